@@ -1,0 +1,3 @@
+module github.com/millrace-go/millrace
+
+go 1.26

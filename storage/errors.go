@@ -1,0 +1,53 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kinds of failure, for errors.Is. A driver's error wraps one of them and its own cause, so that
+// errors.As still reaches a vendor's error.
+var (
+	ErrNotFound     = errors.New("not found")
+	ErrNotModified  = errors.New("not modified")
+	ErrExists       = errors.New("exists already")
+	ErrPrecondition = errors.New("changed by somebody else")
+	ErrReceiptStale = errors.New("receipt is stale")
+	ErrTooLarge     = errors.New("too large")
+	ErrInvalid      = errors.New("invalid argument")
+	ErrThrottled    = errors.New("throttled")
+	ErrUnavailable  = errors.New("store unavailable")
+	ErrUnsupported  = errors.New("unsupported")
+)
+
+// Error tells which operation failed on what. Err wraps a kind and the cause. It never holds a secret, a
+// message body or a receipt.
+type Error struct {
+	Op       string // "receive", "put blob", "open"
+	Resource string // "queue mails", "blob capacity/2026-12-24"
+	Err      error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("storage: %s %s: %v", e.Op, e.Resource, e.Err) }
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// StaleError is what Queue.Delete returns when some receipts were dead and all others are deleted. It
+// matches [ErrReceiptStale].
+type StaleError struct {
+	Queue    string
+	Receipts []Receipt
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("storage: delete queue %s: %d stale receipt(s): the messages are gone or delivered again", e.Queue, len(e.Receipts))
+}
+
+// Is matches ErrReceiptStale.
+func (e *StaleError) Is(target error) bool { return target == ErrReceiptStale }
+
+// LostRace reports that a guarded write failed because somebody else wrote first: load again and repeat.
+func LostRace(err error) bool {
+	return errors.Is(err, ErrPrecondition) || errors.Is(err, ErrExists)
+}

@@ -1,0 +1,221 @@
+package storage
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// A Store is one place that keeps queues, blobs and tables. Queue, Blobs and Table cost nothing and
+// can't fail: what they name is created when first written to, and a name that [CheckName] refuses is
+// reported by the first call. Reading what was never written finds nothing, which is no error for
+// Receive, Stats, List and Query.
+type Store interface {
+	Queue(name string) Queue
+	Blobs(container string) Blobs
+	Table(name string) Table
+
+	// Props tells the driver's fixed properties.
+	Props() Props
+
+	// Close releases what the store holds. Calls under way end with an error or finish; later ones fail
+	// with [ErrUnavailable]. Closing twice is harmless.
+	Close() error
+}
+
+// Props are the fixed properties of a driver.
+type Props struct {
+	Driver       string        // short name for logs and metrics: "sqlite"
+	MaxMessage   int           // bytes in one message body
+	MaxBlob      int           // bytes in one blob
+	MaxRow       int           // bytes in one table row's data
+	MaxReceive   int           // messages that one Receive returns at most
+	PollInterval time.Duration // how often an idle consumer should look, given that [Waker] is used where there is one
+	Atomic       bool          // Commit is all or nothing
+}
+
+// A Receipt proves the newest delivery of a message. It is opaque, and not unique across queues.
+type Receipt string
+
+// An ETag names one state of a blob or row. It is opaque; no two states of one key share one, also not
+// across deletion and new creation. The empty ETag means none.
+type ETag string
+
+// A Message is what a queue takes.
+type Message struct {
+	Body  []byte        // any bytes, at most Props.MaxMessage, may be empty
+	Delay time.Duration // hidden for so long; 0 is none, at most [MaxDelay]
+}
+
+// A Delivery is a message handed to one consumer for a time.
+type Delivery struct {
+	Body       []byte
+	Receipt    Receipt
+	Deliveries int       // how often the message has been handed out, this time included
+	SentAt     time.Time // when the store took it, by the store's clock
+}
+
+// Stats describe a queue at about this moment. A field the engine can't tell is -1.
+type Stats struct {
+	Ready    int64         // receivable now
+	InFlight int64         // received, visibility not ended
+	Delayed  int64         // sent or rewritten with a delay that has not ended
+	Oldest   time.Duration // age of the oldest ready message since it was sent, 0 if there is none
+}
+
+// A Queue is a durable queue with competing consumers.
+type Queue interface {
+	// Send adds messages. On nil all are durable. Drivers that say so in Props.Atomic add all or none;
+	// others may have added any when they fail on the way, and the caller sends all of them again.
+	// No messages is no effect.
+	Send(ctx context.Context, messages []Message) error
+
+	// Receive takes up to max ready messages (at least 1; more than Props.MaxReceive means that) and
+	// hides them for visibility (at least [MinVisibility]). It does not wait: none is an empty slice.
+	// The caller owns the bodies. When it fails, messages may stay hidden until the visibility ends.
+	Receive(ctx context.Context, max int, visibility time.Duration) ([]Delivery, error)
+
+	// Extend hides a received message for visibility from now, and returns the receipt to use from then
+	// on. A visibility of 0 hands the message back at once. [ErrReceiptStale] when the receipt is dead or
+	// the message gone. It is never retried by the driver: an unknown outcome means ownership unknown.
+	Extend(ctx context.Context, receipt Receipt, visibility time.Duration) (Receipt, error)
+
+	// Rewrite ends a delivery: it replaces the body and makes the message receivable by anybody once
+	// delay has passed, in one step. [ErrReceiptStale] as for Extend.
+	Rewrite(ctx context.Context, receipt Receipt, body []byte, delay time.Duration) error
+
+	// Delete removes received messages. Dead receipts, those of messages already deleted included, do not
+	// stop it: a [StaleError] names them after all others were removed. After any other error an unknown
+	// part is removed.
+	Delete(ctx context.Context, receipts []Receipt) error
+
+	// Stats counts.
+	Stats(ctx context.Context) (Stats, error)
+}
+
+// A Condition guards a write. The zero Condition always holds.
+type Condition struct {
+	IfMatch  ETag // the present state has this ETag; else [ErrPrecondition], also when there is none
+	IfAbsent bool // there is nothing yet; else [ErrExists]. Not together with IfMatch
+}
+
+// A Blob is a document and its state.
+type Blob struct {
+	Body []byte // the caller's
+	ETag ETag
+}
+
+// A BlobInfo is what a listing tells of a blob.
+type BlobInfo struct {
+	Key      string
+	ETag     ETag
+	Size     int64
+	Modified time.Time // by the store's clock
+}
+
+// Blobs is a container of documents under keys (see [CheckKey]).
+type Blobs interface {
+	// Get reads. With ifNoneMatch set to the present ETag it returns [ErrNotModified] and no body.
+	// [ErrNotFound] when there is none.
+	Get(ctx context.Context, key string, ifNoneMatch ETag) (Blob, error)
+
+	// Put writes, guarded by a condition, and returns the new ETag. Of concurrent Puts under the same
+	// IfMatch, or with IfAbsent, exactly one succeeds.
+	Put(ctx context.Context, key string, body []byte, cond Condition) (ETag, error)
+
+	// Delete removes, guarded by IfMatch. [ErrNotFound] when there is none, whatever the condition.
+	Delete(ctx context.Context, key string, cond Condition) error
+
+	// List yields the blobs whose keys begin with prefix, in byte order. It reads in pages as the loop
+	// goes on, so it is no snapshot; an error is yielded last and once.
+	List(ctx context.Context, prefix string) iter.Seq2[BlobInfo, error]
+}
+
+// A Row is a small record under a partition and a row key.
+type Row struct {
+	Key  string
+	Data []byte // the caller's
+	ETag ETag
+}
+
+// A RowRange selects rows of a partition by key: From ≤ key < To, in byte order. An empty From or To is
+// open. Limit bounds how many are yielded, 0 is no bound. The next page begins From the last key + "\x00".
+type RowRange struct {
+	From, To string
+	Limit    int
+}
+
+// A Table keeps rows; the rows of one partition are ordered by key (see [CheckKey] for both).
+type Table interface {
+	// Get reads a row. [ErrNotFound] when there is none.
+	Get(ctx context.Context, partition, key string) (Row, error)
+
+	// Put writes a row, guarded as Blobs.Put is.
+	Put(ctx context.Context, partition, key string, data []byte, cond Condition) (ETag, error)
+
+	// Delete removes a row, guarded as Blobs.Delete is.
+	Delete(ctx context.Context, partition, key string, cond Condition) error
+
+	// Query yields the rows of a range, as List does. From and To are compared, not checked.
+	Query(ctx context.Context, partition string, r RowRange) iter.Seq2[Row, error]
+}
+
+// RowPut is an unconditional write of one row.
+type RowPut struct {
+	Key  string
+	Data []byte
+}
+
+// A BatchTable can write rows of one partition together: all or none. Optional; see [PutRows].
+type BatchTable interface {
+	// PutBatch writes up to [MaxBatchRows] rows of one partition; a key may occur once.
+	PutBatch(ctx context.Context, partition string, rows []RowPut) error
+}
+
+// A Waker can tell that a queue may have something, so that idle consumers may poll slowly and still pick
+// up at once. Optional; find it with [As]. A ring is a hint: it may come late, twice, for nothing, or
+// (rarely) not at all.
+type Waker interface {
+	// Wake returns a channel of capacity 1 that gets a value when the queue may have become receivable:
+	// a send, an end of delay or visibility. Rings that nobody takes are folded into one. stop ends it.
+	Wake(queue string) (ring <-chan struct{}, stop func())
+}
+
+// As finds an optional ability of a store, looking through decorators that have an Unwrap() Store method.
+// The outermost one counts. A decorator that must see every call implements the abilities itself, or
+// has no Unwrap.
+func As[T any](s Store) (T, bool) {
+	for s != nil {
+		if t, ok := s.(T); ok {
+			return t, true
+		}
+		u, ok := s.(interface{ Unwrap() Store })
+		if !ok {
+			break
+		}
+		s = u.Unwrap()
+	}
+	var none T
+	return none, false
+}
+
+// PutRows writes rows of one partition, in batches where the table can. It stops at the first failure;
+// repeating it is harmless.
+func PutRows(ctx context.Context, t Table, partition string, rows []RowPut) error {
+	if b, ok := t.(BatchTable); ok {
+		for len(rows) > 0 {
+			n := min(len(rows), MaxBatchRows)
+			if err := b.PutBatch(ctx, partition, rows[:n]); err != nil {
+				return err
+			}
+			rows = rows[n:]
+		}
+		return nil
+	}
+	for _, r := range rows {
+		if _, err := t.Put(ctx, partition, r.Key, r.Data, Condition{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
