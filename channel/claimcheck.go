@@ -1,0 +1,136 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	// MaxData is the most bytes that the body of a message may have.
+	MaxData = 16 << 20
+
+	claims = "claims" // the container of claim-checked bodies; a reference is claims/QUEUE/UUID
+
+	// historyRoom is kept free in a message, so that a failed attempt can always be written into it.
+	historyRoom = 4 << 10
+)
+
+// Packed are messages ready to be sent, and the claim-checked bodies that were written for them.
+type Packed struct {
+	Sends []storage.Send
+	refs  []string
+}
+
+// Pack encodes envelopes with their data for all queues that their kinds go to. Bodies that don't fit a
+// message are written to blobs, one for each copy. When it fails nothing is left behind.
+func (c *Channels) Pack(ctx context.Context, envelopes ...Envelope) (p Packed, err error) {
+	defer func() {
+		if err != nil {
+			c.Discard(ctx, p)
+			p = Packed{}
+		}
+	}()
+	most := c.store.Props().MaxMessage - historyRoom
+	for i := range envelopes {
+		e := &envelopes[i]
+		queues, err := c.routes.queues(e.Kind)
+		if err != nil {
+			return p, err
+		}
+		if len(e.Data) > MaxData {
+			return p, fmt.Errorf("channel: %s: %w: a body of %d bytes; at most %d", e.Kind, storage.ErrTooLarge, len(e.Data), MaxData)
+		}
+		body, err := e.Encode()
+		if err != nil {
+			return p, fmt.Errorf("channel: %s: %w", e.Kind, err)
+		}
+		for _, q := range queues {
+			copied := body
+			if len(body) > most {
+				if copied, err = c.checkIn(ctx, &p, e, q); err != nil {
+					return p, err
+				}
+			}
+			p.Sends = append(p.Sends, storage.Send{Queue: q, Message: storage.Message{Body: copied}})
+		}
+	}
+	return p, nil
+}
+
+// checkIn writes the body to a blob and encodes the envelope that refers to it.
+func (c *Channels) checkIn(ctx context.Context, p *Packed, e *Envelope, queue string) ([]byte, error) {
+	key := queue + "/" + NewID()
+	if _, err := c.store.Blobs(claims).Put(ctx, key, e.Data, storage.Condition{IfAbsent: true}); err != nil {
+		return nil, fmt.Errorf("channel: %s: claim check: %w", e.Kind, err)
+	}
+	slim := *e
+	slim.Data, slim.DataRef = nil, claims+"/"+key
+	p.refs = append(p.refs, slim.DataRef)
+	body, err := slim.Encode()
+	if err == nil && len(body) > c.store.Props().MaxMessage-historyRoom {
+		err = fmt.Errorf("%w: attributes of %d bytes", storage.ErrTooLarge, len(body))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("channel: %s: %w", e.Kind, err)
+	}
+	return body, nil
+}
+
+// Discard deletes the claim-checked bodies of messages that were certainly not sent. What it can't delete
+// stays behind as an orphan.
+func (c *Channels) Discard(ctx context.Context, p Packed) {
+	for _, ref := range p.refs {
+		_ = c.Release(context.WithoutCancel(ctx), ref)
+	}
+}
+
+// Fetch brings in a claim-checked body. [ErrDataLost] when it is gone.
+func (c *Channels) Fetch(ctx context.Context, e *Envelope) error {
+	if e.DataRef == "" || e.Data != nil {
+		return nil
+	}
+	key, err := parseDataRef(e.DataRef)
+	if err != nil {
+		return fmt.Errorf("%w: dataref: %w", ErrAttribute, err)
+	}
+	blob, err := c.store.Blobs(claims).Get(ctx, key, "")
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return fmt.Errorf("%w: %s", ErrDataLost, storage.Quote(e.DataRef))
+	case err != nil:
+		return fmt.Errorf("channel: fetch claim-checked body: %w", err)
+	case len(blob.Body) > MaxData:
+		return fmt.Errorf("%w: a claim-checked body of %d bytes; at most %d", storage.ErrTooLarge, len(blob.Body), MaxData)
+	}
+	e.Data = blob.Body
+	return nil
+}
+
+// Release deletes a claim-checked body, after its message has been deleted. Gone already is no error.
+func (c *Channels) Release(ctx context.Context, dataRef string) error {
+	key, err := parseDataRef(dataRef)
+	if err != nil {
+		return fmt.Errorf("%w: dataref: %w", ErrAttribute, err)
+	}
+	if err := c.store.Blobs(claims).Delete(ctx, key, storage.Condition{}); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("channel: delete claim-checked body: %w", err)
+	}
+	return nil
+}
+
+// parseDataRef returns the blob's key. A reference comes from a message, so it is held to the one form that
+// this package writes: it can name nothing outside the claims.
+func parseDataRef(ref string) (key string, err error) {
+	key, ok := strings.CutPrefix(ref, claims+"/")
+	queue, id, ok2 := strings.Cut(key, "/")
+	if !ok || !ok2 || storage.CheckName(queue) != nil || len(id) != 36 || uuid.Validate(id) != nil {
+		return "", fmt.Errorf("%s: want %s/QUEUE/UUID", storage.Quote(ref), claims)
+	}
+	return key, nil
+}

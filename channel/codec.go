@@ -1,0 +1,80 @@
+package channel
+
+import "fmt"
+
+// A Codec knows kinds and turns envelopes into messages. Registering and decoding must not overlap.
+type Codec struct {
+	kinds map[Kind]decoder
+}
+
+type decoder struct {
+	current Kind // the kind after all upgrades
+	decode  func([]byte) (any, error)
+	lift    func(any) any // from this kind's type to the current one
+}
+
+// Register makes a type of message known. Doing it again for the same type is harmless.
+func Register[M Message](c *Codec) error {
+	k := KindOf[M]()
+	if err := k.Check(); err != nil {
+		return fmt.Errorf("channel: %w", err)
+	}
+	c.add(k, decoder{
+		current: k,
+		decode:  func(b []byte) (any, error) { return decodeBody[M](b) },
+		lift:    func(m any) any { return m },
+	})
+	return nil
+}
+
+// Upgrade makes an older type of message known, which becomes the newer one when it is decoded. The newer type
+// must be known already, itself or by an upgrade.
+func Upgrade[Old, New Message](c *Codec, f func(Old) New) error {
+	from, to := KindOf[Old](), KindOf[New]()
+	if err := from.Check(); err != nil {
+		return fmt.Errorf("channel: %w", err)
+	}
+	next, ok := c.kinds[to]
+	if !ok {
+		return fmt.Errorf("channel: upgrade from %s: register %s first", from, to)
+	}
+	if _, ok := c.kinds[from]; ok {
+		return fmt.Errorf("channel: upgrade from %s: that kind is registered already", from)
+	}
+	lift := func(old any) any { return next.lift(f(old.(Old))) }
+	c.add(from, decoder{current: next.current, lift: lift, decode: func(b []byte) (any, error) {
+		old, err := decodeBody[Old](b)
+		if err != nil {
+			return nil, err
+		}
+		return lift(old), nil
+	}})
+	return nil
+}
+
+func (c *Codec) add(k Kind, d decoder) {
+	if c.kinds == nil {
+		c.kinds = map[Kind]decoder{}
+	}
+	c.kinds[k] = d
+}
+
+// Current returns the kind that messages of kind k become, which is k itself unless it has been upgraded.
+func (c *Codec) Current(k Kind) (Kind, bool) {
+	d, ok := c.kinds[k]
+	return d.current, ok
+}
+
+// Decode turns an envelope's data into its message. The error matches [ErrUnknownKind] or [ErrBody]. Members
+// that the type doesn't have are ignored, so that an older reader takes what a newer writer sends.
+func (c *Codec) Decode(e *Envelope) (any, error) {
+	d, ok := c.kinds[e.Kind]
+	if !ok {
+		return nil, fmt.Errorf("%w %s", ErrUnknownKind, e.Kind)
+	}
+	m, err := d.decode(e.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.Kind, err)
+	}
+	return m, nil
+}

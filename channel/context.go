@@ -1,0 +1,65 @@
+package channel
+
+import (
+	"context"
+	"crypto/sha256"
+	"strconv"
+	"sync"
+)
+
+// handling is what a handler's context tells about the message it handles.
+type handling struct {
+	envelope Envelope
+	group    string
+
+	mu   sync.Mutex
+	sent map[string]int // how often this very content was sent while handling
+}
+
+type handlingKey struct{}
+
+// Handling returns a context for handling a message that came from a queue (its subscriber group): what is
+// sent under it continues the message's chain. The data is not kept.
+func Handling(ctx context.Context, e *Envelope, queue string) context.Context {
+	h := &handling{envelope: *e, group: queue}
+	h.envelope.Data = nil
+	return context.WithValue(ctx, handlingKey{}, h)
+}
+
+// Handled returns the attributes of the message that is being handled, without its data.
+func Handled(ctx context.Context) (e Envelope, queue string, ok bool) {
+	h, ok := ctx.Value(handlingKey{}).(*handling)
+	if !ok {
+		return Envelope{}, "", false
+	}
+	return h.envelope, h.group, true
+}
+
+// childID derives the ID of a message sent while handling another. It depends on the content, not on the
+// order of sends, so that handlers may send from several goroutines.
+func (h *handling) childID(k Kind, data []byte) string {
+	sum := sha256.Sum256(data)
+	content := string(k) + "\x00" + string(sum[:])
+	h.mu.Lock()
+	if h.sent == nil {
+		h.sent = map[string]int{}
+	}
+	n := h.sent[content]
+	h.sent[content]++
+	h.mu.Unlock()
+	return DerivedID(h.envelope.ID, "sent by", h.group, content, strconv.Itoa(n))
+}
+
+// Trace is what a message inherits where there is no message before it.
+type Trace struct {
+	Parent string // W3C traceparent
+	Tenant string
+}
+
+type traceKey struct{}
+
+// WithTrace returns a context under which messages carry the trace and tenant given, as a web tier takes
+// them from a request.
+func WithTrace(ctx context.Context, t Trace) context.Context {
+	return context.WithValue(ctx, traceKey{}, t)
+}

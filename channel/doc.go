@@ -1,0 +1,34 @@
+// Package channel is what messages are made of and how they are sent: the envelope, kinds, routes, senders
+// and the codec.
+//
+// A message is a Go value that names its kind. A command goes to exactly one queue; an event goes to one
+// queue per subscriber group. [Routes] say which, as one value that senders and workers share:
+//
+//	routes, err := channel.NewRoutes(
+//		channel.Command[MakeReservation]("reservations"),
+//		channel.Event[ReservationAccepted]("status", "mails"),
+//	)
+//	channels, err := channel.New(store, routes, "/web")
+//	makes, err := channel.SenderOf[MakeReservation](channels) // no route is an error here, at start-up
+//	err = makes.Send(ctx, MakeReservation{...})               // nil: durable
+//
+// On the wire a message is a CloudEvents 1.0 event in JSON format
+// (https://github.com/cloudevents/spec, v1.0.2), with the extensions correlationid, causationid,
+// traceparent, tenantid, sequence and dataref, and, once a delivery has failed, attempts, handbacks,
+// lasterror and firstfailed.
+//
+// # Laws
+//
+//   - An ID is a UUIDv7 (RFC 9562), unless the message chooses one by [Identified]. The same ID is the
+//     same message: sending it twice is harmless. The same ID with other content is refused by whoever
+//     handles it second.
+//   - Send returns nil when every copy is durable. After an error any part may have been sent; send all
+//     of it again. To be safe across a repeat the messages must choose their IDs.
+//   - All that can fail because of content fails before anything is sent.
+//   - Correlation, causation, trace and tenant travel by themselves: a message sent under a handler's
+//     context continues what that handler is working on, and its ID is derived from the handled message,
+//     so that a repeated handler repeats the same IDs.
+//   - A body that is too large for a message goes to a blob of its own, and the message refers to it
+//     (claim check). The blob is deleted after the message was, never before; a crash between the two,
+//     or between writing the blob and sending the message, leaves an orphan blob and loses nothing.
+package channel

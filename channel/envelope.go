@@ -1,0 +1,231 @@
+package channel
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"mime"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// What is wrong with a message that can't be decoded, for errors.Is.
+var (
+	ErrMalformed   = errors.New("not a CloudEvents JSON object")
+	ErrSpecVersion = errors.New("unsupported specversion")
+	ErrAttribute   = errors.New("missing or invalid attribute")
+	ErrContentType = errors.New("unsupported datacontenttype")
+	ErrUnknownKind = errors.New("unknown kind")
+	ErrBody        = errors.New("the body doesn't fit its kind")
+	ErrDataLost    = errors.New("the claim-checked body is gone")
+)
+
+const (
+	specVersion = "1.0"
+	contentType = "application/json"
+	maxLastErr  = 1024
+)
+
+// An Envelope is a message with its attributes.
+type Envelope struct {
+	ID      string    // unique for its source; see the package comment
+	Source  string    // URI reference of who made it: "/web", or a value object
+	Kind    Kind      // CloudEvents calls it type
+	Subject string    // key of the value object it is for or from; may be empty
+	Time    time.Time // when it was made, by the maker's clock
+	Data    []byte    // the body, JSON; nil while DataRef stands for it
+
+	Correlation string // ID of the first message of the chain
+	Causation   string // ID of the message that brought this one about, empty for the first
+	TraceParent string // W3C Trace Context
+	Tenant      string
+	Sequence    uint64 // of an event: the count of events its source has emitted, this one included; 0 unknown
+	DataRef     string // where a claim-checked body lies
+
+	// The delivery's history, written by workers when an attempt ends without success.
+	Attempts    int       // how often a handler has said no
+	HandBacks   int       // deliveries that ended for no fault of the message
+	LastError   string    // shortened
+	FirstFailed time.Time // when the first attempt failed
+
+	// Extensions of others, kept as they came.
+	Extensions map[string]jsontext.Value
+}
+
+// wire is the JSON form. Field order is the order on the wire; names are case-sensitive, as CloudEvents
+// demands.
+type wire struct {
+	SpecVersion string                    `json:"specversion"`
+	ID          string                    `json:"id"`
+	Source      string                    `json:"source"`
+	Type        Kind                      `json:"type"`
+	Subject     string                    `json:"subject,omitzero"`
+	Time        time.Time                 `json:"time,omitzero"`
+	ContentType string                    `json:"datacontenttype,omitzero"`
+	Correlation string                    `json:"correlationid,omitzero"`
+	Causation   string                    `json:"causationid,omitzero"`
+	TraceParent string                    `json:"traceparent,omitzero"`
+	Tenant      string                    `json:"tenantid,omitzero"`
+	Sequence    string                    `json:"sequence,omitzero"`
+	DataRef     string                    `json:"dataref,omitzero"`
+	Attempts    int                       `json:"attempts,omitzero"`
+	HandBacks   int                       `json:"handbacks,omitzero"`
+	LastError   string                    `json:"lasterror,omitzero"`
+	FirstFailed time.Time                 `json:"firstfailed,omitzero"`
+	Extensions  map[string]jsontext.Value `json:",unknown"`
+	Data        jsontext.Value            `json:"data,omitzero"`
+	DataBase64  *string                   `json:"data_base64,omitzero"`
+}
+
+// Encode validates the envelope and returns its JSON form.
+func (e *Envelope) Encode() ([]byte, error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	w := wire{
+		SpecVersion: specVersion, ID: e.ID, Source: e.Source, Type: e.Kind, Subject: e.Subject, Time: e.Time.UTC(), ContentType: contentType,
+		Correlation: e.Correlation, Causation: e.Causation, TraceParent: e.TraceParent, Tenant: e.Tenant, DataRef: e.DataRef,
+		Attempts: e.Attempts, HandBacks: e.HandBacks, LastError: shorten(e.LastError, maxLastErr), FirstFailed: e.FirstFailed.UTC(),
+		Extensions: e.Extensions, Data: e.Data,
+	}
+	if e.Sequence > 0 {
+		w.Sequence = fmt.Sprintf("%020d", e.Sequence) // the sequence extension is compared as text
+	}
+	b, err := json.Marshal(&w)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return b, nil
+}
+
+// Decode reads an envelope from its JSON form and validates it. The error matches [ErrMalformed],
+// [ErrSpecVersion], [ErrAttribute] or [ErrContentType].
+func Decode(body []byte) (Envelope, error) {
+	var w wire
+	if err := json.Unmarshal(body, &w); err != nil {
+		return Envelope{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if w.SpecVersion != specVersion {
+		return Envelope{}, fmt.Errorf("%w %s: want %q", ErrSpecVersion, storage.Quote(w.SpecVersion), specVersion)
+	}
+	e := Envelope{
+		ID: w.ID, Source: w.Source, Kind: w.Type, Subject: w.Subject, Time: w.Time, Data: w.Data,
+		Correlation: w.Correlation, Causation: w.Causation, TraceParent: w.TraceParent, Tenant: w.Tenant, DataRef: w.DataRef,
+		Attempts: w.Attempts, HandBacks: w.HandBacks, LastError: w.LastError, FirstFailed: w.FirstFailed, Extensions: w.Extensions,
+	}
+	if w.ContentType != contentType { // the ordinary case needs no parsing
+		if err := checkContentType(w.ContentType); err != nil {
+			return Envelope{}, err
+		}
+	}
+	if w.DataBase64 != nil {
+		if w.Data != nil {
+			return Envelope{}, fmt.Errorf("%w: both data and data_base64", ErrAttribute)
+		}
+		data, err := base64.StdEncoding.DecodeString(*w.DataBase64)
+		if err != nil {
+			return Envelope{}, fmt.Errorf("%w: data_base64: %w", ErrAttribute, err)
+		}
+		e.Data = data
+	}
+	if w.Sequence != "" {
+		e.Sequence, _ = strconv.ParseUint(w.Sequence, 10, 64) // somebody else's need not be a number: unknown
+	}
+	return e, e.check()
+}
+
+// check holds what both sides demand.
+func (e *Envelope) check() error {
+	if err := CheckID(e.ID); err != nil {
+		return fmt.Errorf("%w: id: %w", ErrAttribute, err)
+	}
+	if err := checkSource(e.Source); err != nil {
+		return fmt.Errorf("%w: source: %w", ErrAttribute, err)
+	}
+	if err := e.Kind.Check(); err != nil {
+		return fmt.Errorf("%w: type: %w", ErrAttribute, err)
+	}
+	if e.Subject != "" {
+		if err := storage.CheckKey(e.Subject); err != nil {
+			return fmt.Errorf("%w: subject: %w", ErrAttribute, err)
+		}
+	}
+	if e.Attempts < 0 || e.HandBacks < 0 {
+		return fmt.Errorf("%w: attempts, handbacks: want no negative number", ErrAttribute)
+	}
+	if e.DataRef != "" {
+		if e.Data != nil {
+			return fmt.Errorf("%w: both data and dataref", ErrAttribute)
+		}
+		if _, err := parseDataRef(e.DataRef); err != nil {
+			return fmt.Errorf("%w: dataref: %w", ErrAttribute, err)
+		}
+	}
+	if len(e.Extensions) > 0 {
+		return checkExtensions(e.Extensions)
+	}
+	return nil
+}
+
+func checkSource(s string) error {
+	if s == "" || len(s) > 1024 {
+		return errors.New("want 1 to 1024 bytes")
+	}
+	for i := range len(s) {
+		c := s[i]
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '/' || c == '-' || c == '_' || c == '.') {
+			if _, err := url.Parse(s); err != nil { // parse only what is not plainly a path
+				return fmt.Errorf("want a URI reference: %w", err)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// checkExtensions holds the naming convention and type system of CloudEvents: lower-case letters and digits;
+// strings, numbers and booleans.
+func checkExtensions(x map[string]jsontext.Value) error {
+	for _, name := range slices.Sorted(maps.Keys(x)) {
+		ok := name != ""
+		for i := 0; i < len(name) && ok; i++ {
+			c := name[i]
+			ok = c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
+		}
+		switch x[name].Kind() {
+		case '{', '[':
+			ok = false
+		}
+		if !ok {
+			return fmt.Errorf("%w: extension %s: want lower-case letters and digits, and a string, number or boolean", ErrAttribute, storage.Quote(name))
+		}
+	}
+	return nil
+}
+
+func checkContentType(s string) error {
+	if s == "" { // CloudEvents: JSON is implied
+		return nil
+	}
+	t, _, err := mime.ParseMediaType(s)
+	if err != nil || t != contentType && !strings.HasSuffix(t, "+json") {
+		return fmt.Errorf("%w %s: want %s", ErrContentType, storage.Quote(s), contentType)
+	}
+	return nil
+}
+
+func shorten(s string, most int) string {
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

@@ -1,0 +1,90 @@
+package channel
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const maxID = 128
+
+// NewID returns a new UUIDv7.
+func NewID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// CheckID refuses an ID that can't stand in an envelope.
+func CheckID(id string) error {
+	if id == "" {
+		return errors.New("the ID is empty")
+	}
+	if len(id) > maxID || !utf8.ValidString(id) {
+		return fmt.Errorf("ID %s: want at most %d bytes of valid UTF-8", storage.Quote(id), maxID)
+	}
+	for _, r := range id {
+		if r < 0x20 || r >= 0x7f && r < 0xa0 {
+			return fmt.Errorf("ID %s: control characters are not allowed", storage.Quote(id))
+		}
+	}
+	return nil
+}
+
+// IDTime returns the time that an ID carries: the milliseconds of a UUIDv7 in its canonical lower-case form.
+// Any other ID is an idempotency key and carries none.
+func IDTime(id string) (t time.Time, ok bool) {
+	if len(id) != 36 || id[14] != '7' || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' {
+		return time.Time{}, false
+	}
+	var ms int64
+	for i := range 36 {
+		c := id[i]
+		var v int64
+		switch {
+		case c >= '0' && c <= '9':
+			v = int64(c - '0')
+		case c >= 'a' && c <= 'f':
+			v = int64(c-'a') + 10
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			continue
+		default:
+			return time.Time{}, false
+		}
+		if i < 13 {
+			ms = ms<<4 | v
+		}
+		if i == 19 && v>>2 != 0b10 { // the variant of RFC 9562
+			return time.Time{}, false
+		}
+	}
+	return time.UnixMilli(ms), true
+}
+
+// DerivedID is the ID of a message that follows from another one: a pure function of the parent's ID and
+// what tells the children of one parent apart. It keeps the parent's time if it carries one, as a UUIDv7;
+// else it is a UUIDv8.
+func DerivedID(parent string, parts ...string) string {
+	h := sha256.New()
+	for _, p := range append([]string{"millrace derived id", parent}, parts...) {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(p)))
+		h.Write(n[:])
+		h.Write([]byte(p))
+	}
+	var u uuid.UUID
+	copy(u[:], h.Sum(nil))
+	version := byte(0x80)
+	if t, ok := IDTime(parent); ok {
+		version = 0x70
+		var ms [8]byte
+		binary.BigEndian.PutUint64(ms[:], uint64(t.UnixMilli()))
+		copy(u[:6], ms[2:])
+	}
+	u[6] = u[6]&0x0f | version
+	u[8] = u[8]&0x3f | 0x80
+	return u.String()
+}

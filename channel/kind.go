@@ -1,0 +1,52 @@
+package channel
+
+import (
+	"fmt"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Kind is the stable name of a type of message on the wire, for example "reservations.make.v1". It is
+// chosen, never derived from a Go name, so that code can be renamed while messages are under way.
+type Kind string
+
+const maxKind = 100
+
+// Check refuses a malformed kind: want 1 to 100 lower-case letters, digits, dots and hyphens, beginning with
+// a letter.
+func (k Kind) Check() error {
+	bad := k == "" || len(k) > maxKind || k[0] < 'a' || k[0] > 'z'
+	for i := 0; i < len(k) && !bad; i++ {
+		c := k[i]
+		bad = !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '-')
+	}
+	if bad {
+		return fmt.Errorf("kind %s: want 1 to %d lower-case letters, digits, dots and hyphens, beginning with a letter",
+			storage.Quote(string(k)), maxKind)
+	}
+	return nil
+}
+
+// A Message is a Go type that names its kind. Kind must return the same for every value of the type, the zero
+// value included. The value is encoded by encoding/json's rules.
+type Message interface {
+	Kind() Kind
+}
+
+// Identified is a message that chooses its own ID: an idempotency key of 1 to 128 bytes without control
+// characters. Two messages with the same ID are taken for one. An empty ID means: make one.
+type Identified interface {
+	MessageID() string
+}
+
+// Subjected is a message that names what it is about, which becomes the envelope's subject. Events emitted
+// by a value object get its key as their subject without this.
+type Subjected interface {
+	Subject() string
+}
+
+// KindOf returns the kind of a message type.
+func KindOf[M Message]() Kind {
+	var m M
+	return m.Kind()
+}

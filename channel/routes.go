@@ -1,0 +1,112 @@
+package channel
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A Route says to which queues the messages of a kind go.
+type Route struct {
+	kind    Kind
+	command bool
+	queues  []string
+}
+
+// Command routes the commands of a type to the one queue whose workers decide them.
+func Command[M Message](queue string) Route {
+	return Route{kind: KindOf[M](), command: true, queues: []string{queue}}
+}
+
+// Event routes the events of a type to its subscriber groups, each with a queue of its own by the same name.
+// No group at all says: nobody listens yet.
+func Event[M Message](groups ...string) Route {
+	return Route{kind: KindOf[M](), queues: groups}
+}
+
+// Routes is where messages go: one value, shared by those who send and those who work. It doesn't change.
+type Routes struct {
+	byKind map[Kind]Route
+}
+
+// NewRoutes checks the routes and returns them as one. It reports all faults together.
+func NewRoutes(routes ...Route) (*Routes, error) {
+	r := &Routes{byKind: map[Kind]Route{}}
+	var faults []error
+	for _, x := range routes {
+		if err := x.kind.Check(); err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		if _, ok := r.byKind[x.kind]; ok {
+			faults = append(faults, fmt.Errorf("kind %s has two routes; want one", x.kind))
+		}
+		seen := map[string]bool{}
+		for _, q := range x.queues {
+			if err := storage.CheckName(q); err != nil {
+				faults = append(faults, fmt.Errorf("route of %s: %w", x.kind, err))
+			}
+			if seen[q] {
+				faults = append(faults, fmt.Errorf("route of %s names queue %s twice", x.kind, q))
+			}
+			seen[q] = true
+		}
+		r.byKind[x.kind] = x
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("channel: routes: %w", errors.Join(faults...))
+	}
+	return r, nil
+}
+
+// Queues returns all queues that any kind goes to, sorted.
+func (r *Routes) Queues() []string {
+	all := map[string]bool{}
+	for _, x := range r.byKind {
+		for _, q := range x.queues {
+			all[q] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// Kinds returns the kinds that go to a queue, sorted.
+func (r *Routes) Kinds(queue string) []Kind {
+	var kinds []Kind
+	for k, x := range r.byKind {
+		if slices.Contains(x.queues, queue) {
+			kinds = append(kinds, k)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// CommandQueue returns the queue of a command kind.
+func (r *Routes) CommandQueue(k Kind) (string, error) {
+	x, ok := r.byKind[k]
+	if !ok || !x.command {
+		return "", fmt.Errorf("channel: no route for command %s: add channel.Command for it to the routes", k)
+	}
+	return x.queues[0], nil
+}
+
+// EventGroups returns the subscriber groups of an event kind.
+func (r *Routes) EventGroups(k Kind) ([]string, error) {
+	x, ok := r.byKind[k]
+	if !ok || x.command {
+		return nil, fmt.Errorf("channel: no route for event %s: add channel.Event for it to the routes, without groups if nobody listens", k)
+	}
+	return slices.Clone(x.queues), nil
+}
+
+func (r *Routes) queues(k Kind) ([]string, error) {
+	x, ok := r.byKind[k]
+	if !ok {
+		return nil, fmt.Errorf("channel: no route for kind %s: add channel.Command or channel.Event for it to the routes", k)
+	}
+	return x.queues, nil
+}

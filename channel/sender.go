@@ -1,0 +1,155 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Channels sends into the queues of a store, by routes.
+type Channels struct {
+	store  storage.Store
+	routes *Routes
+	source string
+}
+
+// New returns channels that send on behalf of source, a URI reference such as "/web".
+func New(store storage.Store, routes *Routes, source string) (*Channels, error) {
+	if err := checkSource(source); err != nil {
+		return nil, fmt.Errorf("channel: source %s: %w", storage.Quote(source), err)
+	}
+	return &Channels{store: store, routes: routes, source: source}, nil
+}
+
+// Routes returns the routes.
+func (c *Channels) Routes() *Routes { return c.routes }
+
+// A Sender is the sending end of the channel of one type of message. It can't receive. Safe for concurrent use.
+type Sender[M Message] struct {
+	channels *Channels
+}
+
+// SenderOf returns the sender for a type of message. A type without a route is an error.
+func SenderOf[M Message](c *Channels) (*Sender[M], error) {
+	if _, err := c.routes.queues(KindOf[M]()); err != nil {
+		return nil, err
+	}
+	return &Sender[M]{channels: c}, nil
+}
+
+// Send sends messages and returns when all are durable. See the package's laws for errors and repeats.
+func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
+	return s.SendAfter(ctx, 0, messages...)
+}
+
+// SendAfter sends messages that can't be received before delay has passed (at most [storage.MaxDelay]).
+func (s *Sender[M]) SendAfter(ctx context.Context, delay time.Duration, messages ...M) error {
+	p, err := s.pack(ctx, delay, messages)
+	if err != nil {
+		return err
+	}
+	_, err = storage.Commit(ctx, s.channels.store, storage.Work{Send: p.Sends})
+	return s.channels.sent(ctx, p, err)
+}
+
+// SendWith writes a document and sends messages as one unit of work: the document first, both or neither where
+// the store is atomic. [storage.LostRace] errors mean that the document's condition failed and nothing was
+// sent.
+func (s *Sender[M]) SendWith(ctx context.Context, w storage.Write, messages ...M) (storage.ETag, error) {
+	p, err := s.pack(ctx, 0, messages)
+	if err != nil {
+		return "", err
+	}
+	done, err := storage.Commit(ctx, s.channels.store, storage.Work{Write: &w, Send: p.Sends})
+	return done.ETag, s.channels.sent(ctx, p, err)
+}
+
+func (s *Sender[M]) pack(ctx context.Context, delay time.Duration, messages []M) (Packed, error) {
+	if err := storage.CheckDelay(delay); err != nil {
+		return Packed{}, fmt.Errorf("channel: send %s: %w", KindOf[M](), err)
+	}
+	envelopes := make([]Envelope, len(messages))
+	for i, m := range messages {
+		e, err := s.channels.envelope(ctx, m)
+		if err != nil {
+			return Packed{}, fmt.Errorf("channel: send %s: message %d of %d: %w", m.Kind(), i+1, len(messages), err)
+		}
+		envelopes[i] = e
+	}
+	p, err := s.channels.Pack(ctx, envelopes...)
+	for i := range p.Sends {
+		p.Sends[i].Message.Delay = delay
+	}
+	return p, err
+}
+
+// sent cleans up after a send: where it is certain that no message refers to them, the claim-checked bodies go.
+func (c *Channels) sent(ctx context.Context, p Packed, err error) error {
+	if err == nil {
+		return nil
+	}
+	if storage.LostRace(err) || errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge) {
+		c.Discard(ctx, p)
+	}
+	return fmt.Errorf("channel: send: %w", err)
+}
+
+// envelope makes the envelope of a message sent under ctx.
+func (c *Channels) envelope(ctx context.Context, m Message) (Envelope, error) {
+	data, err := EncodeBody(m)
+	if err != nil {
+		return Envelope{}, err
+	}
+	e := Envelope{Source: c.source, Kind: m.Kind(), Time: time.Now(), Data: data}
+	if x, ok := m.(Identified); ok {
+		e.ID = x.MessageID()
+	}
+	if x, ok := m.(Subjected); ok {
+		e.Subject = x.Subject()
+	}
+	if h, ok := ctx.Value(handlingKey{}).(*handling); ok {
+		if e.ID == "" {
+			e.ID = h.childID(e.Kind, data)
+		}
+		e.Follow(&h.envelope)
+		return e, nil
+	}
+	if e.ID == "" {
+		e.ID = NewID()
+	}
+	t, _ := ctx.Value(traceKey{}).(Trace)
+	e.Correlation, e.TraceParent, e.Tenant = e.ID, t.Parent, t.Tenant
+	return e, nil
+}
+
+// Follow makes the envelope one that another message brought about: same correlation, trace and tenant.
+func (e *Envelope) Follow(parent *Envelope) {
+	e.Causation, e.TraceParent, e.Tenant = parent.ID, parent.TraceParent, parent.Tenant
+	e.Correlation = parent.Correlation
+	if e.Correlation == "" {
+		e.Correlation = parent.ID
+	}
+}
+
+// EncodeBody encodes a message by encoding/json's rules.
+func EncodeBody(m any) ([]byte, error) {
+	b, err := json.Marshal(m, jsonv1.DefaultOptionsV1())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBody, err)
+	}
+	return b, nil
+}
+
+func decodeBody[M any](data []byte) (M, error) {
+	var m M
+	if err := json.Unmarshal(data, &m, jsonv1.DefaultOptionsV1()); err != nil {
+		return m, fmt.Errorf("%w: %w", ErrBody, err)
+	}
+	return m, nil
+}
