@@ -82,6 +82,39 @@ func (c *Channels) checkIn(ctx context.Context, p *Packed, e *Envelope, queue st
 	return body, nil
 }
 
+// stowed is the name under which the bodies of stowed envelopes lie among the claims, where those of messages
+// have their queue.
+const stowed = "stowed"
+
+// Stow encodes an envelope to be kept in a document until it is sent. A large body goes to a blob of its own,
+// because the copies that are sent own theirs.
+func (c *Channels) Stow(ctx context.Context, e Envelope) ([]byte, error) {
+	raw, err := e.Encode()
+	if err == nil && len(raw) > c.store.Props().MaxMessage-historyRoom {
+		raw, err = c.checkIn(ctx, &Packed{}, &e, stowed)
+	}
+	return raw, err
+}
+
+// Unstow returns a stowed envelope, with its data.
+func (c *Channels) Unstow(ctx context.Context, raw []byte) (Envelope, error) {
+	e, err := Decode(raw)
+	if err != nil {
+		return e, err
+	}
+	err = c.Fetch(ctx, &e)
+	e.DataRef = ""
+	return e, err
+}
+
+// DropStowed deletes what a stowed envelope keeps beside itself, once it has been sent and is not kept any
+// more. What it can't delete stays behind as an orphan.
+func (c *Channels) DropStowed(ctx context.Context, raw []byte) {
+	if e, err := Decode(raw); err == nil && e.DataRef != "" {
+		_ = c.Release(context.WithoutCancel(ctx), e.DataRef)
+	}
+}
+
 // Discard deletes the claim-checked bodies of messages that were certainly not sent. What it can't delete
 // stays behind as an orphan.
 func (c *Channels) Discard(ctx context.Context, p Packed) {

@@ -30,6 +30,9 @@ func New(store storage.Store, routes *Routes, source string) (*Channels, error) 
 // Routes returns the routes.
 func (c *Channels) Routes() *Routes { return c.routes }
 
+// Store returns the store that holds the queues.
+func (c *Channels) Store() storage.Store { return c.store }
+
 // A Sender is the sending end of the channel of one type of message. It can't receive. Safe for concurrent use.
 type Sender[M Message] struct {
 	channels *Channels

@@ -1,0 +1,59 @@
+package handlers
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+)
+
+// Next runs a delivery: a handler, or what a middleware made of one. For Decide and projections it may be
+// called more than once for a delivery, when others changed the document meanwhile.
+type Next func(ctx context.Context, d *Delivery) error
+
+// Middleware wraps what runs a delivery.
+type Middleware func(Next) Next
+
+// wrap puts the middleware around the innermost function, once for each handler.
+func (r *Registry) wrap(h *Handler, inner Next) Next {
+	next := inner
+	for i := len(r.cfg.Middleware) - 1; i >= 0; i-- {
+		next = r.cfg.Middleware[i](next)
+	}
+	return r.logged(h, recovered(next))
+}
+
+// recovered turns a panic into an error of this message alone.
+func recovered(next Next) Next {
+	return func(ctx context.Context, d *Delivery) (err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = &PanicError{Value: v, Stack: debug.Stack()}
+			}
+		}()
+		return next(ctx, d)
+	}
+}
+
+// logged logs failures: by kind and ID, never by content.
+func (r *Registry) logged(h *Handler, next Next) Next {
+	log := r.cfg.Logger.With("handler", h.name, "kind", string(h.kind), "queue", h.queue)
+	return func(ctx context.Context, d *Delivery) error {
+		err := next(ctx, d)
+		if err == nil {
+			return nil
+		}
+		level, attrs := slog.LevelWarn, []slog.Attr{slog.String("id", d.Envelope.ID), slog.Int("attempt", d.Envelope.Attempts+1), slog.Any("error", err)}
+		switch v := Judge(err); v.Action {
+		case HandBack:
+			level = slog.LevelInfo
+		case ToPoison:
+			level = slog.LevelError
+		}
+		if p, ok := err.(*PanicError); ok {
+			level = slog.LevelError
+			attrs = append(attrs, slog.String("stack", string(p.Stack)))
+		}
+		log.LogAttrs(ctx, level, "handler failed", attrs...)
+		return err
+	}
+}

@@ -1,0 +1,208 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
+)
+
+// Config is how handlers are run. The zero Config works.
+type Config struct {
+	// Logger gets failures. Defaults to slog.Default().
+	Logger *slog.Logger
+
+	// Timeout bounds one run of a reaction. Defaults to 5 minutes.
+	Timeout time.Duration
+
+	// Middleware wraps every handler, the first one outermost, inside the built-in ones for logging and
+	// panics.
+	Middleware []Middleware
+}
+
+// A Registry holds handlers. Register everything before a worker takes it; faults are collected and reported
+// by [Registry.Err].
+type Registry struct {
+	channels *channel.Channels
+	cfg      Config
+	codec    channel.Codec
+	handlers map[string]map[channel.Kind]*Handler // by queue
+	folders  map[any]*folder                      // by collection
+	decided  map[channel.Kind]bool
+	faults   []error
+}
+
+// NewRegistry returns an empty registry for messages that come through channels' routes.
+func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 5 * time.Minute
+	}
+	return &Registry{
+		channels: channels, cfg: cfg,
+		handlers: map[string]map[channel.Kind]*Handler{}, folders: map[any]*folder{}, decided: map[channel.Kind]bool{},
+	}
+}
+
+// Channels returns the channels that handlers' events are sent through.
+func (r *Registry) Channels() *channel.Channels { return r.channels }
+
+// Err returns all that is wrong with what was registered, or nil.
+func (r *Registry) Err() error {
+	if len(r.faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("handlers: %w", errors.Join(r.faults...))
+}
+
+// Queues returns the queues that have handlers, sorted.
+func (r *Registry) Queues() []string { return slices.Sorted(maps.Keys(r.handlers)) }
+
+// Handlers returns the handlers of a queue, by kind.
+func (r *Registry) Handlers(queue string) []*Handler {
+	return slices.SortedFunc(maps.Values(r.handlers[queue]), func(a, b *Handler) int {
+		if a.kind < b.kind {
+			return -1
+		}
+		return 1
+	})
+}
+
+func (r *Registry) fault(format string, args ...any) {
+	r.faults = append(r.faults, fmt.Errorf(format, args...))
+}
+
+// A Handler is what a queue does with one kind.
+type Handler struct {
+	name  string
+	queue string
+	kind  channel.Kind
+	run   Next // middleware around the delivery's body
+
+	key    func(any) string // of folding handlers
+	folder *folder
+	fold   any // func(V, *Delivery) (V, []channel.Message, error), for the folder's V
+
+	react func(context.Context, any) error // of reactions
+}
+
+// Name tells what the handler does, for people: "decide capacity", "react mails".
+func (h *Handler) Name() string { return h.name }
+
+// Kind is the kind it handles.
+func (h *Handler) Kind() channel.Kind { return h.kind }
+
+// Folds reports that messages with the same key are handled together.
+func (h *Handler) Folds() bool { return h.folder != nil }
+
+// Decide registers the one handler of a command kind: it changes the value object that key names, and emits
+// events. decide is pure: the same value and command always give the same result, and what the value refers
+// to (maps, slices) may be changed only where the function succeeds. emits has a value of every type of event
+// that it can emit, so that a missing route is found at start-up.
+func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key func(C) string, decide func(V, C) (V, []channel.Message, error), emits ...channel.Message) {
+	kind := channel.KindOf[C]()
+	queue, err := r.channels.Routes().CommandQueue(kind)
+	if err != nil {
+		r.fault("decide %s: %w", kind, err)
+		return
+	}
+	if r.decided[kind] {
+		r.fault("decide %s: registered twice; a command has one handler", kind)
+		return
+	}
+	r.decided[kind] = true
+	declared := map[channel.Kind]bool{}
+	for _, e := range emits {
+		declared[e.Kind()] = true
+		if _, err := r.channels.Routes().EventGroups(e.Kind()); err != nil {
+			r.fault("decide %s: %w", kind, err)
+		}
+	}
+	Fold(r, "decide "+c.Name(), queue, c, key, func(v V, _ *channel.Envelope, m C) (V, []channel.Message, error) {
+		v, events, err := decide(v, m)
+		for _, e := range events {
+			if !declared[e.Kind()] {
+				return v, nil, Poison("undeclared event", fmt.Errorf("decide %s emits %s: name it in Decide's last arguments", kind, e.Kind()))
+			}
+		}
+		return v, events, err
+	})
+}
+
+// Fold registers a handler that folds the messages of a queue into a collection: what Decide and projections
+// have in common.
+func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, fold func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
+	if err := c.Check(); err != nil {
+		r.fault("%s: %w", name, err)
+	}
+	h := register[M](r, name, queue)
+	if h == nil {
+		return
+	}
+	h.key = func(m any) string { return key(m.(M)) }
+	h.fold = func(v V, d *Delivery) (V, []channel.Message, error) { return fold(v, d.Envelope, d.Message.(M)) }
+	h.folder = r.folders[c]
+	if h.folder == nil {
+		h.folder = newFolder(c)
+		r.folders[c] = h.folder
+	}
+	h.run = r.wrap(h, func(_ context.Context, d *Delivery) error { return d.body() })
+}
+
+// React registers a reaction of a subscriber group to a kind. The group's queue must be among the kind's
+// routes. See [Once] for effects that should not be repeated.
+func React[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
+	h := register[E](r, "react "+group, group)
+	if h == nil {
+		return
+	}
+	h.react = func(ctx context.Context, m any) error { return f(ctx, m.(E)) }
+	h.run = r.wrap(h, func(ctx context.Context, d *Delivery) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.Timeout, fmt.Errorf("the handler took longer than %v", r.cfg.Timeout))
+		defer cancel()
+		return h.react(ctx, d.Message)
+	})
+}
+
+// Upgrade makes an older type of message known, which becomes a newer one as it is received. Register the
+// newer one's handlers first.
+func Upgrade[Old, New channel.Message](r *Registry, f func(Old) New) {
+	if err := channel.Upgrade(&r.codec, f); err != nil {
+		r.faults = append(r.faults, err)
+	}
+}
+
+func register[M channel.Message](r *Registry, name, queue string) *Handler {
+	kind := channel.KindOf[M]()
+	if err := channel.Register[M](&r.codec); err != nil {
+		r.fault("%s: %w", name, err)
+		return nil
+	}
+	if err := storage.CheckName(queue); err != nil {
+		r.fault("%s: %w", name, err)
+		return nil
+	}
+	if !slices.Contains(r.channels.Routes().Kinds(queue), kind) {
+		r.fault("%s: no route takes %s to queue %s: add it to the routes", name, kind, queue)
+		return nil
+	}
+	if r.handlers[queue] == nil {
+		r.handlers[queue] = map[channel.Kind]*Handler{}
+	}
+	if old := r.handlers[queue][kind]; old != nil {
+		r.fault("%s: queue %s has a handler for %s already: %s", name, queue, kind, old.name)
+		return nil
+	}
+	h := &Handler{name: name, queue: queue, kind: kind}
+	r.handlers[queue][kind] = h
+	return h
+}

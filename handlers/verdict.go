@@ -1,0 +1,127 @@
+package handlers
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
+)
+
+// RetryError asks for another attempt after a delay; see [Retry].
+type RetryError struct {
+	After time.Duration
+	Err   error
+}
+
+// Retry says: not done; try again after the delay given. It spends an attempt.
+func Retry(after time.Duration, err error) error { return &RetryError{After: after, Err: err} }
+
+func (e *RetryError) Error() string { return fmt.Sprintf("retry after %v: %v", e.After, e.Err) }
+
+// Unwrap returns the cause.
+func (e *RetryError) Unwrap() error { return e.Err }
+
+// LaterError asks to see the message again later; see [Later].
+type LaterError struct {
+	After  time.Duration
+	Reason string
+}
+
+// Later says: not yet, for no fault of the message. It spends no attempt, however often.
+func Later(after time.Duration, reason string) error {
+	return &LaterError{After: after, Reason: reason}
+}
+
+func (e *LaterError) Error() string { return fmt.Sprintf("later, after %v: %s", e.After, e.Reason) }
+
+// PoisonError sends the message to the poison queue; see [Poison].
+type PoisonError struct {
+	Reason string
+	Err    error // may be nil
+}
+
+// Poison says: this message can never be handled. An operator shall look at it.
+func Poison(reason string, cause error) error { return &PoisonError{Reason: reason, Err: cause} }
+
+func (e *PoisonError) Error() string {
+	if e.Err == nil {
+		return "poison: " + e.Reason
+	}
+	return fmt.Sprintf("poison: %s: %v", e.Reason, e.Err)
+}
+
+// Unwrap returns the cause, or nil.
+func (e *PoisonError) Unwrap() error { return e.Err }
+
+// PanicError is what a handler's panic becomes.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Action is how a delivery ends.
+type Action int
+
+const (
+	Done        Action = iota // delete it
+	TryAgain                  // attempts + 1, after a delay
+	HandBack                  // no attempt spent, after a delay
+	ToPoison                  // to the poison queue
+	Unavailable               // the store failed: no attempt spent, after a delay; perhaps done
+)
+
+// A Verdict is an Action with what belongs to it.
+type Verdict struct {
+	Action Action
+	After  time.Duration // 0: the worker chooses
+	Reason string        // of ToPoison: short, stable, fit to select by
+	Err    error
+}
+
+// Reasons for which a message goes to the poison queue by itself.
+const (
+	ReasonUndecodable    = "undecodable"
+	ReasonUnknownKind    = "unknown kind"
+	ReasonAttempts       = "too many attempts"
+	ReasonDeliveries     = "too many deliveries"
+	ReasonContentDiffers = "same ID, other content"
+	ReasonTooOld         = "too old to judge"
+	ReasonDataLost       = "body is gone"
+)
+
+// Judge turns what a handler returned into how the delivery ends.
+func Judge(err error) Verdict {
+	var (
+		retry  *RetryError
+		later  *LaterError
+		poison *PoisonError
+	)
+	switch {
+	case err == nil:
+		return Verdict{Action: Done}
+	case errors.As(err, &poison):
+		return Verdict{Action: ToPoison, Reason: poison.Reason, Err: err}
+	case errors.As(err, &later):
+		return Verdict{Action: HandBack, After: later.After, Err: err}
+	case errors.As(err, &retry):
+		return Verdict{Action: TryAgain, After: retry.After, Err: err}
+	case errors.Is(err, values.ErrContentDiffers):
+		return Verdict{Action: ToPoison, Reason: ReasonContentDiffers, Err: err}
+	case errors.Is(err, values.ErrTooOld):
+		return Verdict{Action: ToPoison, Reason: ReasonTooOld, Err: err}
+	case errors.Is(err, channel.ErrUnknownKind):
+		return Verdict{Action: HandBack, Err: err}
+	case errors.Is(err, channel.ErrDataLost):
+		return Verdict{Action: ToPoison, Reason: ReasonDataLost, Err: err}
+	case errors.Is(err, values.ErrContended):
+		return Verdict{Action: HandBack, Err: err}
+	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrThrottled):
+		return Verdict{Action: Unavailable, Err: err}
+	}
+	return Verdict{Action: TryAgain, Err: err}
+}

@@ -1,0 +1,338 @@
+package values
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A Change is one message for a document.
+type Change[V any] struct {
+	// Envelope is the message, with its data.
+	Envelope *channel.Envelope
+
+	// Fold makes the next value from the present one, and the events that tell of it. It is pure; when it
+	// fails, its message alone fails, with this error. It may be called again when a race is lost or
+	// another message fails.
+	Fold func(V) (V, []channel.Message, error)
+
+	// Claim returns the delivery to end, and stops its renewal until Unclaim. Unclaim follows when the
+	// delivery was not ended.
+	Claim   func() storage.Claim
+	Unclaim func()
+}
+
+// Apply folds messages into the document of a key in one read-modify-write and ends their deliveries. The
+// result has an error for each change. nil: it is applied (now or before), its events are sent, and its
+// message is deleted or with somebody else who will find that. [ErrContentDiffers] and [ErrTooOld]: it can
+// never be applied. Errors of Fold as they are. Any other error: the outcome is unknown, and the message must
+// come again.
+func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[V]) []error {
+	errs := make([]error, len(changes))
+	races := c.newRaces()
+	var sent map[messageDigest]bool
+	for cached := true; ; cached = false {
+		d, err := c.take(ctx, key, cached)
+		if err != nil {
+			return fill(errs, err)
+		}
+		if d.sent == nil {
+			d.sent = sent
+		}
+		u := unit[V]{c: c, ctx: ctx, key: key, now: time.Now(), doc: d, changes: changes, errs: errs}
+		err = u.run()
+		switch {
+		case err == nil:
+			c.cache.Add(key, d)
+			return errs
+		case storage.LostRace(err):
+			clear(errs)
+			sent = d.sent
+			if err := races.wait(ctx); err != nil {
+				return fill(errs, err)
+			}
+		case contentFault(err) && len(changes) > 1:
+			// Nothing was done. Find out whose fault it is.
+			for i := range changes {
+				errs[i] = c.Apply(ctx, key, changes[i:i+1])[0]
+			}
+			return errs
+		default:
+			return fill(errs, err)
+		}
+	}
+}
+
+// fill gives the error to all that don't have one of their own.
+func fill(errs []error, err error) []error {
+	for i := range errs {
+		if errs[i] == nil {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// errContent marks what one message can be to blame for.
+var errContent = errors.New("content")
+
+func contentFault(err error) bool {
+	return errors.Is(err, errContent) || errors.Is(err, storage.ErrTooLarge) || errors.Is(err, storage.ErrInvalid)
+}
+
+// unit is one try at folding messages into a document.
+type unit[V any] struct {
+	c       *Collection[V]
+	ctx     context.Context
+	key     string
+	now     time.Time
+	doc     *document[V]
+	changes []Change[V]
+	errs    []error // set for those that failed by themselves
+
+	applied int                // how many changes are new to the document
+	emits   []channel.Envelope // their events
+	noted   []pending          // the same, to be written as pending
+	resend  []pending          // of replays
+	dropped []pending          // left out of the write
+	done    []int              // changes whose deliveries end
+}
+
+func (u *unit[V]) run() error {
+	committed := len(u.doc.record.entries)
+	if err := u.fold(); err != nil {
+		return err
+	}
+	if u.applied == 0 {
+		return u.finish(nil)
+	}
+	if err := u.settlePending(); err != nil {
+		return err
+	}
+	if err := u.age(committed); err != nil {
+		return err
+	}
+	body, err := u.doc.encode()
+	if err != nil {
+		return u.fault(fmt.Errorf("%w: %w", errContent, err))
+	}
+	return u.finish(&storage.Write{Container: u.c.name, Key: u.key, Body: body, If: u.doc.condition()})
+}
+
+// fold judges and applies the changes in order. When one fails, what it may have spoiled is thrown away and the
+// others are folded again without it.
+func (u *unit[V]) fold() error {
+	base := *u.doc
+	base.record.entries = slices.Clip(base.record.entries)
+	for {
+		u.applied, u.emits, u.noted, u.resend, u.done = 0, nil, nil, nil, nil
+		*u.doc = base
+		spoiled := false
+		for i := range u.changes {
+			if u.errs[i] != nil {
+				continue
+			}
+			if err := u.judge(i); err != nil {
+				u.errs[i] = err
+				spoiled = true
+				break
+			}
+		}
+		if !spoiled {
+			return nil
+		}
+		var err error
+		if base.raw == nil {
+			base.value = u.c.cfg.Initial(u.key)
+		} else if base.value, err = decodeValue[V](base.raw); err != nil {
+			return u.fault(err)
+		}
+	}
+}
+
+// judge applies change i if it is new, or finishes a replay.
+func (u *unit[V]) judge(i int) error {
+	e := u.changes[i].Envelope
+	x := entryOf(e, u.now)
+	before, found := u.doc.record.find(x)
+	replay, same := found, found && before.content == x.content
+	r := &u.doc.record
+	if !found && r.left && (x.keyed || x.time <= r.watermark) {
+		if !x.keyed && x.time < u.now.Add(-u.c.cfg.Retention).UnixMilli() {
+			return ErrTooOld
+		}
+		row, err := u.c.rows.Get(u.ctx, u.key, x.rowKey())
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+		replay, same = err == nil, err == nil && x.same(row.Data)
+	}
+	switch {
+	case replay && !same:
+		return ErrContentDiffers
+	case replay:
+		for _, p := range u.doc.pending {
+			if p.Message == x.id && !u.doc.sent[p.Message] {
+				u.resend = append(u.resend, p)
+			}
+		}
+	default:
+		if err := u.apply(i, x); err != nil {
+			return err
+		}
+	}
+	u.done = append(u.done, i)
+	return nil
+}
+
+func (u *unit[V]) apply(i int, x entry) error {
+	e, d := u.changes[i].Envelope, u.doc
+	v, events, err := u.changes[i].Fold(d.value)
+	if err != nil {
+		return err
+	}
+	note := pending{Message: x.id, At: u.now}
+	for j, m := range events {
+		data, err := channel.EncodeBody(m)
+		if err != nil {
+			return fmt.Errorf("event %s: %w", m.Kind(), err)
+		}
+		d.emitted++
+		event := channel.Envelope{
+			ID: channel.DerivedID(e.ID, "event", strconv.Itoa(j)), Source: u.c.Source(u.key), Kind: m.Kind(),
+			Subject: u.key, Time: u.now, Data: data, Sequence: d.emitted,
+		}
+		event.Follow(e)
+		u.emits = append(u.emits, event)
+		if !u.c.atomic {
+			raw, err := u.c.channels.Stow(u.ctx, event)
+			if err != nil {
+				return err
+			}
+			note.Events = append(note.Events, raw)
+		}
+	}
+	if len(note.Events) > 0 {
+		u.noted = append(u.noted, note)
+	}
+	d.value = v
+	d.version++
+	d.record.entries = append(d.record.entries, x)
+	u.applied++
+	return nil
+}
+
+// age moves the oldest entries of the record to rows when the window is full, and deletes rows past retention.
+func (u *unit[V]) age(committed int) error {
+	r := &u.doc.record
+	if len(r.entries) <= 2*u.c.cfg.Window {
+		return nil
+	}
+	gone := r.leaving(committed, u.c.cfg.Window)
+	if len(gone) == 0 {
+		return nil
+	}
+	rows := make([]storage.RowPut, len(gone))
+	for i, x := range gone {
+		rows[i] = storage.RowPut{Key: x.rowKey(), Data: slices.Clone(x.content[:])}
+	}
+	if err := storage.PutRows(u.ctx, u.c.rows, u.key, rows); err != nil {
+		return err
+	}
+	r.forget(gone)
+	return u.c.forgetRows(u.ctx, u.key, u.now, 2*len(gone))
+}
+
+// forgetRows deletes up to limit rows that are past retention: a little with every write that makes new ones.
+func (c *Collection[V]) forgetRows(ctx context.Context, key string, now time.Time, limit int) error {
+	before := timeKey(now.Add(-c.cfg.Retention).UnixMilli())
+	for row, err := range c.rows.Query(ctx, key, storage.RowRange{To: before, Limit: limit}) {
+		if err != nil {
+			return err
+		}
+		if err := c.rows.Delete(ctx, key, row.Key, storage.Condition{}); err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish commits: the write if there is one, the events, the end of the deliveries.
+func (u *unit[V]) finish(w *storage.Write) error {
+	for _, p := range u.resend {
+		if err := u.c.repack(u.ctx, p, &u.emits); err != nil {
+			return err
+		}
+	}
+	packed, err := u.c.channels.Pack(u.ctx, u.emits...)
+	if err != nil {
+		return u.fault(err)
+	}
+	work := storage.Work{Write: w, Send: packed.Sends}
+	for _, i := range u.done {
+		if claim := u.changes[i].Claim; claim != nil {
+			work.Delete = append(work.Delete, claim())
+		}
+	}
+	if w == nil && len(work.Send) == 0 && len(work.Delete) == 0 {
+		return nil
+	}
+	done, err := storage.Commit(u.ctx, u.c.channels.Store(), work)
+	if err != nil {
+		for _, i := range u.done {
+			if unclaim := u.changes[i].Unclaim; unclaim != nil {
+				unclaim()
+			}
+		}
+		if storage.LostRace(err) || contentFault(err) {
+			u.c.channels.Discard(u.ctx, packed) // certain that nothing was sent
+		}
+		return u.fault(err)
+	}
+	if w != nil {
+		u.doc.etag = done.ETag
+	}
+	u.committed()
+	return nil
+}
+
+func (u *unit[V]) fault(err error) error {
+	if storage.LostRace(err) {
+		return err
+	}
+	return fmt.Errorf("values: %s %s: %w", u.c.name, storage.Quote(u.key), err)
+}
+
+// races counts lost races and waits between them.
+type races struct {
+	left  int
+	delay *backoff.ExponentialBackOff
+}
+
+func (c *Collection[V]) newRaces() *races {
+	return &races{left: c.cfg.MaxRaces, delay: backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(time.Millisecond), backoff.WithMultiplier(2),
+		backoff.WithMaxInterval(100*time.Millisecond), backoff.WithMaxElapsedTime(0))}
+}
+
+func (r *races) wait(ctx context.Context) error {
+	if r.left--; r.left <= 0 {
+		return ErrContended
+	}
+	t := time.NewTimer(r.delay.NextBackOff())
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

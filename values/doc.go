@@ -1,0 +1,33 @@
+// Package values keeps documents that change by messages, each message exactly once: the value objects that
+// commands decide on, and the views that events are folded into.
+//
+// A document is one blob, written under its ETag, that holds a value together with its replay record: which
+// messages it has applied. [Collection.Apply] takes the messages received for one document, folds them into
+// it in one read-modify-write, and ends their deliveries, all as one [storage.Work]:
+//
+//	load ─▶ judge each message ─▶ change the value ─▶ move old record entries to rows ─▶ Commit(write, send, delete)
+//	 ▲            │ applied before: a replay                                               │ somebody wrote first
+//	 │            ▼ send what is still pending for it, delete                              │
+//	 └─────────────────────────────────────────────────────────────────────────────────────┘ back off, reload, refold
+//
+// # Laws
+//
+//  1. A message changes its document once. Its ID is recorded in the same write that applies it.
+//  2. Write, then send, then delete. On an engine that does all three at once there is nothing more to it.
+//     On one that can't, the write also records the events as pending, because a worker may die before it
+//     has sent them. Then either the message comes back, and its replay sends what is pending for it, or
+//     the next writer of the document finds entries older than Config.PendingAfter and sends them before
+//     the write that leaves them out. Nobody writes only to clear pending. An event leaves pending only
+//     after somebody has sent it.
+//  3. An event's ID is derived from its message's ID and its index, so that sending it again is a repeat
+//     that the next stage recognises.
+//  4. The record is a window. When it has grown past Config.Window, the oldest entries by the time in their
+//     IDs become rows of a table, before the write that forgets them, and the document's watermark becomes the
+//     newest time that left. Only entries of a committed document become rows. An ID newer than the watermark
+//     is judged by the window alone; one at or before it, or one that carries no time once anything has left,
+//     by a point read of its row. Clocks may be wrong: that costs point reads, not correctness.
+//  5. Rows are kept for Config.Retention. A message whose ID is older than that and not in the window can't
+//     be judged: [ErrTooOld]. Rows of IDs without a time are kept for ever.
+//  6. The same ID with other content is [ErrContentDiffers] for as long as the ID is remembered.
+//  7. Messages that fail fail alone: the others are folded as if it had not been there.
+package values

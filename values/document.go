@@ -1,0 +1,85 @@
+package values
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// document is a value with its replay record, in memory.
+type document[V any] struct {
+	value   V
+	raw     jsontext.Value // the value as it is stored; nil before the first write
+	version uint64         // messages applied
+	emitted uint64         // events emitted
+	record  record
+	pending []pending
+	etag    storage.ETag // "" before the first write
+
+	sent map[messageDigest]bool // messages whose pending events this process has sent; not stored
+}
+
+// pending are the events of one message that were written but are not known to be sent. Only engines without
+// an atomic Commit need it.
+type pending struct {
+	Message messageDigest    `json:"message"`
+	At      time.Time        `json:"at"`     // when it was written, by the writer's clock
+	Events  []jsontext.Value `json:"events"` // envelopes
+}
+
+// messageDigest is the digest of a message's ID, as in its entry.
+type messageDigest = [12]byte
+
+// stored is the document's JSON form.
+type stored struct {
+	Version   uint64         `json:"version"`
+	Emitted   uint64         `json:"emitted,omitzero"`
+	Value     jsontext.Value `json:"value"`
+	Applied   []byte         `json:"applied,omitempty"` // entries, packed
+	Watermark int64          `json:"watermark,omitzero"`
+	Left      bool           `json:"left,omitzero"`
+	Pending   []pending      `json:"pending,omitempty"`
+}
+
+func decodeDocument[V any](b storage.Blob) (*document[V], error) {
+	var s stored
+	if err := json.Unmarshal(b.Body, &s); err != nil {
+		return nil, fmt.Errorf("document: %w", err)
+	}
+	d := &document[V]{raw: s.Value, version: s.Version, emitted: s.Emitted, pending: s.Pending, etag: b.ETag}
+	d.record = record{watermark: s.Watermark, left: s.Left}
+	var err error
+	if d.record.entries, err = unpack(s.Applied); err != nil {
+		return nil, fmt.Errorf("document: %w", err)
+	}
+	if d.value, err = decodeValue[V](s.Value); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// encode sets raw from the value and returns the stored form.
+func (d *document[V]) encode() ([]byte, error) {
+	raw, err := json.Marshal(d.value, jsonv1.DefaultOptionsV1())
+	if err != nil {
+		return nil, fmt.Errorf("value: %w", err)
+	}
+	d.raw = raw
+	return json.Marshal(&stored{
+		Version: d.version, Emitted: d.emitted, Value: raw, Applied: d.record.pack(),
+		Watermark: d.record.watermark, Left: d.record.left, Pending: d.pending,
+	})
+}
+
+func decodeValue[V any](raw []byte) (V, error) {
+	var v V
+	if err := json.Unmarshal(raw, &v, jsonv1.DefaultOptionsV1()); err != nil {
+		return v, fmt.Errorf("value: %w", err)
+	}
+	return v, nil
+}

@@ -1,0 +1,81 @@
+package values
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// settlePending decides, before a write, which pending events it leaves out: those that this process has sent,
+// and those so old that their writer must be dead, which it sends first. The new ones join.
+func (u *unit[V]) settlePending() error {
+	d := u.doc
+	if len(d.pending) == 0 && len(u.noted) == 0 {
+		return nil
+	}
+	var keep []pending
+	var orphaned []channel.Envelope
+	for _, p := range d.pending {
+		switch {
+		case d.sent[p.Message]:
+			u.dropped = append(u.dropped, p)
+		case u.now.Sub(p.At) > u.c.cfg.PendingAfter:
+			if err := u.c.repack(u.ctx, p, &orphaned); err != nil {
+				return err
+			}
+			u.dropped = append(u.dropped, p)
+		default:
+			keep = append(keep, p)
+		}
+	}
+	if len(orphaned) > 0 {
+		if err := u.c.send(u, orphaned); err != nil {
+			return err
+		}
+	}
+	d.pending = append(keep, u.noted...)
+	return nil
+}
+
+func (c *Collection[V]) send(u *unit[V], events []channel.Envelope) error {
+	packed, err := c.channels.Pack(u.ctx, events...)
+	if err != nil {
+		return u.fault(err)
+	}
+	if _, err := storage.Commit(u.ctx, c.channels.Store(), storage.Work{Send: packed.Sends}); err != nil {
+		return u.fault(err)
+	}
+	return nil
+}
+
+// repack adds the events of a pending entry to those to be sent.
+func (c *Collection[V]) repack(ctx context.Context, p pending, to *[]channel.Envelope) error {
+	for _, raw := range p.Events {
+		e, err := c.channels.Unstow(ctx, raw)
+		if err != nil {
+			return fmt.Errorf("values: %s: pending event: %w", c.name, err)
+		}
+		*to = append(*to, e)
+	}
+	return nil
+}
+
+// committed notes, after a write, whose events this process has sent, and lets go of what was kept for those
+// that the write left out.
+func (u *unit[V]) committed() {
+	d := u.doc
+	for _, p := range append(u.noted, u.resend...) {
+		if d.sent == nil {
+			d.sent = map[messageDigest]bool{}
+		}
+		d.sent[p.Message] = true
+	}
+	for _, p := range u.dropped {
+		delete(d.sent, p.Message)
+		for _, raw := range p.Events {
+			u.c.channels.DropStowed(u.ctx, raw)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package views
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
+)
+
+// cached is what a reader knows of a document.
+type cached[V any] struct {
+	snapshot values.Snapshot[folded[V]]
+	checked  atomic.Int64 // when the store last said so, UnixNano
+}
+
+// rendered is a document as HTTP serves it.
+type rendered[V any] struct {
+	from *cached[V]
+	body []byte
+	etag string
+}
+
+// Get returns the document of a key; before its first event that is the initial view. It may be as old as
+// Config.Fresh. The value is shared: don't change what it refers to.
+func (v *View[V]) Get(ctx context.Context, key string) (V, error) {
+	c, err := v.read(ctx, key, v.cfg.Fresh)
+	if err != nil {
+		var none V
+		return none, err
+	}
+	return c.snapshot.Value.View, nil
+}
+
+// GetFresh returns the document of a key as the store has it now, and how many events it has folded: 0 before
+// the first one. An unchanged document costs a conditional read.
+func (v *View[V]) GetFresh(ctx context.Context, key string) (view V, version uint64, err error) {
+	c, err := v.read(ctx, key, -1)
+	if err != nil {
+		return view, 0, err
+	}
+	return c.snapshot.Value.View, c.snapshot.Version, nil
+}
+
+// read returns a document that is no older than fresh. Readers of one key share one request; each waits no
+// longer than its own context.
+func (v *View[V]) read(ctx context.Context, key string, fresh time.Duration) (*cached[V], error) {
+	c, ok := v.cache.Get(key)
+	if ok && time.Duration(time.Now().UnixNano()-c.checked.Load()) < fresh {
+		return c, nil
+	}
+	if err := storage.CheckKey(key); err != nil {
+		return nil, err
+	}
+	if fresh < 0 { // joining a request that began before now would not be fresh
+		return v.load(ctx, key, c)
+	}
+	result := v.reads.DoChan(key, func() (any, error) { return v.load(context.WithoutCancel(ctx), key, c) })
+	select {
+	case r := <-result:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.(*cached[V]), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// load asks the store whether it has something else than known, which may be nil.
+func (v *View[V]) load(ctx context.Context, key string, known *cached[V]) (*cached[V], error) {
+	began := time.Now()
+	var etag storage.ETag
+	if known != nil {
+		etag = known.snapshot.ETag
+	}
+	snapshot, err := v.docs.Get(ctx, key, etag)
+	switch {
+	case err == nil && (known == nil || snapshot.ETag != etag):
+		known = &cached[V]{snapshot: snapshot}
+	case err != nil && !errors.Is(err, storage.ErrNotModified):
+		return nil, err
+	}
+	known.checked.Store(began.UnixNano())
+	v.cache.Add(key, known)
+	return known, nil
+}
+
+// Handler serves documents as JSON with ETag, If-None-Match, HEAD and Cache-Control. key takes the document's key
+// from the request; "" is answered with 404. render makes what is encoded of a view. A store that fails is
+// answered with 503 and Retry-After.
+func (v *View[V]) Handler(key func(*http.Request) string, render func(key string, view V) any) http.Handler {
+	kept, _ := lru.New[string, *rendered[V]](v.cfg.Cache) // fails for a size below 1 only
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+			return
+		}
+		k := key(r)
+		if storage.CheckKey(k) != nil {
+			http.NotFound(w, r)
+			return
+		}
+		c, err := v.read(r.Context(), k, v.cfg.Fresh)
+		if err != nil {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "the view can't be read at the moment", http.StatusServiceUnavailable)
+			return
+		}
+		out, ok := kept.Get(k)
+		if !ok || out.from != c {
+			if out, err = newRendered(c, render(k, c.snapshot.Value.View)); err != nil {
+				http.Error(w, "the view can't be encoded", http.StatusInternalServerError)
+				return
+			}
+			kept.Add(k, out)
+		}
+		h := w.Header()
+		h.Set("Content-Type", "application/json")
+		h.Set("Cache-Control", v.cfg.CacheControl)
+		h.Set("ETag", out.etag)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(out.body))
+	})
+}
+
+// newRendered encodes a view. The ETag is a digest of the content, so that all web processes agree on it and a
+// write that changes nothing visible changes no ETag.
+func newRendered[V any](from *cached[V], x any) (*rendered[V], error) {
+	body, err := json.Marshal(x)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(body)
+	return &rendered[V]{from: from, body: append(body, '\n'), etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}, nil
+}

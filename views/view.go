@@ -1,0 +1,155 @@
+package views
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/values"
+)
+
+// Config is how a view works. The zero Config works.
+type Config[V any] struct {
+	// Initial gives the view before its first event. Defaults to the zero V.
+	Initial func(key string) V
+
+	// Fresh is how long a document is read from memory before the store is asked whether it has changed.
+	// Negative means always ask. Defaults to 1 second.
+	Fresh time.Duration
+
+	// Cache is how many documents are kept in memory for readers. Defaults to 1024.
+	Cache int
+
+	// CacheControl is sent by Handler. Defaults to "no-cache": browsers keep a copy and revalidate it.
+	CacheControl string
+}
+
+// folded is a view as it is stored.
+type folded[V any] struct {
+	View V `json:"view"`
+
+	// Sources has the newest sequence folded per source, for Latest.
+	Sources map[string]uint64 `json:"sources,omitempty"`
+}
+
+// A View is a collection of documents folded from events. Its name is also the name of the subscriber group
+// (the queue) that its events arrive in. Safe for concurrent use.
+type View[V any] struct {
+	docs  *values.Collection[folded[V]]
+	cfg   Config[V]
+	cache *lru.Cache[string, *cached[V]]
+	reads singleflight.Group
+}
+
+// New returns the view of a name.
+func New[V any](channels *channel.Channels, name string, cfg Config[V]) *View[V] {
+	if cfg.Initial == nil {
+		cfg.Initial = func(string) (v V) { return v }
+	}
+	if cfg.Fresh == 0 {
+		cfg.Fresh = time.Second
+	}
+	if cfg.Cache <= 0 {
+		cfg.Cache = 1024
+	}
+	if cfg.CacheControl == "" {
+		cfg.CacheControl = "no-cache"
+	}
+	cache, _ := lru.New[string, *cached[V]](cfg.Cache) // fails for a size below 1 only
+	return &View[V]{
+		docs: values.New(channels, name, values.Config[folded[V]]{
+			Initial: func(key string) folded[V] { return folded[V]{View: cfg.Initial(key)} },
+		}),
+		cfg: cfg, cache: cache,
+	}
+}
+
+// Name returns the view's name.
+func (v *View[V]) Name() string { return v.docs.Name() }
+
+// Project registers an order-free fold of an event into the view's document that key names. fold is pure; see
+// handlers.Decide for what it may change.
+func Project[V any, E channel.Message](r *handlers.Registry, v *View[V], key func(E) string, fold func(V, E) V) {
+	handlers.Fold(r, "project "+v.Name(), v.Name(), v.docs, key,
+		func(f folded[V], e *channel.Envelope, m E) (folded[V], []channel.Message, error) {
+			f.View = fold(f.View, m)
+			return f, nil, nil
+		})
+}
+
+// Latest registers a fold of events that take each other back: of the events that a source emits, those older
+// than what the document has seen are ignored. All kinds of one source that concern the same thing should
+// be registered by Latest. An event without a source sequence can't be judged and goes to the poison queue.
+func Latest[V any, E channel.Message](r *handlers.Registry, v *View[V], key func(E) string, fold func(V, E) V) {
+	handlers.Fold(r, "project "+v.Name(), v.Name(), v.docs, key,
+		func(f folded[V], e *channel.Envelope, m E) (folded[V], []channel.Message, error) {
+			if e.Sequence == 0 {
+				return f, nil, handlers.Poison("no sequence", fmt.Errorf("%s from %s has no sequence; views.Latest needs one", e.Kind, e.Source))
+			}
+			return f.take(e.Source, e.Sequence, func(view V) V { return fold(view, m) }), nil, nil
+		})
+}
+
+// take folds what a source says at a sequence, unless the view has seen newer.
+func (f folded[V]) take(source string, sequence uint64, fold func(V) V) folded[V] {
+	if sequence <= f.Sources[source] {
+		return f
+	}
+	f.View = fold(f.View)
+	if f.Sources == nil {
+		f.Sources = map[string]uint64{}
+	}
+	f.Sources[source] = sequence
+	return f
+}
+
+// Rebuild folds the present state of every value object of a collection into a view whose projections are
+// registered by Latest: key names the document, restore makes it agree with the value object. It may run while
+// workers do; repeating it is harmless. To rebuild from nothing, [View.Clear] first. It returns how many value
+// objects it read.
+func Rebuild[V, C any](ctx context.Context, v *View[V], from *values.Collection[C], key func(key string, value C) string, restore func(view V, key string, value C) V) (int, error) {
+	n := 0
+	for id, err := range from.Keys(ctx) {
+		if err != nil {
+			return n, fmt.Errorf("views: rebuild %s: %w", v.Name(), err)
+		}
+		object, err := from.Get(ctx, id, "")
+		if err != nil {
+			return n, fmt.Errorf("views: rebuild %s: %w", v.Name(), err)
+		}
+		n++
+		if object.Emitted == 0 {
+			continue // it has told nobody anything yet
+		}
+		err = v.docs.Update(ctx, key(id, object.Value), func(f folded[V]) (folded[V], bool) {
+			if object.Emitted <= f.Sources[from.Source(id)] {
+				return f, false
+			}
+			return f.take(from.Source(id), object.Emitted, func(view V) V { return restore(view, id, object.Value) }), true
+		})
+		if err != nil {
+			return n, fmt.Errorf("views: rebuild %s: %w", v.Name(), err)
+		}
+	}
+	return n, nil
+}
+
+// Clear deletes all documents of the view. Views registered by [Project] lose what they have folded; those
+// registered by [Latest] can be rebuilt.
+func (v *View[V]) Clear(ctx context.Context) error {
+	for key, err := range v.docs.Keys(ctx) {
+		if err == nil {
+			err = v.docs.Delete(ctx, key)
+		}
+		if err != nil {
+			return fmt.Errorf("views: clear %s: %w", v.Name(), err)
+		}
+	}
+	v.cache.Purge()
+	return nil
+}
