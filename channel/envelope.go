@@ -140,7 +140,10 @@ func Decode(body []byte) (Envelope, error) {
 	if w.Sequence != "" {
 		e.Sequence, _ = strconv.ParseUint(w.Sequence, 10, 64) // somebody else's need not be a number: unknown
 	}
-	return e, e.check()
+	if err := e.check(); err != nil {
+		return Envelope{}, err
+	}
+	return e, nil
 }
 
 // check holds what both sides demand.

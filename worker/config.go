@@ -1,0 +1,138 @@
+package worker
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Config is how a worker works. The zero Config is right for most.
+type Config struct {
+	// Name tells this worker from others, in logs and in the poison queue. Defaults to host, process ID and
+	// four random digits.
+	Name string
+
+	// Queues are those to consume. Defaults to all that have handlers.
+	Queues []string
+
+	// Concurrency is how many handlers (or folds of one document) run at a time, for each queue.
+	// Defaults to 32.
+	Concurrency int
+
+	// MaxInHand bounds how many messages of a queue the worker holds. It holds as many only when they are
+	// run soon; see the package comment. Defaults to 2048.
+	MaxInHand int
+
+	// Visibility is how long a message is hidden from others before it must be renewed, and so how long a
+	// dead worker's messages wait for another. Defaults to 30 seconds; at least 1 second.
+	Visibility time.Duration
+
+	// MaxAttempts is how often a handler may say no before the message goes to the poison queue.
+	// Defaults to 5.
+	MaxAttempts int
+
+	// MaxDeliveries is how often a message may be taken without a word about its end before it goes to the
+	// poison queue: a message that kills its workers. Defaults to 20.
+	MaxDeliveries int
+
+	// UnknownFor is how long messages of a kind that is unknown here are handed back, because a newer worker
+	// may know it, before they go to the poison queue. Defaults to 1 hour.
+	UnknownFor time.Duration
+
+	// RetryDelay gives the time to the next attempt after the given number of failed ones (1, 2, …), for the
+	// message of that ID. It must be pure. Defaults to [RetryDelay].
+	RetryDelay func(failed int, id string) time.Duration
+
+	// DrainTimeout is how long running handlers may take to finish when the worker stops.
+	// Defaults to 20 seconds.
+	DrainTimeout time.Duration
+
+	// StuckAfter is the running time after which a handler is reported as stuck, again and again. Defaults to
+	// 1 minute.
+	StuckAfter time.Duration
+
+	// Logger gets what happens. Defaults to slog.Default().
+	Logger *slog.Logger
+
+	// Metrics takes the worker's metrics. Defaults to none. Two workers of one process can't share one.
+	Metrics prometheus.Registerer
+}
+
+// withDefaults returns a copy that is complete, or all that is wrong with it.
+func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
+	var faults []error
+	def := func(name string, v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+		if *v < 0 {
+			faults = append(faults, fmt.Errorf("%s is %d; want a positive number", name, *v))
+		}
+	}
+	defTime := func(name string, v *time.Duration, d, least time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+		if *v < least {
+			faults = append(faults, fmt.Errorf("%s is %v; want at least %v", name, *v, least))
+		}
+	}
+	def("Concurrency", &c.Concurrency, 32)
+	def("MaxInHand", &c.MaxInHand, 2048)
+	def("MaxAttempts", &c.MaxAttempts, 5)
+	def("MaxDeliveries", &c.MaxDeliveries, 20)
+	defTime("Visibility", &c.Visibility, 30*time.Second, storage.MinVisibility)
+	defTime("UnknownFor", &c.UnknownFor, time.Hour, 1)
+	defTime("DrainTimeout", &c.DrainTimeout, 20*time.Second, 1)
+	defTime("StuckAfter", &c.StuckAfter, time.Minute, 1)
+	c.MaxInHand = max(c.MaxInHand, c.Concurrency)
+	if c.RetryDelay == nil {
+		c.RetryDelay = RetryDelay
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Name == "" {
+		c.Name = defaultName()
+	}
+	known := h.Queues()
+	if len(c.Queues) == 0 {
+		c.Queues = known
+	}
+	if len(c.Queues) == 0 {
+		faults = append(faults, errors.New("no handler is registered"))
+	}
+	for i, q := range c.Queues {
+		if !slices.Contains(known, q) {
+			faults = append(faults, fmt.Errorf("queue %s has no handler", storage.Quote(q)))
+		}
+		if slices.Contains(c.Queues[:i], q) {
+			faults = append(faults, fmt.Errorf("queue %s is named twice", q))
+		}
+	}
+	faults = append(faults, h.Err())
+	if err := errors.Join(faults...); err != nil {
+		return c, fmt.Errorf("worker: %w", err)
+	}
+	return c, nil
+}
+
+func defaultName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "worker"
+	}
+	var b [2]byte
+	rand.Read(b[:])
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(b[:]))
+}

@@ -1,0 +1,326 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	maxFold     = 256              // messages in one fold
+	drainers    = 8                // that hand back what waits
+	stopGrace   = 5 * time.Second  // for handlers that have been told to stop
+	outcomeTime = 10 * time.Second // to record how a delivery ended
+)
+
+// consumer consumes one queue.
+//
+//	receive ──take──▶ ready ──▶ work (Concurrency of them) ──▶ conclude ──▶ finish (deletes in batches)
+//	                    ▲                                         └──▶ settle (rewrite, poison)
+//	groups ─────────────┘            renew watches all that is in hand
+type consumer struct {
+	w     *Worker
+	cfg   *Config
+	queue string
+	q     storage.Queue
+	log   *slog.Logger
+	stats *queueMetrics
+	owned time.Duration // how long a message is ours after the start of the call that gave it
+
+	ready    chan task
+	finished chan *message
+	draining atomic.Bool
+
+	mu     sync.Mutex
+	inHand map[*message]struct{}
+	groups map[handlers.Group]*group
+	room   roomKeeper
+	empty  chan struct{} // closed when nothing is in hand; made by whoever waits for that
+}
+
+// task is what a working goroutine does next: one message, or what waits in a group.
+type task struct {
+	m   *message
+	g   *group
+	err error // the message ends by this, without being handled
+}
+
+// group is the messages in hand for one document. It is in consumer.groups while it waits or runs.
+type group struct {
+	id      handlers.Group
+	waiting []*message
+}
+
+func newConsumer(w *Worker, queue string) *consumer {
+	cfg := &w.cfg
+	return &consumer{
+		w: w, cfg: cfg, queue: queue, q: w.store.Queue(queue),
+		log: cfg.Logger.With("queue", queue), stats: w.metrics.queue(queue),
+		owned:    cfg.Visibility - cfg.Visibility/6,
+		ready:    make(chan task, cfg.MaxInHand),
+		finished: make(chan *message, cfg.MaxInHand),
+		inHand:   map[*message]struct{}{},
+		groups:   map[handlers.Group]*group{},
+		room:     newRoomKeeper(cfg.Concurrency, cfg.MaxInHand),
+	}
+}
+
+// run receives until ctx ends. Handlers run under a context derived from base.
+func (c *consumer) run(ctx, base context.Context) error {
+	handling, cancel := context.WithCancelCause(base)
+	defer cancel(nil)
+	watching, stopWatching := context.WithCancel(base)
+
+	var workers, helpers sync.WaitGroup
+	for range c.cfg.Concurrency {
+		workers.Go(func() { c.work(handling) })
+	}
+	helpers.Go(func() { c.finish(base) })
+	helpers.Go(func() { c.renew(watching) })
+
+	c.receive(ctx, base)
+	c.draining.Store(true)
+	for range drainers { // what waits is handed back, however busy the others are
+		workers.Go(func() { c.work(handling) })
+	}
+	if err := c.drain(cancel); err != nil {
+		stopWatching()
+		return err // the stuck handlers still use the channels
+	}
+	close(c.ready)
+	workers.Wait()
+	close(c.finished)
+	stopWatching()
+	helpers.Wait()
+	return nil
+}
+
+// drain waits until nothing is in hand.
+func (c *consumer) drain(cancel context.CancelCauseFunc) error {
+	c.mu.Lock()
+	c.empty = make(chan struct{})
+	if len(c.inHand) == 0 {
+		close(c.empty)
+		c.empty = nil
+	}
+	empty := c.empty
+	c.mu.Unlock()
+	if empty == nil {
+		return nil
+	}
+	timer := time.NewTimer(c.cfg.DrainTimeout)
+	defer timer.Stop()
+	select {
+	case <-empty:
+		return nil
+	case <-timer.C:
+	}
+	cancel(ErrDraining)
+	timer.Reset(stopGrace)
+	select {
+	case <-empty:
+		return nil
+	case <-timer.C:
+	}
+	return c.abandon()
+}
+
+// abandon hands back the messages of handlers that would not stop. They run on until the process ends.
+func (c *consumer) abandon() error {
+	c.mu.Lock()
+	var stuck []*message
+	for m := range c.inHand {
+		stuck = append(stuck, m)
+	}
+	c.mu.Unlock()
+	for _, m := range stuck {
+		c.handBack(context.Background(), m, 0, nil)
+	}
+	if len(stuck) == 0 {
+		return nil
+	}
+	return fmt.Errorf("worker: queue %s: %d handler(s) did not stop in %v; their messages were handed back", c.queue, len(stuck), c.cfg.DrainTimeout+stopGrace)
+}
+
+// take accepts a received message and finds out what to do with it.
+func (c *consumer) take(d storage.Delivery, began time.Time) {
+	m := &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, received: time.Now(), receipt: d.Receipt, owned: began}
+	var err error
+	m.envelope, err = channel.Decode(d.Body)
+	c.mu.Lock()
+	c.inHand[m] = struct{}{}
+	c.mu.Unlock()
+	if err != nil {
+		c.push(task{m: m, err: handlers.Poison(handlers.ReasonUndecodable, err)})
+		return
+	}
+	if silent := d.Deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks; silent >= c.cfg.MaxDeliveries {
+		c.push(task{m: m, err: handlers.Poison(handlers.ReasonDeliveries,
+			fmt.Errorf("delivered %d times and not heard of again: does it kill its worker? last error: %s", silent, m.envelope.LastError))})
+		return
+	}
+	if m.envelope.DataRef != "" {
+		c.push(task{m: m}) // fetched by a working goroutine
+		return
+	}
+	c.route(m)
+}
+
+// route gives a message with its data to its group, or to be handled alone.
+func (c *consumer) route(m *message) {
+	d, err := c.w.h.Resolve(c.queue, &m.envelope)
+	if err == nil {
+		m.delivery = d
+		d.Claim, d.Unclaim = m.claim, m.unclaim
+		var id handlers.Group
+		var grouped bool
+		if id, grouped, err = d.Group(); grouped && err == nil {
+			c.join(id, m)
+			return
+		}
+	}
+	if isBadBody(err) {
+		err = handlers.Poison(handlers.ReasonUndecodable, err)
+	}
+	c.push(task{m: m, err: err})
+}
+
+// join adds a message to its group, which is made ready unless it waits or runs already.
+func (c *consumer) join(id handlers.Group, m *message) {
+	c.mu.Lock()
+	g := c.groups[id]
+	fresh := g == nil
+	if fresh {
+		g = &group{id: id}
+		c.groups[id] = g
+	}
+	g.waiting = append(g.waiting, m)
+	c.mu.Unlock()
+	if fresh {
+		c.push(task{g: g})
+	}
+}
+
+// push never blocks: there are no more tasks than messages in hand.
+func (c *consumer) push(t task) { c.ready <- t }
+
+func (c *consumer) work(ctx context.Context) {
+	for t := range c.ready {
+		switch {
+		case t.g != nil:
+			c.runGroup(ctx, t.g)
+		case t.err != nil:
+			c.settle(ctx, t.m, t.err)
+		case c.draining.Load():
+			c.handBack(ctx, t.m, 0, nil)
+		case t.m.delivery == nil:
+			if err := c.w.h.Channels().Fetch(ctx, &t.m.envelope); err != nil {
+				c.settle(ctx, t.m, err)
+				continue
+			}
+			c.route(t.m)
+		default:
+			c.runOne(ctx, t.m)
+		}
+	}
+}
+
+func (c *consumer) runOne(ctx context.Context, m *message) {
+	ctx, ok := m.start(ctx, c.owned)
+	if !ok {
+		c.stats.lost.Inc()
+		c.release(m)
+		return
+	}
+	began := c.started(m)
+	errs, deleted := handlers.Handle(ctx, handlers.Group{}, []*handlers.Delivery{m.delivery})
+	c.ended(began, 1)
+	m.cancel(nil)
+	c.conclude(ctx, m, errs[0], deleted)
+}
+
+// runGroup folds what waits for a document, and makes the group ready again if more has come meanwhile.
+func (c *consumer) runGroup(ctx context.Context, g *group) {
+	c.mu.Lock()
+	n := min(len(g.waiting), maxFold)
+	batch := g.waiting[:n:n]
+	g.waiting = g.waiting[n:]
+	c.mu.Unlock()
+
+	c.fold(ctx, g.id, batch)
+
+	c.mu.Lock()
+	more := len(g.waiting) > 0
+	if !more {
+		delete(c.groups, g.id)
+	}
+	c.mu.Unlock()
+	if more {
+		c.push(task{g: g})
+	}
+}
+
+func (c *consumer) fold(ctx context.Context, id handlers.Group, batch []*message) {
+	if c.draining.Load() {
+		for _, m := range batch {
+			c.handBack(ctx, m, 0, nil)
+		}
+		return
+	}
+	ms := make([]*message, 0, len(batch))
+	ds := make([]*handlers.Delivery, 0, len(batch))
+	var began time.Time
+	for _, m := range batch {
+		if !m.ours(c.owned) {
+			c.stats.lost.Inc()
+			c.release(m)
+			continue
+		}
+		began = c.started(m)
+		ms, ds = append(ms, m), append(ds, m.delivery)
+	}
+	if len(ms) == 0 {
+		return
+	}
+	errs, deleted := handlers.Handle(ctx, id, ds)
+	c.ended(began, len(ms))
+	for i, m := range ms {
+		c.conclude(ctx, m, errs[i], deleted)
+	}
+}
+
+// started notes that a message's handler starts.
+func (c *consumer) started(m *message) time.Time {
+	now := time.Now()
+	m.began.Store(now.UnixNano())
+	c.stats.running.Inc()
+	c.stats.pickup.Observe(max(0, now.Sub(m.sentAt)).Seconds())
+	c.mu.Lock()
+	c.room.waited(now.Sub(m.received))
+	c.mu.Unlock()
+	return now
+}
+
+func (c *consumer) ended(began time.Time, n int) {
+	c.stats.running.Sub(float64(n))
+	c.stats.seconds.Observe(time.Since(began).Seconds())
+}
+
+// release takes a message out of hand, its delivery being over for this worker.
+func (c *consumer) release(m *message) {
+	c.mu.Lock()
+	delete(c.inHand, m)
+	c.room.ended(len(c.inHand))
+	if c.empty != nil && len(c.inHand) == 0 {
+		close(c.empty)
+		c.empty = nil
+	}
+	c.mu.Unlock()
+}

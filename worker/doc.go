@@ -1,0 +1,31 @@
+// Package worker hosts handlers: it receives messages, runs what is registered for them, and ends each delivery
+// by its verdict. Any number of workers may consume the same queues, in one process or many.
+//
+// # The states of a message in a worker's hands
+//
+//	Receive ─▶ waiting ─▶ running ─▶ ended: deleted · rewritten (again, with delay) · poisoned
+//	              │          │
+//	              │          └─ ownership ended: dropped; whoever has the message now decides
+//	              └─ stopping: handed back at once
+//
+// A message is in hand from Receive until its delivery has ended. While it is, its visibility is renewed every
+// third of it. A worker owns a message from the start of the last call that gave it the message, for the
+// visibility less a margin: when it can't renew in time, the handler's context ends with [ErrOwnershipLost].
+//
+// # Laws
+//
+//   - Nothing is deleted but what was handled or written to the poison queue. Nothing loops: attempts and
+//     silent deliveries are bounded.
+//   - Two counters. Attempts: a handler said no (Config.MaxAttempts). Silent deliveries: nobody said
+//     anything, because the worker died or lost the message (Config.MaxDeliveries). What a worker hands back
+//     (a shutdown, a lost race, a store that is down, a kind it doesn't know yet) counts as neither.
+//   - Messages for one document that are in hand together are folded in one read-modify-write, and one
+//     worker doesn't race with itself: a document has one fold at a time.
+//   - A worker takes no more than it can soon run. How many it holds follows from how long they wait: when
+//     messages wait long it holds fewer, and leaves the others to other workers.
+//   - Idle costs next to nothing: the worker waits for a ring where the store has one (storage.Waker), and
+//     looks by itself at growing intervals up to the store's PollInterval.
+//   - Stopping: no more is received; what waits is handed back; what runs may finish within DrainTimeout,
+//     then its context ends with [ErrDraining] and it is handed back without spending an attempt. Outcomes
+//     are still recorded, on a context of their own.
+package worker

@@ -1,0 +1,94 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// message is a message in hand.
+type message struct {
+	queue      string
+	body       []byte           // as received
+	envelope   channel.Envelope // with data, once fetched
+	delivery   *handlers.Delivery
+	deliveries int
+	sentAt     time.Time
+	received   time.Time
+	began      atomic.Int64 // when its handler started, UnixNano; 0 it hasn't
+	reported   time.Time    // when it was last reported as stuck; the renewing goroutine's
+
+	mu       sync.Mutex // held during a renewal, so that nobody uses a receipt that is being replaced
+	receipt  storage.Receipt
+	owned    time.Time // start of the last call that gave it to us
+	settling bool      // its end is being recorded: no renewal
+	lost     bool      // it is, or may be, in other hands
+	cancel   context.CancelCauseFunc
+}
+
+// claim stops renewal and returns the claim with the newest receipt.
+func (m *message) claim() storage.Claim {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.settling = true
+	return storage.Claim{Queue: m.queue, Receipt: m.receipt}
+}
+
+func (m *message) unclaim() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.settling = false
+}
+
+// start gives a handler its context, which ends with the message's ownership. It refuses a message that is lost.
+func (m *message) start(ctx context.Context, limit time.Duration) (context.Context, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lost || time.Since(m.owned) >= limit {
+		return nil, false
+	}
+	ctx, m.cancel = context.WithCancelCause(ctx)
+	return ctx, true
+}
+
+// ours reports that nobody else can have the message yet.
+func (m *message) ours(limit time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.lost && time.Since(m.owned) < limit
+}
+
+// drop gives the message up: somebody else has it, or may have it.
+func (m *message) drop() {
+	m.lost = true
+	if m.cancel != nil {
+		m.cancel(ErrOwnershipLost)
+	}
+}
+
+// renew extends the visibility if it is due. It reports whether the message has just been lost.
+func (m *message) renew(ctx context.Context, q storage.Queue, visibility, due, limit time.Duration) (lost bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.settling || m.lost || time.Since(m.owned) < due {
+		return false, nil
+	}
+	began := time.Now()
+	ctx, cancel := context.WithDeadline(ctx, m.owned.Add(limit))
+	defer cancel()
+	receipt, err := q.Extend(ctx, m.receipt, visibility)
+	switch {
+	case err == nil:
+		m.receipt, m.owned = receipt, began
+		return false, nil
+	case isStale(err) || time.Since(m.owned) >= limit:
+		m.drop()
+		return true, err
+	}
+	return false, err
+}

@@ -1,0 +1,60 @@
+package worker
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are all queues' metrics. docs/operating.md explains them.
+type metrics struct {
+	outcomes, receiveErrors, stuck *prometheus.CounterVec
+	running                        *prometheus.GaugeVec
+	pickup, seconds, lag           *prometheus.HistogramVec
+}
+
+// queueMetrics are those of one queue, looked up once.
+type queueMetrics struct {
+	done, retried, handedBack, poisoned, unavailable, lost prometheus.Counter
+	receiveErrors, stuck                                   prometheus.Counter
+	running                                                prometheus.Gauge
+	pickup, seconds, lag                                   prometheus.Observer
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	queue := []string{"queue"}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "millrace", Name: name, Help: help}, append(queue, labels...))
+	}
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "millrace", Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0002, 4, 10), // 0.2 ms to 52 s
+		}, queue)
+	}
+	m := &metrics{
+		outcomes:      counter("deliveries_total", "Deliveries by how they ended: done, retried, handed_back, poisoned, unavailable, lost.", "outcome"),
+		receiveErrors: counter("receive_errors_total", "Failed attempts to receive."),
+		stuck:         counter("stuck_reports_total", "Reports of handlers that run longer than StuckAfter."),
+		running:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "running", Help: "Messages being handled."}, queue),
+		pickup:        histogram("pickup_seconds", "From the store's taking of a message to the start of its handler."),
+		seconds:       histogram("handle_seconds", "Running time of handlers, or of folds of one document."),
+		lag:           histogram("lag_seconds", "From the making of a message to the end of its handling; of a view's queue, how far the view is behind."),
+	}
+	if r == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.outcomes, m.receiveErrors, m.stuck, m.running, m.pickup, m.seconds, m.lag} {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) queue(q string) *queueMetrics {
+	outcome := func(o string) prometheus.Counter { return m.outcomes.WithLabelValues(q, o) }
+	return &queueMetrics{
+		done: outcome("done"), retried: outcome("retried"), handedBack: outcome("handed_back"), poisoned: outcome("poisoned"),
+		unavailable: outcome("unavailable"), lost: outcome("lost"),
+		receiveErrors: m.receiveErrors.WithLabelValues(q), stuck: m.stuck.WithLabelValues(q), running: m.running.WithLabelValues(q),
+		pickup: m.pickup.WithLabelValues(q), seconds: m.seconds.WithLabelValues(q), lag: m.lag.WithLabelValues(q),
+	}
+}

@@ -1,0 +1,152 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	waitShort = 100 * time.Millisecond // messages that wait less: hold more
+	waitLong  = 500 * time.Millisecond // messages that wait more: hold fewer
+	pollFirst = 20 * time.Millisecond  // the first look of an idle worker without rings
+)
+
+// roomKeeper decides how many messages a consumer may hold. It begins with what can run at once, and doubles
+// while messages that it holds don't wait long, so that fast handlers are fed by large batches and slow ones
+// hold nothing that another worker could run. Guarded by consumer.mu.
+type roomKeeper struct {
+	least, most int
+	limit       int
+	longest     time.Duration // longest wait of a message since the last decision
+	since       int           // messages ended since then
+	full        bool          // the last receive brought all it asked for
+	wanted      int           // free places that receive waits for; 0: it doesn't
+	freed       chan struct{}
+}
+
+func newRoomKeeper(least, most int) roomKeeper {
+	return roomKeeper{least: least, most: most, limit: least, freed: make(chan struct{}, 1)}
+}
+
+func (r *roomKeeper) waited(d time.Duration) { r.longest = max(r.longest, d) }
+
+func (r *roomKeeper) ended(inHand int) {
+	r.since++
+	if r.wanted > 0 && r.limit-inHand >= r.wanted {
+		r.wanted = 0
+		select {
+		case r.freed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// free says how many messages to receive now; 0 means that receive shall wait for freed.
+func (r *roomKeeper) free(inHand int) int {
+	switch {
+	case r.longest > waitLong:
+		r.limit = max(r.least, r.limit/2)
+		r.longest, r.since = 0, 0
+	case r.full && r.longest < waitShort && r.since >= r.limit/2:
+		r.limit = min(2*r.limit, r.most)
+		r.longest, r.since = 0, 0
+	}
+	// With room to spare beyond what runs at once, wait for a batch worth a request.
+	enough := max(1, (r.limit-r.least)/2)
+	if n := r.limit - inHand; n >= enough {
+		return n
+	}
+	r.wanted = enough
+	return 0
+}
+
+// receive takes messages in until ctx ends. The calls themselves are under base: a receive that is cut off may
+// leave messages hidden.
+func (c *consumer) receive(ctx, base context.Context) {
+	var ring <-chan struct{}
+	if waker, ok := storage.As[storage.Waker](c.w.store); ok {
+		r, stop := waker.Wake(c.queue)
+		defer stop()
+		ring = r
+	}
+	props := c.w.store.Props()
+	poll := backoff.ExponentialBackOff{InitialInterval: pollFirst, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: props.PollInterval, Clock: backoff.SystemClock}
+	poll.Reset()
+	trouble := backoff.ExponentialBackOff{InitialInterval: 100 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: 10 * time.Second, Clock: backoff.SystemClock}
+	trouble.Reset()
+	failed := false
+	for {
+		n := c.waitRoom(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		began := time.Now()
+		call, cancel := context.WithTimeout(base, c.cfg.Visibility)
+		ds, err := c.q.Receive(call, n, c.cfg.Visibility)
+		cancel()
+		if err != nil {
+			if !failed {
+				c.log.LogAttrs(ctx, slog.LevelError, "can't receive; will go on trying", slog.Any("error", err))
+			}
+			failed = true
+			c.stats.receiveErrors.Inc()
+			wait(ctx, trouble.NextBackOff(), nil)
+			continue
+		}
+		if failed {
+			c.log.LogAttrs(ctx, slog.LevelInfo, "can receive again")
+			failed = false
+			trouble.Reset()
+		}
+		full := len(ds) >= min(n, props.MaxReceive)
+		c.mu.Lock()
+		c.room.full = full
+		c.mu.Unlock()
+		for _, d := range ds {
+			c.take(d, began)
+		}
+		switch {
+		case full || len(ds) > 0 && ring == nil:
+			poll.Reset() // busy: no waiting at all
+		case ring != nil:
+			// A little before or after the poll interval, so that idle workers don't look all at once.
+			wait(ctx, props.PollInterval*time.Duration(80+rand.IntN(40))/100, ring)
+		default:
+			wait(ctx, poll.NextBackOff(), nil)
+		}
+	}
+}
+
+// waitRoom returns how many messages may be received, when that is some, or 0 when ctx ended.
+func (c *consumer) waitRoom(ctx context.Context) int {
+	for {
+		c.mu.Lock()
+		n := c.room.free(len(c.inHand))
+		c.mu.Unlock()
+		if n > 0 {
+			return n
+		}
+		select {
+		case <-c.room.freed:
+		case <-ctx.Done():
+			return 0
+		}
+	}
+}
+
+// wait returns after d, at a ring, or when ctx ends.
+func wait(ctx context.Context, d time.Duration, ring <-chan struct{}) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ring:
+	case <-ctx.Done():
+	}
+}

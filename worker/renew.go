@@ -1,0 +1,67 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const renewals = 32 // at a time
+
+// renew keeps the messages in hand invisible to others, ends the contexts of those it can't keep, and reports
+// handlers that run long.
+func (c *consumer) renew(ctx context.Context) {
+	tick := time.NewTicker(max(c.cfg.Visibility/12, 10*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			c.renewDue(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *consumer) renewDue(ctx context.Context) {
+	now := time.Now()
+	var due []*message
+	c.mu.Lock()
+	for m := range c.inHand {
+		// Ownership begins before the message is received, so this looks at no lock of the message.
+		if now.Sub(m.received) >= c.cfg.Visibility/6 {
+			due = append(due, m)
+		}
+	}
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, renewals)
+	for _, m := range due {
+		c.reportStuck(ctx, m, now)
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			lost, err := m.renew(ctx, c.q, c.cfg.Visibility, c.cfg.Visibility/3, c.owned)
+			switch {
+			case lost:
+				c.stats.lost.Inc()
+				c.log.LogAttrs(ctx, slog.LevelWarn, "a message is lost to others while in hand", slog.String("id", m.envelope.ID), slog.Any("error", err))
+			case err != nil && ctx.Err() == nil:
+				c.log.LogAttrs(ctx, slog.LevelWarn, "can't renew a message", slog.String("id", m.envelope.ID), slog.Any("error", err))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (c *consumer) reportStuck(ctx context.Context, m *message, now time.Time) {
+	began := m.began.Load()
+	if began == 0 || now.Sub(time.Unix(0, began)) < c.cfg.StuckAfter || now.Sub(m.reported) < c.cfg.StuckAfter {
+		return
+	}
+	m.reported = now
+	c.stats.stuck.Inc()
+	c.log.LogAttrs(ctx, slog.LevelWarn, "a handler runs long", slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind)),
+		slog.Duration("running", now.Sub(time.Unix(0, began))))
+}

@@ -1,0 +1,201 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	deleteBatch = 512
+	storeDelay  = 2 * time.Second // until a message is tried again after the store failed
+)
+
+func isStale(err error) bool { return errors.Is(err, storage.ErrReceiptStale) }
+
+func isBadBody(err error) bool { return errors.Is(err, channel.ErrBody) }
+
+// conclude ends a delivery as its handler said.
+func (c *consumer) conclude(ctx context.Context, m *message, err error, deleted bool) {
+	switch {
+	case err != nil:
+		c.settle(ctx, m, err)
+	case deleted:
+		c.done(ctx, m)
+	default:
+		c.finished <- m
+	}
+}
+
+// finish deletes handled messages, as many at once as have come together.
+func (c *consumer) finish(ctx context.Context) {
+	batch := make([]*message, 0, deleteBatch)
+	receipts := make([]storage.Receipt, 0, deleteBatch)
+	for m := range c.finished {
+		batch, receipts = append(batch[:0], m), append(receipts[:0], m.claim().Receipt)
+	more:
+		for len(batch) < deleteBatch {
+			select {
+			case m, ok := <-c.finished:
+				if !ok {
+					break more
+				}
+				batch, receipts = append(batch, m), append(receipts, m.claim().Receipt)
+			default:
+				break more
+			}
+		}
+		call, cancel := context.WithTimeout(ctx, outcomeTime)
+		err := c.q.Delete(call, receipts)
+		cancel()
+		if err != nil && !isStale(err) {
+			// They come back when their visibility ends; replay records and Once know them.
+			c.log.LogAttrs(ctx, slog.LevelError, "can't delete handled messages; they will be delivered again", slog.Int("messages", len(batch)), slog.Any("error", err))
+			for _, m := range batch {
+				c.stats.unavailable.Inc()
+				c.release(m)
+			}
+			continue
+		}
+		for _, m := range batch {
+			c.done(ctx, m)
+		}
+	}
+}
+
+// done takes a message out of hand that has been handled and deleted.
+func (c *consumer) done(ctx context.Context, m *message) {
+	c.stats.done.Inc()
+	if !m.envelope.Time.IsZero() {
+		c.stats.lag.Observe(max(0, time.Since(m.envelope.Time)).Seconds())
+	}
+	c.dropBody(ctx, m)
+	c.release(m)
+}
+
+// dropBody deletes the claim-checked body of a message that has been deleted.
+func (c *consumer) dropBody(ctx context.Context, m *message) {
+	if m.envelope.DataRef == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
+	defer cancel()
+	if err := c.w.h.Channels().Release(ctx, m.envelope.DataRef); err != nil {
+		c.log.LogAttrs(ctx, slog.LevelWarn, "a claim-checked body stays behind", slog.Any("error", err))
+	}
+}
+
+// settle ends a delivery that did not succeed.
+func (c *consumer) settle(ctx context.Context, m *message, err error) {
+	if context.Cause(ctx) == ErrDraining {
+		c.handBack(ctx, m, 0, nil) // it may have failed because it was told to stop
+		return
+	}
+	v := handlers.Judge(err)
+	e := &m.envelope
+	now := time.Now()
+	switch {
+	case v.Action == handlers.ToPoison:
+		c.poison(ctx, m, v.Reason, err)
+	case v.Action == handlers.TryAgain:
+		e.Attempts++
+		if e.FirstFailed.IsZero() {
+			e.FirstFailed = now
+		}
+		if e.Attempts >= c.cfg.MaxAttempts {
+			c.poison(ctx, m, handlers.ReasonAttempts, err)
+			return
+		}
+		if v.After <= 0 {
+			v.After = c.cfg.RetryDelay(e.Attempts, e.ID)
+		}
+		c.stats.retried.Inc()
+		c.rewrite(ctx, m, v.After, err)
+	case errors.Is(err, channel.ErrUnknownKind):
+		if e.FirstFailed.IsZero() {
+			e.FirstFailed = now
+		}
+		if now.Sub(e.FirstFailed) > c.cfg.UnknownFor {
+			c.poison(ctx, m, handlers.ReasonUnknownKind, err)
+			return
+		}
+		c.log.LogAttrs(ctx, slog.LevelWarn, "unknown kind; handed back for a newer worker", slog.String("id", e.ID), slog.Any("error", err))
+		c.handBack(ctx, m, c.cfg.RetryDelay(e.HandBacks+1, e.ID), err)
+	case v.Action == handlers.Unavailable:
+		c.stats.unavailable.Inc()
+		c.handBack(ctx, m, storeDelay, err)
+	default:
+		if v.After <= 0 {
+			v.After = c.cfg.RetryDelay(1, e.ID)
+		}
+		c.handBack(ctx, m, v.After, err)
+	}
+}
+
+// handBack gives a message back, not for its own fault.
+func (c *consumer) handBack(ctx context.Context, m *message, delay time.Duration, cause error) {
+	m.envelope.HandBacks++
+	c.stats.handedBack.Inc()
+	c.rewrite(ctx, m, delay, cause)
+}
+
+// rewrite writes the delivery's history into the message and lets it become visible after delay.
+func (c *consumer) rewrite(ctx context.Context, m *message, delay time.Duration, cause error) {
+	defer c.release(m)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
+	defer cancel()
+	delay = min(delay, storage.MaxDelay)
+	e := m.envelope
+	if cause != nil {
+		e.LastError = cause.Error()
+	}
+	if e.DataRef != "" {
+		e.Data = nil
+	}
+	receipt := m.claim().Receipt
+	body, err := e.Encode()
+	if err == nil {
+		err = c.q.Rewrite(ctx, receipt, body, delay)
+	}
+	if errors.Is(err, channel.ErrAttribute) || errors.Is(err, storage.ErrTooLarge) {
+		// It can't take its history: not decodable, or too large already. It still ends by MaxDeliveries.
+		_, err = c.q.Extend(ctx, receipt, max(delay, storage.MinVisibility))
+	}
+	switch {
+	case isStale(err):
+		c.stats.lost.Inc()
+	case err != nil:
+		c.log.LogAttrs(ctx, slog.LevelError, "can't record how a delivery ended; it comes back when its visibility ends", slog.String("id", e.ID), slog.Any("error", err))
+	}
+}
+
+// poison moves a message to the poison queue.
+func (c *consumer) poison(ctx context.Context, m *message, reason string, cause error) {
+	defer c.release(m)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
+	defer cancel()
+	err := putPoison(ctx, c.w.store, m, Poisoned{
+		Queue: c.queue, Reason: reason, Error: cause.Error(), Attempts: m.envelope.Attempts, Deliveries: m.deliveries,
+		First: firstTime(m), Last: time.Now(), Worker: c.cfg.Name,
+		ID: m.envelope.ID, Kind: m.envelope.Kind, Body: m.body,
+	})
+	if err != nil {
+		c.log.LogAttrs(ctx, slog.LevelError, "can't write to the poison queue; the message comes back when its visibility ends", slog.String("id", m.envelope.ID), slog.Any("error", err))
+		return
+	}
+	c.stats.poisoned.Inc()
+	c.log.LogAttrs(ctx, slog.LevelError, "message is in the poison queue", slog.String("id", m.envelope.ID),
+		slog.String("kind", string(m.envelope.Kind)), slog.String("reason", reason), slog.Any("error", cause))
+}
+
+func firstTime(m *message) time.Time {
+	if t := m.envelope.FirstFailed; !t.IsZero() {
+		return t
+	}
+	return m.received
+}

@@ -1,0 +1,81 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Why a handler's context ended, for context.Cause.
+var (
+	ErrOwnershipLost = errors.New("worker: the message may be in other hands")
+	ErrDraining      = errors.New("worker: stopping, and the time to finish is over")
+)
+
+// A Worker consumes queues of a store.
+type Worker struct {
+	store   storage.Store
+	h       *handlers.Registry
+	cfg     Config
+	metrics *metrics
+}
+
+// New returns a worker for the handlers of a registry, which must be complete by then. The error tells all
+// that is wrong with the registry and the configuration.
+func New(store storage.Store, h *handlers.Registry, cfg Config) (*Worker, error) {
+	cfg, err := cfg.withDefaults(h)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("worker: metrics: %w", err)
+	}
+	return &Worker{store: store, h: h, cfg: cfg, metrics: m}, nil
+}
+
+// Run works until ctx ends, and then stops in order; see the package comment. It returns nil after an orderly
+// stop, an error at once when the store can't be reached at the start, and an error at the end when handlers
+// would not stop.
+func (w *Worker) Run(ctx context.Context) error {
+	for _, q := range w.cfg.Queues {
+		if _, err := w.store.Queue(q).Stats(ctx); err != nil {
+			return fmt.Errorf("worker: start: %w", err)
+		}
+	}
+	w.announce(ctx)
+	// Handlers outlive ctx: they get DrainTimeout.
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	errs := make([]error, len(w.cfg.Queues))
+	var wg sync.WaitGroup
+	for i, q := range w.cfg.Queues {
+		c := newConsumer(w, q)
+		wg.Go(func() { errs[i] = c.run(ctx, running) })
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stopped", slog.String("worker", w.cfg.Name), slog.Any("error", err))
+	return err
+}
+
+// announce tells what is consumed and with which limits.
+func (w *Worker) announce(ctx context.Context) {
+	c, log := w.cfg, w.cfg.Logger
+	log.LogAttrs(ctx, slog.LevelInfo, "worker starts",
+		slog.String("worker", c.Name), slog.String("store", w.store.Props().Driver),
+		slog.Int("concurrency", c.Concurrency), slog.Int("max_in_hand", c.MaxInHand), slog.Duration("visibility", c.Visibility),
+		slog.Int("max_attempts", c.MaxAttempts), slog.Int("max_deliveries", c.MaxDeliveries), slog.Duration("drain_timeout", c.DrainTimeout))
+	for _, q := range c.Queues {
+		var kinds []string
+		for _, h := range w.h.Handlers(q) {
+			kinds = append(kinds, fmt.Sprintf("%s → %s", h.Kind(), h.Name()))
+		}
+		log.LogAttrs(ctx, slog.LevelInfo, "worker consumes", slog.String("queue", q), slog.Any("kinds", kinds))
+	}
+}
