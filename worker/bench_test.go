@@ -1,0 +1,190 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// The benchmarks run on SQLite with full durability. A payload is about 200 bytes of JSON.
+
+type noop struct {
+	N       int    `json:"n"`
+	Payload string `json:"payload"`
+}
+
+func (noop) Kind() channel.Kind { return "bench.noop.v1" }
+
+var payload = fmt.Sprintf("%0180d", 7)
+
+// noops is a world with one reaction that does nothing but count.
+type noops struct {
+	world
+	send *channel.Sender[noop]
+	done atomic.Int64
+	call func()
+}
+
+func newNoops(b *testing.B) *noops {
+	b.Helper()
+	return newNoopsOn(b, newStore(b))
+}
+
+func newNoopsOn(b testing.TB, store storage.Store) *noops {
+	b.Helper()
+	w := &noops{call: func() {}}
+	w.store = store
+	routes, err := channel.NewRoutes(channel.Command[noop]("noops"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if w.channels, err = channel.New(w.store, routes, "/bench"); err != nil {
+		b.Fatal(err)
+	}
+	if w.send, err = channel.SenderOf[noop](w.channels); err != nil {
+		b.Fatal(err)
+	}
+	w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+	handlers.React(w.registry, "noops", func(context.Context, noop) error { w.done.Add(1); w.call(); return nil })
+	return w
+}
+
+// senders sends n messages from several goroutines, at most ahead more than have been handled; 0 is no bound.
+func (w *noops) senders(b *testing.B, goroutines, n, ahead int, begin func()) {
+	b.Helper()
+	handled := make(chan struct{}, max(ahead, 1))
+	if ahead > 0 {
+		w.call = func() { <-handled }
+	}
+	begin()
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for {
+				i := next.Add(1)
+				if i > int64(n) {
+					return
+				}
+				if ahead > 0 {
+					handled <- struct{}{}
+				}
+				if err := w.send.Send(b.Context(), noop{N: int(i), Payload: payload}); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func rate(b *testing.B, n int) {
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "msg/s")
+	b.ReportMetric(0, "ns/op")
+}
+
+func BenchmarkSend(b *testing.B) {
+	for _, g := range []int{1, 16} {
+		b.Run(fmt.Sprintf("senders=%d", g), func(b *testing.B) {
+			w := newNoops(b)
+			b.ReportAllocs()
+			w.senders(b, g, b.N, 0, b.ResetTimer)
+			rate(b, b.N)
+		})
+	}
+}
+
+func BenchmarkDrain(b *testing.B) {
+	w := newNoops(b)
+	for sent := 0; sent < b.N; {
+		batch := make([]noop, min(1000, b.N-sent))
+		for i := range batch {
+			batch[i] = noop{N: sent + i, Payload: payload}
+		}
+		if err := w.send.Send(b.Context(), batch...); err != nil {
+			b.Fatal(err)
+		}
+		sent += len(batch)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	stop := w.start(b, worker.Config{})
+	eventually(b, func() error {
+		if n := w.done.Load(); n < int64(b.N) {
+			return fmt.Errorf("%d of %d", n, b.N)
+		}
+		return nil
+	})
+	if err := stop(); err != nil { // the last deletions are part of it
+		b.Fatal(err)
+	}
+	rate(b, b.N)
+}
+
+func BenchmarkSendAndHandle(b *testing.B) {
+	w := newNoops(b)
+	b.ReportAllocs()
+	var stop func() error
+	w.senders(b, 16, b.N, 2000, func() {
+		stop = w.start(b, worker.Config{})
+		b.ResetTimer()
+	})
+	w.drained(b)
+	rate(b, b.N)
+	if err := stop(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkFullPath sends commands, decides them on value objects, and folds their events into views.
+func BenchmarkFullPath(b *testing.B) {
+	const dates = 365
+	w := newWorld(b, newStore(b))
+	stop := w.start(b, worker.Config{Queues: []string{"commands", "totals"}})
+	b.ReportAllocs()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range 16 {
+		wg.Go(func() {
+			for {
+				i := next.Add(1)
+				if i > int64(b.N) {
+					return
+				}
+				if err := w.send.Send(b.Context(), add{Account: fmt.Sprintf("date-%d", i%dates), N: 1, Note: payload}); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	eventually(b, func() error {
+		s, err := w.store.Queue("commands").Stats(b.Context())
+		if err == nil && s.Ready+s.InFlight > 0 {
+			err = fmt.Errorf("%+v", s)
+		}
+		if err != nil {
+			return err
+		}
+		s, err = w.store.Queue("totals").Stats(b.Context())
+		if err == nil && s.Ready+s.InFlight > 0 {
+			err = fmt.Errorf("%+v", s)
+		}
+		return err
+	})
+	rate(b, b.N)
+	if err := stop(); err != nil {
+		b.Fatal(err)
+	}
+}

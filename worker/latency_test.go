@@ -1,0 +1,115 @@
+package worker_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// latencyGap lies between two messages, so that the worker is idle when each is sent.
+const latencyGap = 7 * time.Millisecond
+
+// BenchmarkLatency measures the time from the call of Send to the start of the handler, in an idle system with
+// default settings, with sender and worker in one process and in two.
+func BenchmarkLatency(b *testing.B) {
+	b.Run("process=same", func(b *testing.B) {
+		w := newNoops(b)
+		started := make(chan time.Time, 1)
+		w.call = func() { started <- time.Now() }
+		w.start(b, worker.Config{})
+		measureLatency(b, started, func(i int) {
+			if err := w.send.Send(b.Context(), noop{N: i, Payload: payload}); err != nil {
+				b.Fatal(err)
+			}
+		})
+	})
+	b.Run("process=other", func(b *testing.B) {
+		path := filepath.Join(b.TempDir(), "test.db")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestLatencySender$")
+		cmd.Env = append(os.Environ(), "MILLRACE_LATENCY_DB="+path)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			b.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			b.Fatal(err)
+		}
+		cmd.Stderr = os.Stderr
+		w := newNoopsAt(b, path)
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { in.Close(); cmd.Wait() })
+		sent := bufio.NewScanner(out)
+		started := make(chan time.Time, 1)
+		w.call = func() { started <- time.Now() }
+		w.start(b, worker.Config{})
+		measureLatency(b, started, func(i int) {
+			fmt.Fprintln(in, i) // the pipe's few microseconds count too
+			if !sent.Scan() {
+				b.Fatal("the sending process ended")
+			}
+		})
+	})
+}
+
+func measureLatency(b *testing.B, started <-chan time.Time, send func(i int)) {
+	b.Helper()
+	tick := time.NewTicker(latencyGap)
+	defer tick.Stop()
+	took := make([]time.Duration, 0, b.N)
+	b.ResetTimer()
+	for i := range b.N {
+		<-tick.C
+		began := time.Now()
+		send(i)
+		took = append(took, (<-started).Sub(began))
+	}
+	b.StopTimer()
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+	b.ReportMetric(0, "ns/op")
+}
+
+// TestLatencySender is the sending process of BenchmarkLatency.
+func TestLatencySender(t *testing.T) {
+	path := os.Getenv("MILLRACE_LATENCY_DB")
+	if path == "" {
+		return
+	}
+	w := newNoopsAt(t, path)
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		n, err := strconv.Atoi(lines.Text())
+		if err == nil {
+			err = w.send.Send(context.Background(), noop{N: n, Payload: payload})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(os.Stdout, "sent\n")
+	}
+}
+
+func newNoopsAt(tb testing.TB, path string) *noops {
+	tb.Helper()
+	s, err := sqlite.Open(context.Background(), path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { s.Close() })
+	return newNoopsOn(tb, s)
+}
