@@ -1,0 +1,163 @@
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+func TestOpenNamesTheSchemeOnly(t *testing.T) {
+	t.Parallel()
+	drivers := storage.Drivers{
+		"good": func(_ context.Context, rest string) (storage.Store, error) { return nil, nil },
+		"bad":  func(_ context.Context, rest string) (storage.Store, error) { return nil, fs.ErrPermission },
+	}
+	if _, err := drivers.Open(t.Context(), "good:anything"); err != nil {
+		t.Errorf("good: got %v, want nil", err)
+	}
+	_, err := drivers.Open(t.Context(), "bad:AccountKey=secret")
+	var e *storage.Error
+	if !errors.As(err, &e) || e.Op != "open" || !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("bad: got %v, want a *storage.Error that wraps the cause", err)
+	}
+	for _, url := range []string{"bad:AccountKey=secret", "secret", "secret:x", "", ":secret"} {
+		if _, err := drivers.Open(t.Context(), url); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: got %v, want an error without the URL's text", url, err)
+		}
+	}
+	if _, err := drivers.Open(t.Context(), "other:x"); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "bad:…, good:…") {
+		t.Errorf("unknown scheme: got %v, want the known ones named", err)
+	}
+}
+
+func TestCheckName(t *testing.T) {
+	t.Parallel()
+	for name, ok := range map[string]bool{
+		"abc": true, "a-b": true, "a1-2-3": true, strings.Repeat("a", 50): true,
+		"": false, "ab": false, "Abc": false, "1ab": false, "-ab": false, "ab-": false, "a--b": false, "a_b": false, "a.b": false, "a/b": false,
+		"äbc": false, "ab\x00": false, strings.Repeat("a", 51): false,
+	} {
+		if got := storage.CheckName(name) == nil; got != ok {
+			t.Errorf("CheckName(%q): got %v, want %v", name, got, ok)
+		}
+	}
+}
+
+func TestCheckKey(t *testing.T) {
+	t.Parallel()
+	for key, ok := range map[string]bool{
+		"a": true, "2026-12-24": true, "a/../b": true, "'; DROP TABLE": true, "é": true, "名前": true, " ": true, strings.Repeat("k", 256): true,
+		"": false, "a\nb": false, "\x00": false, "\x7f": false, "a\u0085": false, "\xff": false, strings.Repeat("k", 257): false,
+	} {
+		err := storage.CheckKey(key)
+		if got := err == nil; got != ok {
+			t.Errorf("CheckKey(%q): got %v, want %v", key, err, ok)
+		}
+		if err != nil && !errors.Is(err, storage.ErrInvalid) {
+			t.Errorf("CheckKey(%q): got %v, want ErrInvalid", key, err)
+		}
+	}
+}
+
+func TestCheckMessagesNamesTheBadOne(t *testing.T) {
+	t.Parallel()
+	p := storage.Props{MaxMessage: 10}
+	good := storage.Message{Body: []byte("0123456789"), Delay: storage.MaxDelay}
+	if err := p.CheckMessages([]storage.Message{good, {}}); err != nil {
+		t.Errorf("good ones: got %v, want nil", err)
+	}
+	for want, bad := range map[error]storage.Message{
+		storage.ErrTooLarge: {Body: []byte("0123456789X")},
+		storage.ErrInvalid:  {Delay: -time.Nanosecond},
+	} {
+		err := p.CheckMessages([]storage.Message{good, bad})
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), "message 2 of 2") {
+			t.Errorf("got %v, want %v that names message 2", err, want)
+		}
+	}
+}
+
+func TestWorkCheck(t *testing.T) {
+	t.Parallel()
+	p := storage.Props{MaxMessage: 4, MaxBlob: 4}
+	good := storage.Work{
+		Write:  &storage.Write{Container: "docs", Key: "k", Body: []byte("1234")},
+		Send:   []storage.Send{{Queue: "queue", Message: storage.Message{Body: []byte("1234")}}},
+		Delete: []storage.Claim{{Queue: "queue", Receipt: "anything"}},
+	}
+	if err := good.Check(p); err != nil {
+		t.Errorf("good: got %v, want nil", err)
+	}
+	for name, bad := range map[string]struct {
+		w    storage.Work
+		want error
+	}{
+		"container": {storage.Work{Write: &storage.Write{Container: "D", Key: "k"}}, storage.ErrInvalid},
+		"key":       {storage.Work{Write: &storage.Write{Container: "docs", Key: ""}}, storage.ErrInvalid},
+		"body":      {storage.Work{Write: &storage.Write{Container: "docs", Key: "k", Body: []byte("12345")}}, storage.ErrTooLarge},
+		"condition": {storage.Work{Write: &storage.Write{Container: "docs", Key: "k", If: storage.Condition{IfAbsent: true, IfMatch: "e"}}}, storage.ErrInvalid},
+		"queue":     {storage.Work{Send: []storage.Send{{Queue: "Q"}}}, storage.ErrInvalid},
+		"message":   {storage.Work{Send: []storage.Send{{Queue: "queue", Message: storage.Message{Body: []byte("12345")}}}}, storage.ErrTooLarge},
+		"claim":     {storage.Work{Delete: []storage.Claim{{Queue: "Q"}}}, storage.ErrInvalid},
+	} {
+		err := bad.w.Check(p)
+		var e *storage.Error
+		if !errors.Is(err, bad.want) || !errors.As(err, &e) {
+			t.Errorf("%s: got %v, want a *storage.Error of %v", name, err, bad.want)
+		}
+	}
+}
+
+func TestStaleErrorMatches(t *testing.T) {
+	t.Parallel()
+	err := error(&storage.StaleError{Queue: "mails", Receipts: []storage.Receipt{"secret"}})
+	if !errors.Is(err, storage.ErrReceiptStale) {
+		t.Error("a StaleError doesn't match ErrReceiptStale")
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %q, want no receipt in it", err)
+	}
+}
+
+func FuzzCheckKey(f *testing.F) {
+	for _, s := range []string{"", "a", "a/b", "\x00", "é", "\xff\xfe", strings.Repeat("x", 257), "\u0085"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		err := storage.CheckKey(key)
+		if err == nil && (key == "" || len(key) > storage.MaxKey || !utf8.ValidString(key) || strings.ContainsAny(key, "\x00\n\r\t\x7f")) {
+			t.Errorf("%q passed", key)
+		}
+		if err != nil && strings.ContainsAny(err.Error(), "\x00\n\r") {
+			t.Errorf("the error carries control characters: %q", err)
+		}
+		if storage.CheckName(key) == nil && err != nil {
+			t.Errorf("%q is a name but not a key: %v", key, err)
+		}
+	})
+}
+
+func FuzzOpen(f *testing.F) {
+	drivers := storage.Drivers{"good": func(_ context.Context, rest string) (storage.Store, error) {
+		return nil, errors.New("refused")
+	}}
+	for _, s := range []string{"good:x", "good", ":", "", "GOOD:x", "good:\x00", "a b:c"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, url string) {
+		_, err := drivers.Open(t.Context(), url)
+		var e *storage.Error
+		if !errors.As(err, &e) {
+			t.Errorf("%q: got %v, want a *storage.Error", url, err)
+		}
+		if (err.Error() == `storage: open good store: refused`) != strings.HasPrefix(url, "good:") {
+			t.Errorf("%q: got %v", url, err)
+		}
+	})
+}
