@@ -107,7 +107,7 @@ type unit[V any] struct {
 }
 
 func (u *unit[V]) run() error {
-	committed := len(u.doc.record.entries)
+	committed := u.doc.record.len()
 	if err := u.fold(); err != nil {
 		return err
 	}
@@ -130,8 +130,7 @@ func (u *unit[V]) run() error {
 // fold judges and applies the changes in order. When one fails, what it may have spoiled is thrown away and the
 // others are folded again without it.
 func (u *unit[V]) fold() error {
-	base := *u.doc
-	base.record.entries = slices.Clip(base.record.entries)
+	base := *u.doc // folding only appends to what this refers to
 	for {
 		u.applied, u.emits, u.noted, u.resend, u.done = 0, nil, nil, nil, nil
 		*u.doc = base
@@ -225,7 +224,7 @@ func (u *unit[V]) apply(i int, x entry) error {
 	}
 	d.value = v
 	d.version++
-	d.record.entries = append(d.record.entries, x)
+	d.record.add(x)
 	u.applied++
 	return nil
 }
@@ -233,7 +232,7 @@ func (u *unit[V]) apply(i int, x entry) error {
 // age moves the oldest entries of the record to rows when the window is full, and deletes rows past retention.
 func (u *unit[V]) age(committed int) error {
 	r := &u.doc.record
-	if len(r.entries) <= 2*u.c.cfg.Window {
+	if r.len() <= 2*u.c.cfg.Window {
 		return nil
 	}
 	gone := r.leaving(committed, u.c.cfg.Window)

@@ -40,7 +40,7 @@ type stored struct {
 	Version   uint64         `json:"version"`
 	Emitted   uint64         `json:"emitted,omitzero"`
 	Value     jsontext.Value `json:"value"`
-	Applied   []byte         `json:"applied,omitempty"` // entries, packed
+	Applied   []byte         `json:"applied,omitempty"` // see record
 	Watermark int64          `json:"watermark,omitzero"`
 	Left      bool           `json:"left,omitzero"`
 	Pending   []pending      `json:"pending,omitempty"`
@@ -52,15 +52,13 @@ func decodeDocument[V any](b storage.Blob) (*document[V], error) {
 		return nil, fmt.Errorf("document: %w", err)
 	}
 	d := &document[V]{raw: s.Value, version: s.Version, emitted: s.Emitted, pending: s.Pending, etag: b.ETag}
-	d.record = record{watermark: s.Watermark, left: s.Left}
-	var err error
-	if d.record.entries, err = unpack(s.Applied); err != nil {
+	d.record = record{packed: s.Applied, watermark: s.Watermark, left: s.Left}
+	err := d.record.check()
+	if err != nil {
 		return nil, fmt.Errorf("document: %w", err)
 	}
-	if d.value, err = decodeValue[V](s.Value); err != nil {
-		return nil, err
-	}
-	return d, nil
+	d.value, err = decodeValue[V](s.Value)
+	return d, err
 }
 
 // encode sets raw from the value and returns the stored form.
@@ -71,7 +69,7 @@ func (d *document[V]) encode() ([]byte, error) {
 	}
 	d.raw = raw
 	return json.Marshal(&stored{
-		Version: d.version, Emitted: d.emitted, Value: raw, Applied: d.record.pack(),
+		Version: d.version, Emitted: d.emitted, Value: raw, Applied: d.record.packed,
 		Watermark: d.record.watermark, Left: d.record.left, Pending: d.pending,
 	})
 }

@@ -55,17 +55,50 @@ func (x entry) rowKey() string {
 
 func timeKey(ms int64) string { return fmt.Sprintf("%012x", ms) }
 
-// record is which messages a document has applied: the newest as entries, the others as rows of a table.
-type record struct {
-	entries   []entry
-	watermark int64 // newest ID time that has left, milliseconds; 0 none
-	left      bool  // something has left
+// pack appends the entry's stored form: entrySize bytes, the top bit of the time marking a key.
+func (x entry) pack(b []byte) []byte {
+	t := uint64(x.time)
+	if x.keyed {
+		t |= 1 << 47
+	}
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], t)
+	return append(append(append(b, x.id[:]...), x.content[:]...), ms[2:]...)
 }
 
+func unpack(b []byte) entry {
+	var x entry
+	copy(x.id[:], b)
+	copy(x.content[:], b[12:])
+	var ms [8]byte
+	copy(ms[2:], b[18:entrySize])
+	t := binary.BigEndian.Uint64(ms[:])
+	x.time, x.keyed = int64(t&(1<<47-1)), t&(1<<47) != 0
+	return x
+}
+
+// record is which messages a document has applied: the newest as entries, the others as rows of a table.
+type record struct {
+	packed    []byte // entries, in the order they were applied
+	watermark int64  // newest ID time that has left, milliseconds; 0 none
+	left      bool   // something has left
+}
+
+func (r *record) len() int { return len(r.packed) / entrySize }
+
+func (r *record) check() error {
+	if len(r.packed)%entrySize != 0 {
+		return fmt.Errorf("a replay record of %d bytes; want a multiple of %d", len(r.packed), entrySize)
+	}
+	return nil
+}
+
+func (r *record) add(x entry) { r.packed = x.pack(r.packed) }
+
 func (r *record) find(x entry) (entry, bool) {
-	for i := range r.entries {
-		if r.entries[i].id == x.id {
-			return r.entries[i], true
+	for b := r.packed; len(b) > 0; b = b[entrySize:] {
+		if messageDigest(b) == x.id {
+			return unpack(b), true
 		}
 	}
 	return entry{}, false
@@ -74,20 +107,20 @@ func (r *record) find(x entry) (entry, bool) {
 // leaving returns the entries that shall leave, oldest first, so that keep remain, and only of the first
 // committed ones: those that a stored document holds.
 func (r *record) leaving(committed, keep int) []entry {
-	n := min(len(r.entries)-keep, committed)
+	n := min(r.len()-keep, committed)
 	if n <= 0 {
 		return nil
 	}
-	old := slices.Clone(r.entries[:committed])
+	old := make([]entry, committed)
+	for i := range old {
+		old[i] = unpack(r.packed[i*entrySize:])
+	}
 	slices.SortStableFunc(old, func(a, b entry) int { return cmp.Compare(a.time, b.time) })
 	return old[:n]
 }
 
 // forget takes entries out, after they have become rows.
 func (r *record) forget(gone []entry) {
-	if len(gone) == 0 {
-		return
-	}
 	ids := make(map[messageDigest]bool, len(gone))
 	for _, x := range gone {
 		ids[x.id] = true
@@ -95,42 +128,14 @@ func (r *record) forget(gone []entry) {
 			r.watermark = max(r.watermark, x.time)
 		}
 	}
-	r.left = true
-	r.entries = slices.DeleteFunc(r.entries, func(x entry) bool { return ids[x.id] })
-}
-
-// pack makes the entries' stored form: entrySize bytes each, the top bit of the time marking a key.
-func (r *record) pack() []byte {
-	b := make([]byte, 0, len(r.entries)*entrySize)
-	for _, x := range r.entries {
-		b = append(append(b, x.id[:]...), x.content[:]...)
-		t := uint64(x.time)
-		if x.keyed {
-			t |= 1 << 47
+	r.left = r.left || len(gone) > 0
+	kept := make([]byte, 0, len(r.packed))
+	for b := r.packed; len(b) > 0; b = b[entrySize:] {
+		if !ids[messageDigest(b)] {
+			kept = append(kept, b[:entrySize]...)
 		}
-		var ms [8]byte
-		binary.BigEndian.PutUint64(ms[:], t)
-		b = append(b, ms[2:]...)
 	}
-	return b
-}
-
-func unpack(b []byte) ([]entry, error) {
-	if len(b)%entrySize != 0 {
-		return nil, fmt.Errorf("a replay record of %d bytes; want a multiple of %d", len(b), entrySize)
-	}
-	entries := make([]entry, 0, len(b)/entrySize+8)
-	for ; len(b) > 0; b = b[entrySize:] {
-		var x entry
-		copy(x.id[:], b)
-		copy(x.content[:], b[12:])
-		var ms [8]byte
-		copy(ms[2:], b[18:24])
-		t := binary.BigEndian.Uint64(ms[:])
-		x.time, x.keyed = int64(t&(1<<47-1)), t&(1<<47) != 0
-		entries = append(entries, x)
-	}
-	return entries, nil
+	r.packed = kept
 }
 
 // same reports that a row, which holds the content digest, was left by the same message.

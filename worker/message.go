@@ -79,7 +79,8 @@ func (m *message) renew(ctx context.Context, q storage.Queue, visibility, due, l
 		return false, nil
 	}
 	began := time.Now()
-	ctx, cancel := context.WithDeadline(ctx, m.owned.Add(limit))
+	// Short enough that a store that hangs leaves time for another try.
+	ctx, cancel := context.WithTimeout(ctx, min(limit-began.Sub(m.owned), visibility/6))
 	defer cancel()
 	receipt, err := q.Extend(ctx, m.receipt, visibility)
 	switch {
