@@ -14,6 +14,7 @@ const (
 	MaxDelay      = 7*24*time.Hour - time.Second
 	MaxKey        = 256 // bytes
 	MaxBatchRows  = 100
+	MaxBatchBytes = 2 << 20
 	minName       = 3
 	maxName       = 50 // leaves room for an application's prefix
 )
@@ -116,7 +117,7 @@ func (c Condition) Check() error {
 func (w Work) Check(p Props) error {
 	if x := w.Write; x != nil {
 		if err := checkWrite(p, x); err != nil {
-			return &Error{Op: "commit", Resource: "blob " + x.Container + "/" + Quote(x.Key), Err: err}
+			return &Error{Op: "commit", Resource: "blob " + Quote(x.Container) + "/" + Quote(x.Key), Err: err}
 		}
 	}
 	for _, s := range w.Send {

@@ -26,8 +26,9 @@
 //   - Content first: names, keys, sizes and delays are checked before anything is done. A call refused
 //     with [ErrInvalid] or [ErrTooLarge] had no effect, a batch included.
 //   - No aliasing: a driver keeps no slice it was given and hands out no slice it keeps.
-//   - Concurrency: all methods may be called concurrently. A cancelled context ends the wait, with an
-//     error that matches context.Cause; the call may still take effect.
+//   - Concurrency: all methods may be called concurrently. A context that has ended before the call is an
+//     error without an effect. One that ends during the call ends the wait, with an error that matches
+//     context.Cause; the call may still take effect. A listing under way ends with that error too.
 //   - Nobody else retries: a driver hides short contention (a busy lock, one reset connection). What it
 //     returns it has given up on.
 package storage

@@ -34,7 +34,8 @@ type Props struct {
 	Atomic       bool          // Commit is all or nothing
 }
 
-// A Receipt proves the newest delivery of a message. It is opaque, and not unique across queues.
+// A Receipt proves the newest delivery of a message. It is opaque. One that is malformed, or of another queue,
+// is stale.
 type Receipt string
 
 // An ETag names one state of a blob or row. It is opaque; no two states of one key share one, also not
@@ -52,7 +53,7 @@ type Delivery struct {
 	Body       []byte
 	Receipt    Receipt
 	Deliveries int       // how often the message has been handed out, this time included
-	SentAt     time.Time // when the store took it, by the store's clock
+	SentAt     time.Time // when the store took it, by the store's clock; a Rewrite doesn't change it
 }
 
 // Stats describe a queue at about this moment. A field the engine can't tell is -1.
@@ -76,7 +77,7 @@ type Queue interface {
 	Receive(ctx context.Context, max int, visibility time.Duration) ([]Delivery, error)
 
 	// Extend hides a received message for visibility from now, and returns the receipt to use from then
-	// on. A visibility of 0 hands the message back at once. [ErrReceiptStale] when the receipt is dead or
+	// on. A visibility of 0 hands the message back at once; the receipt works until somebody receives it. [ErrReceiptStale] when the receipt is dead or
 	// the message gone. It is never retried by the driver: an unknown outcome means ownership unknown.
 	Extend(ctx context.Context, receipt Receipt, visibility time.Duration) (Receipt, error)
 
@@ -123,7 +124,8 @@ type Blobs interface {
 	// IfMatch, or with IfAbsent, exactly one succeeds.
 	Put(ctx context.Context, key string, body []byte, cond Condition) (ETag, error)
 
-	// Delete removes, guarded by IfMatch. [ErrNotFound] when there is none, whatever the condition.
+	// Delete removes, guarded by IfMatch (IfAbsent makes no sense: [ErrInvalid]). [ErrNotFound] when there is
+	// none, whatever IfMatch is.
 	Delete(ctx context.Context, key string, cond Condition) error
 
 	// List yields the blobs whose keys begin with prefix, in byte order. It reads in pages as the loop
@@ -168,7 +170,8 @@ type RowPut struct {
 
 // A BatchTable can write rows of one partition together: all or none. Optional; see [PutRows].
 type BatchTable interface {
-	// PutBatch writes up to [MaxBatchRows] rows of one partition; a key may occur once.
+	// PutBatch writes up to [MaxBatchRows] rows of one partition with up to [MaxBatchBytes] of data; a key
+	// may occur once. Anything else is [ErrInvalid].
 	PutBatch(ctx context.Context, partition string, rows []RowPut) error
 }
 
@@ -204,7 +207,11 @@ func As[T any](s Store) (T, bool) {
 func PutRows(ctx context.Context, t Table, partition string, rows []RowPut) error {
 	if b, ok := t.(BatchTable); ok {
 		for len(rows) > 0 {
-			n := min(len(rows), MaxBatchRows)
+			n, bytes := 1, len(rows[0].Data)
+			for n < min(len(rows), MaxBatchRows) && bytes+len(rows[n].Data) <= MaxBatchBytes {
+				bytes += len(rows[n].Data)
+				n++
+			}
 			if err := b.PutBatch(ctx, partition, rows[:n]); err != nil {
 				return err
 			}

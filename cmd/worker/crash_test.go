@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/cmd/internal/boottest"
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
+)
+
+const (
+	crashSeats        = 300
+	crashDates        = 10
+	crashReservations = 2000
+	crashWorkers      = 3
+)
+
+// Workers are killed at random moments while 2,000 reservations for 10 dates come in through the web. Afterwards
+// everything is as if nothing had happened.
+func TestWorkersAreKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits until the messages of killed workers are visible again, half a minute")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	web := startWeb(t, dir)
+	url := web.URL(t)
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var killing sync.WaitGroup
+	var kills atomic.Int64
+	for i := range crashWorkers {
+		killing.Go(func() { killAgainAndAgain(ctx, t, dir, uint64(i), &kills) })
+	}
+	sent := postAll(t, url)
+	stop()
+	killing.Wait()
+	if kills.Load() < crashWorkers {
+		t.Errorf("got %d kills; the test must kill more to prove anything", kills.Load())
+	}
+	t.Logf("%d reservations sent, %d workers killed", len(sent), kills.Load())
+
+	startWorker(t, dir)
+	store, channels := openSample(t, dir)
+	waitDrained(t, store, channels)
+	audit(t, store, channels, url, dir, sent)
+}
+
+// killAgainAndAgain runs a worker, kills it after a random time, and starts the next one.
+func killAgainAndAgain(ctx context.Context, t *testing.T, dir string, seed uint64, kills *atomic.Int64) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	for ctx.Err() == nil {
+		p := startWorker(t, dir)
+		select {
+		case <-time.After(50*time.Millisecond + time.Duration(random.IntN(400))*time.Millisecond):
+		case <-ctx.Done():
+		}
+		p.Signal(t, syscall.SIGKILL)
+		p.Wait(t)
+		kills.Add(1)
+	}
+}
+
+func startWeb(t *testing.T, dir string) *boottest.Program {
+	t.Helper()
+	web := filepath.Join(t.TempDir(), "web")
+	if err := boottest.Build(web, "../web"); err != nil {
+		t.Fatal(err)
+	}
+	return boottest.Start(t, web, dir, nil, "-addr", "127.0.0.1:0", "-worker=false", "-seats", fmt.Sprint(crashSeats), "-store", "sqlite:r.db")
+}
+
+func startWorker(t *testing.T, dir string) *boottest.Program {
+	return boottest.Start(t, bin, dir, nil, "-admin", "127.0.0.1:0", "-seats", fmt.Sprint(crashSeats), "-store", "sqlite:r.db")
+}
+
+// postAll posts the reservations from several clients, each one again after an error, some twice.
+func postAll(t *testing.T, url string) []reservations.MakeReservation {
+	t.Helper()
+	first := time.Now().AddDate(0, 1, 0)
+	sent := make([]reservations.MakeReservation, crashReservations)
+	for i := range sent {
+		sent[i] = reservations.MakeReservation{
+			ID: channel.NewID(), Date: first.AddDate(0, 0, i%crashDates).Format(time.DateOnly),
+			Name: fmt.Sprintf("Guest %d", i), Email: fmt.Sprintf("guest-%d@example.org", i), Quantity: 1 + i%4,
+		}
+	}
+	var next atomic.Int64
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(sent) {
+					return
+				}
+				for again := true; again && t.Context().Err() == nil; {
+					again = post(t, url, sent[i]) != http.StatusAccepted
+				}
+				if i%50 == 0 {
+					post(t, url, sent[i])
+				}
+			}
+		})
+	}
+	clients.Wait()
+	return sent
+}
+
+func post(t *testing.T, url string, m reservations.MakeReservation) int {
+	body, err := json.Marshal(map[string]any{"id": m.ID, "date": m.Date, "name": m.Name, "email": m.Email, "quantity": m.Quantity})
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	res, err := http.Post(url+"/reservations", "application/json", bytes.NewReader(body))
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer, _ := io.ReadAll(res.Body) // for the message only
+	if res.StatusCode >= 400 && res.StatusCode < 500 {
+		t.Errorf("POST %s: got %d: %s", m.ID, res.StatusCode, answer)
+		return http.StatusAccepted // asking again won't help
+	}
+	return res.StatusCode
+}
+
+func openSample(t *testing.T, dir string) (storage.Store, *channel.Channels) {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "r.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	routes, err := reservations.Routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	channels, err := channel.New(store, routes, "/audit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, channels
+}
+
+// waitDrained waits until all queues are empty.
+func waitDrained(t *testing.T, store storage.Store, channels *channel.Channels) {
+	t.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(3 * time.Minute)
+	for {
+		var left int64
+		for _, q := range channels.Routes().Queues() {
+			s, err := store.Queue(q).Stats(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			left += s.Ready + s.InFlight + s.Delayed
+		}
+		if left == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("%d messages are left", left)
+		}
+	}
+}
+
+// audit looks from outside, knowing only what was sent.
+func audit(t *testing.T, store storage.Store, channels *channel.Channels, url, dir string, sent []reservations.MakeReservation) {
+	t.Helper()
+	ctx := t.Context()
+	capacities, statuses := reservations.Capacities(channels, crashSeats), reservations.Statuses(channels)
+	byDate := map[string][]reservations.MakeReservation{}
+	for _, m := range sent {
+		byDate[m.Date] = append(byDate[m.Date], m)
+	}
+	mails := 0
+	for date, asked := range byDate {
+		c, err := capacities.Get(ctx, date, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if int(c.Version) != len(asked) {
+			t.Errorf("%s: %d commands applied, want %d: each exactly once", date, c.Version, len(asked))
+		}
+		seats := c.Value.Remaining
+		for _, m := range asked {
+			mails++
+			b, accepted := c.Value.Accepted[m.ID]
+			seats += b.Quantity
+			s, _, err := statuses.GetFresh(ctx, m.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := reservations.Rejected
+			if accepted {
+				want = reservations.Accepted
+			}
+			if s.Status != want {
+				t.Errorf("status of %s: got %q, want %q", m.ID, s.Status, want)
+			}
+			_, err = store.Table("reservations").Get(ctx, date, m.ID)
+			if recorded := err == nil; recorded != accepted || err != nil && !errors.Is(err, storage.ErrNotFound) {
+				t.Errorf("table row of %s: got %v (%v), want %v", m.ID, recorded, err, accepted)
+			}
+		}
+		if seats != crashSeats {
+			t.Errorf("%s: remaining + accepted is %d, want %d", date, seats, crashSeats)
+		}
+		if got, want := disabled(t, url, date), c.Value.Remaining == 0; got != want {
+			t.Errorf("%s is disabled in the calendar: got %v, want %v", date, got, want)
+		}
+	}
+	// A mail that is sent twice has the same name twice. What a killed worker was writing is no .eml yet.
+	files, err := filepath.Glob(filepath.Join(dir, "data", "mail", "*.eml"))
+	if err != nil || len(files) != mails {
+		t.Errorf("got %d mails (%v), want %d", len(files), err, mails)
+	}
+	for info, err := range store.Blobs("poison").List(ctx, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Errorf("in the poison queue: %s", info.Key)
+	}
+}
+
+func disabled(t *testing.T, url, date string) bool {
+	t.Helper()
+	res, err := http.Get(url + "/views/months/" + reservations.MonthOf(date))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var month struct{ DisabledDays []string }
+	if err := json.NewDecoder(res.Body).Decode(&month); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range month.DisabledDays {
+		if d == date {
+			return true
+		}
+	}
+	return false
+}

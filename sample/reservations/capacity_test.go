@@ -1,0 +1,200 @@
+package reservations
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/millrace-go/millrace/channel"
+)
+
+const date = "2026-12-24"
+
+func ask(id string, quantity int) MakeReservation {
+	return MakeReservation{ID: id, Date: date, Name: "Ada", Email: "ada@example.org", Quantity: quantity}
+}
+
+func cancel(id string) CancelReservation { return CancelReservation{ID: id, Date: date} }
+
+// decide runs commands against a day with 10 seats.
+func decide(t *testing.T, commands ...channel.Message) (Capacity, []channel.Message) {
+	t.Helper()
+	c := Capacity{Remaining: 10}
+	var all []channel.Message
+	for _, m := range commands {
+		next, events, err := apply(c, m)
+		if err != nil {
+			t.Fatalf("%#v: %v", m, err)
+		}
+		c, all = next, append(all, events...)
+	}
+	return c, all
+}
+
+func apply(c Capacity, m channel.Message) (Capacity, []channel.Message, error) {
+	switch m := m.(type) {
+	case MakeReservation:
+		return c.Reserve(m)
+	case CancelReservation:
+		return c.Cancel(m)
+	}
+	panic(fmt.Sprintf("no such command: %T", m))
+}
+
+func TestDecisions(t *testing.T) {
+	t.Parallel()
+	a, b := ask("reservation-a", 4), ask("reservation-b", 6)
+	rejected := func(m MakeReservation, reason string) ReservationRejected {
+		return ReservationRejected{ID: m.ID, Date: m.Date, Name: m.Name, Email: m.Email, Quantity: m.Quantity, Reason: reason}
+	}
+	broken := ask("reservation-x", -5)
+	for _, test := range []struct {
+		name      string
+		commands  []channel.Message
+		events    []channel.Message
+		remaining int
+	}{
+		{"accept", []channel.Message{a}, []channel.Message{ReservationAccepted(a)}, 6},
+		{"the same again changes nothing", []channel.Message{a, a}, []channel.Message{ReservationAccepted(a)}, 6},
+		{"the last seats sell the day out", []channel.Message{a, b},
+			[]channel.Message{ReservationAccepted(a), ReservationAccepted(b), SoldOut{date}}, 0},
+		{"a full day rejects, and is not sold out again", []channel.Message{a, b, ask("reservation-c", 1)},
+			[]channel.Message{ReservationAccepted(a), ReservationAccepted(b), SoldOut{date}, rejected(ask("reservation-c", 1), "We are fully booked that day.")}, 0},
+		{"too many", []channel.Message{a, ask("reservation-c", 7)},
+			[]channel.Message{ReservationAccepted(a), rejected(ask("reservation-c", 7), "Only 6 seats are left that day.")}, 6},
+		{"one seat in the singular", []channel.Message{ask("reservation-c", 9), ask("reservation-d", 2)},
+			[]channel.Message{ReservationAccepted(ask("reservation-c", 9)), rejected(ask("reservation-d", 2), "Only one seat is left that day.")}, 1},
+		{"nobody makes seats", []channel.Message{broken},
+			[]channel.Message{rejected(broken, "The reservation was not filled in correctly.")}, 10},
+		{"cancel", []channel.Message{a, cancel(a.ID)}, []channel.Message{ReservationAccepted(a), ReservationCancelled(a)}, 10},
+		{"cancel twice", []channel.Message{a, cancel(a.ID), cancel(a.ID)}, []channel.Message{ReservationAccepted(a), ReservationCancelled(a)}, 10},
+		{"cancel on a full day", []channel.Message{a, b, cancel(a.ID)},
+			[]channel.Message{ReservationAccepted(a), ReservationAccepted(b), SoldOut{date}, ReservationCancelled(a), Reopened{date}}, 4},
+		{"reopen once", []channel.Message{a, b, cancel(a.ID), cancel(b.ID)},
+			[]channel.Message{ReservationAccepted(a), ReservationAccepted(b), SoldOut{date}, ReservationCancelled(a), Reopened{date}, ReservationCancelled(b)}, 10},
+		{"cancel before the decision", []channel.Message{cancel(a.ID), a}, []channel.Message{ReservationCancelled(a)}, 10},
+		{"cancel twice before the decision", []channel.Message{cancel(a.ID), cancel(a.ID), a}, []channel.Message{ReservationCancelled(a)}, 10},
+		{"cancel after the refusal", []channel.Message{broken, cancel(broken.ID)},
+			[]channel.Message{rejected(broken, "The reservation was not filled in correctly.")}, 10},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c, events := decide(t, test.commands...)
+			if !reflect.DeepEqual(events, test.events) {
+				t.Errorf("events\n got %#v\nwant %#v", events, test.events)
+			}
+			if c.Remaining != test.remaining {
+				t.Errorf("remaining: got %d, want %d", c.Remaining, test.remaining)
+			}
+		})
+	}
+}
+
+func TestEarlyCancellationsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := Capacity{Remaining: 10}
+	for i := range 3 * maxEarly {
+		c, _, _ = c.Cancel(cancel(fmt.Sprintf("stranger-%04d", i)))
+	}
+	if got := len(c.Early); got != maxEarly {
+		t.Errorf("remembered: got %d, want %d", got, maxEarly)
+	}
+	if got, want := c.Early[maxEarly-1], fmt.Sprintf("stranger-%04d", 3*maxEarly-1); got != want {
+		t.Errorf("newest: got %s, want %s", got, want)
+	}
+}
+
+// TestAnySequenceKeepsTheSeats sends random commands, many of them repeated or in the wrong order, and checks
+// after each what must always hold.
+func TestAnySequenceKeepsTheSeats(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		const seats = 40
+		r := rand.New(rand.NewPCG(seed, 0))
+		c := Capacity{Remaining: seats}
+		accepted := map[string]bool{} // by the events alone
+		soldOut := false
+		for range 200 {
+			id := fmt.Sprintf("reservation-%02d", r.IntN(30))
+			var m channel.Message = ask(id, r.IntN(14)-1)
+			if r.IntN(3) == 0 {
+				m = cancel(id)
+			}
+			before := encode(t, c)
+			next, events, err := apply(c, m)
+			if err != nil {
+				t.Fatalf("seed %d: %#v: %v", seed, m, err)
+			}
+			if after := encode(t, c); after != before {
+				t.Fatalf("seed %d: %#v changed its receiver\nfrom %s\n  to %s", seed, m, before, after)
+			}
+			again, repeated, _ := apply(c, m)
+			if !reflect.DeepEqual(again, next) || !reflect.DeepEqual(repeated, events) {
+				t.Fatalf("seed %d: %#v is not pure", seed, m)
+			}
+			c = next
+			for _, e := range events {
+				switch e := e.(type) {
+				case ReservationAccepted:
+					if accepted[e.ID] {
+						t.Fatalf("seed %d: %s accepted while it holds its seats", seed, e.ID)
+					}
+					accepted[e.ID] = true
+				case ReservationCancelled:
+					delete(accepted, e.ID)
+				case SoldOut:
+					if soldOut {
+						t.Fatalf("seed %d: sold out twice", seed)
+					}
+					soldOut = true
+				case Reopened:
+					if !soldOut {
+						t.Fatalf("seed %d: reopened while open", seed)
+					}
+					soldOut = false
+				}
+			}
+			taken := 0
+			for id, b := range c.Accepted {
+				taken += b.Quantity
+				if !accepted[id] {
+					t.Fatalf("seed %d: %s holds seats and nobody was told", seed, id)
+				}
+			}
+			if len(c.Accepted) != len(accepted) || c.Remaining+taken != seats || c.Remaining < 0 {
+				t.Fatalf("seed %d: %d remaining, %d taken by %d, %d accepted", seed, c.Remaining, taken, len(c.Accepted), len(accepted))
+			}
+			if soldOut != (c.Remaining == 0) {
+				t.Fatalf("seed %d: sold out %v with %d remaining", seed, soldOut, c.Remaining)
+			}
+			if duplicates := len(c.Early) - len(slices.Compact(slices.Sorted(slices.Values(c.Early)))); duplicates > 0 {
+				t.Fatalf("seed %d: %d cancellations noted twice", seed, duplicates)
+			}
+		}
+	}
+}
+
+// TestStoredValueGoesOn checks that a value that was stored and read decides as one that was not.
+func TestStoredValueGoesOn(t *testing.T) {
+	t.Parallel()
+	c, _ := decide(t, ask("reservation-a", 4), cancel("reservation-b"), cancel("reservation-a"), ask("reservation-c", 2))
+	var read Capacity
+	if err := json.Unmarshal([]byte(encode(t, c)), &read); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(read, c) {
+		t.Errorf("got %+v, want %+v", read, c)
+	}
+}
+
+func encode(t *testing.T, c Capacity) string {
+	t.Helper()
+	b, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,98 @@
+package reservations
+
+import (
+	"fmt"
+	"net/mail"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/millrace-go/millrace/channel"
+)
+
+// What the house accepts.
+const (
+	MaxQuantity = 20  // seats of one reservation; larger parties call
+	MaxName     = 100 // characters
+	MaxEmail    = 254 // bytes, what SMTP carries
+	MonthsAhead = 12
+
+	idYoungest = 24 * time.Hour     // how far ahead the clock of whoever made an ID may be
+	idOldest   = 7 * 24 * time.Hour // well within the time for which the framework remembers decided IDs
+)
+
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
+
+// Faults say what is wrong with which field, in words for people.
+type Faults map[string]string
+
+// ValidID reports whether an ID can be a reservation's.
+func ValidID(id string) bool { return idPattern.MatchString(id) }
+
+// ValidMonth reports whether a text is a month such as "2026-12".
+func ValidMonth(month string) bool {
+	_, err := time.Parse("2006-01", month)
+	return err == nil
+}
+
+// Faults checks what can be checked at any time and place.
+func (m MakeReservation) Faults() Faults {
+	f := Faults{}
+	if !ValidID(m.ID) {
+		f["id"] = "An ID has 8 to 64 letters, digits, hyphens and underscores."
+	}
+	if m.Date == "" {
+		f["date"] = "Choose a date."
+	} else if _, err := time.Parse(time.DateOnly, m.Date); err != nil {
+		f["date"] = "Write the date as year-month-day, for example 2026-12-24."
+	}
+	switch {
+	case strings.TrimSpace(m.Name) == "":
+		f["name"] = "Tell us your name."
+	case utf8.RuneCountInString(m.Name) > MaxName:
+		f["name"] = fmt.Sprintf("Please shorten the name to %d characters.", MaxName)
+	case !utf8.ValidString(m.Name) || strings.ContainsFunc(m.Name, unprintable):
+		f["name"] = "The name has characters that we can't print."
+	}
+	if m.Email == "" {
+		f["email"] = "Tell us where to send the answer."
+	} else if a, err := mail.ParseAddress(m.Email); err != nil || a.Address != m.Email || len(m.Email) > MaxEmail {
+		f["email"] = "Write an e-mail address, for example ada@example.org."
+	}
+	if m.Quantity < 1 || m.Quantity > MaxQuantity {
+		f["quantity"] = fmt.Sprintf("Choose 1 to %d seats.", MaxQuantity)
+	}
+	return f
+}
+
+// FaultsAt checks also what depends on the time: whether the date can be booked now, and whether the ID is
+// young enough for a repeat to be recognised with certainty.
+func (m MakeReservation) FaultsAt(now time.Time) Faults {
+	f := m.Faults()
+	first, last := Bookable(now)
+	switch {
+	case f["date"] != "":
+	case m.Date < first:
+		f["date"] = "That day is over."
+	case m.Date > last:
+		f["date"] = fmt.Sprintf("We take reservations for up to %d months ahead.", MonthsAhead)
+	}
+	if t, ok := channel.IDTime(m.ID); ok && (now.Sub(t) > idOldest || t.Sub(now) > idYoungest) {
+		f["id"] = "This ID is too old or from the future. Make a new one."
+	}
+	return f
+}
+
+// Bookable returns the first and the last date that can be booked. Today is the date in now's location:
+// that of the server, which stands in the restaurant's time zone.
+func Bookable(now time.Time) (first, last string) {
+	y, m, d := now.Date()
+	end := time.Date(y, m+MonthsAhead, d, 0, 0, 0, 0, time.UTC)
+	return now.Format(time.DateOnly), end.Format(time.DateOnly)
+}
+
+func unprintable(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp)
+}

@@ -1,0 +1,78 @@
+package mail
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/millrace-go/millrace/sample/reservations"
+)
+
+// Folder writes each mail as an .eml file, which mail programs open.
+type Folder struct {
+	dir string
+}
+
+// NewFolder returns a mailer that writes into dir. The folder is made with the first mail.
+func NewFolder(dir string) *Folder { return &Folder{dir: dir} }
+
+// Send implements reservations.Mailer. The file is there completely or not at all, also after a power failure.
+func (f *Folder) Send(ctx context.Context, m reservations.Mail) error {
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("mail: %w", err)
+	}
+	msg, id, err := compose(DefaultFrom, m)
+	if err != nil {
+		return fmt.Errorf("mail: %w", err)
+	}
+	var b bytes.Buffer
+	if _, err := msg.WriteTo(&b); err != nil {
+		return fmt.Errorf("mail: encode: %w", err)
+	}
+	if err := f.write(id+".eml", b.Bytes()); err != nil {
+		return fmt.Errorf("mail: write to folder: %w", err)
+	}
+	return nil
+}
+
+func (f *Folder) write(name string, body []byte) (err error) {
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return err
+	}
+	// A temporary file of its own for each call: another process may be writing the same mail.
+	tmp, err := os.CreateTemp(f.dir, ".writing-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = tmp.Close()           // closed already where Close or Rename failed
+			_ = os.Remove(tmp.Name()) // what is left behind costs space and nothing else
+		}
+	}()
+	if _, err := tmp.Write(body); err != nil {
+		return err
+	}
+	if err := tmp.Sync(); err != nil {
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), filepath.Join(f.dir, name)); err != nil {
+		return err
+	}
+	return syncDir(f.dir)
+}
+
+// syncDir makes a rename survive a power failure.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,50 @@
+//go:build unix
+
+package mail_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/millrace-go/millrace/sample/reservations/mail"
+)
+
+const fullDisk = "TEST_FULL_DISK_FOLDER"
+
+// A write that finds no room fails, and leaves nothing that looks like a mail. The room is taken away by a limit on
+// the size of files, which holds for a whole process: so it is a process of its own.
+func TestFolderFull(t *testing.T) {
+	if dir := os.Getenv(fullDisk); dir != "" {
+		sendWithoutRoom(t, dir)
+		return
+	}
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "mail")
+	child := exec.CommandContext(within(t), os.Args[0], "-test.run=^TestFolderFull$")
+	child.Env = append(os.Environ(), fullDisk+"="+dir)
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := names(t, dir); len(got) != 0 {
+		t.Errorf("got %q, want nothing left behind", got)
+	}
+}
+
+func sendWithoutRoom(t *testing.T, dir string) {
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100, Max: 100}); err != nil {
+		t.Fatal(err)
+	}
+	m := confirmation()
+	m.Text = strings.Repeat("long ", 100)
+	err := mail.NewFolder(dir).Send(t.Context(), m)
+	if !errors.Is(err, syscall.EFBIG) || errors.Is(err, mail.ErrRefused) {
+		t.Fatalf("got %v, want EFBIG", err)
+	}
+}

@@ -1,0 +1,225 @@
+package mail
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"github.com/millrace-go/millrace/sample/reservations"
+)
+
+const (
+	connectTimeout = 30 * time.Second // to connect, greet, and log in
+	sendTimeout    = 2 * time.Minute  // to hand one mail over; servers may look for viruses meanwhile
+	quitTimeout    = 2 * time.Second  // the mail is delivered by then, politeness is all that is left
+)
+
+// SMTP hands mails to an SMTP server, each on a connection of its own.
+type SMTP struct {
+	host     string
+	port     int
+	user     string
+	password string
+	from     string
+	tls      *tls.Config
+	direct   bool // TLS from the first byte
+}
+
+// SMTPConfig is what a URL can't say. The zero SMTPConfig works.
+type SMTPConfig struct {
+	// TLS is the base of the TLS settings; the server's name is filled in. Defaults to those of crypto/tls.
+	TLS *tls.Config
+}
+
+// NewSMTP returns a mailer for a URL:
+//
+//	smtp://HOST:PORT                  TLS when the server offers STARTTLS, its certificate not verified
+//	smtp://USER:PASSWORD@HOST:PORT    STARTTLS and a valid certificate required
+//	smtps://[USER:PASSWORD@]HOST:PORT TLS from the first byte, a valid certificate required
+//
+// The port defaults to 25, 587 and 465. The parameter from is the sender's address and defaults to
+// [DefaultFrom]: smtp://localhost?from=tables@example.org. It doesn't connect yet. Its errors don't
+// repeat the URL, which may hold a password.
+func NewSMTP(address string, cfg SMTPConfig) (*SMTP, error) {
+	bad := func(format string, args ...any) (*SMTP, error) {
+		return nil, fmt.Errorf("mail: SMTP address: "+format, args...)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return bad("it is not a URL; want one like smtp://localhost:25, special characters in a password percent-encoded")
+	}
+	s := &SMTP{host: u.Hostname(), from: DefaultFrom, tls: &tls.Config{}}
+	if cfg.TLS != nil {
+		s.tls = cfg.TLS.Clone()
+	}
+	s.tls.ServerName = s.host
+	s.tls.MinVersion = max(s.tls.MinVersion, tls.VersionTLS12)
+	if u.User != nil {
+		s.user = u.User.Username()
+		s.password, _ = u.User.Password()
+		if s.user == "" || s.password == "" {
+			return bad("want both a user name and a password, or none")
+		}
+	}
+	switch {
+	case u.Scheme == "smtps":
+		s.direct, s.port = true, 465
+	case u.Scheme == "smtp" && s.user != "":
+		s.port = 587
+	case u.Scheme == "smtp":
+		// Whoever could show a false certificate could as well hide that the server offers TLS, so
+		// insisting on a valid one would only break local servers with a home-made one.
+		s.tls.InsecureSkipVerify = true
+		s.port = 25
+	default:
+		return bad("want one that begins with smtp:// or smtps://")
+	}
+	if s.host == "" {
+		return bad("it names no host")
+	}
+	if p := u.Port(); p != "" {
+		if s.port, err = strconv.Atoi(p); err != nil || s.port < 1 || s.port > 65535 {
+			return bad("want a port from 1 to 65535")
+		}
+	}
+	if u.Path != "" && u.Path != "/" || u.Fragment != "" || u.Opaque != "" {
+		return bad("nothing but ?from=… may follow the port")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return bad("its parameters can't be read")
+	}
+	for k, v := range query {
+		if k != "from" || len(v) != 1 {
+			return bad("the one parameter known is from, once")
+		}
+		if err := checkAddress(v[0]); err != nil {
+			return bad("parameter from: %w", err)
+		}
+		s.from = v[0]
+	}
+	return s, nil
+}
+
+// String describes the mailer without its password.
+func (s *SMTP) String() string {
+	scheme := "smtp"
+	if s.direct {
+		scheme = "smtps"
+	}
+	return scheme + "://" + s.addr()
+}
+
+func (s *SMTP) addr() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
+
+// Send implements reservations.Mailer.
+func (s *SMTP) Send(ctx context.Context, m reservations.Mail) error {
+	msg, _, err := compose(s.from, m)
+	if err != nil {
+		return fmt.Errorf("mail: %w", err)
+	}
+	if err := s.deliver(ctx, msg); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			// The connection was closed under the protocol's feet; what that looks like says nothing.
+			err = cause
+		}
+		return fmt.Errorf("mail: %s: %w", s, err)
+	}
+	return nil
+}
+
+func (s *SMTP) deliver(ctx context.Context, msg *gomail.Msg) error {
+	// The library minds the context only while it connects. What ends a later wait is closing the connection.
+	var unwatch func() bool
+	dial := func(dialing context.Context, network, addr string) (net.Conn, error) {
+		conn, err := s.dial(dialing, network, addr)
+		if err == nil {
+			unwatch = context.AfterFunc(ctx, func() { _ = conn.Close() })
+		}
+		return conn, err
+	}
+	client, err := gomail.NewClient(s.host, s.options(dial)...)
+	if err != nil {
+		return err
+	}
+	conn, err := client.DialToSMTPClientWithContext(ctx)
+	if unwatch != nil {
+		defer unwatch()
+	}
+	if err != nil {
+		return s.connectError(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.UpdateDeadline(sendTimeout); err != nil {
+		return err
+	}
+	if err := client.SendWithSMTPClient(conn, msg); err != nil {
+		return verdict(err)
+	}
+	// The server has taken the mail; whatever happens to the farewell, it must not be sent again.
+	if conn.UpdateDeadline(quitTimeout) == nil {
+		_ = conn.Quit()
+	}
+	return nil
+}
+
+func (s *SMTP) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if s.direct {
+		return (&tls.Dialer{Config: s.tls}).DialContext(ctx, network, addr)
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, addr)
+}
+
+func (s *SMTP) options(dial gomail.DialContextFunc) []gomail.Option {
+	policy := gomail.TLSOpportunistic
+	if s.user != "" && !s.direct {
+		policy = gomail.TLSMandatory
+	}
+	o := []gomail.Option{
+		gomail.WithPort(s.port), gomail.WithTimeout(connectTimeout), gomail.WithTLSConfig(s.tls),
+		gomail.WithTLSPolicy(policy), gomail.WithDialContextFunc(dial), gomail.WithoutNoop(), gomail.WithoutRset(),
+	}
+	if s.user != "" {
+		o = append(o, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(s.user), gomail.WithPassword(s.password))
+	}
+	return o
+}
+
+// verdict tells a refusal for good (5xx about the recipient or the content) from all else, for which another attempt
+// may help: a server that doesn't like the sender or wants a login is mended by an operator, not by the mail.
+func verdict(err error) error {
+	var e *gomail.SendError
+	if !errors.As(err, &e) {
+		return err
+	}
+	code := e.ErrorCode()
+	loginWanted := []int{530, 534, 535, 538}
+	about := []gomail.SendErrReason{gomail.ErrSMTPRcptTo, gomail.ErrSMTPData, gomail.ErrSMTPDataClose}
+	// Not the library's own text: it repeats the address, which is personal and would end in logs.
+	said := fmt.Errorf("%s: the server answered %d %s", e.Reason, code, e.EnhancedStatusCode())
+	switch {
+	case code == 0:
+		return fmt.Errorf("%s: the connection broke", e.Reason)
+	case code >= 500 && !slices.Contains(loginWanted, code) && slices.Contains(about, e.Reason):
+		return fmt.Errorf("%w: %w", ErrRefused, said)
+	}
+	return said
+}
+
+// connectError hides what a server says while it is being logged in to: it may repeat what it was told.
+func (s *SMTP) connectError(err error) error {
+	var answer *textproto.Error
+	if s.user != "" && errors.As(err, &answer) {
+		return fmt.Errorf("connect and log in: the server answered %d", answer.Code)
+	}
+	return fmt.Errorf("connect: %w", err)
+}

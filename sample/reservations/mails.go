@@ -1,0 +1,78 @@
+package reservations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+)
+
+// A Mail is one e-mail.
+type Mail struct {
+	To, Subject, Text string
+
+	// MessageID is the ID of the event that the mail tells of, the same when the mail is sent again: what
+	// stands before the @ of the Message-ID header.
+	MessageID string
+}
+
+// A Mailer sends mails. Send returns nil once somebody else answers for the mail; it is called again after an
+// error. It is safe for concurrent use.
+type Mailer interface {
+	Send(ctx context.Context, m Mail) error
+}
+
+// Mails tells people what was decided. Its methods are reactions, to be guarded by handlers.Once.
+type Mails struct {
+	Mailer Mailer
+}
+
+// Confirm tells of an accepted reservation.
+func (m Mails) Confirm(ctx context.Context, e ReservationAccepted) error {
+	return m.send(ctx, e.Email, "Your table is booked", fmt.Sprintf(
+		"Dear %s,\n\nwe look forward to seeing you on %s: a table for %s.\n\nReservation %s\n",
+		e.Name, DateInWords(e.Date), people(e.Quantity), e.ID))
+}
+
+// Refuse tells of a rejected reservation.
+func (m Mails) Refuse(ctx context.Context, e ReservationRejected) error {
+	return m.send(ctx, e.Email, "We have no table for you", fmt.Sprintf(
+		"Dear %s,\n\nwe are sorry: we can't offer you a table for %s on %s.\n%s\n\nReservation %s\n",
+		e.Name, people(e.Quantity), DateInWords(e.Date), e.Reason, e.ID))
+}
+
+// Cancel tells of a cancelled reservation.
+func (m Mails) Cancel(ctx context.Context, e ReservationCancelled) error {
+	return m.send(ctx, e.Email, "Your reservation is cancelled", fmt.Sprintf(
+		"Dear %s,\n\nyour table for %s on %s is cancelled. We hope to see you another day.\n\nReservation %s\n",
+		e.Name, people(e.Quantity), DateInWords(e.Date), e.ID))
+}
+
+func (m Mails) send(ctx context.Context, to, subject, text string) error {
+	event, _, ok := channel.Handled(ctx)
+	if !ok {
+		return errors.New("mails: no event is being handled, so the mail would have no ID")
+	}
+	if err := m.Mailer.Send(ctx, Mail{To: to, Subject: subject, Text: text, MessageID: event.ID}); err != nil {
+		return fmt.Errorf("mails: %w", err)
+	}
+	return nil
+}
+
+// DateInWords says a date as people do.
+func DateInWords(date string) string {
+	t, err := time.Parse(time.DateOnly, date)
+	if err != nil {
+		return date
+	}
+	return t.Format("Monday, 2 January 2006")
+}
+
+func people(n int) string {
+	if n == 1 {
+		return "one"
+	}
+	return fmt.Sprint(n)
+}

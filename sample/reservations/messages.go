@@ -1,0 +1,72 @@
+package reservations
+
+import "github.com/millrace-go/millrace/channel"
+
+// MakeReservation asks for seats on a date.
+type MakeReservation struct {
+	ID       string `json:"id"`
+	Date     string `json:"date"` // 2026-12-24
+	Name     string `json:"name"`
+	Email    string `json:"email"`
+	Quantity int    `json:"quantity"` // seats
+}
+
+// CancelReservation gives the seats of a reservation back.
+type CancelReservation struct {
+	ID   string `json:"id"`
+	Date string `json:"date"`
+}
+
+// ReservationAccepted says that the seats are taken.
+type ReservationAccepted struct {
+	ID       string `json:"id"`
+	Date     string `json:"date"`
+	Name     string `json:"name"`
+	Email    string `json:"email"`
+	Quantity int    `json:"quantity"`
+}
+
+// ReservationRejected says that there will be no table, and why.
+type ReservationRejected struct {
+	ID       string `json:"id"`
+	Date     string `json:"date"`
+	Name     string `json:"name"`
+	Email    string `json:"email"`
+	Quantity int    `json:"quantity"`
+	Reason   string `json:"reason"` // a sentence for the person
+}
+
+// ReservationCancelled says that a reservation holds no seats any more.
+type ReservationCancelled struct {
+	ID       string `json:"id"`
+	Date     string `json:"date"`
+	Name     string `json:"name"`
+	Email    string `json:"email"`
+	Quantity int    `json:"quantity"`
+}
+
+// SoldOut says that a date's last seat is taken.
+type SoldOut struct {
+	Date string `json:"date"`
+}
+
+// Reopened says that a date that was sold out has seats again.
+type Reopened struct {
+	Date string `json:"date"`
+}
+
+func (MakeReservation) Kind() channel.Kind      { return "reservations.make.v1" }
+func (CancelReservation) Kind() channel.Kind    { return "reservations.cancel.v1" }
+func (ReservationAccepted) Kind() channel.Kind  { return "reservations.accepted.v1" }
+func (ReservationRejected) Kind() channel.Kind  { return "reservations.rejected.v1" }
+func (ReservationCancelled) Kind() channel.Kind { return "reservations.cancelled.v1" }
+func (SoldOut) Kind() channel.Kind              { return "reservations.soldout.v1" }
+func (Reopened) Kind() channel.Kind             { return "reservations.reopened.v1" }
+
+// MessageID makes a reservation that is sent twice one reservation.
+func (m MakeReservation) MessageID() string { return m.ID }
+
+// MessageID makes cancelling twice one cancellation. The colon can't occur in a reservation's ID, so nobody
+// can make a reservation whose message is taken for somebody's cancellation. The ID carries no time on
+// purpose: a reservation made months ago can be cancelled today.
+func (m CancelReservation) MessageID() string { return "cancel:" + m.ID }

@@ -1,0 +1,87 @@
+package reservations
+
+import (
+	"context"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/values"
+	"github.com/millrace-go/millrace/views"
+)
+
+// Routes says where messages go: commands to the one queue whose workers decide them, events to one queue for
+// each group of subscribers.
+func Routes() (*channel.Routes, error) {
+	return channel.NewRoutes(
+		channel.Command[MakeReservation]("reservations"),
+		channel.Command[CancelReservation]("reservations"),
+		channel.Event[ReservationAccepted]("statuses", "ledger", "mails"),
+		channel.Event[ReservationRejected]("statuses", "mails"),
+		channel.Event[ReservationCancelled]("statuses", "ledger", "mails"),
+		channel.Event[SoldOut]("months"),
+		channel.Event[Reopened]("months"),
+	)
+}
+
+// Register says what is done with each message. It is all that a worker needs to know of this package.
+func Register(h *handlers.Registry, seats int, mailer Mailer) {
+	c := h.Channels()
+
+	capacities := Capacities(c, seats)
+	handlers.Decide(h, capacities, MakeReservation.date, Capacity.Reserve,
+		ReservationAccepted{}, ReservationRejected{}, ReservationCancelled{}, SoldOut{})
+	handlers.Decide(h, capacities, CancelReservation.date, Capacity.Cancel,
+		ReservationCancelled{}, Reopened{})
+
+	months := Months(c)
+	views.Latest(h, months, SoldOut.month, Month.Disable)
+	views.Latest(h, months, Reopened.month, Month.Enable)
+
+	statuses := Statuses(c)
+	views.Latest(h, statuses, ReservationAccepted.id, Status.Accept)
+	views.Latest(h, statuses, ReservationRejected.id, Status.Reject)
+	views.Latest(h, statuses, ReservationCancelled.id, Status.Cancel)
+
+	ledger := NewLedger(c.Store())
+	handlers.React(h, "ledger", ledger.Accept)
+	handlers.React(h, "ledger", ledger.Cancel)
+
+	mails := Mails{Mailer: mailer}
+	handlers.React(h, "mails", handlers.Once(c.Store(), "mails", mails.Confirm))
+	handlers.React(h, "mails", handlers.Once(c.Store(), "mails", mails.Refuse))
+	handlers.React(h, "mails", handlers.Once(c.Store(), "mails", mails.Cancel))
+}
+
+// Capacities returns the value objects, by date. A date that nobody has asked for has all seats free.
+func Capacities(c *channel.Channels, seats int) *values.Collection[Capacity] {
+	return values.New(c, "capacity", values.Config[Capacity]{
+		Initial: func(string) Capacity { return Capacity{Remaining: seats} },
+	})
+}
+
+// Months returns the calendar's view, by month.
+func Months(c *channel.Channels) *views.View[Month] {
+	return views.New(c, "months", views.Config[Month]{
+		Initial: func(string) Month { return Month{DisabledDays: []string{}} }, // [] in JSON, not null
+	})
+}
+
+// Statuses returns the view of what became of each reservation, by its ID.
+func Statuses(c *channel.Channels) *views.View[Status] {
+	return views.New(c, "statuses", views.Config[Status]{})
+}
+
+// RebuildMonths makes the calendar's view from the value objects, as after it was lost, and returns how many
+// there are. Workers may go on meanwhile.
+func RebuildMonths(ctx context.Context, c *channel.Channels, seats int) (int, error) {
+	month := func(date string, _ Capacity) string { return MonthOf(date) }
+	return views.Rebuild(ctx, Months(c), Capacities(c, seats), month, Month.Restore)
+}
+
+func (m MakeReservation) date() string    { return m.Date }
+func (m CancelReservation) date() string  { return m.Date }
+func (e SoldOut) month() string           { return MonthOf(e.Date) }
+func (e Reopened) month() string          { return MonthOf(e.Date) }
+func (e ReservationAccepted) id() string  { return e.ID }
+func (e ReservationRejected) id() string  { return e.ID }
+func (e ReservationCancelled) id() string { return e.ID }

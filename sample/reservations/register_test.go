@@ -1,0 +1,83 @@
+package reservations_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/sample/reservations"
+)
+
+type mailerFunc func(context.Context, reservations.Mail) error
+
+func (f mailerFunc) Send(ctx context.Context, m reservations.Mail) error { return f(ctx, m) }
+
+func TestRegistrationIsComplete(t *testing.T) {
+	t.Parallel()
+	routes, err := reservations.Routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := channel.New(openStore(t), routes, "/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := handlers.NewRegistry(c, handlers.Config{})
+	reservations.Register(h, 40, mailerFunc(nil))
+	if err := h.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, queue := range routes.Queues() {
+		if got, want := len(h.Handlers(queue)), len(routes.Kinds(queue)); got != want {
+			t.Errorf("queue %s: %d handlers for %d kinds", queue, got, want)
+		}
+	}
+}
+
+func TestMails(t *testing.T) {
+	t.Parallel()
+	event := &channel.Envelope{ID: channel.NewID(), Source: "/capacity/2026-12-24", Kind: "reservations.accepted.v1", Time: time.Now()}
+	ctx := channel.Handling(t.Context(), event, "mails")
+	var got reservations.Mail
+	var fails error
+	mails := reservations.Mails{Mailer: mailerFunc(func(_ context.Context, m reservations.Mail) error {
+		got = m
+		return fails
+	})}
+	a := accepted("reservation-a")
+	for _, test := range []struct {
+		name string
+		send func() error
+		want []string
+	}{
+		{"Your table is booked", func() error { return mails.Confirm(ctx, a) }, []string{"Ada", "Thursday, 24 December 2026", "table for 2", a.ID}},
+		{"We have no table for you", func() error {
+			return mails.Refuse(ctx, reservations.ReservationRejected{ID: a.ID, Date: a.Date, Name: a.Name, Email: a.Email, Quantity: 1, Reason: "We are full."})
+		}, []string{"We are full.", "table for one", a.ID}},
+		{"Your reservation is cancelled", func() error { return mails.Cancel(ctx, reservations.ReservationCancelled(a)) }, []string{"is cancelled", a.ID}},
+	} {
+		if err := test.send(); err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		if got.Subject != test.name || got.To != a.Email || got.MessageID != event.ID {
+			t.Errorf("%s: got %+v", test.name, got)
+		}
+		for _, text := range test.want {
+			if !strings.Contains(got.Text, text) {
+				t.Errorf("%s: no %q in\n%s", test.name, text, got.Text)
+			}
+		}
+	}
+
+	fails = errors.New("no route to host")
+	if err := mails.Confirm(ctx, a); !errors.Is(err, fails) {
+		t.Errorf("a mailer that fails: got %v", err)
+	}
+	if err := mails.Confirm(t.Context(), a); err == nil {
+		t.Error("outside of a handler: got no error, so the mail would have no ID")
+	}
+}

@@ -1,0 +1,110 @@
+package site_test
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/sample/reservations/site"
+)
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	month := func(n int) string { return time.Now().AddDate(0, n, -time.Now().Day()+1).Format("2006-01") }
+	for path, status := range map[string]int{
+		"/": 200, "/?month=" + month(0): 200, "/?month=" + month(12): 200,
+		"/?month=" + month(-1): 404, "/?month=" + month(13): 404, "/?month=9999-12": 404, "/?month=2026-13": 404, "/?month=x": 404,
+		"/reservations/new": 200, "/reservations/new?date=" + in(1): 200, "/reservations/new?date=x": 200, "/reservations/new?date=" + in(-1): 200,
+		"/views/months/2026-12": 200, "/views/months/2026-13": 404, "/views/months/": 404, "/views/months/..%2f..": 404,
+		"/reservations/" + channel.NewID(): 404, "/reservations/a": 404, "/reservations/..%2f..%2fetc": 404, "/reservations/" + channel.NewID() + "/events": 404,
+		"/nothing": 404, "/static/site.css": 404, "/reservations": 405,
+	} {
+		a := s.get(path, "Accept", "text/html").want(t, status)
+		if !strings.HasPrefix(path, "/views/") {
+			a.want(t, status, "Content-Type", "text/html; charset=utf-8").has(t, "The Millrace")
+		}
+		if status >= 400 {
+			a := s.get(path, "Accept", "application/json").want(t, status, "Content-Type", "application/problem+json")
+			if got := decode[problem](t, a).Status; got != status {
+				t.Errorf("%s: problem's status: got %d, want %d", path, got, status)
+			}
+		}
+	}
+	s.get("/reservations").want(t, http.StatusMethodNotAllowed, "Allow", "POST")
+	s.do("DELETE", "/reservations/"+channel.NewID(), nil).want(t, http.StatusMethodNotAllowed, "Allow", "GET, HEAD")
+	id := channel.NewID()
+	s.postJSON(body(id, in(3), 2)).want(t, http.StatusAccepted)
+	s.do("HEAD", "/reservations/"+id+"/events", nil).want(t, http.StatusOK, "Content-Type", "text/event-stream")
+	s.get("/reservations/new?date="+in(-1)).has(t, "That day is over.", `id="date-fault"`)
+}
+
+func TestOnlyFromHere(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	post := func(header ...string) answer {
+		t.Helper()
+		return s.postForm(form(channel.NewID(), in(3), "2"), header...)
+	}
+	post("Sec-Fetch-Site", "cross-site").want(t, http.StatusForbidden)
+	post("Sec-Fetch-Site", "same-site").want(t, http.StatusForbidden)
+	post("Origin", "https://evil.example").want(t, http.StatusForbidden)
+	post("Origin", "null").want(t, http.StatusForbidden)
+	post("Sec-Fetch-Site", "same-origin").want(t, http.StatusSeeOther)
+	post("Origin", s.url).want(t, http.StatusSeeOther)
+	s.do("POST", "/reservations/"+channel.NewID()+"/cancel", nil, "Sec-Fetch-Site", "cross-site").want(t, http.StatusForbidden)
+}
+
+func TestSecurityHeaders(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	for _, path := range []string{"/", "/nothing", "/reservations/" + channel.NewID(), "/views/months/2026-12"} {
+		a := s.get(path)
+		a.want(t, a.StatusCode, "X-Content-Type-Options", "nosniff", "Referrer-Policy", "same-origin", "X-Frame-Options", "DENY", "Strict-Transport-Security", "")
+		csp := a.Header.Get("Content-Security-Policy")
+		for _, part := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} {
+			if !strings.Contains(csp, part) {
+				t.Errorf("%s: policy without %q: %s", path, part, csp)
+			}
+		}
+		if strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: policy: %s", path, csp)
+		}
+	}
+	if page := s.get("/").body; regexp.MustCompile(`(?i)\sstyle=|<style|\son[a-z]+=|<script>`).MatchString(page) {
+		t.Errorf("the page has what its policy forbids:\n%s", page)
+	}
+
+	h, err := site.New(s.channels, site.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "https://restaurant.example/", nil)
+	r.TLS = &tls.ConnectionState{}
+	h.ServeHTTP(w, r)
+	if w.Header().Get("Strict-Transport-Security") == "" {
+		t.Error("no Strict-Transport-Security over TLS")
+	}
+}
+
+func TestStatic(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	refs := regexp.MustCompile(`(?:href|src)="(/static/[^"]+)"`).FindAllStringSubmatch(s.get("/").body, -1)
+	if len(refs) < 2 {
+		t.Fatalf("the page refers to %d static files", len(refs))
+	}
+	for _, ref := range refs {
+		a := s.get(ref[1]).want(t, http.StatusOK, "Cache-Control", "public, max-age=31536000, immutable")
+		if etag := a.Header.Get("ETag"); etag == "" {
+			t.Errorf("%s: no ETag", ref[1])
+		} else {
+			s.get(ref[1], "If-None-Match", etag).want(t, http.StatusNotModified)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package site
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// requestsContainer holds what people asked for, by reservation ID, as it was sent.
+const requestsContainer = "requests"
+
+// errConflict says that an ID stands for another reservation already.
+var errConflict = errors.New("the ID is taken by another reservation")
+
+type formPage struct {
+	Title       string
+	In          input
+	Faults      reservations.Faults
+	Wrong       []wrongField // the faults in order
+	Notice      string       // above the form
+	Existing    string       // ID of a reservation made with this form before
+	SoldOut     bool
+	First, Last string // dates that can be chosen
+	Calendar    string // where to choose another day
+	MaxQuantity int
+}
+
+type wrongField struct{ Field, Text string }
+
+// form shows the empty form. Its ID is made here, so that sending the form twice is one reservation.
+func (s *site) form(w http.ResponseWriter, r *http.Request) error {
+	p := formPage{In: input{ID: channel.NewID(), Date: r.URL.Query().Get("date"), Quantity: "2"}}
+	if fault := (reservations.MakeReservation{Date: p.In.Date}).FaultsAt(s.cfg.Now())["date"]; p.In.Date != "" && fault != "" {
+		p.Faults = reservations.Faults{"date": fault}
+	} else if p.In.Date != "" {
+		month, err := s.months.Get(r.Context(), reservations.MonthOf(p.In.Date))
+		if err != nil {
+			return err
+		}
+		p.SoldOut = slices.Contains(month.DisabledDays, p.In.Date)
+	}
+	s.showForm(w, r, http.StatusOK, p)
+	return nil
+}
+
+func (s *site) showForm(w http.ResponseWriter, r *http.Request, status int, p formPage) {
+	p.Title, p.Calendar = "Book a table", s.calendarFor(p.In.Date)
+	p.First, p.Last = reservations.Bookable(s.cfg.Now())
+	p.MaxQuantity = reservations.MaxQuantity
+	for _, field := range fields {
+		if text := p.Faults[field]; text != "" {
+			p.Wrong = append(p.Wrong, wrongField{Field: field, Text: text})
+		}
+	}
+	if len(p.Wrong) > 0 {
+		p.Title = "Please look again" // what a screen reader says first
+	}
+	w.Header().Set("Cache-Control", "no-store") // the ID is for one person
+	s.page(w, r, "form", status, p)
+}
+
+// book asks for a table.
+func (s *site) book(w http.ResponseWriter, r *http.Request) error {
+	in, faults, err := readInput(w, r)
+	if err != nil {
+		return err
+	}
+	m := in.reservation()
+	all := m.FaultsAt(s.cfg.Now())
+	maps.Copy(all, faults)
+	if len(all) > 0 {
+		return s.refuse(w, r, in, &problem{Status: http.StatusUnprocessableEntity, Faults: all})
+	}
+	switch err := s.request(r.Context(), m); {
+	case errors.Is(err, errConflict):
+		return s.refuse(w, r, in, &problem{Status: http.StatusConflict, Detail: "This ID stands for another reservation already. Make a new one."})
+	case err != nil:
+		return s.refuse(w, r, in, err)
+	}
+
+	receipt := "/reservations/" + m.ID
+	w.Header().Set("Cache-Control", "no-store")
+	if !wantsJSON(r) {
+		http.Redirect(w, r, receipt, http.StatusSeeOther)
+		return nil
+	}
+	w.Header().Set("Location", receipt)
+	writeJSON(w, "application/json", http.StatusAccepted, struct {
+		ID     string             `json:"id"`
+		Status reservations.State `json:"status"`
+	}{m.ID, reservations.Pending})
+	return nil
+}
+
+// refuse answers with a problem; to a person with the form as they filled it in.
+func (s *site) refuse(w http.ResponseWriter, r *http.Request, in input, err error) error {
+	if wantsJSON(r) {
+		return err
+	}
+	p := s.report(w, r, err)
+	page := formPage{In: in, Faults: p.Faults}
+	switch {
+	case p.Status == http.StatusConflict:
+		// The form was sent, changed and sent again, perhaps after going back. That may be meant.
+		page.Existing, page.In.ID = in.ID, channel.NewID()
+	case p.Faults["id"] != "":
+		// Nobody types an ID: the page lay open for days, or somebody is playing.
+		page.In.ID = channel.NewID()
+		delete(p.Faults, "id")
+		page.Notice = "This page was open for a long time. Please check what you wrote and send it again."
+	case p.Status == http.StatusServiceUnavailable:
+		page.Notice = p.Detail + " What you wrote is still here."
+	}
+	s.showForm(w, r, p.Status, page)
+	return nil
+}
+
+// request writes down what was asked for and sends the command, as one unit of work. Asking for the same again is
+// harmless, and is sent again: where the store is not atomic, the first time may have ended between the two.
+func (s *site) request(ctx context.Context, m reservations.MakeReservation) error {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("request: %w", err)
+	}
+	_, err = s.makes.SendWith(ctx, storage.Write{
+		Container: requestsContainer, Key: m.ID, Body: body, If: storage.Condition{IfAbsent: true},
+	}, m)
+	if !storage.LostRace(err) {
+		return err
+	}
+	before, err := s.requested(ctx, m.ID)
+	switch {
+	case err != nil:
+		return err
+	case before != m:
+		return errConflict
+	}
+	return s.makes.Send(ctx, m)
+}
+
+// requested reads what was asked for under an ID; storage.ErrNotFound when nothing was.
+func (s *site) requested(ctx context.Context, id string) (m reservations.MakeReservation, err error) {
+	blob, err := s.requests.Get(ctx, id, "")
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(blob.Body, &m); err != nil {
+		return m, fmt.Errorf("request: %w", err)
+	}
+	return m, nil
+}

@@ -1,0 +1,360 @@
+package site_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/sample/reservations/site"
+)
+
+// in returns the date so many days from now.
+func in(days int) string { return time.Now().AddDate(0, 0, days).Format(time.DateOnly) }
+
+func body(id, date string, quantity int) string {
+	return fmt.Sprintf(`{"id":%q,"date":%q,"name":"Ada Lovelace","email":"ada@example.org","quantity":%d}`, id, date, quantity)
+}
+
+func form(id, date, quantity string) url.Values {
+	return url.Values{"id": {id}, "date": {date}, "name": {"Ada Lovelace"}, "email": {"ada@example.org"}, "quantity": {quantity}}
+}
+
+func TestBookAsProgram(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	id := channel.NewID()
+	path := "/reservations/" + id
+	for range 2 { // the second time is a repeat, and harmless
+		a := s.postJSON(body(id, in(3), 4)).want(t, http.StatusAccepted, "Location", path, "Content-Type", "application/json", "Cache-Control", "no-store")
+		if want := fmt.Sprintf(`{"id":%q,"status":"pending"}`+"\n", id); a.body != want {
+			t.Errorf("body: got %s, want %s", a.body, want)
+		}
+	}
+
+	want := reservations.Status{ID: id, Date: in(3), Name: "Ada Lovelace", Quantity: 4, Status: reservations.Pending}
+	a := s.get(path, "Accept", "application/json").want(t, http.StatusOK, "Content-Type", "application/json", "Cache-Control", "no-store")
+	if got := decode[reservations.Status](t, a); got != want {
+		t.Errorf("before the decision: got %+v, want %+v", got, want)
+	}
+	if strings.Contains(a.body, "ada@example.org") {
+		t.Errorf("the receipt tells the e-mail address: %s", a.body)
+	}
+
+	s.work()
+	s.becomes(path, reservations.Accepted)
+	want.Status = reservations.Accepted
+	if got := decode[reservations.Status](t, s.get(path, "Accept", "application/json")); got != want {
+		t.Errorf("after the decision: got %+v, want %+v", got, want)
+	}
+	eventually(t, "one mail", func() bool { return slices.Equal(s.mails.subjects(), []string{"Your table is booked"}) })
+}
+
+func TestBookWithoutID(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	a := s.postJSON(fmt.Sprintf(`{"date":%q,"name":"Ada","email":"ada@example.org","quantity":1,"unknown":true}`, in(1))).want(t, http.StatusAccepted)
+	id := decode[reservations.Status](t, a).ID
+	if _, ok := channel.IDTime(id); !ok {
+		t.Errorf("ID: got %q, want a UUIDv7", id)
+	}
+	s.get("/reservations/"+id, "Accept", "application/json").want(t, http.StatusOK)
+}
+
+func TestBookAsPerson(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	page := s.get("/reservations/new?date="+in(3)).want(t, http.StatusOK, "Content-Type", "text/html; charset=utf-8", "Cache-Control", "no-store")
+	hidden := regexp.MustCompile(`name="id" value="([^"]+)"`).FindStringSubmatch(page.body)
+	if hidden == nil {
+		t.Fatalf("no hidden ID:\n%s", page.body)
+	}
+	path := "/reservations/" + hidden[1]
+	for range 2 { // a double click
+		s.postForm(form(hidden[1], in(3), "4")).want(t, http.StatusSeeOther, "Location", path)
+	}
+	s.get(path).want(t, http.StatusOK).has(t, "One moment", "also comes by e-mail", "Ada Lovelace", "4 people",
+		`data-events="`+path+`/events"`, `http-equiv="refresh"`)
+	s.work()
+	s.becomes(path, reservations.Accepted)
+	a := s.get(path).want(t, http.StatusOK).has(t, "Your table is booked", "Cancel this reservation")
+	if strings.Contains(a.body, "data-events") || strings.Contains(a.body, "http-equiv") {
+		t.Errorf("a decided reservation is still watched:\n%s", a.body)
+	}
+}
+
+func TestSameIDForSomethingElse(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	id := channel.NewID()
+	s.postJSON(body(id, in(3), 4)).want(t, http.StatusAccepted)
+	s.postJSON(body(id, in(3), 5)).want(t, http.StatusConflict, "Content-Type", "application/problem+json")
+	a := s.postForm(form(id, in(3), "5")).want(t, http.StatusConflict).has(t, "/reservations/"+id, `value="Ada Lovelace"`)
+	if strings.Contains(a.body, `name="id" value="`+id) {
+		t.Error("the form still has the ID that is taken")
+	}
+	if got := decode[reservations.Status](t, s.get("/reservations/"+id, "Accept", "application/json")).Quantity; got != 4 {
+		t.Errorf("quantity: got %d, want that of the first", got)
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	a := s.postJSON(`{"id":"a","date":"24.12.","name":7,"email":"ada","quantity":"four"}`).
+		want(t, http.StatusUnprocessableEntity, "Content-Type", "application/problem+json")
+	p := decode[problem](t, a)
+	if p.Status != http.StatusUnprocessableEntity || p.Title == "" || p.Detail == "" {
+		t.Errorf("problem: got %+v", p)
+	}
+	var pointers []string
+	for _, e := range p.Errors {
+		pointers = append(pointers, e.Pointer)
+		if e.Detail == "" {
+			t.Errorf("%s: no detail", e.Pointer)
+		}
+	}
+	if want := []string{"#/id", "#/date", "#/quantity", "#/name", "#/email"}; !slices.Equal(pointers, want) {
+		t.Errorf("pointers: got %v, want %v", pointers, want)
+	}
+	for name, text := range map[string]string{
+		"yesterday": body(channel.NewID(), in(-1), 1), "in two years": body(channel.NewID(), in(730), 1), "a crowd": body(channel.NewID(), in(1), 21),
+		"an ID of last year": body("019a0000-0000-7abc-8abc-0123456789ab", in(1), 1),
+	} {
+		if got := s.postJSON(text).StatusCode; got != http.StatusUnprocessableEntity {
+			t.Errorf("%s: got %d, want 422", name, got)
+		}
+	}
+
+	f := form(channel.NewID(), in(3), "lots")
+	f.Set("email", `"><script>alert(1)</script>`)
+	page := s.postForm(f).want(t, http.StatusUnprocessableEntity, "Content-Type", "text/html; charset=utf-8").has(t,
+		`id="quantity-fault"`, `id="email-fault"`, `value="lots"`, `value="Ada Lovelace"`, f.Get("id"), `aria-invalid="true"`)
+	if strings.Contains(page.body, "<script>alert") || strings.Contains(page.body, `id="name-fault"`) {
+		t.Errorf("the form has what it shouldn't:\n%s", page.body)
+	}
+	f = form("019a0000-0000-7abc-8abc-0123456789ab", in(3), "2")
+	page = s.postForm(f).want(t, http.StatusUnprocessableEntity).has(t, "open for a long time", `value="Ada Lovelace"`)
+	if strings.Contains(page.body, f.Get("id")) {
+		t.Error("the form still has the ID that is too old")
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	large := strings.Repeat(" ", 64<<10)
+	const asJSON, asForm = "application/json", "application/x-www-form-urlencoded"
+	for _, test := range []struct {
+		name, contentType, body string
+		status                  int
+		answer                  string
+	}{
+		{"JSON over the limit", asJSON, large + "{}", 413, "application/problem+json"},
+		{"JSON at the limit", asJSON, large[2:] + "{}", 422, "application/problem+json"},
+		{"a form over the limit", asForm, "name=" + large, 413, "text/html; charset=utf-8"},
+		{"no type", "", "{}", 415, "text/html; charset=utf-8"},
+		{"a malformed type", "application/", "{}", 415, "text/html; charset=utf-8"},
+		{"text", "text/plain", "{}", 415, "text/html; charset=utf-8"},
+		{"an upload", "multipart/form-data; boundary=x", "--x--", 415, "text/html; charset=utf-8"},
+		{"half a JSON", asJSON, `{"date":`, 400, "application/problem+json"},
+		{"two JSONs", asJSON, `{}{}`, 400, "application/problem+json"},
+		{"another JSON", asJSON, `[]`, 400, "application/problem+json"},
+		{"no JSON", asJSON, "", 400, "application/problem+json"},
+		{"a broken form", asForm, "name=%zz", 400, "text/html; charset=utf-8"},
+		{"JSON null", asJSON, `null`, 422, "application/problem+json"},
+		{"some other JSON type", "application/vnd.example+json; charset=utf-8", `{}`, 422, "application/problem+json"},
+	} {
+		a := s.do("POST", "/reservations", strings.NewReader(test.body), "Content-Type", test.contentType)
+		if got := a.Header.Get("Content-Type"); a.StatusCode != test.status || got != test.answer {
+			t.Errorf("%s: got %d, %s; want %d, %s\n%s", test.name, a.StatusCode, got, test.status, test.answer, a.body)
+		}
+	}
+}
+
+func TestStoreDown(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	id := channel.NewID()
+	s.down.Store(true)
+	s.postJSON(body(id, in(3), 4)).want(t, http.StatusServiceUnavailable, "Retry-After", "5", "Content-Type", "application/problem+json")
+	s.postForm(form(id, in(3), "4")).want(t, http.StatusServiceUnavailable, "Retry-After", "5", "Content-Type", "text/html; charset=utf-8").
+		has(t, "still here", `value="Ada Lovelace"`, `value="ada@example.org"`, `value="4"`, `value="`+id+`"`, `value="`+in(3)+`"`)
+	for _, path := range []string{"/", "/reservations/new?date=" + in(3), "/reservations/" + id, "/reservations/" + id + "/events"} {
+		s.get(path).want(t, http.StatusServiceUnavailable, "Retry-After", "5")
+	}
+	s.do("POST", "/reservations/"+id+"/cancel", nil).want(t, http.StatusServiceUnavailable, "Retry-After", "5")
+	s.get("/views/months/"+in(3)[:7]).want(t, http.StatusServiceUnavailable)
+	s.get("/reservations/new").want(t, http.StatusOK) // needs nothing from the store
+
+	log := s.log.String()
+	if !strings.Contains(log, "request failed") || !strings.Contains(log, "POST /reservations") {
+		t.Errorf("log doesn't tell what failed:\n%s", log)
+	}
+	for _, personal := range []string{"Ada", "ada@", id} {
+		if strings.Contains(log, personal) {
+			t.Errorf("log tells %q:\n%s", personal, log)
+		}
+	}
+
+	s.down.Store(false)
+	s.postForm(form(id, in(3), "4")).want(t, http.StatusSeeOther, "Location", "/reservations/"+id)
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	s.work()
+	id := channel.NewID()
+	path := "/reservations/" + id
+	s.postJSON(body(id, in(3), 4)).want(t, http.StatusAccepted)
+	s.becomes(path, reservations.Accepted)
+
+	a := s.do("POST", path+"/cancel", nil, "Accept", "application/json").want(t, http.StatusAccepted, "Content-Type", "application/json")
+	if got := decode[reservations.Status](t, a); got.ID != id || got.Quantity != 4 {
+		t.Errorf("receipt: got %+v", got)
+	}
+	s.becomes(path, reservations.Cancelled)
+	s.do("POST", path+"/cancel", nil, "Accept", "application/json").want(t, http.StatusAccepted).has(t, `"cancelled"`)
+	s.do("POST", path+"/cancel", nil).want(t, http.StatusAccepted).has(t, "Your reservation is cancelled")
+	s.get(path+"/cancel").want(t, http.StatusSeeOther, "Location", path) // a browser that reloads
+	eventually(t, "two mails", func() bool {
+		return slices.Equal(s.mails.subjects(), []string{"Your reservation is cancelled", "Your table is booked"})
+	})
+
+	s.do("POST", "/reservations/"+channel.NewID()+"/cancel", nil).want(t, http.StatusNotFound)
+}
+
+func TestCancelBeforeTheDecision(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	id := channel.NewID()
+	path := "/reservations/" + id
+	s.postJSON(body(id, in(3), 4)).want(t, http.StatusAccepted)
+	for range 2 {
+		s.do("POST", path+"/cancel", strings.NewReader(""), "Content-Type", "application/x-www-form-urlencoded").want(t, http.StatusAccepted).
+			has(t, "Cancelling your reservation", path+"?cancel=asked", `data-events="`+path+`/events"`)
+	}
+	s.get(path+"?cancel=asked").want(t, http.StatusOK).has(t, "Cancelling your reservation")
+	s.work()
+	s.becomes(path, reservations.Cancelled)
+	s.get(path+"?cancel=asked").want(t, http.StatusOK).has(t, "Your reservation is cancelled")
+	for _, err := range reservations.NewLedger(s.store).On(t.Context(), in(3)) {
+		t.Errorf("the ledger has a row, %v", err)
+	}
+}
+
+func TestSoldOutDay(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	s.work()
+	day := in(5)
+	view := "/views/months/" + day[:7]
+	before := s.get(view).want(t, http.StatusOK, "Content-Type", "application/json")
+	if want := fmt.Sprintf(`{"month":%q,"disabledDays":[]}`+"\n", day[:7]); before.body != want {
+		t.Errorf("view: got %s, want %s", before.body, want)
+	}
+	etag := before.Header.Get("ETag")
+	if a := s.get(view, "If-None-Match", etag).want(t, http.StatusNotModified, "ETag", etag); etag == "" || a.body != "" {
+		t.Errorf("not modified: got ETag %q, body %q", etag, a.body)
+	}
+
+	var paths []string
+	for range 3 {
+		id := channel.NewID()
+		paths = append(paths, "/reservations/"+id)
+		s.postJSON(body(id, day, 20)).want(t, http.StatusAccepted)
+		s.states(paths[len(paths)-1], func(now reservations.Status) bool { return now.Status == reservations.Pending })
+	}
+	rejected := s.becomes(paths[2], reservations.Rejected)
+	if want := "We are fully booked that day."; rejected.Reason != want {
+		t.Errorf("reason: got %q, want %q", rejected.Reason, want)
+	}
+	s.get(paths[2]).want(t, http.StatusOK).has(t, "We have no table for you", rejected.Reason)
+
+	full := fmt.Sprintf(`{"month":%q,"disabledDays":[%q]}`+"\n", day[:7], day)
+	eventually(t, "the day is disabled", func() bool {
+		a := s.get(view, "If-None-Match", etag)
+		return a.StatusCode == http.StatusOK && a.body == full
+	})
+	eventually(t, "the calendar shows it", func() bool {
+		return strings.Contains(s.get("/?month="+day[:7]).body, `class="day soldout" data-date="`+day)
+	})
+	s.get("/reservations/new?date="+day).want(t, http.StatusOK).has(t, "fully booked at the moment")
+
+	s.do("POST", paths[0]+"/cancel", nil).want(t, http.StatusAccepted)
+	eventually(t, "the day is open again", func() bool { return s.get(view).body == before.body })
+}
+
+func TestRebuildMonths(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	s.work()
+	for _, day := range []string{in(5), in(6)} {
+		for range 2 {
+			s.postJSON(body(channel.NewID(), day, 20)).want(t, http.StatusAccepted)
+		}
+	}
+	read := func() (days []string) {
+		months := reservations.Months(s.channels)
+		for _, month := range slices.Compact([]string{in(5)[:7], in(6)[:7]}) {
+			m, _, err := months.GetFresh(t.Context(), month)
+			if err != nil {
+				t.Fatal(err)
+			}
+			days = append(days, m.DisabledDays...)
+		}
+		return days
+	}
+	want := []string{in(5), in(6)}
+	eventually(t, "both days are sold out", func() bool { return slices.Equal(read(), want) })
+
+	if err := reservations.Months(s.channels).Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(); len(got) != 0 {
+		t.Fatalf("cleared: got %v", got)
+	}
+	n, err := reservations.RebuildMonths(t.Context(), s.channels, 40)
+	if err != nil || n != 2 {
+		t.Fatalf("rebuild: got %d, %v", n, err)
+	}
+	if got := read(); !slices.Equal(got, want) {
+		t.Errorf("rebuilt: got %v, want %v", got, want)
+	}
+}
+
+func TestEventStreams(t *testing.T) {
+	t.Parallel()
+	stopping := make(chan struct{})
+	s := newStack(t, site.Config{Stopping: stopping, MaxStreams: 1}, func(server *httptest.Server) {
+		server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+	})
+	id := channel.NewID()
+	path := "/reservations/" + id
+	s.postJSON(body(id, in(3), 4)).want(t, http.StatusAccepted)
+	longer := time.After(500 * time.Millisecond) // than the server's timeouts
+	var seen []reservations.State
+	s.states(path, func(now reservations.Status) bool {
+		seen = append(seen, now.Status)
+		switch now.Status {
+		case reservations.Pending:
+			s.get(path+"/events").want(t, http.StatusServiceUnavailable, "Retry-After", "5")
+			<-longer
+			s.work()
+		case reservations.Accepted:
+			close(stopping) // ends the stream
+		}
+		return true
+	})
+	if want := []reservations.State{reservations.Pending, reservations.Accepted}; !slices.Equal(seen, want) {
+		t.Errorf("states: got %v, want %v", seen, want)
+	}
+}

@@ -1,0 +1,291 @@
+package site_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/device"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/sample/reservations/site"
+)
+
+// chromium finds the browser. Without one the test is skipped, unless MILLRACE_REQUIRE (a list with commas)
+// says that there must be one.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if slices.Contains(strings.Split(os.Getenv("MILLRACE_REQUIRE"), ","), "chromium") {
+		t.Fatal("MILLRACE_REQUIRE has chromium, and there is none in PATH")
+	}
+	t.Skip("no Chromium in PATH: the pages are not tested in a browser")
+	return ""
+}
+
+// browse opens a browser tab that ends with the test.
+func browse(t *testing.T) context.Context {
+	t.Helper()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(chromium(t)),
+		chromedp.UserDataDir(t.TempDir()),
+		chromedp.WSURLReadTimeout(patience),
+		chromedp.WindowSize(1200, 900),
+		chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("no-sandbox", os.Geteuid() == 0), // root can't have Chromium's sandbox
+	)
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	tab, _ := chromedp.NewContext(ctx)
+	if err := chromedp.Do(tab); err != nil { // starts the browser, whose life is not to be bounded by a page's
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(tab); err != nil { // waits, so that the profile's folder can go
+			t.Logf("browser: %v", err)
+		}
+	})
+	ctx, cancel = context.WithTimeout(tab, 2*patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+type action = chromedp.Action[chromedp.Void]
+
+func do(t *testing.T, ctx context.Context, actions ...action) {
+	t.Helper()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		shoot(t, ctx, "failed-"+t.Name())
+		t.Fatal(err)
+	}
+}
+
+func ask[T any](t *testing.T, ctx context.Context, a chromedp.Action[T]) T {
+	t.Helper()
+	v, err := chromedp.Run(ctx, a)
+	if err != nil {
+		shoot(t, ctx, "failed-"+t.Name())
+		t.Fatal(err)
+	}
+	return v
+}
+
+// shoot keeps a picture of the page where MILLRACE_SHOTS names a folder.
+func shoot(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	folder := os.Getenv("MILLRACE_SHOTS")
+	if folder == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644)
+	}
+	if err != nil {
+		t.Logf("screenshot: %v", err)
+	}
+}
+
+func open(address string) action {
+	return chromedp.Steps(chromedp.Navigate(address), visible("main"))
+}
+
+func visible(selector string) action { return chromedp.WaitVisible(chromedp.CSS(selector)) }
+
+func click(selector string) action { return chromedp.Click(chromedp.CSS(selector)) }
+
+// state waits for the receipt to show a state.
+func state(s string) action { return visible(`#receipt[data-status="` + s + `"]`) }
+
+// fill types into the form.
+func fill(date, quantity, name, email string) action {
+	return chromedp.Steps(
+		visible("form.card"),
+		chromedp.SetValue(chromedp.ID("date"), date), // how a date is typed depends on the locale
+		chromedp.Clear(chromedp.ID("quantity")),
+		chromedp.SendKeys(chromedp.ID("quantity"), quantity),
+		chromedp.SendKeys(chromedp.ID("name"), name),
+		chromedp.SendKeys(chromedp.ID("email"), email),
+	)
+}
+
+func submit() action { return click("form.card button") }
+
+func text(t *testing.T, ctx context.Context, selector string) string {
+	t.Helper()
+	return strings.TrimSpace(ask(t, ctx, chromedp.TextContent(chromedp.CSS(selector))))
+}
+
+func count(t *testing.T, ctx context.Context, selector string) int {
+	t.Helper()
+	return ask(t, ctx, chromedp.Evaluate[int](fmt.Sprintf("document.querySelectorAll(%q).length", selector)))
+}
+
+// TestBrowserBooksAndCancels books a table, sees the decision arrive without loading the page again, and cancels.
+func TestBrowserBooksAndCancels(t *testing.T) {
+	t.Parallel()
+	ctx := browse(t)
+	s := newStack(t, site.Config{})
+	day := in(3)
+	do(t, ctx, open(s.url+"/?month="+day[:7]))
+	shoot(t, ctx, "calendar")
+	do(t, ctx, click(`a[data-date="`+day+`"]`), visible("form.card"))
+	shoot(t, ctx, "form")
+	do(t, ctx, fill(day, "4", "Ada Lovelace", "ada@example.org"), submit(), state("pending"))
+	ask(t, ctx, chromedp.Evaluate[bool]("window.sameDocument = true"))
+	shoot(t, ctx, "pending")
+
+	s.work()
+	do(t, ctx, state("accepted"))
+	shoot(t, ctx, "accepted")
+	for _, selector := range []string{"#receipt h1", "#said"} { // for eyes, and for screen readers
+		if got, want := text(t, ctx, selector), "Your table is booked"; got != want {
+			t.Errorf("%s: got %q, want %q", selector, got, want)
+		}
+	}
+	if !ask(t, ctx, chromedp.Evaluate[bool]("window.sameDocument === true")) {
+		t.Error("the page was loaded again; want it updated")
+	}
+
+	do(t, ctx, click("summary"), visible("button.danger"))
+	shoot(t, ctx, "cancel")
+	do(t, ctx, click("button.danger"), state("cancelled"))
+	shoot(t, ctx, "cancelled")
+	if address := ask(t, ctx, chromedp.Location()); strings.HasSuffix(address, "/cancel") {
+		t.Errorf("address: got %s, want one that can be loaded again", address)
+	}
+	do(t, ctx, chromedp.Reload(), state("cancelled"))
+}
+
+// TestBrowserSellsOut sells a day out and sees it disabled.
+func TestBrowserSellsOut(t *testing.T) {
+	t.Parallel()
+	ctx := browse(t)
+	s := newStack(t, site.Config{})
+	s.work()
+	day := in(4)
+	book := chromedp.Steps(open(s.url+"/reservations/new?date="+day), fill(day, "20", "Ada", "ada@example.org"), submit())
+	do(t, ctx, book, state("accepted"), book, state("accepted"))
+
+	eventually(t, "the day is sold out in the calendar", func() bool {
+		do(t, ctx, open(s.url+"/?month="+day[:7]))
+		return count(t, ctx, `.soldout[data-date="`+day+`"]`) == 1
+	})
+	if count(t, ctx, `a[data-date="`+day+`"]`) != 0 {
+		t.Error("the day that is sold out can be chosen")
+	}
+	shoot(t, ctx, "calendar-soldout")
+	do(t, ctx, book, state("rejected"))
+	shoot(t, ctx, "rejected")
+	if got, want := text(t, ctx, "#receipt .lead"), "We are fully booked that day."; !strings.HasPrefix(got, want) {
+		t.Errorf("reason: got %q, want %q", got, want)
+	}
+}
+
+// TestBrowserFaults submits bad input and sees the faults beside the fields, with what was typed kept.
+func TestBrowserFaults(t *testing.T) {
+	t.Parallel()
+	ctx := browse(t)
+	s := newStack(t, site.Config{})
+	do(t, ctx, open(s.url+"/reservations/new?date="+in(3)), fill(in(3), "lots", "Ada Lovelace", "ada"), submit(), visible("#wrong"))
+	shoot(t, ctx, "faults")
+	for field, want := range map[string]string{
+		"quantity": "Choose 1 to 20 seats.",
+		"email":    "Write an e-mail address, for example ada@example.org.",
+	} {
+		if got := text(t, ctx, "#"+field+"-fault"); got != want {
+			t.Errorf("%s: got %q, want %q", field, got, want)
+		}
+		described := ask(t, ctx, chromedp.Evaluate[string](fmt.Sprintf("document.getElementById(%q).ariaDescribedByElements[1].id", field)))
+		if want := field + "-fault"; described != want {
+			t.Errorf("%s is described by %q, want %q", field, described, want)
+		}
+	}
+	for field, want := range map[string]string{"name": "Ada Lovelace", "email": "ada", "quantity": "lots", "date": in(3)} {
+		if got := ask(t, ctx, chromedp.Value(chromedp.ID(field))); got != want {
+			t.Errorf("%s: got %q, want what was typed, %q", field, got, want)
+		}
+	}
+	do(t, ctx, // corrected, it goes through
+		chromedp.SetValue(chromedp.ID("quantity"), "2"), chromedp.SetValue(chromedp.ID("email"), "ada@example.org"),
+		submit(), state("pending"))
+}
+
+// TestBrowserOnAPhone visits every page on a narrow screen, in the dark, without JavaScript: nothing may be
+// wider than the screen, and a booking goes through by plain loading.
+func TestBrowserOnAPhone(t *testing.T) {
+	t.Parallel()
+	ctx := browse(t)
+	s := newStack(t, site.Config{})
+	day := in(3)
+	do(t, ctx, chromedp.Emulate(device.Info{Name: "phone", Width: 390, Height: 844, Scale: 2, Mobile: true, Touch: true}))
+	dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
+	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, dark); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	fits := func(page string) {
+		t.Helper()
+		if wide := ask(t, ctx, chromedp.Evaluate[float64]("document.documentElement.scrollWidth - 390")); wide > 0 {
+			t.Errorf("%s is %v pixels wider than the screen", page, wide)
+		}
+		shoot(t, ctx, "phone-"+page)
+	}
+	do(t, ctx, open(s.url+"/?month="+day[:7]))
+	fits("calendar")
+	do(t, ctx, open(s.url+"/nothing"))
+	fits("message")
+	do(t, ctx, open(s.url+"/reservations/new?date="+day), submit(), visible("#wrong"))
+	fits("faults")
+	do(t, ctx, fill(day, "2", strings.Repeat("W", 100), "ada@example.org"), submit(), state("pending"))
+	fits("pending")
+	s.work()
+	do(t, ctx, state("accepted")) // by the page's own refresh
+	fits("accepted")
+}
+
+// TestBrowserFollowsThePolicy checks that no page needs what the site's Content-Security-Policy forbids, nor
+// complains of anything else.
+func TestBrowserFollowsThePolicy(t *testing.T) {
+	t.Parallel()
+	ctx := browse(t)
+	s := newStack(t, site.Config{})
+	id := channel.NewID()
+	s.postJSON(body(id, in(3), 2)).want(t, http.StatusAccepted)
+	listening, stop := context.WithCancel(ctx)
+	defer stop()
+	messages := chromedp.Console(listening)
+	for _, path := range []string{"/", "/reservations/new?date=" + in(3), "/reservations/" + id} {
+		do(t, ctx, open(s.url+path))
+	}
+	s.work()
+	do(t, ctx, state("accepted"))
+	ask(t, ctx, chromedp.Evaluate[int](`console.log("the end"), 0`))
+	for m, err := range messages {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Text == "the end" {
+			break
+		}
+		t.Errorf("the browser complains: %v", m)
+	}
+}

@@ -1,0 +1,105 @@
+package site
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/millrace-go/millrace/sample/reservations"
+)
+
+const monthLayout = "2006-01"
+
+type calendarPage struct {
+	Title          string
+	Month          string     // "December 2026"
+	Previous, Next *monthLink // nil where the calendar ends
+	Weeks          [][7]calendarDay
+}
+
+type monthLink struct{ Month, Name string }
+
+type calendarDay struct {
+	Number  int    // 0: not of this month
+	Date    string // 2026-12-24
+	Today   bool
+	SoldOut bool
+	Closed  bool // past, or too far ahead
+}
+
+// calendar shows a month. The months are bounded to those that have a day to book, so that nobody can walk
+// into the year 9999, nor fill the view's cache on the way.
+func (s *site) calendar(w http.ResponseWriter, r *http.Request) error {
+	first, last := reservations.Bookable(s.cfg.Now())
+	month := reservations.MonthOf(first)
+	if asked := r.URL.Query().Get("month"); asked != "" {
+		if !reservations.ValidMonth(asked) || asked < month || asked > reservations.MonthOf(last) {
+			return &problem{Status: http.StatusNotFound, Detail: "We have no calendar for that month."}
+		}
+		month = asked
+	}
+	view, err := s.months.Get(r.Context(), month)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-cache")
+	s.page(w, r, "calendar", http.StatusOK, newCalendar(month, first, last, view))
+	return nil
+}
+
+// calendarFor returns the address of the calendar that shows a date, or of the present month if none does.
+func (s *site) calendarFor(date string) string {
+	first, last := reservations.Bookable(s.cfg.Now())
+	if month := reservations.MonthOf(date); month > reservations.MonthOf(first) && month <= reservations.MonthOf(last) && reservations.ValidMonth(month) {
+		return "/?month=" + month
+	}
+	return "/"
+}
+
+// newCalendar lays a month out in weeks that begin on Monday. It must be a valid month.
+func newCalendar(month, first, last string, view reservations.Month) calendarPage {
+	start, _ := time.Parse(monthLayout, month)
+	p := calendarPage{Title: "Choose a day", Month: start.Format("January 2006")}
+	link := func(t time.Time) *monthLink {
+		m := t.Format(monthLayout)
+		if m < reservations.MonthOf(first) || m > reservations.MonthOf(last) {
+			return nil
+		}
+		return &monthLink{Month: m, Name: t.Format("January 2006")}
+	}
+	p.Previous, p.Next = link(start.AddDate(0, -1, 0)), link(start.AddDate(0, 1, 0))
+
+	for t := start; t.Month() == start.Month(); t = t.AddDate(0, 0, 1) {
+		weekday := (int(t.Weekday()) + 6) % 7 // Monday is 0
+		if weekday == 0 || t.Day() == 1 {
+			p.Weeks = append(p.Weeks, [7]calendarDay{})
+		}
+		date := t.Format(time.DateOnly)
+		p.Weeks[len(p.Weeks)-1][weekday] = calendarDay{
+			Number: t.Day(), Date: date,
+			Today:   date == first,
+			Closed:  date < first || date > last,
+			SoldOut: slices.Contains(view.DisabledDays, date),
+		}
+	}
+	return p
+}
+
+// monthView serves the view itself.
+func (s *site) monthView() func(http.ResponseWriter, *http.Request) error {
+	month := func(r *http.Request) string { return r.PathValue("month") }
+	type body struct {
+		Month        string   `json:"month"`
+		DisabledDays []string `json:"disabledDays"`
+	}
+	view := s.months.Handler(month, func(key string, m reservations.Month) any {
+		return body{Month: key, DisabledDays: m.DisabledDays}
+	})
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if !reservations.ValidMonth(month(r)) {
+			return &problem{Status: http.StatusNotFound, Detail: "A month looks like 2026-12."}
+		}
+		view.ServeHTTP(w, r)
+		return nil
+	}
+}

@@ -1,0 +1,95 @@
+package site
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/sample/reservations"
+)
+
+const maxBody = 64 << 10
+
+// fields are the input's fields, in the order in which a person meets them.
+var fields = []string{"id", "date", "quantity", "name", "email"}
+
+// input is a reservation as it was typed: what a form shows again when something is wrong with it.
+type input struct {
+	ID, Date, Name, Email, Quantity string
+}
+
+// readInput reads a body. Its errors are problems; the faults are of single fields that don't even have the
+// right type.
+func readInput(w http.ResponseWriter, r *http.Request) (input, reservations.Faults, error) {
+	parse := parseForm
+	switch t := mediaType(r); {
+	case isJSON(t):
+		parse = parseJSON
+	case t != "application/x-www-form-urlencoded":
+		return input{}, nil, &problem{Status: http.StatusUnsupportedMediaType, Detail: "Send application/json or application/x-www-form-urlencoded."}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return input{}, nil, &problem{Status: http.StatusRequestEntityTooLarge, Detail: "That is more than a reservation needs: at most 64 KiB."}
+	case err != nil:
+		return input{}, nil, &problem{Status: http.StatusBadRequest, Detail: "The request ended too early."}
+	}
+	in, faults, err := parse(body)
+	if err != nil {
+		return input{}, nil, &problem{Status: http.StatusBadRequest, Detail: "The body can't be read as what its Content-Type says."}
+	}
+	for _, s := range []*string{&in.ID, &in.Date, &in.Name, &in.Email, &in.Quantity} {
+		*s = strings.TrimSpace(*s)
+	}
+	return in, faults, nil
+}
+
+func parseForm(body []byte) (input, reservations.Faults, error) {
+	v, err := url.ParseQuery(string(body))
+	if err != nil {
+		return input{}, nil, err
+	}
+	return input{ID: v.Get("id"), Date: v.Get("date"), Name: v.Get("name"), Email: v.Get("email"), Quantity: v.Get("quantity")}, nil, nil
+}
+
+// parseJSON tolerates members that it doesn't know. A member of the wrong type is a fault of that field, and the
+// others are still read.
+func parseJSON(body []byte) (input, reservations.Faults, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil {
+		return input{}, nil, err
+	}
+	var in input
+	faults := reservations.Faults{}
+	for field, to := range map[string]*string{"id": &in.ID, "date": &in.Date, "name": &in.Name, "email": &in.Email} {
+		if raw, ok := members[field]; ok && json.Unmarshal(raw, to) != nil {
+			faults[field] = "Send a string."
+		}
+	}
+	if raw, ok := members["quantity"]; ok {
+		var n int
+		if json.Unmarshal(raw, &n) != nil {
+			faults["quantity"] = "Send a whole number."
+		}
+		in.Quantity = strconv.Itoa(n)
+	}
+	return in, faults, nil
+}
+
+// reservation is the command that the input asks for. A missing ID gets made: that client doesn't mind booking
+// twice when it asks twice.
+func (in input) reservation() reservations.MakeReservation {
+	quantity, _ := strconv.Atoi(in.Quantity) // 0 is a fault of its own
+	m := reservations.MakeReservation{ID: in.ID, Date: in.Date, Name: in.Name, Email: in.Email, Quantity: quantity}
+	if m.ID == "" {
+		m.ID = channel.NewID()
+	}
+	return m
+}

@@ -1,0 +1,148 @@
+package site
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+)
+
+func TestCalendarLayout(t *testing.T) {
+	t.Parallel()
+	first, last := "2026-11-20", "2027-11-20"
+	p := newCalendar("2026-11", first, last, reservations.Month{DisabledDays: []string{"2026-11-24"}})
+	if p.Month != "November 2026" || p.Previous != nil || p.Next == nil || p.Next.Month != "2026-12" {
+		t.Errorf("head: got %+v", p)
+	}
+	if got, want := len(p.Weeks), 6; got != want { // November 2026 begins on a Sunday
+		t.Fatalf("weeks: got %d, want %d", got, want)
+	}
+	for _, test := range []struct {
+		week, weekday int
+		want          calendarDay
+	}{
+		{0, 5, calendarDay{}},
+		{0, 6, calendarDay{Number: 1, Date: "2026-11-01", Closed: true}},
+		{3, 3, calendarDay{Number: 19, Date: "2026-11-19", Closed: true}},
+		{3, 4, calendarDay{Number: 20, Date: "2026-11-20", Today: true}},
+		{4, 1, calendarDay{Number: 24, Date: "2026-11-24", SoldOut: true}},
+		{5, 0, calendarDay{Number: 30, Date: "2026-11-30"}},
+		{5, 1, calendarDay{}},
+	} {
+		if got := p.Weeks[test.week][test.weekday]; got != test.want {
+			t.Errorf("week %d, day %d: got %+v, want %+v", test.week, test.weekday, got, test.want)
+		}
+	}
+	p = newCalendar("2027-11", first, last, reservations.Month{})
+	if p.Next != nil || p.Previous.Month != "2027-10" || !p.Weeks[2][6].Closed || p.Weeks[2][5].Closed {
+		t.Errorf("the last month: got %+v", p)
+	}
+	if got := len(newCalendar("2027-02", first, last, reservations.Month{}).Weeks); got != 4 { // 28 days from a Monday
+		t.Errorf("weeks of February 2027: got %d, want 4", got)
+	}
+}
+
+func TestWantsJSON(t *testing.T) {
+	t.Parallel()
+	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
+	for _, test := range []struct {
+		accept, contentType string
+		want                bool
+	}{
+		{"", "", false}, {"*/*", "", false}, {browser, "", false}, {"text/event-stream", "", false}, {"nonsense", "", false},
+		{"application/json", "", true}, {"application/problem+json", "", true}, {"application/*", "", true},
+		{"application/json, text/html;q=0.9", "", true}, {"text/html, application/json;q=0.9", "", false},
+		{"application/json;q=0, */*", "", false}, {"application/json;q=x", "", false},
+		{"*/*", "application/json", true}, {browser, "application/json; charset=utf-8", true}, {browser, "application/x-www-form-urlencoded", false},
+	} {
+		r := httptest.NewRequest("POST", "/", nil)
+		r.Header.Set("Accept", test.accept)
+		r.Header.Set("Content-Type", test.contentType)
+		if got := wantsJSON(r); got != test.want {
+			t.Errorf("Accept %q, Content-Type %q: got %v", test.accept, test.contentType, got)
+		}
+	}
+}
+
+func TestLogLeavesOutDocuments(t *testing.T) {
+	t.Parallel()
+	err := &storage.Error{Op: "put blob", Resource: "blob requests/secret-id", Err: storage.ErrUnavailable}
+	got := anonymous(errors.Join(errors.New("channel: send"), err))
+	if strings.Contains(got.Error(), "secret-id") || !errors.Is(got, storage.ErrUnavailable) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestFollow runs an event stream in virtual time.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	pending := reservations.Status{ID: "reservation-a", Status: reservations.Pending}
+	state := func(s reservations.State) reservations.Status {
+		return reservations.Status{ID: pending.ID, Status: s}
+	}
+	run := func(t *testing.T, f func(t *testing.T, ctx context.Context, written *bytes.Buffer, follow func(look func() (reservations.Status, error)) error)) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var written bytes.Buffer
+			f(t, ctx, &written, func(look func() (reservations.Status, error)) error {
+				return follow(ctx, nil, pending, look, func(text string) error { written.WriteString(text); return nil })
+			})
+		})
+	}
+
+	t.Run("tells each change once and ends with the final one", func(t *testing.T) {
+		run(t, func(t *testing.T, _ context.Context, written *bytes.Buffer, follow func(func() (reservations.Status, error)) error) {
+			began := time.Now()
+			err := follow(func() (reservations.Status, error) {
+				switch age := time.Since(began); {
+				case age < 3*time.Second:
+					return pending, nil
+				case age < 5*time.Second:
+					return state(reservations.Accepted), nil
+				}
+				return state(reservations.Cancelled), nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for text, want := range map[string]int{`"pending"`: 1, `"accepted"`: 1, `"cancelled"`: 1, "event: status\n": 3, "retry: 2000\n": 1} {
+				if got := strings.Count(written.String(), text); got != want {
+					t.Errorf("%s: got %d times, want %d:\n%s", text, got, want, written)
+				}
+			}
+			if late := time.Since(began) - 5*time.Second; late > lastLook {
+				t.Errorf("told the last change %v late", late)
+			}
+		})
+	})
+	t.Run("beats, seldom looks, and ends with its time", func(t *testing.T) {
+		run(t, func(t *testing.T, _ context.Context, written *bytes.Buffer, follow func(func() (reservations.Status, error)) error) {
+			looks := 0
+			err := follow(func() (reservations.Status, error) { looks++; return pending, nil })
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			if got := strings.Count(written.String(), ": still here\n\n"); got < 3 {
+				t.Errorf("heartbeats in a minute: got %d", got)
+			}
+			if looks > 75 {
+				t.Errorf("looks in a minute: got %d", looks)
+			}
+		})
+	})
+	t.Run("ends when the store fails", func(t *testing.T) {
+		run(t, func(t *testing.T, _ context.Context, _ *bytes.Buffer, follow func(func() (reservations.Status, error)) error) {
+			if err := follow(func() (reservations.Status, error) { return pending, storage.ErrUnavailable }); !errors.Is(err, storage.ErrUnavailable) {
+				t.Errorf("got %v", err)
+			}
+		})
+	})
+}

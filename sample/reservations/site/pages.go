@@ -1,0 +1,103 @@
+package site
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/sample/reservations"
+)
+
+//go:embed templates static
+var files embed.FS
+
+var (
+	assets = loadAssets()
+	pages  = loadPages()
+)
+
+// An asset is a static file under a name that changes with its content, so that browsers may keep it for ever.
+type asset struct {
+	content []byte
+	etag    string
+}
+
+func (a asset) url(name string) string {
+	ext := path.Ext(name)
+	return "/static/" + strings.TrimSuffix(name, ext) + "." + a.etag + ext
+}
+
+// loadAssets returns the static files by their plain names. What is compiled in can't fail at run time.
+func loadAssets() map[string]asset {
+	all := map[string]asset{}
+	entries, err := fs.ReadDir(files, "static")
+	if err != nil {
+		panic(err)
+	}
+	for _, e := range entries {
+		content, err := files.ReadFile("static/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
+		sum := sha256.Sum256(content)
+		all[e.Name()] = asset{content: content, etag: hex.EncodeToString(sum[:6])}
+	}
+	return all
+}
+
+func (s *site) static(w http.ResponseWriter, r *http.Request) error {
+	for name, a := range assets {
+		if r.URL.Path != a.url(name) {
+			continue
+		}
+		w.Header().Set("ETag", `"`+a.etag+`"`)
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(a.content))
+		return nil
+	}
+	return &problem{Status: http.StatusNotFound}
+}
+
+// loadPages returns each page's template together with the layout.
+func loadPages() map[string]*template.Template {
+	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
+		"asset":  func(name string) string { return assets[name].url(name) },
+		"day":    reservations.DateInWords,
+		"people": people,
+	}).ParseFS(files, "templates/layout.html"))
+	all := map[string]*template.Template{}
+	for _, name := range []string{"calendar", "form", "receipt", "message"} {
+		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "templates/"+name+".html"))
+	}
+	return all
+}
+
+// page answers with a page. It is made whole before the first byte goes out, so that a mistake in a template
+// is an honest 500.
+func (s *site) page(w http.ResponseWriter, r *http.Request, name string, status int, data any) {
+	var body bytes.Buffer
+	if err := pages[name].Execute(&body, data); err != nil {
+		s.log.ErrorContext(r.Context(), "page failed", "page", name, "error", err)
+		http.Error(w, details[http.StatusInternalServerError], http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Add("Vary", "Accept")
+	w.WriteHeader(status)
+	_, _ = body.WriteTo(w) // the client may have gone; nobody is left to tell
+}
+
+func people(n int) string {
+	if n == 1 {
+		return "one person"
+	}
+	return fmt.Sprintf("%d people", n)
+}

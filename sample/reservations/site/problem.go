@@ -1,0 +1,178 @@
+package site
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// retryAfter is what a 503 suggests, in seconds.
+const retryAfter = "5"
+
+// A problem is an answer that is not what the client hoped for.
+type problem struct {
+	Status int
+	Detail string              // for people; has a default for the status
+	Faults reservations.Faults // by field
+	Err    error               // the cause, for the log only
+}
+
+func (p *problem) Error() string {
+	if p.Err != nil {
+		return p.Err.Error()
+	}
+	return http.StatusText(p.Status)
+}
+
+func (p *problem) Unwrap() error { return p.Err }
+
+// asProblem makes a problem of any error. What isn't one already comes from the store, or from a client that
+// has gone, who reads no answer.
+func asProblem(err error) *problem {
+	var p *problem
+	if !errors.As(err, &p) {
+		p = &problem{Status: http.StatusServiceUnavailable, Err: err}
+	}
+	if p.Detail == "" {
+		p.Detail = details[p.Status]
+	}
+	return p
+}
+
+var details = map[int]string{
+	http.StatusNotFound:            "There is nothing at this address.",
+	http.StatusMethodNotAllowed:    "This address can't be used in this way.",
+	http.StatusUnprocessableEntity: "Some of it can't be right. Please look again.",
+	http.StatusServiceUnavailable:  "We can't write anything down at the moment. Please try again shortly.",
+	http.StatusInternalServerError: "Something is broken on our side. We have been told.",
+}
+
+func (s *site) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := s.report(w, r, err)
+	if wantsJSON(r) {
+		writeProblem(w, p)
+		return
+	}
+	s.page(w, r, "message", p.Status, messagePage{Title: headline(p.Status), Text: p.Detail})
+}
+
+type messagePage struct{ Title, Text string }
+
+// headline says a status in words that people use.
+func headline(status int) string {
+	switch status {
+	case http.StatusNotFound:
+		return "Nothing here"
+	case http.StatusServiceUnavailable:
+		return "We will be right back"
+	case http.StatusInternalServerError:
+		return "Sorry"
+	}
+	return "That didn't work"
+}
+
+// report logs what an operator should know and sets what a problem's answer has in common. The log gets the
+// address's pattern, not the address: that has the ID in it, which is the right to cancel.
+func (s *site) report(w http.ResponseWriter, r *http.Request, err error) *problem {
+	p := asProblem(err)
+	if p.Status >= 500 && p.Err != nil && context.Cause(r.Context()) == nil {
+		s.log.LogAttrs(r.Context(), slog.LevelError, "request failed",
+			slog.String("route", r.Pattern), slog.Int("status", p.Status), slog.Any("error", anonymous(p.Err)))
+	}
+	if p.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	return p
+}
+
+// anonymous leaves out of a store's error which document it was about.
+func anonymous(err error) error {
+	var e *storage.Error
+	if errors.As(err, &e) {
+		return fmt.Errorf("%s: %w", e.Op, e.Err)
+	}
+	return err
+}
+
+// writeProblem answers in the form of RFC 9457. Its type is about:blank: the status says it all.
+func writeProblem(w http.ResponseWriter, p *problem) {
+	type fieldError struct {
+		Detail  string `json:"detail"`
+		Pointer string `json:"pointer"` // RFC 6901, into the body that was sent
+	}
+	body := struct {
+		Title  string       `json:"title"`
+		Status int          `json:"status"`
+		Detail string       `json:"detail,omitempty"`
+		Errors []fieldError `json:"errors,omitempty"`
+	}{Title: http.StatusText(p.Status), Status: p.Status, Detail: p.Detail}
+	for _, field := range fields {
+		if text := p.Faults[field]; text != "" {
+			body.Errors = append(body.Errors, fieldError{Detail: text, Pointer: "#/" + field})
+		}
+	}
+	writeJSON(w, "application/problem+json", p.Status, body)
+}
+
+func writeJSON(w http.ResponseWriter, contentType string, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil { // a programmer's mistake: the types are ours
+		panic(err)
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Add("Vary", "Accept")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // the client may have gone; nobody is left to tell
+}
+
+// wantsJSON reports whether the client is a program: it sent JSON, or it prefers JSON to HTML.
+func wantsJSON(r *http.Request) bool {
+	if isJSON(mediaType(r)) {
+		return true
+	}
+	var asJSON, asHTML float64
+	for _, part := range strings.Split(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		t, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		q := 1.0
+		if text, ok := params["q"]; ok {
+			if q, err = strconv.ParseFloat(text, 64); err != nil {
+				continue
+			}
+		}
+		switch {
+		case isJSON(t) || t == "application/*":
+			asJSON = max(asJSON, q)
+		case slices.Contains([]string{"text/html", "application/xhtml+xml", "text/*"}, t):
+			asHTML = max(asHTML, q)
+		}
+	}
+	return asJSON > 0 && asJSON >= asHTML
+}
+
+func isJSON(mediaType string) bool {
+	return mediaType == "application/json" || strings.HasPrefix(mediaType, "application/") && strings.HasSuffix(mediaType, "+json")
+}
+
+// mediaType returns the type of the request's body; empty when there is none or it is malformed.
+func mediaType(r *http.Request) string {
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return t
+}

@@ -1,0 +1,98 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+)
+
+type receiptPage struct {
+	Title string
+	reservations.Status
+	Cancelling bool   // a cancellation was asked for and is not decided
+	Self       string // where this page can be loaded again
+	Events     string // where changes are told; empty when none is expected
+	Calendar   string // where to choose another day
+}
+
+// cancelAsked marks the address of a receipt whose owner has just asked to cancel. It only changes what the
+// page says while it waits.
+const cancelAsked = "?cancel=asked"
+
+func (s *site) receipt(w http.ResponseWriter, r *http.Request) error {
+	status, err := s.lookup(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	s.showReceipt(w, r, http.StatusOK, status, "?"+r.URL.RawQuery == cancelAsked)
+	return nil
+}
+
+func (s *site) showReceipt(w http.ResponseWriter, r *http.Request, code int, status reservations.Status, cancelling bool) {
+	w.Header().Set("Cache-Control", "no-store")
+	if wantsJSON(r) {
+		writeJSON(w, "application/json", code, status)
+		return
+	}
+	p := receiptPage{Title: titles[status.Status], Status: status, Self: "/reservations/" + status.ID, Calendar: s.calendarFor(status.Date)}
+	if cancelling && !status.Status.Final() {
+		p.Title, p.Cancelling, p.Self = "Cancelling your reservation", true, p.Self+cancelAsked
+	}
+	if p.Cancelling || status.Status == reservations.Pending {
+		p.Events = "/reservations/" + status.ID + "/events"
+	}
+	s.page(w, r, "receipt", code, p)
+}
+
+var titles = map[reservations.State]string{
+	reservations.Pending:   "One moment",
+	reservations.Accepted:  "Your table is booked",
+	reservations.Rejected:  "We have no table for you",
+	reservations.Cancelled: "Your reservation is cancelled",
+}
+
+// cancel asks to give the seats back. Whoever knows the ID may. It is sent only for a reservation that somebody
+// asked for and that may hold seats, now or once it is decided: strangers can't fill the value object with
+// cancellations of nothing.
+func (s *site) cancel(w http.ResponseWriter, r *http.Request) error {
+	status, err := s.lookup(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if !status.Status.Final() {
+		if err := s.cancels.Send(r.Context(), reservations.CancelReservation{ID: status.ID, Date: status.Date}); err != nil {
+			return err
+		}
+	}
+	s.showReceipt(w, r, http.StatusAccepted, status, true)
+	return nil
+}
+
+// afterCancel is for a browser that loads the answer to its cancellation again.
+func (s *site) afterCancel(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, "/reservations/"+r.PathValue("id"), http.StatusSeeOther)
+}
+
+// lookup tells where a reservation stands: what the view says, or before anything is decided, what was asked
+// for.
+func (s *site) lookup(ctx context.Context, id string) (reservations.Status, error) {
+	unknown := &problem{Status: http.StatusNotFound, Detail: "We know no reservation with this number."}
+	if !reservations.ValidID(id) {
+		return reservations.Status{}, unknown
+	}
+	status, _, err := s.statuses.GetFresh(ctx, id)
+	if err != nil || status.Status != "" {
+		return status, err
+	}
+	m, err := s.requested(ctx, id)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return status, unknown
+	case err != nil:
+		return status, err
+	}
+	return reservations.Status{ID: m.ID, Date: m.Date, Name: m.Name, Quantity: m.Quantity, Status: reservations.Pending}, nil
+}

@@ -1,0 +1,167 @@
+// Package site is the HTTP side of the sample: the same few addresses for people, as pages, and for
+// programs, as JSON.
+//
+//	GET  /                          the month's calendar, ?month=2026-12
+//	GET  /reservations/new          the form, ?date=2026-12-24
+//	POST /reservations              asks for a table: 202, or 303 to the receipt
+//	GET  /reservations/{id}         the receipt
+//	GET  /reservations/{id}/events  the receipt as server-sent events, whenever it changes
+//	POST /reservations/{id}/cancel  asks to cancel
+//	GET  /views/months/{month}      the calendar's view
+//
+// A request for a page reads views; a request that changes something sends a command and answers before it is
+// decided. So that the receipt is there straight after the POST, the request itself is kept as a document, written
+// in one unit of work with the command.
+//
+// An answer is JSON when the Accept header prefers it or the request's body is JSON; otherwise it is a page.
+// Pages work without JavaScript.
+package site
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/views"
+)
+
+// Config is how the site works. The zero Config works.
+type Config struct {
+	// Now tells the time, in the location that decides which day it is. Defaults to time.Now: the server
+	// stands in the restaurant's time zone.
+	Now func() time.Time
+
+	// Logger gets what failed, without anything personal. Defaults to slog.Default().
+	Logger *slog.Logger
+
+	// Stopping is closed when the server begins to stop, and ends the event streams, which a graceful
+	// shutdown would otherwise wait for. Defaults to never.
+	Stopping <-chan struct{}
+
+	// StreamFor bounds how long one event stream lasts; browsers open a new one. Defaults to 2 minutes.
+	StreamFor time.Duration
+
+	// MaxStreams bounds how many event streams are open at a time. One more gets a 503, and its page
+	// looks again by itself. Defaults to 1000.
+	MaxStreams int
+}
+
+type site struct {
+	makes    *channel.Sender[reservations.MakeReservation]
+	cancels  *channel.Sender[reservations.CancelReservation]
+	months   *views.View[reservations.Month]
+	statuses *views.View[reservations.Status]
+	requests storage.Blobs // what people asked for, by reservation ID
+
+	cfg     Config
+	log     *slog.Logger
+	streams chan struct{} // holds a token for each open event stream
+}
+
+// New returns the handler of the site's addresses. All of them are below "/".
+func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.StreamFor <= 0 {
+		cfg.StreamFor = 2 * time.Minute
+	}
+	if cfg.MaxStreams <= 0 {
+		cfg.MaxStreams = 1000
+	}
+	makes, err := channel.SenderOf[reservations.MakeReservation](channels)
+	if err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
+	cancels, err := channel.SenderOf[reservations.CancelReservation](channels)
+	if err != nil {
+		return nil, fmt.Errorf("site: %w", err)
+	}
+	s := &site{
+		makes: makes, cancels: cancels,
+		months: reservations.Months(channels), statuses: reservations.Statuses(channels),
+		requests: channels.Store().Blobs(requestsContainer),
+		cfg:      cfg, log: cfg.Logger, streams: make(chan struct{}, cfg.MaxStreams),
+	}
+	return s.handler(), nil
+}
+
+func (s *site) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.serve(s.calendar))
+	mux.HandleFunc("GET /reservations/new", s.serve(s.form))
+	mux.HandleFunc("POST /reservations", s.serve(s.book))
+	mux.HandleFunc("GET /reservations/{id}", s.serve(s.receipt))
+	mux.HandleFunc("GET /reservations/{id}/events", s.serve(s.events))
+	mux.HandleFunc("POST /reservations/{id}/cancel", s.serve(s.cancel))
+	mux.HandleFunc("GET /reservations/{id}/cancel", s.afterCancel)
+	mux.HandleFunc("GET /views/months/{month}", s.serve(s.monthView()))
+	mux.HandleFunc("GET /static/{name}", s.serve(s.static))
+
+	guard := http.NewCrossOriginProtection()
+	guard.SetDenyHandler(s.serve(func(http.ResponseWriter, *http.Request) error {
+		return &problem{Status: http.StatusForbidden, Detail: "This request came from another site. Please use the form on this one."}
+	}))
+	return securityHeaders(guard.Handler(s.orProblem(mux)))
+}
+
+// orProblem answers what no address matches in the words of the site, with the status (404 or 405) and the
+// headers that the mux gives.
+func (s *site) orProblem(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		only := statusOnly{header: w.Header()}
+		h.ServeHTTP(&only, r)
+		s.fail(w, r, &problem{Status: only.status})
+	})
+}
+
+type statusOnly struct {
+	header http.Header
+	status int
+}
+
+func (w *statusOnly) Header() http.Header         { return w.header }
+func (w *statusOnly) WriteHeader(status int)      { w.status = status }
+func (w *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
+
+// serve turns what a handler returns into an answer. A *problem says what to answer; any other error comes from
+// the store.
+func (s *site) serve(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	}
+}
+
+func securityHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
+			"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		// A receipt's address is the right to cancel: no other site shall learn it. Stricter (no-referrer)
+		// would turn the Origin of our own forms into "null", which the cross-origin guard must refuse.
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+		if r.TLS != nil {
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,77 @@
+package reservations
+
+import (
+	"slices"
+)
+
+// Month is the calendar's view of a month: which days can't be booked. Its key is the month, "2026-12".
+type Month struct {
+	DisabledDays []string `json:"disabledDays"` // dates, sorted
+}
+
+// Disable folds a SoldOut.
+func (m Month) Disable(e SoldOut) Month {
+	if i, found := slices.BinarySearch(m.DisabledDays, e.Date); !found {
+		m.DisabledDays = slices.Insert(slices.Clone(m.DisabledDays), i, e.Date)
+	}
+	return m
+}
+
+// Enable folds a Reopened.
+func (m Month) Enable(e Reopened) Month {
+	if i, found := slices.BinarySearch(m.DisabledDays, e.Date); found {
+		m.DisabledDays = slices.Delete(slices.Clone(m.DisabledDays), i, i+1)
+	}
+	return m
+}
+
+// Restore sets a day as its value object says: what Rebuild makes a lost view from.
+func (m Month) Restore(date string, c Capacity) Month {
+	if c.Remaining == 0 {
+		return m.Disable(SoldOut{Date: date})
+	}
+	return m.Enable(Reopened{Date: date})
+}
+
+// MonthOf returns the month of a date: the key of its view.
+func MonthOf(date string) string { return date[:min(len(date), len("2006-01"))] }
+
+// State is where a reservation stands.
+type State string
+
+// The states of a reservation. Pending is never stored: it is what nothing has been decided about yet.
+const (
+	Pending   State = "pending"
+	Accepted  State = "accepted"
+	Rejected  State = "rejected"
+	Cancelled State = "cancelled"
+)
+
+// Final reports whether the state can't change any more.
+func (s State) Final() bool { return s == Rejected || s == Cancelled }
+
+// Status is the view of one reservation, for the person who made it. Its key is the reservation's ID. It
+// doesn't hold the e-mail address, because whoever has the link may see it.
+type Status struct {
+	ID       string `json:"id"`
+	Date     string `json:"date"`
+	Name     string `json:"name"`
+	Quantity int    `json:"quantity"`
+	Status   State  `json:"status"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// Accept folds a ReservationAccepted.
+func (Status) Accept(e ReservationAccepted) Status {
+	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Accepted}
+}
+
+// Reject folds a ReservationRejected.
+func (Status) Reject(e ReservationRejected) Status {
+	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Rejected, Reason: e.Reason}
+}
+
+// Cancel folds a ReservationCancelled.
+func (Status) Cancel(e ReservationCancelled) Status {
+	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Cancelled}
+}

@@ -1,0 +1,275 @@
+package storagetest
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Op is one storage call, as a [Hook] sees it.
+type Op struct {
+	// Name is one of "send", "receive", "extend", "rewrite", "delete", "stats", "get blob", "put blob",
+	// "delete blob", "list blobs", "get row", "put row", "delete row", "query", "put rows" and "commit".
+	Name string
+
+	// Resource is "queue NAME", "blob CONTAINER/KEY", "container NAME", "row TABLE/PARTITION/KEY",
+	// "partition TABLE/PARTITION", or for a commit the blob that it writes, else "work".
+	Resource string
+
+	// Seq numbers the calls of one Intercept from 1, in the order in which they begin.
+	Seq int64
+}
+
+// Fail makes the error that a driver would return for op.
+func (op Op) Fail(kind error) error {
+	return &storage.Error{Op: op.Name, Resource: op.Resource, Err: fmt.Errorf("%w: made up by a test", kind)}
+}
+
+// A Hook stands around every storage call. do performs the call and returns its error; what the hook
+// returns is what the caller sees, with the results only if that is nil. So a hook fails a call before
+// its effect by not calling do, after it (an answer that got lost) by returning an error of its own, and
+// waits wherever it likes. Calling do twice performs the call twice, as a repeated request would.
+//
+//	// After the third call everything fails: a worker that has died.
+//	s = storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+//		if op.Seq > 3 {
+//			return op.Fail(storage.ErrUnavailable)
+//		}
+//		return do()
+//	})
+//
+// A listing is one call; do runs the caller's loop over it. A hook is called concurrently.
+type Hook func(ctx context.Context, op Op, do func() error) error
+
+// Intercept wraps a store so that h stands around every call. It has the abilities (storage.Committer,
+// storage.Waker, storage.BatchTable) that s has, and they too pass through h, except for Wake. Props and
+// Close do not.
+func Intercept(s storage.Store, h Hook) storage.Store {
+	x := &intercepted{s: s, hook: h}
+	committer, commits := storage.As[storage.Committer](s)
+	waker, wakes := storage.As[storage.Waker](s)
+	c := interceptedCommitter{x, committer}
+	switch {
+	case commits && wakes:
+		return &struct {
+			*intercepted
+			interceptedCommitter
+			storage.Waker
+		}{x, c, waker}
+	case commits:
+		return &struct {
+			*intercepted
+			interceptedCommitter
+		}{x, c}
+	case wakes:
+		return &struct {
+			*intercepted
+			storage.Waker
+		}{x, waker}
+	}
+	return x
+}
+
+type intercepted struct {
+	s    storage.Store
+	hook Hook
+	seq  atomic.Int64
+}
+
+// around passes a call through the hook and forgets its result if the hook returns an error.
+func around[T any](x *intercepted, ctx context.Context, name, resource string, f func() (T, error)) (T, error) {
+	var result, none T
+	err := x.hook(ctx, Op{Name: name, Resource: resource, Seq: x.seq.Add(1)}, func() (err error) {
+		result, err = f()
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return result, nil
+}
+
+// call is around for calls without a result.
+func (x *intercepted) call(ctx context.Context, name, resource string, f func() error) error {
+	return x.hook(ctx, Op{Name: name, Resource: resource, Seq: x.seq.Add(1)}, f)
+}
+
+// listed passes a whole loop through the hook.
+func listed[T any](x *intercepted, ctx context.Context, name, resource string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		stopped := false
+		err := x.call(ctx, name, resource, func() error {
+			for item, err := range seq {
+				if err != nil {
+					return err
+				}
+				if stopped = stopped || !yield(item, nil); stopped {
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+func (x *intercepted) Props() storage.Props { return x.s.Props() }
+func (x *intercepted) Close() error         { return x.s.Close() }
+func (x *intercepted) Queue(name string) storage.Queue {
+	return interceptedQueue{x, x.s.Queue(name), "queue " + name}
+}
+func (x *intercepted) Blobs(name string) storage.Blobs {
+	return interceptedBlobs{x, x.s.Blobs(name), name}
+}
+
+func (x *intercepted) Table(name string) storage.Table {
+	inner := x.s.Table(name)
+	t := interceptedTable{x, inner, name}
+	if b, ok := inner.(storage.BatchTable); ok {
+		return interceptedBatchTable{t, b}
+	}
+	return t
+}
+
+type interceptedCommitter struct {
+	x *intercepted
+	c storage.Committer
+}
+
+func (c interceptedCommitter) Commit(ctx context.Context, w storage.Work) (storage.Committed, error) {
+	resource := "work"
+	if w.Write != nil {
+		resource = "blob " + w.Write.Container + "/" + w.Write.Key
+	}
+	return around(c.x, ctx, "commit", resource, func() (storage.Committed, error) { return c.c.Commit(ctx, w) })
+}
+
+type interceptedQueue struct {
+	x    *intercepted
+	q    storage.Queue
+	name string
+}
+
+func (q interceptedQueue) Send(ctx context.Context, messages []storage.Message) error {
+	return q.x.call(ctx, "send", q.name, func() error { return q.q.Send(ctx, messages) })
+}
+
+func (q interceptedQueue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
+	return around(q.x, ctx, "receive", q.name, func() ([]storage.Delivery, error) { return q.q.Receive(ctx, max, visibility) })
+}
+
+func (q interceptedQueue) Extend(ctx context.Context, r storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
+	return around(q.x, ctx, "extend", q.name, func() (storage.Receipt, error) { return q.q.Extend(ctx, r, visibility) })
+}
+
+func (q interceptedQueue) Rewrite(ctx context.Context, r storage.Receipt, body []byte, delay time.Duration) error {
+	return q.x.call(ctx, "rewrite", q.name, func() error { return q.q.Rewrite(ctx, r, body, delay) })
+}
+
+func (q interceptedQueue) Delete(ctx context.Context, rs []storage.Receipt) error {
+	return q.x.call(ctx, "delete", q.name, func() error { return q.q.Delete(ctx, rs) })
+}
+
+func (q interceptedQueue) Stats(ctx context.Context) (storage.Stats, error) {
+	return around(q.x, ctx, "stats", q.name, func() (storage.Stats, error) { return q.q.Stats(ctx) })
+}
+
+type interceptedBlobs struct {
+	x    *intercepted
+	b    storage.Blobs
+	name string
+}
+
+func (b interceptedBlobs) blob(key string) string { return "blob " + b.name + "/" + key }
+
+func (b interceptedBlobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (storage.Blob, error) {
+	return around(b.x, ctx, "get blob", b.blob(key), func() (storage.Blob, error) { return b.b.Get(ctx, key, ifNoneMatch) })
+}
+
+func (b interceptedBlobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
+	return around(b.x, ctx, "put blob", b.blob(key), func() (storage.ETag, error) { return b.b.Put(ctx, key, body, cond) })
+}
+
+func (b interceptedBlobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
+	return b.x.call(ctx, "delete blob", b.blob(key), func() error { return b.b.Delete(ctx, key, cond) })
+}
+
+func (b interceptedBlobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobInfo, error] {
+	return listed(b.x, ctx, "list blobs", "container "+b.name, b.b.List(ctx, prefix))
+}
+
+type interceptedTable struct {
+	x    *intercepted
+	t    storage.Table
+	name string
+}
+
+func (t interceptedTable) row(partition, key string) string {
+	return "row " + t.name + "/" + partition + "/" + key
+}
+
+func (t interceptedTable) Get(ctx context.Context, partition, key string) (storage.Row, error) {
+	return around(t.x, ctx, "get row", t.row(partition, key), func() (storage.Row, error) { return t.t.Get(ctx, partition, key) })
+}
+
+func (t interceptedTable) Put(ctx context.Context, partition, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
+	return around(t.x, ctx, "put row", t.row(partition, key), func() (storage.ETag, error) { return t.t.Put(ctx, partition, key, data, cond) })
+}
+
+func (t interceptedTable) Delete(ctx context.Context, partition, key string, cond storage.Condition) error {
+	return t.x.call(ctx, "delete row", t.row(partition, key), func() error { return t.t.Delete(ctx, partition, key, cond) })
+}
+
+func (t interceptedTable) Query(ctx context.Context, partition string, r storage.RowRange) iter.Seq2[storage.Row, error] {
+	return listed(t.x, ctx, "query", "partition "+t.name+"/"+partition, t.t.Query(ctx, partition, r))
+}
+
+type interceptedBatchTable struct {
+	interceptedTable
+	b storage.BatchTable
+}
+
+func (t interceptedBatchTable) PutBatch(ctx context.Context, partition string, rows []storage.RowPut) error {
+	return t.x.call(ctx, "put rows", "partition "+t.name+"/"+partition, func() error { return t.b.PutBatch(ctx, partition, rows) })
+}
+
+// Calls counts what passes through its Hook method. The zero value is ready.
+type Calls struct {
+	mu  sync.Mutex
+	ops []Op // in the order in which they began to be counted; under mu
+}
+
+// Hook counts and performs.
+func (c *Calls) Hook(_ context.Context, op Op, do func() error) error {
+	c.mu.Lock()
+	c.ops = append(c.ops, op)
+	c.mu.Unlock()
+	return do()
+}
+
+// Count tells how many calls of the given names there were, or of all names if none is given.
+func (c *Calls) Count(names ...string) int {
+	n := 0
+	for _, op := range c.Ops() {
+		if len(names) == 0 || slices.Contains(names, op.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// Ops lists the calls so far.
+func (c *Calls) Ops() []Op {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.ops)
+}

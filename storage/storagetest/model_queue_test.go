@@ -1,0 +1,323 @@
+package storagetest_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+type modelQueue struct {
+	m    *model
+	name string
+}
+
+func (q modelQueue) do(ctx context.Context, op string, check func() error, f func() error) error {
+	return q.m.do(ctx, op, "queue "+q.name, func() error {
+		if q.m.has("takes any name") {
+			return check()
+		}
+		if err := storage.CheckName(q.name); err != nil {
+			return err
+		}
+		return check()
+	}, f)
+}
+
+// add is one message of a send. Under mu.
+func (p *place) add(queue string, x storage.Message) {
+	if p.has("loses delays") {
+		x.Delay = 0
+	}
+	if p.has("delay in whole seconds") {
+		x.Delay = x.Delay.Truncate(time.Second)
+	}
+	body := p.copied(x.Body, "keeps what is sent")
+	switch p.bug {
+	case "cuts bodies at NUL":
+		body, _, _ = bytes.Cut(body, []byte{0})
+	case "repairs UTF-8":
+		body = bytes.ToValidUTF8(body, []byte("\ufffd"))
+	case "trims bodies":
+		body = bytes.TrimSpace(body)
+	}
+	now := time.Now()
+	x1 := &message{body: body, sent: now, from: p.at(x.Delay), delayed: x.Delay > 0}
+	if p.has("no send time") {
+		x1.sent = time.Time{}
+	}
+	p.queues[queue] = append(p.queues[queue], x1)
+	p.ring(queue, x1.from)
+}
+
+func (q modelQueue) Send(ctx context.Context, messages []storage.Message) error {
+	p := q.m.place
+	if p.has("sends part of a bad batch") {
+		for _, x := range messages {
+			if err := q.send(ctx, []storage.Message{x}); err != nil {
+				return fmt.Errorf("message 1 of 3, 2 of 3, 3 of 3: %w", err)
+			}
+		}
+		return nil
+	}
+	if p.has("sends a batch bit by bit") {
+		for _, x := range messages {
+			if err := q.send(ctx, []storage.Message{x}); err != nil {
+				return err
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return nil
+	}
+	return q.send(ctx, messages)
+}
+
+func (q modelQueue) send(ctx context.Context, messages []storage.Message) error {
+	return q.do(ctx, "send", func() error {
+		props := q.m.Props()
+		switch q.m.bug {
+		case "no size limit":
+			props.MaxMessage = 1 << 40
+		case "size limit off by one":
+			props.MaxMessage--
+		}
+		err := props.CheckMessages(messages)
+		if err != nil && q.m.has("tells bodies in errors") {
+			for _, x := range messages {
+				err = fmt.Errorf("%w: %.40s", err, x.Body)
+			}
+		}
+		if q.m.has("overwrites its arguments") {
+			slices.SortFunc(messages, func(a, b storage.Message) int { return bytes.Compare(a.Body, b.Body) })
+		}
+		return err
+	}, func() error {
+		if q.m.has("uses a body after a cancelled call") && ctx.Done() != nil {
+			messages = slices.Clone(messages)
+			time.AfterFunc(time.Millisecond/2, func() {
+				q.m.mu.Lock()
+				defer q.m.mu.Unlock()
+				for _, x := range messages {
+					q.m.add(q.name, x)
+				}
+			})
+			return nil
+		}
+		for _, x := range messages {
+			q.m.add(q.name, x)
+		}
+		return nil
+	})
+}
+
+func (q modelQueue) Receive(ctx context.Context, most int, visibility time.Duration) ([]storage.Delivery, error) {
+	var got []storage.Delivery
+	p := q.m.place
+	if !p.has("receives any number") {
+		most = min(most, q.m.Props().MaxReceive)
+	}
+	err := q.do(ctx, "receive", func() error {
+		if p.has("receive checks nothing") {
+			most = max(most, 0)
+			return nil
+		}
+		return storage.CheckReceive(most, visibility)
+	}, func() error {
+		var shared []byte
+		for _, x := range p.queues[q.name] {
+			if len(got) == most && !p.has("more than max") {
+				break
+			}
+			if time.Now().Before(x.from) || p.has("never delivers again") && x.deliveries > 0 {
+				continue
+			}
+			if p.has("delivers twice") {
+				p.mu.Unlock()
+				time.Sleep(10 * time.Microsecond)
+				p.mu.Lock()
+			}
+			x.deliveries++
+			if p.has("does not count deliveries") {
+				x.deliveries = 1
+			}
+			if !p.has("keeps the receipt over deliveries") || x.receipt == "" {
+				x.receipt = storage.Receipt(fmt.Sprintf("r-%012s", p.next()))
+			}
+			x.from, x.delayed = p.at(visibility), false
+			if p.has("ignores visibility") {
+				x.from = time.Now()
+			}
+			if p.has("visibility in whole seconds") {
+				x.from = time.Now().Add(visibility.Truncate(time.Second))
+			}
+			p.ring(q.name, x.from)
+			body := p.copied(x.body, "hands out what it keeps")
+			if p.has("bodies share memory") {
+				shared = append(slices.Grow(shared, 1000-len(shared)), body...)
+				body = shared[len(shared)-len(body):]
+			}
+			got = append(got, storage.Delivery{Body: body, Receipt: x.receipt, Deliveries: x.deliveries, SentAt: x.sent})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+// held finds the message of a receipt. Under mu.
+func (p *place) held(queue string, r storage.Receipt) (int, bool) {
+	if p.has("panics on garbage") {
+		_ = r[:2]
+	}
+	for i, x := range p.queues[queue] {
+		if r == "" || x.receipt == "" {
+			continue
+		}
+		if x.receipt == r || p.has("trims receipts") && strings.TrimSpace(string(r)) == string(x.receipt) ||
+			p.has("any receipt will do") && strings.HasPrefix(string(r), "r-") {
+			if p.has("receipts die with the visibility") && !time.Now().Before(x.from) {
+				return 0, false
+			}
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func (q modelQueue) Extend(ctx context.Context, r storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
+	p := q.m.place
+	var newer storage.Receipt
+	err := q.do(ctx, "extend", func() error {
+		if p.has("extend checks nothing") {
+			return nil
+		}
+		return storage.CheckExtend(visibility)
+	}, func() error {
+		i, ok := p.held(q.name, r)
+		if !ok {
+			if p.has("tells receipts in errors") {
+				return fmt.Errorf("%w: %.40s", storage.ErrReceiptStale, r)
+			}
+			return storage.ErrReceiptStale
+		}
+		x := p.queues[q.name][i]
+		newer = storage.Receipt(fmt.Sprintf("r-%012s", p.next()))
+		switch p.bug {
+		case "extend keeps the receipt":
+			newer = r
+		case "extend keeps the old receipt alive":
+			twin := *x
+			twin.from = time.Now().Add(time.Hour)
+			p.queues[q.name] = append(p.queues[q.name], &twin)
+		case "extend erases the body":
+			x.body = nil
+		}
+		x.receipt = newer
+		switch {
+		case p.has("extend does not extend"), p.has("extend never hands back") && visibility == 0:
+		case p.has("extend only lengthens") && x.from.After(p.at(visibility)) && visibility > 0:
+		default:
+			x.from = p.at(visibility)
+		}
+		p.ring(q.name, x.from)
+		return nil
+	})
+	return newer, err
+}
+
+func (q modelQueue) Rewrite(ctx context.Context, r storage.Receipt, body []byte, delay time.Duration) error {
+	p := q.m.place
+	return q.do(ctx, "rewrite", func() error {
+		if p.has("rewrite checks nothing") {
+			return nil
+		}
+		if len(body) > q.m.Props().MaxMessage {
+			return storage.ErrTooLarge
+		}
+		return storage.CheckDelay(delay)
+	}, func() error {
+		i, ok := p.held(q.name, r)
+		if !ok {
+			return storage.ErrReceiptStale
+		}
+		x := p.queues[q.name][i]
+		if !p.has("rewrite keeps the body") && !(p.has("rewrite ignores an empty body") && len(body) == 0) {
+			x.body = p.copied(body, "keeps what is rewritten")
+		}
+		if p.has("rewrite loses the delay") {
+			delay = 0
+		}
+		if p.has("rewrite counts from nothing") {
+			x.deliveries = 0
+		}
+		if p.has("rewrite sends again") {
+			x.sent = time.Now()
+		}
+		if !p.has("rewrite keeps the receipt") {
+			x.receipt = ""
+		}
+		x.from, x.delayed = p.at(delay), delay > 0
+		p.ring(q.name, x.from)
+		return nil
+	})
+}
+
+// remove deletes and returns the dead receipts. Under mu.
+func (p *place) remove(queue string, rs []storage.Receipt) (dead []storage.Receipt) {
+	for _, r := range rs {
+		i, ok := p.held(queue, r)
+		switch {
+		case ok:
+			p.queues[queue] = slices.Delete(slices.Clone(p.queues[queue]), i, i+1)
+		case p.has("delete on a dead receipt") && len(p.queues[queue]) > 0:
+			p.queues[queue] = p.queues[queue][1:]
+			dead = append(dead, r)
+		default:
+			dead = append(dead, r)
+			if p.has("delete stops at a dead receipt") {
+				return dead
+			}
+		}
+	}
+	return dead
+}
+
+func (q modelQueue) Delete(ctx context.Context, rs []storage.Receipt) error {
+	return q.do(ctx, "delete", func() error { return nil }, func() error {
+		dead := q.m.remove(q.name, rs)
+		switch {
+		case len(dead) == 0 || q.m.has("delete tells of no dead receipt"):
+			return nil
+		case q.m.has("delete names all receipts"):
+			dead = rs
+		}
+		return &storage.StaleError{Queue: q.name, Receipts: dead}
+	})
+}
+
+func (q modelQueue) Stats(ctx context.Context) (st storage.Stats, err error) {
+	err = q.do(ctx, "stats", func() error { return nil }, func() error {
+		for _, x := range q.m.queues[q.name] {
+			switch now := time.Now(); {
+			case !now.Before(x.from) || q.m.has("stats count all as ready"):
+				st.Ready++
+				st.Oldest = max(st.Oldest, now.Sub(x.sent))
+				if q.m.has("age since ready") {
+					st.Oldest = now.Sub(x.from)
+				}
+			case x.delayed:
+				st.Delayed++
+			default:
+				st.InFlight++
+			}
+		}
+		return nil
+	})
+	return st, err
+}

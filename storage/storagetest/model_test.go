@@ -1,0 +1,410 @@
+package storagetest_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// model is the smallest store that keeps the laws: maps under a mutex. It is here to show that the suite
+// can be passed, and that it fails a store that breaks a law: bug names one deliberate fault (see
+// broken_test.go).
+type model struct {
+	*place
+	closed atomic.Bool
+}
+
+// place is what several openings share.
+type place struct {
+	bug    string
+	coarse bool // whole seconds, like Azure Storage
+
+	mu       sync.Mutex // guards all below
+	seq      int64      // numbers receipts and ETags
+	queues   map[string][]*message
+	docs     map[string]map[string]*document // by "blobs NAME", "rows NAME" and key
+	perKey   map[string]int64                // for a bug: ETags numbered by key
+	watchers map[string][]chan struct{}
+}
+
+type message struct {
+	body       []byte
+	receipt    storage.Receipt
+	deliveries int
+	sent, from time.Time // from is when it is receivable
+	delayed    bool
+}
+
+type document struct {
+	body []byte
+	etag storage.ETag
+	when time.Time
+}
+
+func newPlace(bug string) *place {
+	return &place{bug: bug, queues: map[string][]*message{}, docs: map[string]map[string]*document{}, perKey: map[string]int64{}, watchers: map[string][]chan struct{}{}}
+}
+
+func (p *place) open() *model { return &model{place: p} }
+
+// has tells whether the model is to be wrong in one of these ways.
+func (p *place) has(bugs ...string) bool { return slices.Contains(bugs, p.bug) }
+
+func (m *model) Props() storage.Props {
+	p := storage.Props{Driver: "model", MaxMessage: 48 << 10, MaxBlob: 1 << 20, MaxRow: 32 << 10, MaxReceive: 32, PollInterval: time.Second, Atomic: true}
+	if m.has("props without a limit") {
+		p.MaxRow = 0
+	}
+	return p
+}
+
+func (m *model) Queue(name string) storage.Queue { return modelQueue{m, name} }
+func (m *model) Blobs(name string) storage.Blobs { return modelBlobs{m, name} }
+func (m *model) Table(name string) storage.Table { return modelTable{m, name} }
+
+func (m *model) Close() error {
+	if m.closed.Swap(true) && m.has("second close fails") {
+		return storage.ErrUnavailable
+	}
+	return nil
+}
+
+// do runs f under the lock, after checks of content and context, and wraps its error.
+func (m *model) do(ctx context.Context, op, resource string, check func() error, f func() error) error {
+	err := check()
+	if err == nil && m.closed.Load() && !m.has("works after close") {
+		err = storage.ErrUnavailable
+	}
+	if err == nil && ctx.Err() != nil && !m.has("ignores the context") {
+		err = context.Cause(ctx)
+		switch {
+		case m.has("hides the cause"):
+			err = ctx.Err()
+		case m.has("writes though cancelled"):
+			m.mu.Lock()
+			_ = f()
+			m.mu.Unlock()
+		}
+	}
+	if err == nil {
+		m.mu.Lock()
+		err = f()
+		m.mu.Unlock()
+	}
+	if m.has("uses a body after a cancelled call") && op == "send" && err == nil {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	switch stale, ok := err.(*storage.StaleError); {
+	case err == nil:
+		return nil
+	case ok:
+		return stale
+	case m.has("bare errors"):
+		return err
+	case m.has("wraps twice"):
+		err = &storage.Error{Op: op, Resource: resource, Err: err}
+	}
+	return &storage.Error{Op: op, Resource: resource, Err: err}
+}
+
+func (p *place) next() string {
+	p.seq++
+	return strconv.FormatInt(p.seq, 10)
+}
+
+func (p *place) copied(b []byte, alias string) []byte {
+	if p.has(alias) {
+		return b
+	}
+	return append(make([]byte, 0, len(b)), b...)
+}
+
+func (p *place) at(d time.Duration) time.Time {
+	if p.coarse && d > 0 {
+		return time.Now().Add(d).Truncate(time.Second)
+	}
+	return time.Now().Add(d)
+}
+
+// ring wakes the watchers of a queue at a time. Under mu.
+func (p *place) ring(queue string, at time.Time) {
+	if p.has("never rings") || p.has("rings for sends only") && time.Until(at) > 0 {
+		return
+	}
+	time.AfterFunc(max(0, time.Until(at))+time.Millisecond, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, c := range p.watchers[queue] {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+			if p.has("wakes one watcher") {
+				return
+			}
+		}
+	})
+}
+
+func (m *model) Wake(queue string) (<-chan struct{}, func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := make(chan struct{}, 1)
+	if m.has("rings without a buffer") {
+		c = make(chan struct{})
+	}
+	m.watchers[queue] = append(m.watchers[queue], c)
+	return c, func() {
+		if m.has("rings after stop") {
+			return
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.watchers[queue] = slices.DeleteFunc(m.watchers[queue], func(x chan struct{}) bool { return x == c })
+	}
+}
+
+// Commit makes the model a storage.Committer.
+func (m *model) Commit(ctx context.Context, w storage.Work) (done storage.Committed, err error) {
+	op := "work"
+	if w.Write != nil {
+		op = "blob " + w.Write.Container + "/" + w.Write.Key
+	}
+	check := func() error {
+		err := w.Check(m.Props())
+		if err != nil && m.has("checks content late") && w.Write != nil && storage.CheckName(w.Write.Container) == nil {
+			_, _ = m.Blobs(w.Write.Container).Put(ctx, w.Write.Key, w.Write.Body, w.Write.If)
+		}
+		if e, ok := err.(*storage.Error); ok {
+			return e.Err
+		}
+		return err
+	}
+	if m.has("hangs half-way when cancelled") {
+		defer func() {
+			if err == nil && ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+		}()
+	}
+	err = m.do(ctx, "commit", op, check, func() error {
+		sendAll := func() {
+			for _, s := range w.Send {
+				m.add(s.Queue, s.Message)
+			}
+		}
+		if m.has("commit sends before the condition") {
+			sendAll()
+		}
+		if x := w.Write; x != nil {
+			etag, err := m.put("blobs "+x.Container, x.Key, x.Body, x.If)
+			if err != nil {
+				if m.has("commit deletes whatever the condition") {
+					for _, c := range w.Delete {
+						m.remove(c.Queue, []storage.Receipt{c.Receipt})
+					}
+				}
+				return err
+			}
+			done.ETag = etag
+		}
+		if m.has("commit is visible half-way", "hangs half-way when cancelled") {
+			m.mu.Unlock()
+			time.Sleep(time.Millisecond)
+			m.mu.Lock()
+		}
+		if m.has("hangs half-way when cancelled") && ctx.Err() != nil {
+			return nil
+		}
+		switch p := m.place; {
+		case m.has("commit sends before the condition"):
+		case m.has("commit forgets the last send"):
+			for _, s := range w.Send[:max(0, len(w.Send)-1)] {
+				p.add(s.Queue, s.Message)
+			}
+		default:
+			sendAll()
+		}
+		for _, c := range w.Delete {
+			dead := m.remove(c.Queue, []storage.Receipt{c.Receipt})
+			if len(dead) > 0 && m.has("commit fails on a dead receipt") {
+				return storage.ErrReceiptStale
+			}
+			if len(dead) > 0 && !m.has("commit tells of no dead receipt") {
+				done.Stale = append(done.Stale, c)
+			}
+		}
+		return nil
+	})
+	return done, err
+}
+
+// id is the key under which a document is kept.
+func (p *place) id(key string) string {
+	switch p.bug {
+	case "keys without case":
+		return strings.ToLower(key)
+	case "keys composed":
+		return strings.ReplaceAll(key, "e\u0301", "\u00e9")
+	case "keys decoded":
+		return strings.NewReplacer("%2F", "/", "%2f", "/", "%20", " ").Replace(key)
+	case "keys trimmed":
+		return strings.TrimRight(key, ". ")
+	case "keys cut":
+		return key[:min(len(key), 255)]
+	case "keys with the other slash":
+		return strings.ReplaceAll(key, `\`, "/")
+	}
+	return key
+}
+
+// put writes a document. Under mu.
+func (p *place) put(shelf, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
+	old := p.docs[shelf][p.id(key)]
+	switch {
+	case p.has("put ignores conditions"):
+	case cond.IfAbsent && old != nil && !p.has("put ignores if-absent"):
+		return "", storage.ErrExists
+	case p.has("any etag matches the star") && cond.IfMatch == "*" && old != nil:
+	case p.has("if-match creates") && old == nil:
+	case cond.IfMatch != "" && (old == nil || old.etag != cond.IfMatch) && !p.has("put ignores if-match"):
+		return "", storage.ErrPrecondition
+	}
+	if p.has("puts race") {
+		p.mu.Unlock()
+		time.Sleep(100 * time.Microsecond)
+		p.mu.Lock()
+	}
+	etag := p.next()
+	switch p.bug {
+	case "etags of content":
+		etag = fmt.Sprintf("%x", body)
+	case "etags by key":
+		if old == nil {
+			p.perKey[shelf+key] = 0
+		}
+		p.perKey[shelf+key]++
+		etag = strconv.FormatInt(p.perKey[shelf+key], 10)
+	case "no etags":
+		etag = ""
+	}
+	if p.docs[shelf] == nil {
+		p.docs[shelf] = map[string]*document{}
+	}
+	p.docs[shelf][p.id(key)] = &document{body: p.copied(body, "keeps what is put"), etag: storage.ETag(etag), when: time.Now()}
+	return storage.ETag(etag), nil
+}
+
+func (p *place) get(shelf, key string) (*document, error) {
+	d := p.docs[shelf][p.id(key)]
+	if d == nil {
+		if p.has("missing is empty") {
+			return &document{}, nil
+		}
+		return nil, storage.ErrNotFound
+	}
+	return d, nil
+}
+
+func (p *place) drop(shelf, key string, cond storage.Condition) error {
+	d := p.docs[shelf][p.id(key)]
+	switch {
+	case d == nil && p.has("deleting nothing is fine"):
+	case d == nil && p.has("deleting nothing is a lost race") && cond.IfMatch != "":
+		return storage.ErrPrecondition
+	case d == nil:
+		return storage.ErrNotFound
+	case p.has("delete ignores conditions"):
+	case cond.IfAbsent:
+		return storage.ErrExists
+	case cond.IfMatch != "" && cond.IfMatch != d.etag:
+		return storage.ErrPrecondition
+	}
+	delete(p.docs[shelf], p.id(key))
+	return nil
+}
+
+// sorted lists the keys of a shelf that f wants, in order. Under mu.
+func (p *place) sorted(shelf string, f func(key string) bool) []string {
+	keys := slices.Sorted(maps.Keys(p.docs[shelf]))
+	switch p.bug {
+	case "lists without order":
+		keys = slices.Collect(maps.Keys(p.docs[shelf]))
+	case "lists in UTF-16 order":
+		slices.SortFunc(keys, func(a, b string) int { return slices.Compare(utf16(a), utf16(b)) })
+	case "lists without case":
+		slices.SortStableFunc(keys, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
+	case "lists one page":
+		keys = keys[:min(len(keys), 1000)]
+	}
+	return slices.DeleteFunc(keys, func(k string) bool { return !f(k) })
+}
+
+// page is how many items a listing reads at a time.
+const page = 100
+
+// listing yields in pages what read returns from a key on.
+func listing[T any](ctx context.Context, m *model, op, resource string, check func() error, limit int, read func(from string) ([]T, string)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		n, from := 0, ""
+		for {
+			var items []T
+			var last string
+			read1 := func() error { items, last = read(from); return nil }
+			if err := m.do(ctx, op, resource, check, read1); err != nil {
+				if m.has("listings hide cancellation") && n > 0 {
+					return
+				}
+				if !yield(none, err) || !m.has("listings go on after an error") {
+					return
+				}
+				yield(none, err)
+				return
+			}
+			for _, it := range items {
+				if n++; limit > 0 && n > limit && !m.has("query ignores the limit") || !yield(it, nil) {
+					return
+				}
+				if ctx.Err() != nil && !m.has("ignores the context") {
+					break
+				}
+			}
+			if len(items) < page && (ctx.Err() == nil || m.has("ignores the context")) {
+				return
+			}
+			if from = last + "\x00"; m.has("pages overlap") {
+				from = last
+				if len(items) < 2 {
+					return
+				}
+			}
+		}
+	}
+}
+
+func utf16(s string) []uint16 {
+	var out []uint16
+	for _, r := range s {
+		if r >= 0x10000 {
+			r -= 0x10000
+			out = append(out, uint16(0xd800+r>>10), uint16(0xdc00+r&0x3ff))
+			continue
+		}
+		out = append(out, uint16(r))
+	}
+	return out
+}

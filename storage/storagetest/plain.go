@@ -1,0 +1,24 @@
+package storagetest
+
+import "github.com/millrace-go/millrace/storage"
+
+// Plain wraps a store so that it has no optional ability: no storage.Committer, no storage.Waker, no
+// storage.BatchTable, and Props.Atomic false. It makes the general fallbacks, above all the steps write,
+// send, delete of storage.Commit, run on any engine.
+func Plain(s storage.Store) storage.Store { return &plain{s} }
+
+type plain struct{ s storage.Store }
+
+func (p *plain) Queue(name string) storage.Queue      { return p.s.Queue(name) }
+func (p *plain) Blobs(container string) storage.Blobs { return p.s.Blobs(container) }
+func (p *plain) Table(name string) storage.Table      { return plainTable{p.s.Table(name)} }
+func (p *plain) Close() error                         { return p.s.Close() }
+
+func (p *plain) Props() storage.Props {
+	props := p.s.Props()
+	props.Atomic = false
+	return props
+}
+
+// plainTable has the methods of storage.Table and no others.
+type plainTable struct{ storage.Table }
