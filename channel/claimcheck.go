@@ -43,9 +43,6 @@ func (c *Channels) Pack(ctx context.Context, envelopes ...Envelope) (p Packed, e
 		if err != nil {
 			return p, err
 		}
-		if len(e.Data) > MaxData {
-			return p, fmt.Errorf("channel: %s: %w: a body of %d bytes; at most %d", e.Kind, storage.ErrTooLarge, len(e.Data), MaxData)
-		}
 		body, err := e.Encode()
 		if err != nil {
 			return p, fmt.Errorf("channel: %s: %w", e.Kind, err)
@@ -91,7 +88,10 @@ const stowed = "stowed"
 func (c *Channels) Stow(ctx context.Context, e Envelope) ([]byte, error) {
 	raw, err := e.Encode()
 	if err == nil && len(raw) > c.store.Props().MaxMessage-historyRoom {
-		raw, err = c.checkIn(ctx, &Packed{}, &e, stowed)
+		var p Packed
+		if raw, err = c.checkIn(ctx, &p, &e, stowed); err != nil {
+			c.Discard(ctx, p)
+		}
 	}
 	return raw, err
 }

@@ -1,6 +1,9 @@
 package channel
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+)
 
 // A Codec knows kinds and turns envelopes into messages. Registering and decoding must not overlap.
 type Codec struct {
@@ -8,18 +11,25 @@ type Codec struct {
 }
 
 type decoder struct {
+	message reflect.Type
 	current Kind // the kind after all upgrades
 	decode  func([]byte) (any, error)
 	lift    func(any) any // from this kind's type to the current one
 }
 
-// Register makes a type of message known. Doing it again for the same type is harmless.
+// Register makes a type of message known. Doing it again for the same type is harmless; one kind can't have
+// two types.
 func Register[M Message](c *Codec) error {
 	k := KindOf[M]()
 	if err := k.Check(); err != nil {
 		return fmt.Errorf("channel: %w", err)
 	}
+	t := reflect.TypeFor[M]()
+	if old, ok := c.kinds[k]; ok && (old.message != t || old.current != k) {
+		return fmt.Errorf("channel: kind %s: type %v is registered for it, or an upgrade from it; not %v too", k, old.message, t)
+	}
 	c.add(k, decoder{
+		message: t,
 		current: k,
 		decode:  func(b []byte) (any, error) { return decodeBody[M](b) },
 		lift:    func(m any) any { return m },
@@ -38,11 +48,14 @@ func Upgrade[Old, New Message](c *Codec, f func(Old) New) error {
 	if !ok {
 		return fmt.Errorf("channel: upgrade from %s: register %s first", from, to)
 	}
+	if t := reflect.TypeFor[New](); next.message != t {
+		return fmt.Errorf("channel: upgrade from %s: type %v is registered for %s; not %v", from, next.message, to, t)
+	}
 	if _, ok := c.kinds[from]; ok {
 		return fmt.Errorf("channel: upgrade from %s: that kind is registered already", from)
 	}
 	lift := func(old any) any { return next.lift(f(old.(Old))) }
-	c.add(from, decoder{current: next.current, lift: lift, decode: func(b []byte) (any, error) {
+	c.add(from, decoder{message: reflect.TypeFor[Old](), current: next.current, lift: lift, decode: func(b []byte) (any, error) {
 		old, err := decodeBody[Old](b)
 		if err != nil {
 			return nil, err

@@ -7,10 +7,13 @@ import (
 	"maps"
 	"mime"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,6 +36,8 @@ const (
 	specVersion = "1.0"
 	contentType = "application/json"
 	maxLastErr  = 1024
+
+	maxWire = 2 * MaxData // of an envelope: base64 makes data a third larger, and there are attributes
 )
 
 // An Envelope is a message with its attributes.
@@ -42,7 +47,7 @@ type Envelope struct {
 	Kind    Kind      // CloudEvents calls it type
 	Subject string    // key of the value object it is for or from; may be empty
 	Time    time.Time // when it was made, by the maker's clock
-	Data    []byte    // the body, JSON; nil while DataRef stands for it
+	Data    []byte    // the body, JSON, in the form that EncodeBody gives it; nil while DataRef stands for it
 
 	Correlation string // ID of the first message of the chain
 	Causation   string // ID of the message that brought this one about, empty for the first
@@ -62,7 +67,7 @@ type Envelope struct {
 }
 
 // wire is the JSON form. Field order is the order on the wire; names are case-sensitive, as CloudEvents
-// demands.
+// demands. Members that it doesn't name are extensions of others.
 type wire struct {
 	SpecVersion string                    `json:"specversion"`
 	ID          string                    `json:"id"`
@@ -81,7 +86,7 @@ type wire struct {
 	HandBacks   int                       `json:"handbacks,omitzero"`
 	LastError   string                    `json:"lasterror,omitzero"`
 	FirstFailed time.Time                 `json:"firstfailed,omitzero"`
-	Extensions  map[string]jsontext.Value `json:",unknown"`
+	Extensions  map[string]jsontext.Value `json:",embed"`
 	Data        jsontext.Value            `json:"data,omitzero"`
 	DataBase64  *string                   `json:"data_base64,omitzero"`
 }
@@ -108,8 +113,11 @@ func (e *Envelope) Encode() ([]byte, error) {
 }
 
 // Decode reads an envelope from its JSON form and validates it. The error matches [ErrMalformed],
-// [ErrSpecVersion], [ErrAttribute] or [ErrContentType].
+// [ErrSpecVersion], [ErrAttribute], [ErrContentType] or [storage.ErrTooLarge].
 func Decode(body []byte) (Envelope, error) {
+	if len(body) > maxWire {
+		return Envelope{}, fmt.Errorf("%w: a message of %d bytes; at most %d", storage.ErrTooLarge, len(body), maxWire)
+	}
 	var w wire
 	if err := json.Unmarshal(body, &w); err != nil {
 		return Envelope{}, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -135,19 +143,52 @@ func Decode(body []byte) (Envelope, error) {
 		if err != nil {
 			return Envelope{}, fmt.Errorf("%w: data_base64: %w", ErrAttribute, err)
 		}
-		e.Data = data
+		w.Data = data
+		if err := w.Data.Format(); err != nil {
+			return Envelope{}, fmt.Errorf("%w: data_base64: want JSON: %w", ErrAttribute, err)
+		}
+		e.Data = w.Data
+	} else if !plain(w.Data) {
+		if err := w.Data.Format(); err != nil {
+			return Envelope{}, fmt.Errorf("%w: data: %w", ErrMalformed, err)
+		}
+		e.Data = w.Data
 	}
-	if w.Sequence != "" {
-		e.Sequence, _ = strconv.ParseUint(w.Sequence, 10, 64) // somebody else's need not be a number: unknown
+	if n, err := strconv.ParseUint(w.Sequence, 10, 64); err == nil { // somebody else's need not be a number: unknown
+		e.Sequence = n
 	}
+	maps.DeleteFunc(e.Extensions, func(_ string, v jsontext.Value) bool { return v.Kind() == 'n' }) // CloudEvents: null is unset
 	if err := e.check(); err != nil {
 		return Envelope{}, err
 	}
 	return e, nil
 }
 
+// plain reports that JSON surely has the form that EncodeBody gives it: no space between tokens, nothing
+// escaped. The same body must have the same bytes wherever it comes from, because they tell whether two
+// messages with one ID are the same.
+func plain(data []byte) bool {
+	quoted := false
+	for _, c := range data {
+		switch c {
+		case '\\':
+			return false
+		case '"':
+			quoted = !quoted
+		case ' ', '\t', '\n', '\r':
+			if !quoted {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // check holds what both sides demand.
 func (e *Envelope) check() error {
+	if len(e.Data) > MaxData {
+		return fmt.Errorf("%w: a body of %d bytes; at most %d", storage.ErrTooLarge, len(e.Data), MaxData)
+	}
 	if err := CheckID(e.ID); err != nil {
 		return fmt.Errorf("%w: id: %w", ErrAttribute, err)
 	}
@@ -160,6 +201,11 @@ func (e *Envelope) check() error {
 	if e.Subject != "" {
 		if err := storage.CheckKey(e.Subject); err != nil {
 			return fmt.Errorf("%w: subject: %w", ErrAttribute, err)
+		}
+	}
+	for _, t := range []time.Time{e.Time, e.FirstFailed} {
+		if y := t.UTC().Year(); y < 0 || y > 9999 {
+			return fmt.Errorf("%w: a time in the year %d: want 0 to 9999", ErrAttribute, y)
 		}
 	}
 	if e.Attempts < 0 || e.HandBacks < 0 {
@@ -180,13 +226,17 @@ func (e *Envelope) check() error {
 }
 
 func checkSource(s string) error {
-	if s == "" || len(s) > 1024 {
-		return errors.New("want 1 to 1024 bytes")
+	if s == "" || len(s) > 1024 || !utf8.ValidString(s) {
+		return errors.New("want 1 to 1024 bytes of valid UTF-8")
 	}
 	for i := range len(s) {
 		c := s[i]
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '/' || c == '-' || c == '_' || c == '.') {
-			if _, err := url.Parse(s); err != nil { // parse only what is not plainly a path
+			_, err := url.Parse(s) // parse only what is not plainly a path
+			if err == nil && strings.Contains(s, " ") {
+				err = errors.New("it has a space")
+			}
+			if err != nil {
 				return fmt.Errorf("want a URI reference: %w", err)
 			}
 			break
@@ -195,21 +245,32 @@ func checkSource(s string) error {
 	return nil
 }
 
+// reserved are the names of the members that are no extensions of others.
+var reserved = func() map[string]bool {
+	names := map[string]bool{"data_base64": true}
+	for t, i := reflect.TypeFor[wire](), 0; i < t.NumField(); i++ {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		names[name] = true
+	}
+	return names
+}()
+
 // checkExtensions holds the naming convention and type system of CloudEvents: lower-case letters and digits;
 // strings, numbers and booleans.
 func checkExtensions(x map[string]jsontext.Value) error {
 	for _, name := range slices.Sorted(maps.Keys(x)) {
-		ok := name != ""
+		ok := name != "" && !reserved[name]
 		for i := 0; i < len(name) && ok; i++ {
 			c := name[i]
 			ok = c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
 		}
 		switch x[name].Kind() {
-		case '{', '[':
+		case '"', '0', 't', 'f':
+		default:
 			ok = false
 		}
 		if !ok {
-			return fmt.Errorf("%w: extension %s: want lower-case letters and digits, and a string, number or boolean", ErrAttribute, storage.Quote(name))
+			return fmt.Errorf("%w: extension %s: want lower-case letters and digits, no name of an attribute, and a string, number or boolean", ErrAttribute, storage.Quote(name))
 		}
 	}
 	return nil
@@ -226,9 +287,17 @@ func checkContentType(s string) error {
 	return nil
 }
 
+// shorten makes text fit for the history. No control characters, which would take six bytes each: the room for
+// history is limited.
 func shorten(s string, most int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
 }

@@ -24,7 +24,7 @@ func Command[M Message](queue string) Route {
 // Event routes the events of a type to its subscriber groups, each with a queue of its own by the same name.
 // No group at all says: nobody listens yet.
 func Event[M Message](groups ...string) Route {
-	return Route{kind: KindOf[M](), queues: groups}
+	return Route{kind: KindOf[M](), queues: slices.Clone(groups)}
 }
 
 // Routes is where messages go: one value, shared by those who send and those who work. It doesn't change.
@@ -39,9 +39,7 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 	for _, x := range routes {
 		if err := x.kind.Check(); err != nil {
 			faults = append(faults, err)
-			continue
-		}
-		if _, ok := r.byKind[x.kind]; ok {
+		} else if _, ok := r.byKind[x.kind]; ok {
 			faults = append(faults, fmt.Errorf("kind %s has two routes; want one", x.kind))
 		}
 		seen := map[string]bool{}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/millrace-go/millrace/storage"
@@ -140,9 +141,11 @@ func (e *Envelope) Follow(parent *Envelope) {
 	}
 }
 
-// EncodeBody encodes a message by encoding/json's rules.
+// EncodeBody encodes a message by encoding/json's rules, but escapes nothing that need not be: so a body has
+// the same bytes in a message, a blob and a document.
 func EncodeBody(m any) ([]byte, error) {
-	b, err := json.Marshal(m, jsonv1.DefaultOptionsV1())
+	b, err := json.Marshal(m, jsonv1.DefaultOptionsV1(),
+		jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false), jsontext.PreserveRawStrings(false))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBody, err)
 	}

@@ -26,8 +26,9 @@ type Delivery struct {
 
 // Resolve finds the handler of a message that came from a queue, and decodes the message. The envelope must have
 // its data. Errors are those of channel.Codec's Decode; a kind that is known, but not to this queue, is
-// unknown here.
-func (r *Registry) Resolve(queue string, e *channel.Envelope) (*Delivery, error) {
+// unknown here. An upgrade or a type's own decoding that panics is an error of the message.
+func (r *Registry) Resolve(queue string, e *channel.Envelope) (d *Delivery, err error) {
+	defer caught(&err)
 	kind, ok := r.codec.Current(e.Kind)
 	h := r.handlers[queue][kind]
 	if !ok || h == nil {
@@ -52,11 +53,7 @@ func (d *Delivery) Group() (g Group, ok bool, err error) {
 	if d.Handler.folder == nil {
 		return Group{}, false, nil
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v}
-		}
-	}()
+	defer caught(&err)
 	key := d.Handler.key(d.Message)
 	if err := storage.CheckKey(key); err != nil {
 		return Group{}, false, Poison("bad key", fmt.Errorf("%s: %w", d.Handler.name, err))

@@ -25,12 +25,15 @@ func (r *Registry) wrap(h *Handler, inner Next) Next {
 // recovered turns a panic into an error of this message alone.
 func recovered(next Next) Next {
 	return func(ctx context.Context, d *Delivery) (err error) {
-		defer func() {
-			if v := recover(); v != nil {
-				err = &PanicError{Value: v, Stack: debug.Stack()}
-			}
-		}()
+		defer caught(&err)
 		return next(ctx, d)
+	}
+}
+
+// caught is deferred where a panic shall become an error.
+func caught(err *error) {
+	if v := recover(); v != nil {
+		*err = &PanicError{Value: v, Stack: debug.Stack()}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 const (
 	onceTable     = "once"
 	onceLease     = 30 * time.Second // how long a second copy waits for a first one that says nothing more
+	onceMargin    = onceLease / 10   // how long before the lease ends f must know
+	onceNoting    = 5 * time.Second  // bounds the note after f
 	onceRetention = 30 * 24 * time.Hour
 	onceSweep     = 100 // rows forgotten at a time
 )
@@ -29,9 +32,12 @@ type onceMark struct {
 // group has handled, by its ID, before and after f. A copy of a message done is skipped; a copy of one that is
 // being handled waits. When f fails the note is taken back, and the next attempt begins at once.
 //
+// The note begun is a lease of 30 seconds, renewed while f runs; when it can't be renewed in time, f's context
+// ends.
+//
 // One gap remains that no guard can close from this side: if the process dies after the effect and before the
-// note, the effect is repeated once f's lease (30 seconds) ends. Give the outside world the message's ID where
-// it can recognise a repeat; channel.Handled tells it.
+// note, the effect is repeated once the lease ends. Give the outside world the message's ID where it can
+// recognise a repeat; channel.Handled tells it.
 //
 // Notes are kept for 30 days, those of IDs that carry no time for ever.
 func Once[E channel.Message](store storage.Store, group string, f func(context.Context, E) error) func(context.Context, E) error {
@@ -42,70 +48,134 @@ func Once[E channel.Message](store storage.Store, group string, f func(context.C
 		if !ok {
 			return errors.New("handlers: Once outside of a handler's context")
 		}
-		key := onceKey(e.ID, group)
-		etag, err := onceBegin(ctx, table, group, key)
-		if err != nil || etag == "" {
+		n := onceNote{table: table, group: group, key: onceKey(e.ID, group)}
+		if done, err := n.begin(ctx); done || err != nil {
 			return err
 		}
-		if err := f(ctx, m); err != nil {
-			// Not under ctx, which may be what ended f. If it fails the lease ends by itself.
-			c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			_ = table.Delete(c, group, key, storage.Condition{IfMatch: etag})
-			return err
+		failed := n.while(ctx, func(ctx context.Context) error { return f(ctx, m) })
+
+		// Not under ctx, which may be what ended f, or may have ended since.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), onceNoting)
+		defer cancel()
+		if failed != nil {
+			_ = table.Delete(ctx, group, n.key, storage.Condition{IfMatch: n.etag}) // else the lease ends by itself
+			return failed
 		}
-		if err := oncePut(ctx, table, group, key, onceMark{Done: true}, storage.Condition{}, nil); err != nil {
+		if err := n.put(ctx, onceMark{Done: true}, storage.Condition{}); err != nil {
 			return err
 		}
 		if sinceSweep.Add(1)%onceSweep == 0 {
-			return onceForget(ctx, table, group)
+			_ = onceForget(ctx, table, group) // is no fault of this message; what stays is for the next sweep
 		}
 		return nil
 	}
 }
 
-// onceBegin notes the beginning and returns the note's ETag, "" if the effect is done already.
-func onceBegin(ctx context.Context, t storage.Table, group, key string) (storage.ETag, error) {
-	var etag storage.ETag
-	begun := onceMark{Until: time.Now().Add(onceLease)}
-	err := oncePut(ctx, t, group, key, begun, storage.Condition{IfAbsent: true}, &etag)
+// onceNote is the row of one message in one run of its reaction.
+type onceNote struct {
+	table      storage.Table
+	group, key string
+
+	mu     sync.Mutex // held during a renewal
+	etag   storage.ETag
+	until  time.Time // end of the lease
+	timer  *time.Timer
+	cancel context.CancelCauseFunc // ends f's context; nil before f and after
+}
+
+// begin notes the beginning, unless the effect is done already.
+func (n *onceNote) begin(ctx context.Context) (done bool, err error) {
+	err = n.lease(ctx, storage.Condition{IfAbsent: true})
 	if !errors.Is(err, storage.ErrExists) {
-		return etag, err
+		return false, err
 	}
-	row, err := t.Get(ctx, group, key)
+	row, err := n.table.Get(ctx, n.group, n.key)
 	if errors.Is(err, storage.ErrNotFound) {
-		return "", Later(time.Second, "the first copy of this message has just failed")
+		return false, Later(time.Second, "the first copy of this message has just failed")
 	}
 	if err != nil {
-		return "", err
+		return false, err
 	}
 	var mark onceMark
 	if err := json.Unmarshal(row.Data, &mark); err != nil {
-		return "", fmt.Errorf("handlers: once: row of group %s: %w", group, err)
+		return false, fmt.Errorf("handlers: once: row of group %s: %w", n.group, err)
 	}
 	if mark.Done {
-		return "", nil
+		return true, nil
 	}
 	if wait := time.Until(mark.Until); wait > 0 {
-		return "", Later(wait, "a copy of this message is being handled")
+		return false, Later(wait, "a copy of this message is being handled")
 	}
-	err = oncePut(ctx, t, group, key, begun, storage.Condition{IfMatch: row.ETag}, &etag)
+	err = n.lease(ctx, storage.Condition{IfMatch: row.ETag})
 	if storage.LostRace(err) {
-		return "", Later(time.Second, "a copy of this message is being handled")
+		return false, Later(time.Second, "a copy of this message is being handled")
 	}
-	return etag, err
+	return false, err
 }
 
-func oncePut(ctx context.Context, t storage.Table, group, key string, m onceMark, cond storage.Condition, etag *storage.ETag) error {
+func (n *onceNote) lease(ctx context.Context, cond storage.Condition) error {
+	until := time.Now().Add(onceLease)
+	err := n.put(ctx, onceMark{Until: until}, cond)
+	if err == nil {
+		n.until = until
+	}
+	return err
+}
+
+func (n *onceNote) put(ctx context.Context, m onceMark, cond storage.Condition) error {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	got, err := t.Put(ctx, group, key, b, cond)
-	if etag != nil {
-		*etag = got
+	etag, err := n.table.Put(ctx, n.group, n.key, b, cond)
+	if err == nil {
+		n.etag = etag
 	}
 	return err
+}
+
+// while runs f under the lease. A panic is an error like any other: the note is taken back.
+func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (err error) {
+	defer caught(&err)
+	defer n.letGo()
+	return f(n.keep(ctx))
+}
+
+// keep renews the lease until letGo. The context that it returns ends when that fails.
+func (n *onceNote) keep(ctx context.Context) context.Context {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ctx, n.cancel = context.WithCancelCause(ctx)
+	n.timer = time.AfterFunc(onceLease/3, func() { n.renew(ctx) })
+	return ctx
+}
+
+func (n *onceNote) renew(ctx context.Context) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cancel == nil {
+		return
+	}
+	last := n.until.Add(-onceMargin)
+	c, cancel := context.WithDeadline(ctx, last)
+	defer cancel()
+	switch err := n.lease(c, storage.Condition{IfMatch: n.etag}); {
+	case err == nil:
+		n.timer.Reset(onceLease / 3)
+	case storage.LostRace(err), time.Until(last) <= 0:
+		n.cancel(fmt.Errorf("handlers: once: can't renew the note that this message is being handled: %w", err))
+	default:
+		n.timer.Reset(min(onceMargin, time.Until(last)))
+	}
+}
+
+// letGo ends renewal.
+func (n *onceNote) letGo() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.timer.Stop()
+	n.cancel(nil)
+	n.cancel = nil
 }
 
 // onceKey sorts the notes of IDs that carry a time by it, and the others behind them.

@@ -169,7 +169,8 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 	h.run = r.wrap(h, func(ctx context.Context, d *Delivery) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.Timeout, fmt.Errorf("the handler took longer than %v", r.cfg.Timeout))
 		defer cancel()
-		return h.react(ctx, d.Message)
+		// A middleware may run it again. What it sends must get the same IDs then: each run counts for itself.
+		return h.react(channel.Handling(ctx, d.Envelope, d.Queue), d.Message)
 	})
 }
 

@@ -25,7 +25,7 @@ type Change[V any] struct {
 	Fold func(V) (V, []channel.Message, error)
 
 	// Claim returns the delivery to end, and stops its renewal until Unclaim. Unclaim follows when the
-	// delivery was not ended.
+	// delivery was not ended, because the unit of work failed or somebody else has the message.
 	Claim   func() storage.Claim
 	Unclaim func()
 }
@@ -68,6 +68,13 @@ func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[
 		default:
 			return fill(errs, err)
 		}
+	}
+}
+
+// caught is deferred where a panic in a message's or value's own methods shall become an error.
+func caught(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("panic: %v", v)
 	}
 }
 
@@ -192,7 +199,8 @@ func (u *unit[V]) judge(i int) error {
 	return nil
 }
 
-func (u *unit[V]) apply(i int, x entry) error {
+func (u *unit[V]) apply(i int, x entry) (err error) {
+	defer caught(&err)
 	e, d := u.changes[i].Envelope, u.doc
 	v, events, err := u.changes[i].Fold(d.value)
 	if err != nil {
@@ -273,6 +281,9 @@ func (u *unit[V]) finish(w *storage.Write) error {
 	}
 	packed, err := u.c.channels.Pack(u.ctx, u.emits...)
 	if err != nil {
+		if failed := (*storage.Error)(nil); !errors.As(err, &failed) { // an event without a route, say
+			err = fmt.Errorf("%w: %w", errContent, err)
+		}
 		return u.fault(err)
 	}
 	work := storage.Work{Write: w, Send: packed.Sends}
@@ -299,6 +310,13 @@ func (u *unit[V]) finish(w *storage.Write) error {
 	if w != nil {
 		u.doc.etag = done.ETag
 	}
+	if len(done.Stale) > 0 {
+		for _, i := range u.done {
+			if x := u.changes[i]; x.Claim != nil && x.Unclaim != nil && slices.Contains(done.Stale, x.Claim()) {
+				x.Unclaim()
+			}
+		}
+	}
 	u.committed()
 	return nil
 }
@@ -323,7 +341,7 @@ func (c *Collection[V]) newRaces() *races {
 }
 
 func (r *races) wait(ctx context.Context) error {
-	if r.left--; r.left <= 0 {
+	if r.left--; r.left < 0 {
 		return ErrContended
 	}
 	t := time.NewTimer(r.delay.NextBackOff())

@@ -62,7 +62,8 @@ func decodeDocument[V any](b storage.Blob) (*document[V], error) {
 }
 
 // encode sets raw from the value and returns the stored form.
-func (d *document[V]) encode() ([]byte, error) {
+func (d *document[V]) encode() (b []byte, err error) {
+	defer caught(&err)
 	raw, err := json.Marshal(d.value, jsonv1.DefaultOptionsV1())
 	if err != nil {
 		return nil, fmt.Errorf("value: %w", err)
@@ -74,8 +75,8 @@ func (d *document[V]) encode() ([]byte, error) {
 	})
 }
 
-func decodeValue[V any](raw []byte) (V, error) {
-	var v V
+func decodeValue[V any](raw []byte) (v V, err error) {
+	defer caught(&err)
 	if err := json.Unmarshal(raw, &v, jsonv1.DefaultOptionsV1()); err != nil {
 		return v, fmt.Errorf("value: %w", err)
 	}

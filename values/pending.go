@@ -2,7 +2,10 @@ package values
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
@@ -54,6 +57,10 @@ func (c *Collection[V]) send(u *unit[V], events []channel.Envelope) error {
 func (c *Collection[V]) repack(ctx context.Context, p pending, to *[]channel.Envelope) error {
 	for _, raw := range p.Events {
 		e, err := c.channels.Unstow(ctx, raw)
+		if errors.Is(err, channel.ErrDataLost) {
+			// Somebody has sent it and let it go since this document was read. It is not the message's body.
+			return fmt.Errorf("values: %s: pending event: %v", c.name, err)
+		}
 		if err != nil {
 			return fmt.Errorf("values: %s: pending event: %w", c.name, err)
 		}
@@ -77,5 +84,10 @@ func (u *unit[V]) committed() {
 		for _, raw := range p.Events {
 			u.c.channels.DropStowed(u.ctx, raw)
 		}
+	}
+	if len(d.sent) > len(d.pending) { // another process has left some out
+		maps.DeleteFunc(d.sent, func(id messageDigest, _ bool) bool {
+			return !slices.ContainsFunc(d.pending, func(p pending) bool { return p.Message == id })
+		})
 	}
 }

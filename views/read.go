@@ -90,9 +90,20 @@ func (v *View[V]) load(ctx context.Context, key string, known *cached[V]) (*cach
 	case err != nil && !errors.Is(err, storage.ErrNotModified):
 		return nil, err
 	}
-	known.checked.Store(began.UnixNano())
-	v.cache.Add(key, known)
-	return known, nil
+	return v.keep(key, known, began), nil
+}
+
+// keep caches what the store said to a request that began at some time, and returns it, unless the answer to a
+// later request is there: readers of one process don't see a view go back.
+func (v *View[V]) keep(key string, c *cached[V], began time.Time) *cached[V] {
+	v.keeping.Lock()
+	defer v.keeping.Unlock()
+	if now, ok := v.cache.Peek(key); ok && now.checked.Load() > began.UnixNano() {
+		return now
+	}
+	c.checked.Store(began.UnixNano())
+	v.cache.Add(key, c)
+	return c
 }
 
 // Handler serves documents as JSON with ETag, If-None-Match, HEAD and Cache-Control. key takes the document's key

@@ -2,7 +2,9 @@ package views
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
 
@@ -40,10 +43,11 @@ type folded[V any] struct {
 // A View is a collection of documents folded from events. Its name is also the name of the subscriber group
 // (the queue) that its events arrive in. Safe for concurrent use.
 type View[V any] struct {
-	docs  *values.Collection[folded[V]]
-	cfg   Config[V]
-	cache *lru.Cache[string, *cached[V]]
-	reads singleflight.Group
+	docs    *values.Collection[folded[V]]
+	cfg     Config[V]
+	cache   *lru.Cache[string, *cached[V]]
+	keeping sync.Mutex // held by whoever replaces what is cached
+	reads   singleflight.Group
 }
 
 // New returns the view of a name.
@@ -146,7 +150,7 @@ func (v *View[V]) Clear(ctx context.Context) error {
 		if err == nil {
 			err = v.docs.Delete(ctx, key)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return fmt.Errorf("views: clear %s: %w", v.Name(), err)
 		}
 	}

@@ -149,8 +149,9 @@ func (c *consumer) abandon() error {
 	return fmt.Errorf("worker: queue %s: %d handler(s) did not stop in %v; their messages were handed back", c.queue, len(stuck), c.cfg.DrainTimeout+stopGrace)
 }
 
-// take accepts a received message and finds out what to do with it.
-func (c *consumer) take(d storage.Delivery, began time.Time) {
+// take accepts a received message and finds out what to do with it. It returns the group that the message has
+// begun, if it has: to be pushed once all that was received together is in it.
+func (c *consumer) take(d storage.Delivery, began time.Time) *group {
 	m := &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, received: time.Now(), receipt: d.Receipt, owned: began}
 	var err error
 	m.envelope, err = channel.Decode(d.Body)
@@ -159,22 +160,22 @@ func (c *consumer) take(d storage.Delivery, began time.Time) {
 	c.mu.Unlock()
 	if err != nil {
 		c.push(task{m: m, err: handlers.Poison(handlers.ReasonUndecodable, err)})
-		return
+		return nil
 	}
 	if silent := d.Deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks; silent >= c.cfg.MaxDeliveries {
 		c.push(task{m: m, err: handlers.Poison(handlers.ReasonDeliveries,
 			fmt.Errorf("delivered %d times and not heard of again: does it kill its worker? last error: %s", silent, m.envelope.LastError))})
-		return
+		return nil
 	}
 	if m.envelope.DataRef != "" {
 		c.push(task{m: m}) // fetched by a working goroutine
-		return
+		return nil
 	}
-	c.route(m)
+	return c.route(m)
 }
 
-// route gives a message with its data to its group, or to be handled alone.
-func (c *consumer) route(m *message) {
+// route gives a message with its data to its group, which it returns if it is new, or to be handled alone.
+func (c *consumer) route(m *message) *group {
 	d, err := c.w.h.Resolve(c.queue, &m.envelope)
 	if err == nil {
 		m.delivery = d
@@ -182,19 +183,20 @@ func (c *consumer) route(m *message) {
 		var id handlers.Group
 		var grouped bool
 		if id, grouped, err = d.Group(); grouped && err == nil {
-			c.join(id, m)
-			return
+			return c.join(id, m)
 		}
 	}
 	if isBadBody(err) {
 		err = handlers.Poison(handlers.ReasonUndecodable, err)
 	}
 	c.push(task{m: m, err: err})
+	return nil
 }
 
-// join adds a message to its group, which is made ready unless it waits or runs already.
-func (c *consumer) join(id handlers.Group, m *message) {
+// join adds a message to its group, and returns it unless it waits or runs already.
+func (c *consumer) join(id handlers.Group, m *message) *group {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	g := c.groups[id]
 	fresh := g == nil
 	if fresh {
@@ -202,10 +204,10 @@ func (c *consumer) join(id handlers.Group, m *message) {
 		c.groups[id] = g
 	}
 	g.waiting = append(g.waiting, m)
-	c.mu.Unlock()
-	if fresh {
-		c.push(task{g: g})
+	if !fresh {
+		return nil
 	}
+	return g
 }
 
 // push never blocks: there are no more tasks than messages in hand.
@@ -225,7 +227,9 @@ func (c *consumer) work(ctx context.Context) {
 				c.settle(ctx, t.m, err)
 				continue
 			}
-			c.route(t.m)
+			if g := c.route(t.m); g != nil {
+				c.push(task{g: g})
+			}
 		default:
 			c.runOne(ctx, t.m)
 		}

@@ -45,6 +45,20 @@ func (m *message) unclaim() {
 	m.settling = false
 }
 
+// ending reports that it is claimed to be ended.
+func (m *message) ending() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.settling
+}
+
+// dropped reports that it has been given up.
+func (m *message) dropped() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lost
+}
+
 // start gives a handler its context, which ends with the message's ownership. It refuses a message that is lost.
 func (m *message) start(ctx context.Context, limit time.Duration) (context.Context, bool) {
 	m.mu.Lock()

@@ -81,6 +81,7 @@ func (c *consumer) receive(ctx, base context.Context) {
 	trouble := backoff.ExponentialBackOff{InitialInterval: 100 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: 10 * time.Second, Clock: backoff.SystemClock}
 	trouble.Reset()
 	failed := false
+	var begun []*group
 	for {
 		n := c.waitRoom(ctx)
 		if ctx.Err() != nil {
@@ -108,8 +109,14 @@ func (c *consumer) receive(ctx, base context.Context) {
 		c.mu.Lock()
 		c.room.full = full
 		c.mu.Unlock()
+		begun = begun[:0]
 		for _, d := range ds {
-			c.take(d, began)
+			if g := c.take(d, began); g != nil {
+				begun = append(begun, g)
+			}
+		}
+		for _, g := range begun {
+			c.push(task{g: g})
 		}
 		switch {
 		case full || len(ds) > 0 && ring == nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
@@ -25,6 +26,9 @@ func (c *consumer) conclude(ctx context.Context, m *message, err error, deleted 
 	switch {
 	case err != nil:
 		c.settle(ctx, m, err)
+	case deleted && !m.ending(): // the deletion did nothing: somebody else has the message, and needs its body
+		c.stats.lost.Inc()
+		c.release(m)
 	case deleted:
 		c.done(ctx, m)
 	default:
@@ -62,7 +66,14 @@ func (c *consumer) finish(ctx context.Context) {
 			}
 			continue
 		}
-		for _, m := range batch {
+		var stale *storage.StaleError
+		errors.As(err, &stale)
+		for i, m := range batch {
+			if stale != nil && slices.Contains(stale.Receipts, receipts[i]) { // somebody else has it, and needs its body
+				c.stats.lost.Inc()
+				c.release(m)
+				continue
+			}
 			c.done(ctx, m)
 		}
 	}
@@ -94,6 +105,10 @@ func (c *consumer) dropBody(ctx context.Context, m *message) {
 func (c *consumer) settle(ctx context.Context, m *message, err error) {
 	if context.Cause(ctx) == ErrDraining {
 		c.handBack(ctx, m, 0, nil) // it may have failed because it was told to stop
+		return
+	}
+	if m.dropped() {
+		c.release(m) // it may have failed because of that; whoever has the message now decides
 		return
 	}
 	v := handlers.Judge(err)
@@ -149,7 +164,7 @@ func (c *consumer) rewrite(ctx context.Context, m *message, delay time.Duration,
 	defer c.release(m)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	delay = min(delay, storage.MaxDelay)
+	delay = max(0, min(delay, storage.MaxDelay))
 	e := m.envelope
 	if cause != nil {
 		e.LastError = cause.Error()

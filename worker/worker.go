@@ -44,7 +44,11 @@ func New(store storage.Store, h *handlers.Registry, cfg Config) (*Worker, error)
 // would not stop.
 func (w *Worker) Run(ctx context.Context) error {
 	for _, q := range w.cfg.Queues {
-		if _, err := w.store.Queue(q).Stats(ctx); err != nil {
+		_, err := w.store.Queue(q).Stats(ctx)
+		if ctx.Err() != nil {
+			return nil // stopped before it began
+		}
+		if err != nil {
 			return fmt.Errorf("worker: start: %w", err)
 		}
 	}

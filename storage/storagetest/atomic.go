@@ -21,7 +21,7 @@ func atomicTests() []test {
 func (t *check) needAtomic() {
 	t.Helper()
 	if !t.s.Props().Atomic {
-		t.Skip("Props.Atomic is false")
+		t.leaveOut("Props.Atomic is false")
 	}
 }
 

@@ -161,7 +161,7 @@ var broken = []struct{ bug, test string }{
 func TestBroken(t *testing.T) {
 	bug := os.Getenv(bugEnv)
 	if bug == "" {
-		t.Skip("runs only for TestBugsAreCaught")
+		return
 	}
 	cfg := onModel(bug, bare)
 	cfg.Patience = 2 * time.Second

@@ -155,7 +155,7 @@ func durableTests() []test {
 func (t *check) after(s storage.Store) storage.Store {
 	t.Helper()
 	if !t.cfg.Durable {
-		t.Skip("Config.Durable is not set")
+		t.leaveOut("Config.Durable is not set")
 	}
 	t.ok(s.Close())
 	return t.again(s)

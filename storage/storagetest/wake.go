@@ -25,7 +25,7 @@ func (t *check) waker(s storage.Store) storage.Waker {
 	t.Helper()
 	w, ok := storage.As[storage.Waker](s)
 	if !ok {
-		t.Skip("the store is no Waker")
+		t.leaveOut("the store is no Waker")
 	}
 	return w
 }

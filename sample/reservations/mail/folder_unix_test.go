@@ -38,9 +38,14 @@ func TestFolderFull(t *testing.T) {
 
 func sendWithoutRoom(t *testing.T, dir string) {
 	signal.Ignore(syscall.SIGXFSZ)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100, Max: 100}); err != nil {
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
 		t.Fatal(err)
 	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before) }() // the coverage report needs room
 	m := confirmation()
 	m.Text = strings.Repeat("long ", 100)
 	err := mail.NewFolder(dir).Send(t.Context(), m)

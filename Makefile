@@ -1,0 +1,38 @@
+# Each target's comment after ## is its line in `make help`.
+.DEFAULT_GOAL := help
+GO ?= go
+
+.PHONY: help
+help: ## Explain every target
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Serve the sample at http://localhost:8080, with a worker in the same process
+	$(GO) run ./cmd/web
+
+.PHONY: test
+test: ## Run all tests with the race detector; installs what they need where it may
+	@GO=$(GO) scripts/test.sh
+
+.PHONY: test-short
+test-short: ## Run the quick tests only, without the race detector
+	$(GO) test -short -timeout 5m ./...
+
+.PHONY: lint
+lint: ## Check form: gofmt, go vet, staticcheck, go.mod, the architecture
+	@GO=$(GO) scripts/lint.sh
+
+.PHONY: bench
+bench: ## Run every benchmark briefly, below 3 minutes; COUNT=6 BENCHTIME=1s for benchstat
+	@GO=$(GO) scripts/bench.sh
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz test for some seconds; FUZZTIME=1m for longer
+	@GO=$(GO) scripts/fuzz.sh
+
+.PHONY: cover
+cover: ## Run the quick tests and tell how much of each package they reach
+	@mkdir -p .cache
+	$(GO) test -short -timeout 5m -coverpkg=./... -coverprofile=.cache/cover.out ./...
+	$(GO) tool cover -func=.cache/cover.out | tail -n 1
+	@echo "Line by line: $(GO) tool cover -html=.cache/cover.out"

@@ -1,0 +1,239 @@
+package millrace_test
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/millrace-go/millrace"
+
+// A floor says where a package stands in the house: what of this module it may import, and why no more. A name that
+// ends with /... means the package and all below it.
+type floor struct {
+	pkg    string
+	may    []string
+	vendor bool // packages of other modules, but for those in owned
+	why    string
+	tests  []string // what its tests may import besides
+}
+
+// house is the import table; the first floor that fits a package counts.
+func house() []floor {
+	framework := []string{"worker", "handlers", "views", "values", "channel", "storage"}
+	return []floor{
+		{pkg: ".", why: "the root holds no code"},
+		{pkg: "storage", why: "the ports are what everybody stands on: the standard library and nothing else"},
+		{pkg: "storage/storagetest", may: []string{"storage"}, why: "the conformance suite tests any driver, so it knows the ports only"},
+		{pkg: "storage/...", may: []string{"storage"}, vendor: true, why: "a driver knows the ports and its engine; drivers don't know one another, nor what they are used for"},
+		{pkg: "channel", may: []string{"storage"}, vendor: true, why: "messages know how they are stored, not how they are handled"},
+		{pkg: "values", may: []string{"channel", "storage"}, vendor: true, why: "the document with its replay record is below both Decide and Project"},
+		{pkg: "handlers", may: []string{"values", "channel", "storage"}, vendor: true, why: "handlers don't know who runs them, nor that views exist"},
+		{pkg: "views", may: []string{"handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them"},
+		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
+		{pkg: "worker", may: []string{"handlers", "values", "channel", "storage"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: []string{"views"}},
+		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program"},
+		{pkg: "cmd/...", may: []string{"..."}, vendor: true, why: "programs wire everything together"},
+	}
+}
+
+// testsMay is what tests may import beyond their package's own table: a store that works, one that fails on command,
+// and the law tests for projections.
+func testsMay() []string {
+	return []string{"storage/sqlite", "storage/storagetest", "views/viewstest"}
+}
+
+// owned are other modules that one place alone may import, so that they can be replaced there.
+func owned() map[string]struct{ owner, why string } {
+	return map[string]struct{ owner, why string }{
+		"modernc.org/":                    {"storage/sqlite", "an engine's SDK appears in its driver only"},
+		"github.com/fsnotify/":            {"storage/sqlite", "an engine's SDK appears in its driver only"},
+		"github.com/Azure/":               {"storage/azure", "an engine's SDK appears in its driver only"},
+		"github.com/wneessen/":            {"sample/reservations/mail", "how mails are sent is known in one place"},
+		"github.com/lmittmann/":           {"cmd/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},
+		"github.com/mattn/go-isatty":      {"cmd/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},
+		"github.com/cloudevents/sdk-go":   {"", "it is the judge of our envelope, for tests only"},
+		"github.com/emersion/":            {"", "it is the mail server of the tests"},
+		"github.com/go-json-experiment/":  {"channel, values", "bodies and documents are encoded where their form is defined"},
+		"github.com/prometheus/":          {"worker, cmd/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
+		"github.com/hashicorp/golang-lru": {"views, values, handlers", "caches are a matter of readers"},
+	}
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		rule, ok := floorOf(f.pkg)
+		if !ok {
+			t.Errorf("package %s is not in the house's table: say in arch_test.go where it belongs, what it may import and why", f.pkg)
+			continue
+		}
+		for _, imported := range f.imports() {
+			if why := wrong(rule, f, imported); why != "" {
+				t.Errorf("%s imports %s: %s", f.name, imported, why)
+			}
+		}
+	}
+}
+
+// The table must refuse what it is there to refuse.
+func TestTheTableRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pkg, imported string
+		test, want    bool // want: allowed
+	}{
+		{pkg: "storage", imported: "fmt", want: true},
+		{pkg: "storage", imported: "github.com/google/uuid"},
+		{pkg: "storage", imported: module + "/channel"},
+		{pkg: "storage/sqlite", imported: "modernc.org/sqlite/lib", want: true},
+		{pkg: "storage/sqlite", imported: module + "/storage", want: true},
+		{pkg: "storage/sqlite", imported: module + "/storage/storagetest"},
+		{pkg: "storage/sqlite", imported: module + "/storage/storagetest", test: true, want: true},
+		{pkg: "storage/azure", imported: module + "/storage/sqlite"},
+		{pkg: "storage/azure", imported: "modernc.org/sqlite"},
+		{pkg: "storage/storagetest", imported: "modernc.org/sqlite"},
+		{pkg: "storage/storagetest", imported: module + "/channel"},
+		{pkg: "channel", imported: module + "/handlers"},
+		{pkg: "channel", imported: "github.com/cloudevents/sdk-go/v2"},
+		{pkg: "channel", imported: "github.com/cloudevents/sdk-go/v2", test: true, want: true},
+		{pkg: "values", imported: module + "/channel", want: true},
+		{pkg: "values", imported: module + "/handlers"},
+		{pkg: "handlers", imported: module + "/views"},
+		{pkg: "worker", imported: module + "/handlers", want: true},
+		{pkg: "worker", imported: module + "/views"},
+		{pkg: "worker", imported: module + "/storage/sqlite"},
+		{pkg: "worker", imported: module + "/storage/sqlite", test: true, want: true},
+		{pkg: "worker", imported: module + "/sample/reservations", test: true},
+		{pkg: "sample/reservations/site", imported: module + "/sample/reservations", want: true},
+		{pkg: "sample/reservations/site", imported: module + "/storage/sqlite"},
+		{pkg: "sample/reservations", imported: module + "/cmd/internal/boot"},
+		{pkg: "cmd/web", imported: module + "/storage/sqlite", want: true},
+		{pkg: "cmd/web", imported: "modernc.org/sqlite"},
+	} {
+		rule, ok := floorOf(c.pkg)
+		if !ok {
+			t.Errorf("package %s is in no floor", c.pkg)
+		}
+		if why := wrong(rule, source{pkg: c.pkg, test: c.test}, c.imported); (why == "") != c.want {
+			t.Errorf("%s (test %v) imports %s: got %q, want allowed=%v", c.pkg, c.test, c.imported, why, c.want)
+		}
+	}
+	if _, ok := floorOf("newcomer"); ok {
+		t.Error("a package that nobody has thought about is in a floor")
+	}
+}
+
+func floorOf(pkg string) (floor, bool) {
+	for _, r := range house() {
+		if fits(r.pkg, pkg) {
+			return r, true
+		}
+	}
+	return floor{}, false
+}
+
+func fits(pattern, pkg string) bool {
+	if below, ok := strings.CutSuffix(pattern, "..."); ok {
+		return strings.HasPrefix(pkg+"/", below)
+	}
+	return pattern == pkg
+}
+
+// wrong says why a file may not import a package, or nothing.
+func wrong(rule floor, f source, imported string) string {
+	if isStandard(imported) {
+		return ""
+	}
+	may := append([]string{f.pkg}, rule.may...)
+	if f.test {
+		may = slices.Concat(may, rule.tests, testsMay())
+	}
+	if f.test && f.pkg == "." {
+		return "" // whole-system examples and tests
+	}
+	if inside, ok := strings.CutPrefix(imported, module+"/"); ok {
+		if slices.ContainsFunc(may, func(p string) bool { return fits(p, inside) }) {
+			return ""
+		}
+		known := may[1:]
+		if len(known) == 0 {
+			known = []string{"nothing"}
+		}
+		return rule.why + ". Of this module it may import " + strings.Join(known, ", ")
+	}
+	for prefix, o := range owned() {
+		if !strings.HasPrefix(imported, prefix) {
+			continue
+		}
+		owners := strings.Split(o.owner, ", ")
+		if slices.Contains(owners, f.pkg) || f.test && (o.owner == "" || !strings.Contains(o.owner, "storage/")) {
+			return ""
+		}
+		return o.why + ", not in " + f.pkg
+	}
+	if !rule.vendor && !f.test {
+		return rule.why
+	}
+	return ""
+}
+
+// isStandard tells the standard library: the first element of its paths has no dot.
+func isStandard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return !strings.Contains(first, ".")
+}
+
+// The helpers of tests must not get into what users run.
+func TestHelpersOfTestsStayInTests(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		for _, imported := range f.imports() {
+			helper := strings.HasSuffix(path.Base(imported), "test") && strings.HasPrefix(imported, module)
+			if f.test || strings.HasSuffix(f.pkg, "test") || !helper && imported != "testing" {
+				continue
+			}
+			t.Errorf("%s imports %s: helpers of tests are imported by tests only, lest the programs carry them along", f.name, imported)
+		}
+	}
+}
+
+func TestPackageNames(t *testing.T) {
+	t.Parallel()
+	for pkg := range packages(t) {
+		for _, vague := range []string{"util", "utils", "common", "types", "helpers", "misc", "base"} {
+			if slices.Contains(strings.Split(pkg, "/"), vague) {
+				t.Errorf("package %s: call it by what it is for; everything fits into a package called %s", pkg, vague)
+			}
+		}
+	}
+}
+
+func TestPackageComments(t *testing.T) {
+	t.Parallel()
+	for pkg, files := range packages(t) {
+		var with []string
+		for _, f := range files {
+			if !f.test && f.tree.Doc != nil {
+				with = append(with, f.name)
+			}
+		}
+		all := slices.ContainsFunc(files, func(f source) bool { return !f.test })
+		if all && len(with) != 1 {
+			t.Errorf("package %s has a package comment in %d files %q: want one, which tells its model", pkg, len(with), with)
+		}
+	}
+}
+
+func packages(t *testing.T) map[string][]source {
+	byPackage := map[string][]source{}
+	for _, f := range sources(t) {
+		byPackage[f.pkg] = append(byPackage[f.pkg], f)
+	}
+	if len(byPackage) < 5 {
+		t.Fatalf("found packages %q only: the walk is broken", slices.Sorted(maps.Keys(byPackage)))
+	}
+	return byPackage
+}

@@ -1,0 +1,227 @@
+package channel_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+const historyRoom = 4 << 10
+
+func TestClaimCheck(t *testing.T) {
+	t.Parallel()
+	overhead := len(`{"table":0,"dish":""}`)
+	for name, size := range map[string]int{"60 KiB": 60 << 10, "the most": channel.MaxData} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openStore(t)
+			c := newChannels(t, s)
+			dish := strings.Repeat("x", size-overhead)
+			must(t, senderOf[Order](t, c).Send(t.Context(), Order{Dish: dish}))
+			e := receivedOne(t, s, "orders")
+			if e.Data != nil || e.DataRef == "" {
+				t.Fatalf("got %d bytes of data, reference %q; want a reference alone", len(e.Data), e.DataRef)
+			}
+			must(t, c.Fetch(t.Context(), &e))
+			var codec channel.Codec
+			must(t, channel.Register[Order](&codec))
+			m, err := codec.Decode(&e)
+			if got, ok := m.(Order); err != nil || !ok || got.Dish != dish || len(e.Data) != size {
+				t.Errorf("the body did not come back whole: %d bytes, error %v", len(e.Data), err)
+			}
+			must(t, c.Release(t.Context(), e.DataRef), c.Release(t.Context(), e.DataRef))
+			if keys := claims(t, s); len(keys) != 0 {
+				t.Errorf("bodies stay behind: %q", keys)
+			}
+			e.Data = nil
+			if err := c.Fetch(t.Context(), &e); !errors.Is(err, channel.ErrDataLost) {
+				t.Errorf("fetch after release: got error %v, want %v", err, channel.ErrDataLost)
+			}
+		})
+	}
+}
+
+// The limit is the driver's, less the room for the history of failed attempts.
+func TestClaimCheckBegins(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	c := newChannels(t, s)
+	most := s.Props().MaxMessage - historyRoom
+	bare := channel.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Data: []byte(`""`)}
+	room := most - len(mustEncode(t, bare))
+	for _, test := range []struct {
+		extra   int
+		claimed bool
+	}{{0, false}, {1, true}} {
+		e := bare
+		e.Data = []byte(`"` + strings.Repeat("x", room+test.extra) + `"`)
+		p, err := c.Pack(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := channel.Decode(p.Sends[0].Message.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if claimed := got.DataRef != ""; claimed != test.claimed {
+			t.Errorf("%d bytes over the limit: claim-checked %v, want %v", test.extra, claimed, test.claimed)
+		}
+		// A failed attempt can be written into either.
+		got.Attempts, got.LastError = 5, strings.Repeat(`"`, 5000)
+		if n := len(mustEncode(t, got)); n > s.Props().MaxMessage {
+			t.Errorf("with its history the message has %d bytes, more than %d", n, s.Props().MaxMessage)
+		}
+	}
+}
+
+func TestClaimCheckRefusesOverTheMost(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	c := newChannels(t, s)
+	err := senderOf[Order](t, c).Send(t.Context(), Order{Dish: strings.Repeat("x", channel.MaxData)})
+	if !errors.Is(err, storage.ErrTooLarge) {
+		t.Errorf("send: got error %.200v, want %v", err, storage.ErrTooLarge)
+	}
+	// A blob that somebody else made larger.
+	if _, err := s.Blobs("claims").Put(t.Context(), "orders/"+timedID, make([]byte, channel.MaxData+1), storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	e := channel.Envelope{DataRef: "claims/orders/" + timedID}
+	if err := c.Fetch(t.Context(), &e); !errors.Is(err, storage.ErrTooLarge) || e.Data != nil {
+		t.Errorf("fetch: got %d bytes and error %v, want %v", len(e.Data), err, storage.ErrTooLarge)
+	}
+}
+
+// The copies of an event own their bodies: who is done with one takes nothing from the others.
+func TestClaimCheckFanOut(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	c := newChannels(t, s)
+	must(t, senderOf[Served](t, c).Send(t.Context(), Served{Menu: strings.Repeat("x", 60<<10)}))
+	a, b := receivedOne(t, s, "kitchen"), receivedOne(t, s, "floor")
+	if a.DataRef == b.DataRef || !strings.HasPrefix(a.DataRef, "claims/kitchen/") || !strings.HasPrefix(b.DataRef, "claims/floor/") {
+		t.Fatalf("got references %s and %s, want one for each queue", a.DataRef, b.DataRef)
+	}
+	must(t, c.Release(t.Context(), a.DataRef), c.Fetch(t.Context(), &b))
+	if len(b.Data) < 60<<10 {
+		t.Errorf("the other copy has %d bytes", len(b.Data))
+	}
+}
+
+func TestFetchLeavesInlineDataAlone(t *testing.T) {
+	t.Parallel()
+	c := newChannels(t, openStore(t))
+	for _, e := range []channel.Envelope{{Data: []byte("1")}, {Data: []byte("1"), DataRef: "nonsense"}, {}} {
+		was := string(e.Data)
+		if err := c.Fetch(t.Context(), &e); err != nil || string(e.Data) != was {
+			t.Errorf("got %q and error %v, want %q", e.Data, err, was)
+		}
+	}
+}
+
+func TestClaimCheckWhenTheStoreFails(t *testing.T) {
+	t.Parallel()
+	inner := openStore(t)
+	s := storagetest.Intercept(inner, func(_ context.Context, op storagetest.Op, do func() error) error {
+		if op.Name != "commit" && strings.HasPrefix(op.Resource, "blob claims/floor") {
+			return op.Fail(storage.ErrUnavailable)
+		}
+		return do()
+	})
+	c := newChannels(t, s)
+	err := senderOf[Served](t, c).Send(t.Context(), Served{Menu: strings.Repeat("x", 60<<10)})
+	if !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("send: got error %v, want %v", err, storage.ErrUnavailable)
+	}
+	if keys := claims(t, inner); len(keys) != 0 {
+		t.Errorf("the copies that were written stay behind: %q", keys)
+	}
+	e := channel.Envelope{DataRef: "claims/floor/" + timedID}
+	if err := c.Fetch(t.Context(), &e); !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, channel.ErrDataLost) {
+		t.Errorf("fetch: got error %v, want %v: nobody knows that the body is lost", err, storage.ErrUnavailable)
+	}
+	if err := c.Release(t.Context(), e.DataRef); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("release: got error %v, want %v", err, storage.ErrUnavailable)
+	}
+}
+
+// Attributes alone that leave no room can't be claim-checked away.
+func TestAttributesTooLarge(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	c := newChannels(t, s)
+	ctx := channel.WithTrace(t.Context(), channel.Trace{Tenant: strings.Repeat("x", 60<<10)})
+	if err := senderOf[Order](t, c).Send(ctx, Order{}); !errors.Is(err, storage.ErrTooLarge) {
+		t.Errorf("send: got error %.200v, want %v", err, storage.ErrTooLarge)
+	}
+	e := channel.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Tenant: strings.Repeat("x", 60<<10), Data: []byte("{}")}
+	if _, err := c.Stow(t.Context(), e); !errors.Is(err, storage.ErrTooLarge) {
+		t.Errorf("stow: got error %.200v, want %v", err, storage.ErrTooLarge)
+	}
+	if keys := claims(t, s); len(keys) != 0 {
+		t.Errorf("bodies stay behind: %q", keys)
+	}
+}
+
+func TestStow(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	c := newChannels(t, s)
+	for _, size := range []int{10, 60 << 10} {
+		e := channel.Envelope{ID: "1", Source: "/tables/4", Kind: "test.served.v1", Data: []byte(`"` + strings.Repeat("x", size) + `"`)}
+		raw, err := c.Stow(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(raw) > s.Props().MaxMessage {
+			t.Errorf("a body of %d bytes takes %d in the document", size, len(raw))
+		}
+		// What is sent owns its body, so that dropping what was stowed takes nothing from it.
+		got, err := c.Unstow(t.Context(), raw)
+		if err != nil || !slices.Equal(got.Data, e.Data) || got.DataRef != "" {
+			t.Fatalf("got %d bytes, reference %q, error %v; want all and none", len(got.Data), got.DataRef, err)
+		}
+		p, err := c.Pack(t.Context(), got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.DropStowed(t.Context(), raw)
+		for _, x := range p.Sends {
+			sent, err := channel.Decode(x.Message.Body)
+			must(t, err, c.Fetch(t.Context(), &sent))
+		}
+		c.Discard(t.Context(), p)
+		if keys := claims(t, s); len(keys) != 0 {
+			t.Errorf("bodies stay behind: %q", keys)
+		}
+		if size > 1<<10 {
+			if _, err := c.Unstow(t.Context(), raw); !errors.Is(err, channel.ErrDataLost) {
+				t.Errorf("unstow after dropping: got error %v, want %v", err, channel.ErrDataLost)
+			}
+		}
+	}
+	if _, err := c.Unstow(t.Context(), []byte("{")); !errors.Is(err, channel.ErrMalformed) {
+		t.Errorf("unstow nonsense: got error %v, want %v", err, channel.ErrMalformed)
+	}
+	c.DropStowed(t.Context(), []byte("{"))
+}
+
+func TestPackWithoutARoute(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	c := newChannels(t, s)
+	good := channel.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Data: []byte(`"` + strings.Repeat("x", 60<<10) + `"`)}
+	bad := channel.Envelope{ID: "2", Source: "/web", Kind: "test.nowhere.v1"}
+	if p, err := c.Pack(t.Context(), good, bad); err == nil || len(p.Sends) != 0 {
+		t.Errorf("got %d sends and error %v, want an error", len(p.Sends), err)
+	}
+	if keys := claims(t, s); len(keys) != 0 {
+		t.Errorf("bodies stay behind: %q", keys)
+	}
+}

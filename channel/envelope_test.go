@@ -1,0 +1,415 @@
+package channel_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const someClaim = "claims/orders/0190b6a2-7b1c-7def-8123-456789abcdef"
+
+func fullEnvelope() channel.Envelope {
+	return channel.Envelope{
+		ID: "0190b6a2-7b1c-7def-8123-456789abcdef", Source: "/capacity/2026-12-24", Kind: "test.served.v1", Subject: "2026-12-24",
+		Time: time.Date(2026, 12, 1, 18, 30, 0, 123456789, time.UTC), Data: []byte(`{"table":4,"menu":"<Gänse> \"1\""}`),
+		Correlation: "first", Causation: "before", TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		Tenant: "north", Sequence: 17,
+		Attempts: 2, HandBacks: 3, LastError: "no \"oven\"", FirstFailed: time.Date(2026, 12, 1, 18, 31, 0, 0, time.UTC),
+		Extensions: map[string]jsontext.Value{
+			"priority": jsontext.Value("3"), "region": jsontext.Value(`"eu"`), "sampled": jsontext.Value("true"),
+		},
+	}
+}
+
+func mustEncode(t testing.TB, e channel.Envelope) []byte {
+	t.Helper()
+	b, err := e.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestEnvelopeRoundTrip(t *testing.T) {
+	t.Parallel()
+	claimed := fullEnvelope()
+	claimed.Data, claimed.DataRef = nil, someClaim
+	for name, want := range map[string]channel.Envelope{
+		"full":          fullEnvelope(),
+		"claim-checked": claimed,
+		"least":         {ID: "1", Source: "/web", Kind: "k"},
+		"null body":     {ID: "1", Source: "/web", Kind: "k", Data: []byte("null")},
+		"text body":     {ID: "1", Source: "/web", Kind: "k", Data: []byte(`"a"`)},
+		"largest count": {ID: "1", Source: "/web", Kind: "k", Sequence: 1<<64 - 1},
+		"URI source":    {ID: "ü €", Source: "https://example.org/a%20b?c=d#e", Kind: "k-1.x", Subject: "Tisch 4/ä"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := channel.Decode(mustEncode(t, want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+// What is on the wire is what CloudEvents demands, and nothing else.
+func TestEnvelopeWire(t *testing.T) {
+	t.Parallel()
+	e := fullEnvelope()
+	e.Extensions = map[string]jsontext.Value{"region": jsontext.Value(`"eu"`)}
+	want := `{"specversion":"1.0","id":"0190b6a2-7b1c-7def-8123-456789abcdef","source":"/capacity/2026-12-24",` +
+		`"type":"test.served.v1","subject":"2026-12-24","time":"2026-12-01T18:30:00.123456789Z","datacontenttype":"application/json",` +
+		`"correlationid":"first","causationid":"before","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",` +
+		`"tenantid":"north","sequence":"00000000000000000017","attempts":2,"handbacks":3,"lasterror":"no \"oven\"",` +
+		`"firstfailed":"2026-12-01T18:31:00Z","data":{"table":4,"menu":"<Gänse> \"1\""},"region":"eu"}`
+	if got := string(mustEncode(t, e)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	least := channel.Envelope{ID: "1", Source: "/web", Kind: "k"}
+	want = `{"specversion":"1.0","id":"1","source":"/web","type":"k","datacontenttype":"application/json"}`
+	if got := string(mustEncode(t, least)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestEnvelopeTimeZones(t *testing.T) {
+	t.Parallel()
+	zone := time.FixedZone("somewhere", -5*3600-1800)
+	at := time.Date(2026, 12, 31, 23, 0, 0, 5, zone)
+	b := mustEncode(t, channel.Envelope{ID: "1", Source: "/web", Kind: "k", Time: at, FirstFailed: at})
+	if want := `"2027-01-01T04:30:00.000000005Z"`; strings.Count(string(b), want) != 2 {
+		t.Errorf("got %s, want the times as %s", b, want)
+	}
+	e, err := channel.Decode([]byte(`{"specversion":"1.0","id":"1","source":"/web","type":"k","time":"2026-12-31T23:00:00-05:30"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := at.Truncate(time.Second); !e.Time.Equal(want) {
+		t.Errorf("got time %v, want %v", e.Time, want)
+	}
+}
+
+// members makes an envelope's JSON from the least one, with members replaced, added or (value "") left out.
+func members(changes ...string) string {
+	names := []string{"specversion", "id", "source", "type"}
+	values := map[string]string{"specversion": `"1.0"`, "id": `"1"`, "source": `"/web"`, "type": `"test.order.v1"`}
+	for i := 0; i < len(changes); i += 2 {
+		if _, ok := values[changes[i]]; !ok {
+			names = append(names, changes[i])
+		}
+		values[changes[i]] = changes[i+1]
+	}
+	var b strings.Builder
+	for _, n := range names {
+		if values[n] != "" {
+			fmt.Fprintf(&b, ",%q:%s", n, values[n])
+		}
+	}
+	return "{" + b.String()[1:] + "}"
+}
+
+func quoted(s string) string { return `"` + s + `"` }
+
+func TestDecodeRefuses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, body string
+		want       error
+	}{
+		{"nothing", "", channel.ErrMalformed},
+		{"space", " \n", channel.ErrMalformed},
+		{"text", "order", channel.ErrMalformed},
+		{"half", `{"specversion":"1.0"`, channel.ErrMalformed},
+		{"list", "[" + members() + "]", channel.ErrMalformed},
+		{"number", "1", channel.ErrMalformed},
+		{"trailing text", members() + "x", channel.ErrMalformed},
+		{"trailing object", members() + members(), channel.ErrMalformed},
+		{"trailing comma", `{"specversion":"1.0","id":"1","source":"/web","type":"k",}`, channel.ErrMalformed},
+		{"duplicate attribute", `{"specversion":"1.0","id":"1","id":"2","source":"/web","type":"k"}`, channel.ErrMalformed},
+		{"duplicate extension", `{"specversion":"1.0","id":"1","source":"/web","type":"k","a":1,"a":2}`, channel.ErrMalformed},
+		{"duplicate in data", members("data", `{"a":1,"a":2}`), channel.ErrMalformed},
+		{"invalid UTF-8 in an attribute", members("subject", "\"\xff\""), channel.ErrMalformed},
+		{"invalid UTF-8 in data", members("data", "\"\xff\""), channel.ErrMalformed},
+		{"lone surrogate", members("subject", `"\ud800"`), channel.ErrMalformed},
+		{"zero byte", members() + "\x00", channel.ErrMalformed},
+		{"deep", members("data", strings.Repeat("[", 20000)+strings.Repeat("]", 20000)), channel.ErrMalformed},
+		{"number for an ID", members("id", "1"), channel.ErrMalformed},
+		{"bad time", members("time", `"yesterday"`), channel.ErrMalformed},
+		{"time without zone", members("time", `"2026-12-24T18:00:00"`), channel.ErrMalformed},
+		{"date for a time", members("time", `"2026-12-24"`), channel.ErrMalformed},
+		{"number for a time", members("time", "1766599200"), channel.ErrMalformed},
+		{"text for attempts", members("attempts", `"2"`), channel.ErrMalformed},
+		{"fraction of attempts", members("attempts", "1.5"), channel.ErrMalformed},
+		{"huge attempts", members("attempts", "1e99"), channel.ErrMalformed},
+
+		{"null", "null", channel.ErrSpecVersion},
+		{"no specversion", members("specversion", ""), channel.ErrSpecVersion},
+		{"old specversion", members("specversion", `"0.3"`), channel.ErrSpecVersion},
+		{"newer specversion", members("specversion", `"1.1"`), channel.ErrSpecVersion},
+		{"case of specversion", `{"SpecVersion":"1.0","id":"1","source":"/web","type":"k"}`, channel.ErrSpecVersion},
+
+		{"no id", members("id", ""), channel.ErrAttribute},
+		{"empty id", members("id", `""`), channel.ErrAttribute},
+		{"null id", members("id", "null"), channel.ErrAttribute},
+		{"control character in the id", members("id", `"a\nb"`), channel.ErrAttribute},
+		{"long id", members("id", quoted(strings.Repeat("a", 129))), channel.ErrAttribute},
+		{"no source", members("source", ""), channel.ErrAttribute},
+		{"empty source", members("source", `""`), channel.ErrAttribute},
+		{"space in the source", members("source", `"/my web"`), channel.ErrAttribute},
+		{"bad escape in the source", members("source", `"/%zz"`), channel.ErrAttribute},
+		{"bad host in the source", members("source", `"http://[::1"`), channel.ErrAttribute},
+		{"control character in the source", members("source", `"/a\u0007"`), channel.ErrAttribute},
+		{"long source", members("source", quoted("/"+strings.Repeat("a", 1024))), channel.ErrAttribute},
+		{"no type", members("type", ""), channel.ErrAttribute},
+		{"empty type", members("type", `""`), channel.ErrAttribute},
+		{"upper case in the type", members("type", `"Order"`), channel.ErrAttribute},
+		{"space in the type", members("type", `"an order"`), channel.ErrAttribute},
+		{"digit first in the type", members("type", `"1.order"`), channel.ErrAttribute},
+		{"long type", members("type", quoted(strings.Repeat("a", 101))), channel.ErrAttribute},
+		{"control character in the subject", members("subject", `"a\u0000"`), channel.ErrAttribute},
+		{"long subject", members("subject", quoted(strings.Repeat("a", 257))), channel.ErrAttribute},
+		{"time before the calendar", members("time", `"0000-01-01T00:00:00+01:00"`), channel.ErrAttribute},
+		{"time after the calendar", members("time", `"9999-12-31T23:59:59-01:00"`), channel.ErrAttribute},
+		{"failed after the calendar", members("firstfailed", `"9999-12-31T23:59:59-01:00"`), channel.ErrAttribute},
+		{"negative attempts", members("attempts", "-1"), channel.ErrAttribute},
+		{"negative handbacks", members("handbacks", "-1"), channel.ErrAttribute},
+		{"two bodies", members("data", "1", "data_base64", `"MQ=="`), channel.ErrAttribute},
+		{"null and a body", members("data", "null", "data_base64", `"MQ=="`), channel.ErrAttribute},
+		{"bad base64", members("data_base64", `"%"`), channel.ErrAttribute},
+		{"base64 of no JSON", members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte("hello")))), channel.ErrAttribute},
+		{"base64 of nothing", members("data_base64", `""`), channel.ErrAttribute},
+		{"base64 of invalid UTF-8", members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte("\"\xff\"")))), channel.ErrAttribute},
+		{"dataref and data", members("dataref", quoted(someClaim), "data", "1"), channel.ErrAttribute},
+		{"dataref and data_base64", members("dataref", quoted(someClaim), "data_base64", `"MQ=="`), channel.ErrAttribute},
+		{"upper case in an extension", members("Region", `"eu"`), channel.ErrAttribute},
+		{"case of an attribute", members("ID", `"2"`), channel.ErrAttribute},
+		{"hyphen in an extension", members("my-region", `"eu"`), channel.ErrAttribute},
+		{"no name of an extension", members("", `"eu"`), channel.ErrAttribute},
+		{"object for an extension", members("region", `{"a":1}`), channel.ErrAttribute},
+		{"list for an extension", members("region", `[1]`), channel.ErrAttribute},
+
+		{"text", members("datacontenttype", `"text/plain"`, "data", `"a"`), channel.ErrContentType},
+		{"XML", members("datacontenttype", `"application/xml"`), channel.ErrContentType},
+		{"nonsense for a content type", members("datacontenttype", `"json; ="`), channel.ErrContentType},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			e, err := channel.Decode([]byte(test.body))
+			if !errors.Is(err, test.want) {
+				t.Fatalf("got error %v, want %v", err, test.want)
+			}
+			for _, other := range []error{channel.ErrMalformed, channel.ErrSpecVersion, channel.ErrAttribute, channel.ErrContentType, storage.ErrTooLarge} {
+				if other != test.want && errors.Is(err, other) {
+					t.Errorf("error %v matches %v too", err, other)
+				}
+			}
+			if !reflect.DeepEqual(e, channel.Envelope{}) {
+				t.Errorf("got %+v with the error", e)
+			}
+		})
+	}
+}
+
+func TestDecodeRefusesOversized(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"data":     members("data", quoted(strings.Repeat("a", channel.MaxData))),
+		"base64":   members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte(quoted(strings.Repeat("a", channel.MaxData)))))),
+		"anything": strings.Repeat("x", 40<<20),
+	} {
+		if _, err := channel.Decode([]byte(body)); !errors.Is(err, storage.ErrTooLarge) {
+			t.Errorf("%s: got error %.200v, want %v", name, err, storage.ErrTooLarge)
+		}
+	}
+}
+
+func TestDecodeTolerates(t *testing.T) {
+	t.Parallel()
+	least := channel.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1"}
+	with := func(f func(*channel.Envelope)) channel.Envelope { e := least; f(&e); return e }
+	body := func(s string) channel.Envelope { return with(func(e *channel.Envelope) { e.Data = []byte(s) }) }
+	extension := func(name, value string) channel.Envelope {
+		return with(func(e *channel.Envelope) { e.Extensions = map[string]jsontext.Value{name: jsontext.Value(value)} })
+	}
+	for _, test := range []struct {
+		name, body string
+		want       channel.Envelope
+	}{
+		{"space", " " + members() + "\n", least},
+		{"other order", `{"type":"test.order.v1","source":"/web","id":"1","specversion":"1.0"}`, least},
+		{"escapes", `{"\u0069d":"1","source":"\/web","type":"test\u002eorder.v1","specversion":"1.0"}`, least},
+		{"nulls for absent attributes", members("subject", "null", "time", "null", "attempts", "null", "data_base64", "null", "dataref", "null"), least},
+		{"null for an extension", members("region", "null"), least},
+		{"extensions", members("region", `"eu"`), extension("region", `"eu"`)},
+		{"number", members("priority", `-3`), extension("priority", `-3`)},
+		{"boolean", members("sampled", `false`), extension("sampled", `false`)},
+		{"a schema", members("dataschema", `"https://example.org/s"`), extension("dataschema", `"https://example.org/s"`)},
+		{"content type", members("datacontenttype", `"application/json"`), least},
+		{"charset", members("datacontenttype", `"application/json; charset=utf-8"`), least},
+		{"case of the content type", members("datacontenttype", `"Application/JSON"`), least},
+		{"a JSON type", members("datacontenttype", `"application/vnd.order+json"`), least},
+		{"null body", members("data", "null"), body("null")},
+		{"base64 body", members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte(` {"table": 4} `)))), body(`{"table":4}`)},
+		{"spaces in the body", members("data", `{ "table" : [ 4 , 5 ],`+"\n\t"+`"dish": "a b" }`), body(`{"table":[4,5],"dish":"a b"}`)},
+		{"escapes in the body", members("data", `{"dish":"\u003cb\u003e \u00e9\/\ud83c\udf72\n\""}`), body(`{"dish":"<b> é/🍲\n\""}`)},
+		{"numbers in the body", members("data", `[1.50,12345678901234567890,1E3]`), body(`[1.50,12345678901234567890,1E3]`)},
+		{"sequence of words", members("sequence", `"seventh"`), least},
+		{"sequence out of range", members("sequence", `"99999999999999999999"`), least},
+		{"negative sequence", members("sequence", `"-1"`), least},
+		{"sequence without zeros", members("sequence", `"12"`), with(func(e *channel.Envelope) { e.Sequence = 12 })},
+		{"longest id", members("id", quoted(strings.Repeat("a", 128))), with(func(e *channel.Envelope) { e.ID = strings.Repeat("a", 128) })},
+		{"relative source", members("source", `"web"`), with(func(e *channel.Envelope) { e.Source = "web" })},
+		{"URN source", members("source", `"urn:example:web:1"`), with(func(e *channel.Envelope) { e.Source = "urn:example:web:1" })},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := channel.Decode([]byte(test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Extensions) == 0 {
+				got.Extensions = nil
+			}
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got  %+v\nwant %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestEncodeRefuses(t *testing.T) {
+	t.Parallel()
+	extension := func(name, value string) func(*channel.Envelope) {
+		return func(e *channel.Envelope) { e.Extensions = map[string]jsontext.Value{name: jsontext.Value(value)} }
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*channel.Envelope)
+		want   error
+	}{
+		{"no id", func(e *channel.Envelope) { e.ID = "" }, channel.ErrAttribute},
+		{"invalid UTF-8 in the id", func(e *channel.Envelope) { e.ID = "\xff" }, channel.ErrAttribute},
+		{"no source", func(e *channel.Envelope) { e.Source = "" }, channel.ErrAttribute},
+		{"invalid UTF-8 in the source", func(e *channel.Envelope) { e.Source = "/\xff" }, channel.ErrAttribute},
+		{"no kind", func(e *channel.Envelope) { e.Kind = "" }, channel.ErrAttribute},
+		{"bad subject", func(e *channel.Envelope) { e.Subject = "a\x01" }, channel.ErrAttribute},
+		{"time after the calendar", func(e *channel.Envelope) { e.Time = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }, channel.ErrAttribute},
+		{"negative attempts", func(e *channel.Envelope) { e.Attempts = -1 }, channel.ErrAttribute},
+		{"body and reference", func(e *channel.Envelope) { e.DataRef = someClaim }, channel.ErrAttribute},
+		{"foreign reference", func(e *channel.Envelope) { e.Data, e.DataRef = nil, "https://example.org/body" }, channel.ErrAttribute},
+		{"upper case in an extension", extension("Region", `"eu"`), channel.ErrAttribute},
+		{"attribute for an extension", extension("subject", `"x"`), channel.ErrAttribute},
+		{"history for an extension", extension("attempts", `"x"`), channel.ErrAttribute},
+		{"body for an extension", extension("data", `"x"`), channel.ErrAttribute},
+		{"second body for an extension", extension("data_base64", `"MQ=="`), channel.ErrAttribute},
+		{"object for an extension", extension("region", `{}`), channel.ErrAttribute},
+		{"null for an extension", extension("region", `null`), channel.ErrAttribute},
+		{"nothing for an extension", extension("region", ``), channel.ErrAttribute},
+		{"no JSON for an extension", extension("region", `"eu`), channel.ErrMalformed},
+		{"no JSON for a body", func(e *channel.Envelope) { e.Data = []byte("{") }, channel.ErrMalformed},
+		{"invalid UTF-8 in an attribute", func(e *channel.Envelope) { e.Tenant = "\xff" }, channel.ErrMalformed},
+		{"large body", func(e *channel.Envelope) { e.Data = make([]byte, channel.MaxData+1) }, storage.ErrTooLarge},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			e := fullEnvelope()
+			test.change(&e)
+			if b, err := e.Encode(); !errors.Is(err, test.want) || b != nil {
+				t.Errorf("got %d bytes and error %v, want %v", len(b), err, test.want)
+			}
+		})
+	}
+}
+
+func TestDataRefPointsAtClaimsOnly(t *testing.T) {
+	t.Parallel()
+	c := newChannels(t, openStore(t))
+	const id = "0190b6a2-7b1c-7def-8123-456789abcdef"
+	for _, ref := range []string{
+		"claims/../capacity/2026-12-24", "claims/orders/../../capacity", "claims/orders/" + id + "/..", "claims//" + id,
+		"capacity/orders/" + id, "/claims/orders/" + id, "claims/orders/" + id + "?x", "claims/orders/" + id + " ",
+		"claims/orders/{" + id + "}", "claims/orders/urn:uuid:" + id, "claims/orders/", "claims/orders", "claims/", "claims", "x",
+		"https://example.org/claims/orders/" + id, "file:///etc/passwd", "claims/Orders/" + id, "claims/or--ders/" + id,
+		"claims/orders/" + strings.ReplaceAll(id, "-", ""), "claims%2forders%2f" + id,
+	} {
+		if _, err := channel.Decode([]byte(members("dataref", quoted(ref)))); !errors.Is(err, channel.ErrAttribute) {
+			t.Errorf("decode with dataref %q: got error %v, want %v", ref, err, channel.ErrAttribute)
+		}
+		if err := c.Fetch(t.Context(), &channel.Envelope{DataRef: ref}); !errors.Is(err, channel.ErrAttribute) {
+			t.Errorf("fetch %q: got error %v, want %v", ref, err, channel.ErrAttribute)
+		}
+		if err := c.Release(t.Context(), ref); !errors.Is(err, channel.ErrAttribute) {
+			t.Errorf("release %q: got error %v, want %v", ref, err, channel.ErrAttribute)
+		}
+	}
+}
+
+// Whatever text a failed attempt leaves, the history fits the room that is kept for it.
+func TestHistoryFits(t *testing.T) {
+	t.Parallel()
+	const room = 4 << 10
+	bare := channel.Envelope{ID: "1", Source: "/web", Kind: "k"}
+	before := len(mustEncode(t, bare))
+	for _, unit := range []string{"a", `"`, "\\", "\x00", "\n", "\x7f", "\xff", "é", "🍲", "\u2028", "\u0085", "<", "a\xff"} {
+		for _, n := range []int{1, 1023, 1024, 1025, 5000} {
+			e := bare
+			e.Attempts, e.HandBacks, e.FirstFailed = 1<<31, 1<<31, time.Date(9999, 1, 1, 1, 1, 1, 999999999, time.UTC)
+			e.LastError = strings.Repeat(unit, n)
+			b := mustEncode(t, e)
+			if got := len(b) - before; got > room {
+				t.Errorf("%d times %q: a history of %d bytes, want at most %d", n, unit, got, room)
+			}
+			first, err := channel.Decode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := channel.Decode(mustEncode(t, first))
+			if err != nil || again.LastError != first.LastError {
+				t.Errorf("%d times %q: shortened again to %d bytes from %d, error %v", n, unit, len(again.LastError), len(first.LastError), err)
+			}
+		}
+	}
+}
+
+// A body keeps its bytes on all its ways, because they tell whether two messages with one ID are the same.
+func TestBodyKeepsItsBytes(t *testing.T) {
+	t.Parallel()
+	raw := struct {
+		Raw json.Marshaler
+		S   string
+	}{S: "<a>&\u2028 é\n\"" + string([]byte{0xff})}
+	body, err := channel.EncodeBody(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := channel.Envelope{ID: "1", Source: "/web", Kind: "k", Data: body}
+	for range 3 {
+		if e, err = channel.Decode(mustEncode(t, e)); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := string(e.Data), string(body); got != want {
+			t.Fatalf("got body %s, want %s", got, want)
+		}
+	}
+	kept, err := json.Marshal(map[string]jsontext.Value{"kept": jsontext.Value(body)}) // as documents keep it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"kept":` + string(body) + `}`; string(kept) != want {
+		t.Errorf("in a document: got %s, want %s", kept, want)
+	}
+}

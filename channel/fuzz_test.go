@@ -1,0 +1,109 @@
+package channel_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+)
+
+// normal puts apart what encoding changes on purpose: time zones, escapes, and long or unprintable last errors.
+func normal(e channel.Envelope) channel.Envelope {
+	e.Time, e.FirstFailed, e.LastError = e.Time.UTC(), e.FirstFailed.UTC(), ""
+	if len(e.Extensions) == 0 {
+		e.Extensions = nil
+	}
+	for k, v := range e.Extensions {
+		v = v.Clone()
+		_ = v.Format() // what is no JSON stays, and is found to differ
+		e.Extensions[k] = v
+	}
+	return e
+}
+
+func FuzzDecode(f *testing.F) {
+	full := fullEnvelope()
+	b, err := full.Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	for _, s := range []string{
+		members(), "null", "{}", "[]", "", members("data", `{ "a" : "\u003c" }`), members("data_base64", `"MQ=="`), members("data", "null"),
+		members("dataref", quoted(someClaim)), members("time", `"2026-12-24T18:00:00.5+02:00"`), members("time", `"9999-12-31T23:59:59-01:00"`),
+		members("sequence", `"99999999999999999999"`), members("region", `"\u0065u"`), members("priority", "1e400"), members("region", "null"),
+		members("lasterror", `"\u0000\ud83c\udf72"`), members("attempts", "-0"), members("id", `"\u00e9"`), members() + " x",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		first, err := channel.Decode(body)
+		if err != nil {
+			if !reflect.DeepEqual(first, channel.Envelope{}) {
+				t.Fatalf("got %+v with error %v", first, err)
+			}
+			return
+		}
+		b, err := first.Encode()
+		if err != nil {
+			t.Fatalf("decoded, but can't be encoded: %v\n%+v", err, first)
+		}
+		second, err := channel.Decode(b)
+		if err != nil {
+			t.Fatalf("encoded, but can't be decoded: %v\n%s", err, b)
+		}
+		if got, want := normal(second), normal(first); !reflect.DeepEqual(got, want) {
+			t.Fatalf("got  %+v\nwant %+v", got, want)
+		}
+		again, err := second.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if third, err := channel.Decode(again); err != nil || !reflect.DeepEqual(third, second) && !reflect.DeepEqual(normal(third), normal(second)) || third.LastError != second.LastError {
+			t.Fatalf("not stable (error %v):\n%s\n%s", err, b, again)
+		}
+	})
+}
+
+func BenchmarkEncode(b *testing.B) {
+	e := benchEnvelope()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := e.Encode(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	e := benchEnvelope()
+	body, err := e.Encode()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := channel.Decode(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDerivedID(b *testing.B) {
+	id := channel.NewID()
+	b.ReportAllocs()
+	for b.Loop() {
+		channel.DerivedID(id, "event", "0")
+	}
+}
+
+func benchEnvelope() channel.Envelope {
+	id := channel.NewID()
+	return channel.Envelope{
+		ID: id, Source: "/web", Kind: "reservations.make.v1", Time: time.Now(), Correlation: id,
+		TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		Data:        []byte(`{"id":"0190b6a2-7b1c-7def-8123-456789abcdef","date":"2026-12-24","name":"Ada Lovelace","email":"ada@example.org","quantity":4}`),
+	}
+}

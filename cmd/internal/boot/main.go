@@ -1,0 +1,108 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit codes of a program.
+const (
+	ExitOK    = 0
+	ExitError = 1
+	ExitUsage = 2
+)
+
+// UsageError says that the command line or the environment can't be right. It ends a program with [ExitUsage].
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// A Process is what a program may touch of the world around it.
+type Process struct {
+	Args           []string            // without the program's name
+	Getenv         func(string) string // os.Getenv, but for tests
+	Stdout, Stderr io.Writer
+}
+
+// Main is the frame of a program: it reads the settings, adds the -log flag to them, makes the logger, listens for
+// signals, calls f with a context that the first signal ends, and tells how the process shall exit.
+func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, *slog.Logger) error) int {
+	level := flags.Level("log", slog.LevelInfo, "the least `LEVEL` to log: debug, info, warn or error")
+	err := flags.Parse(p.Args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		flags.WriteHelp(p.Stdout)
+		return ExitOK
+	case err != nil:
+		err = &UsageError{err}
+	default:
+		log := NewLogger(p.Stderr, *level, p.Getenv)
+		ctx, stop := withSignals(ctx, log)
+		defer stop()
+		err = f(ctx, log)
+		var stopped *SignalError
+		if errors.As(err, &stopped) {
+			// What fails because of the signal is a stop like any other: the program had not started yet.
+			log.InfoContext(ctx, "stopped while starting", "error", err)
+			err = nil
+		}
+	}
+	if err == nil {
+		return ExitOK
+	}
+	_, _ = fmt.Fprintf(p.Stderr, "%s: %v\n", flags.program, err) // the exit code tells as well
+	var usage *UsageError
+	if errors.As(err, &usage) {
+		_, _ = fmt.Fprintf(p.Stderr, "Run %s -help for all settings.\n", flags.program)
+		return ExitUsage
+	}
+	return ExitError
+}
+
+// SignalError is why a context ended that a signal has ended.
+type SignalError struct{ Signal os.Signal }
+
+func (e *SignalError) Error() string { return "stopped by signal: " + e.Signal.String() }
+
+// withSignals returns a context that the first SIGINT or SIGTERM ends, with a [SignalError] as its cause. The second one
+// ends the process. stop ends the listening.
+func withSignals(parent context.Context, log *slog.Logger) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-done:
+			return
+		case s := <-signals:
+			log.InfoContext(ctx, "stopping; a second signal exits at once", "signal", s.String())
+			cancel(&SignalError{s})
+		}
+		select {
+		case <-done:
+		case s := <-signals:
+			log.WarnContext(ctx, "second signal: exiting now", "signal", s.String())
+			code := ExitError
+			if n, ok := s.(syscall.Signal); ok {
+				code = 128 + int(n)
+			}
+			os.Exit(code)
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
+}

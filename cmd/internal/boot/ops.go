@@ -1,0 +1,99 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	readyTimeout = 2 * time.Second
+	readyFor     = time.Second // how long an answer of the store is good, so that asking often costs it nothing
+)
+
+// NewMetrics returns a registry that tells of the process and the Go runtime.
+func NewMetrics() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
+	return r
+}
+
+// Ops returns the handler of what operators ask a program:
+//
+//	GET /healthz   200 while the process answers at all
+//	GET /readyz    200 while it should get work; 503 once stopping is closed, or when the store doesn't answer
+//	GET /metrics   for Prometheus
+func Ops(store storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger) http.Handler {
+	r := &readiness{store: store, stopping: stopping, log: log}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "alive") })
+	mux.Handle("GET /readyz", r)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{Registry: metrics}))
+	return mux
+}
+
+// readiness answers /readyz.
+type readiness struct {
+	store    storage.Store
+	stopping <-chan struct{}
+	log      *slog.Logger
+
+	mu    sync.Mutex // held while the store is asked, so that it is asked once for all who wait
+	asked time.Time
+	err   error
+}
+
+func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	select {
+	case <-r.stopping:
+		answer(w, http.StatusServiceUnavailable, "not ready: stopping")
+		return
+	default:
+	}
+	if r.check() != nil {
+		// Why is for the log: this address may be open to everybody.
+		answer(w, http.StatusServiceUnavailable, "not ready: the store doesn't answer")
+		return
+	}
+	answer(w, http.StatusOK, "ready")
+}
+
+// check reads from the store. It doesn't write: a program whose disk is full can still show what is there, and
+// answers a request that it can't take with a 503 of its own.
+func (r *readiness) check() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.asked.IsZero() && time.Since(r.asked) < readyFor {
+		return r.err
+	}
+	// Not the request's context: others wait for this answer too.
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	_, err := r.store.Blobs("health").Get(ctx, "ready", "")
+	if errors.Is(err, storage.ErrNotFound) {
+		err = nil // nobody ever writes it
+	}
+	if err != nil {
+		r.log.Warn("not ready: the store doesn't answer", "error", err)
+	}
+	r.asked, r.err = time.Now(), err
+	return err
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n") // whoever asked may have gone
+}

@@ -1,0 +1,54 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// A Part is something long-lived in a program.
+type Part struct {
+	Name string
+
+	// Run works until ctx ends, and then stops in order and returns. An error at any time stops the program.
+	Run func(ctx context.Context) error
+}
+
+// Run runs parts together until ctx ends or one of them does. Then it stops them in the order given, each when the
+// one before has ended, and returns the first error. A part that ends without being asked is an error.
+func Run(ctx context.Context, parts ...Part) error {
+	g, stopping := errgroup.WithContext(ctx)
+	ended := make([]chan struct{}, len(parts))
+	for i := range parts {
+		ended[i] = make(chan struct{})
+	}
+	for i, p := range parts {
+		// Not a child of ctx: this one ends when it is the part's turn.
+		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		g.Go(func() error {
+			defer close(ended[i])
+			defer cancel(nil)
+			err := p.Run(own)
+			switch {
+			case err != nil:
+				return fmt.Errorf("%s: %w", p.Name, err)
+			case stopping.Err() == nil:
+				return fmt.Errorf("%s ended by itself", p.Name)
+			}
+			return nil
+		})
+		go func() {
+			select {
+			case <-stopping.Done():
+			case <-ended[i]:
+				return
+			}
+			for _, before := range ended[:i] {
+				<-before
+			}
+			cancel(context.Cause(stopping))
+		}()
+	}
+	return g.Wait()
+}

@@ -1,0 +1,85 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// Limits of every server. A handler that streams, or takes a large body, moves its own deadlines with
+// http.ResponseController.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = 60 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+	httpDrainTimeout  = 10 * time.Second // for requests under way when the server stops
+)
+
+// Listen opens the port that a flag asks for, so that a program can say at once that it can't. The address is
+// HOST:PORT; no host means all, port 0 takes a free one.
+func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return nil, &UsageError{fmt.Errorf("-%s %q: want HOST:PORT or :PORT", flag, addr)}
+	}
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("can't listen on %s: another program uses this address. Stop it, or choose another one with -%s (port 0 takes a free one)", addr, flag)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("can't listen on %s: this user may not use that port. Choose one above 1023 with -%s", addr, flag)
+	case err != nil:
+		return nil, fmt.Errorf("can't listen on %s: %w", addr, err)
+	}
+	return ln, nil
+}
+
+// URL is where people on this machine reach a listener.
+func URL(ln net.Listener) string {
+	host, port, err := net.SplitHostPort(ln.Addr().String())
+	if err != nil {
+		return "http://" + ln.Addr().String()
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// Serve answers requests until ctx ends. Then it takes no more, waits for those under way for a while, and cuts off
+// what is left, which is an error. It closes the listener.
+func Serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
+	// Requests outlive ctx, so that those under way can be answered.
+	requests, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		BaseContext:       func(net.Listener) context.Context { return requests },
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(ln) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	draining, done := context.WithTimeout(context.WithoutCancel(ctx), httpDrainTimeout)
+	defer done()
+	if err := srv.Shutdown(draining); err != nil {
+		cancel(context.Cause(ctx))
+		return errors.Join(fmt.Errorf("serve: requests were still under way after %v and are cut off", httpDrainTimeout), srv.Close())
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+// Command testsum reads what go test -json writes and tells people what matters: the output of what failed, what was
+// skipped and why, and the count. With -strict a skipped test is a failure, as where all that tests need is known to
+// be there.
+//
+//	go test -json ./... | go run ./cmd/internal/testsum -strict
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// event is a line of go test -json; see go doc test2json.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string // of a build that failed
+	Test       string
+	Output     string
+	Elapsed    float64
+}
+
+func run(args []string, in io.Reader, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("testsum", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	strict := flags.Bool("strict", false, "a skipped test is a failure")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	s := summary{out: out, output: map[string]*strings.Builder{}, open: map[string]bool{}}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		s.line(lines.Bytes())
+	}
+	if err := lines.Err(); err != nil {
+		fmt.Fprintln(errs, "testsum: the tests' output can't be read:", err)
+		return 1
+	}
+	return s.end(*strict)
+}
+
+type summary struct {
+	out                                       io.Writer
+	passed, failed, skipped, broken, packages int
+	skips                                     []string
+	output                                    map[string]*strings.Builder // of what has not ended yet
+	open                                      map[string]bool             // packages that have begun
+}
+
+func (s *summary) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.out, format, args...) // the exit code tells as well
+}
+
+func (s *summary) line(b []byte) {
+	var e event
+	if err := json.Unmarshal(b, &e); err != nil {
+		s.printf("%s\n", b) // from something that is no test
+		return
+	}
+	key := e.Package + " " + e.Test
+	switch e.Action {
+	case "start":
+		s.open[e.Package] = true
+	case "output":
+		if s.output[key] == nil {
+			s.output[key] = &strings.Builder{}
+		}
+		s.output[key].WriteString(e.Output)
+	case "build-output":
+		s.printf("%s", e.Output)
+	case "build-fail":
+		s.printf("FAIL  %s does not build\n", e.ImportPath)
+		s.broken++
+	case "pass", "fail", "skip":
+		s.ended(e, key)
+	}
+}
+
+// ended counts a test, or tells of a package, which is an event without a test.
+func (s *summary) ended(e event, key string) {
+	text := ""
+	if o := s.output[key]; o != nil {
+		text = o.String()
+	}
+	delete(s.output, key)
+	if e.Test == "" {
+		delete(s.open, e.Package)
+		s.packages++
+		switch e.Action {
+		case "pass":
+			s.printf("ok    %s  %.1fs\n", e.Package, e.Elapsed)
+		case "fail":
+			s.broken++
+			s.rest(e.Package)
+			s.printf("%sFAIL  %s  %.1fs\n", text, e.Package, e.Elapsed)
+		}
+		return
+	}
+	switch e.Action {
+	case "pass":
+		s.passed++
+	case "fail":
+		s.failed++
+		s.printf("%s", text)
+	case "skip":
+		s.skipped++
+		s.skips = append(s.skips, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(text)))
+	}
+}
+
+// rest shows what tests wrote that never ended, because their process did: a panic, a time-out.
+func (s *summary) rest(pkg string) {
+	for key, o := range s.output {
+		if p, test, _ := strings.Cut(key, " "); p == pkg && test != "" {
+			if reason(o.String()) != "" {
+				s.printf("%s", o)
+			}
+			delete(s.output, key)
+		}
+	}
+}
+
+// reason is what a test said, on one line, without the frame that go test gives it.
+func reason(output string) string {
+	var said []string
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, " ")
+}
+
+// end writes the summary and returns the exit code.
+func (s *summary) end(strict bool) int {
+	for pkg := range s.open {
+		s.broken++
+		s.printf("FAIL  %s: its tests did not end\n", pkg)
+	}
+	for _, skip := range s.skips {
+		s.printf("skip  %s\n", skip)
+	}
+	s.printf("%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
+	bad := false
+	if s.broken > 0 {
+		s.printf("%d packages failed or do not build\n", s.broken)
+		bad = true
+	}
+	if s.packages == 0 {
+		s.printf("no package was tested\n")
+		bad = true
+	}
+	if strict && s.skipped > 0 {
+		s.printf("a skipped test counts as failed here: all that tests need should be there\n")
+		bad = true
+	}
+	if bad || s.failed > 0 {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	const (
+		begin = `{"Action":"start","Package":"p"}` + "\n"
+		pass  = `{"Action":"output","Package":"p","Test":"TestA","Output":"noise\n"}` + "\n" + `{"Action":"pass","Package":"p","Test":"TestA"}` + "\n"
+		fail  = `{"Action":"output","Package":"p","Test":"TestB","Output":"got 1, want 2\n"}` + "\n" + `{"Action":"fail","Package":"p","Test":"TestB"}` + "\n"
+		skip  = `{"Action":"output","Package":"p","Test":"TestC","Output":"=== RUN   TestC\n"}` + "\n" +
+			`{"Action":"output","Package":"p","Test":"TestC","Output":"    x_test.go:1: no Chromium\n"}` + "\n" +
+			`{"Action":"output","Package":"p","Test":"TestC","Output":"--- SKIP: TestC (0.00s)\n"}` + "\n" +
+			`{"Action":"skip","Package":"p","Test":"TestC"}` + "\n"
+		good  = `{"Action":"pass","Package":"p"}` + "\n"
+		bad   = `{"Action":"output","Package":"p","Output":"exit status 2\n"}` + "\n" + `{"Action":"fail","Package":"p"}` + "\n"
+		none  = `{"Action":"skip","Package":"empty"}` + "\n"
+		stuck = `{"Action":"output","Package":"p","Test":"TestD","Output":"panic: test timed out\n"}` + "\n"
+		build = `{"ImportPath":"q","Action":"build-output","Output":"q.go:1: undefined: x\n"}` + "\n" + `{"ImportPath":"q","Action":"build-fail"}` + "\n"
+	)
+	for name, c := range map[string]struct {
+		in     string
+		strict bool
+		code   int
+		want   []string
+		not    string
+	}{
+		"passed":                       {in: begin + pass + good + none, want: []string{"ok    p", "1 passed, 0 failed, 0 skipped"}, not: "noise"},
+		"failed":                       {in: begin + pass + fail + bad, code: 1, want: []string{"got 1, want 2", "1 passed, 1 failed, 0 skipped", "FAIL  p"}},
+		"skipped":                      {in: begin + pass + skip + good, want: []string{"skip  p TestC: x_test.go:1: no Chromium", "1 passed, 0 failed, 1 skipped"}},
+		"skipped, strict":              {in: begin + pass + skip + good, strict: true, code: 1, want: []string{"1 skipped", "counts as failed"}},
+		"passed, strict":               {in: begin + pass + good + none, strict: true, want: []string{"1 passed"}},
+		"process died":                 {in: begin + pass + stuck + bad, code: 1, want: []string{"panic: test timed out", "exit status 2", "1 packages failed"}},
+		"output ends early":            {in: begin + pass, code: 1, want: []string{"its tests did not end"}},
+		"does not build":               {in: build, code: 1, want: []string{"undefined: x", "q does not build"}},
+		"nothing":                      {code: 1, want: []string{"no package was tested"}},
+		"something else between lines": {in: begin + "go: downloading\n" + pass + good, want: []string{"go: downloading", "1 passed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var args []string
+			if c.strict {
+				args = []string{"-strict"}
+			}
+			var out, errs bytes.Buffer
+			if code := run(args, strings.NewReader(c.in), &out, &errs); code != c.code {
+				t.Errorf("got exit code %d, want %d", code, c.code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("got %q, want %q in it", &out, want)
+				}
+			}
+			if c.not != "" && strings.Contains(out.String(), c.not) {
+				t.Errorf("got %q, want no %q in it", &out, c.not)
+			}
+		})
+	}
+}

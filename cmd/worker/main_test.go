@@ -1,0 +1,92 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/millrace-go/millrace/cmd/internal/boottest"
+)
+
+// bin is the program, built.
+var bin string
+
+func TestMain(m *testing.M) { os.Exit(boottest.Main(m, &bin)) }
+
+func TestRunsAndStops(t *testing.T) {
+	t.Parallel()
+	p := boottest.Start(t, bin, t.TempDir(), nil, "-admin", "127.0.0.1:0", "-concurrency", "3")
+	url := p.URL(t)
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		res, err := http.Get(url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("GET %s: got %d, want 200", path, res.StatusCode)
+		}
+	}
+	if line := p.Line(t, "worker starts"); !strings.Contains(line, `"concurrency":3`) {
+		t.Errorf("got %s, want the concurrency that was asked for", line)
+	}
+	p.Signal(t, syscall.SIGTERM)
+	if code := p.Wait(t); code != 0 {
+		t.Errorf("got exit code %d, want 0", code)
+	}
+}
+
+// Several workers on one machine: the second needs an admin address of its own, and is told so.
+func TestAdminAddress(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	dir := t.TempDir()
+	p := boottest.Start(t, bin, dir, nil, "-admin", ln.Addr().String())
+	if code := p.Wait(t); code != 1 {
+		t.Errorf("got exit code %d, want 1", code)
+	}
+	if out := p.Output(); !strings.Contains(out, "another program uses this address") || !strings.Contains(out, "-admin") {
+		t.Errorf("got %q, want it said plainly", out)
+	}
+	p = boottest.Start(t, bin, dir, nil, "-admin", "off")
+	p.Line(t, "The worker is running")
+	p.Signal(t, syscall.SIGINT)
+	if code := p.Wait(t); code != 0 {
+		t.Errorf("got exit code %d, want 0", code)
+	}
+}
+
+func TestHelpAndBadSettings(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"help":           {args: []string{"-help"}, code: 0, want: "127.0.0.1:9090"},
+		"web's flag":     {args: []string{"-addr", ":1"}, code: 2, want: "-addr"},
+		"concurrency":    {args: []string{"-concurrency", "-1"}, code: 2, want: "whole number"},
+		"admin address":  {args: []string{"-admin", "here"}, code: 2, want: "HOST:PORT"},
+		"blocked folder": {args: []string{"-admin", "off", "-store", "sqlite:/dev/null/x.db"}, code: 1, want: "store"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := boottest.Start(t, bin, t.TempDir(), nil, c.args...)
+			if code := p.Wait(t); code != c.code {
+				t.Errorf("got exit code %d, want %d", code, c.code)
+			}
+			if out := p.Output(); !strings.Contains(out, c.want) {
+				t.Errorf("got %q, want it to say %q", out, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,477 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+// once runs a guarded reaction on a message, as its handler would.
+func once(ctx context.Context, s storage.Store, group, id string, f func(context.Context) error) error {
+	guarded := handlers.Once(s, group, func(ctx context.Context, _ Added) error { return f(ctx) })
+	return guarded(channel.Handling(ctx, envelope(id, "test.added.v1", "{}"), group), Added{})
+}
+
+// notes lists the rows of a group.
+func notes(t testing.TB, s storage.Store, group string) []string {
+	t.Helper()
+	var keys []string
+	for row, err := range s.Table("once").Query(t.Context(), group, storage.RowRange{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, row.Key)
+	}
+	return keys
+}
+
+// counted is an effect that counts.
+type counted struct{ n atomic.Int64 }
+
+func (c *counted) do(context.Context) error { c.n.Add(1); return nil }
+
+func (c *counted) want(t testing.TB, n int64) {
+	t.Helper()
+	if got := c.n.Load(); got != n {
+		t.Errorf("got %d effects, want %d", got, n)
+	}
+}
+
+func wantLater(t testing.TB, err error, most time.Duration) {
+	t.Helper()
+	var later *handlers.LaterError
+	if !errors.As(err, &later) || later.After <= 0 || later.After > most {
+		t.Errorf("got error %v, want later, within %v", err, most)
+	}
+}
+
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	for name, id := range map[string]string{"time": channel.NewID(), "key": "payment-17"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newWorld(t, handlers.Config{}).store
+			var effect counted
+			for range 3 {
+				if err := once(t.Context(), s, "mails", id, effect.do); err != nil {
+					t.Fatal(err)
+				}
+			}
+			effect.want(t, 1)
+			if err := once(t.Context(), s, "audits", id, effect.do); err != nil { // another group has its own effect
+				t.Fatal(err)
+			}
+			effect.want(t, 2)
+			if err := once(t.Context(), s, "mails", id+"0", effect.do); err != nil { // another message too
+				t.Fatal(err)
+			}
+			effect.want(t, 3)
+		})
+	}
+}
+
+// As registered: the second copy of an event is skipped, and its delivery ends well.
+func TestOnceInAReaction(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	var effect counted
+	handlers.React(w.h, "mails", handlers.Once(w.store, "mails", func(ctx context.Context, m Mail) error {
+		if e, _, ok := channel.Handled(ctx); !ok || e.ID == "" {
+			t.Error("the effect can't find out the message's ID")
+		}
+		return effect.do(ctx)
+	}))
+	e := envelope(channel.NewID(), "test.mail.v1", `{"to":"ada"}`)
+	for range 2 {
+		p, err := w.channels.Pack(t.Context(), *e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := storage.Commit(t.Context(), w.store, storage.Work{Send: p.Sends}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.mustDrain("mails")
+	effect.want(t, 1)
+	if n := w.left("mails"); n != 0 {
+		t.Errorf("%d messages are left", n)
+	}
+}
+
+func TestOnceOutsideOfAHandler(t *testing.T) {
+	t.Parallel()
+	s := newWorld(t, handlers.Config{}).store
+	var effect counted
+	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
+	if err := guarded(t.Context(), Added{}); err == nil {
+		t.Error("got no error")
+	}
+	effect.want(t, 0)
+}
+
+// A failure takes the note back: the next attempt begins at once.
+func TestOnceAfterAFailure(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("no paper")
+	for name, fail := range map[string]func(context.Context) error{
+		"error": func(context.Context) error { return broken },
+		"panic": func(context.Context) error { panic(broken) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newWorld(t, handlers.Config{}).store
+			id := channel.NewID()
+			var p *handlers.PanicError
+			if err := once(t.Context(), s, "mails", id, fail); !errors.Is(err, broken) && !errors.As(err, &p) {
+				t.Fatalf("got error %v, want %v", err, broken)
+			}
+			if got := notes(t, s, "mails"); len(got) != 0 {
+				t.Errorf("notes stay behind: %q", got)
+			}
+			var effect counted
+			if err := once(t.Context(), s, "mails", id, effect.do); err != nil {
+				t.Fatal(err)
+			}
+			effect.want(t, 1)
+		})
+	}
+}
+
+// What ends the handler's context doesn't keep the note from being taken back, or from telling what was done.
+func TestOnceUnderAnEndedContext(t *testing.T) {
+	t.Parallel()
+	for name, result := range map[string]error{"failed": errors.New("cancelled half-way"), "done": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newWorld(t, handlers.Config{}).store
+			id := channel.NewID()
+			var effect counted
+			ctx, cancel := context.WithCancel(t.Context())
+			err := once(ctx, s, "mails", id, func(ctx context.Context) error {
+				cancel()
+				if result == nil {
+					return effect.do(ctx)
+				}
+				return result
+			})
+			if err != result {
+				t.Fatalf("got error %v, want %v", err, result)
+			}
+			if err := once(t.Context(), s, "mails", id, effect.do); err != nil {
+				t.Fatal(err)
+			}
+			effect.want(t, 1)
+		})
+	}
+}
+
+func TestOnceConcurrentCopies(t *testing.T) {
+	t.Parallel()
+	s := newWorld(t, handlers.Config{}).store
+	id := channel.NewID()
+	var effect counted
+	running, finish := make(chan struct{}), make(chan struct{})
+	first := make(chan error)
+	go func() {
+		first <- once(t.Context(), s, "mails", id, func(ctx context.Context) error {
+			close(running)
+			<-finish
+			return effect.do(ctx)
+		})
+	}()
+	<-running
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { wantLater(t, once(t.Context(), s, "mails", id, effect.do), 30*time.Second) })
+	}
+	wg.Wait()
+	close(finish)
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	effect.want(t, 1)
+	if err := once(t.Context(), s, "mails", id, effect.do); err != nil {
+		t.Fatal(err)
+	}
+	effect.want(t, 1)
+}
+
+// Many copies at the very same time: one effect, and nobody fails.
+func TestOnceCopiesRace(t *testing.T) {
+	t.Parallel()
+	s := newWorld(t, handlers.Config{}).store
+	id := channel.NewID()
+	var effect counted
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			if err := once(t.Context(), s, "mails", id, effect.do); err != nil {
+				wantLater(t, err, 30*time.Second)
+			}
+		})
+	}
+	wg.Wait()
+	effect.want(t, 1)
+}
+
+// A process that dies between the effect and the note: the effect is repeated, after the lease and not before. Of
+// those that wait for it, one repeats it.
+func TestOnceAfterACrash(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newWorld(t, handlers.Config{}).store
+		id := channel.NewID()
+		var effect counted
+		dying, fuse := storagetest.Crash(s, 2, storagetest.BeforeEffect)
+		if err := once(t.Context(), dying, "mails", id, effect.do); !errors.Is(err, storage.ErrUnavailable) || !fuse.Fired() {
+			t.Fatalf("got error %v, want the crash", err)
+		}
+		effect.want(t, 1)
+		time.Sleep(30*time.Second - time.Millisecond)
+		wantLater(t, once(t.Context(), s, "mails", id, effect.do), time.Millisecond)
+		effect.want(t, 1)
+		time.Sleep(time.Millisecond)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				if err := once(t.Context(), s, "mails", id, effect.do); err != nil {
+					wantLater(t, err, 30*time.Second)
+				}
+			})
+		}
+		wg.Wait()
+		effect.want(t, 2)
+	})
+}
+
+// An effect that takes longer than the lease keeps it, so that no copy begins meanwhile.
+func TestOnceOfALongEffect(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newWorld(t, handlers.Config{}).store
+		id := channel.NewID()
+		var effect counted
+		first := make(chan error)
+		go func() {
+			first <- once(t.Context(), s, "mails", id, func(ctx context.Context) error {
+				time.Sleep(4 * time.Minute)
+				if ctx.Err() != nil {
+					t.Errorf("its context has ended: %v", context.Cause(ctx))
+				}
+				return effect.do(ctx)
+			})
+		}()
+		for range 23 {
+			time.Sleep(10 * time.Second)
+			wantLater(t, once(t.Context(), s, "mails", id, effect.do), 30*time.Second)
+		}
+		if err := <-first; err != nil {
+			t.Fatal(err)
+		}
+		effect.want(t, 1)
+	})
+}
+
+// A failure after renewals takes the note back all the same.
+func TestOnceFailsLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newWorld(t, handlers.Config{}).store
+		broken := errors.New("no paper")
+		err := once(t.Context(), s, "mails", "17", func(context.Context) error {
+			time.Sleep(time.Minute)
+			return broken
+		})
+		if err != broken {
+			t.Fatalf("got error %v, want %v", err, broken)
+		}
+		if got := notes(t, s, "mails"); len(got) != 0 {
+			t.Errorf("notes stay behind: %q", got)
+		}
+	})
+}
+
+// When the store can't be reached, the effect's context ends before a copy may begin; a short outage does no harm.
+func TestOnceCannotRenew(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		outage time.Duration
+		ends   bool
+	}{"short": {15 * time.Second, false}, "long": {time.Hour, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, func(_ context.Context, op storagetest.Op, do func() error) error {
+					if op.Seq > 1 && time.Since(began) < test.outage {
+						return op.Fail(storage.ErrUnavailable)
+					}
+					return do()
+				})
+				err := once(t.Context(), s, "mails", "17", func(ctx context.Context) error {
+					select {
+					case <-ctx.Done():
+						if took := time.Since(began); !test.ends || took >= 30*time.Second {
+							t.Errorf("its context ended after %v: %v", took, context.Cause(ctx))
+						}
+						return context.Cause(ctx)
+					case <-time.After(2 * time.Minute):
+						return nil
+					}
+				})
+				if (err != nil) != test.ends || test.ends && !errors.Is(err, storage.ErrUnavailable) {
+					t.Errorf("got error %v, want one: %v", err, test.ends)
+				}
+			})
+		})
+	}
+}
+
+// Somebody else took the note over, for example because this process was suspended: its effect's context ends.
+func TestOnceIsTakenOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newWorld(t, handlers.Config{}).store
+		err := once(t.Context(), s, "mails", "17", func(ctx context.Context) error {
+			key := notes(t, s, "mails")[0]
+			if _, err := s.Table("once").Put(t.Context(), "mails", key, []byte(`{"done":false,"until":"2100-01-01T00:00:00Z"}`), storage.Condition{}); err != nil {
+				t.Fatal(err)
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		if !storage.LostRace(err) {
+			t.Errorf("got error %v, want a lost race", err)
+		}
+		if got := notes(t, s, "mails"); len(got) != 1 {
+			t.Errorf("the other one's note is gone: %q", got)
+		}
+	})
+}
+
+// Every storage call may fail or lose its answer: there is one effect in the end, or, only if the note after it
+// failed, one more after the lease.
+func TestOnceCrashesAnywhere(t *testing.T) {
+	t.Parallel()
+	for _, m := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
+		for n := int64(1); n <= 3; n++ {
+			t.Run(fmt.Sprintf("call %d %v", n, m), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s := newWorld(t, handlers.Config{}).store
+					id := channel.NewID()
+					var effect counted
+					dying, _ := storagetest.Crash(s, n, m)
+					_ = once(t.Context(), dying, "mails", id, effect.do)
+					for range 3 {
+						if err := once(t.Context(), s, "mails", id, effect.do); err != nil {
+							wantLater(t, err, 30*time.Second)
+							time.Sleep(30 * time.Second)
+						}
+					}
+					want := int64(1)
+					if n == 2 && m == storagetest.BeforeEffect {
+						want = 2
+					}
+					effect.want(t, want)
+				})
+			})
+		}
+	}
+}
+
+// idNow makes a UUIDv7 by the bubble's clock. channel.NewID never goes back behind the time of another test.
+func idNow(n int) string {
+	ms := time.Now().UnixMilli()
+	return fmt.Sprintf("%08x-%04x-7000-8000-%012x", ms>>16, ms&0xffff, n)
+}
+
+func TestOnceForgetsOldNotes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newWorld(t, handlers.Config{}).store
+		var effect counted
+		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
+		run := func(id string) {
+			t.Helper()
+			if err := guarded(channel.Handling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails"), Added{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const old = 49
+		for i := range old {
+			run(idNow(i))
+		}
+		run("a key")
+		time.Sleep(29 * 24 * time.Hour)
+		young := idNow(0)
+		run(young)
+		time.Sleep(24*time.Hour + time.Second)
+		for i := range 48 {
+			run(idNow(i))
+		}
+		if got, want := len(notes(t, s, "mails")), 99; got != want {
+			t.Fatalf("before the sweep: got %d notes, want %d", got, want)
+		}
+		run("another key")
+		got := notes(t, s, "mails")
+		if want := 100 - old; len(got) != want {
+			t.Errorf("after the sweep: got %d notes, want %d", len(got), want)
+		}
+		keyed := slices.DeleteFunc(got, func(k string) bool { return !strings.HasPrefix(k, "u-") })
+		if len(keyed) != 2 {
+			t.Errorf("got notes of keys %q, want both", keyed)
+		}
+		before := effect.n.Load()
+		run(young)
+		run("a key")
+		effect.want(t, before)
+	})
+}
+
+// A sweep that fails is no fault of the message whose effect is done.
+func TestOnceSweepFails(t *testing.T) {
+	t.Parallel()
+	s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, func(_ context.Context, op storagetest.Op, do func() error) error {
+		if op.Name == "query" {
+			return op.Fail(storage.ErrUnavailable)
+		}
+		return do()
+	})
+	var effect counted
+	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
+	for range 100 {
+		if err := guarded(channel.Handling(t.Context(), envelope(channel.NewID(), "test.added.v1", "{}"), "mails"), Added{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	effect.want(t, 100)
+}
+
+func TestOnceUnreadableNote(t *testing.T) {
+	t.Parallel()
+	s := newWorld(t, handlers.Config{}).store
+	var effect counted
+	if err := once(t.Context(), s, "mails", "17", effect.do); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Table("once").Put(t.Context(), "mails", notes(t, s, "mails")[0], []byte("{"), storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := once(t.Context(), s, "mails", "17", effect.do); err == nil {
+		t.Error("got no error")
+	}
+	effect.want(t, 1)
+}

@@ -1,0 +1,235 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/values"
+)
+
+// Lost has no route.
+type Lost struct{}
+
+func (Lost) Kind() channel.Kind { return "test.lost.v1" }
+
+// Misnamed has a kind that can't be.
+type Misnamed struct{}
+
+func (Misnamed) Kind() channel.Kind { return "Misnamed" }
+
+// AddedToo has the kind of Added.
+type AddedToo struct{}
+
+func (AddedToo) Kind() channel.Kind { return "test.added.v1" }
+
+func nothing[E channel.Message](context.Context, E) error { return nil }
+
+func TestRegistryWithoutFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	w.decide()
+	handlers.React(w.h, "audits", nothing[Added])
+	handlers.React(w.h, "audits", nothing[Refused])
+	handlers.React(w.h, "mails", nothing[Mail])
+	if err := w.h.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := w.h.Queues(), []string{"accounts", "audits", "mails"}; !slices.Equal(got, want) {
+		t.Errorf("queues: got %q, want %q", got, want)
+	}
+	var got []string
+	for _, q := range w.h.Queues() {
+		for _, h := range w.h.Handlers(q) {
+			kind := string(h.Kind())
+			if h.Folds() {
+				kind += " folds"
+			}
+			got = append(got, q+": "+h.Name()+" "+kind)
+		}
+	}
+	want := []string{
+		"accounts: decide accounts test.add.v1 folds", "audits: react audits test.added.v1",
+		"audits: react audits test.refused.v1", "mails: react mails test.mail.v1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("handlers: got %q, want %q", got, want)
+	}
+	if len(w.h.Handlers("nowhere")) != 0 {
+		t.Error("a queue without handlers has handlers")
+	}
+	if w.h.Channels() != w.channels {
+		t.Error("not the channels that it was made with")
+	}
+}
+
+func TestRegistryCollectsFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	same := func(v Account, _ Add) (Account, []channel.Message, error) { return v, nil, nil }
+	w.decide()
+	handlers.Decide(w.h, w.accounts, Add.to, same)
+	handlers.Decide(w.h, w.accounts, Added.to, func(v Account, _ Added) (Account, []channel.Message, error) { return v, nil, nil })
+	handlers.Decide(w.h, w.accounts, func(Lost) string { return "" }, func(v Account, _ Lost) (Account, []channel.Message, error) { return v, nil, nil })
+	handlers.Decide(w.h, values.New(w.channels, "no_name", values.Config[Account]{}), func(Mail) string { return "" },
+		func(v Account, _ Mail) (Account, []channel.Message, error) { return v, nil, nil }, Lost{}, Add{})
+	handlers.React(w.h, "mails", nothing[Added])
+	handlers.React(w.h, "Audits", nothing[Added])
+	handlers.React(w.h, "audits", nothing[Misnamed])
+	handlers.React(w.h, "audits", nothing[Added])
+	handlers.React(w.h, "audits", nothing[Added])
+	handlers.React(w.h, "totals", nothing[AddedToo])
+	handlers.Upgrade(w.h, func(Lost) Misnamed { return Misnamed{} })
+	err := w.h.Err()
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	for _, want := range []string{
+		"decide test.add.v1: registered twice",
+		"no route for command test.added.v1",
+		"no route for command test.lost.v1",
+		`collection "no_name"`,
+		"no route for event test.lost.v1",
+		"no route for event test.add.v1",
+		"no route takes test.added.v1 to queue mails",
+		`"Audits"`,
+		`kind "Misnamed"`,
+		"queue audits has a handler for test.added.v1 already: react audits",
+		"AddedToo",
+		"upgrade from test.lost.v1",
+	} {
+		if strings.Count(err.Error(), want) != 1 {
+			t.Errorf("want %q once in:\n%v", want, err)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	w.decide()
+	handlers.React(w.h, "audits", nothing[Added])
+	e := envelope("1", "test.add.v1", `{"to":"ada","amount":3,"unknown":[]}`)
+	d, err := w.h.Resolve("accounts", e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Message != (Add{To: "ada", Amount: 3}) || d.Envelope != e || d.Queue != "accounts" || d.Handler.Name() != "decide accounts" {
+		t.Errorf("got %+v", d)
+	}
+	for _, test := range []struct {
+		name, queue string
+		e           *channel.Envelope
+		want        error
+	}{
+		{"unknown kind", "accounts", envelope("1", "test.add.v2", `{}`), channel.ErrUnknownKind},
+		{"kind of another queue", "accounts", envelope("1", "test.added.v1", `{}`), channel.ErrUnknownKind},
+		{"unknown queue", "nowhere", envelope("1", "test.add.v1", `{}`), channel.ErrUnknownKind},
+		{"bad body", "accounts", envelope("1", "test.add.v1", `{"amount":"x"}`), channel.ErrBody},
+		{"no body", "accounts", envelope("1", "test.add.v1", ``), channel.ErrBody},
+	} {
+		if d, err := w.h.Resolve(test.queue, test.e); !errors.Is(err, test.want) || d != nil {
+			t.Errorf("%s: got %v and error %v, want %v", test.name, d, err, test.want)
+		}
+	}
+}
+
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	w.decide()
+	handlers.React(w.h, "audits", nothing[Added])
+	group := func(queue string, kind channel.Kind, to string) (handlers.Group, bool, error) {
+		t.Helper()
+		d, err := w.h.Resolve(queue, envelope("1", kind, `{"to":"`+to+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Group()
+	}
+	a, ok, err := group("accounts", "test.add.v1", "ada")
+	if !ok || err != nil {
+		t.Fatalf("got %v, error %v; want a group", ok, err)
+	}
+	if b, _, _ := group("accounts", "test.add.v1", "ada"); a != b {
+		t.Error("two messages for one document are two groups")
+	}
+	if b, _, _ := group("accounts", "test.add.v1", "bob"); a == b {
+		t.Error("messages for two documents are one group")
+	}
+	if _, ok, err := group("audits", "test.added.v1", "ada"); ok || err != nil {
+		t.Errorf("a reaction: got %v, error %v; want no group", ok, err)
+	}
+	for _, key := range []string{"", `\u0000`, strings.Repeat("a", 257)} {
+		_, ok, err := group("accounts", "test.add.v1", key)
+		if v := handlers.Judge(err); ok || v.Action != handlers.ToPoison || v.Reason != "bad key" {
+			t.Errorf("key %.10q: got %v, error %v; want poison", key, ok, err)
+		}
+	}
+}
+
+// What runs while a message is taken in may panic without harm to others.
+func TestPanicsBeforeTheHandler(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	handlers.Decide(w.h, w.accounts, func(Add) string { panic("no key") }, Account.Add, Added{}, Refused{})
+	handlers.Upgrade(w.h, func(oldAdd) Add { panic("no upgrade") })
+	var p *handlers.PanicError
+	d, err := w.h.Resolve("accounts", envelope("1", "test.add.v1", `{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := d.Group(); ok || !errors.As(err, &p) || p.Value != "no key" || len(p.Stack) == 0 {
+		t.Errorf("key: got %v, error %v; want a panic with its stack", ok, err)
+	}
+	if d, err := w.h.Resolve("accounts", envelope("1", "test.add.v0", `{}`)); d != nil || !errors.As(err, &p) || p.Value != "no upgrade" || len(p.Stack) == 0 {
+		t.Errorf("upgrade: got %v, error %v; want a panic with its stack", d, err)
+	}
+}
+
+// oldAdd is what Add was.
+type oldAdd struct {
+	Account string `json:"account"`
+	Cents   int    `json:"cents"`
+}
+
+func (oldAdd) Kind() channel.Kind { return "test.add.v0" }
+
+// While a new version is rolled out, old senders' messages are handled by the new handler, in one group with new ones.
+func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	w.decide()
+	handlers.Upgrade(w.h, func(m oldAdd) Add { return Add{To: m.Account, Amount: m.Cents / 100} })
+	if err := w.h.Err(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := w.h.Resolve("accounts", envelope("old", "test.add.v0", `{"account":"ada","cents":500}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := w.h.Resolve("accounts", envelope("new", "test.add.v1", `{"to":"ada","amount":2}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _, _ := before.Group()
+	b, _, _ := now.Group()
+	if a != b {
+		t.Fatal("old and new messages for one document are two groups")
+	}
+	errs, deleted := handlers.Handle(t.Context(), a, []*handlers.Delivery{before, now})
+	if err := errors.Join(errs...); err != nil || !deleted {
+		t.Fatalf("got error %v, deleted %v", err, deleted)
+	}
+	if got, want := w.balance("ada"), 7; got != want {
+		t.Errorf("got balance %d, want %d", got, want)
+	}
+	// A worker of the version before doesn't know the new kind, and says so.
+	if _, err := w.h.Resolve("accounts", envelope("newer", "test.add.v2", `{}`)); handlers.Judge(err).Action != handlers.HandBack {
+		t.Errorf("a newer kind: got error %v, want one that hands it back", err)
+	}
+}

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Runs all benchmarks, one package after the other, in the form that benchstat reads:
+#
+#	make bench >old.txt; …; make bench >new.txt; benchstat old.txt new.txt
+#
+# What has not run after LIMIT seconds doesn't run, and that is said.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+go=${GO:-go}
+
+packages=$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n 1 dirname | sort -u)
+if [ -z "$packages" ]; then
+	echo "no benchmarks" >&2
+	exit 0
+fi
+timeout "${LIMIT:-170}" \
+	$go test -p 1 -run '^$' -bench "${BENCH:-.}" -benchmem -benchtime "${BENCHTIME:-300ms}" -count "${COUNT:-1}" -timeout 10m $packages </dev/null
+code=$?
+if [ $code -eq 124 ]; then
+	echo "stopped after ${LIMIT:-170} seconds: what follows did not run; LIMIT=600 gives it more" >&2
+fi
+exit $code

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Checks everything that needs no test run, and tells all that is wrong, not only the first.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+go=${GO:-go}
+bad=0
+
+check() {
+	local name=$1
+	shift
+	local out
+	if ! out=$("$@" 2>&1) || { [ "$name" = gofmt ] && [ -n "$out" ]; }; then
+		printf -- '--- %s\n%s\n' "$name" "$out"
+		bad=1
+	else
+		echo "ok  $name"
+	fi
+}
+
+check gofmt gofmt -l .
+check 'go vet' $go vet ./...
+check staticcheck $go tool staticcheck ./...
+check 'go mod tidy' $go mod tidy -diff
+check architecture $go test -count=1 .
+exit $bad

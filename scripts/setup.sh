@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs what the tests need on Debian and Ubuntu, where this user may. Says plainly what is missing afterwards, and
+# what that means. Prints the missing ones' names on stdout, everything else on stderr.
+set -euo pipefail
+
+say() { echo "setup: $*" >&2; }
+
+browser() {
+	local b
+	for b in chromium chromium-browser google-chrome; do
+		command -v "$b" >/dev/null && return 0
+	done
+	return 1
+}
+
+# The race detector needs a C compiler and the C library's headers.
+compiler() { echo 'int main(void){return 0;}' | "${CC:-gcc}" -x c -include stdlib.h -o /dev/null - >/dev/null 2>&1; }
+
+updated=
+install() {
+	local root=()
+	if ! command -v apt-get >/dev/null; then
+		say "can't install $*: this is no Debian"
+		return 1
+	fi
+	if [ "$(id -u)" -ne 0 ]; then
+		if ! sudo -n true 2>/dev/null; then
+			say "can't install $*: not root, and no sudo without a password"
+			return 1
+		fi
+		root=(sudo -n)
+	fi
+	say "installing $*"
+	if [ -z "$updated" ]; then
+		"${root[@]}" apt-get update -qq </dev/null >&2 || say "the list of packages could not be renewed; trying with the old one"
+		updated=yes
+	fi
+	"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2
+}
+
+if ! compiler && ! { install gcc libc6-dev && compiler; }; then
+	say "no C compiler: the tests run WITHOUT the race detector"
+	echo gcc
+fi
+if ! browser && ! { install chromium && browser; }; then
+	say "no Chromium: the tests of the pages in a real browser are SKIPPED"
+	echo chromium
+fi

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Runs all tests. With CI set, nothing may be missing and nothing may be skipped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+go=${GO:-go}
+
+missing=$(scripts/setup.sh)
+race=-race
+case " ${missing//$'\n'/ } " in *" gcc "*) race= ;; esac
+
+strict=
+if [ -n "${CI:-}" ]; then
+	strict=-strict
+	# What tests may not skip for want of: they fail instead.
+	export MILLRACE_REQUIRE=${MILLRACE_REQUIRE:-chromium}
+	if [ -n "$missing" ]; then
+		echo "CI needs what could not be installed:" $missing >&2
+		exit 1
+	fi
+fi
+
+summary=$(mktemp)
+trap 'rm -f "$summary"' EXIT
+$go build -o "$summary" ./cmd/internal/testsum
+# The summary's verdict counts; pipefail adds go's own, for what breaks before any test.
+$go test -json $race -timeout 15m "$@" ./... </dev/null | "$summary" $strict

@@ -1,0 +1,167 @@
+package sqlite
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// A beacon tells other processes that there is something, and hears them. Each open store has a file of
+// its own in a folder beside the database. To tell, it writes to that file; to hear, it watches the folder
+// for the files of the others. So nobody hears itself, and no sign of anybody is overwritten.
+//
+// All of it is a hint: where it fails, consumers find what there is at their next poll.
+type beacon struct {
+	dir   string
+	own   string
+	wakes *wakes
+
+	sign  chan struct{} // of capacity 1: there is something to tell
+	ended chan struct{} // closed to end
+	all   sync.WaitGroup
+
+	mu       sync.Mutex
+	watching bool
+	closed   bool
+}
+
+const (
+	// signPause bounds the signs to a thousand a second, however much is sent. The last is never lost:
+	// sign holds it meanwhile.
+	signPause = time.Millisecond
+
+	// signStale is the age at which a file must be left over from a crash. If it isn't, its owner's next
+	// sign makes it again.
+	signStale = 24 * time.Hour
+)
+
+func newBeacon(dir string, w *wakes) *beacon {
+	b := &beacon{
+		dir:   dir,
+		own:   rand.Text(),
+		wakes: w,
+		sign:  make(chan struct{}, 1),
+		ended: make(chan struct{}),
+	}
+	b.all.Go(b.tell)
+	return b
+}
+
+// touch tells the others, soon. It doesn't wait.
+func (b *beacon) touch() {
+	select {
+	case b.sign <- struct{}{}:
+	default:
+	}
+}
+
+func (b *beacon) tell() {
+	for {
+		select {
+		case <-b.ended:
+			return
+		case <-b.sign:
+		}
+		b.write()
+		select {
+		case <-b.ended:
+			return
+		case <-time.After(signPause):
+		}
+	}
+}
+
+// write changes the file's time. It opens it by name each time, so that it is there whoever tidied up.
+func (b *beacon) write() {
+	name := filepath.Join(b.dir, b.own)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
+	if os.IsNotExist(err) {
+		if os.Mkdir(b.dir, 0o700) != nil {
+			return
+		}
+		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
+	}
+	if err != nil {
+		return
+	}
+	f.Write([]byte{'\n'})
+	f.Close()
+}
+
+// watch begins to hear the others, at the first call. Without it a store that only sends needs no watch of
+// the operating system, which are few.
+func (b *beacon) watch() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watching || b.closed {
+		return
+	}
+	b.watching = true
+	os.Mkdir(b.dir, 0o700) // if it fails, so does Add
+	b.tidy()
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return
+	}
+	if err := w.Add(b.dir); err != nil {
+		w.Close()
+		return
+	}
+	b.all.Go(func() {
+		defer w.Close()
+		b.hear(w)
+	})
+}
+
+func (b *beacon) hear(w *fsnotify.Watcher) {
+	for {
+		select {
+		case <-b.ended:
+			return
+		case e, ok := <-w.Events:
+			if !ok {
+				return
+			}
+			if e.Has(fsnotify.Create|fsnotify.Write) && filepath.Base(e.Name) != b.own {
+				b.wakes.all()
+			}
+		case _, ok := <-w.Errors: // signs were lost
+			if !ok {
+				return
+			}
+			b.wakes.all()
+		}
+	}
+}
+
+// tidy removes what crashed processes have left.
+func (b *beacon) tidy() {
+	entries, _ := os.ReadDir(b.dir)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > signStale {
+			os.Remove(filepath.Join(b.dir, e.Name()))
+		}
+	}
+}
+
+// close ends it. The folder stays: another process may be watching it.
+func (b *beacon) close() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	close(b.ended)
+	b.all.Wait()
+	select {
+	case <-b.sign:
+		b.write() // for what was sent just before the end
+	default:
+	}
+	os.Remove(filepath.Join(b.dir, b.own))
+}

@@ -1,0 +1,283 @@
+package sqlite
+
+import (
+	"context"
+	"iter"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A listing reads so many entries at a time, or so many bytes of them. Between two pages it holds nothing.
+const (
+	pageItems = 500
+	pageBytes = 1 << 20
+)
+
+// blobs implements storage.Blobs.
+type blobs struct {
+	s       *store
+	name    string
+	invalid error
+}
+
+func (b *blobs) resource(key string) string {
+	return "blob " + b.name + "/" + storage.Quote(key)
+}
+
+func (b *blobs) check(key string) error {
+	if b.invalid != nil {
+		return b.invalid
+	}
+	return storage.CheckKey(key)
+}
+
+func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (storage.Blob, error) {
+	err := b.check(key)
+	var blob storage.Blob
+	if err == nil {
+		err = b.s.readers.do(ctx, func(c *conn) (err error) {
+			blob, err = b.read(c, key, ifNoneMatch)
+			return err
+		})
+	}
+	if err != nil {
+		return storage.Blob{}, fail("get", b.resource(key), err)
+	}
+	return blob, nil
+}
+
+func (b *blobs) read(c *conn, key string, ifNoneMatch storage.ETag) (storage.Blob, error) {
+	id, err := b.s.names.lookup(c, nameKey{kindContainer, b.name})
+	if err != nil {
+		return storage.Blob{}, err
+	}
+	s := c.stmt(`SELECT etag, body FROM blobs WHERE container = ?1 AND key = ?2`).int(1, id).text(2, key)
+	row, err := s.step()
+	if err != nil {
+		return storage.Blob{}, err
+	}
+	if !row {
+		return storage.Blob{}, storage.ErrNotFound
+	}
+	defer s.reset()
+	etag := s.colInt(0)
+	if ifNoneMatch != "" && ifNoneMatch == formatETag(etag) {
+		return storage.Blob{}, storage.ErrNotModified
+	}
+	return storage.Blob{Body: s.colBytes(1), ETag: formatETag(etag)}, nil
+}
+
+func (b *blobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
+	err := b.check(key)
+	if err == nil && len(body) > maxBlob {
+		err = tooLarge(len(body), maxBlob)
+	}
+	if err == nil {
+		err = cond.Check()
+	}
+	var etag storage.ETag
+	if err == nil {
+		err = b.s.write(&op{ctx: ctx, size: len(body) + len(key) + 100, run: func(w *writer) (err error) {
+			etag, err = w.putBlob(b.name, key, body, cond)
+			return err
+		}})
+	}
+	if err != nil {
+		return "", fail("put", b.resource(key), err)
+	}
+	return etag, nil
+}
+
+// putBlob writes a blob if the condition holds. One statement does both.
+func (w *writer) putBlob(container, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
+	old, ok := parseETag(cond.IfMatch)
+	if !ok {
+		return "", storage.ErrPrecondition
+	}
+	id, err := w.nameFor(kindContainer, container, cond)
+	if err != nil {
+		return "", err
+	}
+	sql, failed := `INSERT INTO blobs (container, key, etag, modified, body) VALUES (?1, ?2, ?3, ?4, ?5)
+		ON CONFLICT DO UPDATE SET etag = excluded.etag, modified = excluded.modified, body = excluded.body`, error(nil)
+	switch {
+	case cond.IfAbsent:
+		sql = `INSERT INTO blobs (container, key, etag, modified, body) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING`
+		failed = storage.ErrExists
+	case cond.IfMatch != "":
+		sql = `UPDATE blobs SET etag = ?3, modified = ?4, body = ?5 WHERE container = ?1 AND key = ?2 AND etag = ?6`
+		failed = storage.ErrPrecondition
+	}
+	etag := newETag()
+	s := w.c.stmt(sql).int(1, id).text(2, key).int(3, etag).int(4, micros(w.now)).blob(5, body)
+	if cond.IfMatch != "" {
+		s.int(6, old)
+	}
+	if err := s.run(); err != nil {
+		return "", err
+	}
+	if w.c.changes() == 0 {
+		return "", failed
+	}
+	return formatETag(etag), nil
+}
+
+func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
+	err := b.check(key)
+	if err == nil {
+		err = cond.Check()
+	}
+	if err == nil {
+		err = b.s.write(&op{ctx: ctx, size: 100, run: func(w *writer) error {
+			id, err := w.find(kindContainer, b.name)
+			if err != nil {
+				return err
+			}
+			at := w.c.stmt(`SELECT etag FROM blobs WHERE container = ?1 AND key = ?2`).int(1, id).text(2, key)
+			if err := guard(at, cond); err != nil {
+				return err
+			}
+			return w.c.stmt(`DELETE FROM blobs WHERE container = ?1 AND key = ?2`).int(1, id).text(2, key).run()
+		}})
+	}
+	if err != nil {
+		return fail("delete", b.resource(key), err)
+	}
+	return nil
+}
+
+// guard checks the condition of a deletion against the ETag that a statement finds.
+func guard(at *stmt, cond storage.Condition) error {
+	row, err := at.step()
+	if err != nil {
+		return err
+	}
+	if !row {
+		return storage.ErrNotFound
+	}
+	etag := formatETag(at.colInt(0))
+	at.reset()
+	switch {
+	case cond.IfAbsent:
+		return storage.ErrExists
+	case cond.IfMatch != "" && cond.IfMatch != etag:
+		return storage.ErrPrecondition
+	}
+	return nil
+}
+
+func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobInfo, error] {
+	return pages(ctx, b.s.readers, "list", "container "+storage.Quote(b.name), b.invalid, prefix,
+		func(c *conn, from string) ([]storage.BlobInfo, string, bool, error) {
+			return b.page(c, prefix, from)
+		})
+}
+
+func (b *blobs) page(c *conn, prefix, from string) (page []storage.BlobInfo, next string, more bool, err error) {
+	id, err := b.s.names.lookup(c, nameKey{kindContainer, b.name})
+	if err != nil || id == 0 {
+		return nil, "", false, err
+	}
+	s := upTo(c.stmt(`SELECT key, etag, length(body), modified FROM blobs WHERE container = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4`).
+		int(1, id).text(2, from), 3, endOf(prefix)).int(4, pageItems)
+	for {
+		row, err := s.step()
+		if err != nil {
+			return nil, "", false, err
+		}
+		if !row {
+			return page, next, len(page) == pageItems, nil
+		}
+		i := storage.BlobInfo{
+			Key:      s.colText(0),
+			ETag:     formatETag(s.colInt(1)),
+			Size:     s.colInt(2),
+			Modified: time.UnixMicro(s.colInt(3)),
+		}
+		page = append(page, i)
+		next = i.Key + "\x00"
+	}
+}
+
+// pages yields what page returns, page after page: the items from a key on, the key from which the next
+// page begins, and whether there may be one.
+func pages[T any](ctx context.Context, r *readers, op, resource string, invalid error, from string,
+	page func(c *conn, from string) (items []T, next string, more bool, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		if invalid != nil {
+			yield(none, fail(op, resource, invalid))
+			return
+		}
+		from := from
+		for more := true; more; {
+			var items []T
+			err := r.do(ctx, func(c *conn) (err error) {
+				var next string
+				items, next, more, err = page(c, from)
+				if err == nil {
+					from = next
+				}
+				return err
+			})
+			if err != nil {
+				yield(none, fail(op, resource, err))
+				return
+			}
+			for _, it := range items {
+				if err := done(ctx, op, resource); err != nil {
+					yield(none, err)
+					return
+				}
+				if !yield(it, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// endOf returns the smallest text above all that begin with prefix, or "" when there is none.
+func endOf(prefix string) string {
+	b := []byte(prefix)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] < 0xff {
+			b[i]++
+			return string(b[:i+1])
+		}
+	}
+	return ""
+}
+
+// upTo binds an upper bound of a key; "" is none. In SQLite's order any blob is above all text.
+func upTo(s *stmt, i int, end string) *stmt {
+	if end == "" {
+		return s.blob(i, nil)
+	}
+	return s.text(i, end)
+}
+
+// newETag returns 64 random bits: nothing that is counted could be relied on after a file was restored
+// from a backup, while browsers keep what they have by ETag.
+func newETag() int64 { return int64(rand.Uint64()) }
+
+func formatETag(e int64) storage.ETag {
+	const digits = "0123456789abcdef"
+	var b [16]byte
+	for i := range b {
+		b[i] = digits[uint64(e)>>(60-4*i)&15]
+	}
+	return storage.ETag(b[:])
+}
+
+// parseETag reads an ETag. One that isn't ours matches nothing; the empty one is none.
+func parseETag(e storage.ETag) (v int64, ok bool) {
+	if e == "" {
+		return 0, true
+	}
+	u, err := strconv.ParseUint(string(e), 16, 64)
+	return int64(u), err == nil && formatETag(int64(u)) == e
+}

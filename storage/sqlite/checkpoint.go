@@ -1,0 +1,118 @@
+package sqlite
+
+import "time"
+
+// Copying the log back into the file (a checkpoint) takes some milliseconds, and SQLite by itself does it
+// inside a commit: that is what the slowest writes wait for. So a second connection does it beside the
+// writer. It can't finish while the writer goes on writing, and only a log that is copied whole begins anew
+// rather than grow; so the writer itself copies the few pages that came meanwhile.
+const (
+	ckptPages = 1000  // begin beside the writer (4 MB)
+	ckptFew   = 150   // so many the writer copies itself
+	ckptLimit = 16384 // the log must not outgrow this (64 MB): the writer copies all, now
+)
+
+// Free pages are used again, and what is above a reserve is given back to the file system while there is
+// nothing else to do, in steps short enough for a caller to wait for.
+const (
+	vacuumIdle  = time.Second
+	vacuumPause = 2 * time.Millisecond
+	vacuumStep  = "PRAGMA incremental_vacuum(256)"
+	vacuumKeep  = 2048 // pages (8 MB)
+)
+
+const passiveCheckpoint = "PRAGMA wal_checkpoint(PASSIVE)"
+
+// A checkpointer copies the log beside the writer. The fields pages and running are the writer's.
+type checkpointer struct {
+	pages   int // that the writer has added to the log since the copying last began
+	running bool
+
+	start chan struct{}
+	done  chan struct{}
+	ended chan struct{}
+}
+
+func newCheckpointer(path string) (*checkpointer, error) {
+	c, err := openConn(path, openCreate)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.exec("PRAGMA synchronous = NORMAL"); err != nil {
+		c.close()
+		return nil, err
+	}
+	k := &checkpointer{
+		start: make(chan struct{}, 1),
+		done:  make(chan struct{}, 1),
+		ended: make(chan struct{}),
+	}
+	go func() {
+		defer close(k.ended)
+		defer c.close()
+		for range k.start {
+			c.exec(passiveCheckpoint) // what it can't do now it does next time
+			k.done <- struct{}{}
+		}
+	}()
+	return k, nil
+}
+
+// begin starts to copy.
+func (k *checkpointer) begin() {
+	k.pages, k.running = 0, true
+	k.start <- struct{}{}
+}
+
+// close ends the goroutine and its connection. It is called once the writer's goroutine has ended.
+func (k *checkpointer) close() {
+	close(k.start)
+	<-k.ended
+}
+
+// checkpoint copies the log when it has grown.
+func (w *writer) checkpoint() {
+	k := w.ckpt
+	k.pages += w.c.pagesWritten()
+	switch {
+	case k.pages >= ckptLimit:
+		w.c.exec(passiveCheckpoint)
+		k.pages = 0
+	case k.pages >= ckptPages && !k.running:
+		k.begin()
+	}
+}
+
+// finishCheckpoint copies what came while the other connection copied.
+func (w *writer) finishCheckpoint() {
+	k := w.ckpt
+	k.running = false
+	if k.pages > ckptFew {
+		k.begin()
+		return
+	}
+	w.c.exec(passiveCheckpoint)
+	k.pages = 0
+}
+
+// shrink gives some free pages back. When it has given enough, the log is copied, which makes the file shorter.
+func (w *writer) shrink() {
+	free, err := w.c.oneInt("PRAGMA freelist_count")
+	if err == nil && free > vacuumKeep {
+		err = w.relax(true) // an empty page is nobody's
+		if err == nil {
+			err = w.c.exec(vacuumStep)
+		}
+		switch {
+		case err == nil:
+			w.checkpoint()
+			w.vacuum.Reset(vacuumPause)
+		case busy(err):
+			w.vacuum.Reset(vacuumIdle)
+		}
+		return
+	}
+	if k := w.ckpt; k.pages > 0 && !k.running {
+		k.begin()
+	}
+}

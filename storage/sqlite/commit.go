@@ -1,0 +1,58 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Commit implements storage.Committer: all of it in one transaction. The write comes first, and is the only
+// thing that can fail by a condition.
+func (s *store) Commit(ctx context.Context, work storage.Work) (storage.Committed, error) {
+	if err := work.Check(s.Props()); err != nil {
+		return storage.Committed{}, err
+	}
+	size := 100 * len(work.Delete)
+	if work.Write != nil {
+		size += len(work.Write.Body) + 100
+	}
+	for _, x := range work.Send {
+		size += messageSize(x.Message)
+	}
+	var did storage.Committed
+	err := s.write(&op{ctx: ctx, size: size, run: func(w *writer) (err error) {
+		did, err = w.commit(work)
+		return err
+	}})
+	if err != nil {
+		resource := "work"
+		if x := work.Write; x != nil {
+			resource = "blob " + x.Container + "/" + storage.Quote(x.Key)
+		}
+		return storage.Committed{}, fail("commit", resource, err)
+	}
+	return did, nil
+}
+
+func (w *writer) commit(work storage.Work) (did storage.Committed, err error) {
+	if x := work.Write; x != nil {
+		if did.ETag, err = w.putBlob(x.Container, x.Key, x.Body, x.If); err != nil {
+			return did, err
+		}
+	}
+	for _, x := range work.Send {
+		if err := w.send(x.Queue, x.Message); err != nil {
+			return did, err
+		}
+	}
+	for _, x := range work.Delete {
+		ok, err := w.delete(x.Queue, x.Receipt)
+		if err != nil {
+			return did, err
+		}
+		if !ok {
+			did.Stale = append(did.Stale, x)
+		}
+	}
+	return did, nil
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package sqlite
+
+import "errors"
+
+func mountTmpfs(dir, options string, again, readOnly bool) error { return errors.ErrUnsupported }
+
+func unmount(dir string) error { return nil }

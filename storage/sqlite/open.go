@@ -1,0 +1,172 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// The limits on content are those of the Azure driver where that one's are narrower, so that a program that
+// runs here runs there.
+const (
+	maxMessage = 48 << 10
+	maxBlob    = 64 << 20
+	maxRow     = 48 << 10
+
+	// maxReceive bounds how long one claim keeps the writer busy, to some 3 ms.
+	maxReceive = 512
+
+	// pollInterval is for what a ring can miss: a send by another process on a machine without
+	// notifications. An empty look costs some 20 µs.
+	pollInterval = time.Second
+)
+
+// store is one open file.
+type store struct {
+	path    string
+	writer  *writer
+	ops     chan *op
+	readers *readers
+	names   *names
+	wakes   *wakes
+	beacon  *beacon // nil with wake=off
+
+	closing  chan struct{} // closed when Close begins
+	stopped  chan struct{} // closed when the writer has ended
+	closeOne sync.Once
+	closeErr error
+}
+
+// Open opens the file that rest names, the part of a store URL after "sqlite:"; see the package comment. It
+// is a storage.Driver. A missing file is made, for this user only, and so are missing folders. A file that
+// isn't this package's is refused and left as it is.
+func Open(ctx context.Context, rest string) (storage.Store, error) {
+	p, err := parse(rest)
+	if err != nil {
+		return nil, fail("open", "sqlite store", err)
+	}
+	s, err := open(ctx, p)
+	if err != nil {
+		return nil, fail("open", "sqlite store "+p.path, err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, p params) (*store, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	c, err := openFile(ctx, p.path)
+	if err != nil {
+		return nil, err
+	}
+	s := &store{
+		path:    p.path,
+		ops:     make(chan *op, maxGroup),
+		readers: newReaders(p.path),
+		names:   newNames(),
+		wakes:   newWakes(),
+		closing: make(chan struct{}),
+		stopped: make(chan struct{}),
+	}
+	if p.wake {
+		s.beacon = newBeacon(p.path+"-wake", s.wakes)
+	}
+	s.writer, err = newWriter(s, c, p.normal)
+	if err != nil {
+		c.close()
+		s.beacon.close()
+		return nil, err
+	}
+	go s.writer.loop()
+	return s, nil
+}
+
+// openFile makes the file and its folder where they are missing, and returns a connection to the newest schema.
+func openFile(ctx context.Context, path string) (*conn, error) {
+	info, err := os.Stat(path)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case isNew:
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, fmt.Errorf("%w: can't make the folder: %w", storage.ErrUnavailable, err)
+		}
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	case info.IsDir():
+		return nil, fmt.Errorf("%w: it is a folder; want the path of a file in it", storage.ErrInvalid)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%w: it is not a regular file", storage.ErrInvalid)
+	case info.Size() > 0:
+		if err := inspect(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	c, err := openConn(path, openCreate)
+	if err != nil {
+		return nil, err
+	}
+	if isNew {
+		// By name, not by a descriptor: closing one would drop the locks that another store in this
+		// process holds on the file. SQLite gives the files beside it the same mode.
+		err = os.Chmod(path, 0o600)
+	}
+	if err == nil && c.readOnly() {
+		err = &Error{Code: readOnlyCode, Message: "the file is read-only"}
+	}
+	if err == nil {
+		err = prepareFile(ctx, c)
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Queue, Blobs and Table implement storage.Store.
+func (s *store) Queue(name string) storage.Queue {
+	return &queue{s: s, name: name, invalid: storage.CheckName(name)}
+}
+
+func (s *store) Blobs(container string) storage.Blobs {
+	return &blobs{s: s, name: container, invalid: storage.CheckName(container)}
+}
+
+func (s *store) Table(name string) storage.Table {
+	return &table{s: s, name: name, invalid: storage.CheckName(name)}
+}
+
+func (s *store) Props() storage.Props {
+	return storage.Props{
+		Driver:       "sqlite",
+		MaxMessage:   maxMessage,
+		MaxBlob:      maxBlob,
+		MaxRow:       maxRow,
+		MaxReceive:   maxReceive,
+		PollInterval: pollInterval,
+		Atomic:       true,
+	}
+}
+
+// Close lets the writer finish what it has taken, writes the log back into the file, and closes it.
+func (s *store) Close() error {
+	s.closeOne.Do(func() {
+		close(s.closing)
+		<-s.stopped
+		s.readers.close()
+		s.wakes.close()
+		s.beacon.close()
+		if err := s.writer.close(); err != nil {
+			s.closeErr = fail("close", "sqlite store "+s.path, err)
+		}
+	})
+	return s.closeErr
+}

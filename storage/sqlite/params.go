@@ -1,0 +1,65 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// params are what stands in a store URL after "sqlite:".
+type params struct {
+	path   string // absolute
+	normal bool   // sync=normal
+	wake   bool   // watch other processes
+}
+
+const knownParams = "sync=full|normal, wake=on|off"
+
+// parse splits what stands after the scheme. The path is taken as it is: nothing in it is escaped.
+func parse(rest string) (params, error) {
+	p := params{wake: true}
+	path, query, _ := strings.Cut(rest, "?")
+	bad := func(format string, args ...any) (params, error) {
+		return params{}, fmt.Errorf("%w: "+format, append([]any{storage.ErrInvalid}, args...)...)
+	}
+	switch {
+	case path == "":
+		return bad("no path; want one like sqlite:data/app.db")
+	case path == ":memory:":
+		return bad("a database in memory is not durable; want a path like sqlite:data/app.db")
+	case strings.HasPrefix(path, "//"), strings.HasPrefix(path, "file:"):
+		return bad("path %s: want sqlite:relative/path or sqlite:/absolute/path", storage.Quote(path))
+	case strings.ContainsRune(path, 0):
+		return bad("path %s: it holds a zero byte", storage.Quote(path))
+	case os.IsPathSeparator(path[len(path)-1]):
+		return bad("path %s is a folder; want the path of a file in it", storage.Quote(path))
+	}
+	seen := map[string]bool{}
+	for query != "" {
+		var pair string
+		pair, query, _ = strings.Cut(query, "&")
+		name, value, _ := strings.Cut(pair, "=")
+		if seen[name] {
+			return bad("parameter %s stands there twice; known are %s", storage.Quote(name), knownParams)
+		}
+		seen[name] = true
+		switch name + "=" + value {
+		case "sync=full", "wake=on":
+		case "sync=normal":
+			p.normal = true
+		case "wake=off":
+			p.wake = false
+		default:
+			return bad("unknown parameter or value %s; known are %s", storage.Quote(pair), knownParams)
+		}
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return bad("path %s: %v", storage.Quote(path), err)
+	}
+	p.path = abs
+	return p, nil
+}

@@ -1,0 +1,121 @@
+package sqlite
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	good := map[string]params{
+		"/a/b.db":                      {path: "/a/b.db", wake: true},
+		"/a/b c%20.db?":                {path: "/a/b c%20.db", wake: true},
+		"/a/../b.db?sync=full":         {path: "/b.db", wake: true},
+		"/b.db?sync=normal":            {path: "/b.db", wake: true, normal: true},
+		"/b.db?wake=off&sync=normal":   {path: "/b.db", normal: true},
+		"/b.db?wake=on&sync=full":      {path: "/b.db", wake: true},
+		"/:memory:":                    {path: "/:memory:", wake: true},
+		"/x.db-wal":                    {path: "/x.db-wal", wake: true},
+		"/" + strings.Repeat("ü", 100): {path: "/" + strings.Repeat("ü", 100), wake: true},
+	}
+	for rest, want := range good {
+		want.path = filepath.FromSlash(want.path)
+		if got, err := parse(rest); err != nil || got != want {
+			t.Errorf("parse(%q) = %+v, %v; want %+v", rest, got, err, want)
+		}
+	}
+	bad := map[string]string{
+		"":                                 "no path",
+		"?sync=full":                       "no path",
+		":memory:":                         "not durable",
+		"//host/a.db":                      "sqlite:/absolute/path",
+		"file:a.db":                        "sqlite:relative/path",
+		"a\x00b":                           "zero byte",
+		"data/":                            "folder",
+		"a.db?sync=off":                    "sync=full|normal",
+		"a.db?sync":                        "sync=full|normal",
+		"a.db?SYNC=full":                   "sync=full|normal",
+		"a.db?&":                           "unknown",
+		"a.db?x=1":                         "wake=on|off",
+		"a.db?wake=on&wake=on":             "twice",
+		"a.db?sync=full&sync=normal":       "twice",
+		"a.db?wake=on?sync=full":           "unknown",
+		"a.db?" + strings.Repeat("z", 999): "unknown",
+	}
+	for rest, want := range bad {
+		_, err := parse(rest)
+		if !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("parse(%q): got error %v; want one that says %q", rest, err, want)
+		}
+	}
+}
+
+func TestOpenNamesTheFault(t *testing.T) {
+	t.Parallel()
+	_, err := Open(t.Context(), "x.db?mode=ro")
+	wantError(t, err, storage.ErrInvalid, `"mode=ro"`, knownParams)
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"data/app.db", "/a?sync=normal&wake=off", "?", ":memory:", "a?b=c&d", "//", "a?sync=full&sync=full"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, rest string) {
+		p, err := parse(rest)
+		if err != nil {
+			if !errors.Is(err, storage.ErrInvalid) {
+				t.Errorf("parse(%q): %v is not ErrInvalid", rest, err)
+			}
+			return
+		}
+		if !filepath.IsAbs(p.path) || strings.ContainsRune(p.path, 0) {
+			t.Errorf("parse(%q) has path %q", rest, p.path)
+		}
+		if strings.HasSuffix(p.path, string(filepath.Separator)) {
+			return // the root, by some other name; Open sees that it is a folder
+		}
+		// What it understood, said again, is the same.
+		again := p.path
+		switch {
+		case p.normal && p.wake:
+			again += "?sync=normal"
+		case p.normal:
+			again += "?wake=off&sync=normal"
+		case !p.wake:
+			again += "?wake=off"
+		}
+		if q, err := parse(again); err != nil || q != p {
+			t.Errorf("parse(%q) = %+v; parse(%q) = %+v, %v", rest, p, again, q, err)
+		}
+	})
+}
+
+func FuzzReceipt(f *testing.F) {
+	for _, s := range []string{"1.a", string(newReceipt(1, newGen())), "", ".", "-1.5", "+1.5", "01.5", "1.5.6", "zzzzzzzzzzzzzzz.1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		id, gen, ok := parseReceipt(storage.Receipt(s))
+		if ok && string(newReceipt(id, gen)) != s {
+			t.Errorf("parseReceipt(%q) = %d, %d, which is %q", s, id, gen, newReceipt(id, gen))
+		}
+		if ok && (id < 1 || gen < 1) {
+			t.Errorf("parseReceipt(%q) = %d, %d", s, id, gen)
+		}
+	})
+}
+
+func FuzzETag(f *testing.F) {
+	f.Add("0123456789abcdef")
+	f.Add("0123456789ABCDEF")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, s string) {
+		if v, ok := parseETag(storage.ETag(s)); ok && s != "" && string(formatETag(v)) != s {
+			t.Errorf("parseETag(%q) = %d, which is %q", s, v, formatETag(v))
+		}
+	})
+}

@@ -1,0 +1,300 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// child is what another process does. It answers on standard output, and ends when standard input does.
+func child(role, url string) int {
+	ctx := context.Background()
+	s, err := Open(ctx, url)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	ended := make(chan struct{})
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		close(ended)
+	}()
+	running := func() bool {
+		select {
+		case <-ended:
+			return false
+		default:
+			return true
+		}
+	}
+	fail := func(err error) int {
+		fmt.Println(err)
+		return 1
+	}
+	switch role {
+	case "open":
+		if err := s.Queue("queue").Send(ctx, text("body")); err != nil {
+			return fail(err)
+		}
+	case "send": // one at a time from several goroutines, each line an acknowledged body
+		var all sync.WaitGroup
+		for g := range 8 {
+			all.Go(func() {
+				for i := 0; running(); i++ {
+					body := fmt.Sprintf("%d-%d-%d", os.Getpid(), g, i)
+					if err := s.Queue("queue").Send(ctx, text(body)); err != nil {
+						fmt.Println(err)
+						return
+					}
+					fmt.Println(body) // one write, so lines don't mix
+				}
+			})
+		}
+		all.Wait()
+	case "ping": // sends a message for each it receives
+		ring, stop := s.(storage.Waker).Wake("ping")
+		defer stop()
+		fmt.Println("ready")
+		for running() {
+			select {
+			case <-ring:
+			case <-ended:
+			}
+			got, err := s.Queue("ping").Receive(ctx, 10, time.Minute)
+			if err != nil {
+				return fail(err)
+			}
+			for _, d := range got {
+				if err := s.Queue("pong").Send(ctx, []storage.Message{{Body: d.Body}}); err != nil {
+					return fail(err)
+				}
+			}
+		}
+	}
+	if err := s.Close(); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// A process is a child that runs.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	in    io.Closer
+	lines *bufio.Scanner
+}
+
+func start(t *testing.T, role, url string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(os.Args[0])}
+	p.cmd.Env = append(os.Environ(), "MILLRACE_SQLITE_CHILD="+role, "MILLRACE_SQLITE_STORE="+url)
+	p.cmd.Stderr = os.Stderr
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.in, p.lines = in, bufio.NewScanner(out)
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		p.cmd.Wait()
+	})
+	return p
+}
+
+// read returns the next n lines; fewer when the process ends.
+func (p *process) read(n int) []string {
+	var lines []string
+	for len(lines) < n && p.lines.Scan() {
+		lines = append(lines, p.lines.Text())
+	}
+	return lines
+}
+
+// stop lets the process end and returns what else it said.
+func (p *process) stop() []string {
+	p.t.Helper()
+	p.in.Close()
+	lines := p.read(1 << 30)
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("process: %v; it said %q", err, lines)
+	}
+	return lines
+}
+
+func TestProcessesOpenFirst(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sub", "test.db")
+	var processes []*process
+	for range 4 {
+		processes = append(processes, start(t, "open", path))
+	}
+	for _, p := range processes {
+		p.stop()
+	}
+	if got := all(t, openAt(t, path, ""), "queue"); len(got) != 4 {
+		t.Errorf("%d messages; want 4", len(got))
+	}
+}
+
+// TestProcessesShareFairly has three processes write as fast as they can. None may starve.
+func TestProcessesShareFairly(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	a, b := start(t, "send", path), start(t, "send", path)
+	s := openAt(t, path, "")
+	var worst time.Duration
+	for i := range 200 {
+		begin := time.Now()
+		send(t, s, "other", fmt.Sprint(i))
+		worst = max(worst, time.Since(begin))
+	}
+	want := slices.Concat(a.read(500), b.read(500))
+	want = slices.Concat(want, a.stop(), b.stop())
+	slices.Sort(want)
+	if got := all(t, s, "queue"); !slices.Equal(got, want) {
+		t.Errorf("%d messages; want the %d acknowledged", len(got), len(want))
+	}
+	t.Logf("worst of 200 sends beside two busy processes: %v", worst)
+	if worst > 5*time.Second {
+		t.Errorf("a send took %v", worst)
+	}
+}
+
+// TestCrash kills a process that writes. All that it knew to be sent is there, and the file goes on.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	var sent []string
+	for round := range 5 {
+		p := start(t, "send", path)
+		sent = append(sent, p.read(50+100*round)...)
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		sent = append(sent, p.read(1<<30)...)
+	}
+	s := openAt(t, path, "")
+	send(t, s, "queue", "alive")
+	got := map[string]bool{}
+	for _, body := range all(t, s, "queue") {
+		if got[body] {
+			t.Errorf("%q is there twice", body)
+		}
+		got[body] = true
+	}
+	for _, body := range append(sent, "alive") {
+		if body != "" && !got[body] && strings.Count(body, "-") == 2 {
+			t.Errorf("%q was acknowledged and is gone", body)
+		}
+	}
+	err := s.write(&op{ctx: t.Context(), run: func(w *writer) error {
+		if check, err := w.c.one("PRAGMA integrity_check"); check != "ok" || err != nil {
+			return fmt.Errorf("integrity: %q, %w", check, err)
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProcessesWakeEachOther(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	p := start(t, "ping", path)
+	if got := p.read(1); !slices.Equal(got, []string{"ready"}) {
+		t.Fatalf("the other process said %q", got)
+	}
+	s := openAt(t, path, "")
+	ring, stop := s.Wake("pong")
+	defer stop()
+	var took []time.Duration
+	for i := range 50 {
+		begin := time.Now()
+		send(t, s, "ping", fmt.Sprint(i))
+		for got := false; !got; {
+			select {
+			case <-ring:
+				got = len(receive(t, s, "pong", 10)) > 0
+			case <-time.After(10 * time.Second):
+				t.Fatalf("no answer to message %d", i)
+			}
+		}
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	t.Logf("to another process and back: p50 %v, worst %v", took[len(took)/2], took[len(took)-1])
+	p.stop()
+}
+
+// TestSignsOfItself sees that a store is not woken by its own signs.
+func TestSignsOfItself(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	s, other := openAt(t, path, ""), openAt(t, path, "")
+	other.beacon.write() // the first sign would be two events, of the folder and of the file
+	ring, stop := s.Wake("idle")
+	defer stop()
+	<-ring
+	heard, stopHeard := other.Wake("idle")
+	defer stopHeard()
+	<-heard
+	send(t, s, "busy", "body")
+	<-heard // so the sign has been made
+	// The folder's events come in order: after one of the other's, one's own would have been heard.
+	send(t, other, "busy", "body")
+	<-ring
+	select {
+	case <-ring:
+		t.Error("a second ring for one foreign sign")
+	default:
+	}
+}
+
+func TestSignFileIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	s, other := openAt(t, path, ""), openAt(t, path, "")
+	ring, stop := other.Wake("queue")
+	defer stop()
+	<-ring
+	for range 3 {
+		if err := os.RemoveAll(filepath.Join(path+"-wake", s.beacon.own)); err != nil {
+			t.Fatal(err)
+		}
+		send(t, s, "queue", "body")
+		<-ring
+	}
+	stale := filepath.Join(path+"-wake", "left-over")
+	old := time.Now().Add(-2 * signStale)
+	if err := os.WriteFile(stale, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(stale, old, old); err != nil {
+		t.Fatal(err)
+	}
+	_, stop = openAt(t, path, "").Wake("queue")
+	stop()
+	if _, err := os.Stat(stale); !os.IsNotExist(err) {
+		t.Errorf("the file of a process long dead is still there (%v)", err)
+	}
+}

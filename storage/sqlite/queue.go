@@ -1,0 +1,328 @@
+package sqlite
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// queue implements storage.Queue.
+type queue struct {
+	s       *store
+	name    string
+	invalid error
+}
+
+func (q *queue) fail(op string, err error) error {
+	return fail(op, "queue "+storage.Quote(q.name), err)
+}
+
+func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
+	err := q.invalid
+	if err == nil {
+		err = q.s.Props().CheckMessages(messages)
+	}
+	if err == nil && len(messages) > 0 {
+		size := 0
+		for _, m := range messages {
+			size += messageSize(m)
+		}
+		err = q.s.write(&op{ctx: ctx, size: size, run: func(w *writer) error {
+			for _, m := range messages {
+				if err := w.send(q.name, m); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	}
+	if err != nil {
+		return q.fail("send", err)
+	}
+	return nil
+}
+
+func messageSize(m storage.Message) int { return len(m.Body) + 100 }
+
+// send adds one message.
+func (w *writer) send(queue string, m storage.Message) error {
+	id, err := w.need(kindQueue, queue)
+	if err != nil {
+		return err
+	}
+	at := w.now.Add(m.Delay)
+	err = w.c.stmt(`INSERT INTO messages (queue, visible, held, gen, sent, deliveries, body) VALUES (?1, ?2, 0, ?3, ?4, 0, ?5)`).
+		int(1, id).int(2, micros(at)).int(3, newGen()).int(4, micros(w.now)).blob(5, m.Body).run()
+	if err != nil {
+		return err
+	}
+	w.announce(queue, at, true)
+	return nil
+}
+
+// newGen returns a generation to begin with. It is large, so that all take eight bytes in a row.
+func newGen() int64 { return 1<<61 + rand.Int64N(1<<61) }
+
+func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
+	err := q.invalid
+	if err == nil {
+		err = storage.CheckReceive(max, visibility)
+	}
+	if err != nil {
+		return nil, q.fail("receive", err)
+	}
+	max = min(max, maxReceive)
+	var got []storage.Delivery
+	err = q.s.write(&op{ctx: ctx, size: max * 1024, relaxed: true, run: func(w *writer) (err error) {
+		got, err = w.claim(q.name, max, visibility)
+		return err
+	}})
+	if err != nil {
+		return nil, q.fail("receive", err)
+	}
+	return got, nil
+}
+
+// claim gives the caller messages. Reading them and then changing each by its id takes two thirds of the
+// time of one UPDATE … RETURNING, which keeps every row aside twice.
+func (w *writer) claim(queue string, max int, visibility time.Duration) ([]storage.Delivery, error) {
+	id, err := w.find(kindQueue, queue)
+	if err != nil || id == 0 {
+		return nil, err
+	}
+	type claimed struct{ id, gen int64 }
+	var (
+		got  []storage.Delivery
+		rows []claimed
+	)
+	s := w.c.stmt(`SELECT id, gen, sent, deliveries, body FROM messages WHERE queue = ?1 AND visible <= ?2 ORDER BY visible LIMIT ?3`).
+		int(1, id).int(2, micros(w.now)).int(3, int64(max))
+	for {
+		row, err := s.step()
+		if err != nil {
+			return nil, err
+		}
+		if !row {
+			break
+		}
+		r := claimed{s.colInt(0), s.colInt(1) + 1}
+		rows = append(rows, r)
+		got = append(got, storage.Delivery{
+			Body:       s.colBytes(4),
+			Receipt:    newReceipt(r.id, r.gen),
+			Deliveries: int(s.colInt(3)) + 1,
+			SentAt:     time.UnixMicro(s.colInt(2)),
+		})
+	}
+	until := w.now.Add(visibility)
+	for _, r := range rows {
+		err := w.c.stmt(`UPDATE messages SET visible = ?2, held = 1, gen = ?3, deliveries = deliveries + 1 WHERE id = ?1`).
+			int(1, r.id).int(2, micros(until)).int(3, r.gen).run()
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(rows) > 0 {
+		w.announce(queue, until, false)
+	}
+	if len(rows) < max && w.s.wakes.watches(queue) {
+		return got, w.announceNext(queue, id)
+	}
+	return got, nil
+}
+
+// announceNext arms the timer for the queue's next message.
+func (w *writer) announceNext(queue string, id int64) error {
+	s := w.c.stmt(`SELECT visible FROM messages WHERE queue = ?1 ORDER BY visible LIMIT 1`).int(1, id)
+	row, err := s.step()
+	if !row {
+		return err
+	}
+	w.announce(queue, time.UnixMicro(s.colInt(0)), false)
+	s.reset()
+	return nil
+}
+
+func (q *queue) Extend(ctx context.Context, receipt storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
+	err := q.invalid
+	if err == nil {
+		err = storage.CheckExtend(visibility)
+	}
+	var next storage.Receipt
+	if err == nil {
+		err = q.s.write(&op{ctx: ctx, size: 100, relaxed: true, run: func(w *writer) (err error) {
+			next, err = w.extend(q.name, receipt, visibility)
+			return err
+		}})
+	}
+	if err != nil {
+		return "", q.fail("extend", err)
+	}
+	return next, nil
+}
+
+func (w *writer) extend(queue string, receipt storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
+	id, gen, ok := parseReceipt(receipt)
+	queueID, err := w.find(kindQueue, queue)
+	if err != nil {
+		return "", err
+	}
+	if !ok || queueID == 0 {
+		return "", storage.ErrReceiptStale
+	}
+	at := w.now.Add(visibility)
+	err = w.c.stmt(`UPDATE messages SET visible = ?4, held = 1, gen = gen + 1 WHERE id = ?1 AND gen = ?2 AND queue = ?3`).
+		int(1, id).int(2, gen).int(3, queueID).int(4, micros(at)).run()
+	if err != nil {
+		return "", err
+	}
+	if w.c.changes() == 0 {
+		return "", storage.ErrReceiptStale
+	}
+	w.announce(queue, at, visibility == 0)
+	return newReceipt(id, gen+1), nil
+}
+
+func (q *queue) Rewrite(ctx context.Context, receipt storage.Receipt, body []byte, delay time.Duration) error {
+	m := storage.Message{Body: body, Delay: delay}
+	err := q.invalid
+	if err == nil {
+		err = q.s.Props().CheckMessages([]storage.Message{m})
+	}
+	if err == nil {
+		err = q.s.write(&op{ctx: ctx, size: messageSize(m), run: func(w *writer) error {
+			return w.rewrite(q.name, receipt, m)
+		}})
+	}
+	if err != nil {
+		return q.fail("rewrite", err)
+	}
+	return nil
+}
+
+func (w *writer) rewrite(queue string, receipt storage.Receipt, m storage.Message) error {
+	id, gen, ok := parseReceipt(receipt)
+	queueID, err := w.find(kindQueue, queue)
+	if err != nil {
+		return err
+	}
+	if !ok || queueID == 0 {
+		return storage.ErrReceiptStale
+	}
+	at := w.now.Add(m.Delay)
+	err = w.c.stmt(`UPDATE messages SET visible = ?4, held = 0, gen = gen + 1, body = ?5 WHERE id = ?1 AND gen = ?2 AND queue = ?3`).
+		int(1, id).int(2, gen).int(3, queueID).int(4, micros(at)).blob(5, m.Body).run()
+	if err != nil {
+		return err
+	}
+	if w.c.changes() == 0 {
+		return storage.ErrReceiptStale
+	}
+	w.announce(queue, at, true)
+	return nil
+}
+
+func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
+	err := q.invalid
+	var stale []storage.Receipt
+	if err == nil && len(receipts) > 0 {
+		err = q.s.write(&op{ctx: ctx, size: 100 * len(receipts), run: func(w *writer) error {
+			stale = nil
+			for _, r := range receipts {
+				ok, err := w.delete(q.name, r)
+				if err != nil {
+					return err
+				}
+				if !ok {
+					stale = append(stale, r)
+				}
+			}
+			return nil
+		}})
+	}
+	if err != nil {
+		return q.fail("delete", err)
+	}
+	if len(stale) > 0 {
+		return &storage.StaleError{Queue: q.name, Receipts: stale}
+	}
+	return nil
+}
+
+// delete removes a message, and reports whether the receipt was its newest.
+func (w *writer) delete(queue string, receipt storage.Receipt) (bool, error) {
+	id, gen, ok := parseReceipt(receipt)
+	if !ok {
+		return false, nil
+	}
+	queueID, err := w.find(kindQueue, queue)
+	if err != nil || queueID == 0 {
+		return false, err
+	}
+	err = w.c.stmt(`DELETE FROM messages WHERE id = ?1 AND gen = ?2 AND queue = ?3`).
+		int(1, id).int(2, gen).int(3, queueID).run()
+	return w.c.changes() > 0, err
+}
+
+func (q *queue) Stats(ctx context.Context) (storage.Stats, error) {
+	err := q.invalid
+	var st storage.Stats
+	if err == nil {
+		err = q.s.readers.do(ctx, func(c *conn) (err error) {
+			st, err = q.count(c)
+			return err
+		})
+	}
+	if err != nil {
+		return storage.Stats{}, q.fail("stats", err)
+	}
+	return st, nil
+}
+
+// count reads the queue's part of the index, not the messages.
+func (q *queue) count(c *conn) (storage.Stats, error) {
+	id, err := q.s.names.lookup(c, nameKey{kindQueue, q.name})
+	if err != nil || id == 0 {
+		return storage.Stats{}, err
+	}
+	now := time.Now()
+	s := c.stmt(`SELECT sum(visible <= ?2), sum(visible > ?2 AND held), sum(visible > ?2 AND NOT held), min(iif(visible <= ?2, sent, NULL))
+		FROM messages WHERE queue = ?1`).int(1, id).int(2, micros(now))
+	row, err := s.step()
+	if !row {
+		return storage.Stats{}, err
+	}
+	defer s.reset()
+	st := storage.Stats{Ready: s.colInt(0), InFlight: s.colInt(1), Delayed: s.colInt(2)}
+	if st.Ready > 0 {
+		st.Oldest = max(0, now.Sub(time.UnixMicro(s.colInt(3))))
+	}
+	return st, nil
+}
+
+// A receipt is a message's id and generation in base 36.
+func newReceipt(id, gen int64) storage.Receipt {
+	b := make([]byte, 0, 32)
+	b = strconv.AppendInt(b, id, 36)
+	b = append(b, '.')
+	b = strconv.AppendInt(b, gen, 36)
+	return storage.Receipt(b)
+}
+
+func parseReceipt(r storage.Receipt) (id, gen int64, ok bool) {
+	a, b, ok := strings.Cut(string(r), ".")
+	if !ok {
+		return 0, 0, false
+	}
+	id, err := strconv.ParseInt(a, 36, 64)
+	if err != nil {
+		return 0, 0, false
+	}
+	gen, err = strconv.ParseInt(b, 36, 64)
+	// Only what newReceipt makes: no signs, no leading zeros.
+	return id, gen, err == nil && newReceipt(id, gen) == r && id > 0 && gen > 0
+}

@@ -1,0 +1,208 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// applicationID marks a file as Millrace's, in its header ("Mill").
+const applicationID = 0x4d696c6c
+
+// migrations lead from one schema to the next; PRAGMA user_version counts those that were done. Append,
+// never change: files with the older schemas exist.
+//
+//   - names gives queues, containers and tables a small number. Its rows stay for ever, so a number once
+//     read may be kept.
+//   - messages: the index holds all that a count needs. gen begins at random and grows by one whenever the
+//     receipt changes, so that id and gen are a receipt even though SQLite may use an id again. held tells
+//     a received message from a delayed one. A claim changes no column's length, so the row is
+//     overwritten in place.
+//   - rows are small and many: one tree. Blobs are large: a tree of their keys, so that a listing is quick.
+var migrations = [...][]string{
+	{
+		`CREATE TABLE names (
+			id   INTEGER PRIMARY KEY,
+			kind INTEGER NOT NULL,
+			name TEXT NOT NULL,
+			UNIQUE (kind, name)
+		) STRICT`,
+		`CREATE TABLE messages (
+			id         INTEGER PRIMARY KEY,
+			queue      INTEGER NOT NULL,
+			visible    INTEGER NOT NULL,
+			held       INTEGER NOT NULL,
+			gen        INTEGER NOT NULL,
+			sent       INTEGER NOT NULL,
+			deliveries INTEGER NOT NULL,
+			body       BLOB NOT NULL
+		) STRICT`,
+		`CREATE INDEX messages_due ON messages (queue, visible, held, sent)`,
+		`CREATE TABLE blobs (
+			id        INTEGER PRIMARY KEY,
+			container INTEGER NOT NULL,
+			key       TEXT NOT NULL,
+			etag      INTEGER NOT NULL,
+			modified  INTEGER NOT NULL,
+			body      BLOB NOT NULL,
+			UNIQUE (container, key)
+		) STRICT`,
+		`CREATE TABLE rows (
+			tbl       INTEGER NOT NULL,
+			partition TEXT NOT NULL,
+			key       TEXT NOT NULL,
+			etag      INTEGER NOT NULL,
+			data      BLOB NOT NULL,
+			PRIMARY KEY (tbl, partition, key)
+		) STRICT, WITHOUT ROWID`,
+	},
+}
+
+// lockWait is how long another process may keep the file to itself before a call gives up.
+const lockWait = 10 * time.Second
+
+// patient repeats try while another connection is in the way. SQLite's own waiting begins at a millisecond
+// and grows, which starves this process beside one that takes the lock again at once; a short pause of
+// random length is fair to both. It gives up after lockWait, or when gone says why.
+func patient(gone func() error, try func() error) error {
+	var begin time.Time
+	for {
+		err := try()
+		if err == nil || !busy(err) {
+			return err
+		}
+		if begin.IsZero() {
+			begin = time.Now()
+		}
+		if waited := time.Since(begin); waited > lockWait {
+			return fmt.Errorf("%w (for %v)", err, waited.Round(time.Second))
+		}
+		if err := gone(); err != nil {
+			return err
+		}
+		time.Sleep(50*time.Microsecond + rand.N(200*time.Microsecond))
+	}
+}
+
+// cause is the gone of one caller.
+func cause(ctx context.Context) func() error {
+	return func() error { return context.Cause(ctx) }
+}
+
+// inspect looks at a file without changing it, and refuses one that isn't ours.
+func inspect(ctx context.Context, path string) error {
+	c, err := openConn(path, openReadOnly)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	return patient(cause(ctx), func() error {
+		_, err := c.version()
+		return err
+	})
+}
+
+// version tells the schema's version of a file that is ours: 0 when it is empty.
+func (c *conn) version() (int, error) {
+	if !c.inTransaction() {
+		// One look, or another process's first opening may come in between.
+		if err := c.exec("BEGIN"); err != nil {
+			return 0, err
+		}
+		defer c.exec("ROLLBACK")
+	}
+	id, err := c.oneInt("PRAGMA application_id")
+	if err != nil {
+		return 0, notDatabase(err)
+	}
+	version, err := c.oneInt("PRAGMA user_version")
+	if err != nil {
+		return 0, err
+	}
+	tables, err := c.oneInt("SELECT count(*) FROM sqlite_schema")
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case id == 0 && version == 0 && tables == 0:
+		return 0, nil
+	case id != applicationID:
+		return 0, fmt.Errorf("%w: the file is the database of another program; choose another path", storage.ErrInvalid)
+	case version > int64(len(migrations)):
+		return 0, fmt.Errorf("%w: the file has schema version %d and this program knows up to %d; start a newer program", storage.ErrUnsupported, version, len(migrations))
+	case version < 1 || tables == 0:
+		return 0, fmt.Errorf("%w: the file is marked as this program's but has no schema; restore it from a backup or choose another path", storage.ErrInvalid)
+	}
+	return int(version), nil
+}
+
+func notDatabase(err error) error {
+	if e, ok := err.(*Error); ok && e.primary() == sqlite3.SQLITE_NOTADB {
+		return fmt.Errorf("%w: the file is not an SQLite database; choose another path: %w", storage.ErrInvalid, err)
+	}
+	return err
+}
+
+// prepareFile brings the file to the newest schema. Several processes may do so at the same time.
+func prepareFile(ctx context.Context, c *conn) error {
+	// The vacuum mode must be set before there is anything in the file. Freed pages then can be given back
+	// in small steps; it costs 2 % of a write.
+	err := patient(cause(ctx), func() error {
+		return c.exec("PRAGMA synchronous = FULL", "PRAGMA auto_vacuum = INCREMENTAL")
+	})
+	if err != nil {
+		return err
+	}
+	var mode string
+	err = patient(cause(ctx), func() (err error) {
+		mode, err = c.one("PRAGMA journal_mode = WAL")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("%w: this file system can't share memory between processes (the journal mode stays %q); put the file on a local disk", storage.ErrUnsupported, mode)
+	}
+	version := 0
+	err = patient(cause(ctx), func() (err error) {
+		version, err = c.version()
+		return err
+	})
+	if err != nil || version == len(migrations) {
+		return err
+	}
+	if err := patient(cause(ctx), func() error { return c.exec("BEGIN IMMEDIATE") }); err != nil {
+		return err
+	}
+	// Somebody else may have done it meanwhile.
+	if version, err = c.version(); err != nil {
+		c.exec("ROLLBACK") // the first error tells more
+		return err
+	}
+	return c.upgrade(version)
+}
+
+// upgrade runs the migrations after version in the transaction that is open, and ends it.
+func (c *conn) upgrade(version int) (err error) {
+	defer func() {
+		if err != nil && c.inTransaction() {
+			c.exec("ROLLBACK") // the first error tells more
+		}
+	}()
+	for _, m := range migrations[version:] {
+		if err := c.exec(m...); err != nil {
+			return err
+		}
+	}
+	return c.exec(
+		"PRAGMA application_id = "+strconv.Itoa(applicationID),
+		"PRAGMA user_version = "+strconv.Itoa(len(migrations)),
+		"COMMIT")
+}

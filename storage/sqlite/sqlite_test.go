@@ -1,0 +1,393 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// TestMain runs the test binary as another process of the program when a test has started it as one.
+func TestMain(m *testing.M) {
+	if role := os.Getenv("MILLRACE_SQLITE_CHILD"); role != "" {
+		os.Exit(child(role, os.Getenv("MILLRACE_SQLITE_STORE")))
+	}
+	os.Exit(m.Run())
+}
+
+// openTest opens a new file, with parameters such as "?wake=off", until the end of the test.
+func openTest(t testing.TB, query string) *store {
+	t.Helper()
+	return openAt(t, filepath.Join(t.TempDir(), "test.db"), query)
+}
+
+func openAt(t testing.TB, path, query string) *store {
+	t.Helper()
+	s, err := Open(context.Background(), path+query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s.(*store)
+}
+
+// unable skips a test that this machine can't run. Where CI is set that is a failure: green must mean tested.
+func unable(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+// smallDisk returns a folder on a file system of its own, and a way to mount it anew, read-only.
+func smallDisk(t *testing.T, size string) (dir string, remount func(readOnly bool)) {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		unable(t, "only root on Linux can mount a small disk")
+	}
+	dir = t.TempDir()
+	if err := mountTmpfs(dir, "size="+size, false, false); err != nil {
+		unable(t, "can't mount a small disk: "+err.Error())
+	}
+	t.Cleanup(func() {
+		if err := unmount(dir); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	return dir, func(readOnly bool) {
+		t.Helper()
+		if err := mountTmpfs(dir, "size="+size, true, readOnly); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func text(s string) []storage.Message { return []storage.Message{{Body: []byte(s)}} }
+
+func send(t *testing.T, s storage.Store, queue string, bodies ...string) {
+	t.Helper()
+	for _, b := range bodies {
+		if err := s.Queue(queue).Send(t.Context(), text(b)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func receive(t *testing.T, s storage.Store, queue string, n int) []storage.Delivery {
+	t.Helper()
+	got, err := s.Queue(queue).Receive(t.Context(), n, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// all takes every ready message of a queue and returns the bodies in order.
+func all(t *testing.T, s storage.Store, queue string) []string {
+	t.Helper()
+	var bodies []string
+	for {
+		got := receive(t, s, queue, maxReceive)
+		if len(got) == 0 {
+			slices.Sort(bodies)
+			return bodies
+		}
+		for _, d := range got {
+			bodies = append(bodies, string(d.Body))
+		}
+	}
+}
+
+// pragma runs a statement on the writer's connection.
+func pragma(t *testing.T, s *store, sql string) {
+	t.Helper()
+	err := s.write(&op{ctx: t.Context(), run: func(w *writer) error { return w.c.exec(sql) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, err error, kind error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Fatalf("got error %v; want kind %v", err, kind)
+	}
+	var e *storage.Error
+	if !errors.As(err, &e) {
+		t.Errorf("error %v is not a *storage.Error", err)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error %q doesn't say %q", err, w)
+		}
+	}
+}
+
+// scratch runs SQL on a file that need not be ours.
+func scratch(t *testing.T, path string, sqls ...string) {
+	t.Helper()
+	c, err := openConn(path, openCreate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if err := c.exec(sqls...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	write := func(content string) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sql := func(sqls ...string) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) { scratch(t, path, sqls...) }
+	}
+	tests := []struct {
+		name  string
+		make  func(t *testing.T, path string)
+		kind  error
+		words []string
+	}{
+		{"text", write("Dear diary,\n"), storage.ErrInvalid, []string{"not an SQLite database", "another path"}},
+		{"long text", write(strings.Repeat("Dear diary,\n", 1000)), storage.ErrInvalid, []string{"not an SQLite database"}},
+		{"tables of somebody else", sql("CREATE TABLE messages (id)"), storage.ErrInvalid, []string{"another program"}},
+		{"somebody else's mark", sql("PRAGMA application_id = 42"), storage.ErrInvalid, []string{"another program"}},
+		{"somebody else's log", sql("PRAGMA journal_mode = WAL", "CREATE TABLE t (id)"), storage.ErrInvalid, []string{"another program"}},
+		{"newer schema", sql("PRAGMA application_id = 0x4d696c6c", "PRAGMA user_version = 1000", "CREATE TABLE t (id)"), storage.ErrUnsupported, []string{"1000", "newer program"}},
+		{"mark without schema", sql("PRAGMA application_id = 0x4d696c6c"), storage.ErrInvalid, []string{"no schema"}},
+		{"folder", func(t *testing.T, path string) {
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, storage.ErrInvalid, []string{"folder"}},
+		{"file in place of the folder", func(t *testing.T, path string) {
+			dir := filepath.Dir(path)
+			if err := errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}, storage.ErrUnavailable, []string{"not a directory"}},
+		{"link to nowhere", func(t *testing.T, path string) {
+			if err := os.Symlink(filepath.Join(path+".d", "x"), path); err != nil {
+				t.Fatal(err)
+			}
+		}, storage.ErrUnavailable, []string{"writable"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "sub", "test.db")
+			if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			test.make(t, path)
+			before, _ := os.ReadFile(path)
+			s, err := Open(t.Context(), path)
+			if err == nil {
+				s.Close()
+				t.Fatal("it was opened")
+			}
+			wantError(t, err, test.kind, append(test.words, path)...)
+			if after, _ := os.ReadFile(path); string(after) != string(before) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+func TestOpenMakesFileAndFolder(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a", "b c", "test.db")
+	s := openAt(t, path, "")
+	send(t, s, "queue", "body")
+	for name, want := range map[string]os.FileMode{path: 0o600, path + "-wal": 0o600, filepath.Dir(path): 0o700 | os.ModeDir} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != want {
+			t.Errorf("mode of %s is %v; want %v", name, info.Mode(), want)
+		}
+	}
+}
+
+func TestOpenAdoptsEmptyFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	send(t, openAt(t, path, ""), "queue", "body")
+}
+
+func TestOpenUnwritable(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() == 0 {
+		dir, remount := smallDisk(t, "4m")
+		path := filepath.Join(dir, "test.db")
+		s := openAt(t, path, "?wake=off")
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		remount(true)
+		for _, p := range []string{path, filepath.Join(dir, "new.db"), filepath.Join(dir, "sub", "new.db")} {
+			_, err := Open(t.Context(), p)
+			wantError(t, err, storage.ErrUnavailable, p)
+		}
+		return
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "test.db")
+	if err := openAt(t, path, "").Close(); err != nil {
+		t.Fatal(err)
+	}
+	chmod := func(name string, mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chmod(path, 0o400)
+	_, err := Open(t.Context(), path)
+	wantError(t, err, storage.ErrUnavailable, "writable", path)
+	chmod(path, 0o600)
+	chmod(dir, 0o500)
+	defer chmod(dir, 0o700)
+	for _, p := range []string{path, filepath.Join(dir, "new.db"), filepath.Join(dir, "sub", "new.db")} {
+		_, err := Open(t.Context(), p)
+		wantError(t, err, storage.ErrUnavailable, p)
+	}
+}
+
+func TestOpenOnFullDisk(t *testing.T) {
+	t.Parallel()
+	dir, _ := smallDisk(t, "64k")
+	hog(t, dir)
+	_, err := Open(t.Context(), filepath.Join(dir, "test.db"))
+	wantError(t, err, storage.ErrUnavailable, "disk is full")
+}
+
+// hog fills a disk, and returns what frees it.
+func hog(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	name := filepath.Join(dir, "hog")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for {
+		if _, err := f.Write(make([]byte, 4096)); err != nil {
+			if !errors.Is(err, syscall.ENOSPC) {
+				t.Fatal(err)
+			}
+			return func() {
+				t.Helper()
+				if err := os.Remove(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// fillUp sends until it is refused and returns what was acknowledged.
+func fillUp(t *testing.T, s storage.Store) (acknowledged []string, err error) {
+	t.Helper()
+	pad := strings.Repeat("x", 4000)
+	for i := range 100000 {
+		body := string(rune('a'+i%26)) + pad[i%1000:]
+		if err := s.Queue("queue").Send(t.Context(), text(body)); err != nil {
+			return acknowledged, err
+		}
+		acknowledged = append(acknowledged, body)
+	}
+	t.Fatal("the disk is never full")
+	return nil, nil
+}
+
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	dir, _ := smallDisk(t, "3m")
+	path := filepath.Join(dir, "test.db")
+	s := openAt(t, path, "?wake=off")
+	send(t, s, "queue", "first")
+	free := hog(t, dir)
+	want, err := fillUp(t, s)
+	wantError(t, err, storage.ErrUnavailable, "disk is full")
+	if _, err := s.Blobs("blobs").Put(t.Context(), "key", make([]byte, 1<<20), storage.Condition{}); err == nil {
+		t.Error("a blob found room on a full disk")
+	}
+	if st, err := s.Queue("queue").Stats(t.Context()); err != nil || st.Ready != int64(len(want))+1 {
+		t.Errorf("while full: %+v, %v; want %d ready", st, err, len(want)+1)
+	}
+	free()
+	send(t, s, "queue", "last")
+	want = append(want, "first", "last")
+	slices.Sort(want)
+	if got := all(t, s, "queue"); !slices.Equal(got, want) {
+		t.Errorf("%d messages; want the %d that were acknowledged", len(got), len(want))
+	}
+}
+
+func TestFullFile(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "?wake=off")
+	pragma(t, s, "PRAGMA max_page_count = 200")
+	want, err := fillUp(t, s)
+	wantError(t, err, storage.ErrUnavailable, "disk is full")
+	var cause *Error
+	if !errors.As(err, &cause) || !cause.diskFull() {
+		t.Errorf("the cause of %v is not SQLite's", err)
+	}
+	pragma(t, s, "PRAGMA max_page_count = 1000000")
+	send(t, s, "queue", "last")
+	want = append(want, "last")
+	slices.Sort(want)
+	if got := all(t, s, "queue"); !slices.Equal(got, want) {
+		t.Errorf("%d messages; want the %d that were acknowledged", len(got), len(want))
+	}
+}
+
+func TestConcurrentFirstOpen(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sub", "test.db")
+	errs := make(chan error)
+	const n = 8
+	for range n {
+		go func() {
+			s, err := Open(t.Context(), path)
+			if err == nil {
+				err = s.Queue("queue").Send(t.Context(), text("body"))
+				err = errors.Join(err, s.Close())
+			}
+			errs <- err
+		}()
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := all(t, openAt(t, path, ""), "queue"); len(got) != n {
+		t.Errorf("%d messages; want %d", len(got), n)
+	}
+}

@@ -1,0 +1,159 @@
+package sqlite
+
+import (
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+var _ storage.Waker = (*store)(nil)
+
+// Wake implements storage.Waker. It rings once at the beginning, so that the first look arms the timer for
+// what is not due yet.
+func (s *store) Wake(queue string) (ring <-chan struct{}, stop func()) {
+	if s.beacon != nil {
+		s.beacon.watch()
+	}
+	return s.wakes.add(queue)
+}
+
+// wakes are the consumers of this process that want to be told.
+type wakes struct {
+	mu     sync.Mutex
+	queues map[string]*watched
+	closed bool
+}
+
+// watched is a queue that somebody watches.
+type watched struct {
+	rings map[chan struct{}]struct{}
+	timer *time.Timer // rings at due
+	due   time.Time   // zero: the timer is not set
+}
+
+func newWakes() *wakes { return &wakes{queues: map[string]*watched{}} }
+
+func (w *wakes) add(queue string) (<-chan struct{}, func()) {
+	c := make(chan struct{}, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return c, func() {}
+	}
+	q := w.queues[queue]
+	if q == nil {
+		q = &watched{rings: map[chan struct{}]struct{}{}}
+		w.queues[queue] = q
+	}
+	q.rings[c] = struct{}{}
+	c <- struct{}{}
+	return c, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(q.rings, c)
+		if len(q.rings) == 0 && w.queues[queue] == q {
+			q.disarm()
+			delete(w.queues, queue)
+		}
+	}
+}
+
+// watches reports whether anybody watches the queue.
+func (w *wakes) watches(queue string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.queues[queue] != nil
+}
+
+// at rings a queue at that time, or sooner if it is to ring sooner already.
+func (w *wakes) at(queue string, t time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q := w.queues[queue]
+	if q == nil {
+		return
+	}
+	wait := time.Until(t)
+	if wait <= 0 {
+		q.ring()
+		return
+	}
+	if !q.due.IsZero() && !t.Before(q.due) {
+		return
+	}
+	q.disarm()
+	q.due = t
+	var timer *time.Timer
+	timer = time.AfterFunc(wait, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if q.timer == timer {
+			q.disarm()
+			q.ring()
+		}
+	})
+	q.timer = timer
+}
+
+// all rings every queue.
+func (w *wakes) all() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, q := range w.queues {
+		q.ring()
+	}
+}
+
+func (w *wakes) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	for _, q := range w.queues {
+		q.disarm()
+	}
+	clear(w.queues)
+}
+
+func (q *watched) ring() {
+	for c := range q.rings {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (q *watched) disarm() {
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	q.timer, q.due = nil, time.Time{}
+}
+
+// publish tells consumers, here and in other processes, what a commit has made receivable.
+func (s *store) publish(list []due) {
+	sent := false
+	for _, d := range list {
+		s.wakes.at(d.queue, d.at)
+		sent = sent || d.sent
+	}
+	if sent && s.beacon != nil {
+		s.beacon.touch()
+	}
+}
+
+// announce notes that a queue has something at that time.
+func (w *writer) announce(queue string, at time.Time, sent bool) {
+	for i := range w.effects.due {
+		d := &w.effects.due[i]
+		if d.queue == queue {
+			d.sent = d.sent || sent
+			if at.Before(d.at) {
+				d.at = at
+			}
+			return
+		}
+	}
+	w.effects.due = append(w.effects.due, due{queue, at, sent})
+}

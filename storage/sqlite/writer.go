@@ -1,0 +1,294 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	// maxGroup and maxGroupBytes bound one transaction, and with it how long the first caller in it waits
+	// for the last. One op may be larger.
+	maxGroup      = 512
+	maxGroupBytes = 4 << 20
+)
+
+// An op is one caller's work for the writer.
+type op struct {
+	ctx  context.Context
+	size int // bytes that it writes, about
+
+	// relaxed: losing the effect to a power failure breaks no promise.
+	relaxed bool
+
+	// run does the work inside the transaction. With an error of SQLite's the whole transaction is undone;
+	// with any other error run must have changed nothing.
+	run func(w *writer) error
+
+	err  error
+	done chan error // of capacity 1
+
+	mu      sync.Mutex // held while run runs
+	dropped bool       // the caller has left: run would use what is the caller's again
+}
+
+// write hands an op to the writer and waits for its commit.
+func (s *store) write(o *op) error {
+	if o.ctx.Err() != nil {
+		return context.Cause(o.ctx)
+	}
+	o.done = make(chan error, 1)
+	select {
+	case <-s.closing:
+		return errClosed
+	default:
+	}
+	select {
+	case s.ops <- o:
+	case <-o.ctx.Done():
+		return context.Cause(o.ctx)
+	case <-s.closing:
+		return errClosed
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-o.ctx.Done():
+		o.mu.Lock()
+		o.dropped = true
+		o.mu.Unlock()
+		return context.Cause(o.ctx)
+	case <-s.stopped:
+		// It may have come in after the writer's last look.
+		select {
+		case err := <-o.done:
+			return err
+		default:
+			return errClosed
+		}
+	}
+}
+
+// A writer owns the connection that writes. All fields belong to its goroutine.
+type writer struct {
+	s      *store
+	c      *conn
+	normal bool // sync=normal: no commit waits for the disk
+
+	relaxed bool      // the connection commits without waiting for the disk just now
+	now     time.Time // the time of the op that runs
+	effects effects   // of the transaction that is open
+	ckpt    *checkpointer
+	vacuum  *time.Timer // runs while nothing else does
+}
+
+// effects are what becomes true with the commit.
+type effects struct {
+	names []named
+	due   []due
+}
+
+// due tells when a queue has something.
+type due struct {
+	queue string
+	at    time.Time
+	sent  bool // and other processes should know
+}
+
+func newWriter(s *store, c *conn, normal bool) (*writer, error) {
+	w := &writer{s: s, c: c, normal: normal}
+	err := c.exec(
+		"PRAGMA synchronous = FULL",
+		"PRAGMA cache_size = -16000",
+		"PRAGMA temp_store = MEMORY",
+		"PRAGMA wal_autocheckpoint = 0",
+		"PRAGMA journal_size_limit = 16777216",
+	)
+	if err == nil && normal {
+		err = w.relax(true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.ckpt, err = newCheckpointer(s.path)
+	if err != nil {
+		return nil, err
+	}
+	w.vacuum = time.NewTimer(time.Hour)
+	w.vacuum.Stop()
+	return w, nil
+}
+
+// loop runs groups of ops until the store closes.
+func (w *writer) loop() {
+	defer close(w.s.stopped)
+	group := make([]*op, 0, maxGroup)
+	for {
+		select {
+		case o := <-w.s.ops:
+			group = w.collect(append(group[:0], o))
+			w.do(group)
+			clear(group)
+			w.checkpoint()
+			w.vacuum.Reset(vacuumIdle)
+		case <-w.ckpt.done:
+			w.finishCheckpoint()
+		case <-w.vacuum.C:
+			w.shrink()
+		case <-w.s.closing:
+			for {
+				select {
+				case o := <-w.s.ops:
+					w.do(append(group[:0], o))
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// collect adds what waits to the group. It lets other goroutines run first: those that the last group has
+// answered are just about to send their next op. Of 16 busy callers it then has 14 in a group and not 8,
+// and half as many commits; a single caller doesn't notice.
+func (w *writer) collect(group []*op) []*op {
+	runtime.Gosched()
+	bytes := group[0].size
+	for len(group) < maxGroup && bytes < maxGroupBytes {
+		select {
+		case o := <-w.s.ops:
+			group = append(group, o)
+			bytes += o.size
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// do runs a group and answers. When it can't be committed, each op gets a transaction of its own, so that
+// one that is too large for the disk, say, does not take the others with it.
+func (w *writer) do(group []*op) {
+	err := w.transact(group)
+	var e *Error
+	if len(group) > 1 && errors.As(err, &e) && e.primary() != sqlite3.SQLITE_IOERR && !busy(err) {
+		for i := range group {
+			w.do(group[i : i+1])
+		}
+		return
+	}
+	for _, o := range group {
+		if err != nil {
+			o.err = err
+		}
+		o.done <- o.err
+	}
+}
+
+// transact runs a group in one transaction. The error is of the whole group: nothing of it was done.
+func (w *writer) transact(group []*op) (err error) {
+	relaxed := true
+	for _, o := range group {
+		relaxed = relaxed && o.relaxed
+	}
+	if err := w.relax(relaxed || w.normal); err != nil {
+		return err
+	}
+	if err := patient(allGone(group), w.c.stmt("BEGIN IMMEDIATE").run); err != nil {
+		return err
+	}
+	w.effects.names, w.effects.due = w.effects.names[:0], w.effects.due[:0]
+	for _, o := range group {
+		if err = w.one(o); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = w.c.stmt("COMMIT").run()
+	}
+	if err != nil {
+		if w.c.inTransaction() {
+			w.c.stmt("ROLLBACK").run() // the first error tells more
+		}
+		return err
+	}
+	w.s.names.add(w.effects.names)
+	w.s.publish(w.effects.due)
+	return nil
+}
+
+// allGone says why nobody waits for the group any more.
+func allGone(group []*op) func() error {
+	return func() error {
+		for _, o := range group {
+			if o.ctx.Err() == nil {
+				return nil
+			}
+		}
+		return context.Cause(group[0].ctx)
+	}
+}
+
+// one runs an op, unless its caller has left. The error is one that ends the group.
+func (w *writer) one(o *op) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.dropped || o.ctx.Err() != nil {
+		o.err = context.Cause(o.ctx)
+		return nil
+	}
+	w.now = time.Now()
+	o.err = o.run(w)
+	var e *Error
+	if errors.As(o.err, &e) {
+		return o.err
+	}
+	return nil
+}
+
+// relax sets whether commits wait until the disk has the log.
+//
+// A group of claims and extensions need not wait. The log is written in order, so after a power failure it
+// holds a beginning of what was written, and any later commit that waits makes them durable too. Losing the
+// end of it means that messages appear unclaimed to a machine on which every holder of a claim is dead:
+// they are delivered once more, sooner than otherwise. Everything else was promised to its caller.
+//
+// Changing it costs some 3 µs, a sync of the disk a hundred or more.
+func (w *writer) relax(relaxed bool) error {
+	if relaxed == w.relaxed {
+		return nil
+	}
+	mode := "PRAGMA synchronous = FULL"
+	if relaxed {
+		mode = "PRAGMA synchronous = NORMAL"
+	}
+	// Not kept as a prepared statement: it takes effect when it is compiled.
+	if err := w.c.exec(mode); err != nil {
+		return err
+	}
+	w.relaxed = relaxed
+	return nil
+}
+
+// close ends the writer's connections, after its goroutine has ended.
+func (w *writer) close() error {
+	w.vacuum.Stop()
+	w.ckpt.close()
+	// As much as other processes let us. The last process's close does the rest.
+	err := w.c.exec("PRAGMA wal_checkpoint(PASSIVE)")
+	if err != nil && busy(err) {
+		err = nil
+	}
+	return errors.Join(err, w.c.close())
+}
+
+// micros is a time as it is stored.
+func micros(t time.Time) int64 { return t.UnixMicro() }
+
+var _ storage.Committer = (*store)(nil)

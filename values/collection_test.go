@@ -1,0 +1,220 @@
+package values_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/values"
+)
+
+// Many writers in several processes: every message counts once.
+func TestManyWriters(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const processes, goroutines, each, keys = 3, 4, 15, 3
+		want := map[string]int{}
+		var wg sync.WaitGroup
+		for i := range processes {
+			p := newProcess(t, s, values.Config[sum]{Window: 8})
+			for j := range goroutines {
+				r := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+				todo := map[string]string{}
+				for n := range each {
+					key := fmt.Sprintf("k-%d", r.IntN(keys))
+					todo[fmt.Sprintf("%s-%d-%d-%d", newID()[:23], i, j, n)] = key
+					want[key] += 1
+				}
+				wg.Go(func() {
+					for id, key := range todo {
+						for {
+							err := p.apply(key, p.change(id, 1))[0]
+							if err == nil {
+								break
+							}
+							if !errors.Is(err, values.ErrContended) {
+								t.Error(err)
+								return
+							}
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		check := newProcess(t, s, values.Config[sum]{})
+		for key, n := range want {
+			wantInt(t, "total of "+key, total(t, check.sums, key), n)
+		}
+		wantInt(t, "events", len(idsOf(events(t, s, "listeners"))), processes*goroutines*each)
+	})
+}
+
+func TestGet(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		p := newProcess(t, s, values.Config[sum]{Initial: func(key string) sum { return sum{Total: len(key)} }})
+		d, err := p.sums.Get(t.Context(), "four", "")
+		if err != nil || d.Value.Total != 4 || d.Version != 0 || d.Emitted != 0 || d.ETag != "" {
+			t.Errorf("before the first write: got %+v, %v; want the initial value", d, err)
+		}
+		p.applied("four", p.change(newID(), 3))
+		d, err = p.sums.Get(t.Context(), "four", "")
+		if err != nil || d.Value.Total != 7 || d.Version != 1 || d.Emitted != 1 || d.ETag == "" {
+			t.Errorf("after it: got %+v, %v; want 7, version 1", d, err)
+		}
+		_, err = p.sums.Get(t.Context(), "four", d.ETag)
+		wantErr(t, err, storage.ErrNotModified)
+		p.applied("four", p.change(newID(), 1))
+		d, err = p.sums.Get(t.Context(), "four", d.ETag)
+		if err != nil || d.Value.Total != 8 {
+			t.Errorf("after another: got %+v, %v; want 8", d, err)
+		}
+		_, err = p.sums.Get(t.Context(), "", "")
+		wantErr(t, err, storage.ErrInvalid)
+	})
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		p := newProcess(t, s, values.Config[sum]{})
+		want := []string{"2026-12-24", "a/b", "ä", "z z"}
+		for _, key := range want {
+			p.applied(key, p.change(newID(), 1))
+		}
+		var got []string
+		for key, err := range p.sums.Keys(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, key)
+		}
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		for range p.sums.Keys(t.Context()) {
+			break
+		}
+		failing := newProcess(t, storagetest.Intercept(s, once("list blobs", func(op storagetest.Op, _ func() error) error { return op.Fail(storage.ErrUnavailable) })), values.Config[sum]{})
+		for _, err := range failing.sums.Keys(t.Context()) {
+			wantErr(t, err, storage.ErrUnavailable)
+		}
+		if got, want := p.sums.Source("a/b c"), "/sums/a%2Fb%20c"; got != want {
+			t.Errorf("source: got %s, want %s", got, want)
+		}
+	})
+}
+
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		rival := newProcess(t, s, values.Config[sum]{})
+		id := newID()
+		p := newProcess(t, storagetest.Intercept(s, once("put blob", func(_ storagetest.Op, do func() error) error {
+			rival.applied("k", rival.change(id, 1))
+			return do()
+		})), values.Config[sum]{MaxRaces: 1})
+		calls := 0
+		double := func(v sum) (sum, bool) { calls++; v.Total = 2*v.Total + 5; return v, true }
+		if err := p.sums.Update(t.Context(), "k", double); err != nil {
+			t.Fatal(err)
+		}
+		wantInt(t, "calls with one lost race", calls, 2)
+		wantInt(t, "total", total(t, p.sums, "k"), 7)
+		rival.applied("k", rival.change(id, 1), rival.change(newID(), 1)) // its memory is behind
+		wantInt(t, "total: the replay record is kept", total(t, p.sums, "k"), 8)
+
+		before := stored(t, s, "k").Version
+		if err := p.sums.Update(t.Context(), "k", func(v sum) (sum, bool) { return sum{}, false }); err != nil {
+			t.Fatal(err)
+		}
+		wantInt(t, "version after no change", stored(t, s, "k").Version, before)
+
+		contended := newProcess(t, s, values.Config[sum]{MaxRaces: 2})
+		err := contended.sums.Update(t.Context(), "k", func(v sum) (sum, bool) {
+			rival.applied("k", rival.change(newID(), 0))
+			return v, true
+		})
+		wantErr(t, err, values.ErrContended)
+	})
+}
+
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		p, other := newProcess(t, s, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})
+		p.applied("k", p.change(newID(), 1))
+		other.applied("k", other.change(newID(), 1))
+		if err := p.sums.Delete(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, p.sums.Delete(t.Context(), "k"), storage.ErrNotFound)
+		wantInt(t, "total", total(t, p.sums, "k"), 0)
+		other.applied("k", other.change(newID(), 5)) // remembers the deleted one
+		p.applied("k", p.change(newID(), 5))
+		wantInt(t, "total of the new document", total(t, p.sums, "k"), 10)
+	})
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		channels, err := channel.New(open(t), &channel.Routes{}, "/test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, ok := range map[string]bool{"sums": true, "": false, "Sums": false, "a--b": false, strings.Repeat("x", 50): false} {
+			c := values.New(channels, name, values.Config[sum]{})
+			if err := c.Check(); ok != (err == nil) {
+				t.Errorf("name %q: got %v", name, err)
+			}
+			if c.Name() != name {
+				t.Errorf("name: got %q, want %q", c.Name(), name)
+			}
+		}
+	})
+}
+
+// A value that is a pointer, a map or a slice, and nil, is stored as null and comes back.
+func TestNilValues(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		routes, err := channel.NewRoutes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		channels, err := channel.New(s, routes, "/test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, f := envelope(t, newID(), plus{}), envelope(t, newID(), plus{N: 1})
+		clear := values.Change[*sum]{Envelope: &e, Fold: func(*sum) (*sum, []channel.Message, error) { return nil, nil, nil }}
+		failing := values.Change[*sum]{Envelope: &f, Fold: func(v *sum) (*sum, []channel.Message, error) {
+			if v != nil {
+				t.Errorf("got %+v, want nil", v)
+			}
+			return v, nil, errors.New("no")
+		}}
+		for range 2 {
+			c := values.New(channels, "nils", values.Config[*sum]{})
+			errs := c.Apply(t.Context(), "k", []values.Change[*sum]{clear, failing})
+			if errs[0] != nil || errs[1] == nil {
+				t.Errorf("got errors %v", errs)
+			}
+		}
+		d, err := values.New(channels, "nils", values.Config[*sum]{}).Get(t.Context(), "k", "")
+		if err != nil || d.Value != nil || d.Version != 1 {
+			t.Errorf("got %+v, %v; want nil, version 1", d, err)
+		}
+	})
+}

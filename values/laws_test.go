@@ -1,0 +1,279 @@
+package values_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/values"
+)
+
+// Law 1: the same ID with the same content is the same message.
+func TestLaw1SameMessageIsAppliedOnce(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		p := newProcess(t, s, values.Config[sum]{})
+		id, key := newID(), "order-7/pay"
+		for range 3 { // one process
+			p.applied("k", p.change(id, 5))
+			p.applied("k", p.change(key, 7))
+		}
+		q := newProcess(t, s, values.Config[sum]{}) // another one
+		q.applied("k", q.change(id, 5), q.change(key, 7))
+		wantInt(t, "total", total(t, q.sums, "k"), 12)
+		wantInt(t, "applied messages", stored(t, s, "k").Version, 2)
+	})
+}
+
+// Law 1: the same ID with other content is refused, while the ID is in the window and after it became a row.
+func TestLaw1SameIDOtherContentIsRefused(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		p := newProcess(t, s, values.Config[sum]{Window: 4})
+		for _, id := range []string{newID(), "a-key"} {
+			p.applied("k", p.change(id, 5))
+			errs := p.apply("k", p.change(id, 6), p.change(newID(), 1))
+			wantErr(t, errs[0], values.ErrContentDiffers)
+			wantErr(t, errs[1], nil)
+			for range 30 { // until it is a row
+				time.Sleep(time.Millisecond)
+				p.applied("k", p.change(newID(), 0))
+			}
+			if r := stored(t, s, "k"); !r.Left {
+				t.Fatal("nothing has left the window")
+			}
+			wantErr(t, p.apply("k", p.change(id, 6))[0], values.ErrContentDiffers)
+			wantErr(t, p.apply("k", p.change(id, 5))[0], nil)
+		}
+		wantInt(t, "total", total(t, p.sums, "k"), 12)
+	})
+}
+
+// Law 1: the kind is content too, and the form of the JSON is not: queues may rewrite it.
+func TestLaw1ContentIsKindAndMeaning(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		p := newProcess(t, s, values.Config[sum]{})
+		id := newID()
+		foreign := `{"specversion": "1.0", "id": "` + id + `", "source": "/x", "type": "test.plus.v1", "data": { "n": 1, "note": "a\u003cb \"c\"" } }`
+		e, err := channel.Decode([]byte(foreign))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.applied("k", p.changeOf(&e))
+		body, err := e.Encode() // as a worker rewrites it after a failed attempt
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := channel.Decode(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.applied("k", p.changeOf(&back))
+		wantInt(t, "total", total(t, p.sums, "k"), 1)
+		other := back
+		other.Kind = "test.minus.v1"
+		wantErr(t, p.apply("k", p.changeOf(&other))[0], values.ErrContentDiffers)
+		spaced := back
+		spaced.Data = []byte(`{"n":1,"note":"a<b  \"c\""}`)
+		wantErr(t, p.apply("k", p.changeOf(&spaced))[0], values.ErrContentDiffers)
+	})
+}
+
+// Law 2: value and replay record are one document, and each write is guarded by what was read.
+func TestLaw2ValueAndRecordAreWrittenTogetherUnderTheETag(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		rival := newProcess(t, s, values.Config[sum]{})
+		for round, first := range []string{"creation", "update"} {
+			hooked := storagetest.Intercept(s, once(writing(s), func(_ storagetest.Op, do func() error) error {
+				rival.applied("k", rival.change(newID(), 10)) // after the read, before the write
+				return do()
+			}))
+			p := newProcess(t, hooked, values.Config[sum]{})
+			p.applied("k", p.change(newID(), 1))
+			wantInt(t, "folds at a lost "+first, int(p.folds.Load()), 2)
+			wantInt(t, "total", total(t, p.sums, "k"), 11*(round+1))
+			r := stored(t, s, "k")
+			wantInt(t, "entries", len(r.Applied)/entrySize, 2*(round+1))
+			wantInt(t, "version", r.Version, 2*(round+1))
+		}
+	})
+}
+
+// Law 3: write, then send, then delete.
+func TestLaw3Order(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var calls storagetest.Calls
+		s := storagetest.Intercept(storagetest.Plain(open(t)), calls.Hook)
+		p := newProcess(t, s, values.Config[sum]{})
+		p.send(newID(), plus{N: 1})
+		changes := p.received(1)
+		before := len(calls.Ops())
+		p.applied("k", changes...)
+		got := ""
+		for _, op := range calls.Ops()[before:] {
+			got += op.Name + " " + op.Resource + "\n"
+		}
+		want := "get blob blob sums/k\nput blob blob sums/k\nsend queue listeners\nsend queue others\ndelete queue commands\n"
+		if got != want {
+			t.Errorf("calls: got\n%swant\n%s", got, want)
+		}
+	})
+}
+
+// Law 3: whatever call a worker dies in, the message comes back and its replay completes what is missing,
+// without deciding again.
+func TestLaw3CrashAfterEveryCall(t *testing.T) {
+	t.Parallel()
+	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
+		t.Run(moment.String(), func(t *testing.T) {
+			t.Parallel()
+			onEachStore(t, func(t *testing.T, s storage.Store) {
+				for n := int64(1); ; n++ {
+					if !crashAt(t, s, fmt.Sprintf("k-%d", n), n, moment) {
+						if n < 3 {
+							t.Errorf("no crash at call %d", n)
+						}
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+// crashAt lets a worker die in its nth call while it applies two messages to a document that moves entries to
+// rows with every write, and another one finish. It reports whether the first worker came so far.
+func crashAt(t *testing.T, s storage.Store, key string, n int64, moment storagetest.Moment) bool {
+	cfg := values.Config[sum]{Window: 1}
+	healthy := newProcess(t, s, cfg)
+	sequence := map[string]uint64{}
+	note := func() {
+		for _, queue := range []string{"listeners", "others"} {
+			seen := map[string]bool{}
+			for _, e := range events(t, s, queue) {
+				seen[e.ID] = true
+				if old, ok := sequence[e.ID]; ok && old != e.Sequence {
+					t.Errorf("call %d: event %s has sequence %d and %d", n, e.ID, old, e.Sequence)
+				}
+				sequence[e.ID] = e.Sequence
+			}
+		}
+	}
+	for range 3 {
+		healthy.applied(key, healthy.change(newID(), 0))
+	}
+	note()
+	earlier := len(sequence)
+	first, second := newID(), newID()
+	healthy.send(first, plus{N: 1})
+	healthy.send(second, plus{N: 10})
+
+	dying, fuse := storagetest.Crash(s, n, moment)
+	dead := newProcess(t, dying, cfg)
+	changes, err := dead.receive(t.Context())
+	if err == nil {
+		dead.apply(key, changes...)
+	}
+	time.Sleep(visibility + time.Second)
+
+	changes, err = healthy.receive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	decided := stored(t, s, key).Version == 5
+	healthy = newProcess(t, s, cfg) // without a cached document
+	healthy.applied(key, changes...)
+	if decided && healthy.folds.Load() > 0 {
+		t.Errorf("call %d: decided again", n)
+	}
+	wantInt(t, fmt.Sprintf("call %d: total", n), total(t, healthy.sums, key), 11)
+	wantInt(t, fmt.Sprintf("call %d: version", n), stored(t, s, key).Version, 5)
+	wantInt(t, fmt.Sprintf("call %d: commands left", n), queued(t, s, "commands"), 0)
+	note()
+	wantInt(t, fmt.Sprintf("call %d: distinct events", n), len(sequence)-earlier, 2)
+	for _, id := range []string{first, second} {
+		if _, ok := sequence[channel.DerivedID(id, "event", "0")]; !ok {
+			t.Errorf("call %d: no event of %s", n, id)
+		}
+	}
+	return fuse.Fired()
+}
+
+// Law 8: a stale receipt undoes neither the write nor the sends; whoever has the message finds the record.
+func TestLaw8StaleReceiptChangesNothing(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		slow, next := newProcess(t, s, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})
+		slow.send(newID(), plus{N: 3})
+		changes := slow.received(1)
+		unclaimed := 0
+		changes[0].Unclaim = func() { unclaimed++ }
+		time.Sleep(visibility + time.Second)
+		again := next.received(1)
+
+		slow.applied("k", changes...)
+		wantInt(t, "total", total(t, slow.sums, "k"), 3)
+		wantInt(t, "commands", queued(t, s, "commands"), 1)
+		first := events(t, s, "listeners")
+		wantInt(t, "events", len(first), 1)
+		wantInt(t, "Unclaim of a delivery that was not ended", unclaimed, 1)
+
+		next.applied("k", again...)
+		wantInt(t, "total", total(t, slow.sums, "k"), 3)
+		wantInt(t, "folds of the replay", int(next.folds.Load()), 0)
+		wantInt(t, "commands", queued(t, s, "commands"), 0)
+		for _, e := range events(t, s, "listeners") {
+			if e.ID != first[0].ID {
+				t.Errorf("the replay sent event %s; want %s again or nothing", e.ID, first[0].ID)
+			}
+		}
+	})
+}
+
+// Law 7: a source's events count up by one, whoever writes, whatever is lost on the way.
+func TestLaw7SequenceGrows(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		lost := storagetest.Intercept(s, everyOther(writing(s)))
+		processes := []*process{newProcess(t, s, values.Config[sum]{}), newProcess(t, lost, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})}
+		for i := range 30 {
+			p := processes[i%3]
+			id := newID()
+			c := p.change(id, 1)
+			fold := c.Fold
+			c.Fold = func(v sum) (sum, []channel.Message, error) {
+				v, es, err := fold(v)
+				return v, append(es, es...), err
+			}
+			for p.apply("k", c)[0] != nil {
+			}
+		}
+		newest := map[uint64]string{}
+		for _, e := range events(t, s, "listeners") {
+			if e.Source != "/sums/k" || e.Subject != "k" {
+				t.Errorf("source %s, subject %s; want /sums/k, k", e.Source, e.Subject)
+			}
+			if id, ok := newest[e.Sequence]; ok && id != e.ID {
+				t.Errorf("two events with sequence %d", e.Sequence)
+			}
+			newest[e.Sequence] = e.ID
+		}
+		for n := uint64(1); n <= 60; n++ {
+			if newest[n] == "" {
+				t.Errorf("no event with sequence %d", n)
+			}
+		}
+		wantInt(t, "sequences", len(newest), 60)
+		d, err := processes[0].sums.Get(t.Context(), "k", "")
+		if err != nil || d.Emitted != 60 || d.Version != 30 {
+			t.Errorf("got %+v, %v; want 60 events emitted by 30 messages", d, err)
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package values_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/values"
+)
+
+// Random schedules: messages with wrong clocks and keys, each sent up to three times, large and small events,
+// several processes that are restarted, calls that fail before or after their effect, time that passes. At the
+// end each message counts once, and its event was sent, always the same.
+func TestRandomSchedules(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			onEachStore(t, func(t *testing.T, s storage.Store) { schedule(t, s, rand.New(rand.NewPCG(seed, 7))) })
+		})
+	}
+}
+
+func schedule(t *testing.T, s storage.Store, r *rand.Rand) {
+	const messages, keys = 60, 2
+	cfg := values.Config[sum]{Window: 3, Cache: 1 + r.IntN(3), PendingAfter: time.Minute}
+	trouble := 0.15
+	faulty := func() *process {
+		return newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			switch x := r.Float64(); {
+			case x < trouble/2:
+				return op.Fail(storage.ErrUnavailable)
+			case x < trouble:
+				do()
+				return op.Fail(storage.ErrUnavailable)
+			}
+			return do()
+		}), cfg)
+	}
+	processes := []*process{faulty(), faulty(), faulty()}
+	healthy := newProcess(t, s, cfg)
+	body := map[string]string{} // of the event, by its ID
+	keyOf := func(id string) string { return fmt.Sprintf("k-%d", len(id)*7%5+int(id[len(id)-1])%keys) }
+	want := map[string]int{}
+	var all []string
+	for i := range messages {
+		id := idAt(time.Now().Add(time.Duration(r.IntN(41)-20)*24*time.Hour), i)
+		if r.IntN(5) == 0 {
+			id = fmt.Sprintf("key-%d", i)
+		}
+		all = append(all, id)
+		m := plus{N: i}
+		if r.IntN(10) == 0 {
+			m.Note = fmt.Sprintf("%020000d", i)
+		}
+		want[keyOf(id)] += i
+		e := envelope(t, id, m)
+		body[channel.DerivedID(id, "event", "0")] = string(e.Data)
+		for range 1 + r.IntN(3) {
+			healthy.send(id, m)
+		}
+	}
+	seen := map[string]uint64{}
+	sequences := map[string]string{}
+	collect := func() {
+		for _, e := range events(t, s, "listeners") {
+			if body[e.ID] != string(e.Data) {
+				t.Errorf("event %s: got another body than its message's", e.ID)
+			}
+			if old, ok := seen[e.ID]; ok && old != e.Sequence {
+				t.Errorf("event %s has sequences %d and %d", e.ID, old, e.Sequence)
+			}
+			at := fmt.Sprint(e.Source, e.Sequence)
+			if old, ok := sequences[at]; ok && old != e.ID {
+				t.Errorf("events %s and %s are both number %s", old, e.ID, at)
+			}
+			seen[e.ID], sequences[at] = e.Sequence, e.ID
+		}
+	}
+	for round := 0; queued(t, s, "commands") > 0; round++ {
+		if round > 300 {
+			trouble = 0
+		}
+		if round > 1000 {
+			t.Fatal("it doesn't end")
+		}
+		if r.IntN(5) == 0 {
+			processes[r.IntN(3)] = faulty()
+		}
+		ds, err := healthy.receive(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Shuffle(len(ds), func(i, j int) { ds[i], ds[j] = ds[j], ds[i] })
+		if r.IntN(3) == 0 {
+			time.Sleep(time.Duration(r.IntN(90)) * time.Second) // some receipts are stale now
+		}
+		for len(ds) > 0 {
+			n := 1 + r.IntN(min(8, len(ds)))
+			batch := map[string][]values.Change[sum]{}
+			for _, c := range ds[:n] {
+				k := keyOf(c.Envelope.ID)
+				batch[k] = append(batch[k], c)
+			}
+			ds = ds[n:]
+			p := processes[r.IntN(3)]
+			for k, changes := range batch {
+				p.apply(k, changes...)
+			}
+		}
+		collect()
+		time.Sleep(time.Duration(r.IntN(60)) * time.Second)
+	}
+	trouble = 0
+	for _, id := range all { // late copies of everything
+		e := envelope(t, id, plus{})
+		e.Kind = "test.other.v1"
+		wantErr(t, healthy.apply(keyOf(id), healthy.changeOf(&e))[0], values.ErrContentDiffers)
+	}
+	time.Sleep(10 * time.Minute)
+	for k := range want { // the next writer sends what is left
+		p := newProcess(t, s, cfg)
+		id := newID()
+		e := envelope(t, id, plus{})
+		body[channel.DerivedID(id, "event", "0")] = string(e.Data)
+		p.applied(k, p.changeOf(&e))
+	}
+	collect()
+	for id := range body {
+		if _, ok := seen[id]; !ok {
+			t.Errorf("event %s was never sent", id)
+		}
+	}
+	wantInt(t, "distinct events", len(seen), len(body))
+	for k, n := range want {
+		wantInt(t, "total of "+k, total(t, healthy.sums, k), n)
+	}
+}

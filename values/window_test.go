@@ -1,0 +1,262 @@
+package values_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/values"
+)
+
+// Law 5: the oldest entries become rows, together; an ID newer than the watermark costs no read, one at or
+// before it, or a key, one point read.
+func TestLaw5WindowRowsAndReads(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const window = 10
+		var calls storagetest.Calls
+		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[sum]{Window: window})
+		var all []string
+		begin := time.Now()
+		for i := range 5 * window {
+			time.Sleep(time.Millisecond)
+			all = append(all, idAt(time.Now(), i))
+			p.applied("k", p.change(all[i], 1))
+			r := stored(t, s, "k")
+			if n := len(r.Applied) / entrySize; n > 2*window {
+				t.Fatalf("after %d messages the window holds %d; want at most %d", i+1, n, 2*window)
+			}
+			if n := len(r.Applied)/entrySize + rows(t, s, "k"); n != i+1 {
+				t.Fatalf("after %d messages %d are remembered", i+1, n)
+			}
+			// Of n messages in the order of their times, those that left are the first.
+			if left := i + 1 - len(r.Applied)/entrySize; r.Left != (left > 0) ||
+				left > 0 && r.Watermark != begin.Add(time.Duration(left)*time.Millisecond).UnixMilli() {
+				t.Fatalf("after %d messages, %d left: left is %v, the watermark %d ms after the start", i+1, left, r.Left, r.Watermark-begin.UnixMilli())
+			}
+		}
+		wantInt(t, "point reads for newer IDs", calls.Count("get row"), 0)
+		wantInt(t, "reads of the document", calls.Count("get blob"), 1)
+		if s.Props().Atomic { // a batch each time the window has filled up: at 21, 32 and 43
+			wantInt(t, "batches of rows", calls.Count("put rows"), 3)
+			wantInt(t, "sweeps of old rows", calls.Count("query"), 3)
+		}
+
+		reads := func(id string, want int) {
+			t.Helper()
+			before := calls.Count("get row")
+			p.applied("k", p.change(id, 1))
+			wantInt(t, "point reads for "+id, calls.Count("get row")-before, want)
+		}
+		reads(all[len(all)-1], 0)                                       // in the window
+		reads(all[0], 1)                                                // a row
+		reads(idAt(begin, 1234), 1)                                     // never seen, before the watermark
+		reads(idAt(time.UnixMilli(stored(t, s, "k").Watermark), 77), 1) // at it
+		reads("a key", 1)
+		reads("a key", 0) // in the window now
+		wantInt(t, "total", total(t, p.sums, "k"), 5*window+3)
+	})
+}
+
+// Law 5: before anything has left, nothing costs a read, keys and old times included.
+func TestLaw5NoReadBeforeAnythingLeft(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var calls storagetest.Calls
+		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[sum]{})
+		p.applied("k", p.change("a key", 1), p.change(idAt(time.Now().Add(-1000*time.Hour), 1), 1), p.change(newID(), 1))
+		wantInt(t, "point reads", calls.Count("get row"), 0)
+	})
+}
+
+// Law 5: only what a stored document holds may become a row. If the write fails after rows were written, a
+// message of that write must not be taken for a replay.
+func TestLaw5OnlyCommittedEntriesBecomeRows(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		cfg := values.Config[sum]{Window: 2}
+		p := newProcess(t, s, cfg)
+		for range 4 {
+			time.Sleep(time.Second)
+			p.applied("k", p.change(newID(), 1))
+		}
+		hooked := storagetest.Intercept(s, once(writing(s), func(op storagetest.Op, _ func() error) error { return op.Fail(storage.ErrUnavailable) }))
+		failing := newProcess(t, hooked, cfg)
+		var batch []values.Change[sum]
+		for i := range 20 { // older than all in the window: the first to leave
+			batch = append(batch, failing.change(idAt(time.Now().Add(-time.Hour), i), 1))
+		}
+		for _, err := range failing.apply("k", batch...) {
+			wantErr(t, err, storage.ErrUnavailable)
+		}
+		if n := rows(t, s, "k"); n == 0 || n > 4 {
+			t.Errorf("rows after the failed write: got %d, want 1 to 4", n)
+		}
+		p.applied("k", batch...)
+		wantInt(t, "total", total(t, p.sums, "k"), 24)
+		p.applied("k", batch...)
+		wantInt(t, "total after replays", total(t, p.sums, "k"), 24)
+	})
+}
+
+// Law 5: replays far behind the watermark are recognised, in any order, by any process, and the document stays
+// small.
+func TestLaw5TenThousandMessages(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const batch = 200
+		n := 10_000
+		if !s.Props().Atomic {
+			n = 3_000 // a call for every row takes its time
+		}
+		p := newProcess(t, s, values.Config[sum]{})
+		all := make([]string, n)
+		for i := range all {
+			all[i] = idAt(time.Now().Add(time.Duration(i)*time.Second), i)
+			if i%10 == 3 {
+				all[i] = fmt.Sprintf("key-%d", i)
+			}
+		}
+		largest := 0
+		for i := 0; i < n; i += batch {
+			changes := make([]values.Change[sum], 0, batch)
+			for _, id := range all[i : i+batch] {
+				changes = append(changes, p.change(id, 1))
+			}
+			p.applied("k", changes...)
+			events(t, s, "listeners")
+			if size := stored(t, s, "k").size; i > n/2 && size > largest {
+				if largest > 0 && size > largest+100 {
+					t.Errorf("after %d messages the document has grown from %d to %d bytes", i+batch, largest, size)
+				}
+				largest = size
+			}
+		}
+		wantInt(t, "total", total(t, p.sums, "k"), n)
+		fresh := newProcess(t, s, values.Config[sum]{})
+		var replays []values.Change[sum]
+		for i := 0; i < n; i += 4 {
+			replays = append(replays, fresh.change(all[i], 1))
+		}
+		rand.New(rand.NewPCG(1, 1)).Shuffle(len(replays), func(i, j int) { replays[i], replays[j] = replays[j], replays[i] })
+		fresh.applied("k", replays...)
+		wantInt(t, "folds of replays", int(fresh.folds.Load()), 0)
+		wantInt(t, "total after replays", total(t, p.sums, "k"), n)
+	})
+}
+
+// Law 5: past retention a message can't be judged, and is not guessed about; rows past it go.
+func TestLaw5Retention(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const day = 24 * time.Hour
+		p := newProcess(t, s, values.Config[sum]{Window: 4, Retention: 10 * day})
+		old := newID()
+		p.applied("k", p.change(old, 1), p.change("a key", 1))
+		for range 20 {
+			time.Sleep(time.Second)
+			p.applied("k", p.change(newID(), 1))
+		}
+		time.Sleep(9 * day)
+		p.applied("k", p.change(old, 1)) // still known
+		time.Sleep(2 * day)
+		wantErr(t, p.apply("k", p.change(old, 1))[0], values.ErrTooOld)
+		wantErr(t, p.apply("k", p.change(idAt(time.Now().Add(-12*day), 1), 1), p.change(newID(), 1))[0], values.ErrTooOld)
+		p.applied("k", p.change("a key", 1)) // keys are known for ever
+		wantInt(t, "total", total(t, p.sums, "k"), 23)
+		for range 20 {
+			time.Sleep(time.Second)
+			p.applied("k", p.change(newID(), 1))
+		}
+		before := idAt(time.Now().Add(-10*day), 0)[:8]
+		for row, err := range s.Table("sums-applied").Query(t.Context(), "k", storage.RowRange{To: "key"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.Key[:8] < before {
+				t.Errorf("row %s is past retention and still there", row.Key)
+			}
+		}
+		p.applied("k", p.change("a key", 1))
+		wantInt(t, "total", total(t, p.sums, "k"), 43)
+	})
+}
+
+// Law 5: wrong clocks of senders cost reads, not correctness.
+func TestLaw5WrongClocks(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		p := newProcess(t, s, values.Config[sum]{Window: 5})
+		offsets := []time.Duration{0, -20 * day, 365 * day, -time.Hour, 100 * 365 * day}
+		var all []string
+		for i := range 200 {
+			time.Sleep(time.Minute)
+			id := idAt(time.Now().Add(offsets[i%len(offsets)]), i)
+			all = append(all, id)
+			p.applied("k", p.change(id, 1))
+			p.applied("k", p.change(all[i/2], 1), p.change(id, 1))
+			if n := len(stored(t, s, "k").Applied) / entrySize; n > 10 {
+				t.Fatalf("the window holds %d; want at most 10", n)
+			}
+		}
+		wantInt(t, "total", total(t, p.sums, "k"), 200)
+	})
+}
+
+// Law 5: a sender whose clock is behind by more than the retention is refused in the open once nothing can be
+// told about its messages; it is never applied twice.
+func TestLaw5ClockBehindRetention(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		p := newProcess(t, s, values.Config[sum]{Window: 5, Retention: time.Hour})
+		want := 0
+		for i := range 60 {
+			id := idAt(time.Now().Add(-2*time.Hour), i)
+			for copy := range 2 {
+				switch err := p.apply("k", p.change(id, 1))[0]; {
+				case err == nil && copy == 0:
+					want++
+				case err != nil:
+					wantErr(t, err, values.ErrTooOld)
+				}
+			}
+			time.Sleep(time.Second)
+			p.applied("k", p.change(newID(), 0))
+		}
+		wantInt(t, "total", total(t, p.sums, "k"), want)
+		if want == 0 || want == 60 {
+			t.Errorf("%d of 60 applied; want some, and some refused", want)
+		}
+	})
+}
+
+// Rows that can't be read leave their message undecided, and no other.
+func TestUnreadableRow(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		cfg := values.Config[sum]{Window: 2}
+		p := newProcess(t, s, cfg)
+		old := newID()
+		p.applied("k", p.change(old, 1))
+		for range 10 {
+			time.Sleep(time.Second)
+			p.applied("k", p.change(newID(), 1))
+		}
+		broken := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "get row" {
+				return op.Fail(storage.ErrUnavailable)
+			}
+			return do()
+		}), cfg)
+		errs := broken.apply("k", broken.change(newID(), 1), broken.change(old, 1), broken.change(newID(), 1))
+		wantErr(t, errs[0], nil)
+		wantErr(t, errs[1], storage.ErrUnavailable)
+		wantErr(t, errs[2], nil)
+		wantInt(t, "total", total(t, p.sums, "k"), 13)
+	})
+}

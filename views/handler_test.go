@@ -1,0 +1,272 @@
+package views_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/views"
+)
+
+// page serves the sales view: the sum alone.
+func (w *world) page() http.Handler {
+	mux := http.NewServeMux()
+	key := func(r *http.Request) string { return r.PathValue("month") }
+	mux.Handle("/sales/{month}", w.sales.Handler(key, func(month string, s Sales) any {
+		return map[string]any{"month": month, "sum": s.Sum}
+	}))
+	return mux
+}
+
+// ask asks for a path; headers are name and value in turn.
+func ask(h http.Handler, method, path string, headers ...string) *http.Response {
+	r := httptest.NewRequest(method, path, nil)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, r)
+	return rec.Result()
+}
+
+func text(t testing.TB, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestHandlerGet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustFold("sales", sold("1", "2026-12", 5))
+	r := ask(w.page(), "GET", "/sales/2026-12")
+	if got, want := text(t, r), `{"month":"2026-12","sum":5}`+"\n"; r.StatusCode != 200 || got != want {
+		t.Errorf("got %d %q, want 200 %q", r.StatusCode, got, want)
+	}
+	for name, want := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-cache", "Content-Length": "28"} {
+		if got := r.Header.Get(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	if etag := r.Header.Get("ETag"); len(etag) < 10 || etag[0] != '"' || etag[len(etag)-1] != '"' {
+		t.Errorf("got ETag %s, want a strong one", etag)
+	}
+	r = ask(w.page(), "GET", "/sales/2027-01")
+	if got, want := text(t, r), `{"month":"2027-01","sum":0}`+"\n"; r.StatusCode != 200 || got != want {
+		t.Errorf("before the first event: got %d %q, want 200 %q", r.StatusCode, got, want)
+	}
+}
+
+func TestHandlerHead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustFold("sales", sold("1", "2026-12", 5))
+	get, head := ask(w.page(), "GET", "/sales/2026-12"), ask(w.page(), "HEAD", "/sales/2026-12")
+	if got := text(t, head); head.StatusCode != 200 || got != "" {
+		t.Errorf("got %d %q, want 200 and no body", head.StatusCode, got)
+	}
+	for name := range get.Header {
+		if got, want := head.Header.Get(name), get.Header.Get(name); got != want {
+			t.Errorf("%s: got %q, want %q as for GET", name, got, want)
+		}
+	}
+}
+
+func TestHandlerNotModified(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustFold("sales", sold("1", "2026-12", 5))
+	h := w.page()
+	etag := ask(h, "GET", "/sales/2026-12").Header.Get("ETag")
+	for name, test := range map[string]struct {
+		ifNoneMatch string
+		want        int
+	}{
+		"the same":         {etag, 304},
+		"weak":             {"W/" + etag, 304},
+		"in a list":        {`"a", W/"b" ,` + etag + `,"c"`, 304},
+		"weak in a list":   {`"a",W/` + etag, 304},
+		"any":              {"*", 304},
+		"another":          {`"a"`, 200},
+		"a list of others": {`"a", "b"`, 200},
+		"unquoted":         {strings.Trim(etag, `"`), 200},
+		"half":             {etag[:5], 200},
+		"nonsense":         {"nonsense", 200},
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			r := ask(h, method, "/sales/2026-12", "If-None-Match", test.ifNoneMatch)
+			body := text(t, r)
+			if r.StatusCode != test.want {
+				t.Errorf("%s: %s: got %d, want %d", name, method, r.StatusCode, test.want)
+			}
+			if r.StatusCode == 304 && (body != "" || r.Header.Get("Content-Length") != "" || r.Header.Get("Content-Type") != "") {
+				t.Errorf("%s: %s: a 304 with body %q and headers %v", name, method, body, r.Header)
+			}
+			if r.Header.Get("ETag") != etag || r.Header.Get("Cache-Control") != "no-cache" {
+				t.Errorf("%s: %s: got headers %v", name, method, r.Header)
+			}
+		}
+	}
+}
+
+func TestHandlerOtherMethods(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS"} {
+		r := ask(w.page(), method, "/sales/2026-12")
+		if r.StatusCode != 405 || r.Header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s: got %d, Allow %q; want 405, GET, HEAD", method, r.StatusCode, r.Header.Get("Allow"))
+		}
+	}
+	w.calls.want(t, 0, 0)
+}
+
+func TestHandlerBadKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	none := w.sales.Handler(func(*http.Request) string { return "" }, func(string, Sales) any { return nil })
+	if r := ask(none, "GET", "/"); r.StatusCode != 404 {
+		t.Errorf("no key: got %d, want 404", r.StatusCode)
+	}
+	for _, path := range []string{"/sales/a%00b", "/sales/%ff", "/sales/" + strings.Repeat("a", 257), "/sales/%0a"} {
+		if r := ask(w.page(), "GET", path); r.StatusCode != 404 {
+			t.Errorf("%.20s: got %d, want 404", path, r.StatusCode)
+		}
+	}
+	w.calls.want(t, 0, 0)
+}
+
+func TestHandlerWhenTheStoreFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.page()
+		etag := ask(h, "GET", "/sales/2026-12").Header.Get("ETag")
+		w.calls.failWith(fmt.Errorf("secret detail: %w", storage.ErrUnavailable))
+		if r := ask(h, "GET", "/sales/2026-12"); r.StatusCode != 200 {
+			t.Errorf("while it is fresh: got %d, want 200", r.StatusCode)
+		}
+		time.Sleep(time.Second)
+		r := ask(h, "GET", "/sales/2026-12", "If-None-Match", etag)
+		if body := text(t, r); r.StatusCode != 503 || r.Header.Get("Retry-After") == "" || r.Header.Get("ETag") != "" || strings.Contains(body, "secret") {
+			t.Errorf("got %d %q, headers %v; want 503 with Retry-After and no detail", r.StatusCode, body, r.Header)
+		}
+		w.calls.failWith(nil)
+		if r := ask(h, "GET", "/sales/2026-12", "If-None-Match", etag); r.StatusCode != 304 {
+			t.Errorf("afterwards: got %d, want 304", r.StatusCode)
+		}
+	})
+}
+
+func TestHandlerWhatCannotBeEncoded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := w.sales.Handler(func(*http.Request) string { return "a" }, func(string, Sales) any { return make(chan int) })
+	if r := ask(h, "GET", "/"); r.StatusCode != 500 || r.Header.Get("ETag") != "" {
+		t.Errorf("got %d, headers %v; want 500 without an ETag", r.StatusCode, r.Header)
+	}
+}
+
+func TestHandlerCacheControl(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{CacheControl: "public, max-age=5"})
+	if got, want := ask(w.page(), "GET", "/sales/2026-12").Header.Get("Cache-Control"), "public, max-age=5"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The ETag changes exactly when what is served does, and all web processes agree on it.
+func TestHandlerETag(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: -1})
+	other := *w
+	other.sales = views.New(w.channels, "sales", views.Config[Sales]{Fresh: -1})
+	first, second := w.page(), other.page()
+	seen := map[string]string{}
+	for i, amount := range []int{5, 0, 7, -7, -5} {
+		w.mustFold("sales", sold(fmt.Sprint(i), "2026-12", amount))
+		a, b := ask(first, "GET", "/sales/2026-12"), ask(second, "GET", "/sales/2026-12")
+		etag, body := a.Header.Get("ETag"), text(t, a)
+		if got := b.Header.Get("ETag"); got != etag {
+			t.Errorf("two processes serve %s and %s for %s", etag, got, body)
+		}
+		for old, content := range seen {
+			if (old == etag) != (content == body) {
+				t.Errorf("ETags %s and %s for %q and %q", old, etag, content, body)
+			}
+		}
+		seen[etag] = body
+	}
+	if len(seen) != 3 {
+		t.Errorf("got %d different answers, want 3: %v", len(seen), seen)
+	}
+	// Another document with the same numbers is another content.
+	if a, b := ask(first, "GET", "/sales/2027-01").Header.Get("ETag"), ask(first, "GET", "/sales/2027-02").Header.Get("ETag"); a == b {
+		t.Errorf("two documents have the ETag %s", a)
+	}
+}
+
+// A page view in the common case asks the store nothing and encodes nothing.
+func TestHandlerFromMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		encoded := 0
+		h := w.sales.Handler(func(*http.Request) string { return "2026-12" }, func(string, Sales) any { encoded++; return 1 })
+		for range 3 {
+			for range 10 {
+				if r := ask(h, "GET", "/"); r.StatusCode != 200 {
+					t.Fatalf("got %d", r.StatusCode)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		w.calls.want(t, 3, 0)
+		if encoded != 1 {
+			t.Errorf("encoded %d times, want 1", encoded)
+		}
+	})
+}
+
+func TestHandlerOfAClosedBrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	rec := httptest.NewRecorder()
+	w.page().ServeHTTP(rec, httptest.NewRequest("GET", "/sales/2026-12", nil).WithContext(ctx))
+	if rec.Code != 200 && rec.Code != 503 {
+		t.Errorf("got %d", rec.Code)
+	}
+}
+
+func BenchmarkHandler(b *testing.B) {
+	w := newWorldWith(b, views.Config[Month]{}, views.Config[Sales]{Fresh: time.Hour})
+	h := w.page()
+	r := httptest.NewRequest("GET", "/sales/2026-12", nil)
+	r.Header.Set("If-None-Match", ask(h, "GET", "/sales/2026-12").Header.Get("ETag"))
+	b.ReportAllocs()
+	for b.Loop() {
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	w := newWorldWith(b, views.Config[Month]{}, views.Config[Sales]{Fresh: time.Hour})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := w.sales.Get(b.Context(), "2026-12"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

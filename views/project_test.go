@@ -1,0 +1,129 @@
+package views_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+)
+
+func TestProject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustFold("sales", sold("1", "2026-12", 5), sold("2", "2026-12", 7), sold("3", "2027-01", 1))
+	w.wantSales("2026-12", Sales{Sum: 12, Count: 2})
+	w.wantSales("2027-01", Sales{Sum: 1, Count: 1})
+	w.wantSales("2027-02", Sales{})
+	if got, want := w.sales.Name(), "sales"; got != want {
+		t.Errorf("got name %s, want %s", got, want)
+	}
+}
+
+// Whatever is delivered twice, together or apart, in any order: each event counts once.
+func TestProjectCountsOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 1))
+			w := newWorld(t)
+			var events []channel.Envelope
+			want := Sales{}
+			for i := range 40 {
+				e := sold(channel.NewID(), "2026-12", i)
+				want.Sum, want.Count = want.Sum+i, want.Count+1
+				events = append(events, e, e, e)
+			}
+			r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+			for len(events) > 0 {
+				n := min(1+r.IntN(20), len(events))
+				w.mustFold("sales", events[:n]...)
+				events = events[n:]
+			}
+			w.wantSales("2026-12", want)
+		})
+	}
+}
+
+func TestLatest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	events := w.toggle("2026-12-24", "2026-12-25", "2026-12-25")
+	w.mustFold("months", events...)
+	w.wantMonth("2026-12", "2026-12-24")
+}
+
+// Filled and Emptied that arrive swapped, in one batch or in two: the newest of each source counts.
+func TestLatestSwapped(t *testing.T) {
+	t.Parallel()
+	const day, other, source, otherSource = "2026-12-24", "2026-12-25", "/days/2026-12-24", "/days/2026-12-25"
+	filled, emptied := event("1", source, 1, Filled{Date: day}), event("2", source, 2, Emptied{Date: day})
+	again := event("3", source, 3, Filled{Date: day})
+	otherFilled := event("4", otherSource, 1, Filled{Date: other})
+	for name, test := range map[string]struct {
+		batches [][]channel.Envelope
+		want    []string
+	}{
+		"in order":               {[][]channel.Envelope{{filled}, {emptied}}, nil},
+		"swapped":                {[][]channel.Envelope{{emptied}, {filled}}, nil},
+		"swapped in one":         {[][]channel.Envelope{{emptied, filled}}, nil},
+		"swapped and repeated":   {[][]channel.Envelope{{emptied}, {filled}, {emptied}, {filled, filled}}, nil},
+		"newest first":           {[][]channel.Envelope{{again}, {filled}, {emptied}}, []string{day}},
+		"newest in the middle":   {[][]channel.Envelope{{filled}, {again}, {emptied}}, []string{day}},
+		"another source is free": {[][]channel.Envelope{{again}, {otherFilled}, {emptied}}, []string{day, other}},
+		"the other one first":    {[][]channel.Envelope{{otherFilled, emptied}, {filled}}, []string{other}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for _, batch := range test.batches {
+				w.mustFold("months", batch...)
+			}
+			w.wantMonth("2026-12", test.want...)
+		})
+	}
+}
+
+func TestLatestWithoutSequence(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	good := event("1", "/days/2026-12-24", 1, Filled{Date: "2026-12-24"})
+	bad := event("2", "/days/2026-12-25", 0, Filled{Date: "2026-12-25"})
+	errs := w.fold("months", good, bad)
+	if v := handlers.Judge(errs[1]); errs[0] != nil || v.Action != handlers.ToPoison || v.Reason != "no sequence" {
+		t.Errorf("got errors %v, want poison for the second alone", errs)
+	}
+	w.wantMonth("2026-12", "2026-12-24")
+}
+
+// All orders of the events of two sources, with repeats, end in what the sources say last.
+func TestLatestAnyOrder(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 2))
+			w := newWorld(t)
+			dates := []string{"2026-12-24", "2026-12-25", "2026-12-26"}
+			full := map[string]bool{}
+			var events []channel.Envelope
+			for range 30 {
+				date := dates[r.IntN(len(dates))]
+				full[date] = !full[date]
+				events = append(events, w.toggle(date)...)
+			}
+			events = append(events, events[:15]...)
+			r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+			for len(events) > 0 {
+				n := min(1+r.IntN(8), len(events))
+				w.mustFold("months", events[:n]...)
+				events = events[n:]
+			}
+			want := slices.DeleteFunc(dates, func(d string) bool { return !full[d] })
+			w.wantMonth("2026-12", want...)
+		})
+	}
+}

@@ -1,0 +1,315 @@
+package views_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/views"
+)
+
+func TestGetBeforeTheFirstEvent(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, views.Config[Month]{Initial: func(key string) Month { return Month{Days: []string{key}} }}, views.Config[Sales]{})
+	m, err := w.months.Get(t.Context(), "2026-12")
+	if err != nil || !slices.Equal(m.Days, []string{"2026-12"}) {
+		t.Errorf("got %v, error %v; want the initial view", m, err)
+	}
+	_, version, err := w.months.GetFresh(t.Context(), "2026-12")
+	if err != nil || version != 0 {
+		t.Errorf("got version %d, error %v; want 0", version, err)
+	}
+	w.mustFold("months", event("1", "/days/2026-12-24", 1, Filled{Date: "2026-12-24"}))
+	if m, version, err := w.months.GetFresh(t.Context(), "2026-12"); err != nil || version != 1 || !slices.Equal(m.Days, []string{"2026-12", "2026-12-24"}) {
+		t.Errorf("got %v, version %d, error %v; want the event folded into the initial view", m, version, err)
+	}
+}
+
+func TestGetBadKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, key := range []string{"", "a\x00", "\xff"} {
+		if _, err := w.sales.Get(t.Context(), key); !errors.Is(err, storage.ErrInvalid) {
+			t.Errorf("key %q: got error %v, want %v", key, err, storage.ErrInvalid)
+		}
+	}
+	w.calls.want(t, 0, 0)
+}
+
+// A page view costs no storage request in the common case, and a conditional one now and then.
+func TestGetFromMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustFold("sales", sold("1", "2026-12", 5))
+		w.calls.want(t, 1, 0)
+		get := func(want int) {
+			t.Helper()
+			s, err := w.sales.Get(t.Context(), "2026-12")
+			if err != nil || s.Sum != want {
+				t.Errorf("got %+v, error %v; want the sum %d", s, err, want)
+			}
+		}
+		get(5)
+		w.calls.want(t, 1, 0)
+		for range 100 {
+			get(5)
+		}
+		time.Sleep(time.Second - 1)
+		get(5)
+		w.calls.want(t, 0, 0)
+
+		time.Sleep(1)
+		get(5)
+		w.calls.want(t, 1, 1)
+		get(5)
+		w.calls.want(t, 0, 0)
+
+		w.mustFold("sales", sold("2", "2026-12", 7))
+		w.calls.want(t, 0, 0) // who folded last needs no read
+		get(5)                // as old as Fresh allows
+		w.calls.want(t, 0, 0)
+		time.Sleep(time.Second)
+		get(12)
+		w.calls.want(t, 1, 0)
+	})
+}
+
+func TestGetOfWhatIsAbsentIsCachedToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for range 10 {
+			if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s != (Sales{}) {
+				t.Fatalf("got %+v, error %v", s, err)
+			}
+		}
+		w.calls.want(t, 1, 0)
+		w.mustFold("sales", sold("1", "2026-12", 5))
+		w.calls.want(t, 1, 0)
+		time.Sleep(time.Second)
+		if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != 5 {
+			t.Errorf("got %+v, error %v; want the view that has come meanwhile", s, err)
+		}
+	})
+}
+
+func TestFresh(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		always := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: -1})
+		rarely := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: time.Hour})
+		for range 3 {
+			for _, w := range []*world{always, rarely} {
+				if _, err := w.sales.Get(t.Context(), "2026-12"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Minute)
+		}
+		always.calls.want(t, 3, 0)
+		rarely.calls.want(t, 1, 0)
+	})
+}
+
+func TestGetFreshSeesWhatIsStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 5 {
+		w.mustFold("sales", sold(fmt.Sprint(i), "2026-12", 1))
+		w.calls.reads = 0
+		s, version, err := w.sales.GetFresh(t.Context(), "2026-12")
+		if err != nil || s.Sum != i+1 || version != uint64(i+1) {
+			t.Errorf("got %+v, version %d, error %v; want %d events", s, version, err, i+1)
+		}
+		w.calls.want(t, 1, 0)
+		if _, _, err := w.sales.GetFresh(t.Context(), "2026-12"); err != nil {
+			t.Fatal(err)
+		}
+		w.calls.want(t, 1, 1)
+		if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != i+1 { // what GetFresh read, Get needs no request for
+			t.Errorf("got %+v, error %v", s, err)
+		}
+		w.calls.want(t, 0, 0)
+	}
+}
+
+func TestCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Cache: 2, Fresh: time.Hour})
+	for _, key := range []string{"a", "b", "b", "c", "c", "a"} {
+		if _, err := w.sales.Get(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.calls.want(t, 4, 0)
+}
+
+// Many readers of one key share one request.
+func TestReadersShareARequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustFold("sales", sold("1", "2026-12", 5))
+		w.calls.want(t, 1, 0)
+		release := make(chan struct{})
+		w.calls.hold = func(storagetest.Op) { <-release }
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != 5 {
+					t.Errorf("got %+v, error %v", s, err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(release)
+		wg.Wait()
+		w.calls.want(t, 1, 0)
+	})
+}
+
+// A reader that leaves, even the one that asked first, takes nothing from those that wait with it.
+func TestReaderLeaves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustFold("sales", sold("1", "2026-12", 5))
+		release := make(chan struct{})
+		w.calls.hold = func(storagetest.Op) { <-release }
+		left := errors.New("the browser was closed")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		first := make(chan error, 1)
+		go func() {
+			_, err := w.sales.Get(ctx, "2026-12")
+			first <- err
+		}()
+		synctest.Wait()
+		second := make(chan error, 1)
+		go func() {
+			s, err := w.sales.Get(t.Context(), "2026-12")
+			if s.Sum != 5 {
+				err = fmt.Errorf("got %+v, error %w", s, err)
+			}
+			second <- err
+		}()
+		synctest.Wait()
+		cancel(left)
+		synctest.Wait()
+		select {
+		case err := <-first:
+			if !errors.Is(err, left) {
+				t.Errorf("the one that left: got error %v, want %v", err, left)
+			}
+		default:
+			t.Error("the one that left waits still")
+		}
+		close(release)
+		if err := <-second; err != nil {
+			t.Errorf("the one that stayed: %v", err)
+		}
+		w.calls.want(t, 2, 0)
+	})
+}
+
+// An answer that comes late doesn't replace a newer one.
+func TestViewNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: time.Hour})
+		w.mustFold("sales", sold("1", "2026-12", 5))
+		release := make(chan struct{})
+		w.calls.hold = func(storagetest.Op) { <-release }
+		type result struct {
+			s   Sales
+			err error
+		}
+		slow := make(chan result, 1)
+		go func() {
+			s, err := w.sales.Get(t.Context(), "2026-12")
+			slow <- result{s, err}
+		}()
+		synctest.Wait() // it has read, and has no answer yet
+		w.calls.mu.Lock()
+		w.calls.hold = nil
+		w.calls.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		w.mustFold("sales", sold("2", "2026-12", 7))
+		if s, _, err := w.sales.GetFresh(t.Context(), "2026-12"); err != nil || s.Sum != 12 {
+			t.Fatalf("got %+v, error %v", s, err)
+		}
+		close(release)
+		if got := <-slow; got.err != nil || got.s.Sum != 12 {
+			t.Errorf("the late one: got %+v, error %v; want what others have seen", got.s, got.err)
+		}
+		if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != 12 {
+			t.Errorf("got %+v, error %v; want what was seen before", s, err)
+		}
+	})
+}
+
+func TestReadFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustFold("sales", sold("1", "2026-12", 5))
+		if _, err := w.sales.Get(t.Context(), "2026-12"); err != nil {
+			t.Fatal(err)
+		}
+		w.calls.failWith(storage.ErrUnavailable)
+		if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != 5 {
+			t.Errorf("while it is fresh: got %+v, error %v", s, err)
+		}
+		time.Sleep(time.Second)
+		if _, err := w.sales.Get(t.Context(), "2026-12"); !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("got error %v, want %v", err, storage.ErrUnavailable)
+		}
+		if _, _, err := w.sales.GetFresh(t.Context(), "2026-12"); !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("fresh: got error %v, want %v", err, storage.ErrUnavailable)
+		}
+		w.calls.failWith(nil)
+		if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != 5 {
+			t.Errorf("afterwards: got %+v, error %v", s, err)
+		}
+	})
+}
+
+// Readers and a writer at the same time: nobody sees a view go back, and all see the end.
+func TestConcurrentReaders(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: time.Microsecond})
+	const events = 50
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			last := 0
+			for last < events {
+				s, err := w.sales.Get(t.Context(), "2026-12")
+				if i%2 == 0 {
+					s, _, err = w.sales.GetFresh(t.Context(), "2026-12")
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if s.Count < last {
+					t.Errorf("got %d events after %d", s.Count, last)
+					return
+				}
+				last = s.Count
+			}
+		})
+	}
+	for range events {
+		w.mustFold("sales", sold(channel.NewID(), "2026-12", 1))
+	}
+	wg.Wait()
+}

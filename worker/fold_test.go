@@ -1,0 +1,421 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// Messages for one document that are received together are one read and one write.
+func TestOneWriteForAFold(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var calls storagetest.Calls
+		w := newWorld(t, s)
+		for range 30 {
+			if err := w.send.Send(t.Context(), add{Account: "a", N: 1}, add{Account: "b", N: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w2 := newWorld(t, storagetest.Intercept(s, calls.Hook))
+		w2.start(t, worker.Config{Concurrency: 60, Queues: []string{"commands"}})
+		for stats(t, s, "commands").Ready+stats(t, s, "commands").InFlight > 0 {
+			time.Sleep(time.Second)
+		}
+		writes, reads := 0, 0
+		for _, op := range calls.Ops() {
+			if strings.HasPrefix(op.Resource, "blob accounts/") {
+				if op.Name == "get blob" {
+					reads++
+				} else {
+					writes++
+				}
+			}
+		}
+		wantInt(t, "writes of 60 messages for 2 documents", writes, 2)
+		wantInt(t, "reads", reads, 2)
+		wantInt(t, "events", int(stats(t, s, "totals").Ready), 60)
+	})
+}
+
+// One worker has one fold of a document at a time, so it never races with itself.
+func TestOneFoldAtATime(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var races atomic.Int64
+		w := newWorld(t, storagetest.Intercept(s, func(_ context.Context, _ storagetest.Op, do func() error) error {
+			err := do()
+			if storage.LostRace(err) {
+				races.Add(1)
+			}
+			return err
+		}))
+		var mu sync.Mutex
+		running := map[string]int{}
+		decide := w.decide
+		w.decide = func(a account, c add) (account, []channel.Message, error) {
+			mu.Lock()
+			if running[c.Account]++; running[c.Account] > 1 {
+				t.Error("two folds of one document at a time")
+			}
+			mu.Unlock()
+			time.Sleep(time.Millisecond)
+			mu.Lock()
+			running[c.Account]--
+			mu.Unlock()
+			return decide(a, c)
+		}
+		w.start(t, worker.Config{})
+		for i := range 300 {
+			if err := w.send.Send(t.Context(), add{Account: fmt.Sprint("a-", i%3), N: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.empty(t, 100*time.Millisecond)
+		wantInt(t, "lost races", int(races.Load()), 0)
+		for i := range 3 {
+			if d, err := w.accounts.Get(t.Context(), fmt.Sprint("a-", i), ""); err != nil || d.Value.Sum != 100 {
+				t.Errorf("got %+v, %v; want 100", d.Value, err)
+			}
+		}
+	})
+}
+
+// Slow handlers: the worker holds little more than it runs. Fast ones: it fetches large batches.
+func TestRoomFollowsTheHandlers(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var calls storagetest.Calls
+		slow := true
+		l := newLab(t, storagetest.Intercept(s, calls.Hook), func(context.Context, job) error {
+			if slow {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		stop := l.start(t, worker.Config{Concurrency: 4})
+		l.sendJobs(t, make([]job, 100)...)
+		most := int64(0)
+		for range 20 {
+			time.Sleep(time.Second)
+			most = max(most, stats(t, s, "jobs").InFlight)
+		}
+		if most > 8 {
+			t.Errorf("slow: %d in hand with 4 running", most)
+		}
+		l.empty(t, time.Second)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+
+		slow = false
+		l.sendJobs(t, make([]job, 3000)...)
+		before := calls.Count("receive")
+		l.start(t, worker.Config{Concurrency: 4})
+		l.empty(t, 50*time.Millisecond)
+		if n := calls.Count("receive") - before; n > 150 {
+			t.Errorf("fast: %d calls to receive 3000 messages; want large batches", n)
+		}
+		wantInt(t, "handled", len(l.called()), 3100)
+	})
+}
+
+// Several workers share a queue: everything is handled, nothing twice, and none goes without.
+func TestWorkersShareAQueue(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const n = 300
+		var mu sync.Mutex
+		handled := map[string]int{}
+		var share [3]atomic.Int64
+		var labs [3]*lab
+		for i := range labs {
+			labs[i] = newLab(t, s, func(_ context.Context, j job) error {
+				mu.Lock()
+				handled[j.Name]++
+				mu.Unlock()
+				share[i].Add(1)
+				time.Sleep(50 * time.Millisecond)
+				return nil
+			})
+			labs[i].start(t, worker.Config{Concurrency: 4})
+		}
+		jobs := make([]job, n)
+		for i := range jobs {
+			jobs[i].Name = fmt.Sprint("job-", i)
+		}
+		labs[0].sendJobs(t, jobs...)
+		labs[0].empty(t, 50*time.Millisecond)
+		wantInt(t, "handled", len(handled), n)
+		for name, times := range handled {
+			if times != 1 {
+				t.Errorf("%s was handled %d times", name, times)
+			}
+		}
+		for i := range share {
+			if got := share[i].Load(); got < n/10 {
+				t.Errorf("worker %d handled %d of %d", i, got, n)
+			}
+		}
+	})
+}
+
+// Large messages come whole to reactions, decisions and projections, through retries too, and nothing of them
+// stays behind.
+func TestLargeMessages(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		note := strings.Repeat("large ", 20_000)
+		w := newWorld(t, s)
+		var mu sync.Mutex
+		tries := map[string]int{}
+		again := func(who, got string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if got != note {
+				t.Errorf("%s: got a body of %d bytes, want %d", who, len(got), len(note))
+			}
+			if tries[who]++; tries[who] == 1 {
+				return errors.New("once more")
+			}
+			return nil
+		}
+		decide := w.decide
+		w.decide = func(a account, c add) (account, []channel.Message, error) {
+			if err := again("decision", c.Note); err != nil {
+				return a, nil, err
+			}
+			return decide(a, c)
+		}
+		w.react = func(_ context.Context, e added) error { return again("reaction", e.Note) }
+		w.start(t, worker.Config{})
+		if err := w.send.Send(t.Context(), add{Account: "a", N: 1, Note: note}); err != nil {
+			t.Fatal(err)
+		}
+		if claims(t, s) == 0 {
+			t.Fatal("the message was not claim-checked")
+		}
+		w.empty(t, time.Second)
+		wantInt(t, "runs of the decision", tries["decision"], 2)
+		wantInt(t, "runs of the reaction", tries["reaction"], 2)
+		mu.Lock()
+		note = ""
+		mu.Unlock()
+		if err := w.send.Send(t.Context(), add{Account: "a", N: 1}); err != nil { // the write that leaves the events out
+			t.Fatal(err)
+		}
+		w.empty(t, time.Second)
+		wantInt(t, "claim-checked bodies left", claims(t, s), 0)
+		if v, _, err := w.totals.GetFresh(t.Context(), "a"); err != nil || v.Count != 2 {
+			t.Errorf("view: got %+v, %v", v, err)
+		}
+	})
+}
+
+// A claim-checked body that is gone: to the poison queue, with that reason.
+func TestLostBody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, openStore(t), func(context.Context, job) error { return nil })
+		l.sendJobs(t, job{Body: strings.Repeat("x", 100_000)})
+		for info, err := range l.store.Blobs("claims").List(t.Context(), "") {
+			if err == nil {
+				err = l.store.Blobs("claims").Delete(t.Context(), info.Key, storage.Condition{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.start(t, worker.Config{})
+		l.empty(t, time.Second)
+		if p := l.onePoisoned(t); p.Reason != handlers.ReasonDataLost || p.Attempts != 0 {
+			t.Errorf("poisoned: got %+v", p)
+		}
+	})
+}
+
+// The operator's view of the poison queue: list, get, send back, discard.
+func TestPoisonQueue(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var fixed atomic.Bool
+		l := newLab(t, s, func(context.Context, job) error {
+			if fixed.Load() {
+				return nil
+			}
+			return errors.New("no")
+		})
+		l.start(t, worker.Config{MaxAttempts: 2})
+		large := strings.Repeat("x", 100_000)
+		l.sendJobs(t, job{ID: "back", Body: "b"}, job{ID: "large", Body: large}, job{ID: "away", Body: large})
+		l.sendRaw(t, "junk")
+		l.empty(t, time.Second)
+		keys := map[string]string{}
+		for _, p := range l.poisoned(t, "jobs") {
+			keys[p.ID] = p.Key
+			got, err := l.poison.Get(t.Context(), p.Key)
+			if err != nil || got.ID != p.ID || string(got.Body) != string(p.Body) || got.Reason != p.Reason {
+				t.Errorf("get %s: got %+v, %v", p.Key, got, err)
+			}
+		}
+		wantInt(t, "listed", len(keys), 4)
+		for _, p := range l.poisoned(t, "others") {
+			t.Errorf("in another queue: %+v", p)
+		}
+		for range l.poison.List(t.Context()) {
+			break
+		}
+
+		fixed.Store(true)
+		before := len(l.called())
+		for _, id := range []string{"back", "large"} {
+			if err := l.poison.Retry(t.Context(), keys[id]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.empty(t, time.Second)
+		for _, c := range l.called()[before:] {
+			e := c.envelope
+			if e.Attempts != 0 || e.HandBacks != 0 || e.LastError != "" || !e.FirstFailed.IsZero() || keys[e.ID] == "" {
+				t.Errorf("sent back: got %+v; want its ID and no history", e)
+			}
+			if e.ID == "large" && c.job.Body != large {
+				t.Errorf("sent back: a body of %d bytes", len(c.job.Body))
+			}
+		}
+		wantInt(t, "handled", len(l.called())-before, 2)
+		wantInt(t, "bodies: of the one to be discarded", claims(t, s), 1)
+		for _, id := range []string{"away", ""} {
+			if err := l.poison.Discard(t.Context(), keys[id]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantInt(t, "bodies", claims(t, s), 0)
+		wantInt(t, "left", len(l.poisoned(t, "jobs")), 0)
+		for _, id := range []string{"back", "away", ""} {
+			for name, f := range map[string]func(context.Context, string) error{"retry": l.poison.Retry, "discard": l.poison.Discard,
+				"get": func(ctx context.Context, key string) error { _, err := l.poison.Get(ctx, key); return err }} {
+				if err := f(t.Context(), keys[id]); !errors.Is(err, storage.ErrNotFound) {
+					t.Errorf("%s of what is gone: got %v, want %v", name, err, storage.ErrNotFound)
+				}
+			}
+		}
+	})
+}
+
+// A message that is put into the poison queue twice, because its deletion failed, is there once.
+func TestPoisonedTwiceIsThereOnce(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		name := "delete"
+		if s.Props().Atomic {
+			name = "commit"
+		}
+		var done atomic.Bool
+		l := newLab(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Name != name || name == "commit" && !strings.Contains(op.Resource, "poison/") || !done.CompareAndSwap(false, true) {
+				return do()
+			}
+			return op.Fail(storage.ErrUnavailable)
+		}), func(context.Context, job) error { return handlers.Poison("bad", nil) })
+		l.start(t, worker.Config{Visibility: 6 * time.Second})
+		l.sendJobs(t, job{ID: "x"})
+		l.empty(t, time.Second)
+		wantInt(t, "handled", len(l.called()), 2)
+		if p := l.onePoisoned(t); p.ID != "x" || p.Deliveries != 2 {
+			t.Errorf("poisoned: got %+v", p)
+		}
+	})
+}
+
+// While the poison queue can't be written, the message is not lost.
+func TestPoisonQueueDown(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var down atomic.Bool
+		l := newLab(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if strings.HasPrefix(op.Resource, "blob poison/") && down.Load() {
+				return op.Fail(storage.ErrUnavailable)
+			}
+			return do()
+		}), func(context.Context, job) error { return handlers.Poison("bad", nil) })
+		down.Store(true)
+		l.start(t, worker.Config{Visibility: 6 * time.Second})
+		l.sendJobs(t, job{ID: "x"})
+		time.Sleep(20 * time.Second)
+		down.Store(false)
+		l.empty(t, time.Second)
+		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 1)
+	})
+}
+
+// All that is wrong with a configuration is told at once.
+func TestConfigFaults(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, openStore(t), nil)
+		handlers.React(l.registry, "jobs", func(context.Context, job) error { return nil })
+		_, err := worker.New(l.store, l.registry, worker.Config{
+			Queues: []string{"jobs", "nowhere", "jobs"}, Concurrency: -1, MaxInHand: -2, Visibility: time.Millisecond, MaxAttempts: -3,
+			MaxDeliveries: -4, UnknownFor: -5, DrainTimeout: -6, StuckAfter: -7,
+		})
+		if err == nil {
+			t.Fatal("got no error")
+		}
+		for _, want := range []string{"Concurrency", "MaxInHand", "Visibility", "MaxAttempts", "MaxDeliveries", "UnknownFor", "DrainTimeout", "StuckAfter",
+			`"nowhere" has no handler`, "jobs is named twice", "has a handler for test.job.v1 already"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("the error doesn't tell of %s: %v", want, err)
+			}
+		}
+		none := handlers.NewRegistry(l.channels, handlers.Config{})
+		if _, err := worker.New(l.store, none, worker.Config{}); err == nil || !strings.Contains(err.Error(), "no handler is registered") {
+			t.Errorf("empty registry: got %v", err)
+		}
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, openStore(t), func(_ context.Context, j job) error {
+			if j.Name == "bad" {
+				return handlers.Poison("bad", nil)
+			}
+			return nil
+		})
+		registry := prometheus.NewRegistry()
+		cfg := worker.Config{Metrics: registry, Logger: slog.New(slog.DiscardHandler)}
+		l.start(t, cfg)
+		if _, err := worker.New(l.store, l.registry, cfg); err == nil {
+			t.Error("two workers with one registerer: got no error")
+		}
+		l.sendJobs(t, job{}, job{}, job{Name: "bad"})
+		l.empty(t, time.Second)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				name := f.GetName()
+				for _, p := range m.GetLabel() {
+					name += " " + p.GetValue()
+				}
+				got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+		for name, want := range map[string]float64{
+			"millrace_deliveries_total done jobs": 2, "millrace_deliveries_total poisoned jobs": 1, "millrace_deliveries_total lost jobs": 0,
+			"millrace_running jobs": 0, "millrace_pickup_seconds jobs": 3, "millrace_handle_seconds jobs": 3, "millrace_lag_seconds jobs": 2,
+		} {
+			if v, ok := got[name]; !ok || v != want {
+				t.Errorf("%s: got %v, want %v", name, v, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,405 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// A handler that runs many visibilities long keeps its message; nobody else gets it.
+func TestRenewal(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const visibility = 6 * time.Second
+		l := newLab(t, s, func(ctx context.Context, _ job) error {
+			select {
+			case <-time.After(5 * visibility):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		l.start(t, worker.Config{Visibility: visibility})
+		l.start(t, worker.Config{Visibility: visibility})
+		l.sendJobs(t, job{ID: "a"}, job{ID: "b"})
+		time.Sleep(time.Second)
+		for range 56 {
+			time.Sleep(time.Second / 2)
+			ds, err := s.Queue("jobs").Receive(t.Context(), 10, visibility)
+			if err != nil || len(ds) > 0 {
+				t.Fatalf("somebody else got %d messages, %v", len(ds), err)
+			}
+		}
+		l.empty(t, time.Second)
+		wantInt(t, "calls", len(l.called()), 2)
+		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 0)
+	})
+}
+
+// When renewals fail the handler's context ends before anybody else can have the message; that spends no
+// attempt, and another worker handles it.
+func TestOwnershipLost(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const visibility = 12 * time.Second
+		for _, refusal := range []string{"refused", "hanging", "slow"} {
+			hooked := storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+				if op.Name != "extend" {
+					return do()
+				}
+				switch refusal {
+				case "hanging":
+					<-ctx.Done()
+				case "slow": // too late
+					select {
+					case <-time.After(visibility):
+					case <-ctx.Done():
+					}
+				}
+				return op.Fail(storage.ErrUnavailable)
+			})
+			ended := make(chan time.Duration, 1)
+			began := time.Now()
+			l := newLab(t, hooked, func(ctx context.Context, _ job) error {
+				<-ctx.Done()
+				if cause := context.Cause(ctx); cause != worker.ErrOwnershipLost {
+					t.Errorf("%s: cause: got %v, want %v", refusal, cause, worker.ErrOwnershipLost)
+				}
+				ended <- time.Since(began)
+				return ctx.Err()
+			})
+			stop := l.start(t, worker.Config{Visibility: visibility})
+			l.sendJobs(t, job{ID: refusal})
+			if d := <-ended; d < visibility/3 || d >= visibility {
+				t.Errorf("%s: the context ended after %v; want before %v", refusal, d, visibility)
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			healthy := newLab(t, s, func(context.Context, job) error { return nil })
+			stop = healthy.start(t, worker.Config{})
+			healthy.empty(t, time.Second)
+			calls := healthy.called()
+			if len(calls) != 1 || calls[0].envelope.Attempts != 0 || calls[0].envelope.ID != refusal {
+				t.Errorf("%s: got %+v; want the message, no attempt spent", refusal, calls)
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A message that keeps its handlers longer than they own it is bounded by MaxDeliveries, not by attempts.
+func TestOwnershipLostAgainAndAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var on atomic.Bool
+		on.Store(true)
+		l := newLab(t, storagetest.Intercept(openStore(t), failing(&on, "extend")), func(ctx context.Context, _ job) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		l.start(t, worker.Config{Visibility: 6 * time.Second, MaxDeliveries: 7})
+		l.sendJobs(t, job{})
+		l.empty(t, time.Second)
+		wantInt(t, "calls", len(l.called()), 7)
+		if p := l.onePoisoned(t); p.Reason != handlers.ReasonDeliveries || p.Attempts != 0 {
+			t.Errorf("poisoned: got %+v", p)
+		}
+	})
+}
+
+// Who handles a large message to its end after somebody else has got it must not take its body away from them.
+func TestLateWorkerLeavesTheBody(t *testing.T) {
+	for _, kind := range []string{"reaction", "decision"} {
+		t.Run(kind, func(t *testing.T) {
+			onEachStore(t, func(t *testing.T, s storage.Store) {
+				const visibility = 6 * time.Second
+				slowDone := make(chan struct{})
+				var refuse atomic.Bool
+				refuse.Store(true)
+				var received atomic.Bool // by the late one, which gets nothing more
+				late := storagetest.Intercept(storagetest.Intercept(s, failing(&refuse, "extend")), failing(&received, "receive"))
+				next := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+					if op.Name == "get blob" && strings.Contains(op.Resource, "claims/") {
+						<-slowDone
+					}
+					return do()
+				})
+				body := strings.Repeat("x", 100_000)
+				var first, second *world
+				handled := make(chan struct{}, 2)
+				if kind == "reaction" {
+					slow := newLab(t, late, func(context.Context, job) error { time.Sleep(2 * visibility); return nil })
+					fast := newLab(t, next, func(_ context.Context, j job) error {
+						if j.Body != body {
+							t.Errorf("got a body of %d bytes", len(j.Body))
+						}
+						handled <- struct{}{}
+						return nil
+					})
+					slow.sendJobs(t, job{Body: body})
+					first, second = &slow.world, &fast.world
+				} else {
+					first, second = newWorld(t, late), newWorld(t, next)
+					decide := first.decide
+					first.decide = func(a account, c add) (account, []channel.Message, error) {
+						time.Sleep(2 * visibility)
+						return decide(a, add{Account: c.Account, N: c.N})
+					}
+					if err := first.send.Send(t.Context(), add{Account: "a", N: 1, Note: body}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				stop := first.start(t, worker.Config{Visibility: visibility})
+				time.Sleep(time.Second)
+				received.Store(true)
+				second.start(t, worker.Config{Visibility: visibility})
+				time.Sleep(3 * visibility)
+				refuse.Store(false)
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+				wantInt(t, "bodies while the message is in other hands", claims(t, s), 1)
+				close(slowDone)
+				second.empty(t, time.Second)
+				wantInt(t, "bodies at the end", claims(t, s), 0)
+				for _, q := range second.registry.Queues() {
+					if all := second.poisoned(t, q); len(all) > 0 {
+						t.Errorf("poisoned: %+v", all)
+					}
+				}
+				if kind == "reaction" {
+					wantInt(t, "handled by the other one", len(handled), 1)
+				} else if d, err := second.accounts.Get(t.Context(), "a", ""); err != nil || d.Value.Count != 1 {
+					t.Errorf("got %+v, %v; want one decision", d.Value, err)
+				}
+			})
+		})
+	}
+}
+
+// Stopping: what runs finishes, what waits is handed back at once and unspent.
+func TestDrain(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		l := newLab(t, s, func(_ context.Context, j job) error {
+			if j.Name == "slow" {
+				time.Sleep(5 * time.Second)
+			}
+			return nil
+		})
+		stop := l.start(t, worker.Config{Concurrency: 2, MaxInHand: 64})
+		var fast, slow []job
+		for range 500 { // teach it to hold more than it runs
+			fast = append(fast, job{Name: "fast"})
+		}
+		for range 30 {
+			slow = append(slow, job{Name: "slow"})
+		}
+		l.sendJobs(t, fast...)
+		l.empty(t, 20*time.Millisecond)
+		l.sendJobs(t, slow...)
+		time.Sleep(1100 * time.Millisecond)
+		before := stats(t, s, "jobs")
+		if before.InFlight <= 2 {
+			t.Fatalf("the worker holds %d; the test needs more than it runs", before.InFlight)
+		}
+		stopped := make(chan error, 1)
+		began := time.Now()
+		go func() { stopped <- stop() }()
+		time.Sleep(1100 * time.Millisecond)
+		after := stats(t, s, "jobs")
+		wantInt(t, "in hand at once after the stop", int(after.InFlight), 2)
+		wantInt(t, "handed back", int(after.Ready), 28)
+		if err := <-stopped; err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(began); d > 5*time.Second {
+			t.Errorf("stopped after %v; want as soon as the running ones have finished", d)
+		}
+		wantInt(t, "left", int(stats(t, s, "jobs").Ready), 28)
+		ds, err := s.Queue("jobs").Receive(t.Context(), 100, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range ds {
+			if e, err := channel.Decode(d.Body); err != nil || e.Attempts != 0 || e.HandBacks+1 != d.Deliveries {
+				t.Errorf("handed back: got %+v after %d deliveries, %v", e, d.Deliveries, err)
+			}
+		}
+	})
+}
+
+// What runs longer than DrainTimeout is told to stop, and handed back unspent.
+func TestDrainTimeout(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		l := newLab(t, s, func(ctx context.Context, _ job) error {
+			<-ctx.Done()
+			if cause := context.Cause(ctx); cause != worker.ErrDraining {
+				t.Errorf("cause: got %v, want %v", cause, worker.ErrDraining)
+			}
+			return ctx.Err()
+		})
+		stop := l.start(t, worker.Config{DrainTimeout: 7 * time.Second, Visibility: 3 * time.Second})
+		l.sendJobs(t, job{ID: "a"}, job{ID: "b"})
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(began); d < 7*time.Second || d > 8*time.Second {
+			t.Errorf("stopped after %v; want 7 s", d)
+		}
+		ds, err := s.Queue("jobs").Receive(t.Context(), 100, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantInt(t, "handed back", len(ds), 2)
+		for _, d := range ds {
+			if e, err := channel.Decode(d.Body); err != nil || e.Attempts != 0 || e.HandBacks != 1 {
+				t.Errorf("handed back: got %+v, %v", e, err)
+			}
+		}
+	})
+}
+
+// A handler that won't stop is reported, and its message is handed back. In real time: the handler's goroutine
+// outlives Run.
+func TestStuckHandler(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	l := newLab(t, s, func(context.Context, job) error { close(entered); <-release; return nil })
+	stop := l.start(t, worker.Config{DrainTimeout: 10 * time.Millisecond})
+	l.sendJobs(t, job{ID: "a"})
+	<-entered
+	err := stop()
+	if err == nil || !strings.Contains(err.Error(), "1 handler(s) did not stop") || !strings.Contains(err.Error(), "jobs") {
+		t.Errorf("got %v; want an error that tells of the handler and its queue", err)
+	}
+	if st := stats(t, s, "jobs"); st.Ready != 1 {
+		t.Errorf("queue: got %+v; want the message handed back", st)
+	}
+	close(release)
+	runtime.Gosched()
+	ds, err := s.Queue("jobs").Receive(t.Context(), 1, time.Minute)
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("got %d messages, %v", len(ds), err)
+	}
+	if e, err := channel.Decode(ds[0].Body); err != nil || e.Attempts != 0 || e.HandBacks != 1 {
+		t.Errorf("handed back: got %+v, %v", e, err)
+	}
+}
+
+// records keeps the messages of log records.
+type records struct {
+	mu  sync.Mutex
+	all []string // under mu
+}
+
+func (r *records) Enabled(context.Context, slog.Level) bool { return true }
+func (r *records) WithAttrs([]slog.Attr) slog.Handler       { return r }
+func (r *records) WithGroup(string) slog.Handler            { return r }
+func (r *records) Handle(_ context.Context, x slog.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := x.Message
+	x.Attrs(func(a slog.Attr) bool { text += fmt.Sprintf(" %s=%v", a.Key, a.Value); return true })
+	r.all = append(r.all, text)
+	return nil
+}
+
+func (r *records) count(part string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, s := range r.all {
+		if strings.Contains(s, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// A handler that runs long is reported, again and again; no log line holds a body.
+func TestLongRunningIsReported(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, openStore(t), func(context.Context, job) error { time.Sleep(5 * time.Minute); return nil })
+		var log records
+		l.start(t, worker.Config{Name: "w", StuckAfter: time.Minute, Visibility: 12 * time.Second, Logger: slog.New(&log)})
+		l.sendJobs(t, job{ID: "long-job", Body: "secret"})
+		l.empty(t, time.Second)
+		if n := log.count("runs long id=long-job"); n < 3 || n > 5 {
+			t.Errorf("reports: got %d, want one a minute", n)
+		}
+		wantInt(t, "lines with the body", log.count("secret"), 0)
+		wantInt(t, "announcement", log.count("worker starts worker=w"), 1)
+		wantInt(t, "what is consumed", log.count("worker consumes queue=jobs kinds=[test.job.v1"), 1)
+	})
+}
+
+func TestStartProbesTheStore(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var down atomic.Bool
+		down.Store(true)
+		l := newLab(t, storagetest.Intercept(openStore(t), failing(&down, "stats")), func(context.Context, job) error { return nil })
+		w, err := worker.New(l.store, l.registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Run(t.Context()); !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("got %v, want %v", err, storage.ErrUnavailable)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		down.Store(false)
+		if err := w.Run(ended); err != nil {
+			t.Errorf("run under an ended context: got %v", err)
+		}
+	})
+}
+
+// A store that can't be received from is asked again, more and more seldom, and work goes on when it can.
+func TestReceiveRecovers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var down atomic.Bool
+		var calls storagetest.Calls
+		hook := failing(&down, "receive")
+		l := newLab(t, storagetest.Intercept(openStore(t), func(ctx context.Context, op storagetest.Op, do func() error) error {
+			return calls.Hook(ctx, op, func() error { return hook(ctx, op, do) })
+		}), func(context.Context, job) error { return nil })
+		var log records
+		l.start(t, worker.Config{Logger: slog.New(&log)})
+		for round := range 2 {
+			synctest.Wait()
+			down.Store(true)
+			before := calls.Count("receive")
+			l.sendJobs(t, job{})
+			time.Sleep(5 * time.Minute)
+			if n := calls.Count("receive") - before; n < 20 || n > 60 {
+				t.Errorf("tried %d times in 5 minutes; want growing delays up to 10 s", n)
+			}
+			wantInt(t, "handled meanwhile", len(l.called()), round)
+			down.Store(false)
+			began := time.Now()
+			l.empty(t, time.Second)
+			if d := time.Since(began); d > 15*time.Second {
+				t.Errorf("recovered after %v", d)
+			}
+			wantInt(t, "log lines of the trouble", log.count("can't receive"), round+1)
+			wantInt(t, "log lines of its end", log.count("can receive again"), round+1)
+		}
+	})
+}

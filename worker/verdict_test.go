@@ -1,0 +1,450 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// A handler that always says no: attempts with growing delays, then the poison queue with all that is known.
+func TestAttemptsThenPoison(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		l := newLab(t, s, func(context.Context, job) error { return errors.New("no, and no again") })
+		l.start(t, worker.Config{Name: "worker-7"})
+		began := time.Now()
+		l.sendJobs(t, job{ID: "job-1", Body: "hello"})
+		l.empty(t, time.Second)
+		calls := l.called()
+		if len(calls) != 5 {
+			t.Fatalf("attempts: got %d, want 5", len(calls))
+		}
+		for i, c := range calls {
+			wantInt(t, "attempts in the envelope", c.envelope.Attempts, i)
+			if i == 0 {
+				continue
+			}
+			gap, want := c.at.Sub(calls[i-1].at), worker.RetryDelay(i, "job-1")
+			if gap < want || gap > want+2*time.Second {
+				t.Errorf("delay after attempt %d: got %v, want %v or little more", i, gap, want)
+			}
+			if c.envelope.LastError != "no, and no again" || !c.envelope.FirstFailed.Equal(calls[0].at) {
+				t.Errorf("history: got %q, %v; want the handler's error and %v", c.envelope.LastError, c.envelope.FirstFailed, calls[0].at)
+			}
+		}
+		p := l.onePoisoned(t)
+		if p.Reason != handlers.ReasonAttempts || p.Error != "no, and no again" || p.Attempts != 5 || p.Deliveries != 5 ||
+			p.Worker != "worker-7" || p.ID != "job-1" || p.Kind != "test.job.v1" || p.Queue != "jobs" {
+			t.Errorf("poisoned: got %+v", p)
+		}
+		if p.First.Before(began) || p.First.After(calls[0].at.Add(time.Second)) || p.Last.Before(calls[4].at) {
+			t.Errorf("poisoned: first %v, last %v; want those of the attempts", p.First, p.Last)
+		}
+		if !strings.Contains(string(p.Body), `"hello"`) {
+			t.Errorf("poisoned: body %s; want the message whole", p.Body)
+		}
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := 0
+		l := newLab(t, patient(openStore(t), time.Hour), func(context.Context, job) error {
+			if n++; n <= 2 {
+				return handlers.Retry(time.Hour, errors.New("not now"))
+			}
+			return nil
+		})
+		l.start(t, worker.Config{})
+		l.sendJobs(t, job{ID: "x"})
+		l.empty(t, time.Minute)
+		calls := l.called()
+		if len(calls) != 3 {
+			t.Fatalf("calls: got %d, want 3", len(calls))
+		}
+		for i := 1; i < 3; i++ {
+			if gap := calls[i].at.Sub(calls[i-1].at); gap < time.Hour || gap > time.Hour+2*time.Second {
+				t.Errorf("gap %d: got %v, want an hour", i, gap)
+			}
+		}
+		wantInt(t, "attempts spent", calls[2].envelope.Attempts, 2)
+		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 0)
+	})
+}
+
+// Later spends no attempt, however often, nor do its deliveries count as silent ones.
+func TestLaterSpendsNothing(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		n := 0
+		l := newLab(t, s, func(context.Context, job) error {
+			if n++; n <= 25 {
+				return handlers.Later(5*time.Second, "not yet")
+			}
+			return nil
+		})
+		l.start(t, worker.Config{})
+		l.sendJobs(t, job{})
+		l.empty(t, 5*time.Second)
+		calls := l.called()
+		wantInt(t, "calls", len(calls), 26)
+		last := calls[len(calls)-1].envelope
+		wantInt(t, "attempts", last.Attempts, 0)
+		wantInt(t, "hand-backs", last.HandBacks, 25)
+		if took := calls[25].at.Sub(calls[0].at); took < 125*time.Second {
+			t.Errorf("25 times later took %v; want 5 s each", took)
+		}
+		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 0)
+	})
+}
+
+func TestPoisonVerdictAndPanic(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		l := newLab(t, s, func(_ context.Context, j job) error {
+			switch j.Name {
+			case "poison":
+				return fmt.Errorf("wrapped: %w", handlers.Poison("no such customer", errors.New("customer 7")))
+			case "panic":
+				panic("boom")
+			}
+			return nil
+		})
+		l.start(t, worker.Config{MaxAttempts: 2})
+		l.sendJobs(t, job{Name: "poison"}, job{Name: "fine"}, job{Name: "panic"}, job{Name: "fine"})
+		l.empty(t, time.Second)
+		got := map[string]worker.Poisoned{}
+		for _, p := range l.poisoned(t, "jobs") {
+			got[p.Reason] = p
+		}
+		if p := got["no such customer"]; p.Attempts != 0 || !strings.Contains(p.Error, "customer 7") || p.Deliveries != 1 {
+			t.Errorf("poisoned by its handler: got %+v", p)
+		}
+		if p := got[handlers.ReasonAttempts]; p.Attempts != 2 || !strings.Contains(p.Error, "boom") {
+			t.Errorf("poisoned after panics: got %+v", p)
+		}
+		wantInt(t, "poisoned", len(got), 2)
+		wantInt(t, "calls", len(l.called()), 5)
+	})
+}
+
+func TestRetryDelayIsPureGrowingAndSpread(t *testing.T) {
+	t.Parallel()
+	spread := map[time.Duration]bool{}
+	for i := range 100 {
+		id := fmt.Sprint("id-", i)
+		spread[worker.RetryDelay(1, id)] = true
+		base := time.Second
+		for failed := 1; failed <= 20; failed++ {
+			d := worker.RetryDelay(failed, id)
+			if d != worker.RetryDelay(failed, id) {
+				t.Fatalf("the same question has two answers")
+			}
+			if d < base*8/10 || d > base*12/10 {
+				t.Errorf("delay %d: got %v, want %v more or less up to a fifth", failed, d, base)
+			}
+			base = min(2*base, 5*time.Minute)
+		}
+	}
+	if len(spread) < 50 {
+		t.Errorf("100 messages come back at %d different times", len(spread))
+	}
+	for _, failed := range []int{-1, 0, 1 << 40} {
+		if d := worker.RetryDelay(failed, ""); d <= 0 || d > 6*time.Minute {
+			t.Errorf("RetryDelay(%d): got %v", failed, d)
+		}
+	}
+}
+
+// A delay of one's own may be anything.
+func TestOddRetryDelays(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, patient(openStore(t), time.Hour), func(context.Context, job) error { return errors.New("no") })
+		delays := []time.Duration{-time.Hour, 0, 1000 * 24 * time.Hour}
+		l.start(t, worker.Config{MaxAttempts: 4, Visibility: 12 * time.Hour, RetryDelay: func(failed int, _ string) time.Duration { return delays[failed-1] }})
+		began := time.Now()
+		l.sendJobs(t, job{})
+		l.empty(t, time.Hour)
+		calls := l.called()
+		wantInt(t, "attempts", len(calls), 4)
+		if d := calls[2].at.Sub(began); d > 5*time.Second {
+			t.Errorf("third attempt after %v; want at once", d)
+		}
+		if d := calls[3].at.Sub(began); d < storage.MaxDelay || d > storage.MaxDelay+time.Minute {
+			t.Errorf("fourth attempt after %v; want %v", d, storage.MaxDelay)
+		}
+	})
+}
+
+// A message that kills its worker each time is taken MaxDeliveries times and then given up, without being handled.
+func TestSilentDeliveries(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		l := newLab(t, s, func(context.Context, job) error { return nil })
+		die := func(times int) {
+			for range times {
+				ds, err := s.Queue("jobs").Receive(t.Context(), 10, time.Second)
+				if err != nil || len(ds) != 1 {
+					t.Fatalf("got %d messages, %v", len(ds), err)
+				}
+				time.Sleep(time.Second)
+			}
+		}
+		l.sendJobs(t, job{ID: "patient"})
+		die(3)
+		stop := l.start(t, worker.Config{MaxDeliveries: 4})
+		l.empty(t, time.Second)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantInt(t, "handled after 3 silent deliveries", len(l.called()), 1)
+
+		l.sendJobs(t, job{ID: "killer"})
+		die(4)
+		l.start(t, worker.Config{MaxDeliveries: 4})
+		l.empty(t, time.Second)
+		wantInt(t, "handled after 4", len(l.called()), 1)
+		if p := l.onePoisoned(t); p.Reason != handlers.ReasonDeliveries || p.Attempts != 0 || p.Deliveries != 5 || p.ID != "killer" {
+			t.Errorf("poisoned: got %+v", p)
+		}
+	})
+}
+
+// A kind that nobody here knows is handed back with growing delay, because a newer worker may know it.
+func TestUnknownKind(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var calls storagetest.Calls
+		l := newLab(t, storagetest.Intercept(patient(s, 30*time.Second), calls.Hook), func(context.Context, job) error { return nil })
+		l.start(t, worker.Config{UnknownFor: time.Hour})
+		began := time.Now()
+		l.sendRaw(t, raw("new-1", "test.new.v9", map[string]int{"n": 1}))
+		time.Sleep(59 * time.Minute)
+		if n := calls.Count("rewrite"); n < 12 || n > 25 {
+			t.Errorf("handed back %d times in an hour; want growing delays up to 5 minutes", n)
+		}
+		wantInt(t, "poisoned before the hour is over", len(l.poisoned(t, "jobs")), 0)
+		l.empty(t, time.Minute)
+		p := l.onePoisoned(t)
+		if p.Reason != handlers.ReasonUnknownKind || p.Attempts != 0 || p.ID != "new-1" || p.Kind != "test.new.v9" || !strings.Contains(p.Error, "test.new.v9") {
+			t.Errorf("poisoned: got %+v", p)
+		}
+		if d := p.Last.Sub(began); d < time.Hour || d > time.Hour+7*time.Minute {
+			t.Errorf("given up after %v; want a little more than an hour", d)
+		}
+	})
+}
+
+func TestUnknownKindWaitsForANewerWorker(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		old := newNoKinds(t, patient(openStore(t), time.Minute))
+		old.start(t, worker.Config{})
+		newer := newLab(t, old.store, func(context.Context, job) error { return nil })
+		newer.sendJobs(t, job{ID: "early"})
+		time.Sleep(10 * time.Minute)
+		wantInt(t, "known yet", len(newer.called()), 0)
+		newer.start(t, worker.Config{})
+		newer.empty(t, time.Second)
+		calls := newer.called()
+		if len(calls) != 1 || calls[0].envelope.Attempts != 0 || calls[0].envelope.ID != "early" {
+			t.Errorf("got %+v; want the message, with no attempt spent", calls)
+		}
+	})
+}
+
+// other is a kind that the jobs' queue also takes.
+type other struct{}
+
+func (other) Kind() channel.Kind { return "test.other.v1" }
+
+// newNoKinds is a worker's world that consumes the jobs' queue but doesn't know jobs.
+func newNoKinds(t testing.TB, s storage.Store) *world {
+	t.Helper()
+	routes, err := channel.NewRoutes(channel.Command[other]("jobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{store: s}
+	if w.channels, err = channel.New(s, routes, "/test"); err != nil {
+		t.Fatal(err)
+	}
+	w.registry = handlers.NewRegistry(w.channels, handlers.Config{})
+	handlers.React(w.registry, "jobs", func(context.Context, other) error { return nil })
+	return w
+}
+
+// What can't be decoded goes to the poison queue at once, whole.
+func TestUndecodable(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		l := newLab(t, s, func(context.Context, job) error { return nil })
+		l.start(t, worker.Config{})
+		bodies := []string{"", "garbage \xff\x00", `{"specversion":"0.3"}`, raw("bad", "test.job.v1", "not an object"), `{}`}
+		for _, b := range bodies {
+			l.sendRaw(t, b)
+		}
+		began := time.Now()
+		l.empty(t, 10*time.Millisecond)
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("took %v; want at once", d)
+		}
+		found := map[string]bool{}
+		for _, p := range l.poisoned(t, "jobs") {
+			if p.Reason != handlers.ReasonUndecodable || p.Attempts != 0 || p.Deliveries != 1 || p.Error == "" {
+				t.Errorf("poisoned: got %+v", p)
+			}
+			found[string(p.Body)] = true
+		}
+		for _, b := range bodies {
+			if !found[b] {
+				t.Errorf("body %q is not in the poison queue as it was", b)
+			}
+		}
+		wantInt(t, "poisoned", len(found), len(bodies))
+		wantInt(t, "handled", len(l.called()), 0)
+	})
+}
+
+// One command of a fold fails, by error or panic, after it has scribbled into what the others share: it fails
+// alone.
+func TestOneOfAFoldFails(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		w := newWorld(t, s)
+		w.decide = func(a account, c add) (account, []channel.Message, error) {
+			a.Sum += c.N
+			a.Count++
+			switch c.Note {
+			case "error":
+				return a, nil, errors.New("no")
+			case "panic":
+				panic("no")
+			}
+			return a, []channel.Message{added{Account: c.Account, N: c.N}}, nil
+		}
+		for _, note := range []string{"", "error", "", "panic", "", ""} {
+			if err := w.send.Send(t.Context(), add{Account: "a", N: 1, Note: note}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.start(t, worker.Config{MaxAttempts: 2})
+		w.empty(t, time.Second)
+		d, err := w.accounts.Get(t.Context(), "a", "")
+		if err != nil || d.Value != (account{Sum: 4, Count: 4}) {
+			t.Errorf("got %+v, %v; want 4 of 4", d.Value, err)
+		}
+		wantInt(t, "poisoned", len(w.poisoned(t, "commands")), 2)
+		wantInt(t, "reactions", int(w.reacted.Load()), 4)
+	})
+}
+
+// Law 1 and 5 end in the poison queue: the same ID with other content, while in the window and as a row; and a
+// message too old to judge.
+func TestLawsOneAndFiveInThePoisonQueue(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		w := newWorld(t, s)
+		stop := w.start(t, worker.Config{})
+		send := func(c add) {
+			t.Helper()
+			if err := w.send.Send(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			w.empty(t, time.Second)
+		}
+		reasons := func(want map[string]int) {
+			t.Helper()
+			got := map[string]int{}
+			for _, p := range w.poisoned(t, "commands") {
+				got[p.Reason]++
+				if p.Attempts != 0 {
+					t.Errorf("attempts spent on %s: %d", p.Reason, p.Attempts)
+				}
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("poisoned: got %v, want %v", got, want)
+			}
+		}
+		old := idAt(time.Now(), 1)
+		send(add{ID: "key", Account: "a", N: 1})
+		send(add{ID: old, Account: "a", N: 1})
+		send(add{ID: "key", Account: "a", N: 2})
+		send(add{ID: "key", Account: "a", N: 1})
+		reasons(map[string]int{handlers.ReasonContentDiffers: 1})
+		for i := range 200 {
+			if err := w.send.Send(t.Context(), add{ID: idAt(time.Now().Add(time.Second), 100+i), Account: "a", N: 1}); err != nil {
+				t.Fatal(err)
+			}
+			if i%40 == 39 {
+				w.empty(t, time.Second)
+			}
+		}
+		w.empty(t, time.Second)
+		send(add{ID: "key", Account: "a", N: 3})
+		send(add{ID: old, Account: "a", N: 4})
+		send(add{ID: old, Account: "a", N: 1})
+		reasons(map[string]int{handlers.ReasonContentDiffers: 3})
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(31 * 24 * time.Hour)
+		w.start(t, worker.Config{})
+		send(add{ID: old, Account: "a", N: 1})
+		reasons(map[string]int{handlers.ReasonContentDiffers: 3, handlers.ReasonTooOld: 1})
+		d, err := w.accounts.Get(t.Context(), "a", "")
+		if err != nil || d.Value.Sum != 202 {
+			t.Errorf("got %+v, %v; want 202", d.Value, err)
+		}
+	})
+}
+
+// idAt is a UUIDv7 of a time.
+func idAt(at time.Time, n int) string {
+	ms := fmt.Sprintf("%012x", at.UnixMilli())
+	return fmt.Sprintf("%s-%s-7000-8000-%012x", ms[:8], ms[8:], n)
+}
+
+// A store that fails in the middle costs no attempts, however long.
+func TestStoreTroubleSpendsNoAttempt(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var down atomic.Bool
+		name := "commit"
+		if !s.Props().Atomic {
+			name = "put blob"
+		}
+		w := newWorld(t, storagetest.Intercept(patient(s, 5*time.Second), failing(&down, name)))
+		down.Store(true)
+		w.start(t, worker.Config{})
+		for i := range 20 {
+			if err := w.send.Send(t.Context(), add{Account: fmt.Sprint("a-", i%3), N: 1}); err != nil && name != "commit" {
+				t.Fatal(err)
+			}
+		}
+		if name == "commit" { // sending needs it too
+			down.Store(false)
+			for i := range 20 {
+				if err := w.send.Send(t.Context(), add{Account: fmt.Sprint("a-", i%3), N: 1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			down.Store(true)
+		}
+		time.Sleep(time.Minute)
+		down.Store(false)
+		w.empty(t, time.Second)
+		synctest.Wait()
+		wantInt(t, "poisoned", len(w.poisoned(t, "commands"))+len(w.poisoned(t, "totals")), 0)
+		sum := 0
+		for i := range 3 {
+			d, err := w.accounts.Get(t.Context(), fmt.Sprint("a-", i), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += d.Value.Sum
+		}
+		wantInt(t, "total", sum, 20)
+	})
+}
