@@ -36,10 +36,10 @@ func Example() {
 	h := handlers.NewRegistry(channels, handlers.Config{})
 	handlers.Decide(h, stock, func(c Buy) string { return c.Item }, Stock.Buy, Bought{})
 	views.Project(h, sold, func(e Bought) string { return e.Item }, func(n int, e Bought) int { return n + e.N })
-	handlers.React(h, "mail", handlers.Once(store, "mail", func(ctx context.Context, e Bought) error {
+	handlers.ReactOnce(h, "mail", func(ctx context.Context, e Bought) error {
 		mailed <- fmt.Sprintf("%d × %s is on its way", e.N, e.Item)
 		return nil
-	}))
+	})
 
 	w, _ := worker.New(store, h, worker.Config{})
 	stopped := make(chan error)

@@ -35,6 +35,10 @@ type Message interface {
 
 // Identified is a message that chooses its own ID: an idempotency key of 1 to 128 bytes without control
 // characters. Two messages with the same ID are taken for one. An empty ID means: make one.
+//
+// An ID that is a UUIDv7 is taken at its word about its time: a message that arrives more than a month after it
+// can't be judged any more. What may be sent long after the time in an ID (a cancellation) needs another one; any
+// other form of key carries no time.
 type Identified interface {
 	MessageID() string
 }

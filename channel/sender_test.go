@@ -350,7 +350,9 @@ func TestHandlersContextTravels(t *testing.T) {
 	}))
 
 	others := func(e *channel.Envelope, group string) map[int][]string {
-		return sendUnder(t, e, group, func(ctx context.Context, orders *channel.Sender[Order]) error { return orders.Send(ctx, Order{Table: 2}) })
+		return sendUnder(t, e, group, func(ctx context.Context, orders *channel.Sender[Order]) error {
+			return orders.Send(ctx, Order{Table: 2})
+		})
 	}
 	if got := others(handled(), "floor"); slices.Equal(got[2], want[2]) {
 		t.Error("two groups that handle one event send under one ID")

@@ -159,7 +159,7 @@ func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.C
 }
 
 // React registers a reaction of a subscriber group to a kind. The group's queue must be among the kind's
-// routes. See [Once] for effects that should not be repeated.
+// routes. See [ReactOnce] for effects that should not be repeated.
 func React[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
 	h := register[E](r, "react "+group, group)
 	if h == nil {
@@ -172,6 +172,11 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 		// A middleware may run it again. What it sends must get the same IDs then: each run counts for itself.
 		return h.react(channel.Handling(ctx, d.Envelope, d.Queue), d.Message)
 	})
+}
+
+// ReactOnce registers a reaction guarded by [Once]: one whose effect should not be repeated.
+func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
+	React(r, group, Once(r.channels.Store(), group, f))
 }
 
 // Upgrade makes an older type of message known, which becomes a newer one as it is received. Register the

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -108,6 +109,14 @@ func TestLaw5OnlyCommittedEntriesBecomeRows(t *testing.T) {
 func TestLaw5TenThousandMessages(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s storage.Store) {
+		quiet := func(c values.Change[sum]) values.Change[sum] {
+			fold := c.Fold
+			c.Fold = func(v sum) (sum, []channel.Message, error) {
+				v, _, err := fold(v)
+				return v, nil, err
+			}
+			return c
+		}
 		const batch = 200
 		n := 10_000
 		if !s.Props().Atomic {
@@ -125,10 +134,9 @@ func TestLaw5TenThousandMessages(t *testing.T) {
 		for i := 0; i < n; i += batch {
 			changes := make([]values.Change[sum], 0, batch)
 			for _, id := range all[i : i+batch] {
-				changes = append(changes, p.change(id, 1))
+				changes = append(changes, quiet(p.change(id, 1)))
 			}
 			p.applied("k", changes...)
-			events(t, s, "listeners")
 			if size := stored(t, s, "k").size; i > n/2 && size > largest {
 				if largest > 0 && size > largest+100 {
 					t.Errorf("after %d messages the document has grown from %d to %d bytes", i+batch, largest, size)
@@ -139,8 +147,8 @@ func TestLaw5TenThousandMessages(t *testing.T) {
 		wantInt(t, "total", total(t, p.sums, "k"), n)
 		fresh := newProcess(t, s, values.Config[sum]{})
 		var replays []values.Change[sum]
-		for i := 0; i < n; i += 4 {
-			replays = append(replays, fresh.change(all[i], 1))
+		for i := 0; i < n; i += 7 {
+			replays = append(replays, quiet(fresh.change(all[i], 1)))
 		}
 		rand.New(rand.NewPCG(1, 1)).Shuffle(len(replays), func(i, j int) { replays[i], replays[j] = replays[j], replays[i] })
 		fresh.applied("k", replays...)

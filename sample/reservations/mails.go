@@ -24,7 +24,7 @@ type Mailer interface {
 	Send(ctx context.Context, m Mail) error
 }
 
-// Mails tells people what was decided. Its methods are reactions, to be guarded by handlers.Once.
+// Mails tells people what was decided. Its methods are reactions, to be registered by handlers.ReactOnce.
 type Mails struct {
 	Mailer Mailer
 }

@@ -47,9 +47,9 @@ func Register(h *handlers.Registry, seats int, mailer Mailer) {
 	handlers.React(h, "ledger", ledger.Cancel)
 
 	mails := Mails{Mailer: mailer}
-	handlers.React(h, "mails", handlers.Once(c.Store(), "mails", mails.Confirm))
-	handlers.React(h, "mails", handlers.Once(c.Store(), "mails", mails.Refuse))
-	handlers.React(h, "mails", handlers.Once(c.Store(), "mails", mails.Cancel))
+	handlers.ReactOnce(h, "mails", mails.Confirm)
+	handlers.ReactOnce(h, "mails", mails.Refuse)
+	handlers.ReactOnce(h, "mails", mails.Cancel)
 }
 
 // Capacities returns the value objects, by date. A date that nobody has asked for has all seats free.
