@@ -1,5 +1,3 @@
-//go:build cloudevents
-
 package channel_test
 
 import (

@@ -87,12 +87,12 @@ func TestOnceInAReaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
 	var effect counted
-	handlers.React(w.h, "mails", handlers.Once(w.store, "mails", func(ctx context.Context, m Mail) error {
+	handlers.ReactOnce(w.h, "mails", func(ctx context.Context, _ Mail) error {
 		if e, _, ok := channel.Handled(ctx); !ok || e.ID == "" {
 			t.Error("the effect can't find out the message's ID")
 		}
 		return effect.do(ctx)
-	}))
+	})
 	e := envelope(channel.NewID(), "test.mail.v1", `{"to":"ada"}`)
 	for range 2 {
 		p, err := w.channels.Pack(t.Context(), *e)
@@ -328,6 +328,9 @@ func TestOnceCannotRenew(t *testing.T) {
 						}
 						return context.Cause(ctx)
 					case <-time.After(2 * time.Minute):
+						if test.ends {
+							t.Error("its context has not ended")
+						}
 						return nil
 					}
 				})

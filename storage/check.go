@@ -113,6 +113,14 @@ func (c Condition) Check() error {
 	return nil
 }
 
+// CheckDelete refuses a condition that a deletion can't have.
+func (c Condition) CheckDelete() error {
+	if c.IfAbsent {
+		return fmt.Errorf("%w: a deletion with IfAbsent", ErrInvalid)
+	}
+	return nil
+}
+
 // Check refuses a unit of work for its content.
 func (w Work) Check(p Props) error {
 	if x := w.Write; x != nil {

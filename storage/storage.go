@@ -180,7 +180,8 @@ type BatchTable interface {
 // (rarely) not at all.
 type Waker interface {
 	// Wake returns a channel of capacity 1 that gets a value when the queue may have become receivable:
-	// a send, an end of delay or visibility. Rings that nobody takes are folded into one. stop ends it.
+	// a send, an end of delay or visibility; and perhaps once at the beginning. Rings that nobody takes are
+	// folded into one. stop ends it.
 	Wake(queue string) (ring <-chan struct{}, stop func())
 }
 

@@ -128,7 +128,7 @@ func (w *writer) putBlob(container, key string, body []byte, cond storage.Condit
 func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
 	err := b.check(key)
 	if err == nil {
-		err = cond.Check()
+		err = cond.CheckDelete()
 	}
 	if err == nil {
 		err = b.s.write(&op{ctx: ctx, size: 100, run: func(w *writer) error {
@@ -160,10 +160,7 @@ func guard(at *stmt, cond storage.Condition) error {
 	}
 	etag := formatETag(at.colInt(0))
 	at.reset()
-	switch {
-	case cond.IfAbsent:
-		return storage.ErrExists
-	case cond.IfMatch != "" && cond.IfMatch != etag:
+	if cond.IfMatch != "" && cond.IfMatch != etag {
 		return storage.ErrPrecondition
 	}
 	return nil

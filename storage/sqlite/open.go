@@ -24,7 +24,7 @@ const (
 	maxReceive = 512
 
 	// pollInterval is for what a ring can miss: a send by another process on a machine without
-	// notifications. An empty look costs some 20 µs.
+	// notifications. An empty look costs some 10 µs.
 	pollInterval = time.Second
 )
 

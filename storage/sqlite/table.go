@@ -155,13 +155,16 @@ func (t *table) checkBatch(partition string, rows []storage.RowPut) error {
 	if len(rows) > storage.MaxBatchRows {
 		return fmt.Errorf("%w: %d rows in a batch; at most %d", storage.ErrInvalid, len(rows), storage.MaxBatchRows)
 	}
-	seen := make(map[string]bool, len(rows))
+	seen, bytes := make(map[string]bool, len(rows)), 0
 	for i, r := range rows {
+		bytes += len(r.Data)
 		err := storage.CheckKey(r.Key)
 		switch {
 		case err != nil:
 		case len(r.Data) > maxRow:
 			err = tooLarge(len(r.Data), maxRow)
+		case bytes > storage.MaxBatchBytes:
+			err = fmt.Errorf("%w: more than %d bytes in a batch", storage.ErrInvalid, storage.MaxBatchBytes)
 		case seen[r.Key]:
 			err = fmt.Errorf("%w: key %s stands there twice", storage.ErrInvalid, storage.Quote(r.Key))
 		}
@@ -176,7 +179,7 @@ func (t *table) checkBatch(partition string, rows []storage.RowPut) error {
 func (t *table) Delete(ctx context.Context, partition, key string, cond storage.Condition) error {
 	err := t.check(partition, key)
 	if err == nil {
-		err = cond.Check()
+		err = cond.CheckDelete()
 	}
 	if err == nil {
 		err = t.s.write(&op{ctx: ctx, size: 100, run: func(w *writer) error {

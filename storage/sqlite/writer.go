@@ -259,7 +259,7 @@ func (w *writer) one(o *op) error {
 // end of it means that messages appear unclaimed to a machine on which every holder of a claim is dead:
 // they are delivered once more, sooner than otherwise. Everything else was promised to its caller.
 //
-// Changing it costs some 3 µs, a sync of the disk a hundred or more.
+// Changing it costs some 2 µs, a sync of the disk a hundred or more.
 func (w *writer) relax(relaxed bool) error {
 	if relaxed == w.relaxed {
 		return nil
