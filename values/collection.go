@@ -28,7 +28,7 @@ type Config[V any] struct {
 
 	// Window is how many applied messages a document remembers by itself at least; it holds up to twice as
 	// many before the oldest become rows. A larger window makes every write larger, a smaller one makes
-	// late messages cost a read. Defaults to 64.
+	// late messages cost a read. Defaults to 32.
 	Window int
 
 	// Retention is how long messages are recognised after they have left the window. Defaults to 30 days.
@@ -65,7 +65,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collect
 	if cfg.Initial == nil {
 		cfg.Initial = func(string) (v V) { return v }
 	}
-	cfg.Window = orDefault(cfg.Window, 64)
+	cfg.Window = orDefault(cfg.Window, 32)
 	cfg.Retention = orDefault(cfg.Retention, 30*24*time.Hour)
 	cfg.PendingAfter = orDefault(cfg.PendingAfter, 2*time.Minute)
 	cfg.Cache = orDefault(cfg.Cache, 1024)

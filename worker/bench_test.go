@@ -148,8 +148,8 @@ func BenchmarkSendAndHandle(b *testing.B) {
 // BenchmarkFullPath sends commands, decides them on value objects, and folds their events into views.
 func BenchmarkFullPath(b *testing.B) {
 	const dates = 365
-	w := newWorld(b, newStore(b))
-	stop := w.start(b, worker.Config{Queues: []string{"commands", "totals"}})
+	w := newWorld(b, newStore(b), "totals")
+	stop := w.start(b, worker.Config{})
 	b.ReportAllocs()
 	b.ResetTimer()
 	var wg sync.WaitGroup

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,9 +67,13 @@ func newStore(t testing.TB) storage.Store {
 	return s
 }
 
-func newWorld(t testing.TB, store storage.Store) *world {
+// newWorld makes a world. Its events go to the groups given, or to totals and reactions.
+func newWorld(t testing.TB, store storage.Store, groups ...string) *world {
 	t.Helper()
-	routes, err := channel.NewRoutes(channel.Command[add]("commands"), channel.Event[added]("totals", "reactions"))
+	if len(groups) == 0 {
+		groups = []string{"totals", "reactions"}
+	}
+	routes, err := channel.NewRoutes(channel.Command[add]("commands"), channel.Event[added](groups...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +95,9 @@ func newWorld(t testing.TB, store storage.Store) *world {
 		func(a account, c add) (account, []channel.Message, error) { return w.decide(a, c) }, added{})
 	views.Project(w.registry, w.totals, func(e added) string { return e.Account },
 		func(a account, e added) account { return account{Sum: a.Sum + e.N, Count: a.Count + 1} })
-	handlers.React(w.registry, "reactions", func(ctx context.Context, e added) error { return w.react(ctx, e) })
+	if slices.Contains(groups, "reactions") {
+		handlers.React(w.registry, "reactions", func(ctx context.Context, e added) error { return w.react(ctx, e) })
+	}
 	return w
 }
 

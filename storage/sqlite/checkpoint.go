@@ -7,8 +7,8 @@ import "time"
 // writer. It can't finish while the writer goes on writing, and only a log that is copied whole begins anew
 // rather than grow; so the writer itself copies the few pages that came meanwhile.
 const (
-	ckptPages = 1000  // begin beside the writer (4 MB)
-	ckptFew   = 150   // so many the writer copies itself
+	ckptPages = 4000  // begin beside the writer (16 MB)
+	ckptFew   = 2000  // so many the writer copies itself
 	ckptLimit = 16384 // the log must not outgrow this (64 MB): the writer copies all, now
 )
 

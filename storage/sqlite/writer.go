@@ -17,6 +17,10 @@ const (
 	// for the last. One op may be larger.
 	maxGroup      = 512
 	maxGroupBytes = 4 << 20
+
+	// lingerPart and lingerMost bound the wait for more ops: a part of the time that the last group took.
+	lingerPart = 4
+	lingerMost = 200 * time.Microsecond
 )
 
 // An op is one caller's work for the writer.
@@ -86,6 +90,9 @@ type writer struct {
 	effects effects   // of the transaction that is open
 	ckpt    *checkpointer
 	vacuum  *time.Timer // runs while nothing else does
+
+	answered int           // how many ops the last group had
+	took     time.Duration // and how long it took
 }
 
 // effects are what becomes true with the commit.
@@ -133,7 +140,9 @@ func (w *writer) loop() {
 		select {
 		case o := <-w.s.ops:
 			group = w.collect(append(group[:0], o))
+			began := time.Now()
 			w.do(group)
+			w.answered, w.took = len(group), time.Since(began)
 			clear(group)
 			w.checkpoint()
 			w.vacuum.Reset(vacuumIdle)
@@ -154,19 +163,31 @@ func (w *writer) loop() {
 	}
 }
 
-// collect adds what waits to the group. It lets other goroutines run first: those that the last group has
-// answered are just about to send their next op. Of 16 busy callers it then has 14 in a group and not 8,
-// and half as many commits; a single caller doesn't notice.
+// collect adds what waits to the group, and waits a little for those that the last group has answered: they
+// are just about to send their next op, and a group of all costs the disk no more than a group of half of them.
+// A single caller waits for nobody.
 func (w *writer) collect(group []*op) []*op {
-	runtime.Gosched()
+	expected := w.answered
+	until := time.Now().Add(min(w.took/lingerPart, lingerMost))
 	bytes := group[0].size
 	for len(group) < maxGroup && bytes < maxGroupBytes {
 		select {
 		case o := <-w.s.ops:
 			group = append(group, o)
 			bytes += o.size
+			continue
 		default:
-			return group
+		}
+		runtime.Gosched()
+		select {
+		case o := <-w.s.ops:
+			group = append(group, o)
+			bytes += o.size
+			continue
+		default:
+		}
+		if len(group) >= expected || time.Now().After(until) {
+			break
 		}
 	}
 	return group

@@ -1,0 +1,107 @@
+package worker_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// Messages that wait in hand are renewed too; those that can't be are left to whoever has them now, not handled
+// on a delivery that is over.
+func TestWaitingMessages(t *testing.T) {
+	for _, renewed := range []bool{true, false} {
+		name := "renewed"
+		if !renewed {
+			name = "lost"
+		}
+		t.Run(name, func(t *testing.T) {
+			onEachStore(t, func(t *testing.T, s storage.Store) {
+				var refuse, deaf atomic.Bool
+				var here, there atomic.Int64
+				hooked := storagetest.Intercept(storagetest.Intercept(s, failing(&refuse, "extend")), failing(&deaf, "receive"))
+				l := newLab(t, hooked, func(_ context.Context, j job) error {
+					switch j.Name {
+					case "slow":
+						time.Sleep(20 * time.Second)
+					case "waiting":
+						here.Add(1)
+					}
+					return nil
+				})
+				cfg := worker.Config{Concurrency: 1, MaxInHand: 64, Visibility: 6 * time.Second}
+				stop := l.start(t, cfg)
+				l.sendJobs(t, make([]job, 500)...) // teach it to hold more than it runs
+				l.empty(t, 20*time.Millisecond)
+				refuse.Store(!renewed)
+				l.sendJobs(t, job{Name: "slow"}, job{Name: "waiting"}, job{Name: "waiting"}, job{Name: "waiting"}, job{Name: "waiting"})
+				time.Sleep(1100 * time.Millisecond)
+				held := int64(4)
+				if st := stats(t, s, "jobs"); st.InFlight != 5 {
+					t.Fatalf("the worker holds %d of 5; the test needs all", st.InFlight)
+				}
+				deaf.Store(true)
+				next := newLab(t, s, func(_ context.Context, j job) error {
+					if j.Name == "waiting" {
+						there.Add(1)
+					}
+					return nil
+				})
+				next.start(t, cfg)
+				time.Sleep(30 * time.Second)
+				next.empty(t, time.Second)
+				deaf.Store(false)
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+				want := [2]int64{held, 0}
+				if !renewed {
+					want = [2]int64{0, held}
+				}
+				if got := [2]int64{here.Load(), there.Load()}; got != want {
+					t.Errorf("handled here and there: got %v, want %v", got, want)
+				}
+			})
+		})
+	}
+}
+
+// The same for messages that wait for a fold of their document.
+func TestWaitingForAFold(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var refuse atomic.Bool
+		refuse.Store(true)
+		w := newWorld(t, storagetest.Intercept(s, failing(&refuse, "extend")))
+		decide := w.decide
+		slow := true
+		w.decide = func(a account, c add) (account, []channel.Message, error) {
+			if slow {
+				slow = false
+				time.Sleep(20 * time.Second)
+			}
+			return decide(a, c)
+		}
+		w.start(t, worker.Config{Visibility: 6 * time.Second})
+		for range 5 {
+			if err := w.send.Send(t.Context(), add{Account: "a", N: 1}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(10 * time.Second)
+		refuse.Store(false)
+		w.empty(t, time.Second)
+		if d, err := w.accounts.Get(t.Context(), "a", ""); err != nil || d.Value != (account{Sum: 5, Count: 5}) || d.Version != 5 {
+			t.Errorf("got %+v, %v; want each message once", d, err)
+		}
+		if v, _, err := w.totals.GetFresh(t.Context(), "a"); err != nil || v.Count != 5 {
+			t.Errorf("view: got %+v, %v", v, err)
+		}
+		wantInt(t, "poisoned", len(w.poisoned(t, "commands")), 0)
+	})
+}
