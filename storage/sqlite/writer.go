@@ -18,9 +18,7 @@ const (
 	maxGroup      = 512
 	maxGroupBytes = 4 << 20
 
-	// lingerPart and lingerMost bound the wait for more ops: a part of the time that the last group took.
-	lingerPart = 4
-	lingerMost = 200 * time.Microsecond
+	maxYields = 32 // to others, before a group is taken as it is
 )
 
 // An op is one caller's work for the writer.
@@ -91,8 +89,7 @@ type writer struct {
 	ckpt    *checkpointer
 	vacuum  *time.Timer // runs while nothing else does
 
-	answered int           // how many ops the last group had
-	took     time.Duration // and how long it took
+	answered int // how many ops the last group had
 }
 
 // effects are what becomes true with the commit.
@@ -140,9 +137,7 @@ func (w *writer) loop() {
 		select {
 		case o := <-w.s.ops:
 			group = w.collect(append(group[:0], o))
-			began := time.Now()
 			w.do(group)
-			w.answered, w.took = len(group), time.Since(began)
 			clear(group)
 			w.checkpoint()
 			w.vacuum.Reset(vacuumIdle)
@@ -163,14 +158,13 @@ func (w *writer) loop() {
 	}
 }
 
-// collect adds what waits to the group, and waits a little for those that the last group has answered: they
-// are just about to send their next op, and a group of all costs the disk no more than a group of half of them.
-// A single caller waits for nobody.
+// collect adds what waits to the group. While it has fewer than the last one it lets other goroutines run, some
+// times: those that were answered then are just about to send their next op, and a group of all costs the disk
+// no more than a group of half of them. A single caller waits for nobody. It counts and looks at no clock,
+// which stands still in tests of virtual time.
 func (w *writer) collect(group []*op) []*op {
-	expected := w.answered
-	until := time.Now().Add(min(w.took/lingerPart, lingerMost))
 	bytes := group[0].size
-	for len(group) < maxGroup && bytes < maxGroupBytes {
+	for yields := 0; len(group) < maxGroup && bytes < maxGroupBytes; {
 		select {
 		case o := <-w.s.ops:
 			group = append(group, o)
@@ -178,18 +172,13 @@ func (w *writer) collect(group []*op) []*op {
 			continue
 		default:
 		}
-		runtime.Gosched()
-		select {
-		case o := <-w.s.ops:
-			group = append(group, o)
-			bytes += o.size
-			continue
-		default:
-		}
-		if len(group) >= expected || time.Now().After(until) {
+		if yields > 0 && len(group) >= w.answered || yields == maxYields {
 			break
 		}
+		runtime.Gosched()
+		yields++
 	}
+	w.answered = len(group)
 	return group
 }
 
