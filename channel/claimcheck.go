@@ -145,6 +145,14 @@ func (c *Channels) Fetch(ctx context.Context, e *Envelope) error {
 	return nil
 }
 
+// CheckDataRef refuses a message from a queue that refers to the body of a message in another one.
+func (e *Envelope) CheckDataRef(queue string) error {
+	if e.DataRef == "" || strings.HasPrefix(e.DataRef, claims+"/"+queue+"/") {
+		return nil
+	}
+	return fmt.Errorf("%w: dataref: %s is not a body of queue %s", ErrAttribute, storage.Quote(e.DataRef), queue)
+}
+
 // Release deletes a claim-checked body, after its message has been deleted. Gone already is no error.
 func (c *Channels) Release(ctx context.Context, dataRef string) error {
 	key, err := parseDataRef(dataRef)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
 )
 
 const (
@@ -39,7 +40,8 @@ type onceMark struct {
 // note, the effect is repeated once the lease ends. Give the outside world the message's ID where it can
 // recognise a repeat; channel.Handled tells it.
 //
-// Notes are kept for 30 days, those of IDs that carry no time for ever.
+// Notes are kept for 30 days, those of IDs that carry no time for ever. A message whose ID carries an older time
+// can't be judged and goes to the poison queue, as values.ErrTooOld.
 func Once[E channel.Message](store storage.Store, group string, f func(context.Context, E) error) func(context.Context, E) error {
 	table := store.Table(onceTable)
 	var sinceSweep atomic.Int64
@@ -47,6 +49,9 @@ func Once[E channel.Message](store storage.Store, group string, f func(context.C
 		e, _, ok := channel.Handled(ctx)
 		if !ok {
 			return errors.New("handlers: Once outside of a handler's context")
+		}
+		if t, timed := channel.IDTime(e.ID); timed && time.Since(t) > onceRetention {
+			return values.ErrTooOld
 		}
 		n := onceNote{table: table, group: group, key: onceKey(e.ID, group)}
 		if done, err := n.begin(ctx); done || err != nil {

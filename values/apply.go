@@ -255,21 +255,19 @@ func (u *unit[V]) age(committed int) error {
 		return err
 	}
 	r.forget(gone)
-	return u.c.forgetRows(u.ctx, u.key, u.now, 2*len(gone))
+	u.c.forgetRows(u.ctx, u.key, u.now, 2*len(gone))
+	return nil
 }
 
-// forgetRows deletes up to limit rows that are past retention: a little with every write that makes new ones.
-func (c *Collection[V]) forgetRows(ctx context.Context, key string, now time.Time, limit int) error {
+// forgetRows deletes up to limit rows that are past retention: a little with every write that makes new ones. What
+// it can't delete now is for the next one.
+func (c *Collection[V]) forgetRows(ctx context.Context, key string, now time.Time, limit int) {
 	before := timeKey(now.Add(-c.cfg.Retention).UnixMilli())
 	for row, err := range c.rows.Query(ctx, key, storage.RowRange{To: before, Limit: limit}) {
-		if err != nil {
-			return err
-		}
-		if err := c.rows.Delete(ctx, key, row.Key, storage.Condition{}); err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return err
+		if err != nil || c.rows.Delete(ctx, key, row.Key, storage.Condition{}) != nil {
+			return
 		}
 	}
-	return nil
 }
 
 // finish commits: the write if there is one, the events, the end of the deliveries.

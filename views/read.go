@@ -124,6 +124,9 @@ func (v *View[V]) Handler(key func(*http.Request) string, render func(key string
 		}
 		c, err := v.read(r.Context(), k, v.cfg.Fresh)
 		if err != nil {
+			if r.Context().Err() == nil {
+				v.cfg.Logger.WarnContext(r.Context(), "a view can't be read", "view", v.Name(), "error", err)
+			}
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "the view can't be read at the moment", http.StatusServiceUnavailable)
 			return
@@ -131,6 +134,7 @@ func (v *View[V]) Handler(key func(*http.Request) string, render func(key string
 		out, ok := kept.Get(k)
 		if !ok || out.from != c {
 			if out, err = newRendered(c, render(k, c.snapshot.Value.View)); err != nil {
+				v.cfg.Logger.ErrorContext(r.Context(), "a view can't be encoded", "view", v.Name(), "error", err)
 				http.Error(w, "the view can't be encoded", http.StatusInternalServerError)
 				return
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -27,6 +28,9 @@ type Config[V any] struct {
 
 	// Cache is how many documents are kept in memory for readers. Defaults to 1024.
 	Cache int
+
+	// Logger gets what Handler can't tell its client. Defaults to slog.Default().
+	Logger *slog.Logger
 
 	// CacheControl is sent by Handler. Defaults to "no-cache": browsers keep a copy and revalidate it.
 	CacheControl string
@@ -63,6 +67,9 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *View[V]
 	}
 	if cfg.CacheControl == "" {
 		cfg.CacheControl = "no-cache"
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
 	}
 	cache, _ := lru.New[string, *cached[V]](cfg.Cache) // fails for a size below 1 only
 	return &View[V]{

@@ -154,7 +154,9 @@ func (c *consumer) abandon() error {
 func (c *consumer) take(d storage.Delivery, began time.Time) *group {
 	m := &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, received: time.Now(), receipt: d.Receipt, owned: began}
 	var err error
-	m.envelope, err = channel.Decode(d.Body)
+	if m.envelope, err = channel.Decode(d.Body); err == nil {
+		err = m.envelope.CheckDataRef(c.queue)
+	}
 	c.mu.Lock()
 	c.inHand[m] = struct{}{}
 	c.mu.Unlock()

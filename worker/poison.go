@@ -136,7 +136,7 @@ func (p *PoisonQueue) Discard(ctx context.Context, key string) error {
 	if err := p.remove(ctx, key, etag); err != nil {
 		return err
 	}
-	if e, err := channel.Decode(m.Body); err == nil && e.DataRef != "" {
+	if e, err := channel.Decode(m.Body); err == nil && e.DataRef != "" && e.CheckDataRef(p.queue) == nil {
 		return p.channels.Release(ctx, e.DataRef)
 	}
 	return nil
