@@ -1,0 +1,195 @@
+package reservations_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+const (
+	crashSeats = 4
+	crashDate  = "2026-12-24"
+)
+
+// A worker stops in its nth storage call, for every n, before or after the call's effect, while one reservation that
+// sells the day out goes the whole way. Another worker finishes it as if nothing had happened.
+func TestCrashAfterEveryCall(t *testing.T) {
+	t.Parallel()
+	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
+		for name, engine := range map[string]func(storage.Store) storage.Store{
+			"atomic": func(s storage.Store) storage.Store { return s },
+			"plain":  storagetest.Plain,
+		} {
+			t.Run(fmt.Sprintf("%s/%s", moment, name), func(t *testing.T) {
+				t.Parallel()
+				for n, more := int64(1), true; more; n++ {
+					synctest.Test(t, func(t *testing.T) { more = crashAt(t, engine, n, moment) })
+					if t.Failed() || n > 300 {
+						t.Fatalf("stopped at call %d", n)
+					}
+				}
+			})
+		}
+	}
+}
+
+// outbox is a mailer that keeps what it sends.
+type outbox struct {
+	mu  sync.Mutex
+	ids []string
+}
+
+func (o *outbox) Send(_ context.Context, m reservations.Mail) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ids = append(o.ids, m.MessageID)
+	return nil
+}
+
+// crashAt reports whether the worker got as far as its nth call.
+func crashAt(t *testing.T, engine func(storage.Store) storage.Store, n int64, moment storagetest.Moment) (more bool) {
+	file, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "r.db")+"?wake=off&sync=normal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	s := engine(file)
+	channels := sampleChannels(t, s)
+	sender, err := channel.SenderOf[reservations.MakeReservation](channels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := reservations.MakeReservation{
+		ID: fmt.Sprintf("reservation-%d", n), Date: crashDate, Name: "Ada", Email: "ada@example.org", Quantity: crashSeats,
+	}
+	if err := sender.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+
+	var mails outbox
+	dying, fuse := storagetest.Crash(s, n, moment)
+	stop := work(t, dying, &mails)
+	for !fuse.Fired() && queued(t, s, channels) > 0 {
+		time.Sleep(5 * time.Millisecond)
+	}
+	fired := fuse.Fired()
+	stop()
+	stop = work(t, s, &mails)
+	for began := time.Now(); queued(t, s, channels) > 0; time.Sleep(time.Second) {
+		if time.Since(began) > 10*time.Minute {
+			t.Fatalf("call %d: the queues don't get empty", n)
+		}
+	}
+	stop()
+	checkBooked(t, s, channels, m, mails.ids, n)
+	return fired
+}
+
+func sampleChannels(t *testing.T, s storage.Store) *channel.Channels {
+	t.Helper()
+	routes, err := reservations.Routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := channel.New(s, routes, "/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// work runs a worker on s; stop returns when it has ended, one way or the other.
+func work(t *testing.T, s storage.Store, m reservations.Mailer) (stop func()) {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	h := handlers.NewRegistry(sampleChannels(t, s), handlers.Config{Logger: quiet})
+	reservations.Register(h, crashSeats, m)
+	w, err := worker.New(s, h, worker.Config{Logger: quiet, Visibility: 3 * time.Second, DrainTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = w.Run(ctx) // a dying worker ends with an error
+	}()
+	return func() { cancel(); <-ended }
+}
+
+func queued(t *testing.T, s storage.Store, c *channel.Channels) int64 {
+	t.Helper()
+	var n int64
+	for _, q := range c.Routes().Queues() {
+		st, err := s.Queue(q).Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += st.Ready + st.InFlight + st.Delayed
+	}
+	return n
+}
+
+// checkBooked checks that the reservation was decided once, that both views and the ledger tell it, that the mail was
+// sent, and that the calendar comes back equal when it is lost.
+func checkBooked(t *testing.T, s storage.Store, c *channel.Channels, m reservations.MakeReservation, mails []string, n int64) {
+	t.Helper()
+	ctx := t.Context()
+	object, err := reservations.Capacities(c, crashSeats).Get(ctx, crashDate, "")
+	if err != nil || object.Version != 1 || object.Value.Remaining != 0 || len(object.Value.Accepted) != 1 {
+		t.Errorf("call %d: value object: got %+v (%v), want one decision", n, object, err)
+	}
+	status, err := reservations.Statuses(c).Get(ctx, m.ID)
+	if err != nil || status.Status != reservations.Accepted {
+		t.Errorf("call %d: status: got %+v (%v), want accepted", n, status, err)
+	}
+	var rows []string
+	for row, err := range reservations.NewLedger(s).On(ctx, crashDate) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row.ID)
+	}
+	if !slices.Equal(rows, []string{m.ID}) {
+		t.Errorf("call %d: ledger: got %q, want %q", n, rows, m.ID)
+	}
+	if ids := slices.Compact(slices.Clone(mails)); len(ids) != 1 || len(mails) > 2 {
+		t.Errorf("call %d: mails: got %q, want one, repeated at most once", n, mails)
+	}
+	for info, err := range s.Blobs("poison").List(ctx, "") {
+		t.Errorf("call %d: in the poison queue: %s (%v)", n, info.Key, err)
+	}
+
+	months := reservations.Months(c)
+	before, err := months.Get(ctx, reservations.MonthOf(crashDate))
+	if err != nil || !slices.Equal(before.DisabledDays, []string{crashDate}) {
+		t.Errorf("call %d: month: got %+v (%v), want %s disabled", n, before, err, crashDate)
+	}
+	if err := months.Clear(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := months.Get(ctx, reservations.MonthOf(crashDate)); err != nil || len(lost.DisabledDays) != 0 {
+		t.Errorf("call %d: month after Clear: got %+v (%v), want none disabled", n, lost, err)
+	}
+	if _, err := reservations.RebuildMonths(ctx, c, crashSeats); err != nil {
+		t.Fatal(err)
+	}
+	after, _, err := months.GetFresh(ctx, reservations.MonthOf(crashDate))
+	if err != nil || !slices.Equal(after.DisabledDays, before.DisabledDays) {
+		t.Errorf("call %d: rebuilt month: got %+v (%v), want %+v", n, after, err, before)
+	}
+}
