@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"sync"
 )
@@ -19,11 +20,9 @@ type handling struct {
 type handlingKey struct{}
 
 // Handling returns a context for handling a message that came from a queue (its subscriber group): what is
-// sent under it continues the message's chain. The data is not kept.
+// sent under it continues the message's chain.
 func Handling(ctx context.Context, e *Envelope, queue string) context.Context {
-	h := &handling{envelope: *e, group: queue}
-	h.envelope.Data = nil
-	return context.WithValue(ctx, handlingKey{}, h)
+	return context.WithValue(ctx, handlingKey{}, &handling{envelope: *e, group: queue})
 }
 
 // Handled returns the attributes of the message that is being handled, without its data.
@@ -32,7 +31,23 @@ func Handled(ctx context.Context) (e Envelope, queue string, ok bool) {
 	if !ok {
 		return Envelope{}, "", false
 	}
-	return h.envelope, h.group, true
+	e = h.envelope
+	e.Data = nil
+	return e, h.group, true
+}
+
+// HandledContent returns a digest of the kind and data of the message that is being handled: whether a message with
+// the same ID is the same message. It is empty outside of handling.
+func HandledContent(ctx context.Context) string {
+	h, ok := ctx.Value(handlingKey{}).(*handling)
+	if !ok {
+		return ""
+	}
+	sum := sha256.New()
+	sum.Write([]byte(h.envelope.Kind))
+	sum.Write([]byte{0})
+	sum.Write(h.envelope.Data)
+	return hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
 // childID derives the ID of a message sent while handling another. It depends on the content, not on the

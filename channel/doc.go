@@ -21,7 +21,8 @@
 //
 //   - An ID is a UUIDv7 (RFC 9562), unless the message chooses one by [Identified]. The same ID is the
 //     same message: sending it twice is harmless. The same ID with other content is refused by whoever
-//     handles it second.
+//     handles it second, for the same document or the same reaction: give messages to different documents
+//     different IDs.
 //   - Send returns nil when every copy is durable. After an error any part may have been sent; send all
 //     of it again. To be safe across a repeat the messages must choose their IDs.
 //   - All that can fail because of content fails before anything is sent.

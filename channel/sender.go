@@ -52,7 +52,9 @@ func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
 	return s.SendAfter(ctx, 0, messages...)
 }
 
-// SendAfter sends messages that can't be received before delay has passed (at most [storage.MaxDelay]).
+// SendAfter sends messages that can't be received before delay has passed (0 to [storage.MaxDelay]). An ID that is
+// derived under a handler's context carries the time of the chain's first message: a chain of delays that goes on
+// for a month needs messages that choose their IDs (see [Identified]), or it is too old to judge.
 func (s *Sender[M]) SendAfter(ctx context.Context, delay time.Duration, messages ...M) error {
 	p, err := s.pack(ctx, delay, messages)
 	if err != nil {

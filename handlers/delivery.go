@@ -85,8 +85,12 @@ func newFolder[V any](c *values.Collection[V]) *folder {
 		for i, d := range ds {
 			fold := d.Handler.fold.(func(V, *Delivery) (V, []channel.Message, error))
 			changes[i] = values.Change[V]{Envelope: d.Envelope, Claim: d.Claim, Unclaim: d.Unclaim, Fold: func(v V) (next V, events []channel.Message, err error) {
+				next = v // a middleware may end the message without running its fold
 				d.body = func() error {
-					next, events, err = fold(v, d)
+					to, told, err := fold(v, d)
+					if err == nil {
+						next, events = to, told
+					}
 					return err
 				}
 				err = d.Handler.run(ctx, d)

@@ -10,7 +10,8 @@ import (
 // called more than once for a delivery, when others changed the document meanwhile.
 type Next func(ctx context.Context, d *Delivery) error
 
-// Middleware wraps what runs a delivery.
+// Middleware wraps what runs a delivery. One that returns nil without calling Next ends the message: it is done
+// and has changed nothing.
 type Middleware func(Next) Next
 
 // wrap puts the middleware around the innermost function, once for each handler.

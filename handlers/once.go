@@ -20,18 +20,20 @@ const (
 	onceMargin    = onceLease / 10   // how long before the lease ends f must know
 	onceNoting    = 5 * time.Second  // bounds the note after f
 	onceRetention = 30 * 24 * time.Hour
-	onceSweep     = 100 // rows forgotten at a time
+	onceClocks    = 24 * time.Hour // how much longer notes are kept than they are trusted: clocks differ
+	onceSweep     = 100            // rows forgotten at a time
 )
 
 // onceMark is the row that tells of an effect: begun, or done.
 type onceMark struct {
-	Done  bool      `json:"done"`
-	Until time.Time `json:"until,omitzero"` // of one begun: when a second copy may take over
+	Done    bool      `json:"done"`
+	Until   time.Time `json:"until,omitzero"` // of one begun: when a second copy may take over
+	Content string    `json:"content"`        // digest: is a message with this ID the same message?
 }
 
 // Once guards a reaction whose effect should not be repeated: an e-mail, a payment. It notes each message that
 // group has handled, by its ID, before and after f. A copy of a message done is skipped; a copy of one that is
-// being handled waits. When f fails the note is taken back, and the next attempt begins at once.
+// being handled waits; another message with the same ID is refused, as values.ErrContentDiffers. When f fails the note is taken back, and the next attempt begins at once.
 //
 // The note begun is a lease of 30 seconds, renewed while f runs; when it can't be renewed in time, f's context
 // ends.
@@ -53,7 +55,7 @@ func Once[E channel.Message](store storage.Store, group string, f func(context.C
 		if t, timed := channel.IDTime(e.ID); timed && time.Since(t) > onceRetention {
 			return values.ErrTooOld
 		}
-		n := onceNote{table: table, group: group, key: onceKey(e.ID, group)}
+		n := onceNote{table: table, group: group, key: onceKey(e.ID, group), content: channel.HandledContent(ctx)}
 		if done, err := n.begin(ctx); done || err != nil {
 			return err
 		}
@@ -78,8 +80,8 @@ func Once[E channel.Message](store storage.Store, group string, f func(context.C
 
 // onceNote is the row of one message in one run of its reaction.
 type onceNote struct {
-	table      storage.Table
-	group, key string
+	table               storage.Table
+	group, key, content string
 
 	mu     sync.Mutex // held during a renewal
 	etag   storage.ETag
@@ -105,6 +107,9 @@ func (n *onceNote) begin(ctx context.Context) (done bool, err error) {
 	if err := json.Unmarshal(row.Data, &mark); err != nil {
 		return false, fmt.Errorf("handlers: once: row of group %s: %w", n.group, err)
 	}
+	if mark.Content != n.content {
+		return false, values.ErrContentDiffers
+	}
 	if mark.Done {
 		return true, nil
 	}
@@ -128,6 +133,7 @@ func (n *onceNote) lease(ctx context.Context, cond storage.Condition) error {
 }
 
 func (n *onceNote) put(ctx context.Context, m onceMark, cond storage.Condition) error {
+	m.Content = n.content
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -193,7 +199,7 @@ func onceKey(id, group string) string {
 }
 
 func onceForget(ctx context.Context, t storage.Table, group string) error {
-	ms := fmt.Sprintf("%012x", time.Now().Add(-onceRetention).UnixMilli())
+	ms := fmt.Sprintf("%012x", time.Now().Add(-onceRetention-onceClocks).UnixMilli())
 	for row, err := range t.Query(ctx, group, storage.RowRange{From: "t-", To: "t-" + ms[:8] + "-" + ms[8:], Limit: 2 * onceSweep}) {
 		if err != nil {
 			return err

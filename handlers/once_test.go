@@ -421,7 +421,7 @@ func TestOnceForgetsOldNotes(t *testing.T) {
 		time.Sleep(29 * 24 * time.Hour)
 		young := idNow(0)
 		run(young)
-		time.Sleep(24*time.Hour + time.Second)
+		time.Sleep(2*24*time.Hour + time.Second)
 		for i := range 48 {
 			run(idNow(i))
 		}

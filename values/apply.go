@@ -40,19 +40,22 @@ func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[
 	races := c.newRaces()
 	var sent map[messageDigest]bool
 	for cached := true; ; cached = false {
-		d, err := c.take(ctx, key, cached)
+		d, remembered, err := c.take(ctx, key, cached)
 		if err != nil {
 			return fill(errs, err)
 		}
 		if d.sent == nil {
 			d.sent = sent
 		}
-		u := unit[V]{c: c, ctx: ctx, key: key, now: time.Now(), doc: d, changes: changes, errs: errs}
+		u := unit[V]{c: c, ctx: ctx, key: key, now: time.Now(), doc: d, remembered: remembered, changes: changes, errs: errs}
 		err = u.run()
 		switch {
 		case err == nil:
 			c.cache.Add(key, d)
 			return errs
+		case err == errOutdated:
+			clear(errs)
+			sent = d.sent
 		case storage.LostRace(err):
 			clear(errs)
 			sent = d.sent
@@ -95,13 +98,19 @@ func contentFault(err error) bool {
 	return errors.Is(err, errContent) || errors.Is(err, storage.ErrTooLarge) || errors.Is(err, storage.ErrInvalid)
 }
 
+// errOutdated says that a message was refused by a remembered document that others have changed since.
+var errOutdated = errors.New("the document has changed")
+
 // unit is one try at folding messages into a document.
 type unit[V any] struct {
-	c       *Collection[V]
-	ctx     context.Context
-	key     string
-	now     time.Time
-	doc     *document[V]
+	c   *Collection[V]
+	ctx context.Context
+	key string
+	now time.Time
+	doc *document[V]
+
+	remembered bool // doc comes from memory: it may be older than what is stored
+
 	changes []Change[V]
 	errs    []error // set for those that failed by themselves
 
@@ -119,6 +128,9 @@ func (u *unit[V]) run() error {
 		return err
 	}
 	if u.applied == 0 {
+		if err := u.prove(); err != nil {
+			return err
+		}
 		return u.finish(nil)
 	}
 	if err := u.settlePending(); err != nil {
@@ -132,6 +144,23 @@ func (u *unit[V]) run() error {
 		return u.fault(fmt.Errorf("%w: %w", errContent, err))
 	}
 	return u.finish(&storage.Write{Container: u.c.name, Key: u.key, Body: body, If: u.doc.condition()})
+}
+
+// prove makes sure that a refusal is not the word of an outdated document: where nothing is written, no ETag tells.
+func (u *unit[V]) prove() error {
+	if !u.remembered || !slices.ContainsFunc(u.errs, func(err error) bool { return err != nil }) {
+		return nil
+	}
+	_, err := u.c.blobs.Get(u.ctx, u.key, u.doc.etag)
+	absent := errors.Is(err, storage.ErrNotFound)
+	switch {
+	case errors.Is(err, storage.ErrNotModified), absent && u.doc.etag == "":
+		return nil
+	case err == nil, absent:
+		return errOutdated
+	}
+	clear(u.errs) // nothing is known about them either
+	return u.fault(err)
 }
 
 // fold judges and applies the changes in order. When one fails, what it may have spoiled is thrown away and the
@@ -214,7 +243,7 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 		}
 		d.emitted++
 		event := channel.Envelope{
-			ID: channel.DerivedID(e.ID, "event", strconv.Itoa(j)), Source: u.c.Source(u.key), Kind: m.Kind(),
+			ID: channel.DerivedID(e.ID, "event", u.c.Source(u.key), strconv.Itoa(j)), Source: u.c.Source(u.key), Kind: m.Kind(),
 			Subject: u.key, Time: u.now, Data: data, Sequence: d.emitted,
 		}
 		event.Follow(e)
@@ -259,10 +288,13 @@ func (u *unit[V]) age(committed int) error {
 	return nil
 }
 
+// clockMargin is how much longer rows are kept than they are trusted: clocks differ.
+const clockMargin = 24 * time.Hour
+
 // forgetRows deletes up to limit rows that are past retention: a little with every write that makes new ones. What
 // it can't delete now is for the next one.
 func (c *Collection[V]) forgetRows(ctx context.Context, key string, now time.Time, limit int) {
-	before := timeKey(now.Add(-c.cfg.Retention).UnixMilli())
+	before := timeKey(now.Add(-c.cfg.Retention - clockMargin).UnixMilli())
 	for row, err := range c.rows.Query(ctx, key, storage.RowRange{To: before, Limit: limit}) {
 		if err != nil || c.rows.Delete(ctx, key, row.Key, storage.Condition{}) != nil {
 			return

@@ -168,15 +168,16 @@ func (d *document[V]) condition() storage.Condition {
 	return storage.Condition{IfMatch: d.etag, IfAbsent: d.etag == ""}
 }
 
-// take returns the document to change: from the cache, or as it is stored. Whoever takes a cached document owns
+// take returns the document to change: from memory, or as it is stored. Whoever takes a remembered document owns
 // it, because changing its value may change what the value refers to.
-func (c *Collection[V]) take(ctx context.Context, key string, cached bool) (*document[V], error) {
+func (c *Collection[V]) take(ctx context.Context, key string, cached bool) (d *document[V], remembered bool, err error) {
 	if cached {
 		if d, ok := c.cache.Get(key); ok && c.cache.Remove(key) {
-			return d, nil // of two that got it only one removed it
+			return d, true, nil // of two that got it only one removed it
 		}
 	}
-	return c.read(ctx, key, "")
+	d, err = c.read(ctx, key, "")
+	return d, false, err
 }
 
 func (c *Collection[V]) read(ctx context.Context, key string, ifNoneMatch storage.ETag) (*document[V], error) {

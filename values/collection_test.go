@@ -218,3 +218,26 @@ func TestNilValues(t *testing.T) {
 		}
 	})
 }
+
+// A refusal by what a process remembers is not the last word when another process has changed the document since.
+func TestRefusalLooksAgain(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		here, there := newProcess(t, s, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})
+		refuse := errors.New("nothing there yet")
+		id := newID()
+		ship := here.change(id, 1)
+		fold := ship.Fold
+		ship.Fold = func(v sum) (sum, []channel.Message, error) {
+			if v.Total == 0 {
+				return v, nil, refuse
+			}
+			return fold(v)
+		}
+		wantErr(t, here.apply("k", ship)[0], refuse)
+		there.applied("k", there.change(newID(), 10))
+		if err := here.apply("k", ship)[0]; err != nil {
+			t.Errorf("after the other process's change: got %v, want it applied", err)
+		}
+	})
+}

@@ -19,8 +19,8 @@
 //     the next writer of the document finds entries older than Config.PendingAfter and sends them before
 //     the write that leaves them out. Nobody writes only to clear pending. An event leaves pending only
 //     after somebody has sent it.
-//  3. An event's ID is derived from its message's ID and its index, so that sending it again is a repeat
-//     that the next stage recognises.
+//  3. An event's ID is derived from its message's ID, its source and its index, so that sending it again is a
+//     repeat that the next stage recognises.
 //  4. The record is a window. When it has grown past Config.Window, the oldest entries by the time in their
 //     IDs become rows of a table, before the write that forgets them, and the document's watermark becomes the
 //     newest time that left. Only entries of a committed document become rows. An ID newer than the watermark
@@ -28,6 +28,6 @@
 //     by a point read of its row. Clocks may be wrong: that costs point reads, not correctness.
 //  5. Rows are kept for Config.Retention. A message whose ID is older than that and not in the window can't
 //     be judged: [ErrTooOld]. Rows of IDs without a time are kept for ever.
-//  6. The same ID with other content is [ErrContentDiffers] for as long as the ID is remembered.
+//  6. The same ID with other content is [ErrContentDiffers] for as long as the document remembers the ID.
 //  7. Messages that fail fail alone: the others are folded as if it had not been there.
 package values

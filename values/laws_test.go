@@ -199,7 +199,7 @@ func crashAt(t *testing.T, s storage.Store, key string, n int64, moment storaget
 	note()
 	wantInt(t, fmt.Sprintf("call %d: distinct events", n), len(sequence)-earlier, 2)
 	for _, id := range []string{first, second} {
-		if _, ok := sequence[channel.DerivedID(id, "event", "0")]; !ok {
+		if _, ok := sequence[eventID(key, id)]; !ok {
 			t.Errorf("call %d: no event of %s", n, id)
 		}
 	}

@@ -81,7 +81,7 @@ func TestLaw4UnderstudySendsWhatADeadWriterDidNot(t *testing.T) {
 		cfg := values.Config[sum]{PendingAfter: time.Minute}
 		id := newID()
 		dieSending(t, s, cfg, id, plus{N: 1})
-		orphan := channel.DerivedID(id, "event", "0")
+		orphan := eventID("k", id)
 
 		var calls storagetest.Calls
 		p := newProcess(t, storagetest.Intercept(s, calls.Hook), cfg)
@@ -115,7 +115,7 @@ func TestLaw4UnderstudyDies(t *testing.T) {
 		cfg := values.Config[sum]{PendingAfter: time.Minute}
 		id := newID()
 		dieSending(t, s, cfg, id, plus{N: 1})
-		orphan := channel.DerivedID(id, "event", "0")
+		orphan := eventID("k", id)
 		time.Sleep(2 * time.Minute)
 		for _, name := range []string{"send", "put blob"} {
 			hooked := storagetest.Intercept(s, once(name, func(op storagetest.Op, _ func() error) error { return op.Fail(storage.ErrUnavailable) }))
@@ -140,7 +140,7 @@ func TestLaw4ReplaySendsItsPending(t *testing.T) {
 		var calls storagetest.Calls
 		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[sum]{})
 		p.applied("k", p.change(id, 1))
-		wantInt(t, "events", idsOf(events(t, s, "listeners"))[channel.DerivedID(id, "event", "0")], 1)
+		wantInt(t, "events", idsOf(events(t, s, "listeners"))[eventID("k", id)], 1)
 		wantInt(t, "writes", calls.Count("put blob"), 0)
 		p.applied("k", p.change(newID(), 1))
 		wantInt(t, "pending: only the new one's", len(stored(t, s, "k").Pending), 1)
@@ -194,7 +194,7 @@ func TestLaw4LargePending(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, e := range events(t, s, "listeners") {
-					if e.ID != channel.DerivedID(id, "event", "0") {
+					if e.ID != eventID("k", id) {
 						continue
 					}
 					if err := channels.Fetch(t.Context(), &e); err != nil {

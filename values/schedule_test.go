@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -60,7 +59,7 @@ func schedule(t *testing.T, s storage.Store, r *rand.Rand) {
 		}
 		want[keyOf(id)] += i
 		e := envelope(t, id, m)
-		body[channel.DerivedID(id, "event", "0")] = string(e.Data)
+		body[eventID(keyOf(id), id)] = string(e.Data)
 		for range 1 + r.IntN(3) {
 			healthy.send(id, m)
 		}
@@ -127,7 +126,7 @@ func schedule(t *testing.T, s storage.Store, r *rand.Rand) {
 		p := newProcess(t, s, cfg)
 		id := newID()
 		e := envelope(t, id, plus{})
-		body[channel.DerivedID(id, "event", "0")] = string(e.Data)
+		body[eventID(k, id)] = string(e.Data)
 		p.applied(k, p.changeOf(&e))
 	}
 	collect()

@@ -319,3 +319,6 @@ func everyOther(name string) storagetest.Hook {
 		return err
 	}
 }
+
+// eventID is the ID of the first event that a message brings about at the document of a key.
+func eventID(key, id string) string { return channel.DerivedID(id, "event", "/sums/"+key, "0") }

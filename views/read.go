@@ -17,10 +17,14 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
+// loadTime bounds a request that several readers wait for.
+const loadTime = 10 * time.Second
+
 // cached is what a reader knows of a document.
 type cached[V any] struct {
 	snapshot values.Snapshot[folded[V]]
-	checked  atomic.Int64 // when the store last said so, UnixNano
+	checked  atomic.Int64 // when the request began that last said so, UnixNano
+	kept     time.Time    // when its answer came; guarded by View.keeping
 }
 
 // rendered is a document as HTTP serves it.
@@ -64,7 +68,11 @@ func (v *View[V]) read(ctx context.Context, key string, fresh time.Duration) (*c
 	if fresh < 0 { // joining a request that began before now would not be fresh
 		return v.load(ctx, key, c)
 	}
-	result := v.reads.DoChan(key, func() (any, error) { return v.load(context.WithoutCancel(ctx), key, c) })
+	result := v.reads.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTime)
+		defer cancel()
+		return v.load(ctx, key, c)
+	})
 	select {
 	case r := <-result:
 		if r.Err != nil {
@@ -93,15 +101,17 @@ func (v *View[V]) load(ctx context.Context, key string, known *cached[V]) (*cach
 	return v.keep(key, known, began), nil
 }
 
-// keep caches what the store said to a request that began at some time, and returns it, unless the answer to a
-// later request is there: readers of one process don't see a view go back.
+// keep caches what the store said to a request that began at some time, and returns it. Of requests that overlapped,
+// the one wins that read the higher version, whichever began or ended first: readers of one process don't see a
+// view go back. Otherwise the later one wins, whose version is lower after a Clear.
 func (v *View[V]) keep(key string, c *cached[V], began time.Time) *cached[V] {
 	v.keeping.Lock()
 	defer v.keeping.Unlock()
-	if now, ok := v.cache.Peek(key); ok && now.checked.Load() > began.UnixNano() {
+	if now, ok := v.cache.Peek(key); ok && now.kept.After(began) && now.snapshot.Version >= c.snapshot.Version {
 		return now
 	}
 	c.checked.Store(began.UnixNano())
+	c.kept = time.Now()
 	v.cache.Add(key, c)
 	return c
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,21 +134,32 @@ func (c *consumer) drain(cancel context.CancelCauseFunc) error {
 	return c.abandon()
 }
 
-// abandon hands back the messages of handlers that would not stop. They run on until the process ends.
+// abandon hands back the messages of handlers that would not stop, as far as a store that may hang lets it: the
+// others come back when their visibility ends. The handlers run on until the process ends.
 func (c *consumer) abandon() error {
 	c.mu.Lock()
-	var stuck []*message
-	for m := range c.inHand {
-		stuck = append(stuck, m)
-	}
+	stuck := slices.Collect(maps.Keys(c.inHand))
 	c.mu.Unlock()
-	for _, m := range stuck {
-		c.handBack(context.Background(), m, 0, nil)
-	}
+	stuck = slices.DeleteFunc(stuck, func(m *message) bool { return !m.end() })
 	if len(stuck) == 0 {
 		return nil
 	}
-	return fmt.Errorf("worker: queue %s: %d handler(s) did not stop in %v; their messages were handed back", c.queue, len(stuck), c.cfg.DrainTimeout+stopGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), outcomeTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, renewals)
+	for _, m := range stuck {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if ctx.Err() == nil {
+				c.handBack(ctx, m, 0, nil)
+			}
+		})
+	}
+	wg.Wait()
+	return fmt.Errorf("worker: queue %s: %d handler(s) did not stop in %v; their messages were handed back as far as the store answered",
+		c.queue, len(stuck), c.cfg.DrainTimeout+stopGrace)
 }
 
 // take accepts a received message and finds out what to do with it. It returns the group that the message has
@@ -221,12 +234,17 @@ func (c *consumer) work(ctx context.Context) {
 		case t.g != nil:
 			c.runGroup(ctx, t.g)
 		case t.err != nil:
-			c.settle(ctx, t.m, t.err)
+			c.conclude(ctx, t.m, t.err, false)
 		case c.draining.Load():
-			c.handBack(ctx, t.m, 0, nil)
+			c.giveBack(ctx, t.m)
 		case t.m.delivery == nil:
+			if !t.m.ours(c.owned) { // its body may be gone with it
+				c.stats.lost.Inc()
+				c.release(t.m)
+				continue
+			}
 			if err := c.w.h.Channels().Fetch(ctx, &t.m.envelope); err != nil {
-				c.settle(ctx, t.m, err)
+				c.conclude(ctx, t.m, err, false)
 				continue
 			}
 			if g := c.route(t.m); g != nil {
@@ -276,7 +294,7 @@ func (c *consumer) runGroup(ctx context.Context, g *group) {
 func (c *consumer) fold(ctx context.Context, id handlers.Group, batch []*message) {
 	if c.draining.Load() {
 		for _, m := range batch {
-			c.handBack(ctx, m, 0, nil)
+			c.giveBack(ctx, m)
 		}
 		return
 	}

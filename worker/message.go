@@ -27,6 +27,7 @@ type message struct {
 	receipt  storage.Receipt
 	owned    time.Time // start of the last call that gave it to us
 	settling bool      // its end is being recorded: no renewal
+	over     bool      // somebody has taken it upon himself to record its end
 	lost     bool      // it is, or may be, in other hands
 	cancel   context.CancelCauseFunc
 }
@@ -43,6 +44,16 @@ func (m *message) unclaim() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.settling = false
+}
+
+// end reports whether the caller is the one to record the message's end: a handler that would not stop may come
+// back after its message was handed back.
+func (m *message) end() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	first := !m.over
+	m.over = true
+	return first
 }
 
 // ending reports that it is claimed to be ended.

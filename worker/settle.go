@@ -23,6 +23,9 @@ func isBadBody(err error) bool { return errors.Is(err, channel.ErrBody) }
 
 // conclude ends a delivery as its handler said.
 func (c *consumer) conclude(ctx context.Context, m *message, err error, deleted bool) {
+	if !m.end() {
+		return
+	}
 	switch {
 	case err != nil:
 		c.settle(ctx, m, err)
@@ -149,6 +152,13 @@ func (c *consumer) settle(ctx context.Context, m *message, err error) {
 			v.After = c.cfg.RetryDelay(1, e.ID)
 		}
 		c.handBack(ctx, m, v.After, err)
+	}
+}
+
+// giveBack hands a message back that was not handled, because the worker stops.
+func (c *consumer) giveBack(ctx context.Context, m *message) {
+	if m.end() {
+		c.handBack(ctx, m, 0, nil)
 	}
 }
 

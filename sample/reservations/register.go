@@ -2,6 +2,7 @@ package reservations
 
 import (
 	"context"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
@@ -63,6 +64,7 @@ func Capacities(c *channel.Channels, seats int) *values.Collection[Capacity] {
 func Months(c *channel.Channels) *views.View[Month] {
 	return views.New(c, "months", views.Config[Month]{
 		Initial: func(string) Month { return Month{DisabledDays: []string{}} }, // [] in JSON, not null
+		Fresh:   100 * time.Millisecond,
 	})
 }
 

@@ -70,10 +70,11 @@ func (k *checkpointer) close() {
 	<-k.ended
 }
 
-// checkpoint copies the log when it has grown.
-func (w *writer) checkpoint() {
+// checkpoint copies the log when it has grown. It reports whether anything was written since the last call.
+func (w *writer) checkpoint() (wrote bool) {
 	k := w.ckpt
-	k.pages += w.c.pagesWritten()
+	n := w.c.pagesWritten()
+	k.pages += n
 	switch {
 	case k.pages >= ckptLimit:
 		w.c.exec(passiveCheckpoint)
@@ -81,6 +82,7 @@ func (w *writer) checkpoint() {
 	case k.pages >= ckptPages && !k.running:
 		k.begin()
 	}
+	return n > 0
 }
 
 // finishCheckpoint copies what came while the other connection copied.

@@ -9,7 +9,9 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	storagetest.Run(t, storagetest.Driver(Open, func(t *testing.T) string {
+	cfg := storagetest.Driver(Open, func(t *testing.T) string {
 		return filepath.Join(t.TempDir(), "test.db")
-	}))
+	})
+	cfg.Atomic, cfg.Waker, cfg.BatchTable = true, true, true
+	storagetest.Run(t, cfg)
 }

@@ -18,7 +18,9 @@ const (
 	maxGroup      = 512
 	maxGroupBytes = 4 << 20
 
-	maxYields = 32 // to others, before a group is taken as it is
+	// maxYields and maxLinger bound the turns of others before a group is taken as it is.
+	maxYields = 32
+	maxLinger = 100 * time.Microsecond
 )
 
 // An op is one caller's work for the writer.
@@ -139,8 +141,9 @@ func (w *writer) loop() {
 			group = w.collect(append(group[:0], o))
 			w.do(group)
 			clear(group)
-			w.checkpoint()
-			w.vacuum.Reset(vacuumIdle)
+			if w.checkpoint() { // idle workers look in vain without end
+				w.vacuum.Reset(vacuumIdle)
+			}
 		case <-w.ckpt.done:
 			w.finishCheckpoint()
 		case <-w.vacuum.C:
@@ -160,10 +163,11 @@ func (w *writer) loop() {
 
 // collect adds what waits to the group. While it has fewer than the last one it lets other goroutines run, some
 // times: those that were answered then are just about to send their next op, and a group of all costs the disk
-// no more than a group of half of them. A single caller waits for nobody. It counts and looks at no clock,
-// which stands still in tests of virtual time.
+// no more than a group of half of them. A single caller waits for nobody. Where others have much to do a turn
+// may take long, so time bounds the turns as well as their count; in virtual time, which stands still meanwhile,
+// the count does.
 func (w *writer) collect(group []*op) []*op {
-	bytes := group[0].size
+	bytes, began := group[0].size, time.Now()
 	for yields := 0; len(group) < maxGroup && bytes < maxGroupBytes; {
 		select {
 		case o := <-w.s.ops:
@@ -172,7 +176,7 @@ func (w *writer) collect(group []*op) []*op {
 			continue
 		default:
 		}
-		if yields > 0 && len(group) >= w.answered || yields == maxYields {
+		if yields > 0 && (len(group) >= w.answered || yields == maxYields || time.Since(began) > maxLinger) {
 			break
 		}
 		runtime.Gosched()

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/sample/reservations/mail"
@@ -15,20 +17,22 @@ type failing struct{ err error }
 
 func (f failing) Send(context.Context, reservations.Mail) error { return f.err }
 
-func TestRefusedMailsArePoison(t *testing.T) {
+func TestMailsThatFail(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err  error
+		age  time.Duration
 		want handlers.Action
 	}{
-		"sent":      {want: handlers.Done},
-		"refused":   {err: fmt.Errorf("mail: %w: 550", mail.ErrRefused), want: handlers.ToPoison},
-		"try again": {err: errors.New("connection refused"), want: handlers.TryAgain},
+		"sent":           {want: handlers.Done},
+		"refused":        {err: fmt.Errorf("mail: %w: 550", mail.ErrRefused), want: handlers.ToPoison},
+		"no server":      {err: errors.New("connection refused"), want: handlers.HandBack},
+		"none for a day": {err: errors.New("connection refused"), age: mailGiveUp, want: handlers.TryAgain},
 	} {
-		// As the sample's reaction wraps it.
-		err := poisoning{failing{c.err}}.Send(t.Context(), reservations.Mail{})
+		ctx := channel.Handling(t.Context(), &channel.Envelope{Time: time.Now().Add(-c.age)}, "mails")
+		err := patient{failing{c.err}}.Send(ctx, reservations.Mail{})
 		if err != nil {
-			err = fmt.Errorf("mails: %w", err)
+			err = fmt.Errorf("mails: %w", err) // as the sample's reaction wraps it
 		}
 		if got := handlers.Judge(err).Action; got != c.want {
 			t.Errorf("%s: got action %v, want %v", name, got, c.want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
@@ -58,23 +59,33 @@ func Close(store storage.Store, err *error) {
 // Mailer returns the mailer that the settings ask for, and where its mails go, for people.
 func (s Settings) Mailer() (m reservations.Mailer, where string, err error) {
 	if *s.smtp == "" {
-		return poisoning{mail.NewFolder(mailFolder)}, "files in " + mailFolder, nil
+		return patient{mail.NewFolder(mailFolder)}, "files in " + mailFolder, nil
 	}
 	server, err := mail.NewSMTP(*s.smtp, mail.SMTPConfig{})
 	if err != nil {
 		return nil, "", &UsageError{fmt.Errorf("-smtp: %w", err)}
 	}
-	return poisoning{server}, server.String(), nil
+	return patient{server}, server.String(), nil
 }
 
-// poisoning sends a mail that is refused for good to the poison queue at once, where an operator sees it, instead of
-// after a few attempts that can't succeed.
-type poisoning struct{ reservations.Mailer }
+const (
+	mailAgain  = 30 * time.Second // until a mail that could not be sent is tried again
+	mailGiveUp = 24 * time.Hour   // how long a server may be away before mails count as failed attempts
+)
 
-func (p poisoning) Send(ctx context.Context, m reservations.Mail) error {
+// patient says how a mail ends that could not be sent. One that is refused for good goes to the poison queue at once,
+// where an operator sees it. Anything else is the server's fault, not the mail's: it waits, for a day, without
+// spending attempts.
+type patient struct{ reservations.Mailer }
+
+func (p patient) Send(ctx context.Context, m reservations.Mail) error {
 	err := p.Mailer.Send(ctx, m)
-	if errors.Is(err, mail.ErrRefused) {
+	event, _, _ := channel.Handled(ctx)
+	switch {
+	case errors.Is(err, mail.ErrRefused):
 		return handlers.Poison("mail refused", err)
+	case err != nil && time.Since(event.Time) < mailGiveUp:
+		return handlers.Later(mailAgain, err.Error())
 	}
 	return err
 }

@@ -36,12 +36,12 @@ type formPage struct {
 type wrongField struct{ Field, Text string }
 
 // form shows the empty form. Its ID is made here, so that sending the form twice is one reservation.
-func (s *site) form(w http.ResponseWriter, r *http.Request) error {
+func (s *site) form(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	p := formPage{In: input{ID: channel.NewID(), Date: r.URL.Query().Get("date"), Quantity: "2"}}
 	if fault := (reservations.MakeReservation{Date: p.In.Date}).FaultsAt(s.cfg.Now())["date"]; p.In.Date != "" && fault != "" {
 		p.Faults = reservations.Faults{"date": fault}
 	} else if p.In.Date != "" {
-		month, err := s.months.Get(r.Context(), reservations.MonthOf(p.In.Date))
+		month, err := s.months.Get(ctx, reservations.MonthOf(p.In.Date))
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (s *site) showForm(w http.ResponseWriter, r *http.Request, status int, p fo
 }
 
 // book asks for a table.
-func (s *site) book(w http.ResponseWriter, r *http.Request) error {
+func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	in, faults, err := readInput(w, r)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (s *site) book(w http.ResponseWriter, r *http.Request) error {
 	if len(all) > 0 {
 		return s.refuse(w, r, in, &problem{Status: http.StatusUnprocessableEntity, Faults: all})
 	}
-	switch err := s.request(r.Context(), m); {
+	switch err := s.request(traced(ctx, r), m); {
 	case errors.Is(err, errConflict):
 		return s.refuse(w, r, in, &problem{Status: http.StatusConflict, Detail: "This ID stands for another reservation already. Make a new one."})
 	case err != nil:

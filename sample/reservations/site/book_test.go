@@ -1,7 +1,9 @@
 package site_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +16,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/sample/reservations/site"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // in returns the date so many days from now.
@@ -206,6 +209,106 @@ func TestStoreDown(t *testing.T) {
 
 	s.down.Store(false)
 	s.postForm(form(id, in(3), "4")).want(t, http.StatusSeeOther, "Location", "/reservations/"+id)
+}
+
+func TestStoreHangs(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{Timeout: 50 * time.Millisecond})
+	id := channel.NewID()
+	s.hangs.Store(true)
+	routes := []string{"POST /reservations"}
+	s.postJSON(body(id, in(3), 4)).want(t, http.StatusServiceUnavailable, "Retry-After", "5", "Content-Type", "application/problem+json")
+	s.postForm(form(id, in(3), "4")).want(t, http.StatusServiceUnavailable, "Retry-After", "5", "Content-Type", "text/html; charset=utf-8").
+		has(t, "still here", `value="Ada Lovelace"`, `value="ada@example.org"`, `value="4"`, `value="`+id+`"`, `value="`+in(3)+`"`)
+	for path, route := range map[string]string{
+		"/": "/{$}", "/reservations/new?date=" + in(3): "/reservations/new",
+		"/reservations/" + id: "/reservations/{id}", "/reservations/" + id + "/events": "/reservations/{id}/events",
+	} {
+		s.get(path).want(t, http.StatusServiceUnavailable, "Retry-After", "5")
+		routes = append(routes, "GET "+route)
+	}
+	s.do("POST", "/reservations/"+id+"/cancel", nil).want(t, http.StatusServiceUnavailable, "Retry-After", "5")
+	s.get("/views/months/"+in(3)[:7]).want(t, http.StatusServiceUnavailable)
+	s.get("/reservations/new").want(t, http.StatusOK) // needs nothing from the store
+
+	log := s.log.String()
+	for _, route := range append(routes, "POST /reservations/{id}/cancel", "GET /views/months/{month}") {
+		if !strings.Contains(log, fmt.Sprintf("route=%q", route)) {
+			t.Errorf("log doesn't tell that %s failed:\n%s", route, log)
+		}
+	}
+	if !strings.Contains(log, "longer than 50ms") || strings.Contains(log, id) {
+		t.Errorf("log doesn't tell why, or tells the ID:\n%s", log)
+	}
+}
+
+// TestClientHasGone checks that a client that doesn't wait is no failure of ours.
+func TestClientHasGone(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	s.hangs.Store(true)
+	var log logBuffer
+	h, err := site.New(s.channels, site.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, r := range []*http.Request{
+		httptest.NewRequestWithContext(gone, "GET", "/", nil),
+		httptest.NewRequestWithContext(gone, "GET", "/views/months/"+in(3)[:7], nil),
+		httptest.NewRequestWithContext(gone, "POST", "/reservations", strings.NewReader(form(channel.NewID(), in(3), "4").Encode())),
+	} {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s %s: got %d, want 503", r.Method, r.URL, w.Code)
+		}
+	}
+	if got := log.String(); got != "" {
+		t.Errorf("log: got %s, want nothing", got)
+	}
+}
+
+func TestTraceParent(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	// sent returns the trace of the one message that was sent since it was called last.
+	sent := func() string {
+		t.Helper()
+		q := s.store.Queue("reservations")
+		got, err := q.Receive(t.Context(), 10, time.Minute)
+		if err != nil || len(got) != 1 {
+			t.Fatalf("got %d messages, error %v; want 1", len(got), err)
+		}
+		if err := q.Delete(t.Context(), []storage.Receipt{got[0].Receipt}); err != nil {
+			t.Fatal(err)
+		}
+		e, err := channel.Decode(got[0].Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.TraceParent
+	}
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	id := channel.NewID()
+	for range 2 { // the second time is a repeat, which is sent in another way
+		s.postJSON(body(id, in(3), 4), "traceparent", parent).want(t, http.StatusAccepted)
+		if got := sent(); got != parent {
+			t.Errorf("booking: got %q, want %q", got, parent)
+		}
+	}
+	s.do("POST", "/reservations/"+id+"/cancel", nil, "traceparent", parent).want(t, http.StatusAccepted)
+	if got := sent(); got != parent {
+		t.Errorf("cancelling: got %q, want %q", got, parent)
+	}
+	for _, wrong := range []string{"", "x", strings.ToUpper(parent), "01" + parent[2:], parent[:54], parent + "0", parent + "-x", strings.Replace(parent, "4b", "4g", 1)} {
+		s.postJSON(body(channel.NewID(), in(3), 4), "traceparent", wrong).want(t, http.StatusAccepted)
+		if got := sent(); got != "" {
+			t.Errorf("%q: got %q, want nothing", wrong, got)
+		}
+	}
 }
 
 func TestCancel(t *testing.T) {

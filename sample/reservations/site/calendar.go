@@ -1,6 +1,7 @@
 package site
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -29,7 +30,7 @@ type calendarDay struct {
 
 // calendar shows a month. The months are bounded to those that have a day to book, so that nobody can walk
 // into the year 9999, nor fill the view's cache on the way.
-func (s *site) calendar(w http.ResponseWriter, r *http.Request) error {
+func (s *site) calendar(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	first, last := reservations.Bookable(s.cfg.Now())
 	month := reservations.MonthOf(first)
 	if asked := r.URL.Query().Get("month"); asked != "" {
@@ -38,7 +39,7 @@ func (s *site) calendar(w http.ResponseWriter, r *http.Request) error {
 		}
 		month = asked
 	}
-	view, err := s.months.Get(r.Context(), month)
+	view, err := s.months.Get(ctx, month)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func newCalendar(month, first, last string, view reservations.Month) calendarPag
 }
 
 // monthView serves the view itself.
-func (s *site) monthView() func(http.ResponseWriter, *http.Request) error {
+func (s *site) monthView() handler {
 	month := func(r *http.Request) string { return r.PathValue("month") }
 	type body struct {
 		Month        string   `json:"month"`
@@ -95,11 +96,14 @@ func (s *site) monthView() func(http.ResponseWriter, *http.Request) error {
 	view := s.months.Handler(month, func(key string, m reservations.Month) any {
 		return body{Month: key, DisabledDays: m.DisabledDays}
 	})
-	return func(w http.ResponseWriter, r *http.Request) error {
+	return func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 		if !reservations.ValidMonth(month(r)) {
 			return &problem{Status: http.StatusNotFound, Detail: "A month looks like 2026-12."}
 		}
-		view.ServeHTTP(w, r)
+		view.ServeHTTP(w, r.WithContext(ctx))
+		if err := context.Cause(ctx); err != nil { // the view answered, but takes the client for gone and logs nothing
+			s.note(r, &problem{Status: http.StatusServiceUnavailable, Err: err})
+		}
 		return nil
 	}
 }

@@ -1,11 +1,13 @@
 package site
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -92,4 +94,17 @@ func (in input) reservation() reservations.MakeReservation {
 		m.ID = channel.NewID()
 	}
 	return m
+}
+
+// traceParent is the form of the header in version 00 of W3C Trace Context.
+var traceParent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traced returns a context under which what is sent belongs to the trace that the request came with. What isn't
+// a traceparent is ignored.
+func traced(ctx context.Context, r *http.Request) context.Context {
+	parent := r.Header.Get("Traceparent")
+	if !traceParent.MatchString(parent) {
+		return ctx
+	}
+	return channel.WithTrace(ctx, channel.Trace{Parent: parent})
 }

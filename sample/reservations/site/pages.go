@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -53,7 +54,7 @@ func loadAssets() map[string]asset {
 	return all
 }
 
-func (s *site) static(w http.ResponseWriter, r *http.Request) error {
+func (s *site) static(_ context.Context, w http.ResponseWriter, r *http.Request) error {
 	for name, a := range assets {
 		if r.URL.Path != a.url(name) {
 			continue

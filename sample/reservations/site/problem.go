@@ -81,19 +81,24 @@ func headline(status int) string {
 	return "That didn't work"
 }
 
-// report logs what an operator should know and sets what a problem's answer has in common. The log gets the
-// address's pattern, not the address: that has the ID in it, which is the right to cancel.
+// report logs what an operator should know and sets what a problem's answer has in common.
 func (s *site) report(w http.ResponseWriter, r *http.Request, err error) *problem {
 	p := asProblem(err)
-	if p.Status >= 500 && p.Err != nil && context.Cause(r.Context()) == nil {
-		s.log.LogAttrs(r.Context(), slog.LevelError, "request failed",
-			slog.String("route", r.Pattern), slog.Int("status", p.Status), slog.Any("error", anonymous(p.Err)))
-	}
+	s.note(r, p)
 	if p.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	return p
+}
+
+// note logs what is our fault, unless the client has gone: then it may be that alone. The log gets the address's
+// pattern, not the address: that has the ID in it, which is the right to cancel.
+func (s *site) note(r *http.Request, p *problem) {
+	if p.Status >= 500 && p.Err != nil && context.Cause(r.Context()) == nil {
+		s.log.LogAttrs(r.Context(), slog.LevelError, "request failed",
+			slog.String("route", r.Pattern), slog.Int("status", p.Status), slog.Any("error", anonymous(p.Err)))
+	}
 }
 
 // anonymous leaves out of a store's error which document it was about.

@@ -22,8 +22,8 @@ type receiptPage struct {
 // page says while it waits.
 const cancelAsked = "?cancel=asked"
 
-func (s *site) receipt(w http.ResponseWriter, r *http.Request) error {
-	status, err := s.lookup(r.Context(), r.PathValue("id"))
+func (s *site) receipt(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+	status, err := s.lookup(ctx, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -57,13 +57,13 @@ var titles = map[reservations.State]string{
 // cancel asks to give the seats back. Whoever knows the ID may. It is sent only for a reservation that somebody
 // asked for and that may hold seats, now or once it is decided: strangers can't fill the value object with
 // cancellations of nothing.
-func (s *site) cancel(w http.ResponseWriter, r *http.Request) error {
-	status, err := s.lookup(r.Context(), r.PathValue("id"))
+func (s *site) cancel(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+	status, err := s.lookup(ctx, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	if !status.Status.Final() {
-		if err := s.cancels.Send(r.Context(), reservations.CancelReservation{ID: status.ID, Date: status.Date}); err != nil {
+		if err := s.cancels.Send(traced(ctx, r), reservations.CancelReservation{ID: status.ID, Date: status.Date}); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@
 package site
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -48,6 +49,10 @@ type Config struct {
 	// MaxStreams bounds how many event streams are open at a time. One more gets a 503, and its page
 	// looks again by itself. Defaults to 1000.
 	MaxStreams int
+
+	// Timeout bounds how long a request may wait for the store; then it gets a 503. Event streams have their
+	// own bound, once they have begun. Defaults to 10 seconds.
+	Timeout time.Duration
 }
 
 type site struct {
@@ -75,6 +80,9 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 	}
 	if cfg.MaxStreams <= 0 {
 		cfg.MaxStreams = 1000
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 10 * time.Second
 	}
 	makes, err := channel.SenderOf[reservations.MakeReservation](channels)
 	if err != nil {
@@ -106,7 +114,7 @@ func (s *site) handler() http.Handler {
 	mux.HandleFunc("GET /static/{name}", s.serve(s.static))
 
 	guard := http.NewCrossOriginProtection()
-	guard.SetDenyHandler(s.serve(func(http.ResponseWriter, *http.Request) error {
+	guard.SetDenyHandler(s.serve(func(context.Context, http.ResponseWriter, *http.Request) error {
 		return &problem{Status: http.StatusForbidden, Detail: "This request came from another site. Please use the form on this one."}
 	}))
 	return securityHeaders(guard.Handler(s.orProblem(mux)))
@@ -136,11 +144,17 @@ func (w *statusOnly) Header() http.Header         { return w.header }
 func (w *statusOnly) WriteHeader(status int)      { w.status = status }
 func (w *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
 
+// A handler gets two contexts: ctx, which bounds what it asks of the store, and the request's own, which ends when
+// the client has gone.
+type handler func(ctx context.Context, w http.ResponseWriter, r *http.Request) error
+
 // serve turns what a handler returns into an answer. A *problem says what to answer; any other error comes from
-// the store.
-func (s *site) serve(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+// the store, or from waiting for it too long.
+func (s *site) serve(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := h(w, r); err != nil {
+		ctx, cancel := context.WithTimeoutCause(r.Context(), s.cfg.Timeout, fmt.Errorf("the request took longer than %v", s.cfg.Timeout))
+		defer cancel()
+		if err := h(ctx, w, r); err != nil {
 			s.fail(w, r, err)
 		}
 	}

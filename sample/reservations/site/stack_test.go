@@ -40,6 +40,7 @@ type stack struct {
 	registry *handlers.Registry
 	client   *http.Client // follows no redirects
 	down     atomic.Bool  // makes the store fail
+	hangs    atomic.Bool  // makes the store wait until the caller gives up
 	log      *logBuffer
 	mails    *outbox
 }
@@ -52,9 +53,17 @@ func newStack(t *testing.T, cfg site.Config, change ...func(*httptest.Server)) *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	s.store = storagetest.Intercept(store, func(_ context.Context, op storagetest.Op, do func() error) error {
-		if s.down.Load() {
+	s.store = storagetest.Intercept(store, func(ctx context.Context, op storagetest.Op, do func() error) error {
+		switch {
+		case s.down.Load():
 			return op.Fail(storage.ErrUnavailable)
+		case s.hangs.Load():
+			select {
+			case <-ctx.Done():
+				return op.Fail(context.Cause(ctx))
+			case <-t.Context().Done(): // a read that several wait for heeds none of their contexts
+				return op.Fail(storage.ErrUnavailable)
+			}
 		}
 		return do()
 	})

@@ -20,8 +20,8 @@ const (
 
 // events tells a reservation's state now and whenever it changes, until it can't change any more or the time
 // is up; then the browser asks again.
-func (s *site) events(w http.ResponseWriter, r *http.Request) error {
-	status, err := s.lookup(r.Context(), r.PathValue("id"))
+func (s *site) events(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+	status, err := s.lookup(ctx, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (s *site) events(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &problem{Status: http.StatusServiceUnavailable, Detail: "Too many people are waiting. Please load the page again shortly."}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.StreamFor)
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.StreamFor) // the stream's own; the request's is too short
 	defer cancel()
 
 	control := http.NewResponseController(w)
