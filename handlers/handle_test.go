@@ -465,3 +465,26 @@ func TestSuccessIsNotLogged(t *testing.T) {
 		t.Errorf("got log %s", w.log)
 	}
 }
+
+// A middleware that ends a message without running its handler changes nothing.
+func TestMiddlewareEndsAMessage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{Middleware: []handlers.Middleware{
+		func(next handlers.Next) handlers.Next {
+			return func(ctx context.Context, d *handlers.Delivery) error {
+				if m, ok := d.Message.(Add); ok && m.Amount == 13 {
+					return nil
+				}
+				return next(ctx, d)
+			}
+		},
+	}})
+	w.decide()
+	send(w, Add{To: "ada", Amount: 5})
+	w.mustDrain("accounts")
+	send(w, Add{To: "ada", Amount: 13})
+	w.mustDrain("accounts")
+	if got := w.balance("ada"); got != 5 {
+		t.Errorf("got balance %d, want 5 as before", got)
+	}
+}

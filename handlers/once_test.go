@@ -501,3 +501,25 @@ func TestOnceTooOld(t *testing.T) {
 		effect.want(t, 1)
 	})
 }
+
+// Another message with the same ID is not taken for a copy.
+func TestOnceContentDiffers(t *testing.T) {
+	t.Parallel()
+	s := newWorld(t, handlers.Config{}).store
+	var effect counted
+	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
+	run := func(body string) error {
+		return guarded(channel.Handling(t.Context(), envelope("an order", "test.added.v1", body), "mails"), Added{})
+	}
+	if err := run(`{"to":"ada"}`); err != nil {
+		t.Fatal(err)
+	}
+	err := run(`{"to":"bob"}`)
+	if got := handlers.Judge(err); got.Action != handlers.ToPoison || got.Reason != handlers.ReasonContentDiffers {
+		t.Errorf("got %+v, want it in the poison queue", got)
+	}
+	if err := run(`{"to":"ada"}`); err != nil {
+		t.Errorf("a copy: got %v, want nil", err)
+	}
+	effect.want(t, 1)
+}

@@ -281,7 +281,7 @@ func TestStuckHandler(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	entered, release := make(chan struct{}), make(chan struct{})
-	l := newLab(t, s, func(context.Context, job) error { close(entered); <-release; return nil })
+	l := newLab(t, s, func(context.Context, job) error { close(entered); <-release; return errors.New("too late") })
 	stop := l.start(t, worker.Config{DrainTimeout: 10 * time.Millisecond})
 	l.sendJobs(t, job{ID: "a"})
 	<-entered
