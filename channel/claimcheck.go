@@ -36,28 +36,44 @@ func (c *Channels) Pack(ctx context.Context, envelopes ...Envelope) (p Packed, e
 			p = Packed{}
 		}
 	}()
-	most := c.store.Props().MaxMessage - historyRoom
 	for i := range envelopes {
 		e := &envelopes[i]
 		queues, err := c.routes.queues(e.Kind)
 		if err != nil {
 			return p, err
 		}
-		body, err := e.Encode()
-		if err != nil {
-			return p, fmt.Errorf("channel: %s: %w", e.Kind, err)
-		}
-		for _, q := range queues {
-			copied := body
-			if len(body) > most {
-				if copied, err = c.checkIn(ctx, &p, e, q); err != nil {
-					return p, err
-				}
-			}
-			p.Sends = append(p.Sends, storage.Send{Queue: q, Message: storage.Message{Body: copied}})
+		if err := c.pack(ctx, &p, e, queues); err != nil {
+			return p, err
 		}
 	}
 	return p, nil
+}
+
+// PackFor encodes one envelope with its data for one queue, whatever the routes say.
+func (c *Channels) PackFor(ctx context.Context, queue string, e Envelope) (p Packed, err error) {
+	if err = c.pack(ctx, &p, &e, []string{queue}); err != nil {
+		c.Discard(ctx, p)
+		p = Packed{}
+	}
+	return p, err
+}
+
+func (c *Channels) pack(ctx context.Context, p *Packed, e *Envelope, queues []string) error {
+	most := c.store.Props().MaxMessage - historyRoom
+	body, err := e.Encode()
+	if err != nil {
+		return fmt.Errorf("channel: %s: %w", e.Kind, err)
+	}
+	for _, q := range queues {
+		copied := body
+		if len(body) > most {
+			if copied, err = c.checkIn(ctx, p, e, q); err != nil {
+				return err
+			}
+		}
+		p.Sends = append(p.Sends, storage.Send{Queue: q, Message: storage.Message{Body: copied}})
+	}
+	return nil
 }
 
 // checkIn writes the body to a blob and encodes the envelope that refers to it.

@@ -102,29 +102,47 @@ func (p *PoisonQueue) get(ctx context.Context, key string) (Poisoned, storage.ET
 		return m, "", err
 	}
 	if err := json.Unmarshal(blob.Body, &m); err != nil {
-		return m, "", fmt.Errorf("worker: poison queue of %s: message %s: %w", p.queue, storage.Quote(key), err)
+		return m, "", p.fault(key, err)
 	}
 	return m, blob.ETag, nil
 }
 
 // Retry sends a message back to its queue, with its ID and without its history. If it is interrupted the message
-// may be in both places; retrying it again is harmless.
+// may be in both places, with a body for each; retrying it again is harmless. [storage.ErrNotFound] if there is none
+// of that key.
 func (p *PoisonQueue) Retry(ctx context.Context, key string) error {
 	m, etag, err := p.get(ctx, key)
 	if err != nil {
 		return err
 	}
-	body := m.Body
-	if e, err := channel.Decode(body); err == nil {
-		e.Attempts, e.HandBacks, e.LastError, e.FirstFailed = 0, 0, "", time.Time{}
-		if body, err = e.Encode(); err != nil {
-			return fmt.Errorf("worker: poison queue of %s: message %s: %w", p.queue, storage.Quote(key), err)
+	send := storage.Send{Queue: p.queue, Message: storage.Message{Body: m.Body}}
+	e, undecodable := channel.Decode(m.Body)
+	ref := e.DataRef
+	if undecodable == nil {
+		if err := e.CheckDataRef(p.queue); err != nil {
+			return p.fault(key, err)
 		}
+		if err := p.channels.Fetch(ctx, &e); err != nil {
+			return p.fault(key, err)
+		}
+		e.DataRef, e.Attempts, e.HandBacks, e.LastError, e.FirstFailed = "", 0, 0, "", time.Time{}
+		packed, err := p.channels.PackFor(ctx, p.queue, e)
+		if err != nil {
+			return p.fault(key, err)
+		}
+		send = packed.Sends[0]
 	}
-	if err := p.channels.Store().Queue(p.queue).Send(ctx, []storage.Message{{Body: body}}); err != nil {
+	if _, err := storage.Commit(ctx, p.channels.Store(), storage.Work{Send: []storage.Send{send}}); err != nil {
 		return err
 	}
-	return p.remove(ctx, key, etag)
+	if err := p.remove(ctx, key, etag); err != nil || ref == "" {
+		return err
+	}
+	return p.channels.Release(ctx, ref)
+}
+
+func (p *PoisonQueue) fault(key string, err error) error {
+	return fmt.Errorf("worker: poison queue of %s: message %s: %w", p.queue, storage.Quote(key), err)
 }
 
 // Discard deletes a message for good, and its claim-checked body.

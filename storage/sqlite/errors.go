@@ -22,7 +22,7 @@ func fail(op, resource string, err error) error {
 
 func kinded(err error) error {
 	var e *Error
-	if !errors.As(err, &e) || errors.Is(err, storage.ErrUnavailable) {
+	if !errors.As(err, &e) || errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrInvalid) {
 		return err
 	}
 	hint := ""
