@@ -23,9 +23,11 @@ const (
 	// maxReceive bounds how long one claim keeps the writer busy, to some 3 ms.
 	maxReceive = 512
 
-	// pollInterval is for what a ring can miss: a send by another process on a machine without
-	// notifications. An empty look costs some 10 µs.
-	pollInterval = time.Second
+	// pollWake is for what a ring can miss: a send by another process on a machine without notifications, or
+	// the end of a dead process's claim. pollAlone is for stores that don't hear other processes. An empty
+	// look costs some 10 µs, but a processor that wakes up for it alone some hundred.
+	pollWake  = 5 * time.Second
+	pollAlone = time.Second
 )
 
 // store is one open file.
@@ -145,13 +147,17 @@ func (s *store) Table(name string) storage.Table {
 }
 
 func (s *store) Props() storage.Props {
+	poll := pollWake
+	if s.beacon == nil {
+		poll = pollAlone
+	}
 	return storage.Props{
 		Driver:       "sqlite",
 		MaxMessage:   maxMessage,
 		MaxBlob:      maxBlob,
 		MaxRow:       maxRow,
 		MaxReceive:   maxReceive,
-		PollInterval: pollInterval,
+		PollInterval: poll,
 		Atomic:       true,
 	}
 }
