@@ -1,0 +1,56 @@
+package handlers_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+)
+
+// A message older than the notes are kept is not guessed about.
+func TestOnceTooOld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newWorld(t, handlers.Config{}).store
+		var effect counted
+		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
+		id := idNow(0)
+		run := func(id string) error {
+			return guarded(channel.Handling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails"), Added{})
+		}
+		if err := run(id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30*24*time.Hour + time.Second)
+		err := run(id)
+		if got := handlers.Judge(err); got.Action != handlers.ToPoison || got.Reason != handlers.ReasonTooOld {
+			t.Errorf("got %+v, want it in the poison queue as too old", got)
+		}
+		effect.want(t, 1)
+	})
+}
+
+// Another message with the same ID is not taken for a copy.
+func TestOnceContentDiffers(t *testing.T) {
+	t.Parallel()
+	s := newWorld(t, handlers.Config{}).store
+	var effect counted
+	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
+	run := func(body string) error {
+		return guarded(channel.Handling(t.Context(), envelope("an order", "test.added.v1", body), "mails"), Added{})
+	}
+	if err := run(`{"to":"ada"}`); err != nil {
+		t.Fatal(err)
+	}
+	err := run(`{"to":"bob"}`)
+	if got := handlers.Judge(err); got.Action != handlers.ToPoison || got.Reason != handlers.ReasonContentDiffers {
+		t.Errorf("got %+v, want it in the poison queue", got)
+	}
+	if err := run(`{"to":"ada"}`); err != nil {
+		t.Errorf("a copy: got %v, want nil", err)
+	}
+	effect.want(t, 1)
+}
