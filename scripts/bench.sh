@@ -8,13 +8,13 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
 
-packages=$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n 1 dirname | sort -u)
+packages=$(grep -rl --include='*_test.go' --exclude-dir=bench '^func Benchmark' . | xargs -r -n 1 dirname | sort -u)
 if [ -z "$packages" ]; then
 	echo "no benchmarks" >&2
 	exit 0
 fi
-timeout "${LIMIT:-170}" \
-	$go test -p 1 -run '^$' -bench "${BENCH:-.}" -benchmem -benchtime "${BENCHTIME:-300ms}" -count "${COUNT:-1}" -timeout 10m $packages </dev/null
+flags="-p 1 -run ^$ -benchmem -benchtime ${BENCHTIME:-300ms} -count ${COUNT:-1} -timeout 10m"
+timeout "${LIMIT:-170}" bash -c "$go test $flags -bench '${BENCH:-.}' $(echo $packages) && cd bench && $go test $flags -bench '${BENCH:-.}' ." </dev/null
 code=$?
 if [ $code -eq 124 ]; then
 	echo "stopped after ${LIMIT:-170} seconds: what follows did not run; LIMIT=600 gives it more" >&2

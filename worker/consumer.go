@@ -24,7 +24,7 @@ const (
 
 // consumer consumes one queue.
 //
-//	receive ──take──▶ ready ──▶ work (Concurrency of them) ──▶ conclude ──▶ finish (deletes in batches)
+//	receive ──take, sort──▶ ready ──▶ work (Concurrency of them) ──▶ conclude ──▶ finish (deletes in batches)
 //	                    ▲                                         └──▶ settle (rewrite, poison)
 //	groups ─────────────┘            renew watches all that is in hand
 type consumer struct {
@@ -162,22 +162,46 @@ func (c *consumer) abandon() error {
 		c.queue, len(stuck), c.cfg.DrainTimeout+stopGrace)
 }
 
-// take accepts a received message and finds out what to do with it. It returns the group that the message has
-// begun, if it has: to be pushed once all that was received together is in it.
-func (c *consumer) take(d storage.Delivery, began time.Time) *group {
-	m := &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, received: time.Now(), receipt: d.Receipt, owned: began}
+// take accepts what was received by a call that began then.
+func (c *consumer) take(ds []storage.Delivery, began time.Time, full bool) []*message {
+	now := time.Now()
+	ms := make([]*message, len(ds))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.room.full = full
+	for i, d := range ds {
+		m := &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, received: now, receipt: d.Receipt, owned: began}
+		ms[i] = m
+		c.inHand[m] = struct{}{}
+	}
+	return ms
+}
+
+// sort finds out what to do with messages that were received together. Groups that they begin are pushed once
+// all of them are in.
+func (c *consumer) sort(ms []*message) {
+	var begun []*group
+	for _, m := range ms {
+		if g := c.open(m); g != nil {
+			begun = append(begun, g)
+		}
+	}
+	for _, g := range begun {
+		c.push(task{g: g})
+	}
+}
+
+// open decodes a message. It returns the group that the message has begun, if it has.
+func (c *consumer) open(m *message) *group {
 	var err error
-	if m.envelope, err = channel.Decode(d.Body); err == nil {
+	if m.envelope, err = channel.Decode(m.body); err == nil {
 		err = m.envelope.CheckDataRef(c.queue)
 	}
-	c.mu.Lock()
-	c.inHand[m] = struct{}{}
-	c.mu.Unlock()
 	if err != nil {
 		c.push(task{m: m, err: handlers.Poison(handlers.ReasonUndecodable, err)})
 		return nil
 	}
-	if silent := d.Deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks; silent >= c.cfg.MaxDeliveries {
+	if silent := m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks; silent >= c.cfg.MaxDeliveries {
 		c.push(task{m: m, err: handlers.Poison(handlers.ReasonDeliveries,
 			fmt.Errorf("delivered %d times and not heard of again: does it kill its worker? last error: %s", silent, m.envelope.LastError))})
 		return nil

@@ -81,7 +81,18 @@ func (c *consumer) receive(ctx, base context.Context) {
 	trouble := backoff.ExponentialBackOff{InitialInterval: 100 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: 10 * time.Second, Clock: backoff.SystemClock}
 	trouble.Reset()
 	failed := false
-	var begun []*group
+	// Messages are decoded while the next are fetched.
+	arrived, sorted := make(chan []*message), make(chan struct{})
+	go func() {
+		defer close(sorted)
+		for ms := range arrived {
+			c.sort(ms)
+		}
+	}()
+	defer func() {
+		close(arrived)
+		<-sorted
+	}()
 	for {
 		n := c.waitRoom(ctx)
 		if ctx.Err() != nil {
@@ -106,17 +117,8 @@ func (c *consumer) receive(ctx, base context.Context) {
 			trouble.Reset()
 		}
 		full := len(ds) >= min(n, props.MaxReceive)
-		c.mu.Lock()
-		c.room.full = full
-		c.mu.Unlock()
-		begun = begun[:0]
-		for _, d := range ds {
-			if g := c.take(d, began); g != nil {
-				begun = append(begun, g)
-			}
-		}
-		for _, g := range begun {
-			c.push(task{g: g})
+		if ms := c.take(ds, began, full); len(ms) > 0 {
+			arrived <- ms
 		}
 		switch {
 		case full || len(ds) > 0 && ring == nil:

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,19 +89,20 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 	return got, nil
 }
 
-// claim gives the caller messages. Reading them and then changing each by its id takes two thirds of the
-// time of one UPDATE … RETURNING, which keeps every row aside twice.
+// claim gives the caller messages. It reads them and then changes each run of neighbours by their ids, which
+// takes half the time of one UPDATE … RETURNING: that keeps every row aside twice.
 func (w *writer) claim(queue string, max int, visibility time.Duration) ([]storage.Delivery, error) {
 	id, err := w.find(kindQueue, queue)
 	if err != nil || id == 0 {
 		return nil, err
 	}
-	type claimed struct{ id, gen int64 }
 	var (
-		got  []storage.Delivery
-		rows []claimed
+		got   []storage.Delivery
+		until = w.now.Add(visibility)
+		gen   = newGen()
+		ids   []int64
 	)
-	s := w.c.stmt(`SELECT id, gen, sent, deliveries, body FROM messages WHERE queue = ?1 AND visible <= ?2 ORDER BY visible LIMIT ?3`).
+	s := w.c.stmt(`SELECT id, sent, deliveries, body FROM messages WHERE queue = ?1 AND visible <= ?2 ORDER BY visible LIMIT ?3`).
 		int(1, id).int(2, micros(w.now)).int(3, int64(max))
 	for {
 		row, err := s.step()
@@ -109,27 +112,30 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]stora
 		if !row {
 			break
 		}
-		r := claimed{s.colInt(0), s.colInt(1) + 1}
-		rows = append(rows, r)
+		ids = append(ids, s.colInt(0))
 		got = append(got, storage.Delivery{
-			Body:       s.colBytes(4),
-			Receipt:    newReceipt(r.id, r.gen),
-			Deliveries: int(s.colInt(3)) + 1,
-			SentAt:     time.UnixMicro(s.colInt(2)),
+			Body:       s.colBytes(3),
+			Receipt:    newReceipt(s.colInt(0), gen),
+			Deliveries: int(s.colInt(2)) + 1,
+			SentAt:     time.UnixMicro(s.colInt(1)),
 		})
 	}
-	until := w.now.Add(visibility)
-	for _, r := range rows {
-		err := w.c.stmt(`UPDATE messages SET visible = ?2, held = 1, gen = ?3, deliveries = deliveries + 1 WHERE id = ?1`).
-			int(1, r.id).int(2, micros(until)).int(3, r.gen).run()
+	for len(ids) > 0 {
+		n := 1
+		for n < len(ids) && ids[n] == ids[n-1]+1 {
+			n++
+		}
+		err := w.c.stmt(`UPDATE messages SET visible = ?3, held = 1, gen = ?4, deliveries = deliveries + 1 WHERE id BETWEEN ?1 AND ?2`).
+			int(1, ids[0]).int(2, ids[n-1]).int(3, micros(until)).int(4, gen).run()
 		if err != nil {
 			return nil, err
 		}
+		ids = ids[n:]
 	}
-	if len(rows) > 0 {
+	if len(got) > 0 {
 		w.announce(queue, until, false)
 	}
-	if len(rows) < max && w.s.wakes.watches(queue) {
+	if len(got) < max && w.s.wakes.watches(queue) {
 		return got, w.announceNext(queue, id)
 	}
 	return got, nil
@@ -230,18 +236,9 @@ func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
 	err := q.invalid
 	var stale []storage.Receipt
 	if err == nil && len(receipts) > 0 {
-		err = q.s.write(&op{ctx: ctx, size: 100 * len(receipts), run: func(w *writer) error {
-			stale = nil
-			for _, r := range receipts {
-				ok, err := w.delete(q.name, r)
-				if err != nil {
-					return err
-				}
-				if !ok {
-					stale = append(stale, r)
-				}
-			}
-			return nil
+		err = q.s.write(&op{ctx: ctx, size: 100 * len(receipts), run: func(w *writer) (err error) {
+			stale, err = w.deleteAll(q.name, receipts)
+			return err
 		}})
 	}
 	if err != nil {
@@ -251,6 +248,68 @@ func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
 		return &storage.StaleError{Queue: q.name, Receipts: stale}
 	}
 	return nil
+}
+
+// deleteAll removes messages and returns the receipts that were not the newest. Neighbours that were claimed
+// together go in one statement, which takes half the time.
+func (w *writer) deleteAll(queue string, receipts []storage.Receipt) (stale []storage.Receipt, err error) {
+	queueID, err := w.find(kindQueue, queue)
+	if err != nil {
+		return nil, err
+	}
+	type claimed struct{ id, gen int64 }
+	all := make([]claimed, 0, len(receipts))
+	for _, r := range receipts {
+		id, gen, ok := parseReceipt(r)
+		if !ok || queueID == 0 {
+			stale = append(stale, r)
+			continue
+		}
+		all = append(all, claimed{id, gen})
+	}
+	slices.SortFunc(all, func(a, b claimed) int { return cmp.Compare(a.id, b.id) })
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].id == all[n-1].id+1 && all[n].gen == all[0].gen {
+			n++
+		}
+		run := all[:n]
+		all = all[n:]
+		if n > 1 {
+			whole, err := w.deleteRun(queueID, run[0].id, run[n-1].id, run[0].gen)
+			if err != nil {
+				return nil, err
+			}
+			if whole {
+				continue
+			}
+		}
+		for _, r := range run {
+			ok, err := w.deleteOne(queueID, r.id, r.gen)
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				stale = append(stale, newReceipt(r.id, r.gen))
+			}
+		}
+	}
+	return stale, nil
+}
+
+// deleteRun removes the messages first to last if all of them have the generation, and reports whether they had.
+func (w *writer) deleteRun(queueID, first, last, gen int64) (whole bool, err error) {
+	s := w.c.stmt(`SELECT count(*) FROM messages WHERE id BETWEEN ?1 AND ?2 AND gen = ?3 AND +queue = ?4`).
+		int(1, first).int(2, last).int(3, gen).int(4, queueID)
+	if row, err := s.step(); !row {
+		return false, err
+	}
+	n := s.colInt(0)
+	s.reset()
+	if n != last-first+1 {
+		return false, nil
+	}
+	return true, w.c.stmt(`DELETE FROM messages WHERE id BETWEEN ?1 AND ?2`).int(1, first).int(2, last).run()
 }
 
 // delete removes a message, and reports whether the receipt was its newest.
@@ -263,7 +322,11 @@ func (w *writer) delete(queue string, receipt storage.Receipt) (bool, error) {
 	if err != nil || queueID == 0 {
 		return false, err
 	}
-	err = w.c.stmt(`DELETE FROM messages WHERE id = ?1 AND gen = ?2 AND queue = ?3`).
+	return w.deleteOne(queueID, id, gen)
+}
+
+func (w *writer) deleteOne(queueID, id, gen int64) (bool, error) {
+	err := w.c.stmt(`DELETE FROM messages WHERE id = ?1 AND gen = ?2 AND queue = ?3`).
 		int(1, id).int(2, gen).int(3, queueID).run()
 	return w.c.changes() > 0, err
 }
