@@ -18,6 +18,10 @@ test: ## Run all tests with the race detector; installs what they need where it 
 test-short: ## Run the quick tests only, without the race detector
 	$(GO) test -short -timeout 5m ./...
 
+.PHONY: test-azure
+test-azure: ## Run the Azure tests on a real account: ACCOUNT=NAME, or MILLRACE_TEST_AZURE=CONNECTION-STRING in the environment
+	@GO=$(GO) ACCOUNT='$(ACCOUNT)' scripts/test-azure.sh
+
 .PHONY: lint
 lint: ## Check form: gofmt, go vet, staticcheck, go.mod, the architecture
 	@GO=$(GO) scripts/lint.sh

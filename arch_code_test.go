@@ -288,7 +288,7 @@ func assigned(t *testing.T) map[string]map[string]bool {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
 				own := declared(fn)
 				for _, name := range targets(fn.Body) {
-					if !own[name] {
+					if !own[name] && name != "_" {
 						all[f.pkg][name] = true
 					}
 				}

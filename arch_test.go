@@ -22,12 +22,15 @@ type floor struct {
 
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
-	framework := []string{"worker", "handlers", "views", "values", "channel", "storage"}
+	framework := []string{"cost", "worker", "handlers", "views", "values", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage", why: "the ports are what everybody stands on: the standard library and nothing else"},
 		{pkg: "storage/storagetest", may: []string{"storage"}, why: "the conformance suite tests any driver, so it knows the ports only"},
+		{pkg: "storage/azure/azuretest", why: "it starts a program for tests and knows nothing of what they test"},
+		{pkg: "storage/doorbell", may: []string{"storage"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite"}},
 		{pkg: "storage/...", may: []string{"storage"}, vendor: true, why: "a driver knows the ports and its engine; drivers don't know one another, nor what they are used for"},
+		{pkg: "cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},
 		{pkg: "channel", may: []string{"storage"}, vendor: true, why: "messages know how they are stored, not how they are handled"},
 		{pkg: "values", may: []string{"channel", "storage"}, vendor: true, why: "the document with its replay record is below both Decide and Project"},
 		{pkg: "handlers", may: []string{"values", "channel", "storage"}, vendor: true, why: "handlers don't know who runs them, nor that views exist"},
@@ -35,14 +38,15 @@ func house() []floor {
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
 		{pkg: "worker", may: []string{"handlers", "values", "channel", "storage"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: []string{"views"}},
 		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program"},
+		{pkg: "deploy", why: "it holds examples; the test reads them and runs the programs"},
 		{pkg: "cmd/...", may: []string{"..."}, vendor: true, why: "programs wire everything together"},
 	}
 }
 
-// testsMay is what tests may import beyond their package's own table: a store that works, one that fails on command,
+// testsMay is what tests may import beyond their package's own table: stores that work, one that fails on command,
 // and the law tests for projections.
 func testsMay() []string {
-	return []string{"storage/sqlite", "storage/storagetest", "views/viewstest"}
+	return []string{"storage/sqlite", "storage/azure", "storage/azure/azuretest", "storage/doorbell", "storage/storagetest", "views/viewstest"}
 }
 
 // owned are other modules that one place alone may import, so that they can be replaced there.
@@ -57,7 +61,7 @@ func owned() map[string]struct{ owner, why string } {
 		"github.com/cloudevents/sdk-go":   {"", "it is the judge of our envelope, for tests only"},
 		"github.com/emersion/":            {"", "it is the mail server of the tests"},
 		"github.com/go-json-experiment/":  {"channel, values", "bodies and documents are encoded where their form is defined"},
-		"github.com/prometheus/":          {"worker, cmd/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
+		"github.com/prometheus/":          {"worker, cost, cmd/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
 		"github.com/hashicorp/golang-lru": {"views, values, handlers", "caches are a matter of readers"},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // handling is what a handler's context tells about the message it handles.
@@ -14,7 +15,7 @@ type handling struct {
 	group    string
 
 	mu   sync.Mutex
-	sent map[string]int // how often this very content was sent while handling
+	sent map[string]int // how often this very content was sent while handling, with this very delay
 }
 
 type handlingKey struct{}
@@ -50,11 +51,15 @@ func HandledContent(ctx context.Context) string {
 	return hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
-// childID derives the ID of a message sent while handling another. It depends on the content, not on the
-// order of sends, so that handlers may send from several goroutines.
-func (h *handling) childID(k Kind, data []byte) string {
+// childID derives the ID of a message sent while handling another. It depends on the content and the delay, not on
+// the order of sends, so that handlers may send from several goroutines. Its time is that of the handled message and
+// the delay, so that a chain of delayed messages doesn't grow old.
+func (h *handling) childID(k Kind, data []byte, delay time.Duration) string {
 	sum := sha256.Sum256(data)
 	content := string(k) + "\x00" + string(sum[:])
+	if delay > 0 {
+		content += delay.String()
+	}
 	h.mu.Lock()
 	if h.sent == nil {
 		h.sent = map[string]int{}
@@ -62,7 +67,7 @@ func (h *handling) childID(k Kind, data []byte) string {
 	n := h.sent[content]
 	h.sent[content]++
 	h.mu.Unlock()
-	return DerivedID(h.envelope.ID, "sent by", h.group, content, strconv.Itoa(n))
+	return delayedID(h.envelope.ID, delay, "sent by", h.group, content, strconv.Itoa(n))
 }
 
 // Trace is what a message inherits where there is no message before it.

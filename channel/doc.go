@@ -28,7 +28,7 @@
 //   - All that can fail because of content fails before anything is sent.
 //   - Correlation, causation, trace and tenant travel by themselves: a message sent under a handler's
 //     context continues what that handler is working on, and its ID is derived from the handled message,
-//     so that a repeated handler repeats the same IDs.
+//     the content and the delay, so that a repeated handler repeats the same IDs.
 //   - A body that is too large for a message goes to a blob of its own, and the message refers to it
 //     (claim check). The blob is deleted after the message was, never before; a crash between the two,
 //     or between writing the blob and sending the message, leaves an orphan blob and loses nothing.

@@ -13,7 +13,10 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-const maxID = 128
+const (
+	maxID    = 128
+	lastTime = 1<<48 - 1 // milliseconds that a UUIDv7 can carry
+)
 
 // NewID returns a new UUIDv7.
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }
@@ -67,7 +70,10 @@ func IDTime(id string) (t time.Time, ok bool) {
 // DerivedID is the ID of a message that follows from another one: a pure function of the parent's ID and
 // what tells the children of one parent apart. It keeps the parent's time if it carries one, as a UUIDv7;
 // else it is a UUIDv8.
-func DerivedID(parent string, parts ...string) string {
+func DerivedID(parent string, parts ...string) string { return delayedID(parent, 0, parts...) }
+
+// delayedID is a DerivedID whose time is later than its parent's. Where no time tells two delays apart, the parts must.
+func delayedID(parent string, delay time.Duration, parts ...string) string {
 	h := sha256.New()
 	for _, p := range append([]string{"millrace derived id", parent}, parts...) {
 		var n [8]byte
@@ -81,7 +87,7 @@ func DerivedID(parent string, parts ...string) string {
 	if t, ok := IDTime(parent); ok {
 		version = 0x70
 		var ms [8]byte
-		binary.BigEndian.PutUint64(ms[:], uint64(t.UnixMilli()))
+		binary.BigEndian.PutUint64(ms[:], uint64(min(t.UnixMilli()+delay.Milliseconds(), lastTime)))
 		copy(u[:6], ms[2:])
 	}
 	u[6] = u[6]&0x0f | version

@@ -52,9 +52,13 @@ func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
 	return s.SendAfter(ctx, 0, messages...)
 }
 
-// SendAfter sends messages that can't be received before delay has passed (0 to [storage.MaxDelay]). An ID that is
-// derived under a handler's context carries the time of the chain's first message: a chain of delays that goes on
-// for a month needs messages that choose their IDs (see [Identified]), or it is too old to judge.
+// SendAfter sends messages that can't be received before delay has passed (0 to [storage.MaxDelay]).
+//
+// Under a handler's context a derived ID carries the time of the handled message's ID plus the delay, so a message may
+// send its successor with a delay for ever. The delay is part of what the ID is derived from: a handler that runs
+// again must ask for the same one, or it sends another message. Take it from what is handled, not from the clock, or
+// let the message choose its ID (see [Identified]). The time that messages wait and run beyond their delays is not
+// in their IDs: a chain that has lost a month by that is too old to judge.
 func (s *Sender[M]) SendAfter(ctx context.Context, delay time.Duration, messages ...M) error {
 	p, err := s.pack(ctx, delay, messages)
 	if err != nil {
@@ -82,7 +86,7 @@ func (s *Sender[M]) pack(ctx context.Context, delay time.Duration, messages []M)
 	}
 	envelopes := make([]Envelope, len(messages))
 	for i, m := range messages {
-		e, err := s.channels.envelope(ctx, m)
+		e, err := s.channels.envelope(ctx, m, delay)
 		if err != nil {
 			return Packed{}, fmt.Errorf("channel: send %s: message %d of %d: %w", m.Kind(), i+1, len(messages), err)
 		}
@@ -107,7 +111,7 @@ func (c *Channels) sent(ctx context.Context, p Packed, err error) error {
 }
 
 // envelope makes the envelope of a message sent under ctx.
-func (c *Channels) envelope(ctx context.Context, m Message) (Envelope, error) {
+func (c *Channels) envelope(ctx context.Context, m Message, delay time.Duration) (Envelope, error) {
 	data, err := EncodeBody(m)
 	if err != nil {
 		return Envelope{}, err
@@ -121,7 +125,7 @@ func (c *Channels) envelope(ctx context.Context, m Message) (Envelope, error) {
 	}
 	if h, ok := ctx.Value(handlingKey{}).(*handling); ok {
 		if e.ID == "" {
-			e.ID = h.childID(e.Kind, data)
+			e.ID = h.childID(e.Kind, data, delay)
 		}
 		e.Follow(&h.envelope)
 		return e, nil

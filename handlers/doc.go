@@ -15,7 +15,8 @@
 // A business refusal ("no tables left") is an event, not an error.
 //
 // Handlers are wrapped by middleware. Built in and on: panics become errors of that message alone, a reaction
-// is bounded by Config.Timeout, and failures are logged, once, without the message's body.
+// is bounded by Config.Timeout, and failures are logged, once, without the message's body: a verdict of
+// poison by the worker, when it is carried out.
 //
 // Messages for one document that were received together are folded in one read-modify-write; see package
 // values. Reactions run alone.

@@ -38,7 +38,7 @@ func caught(err *error) {
 	}
 }
 
-// logged logs failures: by kind and ID, never by content.
+// logged logs failures: by kind and ID, never by content. A verdict of poison is logged by the worker, when it is carried out.
 func (r *Registry) logged(h *Handler, next Next) Next {
 	log := r.cfg.Logger.With("handler", h.name, "kind", string(h.kind), "queue", h.queue)
 	return func(ctx context.Context, d *Delivery) error {
@@ -46,12 +46,13 @@ func (r *Registry) logged(h *Handler, next Next) Next {
 		if err == nil {
 			return nil
 		}
+		v := Judge(err)
+		if v.Action == ToPoison {
+			return err
+		}
 		level, attrs := slog.LevelWarn, []slog.Attr{slog.String("id", d.Envelope.ID), slog.Int("attempt", d.Envelope.Attempts+1), slog.Any("error", err)}
-		switch v := Judge(err); v.Action {
-		case HandBack:
+		if v.Action == HandBack {
 			level = slog.LevelInfo
-		case ToPoison:
-			level = slog.LevelError
 		}
 		if p, ok := err.(*PanicError); ok {
 			level = slog.LevelError

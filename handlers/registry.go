@@ -16,7 +16,7 @@ import (
 
 // Config is how handlers are run. The zero Config works.
 type Config struct {
-	// Logger gets failures. Defaults to slog.Default().
+	// Logger gets failures, and what a worker has to say that has no logger of its own. Defaults to slog.Default().
 	Logger *slog.Logger
 
 	// Timeout bounds one run of a reaction. Defaults to 5 minutes.
@@ -39,24 +39,32 @@ type Registry struct {
 	faults   []error
 }
 
-// NewRegistry returns an empty registry for messages that come through channels' routes.
+// NewRegistry returns an empty registry for messages that come through channels' routes. What is wrong with its
+// configuration [Registry.Err] reports.
 func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	if cfg.Timeout <= 0 {
+	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Minute
 	}
-	return &Registry{
+	r := &Registry{
 		channels: channels, cfg: cfg,
 		handlers: map[string]map[channel.Kind]*Handler{}, folders: map[any]*folder{}, decided: map[channel.Kind]bool{},
 	}
+	if cfg.Timeout < 0 {
+		r.fault("Timeout is %v; want at least %v", cfg.Timeout, time.Duration(1))
+	}
+	return r
 }
 
 // Channels returns the channels that handlers' events are sent through.
 func (r *Registry) Channels() *channel.Channels { return r.channels }
 
-// Err returns all that is wrong with what was registered, or nil.
+// Logger returns the logger of its configuration.
+func (r *Registry) Logger() *slog.Logger { return r.cfg.Logger }
+
+// Err returns all that is wrong with the configuration and what was registered, or nil.
 func (r *Registry) Err() error {
 	if len(r.faults) == 0 {
 		return nil

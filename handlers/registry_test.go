@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
@@ -64,6 +65,17 @@ func TestRegistryWithoutFaults(t *testing.T) {
 	}
 	if w.h.Channels() != w.channels {
 		t.Error("not the channels that it was made with")
+	}
+}
+
+// What is wrong with the configuration is reported, not replaced.
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	for timeout, fault := range map[time.Duration]bool{0: false, 1: false, -1: true, -time.Hour: true} {
+		err := newWorld(t, handlers.Config{Timeout: timeout}).h.Err()
+		if (err != nil) != fault || fault && !strings.Contains(err.Error(), "Timeout is "+timeout.String()) {
+			t.Errorf("timeout %v: got error %v", timeout, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@
 # Installs what the tests need on Debian and Ubuntu, where this user may. Says plainly what is missing afterwards, and
 # what that means. Prints the missing ones' names on stdout, everything else on stderr.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 say() { echo "setup: $*" >&2; }
 
@@ -15,6 +16,17 @@ browser() {
 
 # The race detector needs a C compiler and the C library's headers.
 compiler() { echo 'int main(void){return 0;}' | "${CC:-gcc}" -x c -include stdlib.h -o /dev/null - >/dev/null 2>&1; }
+
+# Azurite runs on Node.js 18 or newer, whatever it says itself. npm is a package of its own in Debian.
+nodejs() { command -v npm >/dev/null && [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -ge 18 ]; }
+
+# npm is slow to tell that there is nothing to do: the lock file that it installed from is kept beside what it installed.
+installed=node_modules/.installed-lock.json
+azurite() { nodejs && cmp -s tools/azurite/package-lock.json tools/azurite/$installed; }
+fetch_azurite() (
+	say "installing Azurite"
+	cd tools/azurite && npm ci </dev/null >&2 && cp package-lock.json $installed
+)
 
 updated=
 install() {
@@ -45,4 +57,14 @@ fi
 if ! browser && ! { install chromium && browser; }; then
 	say "no Chromium: the tests of the pages in a real browser are SKIPPED"
 	echo chromium
+fi
+if ! azurite; then
+	absent=$(command -v node >/dev/null || echo nodejs; command -v npm >/dev/null || echo npm)
+	if [ -n "$absent" ]; then
+		install $absent || true
+	fi
+	if ! nodejs || ! fetch_azurite; then
+		say "no Azurite, which needs npm, Node.js 18 and npm's registry: the tests of Azure Storage are SKIPPED"
+		echo azurite
+	fi
 fi

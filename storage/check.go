@@ -74,6 +74,35 @@ func (p Props) checkMessage(m Message) error {
 	return CheckDelay(m.Delay)
 }
 
+// CheckBatch checks what BatchTable.PutBatch is given; the error names the first bad row.
+func (p Props) CheckBatch(partition string, rows []RowPut) error {
+	if err := CheckKey(partition); err != nil {
+		return err
+	}
+	if len(rows) > MaxBatchRows {
+		return fmt.Errorf("%w: %d rows in a batch; at most %d", ErrInvalid, len(rows), MaxBatchRows)
+	}
+	seen, bytes := make(map[string]bool, len(rows)), 0
+	for i, r := range rows {
+		bytes += len(r.Data)
+		err := CheckKey(r.Key)
+		switch {
+		case err != nil:
+		case len(r.Data) > p.MaxRow:
+			err = fmt.Errorf("%w: data of %d bytes; at most %d", ErrTooLarge, len(r.Data), p.MaxRow)
+		case bytes > MaxBatchBytes:
+			err = fmt.Errorf("%w: more than %d bytes in a batch", ErrInvalid, MaxBatchBytes)
+		case seen[r.Key]:
+			err = fmt.Errorf("%w: key %s stands there twice", ErrInvalid, Quote(r.Key))
+		}
+		if err != nil {
+			return fmt.Errorf("row %d of %d: %w", i+1, len(rows), err)
+		}
+		seen[r.Key] = true
+	}
+	return nil
+}
+
 // CheckDelay checks a delay: 0 to [MaxDelay].
 func CheckDelay(d time.Duration) error {
 	if d < 0 || d > MaxDelay {

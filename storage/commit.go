@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"sync"
 )
 
 // Work is one unit of work: write a document, then send messages, then delete the messages that asked
@@ -66,42 +67,55 @@ func Commit(ctx context.Context, s Store, w Work) (Committed, error) {
 		}
 		done.ETag = etag
 	}
-	for queue, messages := range byQueue(w.Send, func(x Send) (string, Message) { return x.Queue, x.Message }) {
-		if err := s.Queue(queue).Send(ctx, messages); err != nil {
-			return done, err
-		}
+	err := each(byQueue(w.Send, func(x Send) (string, Message) { return x.Queue, x.Message }), func(queue string, messages []Message) error {
+		return s.Queue(queue).Send(ctx, messages)
+	})
+	if err != nil {
+		return done, err
 	}
-	for queue, receipts := range byQueue(w.Delete, func(c Claim) (string, Receipt) { return c.Queue, c.Receipt }) {
+	var mu sync.Mutex
+	err = each(byQueue(w.Delete, func(c Claim) (string, Receipt) { return c.Queue, c.Receipt }), func(queue string, receipts []Receipt) error {
 		err := s.Queue(queue).Delete(ctx, receipts)
 		var stale *StaleError
-		switch {
-		case errors.As(err, &stale):
-			for _, r := range stale.Receipts {
-				done.Stale = append(done.Stale, Claim{Queue: queue, Receipt: r})
-			}
-		case err != nil:
-			return done, err
+		if !errors.As(err, &stale) {
+			return err
 		}
-	}
-	return done, nil
+		mu.Lock()
+		defer mu.Unlock()
+		for _, r := range stale.Receipts {
+			done.Stale = append(done.Stale, Claim{Queue: queue, Receipt: r})
+		}
+		return nil
+	})
+	return done, err
 }
 
-// byQueue yields the items of each queue together, queues in order of first mention.
-func byQueue[T, I any](items []T, split func(T) (string, I)) func(yield func(string, []I) bool) {
-	return func(yield func(string, []I) bool) {
-		var names []string
-		groups := map[string][]I{}
-		for _, it := range items {
-			name, item := split(it)
-			if _, ok := groups[name]; !ok {
-				names = append(names, name)
-			}
-			groups[name] = append(groups[name], item)
-		}
-		for _, name := range names {
-			if !yield(name, groups[name]) {
-				return
-			}
+// each calls f for all queues at the same time, since none waits for another, and returns the first error.
+func each[I any](queues map[string][]I, f func(queue string, items []I) error) error {
+	if len(queues) == 1 {
+		for queue, items := range queues {
+			return f(queue, items)
 		}
 	}
+	errs := make(chan error, len(queues))
+	for queue, items := range queues {
+		go func() { errs <- f(queue, items) }()
+	}
+	var first error
+	for range queues {
+		if err := <-errs; first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// byQueue brings the items of each queue together.
+func byQueue[T, I any](items []T, split func(T) (string, I)) map[string][]I {
+	groups := map[string][]I{}
+	for _, it := range items {
+		name, item := split(it)
+		groups[name] = append(groups[name], item)
+	}
+	return groups
 }

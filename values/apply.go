@@ -51,7 +51,7 @@ func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[
 		err = u.run()
 		switch {
 		case err == nil:
-			c.cache.Add(key, d)
+			c.cache.Add(key, d, d.size)
 			return errs
 		case err == errOutdated:
 			clear(errs)

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"net/url"
+	"sync/atomic"
 	"time"
-
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
@@ -21,7 +20,8 @@ var (
 	ErrContended      = errors.New("others kept changing the document")
 )
 
-// Config is how a collection works. The zero Config works.
+// Config is how a collection works. The zero Config works. What is negative in it is reported by [Collection.Check], and
+// by whatever reads a document.
 type Config[V any] struct {
 	// Initial gives the value of a document before its first message. Defaults to the zero V.
 	Initial func(key string) V
@@ -42,9 +42,49 @@ type Config[V any] struct {
 	// read it again. Defaults to 1024.
 	Cache int
 
+	// CacheBytes bounds the same by what the documents take in the store, all together; in memory they take a few
+	// times as much. A larger one is read each time. Defaults to 32 MiB.
+	CacheBytes int
+
 	// MaxRaces is how often a lost race is repeated at once before the messages are handed back.
 	// Defaults to 10.
 	MaxRaces int
+}
+
+const (
+	defaultCache      = 1024
+	defaultCacheBytes = 32 << 20
+)
+
+// withDefaults returns a copy that is complete, or all that is wrong with it.
+func (c Config[V]) withDefaults() (Config[V], error) {
+	var faults []error
+	def := func(name string, v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+		if *v < 0 {
+			faults = append(faults, fmt.Errorf("%s is %d; want a positive number", name, *v))
+		}
+	}
+	defTime := func(name string, v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+		if *v < 0 {
+			faults = append(faults, fmt.Errorf("%s is %v; want a positive time", name, *v))
+		}
+	}
+	if c.Initial == nil {
+		c.Initial = func(string) (v V) { return v }
+	}
+	def("Window", &c.Window, 32)
+	defTime("Retention", &c.Retention, 30*24*time.Hour)
+	defTime("PendingAfter", &c.PendingAfter, 2*time.Minute)
+	def("Cache", &c.Cache, defaultCache)
+	def("CacheBytes", &c.CacheBytes, defaultCacheBytes)
+	def("MaxRaces", &c.MaxRaces, 10)
+	return c, errors.Join(faults...)
 }
 
 // A Collection keeps documents of one kind under keys (see [storage.CheckKey]). Safe for concurrent use; two
@@ -55,42 +95,33 @@ type Collection[V any] struct {
 	blobs    storage.Blobs
 	rows     storage.Table
 	cfg      Config[V]
-	cache    *lru.Cache[string, *document[V]]
+	fault    error // of cfg
+	cache    *Cache[*document[V]]
 	atomic   bool
+	absent   atomic.Int32 // how many keys in a row were not stored yet when they were read to be changed
 }
+
+// guessAfter is after how many new keys in a row the next unknown one is taken for new, too, without a look. When that is
+// wrong the write is refused, and the document is read; at most one write in so many is wasted.
+const guessAfter = 8
 
 // New returns the collection of a name. The documents are blobs in the container of that name; rows of older
 // messages are in the table NAME-applied.
 func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collection[V] {
-	if cfg.Initial == nil {
-		cfg.Initial = func(string) (v V) { return v }
-	}
-	cfg.Window = orDefault(cfg.Window, 32)
-	cfg.Retention = orDefault(cfg.Retention, 30*24*time.Hour)
-	cfg.PendingAfter = orDefault(cfg.PendingAfter, 2*time.Minute)
-	cfg.Cache = orDefault(cfg.Cache, 1024)
-	cfg.MaxRaces = orDefault(cfg.MaxRaces, 10)
-	cache, _ := lru.New[string, *document[V]](cfg.Cache) // fails for a size below 1 only
+	cfg, fault := cfg.withDefaults()
 	store := channels.Store()
 	return &Collection[V]{
-		name: name, channels: channels, cfg: cfg, cache: cache,
+		name: name, channels: channels, cfg: cfg, fault: fault, cache: NewCache[*document[V]](cfg.Cache, cfg.CacheBytes),
 		blobs: store.Blobs(name), rows: store.Table(name + "-applied"), atomic: store.Props().Atomic,
 	}
-}
-
-func orDefault[T int | time.Duration](v, or T) T {
-	if v <= 0 {
-		return or
-	}
-	return v
 }
 
 // Name returns the collection's name.
 func (c *Collection[V]) Name() string { return c.name }
 
-// Check reports a name that can't be used.
+// Check reports a name that can't be used, and all that is wrong with the Config.
 func (c *Collection[V]) Check() error {
-	if err := storage.CheckName(c.name + "-applied"); err != nil {
+	if err := errors.Join(storage.CheckName(c.name+"-applied"), c.fault); err != nil {
 		return fmt.Errorf("values: collection %s: %w", storage.Quote(c.name), err)
 	}
 	return nil
@@ -105,6 +136,7 @@ type Snapshot[V any] struct {
 	Version uint64       // messages applied; 0 before the first write
 	Emitted uint64       // events emitted
 	ETag    storage.ETag // "" before the first write
+	Size    int          // bytes in the store; 0 before the first write
 }
 
 // Get reads a document; before the first write that is the initial value. With ifNoneMatch set to the present
@@ -114,7 +146,7 @@ func (c *Collection[V]) Get(ctx context.Context, key string, ifNoneMatch storage
 	if err != nil {
 		return Snapshot[V]{}, err
 	}
-	return Snapshot[V]{Value: d.value, Version: d.version, Emitted: d.emitted, ETag: d.etag}, nil
+	return Snapshot[V]{Value: d.value, Version: d.version, Emitted: d.emitted, ETag: d.etag, Size: d.size}, nil
 }
 
 // Keys yields the keys of all documents, in byte order.
@@ -160,7 +192,7 @@ func (c *Collection[V]) Update(ctx context.Context, key string, f func(V) (V, bo
 // Delete removes a document with its whole record, rows excepted: messages that it has applied may be applied
 // again if they come back. It is for views that are rebuilt.
 func (c *Collection[V]) Delete(ctx context.Context, key string) error {
-	c.cache.Remove(key)
+	c.cache.Take(key)
 	return c.blobs.Delete(ctx, key, storage.Condition{})
 }
 
@@ -168,19 +200,32 @@ func (d *document[V]) condition() storage.Condition {
 	return storage.Condition{IfMatch: d.etag, IfAbsent: d.etag == ""}
 }
 
-// take returns the document to change: from memory, or as it is stored. Whoever takes a remembered document owns
-// it, because changing its value may change what the value refers to.
+// take returns the document to change: from memory, as it is stored, or new by guess; remembered says that it is not
+// as stored. Whoever takes a remembered document owns it, because changing its value may change what the value refers to.
 func (c *Collection[V]) take(ctx context.Context, key string, cached bool) (d *document[V], remembered bool, err error) {
-	if cached {
-		if d, ok := c.cache.Get(key); ok && c.cache.Remove(key) {
-			return d, true, nil // of two that got it only one removed it
+	if cached && c.fault == nil {
+		if d, ok := c.cache.Take(key); ok {
+			return d, true, nil
+		}
+		if c.absent.Load() >= guessAfter {
+			return &document[V]{value: c.cfg.Initial(key)}, true, nil
 		}
 	}
 	d, err = c.read(ctx, key, "")
+	switch {
+	case err != nil:
+	case d.etag == "":
+		c.absent.Add(1)
+	default:
+		c.absent.Store(0)
+	}
 	return d, false, err
 }
 
 func (c *Collection[V]) read(ctx context.Context, key string, ifNoneMatch storage.ETag) (*document[V], error) {
+	if c.fault != nil {
+		return nil, c.Check()
+	}
 	blob, err := c.blobs.Get(ctx, key, ifNoneMatch)
 	if errors.Is(err, storage.ErrNotFound) {
 		return &document[V]{value: c.cfg.Initial(key)}, nil

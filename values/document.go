@@ -20,6 +20,7 @@ type document[V any] struct {
 	record  record
 	pending []pending
 	etag    storage.ETag // "" before the first write
+	size    int          // of the stored form; 0 before the first write
 
 	sent map[messageDigest]bool // messages whose pending events this process has sent; not stored
 }
@@ -51,7 +52,7 @@ func decodeDocument[V any](b storage.Blob) (*document[V], error) {
 	if err := json.Unmarshal(b.Body, &s); err != nil {
 		return nil, fmt.Errorf("document: %w", err)
 	}
-	d := &document[V]{raw: s.Value, version: s.Version, emitted: s.Emitted, pending: s.Pending, etag: b.ETag}
+	d := &document[V]{raw: s.Value, version: s.Version, emitted: s.Emitted, pending: s.Pending, etag: b.ETag, size: len(b.Body)}
 	d.record = record{packed: s.Applied, watermark: s.Watermark, left: s.Left}
 	err := d.record.check()
 	if err != nil {
@@ -61,7 +62,7 @@ func decodeDocument[V any](b storage.Blob) (*document[V], error) {
 	return d, err
 }
 
-// encode sets raw from the value and returns the stored form.
+// encode sets raw and size, and returns the stored form.
 func (d *document[V]) encode() (b []byte, err error) {
 	defer caught(&err)
 	raw, err := json.Marshal(d.value, jsonv1.DefaultOptionsV1())
@@ -69,10 +70,12 @@ func (d *document[V]) encode() (b []byte, err error) {
 		return nil, fmt.Errorf("value: %w", err)
 	}
 	d.raw = raw
-	return json.Marshal(&stored{
+	b, err = json.Marshal(&stored{
 		Version: d.version, Emitted: d.emitted, Value: raw, Applied: d.record.packed,
 		Watermark: d.record.watermark, Left: d.record.left, Pending: d.pending,
 	})
+	d.size = len(b)
+	return b, err
 }
 
 func decodeValue[V any](raw []byte) (v V, err error) {

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -107,12 +105,12 @@ func (v *View[V]) load(ctx context.Context, key string, known *cached[V]) (*cach
 func (v *View[V]) keep(key string, c *cached[V], began time.Time) *cached[V] {
 	v.keeping.Lock()
 	defer v.keeping.Unlock()
-	if now, ok := v.cache.Peek(key); ok && now.kept.After(began) && now.snapshot.Version >= c.snapshot.Version {
+	if now, ok := v.cache.Get(key); ok && now.kept.After(began) && now.snapshot.Version >= c.snapshot.Version {
 		return now
 	}
 	c.checked.Store(began.UnixNano())
 	c.kept = time.Now()
-	v.cache.Add(key, c)
+	v.cache.Add(key, c, c.snapshot.Size)
 	return c
 }
 
@@ -120,7 +118,7 @@ func (v *View[V]) keep(key string, c *cached[V], began time.Time) *cached[V] {
 // from the request; "" is answered with 404. render makes what is encoded of a view. A store that fails is
 // answered with 503 and Retry-After.
 func (v *View[V]) Handler(key func(*http.Request) string, render func(key string, view V) any) http.Handler {
-	kept, _ := lru.New[string, *rendered[V]](v.cfg.Cache) // fails for a size below 1 only
+	kept := values.NewCache[*rendered[V]](v.cfg.Cache, v.cfg.CacheBytes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
@@ -148,7 +146,7 @@ func (v *View[V]) Handler(key func(*http.Request) string, render func(key string
 				http.Error(w, "the view can't be encoded", http.StatusInternalServerError)
 				return
 			}
-			kept.Add(k, out)
+			kept.Add(k, out, len(out.body))
 		}
 		h := w.Header()
 		h.Set("Content-Type", "application/json")

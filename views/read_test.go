@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/views"
@@ -151,6 +155,70 @@ func TestCacheIsBounded(t *testing.T) {
 		}
 	}
 	w.calls.want(t, 4, 0)
+}
+
+// Documents count by their size as well; one that is larger than all of the cache takes no other's place.
+func TestCacheIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, views.Config[Month]{CacheBytes: 1000, Fresh: time.Hour}, views.Config[Sales]{})
+	for day := range 28 {
+		w.mustFold("months", event(fmt.Sprint(day), "/days", uint64(day+1), Filled{Date: fmt.Sprintf("2026-02-%02d", day+1)}))
+	}
+	w.mustFold("months", event("x", "/days", 100, Filled{Date: "2026-01-01"}), event("y", "/days", 101, Filled{Date: "2026-03-01"}))
+	w.calls.reads = 0 // of folding, whose memory is bounded likewise
+	for range 3 {
+		for _, key := range []string{"2026-01", "2026-02", "2026-03"} {
+			if _, err := w.months.Get(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.calls.want(t, 1+3+1, 0)
+}
+
+// What a Handler has rendered counts by the size of that.
+func TestRenderedIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{CacheBytes: 1000, Fresh: time.Hour})
+	rendered := map[string]int{}
+	h := w.sales.Handler(func(r *http.Request) string { return r.URL.Path[1:] }, func(key string, _ Sales) any {
+		rendered[key]++
+		if key == "large" {
+			return strings.Repeat("x", 2000)
+		}
+		return key
+	})
+	for range 3 {
+		for _, key := range []string{"small", "large", "other"} {
+			if r := ask(h, "GET", "/"+key); r.StatusCode != 200 {
+				t.Fatalf("%s: got %s", key, r.Status)
+			}
+		}
+	}
+	if want := map[string]int{"small": 1, "large": 3, "other": 1}; !maps.Equal(rendered, want) {
+		t.Errorf("got rendered %v, want %v", rendered, want)
+	}
+}
+
+// What is wrong with a Config is said where projections are registered, and by readers.
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := views.New(w.channels, "sales", views.Config[Sales]{Cache: -1, CacheBytes: -2, Fresh: -1})
+	h := handlers.NewRegistry(w.channels, handlers.Config{})
+	views.Project(h, v, Sold.month, Sales.add)
+	_, read := v.Get(t.Context(), "2026-12")
+	for what, err := range map[string]error{"check": v.Check(), "register": h.Err(), "get": read} {
+		for _, fault := range []string{`"sales"`, "Cache is -1", "CacheBytes is -2"} {
+			if err == nil || !strings.Contains(err.Error(), fault) {
+				t.Errorf("%s: got error %v; want one that says %q", what, err, fault)
+			}
+		}
+	}
+	w.calls.want(t, 0, 0)
+	if err := w.sales.Check(); err != nil {
+		t.Errorf("the zero Config: got error %v", err)
+	}
 }
 
 // Many readers of one key share one request.

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/millrace-go/millrace/channel"
@@ -17,7 +16,8 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// Config is how a view works. The zero Config works.
+// Config is how a view works. The zero Config works. What is wrong with it is reported by [View.Check], when a projection
+// is registered, and by whatever reads the view.
 type Config[V any] struct {
 	// Initial gives the view before its first event. Defaults to the zero V.
 	Initial func(key string) V
@@ -26,8 +26,13 @@ type Config[V any] struct {
 	// Negative means always ask. Defaults to 1 second.
 	Fresh time.Duration
 
-	// Cache is how many documents are kept in memory for readers. Defaults to 1024.
+	// Cache is how many documents are kept in memory: for readers, as each Handler serves them, and for folding.
+	// Defaults to 1024.
 	Cache int
+
+	// CacheBytes bounds each of these by what the documents take in the store (or as they are served), all together; in
+	// memory they take a few times as much. A larger one is read each time. Defaults to 32 MiB.
+	CacheBytes int
 
 	// Logger gets what Handler can't tell its client. Defaults to slog.Default().
 	Logger *slog.Logger
@@ -49,7 +54,7 @@ type folded[V any] struct {
 type View[V any] struct {
 	docs    *values.Collection[folded[V]]
 	cfg     Config[V]
-	cache   *lru.Cache[string, *cached[V]]
+	cache   *values.Cache[*cached[V]]
 	keeping sync.Mutex // held by whoever replaces what is cached
 	reads   singleflight.Group
 }
@@ -62,26 +67,26 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *View[V]
 	if cfg.Fresh == 0 {
 		cfg.Fresh = time.Second
 	}
-	if cfg.Cache <= 0 {
-		cfg.Cache = 1024
-	}
 	if cfg.CacheControl == "" {
 		cfg.CacheControl = "no-cache"
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	cache, _ := lru.New[string, *cached[V]](cfg.Cache) // fails for a size below 1 only
 	return &View[V]{
 		docs: values.New(channels, name, values.Config[folded[V]]{
 			Initial: func(key string) folded[V] { return folded[V]{View: cfg.Initial(key)} },
+			Cache:   cfg.Cache, CacheBytes: cfg.CacheBytes, // and it reports what is wrong with them
 		}),
-		cfg: cfg, cache: cache,
+		cfg: cfg, cache: values.NewCache[*cached[V]](cfg.Cache, cfg.CacheBytes),
 	}
 }
 
 // Name returns the view's name.
 func (v *View[V]) Name() string { return v.docs.Name() }
+
+// Check reports a name that can't be used, and all that is wrong with the Config.
+func (v *View[V]) Check() error { return v.docs.Check() }
 
 // Project registers an order-free fold of an event into the view's document that key names. fold is pure; see
 // handlers.Decide for what it may change.
@@ -161,6 +166,6 @@ func (v *View[V]) Clear(ctx context.Context) error {
 			return fmt.Errorf("views: clear %s: %w", v.Name(), err)
 		}
 	}
-	v.cache.Purge()
+	v.cache.Clear()
 	return nil
 }

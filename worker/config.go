@@ -33,6 +33,11 @@ type Config struct {
 	// run soon; see the package comment. Defaults to 2048.
 	MaxInHand int
 
+	// MaxBodies bounds the claim-checked bodies that the worker holds, in bytes, for each queue; decoded they may take
+	// as much again. A message whose body might not fit waits for others to end. One is always fetched.
+	// Defaults to 256 MiB.
+	MaxBodies int
+
 	// Visibility is how long a message is hidden from others before it must be renewed, and so how long a
 	// dead worker's messages wait for another. Defaults to 30 seconds; at least 1 second.
 	Visibility time.Duration
@@ -42,7 +47,8 @@ type Config struct {
 	MaxAttempts int
 
 	// MaxDeliveries is how often a message may be taken without a word about its end before it goes to the
-	// poison queue: a message that kills its workers. Defaults to 20.
+	// poison queue: a message that kills its workers. After three times, or one fewer than this if that is
+	// less, it is a suspect; see the package comment. Defaults to 20.
 	MaxDeliveries int
 
 	// UnknownFor is how long messages of a kind that is unknown here are handed back, because a newer worker
@@ -61,7 +67,7 @@ type Config struct {
 	// 1 minute.
 	StuckAfter time.Duration
 
-	// Logger gets what happens. Defaults to slog.Default().
+	// Logger gets what happens. Defaults to that of the registry.
 	Logger *slog.Logger
 
 	// Metrics takes the worker's metrics. Defaults to none. Two workers of one process can't share one.
@@ -89,6 +95,7 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 	}
 	def("Concurrency", &c.Concurrency, 32)
 	def("MaxInHand", &c.MaxInHand, 2048)
+	def("MaxBodies", &c.MaxBodies, 256<<20)
 	def("MaxAttempts", &c.MaxAttempts, 5)
 	def("MaxDeliveries", &c.MaxDeliveries, 20)
 	defTime("Visibility", &c.Visibility, 30*time.Second, storage.MinVisibility)
@@ -100,7 +107,7 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 		c.RetryDelay = RetryDelay
 	}
 	if c.Logger == nil {
-		c.Logger = slog.Default()
+		c.Logger = h.Logger()
 	}
 	if c.Name == "" {
 		c.Name = defaultName()

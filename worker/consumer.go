@@ -25,7 +25,7 @@ const (
 // consumer consumes one queue.
 //
 //	receive ──take, sort──▶ ready ──▶ work (Concurrency of them) ──▶ conclude ──▶ finish (deletes in batches)
-//	                    ▲                                         └──▶ settle (rewrite, poison)
+//	                    ▲   fetch                                 └──▶ settle (rewrite, poison)
 //	groups ─────────────┘            renew watches all that is in hand
 type consumer struct {
 	w     *Worker
@@ -36,6 +36,10 @@ type consumer struct {
 	stats *queueMetrics
 	owned time.Duration // how long a message is ours after the start of the call that gave it
 
+	suspects  *suspects   // of all consumers of the worker
+	suspectAt int         // silent deliveries that make a message one
+	single    atomic.Bool // there were suspects among the last messages: receive one by one
+
 	ready    chan task
 	finished chan *message
 	draining atomic.Bool
@@ -44,6 +48,7 @@ type consumer struct {
 	inHand map[*message]struct{}
 	groups map[handlers.Group]*group
 	room   roomKeeper
+	bodies bodyRoom
 	empty  chan struct{} // closed when nothing is in hand; made by whoever waits for that
 }
 
@@ -60,17 +65,20 @@ type group struct {
 	waiting []*message
 }
 
-func newConsumer(w *Worker, queue string) *consumer {
+func newConsumer(w *Worker, queue string, s *suspects) *consumer {
 	cfg := &w.cfg
 	return &consumer{
 		w: w, cfg: cfg, queue: queue, q: w.store.Queue(queue),
 		log: cfg.Logger.With("queue", queue), stats: w.metrics.queue(queue),
-		owned:    cfg.Visibility - cfg.Visibility/6,
-		ready:    make(chan task, cfg.MaxInHand),
-		finished: make(chan *message, cfg.MaxInHand),
-		inHand:   map[*message]struct{}{},
-		groups:   map[handlers.Group]*group{},
-		room:     newRoomKeeper(cfg.Concurrency, cfg.MaxInHand),
+		owned:     cfg.Visibility - cfg.Visibility/6,
+		suspects:  s,
+		suspectAt: max(1, min(suspectAfter, cfg.MaxDeliveries-1)),
+		ready:     make(chan task, cfg.MaxInHand),
+		finished:  make(chan *message, cfg.MaxInHand),
+		inHand:    map[*message]struct{}{},
+		groups:    map[handlers.Group]*group{},
+		room:      newRoomKeeper(cfg.Concurrency, cfg.MaxInHand, w.store.Props().PollInterval),
+		bodies:    bodyRoom{most: cfg.MaxBodies},
 	}
 }
 
@@ -88,7 +96,10 @@ func (c *consumer) run(ctx, base context.Context) error {
 	helpers.Go(func() { c.renew(watching) })
 
 	c.receive(ctx, base)
+	c.mu.Lock()
 	c.draining.Store(true)
+	c.fetchNext(c.bodies.leave())
+	c.mu.Unlock()
 	for range drainers { // what waits is handed back, however busy the others are
 		workers.Go(func() { c.work(handling) })
 	}
@@ -146,18 +157,11 @@ func (c *consumer) abandon() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), outcomeTime)
 	defer cancel()
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, renewals)
-	for _, m := range stuck {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			if ctx.Err() == nil {
-				c.handBack(ctx, m, 0, nil)
-			}
-		})
-	}
-	wg.Wait()
+	each(stuck, func(m *message) {
+		if ctx.Err() == nil {
+			c.handBack(ctx, m, 0, nil)
+		}
+	})
 	return fmt.Errorf("worker: queue %s: %d handler(s) did not stop in %v; their messages were handed back as far as the store answered",
 		c.queue, len(stuck), c.cfg.DrainTimeout+stopGrace)
 }
@@ -179,38 +183,44 @@ func (c *consumer) take(ds []storage.Delivery, began time.Time, full bool) []*me
 
 // sort finds out what to do with messages that were received together. Groups that they begin are pushed once
 // all of them are in.
-func (c *consumer) sort(ms []*message) {
+func (c *consumer) sort(ctx context.Context, ms []*message) {
 	var begun []*group
+	var suspects []*message
 	for _, m := range ms {
-		if g := c.open(m); g != nil {
-			begun = append(begun, g)
+		silent, err := c.open(m)
+		switch {
+		case err != nil:
+			c.push(task{m: m, err: err})
+		case silent >= c.suspectAt:
+			suspects = append(suspects, m)
+		case m.envelope.DataRef != "":
+			c.push(task{m: m}) // fetched by a working goroutine
+		default:
+			if g := c.route(m); g != nil {
+				begun = append(begun, g)
+			}
 		}
 	}
 	for _, g := range begun {
 		c.push(task{g: g})
 	}
+	c.keepApart(ctx, suspects)
 }
 
-// open decodes a message. It returns the group that the message has begun, if it has.
-func (c *consumer) open(m *message) *group {
-	var err error
+// open decodes a message, and tells how many of its deliveries were silent.
+func (c *consumer) open(m *message) (silent int, err error) {
 	if m.envelope, err = channel.Decode(m.body); err == nil {
 		err = m.envelope.CheckDataRef(c.queue)
 	}
 	if err != nil {
-		c.push(task{m: m, err: handlers.Poison(handlers.ReasonUndecodable, err)})
-		return nil
+		return 0, handlers.Poison(handlers.ReasonUndecodable, err)
 	}
-	if silent := m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks; silent >= c.cfg.MaxDeliveries {
-		c.push(task{m: m, err: handlers.Poison(handlers.ReasonDeliveries,
-			fmt.Errorf("delivered %d times and not heard of again: does it kill its worker? last error: %s", silent, m.envelope.LastError))})
-		return nil
+	silent = m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks
+	if silent >= c.cfg.MaxDeliveries {
+		return silent, handlers.Poison(handlers.ReasonDeliveries,
+			fmt.Errorf("delivered %d times and not heard of again: does it kill its worker? last error: %s", silent, m.envelope.LastError))
 	}
-	if m.envelope.DataRef != "" {
-		c.push(task{m: m}) // fetched by a working goroutine
-		return nil
-	}
-	return c.route(m)
+	return silent, nil
 }
 
 // route gives a message with its data to its group, which it returns if it is new, or to be handled alone.
@@ -262,18 +272,7 @@ func (c *consumer) work(ctx context.Context) {
 		case c.draining.Load():
 			c.giveBack(ctx, t.m)
 		case t.m.delivery == nil:
-			if !t.m.ours(c.owned) { // its body may be gone with it
-				c.stats.lost.Inc()
-				c.release(t.m)
-				continue
-			}
-			if err := c.w.h.Channels().Fetch(ctx, &t.m.envelope); err != nil {
-				c.conclude(ctx, t.m, err, false)
-				continue
-			}
-			if g := c.route(t.m); g != nil {
-				c.push(task{g: g})
-			}
+			c.fetch(ctx, t.m)
 		default:
 			c.runOne(ctx, t.m)
 		}
@@ -303,6 +302,7 @@ func (c *consumer) runGroup(ctx context.Context, g *group) {
 	c.mu.Unlock()
 
 	c.fold(ctx, g.id, batch)
+	clear(batch) // g.waiting may grow in the same memory, which would keep their bodies
 
 	c.mu.Lock()
 	more := len(g.waiting) > 0
@@ -363,8 +363,12 @@ func (c *consumer) ended(began time.Time, n int) {
 
 // release takes a message out of hand, its delivery being over for this worker.
 func (c *consumer) release(m *message) {
+	if m.suspect {
+		c.suspects.leave(m)
+	}
 	c.mu.Lock()
 	delete(c.inHand, m)
+	c.fetchNext(c.bodies.resize(m, 0))
 	c.room.ended(len(c.inHand))
 	if c.empty != nil && len(c.inHand) == 0 {
 		close(c.empty)

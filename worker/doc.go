@@ -19,6 +19,9 @@
 //   - Two counters. Attempts: a handler said no (Config.MaxAttempts). Silent deliveries: nobody said
 //     anything, because the worker died or lost the message (Config.MaxDeliveries). What a worker hands back
 //     (a shutdown, a lost race, a store that is down, a kind it doesn't know yet) counts as neither.
+//   - A message that kills its worker takes no other one with it into the poison queue. After three silent
+//     deliveries a message is a suspect: a worker has one of those in hand, hands others back, and
+//     receives nothing while that one runs (for StuckAfter at most).
 //   - Messages for one document that are in hand together are folded in one read-modify-write, and one
 //     worker doesn't race with itself: a document has one fold at a time.
 //   - A worker takes no more than it can soon run. How many it holds follows from how long they wait: when

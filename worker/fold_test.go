@@ -360,13 +360,13 @@ func TestConfigFaults(t *testing.T) {
 		l := newLab(t, openStore(t), nil)
 		handlers.React(l.registry, "jobs", func(context.Context, job) error { return nil })
 		_, err := worker.New(l.store, l.registry, worker.Config{
-			Queues: []string{"jobs", "nowhere", "jobs"}, Concurrency: -1, MaxInHand: -2, Visibility: time.Millisecond, MaxAttempts: -3,
+			Queues: []string{"jobs", "nowhere", "jobs"}, Concurrency: -1, MaxInHand: -2, MaxBodies: -8, Visibility: time.Millisecond, MaxAttempts: -3,
 			MaxDeliveries: -4, UnknownFor: -5, DrainTimeout: -6, StuckAfter: -7,
 		})
 		if err == nil {
 			t.Fatal("got no error")
 		}
-		for _, want := range []string{"Concurrency", "MaxInHand", "Visibility", "MaxAttempts", "MaxDeliveries", "UnknownFor", "DrainTimeout", "StuckAfter",
+		for _, want := range []string{"Concurrency", "MaxInHand", "MaxBodies", "Visibility", "MaxAttempts", "MaxDeliveries", "UnknownFor", "DrainTimeout", "StuckAfter",
 			`"nowhere" has no handler`, "jobs is named twice", "has a handler for test.job.v1 already"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("the error doesn't tell of %s: %v", want, err)
@@ -377,6 +377,26 @@ func TestConfigFaults(t *testing.T) {
 			t.Errorf("empty registry: got %v", err)
 		}
 	})
+}
+
+// gathered returns what a registry has counted, by name and labels.
+func gathered(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, p := range m.GetLabel() {
+				name += " " + p.GetValue()
+			}
+			got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return got
 }
 
 func TestMetrics(t *testing.T) {
@@ -395,20 +415,7 @@ func TestMetrics(t *testing.T) {
 		}
 		l.sendJobs(t, job{}, job{}, job{Name: "bad"})
 		l.empty(t, time.Second)
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]float64{}
-		for _, f := range families {
-			for _, m := range f.GetMetric() {
-				name := f.GetName()
-				for _, p := range m.GetLabel() {
-					name += " " + p.GetValue()
-				}
-				got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-			}
-		}
+		got := gathered(t, registry)
 		for name, want := range map[string]float64{
 			"millrace_deliveries_total done jobs": 2, "millrace_deliveries_total poisoned jobs": 1, "millrace_deliveries_total lost jobs": 0,
 			"millrace_running jobs": 0, "millrace_pickup_seconds jobs": 3, "millrace_handle_seconds jobs": 3, "millrace_lag_seconds jobs": 2,

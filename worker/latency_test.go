@@ -13,6 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/azure/azuretest"
+	"github.com/millrace-go/millrace/storage/doorbell"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -35,33 +39,43 @@ func BenchmarkLatency(b *testing.B) {
 		})
 	})
 	b.Run("process=other", func(b *testing.B) {
-		path := filepath.Join(b.TempDir(), "test.db")
-		cmd := exec.Command(os.Args[0], "-test.run=^TestLatencySender$")
-		cmd.Env = append(os.Environ(), "MILLRACE_LATENCY_DB="+path)
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			b.Fatal(err)
+		fromAnotherProcess(b, "sqlite:"+filepath.Join(b.TempDir(), "test.db"), func() {})
+	})
+	// The doorbell: the worker has been idle for longer than it polls.
+	b.Run("process=other/store=azurite", func(b *testing.B) {
+		account := azuretest.Start(b).Account(b).ConnectionString()
+		fromAnotherProcess(b, "azure:"+account, func() { <-time.After(40 * time.Second) })
+	})
+}
+
+func fromAnotherProcess(b *testing.B, store string, idle func()) {
+	b.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestLatencySender$")
+	cmd.Env = append(os.Environ(), "MILLRACE_LATENCY_STORE="+store)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	w := newNoopsAt(b, store)
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { in.Close(); cmd.Wait() })
+	sent := bufio.NewScanner(out)
+	started := make(chan time.Time, 1)
+	w.call = func() { started <- time.Now() }
+	w.start(b, worker.Config{})
+	idle()
+	measureLatency(b, started, func(i int) {
+		fmt.Fprintln(in, i) // the pipe's few microseconds count too
+		if !sent.Scan() {
+			b.Fatal("the sending process ended")
 		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			b.Fatal(err)
-		}
-		cmd.Stderr = os.Stderr
-		w := newNoopsAt(b, path)
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { in.Close(); cmd.Wait() })
-		sent := bufio.NewScanner(out)
-		started := make(chan time.Time, 1)
-		w.call = func() { started <- time.Now() }
-		w.start(b, worker.Config{})
-		measureLatency(b, started, func(i int) {
-			fmt.Fprintln(in, i) // the pipe's few microseconds count too
-			if !sent.Scan() {
-				b.Fatal("the sending process ended")
-			}
-		})
 	})
 }
 
@@ -86,11 +100,11 @@ func measureLatency(b *testing.B, started <-chan time.Time, send func(i int)) {
 
 // TestLatencySender is the sending process of BenchmarkLatency.
 func TestLatencySender(t *testing.T) {
-	path := os.Getenv("MILLRACE_LATENCY_DB")
-	if path == "" {
+	store := os.Getenv("MILLRACE_LATENCY_STORE")
+	if store == "" {
 		return
 	}
-	w := newNoopsAt(t, path)
+	w := newNoopsAt(t, store)
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		n, err := strconv.Atoi(lines.Text())
@@ -104,9 +118,12 @@ func TestLatencySender(t *testing.T) {
 	}
 }
 
-func newNoopsAt(tb testing.TB, path string) *noops {
+func newNoopsAt(tb testing.TB, url string) *noops {
 	tb.Helper()
-	s, err := sqlite.Open(context.Background(), path)
+	s, err := storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}.Open(context.Background(), url)
+	if err == nil {
+		s, err = doorbell.Over(s, doorbell.Config{})
+	}
 	if err != nil {
 		tb.Fatal(err)
 	}

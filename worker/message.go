@@ -21,7 +21,9 @@ type message struct {
 	sentAt     time.Time
 	received   time.Time
 	began      atomic.Int64 // when its handler started, UnixNano; 0 it hasn't
-	reported   time.Time    // when it was last reported as stuck; the renewing goroutine's
+	reported   time.Time    // when it was last reported as stuck; renewDue's
+	suspect    bool         // see suspects
+	bodyBytes  int          // what it takes of consumer.bodies; under consumer.mu
 
 	mu       sync.Mutex // held during a renewal, so that nobody uses a receipt that is being replaced
 	receipt  storage.Receipt
@@ -38,6 +40,19 @@ func (m *message) claim() storage.Claim {
 	defer m.mu.Unlock()
 	m.settling = true
 	return storage.Claim{Queue: m.queue, Receipt: m.receipt}
+}
+
+// prove stops renewal and makes sure that the message is ours, for visibility from now.
+func (m *message) prove(ctx context.Context, q storage.Queue, visibility time.Duration) error {
+	began := time.Now()
+	receipt, err := q.Extend(ctx, m.claim().Receipt, visibility)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.receipt, m.owned = receipt, began
+	return nil
 }
 
 func (m *message) unclaim() {

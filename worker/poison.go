@@ -25,7 +25,7 @@ type Poisoned struct {
 	Queue      string       `json:"queue"`
 	Reason     string       `json:"reason"` // short and stable: handlers.Reason…, or a handler's own
 	Error      string       `json:"error"`
-	Attempts   int          `json:"attempts"`
+	Attempts   int          `json:"attempts"` // how often a handler said no, the last time included
 	Deliveries int          `json:"deliveries"`
 	First      time.Time    `json:"first"` // first failure
 	Last       time.Time    `json:"last"`
@@ -35,7 +35,8 @@ type Poisoned struct {
 	Body       []byte       `json:"body"`           // the message as it was received
 }
 
-// putPoison writes a message to the poison queue and deletes it from its own, in this order.
+// putPoison writes a message to the poison queue and deletes it from its own, in this order, unless it is in other
+// hands by now, where it may end well: then the error is [storage.ErrReceiptStale].
 func putPoison(ctx context.Context, s storage.Store, m *message, p Poisoned) error {
 	id := sha256.Sum256([]byte(p.ID))
 	data := p.Body
@@ -46,6 +47,9 @@ func putPoison(ctx context.Context, s storage.Store, m *message, p Poisoned) err
 	p.Key = hex.EncodeToString(id[:8]) + hex.EncodeToString(content[:8])
 	b, err := json.Marshal(p)
 	if err != nil {
+		return err
+	}
+	if err := m.prove(ctx, s.Queue(p.Queue), 2*outcomeTime); err != nil { // ours for longer than ctx lasts
 		return err
 	}
 	_, err = storage.Commit(ctx, s, storage.Work{

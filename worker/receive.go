@@ -14,6 +14,8 @@ import (
 const (
 	waitShort = 100 * time.Millisecond // messages that wait less: hold more
 	waitLong  = 500 * time.Millisecond // messages that wait more: hold fewer
+	dear      = 5 * time.Second        // a store that wants to be polled so seldom charges for requests
+	dearer    = 10                     // so many times longer may messages wait there, so that receives bring more
 	pollFirst = 20 * time.Millisecond  // the first look of an idle worker without rings
 )
 
@@ -22,6 +24,7 @@ const (
 // hold nothing that another worker could run. Guarded by consumer.mu.
 type roomKeeper struct {
 	least, most int
+	short, long time.Duration
 	limit       int
 	longest     time.Duration // longest wait of a message since the last decision
 	since       int           // messages ended since then
@@ -30,8 +33,12 @@ type roomKeeper struct {
 	freed       chan struct{}
 }
 
-func newRoomKeeper(least, most int) roomKeeper {
-	return roomKeeper{least: least, most: most, limit: least, freed: make(chan struct{}, 1)}
+func newRoomKeeper(least, most int, poll time.Duration) roomKeeper {
+	r := roomKeeper{least: least, most: most, short: waitShort, long: waitLong, limit: least, freed: make(chan struct{}, 1)}
+	if poll >= dear {
+		r.short, r.long = dearer*waitShort, dearer*waitLong
+	}
+	return r
 }
 
 func (r *roomKeeper) waited(d time.Duration) { r.longest = max(r.longest, d) }
@@ -50,10 +57,10 @@ func (r *roomKeeper) ended(inHand int) {
 // free says how many messages to receive now; 0 means that receive shall wait for freed.
 func (r *roomKeeper) free(inHand int) int {
 	switch {
-	case r.longest > waitLong:
+	case r.longest > r.long:
 		r.limit = max(r.least, r.limit/2)
 		r.longest, r.since = 0, 0
-	case r.full && r.longest < waitShort && r.since >= r.limit/2:
+	case r.full && r.longest < r.short && r.since >= r.limit/2:
 		r.limit = min(2*r.limit, r.most)
 		r.longest, r.since = 0, 0
 	}
@@ -86,7 +93,8 @@ func (c *consumer) receive(ctx, base context.Context) {
 	go func() {
 		defer close(sorted)
 		for ms := range arrived {
-			c.sort(ms)
+			c.sort(base, ms)
+			c.suspects.received()
 		}
 	}()
 	defer func() {
@@ -95,13 +103,19 @@ func (c *consumer) receive(ctx, base context.Context) {
 	}()
 	for {
 		n := c.waitRoom(ctx)
-		if ctx.Err() != nil {
+		if c.suspects.receiving(ctx) != nil {
 			return
+		}
+		if c.single.Load() {
+			n = 1
 		}
 		began := time.Now()
 		call, cancel := context.WithTimeout(base, c.cfg.Visibility)
 		ds, err := c.q.Receive(call, n, c.cfg.Visibility)
 		cancel()
+		if err != nil || len(ds) == 0 { // else when they are sorted
+			c.suspects.received()
+		}
 		if err != nil {
 			if !failed {
 				c.log.LogAttrs(ctx, slog.LevelError, "can't receive; will go on trying", slog.Any("error", err))

@@ -3,11 +3,12 @@ package worker
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
-const renewals = 32 // at a time
+const atATime = 32 // calls for messages that are treated alike
 
 // renew keeps the messages in hand invisible to others, ends the contexts of those it can't keep, and reports
 // handlers that run long.
@@ -35,24 +36,27 @@ func (c *consumer) renewDue(ctx context.Context) {
 		}
 	}
 	c.mu.Unlock()
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, renewals)
-	for _, m := range due {
+	each(due, func(m *message) {
 		c.reportStuck(ctx, m, now)
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			lost, err := m.renew(ctx, c.q, c.cfg.Visibility, c.cfg.Visibility/3, c.owned)
-			switch {
-			case lost:
-				c.stats.lost.Inc()
-				c.log.LogAttrs(ctx, slog.LevelWarn, "a message is lost to others while in hand", slog.String("id", m.envelope.ID), slog.Any("error", err))
-			case err != nil && ctx.Err() == nil:
-				c.log.LogAttrs(ctx, slog.LevelWarn, "can't renew a message", slog.String("id", m.envelope.ID), slog.Any("error", err))
-			}
-		})
+		lost, err := m.renew(ctx, c.q, c.cfg.Visibility, c.cfg.Visibility/3, c.owned)
+		switch {
+		case lost:
+			c.stats.lost.Inc()
+			c.log.LogAttrs(ctx, slog.LevelWarn, "a message is lost to others while in hand", slog.String("id", m.envelope.ID), slog.Any("error", err))
+		case err != nil && ctx.Err() == nil:
+			c.log.LogAttrs(ctx, slog.LevelWarn, "can't renew a message", slog.String("id", m.envelope.ID), slog.Any("error", err))
+		}
+	})
+}
+
+// each calls f for each message, some at a time, and returns when all calls have.
+func each(ms []*message, f func(*message)) {
+	var calls errgroup.Group
+	calls.SetLimit(atATime)
+	for _, m := range ms {
+		calls.Go(func() error { f(m); return nil })
 	}
-	wg.Wait()
+	_ = calls.Wait() // they return none
 }
 
 func (c *consumer) reportStuck(ctx context.Context, m *message, now time.Time) {

@@ -57,34 +57,41 @@ func (c *consumer) finish(ctx context.Context) {
 				break more
 			}
 		}
-		call, cancel := context.WithTimeout(ctx, outcomeTime)
-		err := c.q.Delete(call, receipts)
-		cancel()
-		if err != nil && !isStale(err) {
-			// They come back when their visibility ends; replay records and Once know them.
-			c.log.LogAttrs(ctx, slog.LevelError, "can't delete handled messages; they will be delivered again", slog.Int("messages", len(batch)), slog.Any("error", err))
-			for _, m := range batch {
-				c.stats.unavailable.Inc()
-				c.release(m)
-			}
+		c.delete(ctx, batch, receipts)
+		clear(batch) // it would keep their bodies
+	}
+}
+
+// delete deletes handled messages and takes them out of hand.
+func (c *consumer) delete(ctx context.Context, batch []*message, receipts []storage.Receipt) {
+	call, cancel := context.WithTimeout(ctx, outcomeTime)
+	err := c.q.Delete(call, receipts)
+	cancel()
+	if err != nil && !isStale(err) {
+		// They come back when their visibility ends; replay records and Once know them.
+		c.log.LogAttrs(ctx, slog.LevelError, "can't delete handled messages; they will be delivered again", slog.Int("messages", len(batch)), slog.Any("error", err))
+		for _, m := range batch {
+			c.stats.unavailable.Inc()
+			c.release(m)
+		}
+		return
+	}
+	var stale *storage.StaleError
+	errors.As(err, &stale)
+	for i, m := range batch {
+		if stale != nil && slices.Contains(stale.Receipts, receipts[i]) { // somebody else has it, and needs its body
+			c.stats.lost.Inc()
+			c.release(m)
 			continue
 		}
-		var stale *storage.StaleError
-		errors.As(err, &stale)
-		for i, m := range batch {
-			if stale != nil && slices.Contains(stale.Receipts, receipts[i]) { // somebody else has it, and needs its body
-				c.stats.lost.Inc()
-				c.release(m)
-				continue
-			}
-			c.done(ctx, m)
-		}
+		c.done(ctx, m)
 	}
 }
 
 // done takes a message out of hand that has been handled and deleted.
 func (c *consumer) done(ctx context.Context, m *message) {
 	c.stats.done.Inc()
+	c.w.handled[c.queue].Add(1)
 	if !m.envelope.Time.IsZero() {
 		c.stats.lag.Observe(max(0, time.Since(m.envelope.Time)).Seconds())
 	}
@@ -119,6 +126,10 @@ func (c *consumer) settle(ctx context.Context, m *message, err error) {
 	now := time.Now()
 	switch {
 	case v.Action == handlers.ToPoison:
+		var said *handlers.PoisonError
+		if m.began.Load() != 0 && errors.As(err, &said) { // its handler said so, not who looked at it before
+			e.Attempts++
+		}
 		c.poison(ctx, m, v.Reason, err)
 	case v.Action == handlers.TryAgain:
 		e.Attempts++
@@ -209,13 +220,19 @@ func (c *consumer) poison(ctx context.Context, m *message, reason string, cause 
 		First: firstTime(m), Last: time.Now(), Worker: c.cfg.Name,
 		ID: m.envelope.ID, Kind: m.envelope.Kind, Body: m.body,
 	})
-	if err != nil {
-		c.log.LogAttrs(ctx, slog.LevelError, "can't write to the poison queue; the message comes back when its visibility ends", slog.String("id", m.envelope.ID), slog.Any("error", err))
-		return
+	attrs := []slog.Attr{slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind)), slog.String("reason", reason), slog.Any("error", cause)}
+	if m.delivery != nil {
+		attrs = append(attrs, slog.String("handler", m.delivery.Handler.Name()))
 	}
-	c.stats.poisoned.Inc()
-	c.log.LogAttrs(ctx, slog.LevelError, "message is in the poison queue", slog.String("id", m.envelope.ID),
-		slog.String("kind", string(m.envelope.Kind)), slog.String("reason", reason), slog.Any("error", cause))
+	switch {
+	case isStale(err): // whoever has the message now decides
+		c.stats.lost.Inc()
+	case err != nil:
+		c.log.LogAttrs(ctx, slog.LevelError, "can't write to the poison queue; the message comes back when its visibility ends", append(attrs, slog.Any("trouble", err))...)
+	default:
+		c.stats.poisoned.Inc()
+		c.log.LogAttrs(ctx, slog.LevelError, "message is in the poison queue", attrs...)
+	}
 }
 
 func firstTime(m *message) time.Time {

@@ -125,7 +125,7 @@ func TestPoisonVerdictAndPanic(t *testing.T) {
 		for _, p := range l.poisoned(t, "jobs") {
 			got[p.Reason] = p
 		}
-		if p := got["no such customer"]; p.Attempts != 0 || !strings.Contains(p.Error, "customer 7") || p.Deliveries != 1 {
+		if p := got["no such customer"]; p.Attempts != 1 || !strings.Contains(p.Error, "customer 7") || p.Deliveries != 1 {
 			t.Errorf("poisoned by its handler: got %+v", p)
 		}
 		if p := got[handlers.ReasonAttempts]; p.Attempts != 2 || !strings.Contains(p.Error, "boom") {

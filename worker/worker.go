@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
@@ -23,6 +24,7 @@ type Worker struct {
 	h       *handlers.Registry
 	cfg     Config
 	metrics *metrics
+	handled map[string]*atomic.Int64 // by queue
 }
 
 // New returns a worker for the handlers of a registry, which must be complete by then. The error tells all
@@ -36,7 +38,19 @@ func New(store storage.Store, h *handlers.Registry, cfg Config) (*Worker, error)
 	if err != nil {
 		return nil, fmt.Errorf("worker: metrics: %w", err)
 	}
-	return &Worker{store: store, h: h, cfg: cfg, metrics: m}, nil
+	w := &Worker{store: store, h: h, cfg: cfg, metrics: m, handled: map[string]*atomic.Int64{}}
+	for _, q := range cfg.Queues {
+		w.handled[q] = new(atomic.Int64)
+	}
+	return w, nil
+}
+
+// Handled tells how many messages of a queue this worker has handled and deleted.
+func (w *Worker) Handled(queue string) int64 {
+	if n := w.handled[queue]; n != nil {
+		return n.Load()
+	}
+	return 0
 }
 
 // Run works until ctx ends, and then stops in order; see the package comment. It returns nil after an orderly
@@ -57,9 +71,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	errs := make([]error, len(w.cfg.Queues))
+	suspects := newSuspects()
 	var wg sync.WaitGroup
 	for i, q := range w.cfg.Queues {
-		c := newConsumer(w, q)
+		c := newConsumer(w, q, suspects)
 		wg.Go(func() { errs[i] = c.run(ctx, running) })
 	}
 	wg.Wait()
@@ -73,7 +88,7 @@ func (w *Worker) announce(ctx context.Context) {
 	c, log := w.cfg, w.cfg.Logger
 	log.LogAttrs(ctx, slog.LevelInfo, "worker starts",
 		slog.String("worker", c.Name), slog.String("store", w.store.Props().Driver),
-		slog.Int("concurrency", c.Concurrency), slog.Int("max_in_hand", c.MaxInHand), slog.Duration("visibility", c.Visibility),
+		slog.Int("concurrency", c.Concurrency), slog.Int("max_in_hand", c.MaxInHand), slog.Int("max_bodies", c.MaxBodies), slog.Duration("visibility", c.Visibility),
 		slog.Int("max_attempts", c.MaxAttempts), slog.Int("max_deliveries", c.MaxDeliveries), slog.Duration("drain_timeout", c.DrainTimeout))
 	for _, q := range c.Queues {
 		var kinds []string

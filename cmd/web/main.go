@@ -9,16 +9,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/sample/reservations/site"
-	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/worker"
 )
 
 func main() {
@@ -46,65 +41,49 @@ func run(ctx context.Context, p boot.Process) int {
 	return boot.Main(ctx, p, flags, web.run)
 }
 
-func (p *program) run(ctx context.Context, log *slog.Logger) (err error) {
+func (p *program) run(ctx context.Context, log *slog.Logger) error {
 	ln, err := boot.Listen(ctx, "addr", *p.addr)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = ln.Close() }() // closed already, but where the start failed
-	mailer, mails, err := p.Mailer()
-	if err != nil {
-		return err
-	}
-	store, err := p.OpenStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer boot.Close(store, &err)
-
-	metrics := boot.NewMetrics()
-	handler, err := newHandler(ctx, store, metrics, log)
-	if err != nil {
-		return err
-	}
-	parts := []boot.Part{{Name: "web server", Run: func(ctx context.Context) error { return boot.Serve(ctx, ln, handler, log) }}}
-	if *p.worker {
-		w, err := p.NewWorker(store, mailer, worker.Config{Logger: log, Metrics: metrics})
-		if err != nil {
-			return err
-		}
-		parts = append(parts, boot.Part{Name: "worker", Run: w.Run})
-	}
-	p.greet(ln, mails)
-	return boot.Run(ctx, parts...)
+	return p.Run(ctx, log, ln, p.parts)
 }
 
-// newHandler puts the site and what operators ask together. stopping ends the site's streams as soon as the program
-// begins to stop.
-func newHandler(stopping context.Context, store storage.Store, metrics *prometheus.Registry, log *slog.Logger) (http.Handler, error) {
-	channels, err := boot.Channels(store, "/web")
+func (p *program) parts(app *boot.App) ([]boot.Part, error) {
+	handler, err := newHandler(app)
 	if err != nil {
 		return nil, err
 	}
-	pages, err := site.New(channels, site.Config{Logger: log, Stopping: stopping.Done()})
+	parts := []boot.Part{app.Server("web server", handler)}
+	worker := "does not run here; start one with: go run ./cmd/worker"
+	if *p.worker {
+		w, err := app.Worker(0, p.stdout)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, w)
+		worker = "runs in this process"
+	}
+	// Whoever reads programs' output line by line finds the address at the end of the first line.
+	_, _ = fmt.Fprintf(p.stdout, "Book a table at %s\nMails go to %s. The worker %s. Stop with Ctrl-C.\n", boot.URL(app.Listener), app.MailsTo, worker)
+	return parts, nil
+}
+
+// newHandler puts the site and what operators ask together.
+func newHandler(app *boot.App) (http.Handler, error) {
+	channels, err := boot.Channels(app.Store, "/web")
 	if err != nil {
 		return nil, err
 	}
-	ops := boot.Ops(store, metrics, stopping.Done(), log)
+	pages, err := site.New(channels, site.Config{Logger: app.Log, Stopping: app.Stopping})
+	if err != nil {
+		return nil, err
+	}
+	ops := app.Ops()
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
 	mux.Handle("/healthz", ops)
 	mux.Handle("/readyz", ops)
 	mux.Handle("/metrics", ops)
 	return mux, nil
-}
-
-// greet tells a person where to look. Whoever reads programs' output line by line finds the address at the end of
-// the first line.
-func (p *program) greet(ln net.Listener, mails string) {
-	worker := "runs in this process"
-	if !*p.worker {
-		worker = "does not run here; start one with: go run ./cmd/worker"
-	}
-	_, _ = fmt.Fprintf(p.stdout, "Book a table at %s\nMails go to %s. The worker %s. Stop with Ctrl-C.\n", boot.URL(ln), mails, worker)
 }

@@ -153,7 +153,7 @@ func TestHelp(t *testing.T) {
 		t.Errorf("got exit code %d, want 0", code)
 	}
 	out := p.Output()
-	for _, want := range []string{"-addr", "MILLRACE_ADDR", ":8080", "-store", "MILLRACE_STORE", "sqlite:data/reservations.db", "-seats", "40", "-worker", "-smtp", "-log"} {
+	for _, want := range []string{"-addr", "MILLRACE_ADDR", ":8080", "-store", "MILLRACE_STORE", "sqlite:data/reservations.db", "-seats", "40", "-worker", "-smtp", "-url", "MILLRACE_URL", "-log"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("-help doesn't say %s", want)
 		}
@@ -179,7 +179,12 @@ func TestBadSettings(t *testing.T) {
 		"unknown store":          {args: []string{"-store", "floppy:secret"}, want: "sqlite:"},
 		"store is a folder":      {args: []string{"-store", "sqlite:."}, want: "folder"},
 		"no SMTP address":        {args: []string{"-smtp", "ada:secret@mx.example"}, want: "smtp://"},
-		"bad level":              {args: []string{"-log", "loud"}, want: "-log"},
+		"two SMTP ports":         {args: []string{"-smtp", "smtps://ada:secret@h:465:9"}, want: "HOST:PORT"},
+		"no web address":         {args: []string{"-url", "tables.example.org"}, want: "-url: want an address like https://"},
+		"a login in the address": {env: []string{"MILLRACE_URL=https://ada:secret@h"}, want: "-url: want no user name"},
+		"bad level":              {args: []string{"-log", "loud"}, want: `"loud" for flag -log: want debug, info, warn or error`},
+		"neither true nor false": {args: []string{"-worker=maybe"}, want: `"maybe" for -worker: want true or false`},
+		"variable is neither":    {env: []string{"MILLRACE_WORKER=maybe"}, want: `MILLRACE_WORKER: "maybe": want true or false`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -202,8 +207,8 @@ func TestBadSettings(t *testing.T) {
 // The environment counts where no flag is given, and a flag counts more.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	env := []string{"MILLRACE_ADDR=127.0.0.1:0", "MILLRACE_STORE=sqlite:from-env.db", "MILLRACE_WORKER=false", "MILLRACE_LOG="}
-	p := boottest.Start(t, bin, t.TempDir(), env, "-store", "sqlite:from-flag.db")
+	env := []string{"MILLRACE_ADDR=127.0.0.1:0", "MILLRACE_STORE=sqlite:from-env.db", "MILLRACE_WORKER=false", "MILLRACE_LOG=", "MILLRACE_SEATS=many"}
+	p := boottest.Start(t, bin, t.TempDir(), env, "-store", "sqlite:from-flag.db", "-seats", "5")
 	p.URL(t)
 	p.Line(t, "does not run here")
 	if _, err := os.Stat(filepath.Join(p.Dir, "from-flag.db")); err != nil {

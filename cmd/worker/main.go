@@ -11,7 +11,6 @@ import (
 	"os"
 
 	"github.com/millrace-go/millrace/cmd/internal/boot"
-	"github.com/millrace-go/millrace/worker"
 )
 
 func main() {
@@ -43,44 +42,27 @@ func run(ctx context.Context, p boot.Process) int {
 }
 
 func (p *program) run(ctx context.Context, log *slog.Logger) (err error) {
-	ln, err := p.listen(ctx)
-	if err != nil {
-		return err
+	var ln net.Listener
+	if *p.admin != adminOff {
+		if ln, err = boot.Listen(ctx, "admin", *p.admin); err != nil {
+			return err
+		}
 	}
-	if ln != nil {
-		defer func() { _ = ln.Close() }() // closed already, but where the start failed
-	}
-	mailer, mails, err := p.Mailer()
-	if err != nil {
-		return err
-	}
-	store, err := p.OpenStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer boot.Close(store, &err)
-
-	metrics := boot.NewMetrics()
-	w, err := p.NewWorker(store, mailer, worker.Config{Logger: log, Metrics: metrics, Concurrency: *p.concurrency})
-	if err != nil {
-		return err
-	}
-	parts := []boot.Part{{Name: "worker", Run: w.Run}}
-	greeting := "The worker is running"
-	if ln != nil {
-		// Last in the order of stopping: who watches the worker sees it drain.
-		ops := boot.Ops(store, metrics, ctx.Done(), log)
-		parts = append(parts, boot.Part{Name: "admin server", Run: func(ctx context.Context) error { return boot.Serve(ctx, ln, ops, log) }})
-		greeting += ": health and metrics at " + boot.URL(ln)
-	}
-	_, _ = fmt.Fprintf(p.stdout, "%s\nMails go to %s. Stop with Ctrl-C.\n", greeting, mails)
-	return boot.Run(ctx, parts...)
+	return p.Run(ctx, log, ln, p.parts)
 }
 
-// listen opens the admin server's port; it returns nil when none is wanted.
-func (p *program) listen(ctx context.Context) (net.Listener, error) {
-	if *p.admin == adminOff {
-		return nil, nil
+func (p *program) parts(app *boot.App) ([]boot.Part, error) {
+	w, err := app.Worker(*p.concurrency, p.stdout)
+	if err != nil {
+		return nil, err
 	}
-	return boot.Listen(ctx, "admin", *p.admin)
+	parts := []boot.Part{w}
+	greeting := "The worker is running"
+	if app.Listener != nil {
+		// Last in the order of stopping: who watches the worker sees it drain.
+		parts = append(parts, app.Server("admin server", app.Ops()))
+		greeting += ": health and metrics at " + boot.URL(app.Listener)
+	}
+	_, _ = fmt.Fprintf(p.stdout, "%s\nMails go to %s. Stop with Ctrl-C.\n", greeting, app.MailsTo)
+	return parts, nil
 }

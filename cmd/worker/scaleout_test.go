@@ -12,22 +12,30 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations"
 )
 
-// Three workers share a backlog on one file, beside a web process: each gets a part, nothing is done twice.
+// Three workers share a backlog on one store, beside a web process: each gets a part, nothing is done twice.
 func TestWorkersShareABacklog(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	url := startWeb(t, dir).URL(t)
+	for name, open := range places() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shareBacklog(t, open(t))
+		})
+	}
+}
+
+func shareBacklog(t *testing.T, at place) {
+	url := startWeb(t, at).URL(t)
 	var admins [3]string
 	for i := range admins {
-		admins[i] = startWorker(t, dir).URL(t)
+		admins[i] = startWorker(t, at).URL(t)
 	}
-	store, channels := openSample(t, dir)
+	store, channels := openSample(t, at)
 	sender, err := channel.SenderOf[reservations.MakeReservation](channels)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := time.Now().AddDate(0, 1, 0)
-	sent := make([]reservations.MakeReservation, 6000)
+	sent := make([]reservations.MakeReservation, at.backlog)
 	for i := range sent {
 		sent[i] = reservations.MakeReservation{
 			ID: channel.NewID(), Date: first.AddDate(0, 0, i%60).Format(time.DateOnly),
@@ -38,7 +46,7 @@ func TestWorkersShareABacklog(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitDrained(t, store, channels)
-	audit(t, store, channels, url, dir, sent)
+	audit(t, store, channels, url, at.dir, sent)
 
 	total, fewest := 0, -1
 	for _, admin := range admins {

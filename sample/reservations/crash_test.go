@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/azure/azuretest"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -37,7 +40,14 @@ func TestCrashAfterEveryCall(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s", moment, name), func(t *testing.T) {
 				t.Parallel()
 				for n, more := int64(1), true; more; n++ {
-					synctest.Test(t, func(t *testing.T) { more = crashAt(t, engine, n, moment) })
+					synctest.Test(t, func(t *testing.T) {
+						file, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "r.db")+"?wake=off&sync=normal")
+						if err != nil {
+							t.Fatal(err)
+						}
+						defer func() { _ = file.Close() }()
+						more = crashAt(t, engine(file), n, moment, 5*time.Millisecond)
+					})
 					if t.Failed() || n > 300 {
 						t.Fatalf("stopped at call %d", n)
 					}
@@ -45,6 +55,58 @@ func TestCrashAfterEveryCall(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The same on Azurite, in real time: many trials at once, each on an account of its own, because most of a trial is
+// waiting for the visibility of what the dead worker held.
+func TestCrashAfterEveryCallOnAzure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for visibilities to end")
+	}
+	t.Parallel()
+	const atOnce = 16
+	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
+		t.Run(moment.String(), func(t *testing.T) {
+			t.Parallel()
+			var (
+				trials sync.WaitGroup
+				next   atomic.Int64
+				over   atomic.Bool
+			)
+			for range atOnce {
+				trials.Go(func() {
+					for !over.Load() && !t.Failed() {
+						n := next.Add(1)
+						t.Run(fmt.Sprint(n), func(t *testing.T) {
+							store, err := azure.Open(t.Context(), azuretest.Place(t, azurite, azure.Wipe))
+							if err != nil {
+								t.Fatal(err)
+							}
+							defer func() { _ = store.Close() }()
+							if !crashAt(t, eager{store}, n, moment, 250*time.Millisecond) {
+								over.Store(true)
+							}
+						})
+					}
+				})
+			}
+			trials.Wait()
+			if n := next.Load(); n < 20+atOnce || n > 300 {
+				t.Errorf("%d trials; want one for each call of the whole way", n)
+			}
+		})
+	}
+}
+
+var azurite = sync.OnceValues(azuretest.Launch)
+
+// eager is a store whose idle workers look often.
+type eager struct{ storage.Store }
+
+func (e eager) Props() storage.Props {
+	p := e.Store.Props()
+	p.PollInterval = 500 * time.Millisecond
+	return p
 }
 
 // outbox is a mailer that keeps what it sends.
@@ -60,14 +122,8 @@ func (o *outbox) Send(_ context.Context, m reservations.Mail) error {
 	return nil
 }
 
-// crashAt reports whether the worker got as far as its nth call.
-func crashAt(t *testing.T, engine func(storage.Store) storage.Store, n int64, moment storagetest.Moment) (more bool) {
-	file, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "r.db")+"?wake=off&sync=normal")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	s := engine(file)
+// crashAt reports whether the worker got as far as its nth call. It looks as often as look says.
+func crashAt(t *testing.T, s storage.Store, n int64, moment storagetest.Moment, look time.Duration) (more bool) {
 	channels := sampleChannels(t, s)
 	sender, err := channel.SenderOf[reservations.MakeReservation](channels)
 	if err != nil {
@@ -83,13 +139,16 @@ func crashAt(t *testing.T, engine func(storage.Store) storage.Store, n int64, mo
 	var mails outbox
 	dying, fuse := storagetest.Crash(s, n, moment)
 	stop := work(t, dying, &mails)
+	tick := time.NewTicker(look)
+	defer tick.Stop()
 	for !fuse.Fired() && queued(t, s, channels) > 0 {
-		time.Sleep(5 * time.Millisecond)
+		<-tick.C
 	}
 	fired := fuse.Fired()
 	stop()
 	stop = work(t, s, &mails)
-	for began := time.Now(); queued(t, s, channels) > 0; time.Sleep(time.Second) {
+	tick.Reset(time.Second)
+	for began := time.Now(); queued(t, s, channels) > 0; <-tick.C {
 		if time.Since(began) > 10*time.Minute {
 			t.Fatalf("call %d: the queues don't get empty", n)
 		}
@@ -117,7 +176,7 @@ func work(t *testing.T, s storage.Store, m reservations.Mailer) (stop func()) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	h := handlers.NewRegistry(sampleChannels(t, s), handlers.Config{Logger: quiet})
-	reservations.Register(h, crashSeats, m)
+	reservations.Register(h, crashSeats, reservations.Mails{Mailer: m})
 	w, err := worker.New(s, h, worker.Config{Logger: quiet, Visibility: 3 * time.Second, DrainTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +198,9 @@ func queued(t *testing.T, s storage.Store, c *channel.Channels) int64 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n += st.Ready + st.InFlight + st.Delayed
+		for _, k := range []int64{st.Ready, st.InFlight, st.Delayed} {
+			n += max(k, -k) // -1: not known, perhaps some
+		}
 	}
 	return n
 }
@@ -153,7 +214,7 @@ func checkBooked(t *testing.T, s storage.Store, c *channel.Channels, m reservati
 	if err != nil || object.Version != 1 || object.Value.Remaining != 0 || len(object.Value.Accepted) != 1 {
 		t.Errorf("call %d: value object: got %+v (%v), want one decision", n, object, err)
 	}
-	status, err := reservations.Statuses(c).Get(ctx, m.ID)
+	status, err := reservations.Statuses(c).Get(ctx, reservations.Key(m.ID))
 	if err != nil || status.Status != reservations.Accepted {
 		t.Errorf("call %d: status: got %+v (%v), want accepted", n, status, err)
 	}

@@ -29,4 +29,9 @@
 //   - The ledger can't fold; see [Ledger] for why it is right in any order.
 //   - A mail can't be taken back, so a guard lets each event through once, and the mail carries an ID made
 //     from the event's, by which the rare repeat can be recognised.
+//
+// # The right to cancel
+//
+// Nobody logs in: whoever knows a reservation's ID may see and cancel it. So the ID is in contents only: documents,
+// bodies, the person's pages and mails. What has a name that logs and errors may hold is named by [Key].
 package reservations

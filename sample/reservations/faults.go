@@ -49,16 +49,16 @@ func (m MakeReservation) Faults() Faults {
 		f["date"] = "Write the date as year-month-day, for example 2026-12-24."
 	}
 	switch {
-	case strings.TrimSpace(m.Name) == "":
+	case !strings.ContainsFunc(m.Name, visible):
 		f["name"] = "Tell us your name."
 	case utf8.RuneCountInString(m.Name) > MaxName:
 		f["name"] = fmt.Sprintf("Please shorten the name to %d characters.", MaxName)
 	case !utf8.ValidString(m.Name) || strings.ContainsFunc(m.Name, unprintable):
-		f["name"] = "The name has characters that we can't print."
+		f["name"] = "The name has a character that can't be seen or printed. Please type it anew."
 	}
 	if m.Email == "" {
 		f["email"] = "Tell us where to send the answer."
-	} else if a, err := mail.ParseAddress(m.Email); err != nil || a.Address != m.Email || len(m.Email) > MaxEmail {
+	} else if a, err := mail.ParseAddress(m.Email); err != nil || a.Address != m.Email || len(m.Email) > MaxEmail || strings.ContainsFunc(m.Email, unprintable) {
 		f["email"] = "Write an e-mail address, for example ada@example.org."
 	}
 	if m.Quantity < 1 || m.Quantity > MaxQuantity {
@@ -93,6 +93,15 @@ func Bookable(now time.Time) (first, last string) {
 	return now.Format(time.DateOnly), end.Format(time.DateOnly)
 }
 
+// unprintable refuses control characters, those that turn the direction of what follows, and others of no look of
+// their own, but for the two joiners: names in Persian or Malayalam are not right without, nor are many emoji.
 func unprintable(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp)
+	const nonJoiner, joiner = '\u200c', '\u200d'
+	return !unicode.IsGraphic(r) && r != nonJoiner && r != joiner
+}
+
+// visible finds what a name needs one of. Some letters and signs are defined to be blank.
+func visible(r rune) bool {
+	const blankBraille = '\u2800'
+	return r != blankBraille && unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }

@@ -33,7 +33,6 @@ func TestFaults(t *testing.T) {
 		{"a short ID", func(m *MakeReservation) { m.ID = "a" }, []string{"id"}},
 		{"a long ID", func(m *MakeReservation) { m.ID = strings.Repeat("a", 65) }, []string{"id"}},
 		{"a path as ID", func(m *MakeReservation) { m.ID = "../../etc/passwd" }, []string{"id"}},
-		{"somebody's cancellation as ID", func(m *MakeReservation) { m.ID = CancelReservation{ID: "reservation-b"}.MessageID() }, []string{"id"}},
 		{"an old ID", func(m *MakeReservation) { m.ID = idOf(noon.Add(-8 * 24 * time.Hour)) }, []string{"id"}},
 		{"an ID from the future", func(m *MakeReservation) { m.ID = idOf(noon.Add(48 * time.Hour)) }, []string{"id"}},
 		{"yesterday", func(m *MakeReservation) { m.Date = "2026-11-19" }, []string{"date"}},
@@ -44,11 +43,29 @@ func TestFaults(t *testing.T) {
 		{"a blank name", func(m *MakeReservation) { m.Name = " \t" }, []string{"name"}},
 		{"a name too long", func(m *MakeReservation) { m.Name = strings.Repeat("ß", MaxName+1) }, []string{"name"}},
 		{"a name of two lines", func(m *MakeReservation) { m.Name = "Ada\r\nBcc: all@example.org" }, []string{"name"}},
+		{"a name with joiners", func(m *MakeReservation) { m.Name = "علی\u200cرضا" }, nil},
+		{"a name of one sign", func(m *MakeReservation) { m.Name = "王" }, nil},
+		{"a name of an emoji", func(m *MakeReservation) { m.Name = "🍲" }, nil},
+		{"a name of spaces from all over the world", func(m *MakeReservation) { m.Name = "\u00a0\u2003\u3000" }, []string{"name"}},
+		{"a name of zero width", func(m *MakeReservation) { m.Name = "\u200b\u200c\u200d\u2060\ufeff" }, []string{"name"}},
+		{"a name of joiners only", func(m *MakeReservation) { m.Name = "\u200c\u200d" }, []string{"name"}},
+		{"a name of blank Braille", func(m *MakeReservation) { m.Name = "\u2800\u2800" }, []string{"name"}},
+		{"a name of blank letters", func(m *MakeReservation) { m.Name = "\u3164\u115f\u1160\uffa0" }, []string{"name"}},
+		{"a name of accents only", func(m *MakeReservation) { m.Name = "\u0301\ufe0f\u034f" }, []string{"name"}},
+		{"a name that turns what follows", func(m *MakeReservation) { m.Name = "Ada\u202egnp.exe" }, []string{"name"}},
+		{"a name with an isolate", func(m *MakeReservation) { m.Name = "\u2066Ada\u2069" }, []string{"name"}},
+		{"a name with a mark of direction", func(m *MakeReservation) { m.Name = "\u200eAda" }, []string{"name"}},
+		{"a name with a soft hyphen", func(m *MakeReservation) { m.Name = "A\u00adda" }, []string{"name"}},
+		{"a name with a tag", func(m *MakeReservation) { m.Name = "Ada\U000e0041" }, []string{"name"}},
+		{"a name in letters of one's own", func(m *MakeReservation) { m.Name = "Ada \ue000" }, []string{"name"}},
+		{"a name of code points that mean nothing", func(m *MakeReservation) { m.Name = "Ada \U000efffe" }, []string{"name"}},
 		{"a name that is no text", func(m *MakeReservation) { m.Name = "Ada\xff" }, []string{"name"}},
 		{"no address", func(m *MakeReservation) { m.Email = "ada" }, []string{"email"}},
 		{"two addresses", func(m *MakeReservation) { m.Email = "ada@example.org, bob@example.org" }, []string{"email"}},
 		{"an address with a name", func(m *MakeReservation) { m.Email = "Ada <ada@example.org>" }, []string{"email"}},
 		{"an address of two lines", func(m *MakeReservation) { m.Email = "ada@example.org\r\nBcc: all@example.org" }, []string{"email"}},
+		{"an address that turns what follows", func(m *MakeReservation) { m.Email = "ada\u202e@example.org" }, []string{"email"}},
+		{"an address of zero width", func(m *MakeReservation) { m.Email = "\u200bada@example.org" }, []string{"email"}},
 		{"an address too long", func(m *MakeReservation) { m.Email = strings.Repeat("a", MaxEmail) + "@example.org" }, []string{"email"}},
 		{"nobody", func(m *MakeReservation) { m.Quantity = 0 }, []string{"quantity"}},
 		{"fewer than nobody", func(m *MakeReservation) { m.Quantity = -1 }, []string{"quantity"}},
@@ -62,6 +79,16 @@ func TestFaults(t *testing.T) {
 				t.Errorf("faulty fields of %+v: got %v, want %v", m, got, test.faulty)
 			}
 		})
+	}
+}
+
+// The fault of a name says whether there is none to be seen, or one with something in it that must go.
+func TestFaultsOfNames(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"\u200b": "Tell us your name.", "\u2800": "Tell us your name.", "Ada\u202e": "can't be seen", "\u200bAda": "can't be seen"} {
+		if got := (MakeReservation{Name: name}).Faults()["name"]; !strings.Contains(got, want) {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
 	}
 }
 

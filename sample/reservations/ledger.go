@@ -10,8 +10,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Ledger keeps the accepted reservations as rows of the table "reservations" (partition: date, row:
-// reservation ID), for whoever prepares the tables of an evening. A cancelled one is removed.
+// Ledger keeps the accepted reservations as rows of the table "reservations" (partition: date, row: the
+// reservation's [Key]), for whoever prepares the tables of an evening. A cancelled one is removed.
 //
 // ReservationCancelled may arrive before its ReservationAccepted, and both may come again. So a
 // cancellation leaves a mark in a table of its own, and each side first writes, then looks at what the other
@@ -34,10 +34,10 @@ func (l *Ledger) Accept(ctx context.Context, e ReservationAccepted) error {
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
-	if _, err := l.rows.Put(ctx, e.Date, e.ID, data, storage.Condition{}); err != nil {
+	if _, err := l.rows.Put(ctx, e.Date, Key(e.ID), data, storage.Condition{}); err != nil {
 		return fmt.Errorf("ledger: record: %w", err)
 	}
-	switch _, err := l.cancelled.Get(ctx, e.Date, e.ID); {
+	switch _, err := l.cancelled.Get(ctx, e.Date, Key(e.ID)); {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil
 	case err != nil:
@@ -48,21 +48,21 @@ func (l *Ledger) Accept(ctx context.Context, e ReservationAccepted) error {
 
 // Cancel removes a cancelled reservation, for good.
 func (l *Ledger) Cancel(ctx context.Context, e ReservationCancelled) error {
-	if _, err := l.cancelled.Put(ctx, e.Date, e.ID, []byte("{}"), storage.Condition{}); err != nil {
+	if _, err := l.cancelled.Put(ctx, e.Date, Key(e.ID), []byte("{}"), storage.Condition{}); err != nil {
 		return fmt.Errorf("ledger: mark a cancellation: %w", err)
 	}
 	return l.remove(ctx, e.Date, e.ID)
 }
 
 func (l *Ledger) remove(ctx context.Context, date, id string) error {
-	err := l.rows.Delete(ctx, date, id, storage.Condition{})
+	err := l.rows.Delete(ctx, date, Key(id), storage.Condition{})
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("ledger: remove: %w", err)
 	}
 	return nil
 }
 
-// On yields the accepted reservations of a date, by ID.
+// On yields the accepted reservations of a date, by key.
 func (l *Ledger) On(ctx context.Context, date string) iter.Seq2[ReservationAccepted, error] {
 	return func(yield func(ReservationAccepted, error) bool) {
 		for row, err := range l.rows.Query(ctx, date, storage.RowRange{}) {

@@ -27,27 +27,40 @@ type Mailer interface {
 // Mails tells people what was decided. Its methods are reactions, to be registered by handlers.ReactOnce.
 type Mails struct {
 	Mailer Mailer
+
+	// Receipt returns the address of a reservation's receipt, for the mail's reader alone: it is the right to cancel.
+	// Defaults to none, and mails without a link.
+	Receipt func(id string) string
 }
 
 // Confirm tells of an accepted reservation.
 func (m Mails) Confirm(ctx context.Context, e ReservationAccepted) error {
 	return m.send(ctx, e.Email, "Your table is booked", fmt.Sprintf(
-		"Dear %s,\n\nwe look forward to seeing you on %s: a table for %s.\n\nReservation %s\n",
-		e.Name, DateInWords(e.Date), people(e.Quantity), e.ID))
+		"Dear %s,\n\nwe look forward to seeing you on %s: a table for %s.\n\n%s",
+		e.Name, DateInWords(e.Date), people(e.Quantity), m.reference(e.ID, "See or cancel it, and keep this address to yourself")))
 }
 
 // Refuse tells of a rejected reservation.
 func (m Mails) Refuse(ctx context.Context, e ReservationRejected) error {
 	return m.send(ctx, e.Email, "We have no table for you", fmt.Sprintf(
-		"Dear %s,\n\nwe are sorry: we can't offer you a table for %s on %s.\n%s\n\nReservation %s\n",
-		e.Name, people(e.Quantity), DateInWords(e.Date), e.Reason, e.ID))
+		"Dear %s,\n\nwe are sorry: we can't offer you a table for %s on %s.\n%s\n\n%s",
+		e.Name, people(e.Quantity), DateInWords(e.Date), e.Reason, m.reference(e.ID, "See it again")))
 }
 
 // Cancel tells of a cancelled reservation.
 func (m Mails) Cancel(ctx context.Context, e ReservationCancelled) error {
 	return m.send(ctx, e.Email, "Your reservation is cancelled", fmt.Sprintf(
-		"Dear %s,\n\nyour table for %s on %s is cancelled. We hope to see you another day.\n\nReservation %s\n",
-		e.Name, people(e.Quantity), DateInWords(e.Date), e.ID))
+		"Dear %s,\n\nyour table for %s on %s is cancelled. We hope to see you another day.\n\n%s",
+		e.Name, people(e.Quantity), DateInWords(e.Date), m.reference(e.ID, "See it again")))
+}
+
+// reference is how a mail ends: what the reservation is called, and where it is.
+func (m Mails) reference(id, invitation string) string {
+	text := "Reservation " + id + "\n"
+	if m.Receipt != nil {
+		text += invitation + ": " + m.Receipt(id) + "\n"
+	}
+	return text
 }
 
 func (m Mails) send(ctx context.Context, to, subject, text string) error {

@@ -63,10 +63,14 @@ func (ReservationCancelled) Kind() channel.Kind { return "reservations.cancelled
 func (SoldOut) Kind() channel.Kind              { return "reservations.soldout.v1" }
 func (Reopened) Kind() channel.Kind             { return "reservations.reopened.v1" }
 
-// MessageID makes a reservation that is sent twice one reservation.
-func (m MakeReservation) MessageID() string { return m.ID }
+// Key stands for a reservation where names are made: those of messages, documents and rows, which appear in logs and
+// errors. Whoever knows the ID may cancel, so the ID itself is in contents only. The key is a one-way function of it, and
+// carries the same time.
+func Key(id string) string { return channel.DerivedID(id, "reservation") }
 
-// MessageID makes cancelling twice one cancellation. The colon can't occur in a reservation's ID, so nobody
-// can make a reservation whose message is taken for somebody's cancellation. The ID carries no time on
-// purpose: a reservation made months ago can be cancelled today.
-func (m CancelReservation) MessageID() string { return "cancel:" + m.ID }
+// MessageID makes a reservation that is sent twice one reservation.
+func (m MakeReservation) MessageID() string { return Key(m.ID) }
+
+// MessageID makes cancelling twice one cancellation. It carries no time on purpose: a reservation made months
+// ago can be cancelled today.
+func (m CancelReservation) MessageID() string { return channel.DerivedID("cancel:" + m.ID) }

@@ -25,7 +25,7 @@ func Routes() (*channel.Routes, error) {
 }
 
 // Register says what is done with each message. It is all that a worker needs to know of this package.
-func Register(h *handlers.Registry, seats int, mailer Mailer) {
+func Register(h *handlers.Registry, seats int, mails Mails) {
 	c := h.Channels()
 
 	capacities := Capacities(c, seats)
@@ -39,15 +39,14 @@ func Register(h *handlers.Registry, seats int, mailer Mailer) {
 	views.Latest(h, months, Reopened.month, Month.Enable)
 
 	statuses := Statuses(c)
-	views.Latest(h, statuses, ReservationAccepted.id, Status.Accept)
-	views.Latest(h, statuses, ReservationRejected.id, Status.Reject)
-	views.Latest(h, statuses, ReservationCancelled.id, Status.Cancel)
+	views.Latest(h, statuses, ReservationAccepted.key, Status.Accept)
+	views.Latest(h, statuses, ReservationRejected.key, Status.Reject)
+	views.Latest(h, statuses, ReservationCancelled.key, Status.Cancel)
 
 	ledger := NewLedger(c.Store())
 	handlers.React(h, "ledger", ledger.Accept)
 	handlers.React(h, "ledger", ledger.Cancel)
 
-	mails := Mails{Mailer: mailer}
 	handlers.ReactOnce(h, "mails", mails.Confirm)
 	handlers.ReactOnce(h, "mails", mails.Refuse)
 	handlers.ReactOnce(h, "mails", mails.Cancel)
@@ -68,7 +67,7 @@ func Months(c *channel.Channels) *views.View[Month] {
 	})
 }
 
-// Statuses returns the view of what became of each reservation, by its ID.
+// Statuses returns the view of what became of each reservation, by its [Key].
 func Statuses(c *channel.Channels) *views.View[Status] {
 	return views.New(c, "statuses", views.Config[Status]{})
 }
@@ -80,10 +79,10 @@ func RebuildMonths(ctx context.Context, c *channel.Channels, seats int) (int, er
 	return views.Rebuild(ctx, Months(c), Capacities(c, seats), month, Month.Restore)
 }
 
-func (m MakeReservation) date() string    { return m.Date }
-func (m CancelReservation) date() string  { return m.Date }
-func (e SoldOut) month() string           { return MonthOf(e.Date) }
-func (e Reopened) month() string          { return MonthOf(e.Date) }
-func (e ReservationAccepted) id() string  { return e.ID }
-func (e ReservationRejected) id() string  { return e.ID }
-func (e ReservationCancelled) id() string { return e.ID }
+func (m MakeReservation) date() string     { return m.Date }
+func (m CancelReservation) date() string   { return m.Date }
+func (e SoldOut) month() string            { return MonthOf(e.Date) }
+func (e Reopened) month() string           { return MonthOf(e.Date) }
+func (e ReservationAccepted) key() string  { return Key(e.ID) }
+func (e ReservationRejected) key() string  { return Key(e.ID) }
+func (e ReservationCancelled) key() string { return Key(e.ID) }

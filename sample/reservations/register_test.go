@@ -27,7 +27,7 @@ func TestRegistrationIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := handlers.NewRegistry(c, handlers.Config{})
-	reservations.Register(h, 40, mailerFunc(nil))
+	reservations.Register(h, 40, reservations.Mails{})
 	if err := h.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +70,24 @@ func TestMails(t *testing.T) {
 			if !strings.Contains(got.Text, text) {
 				t.Errorf("%s: no %q in\n%s", test.name, text, got.Text)
 			}
+		}
+	}
+
+	// Where the site's address is known, the mail leads to the receipt, and is the same otherwise.
+	without := got.Text
+	mails.Receipt = func(id string) string { return "https://tables.example.org/" + id }
+	for name, send := range map[string]func() error{
+		"confirm": func() error { return mails.Confirm(ctx, a) },
+		"refuse": func() error {
+			return mails.Refuse(ctx, reservations.ReservationRejected{ID: a.ID, Date: a.Date, Quantity: 1})
+		},
+		"cancel": func() error { return mails.Cancel(ctx, reservations.ReservationCancelled(a)) },
+	} {
+		if err := send(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if link := "https://tables.example.org/" + a.ID + "\n"; strings.Count(got.Text, link) != 1 || strings.Contains(without, "https") {
+			t.Errorf("%s: want one link %s, and none without an address:\n%s\n%s", name, link, got.Text, without)
 		}
 	}
 

@@ -50,8 +50,8 @@ const (
 // Final reports whether the state can't change any more.
 func (s State) Final() bool { return s == Rejected || s == Cancelled }
 
-// Status is the view of one reservation, for the person who made it. Its key is the reservation's ID. It
-// doesn't hold the e-mail address, because whoever has the link may see it.
+// Status is the view of one reservation, for the person who made it, by the reservation's [Key]. It doesn't
+// hold the e-mail address, because whoever has the link may see it.
 type Status struct {
 	ID       string `json:"id"`
 	Date     string `json:"date"`

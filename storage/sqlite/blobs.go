@@ -3,8 +3,6 @@ package sqlite
 import (
 	"context"
 	"iter"
-	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
@@ -35,6 +33,7 @@ func (b *blobs) check(key string) error {
 }
 
 func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (storage.Blob, error) {
+	b.s.count("get", "blob", b.name)
 	err := b.check(key)
 	var blob storage.Blob
 	if err == nil {
@@ -71,6 +70,7 @@ func (b *blobs) read(c *conn, key string, ifNoneMatch storage.ETag) (storage.Blo
 }
 
 func (b *blobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
+	b.s.count("put", "blob", b.name)
 	err := b.check(key)
 	if err == nil && len(body) > maxBlob {
 		err = tooLarge(len(body), maxBlob)
@@ -91,56 +91,29 @@ func (b *blobs) Put(ctx context.Context, key string, body []byte, cond storage.C
 	return etag, nil
 }
 
-// putBlob writes a blob if the condition holds. One statement does both.
 func (w *writer) putBlob(container, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
-	old, ok := parseETag(cond.IfMatch)
-	if !ok {
-		return "", storage.ErrPrecondition
-	}
-	id, err := w.nameFor(kindContainer, container, cond)
-	if err != nil {
-		return "", err
-	}
-	sql, failed := `INSERT INTO blobs (container, key, etag, modified, body) VALUES (?1, ?2, ?3, ?4, ?5)
-		ON CONFLICT DO UPDATE SET etag = excluded.etag, modified = excluded.modified, body = excluded.body`, error(nil)
-	switch {
-	case cond.IfAbsent:
-		sql = `INSERT INTO blobs (container, key, etag, modified, body) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING`
-		failed = storage.ErrExists
-	case cond.IfMatch != "":
-		sql = `UPDATE blobs SET etag = ?3, modified = ?4, body = ?5 WHERE container = ?1 AND key = ?2 AND etag = ?6`
-		failed = storage.ErrPrecondition
-	}
-	etag := newETag()
-	s := w.c.stmt(sql).int(1, id).text(2, key).int(3, etag).int(4, micros(w.now)).blob(5, body)
-	if cond.IfMatch != "" {
-		s.int(6, old)
-	}
-	if err := s.run(); err != nil {
-		return "", err
-	}
-	if w.c.changes() == 0 {
-		return "", failed
-	}
-	return formatETag(etag), nil
+	return w.put(kindContainer, container, cond, puts{
+		always: `INSERT INTO blobs (container, key, etag, modified, body) VALUES (?1, ?2, ?3, ?4, ?5)
+			ON CONFLICT DO UPDATE SET etag = excluded.etag, modified = excluded.modified, body = excluded.body`,
+		absent: `INSERT INTO blobs (container, key, etag, modified, body) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING`,
+		match:  `UPDATE blobs SET etag = ?3, modified = ?4, body = ?5 WHERE container = ?1 AND key = ?2 AND etag = ?6`,
+	}, func(s *stmt, id, etag int64) {
+		s.int(1, id).text(2, key).int(3, etag).int(4, micros(w.now)).blob(5, body)
+	})
 }
 
 func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
+	b.s.count("delete", "blob", b.name)
 	err := b.check(key)
 	if err == nil {
 		err = cond.CheckDelete()
 	}
 	if err == nil {
 		err = b.s.write(&op{ctx: ctx, size: 100, run: func(w *writer) error {
-			id, err := w.find(kindContainer, b.name)
-			if err != nil {
-				return err
-			}
-			at := w.c.stmt(`SELECT etag FROM blobs WHERE container = ?1 AND key = ?2`).int(1, id).text(2, key)
-			if err := guard(at, cond); err != nil {
-				return err
-			}
-			return w.c.stmt(`DELETE FROM blobs WHERE container = ?1 AND key = ?2`).int(1, id).text(2, key).run()
+			return w.remove(kindContainer, b.name, cond,
+				`SELECT etag FROM blobs WHERE container = ?1 AND key = ?2`,
+				`DELETE FROM blobs WHERE container = ?1 AND key = ?2`,
+				func(s *stmt, id int64) { s.int(1, id).text(2, key) })
 		}})
 	}
 	if err != nil {
@@ -149,26 +122,10 @@ func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) 
 	return nil
 }
 
-// guard checks the condition of a deletion against the ETag that a statement finds.
-func guard(at *stmt, cond storage.Condition) error {
-	row, err := at.step()
-	if err != nil {
-		return err
-	}
-	if !row {
-		return storage.ErrNotFound
-	}
-	etag := formatETag(at.colInt(0))
-	at.reset()
-	if cond.IfMatch != "" && cond.IfMatch != etag {
-		return storage.ErrPrecondition
-	}
-	return nil
-}
-
 func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobInfo, error] {
 	return pages(ctx, b.s.readers, "list", "container "+storage.Quote(b.name), b.invalid, prefix,
 		func(c *conn, from string) ([]storage.BlobInfo, string, bool, error) {
+			b.s.count("list", "blob", b.name)
 			return b.page(c, prefix, from)
 		})
 }
@@ -255,26 +212,4 @@ func upTo(s *stmt, i int, end string) *stmt {
 		return s.blob(i, nil)
 	}
 	return s.text(i, end)
-}
-
-// newETag returns 64 random bits: nothing that is counted could be relied on after a file was restored
-// from a backup, while browsers keep what they have by ETag.
-func newETag() int64 { return int64(rand.Uint64()) }
-
-func formatETag(e int64) storage.ETag {
-	const digits = "0123456789abcdef"
-	var b [16]byte
-	for i := range b {
-		b[i] = digits[uint64(e)>>(60-4*i)&15]
-	}
-	return storage.ETag(b[:])
-}
-
-// parseETag reads an ETag. One that isn't ours matches nothing; the empty one is none.
-func parseETag(e storage.ETag) (v int64, ok bool) {
-	if e == "" {
-		return 0, true
-	}
-	u, err := strconv.ParseUint(string(e), 16, 64)
-	return int64(u), err == nil && formatETag(int64(u)) == e
 }

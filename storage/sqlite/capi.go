@@ -128,7 +128,7 @@ func (c *conn) pagesWritten() int {
 // exec runs statements once, one after the other.
 func (c *conn) exec(sqls ...string) error {
 	for _, sql := range sqls {
-		s, err := c.prepare(sql)
+		s, err := c.prepare(sql, 0)
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (c *conn) exec(sqls ...string) error {
 
 // one runs a statement once and returns the first column of its first row, empty when there is none.
 func (c *conn) one(sql string) (string, error) {
-	s, err := c.prepare(sql)
+	s, err := c.prepare(sql, 0)
 	if err != nil {
 		return "", err
 	}
@@ -156,7 +156,7 @@ func (c *conn) one(sql string) (string, error) {
 
 // oneInt is one for a number.
 func (c *conn) oneInt(sql string) (int64, error) {
-	s, err := c.prepare(sql)
+	s, err := c.prepare(sql, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -191,7 +191,7 @@ func (c *conn) stmt(sql string) *stmt {
 	if s := c.stmts[sql]; s != nil {
 		return s
 	}
-	s, err := c.prepare(sql)
+	s, err := c.prepare(sql, sqlite3.SQLITE_PREPARE_PERSISTENT)
 	if err != nil {
 		return &stmt{c: c, err: err}
 	}
@@ -199,13 +199,15 @@ func (c *conn) stmt(sql string) *stmt {
 	return s
 }
 
-func (c *conn) prepare(sql string) (*stmt, error) {
+// prepare compiles a statement. One that will be kept has the flag PERSISTENT; without it, a quarter faster, it takes
+// memory that the connection keeps for short uses.
+func (c *conn) prepare(sql string, flags uint32) (*stmt, error) {
 	text, err := libc.CString(sql)
 	if err != nil {
 		return nil, err
 	}
 	defer libc.Xfree(c.tls, text)
-	if rc := sqlite3.Xsqlite3_prepare_v3(c.tls, c.db, text, -1, sqlite3.SQLITE_PREPARE_PERSISTENT, c.word, 0); rc != sqlite3.SQLITE_OK {
+	if rc := sqlite3.Xsqlite3_prepare_v3(c.tls, c.db, text, -1, flags, c.word, 0); rc != sqlite3.SQLITE_OK {
 		return nil, c.failure(rc)
 	}
 	return &stmt{c: c, p: *at[uintptr](c.word)}, nil

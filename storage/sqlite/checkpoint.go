@@ -33,8 +33,8 @@ type checkpointer struct {
 	ended chan struct{}
 }
 
-func newCheckpointer(path string) (*checkpointer, error) {
-	c, err := openConn(path, openCreate)
+func newCheckpointer(p *place) (*checkpointer, error) {
+	c, err := p.open(openCreate)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ func (s *store) Commit(ctx context.Context, work storage.Work) (storage.Committe
 		return storage.Committed{}, err
 	}
 	size := 100 * len(work.Delete)
+	s.count("commit", "store", "")
 	if work.Write != nil {
 		size += len(work.Write.Body) + 100
 	}

@@ -23,6 +23,10 @@
 // half-way: each has at most one condition, and checks it in its first statement that writes. So a lost
 // race costs its caller alone, and needs no savepoint.
 //
+// SQLite goes on with a file that was removed or that another has replaced, and what it writes then is lost. So before a
+// commit, a second apart at least, the writer looks whether the path still leads to the file; readers do likewise. Where it
+// doesn't, all calls fail from then on.
+//
 // Several processes may have one file open; SQLite's lock lets them write in turn. A process that has sent
 // something touches a file of its own in PATH-wake, and the others watch that folder; nobody polls quickly.
 //

@@ -10,8 +10,6 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-const readOnlyCode = sqlite3.SQLITE_READONLY
-
 var errClosed = fmt.Errorf("%w: the store is closed", storage.ErrUnavailable)
 
 // fail makes the error that leaves the driver. It gives SQLite's failures their kind, and a hint for whoever
@@ -32,7 +30,7 @@ func kinded(err error) error {
 	case busy(err):
 		hint = "another process holds the file: look for a database tool that has left a transaction open"
 	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM:
-		hint = "the file and its folder must be writable for this user, on a file system that isn't mounted read-only"
+		hint = "the file, its folder and what is there of the file's -wal and -shm must be writable for this user"
 	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB:
 		hint = "the file is damaged: restore it from a backup"
 	}

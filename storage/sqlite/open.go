@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -33,12 +35,14 @@ const (
 // store is one open file.
 type store struct {
 	path    string
+	place   *place
 	writer  *writer
 	ops     chan *op
 	readers *readers
 	names   *names
 	wakes   *wakes
 	beacon  *beacon // nil with wake=off
+	tally   storage.Tally
 
 	closing  chan struct{} // closed when Close begins
 	stopped  chan struct{} // closed when the writer has ended
@@ -48,7 +52,7 @@ type store struct {
 
 // Open opens the file that rest names, the part of a store URL after "sqlite:"; see the package comment. It
 // is a storage.Driver. A missing file is made, for this user only, and so are missing folders. A file that
-// isn't this package's is refused and left as it is.
+// isn't this package's is refused; nothing in it is changed and nothing is left beside it.
 func Open(ctx context.Context, rest string) (storage.Store, error) {
 	p, err := parse(rest)
 	if err != nil {
@@ -65,14 +69,15 @@ func open(ctx context.Context, p params) (*store, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	c, err := openFile(ctx, p.path)
+	c, place, err := openFile(ctx, p.path)
 	if err != nil {
-		return nil, err
+		return nil, blame(p.path, err)
 	}
 	s := &store{
 		path:    p.path,
+		place:   place,
 		ops:     make(chan *op, maxGroup),
-		readers: newReaders(p.path),
+		readers: newReaders(place),
 		names:   newNames(),
 		wakes:   newWakes(),
 		closing: make(chan struct{}),
@@ -92,45 +97,62 @@ func open(ctx context.Context, p params) (*store, error) {
 }
 
 // openFile makes the file and its folder where they are missing, and returns a connection to the newest schema.
-func openFile(ctx context.Context, path string) (*conn, error) {
+func openFile(ctx context.Context, path string) (*conn, *place, error) {
 	info, err := os.Stat(path)
 	isNew := errors.Is(err, fs.ErrNotExist)
 	switch {
 	case isNew:
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return nil, fmt.Errorf("%w: can't make the folder: %w", storage.ErrUnavailable, err)
+			return nil, nil, fmt.Errorf("%w: can't make the folder: %w", storage.ErrUnavailable, err)
 		}
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+		return nil, nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 	case info.IsDir():
-		return nil, fmt.Errorf("%w: it is a folder; want the path of a file in it", storage.ErrInvalid)
+		return nil, nil, fmt.Errorf("%w: it is a folder; want the path of a file in it", storage.ErrInvalid)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%w: it is not a regular file", storage.ErrInvalid)
-	case info.Size() > 0:
-		if err := inspect(ctx, path); err != nil {
-			return nil, err
-		}
+		return nil, nil, fmt.Errorf("%w: it is not a regular file", storage.ErrInvalid)
 	}
 	c, err := openConn(path, openCreate)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if isNew {
+	place, err := newPlace(path)
+	if err == nil && isNew {
 		// By name, not by a descriptor: closing one would drop the locks that another store in this
 		// process holds on the file. SQLite gives the files beside it the same mode.
 		err = os.Chmod(path, 0o600)
 	}
+	// Before anything is read: a connection that can't write would leave behind what reading needs.
 	if err == nil && c.readOnly() {
-		err = &Error{Code: readOnlyCode, Message: "the file is read-only"}
+		err = &Error{Code: sqlite3.SQLITE_READONLY, Message: "the file is read-only"}
 	}
 	if err == nil {
 		err = prepareFile(ctx, c)
 	}
 	if err != nil {
 		c.close()
-		return nil, err
+		return nil, nil, err
 	}
-	return c, nil
+	return c, place, nil
+}
+
+// blame says why SQLite couldn't write when it is the folder's fault. SQLite tries to open for reading what it can't
+// open for writing, and reports how that went.
+func blame(path string, err error) error {
+	var e *Error
+	if !errors.As(err, &e) || e.primary() != sqlite3.SQLITE_CANTOPEN && e.primary() != sqlite3.SQLITE_READONLY {
+		return err
+	}
+	f, probed := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-probe-*")
+	if probed == nil {
+		f.Close()
+		os.Remove(f.Name())
+		return err
+	}
+	if pe, ok := errors.AsType[*fs.PathError](probed); ok {
+		probed = pe.Err // without the probe's name
+	}
+	return fmt.Errorf("%w: can't make files in the folder, as the database must: %w", storage.ErrUnavailable, probed)
 }
 
 // Queue, Blobs and Table implement storage.Store.
@@ -144,6 +166,13 @@ func (s *store) Blobs(container string) storage.Blobs {
 
 func (s *store) Table(name string) storage.Table {
 	return &table{s: s, name: name, invalid: storage.CheckName(name)}
+}
+
+// Requests implements storage.Meter: a call is a request, and costs nothing.
+func (s *store) Requests() []storage.Requests { return s.tally.Requests() }
+
+func (s *store) count(op, kind, target string) {
+	s.tally.Add(storage.Request{Op: op, Kind: kind, Target: target}, false)
 }
 
 func (s *store) Props() storage.Props {

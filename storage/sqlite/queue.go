@@ -24,6 +24,7 @@ func (q *queue) fail(op string, err error) error {
 }
 
 func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
+	q.s.count("send", "queue", q.name)
 	err := q.invalid
 	if err == nil {
 		err = q.s.Props().CheckMessages(messages)
@@ -70,6 +71,7 @@ func (w *writer) send(queue string, m storage.Message) error {
 func newGen() int64 { return 1<<61 + rand.Int64N(1<<61) }
 
 func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
+	q.s.count("receive", "queue", q.name)
 	err := q.invalid
 	if err == nil {
 		err = storage.CheckReceive(max, visibility)
@@ -154,6 +156,7 @@ func (w *writer) announceNext(queue string, id int64) error {
 }
 
 func (q *queue) Extend(ctx context.Context, receipt storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
+	q.s.count("extend", "queue", q.name)
 	err := q.invalid
 	if err == nil {
 		err = storage.CheckExtend(visibility)
@@ -194,6 +197,7 @@ func (w *writer) extend(queue string, receipt storage.Receipt, visibility time.D
 }
 
 func (q *queue) Rewrite(ctx context.Context, receipt storage.Receipt, body []byte, delay time.Duration) error {
+	q.s.count("rewrite", "queue", q.name)
 	m := storage.Message{Body: body, Delay: delay}
 	err := q.invalid
 	if err == nil {
@@ -233,6 +237,7 @@ func (w *writer) rewrite(queue string, receipt storage.Receipt, m storage.Messag
 }
 
 func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
+	q.s.count("delete", "queue", q.name)
 	err := q.invalid
 	var stale []storage.Receipt
 	if err == nil && len(receipts) > 0 {
@@ -332,6 +337,7 @@ func (w *writer) deleteOne(queueID, id, gen int64) (bool, error) {
 }
 
 func (q *queue) Stats(ctx context.Context) (storage.Stats, error) {
+	q.s.count("stats", "queue", q.name)
 	err := q.invalid
 	var st storage.Stats
 	if err == nil {

@@ -11,14 +11,14 @@ const maxReaders = 4
 // readers is a pool of read-only connections, opened as they are needed. A read sees all that was committed
 // before it began.
 type readers struct {
-	path    string
+	place   *place
 	free    chan *conn // maxReaders of them are in here or in use; nil is one not opened yet
 	closing chan struct{}
 	once    sync.Once
 }
 
-func newReaders(path string) *readers {
-	r := &readers{path: path, free: make(chan *conn, maxReaders), closing: make(chan struct{})}
+func newReaders(p *place) *readers {
+	r := &readers{place: p, free: make(chan *conn, maxReaders), closing: make(chan struct{})}
 	for range maxReaders {
 		r.free <- nil
 	}
@@ -30,6 +30,9 @@ func newReaders(path string) *readers {
 func (r *readers) do(ctx context.Context, f func(c *conn) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if err := r.place.check(); err != nil {
+		return err
 	}
 	var c *conn
 	select {
@@ -47,7 +50,7 @@ func (r *readers) do(ctx context.Context, f func(c *conn) error) error {
 	defer func() { r.free <- c }()
 	return patient(cause(ctx), func() (err error) {
 		if c == nil {
-			if c, err = openReader(r.path); err != nil {
+			if c, err = openReader(r.place); err != nil {
 				return err
 			}
 		}
@@ -55,8 +58,8 @@ func (r *readers) do(ctx context.Context, f func(c *conn) error) error {
 	})
 }
 
-func openReader(path string) (*conn, error) {
-	c, err := openConn(path, openReadOnly)
+func openReader(p *place) (*conn, error) {
+	c, err := p.open(openReadOnly)
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,8 @@ const applicationID = 0x4d696c6c
 //
 //   - names gives queues, containers and tables a small number. Its rows stay for ever, so a number once
 //     read may be kept.
-//   - messages: the index holds all that a count needs. gen begins at random and grows by one whenever the
-//     receipt changes, so that id and gen are a receipt even though SQLite may use an id again. held tells
+//   - messages: the index holds all that a count needs. gen is random, anew for each claim, and grows by one when the
+//     holder extends or rewrites; so id and gen are a receipt even though SQLite may use an id again. held tells
 //     a received message from a delayed one. A claim changes no column's length, so the row is
 //     overwritten in place.
 //   - rows are small and many: one tree. Blobs are large: a tree of their keys, so that a listing is quick.
@@ -95,19 +95,6 @@ func cause(ctx context.Context) func() error {
 	return func() error { return context.Cause(ctx) }
 }
 
-// inspect looks at a file without changing it, and refuses one that isn't ours.
-func inspect(ctx context.Context, path string) error {
-	c, err := openConn(path, openReadOnly)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	return patient(cause(ctx), func() error {
-		_, err := c.version()
-		return err
-	})
-}
-
 // version tells the schema's version of a file that is ours: 0 when it is empty.
 func (c *conn) version() (int, error) {
 	if !c.inTransaction() {
@@ -149,11 +136,20 @@ func notDatabase(err error) error {
 	return err
 }
 
-// prepareFile brings the file to the newest schema. Several processes may do so at the same time.
+// prepareFile refuses a file that isn't ours, and brings one that is to the newest schema. Several processes may do so
+// at the same time.
 func prepareFile(ctx context.Context, c *conn) error {
+	version := 0
+	err := patient(cause(ctx), func() (err error) {
+		version, err = c.version()
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	// The vacuum mode must be set before there is anything in the file. Freed pages then can be given back
 	// in small steps; it costs 2 % of a write.
-	err := patient(cause(ctx), func() error {
+	err = patient(cause(ctx), func() error {
 		return c.exec("PRAGMA synchronous = FULL", "PRAGMA auto_vacuum = INCREMENTAL")
 	})
 	if err != nil {
@@ -170,13 +166,8 @@ func prepareFile(ctx context.Context, c *conn) error {
 	if mode != "wal" {
 		return fmt.Errorf("%w: this file system can't share memory between processes (the journal mode stays %q); put the file on a local disk", storage.ErrUnsupported, mode)
 	}
-	version := 0
-	err = patient(cause(ctx), func() (err error) {
-		version, err = c.version()
-		return err
-	})
-	if err != nil || version == len(migrations) {
-		return err
+	if version == len(migrations) {
+		return nil
 	}
 	if err := patient(cause(ctx), func() error { return c.exec("BEGIN IMMEDIATE") }); err != nil {
 		return err

@@ -161,6 +161,22 @@ func TestOpenRefuses(t *testing.T) {
 	sql := func(sqls ...string) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) { scratch(t, path, sqls...) }
 	}
+	// ours makes a file by this program, as it is after Close, with a message in it.
+	ours := func(t *testing.T, path string) {
+		s := openAt(t, path, "?wake=off")
+		send(t, s, "queue", "body")
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	truncated := func(size int64) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			ours(t, path)
+			if err := os.Truncate(path, size); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	tests := []struct {
 		name  string
 		make  func(t *testing.T, path string)
@@ -173,6 +189,13 @@ func TestOpenRefuses(t *testing.T) {
 		{"somebody else's mark", sql("PRAGMA application_id = 42"), storage.ErrInvalid, []string{"another program"}},
 		{"somebody else's log", sql("PRAGMA journal_mode = WAL", "CREATE TABLE t (id)"), storage.ErrInvalid, []string{"another program"}},
 		{"newer schema", sql("PRAGMA application_id = 0x4d696c6c", "PRAGMA user_version = 1000", "CREATE TABLE t (id)"), storage.ErrUnsupported, []string{"1000", "newer program"}},
+		{"newer schema, closed by its program", func(t *testing.T, path string) {
+			ours(t, path)
+			scratch(t, path, "PRAGMA user_version = 1000")
+		}, storage.ErrUnsupported, []string{"1000", "newer program"}},
+		{"truncated", truncated(3 * 4096), storage.ErrUnavailable, []string{"damaged", "backup"}},
+		{"truncated to a page", truncated(4096), storage.ErrUnavailable, []string{"damaged", "backup"}},
+		{"truncated to the header", truncated(100), storage.ErrUnavailable, []string{"damaged", "backup"}},
 		{"mark without schema", sql("PRAGMA application_id = 0x4d696c6c"), storage.ErrInvalid, []string{"no schema"}},
 		{"folder", func(t *testing.T, path string) {
 			if err := os.Mkdir(path, 0o700); err != nil {
@@ -200,6 +223,7 @@ func TestOpenRefuses(t *testing.T) {
 			}
 			test.make(t, path)
 			before, _ := os.ReadFile(path)
+			files := list(t, filepath.Dir(path))
 			s, err := Open(t.Context(), path)
 			if err == nil {
 				s.Close()
@@ -209,7 +233,52 @@ func TestOpenRefuses(t *testing.T) {
 			if after, _ := os.ReadFile(path); string(after) != string(before) {
 				t.Error("the file was changed")
 			}
+			if now := list(t, filepath.Dir(path)); !slices.Equal(now, files) {
+				t.Errorf("the folder had %q and has %q", files, now)
+			}
 		})
+	}
+}
+
+// list returns the names in a folder; none when it isn't one.
+func list(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, syscall.ENOTDIR) {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// TestOpenReadsTheLog has a newer schema's version in the log only, as after the death of a newer program.
+func TestOpenReadsTheLog(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "?wake=off")
+	send(t, s, "queue", "body")
+	if err := s.Close(); err != nil { // so the file has this program's version
+		t.Fatal(err)
+	}
+	s = openAt(t, s.path, "?wake=off")
+	pragma(t, s, "PRAGMA user_version = 1000")
+	path := filepath.Join(t.TempDir(), "test.db")
+	for _, end := range []string{"", "-wal"} {
+		b, err := os.ReadFile(s.path + end)
+		if err == nil {
+			err = os.WriteFile(path+end, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // the first leaves it such that the second says the same
+		_, err := Open(t.Context(), path)
+		wantError(t, err, storage.ErrUnsupported, "1000", "newer program")
+	}
+	if now := list(t, filepath.Dir(path)); !slices.Equal(now, []string{"test.db"}) {
+		t.Errorf("the folder has %q", now)
 	}
 }
 
@@ -250,13 +319,13 @@ func TestOpenUnwritable(t *testing.T) {
 		remount(true)
 		for _, p := range []string{path, filepath.Join(dir, "new.db"), filepath.Join(dir, "sub", "new.db")} {
 			_, err := Open(t.Context(), p)
-			wantError(t, err, storage.ErrUnavailable, p)
+			wantError(t, err, storage.ErrUnavailable, p, "folder", "read-only file system")
 		}
 		return
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "test.db")
-	if err := openAt(t, path, "").Close(); err != nil {
+	if err := openAt(t, path, "?wake=off").Close(); err != nil {
 		t.Fatal(err)
 	}
 	chmod := func(name string, mode os.FileMode) {
@@ -267,13 +336,16 @@ func TestOpenUnwritable(t *testing.T) {
 	}
 	chmod(path, 0o400)
 	_, err := Open(t.Context(), path)
-	wantError(t, err, storage.ErrUnavailable, "writable", path)
+	wantError(t, err, storage.ErrUnavailable, "the file is read-only", path)
 	chmod(path, 0o600)
 	chmod(dir, 0o500)
 	defer chmod(dir, 0o700)
 	for _, p := range []string{path, filepath.Join(dir, "new.db"), filepath.Join(dir, "sub", "new.db")} {
 		_, err := Open(t.Context(), p)
-		wantError(t, err, storage.ErrUnavailable, p)
+		wantError(t, err, storage.ErrUnavailable, p, "folder", "permission denied")
+	}
+	if now := list(t, dir); !slices.Equal(now, []string{"test.db"}) {
+		t.Errorf("the folder has %q", now)
 	}
 }
 

@@ -36,6 +36,7 @@ func (t *table) check(partition, key string) error {
 }
 
 func (t *table) Get(ctx context.Context, partition, key string) (storage.Row, error) {
+	t.s.count("get", "table", t.name)
 	err := t.check(partition, key)
 	var row storage.Row
 	if err == nil {
@@ -68,6 +69,7 @@ func (t *table) read(c *conn, partition, key string) (storage.Row, error) {
 }
 
 func (t *table) Put(ctx context.Context, partition, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
+	t.s.count("put", "table", t.name)
 	err := t.check(partition, key)
 	if err == nil && len(data) > maxRow {
 		err = tooLarge(len(data), maxRow)
@@ -88,43 +90,24 @@ func (t *table) Put(ctx context.Context, partition, key string, data []byte, con
 	return etag, nil
 }
 
-// putRow writes a row if the condition holds. One statement does both.
 func (w *writer) putRow(name, partition, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
-	old, ok := parseETag(cond.IfMatch)
-	if !ok {
-		return "", storage.ErrPrecondition
-	}
-	id, err := w.nameFor(kindTable, name, cond)
-	if err != nil {
-		return "", err
-	}
-	sql, failed := `INSERT INTO rows (tbl, partition, key, etag, data) VALUES (?1, ?2, ?3, ?4, ?5)
-		ON CONFLICT DO UPDATE SET etag = excluded.etag, data = excluded.data`, error(nil)
-	switch {
-	case cond.IfAbsent:
-		sql = `INSERT INTO rows (tbl, partition, key, etag, data) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING`
-		failed = storage.ErrExists
-	case cond.IfMatch != "":
-		sql = `UPDATE rows SET etag = ?4, data = ?5 WHERE tbl = ?1 AND partition = ?2 AND key = ?3 AND etag = ?6`
-		failed = storage.ErrPrecondition
-	}
-	etag := newETag()
-	s := w.c.stmt(sql).int(1, id).text(2, partition).text(3, key).int(4, etag).blob(5, data)
-	if cond.IfMatch != "" {
-		s.int(6, old)
-	}
-	if err := s.run(); err != nil {
-		return "", err
-	}
-	if w.c.changes() == 0 {
-		return "", failed
-	}
-	return formatETag(etag), nil
+	return w.put(kindTable, name, cond, puts{
+		always: `INSERT INTO rows (tbl, partition, key, etag, data) VALUES (?1, ?2, ?3, ?4, ?5)
+			ON CONFLICT DO UPDATE SET etag = excluded.etag, data = excluded.data`,
+		absent: `INSERT INTO rows (tbl, partition, key, etag, data) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING`,
+		match:  `UPDATE rows SET etag = ?4, data = ?5 WHERE tbl = ?1 AND partition = ?2 AND key = ?3 AND etag = ?6`,
+	}, func(s *stmt, id, etag int64) {
+		s.int(1, id).text(2, partition).text(3, key).int(4, etag).blob(5, data)
+	})
 }
 
 // PutBatch implements storage.BatchTable.
 func (t *table) PutBatch(ctx context.Context, partition string, rows []storage.RowPut) error {
-	err := t.checkBatch(partition, rows)
+	t.s.count("put batch", "table", t.name)
+	err := t.invalid
+	if err == nil {
+		err = t.s.Props().CheckBatch(partition, rows)
+	}
 	if err == nil && len(rows) > 0 {
 		size := 0
 		for _, r := range rows {
@@ -145,53 +128,18 @@ func (t *table) PutBatch(ctx context.Context, partition string, rows []storage.R
 	return nil
 }
 
-func (t *table) checkBatch(partition string, rows []storage.RowPut) error {
-	if t.invalid != nil {
-		return t.invalid
-	}
-	if err := storage.CheckKey(partition); err != nil {
-		return err
-	}
-	if len(rows) > storage.MaxBatchRows {
-		return fmt.Errorf("%w: %d rows in a batch; at most %d", storage.ErrInvalid, len(rows), storage.MaxBatchRows)
-	}
-	seen, bytes := make(map[string]bool, len(rows)), 0
-	for i, r := range rows {
-		bytes += len(r.Data)
-		err := storage.CheckKey(r.Key)
-		switch {
-		case err != nil:
-		case len(r.Data) > maxRow:
-			err = tooLarge(len(r.Data), maxRow)
-		case bytes > storage.MaxBatchBytes:
-			err = fmt.Errorf("%w: more than %d bytes in a batch", storage.ErrInvalid, storage.MaxBatchBytes)
-		case seen[r.Key]:
-			err = fmt.Errorf("%w: key %s stands there twice", storage.ErrInvalid, storage.Quote(r.Key))
-		}
-		if err != nil {
-			return fmt.Errorf("row %d of %d: %w", i+1, len(rows), err)
-		}
-		seen[r.Key] = true
-	}
-	return nil
-}
-
 func (t *table) Delete(ctx context.Context, partition, key string, cond storage.Condition) error {
+	t.s.count("delete", "table", t.name)
 	err := t.check(partition, key)
 	if err == nil {
 		err = cond.CheckDelete()
 	}
 	if err == nil {
 		err = t.s.write(&op{ctx: ctx, size: 100, run: func(w *writer) error {
-			id, err := w.find(kindTable, t.name)
-			if err != nil {
-				return err
-			}
-			at := w.c.stmt(`SELECT etag FROM rows WHERE tbl = ?1 AND partition = ?2 AND key = ?3`).int(1, id).text(2, partition).text(3, key)
-			if err := guard(at, cond); err != nil {
-				return err
-			}
-			return w.c.stmt(`DELETE FROM rows WHERE tbl = ?1 AND partition = ?2 AND key = ?3`).int(1, id).text(2, partition).text(3, key).run()
+			return w.remove(kindTable, t.name, cond,
+				`SELECT etag FROM rows WHERE tbl = ?1 AND partition = ?2 AND key = ?3`,
+				`DELETE FROM rows WHERE tbl = ?1 AND partition = ?2 AND key = ?3`,
+				func(s *stmt, id int64) { s.int(1, id).text(2, partition).text(3, key) })
 		}})
 	}
 	if err != nil {
@@ -208,6 +156,7 @@ func (t *table) Query(ctx context.Context, partition string, r storage.RowRange)
 	}
 	rows := pages(ctx, t.s.readers, "query", resource, invalid, r.From,
 		func(c *conn, from string) ([]storage.Row, string, bool, error) {
+			t.s.count("query", "table", t.name)
 			return t.page(c, partition, from, r.To, r.Limit)
 		})
 	if r.Limit <= 0 {

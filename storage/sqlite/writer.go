@@ -122,7 +122,7 @@ func newWriter(s *store, c *conn, normal bool) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.ckpt, err = newCheckpointer(s.path)
+	w.ckpt, err = newCheckpointer(s.place)
 	if err != nil {
 		return nil, err
 	}
@@ -145,9 +145,13 @@ func (w *writer) loop() {
 				w.vacuum.Reset(vacuumIdle)
 			}
 		case <-w.ckpt.done:
-			w.finishCheckpoint()
+			if w.s.place.check() == nil { // else the log may be another file's by now
+				w.finishCheckpoint()
+			}
 		case <-w.vacuum.C:
-			w.shrink()
+			if w.s.place.check() == nil {
+				w.shrink()
+			}
 		case <-w.s.closing:
 			for {
 				select {
@@ -224,6 +228,9 @@ func (w *writer) transact(group []*op) (err error) {
 		}
 	}
 	if err == nil {
+		err = w.s.place.check()
+	}
+	if err == nil {
 		err = w.c.stmt("COMMIT").run()
 	}
 	if err != nil {
@@ -294,12 +301,15 @@ func (w *writer) relax(relaxed bool) error {
 func (w *writer) close() error {
 	w.vacuum.Stop()
 	w.ckpt.close()
-	// As much as other processes let us. The last process's close does the rest.
-	err := w.c.exec("PRAGMA wal_checkpoint(PASSIVE)")
+	var err error
+	if w.s.place.checkNow() == nil {
+		// As much as other processes let us. The last process's close does the rest.
+		err = w.c.exec(passiveCheckpoint)
+	}
 	if err != nil && busy(err) {
 		err = nil
 	}
-	return errors.Join(err, w.c.close())
+	return errors.Join(err, w.c.close()) // SQLite leaves the log alone when the file is lost
 }
 
 // micros is a time as it is stored.

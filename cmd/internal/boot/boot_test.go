@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/storage"
@@ -44,6 +45,7 @@ func TestFlagsPrecedence(t *testing.T) {
 		"empty environment counts as none": {env: []string{"MILLRACE_MAX_SEATS="}, want: 40},
 		"flag":                             {args: []string{"-max-seats", "9"}, want: 9},
 		"flag over environment":            {env: []string{"MILLRACE_MAX_SEATS=7"}, args: []string{"--max-seats=9"}, want: 9},
+		"flag over nonsense":               {env: []string{"MILLRACE_MAX_SEATS=many"}, args: []string{"-max-seats", "9"}, want: 9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,9 +67,25 @@ func TestFlagsFaults(t *testing.T) {
 	f.Int("seats", 40, 1, 100, "seats")
 	f.Bool("open", true, "open")
 	err := f.Parse([]string{"rest"})
-	for _, want := range []string{"MILLRACE_SEATS", "1 to 100", "MILLRACE_OPEN", `"rest"`} {
+	for _, want := range []string{"MILLRACE_SEATS", `"1x"`, "1 to 100", "MILLRACE_OPEN", `"maybe"`, "true or false", `"rest"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want all faults at once, %s among them", err, want)
+		}
+	}
+	for bad, wants := range map[string][]string{
+		"-seats=101":  {"-seats", `"101"`, "from 1 to 100"},
+		"-open=maybe": {"-open", `"maybe"`, "true or false"},
+		"-log=loud":   {"-log", `"loud"`, "debug, info, warn or error"},
+	} {
+		f := boot.NewFlags("test", "", env())
+		f.Int("seats", 40, 1, 100, "seats")
+		f.Bool("open", true, "open")
+		f.Level("log", slog.LevelInfo, "level")
+		err := f.Parse([]string{bad})
+		for _, want := range wants {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want it to say %s", bad, err, want)
+			}
 		}
 	}
 	for _, bad := range []string{"-seats=101", "-seats=", "-seats=0x5", "-seats=5 ", "-nothing"} {
@@ -79,17 +97,43 @@ func TestFlagsFaults(t *testing.T) {
 	}
 }
 
+func TestFlagsValues(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		env, args []string
+		open      bool
+		level     slog.Level
+	}{
+		{open: false, level: slog.LevelInfo},
+		{args: []string{"-open", "-log", "WARN"}, open: true, level: slog.LevelWarn},
+		{args: []string{"-open=T", "-log=debug"}, open: true, level: slog.LevelDebug},
+		{env: []string{"MILLRACE_OPEN=1", "MILLRACE_LOG=error"}, open: true, level: slog.LevelError},
+		{env: []string{"MILLRACE_OPEN=true", "MILLRACE_LOG=loud"}, args: []string{"-open=false", "-log=warn"}, open: false, level: slog.LevelWarn},
+	} {
+		f := boot.NewFlags("test", "", env(c.env...))
+		open, level := f.Bool("open", false, "open"), f.Level("log", slog.LevelInfo, "level")
+		if err := f.Parse(c.args); err != nil || *open != c.open || *level != c.level {
+			t.Errorf("%q %q: got %v, %v (%v), want %v, %v", c.env, c.args, *open, *level, err, c.open, c.level)
+		}
+	}
+}
+
 func TestFlagsHelp(t *testing.T) {
 	t.Parallel()
 	f := boot.NewFlags("test", "What it is.", env("MILLRACE_STORE=sqlite:secret.db"))
-	f.Secret("store", "sqlite:app.db", "the `URL` of the store")
+	f.String("store", "sqlite:app.db", "the `URL` of the store")
+	f.Bool("worker", true, "run a worker")
+	f.Level("log", slog.LevelInfo, "the `LEVEL`")
 	if err := f.Parse([]string{"-h"}); !errors.Is(err, flag.ErrHelp) {
 		t.Fatalf("got %v, want flag.ErrHelp", err)
 	}
 	var b bytes.Buffer
 	f.WriteHelp(&b)
-	want := "What it is.\n\nUsage: test [flags]\n\n  -store URL\n        the URL of the store\n" +
-		"        Default: sqlite:app.db. Environment: MILLRACE_STORE\n\nA flag wins over its environment variable.\n"
+	want := "What it is.\n\nUsage: test [flags]\n\n" +
+		"  -log LEVEL\n        the LEVEL\n        Default: info. Environment: MILLRACE_LOG\n" +
+		"  -store URL\n        the URL of the store\n        Default: sqlite:app.db. Environment: MILLRACE_STORE\n" +
+		"  -worker\n        run a worker\n        Default: true. Environment: MILLRACE_WORKER\n" +
+		"\nA flag wins over its environment variable.\n"
 	if got := b.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -294,8 +338,8 @@ func TestLoggerWritesJSONWhereNobodyLooks(t *testing.T) {
 	var b bytes.Buffer
 	log := boot.NewLogger(&b, slog.LevelWarn, env())
 	log.Info("no")
-	log.Warn("yes", "n", 1)
-	if got := b.String(); !strings.Contains(got, `"msg":"yes","n":1`) || strings.Contains(got, `"no"`) {
+	log.With("every", time.Minute).Warn("yes", "n", 1, "error", error(nil), "drain", 1500*time.Millisecond, slog.Group("in", "side", time.Hour))
+	if got := b.String(); !strings.Contains(got, `"msg":"yes","every":"1m0s","n":1,"drain":"1.5s","in":{"side":"1h0m0s"}}`) || strings.Contains(got, `"no"`) {
 		t.Errorf("got %q, want one JSON line", got)
 	}
 }
@@ -310,20 +354,25 @@ func TestSettings(t *testing.T) {
 		}
 		return s
 	}
-	if _, where, err := settings().Mailer(); err != nil || where != "files in data/mail" {
-		t.Errorf("got mails to %q (%v), want files in data/mail", where, err)
+	if m, where, err := settings().Mails(); err != nil || where != "files in data/mail" || m.Receipt != nil {
+		t.Errorf("got mails to %q (%v), want files in data/mail, without links", where, err)
 	}
-	if _, where, err := settings("-smtp", "smtps://ada:hunter2@mx.example").Mailer(); err != nil || where != "smtps://mx.example:465" {
+	if _, where, err := settings("-smtp", "smtps://ada:hunter2@mx.example").Mails(); err != nil || where != "smtps://mx.example:465" {
 		t.Errorf("got mails to %q (%v), want the server without the password", where, err)
 	}
+	if m, _, err := settings("-url", "https://tables.example.org/").Mails(); err != nil || m.Receipt("id") != "https://tables.example.org/reservations/id" {
+		t.Errorf("got %v, want links to the receipt", err)
+	}
 	var usage *boot.UsageError
-	if _, _, err := settings("-smtp", "mx.example").Mailer(); !errors.As(err, &usage) {
+	for _, bad := range [][]string{{"-smtp", "mx.example"}, {"-smtp", "smtps://ada:hunter2@h:465:9"}, {"-url", "tables.example.org"}, {"-url", "https://ada:hunter2@h"}} {
+		if _, _, err := settings(bad...).Mails(); !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), bad[0]) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: got %v, want a UsageError that names the flag and no password", bad, err)
+		}
+	}
+	if _, err := settings("-store", "floppy:x").OpenStore(t.Context(), slog.New(slog.DiscardHandler)); !errors.As(err, &usage) {
 		t.Errorf("got %v, want a UsageError", err)
 	}
-	if _, err := settings("-store", "floppy:x").OpenStore(t.Context()); !errors.As(err, &usage) {
-		t.Errorf("got %v, want a UsageError", err)
-	}
-	store, err := settings("-store", "sqlite:"+t.TempDir()+"/x.db").OpenStore(t.Context())
+	store, err := settings("-store", "sqlite:"+t.TempDir()+"/x.db").OpenStore(t.Context(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@
 // A program's main does nothing but call a function with all that it may touch, so that tests can call it too:
 //
 //	func main() {
-//		os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+//		os.Exit(run(context.Background(), boot.Process{Args: os.Args[1:], Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}))
 //	}
 //
 // # How a program ends

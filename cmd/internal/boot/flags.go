@@ -16,7 +16,6 @@ type Flags struct {
 	program, about string
 	set            *flag.FlagSet
 	getenv         func(string) string
-	secret         map[string]bool
 }
 
 // NewFlags returns an empty set for a program, with what -help says about it. getenv is os.Getenv, but for tests.
@@ -24,52 +23,63 @@ func NewFlags(program, about string, getenv func(string) string) *Flags {
 	set := flag.NewFlagSet(program, flag.ContinueOnError)
 	set.SetOutput(io.Discard) // Main writes the errors, once
 	set.Usage = func() {}
-	return &Flags{program: program, about: about, set: set, getenv: getenv, secret: map[string]bool{}}
+	return &Flags{program: program, about: about, set: set, getenv: getenv}
 }
 
-// String defines a setting that is text. A word in `back quotes` in the usage names its value in -help.
+// String defines a setting that is text, which may be secret: no error repeats it. A word in `back quotes` in the usage
+// names its value in -help.
 func (f *Flags) String(name, value, usage string) *string { return f.set.String(name, value, usage) }
-
-// Secret is String for what may hold a password: no error repeats its value.
-func (f *Flags) Secret(name, value, usage string) *string {
-	f.secret[name] = true
-	return f.set.String(name, value, usage)
-}
 
 // Int defines a setting that is a whole number from least to most.
 func (f *Flags) Int(name string, value, least, most int, usage string) *int {
-	v := value
-	f.set.Var(&boundedInt{&v, least, most}, name, usage)
-	return &v
+	return add(f, name, value, usage, func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < least || n > most {
+			return 0, fmt.Errorf("want a whole number from %d to %d", least, most)
+		}
+		return n, nil
+	})
 }
 
 // Bool defines a setting that is true or false.
 func (f *Flags) Bool(name string, value bool, usage string) *bool {
-	return f.set.Bool(name, value, usage)
+	return add(f, name, value, usage, func(text string) (bool, error) {
+		v, err := strconv.ParseBool(text)
+		if err != nil {
+			return false, errors.New("want true or false")
+		}
+		return v, nil
+	})
 }
 
 // Level defines a setting that is a log level.
 func (f *Flags) Level(name string, value slog.Level, usage string) *slog.Level {
-	v := value
-	f.set.TextVar(&v, name, value, usage)
-	return &v
+	return add(f, name, value, usage, func(text string) (level slog.Level, err error) {
+		if level.UnmarshalText([]byte(text)) != nil {
+			return level, errors.New("want debug, info, warn or error")
+		}
+		return level, nil
+	})
 }
 
-// Parse reads the environment, then the arguments. It returns [flag.ErrHelp] when -help is asked for.
+// Parse reads the arguments, and the environment for what they don't say. It returns [flag.ErrHelp] when -help is
+// asked for.
 func (f *Flags) Parse(args []string) error {
-	var faults []error
-	f.set.VisitAll(func(x *flag.Flag) {
-		v := f.getenv(Variable(x.Name))
-		if v == "" {
-			return
-		}
-		if err := f.set.Set(x.Name, v); err != nil {
-			faults = append(faults, fmt.Errorf("environment variable %s: %s", Variable(x.Name), f.describe(x.Name, v, err)))
-		}
-	})
 	if err := f.set.Parse(args); err != nil {
 		return err
 	}
+	var faults []error
+	given := map[string]bool{}
+	f.set.Visit(func(x *flag.Flag) { given[x.Name] = true })
+	f.set.VisitAll(func(x *flag.Flag) {
+		v := f.getenv(Variable(x.Name))
+		if v == "" || given[x.Name] {
+			return
+		}
+		if err := f.set.Set(x.Name, v); err != nil {
+			faults = append(faults, fmt.Errorf("environment variable %s: %q: %w", Variable(x.Name), v, err))
+		}
+	})
 	if rest := f.set.Args(); len(rest) > 0 {
 		hint := ""
 		if rest[0] == "true" || rest[0] == "false" {
@@ -78,14 +88,6 @@ func (f *Flags) Parse(args []string) error {
 		faults = append(faults, fmt.Errorf("unknown argument %q%s", rest[0], hint))
 	}
 	return errors.Join(faults...)
-}
-
-// describe says what is wrong with a value.
-func (f *Flags) describe(name, value string, err error) string {
-	if f.secret[name] {
-		return "it can't be used"
-	}
-	return fmt.Sprintf("%q: %v", value, err)
 }
 
 // Variable returns the environment variable of a flag.
@@ -112,24 +114,30 @@ func (f *Flags) WriteHelp(w io.Writer) {
 	_, _ = io.WriteString(w, b.String()) // nobody reads it if this fails
 }
 
-// boundedInt is a flag.Value that is a whole number within bounds.
-type boundedInt struct {
-	v           *int
-	least, most int
+// setting is a flag.Value whose errors say what is allowed.
+type setting[T any] struct {
+	v     *T
+	parse func(text string) (T, error)
 }
 
-func (b *boundedInt) String() string {
-	if b == nil || b.v == nil {
-		return "0"
-	}
-	return fmt.Sprint(*b.v)
+// add defines a setting that parse makes of text. Errors repeat the text.
+func add[T any](f *Flags, name string, value T, usage string, parse func(text string) (T, error)) *T {
+	f.set.Var(&setting[T]{&value, parse}, name, usage)
+	return &value
 }
 
-func (b *boundedInt) Set(s string) error {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < b.least || n > b.most {
-		return fmt.Errorf("want a whole number from %d to %d", b.least, b.most)
+func (s *setting[T]) String() string { return strings.ToLower(fmt.Sprint(*s.v)) }
+
+// IsBoolFlag lets -name alone stand for -name=true.
+func (s *setting[T]) IsBoolFlag() bool {
+	_, ok := any(*s.v).(bool)
+	return ok
+}
+
+func (s *setting[T]) Set(text string) error {
+	v, err := s.parse(text)
+	if err == nil {
+		*s.v = v
 	}
-	*b.v = n
-	return nil
+	return err
 }

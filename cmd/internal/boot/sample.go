@@ -4,15 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/cost"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/sample/reservations/mail"
+	"github.com/millrace-go/millrace/sample/reservations/site"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/doorbell"
 	"github.com/millrace-go/millrace/storage/sqlite"
-	"github.com/millrace-go/millrace/worker"
 )
 
 // mailFolder is where mails go when there is no SMTP server.
@@ -23,49 +29,84 @@ const maxSeats = 10_000
 
 // Settings are what all programs of the sample need to know.
 type Settings struct {
-	store, smtp *string
-	seats       *int
+	store, smtp, url, prices  *string
+	doorbell, doorbellAddress *string
+	seats                     *int
 }
 
 // AddSettings defines the common flags.
 func AddSettings(f *Flags) Settings {
 	return Settings{
-		store: f.Secret("store", "sqlite:data/reservations.db", "the `URL` of the store; all programs of one system use the same"),
+		store: f.String("store", "sqlite:data/reservations.db", "the `URL` of the store; all programs of one system use the same"),
 		seats: f.Int("seats", 40, 1, maxSeats, "how many `SEATS` the restaurant has; the same for all programs of one system"),
-		smtp: f.Secret("smtp", "", "the `URL` of the SMTP server for mails, for example smtp://localhost:25?from=tables@example.org\n"+
+		smtp: f.String("smtp", "", "the `URL` of the SMTP server for mails, for example smtp://localhost:25?from=tables@example.org\n"+
 			"or smtps://USER:PASSWORD@HOST:465. Without one, each mail becomes a file in "+mailFolder),
+		doorbell: f.String("doorbell", ":0", "the UDP `ADDRESS` where an idle worker is rung when the store is in the cloud, IP:PORT; "+
+			"port 0 takes a free\none, "+off+" means that workers find messages by looking only, every 30 seconds at most"),
+		doorbellAddress: f.String("doorbell-address", "", "the `ADDRESSES` at which other machines reach -doorbell, with commas, where they are not this machine's own"),
+		prices: f.String("prices", "", "the `FILE` with what the store's requests cost, for the summary that a worker prints when it stops;\n"+
+			`in JSON: {"currency": "EUR", "per10000": {"blob write": 0.05}}`),
+		url: f.String("url", "", "the public `URL` of the site, for example https://tables.example.org. With it, mails hold the link to their\n"+
+			"reservation, by which it can be cancelled. Only a worker needs it"),
 	}
 }
 
 // Drivers are the kinds of store that the programs know.
 func Drivers() storage.Drivers {
-	return storage.Drivers{"sqlite": sqlite.Open}
+	return storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}
 }
 
-// OpenStore opens the store that the settings name.
-func (s Settings) OpenStore(ctx context.Context) (storage.Store, error) {
+// off as an address means none.
+const off = "off"
+
+// OpenStore opens the store that the settings name, with a doorbell if it has none of its own.
+func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (storage.Store, error) {
 	store, err := Drivers().Open(ctx, *s.store)
 	if errors.Is(err, storage.ErrInvalid) {
 		return nil, &UsageError{fmt.Errorf("-store: %w", err)}
 	}
-	return store, err
+	if err != nil || *s.doorbell == off {
+		return store, err
+	}
+	cfg := doorbell.Config{Listen: *s.doorbell, Logger: log}
+	if *s.doorbellAddress != "" {
+		cfg.Advertise = strings.Split(*s.doorbellAddress, ",")
+	}
+	rung, err := doorbell.Over(store, cfg)
+	if err != nil {
+		return nil, errors.Join(&UsageError{fmt.Errorf("-doorbell: %w", err)}, store.Close())
+	}
+	return rung, nil
 }
 
 // Close closes a store when a program's function returns, and adds the error to the function's own.
 func Close(store storage.Store, err *error) {
-	*err = errors.Join(*err, store.Close())
+	closing := store.Close()
+	var cause *sqlite.Error
+	if errors.As(closing, &cause) { // what the store says besides is for programs that go on
+		closing = fmt.Errorf("stopped, but the store's log could not be written back into its file: %w. "+
+			"Nothing is lost: keep both files, and the next start goes on from there", cause)
+	}
+	*err = errors.Join(*err, closing)
 }
 
-// Mailer returns the mailer that the settings ask for, and where its mails go, for people.
-func (s Settings) Mailer() (m reservations.Mailer, where string, err error) {
+// Mails returns the mails that the settings ask for, and where they go, for people.
+func (s Settings) Mails() (m reservations.Mails, where string, err error) {
+	if *s.url != "" {
+		if m.Receipt, err = site.Receipts(*s.url); err != nil {
+			return m, "", &UsageError{fmt.Errorf("-url: %w", err)}
+		}
+	}
 	if *s.smtp == "" {
-		return patient{mail.NewFolder(mailFolder)}, "files in " + mailFolder, nil
+		m.Mailer = patient{mail.NewFolder(mailFolder)}
+		return m, "files in " + mailFolder, nil
 	}
 	server, err := mail.NewSMTP(*s.smtp, mail.SMTPConfig{})
 	if err != nil {
-		return nil, "", &UsageError{fmt.Errorf("-smtp: %w", err)}
+		return m, "", &UsageError{fmt.Errorf("-smtp: %w", err)}
 	}
-	return patient{server}, server.String(), nil
+	m.Mailer = patient{server}
+	return m, server.String(), nil
 }
 
 const (
@@ -90,6 +131,23 @@ func (p patient) Send(ctx context.Context, m reservations.Mail) error {
 	return err
 }
 
+// Prices returns the prices that the settings name, nil for none.
+func (s Settings) Prices() (*cost.Prices, error) {
+	if *s.prices == "" {
+		return nil, nil
+	}
+	file, err := os.Open(*s.prices)
+	if err != nil {
+		return nil, &UsageError{fmt.Errorf("-prices: %w", err)}
+	}
+	defer func() { _ = file.Close() }()
+	prices, err := cost.ReadPrices(file)
+	if err != nil {
+		return nil, &UsageError{fmt.Errorf("-prices: %s: %w", *s.prices, err)}
+	}
+	return prices, nil
+}
+
 // Channels returns the sample's channels, for what sends on behalf of source.
 func Channels(store storage.Store, source string) (*channel.Channels, error) {
 	routes, err := reservations.Routes()
@@ -97,15 +155,4 @@ func Channels(store storage.Store, source string) (*channel.Channels, error) {
 		return nil, err
 	}
 	return channel.New(store, routes, source)
-}
-
-// NewWorker returns a worker for all of the sample's messages.
-func (s Settings) NewWorker(store storage.Store, mailer reservations.Mailer, cfg worker.Config) (*worker.Worker, error) {
-	channels, err := Channels(store, "/worker")
-	if err != nil {
-		return nil, err
-	}
-	h := handlers.NewRegistry(channels, handlers.Config{Logger: cfg.Logger})
-	reservations.Register(h, *s.seats, mailer)
-	return worker.New(store, h, cfg)
 }

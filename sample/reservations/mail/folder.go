@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/millrace-go/millrace/sample/reservations"
 )
@@ -16,8 +18,23 @@ type Folder struct {
 	dir string
 }
 
-// NewFolder returns a mailer that writes into dir. The folder is made with the first mail.
-func NewFolder(dir string) *Folder { return &Folder{dir: dir} }
+const (
+	unfinished = ".writing-*"
+	abandoned  = time.Hour // since the last write, long after the end of whoever wrote
+)
+
+// NewFolder returns a mailer that writes into dir. The folder is made with the first mail. What crashes have left
+// half-written in it is removed.
+func NewFolder(dir string) *Folder {
+	left, _ := fs.Glob(os.DirFS(dir), unfinished) // fails for a malformed pattern only
+	for _, name := range left {
+		path := filepath.Join(dir, name)
+		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > abandoned {
+			_ = os.Remove(path) // what stays costs space and nothing else
+		}
+	}
+	return &Folder{dir: dir}
+}
 
 // Send implements reservations.Mailer. The file is there completely or not at all, also after a power failure.
 func (f *Folder) Send(ctx context.Context, m reservations.Mail) error {
@@ -43,14 +60,14 @@ func (f *Folder) write(name string, body []byte) (err error) {
 		return err
 	}
 	// A temporary file of its own for each call: another process may be writing the same mail.
-	tmp, err := os.CreateTemp(f.dir, ".writing-*")
+	tmp, err := os.CreateTemp(f.dir, unfinished)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
 			_ = tmp.Close()           // closed already where Close or Rename failed
-			_ = os.Remove(tmp.Name()) // what is left behind costs space and nothing else
+			_ = os.Remove(tmp.Name()) // what is left behind goes with a later start
 		}
 	}()
 	if _, err := tmp.Write(body); err != nil {

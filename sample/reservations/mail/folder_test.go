@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/millrace-go/millrace/sample/reservations/mail"
 )
@@ -114,6 +116,28 @@ func TestFolderNastyIDs(t *testing.T) {
 	m.MessageID = ""
 	if err := f.Send(t.Context(), m); err == nil {
 		t.Error("no ID: got nil, want an error")
+	}
+}
+
+// What a crash leaves is removed by a later start, once nobody can be writing it any more.
+func TestFolderIsTidied(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	long, now := time.Now().Add(-2*time.Hour), time.Now()
+	for name, written := range map[string]time.Time{".writing-1": long, ".writing-2": now, "old.eml": long, "somebody's file": long} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, written, written)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mail.NewFolder(dir)
+	if got, want := names(t, dir), []string{".writing-2", "old.eml", "somebody's file"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	none := filepath.Join(dir, "none")
+	mail.NewFolder(none)
+	if _, err := os.Stat(none); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want no folder before the first mail", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	gomail "github.com/wneessen/go-mail"
@@ -83,8 +84,11 @@ func NewSMTP(address string, cfg SMTPConfig) (*SMTP, error) {
 	default:
 		return bad("want one that begins with smtp:// or smtps://")
 	}
-	if s.host == "" {
+	switch {
+	case s.host == "":
 		return bad("it names no host")
+	case strings.Count(u.Host, ":") > 1 && u.Host[0] != '[':
+		return bad("want HOST or HOST:PORT; an IPv6 address stands in brackets, as in smtp://[::1]:25")
 	}
 	if p := u.Port(); p != "" {
 		if s.port, err = strconv.Atoi(p); err != nil || s.port < 1 || s.port > 65535 {

@@ -241,6 +241,7 @@ func TestSMTPAddresses(t *testing.T) {
 		"smtp://ada:x@mx.example":         "smtp://mx.example:587",
 		"smtps://mx.example":              "smtps://mx.example:465",
 		"smtps://ada:x@[::1]:2525":        "smtps://[::1]:2525",
+		"smtp://[::1]":                    "smtp://[::1]:25",
 		"smtp://mx.example/":              "smtp://mx.example:25",
 		"smtp://h:1?from=a%40example.org": "smtp://h:1",
 	} {
@@ -255,6 +256,7 @@ func TestSMTPAddresses(t *testing.T) {
 		"", "mx.example:25", "http://mx.example", "smtp://", "smtp://:25", "smtp://h:0", "smtp://h:99999", "smtp://h:x",
 		"smtp:h:25", "smtp://h/path", "smtp://h?to=a@b.example", "smtp://h?from=a@b.example&from=c@d.example", "smtp://h?from=nobody",
 		"smtp://h?from=a@b.example%0d%0aBcc:%20c@d.example", "smtp://h?from=%zz", "smtp://ada@h", "smtp://:s3cret@h", "smtp://ada:s3cret@h:x", "smtp://ada:s3%cret@h",
+		"smtps://ada:s3cret@h:465:9", "smtp://::1", "smtp://::1:25", "smtp://h::25", "smtp://[::1]:25:25",
 	} {
 		_, err := mail.NewSMTP(url, mail.SMTPConfig{})
 		if err == nil {

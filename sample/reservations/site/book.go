@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// requestsContainer holds what people asked for, by reservation ID, as it was sent.
+// requestsContainer holds what people asked for, by reservations.Key, as it was sent.
 const requestsContainer = "requests"
 
 // errConflict says that an ID stands for another reservation already.
@@ -86,7 +86,7 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 		return s.refuse(w, r, in, err)
 	}
 
-	receipt := "/reservations/" + m.ID
+	receipt := receiptPath(m.ID)
 	w.Header().Set("Cache-Control", "no-store")
 	if !wantsJSON(r) {
 		http.Redirect(w, r, receipt, http.StatusSeeOther)
@@ -131,7 +131,7 @@ func (s *site) request(ctx context.Context, m reservations.MakeReservation) erro
 		return fmt.Errorf("request: %w", err)
 	}
 	_, err = s.makes.SendWith(ctx, storage.Write{
-		Container: requestsContainer, Key: m.ID, Body: body, If: storage.Condition{IfAbsent: true},
+		Container: requestsContainer, Key: reservations.Key(m.ID), Body: body, If: storage.Condition{IfAbsent: true},
 	}, m)
 	if !storage.LostRace(err) {
 		return err
@@ -148,7 +148,7 @@ func (s *site) request(ctx context.Context, m reservations.MakeReservation) erro
 
 // requested reads what was asked for under an ID; storage.ErrNotFound when nothing was.
 func (s *site) requested(ctx context.Context, id string) (m reservations.MakeReservation, err error) {
-	blob, err := s.requests.Get(ctx, id, "")
+	blob, err := s.requests.Get(ctx, reservations.Key(id), "")
 	if err != nil {
 		return m, err
 	}

@@ -100,10 +100,10 @@ func (s *site) monthView() handler {
 		if !reservations.ValidMonth(month(r)) {
 			return &problem{Status: http.StatusNotFound, Detail: "A month looks like 2026-12."}
 		}
-		view.ServeHTTP(w, r.WithContext(ctx))
-		if err := context.Cause(ctx); err != nil { // the view answered, but takes the client for gone and logs nothing
-			s.note(r, &problem{Status: http.StatusServiceUnavailable, Err: err})
+		if _, err := s.months.Get(ctx, month(r)); err != nil { // the view would answer too, but not in the words of the site
+			return err
 		}
+		view.ServeHTTP(w, r.WithContext(ctx)) // from memory, unless it took long
 		return nil
 	}
 }

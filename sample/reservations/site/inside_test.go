@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -71,12 +72,31 @@ func TestWantsJSON(t *testing.T) {
 	}
 }
 
-func TestLogLeavesOutDocuments(t *testing.T) {
+func TestFailuresAreLoggedOnceASecond(t *testing.T) {
 	t.Parallel()
-	err := &storage.Error{Op: "put blob", Resource: "blob requests/secret-id", Err: storage.ErrUnavailable}
-	got := anonymous(errors.Join(errors.New("channel: send"), err))
-	if strings.Contains(got.Error(), "secret-id") || !errors.Is(got, storage.ErrUnavailable) {
-		t.Errorf("got %v", got)
+	var n notes
+	now := time.Now()
+	take := func(route string, after time.Duration) string {
+		silent, ok := n.take(route, now.Add(after))
+		return fmt.Sprint(silent, ok)
+	}
+	for _, test := range []struct {
+		route string
+		after time.Duration
+		want  string
+	}{
+		{"GET /", 0, "0 true"},
+		{"GET /", 0, "0 false"},
+		{"POST /reservations", 0, "0 true"}, // another one, which may fail for another reason
+		{"GET /", noteEvery - 1, "0 false"},
+		{"GET /", noteEvery, "2 true"},
+		{"GET /", noteEvery + 1, "0 false"},
+		{"GET /", time.Hour, "1 true"},
+		{"POST /reservations", time.Hour, "0 true"},
+	} {
+		if got := take(test.route, test.after); got != test.want {
+			t.Errorf("%s after %v: got %s, want %s", test.route, test.after, got, test.want)
+		}
 	}
 }
 

@@ -4,16 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"mime"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/millrace-go/millrace/sample/reservations"
-	"github.com/millrace-go/millrace/storage"
 )
 
 // retryAfter is what a 503 suggests, in seconds.
@@ -95,19 +95,43 @@ func (s *site) report(w http.ResponseWriter, r *http.Request, err error) *proble
 // note logs what is our fault, unless the client has gone: then it may be that alone. The log gets the address's
 // pattern, not the address: that has the ID in it, which is the right to cancel.
 func (s *site) note(r *http.Request, p *problem) {
-	if p.Status >= 500 && p.Err != nil && context.Cause(r.Context()) == nil {
-		s.log.LogAttrs(r.Context(), slog.LevelError, "request failed",
-			slog.String("route", r.Pattern), slog.Int("status", p.Status), slog.Any("error", anonymous(p.Err)))
+	if p.Status < 500 || p.Err == nil || context.Cause(r.Context()) != nil {
+		return
+	}
+	if silent, ok := s.notes.take(r.Pattern, time.Now()); ok {
+		s.log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("route", r.Pattern),
+			slog.Int("status", p.Status), slog.Any("error", p.Err), slog.Int("not_logged", silent))
 	}
 }
 
-// anonymous leaves out of a store's error which document it was about.
-func anonymous(err error) error {
-	var e *storage.Error
-	if errors.As(err, &e) {
-		return fmt.Errorf("%s: %w", e.Op, e.Err)
+// noteEvery is how often failures of one route are logged: a store that is down fails every request.
+const noteEvery = time.Second
+
+// notes remember what was logged of each route. The zero notes work.
+type notes struct {
+	mu   sync.Mutex
+	last map[string]noted
+}
+
+type noted struct {
+	at     time.Time
+	silent int // failures since then
+}
+
+// take reports whether to log a failure, and how many were not logged since the last one that was.
+func (n *notes) take(route string, now time.Time) (silent int, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.last == nil {
+		n.last = map[string]noted{}
 	}
-	return err
+	last := n.last[route]
+	if now.Sub(last.at) < noteEvery {
+		n.last[route] = noted{last.at, last.silent + 1}
+		return 0, false
+	}
+	n.last[route] = noted{at: now}
+	return last.silent, true
 }
 
 // writeProblem answers in the form of RFC 9457. Its type is about:blank: the status says it all.

@@ -37,12 +37,12 @@ func (s *site) showReceipt(w http.ResponseWriter, r *http.Request, code int, sta
 		writeJSON(w, "application/json", code, status)
 		return
 	}
-	p := receiptPage{Title: titles[status.Status], Status: status, Self: "/reservations/" + status.ID, Calendar: s.calendarFor(status.Date)}
+	p := receiptPage{Title: titles[status.Status], Status: status, Self: receiptPath(status.ID), Calendar: s.calendarFor(status.Date)}
 	if cancelling && !status.Status.Final() {
 		p.Title, p.Cancelling, p.Self = "Cancelling your reservation", true, p.Self+cancelAsked
 	}
 	if p.Cancelling || status.Status == reservations.Pending {
-		p.Events = "/reservations/" + status.ID + "/events"
+		p.Events = receiptPath(status.ID) + "/events"
 	}
 	s.page(w, r, "receipt", code, p)
 }
@@ -73,7 +73,7 @@ func (s *site) cancel(ctx context.Context, w http.ResponseWriter, r *http.Reques
 
 // afterCancel is for a browser that loads the answer to its cancellation again.
 func (s *site) afterCancel(w http.ResponseWriter, r *http.Request) {
-	http.Redirect(w, r, "/reservations/"+r.PathValue("id"), http.StatusSeeOther)
+	http.Redirect(w, r, receiptPath(r.PathValue("id")), http.StatusSeeOther)
 }
 
 // lookup tells where a reservation stands: what the view says, or before anything is decided, what was asked
@@ -83,7 +83,7 @@ func (s *site) lookup(ctx context.Context, id string) (reservations.Status, erro
 	if !reservations.ValidID(id) {
 		return reservations.Status{}, unknown
 	}
-	status, _, err := s.statuses.GetFresh(ctx, id)
+	status, _, err := s.statuses.GetFresh(ctx, reservations.Key(id))
 	if err != nil || status.Status != "" {
 		return status, err
 	}

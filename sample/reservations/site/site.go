@@ -60,10 +60,11 @@ type site struct {
 	cancels  *channel.Sender[reservations.CancelReservation]
 	months   *views.View[reservations.Month]
 	statuses *views.View[reservations.Status]
-	requests storage.Blobs // what people asked for, by reservation ID
+	requests storage.Blobs // what people asked for, by reservations.Key
 
 	cfg     Config
 	log     *slog.Logger
+	notes   notes
 	streams chan struct{} // holds a token for each open event stream
 }
 

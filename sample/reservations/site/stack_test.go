@@ -75,7 +75,7 @@ func newStack(t *testing.T, cfg site.Config, change ...func(*httptest.Server)) *
 		t.Fatal(err)
 	}
 	s.registry = handlers.NewRegistry(s.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-	reservations.Register(s.registry, 40, s.mails)
+	reservations.Register(s.registry, 40, reservations.Mails{Mailer: s.mails})
 	if err := s.registry.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func (s *site) events(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return control.Flush()
 	}
 	look := func() (reservations.Status, error) {
-		now, version, err := s.statuses.GetFresh(ctx, status.ID)
+		now, version, err := s.statuses.GetFresh(ctx, reservations.Key(status.ID))
 		if version == 0 {
 			return status, err // as it was when the stream began: pending
 		}

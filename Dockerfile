@@ -1,0 +1,27 @@
+# Both programs of the sample in one image, without a shell or a C library. They run as a user without rights, and write
+# below /home/nonroot/data only: the SQLite file and, where no SMTP server is named, the mails. With a store and a mail
+# server elsewhere the file system can be read-only.
+#
+#	docker build -t millrace .
+#	docker run -p 8080:8080 -v millrace:/home/nonroot/data millrace     # web, with a worker in its process
+#	docker run millrace worker -store 'azure://ACCOUNT?prefix=bistro'
+#
+# Nothing here needs BuildKit, so that `az acr build` can build it too.
+
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ENV CGO_ENABLED=0
+RUN go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/web ./cmd/worker && mkdir /data
+
+FROM gcr.io/distroless/static:nonroot
+COPY --from=build /out/web /out/worker /usr/local/bin/
+COPY --from=build --chown=65532:65532 /data /home/nonroot/data
+WORKDIR /home/nonroot
+# By its number, so that Kubernetes can see that it isn't root.
+USER 65532:65532
+VOLUME /home/nonroot/data
+EXPOSE 8080 9090
+CMD ["web"]

@@ -1,0 +1,164 @@
+// Package cost shows what a program asks of its store, where every request is billed: as metrics, and as a summary for
+// people. The numbers come from the driver, which counts each request that it makes, repeated and refused ones
+// included; see storage.Meter.
+//
+// Prices are not in the code. A file turns counts into money, by the billing class that the driver gives each request:
+//
+//	{"currency": "EUR", "per10000": {"queue write": 0.0004, "blob write": 0.054, "blob read": 0.0043}}
+package cost
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Prices are what an engine charges.
+type Prices struct {
+	Currency string             `json:"currency"` // as it is to be printed
+	Per10000 map[string]float64 `json:"per10000"` // by billing class, for 10,000 requests
+}
+
+// ReadPrices reads a price file in JSON.
+func ReadPrices(r io.Reader) (*Prices, error) {
+	var p Prices
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	err := d.Decode(&p)
+	if err == nil && d.More() {
+		err = errors.New("there is more after the prices")
+	}
+	if err == nil && len(p.Per10000) == 0 {
+		err = errors.New("it has no prices")
+	}
+	for class, price := range p.Per10000 {
+		if err == nil && (price < 0 || class == "") {
+			err = fmt.Errorf("class %q has the price %v", class, price)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf(`cost: price file: %w; want {"currency": "EUR", "per10000": {"blob write": 0.05}}`, err)
+	}
+	return &p, nil
+}
+
+// Collector offers a store's requests as metrics: millrace_storage_requests_total and millrace_storage_throttled_total, by
+// op, kind, target and class. A store that counts nothing has none.
+func Collector(store storage.Store) prometheus.Collector {
+	labels := []string{"op", "kind", "target", "class"}
+	c := collector{
+		requests:  prometheus.NewDesc("millrace_storage_requests_total", "Requests to the store's engine.", labels, nil),
+		throttled: prometheus.NewDesc("millrace_storage_throttled_total", "Requests that the engine refused because there were too many.", labels, nil),
+	}
+	c.meter, _ = storage.As[storage.Meter](store)
+	return c
+}
+
+type collector struct {
+	meter               storage.Meter
+	requests, throttled *prometheus.Desc
+}
+
+func (c collector) Describe(d chan<- *prometheus.Desc) { d <- c.requests; d <- c.throttled }
+
+func (c collector) Collect(m chan<- prometheus.Metric) {
+	if c.meter == nil {
+		return
+	}
+	for _, r := range c.meter.Requests() {
+		labels := []string{r.Op, r.Kind, r.Target, r.Class}
+		m <- prometheus.MustNewConstMetric(c.requests, prometheus.CounterValue, float64(r.Count), labels...)
+		m <- prometheus.MustNewConstMetric(c.throttled, prometheus.CounterValue, float64(r.Throttled), labels...)
+	}
+}
+
+// Summary writes how many requests there were, for how many units of work, by what they were and by what they cost. one
+// names a unit ("command"); prices may be nil. It writes nothing of a store that counts nothing.
+func Summary(w io.Writer, store storage.Store, units int64, one string, prices *Prices) error {
+	meter, ok := storage.As[storage.Meter](store)
+	if !ok {
+		return nil
+	}
+	list := meter.Requests()
+	var total, throttled int64
+	classes := map[string]int64{}
+	for _, r := range list {
+		total += r.Count
+		throttled += r.Throttled
+		if r.Class != "" {
+			classes[r.Class] += r.Count
+		}
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")+"\t") }
+
+	fmt.Fprintf(w, "%d storage requests for %s: %s\n", total, plural(units, one), each(total, units, one))
+	slices.SortStableFunc(list, func(a, b storage.Requests) int { return cmp.Compare(b.Count, a.Count) })
+	row("requests", "for each "+one, "what", "of")
+	for _, r := range list {
+		row(fmt.Sprint(r.Count), ratio(r.Count, units), r.Op, r.Kind+" "+r.Target)
+	}
+	if throttled > 0 {
+		row(fmt.Sprint(throttled), ratio(throttled, units), "throttled", "")
+	}
+	if err := t.Flush(); err != nil || prices == nil {
+		return err
+	}
+	return bill(t, classes, units, one, prices)
+}
+
+// bill writes the prices of the classes.
+func bill(t *tabwriter.Writer, classes map[string]int64, units int64, one string, p *Prices) error {
+	sum := 0.0
+	var unknown []string
+	fmt.Fprintf(t, "requests\t%s\tclass\t\n", p.Currency)
+	for _, class := range slices.Sorted(maps.Keys(classes)) {
+		price, ok := p.Per10000[class]
+		if !ok {
+			unknown = append(unknown, class)
+			continue
+		}
+		money := float64(classes[class]) / 10_000 * price
+		sum += money
+		fmt.Fprintf(t, "%d\t%.6f\t%s\t\n", classes[class], money, class)
+	}
+	fmt.Fprintf(t, "\t%.6f\tin all\t\n", sum)
+	if units > 0 {
+		fmt.Fprintf(t, "\t%.6f\tfor a million %ss\t\n", sum/float64(units)*1e6, one)
+	}
+	if len(unknown) > 0 {
+		fmt.Fprintf(t, "No price is known for: %s.\n", strings.Join(unknown, ", "))
+	}
+	return t.Flush()
+}
+
+func plural(n int64, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
+func ratio(n, units int64) string {
+	if units == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", float64(n)/float64(units))
+}
+
+func each(n, units int64, one string) string {
+	if units == 0 {
+		return "none to share them"
+	}
+	return ratio(n, units) + " a " + one
+}

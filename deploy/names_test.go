@@ -1,0 +1,187 @@
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// names is names.json: all that the sample keeps, and what its web may do with each ("" is nothing).
+type names struct{ Queues, Containers, Tables []name }
+
+type name struct{ Name, Web string }
+
+func readNames(t *testing.T) names {
+	t.Helper()
+	var n names
+	d := json.NewDecoder(bytes.NewReader([]byte(read(t, "names.json"))))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func sorted(list []name) []string {
+	var all []string
+	for _, n := range list {
+		all = append(all, n.Name)
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
+func TestQueues(t *testing.T) {
+	t.Parallel()
+	p, n := running(t), readNames(t)
+	if got, want := sorted(n.Queues), slices.Sorted(slices.Values(p.queues)); !slices.Equal(got, want) {
+		t.Errorf("names.json has queues %q; the worker consumes %q", got, want)
+	}
+	for _, q := range n.Queues {
+		want := ""
+		if slices.Contains(p.commands, q.Name) {
+			want = "send" // the web sends commands, and the worker events
+		}
+		if q.Web != want {
+			t.Errorf("the web's right to queue %s is %q, want %q", q.Name, q.Web, want)
+		}
+	}
+}
+
+// The containers and tables of names.json are those that the source names, and the web may use those that its code does.
+func TestContainersAndTables(t *testing.T) {
+	t.Parallel()
+	n, u := readNames(t), usedNames(t)
+	for _, c := range []struct {
+		kind string
+		list []name
+		used map[string]bool // by name: whether the web does
+		may  []string
+	}{
+		{"container", n.Containers, u.containers, []string{"read", "write"}},
+		{"table", n.Tables, u.tables, []string{"read"}}, // what storage.bicep knows
+	} {
+		if got, want := sorted(c.list), slices.Sorted(maps.Keys(c.used)); !slices.Equal(got, want) {
+			t.Errorf("names.json has %ss %q; the source names %q", c.kind, got, want)
+		}
+		for _, one := range c.list {
+			if one.Web != "" && !slices.Contains(c.may, one.Web) {
+				t.Errorf("%s %s: the web may %q, want one of %q", c.kind, one.Name, one.Web, c.may)
+			}
+			if (one.Web != "") != c.used[one.Name] {
+				t.Errorf("%s %s: the web may %q; that its code uses it is %v", c.kind, one.Name, one.Web, c.used[one.Name])
+			}
+		}
+	}
+}
+
+type used struct{ containers, tables map[string]bool }
+
+// usedNames finds the names in the calls that take them, and whether code that the web runs makes the call. A collection
+// of values or views is a container, and a table beside it (values/collection.go).
+func usedNames(t *testing.T) used {
+	t.Helper()
+	u := used{containers: map[string]bool{}, tables: map[string]bool{}}
+	for _, dir := range []string{"channel", "handlers", "values", "views", "worker", "sample/reservations", "sample/reservations/site", "storage/doorbell", "cmd/internal/boot"} {
+		set := token.NewFileSet()
+		var files []*ast.File
+		err := filepath.WalkDir(filepath.Join("..", dir), func(file string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && filepath.ToSlash(file) != path.Join("..", dir):
+				return filepath.SkipDir
+			case d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
+				return nil
+			}
+			f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+			files = append(files, f)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		consts := constants(files)
+		ofWeb := slices.Contains([]string{"channel", "sample/reservations/site", "storage/doorbell", "cmd/internal/boot"}, dir)
+		for _, f := range files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				method, ok := call.Fun.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				switch method.Sel.Name {
+				case "Blobs", "Table":
+					if len(call.Args) != 1 || dir == "values" {
+						return true
+					}
+					name := text(call.Args[0], consts)
+					if name == "" {
+						t.Errorf("%s: can't tell which name this is", set.Position(call.Pos()))
+					} else if method.Sel.Name == "Table" {
+						u.tables[name] = u.tables[name] || ofWeb
+					} else {
+						u.containers[name] = u.containers[name] || ofWeb
+					}
+				case "New":
+					if x, ok := method.X.(*ast.Ident); ok && (x.Name == "values" || x.Name == "views") && strings.HasPrefix(dir, "sample/") {
+						name := text(call.Args[1], consts)
+						if name == "" {
+							t.Errorf("%s: can't tell which collection this is", set.Position(call.Pos()))
+						}
+						u.containers[name] = u.containers[name] || x.Name == "views" // which the web shows
+						u.tables[name+"-applied"] = false
+					}
+				}
+				return true
+			})
+		}
+	}
+	return u
+}
+
+// constants finds a package's constants that are text.
+func constants(files []*ast.File) map[string]string {
+	all := map[string]string{}
+	for _, f := range files {
+		for _, d := range f.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.CONST {
+				continue
+			}
+			for _, s := range g.Specs {
+				v := s.(*ast.ValueSpec)
+				for i, id := range v.Names {
+					if i < len(v.Values) {
+						all[id.Name] = text(v.Values[i], nil)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// text is a constant's or a literal's, or nothing.
+func text(e ast.Expr, consts map[string]string) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, _ := strconv.Unquote(e.Value)
+		return s
+	case *ast.Ident:
+		return consts[e.Name]
+	}
+	return ""
+}

@@ -1,0 +1,188 @@
+package reservations_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/cost"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/azure/azuretest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// What a command costs under steady load, against what the protocol needs: for each message one send, a 32nd of a receive
+// and one deletion; for each fold of a document one write; a row in the ledger, and the two notes of a guarded mail.
+func TestCostOfACommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes twenty thousand requests")
+	}
+	t.Parallel()
+	const dates, warm, measured = 365, 365, 1000
+	store, err := azure.Open(t.Context(), azuretest.Place(t, azurite, azure.Wipe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	metrics := prometheus.NewRegistry()
+	quiet := slog.New(slog.DiscardHandler)
+	channels := sampleChannels(t, store)
+	registry := handlers.NewRegistry(channels, handlers.Config{Logger: quiet})
+	reservations.Register(registry, 1000, reservations.Mails{Mailer: &outbox{}})
+	w, err := worker.New(store, registry, worker.Config{Logger: quiet, Metrics: metrics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	queues := channels.Routes().Queues()
+	handled := func() (n int64) {
+		for _, q := range queues {
+			n += w.Handled(q)
+		}
+		return n
+	}
+	const messages = 4 // of an accepted reservation: the command, and its event for three groups
+	load(t, channels, dates, 0, warm, func() int64 { return handled() / messages })
+	before, foldsBefore := counted(store), runs(t, metrics)
+	load(t, channels, dates, warm, measured, func() int64 { return handled()/messages - warm })
+	spent, folds := counted(store), runs(t, metrics)
+	for k := range spent {
+		spent[k] -= before[k]
+	}
+	for q := range folds {
+		folds[q] -= foldsBefore[q]
+	}
+
+	const m = measured * messages
+	needed := map[string]float64{
+		"queue send": m, "queue receive": m / 32.0, "queue delete": m,
+		"blob put": folds["reservations"] + folds["statuses"], "table put": 3 * measured,
+	}
+	ratio := table(t, needed, spent, measured)
+	if ratio > 1.25 {
+		t.Errorf("a command takes %.2f times the requests that the protocol needs", ratio)
+	}
+	var summary strings.Builder
+	if err := cost.Summary(&summary, store, w.Handled("reservations"), "command", nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Log("in all:\n" + summary.String())
+}
+
+// load sends reservations from several clients, some hundred ahead of the worker, and returns when all are handled.
+func load(t *testing.T, c *channel.Channels, dates, first, n int, done func() int64) {
+	t.Helper()
+	sender, err := channel.SenderOf[reservations.MakeReservation](c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := time.Now().AddDate(0, 0, 7)
+	var next atomic.Int64
+	var clients sync.WaitGroup
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(5 * time.Minute)
+	for range 8 {
+		clients.Go(func() {
+			pause := time.NewTicker(5 * time.Millisecond)
+			defer pause.Stop()
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				for i-done() > 300 && t.Context().Err() == nil {
+					<-pause.C
+				}
+				k := first + int(i)
+				err := sender.Send(t.Context(), reservations.MakeReservation{
+					ID: channel.NewID(), Date: day.AddDate(0, 0, k%dates).Format(time.DateOnly),
+					Name: "Guest", Email: fmt.Sprintf("guest-%d@example.org", k), Quantity: 1,
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	for done() < int64(n) {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("%d of %d commands are done", done(), n)
+		}
+	}
+}
+
+// counted adds up requests by kind and operation.
+func counted(s storage.Store) map[string]float64 {
+	m, _ := storage.As[storage.Meter](s)
+	sum := map[string]float64{}
+	for _, r := range m.Requests() {
+		sum[r.Kind+" "+r.Op] += float64(r.Count)
+	}
+	return sum
+}
+
+// runs tells how often handlers ran, a fold counting once, by queue.
+func runs(t *testing.T, r *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() == "millrace_handle_seconds" {
+			for _, m := range f.GetMetric() {
+				n[m.GetLabel()[0].GetValue()] = float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return n
+}
+
+// table prints what was needed and spent for each command, and returns the ratio of all.
+func table(t *testing.T, needed, spent map[string]float64, commands float64) float64 {
+	t.Helper()
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(what string, needed, spent float64) {
+		ratio := "-"
+		if needed > 0 {
+			ratio = fmt.Sprintf("%.2f", spent/needed)
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%s\t\n", what, needed/commands, spent/commands, ratio)
+	}
+	_, _ = io.WriteString(w, "requests\tneeded\tspent\tratio\t\n")
+	var allNeeded, allSpent float64
+	for what := range spent {
+		if spent[what] > 0 {
+			row(what, needed[what], spent[what])
+		}
+		allNeeded += needed[what]
+		allSpent += spent[what]
+	}
+	row("all", allNeeded, allSpent)
+	_ = w.Flush()
+	t.Log("requests for each command:\n" + b.String())
+	return allSpent / allNeeded
+}

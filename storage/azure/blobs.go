@@ -1,0 +1,331 @@
+package azure
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// opName names the metadata that tells whose write a blob is. The service may change the case of its letters.
+const opName = "op"
+
+// blobs implements storage.Blobs.
+type blobs struct {
+	s       *store
+	name    string
+	c       *container.Client
+	invalid error
+}
+
+func (s *store) Blobs(name string) storage.Blobs {
+	full, err := plainName(s.prefix, name)
+	return &blobs{s: s, name: name, c: s.blobs.NewContainerClient(full), invalid: err}
+}
+
+func (b *blobs) call(op, key string, size int) *call {
+	return &call{op: op, kind: "blob", target: b.name, resource: "blob " + b.name + "/" + storage.Quote(key), size: size, pace: b.s.pace}
+}
+
+// do checks what the caller gave, and makes the call.
+func (b *blobs) do(ctx context.Context, c *call, check error, f func(ctx context.Context) error) error {
+	return b.s.do(ctx, c, func(ctx context.Context) error {
+		if b.invalid != nil {
+			return b.invalid
+		}
+		if check != nil {
+			return check
+		}
+		return f(ctx)
+	})
+}
+
+// newOp makes an operation ID.
+func newOp() string { return rand.Text() }
+
+// etag is an ETag as the SDK takes it.
+func etag(e storage.ETag) *azcore.ETag {
+	if e == "" {
+		return nil
+	}
+	return to.Ptr(azcore.ETag(e))
+}
+
+// isETag reports that an ETag may be one of the service's. Others never match, whatever the service would think of them:
+// to it "*" matches all.
+func isETag(e storage.ETag) bool {
+	inner := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(string(e), "W/"), `"`), `"`)
+	if len(e)-len(inner) < 2 || inner == "" {
+		return false
+	}
+	for _, c := range []byte(inner) {
+		if c < '!' || c > '~' || c == '"' || c == '*' {
+			return false
+		}
+	}
+	return true
+}
+
+// never is the error of a guarded write whose ETag can't be.
+func never() error {
+	return fmt.Errorf("%w: the ETag is none of the service's", storage.ErrPrecondition)
+}
+
+// fromETag reads an ETag. Listings show it without its quotes.
+func fromETag(e *azcore.ETag) storage.ETag {
+	if e == nil || *e == "" {
+		return ""
+	}
+	if s := string(*e); s[len(s)-1] != '"' {
+		return storage.ETag(`"` + s + `"`)
+	}
+	return storage.ETag(*e)
+}
+
+func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (storage.Blob, error) {
+	var got storage.Blob
+	err := b.do(ctx, b.call("get", key, maxBlob), storage.CheckKey(key), func(ctx context.Context) error {
+		o := &blob.DownloadStreamOptions{}
+		if isETag(ifNoneMatch) {
+			o.AccessConditions = &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: etag(ifNoneMatch)}}
+		}
+		one := b.c.NewBlobClient(blobKey(key))
+		for try := 1; ; try++ {
+			r, err := one.DownloadStream(ctx, o)
+			switch {
+			case is(err, http.StatusNotModified):
+				return storage.ErrNotModified
+			case err != nil:
+				return gone(err)
+			case r.ErrorCode != nil || r.Body == nil: // that is how the SDK says 304
+				return storage.ErrNotModified
+			}
+			body, err := readAll(watch(r.Body, b.s.pace.tryTime), r.ContentLength)
+			r.Body.Close()
+			if err == nil {
+				got = storage.Blob{Body: body, ETag: fromETag(r.ETag)}
+				return nil
+			}
+			if ctx.Err() != nil || try == maxTries { // the SDK repeats what fails before the body
+				return err
+			}
+		}
+	})
+	return got, err
+}
+
+// readAll reads a body whose length is known, mostly.
+func readAll(r io.Reader, size *int64) ([]byte, error) {
+	if size == nil || *size < 0 || *size > maxBlob {
+		return io.ReadAll(r)
+	}
+	body := make([]byte, *size)
+	_, err := io.ReadFull(r, body)
+	return body, err
+}
+
+// watched is a body that is given up when nothing of it comes for a while: how long all of it may take depends on its size.
+type watched struct {
+	io.ReadCloser
+	timer *time.Timer
+	wait  time.Duration
+}
+
+func watch(body io.ReadCloser, wait time.Duration) io.Reader {
+	return watched{body, time.AfterFunc(wait, func() { body.Close() }), wait}
+}
+
+func (w watched) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	if err != nil {
+		w.timer.Stop()
+	} else {
+		w.timer.Reset(w.wait)
+	}
+	return n, err
+}
+
+// gone turns the answers that mean that there is nothing into ErrNotFound.
+func gone(err error) error {
+	if is(err, http.StatusNotFound) {
+		e, _ := answer(err)
+		return fmt.Errorf("%w: %w", storage.ErrNotFound, e)
+	}
+	return err
+}
+
+func (b *blobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
+	check := storage.CheckKey(key)
+	if check == nil && len(body) > maxBlob {
+		check = fmt.Errorf("%w: a body of %d bytes; at most %d", storage.ErrTooLarge, len(body), maxBlob)
+	}
+	if check == nil {
+		check = cond.Check()
+	}
+	var tag storage.ETag
+	c := b.call("put", key, len(body))
+	err := b.do(ctx, c, check, func(ctx context.Context) error {
+		one := b.c.NewBlockBlobClient(blobKey(key))
+		op := newOp()
+		o := &blockblob.UploadOptions{Metadata: map[string]*string{opName: &op}}
+		switch {
+		case cond.IfAbsent:
+			o.AccessConditions = &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}
+		case cond.IfMatch != "" && !isETag(cond.IfMatch):
+			return never()
+		case cond.IfMatch != "":
+			o.AccessConditions = &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: etag(cond.IfMatch)}}
+		}
+		put := func() error {
+			r, err := one.Upload(ctx, nopCloser{bytes.NewReader(body)}, o)
+			tag = fromETag(r.ETag)
+			return err
+		}
+		err := creating(put(), "ContainerNotFound", func() error {
+			_, err := b.c.Create(c.beside(ctx, "create"), nil)
+			return err
+		}, put)
+		if !is(err, http.StatusConflict, "BlobAlreadyExists") && !is(err, http.StatusPreconditionFailed, "ConditionNotMet") {
+			return err
+		}
+		if c.doubtful {
+			// A try before this one may have written.
+			tag, err = b.own(c.beside(ctx, "get"), one.BlobClient(), op, err)
+			return err
+		}
+		return lost(err, cond)
+	})
+	return tag, err
+}
+
+// lost is the error of a guarded write that somebody else came before.
+func lost(err error, cond storage.Condition) error {
+	e, _ := answer(err)
+	if cond.IfAbsent {
+		return fmt.Errorf("%w: %w", storage.ErrExists, e)
+	}
+	return fmt.Errorf("%w: %w", storage.ErrPrecondition, e)
+}
+
+// own finds out whether a write that was repeated has written: what is there carries its operation ID then.
+func (b *blobs) own(ctx context.Context, one *blob.Client, op string, failed error) (storage.ETag, error) {
+	p, err := one.GetProperties(ctx, nil)
+	if err != nil && !is(err, http.StatusNotFound) {
+		return "", err
+	}
+	for name, value := range p.Metadata {
+		if strings.EqualFold(name, opName) && value != nil && *value == op {
+			return fromETag(p.ETag), nil
+		}
+	}
+	return "", unknown(failed)
+}
+
+func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
+	check := storage.CheckKey(key)
+	if check == nil {
+		check = cond.CheckDelete()
+	}
+	c := b.call("delete", key, 0)
+	return b.do(ctx, c, check, func(ctx context.Context) error {
+		o := &blob.DeleteOptions{}
+		if cond.IfMatch != "" {
+			o.AccessConditions = &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: etag(cond.IfMatch)}}
+		}
+		one := b.c.NewBlobClient(blobKey(key))
+		if cond.IfMatch != "" && !isETag(cond.IfMatch) {
+			if _, err := one.GetProperties(c.beside(ctx, "get"), nil); err != nil {
+				return gone(err)
+			}
+			return never()
+		}
+		_, err := one.Delete(ctx, o)
+		switch {
+		case err == nil, is(err, http.StatusNotFound) && c.doubtful:
+			return nil // a try before this one has deleted it, if nobody else has
+		case !is(err, http.StatusPreconditionFailed):
+			return gone(err)
+		}
+		// Azurite says so of a missing blob, too.
+		_, there := one.GetProperties(c.beside(ctx, "get"), nil)
+		switch {
+		case is(there, http.StatusNotFound) && c.doubtful:
+			return nil
+		case there != nil:
+			return gone(there)
+		case c.doubtful:
+			return unknown(err)
+		}
+		return lost(err, cond)
+	})
+}
+
+func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobInfo, error] {
+	return func(yield func(storage.BlobInfo, error) bool) {
+		p := b.c.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: to.Ptr(encodeKey(prefix))})
+		for p.More() {
+			var page container.ListBlobsFlatResponse
+			c := b.call("list", prefix, 0)
+			c.resource = "container " + b.name
+			err := b.do(ctx, c, nil, func(ctx context.Context) (err error) {
+				page, err = p.NextPage(ctx)
+				return err
+			})
+			if is(err, http.StatusNotFound, "ContainerNotFound") {
+				return
+			}
+			if err != nil {
+				yield(storage.BlobInfo{}, err)
+				return
+			}
+			if page.Segment == nil {
+				continue
+			}
+			for _, item := range page.Segment.BlobItems {
+				info, err := readItem(item)
+				if err != nil {
+					yield(storage.BlobInfo{}, &storage.Error{Op: "list", Resource: c.resource, Err: err})
+					return
+				}
+				if ctx.Err() != nil {
+					yield(storage.BlobInfo{}, &storage.Error{Op: "list", Resource: c.resource, Err: context.Cause(ctx)})
+					return
+				}
+				if !yield(info, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func readItem(item *container.BlobItem) (storage.BlobInfo, error) {
+	if item.Name == nil || item.Properties == nil {
+		return storage.BlobInfo{}, fmt.Errorf("%w: the service's answer has a blob without a name or properties", storage.ErrUnavailable)
+	}
+	key, err := decodeBlobKey(*item.Name)
+	if err != nil {
+		return storage.BlobInfo{}, fmt.Errorf("%w: %w", storage.ErrUnsupported, err)
+	}
+	info := storage.BlobInfo{Key: key, ETag: fromETag(item.Properties.ETag)}
+	if item.Properties.ContentLength != nil {
+		info.Size = *item.Properties.ContentLength
+	}
+	if item.Properties.LastModified != nil {
+		info.Modified = *item.Properties.LastModified
+	}
+	return info, nil
+}

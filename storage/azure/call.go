@@ -1,0 +1,108 @@
+package azure
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	maxTries    = 4
+	firstDelay  = 200 * time.Millisecond // then three and seven times that, by the SDK's rule
+	longestWait = 10 * time.Second       // that a Retry-After may ask for
+	tryTime     = 15 * time.Second
+	slowest     = 1 << 20 // bytes a second, for large bodies
+)
+
+// A repeat says when a request is made again.
+type repeat int
+
+const (
+	always   repeat = iota // when the outcome is unknown: it is harmless, or resolved
+	undone                 // when it surely had no effect
+	neverTry               // never
+)
+
+// A call is one method of the port on its way. It travels in the context of its requests.
+type call struct {
+	op, resource string // as in storage.Error
+	kind, target string // as in storage.Request
+	repeat       repeat
+	size         int // bytes of the body, either way
+	pace         pace
+	doubtful     bool // a request may have taken effect, although it was not answered so; set by the policy below repeats
+}
+
+type callKey struct{}
+
+// pace is what tests make shorter.
+type pace struct {
+	tryTime, firstDelay time.Duration
+	slowest             int
+}
+
+// do runs f, which makes requests with the context it is given, as one method of the port.
+func (s *store) do(ctx context.Context, c *call, f func(ctx context.Context) error) error {
+	err := func() error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if s.closed.Load() {
+			return errClosed
+		}
+		return explain(ctx, f(c.options(ctx)))
+	}()
+	if err != nil {
+		return &storage.Error{Op: c.op, Resource: c.resource, Err: err}
+	}
+	return nil
+}
+
+// options is a context that makes the SDK repeat as the call says.
+func (c *call) options(ctx context.Context) context.Context {
+	o := policy.RetryOptions{
+		MaxRetries:    maxTries - 1,
+		TryTimeout:    c.pace.tryTime + time.Duration(c.size)*time.Second/time.Duration(c.pace.slowest),
+		RetryDelay:    c.pace.firstDelay,
+		MaxRetryDelay: longestWait,
+	}
+	switch c.repeat {
+	case always:
+	case undone:
+		o.ShouldRetry = surelyUndone
+	case neverTry:
+		o.MaxRetries = -1
+	}
+	return policy.WithRetryOptions(context.WithValue(ctx, callKey{}, c), o)
+}
+
+// beside is the context of another request that the call needs, such as making the queue that was missing.
+func (c *call) beside(ctx context.Context, op string) context.Context {
+	return (&call{op: op, kind: c.kind, target: c.target, size: c.size, pace: c.pace}).options(ctx)
+}
+
+// surelyUndone reports that a request had no effect, and may have one if it is repeated.
+func surelyUndone(r *http.Response, err error) bool {
+	if err != nil {
+		var dial *net.OpError
+		return errors.As(err, &dial) && dial.Op == "dial"
+	}
+	return r.StatusCode == http.StatusTooManyRequests || r.StatusCode == http.StatusServiceUnavailable
+}
+
+// creating makes what a request did not find, and does it again.
+func creating(err error, missing string, create, f func() error) error {
+	if !is(err, http.StatusNotFound, missing) {
+		return err
+	}
+	if err := create(); err != nil && !is(err, http.StatusConflict, "QueueAlreadyExists", "ContainerAlreadyExists", "TableAlreadyExists") {
+		return err
+	}
+	return f()
+}

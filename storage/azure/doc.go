@@ -1,0 +1,47 @@
+// Package azure is the driver for Azure Storage: queues, blobs and tables of one account, by the official SDK.
+//
+// # Store URLs
+//
+//	azure://ACCOUNT?prefix=shop           the program's own identity (managed identity in production, the developer's
+//	                                      login at home: azidentity's default chain)
+//	azure:CONNECTION-STRING?prefix=shop   shared key or shared access signature
+//	azure:?prefix=shop                    the connection string in $AZURE_STORAGE_CONNECTION_STRING, so that no secret
+//	                                      stands on a command line
+//	azure:UseDevelopmentStorage=true      Azurite on this machine's usual ports
+//
+// prefix, up to 12 lower-case letters and digits, stands before all names, so that applications can share an account. An
+// account in another cloud: endpoint=core.chinacloudapi.cn.
+//
+// # What stands where
+//
+// A queue q is the queue prefix-q, a container c the container prefix-c, a table t the table prefix-t with its hyphens
+// written "zx", since tables can have none. They are created when something is first written to them. Keys keep letters,
+// digits and most signs; see keys.go for the others. A message is base64, as other tools expect it, and never expires. A
+// row is an entity with its data in the binary property "data".
+//
+// # Requests, repeats and unknown outcomes
+//
+// One method is one request for each message, blob or row; a Receive is one, a listing one for each page. A request that
+// is answered 429, 500, 502, 503 or 504, or not at all, may have taken effect, unless it was refused before. Whether it is
+// repeated is decided for each operation:
+//
+//   - Reads, and writes that say the same twice (unconditional puts, batches of them): repeated.
+//   - Sends: repeated. The queue may then hold a message twice; consumers know its ID.
+//   - Guarded writes: repeated, and carry a random operation ID. When the repeat finds the condition broken, what is stored is
+//     read: if it carries the ID, it is our own write that succeeded. If not, the outcome stays unknown: somebody may have
+//     written since.
+//   - Guarded deletions: repeated. A repeat that finds nothing has done its work.
+//   - Deleting a message: repeated. A repeat that finds the receipt dead reports it stale: it can't know who deleted it.
+//   - Receive: repeated. If the lost answer held messages, they come back when their visibility ends.
+//   - Extend: never repeated: the answer holds the receipt.
+//   - Rewrite: repeated only after an answer that says that nothing was done (429, 503), or when no connection was made.
+//
+// A store that throttles (429, 503, 500 with OperationTimedOut) is obeyed: waits are as long as it says, up to 10 s, and what it
+// refuses to the end is storage.ErrThrottled.
+//
+// # What differs from an embedded store
+//
+// Delays and visibilities are whole seconds, rounded up, by the service's clock; a message may come back early by as much as
+// two machines' clocks differ there. Stats count at most 32 ready messages exactly. Commit is write, then sends, then
+// deletions: package values repairs what a crash leaves between them.
+package azure

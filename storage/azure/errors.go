@@ -1,0 +1,157 @@
+package azure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// ServiceError is what the service answered. It is the cause in this driver's errors; reach it, or the SDK's own error
+// behind it, with errors.As. Unlike the SDK's, its text holds no address: that may carry a signature.
+type ServiceError struct {
+	Status    int    // of HTTP
+	Code      string // the service's, such as "ServerBusy"; may be empty
+	RequestID string // the service's, to be quoted to its support
+
+	cause error
+}
+
+func (e *ServiceError) Error() string {
+	code := e.Code
+	if code == "" {
+		code = http.StatusText(e.Status)
+	}
+	if e.RequestID == "" {
+		return fmt.Sprintf("azure: %d %s", e.Status, code)
+	}
+	return fmt.Sprintf("azure: %d %s (request %s)", e.Status, code, e.RequestID)
+}
+
+func (e *ServiceError) Unwrap() error { return e.cause }
+
+// kind says which of the port's kinds an answer is, for operations that have no closer idea of it.
+func (e *ServiceError) kind() error {
+	switch {
+	case e.throttled():
+		return storage.ErrThrottled
+	case e.Status == http.StatusNotFound:
+		return storage.ErrNotFound
+	case e.Status == http.StatusRequestEntityTooLarge, e.Code == "PropertyValueTooLarge", e.Code == "EntityTooLarge":
+		return storage.ErrTooLarge
+	case e.Status == http.StatusBadRequest:
+		return storage.ErrInvalid
+	case e.Status == http.StatusNotImplemented:
+		return storage.ErrUnsupported
+	}
+	return storage.ErrUnavailable
+}
+
+// throttled reports that the service asks for fewer requests.
+func (e *ServiceError) throttled() bool { return throttled(e.Status, e.Code) }
+
+func throttled(status int, code string) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable ||
+		status == http.StatusInternalServerError && code == "OperationTimedOut"
+}
+
+// advice says what to do about an answer that the store's user can mend.
+func (e *ServiceError) advice() string {
+	switch {
+	case e.Status == http.StatusUnauthorized:
+		return "; the credential was not accepted: is the key the account's, or the identity signed in?"
+	case e.Status == http.StatusForbidden:
+		return "; does the identity have the roles Storage Blob, Queue and Table Data Contributor, does the network let it in, and is this machine's clock right?"
+	case e.Code == "QueueBeingDeleted", e.Code == "ContainerBeingDeleted", e.Code == "TableBeingDeleted":
+		return "; it was deleted a moment ago and can't be made again until that is done"
+	}
+	return ""
+}
+
+// answer finds what the service answered, if err is such an answer.
+func answer(err error) (*ServiceError, bool) {
+	var own *ServiceError
+	if errors.As(err, &own) {
+		return own, true
+	}
+	var r *azcore.ResponseError
+	if !errors.As(err, &r) {
+		return nil, false
+	}
+	e := &ServiceError{Status: r.StatusCode, Code: r.ErrorCode, cause: err}
+	if r.RawResponse != nil {
+		e.RequestID = r.RawResponse.Header.Get("x-ms-request-id")
+	}
+	return e, true
+}
+
+// silent is a failure without an answer. Its text leaves out the address.
+type silent struct{ cause error }
+
+func (e silent) Error() string {
+	var u *url.Error
+	if errors.As(e.cause, &u) {
+		return u.Err.Error()
+	}
+	return e.cause.Error()
+}
+
+func (e silent) Unwrap() error { return e.cause }
+
+// explain turns what the SDK returned into an error of the port's.
+func explain(ctx context.Context, err error) error {
+	var known *storage.Error
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &known):
+		return err
+	case hasKind(err):
+		return err
+	}
+	if e, ok := answer(err); ok {
+		return fmt.Errorf("%w: %w%s", e.kind(), e, e.advice())
+	}
+	return fmt.Errorf("%w: %w", storage.ErrUnavailable, silent{err})
+}
+
+// hasKind reports that the error has been given its kind already.
+func hasKind(err error) bool {
+	for _, kind := range []error{storage.ErrNotFound, storage.ErrNotModified, storage.ErrExists, storage.ErrPrecondition, storage.ErrReceiptStale,
+		storage.ErrTooLarge, storage.ErrInvalid, storage.ErrThrottled, storage.ErrUnavailable, storage.ErrUnsupported} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// is reports that the service answered with a status and one of the codes; no codes are any.
+func is(err error, status int, codes ...string) bool {
+	e, ok := answer(err)
+	if !ok || e.Status != status {
+		return false
+	}
+	for _, c := range codes {
+		if e.Code == c {
+			return true
+		}
+	}
+	return len(codes) == 0
+}
+
+// unknown says that a repeated request can't tell what became of the first.
+func unknown(err error) error {
+	e, ok := answer(err)
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("%w: an answer was lost, and since then the condition does not hold: whether this call has written is unknown: %w", storage.ErrUnavailable, e)
+}

@@ -1,0 +1,541 @@
+package azure
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A fault is what happens to one request.
+type fault struct {
+	name      string
+	do        func(f *faults, req *http.Request) (*http.Response, error)
+	refused   bool // the service says that it has done nothing
+	throttled bool // and, or, that there is too much to do
+}
+
+var errReset = errors.New("read: connection reset by peer")
+
+func allFaults() []fault {
+	answered := func(status int, code string, header ...string) func(*faults, *http.Request) (*http.Response, error) {
+		return func(_ *faults, req *http.Request) (*http.Response, error) {
+			return respond(req, status, code, header...), nil
+		}
+	}
+	return []fault{
+		{name: "answer lost", do: func(f *faults, req *http.Request) (*http.Response, error) {
+			resp, err := f.next.Do(req)
+			if err != nil {
+				return nil, err
+			}
+			io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			return nil, errReset
+		}},
+		{name: "reset before", do: func(*faults, *http.Request) (*http.Response, error) { return nil, errReset }},
+		{name: "500", do: answered(500, "InternalError")},
+		{name: "500 after", throttled: true, do: func(f *faults, req *http.Request) (*http.Response, error) {
+			resp, err := f.next.Do(req)
+			if err == nil {
+				resp.Body.Close()
+				resp = respond(req, 500, "OperationTimedOut")
+			}
+			return resp, err
+		}},
+		{name: "503", refused: true, throttled: true, do: answered(503, "ServerBusy", "Retry-After", "1")},
+		{name: "429", refused: true, throttled: true, do: answered(429, "TooManyRequests")},
+		{name: "slow body", do: func(f *faults, req *http.Request) (*http.Response, error) {
+			resp, err := f.next.Do(req)
+			if err == nil {
+				resp.Body = &stalled{real: resp.Body, req: req, closed: make(chan struct{})}
+			}
+			return resp, err
+		}},
+	}
+}
+
+// stalled is a body that never comes.
+type stalled struct {
+	real   io.Closer
+	req    *http.Request
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (s *stalled) Read([]byte) (int, error) {
+	select {
+	case <-s.req.Context().Done():
+		return 0, s.req.Context().Err()
+	case <-s.closed:
+		return 0, net.ErrClosed
+	}
+}
+
+func (s *stalled) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return s.real.Close()
+}
+
+func respond(req *http.Request, status int, code string, header ...string) *http.Response {
+	h := http.Header{"X-Ms-Error-Code": {code}, "X-Ms-Request-Id": {"scripted"}, "Content-Type": {"application/xml"}}
+	for i := 0; i < len(header); i += 2 {
+		h.Set(header[i], header[i+1])
+	}
+	body := "<?xml version=\"1.0\"?><Error><Code>" + code + "</Code><Message>scripted</Message></Error>"
+	return &http.Response{StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h,
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: req}
+}
+
+// faults is a transport that disturbs the next request, once.
+type faults struct {
+	next policy.Transporter
+
+	mu     sync.Mutex
+	armed  *fault
+	choose func(*http.Request) bool // nil: any request
+	log    []string
+	times  []time.Time
+}
+
+func (f *faults) Do(req *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	f.log = append(f.log, req.Method+" "+req.URL.Path)
+	f.times = append(f.times, time.Now())
+	armed := f.armed
+	if armed != nil && (f.choose == nil || f.choose(req)) {
+		f.armed = nil
+	} else {
+		armed = nil
+	}
+	f.mu.Unlock()
+	if armed != nil {
+		return armed.do(f, req)
+	}
+	return f.next.Do(req)
+}
+
+func (f *faults) arm(x fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.armed, f.log, f.times = &x, nil, nil
+}
+
+// made returns the requests since arm, and the longest pause between two of them.
+func (f *faults) made() (log []string, pause time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := 1; i < len(f.times); i++ {
+		pause = max(pause, f.times[i].Sub(f.times[i-1]))
+	}
+	return slices.Clone(f.log), pause
+}
+
+// disturbed opens a store whose requests can be disturbed.
+func disturbed(t *testing.T) (*store, *faults) {
+	t.Helper()
+	f := &faults{}
+	url := testURL(t)
+	s, err := open(t.Context(), url, func(next policy.Transporter) policy.Transporter {
+		f.next = next
+		return f
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	st := s.(*store)
+	st.pace = pace{tryTime, time.Millisecond, 1 << 30}
+	return st, f
+}
+
+// An act is an operation under test: prepare gives the call, and a check of what must be true after it.
+type act struct {
+	name  string
+	never bool // not repeated by the driver, whatever happens
+	sure  bool // repeated only when it surely had no effect
+
+	prepare func(t *testing.T, s *store) (call func() error, after func(t *testing.T, err error))
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// received makes a queue with one message and receives it.
+func received(t *testing.T, s *store) (storage.Queue, storage.Delivery) {
+	t.Helper()
+	q := s.Queue("jobs")
+	noError(t, q.Send(t.Context(), []storage.Message{{Body: []byte("job")}}))
+	got := must[[]storage.Delivery](t)(q.Receive(t.Context(), 1, time.Minute))
+	if len(got) != 1 {
+		t.Fatalf("received %d", len(got))
+	}
+	return q, got[0]
+}
+
+func bodies(t *testing.T, q storage.Queue) []string {
+	t.Helper()
+	var list []string
+	for _, d := range must[[]storage.Delivery](t)(q.Receive(t.Context(), 32, time.Minute)) {
+		list = append(list, string(d.Body))
+	}
+	return list
+}
+
+func acts() []act {
+	return []act{
+		{name: "send", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			q := s.Queue("jobs")
+			noError(t, q.Send(t.Context(), nil))
+			return func() error { return q.Send(t.Context(), []storage.Message{{Body: []byte("a")}}) },
+				func(t *testing.T, err error) {
+					noError(t, err)
+					got := bodies(t, q)
+					if len(got) == 0 || len(got) > 2 || len(slices.Compact(got)) != 1 {
+						t.Errorf("the queue holds %q; want the message, at most twice", got)
+					}
+				}
+		}},
+		{name: "receive", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			q := s.Queue("jobs")
+			noError(t, q.Send(t.Context(), []storage.Message{{Body: []byte("a")}}))
+			var got []storage.Delivery
+			return func() (err error) { got, err = q.Receive(t.Context(), 32, time.Second); return err },
+				func(t *testing.T, err error) {
+					noError(t, err)
+					for len(got) == 0 && t.Context().Err() == nil { // it comes back
+						got = must[[]storage.Delivery](t)(q.Receive(t.Context(), 32, time.Second))
+					}
+					if len(got) != 1 || string(got[0].Body) != "a" {
+						t.Errorf("received %d messages; want the one", len(got))
+					}
+				}
+		}},
+		{name: "extend", never: true, prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			q, d := received(t, s)
+			var next storage.Receipt
+			return func() (err error) { next, err = q.Extend(t.Context(), d.Receipt, time.Minute); return err },
+				func(t *testing.T, err error) {
+					if err == nil {
+						noError(t, q.Delete(t.Context(), []storage.Receipt{next}))
+						return
+					}
+					if !errors.Is(err, storage.ErrUnavailable) && !errors.Is(err, storage.ErrThrottled) {
+						t.Errorf("extend: %v", err)
+					}
+				}
+		}},
+		{name: "rewrite", sure: true, prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			q, d := received(t, s)
+			return func() error { return q.Rewrite(t.Context(), d.Receipt, []byte("new"), 0) },
+				func(t *testing.T, err error) {
+					got := bodies(t, q)
+					if err == nil && !slices.Equal(got, []string{"new"}) {
+						t.Errorf("rewritten, and the queue holds %q", got)
+					}
+					if err != nil && !errors.Is(err, storage.ErrUnavailable) && !errors.Is(err, storage.ErrThrottled) {
+						t.Errorf("rewrite: %v", err)
+					}
+				}
+		}},
+		{name: "delete messages", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			q, d := received(t, s)
+			return func() error { return q.Delete(t.Context(), []storage.Receipt{d.Receipt}) },
+				func(t *testing.T, err error) {
+					// Who deleted it can't be known after a lost answer.
+					if err != nil && !errors.Is(err, storage.ErrReceiptStale) {
+						t.Errorf("delete: %v", err)
+					}
+					if st := must[storage.Stats](t)(q.Stats(t.Context())); st.Ready != 0 || st.InFlight != 0 {
+						t.Errorf("%+v", st)
+					}
+				}
+		}},
+		{name: "stats", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			q, _ := received(t, s)
+			return func() error { _, err := q.Stats(t.Context()); return err }, noErrorAfter
+		}},
+		{name: "list blobs", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			must[storage.ETag](t)(s.Blobs("docs").Put(t.Context(), "a", nil, storage.Condition{}))
+			n := 0
+			return func() error {
+					for _, err := range s.Blobs("docs").List(t.Context(), "") {
+						if err != nil {
+							return err
+						}
+						n++
+					}
+					return nil
+				}, func(t *testing.T, err error) {
+					noError(t, err)
+					if n != 1 {
+						t.Errorf("%d blobs; want 1", n)
+					}
+				}
+		}},
+		{name: "query rows", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			must[storage.ETag](t)(s.Table("rows").Put(t.Context(), "p", "a", nil, storage.Condition{}))
+			n := 0
+			return func() error {
+					for _, err := range s.Table("rows").Query(t.Context(), "p", storage.RowRange{}) {
+						if err != nil {
+							return err
+						}
+						n++
+					}
+					return nil
+				}, func(t *testing.T, err error) {
+					noError(t, err)
+					if n != 1 {
+						t.Errorf("%d rows; want 1", n)
+					}
+				}
+		}},
+		{name: "put rows together", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			rows := []storage.RowPut{{Key: "a", Data: []byte("1")}, {Key: "b", Data: []byte("2")}}
+			tab := s.Table("rows").(storage.BatchTable)
+			noError(t, tab.PutBatch(t.Context(), "p", rows[:1]))
+			return func() error { return tab.PutBatch(t.Context(), "p", rows) }, func(t *testing.T, err error) {
+				noError(t, err)
+				if r := must[storage.Row](t)(s.Table("rows").Get(t.Context(), "p", "b")); string(r.Data) != "2" {
+					t.Errorf("row b holds %q", r.Data)
+				}
+			}
+		}},
+	}
+}
+
+func noErrorAfter(t *testing.T, err error) { t.Helper(); noError(t, err) }
+
+// doc is a blob or a row, which keep the same laws.
+type doc struct {
+	get    func(t *testing.T) (string, storage.ETag, error)
+	put    func(t *testing.T, body string, cond storage.Condition) (storage.ETag, error)
+	remove func(t *testing.T, cond storage.Condition) error
+}
+
+func docsOf(s *store) map[string]doc {
+	b, tab := s.Blobs("docs"), s.Table("rows")
+	return map[string]doc{
+		"blob": {
+			get: func(t *testing.T) (string, storage.ETag, error) {
+				x, err := b.Get(t.Context(), "doc", "")
+				return string(x.Body), x.ETag, err
+			},
+			put: func(t *testing.T, body string, cond storage.Condition) (storage.ETag, error) {
+				return b.Put(t.Context(), "doc", []byte(body), cond)
+			},
+			remove: func(t *testing.T, cond storage.Condition) error { return b.Delete(t.Context(), "doc", cond) },
+		},
+		"row": {
+			get: func(t *testing.T) (string, storage.ETag, error) {
+				x, err := tab.Get(t.Context(), "p", "doc")
+				return string(x.Data), x.ETag, err
+			},
+			put: func(t *testing.T, body string, cond storage.Condition) (storage.ETag, error) {
+				return tab.Put(t.Context(), "p", "doc", []byte(body), cond)
+			},
+			remove: func(t *testing.T, cond storage.Condition) error { return tab.Delete(t.Context(), "p", "doc", cond) },
+		},
+	}
+}
+
+// docActs are the operations on documents. All are repeated, and their outcome is known in the end.
+func docActs(kind string) []act {
+	written := func(body string) func(s *store, tag *storage.ETag) func(*testing.T, error) {
+		return func(s *store, tag *storage.ETag) func(*testing.T, error) {
+			return func(t *testing.T, err error) {
+				noError(t, err)
+				got, now, err := docsOf(s)[kind].get(t)
+				if err != nil || got != body || now != *tag {
+					t.Errorf("holds %q with %s, %v; want %q with the ETag that was returned, %s", got, now, err, body, *tag)
+				}
+			}
+		}
+	}
+	gone := func(t *testing.T, s *store, err error) {
+		noError(t, err)
+		if got, _, err := docsOf(s)[kind].get(t); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("holds %q, %v; want nothing", got, err)
+		}
+	}
+	return []act{
+		{name: kind + " get", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			d := docsOf(s)[kind]
+			must[storage.ETag](t)(d.put(t, "body", storage.Condition{}))
+			var got string
+			return func() (err error) { got, _, err = d.get(t); return err }, func(t *testing.T, err error) {
+				noError(t, err)
+				if got != "body" {
+					t.Errorf("got %q", got)
+				}
+			}
+		}},
+		{name: kind + " put", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			d, tag := docsOf(s)[kind], new(storage.ETag)
+			must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
+			return func() (err error) { *tag, err = d.put(t, "new", storage.Condition{}); return err }, written("new")(s, tag)
+		}},
+		{name: kind + " put if absent", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			d, tag := docsOf(s)[kind], new(storage.ETag)
+			must[storage.ETag](t)(d.put(t, "old", storage.Condition{})) // so that the container is there
+			noError(t, d.remove(t, storage.Condition{}))
+			return func() (err error) { *tag, err = d.put(t, "new", storage.Condition{IfAbsent: true}); return err }, written("new")(s, tag)
+		}},
+		{name: kind + " put if match", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			d, tag := docsOf(s)[kind], new(storage.ETag)
+			old := must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
+			return func() (err error) { *tag, err = d.put(t, "new", storage.Condition{IfMatch: old}); return err }, written("new")(s, tag)
+		}},
+		{name: kind + " delete", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			d := docsOf(s)[kind]
+			must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
+			return func() error { return d.remove(t, storage.Condition{}) }, func(t *testing.T, err error) { gone(t, s, err) }
+		}},
+		{name: kind + " delete if match", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			d := docsOf(s)[kind]
+			old := must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
+			return func() error { return d.remove(t, storage.Condition{IfMatch: old}) }, func(t *testing.T, err error) { gone(t, s, err) }
+		}},
+	}
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, a := range slices.Concat(acts(), docActs("blob"), docActs("row")) {
+		for _, x := range allFaults() {
+			t.Run(a.name+"/"+x.name, func(t *testing.T) {
+				t.Parallel()
+				s, f := disturbed(t)
+				if x.name == "slow body" {
+					s.pace.tryTime = time.Second
+				}
+				call, after := a.prepare(t, s)
+				f.arm(x)
+				err := call()
+				log, pause := f.made()
+				if x.throttled != errors.Is(err, storage.ErrThrottled) && a.never {
+					t.Errorf("throttled by the service: %v; error: %v", x.refused, err)
+				}
+				repeats := !a.never && (!a.sure || x.refused)
+				if x.name == "slow body" && len(log) == 1 {
+					// There was no body to wait for, or the SDK gave up: it repeats no answer that has begun.
+					if err != nil && !errors.Is(err, storage.ErrUnavailable) {
+						t.Errorf("%v", err)
+					}
+					return
+				}
+				if repeated := len(log) > 1 && log[0] == log[1]; repeated != repeats {
+					t.Errorf("repeated: %v; want %v: %q", repeated, repeats, log)
+				}
+				if x.name == "503" && repeats && pause < time.Second {
+					t.Errorf("repeated after %v, though the service asked for 1 s", pause)
+				}
+				if repeats && a.sure && err != nil {
+					t.Errorf("repeated after a refusal: %v", err)
+				}
+				if len(log) > 4 {
+					t.Errorf("%d requests: %q", len(log), log)
+				}
+				after(t, err)
+			})
+		}
+	}
+}
+
+// Between a write whose answer is lost and its repeat somebody else may write: then nobody can know.
+func TestLostAnswerAndAnotherWriter(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"blob", "row"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s, f := disturbed(t)
+			d := docsOf(s)[kind]
+			old := must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
+			lose := allFaults()[0].do
+			f.arm(fault{do: func(f *faults, req *http.Request) (*http.Response, error) {
+				resp, err := lose(f, req)
+				must[storage.ETag](t)(d.put(t, "theirs", storage.Condition{}))
+				return resp, err
+			}})
+			_, err := d.put(t, "mine", storage.Condition{IfMatch: old})
+			if !errors.Is(err, storage.ErrUnavailable) || storage.LostRace(err) {
+				t.Errorf("put: %v; want an unknown outcome", err)
+			}
+			if got, _, err := d.get(t); err != nil || got != "theirs" {
+				t.Errorf("holds %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// What has no answer to the end is unavailable, within bounds, and tells no secret.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	for _, x := range allFaults() {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			s, f := disturbed(t)
+			if x.name == "slow body" {
+				s.pace.tryTime = time.Second
+			}
+			_, d := received(t, s)
+			if x.name == "503" { // without the second that it asks for
+				x.do = func(_ *faults, req *http.Request) (*http.Response, error) {
+					return respond(req, 503, "ServerBusy"), nil
+				}
+			}
+			real := f.next
+			f.next = transport(func(req *http.Request) (*http.Response, error) { return x.do(&faults{next: real}, req) })
+			want := storage.ErrUnavailable
+			if x.throttled {
+				want = storage.ErrThrottled
+			}
+			f.arm(fault{do: func(f *faults, req *http.Request) (*http.Response, error) { return f.next.Do(req) }})
+			err := s.Queue("jobs").Rewrite(t.Context(), d.Receipt, bytes.Repeat([]byte("x"), 10), 0)
+			if x.name != "slow body" && !errors.Is(err, want) {
+				t.Errorf("rewrite: %v; want %v", err, want)
+			}
+			_, err = s.Blobs("docs").Get(t.Context(), "doc", "")
+			if !errors.Is(err, want) && !errors.Is(err, storage.ErrNotFound) {
+				t.Errorf("get: %v; want %v", err, want)
+			}
+			if log, _ := f.made(); len(log) > 1+2*maxTries*maxTries {
+				t.Errorf("%d requests", len(log))
+			}
+			for _, secret := range []string{devKey, "sig=", "http://"} {
+				if err != nil && strings.Contains(err.Error(), secret) {
+					t.Errorf("the error tells %q: %v", secret, err)
+				}
+			}
+		})
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) Do(req *http.Request) (*http.Response, error) { return t(req) }

@@ -1,0 +1,80 @@
+package azure
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+var (
+	_ storage.Meter = (*store)(nil)
+	_ policy.Policy = (*meter)(nil)
+)
+
+// Requests implements storage.Meter.
+func (s *store) Requests() []storage.Requests { return s.meter.Requests() }
+
+// meter counts each request as it goes out, behind the policy that repeats them.
+type meter struct{ storage.Tally }
+
+func newMeter() *meter { return &meter{} }
+
+func (m *meter) Do(req *policy.Request) (*http.Response, error) {
+	c, ok := req.Raw().Context().Value(callKey{}).(*call)
+	if !ok {
+		return req.Next()
+	}
+	resp, err := req.Next()
+	c.doubtful = c.doubtful || mayHaveActed(resp, err)
+	m.Add(storage.Request{Op: c.op, Kind: c.kind, Target: c.target, Class: class(c.kind, c.op)},
+		resp != nil && throttled(resp.StatusCode, resp.Header.Get("x-ms-error-code")))
+	return resp, err
+}
+
+// mayHaveActed reports that a request failed and may have taken effect all the same.
+func mayHaveActed(resp *http.Response, err error) bool {
+	if err != nil {
+		return !surelyUndone(nil, err)
+	}
+	return resp.StatusCode == http.StatusRequestTimeout || resp.StatusCode >= 500 && !surelyUndone(resp, nil)
+}
+
+// class is the billing class of a request. Every one is billed, failing ones as well.
+// https://learn.microsoft.com/azure/storage/blobs/map-rest-apis-transaction-categories
+func class(kind, op string) string {
+	switch op {
+	case "get", "peek", "stats":
+		return kind + " read"
+	case "list", "query":
+		return kind + " list"
+	case "delete":
+		if kind != "queue" {
+			return kind + " delete" // free for blobs
+		}
+	case "put batch":
+		return kind + " batch"
+	}
+	return kind + " write"
+}
+
+// keepBody makes an extension leave the message's body alone: with a body the service writes it, an empty one too, and
+// without one it keeps what it has. The SDK knows no call for that.
+type keepBody struct{}
+
+func (keepBody) Do(req *policy.Request) (*http.Response, error) {
+	if c, ok := req.Raw().Context().Value(callKey{}).(*call); ok && c.op == "extend" {
+		if err := req.SetBody(nopCloser{bytes.NewReader(nil)}, ""); err != nil {
+			return nil, err
+		}
+		req.Raw().Header.Del("Content-Type")
+	}
+	return req.Next()
+}
+
+type nopCloser struct{ io.ReadSeeker }
+
+func (nopCloser) Close() error { return nil }

@@ -1,0 +1,59 @@
+package azure
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strings"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// maxPrefix leaves room for the longest name: the service allows 63 characters in all.
+const maxPrefix = 12
+
+const maxServiceName = 63
+
+// checkPrefix checks what stands before all names of an application.
+func checkPrefix(prefix string) error {
+	bad := len(prefix) > maxPrefix || prefix != "" && (prefix[0] < 'a' || prefix[0] > 'z')
+	for i := 0; i < len(prefix) && !bad; i++ {
+		c := prefix[i]
+		bad = !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9')
+	}
+	if bad {
+		return fmt.Errorf("%w: prefix %s: want at most %d lower-case letters and digits, beginning with a letter",
+			storage.ErrInvalid, storage.Quote(prefix), maxPrefix)
+	}
+	return nil
+}
+
+// plainName is the service's name of a queue or container: storage.CheckName asks no less than the service does.
+func plainName(prefix, name string) (string, error) {
+	if err := storage.CheckName(name); err != nil {
+		return "", err
+	}
+	if prefix == "" {
+		return name, nil
+	}
+	return prefix + "-" + name, nil
+}
+
+// tableName is the service's name of a table, which can't hold hyphens: "zx" is a hyphen and "zz" a z. What gets too
+// long by that ends in "zh" and a hash of the whole.
+func tableName(prefix, name string) (string, error) {
+	plain, err := plainName(prefix, name)
+	if err != nil {
+		return "", err
+	}
+	t := strings.NewReplacer("-", "zx", "z", "zz").Replace(plain)
+	if len(t) > maxServiceName {
+		sum := sha256.Sum256([]byte(plain))
+		hash := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
+		t = t[:maxServiceName-2-len(hash)] + "zh" + hash
+	}
+	if t == "tables" { // reserved
+		t += "zh"
+	}
+	return t, nil
+}

@@ -1,0 +1,291 @@
+package azure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	blobservice "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	maxMessage = 48 << 10 // the service allows 64 KiB of base64
+	maxBlob    = 64 << 20
+	maxRow     = 48 << 10
+	maxReceive = 32
+	poll       = 30 * time.Second
+
+	// connections to one service. Few idle ones would make every burst open and close the rest.
+	connections = 256
+	keepAlive   = 60 * time.Second
+	keepLocal   = 3 * time.Second // Azurite hangs up after 5 s
+)
+
+// EnvConnectionString names the environment variable that holds the connection string of "azure:".
+const EnvConnectionString = "AZURE_STORAGE_CONNECTION_STRING"
+
+var errClosed = fmt.Errorf("%w: the store is closed", storage.ErrUnavailable)
+
+// store implements storage.Store.
+type store struct {
+	prefix string
+	queues *azqueue.ServiceClient
+	blobs  *blobservice.Client
+	tables *aztables.ServiceClient
+	http   *http.Client
+	meter  *meter
+	pace   pace
+	closed atomic.Bool
+}
+
+// Open is a storage.Driver; see the package comment for what stands behind "azure:". It makes no request: a wrong key
+// or a missing role shows at the first call.
+func Open(ctx context.Context, rest string) (storage.Store, error) {
+	return open(ctx, rest, nil)
+}
+
+// open takes another transport for tests.
+func open(ctx context.Context, rest string, wrap func(policy.Transporter) policy.Transporter) (storage.Store, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	p, err := parse(rest, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxConnsPerHost = 0, connections, connections
+	transport.IdleConnTimeout = keepAlive
+	if p.local() {
+		transport.IdleConnTimeout = keepLocal
+	}
+	s := &store{prefix: p.prefix, http: &http.Client{Transport: transport}, meter: newMeter(), pace: pace{tryTime, firstDelay, slowest}}
+	if err := s.connect(p, wrap); err != nil {
+		return nil, fmt.Errorf("%w: %w", storage.ErrInvalid, err)
+	}
+	return s, nil
+}
+
+// connect makes the three clients. Each gets options of its own, because the SDK writes into them.
+func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporter) error {
+	var transport policy.Transporter = s.http
+	if wrap != nil {
+		transport = wrap(transport)
+	}
+	options := func() azcore.ClientOptions {
+		return azcore.ClientOptions{
+			Transport:        transport,
+			PerCallPolicies:  []policy.Policy{keepBody{}},
+			PerRetryPolicies: []policy.Policy{s.meter},
+			Telemetry:        policy.TelemetryOptions{ApplicationID: "millrace"},
+		}
+	}
+	var errs [3]error
+	switch {
+	case p.key != "":
+		shared, err := azqueue.NewSharedKeyCredential(p.account, p.key)
+		if err != nil {
+			return errors.New("AccountKey is not base64")
+		}
+		blobKey, _ := azblob.NewSharedKeyCredential(p.account, p.key) // fails as the first does
+		tableKey, _ := aztables.NewSharedKeyCredential(p.account, p.key)
+		s.queues, errs[0] = azqueue.NewServiceClientWithSharedKeyCredential(p.queue, shared, &azqueue.ClientOptions{ClientOptions: options()})
+		s.blobs, errs[1] = blobservice.NewClientWithSharedKeyCredential(p.blob, blobKey, &blobservice.ClientOptions{ClientOptions: options()})
+		s.tables, errs[2] = aztables.NewServiceClientWithSharedKey(p.table, tableKey, &aztables.ClientOptions{ClientOptions: options()})
+	case p.sas != "":
+		s.queues, errs[0] = azqueue.NewServiceClientWithNoCredential(p.queue+"?"+p.sas, &azqueue.ClientOptions{ClientOptions: options()})
+		s.blobs, errs[1] = blobservice.NewClientWithNoCredential(p.blob+"?"+p.sas, &blobservice.ClientOptions{ClientOptions: options()})
+		s.tables, errs[2] = aztables.NewServiceClientWithNoCredential(p.table+"?"+p.sas, &aztables.ClientOptions{ClientOptions: options()})
+	default:
+		who, err := azidentity.NewDefaultAzureCredential(nil)
+		if err != nil {
+			return err
+		}
+		s.queues, errs[0] = azqueue.NewServiceClient(p.queue, who, &azqueue.ClientOptions{ClientOptions: options()})
+		s.blobs, errs[1] = blobservice.NewClient(p.blob, who, &blobservice.ClientOptions{ClientOptions: options()})
+		s.tables, errs[2] = aztables.NewServiceClient(p.table, who, &aztables.ClientOptions{ClientOptions: options()})
+	}
+	for _, err := range errs {
+		if err != nil {
+			return errors.New("an endpoint of the connection string can't be used") // the cause may show a signature
+		}
+	}
+	return nil
+}
+
+func (s *store) Props() storage.Props {
+	return storage.Props{
+		Driver:       "azure",
+		MaxMessage:   maxMessage,
+		MaxBlob:      maxBlob,
+		MaxRow:       maxRow,
+		MaxReceive:   maxReceive,
+		PollInterval: poll,
+	}
+}
+
+func (s *store) Close() error {
+	s.closed.Store(true)
+	s.http.CloseIdleConnections()
+	return nil
+}
+
+// A place is where a store's services are, and how they are entered.
+type place struct {
+	prefix             string
+	account            string
+	key, sas           string // one of them, or neither
+	queue, blob, table string // addresses of the services
+}
+
+func (p place) local() bool {
+	u, err := url.Parse(p.queue)
+	return err == nil && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost" || u.Hostname() == "::1")
+}
+
+// The account of the emulators is the same everywhere, and no secret.
+const (
+	devAccount = "devstoreaccount1"
+	devKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+// parse reads what stands behind "azure:". Its errors name no value, which may be a secret.
+func parse(rest string, getenv func(string) string) (place, error) {
+	var p place
+	bad := func(format string, args ...any) (place, error) {
+		return place{}, fmt.Errorf("%w: "+format, append([]any{storage.ErrInvalid}, args...)...)
+	}
+	// A signature may be written with its question mark, so the parameters are what follows the last one, if they look so.
+	suffix := "core.windows.net"
+	if i := strings.LastIndexByte(rest, '?'); i >= 0 && !strings.Contains(rest[i:], "sig=") {
+		query, err := url.ParseQuery(rest[i+1:])
+		if err != nil {
+			return bad("the parameters behind the question mark can't be read; known are prefix, endpoint")
+		}
+		rest = rest[:i]
+		for name, values := range query {
+			switch {
+			case len(values) > 1:
+				return bad("parameter %s stands there twice", storage.Quote(name))
+			case name == "prefix":
+				p.prefix = values[0]
+			case name == "endpoint" && values[0] != "" && !strings.ContainsAny(values[0], "/:@"):
+				suffix = values[0]
+			default:
+				return bad("unknown parameter %s, or no value for it; known are prefix=shop, endpoint=core.windows.net", storage.Quote(name))
+			}
+		}
+	}
+	if err := checkPrefix(p.prefix); err != nil {
+		return place{}, err
+	}
+	if account, ok := strings.CutPrefix(rest, "//"); ok {
+		if !isAccount(account) {
+			return bad("want azure://ACCOUNT, the account's name of 3 to 24 lower-case letters and digits")
+		}
+		p.account = account
+		p.endpoints("https", suffix)
+		return p, nil
+	}
+	if rest == "" {
+		if rest = getenv(EnvConnectionString); rest == "" {
+			return bad("no account; want azure://ACCOUNT, azure:UseDevelopmentStorage=true, or azure: and a connection string in the environment variable %s", EnvConnectionString)
+		}
+	}
+	if err := p.readConnectionString(rest, suffix); err != nil {
+		return place{}, err
+	}
+	return p, nil
+}
+
+func isAccount(s string) bool {
+	for _, c := range s {
+		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9') {
+			return false
+		}
+	}
+	return len(s) >= 3 && len(s) <= 24
+}
+
+// endpoints fills in the addresses that are not given.
+func (p *place) endpoints(scheme, suffix string) {
+	for service, address := range map[string]*string{"queue": &p.queue, "blob": &p.blob, "table": &p.table} {
+		if *address == "" {
+			*address = scheme + "://" + p.account + "." + service + "." + suffix
+		}
+		*address = strings.TrimSuffix(*address, "/") + "/"
+	}
+}
+
+// readConnectionString reads a connection string as the portal gives it.
+func (p *place) readConnectionString(text, suffix string) error {
+	scheme := "https"
+	for part := range strings.SplitSeq(text, ";") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if !ok {
+			return fmt.Errorf("%w: a connection string is pairs like AccountName=…; one of its parts has no equals sign", storage.ErrInvalid)
+		}
+		switch strings.ToLower(name) {
+		case "usedevelopmentstorage":
+			if value != "true" {
+				return fmt.Errorf("%w: want UseDevelopmentStorage=true", storage.ErrInvalid)
+			}
+			p.account, p.key = devAccount, devKey
+			p.blob, p.queue, p.table = "http://127.0.0.1:10000/"+devAccount, "http://127.0.0.1:10001/"+devAccount, "http://127.0.0.1:10002/"+devAccount
+		case "defaultendpointsprotocol":
+			scheme = value
+		case "endpointsuffix":
+			suffix = value
+		case "accountname":
+			p.account = value
+		case "accountkey":
+			p.key = value
+		case "sharedaccesssignature":
+			p.sas = strings.TrimPrefix(value, "?")
+		case "queueendpoint":
+			p.queue = value
+		case "blobendpoint":
+			p.blob = value
+		case "tableendpoint":
+			p.table = value
+		case "fileendpoint", "developmentstorageproxyuri":
+		default:
+			return fmt.Errorf("%w: the connection string has an unknown field %s", storage.ErrInvalid, storage.Quote(name))
+		}
+	}
+	all := p.queue != "" && p.blob != "" && p.table != ""
+	switch {
+	case scheme != "http" && scheme != "https":
+		return fmt.Errorf("%w: DefaultEndpointsProtocol is neither http nor https", storage.ErrInvalid)
+	case p.key == "" && p.sas == "":
+		return fmt.Errorf("%w: the connection string has neither AccountKey nor SharedAccessSignature; without a secret use azure://ACCOUNT", storage.ErrInvalid)
+	case p.key != "" && p.sas != "":
+		return fmt.Errorf("%w: the connection string has both AccountKey and SharedAccessSignature", storage.ErrInvalid)
+	case p.account == "" && (p.key != "" || !all):
+		return fmt.Errorf("%w: the connection string has no AccountName", storage.ErrInvalid)
+	}
+	p.endpoints(scheme, suffix)
+	for _, address := range []string{p.queue, p.blob, p.table} {
+		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" {
+			return fmt.Errorf("%w: an endpoint in the connection string is no address like https://ACCOUNT.queue.core.windows.net", storage.ErrInvalid)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package azure
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// atOnce bounds the requests of one call that are under way together.
+const atOnce = 32
+
+// queue implements storage.Queue.
+type queue struct {
+	s       *store
+	name    string
+	c       *azqueue.QueueClient
+	invalid error
+}
+
+func (s *store) Queue(name string) storage.Queue {
+	full, err := plainName(s.prefix, name)
+	return &queue{s: s, name: name, c: s.queues.NewQueueClient(full), invalid: err}
+}
+
+func (q *queue) call(op string, r repeat) *call {
+	return &call{op: op, kind: "queue", target: q.name, resource: "queue " + storage.Quote(q.name), repeat: r, pace: q.s.pace}
+}
+
+// do checks what the caller gave, and makes the call.
+func (q *queue) do(ctx context.Context, c *call, check error, f func(ctx context.Context) error) error {
+	return q.s.do(ctx, c, func(ctx context.Context) error {
+		if q.invalid != nil {
+			return q.invalid
+		}
+		if check != nil {
+			return check
+		}
+		return f(ctx)
+	})
+}
+
+// seconds is a time as the service takes it.
+func seconds(d time.Duration) *int32 {
+	return to.Ptr(int32((d + time.Second - 1) / time.Second))
+}
+
+func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
+	return q.do(ctx, q.call("send", always), q.s.Props().CheckMessages(messages), func(ctx context.Context) error {
+		return each(ctx, messages, q.send)
+	})
+}
+
+// each does f for each item, some at a time, and stops where one fails.
+func each[T any](ctx context.Context, items []T, f func(ctx context.Context, item T) error) error {
+	if len(items) == 1 {
+		return f(ctx, items[0])
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for _, item := range items {
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err() // another has failed
+			}
+			return f(ctx, item)
+		})
+	}
+	return g.Wait()
+}
+
+func (q *queue) send(ctx context.Context, m storage.Message) error {
+	c := q.call("send", always) // each request counts its own tries
+	put := func() error {
+		_, err := q.c.EnqueueMessage(c.options(ctx), encodeBody(m.Body), &azqueue.EnqueueMessageOptions{
+			TimeToLive:        to.Ptr(int32(-1)), // the default would drop it after seven days
+			VisibilityTimeout: seconds(m.Delay),
+		})
+		return err
+	}
+	return creating(put(), "QueueNotFound", func() error {
+		_, err := q.c.Create(c.beside(ctx, "create"), nil)
+		return err
+	}, put)
+}
+
+func encodeBody(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
+
+func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
+	var got []storage.Delivery
+	err := q.do(ctx, q.call("receive", always), storage.CheckReceive(max, visibility), func(ctx context.Context) error {
+		r, err := q.c.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{
+			NumberOfMessages:  to.Ptr(int32(min(max, maxReceive))),
+			VisibilityTimeout: seconds(visibility),
+		})
+		if is(err, http.StatusNotFound, "QueueNotFound") {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, m := range r.Messages {
+			d, err := read(m)
+			if err != nil {
+				return err
+			}
+			got = append(got, d)
+		}
+		return nil
+	})
+	return got, err
+}
+
+// read reads a message. What is not base64 comes from another program, and is taken as it is.
+func read(m *azqueue.DequeuedMessage) (storage.Delivery, error) {
+	if m.MessageID == nil || m.PopReceipt == nil || m.DequeueCount == nil {
+		return storage.Delivery{}, fmt.Errorf("%w: the service's answer has a message without an ID or a receipt", storage.ErrUnavailable)
+	}
+	d := storage.Delivery{Receipt: receipt(*m.MessageID, *m.PopReceipt), Deliveries: int(*m.DequeueCount)}
+	if m.InsertionTime != nil {
+		d.SentAt = *m.InsertionTime
+	}
+	if m.MessageText != nil {
+		body, err := base64.StdEncoding.DecodeString(*m.MessageText)
+		if err != nil {
+			body = []byte(*m.MessageText)
+		}
+		d.Body = body
+	}
+	return d, nil
+}
+
+// A receipt is the message's ID and its pop receipt.
+func receipt(id, pop string) storage.Receipt { return storage.Receipt(id + " " + pop) }
+
+func splitReceipt(r storage.Receipt) (id, pop string, err error) {
+	id, pop, ok := strings.Cut(string(r), " ")
+	// IDs are UUIDs. Nothing else may get into an address.
+	bad := !ok || len(id) != 36 || pop == "" || len(pop) > 256
+	for i := 0; i < len(id) && !bad; i++ {
+		c := id[i]
+		bad = !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' || c == '-')
+	}
+	if bad {
+		return "", "", storage.ErrReceiptStale
+	}
+	return id, pop, nil
+}
+
+// staled turns the answers that mean a dead receipt into that. The service answers 404 for both reasons, Azurite 400 when
+// the message is still there.
+func staled(err error) error {
+	if is(err, http.StatusNotFound, "MessageNotFound", "QueueNotFound") || is(err, http.StatusBadRequest, "PopReceiptMismatch") ||
+		// A pop receipt that no service has made.
+		is(err, http.StatusBadRequest, "InvalidQueryParameterValue", "OutOfRangeInput", "InvalidInput") {
+		e, _ := answer(err)
+		return fmt.Errorf("%w: %w", storage.ErrReceiptStale, e)
+	}
+	return err
+}
+
+func (q *queue) Extend(ctx context.Context, r storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
+	var next storage.Receipt
+	err := q.do(ctx, q.call("extend", neverTry), storage.CheckExtend(visibility), func(ctx context.Context) (err error) {
+		next, err = q.update(ctx, r, "", visibility)
+		return err
+	})
+	return next, err
+}
+
+func (q *queue) Rewrite(ctx context.Context, r storage.Receipt, body []byte, delay time.Duration) error {
+	check := q.s.Props().CheckMessages([]storage.Message{{Body: body, Delay: delay}})
+	return q.do(ctx, q.call("rewrite", undone), check, func(ctx context.Context) error {
+		_, err := q.update(ctx, r, encodeBody(body), delay)
+		return err
+	})
+}
+
+func (q *queue) update(ctx context.Context, r storage.Receipt, text string, visibility time.Duration) (storage.Receipt, error) {
+	id, pop, err := splitReceipt(r)
+	if err != nil {
+		return "", err
+	}
+	u, err := q.c.UpdateMessage(ctx, id, pop, text, &azqueue.UpdateMessageOptions{VisibilityTimeout: seconds(visibility)})
+	if err != nil {
+		return "", staled(err)
+	}
+	if u.PopReceipt == nil {
+		return "", fmt.Errorf("%w: the service's answer has no receipt", storage.ErrUnavailable)
+	}
+	return receipt(id, *u.PopReceipt), nil
+}
+
+func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
+	stale := make([]bool, len(receipts))
+	err := q.do(ctx, q.call("delete", always), nil, func(ctx context.Context) error {
+		index := make([]int, len(receipts))
+		for i := range index {
+			index[i] = i
+		}
+		return each(ctx, index, func(ctx context.Context, i int) error {
+			err := q.delete(ctx, receipts[i])
+			stale[i] = errors.Is(err, storage.ErrReceiptStale)
+			if stale[i] {
+				return nil
+			}
+			return err
+		})
+	})
+	if err == nil && slices.Contains(stale, true) {
+		e := &storage.StaleError{Queue: q.name}
+		for i, r := range receipts {
+			if stale[i] {
+				e.Receipts = append(e.Receipts, r)
+			}
+		}
+		return e
+	}
+	return err
+}
+
+func (q *queue) delete(ctx context.Context, r storage.Receipt) error {
+	id, pop, err := splitReceipt(r)
+	if err != nil {
+		return err
+	}
+	_, err = q.c.DeleteMessage(q.call("delete", always).options(ctx), id, pop, nil)
+	return staled(err)
+}
+
+// Stats takes two requests.
+func (q *queue) Stats(ctx context.Context) (storage.Stats, error) {
+	var st storage.Stats
+	c := q.call("stats", always)
+	err := q.do(ctx, c, nil, func(ctx context.Context) error {
+		p, err := q.c.GetProperties(ctx, nil)
+		if is(err, http.StatusNotFound, "QueueNotFound") {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		peek, err := q.c.PeekMessages(c.beside(ctx, "peek"), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(maxReceive))})
+		if err != nil {
+			return err
+		}
+		st = count(p.ApproximateMessagesCount, peek.Messages, time.Now())
+		return nil
+	})
+	return st, err
+}
+
+// count makes the best of what the service tells: how many messages there are in all, and the first of those that are
+// ready. So long as that is fewer than it shows at once, the ready ones are counted; beyond that all are, which is too many
+// by those that are hidden. Those in flight and the delayed can't be told apart.
+func count(all *int64, ready []*azqueue.PeekedMessage, now time.Time) storage.Stats {
+	st := storage.Stats{Ready: int64(len(ready)), InFlight: -1, Delayed: -1}
+	if len(ready) == maxReceive && all != nil {
+		st.Ready = max(st.Ready, *all)
+	}
+	if all != nil && *all <= int64(len(ready)) {
+		st.InFlight, st.Delayed = 0, 0
+	}
+	for _, m := range ready {
+		if m.InsertionTime != nil {
+			st.Oldest = max(st.Oldest, now.Sub(*m.InsertionTime))
+		}
+	}
+	return st
+}

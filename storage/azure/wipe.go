@@ -1,0 +1,69 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Wipe deletes all queues, containers and tables whose names begin with the prefix of a place, given as to Open. It is for
+// tests on an account that others use, too; without a prefix it refuses.
+func Wipe(ctx context.Context, rest string) error {
+	opened, err := Open(ctx, rest)
+	if err != nil {
+		return err
+	}
+	s := opened.(*store)
+	defer s.Close()
+	if s.prefix == "" {
+		return fmt.Errorf("%w: the place has no prefix; all of an account is never wiped", storage.ErrInvalid)
+	}
+	queues := s.queues.NewListQueuesPager(nil)
+	for queues.More() {
+		page, err := queues.NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		for _, q := range page.Queues {
+			if s.owns(*q.Name, "-") {
+				if _, err := s.queues.DeleteQueue(ctx, *q.Name, nil); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	containers := s.blobs.NewListContainersPager(nil)
+	for containers.More() {
+		page, err := containers.NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		for _, c := range page.ContainerItems {
+			if s.owns(*c.Name, "-") {
+				if _, err := s.blobs.DeleteContainer(ctx, *c.Name, nil); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	tables := s.tables.NewListTablesPager(nil)
+	for tables.More() {
+		page, err := tables.NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		for _, t := range page.Tables {
+			if s.owns(*t.Name, "zx") {
+				if _, err := s.tables.DeleteTable(ctx, *t.Name, nil); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// owns reports that a name of the service's begins with the prefix.
+func (s *store) owns(name, hyphen string) bool { return strings.HasPrefix(name, s.prefix+hyphen) }

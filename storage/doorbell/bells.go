@@ -1,0 +1,358 @@
+package doorbell
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	// pause is the time between two rounds of rings of one queue, told or heard.
+	pause = 20 * time.Millisecond
+
+	// secondLook is when a queue rings once more after the end of a delay or visibility: engines keep whole seconds, by a
+	// clock of their own.
+	secondLook = time.Second
+
+	alarmStep = 100 * time.Millisecond // alarms closer together than this are one
+	maxAlarms = 1000                   // of one queue; the latest are left to polls
+	longest   = time.Hour              // between two turns
+)
+
+// bells are the queues that this process waits for, or has something to tell about. Times are since start, by the
+// monotonic clock.
+type bells struct {
+	start  time.Time
+	kicked chan struct{} // of capacity 1: a turn is needed sooner than the last one said
+
+	mu     sync.Mutex
+	queues map[string]*bell
+	closed bool
+}
+
+// bell is one queue.
+type bell struct {
+	watchers map[chan struct{}]struct{}
+	heard    limit                             // of rings from others, for the watchers
+	told     limit                             // of rings to others
+	alarms   []alarm                           // by time
+	held     map[storage.Receipt]time.Duration // messages in hand, and the time of their alarm
+}
+
+// An alarm is a time at which messages become receivable.
+type alarm struct {
+	at   time.Duration
+	held int  // messages in hand whose visibility ends
+	sent bool // messages were sent or rewritten with a delay
+	last bool // it is a second look
+}
+
+// A limit lets something happen at once and then once in each pause: what comes between waits.
+type limit struct {
+	next    time.Duration
+	waiting bool
+}
+
+// take reports whether what waits may happen now.
+func (l *limit) take(now time.Duration) bool {
+	if !l.waiting || now < l.next {
+		return false
+	}
+	l.waiting, l.next = false, now+pause
+	return true
+}
+
+// due is one round to tell.
+type due struct {
+	queue string
+	local int // 1 if this process waits for the queue itself
+}
+
+func newBells() *bells {
+	return &bells{start: time.Now(), kicked: make(chan struct{}, 1), queues: map[string]*bell{}}
+}
+
+func (b *bells) now() time.Duration { return time.Since(b.start) }
+
+// close ends all but [bells.rest].
+func (b *bells) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+}
+
+func (b *bells) kick() {
+	select {
+	case b.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// bell returns the queue's; mu is held.
+func (b *bells) bell(queue string) *bell {
+	q := b.queues[queue]
+	if q == nil {
+		q = &bell{watchers: map[chan struct{}]struct{}{}, held: map[storage.Receipt]time.Duration{}}
+		b.queues[queue] = q
+	}
+	return q
+}
+
+// watch adds a consumer of this process.
+func (b *bells) watch(queue string) (<-chan struct{}, func()) {
+	c := make(chan struct{}, 1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return c, func() {}
+	}
+	b.bell(queue).watchers[c] = struct{}{}
+	return c, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if q := b.queues[queue]; q != nil {
+			delete(q.watchers, c)
+		}
+		b.kick() // a bell that nobody needs goes
+	}
+}
+
+// watched lists the queues that this process waits for.
+func (b *bells) watched() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var names []string
+	for name, q := range b.queues {
+		if len(q.watchers) > 0 && storage.CheckName(name) == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// sent rings a queue, here and elsewhere: now, or when the delay has ended.
+func (b *bells) sent(queue string, delay time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	q := b.bell(queue)
+	if delay > 0 {
+		b.alarm(q, delay, func(a *alarm) { a.sent = true })
+		return
+	}
+	q.ring()
+	b.tellSoon(q)
+}
+
+// backlog rings a queue elsewhere: a receive was full, so that others find something, too. Whoever is woken by that tells more of
+// them, until all are awake or nothing is left.
+func (b *bells) backlog(queue string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if q := b.queues[queue]; q != nil && !b.closed {
+		b.tellSoon(q)
+	}
+}
+
+func (b *bells) tellSoon(q *bell) {
+	if !q.told.waiting {
+		q.told.waiting = true
+		b.kick()
+	}
+}
+
+// hear rings the queue for another process. It reports whether anybody waits for it here.
+func (b *bells) hear(queue string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := b.queues[queue]
+	if q == nil || b.closed || len(q.watchers) == 0 {
+		return false
+	}
+	q.heard.waiting = true
+	if q.heard.take(b.now()) {
+		q.ring()
+	} else {
+		b.kick()
+	}
+	return true
+}
+
+// hold rings the queue when the visibility ends, unless the message is released before. What nobody here waits for
+// is left to whoever does.
+func (b *bells) hold(queue string, receipt storage.Receipt, visibility time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := b.queues[queue]
+	if q == nil || b.closed || len(q.watchers) == 0 {
+		return
+	}
+	if at, ok := b.alarm(q, visibility, func(a *alarm) { a.held++ }); ok {
+		q.held[receipt] = at
+	}
+}
+
+// release forgets messages in hand.
+func (b *bells) release(queue string, receipts ...storage.Receipt) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := b.queues[queue]
+	if q == nil {
+		return
+	}
+	for _, r := range receipts {
+		at, ok := q.held[r]
+		if !ok {
+			continue
+		}
+		delete(q.held, r)
+		i, ok := q.find(at)
+		if !ok {
+			continue
+		}
+		a := &q.alarms[i]
+		if a.held--; a.held <= 0 && !a.sent && !a.last {
+			q.alarms = slices.Delete(q.alarms, i, i+1)
+		}
+	}
+}
+
+// alarm sets an alarm d from now, where d is rounded up to whole seconds, as engines round it. It returns its time, and
+// whether there was room; mu is held.
+func (b *bells) alarm(q *bell, d time.Duration, mark func(*alarm)) (time.Duration, bool) {
+	at := b.now() + (d + time.Second - 1).Truncate(time.Second)
+	at = (at + alarmStep - 1).Truncate(alarmStep)
+	if !q.at(at, mark) {
+		return 0, false
+	}
+	if q.alarms[0].at == at {
+		b.kick()
+	}
+	return at, true
+}
+
+// at marks the alarm of that time. It reports false where there is no room for it.
+func (q *bell) at(at time.Duration, mark func(*alarm)) bool {
+	i, ok := q.find(at)
+	if !ok {
+		if len(q.alarms) >= maxAlarms {
+			if i == maxAlarms {
+				return false
+			}
+			q.drop(q.alarms[maxAlarms-1])
+			q.alarms = q.alarms[:maxAlarms-1]
+		}
+		q.alarms = slices.Insert(q.alarms, i, alarm{at: at})
+	}
+	mark(&q.alarms[i])
+	return true
+}
+
+func (q *bell) find(at time.Duration) (int, bool) {
+	return slices.BinarySearchFunc(q.alarms, at, func(a alarm, at time.Duration) int { return cmp.Compare(a.at, at) })
+}
+
+// drop forgets the messages in hand that an alarm was for.
+func (q *bell) drop(a alarm) {
+	if a.held == 0 {
+		return
+	}
+	for r, at := range q.held {
+		if at == a.at {
+			delete(q.held, r)
+		}
+	}
+}
+
+// ring rings the consumers of this process.
+func (q *bell) ring() {
+	for c := range q.watchers {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run rings what is due here and tells what is to be told to others, until ctx ends; then it tells what is left.
+func (b *bells) run(ctx context.Context, tell func(due)) {
+	for {
+		list, wait := b.turn(b.now())
+		for _, x := range list {
+			tell(x)
+		}
+		select {
+		case <-ctx.Done():
+			for _, x := range b.rest() {
+				tell(x)
+			}
+			return
+		case <-b.kicked:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// turn rings what is due here, and returns what is to be told to others and how long nothing else will be due.
+func (b *bells) turn(now time.Duration) (list []due, wait time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := now + longest
+	for name, q := range b.queues {
+		for len(q.alarms) > 0 && q.alarms[0].at <= now {
+			a := q.alarms[0]
+			q.alarms = slices.Delete(q.alarms, 0, 1)
+			q.drop(a)
+			if a.sent || a.held > 0 {
+				q.at(a.at+secondLook, func(a *alarm) { a.last = true })
+			}
+			q.ring()
+			q.told.waiting = true
+		}
+		if q.heard.take(now) {
+			q.ring()
+		}
+		if q.told.take(now) {
+			list = append(list, due{name, q.local()})
+		}
+		if len(q.alarms) > 0 {
+			next = min(next, q.alarms[0].at)
+		}
+		for _, l := range []limit{q.heard, q.told} {
+			if l.waiting {
+				next = min(next, l.next)
+			}
+		}
+		if len(q.watchers)+len(q.held)+len(q.alarms) == 0 && !q.told.waiting {
+			if q.told.next <= now {
+				delete(b.queues, name)
+			} else {
+				next = min(next, q.told.next)
+			}
+		}
+	}
+	return list, next - now
+}
+
+func (q *bell) local() int { return min(1, len(q.watchers)) }
+
+// rest returns what waits to be told, at the end, and forgets everything.
+func (b *bells) rest() []due {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []due
+	for name, q := range b.queues {
+		if q.told.waiting {
+			list = append(list, due{name, q.local()})
+		}
+	}
+	clear(b.queues)
+	return list
+}

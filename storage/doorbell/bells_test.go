@@ -1,0 +1,228 @@
+package doorbell
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// ringing runs f with bells under virtual time. told returns when each round was told, since the beginning, and forgets it.
+func ringing(t *testing.T, f func(t *testing.T, b *bells, told func() []time.Duration)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBells()
+		var mu sync.Mutex
+		var rounds []time.Duration
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			b.run(ctx, func(due) {
+				mu.Lock()
+				defer mu.Unlock()
+				rounds = append(rounds, b.now())
+			})
+		})
+		f(t, b, func() []time.Duration {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			defer func() { rounds = nil }()
+			return rounds
+		})
+		b.close()
+		cancel()
+		all.Wait()
+	})
+}
+
+// rings takes all that a channel gets during d, and returns when.
+func rings(b *bells, ring <-chan struct{}, d time.Duration) []time.Duration {
+	var list []time.Duration
+	end := time.After(d)
+	for {
+		select {
+		case <-ring:
+			list = append(list, b.now())
+		case <-end:
+			return list
+		}
+	}
+}
+
+func TestRoundsAreFolded(t *testing.T) {
+	t.Parallel()
+	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
+		for range 1000 { // a second
+			b.sent("queue", 0)
+			time.Sleep(time.Millisecond)
+		}
+		last := b.now() - time.Millisecond
+		time.Sleep(time.Minute)
+		got := told()
+		if len(got) < 40 || len(got) > 51 {
+			t.Errorf("%d rounds told for sends during a second; want one in %v", len(got), pause)
+		}
+		if got[0] != 0 {
+			t.Errorf("the first round was told after %v; want at once", got[0])
+		}
+		if end := got[len(got)-1]; end < last || end > last+pause {
+			t.Errorf("the last send was at %v, the last round at %v", last, end)
+		}
+		if len(b.queues) != 0 {
+			t.Errorf("%d queues are remembered that nobody needs", len(b.queues))
+		}
+	})
+}
+
+func TestHeardRingsAreFolded(t *testing.T) {
+	t.Parallel()
+	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
+		ring, stop := b.watch("queue")
+		defer stop()
+		go func() {
+			for range 1000 {
+				if !b.hear("queue") {
+					t.Error("a ring for a queue that is waited for counts as nobody's")
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		got := rings(b, ring, time.Minute)
+		if len(got) < 40 || len(got) > 51 || got[0] != 0 {
+			t.Errorf("%d rings for those heard during a second, the first after %v; want one at once and then one in %v", len(got), got[0], pause)
+		}
+		if end := got[len(got)-1]; end < 999*time.Millisecond {
+			t.Errorf("the last ring was heard at 999ms, the last passed on at %v", end)
+		}
+		if b.hear("other") {
+			t.Error("a ring for a queue that nobody waits for was heeded")
+		}
+		if got := told(); len(got) != 0 {
+			t.Errorf("rings heard from others were told to others at %v", got)
+		}
+	})
+}
+
+func TestDelaysRing(t *testing.T) {
+	t.Parallel()
+	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
+		ring, stop := b.watch("queue")
+		defer stop()
+		b.sent("queue", time.Hour)
+		b.sent("queue", 1500*time.Millisecond) // the earlier one must not replace the later one, nor the other way round
+		b.sent("queue", 1600*time.Millisecond)
+		want := []time.Duration{2 * time.Second, 3 * time.Second, time.Hour, time.Hour + time.Second}
+		if got := rings(b, ring, 2*time.Hour); !slices.Equal(got, want) {
+			t.Errorf("rang at %v; want %v: rounded up to seconds, and once more a second later", got, want)
+		}
+		if got := told(); !slices.Equal(got, want) {
+			t.Errorf("told others at %v; want %v", got, want)
+		}
+	})
+}
+
+func TestVisibilityRings(t *testing.T) {
+	t.Parallel()
+	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
+		b.hold("queue", "unwatched", time.Second)
+		ring, stop := b.watch("queue")
+		b.hold("queue", "deleted", 10*time.Second)
+		b.hold("queue", "extended", 10*time.Second)
+		b.hold("queue", "lost", 20*time.Second)
+		time.Sleep(5 * time.Second)
+		b.release("queue", "deleted", "extended", "unknown")
+		b.release("other", "unknown")
+		b.hold("queue", "next", 25*time.Second)
+		want := []time.Duration{20 * time.Second, 21 * time.Second, 30 * time.Second, 31 * time.Second}
+		if got := rings(b, ring, time.Hour); !slices.Equal(got, want) {
+			t.Errorf("rang at %v; want %v: at the end of what was not released", got, want)
+		}
+		told()
+		stop()
+		synctest.Wait()
+		if len(b.queues) != 0 {
+			t.Errorf("%+v is remembered", b.queues["queue"])
+		}
+	})
+}
+
+func TestAlarmsAreBounded(t *testing.T) {
+	t.Parallel()
+	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
+		ring, stop := b.watch("queue")
+		defer stop()
+		b.hold("queue", "latest", storage.MaxVisibility)
+		for i := range 2 * maxAlarms {
+			b.sent("queue", time.Hour-time.Duration(i)*time.Second)
+		}
+		b.hold("queue", "too late", storage.MaxVisibility)
+		b.mu.Lock()
+		alarms, held := len(b.queues["queue"].alarms), len(b.queues["queue"].held)
+		b.mu.Unlock()
+		if alarms != maxAlarms || held != 0 {
+			t.Errorf("%d alarms and %d messages in hand; want %d, and none that has no alarm", alarms, held, maxAlarms)
+		}
+		got := rings(b, ring, time.Hour)
+		if want := time.Hour - (2*maxAlarms-1)*time.Second; len(got) == 0 || got[0] != want {
+			t.Errorf("rang first at %v; want the earliest alarms to be kept, from %v", got, want)
+		}
+	})
+}
+
+func TestAllWatchersAreRung(t *testing.T) {
+	t.Parallel()
+	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
+		first, stopFirst := b.watch("queue")
+		second, stopSecond := b.watch("queue")
+		b.sent("other", 0)
+		b.sent("queue", 0)
+		b.sent("queue", 0)
+		if len(first) != 1 || len(second) != 1 {
+			t.Errorf("two watchers have %d and %d rings; want 1 each", len(first), len(second))
+		}
+		<-second
+		stopSecond()
+		b.sent("queue", 0)
+		if len(second) != 0 {
+			t.Error("a ring after stop")
+		}
+		if got, want := b.watched(), []string{"queue"}; !slices.Equal(got, want) {
+			t.Errorf("watched %q; want %q", got, want)
+		}
+		stopFirst()
+		stopFirst()
+		b.close()
+		if ring, stop := b.watch("queue"); ring == nil || stop == nil || len(b.watched()) != 0 {
+			t.Error("a closed store watches")
+		} else {
+			stop()
+		}
+	})
+}
+
+// TestNothingIsForgotten sees that the end tells what a pause has held back.
+func TestNothingIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBells()
+		ctx, cancel := context.WithCancel(t.Context())
+		told := make(chan string, 10)
+		var all sync.WaitGroup
+		all.Go(func() { b.run(ctx, func(x due) { told <- fmt.Sprint(x.queue, b.now()) }) })
+		b.sent("queue", 0)
+		synctest.Wait()
+		b.sent("queue", 0)
+		synctest.Wait()
+		b.close()
+		cancel()
+		all.Wait()
+		if len(told) != 2 || <-told != "queue0s" || <-told != "queue0s" {
+			t.Errorf("the second of two sends just before the end was not told")
+		}
+	})
+}

@@ -1,0 +1,216 @@
+package doorbell
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Config is how a process rings and is rung. The zero Config is right for most.
+type Config struct {
+	// Listen is where this process is rung: a UDP "IP:port", of which either may be missing. It is opened when the process
+	// first waits for a queue; one that only sends never listens. Defaults to ":0", any free port of all addresses.
+	Listen string
+
+	// Advertise says under which addresses others reach Listen, at most 8: IPs, with a port where it differs from the one
+	// that is listened on. Defaults to the IP of Listen, or else to all of this machine's that lead outward.
+	Advertise []string
+
+	// Fanout is how many processes that wait for a queue are rung at a time, this one included. More find an idle worker
+	// sooner where most are busy, and each may cost an empty Receive. Defaults to 2.
+	Fanout int
+
+	// Logger gets what happens. Defaults to none.
+	Logger *slog.Logger
+}
+
+// A Counter tells how often a process rang and was rung. Find it with storage.As.
+type Counter interface {
+	Counts() Counts
+}
+
+// Counts are of rings between processes since the store was opened.
+type Counts struct {
+	Sent     int64 // rings sent; one to a listener with several addresses counts once
+	Heard    int64 // rings that were heeded, at once or folded into the next
+	Repeated int64 // rings that had been heard before, or came after a later one: also what other addresses bring
+	Refused  int64 // datagrams that are no ring, or forged, or whose time is off by more than 10 minutes
+}
+
+// pace is how often things are done; tests have a faster one.
+type pace struct {
+	settle    time.Duration // how long a change of the queues waits for others before it is published
+	renew     time.Duration // how often a row is written
+	valid     time.Duration // how long a row is believed
+	retry     time.Duration // when a write is tried again
+	readEvery time.Duration // how often a busy sender reads the rows
+	readSoon  time.Duration // likewise when it knows no listener of a queue
+}
+
+func usualPace() pace {
+	return pace{settle: 50 * time.Millisecond, renew: 4 * time.Minute, valid: 10 * time.Minute, retry: 30 * time.Second, readEvery: time.Minute, readSoon: 10 * time.Second}
+}
+
+// Over returns a store that keeps everything in inner, and rings. A store that is a storage.Waker already is
+// returned as it is. Closing the result closes inner. It opens nothing yet and makes no request; an error is
+// about cfg only, and inner stays open.
+func Over(inner storage.Store, cfg Config) (storage.Store, error) {
+	return over(inner, cfg, usualPace())
+}
+
+func over(inner storage.Store, cfg Config, p pace) (storage.Store, error) {
+	if _, ok := storage.As[storage.Waker](inner); ok {
+		return inner, nil
+	}
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, &storage.Error{Op: "open", Resource: "doorbell", Err: err}
+	}
+	var sender [8]byte
+	rand.Read(sender[:])
+	s := &store{
+		Store:  inner,
+		cfg:    cfg,
+		pace:   p,
+		id:     rand.Text(),
+		sender: binary.BigEndian.Uint64(sender[:]),
+		bells:  newBells(),
+		more:   make(chan struct{}, 1),
+	}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	s.all.Go(func() {
+		s.bells.run(s.ctx, func(x due) { s.tell(x.queue, s.cfg.Fanout-x.local) })
+	})
+	if c, ok := storage.As[storage.Committer](inner); ok {
+		return &committing{s, c}, nil
+	}
+	return s, nil
+}
+
+// withDefaults returns a copy that is complete, or all that is wrong with it.
+func (c Config) withDefaults() (Config, error) {
+	var faults []error
+	bad := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{storage.ErrInvalid}, args...)...))
+	}
+	if c.Listen == "" {
+		c.Listen = ":0"
+	}
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err == nil && host != "" {
+		_, err = netip.ParseAddr(host)
+	}
+	if err == nil && port != "" {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		bad("Listen is %s; want a UDP address like :7040 or 10.0.0.4:7040", storage.Quote(c.Listen))
+	}
+	if len(c.Advertise) > maxAddresses {
+		bad("Advertise has %d addresses; at most %d", len(c.Advertise), maxAddresses)
+	}
+	for _, a := range c.Advertise {
+		if _, ok := parseAddress(a, 1); !ok {
+			bad("Advertise has %s; want an address of this machine, with or without a port, like 10.0.0.4 or 10.0.0.4:7040", storage.Quote(a))
+		}
+	}
+	if c.Fanout == 0 {
+		c.Fanout = 2
+	}
+	if c.Fanout < 0 {
+		bad("Fanout is %d; want a positive number", c.Fanout)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, errors.Join(faults...)
+}
+
+// store implements storage.Store, storage.Waker and Counter.
+type store struct {
+	storage.Store
+	cfg    Config
+	pace   pace
+	id     string // names this process's row
+	sender uint64 // names this process in its rings
+	bells  *bells
+	others others
+	more   chan struct{} // of capacity 1: a queue is waited for that the row doesn't have yet
+	counts struct{ sent, heard, repeated, refused atomic.Int64 }
+
+	ctx  context.Context // until Close
+	end  context.CancelFunc
+	all  sync.WaitGroup
+	once sync.Once
+
+	mu        sync.Mutex
+	listening bool
+	closed    bool
+	published bool // there may be a row of ours
+}
+
+var (
+	_ storage.Waker = (*store)(nil)
+	_ Counter       = (*store)(nil)
+)
+
+// Unwrap lets storage.As find what else the store can do.
+func (s *store) Unwrap() storage.Store { return s.Store }
+
+func (s *store) Queue(name string) storage.Queue {
+	return &queue{Queue: s.Store.Queue(name), name: name, bells: s.bells, most: s.Props().MaxReceive}
+}
+
+// Wake implements storage.Waker. The first call for a name that a queue can have makes this process a listener.
+func (s *store) Wake(name string) (ring <-chan struct{}, stop func()) {
+	ring, stop = s.bells.watch(name)
+	if storage.CheckName(name) != nil {
+		return ring, stop
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ring, stop
+	}
+	if !s.listening {
+		s.listening = true
+		s.all.Go(s.listen)
+	}
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+	return ring, stop
+}
+
+// Counts implements Counter.
+func (s *store) Counts() Counts {
+	c := &s.counts
+	return Counts{Sent: c.sent.Load(), Heard: c.heard.Load(), Repeated: c.repeated.Load(), Refused: c.refused.Load()}
+}
+
+// Close tells listeners what is still to be told, takes this process out of the table and closes the store beneath.
+func (s *store) Close() error {
+	s.once.Do(func() {
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+		s.bells.close()
+		s.end()
+		s.all.Wait()
+		s.others.close()
+		_ = s.withdraw(context.Background()) // the row ends by itself
+	})
+	return s.Store.Close()
+}

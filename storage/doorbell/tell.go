@@ -1,0 +1,179 @@
+package doorbell
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	tableName = "doorbells"
+	partition = "listeners"
+	mostRows  = 1000 // listeners beyond so many are not rung
+
+	callTimeout = 30 * time.Second // of a request to the table
+	lastRead    = time.Second      // what is left of it when the store is closed
+	clockAhead  = 5 * time.Minute  // how far a listener's clock may be ahead of a sender's
+)
+
+// others are the listeners of other processes, as far as this one has learnt.
+type others struct {
+	mu      sync.Mutex
+	list    []listener
+	begun   bool           // a read, ever
+	began   time.Duration  // when the last one began
+	reading bool           // it is under way
+	asked   map[string]int // while reading: queues that were told, and how many listeners each was to reach
+	failing bool           // the last read failed
+	stamp   int64          // of the last ring
+	conn    *net.UDPConn   // nil until needed
+	mute    bool           // it can't be opened
+}
+
+// A listener is a process that can be rung.
+type listener struct {
+	row
+	id      string
+	etag    storage.ETag
+	changed time.Duration // when its row was first seen as it is
+	alive   bool          // probably
+}
+
+func (l *listener) hears(queue string) bool { return l.alive && slices.Contains(l.Queues, queue) }
+
+// tell rings up to n listeners of a queue, of those known. When the table is due to be read, it is, in the background,
+// and then listeners that were not known are rung too.
+func (s *store) tell(queue string, n int) {
+	if n <= 0 {
+		return
+	}
+	o := &s.others
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	every := s.pace.readEvery
+	if s.ring(queue, n, nil) == 0 && n == s.cfg.Fanout {
+		every = s.pace.readSoon
+	}
+	now := s.bells.now()
+	if !o.reading && (!o.begun || now-o.began >= every) {
+		o.begun, o.began, o.reading, o.asked = true, now, true, map[string]int{}
+		s.all.Go(s.learn)
+	}
+	if o.reading {
+		o.asked[queue] = n
+	}
+}
+
+// learn reads the rows, and rings new listeners of what was told meanwhile.
+func (s *store) learn() {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, func() { time.AfterFunc(lastRead, cancel) })()
+	list, err := s.rows(ctx)
+	o := &s.others
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reading = false
+	if err != nil {
+		if !o.failing && s.ctx.Err() == nil {
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "doorbell: can't read who is to be rung; idle workers find messages by polling", slog.Any("error", err))
+		}
+		o.failing = true
+		return
+	}
+	o.failing = false
+	known := o.list
+	o.list = judge(list, known, o.began, time.Now(), s.pace)
+	for queue, n := range o.asked {
+		s.ring(queue, n, known)
+	}
+}
+
+// rows reads the rows of others.
+func (s *store) rows(ctx context.Context) ([]listener, error) {
+	var list []listener
+	for r, err := range s.Store.Table(tableName).Query(ctx, partition, storage.RowRange{Limit: mostRows}) {
+		if err != nil {
+			return nil, err
+		}
+		if x, ok := readRow(r.Data); ok && r.Key != s.id {
+			list = append(list, listener{row: x, id: r.Key, etag: r.ETag})
+		}
+	}
+	return list, nil
+}
+
+// judge notes which listeners are probably alive: their rows are valid, by this machine's clock; and they have been written
+// again, whatever clocks say, if they have been known for so long that they must.
+func judge(list, known []listener, now time.Duration, wall time.Time, p pace) []listener {
+	for i := range list {
+		l := &list[i]
+		l.changed = now
+		for _, k := range known {
+			if k.id == l.id && k.etag == l.etag {
+				l.changed = k.changed
+			}
+		}
+		l.alive = wall.Before(l.until()) && l.until().Before(wall.Add(p.valid+clockAhead)) && now-l.changed < p.renew*3/2
+	}
+	return list
+}
+
+// ring sends a ring to up to n listeners of a queue that are not among the known ones, and returns how many there were to
+// choose from. It takes any, so that no one gets all the work. others.mu is held.
+func (s *store) ring(queue string, n int, known []listener) int {
+	o := &s.others
+	var choice []listener
+	for _, l := range o.list {
+		if l.hears(queue) && !slices.ContainsFunc(known, func(k listener) bool { return k.id == l.id && k.hears(queue) }) {
+			choice = append(choice, l)
+		}
+	}
+	if len(choice) == 0 || !s.open() {
+		return len(choice)
+	}
+	rand.Shuffle(len(choice), func(i, j int) { choice[i], choice[j] = choice[j], choice[i] })
+	o.stamp = max(o.stamp+1, time.Now().UnixMicro())
+	for _, l := range choice[:min(n, len(choice))] {
+		b := appendRing(nil, newMAC(l.Key), ring{sender: s.sender, at: o.stamp, queue: queue})
+		sent := false
+		for _, a := range l.addresses {
+			_, err := o.conn.WriteToUDPAddrPort(b, a) // an address may lead nowhere from here
+			sent = sent || err == nil
+		}
+		if sent {
+			s.counts.sent.Add(1)
+		}
+	}
+	return len(choice)
+}
+
+// open opens the socket to send from, once; others.mu is held.
+func (s *store) open() bool {
+	o := &s.others
+	if o.conn == nil && !o.mute {
+		conn, err := net.ListenUDP("udp", nil)
+		if err != nil {
+			o.mute = true
+			s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "doorbell: can't ring; idle workers find messages by polling", slog.Any("error", err))
+			return false
+		}
+		o.conn = conn
+	}
+	return o.conn != nil
+}
+
+// close closes the socket.
+func (o *others) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.conn != nil {
+		o.conn.Close()
+	}
+}

@@ -1,0 +1,67 @@
+package storage
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Meter tells what a store has asked of its engine since it was opened: every request, repeated and refused ones
+// included, because those are billed too. Optional; find it with [As].
+type Meter interface {
+	Requests() []Requests
+}
+
+// Requests counts requests of one sort.
+type Requests struct {
+	Request
+	Count     int64
+	Throttled int64 // how many of them the engine refused because there were too many
+}
+
+// A Request is a sort of request.
+type Request struct {
+	Op     string // "send", "receive", "put"; also what the driver does by itself, such as "create"
+	Kind   string // "queue", "blob" or "table"
+	Target string // the queue, container or table
+	Class  string // how the engine bills it, such as "blob write"; empty where nothing is billed
+}
+
+// A Tally counts requests for a driver. The zero Tally is ready; it may be used concurrently.
+type Tally struct {
+	mu     sync.Mutex
+	counts map[Request]*Requests
+}
+
+// Add counts one request.
+func (t *Tally) Add(r Request, throttled bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.counts[r]
+	if c == nil {
+		if t.counts == nil {
+			t.counts = map[Request]*Requests{}
+		}
+		c = &Requests{Request: r}
+		t.counts[r] = c
+	}
+	c.Count++
+	if throttled {
+		c.Throttled++
+	}
+}
+
+// Requests implements [Meter], in an order of its own that stays the same.
+func (t *Tally) Requests() []Requests {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := make([]Requests, 0, len(t.counts))
+	for c := range maps.Values(t.counts) {
+		list = append(list, *c)
+	}
+	slices.SortFunc(list, func(a, b Requests) int {
+		return strings.Compare(a.Kind+" "+a.Target+" "+a.Op+" "+a.Class, b.Kind+" "+b.Target+" "+b.Op+" "+b.Class)
+	})
+	return list
+}

@@ -1,0 +1,89 @@
+package sqlite
+
+import (
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// puts are the statements that write a blob or a row: always, when there is none, and when its ETag is parameter 6. Each
+// checks and writes in one, so that a condition that doesn't hold has changed nothing. The other parameters are alike.
+type puts struct{ always, absent, match string }
+
+// put writes what bind binds, under a name's number and the new ETag, if the condition holds.
+func (w *writer) put(kind int64, name string, cond storage.Condition, sql puts, bind func(s *stmt, id, etag int64)) (storage.ETag, error) {
+	old, ok := parseETag(cond.IfMatch)
+	if !ok {
+		return "", storage.ErrPrecondition
+	}
+	id, err := w.nameFor(kind, name, cond)
+	if err != nil {
+		return "", err
+	}
+	s, failed := (*stmt)(nil), error(nil)
+	switch {
+	case cond.IfAbsent:
+		s, failed = w.c.stmt(sql.absent), storage.ErrExists
+	case cond.IfMatch != "":
+		s, failed = w.c.stmt(sql.match).int(6, old), storage.ErrPrecondition
+	default:
+		s = w.c.stmt(sql.always)
+	}
+	etag := newETag()
+	bind(s, id, etag)
+	if err := s.run(); err != nil {
+		return "", err
+	}
+	if w.c.changes() == 0 {
+		return "", failed
+	}
+	return formatETag(etag), nil
+}
+
+// remove deletes a blob or a row if the condition holds: find reads its ETag, del deletes it. bind binds both.
+func (w *writer) remove(kind int64, name string, cond storage.Condition, find, del string, bind func(s *stmt, id int64)) error {
+	id, err := w.find(kind, name)
+	if err != nil {
+		return err
+	}
+	s := w.c.stmt(find)
+	bind(s, id)
+	row, err := s.step()
+	if err != nil {
+		return err
+	}
+	if !row {
+		return storage.ErrNotFound
+	}
+	etag := formatETag(s.colInt(0))
+	s.reset()
+	if cond.IfMatch != "" && cond.IfMatch != etag {
+		return storage.ErrPrecondition
+	}
+	s = w.c.stmt(del)
+	bind(s, id)
+	return s.run()
+}
+
+// newETag returns 64 random bits: nothing that is counted could be relied on after a file was restored
+// from a backup, while browsers keep what they have by ETag.
+func newETag() int64 { return int64(rand.Uint64()) }
+
+func formatETag(e int64) storage.ETag {
+	const digits = "0123456789abcdef"
+	var b [16]byte
+	for i := range b {
+		b[i] = digits[uint64(e)>>(60-4*i)&15]
+	}
+	return storage.ETag(b[:])
+}
+
+// parseETag reads an ETag. One that isn't ours matches nothing; the empty one is none.
+func parseETag(e storage.ETag) (v int64, ok bool) {
+	if e == "" {
+		return 0, true
+	}
+	u, err := strconv.ParseUint(string(e), 16, 64)
+	return int64(u), err == nil && formatETag(int64(u)) == e
+}

@@ -1,0 +1,81 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// lookEvery is how long what a look at the file's path has found is believed.
+const lookEvery = time.Second
+
+var errLost = fmt.Errorf("%w: the file was replaced or removed while this program had it open: stop every program that uses it, "+
+	"see that no -wal and -shm of the old file lie beside the new one, and start again", storage.ErrUnavailable)
+
+// A place sees whether the path still leads to the file that was opened. SQLite doesn't look: its connections go on
+// with a file that has lost its name, and whatever they write goes with it when the program ends.
+type place struct {
+	path string
+	file os.FileInfo
+
+	mu     sync.Mutex
+	looked time.Time
+	lost   bool // for good: nobody knows what became of the log meanwhile
+}
+
+func newPlace(path string) (*place, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	}
+	return &place{path: path, file: info, looked: time.Now()}, nil
+}
+
+// open opens another connection to the file.
+func (p *place) open(flags int32) (*conn, error) {
+	c, err := openConn(p.path, flags)
+	if lost := p.checkNow(); lost != nil { // and what was opened, if anything, is not the file
+		if err == nil {
+			c.close()
+		}
+		return nil, lost
+	}
+	return c, err
+}
+
+// check returns errLost when a look, now or lookEvery ago at most, has found another file or none.
+func (p *place) check() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.looked) < lookEvery {
+		return p.found()
+	}
+	return p.look()
+}
+
+// checkNow is check with a look now.
+func (p *place) checkNow() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.look()
+}
+
+func (p *place) look() error {
+	info, err := os.Stat(p.path)
+	p.looked = time.Now()
+	// Any other error says nothing about the file.
+	p.lost = p.lost || errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, p.file)
+	return p.found()
+}
+
+func (p *place) found() error {
+	if p.lost {
+		return errLost
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package sqlite
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// everyCall runs each call of a store on what is there, and returns the errors by the call's name.
+func everyCall(t *testing.T, s *store, receipt storage.Receipt) map[string]error {
+	ctx := t.Context()
+	q, b, rows := s.Queue("queue"), s.Blobs("docs"), s.Table("rows")
+	errs := map[string]error{}
+	errs["send"] = q.Send(ctx, text("late"))
+	_, errs["receive"] = q.Receive(ctx, 1, time.Minute)
+	_, errs["extend"] = q.Extend(ctx, receipt, time.Minute)
+	errs["rewrite"] = q.Rewrite(ctx, receipt, []byte("late"), 0)
+	errs["delete"] = q.Delete(ctx, []storage.Receipt{receipt})
+	_, errs["stats"] = q.Stats(ctx)
+	_, errs["get blob"] = b.Get(ctx, "key", "")
+	_, errs["put blob"] = b.Put(ctx, "key", []byte("late"), storage.Condition{})
+	errs["delete blob"] = b.Delete(ctx, "key", storage.Condition{})
+	for _, err := range b.List(ctx, "") {
+		errs["list blobs"] = err
+	}
+	_, errs["get row"] = rows.Get(ctx, "p", "k")
+	_, errs["put row"] = rows.Put(ctx, "p", "k", []byte("late"), storage.Condition{})
+	errs["put rows"] = rows.(storage.BatchTable).PutBatch(ctx, "p", []storage.RowPut{{Key: "k"}})
+	errs["delete row"] = rows.Delete(ctx, "p", "k", storage.Condition{})
+	for _, err := range rows.Query(ctx, "p", storage.RowRange{}) {
+		errs["query rows"] = err
+	}
+	_, errs["commit"] = s.Commit(ctx, storage.Work{Send: []storage.Send{{Queue: "queue", Message: storage.Message{Body: []byte("late")}}}})
+	return errs
+}
+
+// writeEach writes something for every call to find.
+func writeEach(t *testing.T, s *store, body string) {
+	t.Helper()
+	send(t, s, "queue", body)
+	_, err := s.Blobs("docs").Put(t.Context(), "key", []byte(body), storage.Condition{})
+	if err == nil {
+		_, err = s.Table("rows").Put(t.Context(), "p", "k", []byte(body), storage.Condition{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFileIsLost takes the file away under an open store. What is not in the file that has the name is not acknowledged.
+// A file that took its place stays as it is, and so does the lost one: its log may be the other's by then.
+func TestFileIsLost(t *testing.T) {
+	t.Parallel()
+	moves := map[string]func(path, backup string) error{
+		"removed":        func(path, _ string) error { return os.Remove(path) },
+		"moved away":     func(path, _ string) error { return os.Rename(path, path+".old") },
+		"folder is gone": func(path, _ string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") },
+		"replaced":       func(path, backup string) error { return os.Rename(backup, path) },
+		"a link to another": func(path, backup string) error {
+			return errors.Join(os.Remove(path), os.Symlink(backup, path))
+		},
+	}
+	for name, move := range moves {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path, backup := filepath.Join(dir, "sub", "test.db"), filepath.Join(dir, "backup.db")
+			b := openAt(t, backup, "?wake=off")
+			writeEach(t, b, "backup")
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(backup)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				s := openAt(t, path, "?wake=off")
+				writeEach(t, s, "old")
+				receipt := receive(t, s, "queue", 1)[0].Receipt
+				time.Sleep(lookEvery)
+				writeEach(t, s, "old") // it has looked, and found the file
+				synctest.Wait()        // until the log of the first is copied
+				lost, err := os.Open(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer lost.Close()
+				before, err := io.ReadAll(lost)
+				if err == nil {
+					err = move(path, backup)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(lookEvery)
+				for range 2 {
+					for call, err := range everyCall(t, s, receipt) {
+						if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "replaced or removed") || !strings.Contains(err.Error(), "start again") {
+							t.Errorf("%s: got error %v; want unavailable, why, and what to do", call, err)
+						}
+					}
+					time.Sleep(time.Hour) // for what the writer does while idle
+				}
+				if err := s.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+				if after, err := io.ReadAll(io.NewSectionReader(lost, 0, 1<<30)); err != nil || !bytes.Equal(after, before) {
+					t.Errorf("the lost file was changed (%v)", err)
+				}
+			})
+			now, err := os.ReadFile(path)
+			switch {
+			case errors.Is(err, os.ErrNotExist):
+				if strings.HasPrefix(name, "replaced") || strings.HasPrefix(name, "a link") {
+					t.Error("the file that took the place is gone")
+				}
+			case err != nil:
+				t.Fatal(err)
+			case !bytes.Equal(now, content):
+				t.Error("the file that took the place was changed")
+			}
+		})
+	}
+}
+
+// TestFileIsReplacedBehindReaders sees that no connection opened later reads the other file, before anybody has looked.
+func TestFileIsReplacedBehindReaders(t *testing.T) {
+	t.Parallel()
+	s, b := openTest(t, "?wake=off"), openTest(t, "?wake=off")
+	writeEach(t, s, "old")
+	writeEach(t, b, "backup")
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(b.path, s.path); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Blobs("docs").Get(t.Context(), "key", "")
+	wantError(t, err, storage.ErrUnavailable, "replaced or removed")
+	wantError(t, s.Queue("queue").Send(t.Context(), text("late")), storage.ErrUnavailable, "replaced or removed")
+}
+
+// TestRestoreAfterLoss does what the error says: stop, remove the old log, start again.
+func TestRestoreAfterLoss(t *testing.T) {
+	t.Parallel()
+	s, b := openTest(t, "?wake=off"), openTest(t, "?wake=off")
+	send(t, s, "queue", "old")
+	send(t, b, "queue", "backup")
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(b.path, s.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	for _, end := range []string{"-wal", "-shm"} {
+		if err := os.Remove(s.path + end); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	again := openAt(t, s.path, "?wake=off")
+	if got := all(t, again, "queue"); !slices.Equal(got, []string{"backup"}) {
+		t.Errorf("after the restore: %q; want the backup's message", got)
+	}
+}
+
+// TestSameFileByAnotherWay sees that nothing but the file itself counts.
+func TestSameFileByAnotherWay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file.db"), filepath.Join(dir, "link.db")
+	openAt(t, file, "?wake=off")
+	if err := os.Symlink("file.db", link); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := openAt(t, link, "?wake=off")
+		send(t, s, "queue", "body")
+		if err := errors.Join(os.Remove(link), os.Symlink(file, link), os.Chtimes(file, time.Time{}, time.Unix(0, 0))); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lookEvery)
+		send(t, s, "queue", "body")
+	})
+}

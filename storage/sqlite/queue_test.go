@@ -1,0 +1,373 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// statements returns the SQL in this package's source that reads or writes the tables, with where it stands.
+func statements(t *testing.T) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	fset := token.NewFileSet()
+	sql := regexp.MustCompile(`^(SELECT|INSERT|UPDATE|DELETE) `)
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(fset, e.Name(), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if s, err := strconv.Unquote(lit.Value); err == nil && sql.MatchString(s) && !strings.Contains(s, "sqlite_schema") {
+					found[s] = fset.Position(lit.Pos()).String()
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// slowPlan says what is wrong with the way that SQLite will go through the tables for a statement: nothing when it finds
+// what it wants by an index, in the order in which it wants it.
+func slowPlan(c *conn, sql string) (string, error) {
+	s, err := c.prepare("EXPLAIN QUERY PLAN "+sql, 0)
+	if err != nil {
+		return "", err
+	}
+	defer s.finalize()
+	for {
+		row, err := s.step()
+		if !row {
+			return "", err
+		}
+		step := s.colText(3)
+		// Looking at a whole queue is for a count, and for the first of it.
+		wholeQueue := strings.HasSuffix(step, "(queue=?)") && !strings.HasPrefix(sql, "SELECT sum(") && !strings.HasSuffix(sql, "ORDER BY visible LIMIT 1")
+		slow := func(what string) bool { return strings.Contains(step, what) }
+		if wholeQueue || slices.ContainsFunc([]string{"SCAN", "TEMP B-TREE", "ANY("}, slow) {
+			return step, nil
+		}
+	}
+}
+
+// TestPlans looks how SQLite will run each statement, and again after somebody's tool has run ANALYZE.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "?wake=off")
+	all := statements(t)
+	if len(all) < 20 {
+		t.Fatalf("found only %d statements: %q", len(all), slices.Sorted(maps.Keys(all)))
+	}
+	plans := func(when string) {
+		t.Helper()
+		err := s.write(&op{ctx: t.Context(), run: func(w *writer) error {
+			for sql, where := range all {
+				if slow, err := slowPlan(w.c, sql); slow != "" || err != nil {
+					t.Errorf("%s: %s: %s %v\n%s", when, where, slow, err, sql)
+				}
+			}
+			for _, sql := range []string{
+				"SELECT body FROM messages WHERE visible < 1",
+				"DELETE FROM messages WHERE queue = 1 AND gen = 1",
+				"SELECT id FROM messages WHERE queue = 1 AND visible <= 1 ORDER BY sent LIMIT 5",
+			} {
+				if slow, err := slowPlan(w.c, sql); slow == "" || err != nil {
+					t.Errorf("%s: nothing is found wrong with %s (%v)", when, sql, err)
+				}
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	plans("before")
+	for q := range 3 { // one large queue, two small ones
+		for range 1 + 8*(q&1) {
+			if err := s.Queue(fmt.Sprintf("queue-%d", q)).Send(t.Context(), slices.Repeat(text("body"), 100)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		receive(t, s, fmt.Sprintf("queue-%d", q), 50)
+	}
+	writeEach(t, s, "body")
+	pragma(t, s, "ANALYZE")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, s.path, "?wake=off")
+	plans("after ANALYZE")
+}
+
+// A queues is what the queues of a store should hold: by the message's body, which is unlike any other.
+type queues map[string]*message
+
+type message struct {
+	queue      string
+	visible    time.Time
+	deliveries int
+	receipt    storage.Receipt // the newest; "" when it has none
+}
+
+func (q queues) owner(queue string, r storage.Receipt) (body string, ok bool) {
+	for body, m := range q {
+		if r != "" && m.receipt == r && m.queue == queue {
+			return body, true
+		}
+	}
+	return "", false
+}
+
+// TestQueueByChance does with two queues whose messages alternate what comes to mind, and compares with a plain
+// account of it. Above all it deletes batches in which live receipts, dead ones, repeated ones, those of the other
+// queue and garbage stand side by side.
+func TestQueueByChance(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "test.db")
+			synctest.Test(t, func(t *testing.T) {
+				byChance(t, openAt(t, path, "?wake=off&sync=normal"), rand.New(rand.NewPCG(seed, 7)))
+			})
+		})
+	}
+}
+
+func byChance(t *testing.T, s *store, r *rand.Rand) {
+	ctx := t.Context()
+	names := []string{"queue-a", "queue-b"}
+	want := queues{}
+	var seen []storage.Receipt // all that there ever were
+	sent := 0
+	receiveSome := func(name string, n int) int {
+		t.Helper()
+		ready := 0
+		for _, m := range want {
+			if m.queue == name && !m.visible.After(time.Now()) {
+				ready++
+			}
+		}
+		got := receive(t, s, name, n)
+		if len(got) != min(n, ready) {
+			t.Fatalf("received %d of %s; want %d of %d ready", len(got), name, n, ready)
+		}
+		for _, d := range got {
+			m := want[string(d.Body)]
+			if m == nil || m.queue != name || m.visible.After(time.Now()) || d.Deliveries != m.deliveries+1 {
+				t.Fatalf("received %s, delivery %d; want %+v", d.Body, d.Deliveries, m)
+			}
+			if slices.Contains(seen, d.Receipt) {
+				t.Fatalf("receipt %s was given out before", d.Receipt)
+			}
+			m.visible, m.deliveries, m.receipt = time.Now().Add(time.Minute), d.Deliveries, d.Receipt
+			seen = append(seen, d.Receipt)
+		}
+		return len(got)
+	}
+	for range 60 {
+		name := names[r.IntN(2)]
+		switch r.IntN(8) {
+		case 0, 1: // neighbours of one queue, or strangers
+			for range 1 + r.IntN(3) {
+				var batch []storage.Message
+				for range 1 + r.IntN(8) {
+					sent++
+					body := fmt.Sprintf("message-%d", sent)
+					delay := time.Duration(max(0, r.IntN(4)-2)) * time.Minute
+					batch = append(batch, storage.Message{Body: []byte(body), Delay: delay})
+					want[body] = &message{queue: name, visible: time.Now().Add(delay)}
+				}
+				if err := s.Queue(name).Send(ctx, batch); err != nil {
+					t.Fatal(err)
+				}
+				name = names[r.IntN(2)]
+			}
+		case 2, 3:
+			receiveSome(name, 1+r.IntN(20))
+		case 4: // one changes in the middle of a run
+			if len(seen) == 0 {
+				continue
+			}
+			old := seen[r.IntN(len(seen))]
+			body, live := want.owner(name, old)
+			next, err := storage.Receipt(""), error(nil)
+			delay := time.Duration(r.IntN(3)) * time.Minute
+			if extend := r.IntN(2) == 0; extend {
+				if next, err = s.Queue(name).Extend(ctx, old, delay); err == nil {
+					seen = append(seen, next)
+				}
+			} else {
+				err = s.Queue(name).Rewrite(ctx, old, []byte(body), delay)
+			}
+			if live != (err == nil) || !live && !errors.Is(err, storage.ErrReceiptStale) {
+				t.Fatalf("receipt %s, live %v: got error %v", old, live, err)
+			}
+			if live {
+				want[body].visible, want[body].receipt = time.Now().Add(delay), next
+			}
+		case 5:
+			time.Sleep(time.Duration(r.IntN(90)) * time.Second)
+		default:
+			batch := []storage.Receipt{}
+			if len(seen) > 0 {
+				from := r.IntN(len(seen))
+				batch = append(batch, seen[from:from+r.IntN(len(seen)-from+1)]...) // in the order of receiving
+				for range r.IntN(4) {
+					batch = append(batch, seen[r.IntN(len(seen))]) // some twice
+				}
+			}
+			garbage := []storage.Receipt{"", "garbage", "1.1", newReceipt(1<<63-1, 1), newReceipt(int64(sent), newGen())}
+			batch = append(batch, garbage[:r.IntN(len(garbage)+1)]...)
+			if r.IntN(2) == 0 {
+				r.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
+			}
+			deleteBatch(t, s, want, name, batch)
+		}
+	}
+	for _, name := range names {
+		n := 0
+		for _, m := range want {
+			if m.queue == name {
+				n++
+			}
+		}
+		if st, err := s.Queue(name).Stats(ctx); err != nil || st.Ready+st.InFlight+st.Delayed != int64(n) {
+			t.Errorf("%s has %+v, %v; want %d", name, st, err, n)
+		}
+		time.Sleep(time.Hour)
+		if got := receiveSome(name, maxReceive); got != n {
+			t.Errorf("%s had %d messages; want %d", name, got, n)
+		}
+	}
+}
+
+func deleteBatch(t *testing.T, s *store, want queues, name string, batch []storage.Receipt) {
+	t.Helper()
+	var stale []storage.Receipt
+	for _, r := range batch {
+		if body, ok := want.owner(name, r); ok {
+			delete(want, body)
+		} else {
+			stale = append(stale, r)
+		}
+	}
+	given := slices.Clone(batch)
+	err := s.Queue(name).Delete(t.Context(), batch)
+	var got []storage.Receipt
+	if e, ok := errors.AsType[*storage.StaleError](err); ok && e.Queue == name {
+		got = slices.Clone(e.Receipts)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	slices.Sort(stale)
+	if !slices.Equal(got, stale) {
+		t.Fatalf("delete %q: got %q stale; want %q", batch, got, stale)
+	}
+	if !slices.Equal(given, batch) {
+		t.Fatal("the caller's receipts were changed")
+	}
+}
+
+// TestDeleteBatches has the mixed batches that are worth a name.
+func TestDeleteBatches(t *testing.T) {
+	t.Parallel()
+	type receipts = []storage.Receipt
+	tests := []struct {
+		name  string
+		batch func(a, b receipts) receipts // of five messages each, ids 1 to 5 and 6 to 10, received together
+		stale func(a, b receipts) receipts
+		left  string // of queue-a
+	}{
+		{"all", func(a, _ receipts) receipts { return a }, nil, "[]"},
+		{"backwards", func(a, _ receipts) receipts { slices.Reverse(a); return a }, nil, "[]"},
+		{"a gap", func(a, _ receipts) receipts { return receipts{a[0], a[1], a[3], a[4]} }, nil, "[3]"},
+		{"one twice at the beginning of a run", func(a, _ receipts) receipts { return receipts{a[0], a[0], a[1], a[2]} },
+			func(a, _ receipts) receipts { return receipts{a[0]} }, "[4 5]"},
+		{"one twice at the end of a run", func(a, _ receipts) receipts { return receipts{a[0], a[1], a[2], a[2]} },
+			func(a, _ receipts) receipts { return receipts{a[2]} }, "[4 5]"},
+		{"a run twice", func(a, _ receipts) receipts { return slices.Concat(a[:3], a[:3]) },
+			func(a, _ receipts) receipts { return a[:3] }, "[4 5]"},
+		{"another queue's neighbour", func(a, b receipts) receipts { return receipts{a[3], a[4], b[0], b[1]} },
+			func(_, b receipts) receipts { return b[:2] }, "[1 2 3]"},
+		{"another queue's alone", func(_, b receipts) receipts { return b },
+			func(_, b receipts) receipts { return b }, "[1 2 3 4 5]"},
+		{"malformed ones between", func(a, _ receipts) receipts { return receipts{"", a[0], a[1] + "x", a[2], "1.1"} },
+			func(a, _ receipts) receipts { return receipts{"", "1.1", a[1] + "x"} }, "[2 4 5]"},
+		{"one of a neighbour with another's generation", func(a, _ receipts) receipts {
+			_, gen, _ := parseReceipt(a[0])
+			return receipts{a[0], newReceipt(2, gen), newReceipt(99, gen)}
+		}, func(a, _ receipts) receipts { _, gen, _ := parseReceipt(a[0]); return receipts{newReceipt(99, gen)} }, "[3 4 5]"},
+		{"a dead one beside a live one", func(a, _ receipts) receipts { return receipts{a[0], "2.dead", a[2]} },
+			func(_, _ receipts) receipts { return receipts{"2.dead"} }, "[2 4 5]"},
+		{"a run of dead ones", func(a, _ receipts) receipts { return receipts{"1.dead", "2.dead", a[2], a[3]} },
+			func(_, _ receipts) receipts { return receipts{"1.dead", "2.dead"} }, "[1 2 5]"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := openTest(t, "?wake=off&sync=normal")
+			held := func(queue string) (rs receipts) {
+				send(t, s, queue, "1", "2", "3", "4", "5")
+				for _, d := range receive(t, s, queue, 5) {
+					rs = append(rs, d.Receipt)
+				}
+				return rs
+			}
+			a, b := held("queue-a"), held("queue-b")
+			batch := test.batch(slices.Clone(a), slices.Clone(b))
+			var stale receipts
+			if test.stale != nil {
+				stale = slices.Sorted(slices.Values(test.stale(a, b)))
+			}
+			err := s.Queue("queue-a").Delete(t.Context(), batch)
+			var got receipts
+			if e, ok := errors.AsType[*storage.StaleError](err); ok {
+				got = slices.Sorted(slices.Values(e.Receipts))
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, stale) {
+				t.Errorf("got %q stale; want %q", got, stale)
+			}
+			bodies := func(queue string, rs receipts) string {
+				for _, r := range rs {
+					if _, err := s.Queue(queue).Extend(t.Context(), r, 0); err != nil && !errors.Is(err, storage.ErrReceiptStale) {
+						t.Fatal(err)
+					}
+				}
+				return fmt.Sprint(all(t, s, queue))
+			}
+			if got := bodies("queue-a", a); got != test.left {
+				t.Errorf("queue-a has %s; want %s", got, test.left)
+			}
+			if got := bodies("queue-b", b); got != "[1 2 3 4 5]" {
+				t.Errorf("queue-b has %s; want all", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,1 @@
+// Loaded by Azurite whether or not it reports anything; nothing in it is called with --disableTelemetry.

@@ -1,0 +1,1 @@
+// Loaded only when Azurite keeps blobs' properties in MySQL.

@@ -1,0 +1,163 @@
+package values_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/values"
+)
+
+// The cache holds what a plain list would, where both the number and the bytes are bounded.
+func TestCache(t *testing.T) {
+	t.Parallel()
+	type item struct {
+		key         string
+		what, bytes int
+	}
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		entries, most := 1+r.IntN(6), 1+r.IntN(40)
+		c := values.NewCache[int](entries, most)
+		var list []item // the one used last is last
+		find := func(key string) int { return slices.IndexFunc(list, func(x item) bool { return x.key == key }) }
+		for n := range 2000 {
+			key := fmt.Sprint(r.IntN(10))
+			at := find(key)
+			switch r.IntN(8) {
+			case 0, 1, 2, 3:
+				x := item{key, n, r.IntN(12)}
+				c.Add(key, x.what, x.bytes)
+				if at >= 0 {
+					list = slices.Delete(list, at, at+1)
+				}
+				if x.bytes <= most {
+					list = append(list, x)
+				}
+				for sum := 0; ; sum = 0 {
+					for _, x := range list {
+						sum += x.bytes
+					}
+					if sum <= most && len(list) <= entries {
+						break
+					}
+					list = list[1:]
+				}
+				continue
+			case 4:
+				if r.IntN(50) == 0 {
+					c.Clear()
+					list = nil
+				}
+				continue
+			case 5:
+				what, ok := c.Take(key)
+				if ok != (at >= 0) || ok && what != list[at].what {
+					t.Fatalf("seed %d: take %s: got %d, %v; want one of %v", seed, key, what, ok, list)
+				}
+				if ok {
+					list = slices.Delete(list, at, at+1)
+				}
+			default:
+				what, ok := c.Get(key)
+				if ok != (at >= 0) || ok && what != list[at].what {
+					t.Fatalf("seed %d: get %s: got %d, %v; want one of %v", seed, key, what, ok, list)
+				}
+				if ok {
+					x := list[at]
+					list = append(slices.Delete(list, at, at+1), x)
+				}
+			}
+		}
+	}
+}
+
+// The memory of documents is bounded by their bytes, too; one that is larger than all of it takes no other's place.
+func TestMemoryOfDocumentsInBytes(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var calls storagetest.Calls
+		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[sum]{CacheBytes: 5000})
+		grow := func(key string, size int) {
+			t.Helper()
+			c := p.change(newID(), 1)
+			c.Fold = func(v sum) (sum, []channel.Message, error) {
+				v.Notes = map[string]int{strings.Repeat("x", size): 1}
+				return v, nil, nil
+			}
+			p.applied(key, c)
+		}
+		reads := 0
+		wantReads := func(what string, more int) {
+			t.Helper()
+			reads += more
+			wantInt(t, "reads after "+what, calls.Count("get blob"), reads)
+		}
+		for range 3 {
+			grow("a", 2000)
+			grow("b", 2000)
+		}
+		wantReads("two that fit", 2)
+		grow("large", 6000)
+		grow("large", 6000)
+		wantReads("a large one", 2)
+		grow("a", 2000)
+		grow("b", 2000)
+		wantReads("the two", 0)
+		grow("c", 2000) // a goes
+		grow("b", 2000)
+		wantReads("a third", 1)
+		grow("a", 2000) // c goes
+		wantReads("the first", 1)
+		grow("b", 4000) // a goes
+		grow("a", 100)
+		wantReads("one that grew", 1)
+		grow("b", 4000)
+		wantReads("it again", 0)
+	})
+}
+
+// What is wrong with a Config is said all together, before and instead of any work.
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		store := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			t.Errorf("%s was called", op.Name)
+			return do()
+		})
+		bad := values.Config[sum]{Window: -1, Retention: -time.Hour, PendingAfter: -time.Second, Cache: -2, CacheBytes: -3, MaxRaces: -4}
+		p := newProcess(t, store, bad)
+		_, got := p.sums.Get(t.Context(), "k", "")
+		errs := map[string]error{
+			"check":  p.sums.Check(),
+			"get":    got,
+			"apply":  p.apply("k", p.change(newID(), 1))[0],
+			"update": p.sums.Update(t.Context(), "k", func(v sum) (sum, bool) { return v, true }),
+		}
+		for what, err := range errs {
+			for _, fault := range []string{`"sums"`, "Window is -1", "Retention is -1h0m0s", "PendingAfter is -1s", "Cache is -2", "CacheBytes is -3", "MaxRaces is -4"} {
+				if err == nil || !strings.Contains(err.Error(), fault) {
+					t.Errorf("%s: got error %v; want one that says %q", what, err, fault)
+				}
+			}
+		}
+		one := newProcess(t, store, values.Config[sum]{MaxRaces: -1})
+		if err := one.sums.Check(); err == nil || strings.Contains(err.Error(), "Cache") {
+			t.Errorf("one fault: got error %v; want that alone", err)
+		}
+		if err := newProcess(t, store, values.Config[sum]{}).sums.Check(); err != nil {
+			t.Errorf("the zero Config: got error %v", err)
+		}
+		if errors.Is(errs["get"], storage.ErrUnavailable) {
+			t.Error("a fault that stays looks like one that passes")
+		}
+	})
+}

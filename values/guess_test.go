@@ -1,0 +1,60 @@
+package values_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/values"
+)
+
+// Where all keys are new, they are not read first. A key that only looks new is: its messages are applied once, to what is
+// there, and refused by what is there.
+func TestNewKeysAreNotRead(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		other := newProcess(t, s, values.Config[sum]{})
+		id := newID()
+		other.applied("known", other.change(id, 5))
+
+		var reads atomic.Int64
+		p := newProcess(t, storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "get blob" && strings.HasPrefix(op.Resource, "blob sums/") {
+				reads.Add(1)
+			}
+			return do()
+		}), values.Config[sum]{})
+		for i := range 100 {
+			p.applied(fmt.Sprintf("new-%d", i), p.change(newID(), i))
+		}
+		if n := reads.Load(); n > 10 {
+			t.Errorf("100 new keys took %d reads", n)
+		}
+		p.applied("known", p.change(id, 5), p.change(newID(), 2)) // a replay, and a new one
+		checkTotal(t, other, "known", 7, 2)
+
+		for i := range 20 {
+			p.applied(fmt.Sprintf("newer-%d", i), p.change(newID(), i))
+		}
+		// A replay alone writes nothing, so nothing refuses the guess but a look.
+		other.applied("replayed", other.change(id, 3))
+		p.applied("replayed", p.change(id, 3))
+		checkTotal(t, other, "replayed", 3, 1)
+		for i := range 100 {
+			p.applied("replayed", p.change(newID(), 1))
+			checkTotal(t, other, "replayed", 4+i, uint64(2+i))
+		}
+	})
+}
+
+func checkTotal(t *testing.T, p *process, key string, total int, version uint64) {
+	t.Helper()
+	got, err := p.sums.Get(t.Context(), key, "")
+	if err != nil || got.Value.Total != total || got.Version != version {
+		t.Fatalf("%s: got %+v, %v; want %d after %d messages", key, got, err, total, version)
+	}
+}

@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/millrace-go/millrace/channel"
+)
+
+// bodyRoom bounds the claim-checked bodies in hand by their bytes. How large one is shows when it is there; until then
+// it counts as the largest. Guarded by consumer.mu.
+type bodyRoom struct {
+	most, used int
+	waiting    []*message // for room
+}
+
+// enter makes room for a message's body, or lets the message wait for it.
+func (r *bodyRoom) enter(m *message) bool {
+	if m.bodyBytes > 0 {
+		return true
+	}
+	if !r.fits() {
+		r.waiting = append(r.waiting, m)
+		return false
+	}
+	r.resize(m, channel.MaxData)
+	return true
+}
+
+func (r *bodyRoom) fits() bool { return r.used == 0 || r.used+channel.MaxData <= r.most }
+
+// resize changes the room of a message, and returns those that now have some.
+func (r *bodyRoom) resize(m *message, to int) (next []*message) {
+	r.used += to - m.bodyBytes
+	m.bodyBytes = to
+	for len(r.waiting) > 0 && r.fits() {
+		next, r.waiting = append(next, r.waiting[0]), r.waiting[1:]
+		next[len(next)-1].bodyBytes = channel.MaxData
+		r.used += channel.MaxData
+	}
+	return next
+}
+
+// leave returns all that wait.
+func (r *bodyRoom) leave() []*message {
+	ms := r.waiting
+	r.waiting = nil
+	return ms
+}
+
+// fetchNext lets messages be fetched. They are in hand and have no task, so this blocks as little as push.
+func (c *consumer) fetchNext(ms []*message) {
+	for _, m := range ms {
+		c.push(task{m: m})
+	}
+}
+
+// fetch prepares a message that can't be routed as it was received: a suspect, or one whose body lies elsewhere.
+func (c *consumer) fetch(ctx context.Context, m *message) {
+	if m.suspect {
+		if err := c.suspects.alone(ctx, m, c.cfg.StuckAfter); err != nil || c.draining.Load() {
+			c.giveBack(ctx, m)
+			return
+		}
+	}
+	if m.envelope.DataRef != "" {
+		c.mu.Lock()
+		wait := !c.draining.Load() && !c.bodies.enter(m)
+		c.mu.Unlock()
+		if wait {
+			return
+		}
+	}
+	if !m.ours(c.owned) { // its body may be gone with it
+		c.stats.lost.Inc()
+		c.release(m)
+		return
+	}
+	if err := c.w.h.Channels().Fetch(ctx, &m.envelope); err != nil {
+		c.conclude(ctx, m, err, false)
+		return
+	}
+	if m.envelope.DataRef != "" {
+		c.mu.Lock()
+		c.fetchNext(c.bodies.resize(m, len(m.envelope.Data)))
+		c.mu.Unlock()
+	}
+	if g := c.route(m); g != nil {
+		c.push(task{g: g})
+	}
+}

@@ -1,0 +1,111 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// fetched counts the claim-checked bodies that are fetched through a store, and those that are being.
+func fetched(s storage.Store) (_ storage.Store, all, atOnce *atomic.Int64) {
+	all, atOnce = new(atomic.Int64), new(atomic.Int64)
+	var now atomic.Int64
+	return storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+		if op.Name != "get blob" || !strings.HasPrefix(op.Resource, "blob claims/") {
+			return do()
+		}
+		all.Add(1)
+		if n := now.Add(1); n > atOnce.Load() {
+			atOnce.Store(n)
+		}
+		time.Sleep(10 * time.Millisecond)
+		defer now.Add(-1)
+		return do()
+	}), all, atOnce
+}
+
+// A worker holds no more of claim-checked bodies than it has room for. They go with their messages, however these
+// end, and make room for others.
+func TestBodiesAreBounded(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const (
+			n    = 60
+			size = 100_000
+			room = channel.MaxData + 10*size + size/2 // for ten that are there, and one that may be of any size
+		)
+		hooked, all, atOnce := fetched(s)
+		release := make(chan struct{})
+		l := newLab(t, hooked, func(_ context.Context, j job) error {
+			<-release
+			if j.Name == "bad" {
+				return errors.New("no")
+			}
+			return nil
+		})
+		jobs := make([]job, n)
+		for i := range jobs {
+			jobs[i].Body = strings.Repeat("x", size)
+			if i%3 == 0 {
+				jobs[i].Name = "bad"
+			}
+		}
+		l.sendJobs(t, jobs...)
+		l.start(t, worker.Config{Concurrency: 50, MaxBodies: room, MaxAttempts: 2})
+		time.Sleep(10 * time.Second)
+		wantInt(t, "bodies in hand", int(all.Load()), 11)
+		wantInt(t, "fetched at once", int(atOnce.Load()), 1)
+		close(release)
+		l.empty(t, time.Second)
+		wantInt(t, "handled", len(l.called()), n+n/3)
+		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), n/3)
+	})
+}
+
+// Bodies that are folded count likewise, and one message always goes on, however little room there is.
+func TestBodiesOfAFold(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		hooked, _, atOnce := fetched(s)
+		w := newWorld(t, hooked, "totals")
+		const n = 30
+		for range n {
+			if err := w.send.Send(t.Context(), add{Account: "a", N: 1, Note: strings.Repeat("x", 60_000)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.start(t, worker.Config{MaxBodies: 1, Queues: []string{"commands"}})
+		for stats(t, s, "commands").Ready+stats(t, s, "commands").InFlight > 0 {
+			time.Sleep(time.Second)
+		}
+		if d, err := w.accounts.Get(t.Context(), "a", ""); err != nil || d.Value.Count != n {
+			t.Errorf("got %+v, %v; want %d", d.Value, err, n)
+		}
+		wantInt(t, "fetched at once", int(atOnce.Load()), 1)
+	})
+}
+
+// What waits for room is handed back when the worker stops.
+func TestStopBesideFullRoom(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		l := newLab(t, s, func(context.Context, job) error { time.Sleep(20 * time.Second); return nil })
+		body := strings.Repeat("x", 60_000)
+		l.sendJobs(t, job{Body: body}, job{Body: body}, job{Body: body})
+		stop := l.start(t, worker.Config{MaxBodies: 1, DrainTimeout: time.Minute})
+		time.Sleep(5 * time.Second)
+		stopped := make(chan error, 1)
+		go func() { stopped <- stop() }()
+		time.Sleep(3 * time.Second)
+		wantInt(t, "handed back at once", int(stats(t, s, "jobs").Ready), 2)
+		if err := <-stopped; err != nil {
+			t.Fatal(err)
+		}
+		wantInt(t, "handled", len(l.called()), 1)
+	})
+}

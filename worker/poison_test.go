@@ -1,0 +1,143 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// A worker that stood still before it could write a message to the poison queue, while another one handled it, writes
+// nothing there.
+func TestPoisonOfALostMessage(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var judged, still atomic.Bool
+		standing := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if judged.Load() && op.Name != "receive" && still.CompareAndSwap(false, true) {
+				time.Sleep(6 * time.Second) // whatever it was about to do
+			}
+			return do()
+		})
+		late := newLab(t, storagetest.Intercept(standing, failing(&judged, "receive")), func(context.Context, job) error {
+			judged.Store(true)
+			return handlers.Poison("never", errors.New("not by this one"))
+		})
+		metrics := prometheus.NewRegistry()
+		late.sendJobs(t, job{ID: "a"})
+		stop := late.start(t, worker.Config{Visibility: 4 * time.Second, Metrics: metrics})
+		time.Sleep(time.Second)
+		next := newLab(t, s, func(context.Context, job) error { return nil })
+		stopNext := next.start(t, worker.Config{})
+		time.Sleep(10 * time.Second)
+		for _, stop := range []func() error{stop, stopNext} {
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !still.Load() || len(late.called()) != 1 || len(next.called()) != 1 {
+			t.Fatalf("stood still: %v, calls %d and %d; the test needs one each", still.Load(), len(late.called()), len(next.called()))
+		}
+		if all := next.poisoned(t, "jobs"); len(all) > 0 {
+			t.Errorf("in the poison queue: %+v; it was handled", all)
+		}
+		for name, want := range map[string]float64{"lost": 1, "poisoned": 0, "done": 0} {
+			if got := gathered(t, metrics)["millrace_deliveries_total "+name+" jobs"]; got != want {
+				t.Errorf("deliveries that were %s: got %v, want %v", name, got, want)
+			}
+		}
+	})
+}
+
+// A verdict of poison is logged once, with all that leads to its cause; by the registry's logger, if the worker
+// has none.
+func TestPoisonIsLoggedOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, openStore(t), nil)
+		var shared, own records
+		for name, test := range map[string]struct {
+			cfg      worker.Config
+			of, than *records
+		}{
+			"shared": {worker.Config{}, &shared, &own},
+			"own":    {worker.Config{Logger: slog.New(&own)}, &own, &shared},
+		} {
+			h := handlers.NewRegistry(l.channels, handlers.Config{Logger: slog.New(&shared)})
+			handlers.React(h, "jobs", func(context.Context, job) error { return handlers.Poison("never", errors.New("no such customer")) })
+			w, err := worker.New(l.store, h, test.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			shared.all, own.all = nil, nil
+			go func() { ended <- w.Run(ctx) }()
+			l.sendJobs(t, job{ID: name})
+			l.empty(t, time.Second)
+			cancel()
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			wantInt(t, name+": lines of the failure", test.of.count("no such customer"), 1)
+			wantInt(t, name+": lines of its end", test.of.count("message is in the poison queue id="+name+" kind=test.job.v1 reason=never"), 1)
+			wantInt(t, name+": lines with the handler", test.of.count("handler=react jobs"), 1)
+			wantInt(t, name+": start", test.of.count("worker starts"), 1)
+			wantInt(t, name+": lines elsewhere", len(test.than.all), 0)
+		}
+	})
+}
+
+// step is a message that sends its successor with a delay.
+type step struct {
+	ID string `json:"id,omitempty"`
+	N  int    `json:"n"`
+}
+
+func (step) Kind() channel.Kind  { return "test.step.v1" }
+func (s step) MessageID() string { return s.ID }
+
+// A chain of delayed messages may go on for longer than messages are remembered.
+func TestLongChainOfDelays(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const n, delay = 12, 6 * 24 * time.Hour
+		w := &world{store: patient(s, time.Hour)}
+		routes, err := channel.NewRoutes(channel.Command[step]("steps"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.channels, err = channel.New(w.store, routes, "/test"); err != nil {
+			t.Fatal(err)
+		}
+		steps, err := channel.SenderOf[step](w.channels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var done []int
+		w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+		handlers.ReactOnce(w.registry, "steps", func(ctx context.Context, m step) error {
+			done = append(done, m.N)
+			if m.N == n {
+				return nil
+			}
+			return steps.SendAfter(ctx, delay, step{N: m.N + 1})
+		})
+		w.start(t, worker.Config{Visibility: 12 * time.Hour})
+		if err := steps.Send(t.Context(), step{ID: idAt(time.Now(), 1), N: 1}); err != nil {
+			t.Fatal(err)
+		}
+		w.empty(t, 6*time.Hour)
+		wantInt(t, "steps", len(done), n)
+		for _, p := range w.poisoned(t, "steps") {
+			t.Errorf("poisoned: %s: %s", p.Reason, p.Error)
+		}
+	})
+}

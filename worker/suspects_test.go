@@ -1,0 +1,313 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// mortal is a store as a process sees it that dies when a message kills it: from then on nothing is done, and of
+// what is under way nobody learns.
+func mortal(s storage.Store) (storage.Store, *atomic.Bool) {
+	var dead atomic.Bool
+	return storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+		if dead.Load() {
+			return op.Fail(storage.ErrUnavailable)
+		}
+		err := do()
+		if dead.Load() {
+			return op.Fail(storage.ErrUnavailable)
+		}
+		return err
+	}), &dead
+}
+
+// restarted runs one process after the other, each until it dies, until the queues are empty. It returns how many died.
+func restarted(t *testing.T, s storage.Store, cfg worker.Config, newProcess func(s storage.Store, die func()) *world) (deaths int) {
+	t.Helper()
+	for range 200 {
+		dying, dead := mortal(s)
+		w := newProcess(dying, func() { dead.Store(true) })
+		stop := w.start(t, cfg)
+		left := func() (n int64) {
+			for _, q := range w.channels.Routes().Queues() {
+				st := stats(t, s, q)
+				n += st.Ready + st.InFlight + st.Delayed
+			}
+			return n
+		}
+		for !dead.Load() && left() > 0 {
+			time.Sleep(20 * time.Millisecond)
+		}
+		stop()
+		if !dead.Load() {
+			return deaths
+		}
+		deaths++
+	}
+	t.Fatal("the queues don't get empty")
+	return 0
+}
+
+// newTwoQueues is a process with a reaction in each of two queues.
+func newTwoQueues(t *testing.T, s storage.Store, onJob func(context.Context, job) error, onOther func(context.Context, other) error) *world {
+	t.Helper()
+	routes, err := channel.NewRoutes(channel.Command[job]("jobs"), channel.Command[other]("others"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{store: s}
+	if w.channels, err = channel.New(s, routes, "/test"); err != nil {
+		t.Fatal(err)
+	}
+	w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+	handlers.React(w.registry, "jobs", onJob)
+	handlers.React(w.registry, "others", onOther)
+	return w
+}
+
+// Messages that kill their worker at once end in the poison queue. Those that were in its hands with them, which take
+// longer, are handled, in whatever queue they lie.
+func TestKillersGoAlone(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		for _, limit := range []int{2, 3, 8} {
+			var handled sync.Map
+			newProcess := func(s storage.Store, die func()) *world {
+				kill := func() error { die(); return errors.New("dead") }
+				return newTwoQueues(t, s, func(_ context.Context, j job) error {
+					if strings.HasPrefix(j.Name, "killer") {
+						return kill()
+					}
+					time.Sleep(200 * time.Millisecond)
+					handled.Store(j.Name, true)
+					return nil
+				}, func(context.Context, other) error { return kill() })
+			}
+			w := newProcess(s, nil)
+			jobs, err := channel.SenderOf[job](w.channels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			others, err := channel.SenderOf[other](w.channels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const neighbours = 40
+			send := func(j job) {
+				t.Helper()
+				if err := jobs.Send(t.Context(), j); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range neighbours {
+				if i == 7 {
+					send(job{Name: "killer"})
+				}
+				if i == 9 {
+					send(job{Name: "killer, large", Body: strings.Repeat("x", 60_000)})
+				}
+				send(job{Name: fmt.Sprint("neighbour ", i), Body: strings.Repeat("x", 60_000*(i%2))})
+			}
+			if err := others.Send(t.Context(), other{}); err != nil {
+				t.Fatal(err)
+			}
+			deaths := restarted(t, s, worker.Config{Visibility: 3 * time.Second, MaxDeliveries: limit, Concurrency: 16, DrainTimeout: time.Second}, newProcess)
+			if deaths < limit || deaths > 3*limit {
+				t.Errorf("limit %d: %d deaths by three killers", limit, deaths)
+			}
+			count := 0
+			handled.Range(func(any, any) bool { count++; return true })
+			wantInt(t, "neighbours handled", count, neighbours)
+			for queue, killers := range map[string]int{"jobs": 2, "others": 1} {
+				all := w.poisoned(t, queue)
+				for _, p := range all {
+					killer := queue == "others" || strings.Contains(string(p.Body), "killer") || strings.Contains(string(p.Body), "dataref")
+					if p.Reason != handlers.ReasonDeliveries || !killer {
+						t.Errorf("limit %d: poisoned in %s: %s after %d deliveries: %.200s", limit, queue, p.Reason, p.Deliveries, p.Body)
+					}
+					if err := worker.NewPoisonQueue(w.channels, queue).Discard(t.Context(), p.Key); err != nil {
+						t.Fatal(err)
+					}
+				}
+				wantInt(t, fmt.Sprintf("limit %d: poisoned in %s", limit, queue), len(all), killers)
+			}
+		}
+	})
+}
+
+// The same among messages that are folded together.
+func TestKillerOfAFoldGoesAlone(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		newProcess := func(s storage.Store, die func()) *world {
+			w := newWorld(t, s)
+			decide := w.decide
+			w.decide = func(a account, c add) (account, []channel.Message, error) {
+				if c.Note == "killer" {
+					die()
+					return a, nil, errors.New("dead")
+				}
+				time.Sleep(10 * time.Millisecond)
+				return decide(a, c)
+			}
+			return w
+		}
+		w := newProcess(s, nil)
+		for i := range 20 {
+			note := ""
+			if i == 5 {
+				note = "killer"
+			}
+			if err := w.send.Send(t.Context(), add{Account: "a", N: 1, Note: note}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		deaths := restarted(t, s, worker.Config{Visibility: 3 * time.Second, MaxDeliveries: 6, DrainTimeout: time.Second}, newProcess)
+		wantInt(t, "deaths", deaths, 6)
+		if d, err := w.accounts.Get(t.Context(), "a", ""); err != nil || d.Value != (account{Sum: 19, Count: 19}) {
+			t.Errorf("got %+v, %v; want all but the killer", d.Value, err)
+		}
+		all := w.poisoned(t, "commands")
+		if len(all) != 1 || all[0].Reason != handlers.ReasonDeliveries || !strings.Contains(string(all[0].Body), "killer") {
+			t.Errorf("poisoned: got %+v; want the killer", all)
+		}
+	})
+}
+
+// silence takes all that is ready, as often as makes suspects of it, without a word about it.
+func silence(t *testing.T, s storage.Store, queue string, want int) {
+	t.Helper()
+	for range 3 {
+		ds, err := s.Queue(queue).Receive(t.Context(), want, time.Second)
+		if err != nil || len(ds) != want {
+			t.Fatalf("got %d messages, %v; want %d", len(ds), err, want)
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// Many suspects (a store was away) come one after the other, and are not handed back again and again meanwhile.
+func TestManySuspects(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const n = 100
+		var calls storagetest.Calls
+		var running, suspects, together atomic.Int64
+		l := newLab(t, storagetest.Intercept(s, calls.Hook), func(_ context.Context, j job) error {
+			if j.Name == "suspect" {
+				suspects.Add(1)
+				if running.Add(1) > 1 {
+					together.Add(1)
+				}
+				time.Sleep(50 * time.Millisecond)
+				running.Add(-1)
+			}
+			return nil
+		})
+		jobs := make([]job, n)
+		for i := range jobs {
+			jobs[i].Name = "suspect"
+		}
+		l.sendJobs(t, jobs...)
+		silence(t, s, "jobs", n)
+		l.sendJobs(t, make([]job, n)...)
+		l.start(t, worker.Config{})
+		l.empty(t, 100*time.Millisecond)
+		wantInt(t, "suspects handled", int(suspects.Load()), n)
+		wantInt(t, "beside another", int(together.Load()), 0)
+		wantInt(t, "handled", len(l.called()), 2*n)
+		if handed := calls.Count("rewrite"); handed > 5*n {
+			t.Errorf("handed back %d times to handle %d suspects", handed, n)
+		}
+		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 0)
+	})
+}
+
+// A suspect whose handler hangs holds the others up for StuckAfter, and other suspects until it ends.
+func TestHangingSuspect(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var calls storagetest.Calls
+		l := newLab(t, storagetest.Intercept(patient(s, time.Second), calls.Hook), func(_ context.Context, j job) error {
+			if j.Name == "hanging" {
+				time.Sleep(20 * time.Minute)
+			}
+			return nil
+		})
+		names := func() (all []string) {
+			for _, c := range l.called() {
+				all = append(all, c.job.Name)
+			}
+			return all
+		}
+		l.sendJobs(t, job{Name: "hanging"})
+		silence(t, s, "jobs", 1)
+		var log records
+		stop := l.start(t, worker.Config{StuckAfter: time.Minute, DrainTimeout: 30 * time.Second, Logger: slog.New(&log)})
+		time.Sleep(time.Second)
+		l.sendJobs(t, job{Name: "other"})
+		silence(t, s, "jobs", 1)
+		l.sendJobs(t, job{Name: "fresh"})
+		time.Sleep(55 * time.Second)
+		wantInt(t, "handled beside it at first", len(names()), 1)
+		time.Sleep(3 * time.Second)
+		if got := names(); len(got) != 2 || got[1] != "fresh" {
+			t.Errorf("handled after StuckAfter: got %q, want the fresh one", got)
+		}
+		time.Sleep(15 * time.Minute)
+		wantInt(t, "handled while it hangs", len(names()), 2)
+		if n := calls.Count("rewrite"); n > 10 {
+			t.Errorf("the other suspect was handed back %d times", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if got := names(); len(got) != 3 || got[2] != "other" {
+			t.Errorf("handled in the end: got %q, want the other suspect", got)
+		}
+		if log.count("kept apart") < 2 {
+			t.Error("nobody was told")
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A worker stops in time though a suspect holds up what it receives.
+func TestStopBesideASuspect(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		l := newLab(t, s, func(ctx context.Context, _ job) error { <-ctx.Done(); return ctx.Err() })
+		l.sendJobs(t, job{ID: "suspect"})
+		silence(t, s, "jobs", 1)
+		stop := l.start(t, worker.Config{DrainTimeout: 5 * time.Second})
+		time.Sleep(time.Second)
+		l.sendJobs(t, job{ID: "fresh"})
+		time.Sleep(time.Second)
+		began := time.Now()
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(began); d > 6*time.Second {
+			t.Errorf("stopped after %v; want 5 s", d)
+		}
+		ds, err := s.Queue("jobs").Receive(t.Context(), 10, time.Minute)
+		if err != nil || len(ds) != 2 {
+			t.Fatalf("left: got %d messages, %v; want both", len(ds), err)
+		}
+		for _, d := range ds {
+			e, err := channel.Decode(d.Body)
+			want := map[string][2]int{"suspect": {5, 1}, "fresh": {1, 0}}[e.ID] // deliveries with this one; hand-backs
+			if err != nil || d.Deliveries != want[0] || e.HandBacks != want[1] || e.Attempts != 0 {
+				t.Errorf("%s: got %d deliveries, %d hand-backs, %d attempts, %v", e.ID, d.Deliveries, e.HandBacks, e.Attempts, err)
+			}
+		}
+	})
+}
