@@ -28,6 +28,7 @@ func house() []floor {
 		{pkg: "storage", why: "the ports are what everybody stands on: the standard library and nothing else"},
 		{pkg: "storage/storagetest", may: []string{"storage"}, why: "the conformance suite tests any driver, so it knows the ports only"},
 		{pkg: "storage/azure/azuretest", why: "it starts a program for tests and knows nothing of what they test"},
+		{pkg: "storage/lease", may: []string{"storage"}, why: "it stands on guarded writes, which every store has"},
 		{pkg: "storage/doorbell", may: []string{"storage"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite"}},
 		{pkg: "storage/...", may: []string{"storage"}, vendor: true, why: "a driver knows the ports and its engine; drivers don't know one another, nor what they are used for"},
 		{pkg: "cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},

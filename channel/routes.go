@@ -16,13 +16,14 @@ type Route struct {
 	queues  []string
 }
 
-// Command routes the commands of a type to the one queue whose workers decide them.
+// Command routes the commands of a type to the one queue whose workers decide them. A queue's name is 3 to 50 lower-case
+// letters, digits and single hyphens, beginning with a letter; see storage.CheckName. NewRoutes reports others.
 func Command[M Message](queue string) Route {
 	return Route{kind: KindOf[M](), command: true, queues: []string{queue}}
 }
 
 // Event routes the events of a type to its subscriber groups, each with a queue of its own by the same name.
-// No group at all says: nobody listens yet.
+// The name is one as for [Command]. No group at all says: nobody listens yet.
 func Event[M Message](groups ...string) Route {
 	return Route{kind: KindOf[M](), queues: slices.Clone(groups)}
 }

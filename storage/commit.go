@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -71,7 +72,7 @@ func Commit(ctx context.Context, s Store, w Work) (Committed, error) {
 		return s.Queue(queue).Send(ctx, messages)
 	})
 	if err != nil {
-		return done, err
+		return done, notContent(err)
 	}
 	var mu sync.Mutex
 	err = each(byQueue(w.Delete, func(c Claim) (string, Receipt) { return c.Queue, c.Receipt }), func(queue string, receipts []Receipt) error {
@@ -87,7 +88,15 @@ func Commit(ctx context.Context, s Store, w Work) (Committed, error) {
 		}
 		return nil
 	})
-	return done, err
+	return done, notContent(err)
+}
+
+// notContent takes away what would blame the content: the work was checked, and part of it is done by now.
+func notContent(err error) error {
+	if errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooLarge) {
+		return fmt.Errorf("%w: a unit of work stopped on its way: %v", ErrUnavailable, err)
+	}
+	return err
 }
 
 // each calls f for all queues at the same time, since none waits for another, and returns the first error.

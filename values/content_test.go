@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,12 +235,11 @@ func TestFailedCallsLeaveNoWrongMemory(t *testing.T) {
 				names := []string{writing(s), "send", "get blob", "put row", "put rows", "query"}
 				for _, name := range names {
 					key := "k-" + strings.ReplaceAll(name, " ", "-")
-					armed := false
+					var armed atomic.Bool
 					p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-						if !armed || op.Name != name {
+						if op.Name != name || !armed.CompareAndSwap(true, false) {
 							return do()
 						}
-						armed = false
 						if effect {
 							do()
 						}
@@ -248,10 +248,10 @@ func TestFailedCallsLeaveNoWrongMemory(t *testing.T) {
 					want := map[string]bool{}
 					for i := range 20 {
 						time.Sleep(time.Second)
-						armed = i%4 == 3
+						armed.Store(i%4 == 3)
 						id := newID()
 						err := p.apply(key, p.change(id, 1))[0]
-						armed = false
+						armed.Store(false)
 						if i%2 == 1 && err != nil {
 							p.applied(key, p.change(newID(), 1)) // another one first
 							want[fmt.Sprint(i, "other")] = true

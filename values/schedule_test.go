@@ -3,7 +3,9 @@ package values_test
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,13 +27,32 @@ func TestRandomSchedules(t *testing.T) {
 	}
 }
 
+// A dice falls the same way for the nth call of an operation on a resource, whatever else goes on at the same time.
+type dice struct {
+	seed uint64
+	mu   sync.Mutex
+	n    map[string]uint64
+}
+
+func (d *dice) throw(op storagetest.Op) float64 {
+	what := op.Name + " " + op.Resource
+	d.mu.Lock()
+	d.n[what]++
+	n := d.n[what]
+	d.mu.Unlock()
+	h := fnv.New64a()
+	h.Write([]byte(what))
+	return rand.New(rand.NewPCG(d.seed^h.Sum64(), n)).Float64()
+}
+
 func schedule(t *testing.T, s storage.Store, r *rand.Rand) {
 	const messages, keys = 60, 2
 	cfg := values.Config[sum]{Window: 3, Cache: 1 + r.IntN(3), PendingAfter: time.Minute}
 	trouble := 0.15
 	faulty := func() *process {
+		d := &dice{seed: r.Uint64(), n: map[string]uint64{}}
 		return newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-			switch x := r.Float64(); {
+			switch x := d.throw(op); {
 			case x < trouble/2:
 				return op.Fail(storage.ErrUnavailable)
 			case x < trouble:

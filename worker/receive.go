@@ -88,6 +88,8 @@ func (c *consumer) receive(ctx, base context.Context) {
 	trouble := backoff.ExponentialBackOff{InitialInterval: 100 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: 10 * time.Second, Clock: backoff.SystemClock}
 	trouble.Reset()
 	failed := false
+	rung := false    // a ring ended the last wait
+	trusted := false // what was found last had been rung for: then silence means that nothing is there
 	// Messages are decoded while the next are fetched.
 	arrived, sorted := make(chan []*message), make(chan struct{})
 	go func() {
@@ -122,7 +124,7 @@ func (c *consumer) receive(ctx, base context.Context) {
 			}
 			failed = true
 			c.stats.receiveErrors.Inc()
-			wait(ctx, trouble.NextBackOff(), nil)
+			_ = wait(ctx, trouble.NextBackOff(), nil)
 			continue
 		}
 		if failed {
@@ -134,14 +136,20 @@ func (c *consumer) receive(ctx, base context.Context) {
 		if ms := c.take(ds, began, full); len(ms) > 0 {
 			arrived <- ms
 		}
+		if len(ds) > 0 {
+			poll.Reset()
+		}
 		switch {
 		case full || len(ds) > 0 && ring == nil:
-			poll.Reset() // busy: no waiting at all
-		case ring != nil:
-			// A little before or after the poll interval, so that idle workers don't look all at once.
-			wait(ctx, props.PollInterval*time.Duration(80+rand.IntN(40))/100, ring)
-		default:
-			wait(ctx, poll.NextBackOff(), nil)
+			rung = rung && full // busy: no waiting at all
+		case len(ds) > 0:
+			trusted = rung
+			rung = wait(ctx, poll.NextBackOff(), ring)
+		case trusted:
+			// Somewhat before the poll interval ends, so that idle workers don't look all at once.
+			rung = wait(ctx, props.PollInterval*time.Duration(80+rand.IntN(20))/100, ring)
+		default: // nobody has rung yet, or what was found last came without: look as one does without rings
+			rung = wait(ctx, min(poll.NextBackOff(), props.PollInterval), ring)
 		}
 	}
 }
@@ -163,13 +171,15 @@ func (c *consumer) waitRoom(ctx context.Context) int {
 	}
 }
 
-// wait returns after d, at a ring, or when ctx ends.
-func wait(ctx context.Context, d time.Duration, ring <-chan struct{}) {
+// wait returns after d, at a ring, or when ctx ends. It reports whether it was a ring.
+func wait(ctx context.Context, d time.Duration, ring <-chan struct{}) (rung bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-ring:
+		return true
 	case <-ctx.Done():
 	}
+	return false
 }

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -103,5 +104,44 @@ func TestWaitingForAFold(t *testing.T) {
 			t.Errorf("view: got %+v, %v", v, err)
 		}
 		wantInt(t, "poisoned", len(w.poisoned(t, "commands")), 0)
+	})
+}
+
+// silent is a store whose rings never come.
+type silent struct{ storage.Store }
+
+func (silent) Wake(string) (<-chan struct{}, func()) { return make(chan struct{}), func() {} }
+
+// A doorbell that is blocked is no worse than none: who finds messages without a ring goes on looking.
+func TestBlockedRings(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := silent{patient(storagetest.Plain(openStore(t)), 30*time.Second)}
+		l := newLab(t, s, func(context.Context, job) error { return nil })
+		l.start(t, worker.Config{})
+		time.Sleep(time.Minute) // idle: it looks seldom now
+		sent := map[string]time.Time{}
+		const jobs = 300
+		for i := range jobs { // ten a second
+			name := fmt.Sprint(i)
+			sent[name] = time.Now()
+			l.sendJobs(t, job{Name: name})
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		late := 0
+		for _, c := range l.calls {
+			d := c.at.Sub(sent[c.job.Name])
+			if d > 30*time.Second {
+				t.Errorf("%s waited %v, longer than the ceiling", c.job.Name, d)
+			}
+			if c.at.Sub(l.calls[0].at) > 0 && d > time.Second {
+				late++
+			}
+		}
+		if len(l.calls) != jobs || late > 0 {
+			t.Errorf("%d of %d were handled, %d of them late although others had just been found", len(l.calls), jobs, late)
+		}
 	})
 }

@@ -127,7 +127,7 @@ func load(t *testing.T, c *channel.Channels, dates, first, n int, done func() in
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("%d of %d commands are done", done(), n)
+			t.Fatalf("%d of %d commands are done, %d messages are left", done(), n, queued(t, c.Store(), c))
 		}
 	}
 }

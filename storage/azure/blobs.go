@@ -113,7 +113,9 @@ func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (
 			case r.ErrorCode != nil || r.Body == nil: // that is how the SDK says 304
 				return storage.ErrNotModified
 			}
-			body, err := readAll(watch(r.Body, b.s.pace.tryTime), r.ContentLength)
+			w := watch(r.Body, b.s.pace.tryTime)
+			body, err := readAll(w, r.ContentLength)
+			w.timer.Stop()
 			r.Body.Close()
 			if err == nil {
 				got = storage.Blob{Body: body, ETag: fromETag(r.ETag)}
@@ -144,23 +146,19 @@ type watched struct {
 	wait  time.Duration
 }
 
-func watch(body io.ReadCloser, wait time.Duration) io.Reader {
+func watch(body io.ReadCloser, wait time.Duration) watched {
 	return watched{body, time.AfterFunc(wait, func() { body.Close() }), wait}
 }
 
 func (w watched) Read(p []byte) (int, error) {
 	n, err := w.ReadCloser.Read(p)
-	if err != nil {
-		w.timer.Stop()
-	} else {
-		w.timer.Reset(w.wait)
-	}
+	w.timer.Reset(w.wait)
 	return n, err
 }
 
 // gone turns the answers that mean that there is nothing into ErrNotFound.
 func gone(err error) error {
-	if is(err, http.StatusNotFound) {
+	if isMissing(err) {
 		e, _ := answer(err)
 		return fmt.Errorf("%w: %w", storage.ErrNotFound, e)
 	}
@@ -198,7 +196,8 @@ func (b *blobs) Put(ctx context.Context, key string, body []byte, cond storage.C
 			_, err := b.c.Create(c.beside(ctx, "create"), nil)
 			return err
 		}, put)
-		if !is(err, http.StatusConflict, "BlobAlreadyExists") && !is(err, http.StatusPreconditionFailed, "ConditionNotMet") {
+		if !is(err, http.StatusConflict, "BlobAlreadyExists") && !is(err, http.StatusPreconditionFailed, "ConditionNotMet") &&
+			!(cond.IfMatch != "" && is(err, http.StatusNotFound, "BlobNotFound")) {
 			return err
 		}
 		if c.doubtful {
@@ -223,7 +222,7 @@ func lost(err error, cond storage.Condition) error {
 // own finds out whether a write that was repeated has written: what is there carries its operation ID then.
 func (b *blobs) own(ctx context.Context, one *blob.Client, op string, failed error) (storage.ETag, error) {
 	p, err := one.GetProperties(ctx, nil)
-	if err != nil && !is(err, http.StatusNotFound) {
+	if err != nil && !isMissing(err) {
 		return "", err
 	}
 	for name, value := range p.Metadata {
@@ -254,7 +253,7 @@ func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) 
 		}
 		_, err := one.Delete(ctx, o)
 		switch {
-		case err == nil, is(err, http.StatusNotFound) && c.doubtful:
+		case err == nil, isMissing(err) && c.doubtful:
 			return nil // a try before this one has deleted it, if nobody else has
 		case !is(err, http.StatusPreconditionFailed):
 			return gone(err)
@@ -262,7 +261,7 @@ func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) 
 		// Azurite says so of a missing blob, too.
 		_, there := one.GetProperties(c.beside(ctx, "get"), nil)
 		switch {
-		case is(there, http.StatusNotFound) && c.doubtful:
+		case isMissing(there) && c.doubtful:
 			return nil
 		case there != nil:
 			return gone(there)

@@ -10,7 +10,7 @@
 //	azure:UseDevelopmentStorage=true      Azurite on this machine's usual ports
 //
 // prefix, up to 12 lower-case letters and digits, stands before all names, so that applications can share an account. An
-// account in another cloud: endpoint=core.chinacloudapi.cn.
+// account in another cloud: endpoint=core.chinacloudapi.cn, and AZURE_AUTHORITY_HOST for the identity.
 //
 // # What stands where
 //

@@ -40,16 +40,31 @@ func (e *ServiceError) kind() error {
 	switch {
 	case e.throttled():
 		return storage.ErrThrottled
-	case e.Status == http.StatusNotFound:
+	case e.missing():
 		return storage.ErrNotFound
 	case e.Status == http.StatusRequestEntityTooLarge, e.Code == "PropertyValueTooLarge", e.Code == "EntityTooLarge":
 		return storage.ErrTooLarge
-	case e.Status == http.StatusBadRequest:
-		return storage.ErrInvalid
+	case e.Status == http.StatusBadRequest && (e.Code == "InvalidResourceName" || e.Code == "OutOfRangeInput" || e.Code == "InvalidInput" || e.Code == "KeyValueTooLarge"):
+		return storage.ErrInvalid // any other is about the request, which isn't the caller's
 	case e.Status == http.StatusNotImplemented:
 		return storage.ErrUnsupported
 	}
 	return storage.ErrUnavailable
+}
+
+// missing reports that the service says that something isn't there. A 404 without one of its codes comes from somewhere else.
+func (e *ServiceError) missing() bool {
+	switch e.Code {
+	case "BlobNotFound", "ContainerNotFound", "ResourceNotFound", "TableNotFound", "EntityNotFound", "QueueNotFound", "MessageNotFound":
+		return e.Status == http.StatusNotFound
+	}
+	return false
+}
+
+// isMissing is missing for any error.
+func isMissing(err error) bool {
+	e, ok := answer(err)
+	return ok && e.missing()
 }
 
 // throttled reports that the service asks for fewer requests.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
@@ -30,9 +32,23 @@ func (m *meter) Do(req *policy.Request) (*http.Response, error) {
 	}
 	resp, err := req.Next()
 	c.doubtful = c.doubtful || mayHaveActed(resp, err)
+	if err != nil && surelyUndone(nil, err) {
+		return resp, err // nobody was asked
+	}
+	if resp != nil {
+		bound(resp)
+	}
 	m.Add(storage.Request{Op: c.op, Kind: c.kind, Target: c.target, Class: class(c.kind, c.op)},
 		resp != nil && throttled(resp.StatusCode, resp.Header.Get("x-ms-error-code")))
 	return resp, err
+}
+
+// bound shortens a wait that the service asks for to the longest one that is waited: the SDK would give up at once, and the
+// caller ask again sooner.
+func bound(resp *http.Response) {
+	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && time.Duration(s)*time.Second > longestWait {
+		resp.Header.Set("Retry-After", strconv.Itoa(int(longestWait/time.Second)))
+	}
 }
 
 // mayHaveActed reports that a request failed and may have taken effect all the same.

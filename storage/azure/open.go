@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -31,6 +32,7 @@ const (
 
 	// connections to one service. Few idle ones would make every burst open and close the rest.
 	connections = 256
+	dialTime    = 10 * time.Second
 	keepAlive   = 60 * time.Second
 	keepLocal   = 3 * time.Second // Azurite hangs up after 5 s
 )
@@ -67,9 +69,17 @@ func open(ctx context.Context, rest string, wrap func(policy.Transporter) policy
 	if err != nil {
 		return nil, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxConnsPerHost = 0, connections, connections
-	transport.IdleConnTimeout = keepAlive
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: dialTime}).DialContext,
+		TLSHandshakeTimeout:   dialTime,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConnsPerHost:   connections,
+		MaxConnsPerHost:       connections,
+		IdleConnTimeout:       keepAlive,
+		ResponseHeaderTimeout: tryTime,
+		ExpectContinueTimeout: time.Second,
+	}
 	if p.local() {
 		transport.IdleConnTimeout = keepLocal
 	}
@@ -180,13 +190,13 @@ func parse(rest string, getenv func(string) string) (place, error) {
 		for name, values := range query {
 			switch {
 			case len(values) > 1:
-				return bad("parameter %s stands there twice", storage.Quote(name))
+				return bad("parameter%s stands there twice", harmless(name))
 			case name == "prefix":
 				p.prefix = values[0]
 			case name == "endpoint" && values[0] != "" && !strings.ContainsAny(values[0], "/:@"):
 				suffix = values[0]
 			default:
-				return bad("unknown parameter %s, or no value for it; known are prefix=shop, endpoint=core.windows.net", storage.Quote(name))
+				return bad("unknown parameter%s, or no value for it; known are prefix=shop, endpoint=core.windows.net", harmless(name))
 			}
 		}
 	}
@@ -212,6 +222,20 @@ func parse(rest string, getenv func(string) string) (place, error) {
 	return p, nil
 }
 
+// harmless is a name for an error, with a blank before it, if it looks like one: a key whose own name was forgotten ends with
+// an equals sign, too.
+func harmless(name string) string {
+	for _, c := range name {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
+			return ""
+		}
+	}
+	if name == "" || len(name) > 30 {
+		return ""
+	}
+	return " " + name
+}
+
 func isAccount(s string) bool {
 	for _, c := range s {
 		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9') {
@@ -234,7 +258,9 @@ func (p *place) endpoints(scheme, suffix string) {
 // readConnectionString reads a connection string as the portal gives it.
 func (p *place) readConnectionString(text, suffix string) error {
 	scheme := "https"
+	n := 0
 	for part := range strings.SplitSeq(text, ";") {
+		n++
 		if strings.TrimSpace(part) == "" {
 			continue
 		}
@@ -267,7 +293,7 @@ func (p *place) readConnectionString(text, suffix string) error {
 			p.table = value
 		case "fileendpoint", "developmentstorageproxyuri":
 		default:
-			return fmt.Errorf("%w: the connection string has an unknown field %s", storage.ErrInvalid, storage.Quote(name))
+			return fmt.Errorf("%w: the connection string has an unknown field%s, its part %d", storage.ErrInvalid, harmless(name), n)
 		}
 	}
 	all := p.queue != "" && p.blob != "" && p.table != ""

@@ -150,14 +150,14 @@ func (t *table) Put(ctx context.Context, partition, key string, data []byte, con
 			return err
 		}
 		err = creating(put(), "TableNotFound", t.create(ctx, c), put)
-		if !is(err, http.StatusConflict, "EntityAlreadyExists") && !is(err, http.StatusPreconditionFailed) && !(is(err, http.StatusNotFound) && cond.IfMatch != "") {
+		if !is(err, http.StatusConflict, "EntityAlreadyExists") && !is(err, http.StatusPreconditionFailed) && !(isMissing(err) && cond.IfMatch != "") {
 			return err
 		}
 		if c.doubtful {
 			// A try before this one may have written.
 			now, there := t.get(c.beside(ctx, "get"), partition, key)
 			switch {
-			case there != nil && !is(there, http.StatusNotFound):
+			case there != nil && !isMissing(there):
 				return there
 			case there == nil && now.Op == e.Op:
 				tag = storage.ETag(now.ETag)
@@ -192,7 +192,7 @@ func (t *table) Delete(ctx context.Context, partition, key string, cond storage.
 		}
 		_, err := t.c.DeleteEntity(ctx, rowKey(partition), rowKey(key), &aztables.DeleteEntityOptions{IfMatch: etag(cond.IfMatch)})
 		switch {
-		case err == nil, is(err, http.StatusNotFound) && c.doubtful:
+		case err == nil, isMissing(err) && c.doubtful:
 			return nil // a try before this one has deleted it, if nobody else has
 		case !is(err, http.StatusPreconditionFailed):
 			return gone(err)

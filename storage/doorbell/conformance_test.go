@@ -26,9 +26,9 @@ func TestConformance(t *testing.T) {
 				}
 				return over(inner(s), loopback(), p)
 			}, func(t *testing.T) string {
-				return filepath.Join(t.TempDir(), "test.db") + "?wake=off"
+				return filepath.Join(t.TempDir(), "test.db") + "?wake=off&sync=normal"
 			})
-			cfg.Waker, cfg.Atomic = true, atomic
+			cfg.Waker, cfg.Atomic, cfg.Short = true, atomic, true
 			storagetest.Run(t, cfg)
 		})
 	}

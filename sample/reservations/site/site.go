@@ -18,6 +18,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -76,15 +77,12 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	if cfg.StreamFor <= 0 {
-		cfg.StreamFor = 2 * time.Minute
+	if cfg.StreamFor < 0 || cfg.MaxStreams < 0 || cfg.Timeout < 0 {
+		return nil, fmt.Errorf("site: StreamFor is %v, MaxStreams %d, Timeout %v; want none of them negative", cfg.StreamFor, cfg.MaxStreams, cfg.Timeout)
 	}
-	if cfg.MaxStreams <= 0 {
-		cfg.MaxStreams = 1000
-	}
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = 10 * time.Second
-	}
+	cfg.StreamFor = cmp.Or(cfg.StreamFor, 2*time.Minute)
+	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 1000)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
 	makes, err := channel.SenderOf[reservations.MakeReservation](channels)
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)

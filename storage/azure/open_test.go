@@ -1,0 +1,103 @@
+package azure
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const secret = "c2VjcmV0c2VjcmV0"
+
+func none(string) string { return "" }
+
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	env := func(name string) string {
+		if name != EnvConnectionString {
+			t.Errorf("asks for %s", name)
+		}
+		return "AccountName=fromenv;AccountKey=" + secret
+	}
+	for rest, want := range map[string]place{
+		"//acct":                 {account: "acct", queue: "https://acct.queue.core.windows.net/", blob: "https://acct.blob.core.windows.net/", table: "https://acct.table.core.windows.net/"},
+		"//acct?prefix=shop":     {prefix: "shop", account: "acct", queue: "https://acct.queue.core.windows.net/", blob: "https://acct.blob.core.windows.net/", table: "https://acct.table.core.windows.net/"},
+		"//acct?endpoint=core.x": {account: "acct", queue: "https://acct.queue.core.x/", blob: "https://acct.blob.core.x/", table: "https://acct.table.core.x/"},
+		"":                       {account: "fromenv", key: secret, queue: "https://fromenv.queue.core.windows.net/", blob: "https://fromenv.blob.core.windows.net/", table: "https://fromenv.table.core.windows.net/"},
+		"?prefix=shop":           {prefix: "shop", account: "fromenv", key: secret, queue: "https://fromenv.queue.core.windows.net/", blob: "https://fromenv.blob.core.windows.net/", table: "https://fromenv.table.core.windows.net/"},
+		"UseDevelopmentStorage=true": {account: devAccount, key: devKey, queue: "http://127.0.0.1:10001/" + devAccount + "/", blob: "http://127.0.0.1:10000/" + devAccount + "/",
+			table: "http://127.0.0.1:10002/" + devAccount + "/"},
+		"DefaultEndpointsProtocol=https; accountname=acct ;AccountKey=" + secret + "==;EndpointSuffix=core.x;": {account: "acct", key: secret + "==",
+			queue: "https://acct.queue.core.x/", blob: "https://acct.blob.core.x/", table: "https://acct.table.core.x/"},
+		"AccountName=acct;SharedAccessSignature=?sv=2024&sig=" + secret + "%3D": {account: "acct", sas: "sv=2024&sig=" + secret + "%3D",
+			queue: "https://acct.queue.core.windows.net/", blob: "https://acct.blob.core.windows.net/", table: "https://acct.table.core.windows.net/"},
+		"BlobEndpoint=https://b.example;QueueEndpoint=https://q.example/;TableEndpoint=https://t.example/x;SharedAccessSignature=sv=1&sig=" + secret + "?prefix=shop": {prefix: "shop",
+			sas: "sv=1&sig=" + secret, queue: "https://q.example/", blob: "https://b.example/", table: "https://t.example/x/"},
+	} {
+		got, err := parse(rest, env)
+		if err != nil || got != want {
+			t.Errorf("%s:\ngot  %+v, %v\nwant %+v", rest, got, err, want)
+		}
+	}
+}
+
+func TestBadPlaces(t *testing.T) {
+	t.Parallel()
+	for rest, want := range map[string]string{
+		"":                                   EnvConnectionString,
+		"//":                                 "azure://ACCOUNT",
+		"//Acct":                             "azure://ACCOUNT",
+		"//acct.queue.core.windows.net":      "azure://ACCOUNT",
+		"//acct?prefix=Shop":                 "lower-case",
+		"//acct?prefix=shop&prefix=x":        "twice",
+		"//acct?endpoint=":                   "endpoint",
+		"//acct?endpoint=http://x":           "endpoint",
+		"//acct?colour=red":                  "colour",
+		"//acct?prefix=%zz":                  "prefix",
+		"acct":                               "equals sign",
+		"AccountName=acct":                   "neither AccountKey",
+		"AccountKey=" + secret:               "AccountName",
+		"UseDevelopmentStorage=yes":          "true",
+		"AccountName=a;AccountKye=" + secret: "AccountKye",
+		"AccountName=acct;AccountKey=" + secret + ";SharedAccessSignature=sig=" + secret: "both",
+		"AccountName=acct;AccountKey=" + secret + ";DefaultEndpointsProtocol=ftp":        "neither http nor https",
+		"AccountName=acct;AccountKey=" + secret + ";BlobEndpoint=" + secret:              "endpoint",
+		"AccountName=acct;" + secret + "==":                                              "part 2",
+		"//acct?" + secret + "==":                                                        "prefix",
+		"AccountName=acct;AccountKey=%" + secret:                                         "base64",
+		"SharedAccessSignature=sv=1&sig=" + secret:                                       "AccountName",
+	} {
+		p, err := parse(rest, none)
+		if err == nil { // the SDK has the last word
+			s := &store{meter: newMeter()}
+			if err = s.connect(p, nil); err != nil {
+				err = errors.Join(storage.ErrInvalid, err)
+			}
+		}
+		if !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v; want one that says %q", rest, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("the error tells the secret: %v", err)
+		}
+	}
+}
+
+func FuzzPlaces(f *testing.F) {
+	for _, s := range []string{"", "//acct?prefix=x", "AccountName=a;AccountKey=" + secret, "UseDevelopmentStorage=true?", "?;=&"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, rest string) {
+		p, err := parse(rest, none)
+		if err != nil {
+			if !errors.Is(err, storage.ErrInvalid) {
+				t.Errorf("%q: %v", rest, err)
+			}
+			return
+		}
+		if p.queue == "" || p.blob == "" || p.table == "" || checkPrefix(p.prefix) != nil {
+			t.Errorf("%q: %+v", rest, p)
+		}
+	})
+}

@@ -1,0 +1,252 @@
+package azure
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Answers as the service documents them, where Azurite gives others or none. They are scripted: a transport answers each
+// request with the next one, and the last for ever.
+
+type scripted struct {
+	answers []*http.Response
+	asked   []*http.Request
+	bodies  []string
+}
+
+func (s *scripted) Do(req *http.Request) (*http.Response, error) {
+	body := ""
+	if req.Body != nil {
+		b, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		body = string(b)
+	}
+	s.asked, s.bodies = append(s.asked, req), append(s.bodies, body)
+	a := *s.answers[0]
+	if len(s.answers) > 1 {
+		s.answers = s.answers[1:]
+	} else { // its body is read again
+		b, err := io.ReadAll(a.Body)
+		if err != nil {
+			return nil, err
+		}
+		s.answers[0].Body, a.Body = io.NopCloser(bytes.NewReader(b)), io.NopCloser(bytes.NewReader(b))
+	}
+	a.Request = req
+	return &a, nil
+}
+
+// service opens a store that the script answers.
+func service(t *testing.T, answers ...*http.Response) (*store, *scripted) {
+	t.Helper()
+	script := &scripted{answers: answers}
+	s, err := open(t.Context(), "AccountName=acct;AccountKey=a2V5", func(policy.Transporter) policy.Transporter { return script })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	st := s.(*store)
+	st.pace = pace{tryTime, time.Millisecond, slowest}
+	return st, script
+}
+
+func says(status int, code string, header ...string) *http.Response {
+	return respond(&http.Request{}, status, code, header...)
+}
+
+// odata is an answer of the table service.
+func odata(status int, code string) *http.Response {
+	r := says(status, code)
+	body := `{"odata.error":{"code":"` + code + `","message":{"lang":"en-US","value":"scripted"}}}`
+	r.Header.Del("X-Ms-Error-Code")
+	r.Header.Set("Content-Type", "application/json;odata=minimalmetadata")
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	return r
+}
+
+const someReceipt = storage.Receipt("7b8ee5c6-0b3e-4f0e-9c62-0a9ff4cf9c0e AgAAAAMAAAAAAAAA")
+
+// The service says 404 for every dead receipt; Azurite says 400 while the message is there.
+func TestServiceDeadReceipts(t *testing.T) {
+	t.Parallel()
+	for _, dead := range []*http.Response{says(404, "MessageNotFound"), says(404, "QueueNotFound"), says(400, "PopReceiptMismatch"), says(400, "InvalidQueryParameterValue")} {
+		s, _ := service(t, dead)
+		q := s.Queue("jobs")
+		if _, err := q.Extend(t.Context(), someReceipt, time.Minute); !errors.Is(err, storage.ErrReceiptStale) {
+			t.Errorf("extend: %v", err)
+		}
+		if err := q.Rewrite(t.Context(), someReceipt, []byte("x"), 0); !errors.Is(err, storage.ErrReceiptStale) {
+			t.Errorf("rewrite: %v", err)
+		}
+		var stale *storage.StaleError
+		if err := q.Delete(t.Context(), []storage.Receipt{someReceipt}); !errors.As(err, &stale) || !slices.Equal(stale.Receipts, []storage.Receipt{someReceipt}) {
+			t.Errorf("delete: %v", err)
+		}
+	}
+}
+
+// The service may say 404 for a guarded deletion of nothing; Azurite says 412.
+func TestServiceDeletesOfNothing(t *testing.T) {
+	t.Parallel()
+	s, _ := service(t, says(404, "BlobNotFound"))
+	if err := s.Blobs("docs").Delete(t.Context(), "doc", storage.Condition{IfMatch: `"0x1"`}); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("blob: %v", err)
+	}
+	s, _ = service(t, odata(404, "ResourceNotFound"))
+	if err := s.Table("rows").Delete(t.Context(), "p", "k", storage.Condition{IfMatch: `W/"1"`}); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("row: %v", err)
+	}
+}
+
+// What a caller must not see as a lost race, nor as nothing there, and what people are told.
+func TestServiceRefusals(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		answer *http.Response
+		kind   error
+		says   string
+	}{
+		{says(403, "AuthorizationPermissionMismatch"), storage.ErrUnavailable, "Data Contributor"},
+		{says(403, "AuthenticationFailed"), storage.ErrUnavailable, "clock"},
+		{says(401, "NoAuthenticationInformation"), storage.ErrUnavailable, "credential"},
+		{says(409, "ContainerBeingDeleted"), storage.ErrUnavailable, "deleted a moment ago"},
+		{says(503, "ServerBusy"), storage.ErrThrottled, "ServerBusy"},
+		{says(429, "TooManyRequests"), storage.ErrThrottled, "429"},
+		{says(500, "OperationTimedOut"), storage.ErrThrottled, "OperationTimedOut"},
+		{says(500, "InternalError"), storage.ErrUnavailable, "500"},
+		{says(413, "RequestBodyTooLarge"), storage.ErrTooLarge, "413"},
+		{says(400, "InvalidResourceName"), storage.ErrInvalid, "InvalidResourceName"},
+	} {
+		s, script := service(t, c.answer)
+		_, err := s.Blobs("docs").Put(t.Context(), "doc", []byte("x"), storage.Condition{})
+		if !errors.Is(err, c.kind) || storage.LostRace(err) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "scripted") {
+			t.Errorf("%v: got %v; want %v that says %q and the request's ID", c.answer.Status, err, c.kind, c.says)
+		}
+		if strings.Contains(err.Error(), "https://") || strings.Contains(err.Error(), "a2V5") {
+			t.Errorf("the error tells too much: %v", err)
+		}
+		if want := c.answer.StatusCode == 500 || c.kind == storage.ErrThrottled; (len(script.asked) > 1) != want {
+			t.Errorf("%s: %d requests", c.answer.Status, len(script.asked))
+		}
+	}
+}
+
+// Throttling shows in the counts, request by request.
+func TestServiceThrottlingIsCounted(t *testing.T) {
+	t.Parallel()
+	s, _ := service(t, says(503, "ServerBusy"), says(500, "OperationTimedOut"), says(201, ""))
+	noError(t, s.Queue("jobs").Send(t.Context(), []storage.Message{{Body: []byte("x")}}))
+	if got := s.Requests(); len(got) != 1 || got[0].Count != 3 || got[0].Throttled != 2 || got[0].Op != "send" || got[0].Target != "jobs" || got[0].Class != "queue write" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A wait that the service asks for is waited, up to the longest one.
+func TestServiceRetryAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, script := service(t, says(503, "ServerBusy", "Retry-After", "3600"), says(503, "ServerBusy", "Retry-After", "2"), says(201, ""))
+		began := time.Now()
+		noError(t, s.Queue("jobs").Send(t.Context(), []storage.Message{{Body: []byte("x")}}))
+		if took := time.Since(began); len(script.asked) != 3 || took != longestWait+2*time.Second {
+			t.Errorf("%d requests in %v", len(script.asked), took)
+		}
+	})
+}
+
+// A 404 or 400 that isn't the service's own says nothing about what is there.
+func TestAnswersOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status int
+		code   string
+	}{{404, ""}, {404, "NotFound"}, {400, ""}, {400, "InvalidAuthenticationInfo"}, {400, "InvalidHeaderValue"}} {
+		s, _ := service(t, says(c.status, c.code))
+		_, err := s.Blobs("docs").Get(t.Context(), "doc", "")
+		_, err2 := s.Table("rows").Get(t.Context(), "p", "k")
+		err3 := s.Queue("jobs").Send(t.Context(), []storage.Message{{Body: []byte("x")}})
+		for _, err := range []error{err, err2, err3} {
+			if !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrInvalid) {
+				t.Errorf("%d %s: %v", c.status, c.code, err)
+			}
+		}
+	}
+	s, _ := service(t, says(404, "BlobNotFound"))
+	if _, err := s.Blobs("docs").Put(t.Context(), "doc", nil, storage.Condition{IfMatch: `"0x1"`}); !storage.LostRace(err) {
+		t.Errorf("guarded put of nothing: %v", err)
+	}
+}
+
+// How requests look: an extension has no body, a message never expires, bodies are base64, conditions are the ETag as it came.
+func TestServiceRequests(t *testing.T) {
+	t.Parallel()
+	s, script := service(t, says(204, "", "x-ms-popreceipt", "next", "x-ms-time-next-visible", "Fri, 21 Nov 2025 12:00:00 GMT"))
+	next, err := s.Queue("jobs").Extend(t.Context(), someReceipt, 90*time.Second)
+	noError(t, err)
+	req := script.asked[0]
+	if !strings.HasSuffix(string(next), " next") || script.bodies[0] != "" || req.URL.Query().Get("visibilitytimeout") != "90" || req.Header.Get("Content-Type") != "" {
+		t.Errorf("extend: %s %v with %q", next, req.URL, script.bodies[0])
+	}
+
+	s, script = service(t, says(201, ""))
+	noError(t, s.Queue("jobs").Send(t.Context(), []storage.Message{{Body: []byte("\x00<é>"), Delay: 1500 * time.Millisecond}}))
+	req = script.asked[0]
+	if q := req.URL.Query(); q.Get("messagettl") != "-1" || q.Get("visibilitytimeout") != "2" || !strings.Contains(script.bodies[0], ">ADzDqT4=<") {
+		t.Errorf("send: %v with %q", req.URL, script.bodies[0])
+	}
+
+	s, script = service(t, says(201, "", "ETag", `"0x8DC"`))
+	tag, err := s.Blobs("docs").Put(t.Context(), "a b", []byte("x"), storage.Condition{IfMatch: `"0x8DB"`})
+	noError(t, err)
+	req = script.asked[0]
+	if tag != `"0x8DC"` || req.Header.Get("If-Match") != `"0x8DB"` || req.Header.Get("x-ms-blob-type") == "" && req.Header["x-ms-blob-type"] == nil || req.URL.Path != "/docs/a!0b" {
+		t.Errorf("put: %s %v %v", tag, req.URL, req.Header)
+	}
+}
+
+// A transaction is refused with the status of the whole, 202; what it says about the row is found.
+func TestServiceRefusedTransaction(t *testing.T) {
+	t.Parallel()
+	const body = "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_1\r\n\r\n" +
+		"--changesetresponse_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" +
+		"HTTP/1.1 413 Request Entity Too Large\r\nDataServiceVersion: 3.0;\r\nContent-Type: application/json;odata=minimalmetadata;charset=utf-8\r\n\r\n" +
+		`{"odata.error":{"code":"EntityTooLarge","message":{"lang":"en-US","value":"0:The entity is larger than allowed."}}}` + "\r\n" +
+		"--changesetresponse_1--\r\n--batchresponse_1--\r\n"
+	r := says(202, "", "Content-Type", "multipart/mixed; boundary=batchresponse_1")
+	r.Header.Del("X-Ms-Error-Code")
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	s, _ := service(t, r)
+	err := s.Table("rows").(storage.BatchTable).PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "b"}})
+	if !errors.Is(err, storage.ErrTooLarge) || !strings.Contains(err.Error(), "413 EntityTooLarge") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A blob in a listing has its ETag without quotes; it is the same one as a read's.
+func TestServiceListsETags(t *testing.T) {
+	t.Parallel()
+	const list = `<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="https://acct.blob.core.windows.net/" ContainerName="docs"><Blobs><Blob><Name>a!0b</Name>` +
+		`<Properties><Last-Modified>Fri, 21 Nov 2025 12:00:00 GMT</Last-Modified><Etag>0x8DB</Etag><Content-Length>3</Content-Length><BlobType>BlockBlob</BlobType></Properties></Blob></Blobs><NextMarker /></EnumerationResults>`
+	r := says(200, "")
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(list)), int64(len(list))
+	s, _ := service(t, r)
+	for info, err := range s.Blobs("docs").List(t.Context(), "") {
+		noError(t, err)
+		if info.Key != "a b" || info.ETag != `"0x8DB"` || info.Size != 3 {
+			t.Errorf("%+v", info)
+		}
+	}
+}
