@@ -55,7 +55,7 @@ func (p *program) parts(app *boot.App) ([]boot.Part, error) {
 		return nil, err
 	}
 	parts := []boot.Part{app.Server("web server", handler)}
-	worker := "does not run here; start one with: go run ./cmd/worker"
+	worker := "does not run here; start one, with the same -store: go run ./cmd/worker"
 	if *p.worker {
 		w, err := app.Worker(0, p.stdout)
 		if err != nil {

@@ -81,7 +81,7 @@ func (e *ServiceError) advice() string {
 	case e.Status == http.StatusUnauthorized:
 		return "; the credential was not accepted: is the key the account's, or the identity signed in?"
 	case e.Status == http.StatusForbidden:
-		return "; does the identity have the roles Storage Blob, Queue and Table Data Contributor, does the network let it in, and is this machine's clock right?"
+		return "; is the key or signature right, or has the identity the roles Storage Blob, Queue and Table Data Contributor; does the network let it in, and is this machine's clock right?"
 	case e.Code == "QueueBeingDeleted", e.Code == "ContainerBeingDeleted", e.Code == "TableBeingDeleted":
 		return "; it was deleted a moment ago and can't be made again until that is done"
 	}

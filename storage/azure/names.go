@@ -22,8 +22,8 @@ func checkPrefix(prefix string) error {
 		bad = !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9')
 	}
 	if bad {
-		return fmt.Errorf("%w: prefix %s: want at most %d lower-case letters and digits, beginning with a letter",
-			storage.ErrInvalid, storage.Quote(prefix), maxPrefix)
+		return fmt.Errorf("%w: the prefix: want at most %d lower-case letters and digits, beginning with a letter",
+			storage.ErrInvalid, maxPrefix) // it may be a secret that got into the wrong place
 	}
 	return nil
 }
