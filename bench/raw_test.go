@@ -48,21 +48,19 @@ func BenchmarkRaw(b *testing.B) {
 	})
 	b.Run("steady", func(b *testing.B) {
 		q := newRaw(b)
-		var out, left atomic.Int64
+		var left atomic.Int64
+		out := make(chan struct{}, 2000) // producers wait when so many are outstanding
 		left.Store(int64(b.N))
 		b.ResetTimer()
 		var all sync.WaitGroup
 		for range 16 {
 			all.Go(func() {
 				for left.Add(-1) >= 0 {
-					for out.Load() > 2000 {
-						time.Sleep(time.Millisecond)
-					}
+					out <- struct{}{}
 					if err := q.do(rawSend()); err != nil {
 						b.Error(err)
 						return
 					}
-					out.Add(1)
 					select {
 					case q.ring <- struct{}{}:
 					default:
@@ -70,7 +68,7 @@ func BenchmarkRaw(b *testing.B) {
 				}
 			})
 		}
-		q.consume(b, b.N, &out)
+		q.consume(b, b.N, out)
 		all.Wait()
 		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
 	})
@@ -191,7 +189,7 @@ func (q *rawQueue) fill(b *testing.B, n int) {
 }
 
 // consume claims and deletes n messages; the deletes of one batch go beside the claim of the next.
-func (q *rawQueue) consume(b *testing.B, n int, out *atomic.Int64) {
+func (q *rawQueue) consume(b *testing.B, n int, out <-chan struct{}) {
 	const batch = 128
 	var receipt int64
 	var all sync.WaitGroup
@@ -248,7 +246,9 @@ func (q *rawQueue) consume(b *testing.B, n int, out *atomic.Int64) {
 				b.Error(err)
 			}
 			if out != nil {
-				out.Add(-int64(len(ids)))
+				for range ids {
+					<-out
+				}
 			}
 		})
 	}

@@ -25,32 +25,19 @@ const opName = "op"
 
 // blobs implements storage.Blobs.
 type blobs struct {
-	s       *store
-	name    string
-	c       *container.Client
-	invalid error
+	part
+	c *container.Client
 }
 
 func (s *store) Blobs(name string) storage.Blobs {
 	full, err := plainName(s.prefix, name)
-	return &blobs{s: s, name: name, c: s.blobs.NewContainerClient(full), invalid: err}
+	return &blobs{part{s, "blob", name, err}, s.blobs.NewContainerClient(full)}
 }
 
 func (b *blobs) call(op, key string, size int) *call {
-	return &call{op: op, kind: "blob", target: b.name, resource: "blob " + b.name + "/" + storage.Quote(key), size: size, pace: b.s.pace}
-}
-
-// do checks what the caller gave, and makes the call.
-func (b *blobs) do(ctx context.Context, c *call, check error, f func(ctx context.Context) error) error {
-	return b.s.do(ctx, c, func(ctx context.Context) error {
-		if b.invalid != nil {
-			return b.invalid
-		}
-		if check != nil {
-			return check
-		}
-		return f(ctx)
-	})
+	c := b.part.call(op, "blob "+b.name+"/"+storage.Quote(key), always)
+	c.size = size
+	return c
 }
 
 // newOp makes an operation ID.

@@ -47,14 +47,31 @@ type pace struct {
 	slowest             int
 }
 
-// do runs f, which makes requests with the context it is given, as one method of the port.
-func (s *store) do(ctx context.Context, c *call, f func(ctx context.Context) error) error {
+// part is what a queue, a container and a table have in common.
+type part struct {
+	s       *store
+	kind    string // as in storage.Request
+	name    string
+	invalid error // of the name
+}
+
+func (p *part) call(op, resource string, r repeat) *call {
+	return &call{op: op, kind: p.kind, target: p.name, resource: resource, repeat: r, pace: p.s.pace}
+}
+
+// do runs f, which makes requests with the context it is given, as one method of the port. check is what is wrong with
+// what the caller gave.
+func (p *part) do(ctx context.Context, c *call, check error, f func(ctx context.Context) error) error {
 	err := func() error {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		}
-		if s.closed.Load() {
+		case p.s.closed.Load():
 			return errClosed
+		case p.invalid != nil:
+			return p.invalid
+		case check != nil:
+			return check
 		}
 		return explain(ctx, f(c.options(ctx)))
 	}()

@@ -3,12 +3,10 @@ package azure
 import (
 	"bytes"
 	"errors"
-	"io"
-	"net"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,130 +14,6 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 )
-
-// A fault is what happens to one request.
-type fault struct {
-	name      string
-	do        func(f *faults, req *http.Request) (*http.Response, error)
-	refused   bool // the service says that it has done nothing
-	throttled bool // and, or, that there is too much to do
-}
-
-var errReset = errors.New("read: connection reset by peer")
-
-func allFaults() []fault {
-	answered := func(status int, code string, header ...string) func(*faults, *http.Request) (*http.Response, error) {
-		return func(_ *faults, req *http.Request) (*http.Response, error) {
-			return respond(req, status, code, header...), nil
-		}
-	}
-	return []fault{
-		{name: "answer lost", do: func(f *faults, req *http.Request) (*http.Response, error) {
-			resp, err := f.next.Do(req)
-			if err != nil {
-				return nil, err
-			}
-			io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-			return nil, errReset
-		}},
-		{name: "reset before", do: func(*faults, *http.Request) (*http.Response, error) { return nil, errReset }},
-		{name: "500", do: answered(500, "InternalError")},
-		{name: "500 after", throttled: true, do: func(f *faults, req *http.Request) (*http.Response, error) {
-			resp, err := f.next.Do(req)
-			if err == nil {
-				resp.Body.Close()
-				resp = respond(req, 500, "OperationTimedOut")
-			}
-			return resp, err
-		}},
-		{name: "503", refused: true, throttled: true, do: answered(503, "ServerBusy", "Retry-After", "1")},
-		{name: "429", refused: true, throttled: true, do: answered(429, "TooManyRequests")},
-		{name: "slow body", do: func(f *faults, req *http.Request) (*http.Response, error) {
-			resp, err := f.next.Do(req)
-			if err == nil {
-				resp.Body = &stalled{real: resp.Body, req: req, closed: make(chan struct{})}
-			}
-			return resp, err
-		}},
-	}
-}
-
-// stalled is a body that never comes.
-type stalled struct {
-	real   io.Closer
-	req    *http.Request
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (s *stalled) Read([]byte) (int, error) {
-	select {
-	case <-s.req.Context().Done():
-		return 0, s.req.Context().Err()
-	case <-s.closed:
-		return 0, net.ErrClosed
-	}
-}
-
-func (s *stalled) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return s.real.Close()
-}
-
-func respond(req *http.Request, status int, code string, header ...string) *http.Response {
-	h := http.Header{"X-Ms-Error-Code": {code}, "X-Ms-Request-Id": {"scripted"}, "Content-Type": {"application/xml"}}
-	for i := 0; i < len(header); i += 2 {
-		h.Set(header[i], header[i+1])
-	}
-	body := "<?xml version=\"1.0\"?><Error><Code>" + code + "</Code><Message>scripted</Message></Error>"
-	return &http.Response{StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h,
-		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: req}
-}
-
-// faults is a transport that disturbs the next request, once.
-type faults struct {
-	next policy.Transporter
-
-	mu     sync.Mutex
-	armed  *fault
-	choose func(*http.Request) bool // nil: any request
-	log    []string
-	times  []time.Time
-}
-
-func (f *faults) Do(req *http.Request) (*http.Response, error) {
-	f.mu.Lock()
-	f.log = append(f.log, req.Method+" "+req.URL.Path)
-	f.times = append(f.times, time.Now())
-	armed := f.armed
-	if armed != nil && (f.choose == nil || f.choose(req)) {
-		f.armed = nil
-	} else {
-		armed = nil
-	}
-	f.mu.Unlock()
-	if armed != nil {
-		return armed.do(f, req)
-	}
-	return f.next.Do(req)
-}
-
-func (f *faults) arm(x fault) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.armed, f.log, f.times = &x, nil, nil
-}
-
-// made returns the requests since arm, and the longest pause between two of them.
-func (f *faults) made() (log []string, pause time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := 1; i < len(f.times); i++ {
-		pause = max(pause, f.times[i].Sub(f.times[i-1]))
-	}
-	return slices.Clone(f.log), pause
-}
 
 // disturbed opens a store whose requests can be disturbed.
 func disturbed(t *testing.T) (*store, *faults) {
@@ -164,6 +38,8 @@ type act struct {
 	name  string
 	never bool // not repeated by the driver, whatever happens
 	sure  bool // repeated only when it surely had no effect
+
+	choose func(*http.Request) bool // the request to disturb; nil: the first
 
 	prepare func(t *testing.T, s *store) (call func() error, after func(t *testing.T, err error))
 }
@@ -281,39 +157,26 @@ func acts() []act {
 		}},
 		{name: "list blobs", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
 			must[storage.ETag](t)(s.Blobs("docs").Put(t.Context(), "a", nil, storage.Condition{}))
-			n := 0
-			return func() error {
-					for _, err := range s.Blobs("docs").List(t.Context(), "") {
-						if err != nil {
-							return err
-						}
-						n++
-					}
-					return nil
-				}, func(t *testing.T, err error) {
-					noError(t, err)
-					if n != 1 {
-						t.Errorf("%d blobs; want 1", n)
-					}
-				}
+			return listing(s.Blobs("docs").List(t.Context(), ""))
 		}},
 		{name: "query rows", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
 			must[storage.ETag](t)(s.Table("rows").Put(t.Context(), "p", "a", nil, storage.Condition{}))
-			n := 0
-			return func() error {
-					for _, err := range s.Table("rows").Query(t.Context(), "p", storage.RowRange{}) {
-						if err != nil {
-							return err
-						}
-						n++
-					}
-					return nil
-				}, func(t *testing.T, err error) {
-					noError(t, err)
-					if n != 1 {
-						t.Errorf("%d rows; want 1", n)
-					}
+			return listing(s.Table("rows").Query(t.Context(), "p", storage.RowRange{}))
+		}},
+		{name: "create queue", choose: creates("/jobs"), prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			q := s.Queue("jobs")
+			return func() error { return q.Send(t.Context(), []storage.Message{{Body: []byte("a")}}) }, func(t *testing.T, err error) {
+				noError(t, err)
+				if got := bodies(t, q); !slices.Equal(got, []string{"a"}) {
+					t.Errorf("the queue holds %q", got)
 				}
+			}
+		}},
+		{name: "create container", choose: creates("/docs"), prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			return created(t, docsOf(s)["blob"])
+		}},
+		{name: "create table", choose: creates("/Tables"), prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+			return created(t, docsOf(s)["row"])
 		}},
 		{name: "put rows together", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
 			rows := []storage.RowPut{{Key: "a", Data: []byte("1")}, {Key: "b", Data: []byte("2")}}
@@ -327,6 +190,40 @@ func acts() []act {
 			}
 		}},
 	}
+}
+
+// creates chooses the request that makes what was missing.
+func creates(path string) func(*http.Request) bool {
+	return func(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, path) }
+}
+
+// created writes the first document of a container or table, which nobody else may have written then.
+func created(t *testing.T, d doc) (func() error, func(*testing.T, error)) {
+	return func() error { _, err := d.put(t, "first", storage.Condition{IfAbsent: true}); return err }, func(t *testing.T, err error) {
+		noError(t, err)
+		if got, _, err := d.get(t); err != nil || got != "first" {
+			t.Errorf("holds %q, %v", got, err)
+		}
+	}
+}
+
+// listing goes through a listing that has one item.
+func listing[T any](items iter.Seq2[T, error]) (func() error, func(*testing.T, error)) {
+	n := 0
+	return func() error {
+			for _, err := range items {
+				if err != nil {
+					return err
+				}
+				n++
+			}
+			return nil
+		}, func(t *testing.T, err error) {
+			noError(t, err)
+			if n != 1 {
+				t.Errorf("%d items; want 1", n)
+			}
+		}
 }
 
 func noErrorAfter(t *testing.T, err error) { t.Helper(); noError(t, err) }
@@ -431,25 +328,25 @@ func TestFaults(t *testing.T) {
 			t.Run(a.name+"/"+x.name, func(t *testing.T) {
 				t.Parallel()
 				s, f := disturbed(t)
-				if x.name == "slow body" {
+				call, after := a.prepare(t, s)
+				if x.stalls {
 					s.pace.tryTime = time.Second
 				}
-				call, after := a.prepare(t, s)
-				f.arm(x)
+				f.arm(x, a.choose)
 				err := call()
 				log, pause := f.made()
 				if x.throttled != errors.Is(err, storage.ErrThrottled) && a.never {
 					t.Errorf("throttled by the service: %v; error: %v", x.refused, err)
 				}
 				repeats := !a.never && (!a.sure || x.refused)
-				if x.name == "slow body" && len(log) == 1 {
+				if x.name == "slow body" && len(slices.Compact(slices.Clone(log))) == len(log) {
 					// There was no body to wait for, or the SDK gave up: it repeats no answer that has begun.
 					if err != nil && !errors.Is(err, storage.ErrUnavailable) {
 						t.Errorf("%v", err)
 					}
 					return
 				}
-				if repeated := len(log) > 1 && log[0] == log[1]; repeated != repeats {
+				if repeated := len(slices.Compact(slices.Clone(log))) < len(log); repeated != repeats {
 					t.Errorf("repeated: %v; want %v: %q", repeated, repeats, log)
 				}
 				if x.name == "503" && repeats && pause < time.Second {
@@ -481,7 +378,7 @@ func TestLostAnswerAndAnotherWriter(t *testing.T) {
 				resp, err := lose(f, req)
 				must[storage.ETag](t)(d.put(t, "theirs", storage.Condition{}))
 				return resp, err
-			}})
+			}}, nil)
 			_, err := d.put(t, "mine", storage.Condition{IfMatch: old})
 			if !errors.Is(err, storage.ErrUnavailable) || storage.LostRace(err) {
 				t.Errorf("put: %v; want an unknown outcome", err)
@@ -500,7 +397,7 @@ func TestOutage(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			s, f := disturbed(t)
-			if x.name == "slow body" {
+			if x.stalls {
 				s.pace.tryTime = time.Second
 			}
 			_, d := received(t, s)
@@ -515,7 +412,7 @@ func TestOutage(t *testing.T) {
 			if x.throttled {
 				want = storage.ErrThrottled
 			}
-			f.arm(fault{do: func(f *faults, req *http.Request) (*http.Response, error) { return f.next.Do(req) }})
+			f.arm(fault{do: func(f *faults, req *http.Request) (*http.Response, error) { return f.next.Do(req) }}, nil)
 			err := s.Queue("jobs").Rewrite(t.Context(), d.Receipt, bytes.Repeat([]byte("x"), 10), 0)
 			if x.name != "slow body" && !errors.Is(err, want) {
 				t.Errorf("rewrite: %v; want %v", err, want)
@@ -535,7 +432,3 @@ func TestOutage(t *testing.T) {
 		})
 	}
 }
-
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) Do(req *http.Request) (*http.Response, error) { return t(req) }

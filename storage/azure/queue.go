@@ -22,32 +22,17 @@ const atOnce = 32
 
 // queue implements storage.Queue.
 type queue struct {
-	s       *store
-	name    string
-	c       *azqueue.QueueClient
-	invalid error
+	part
+	c *azqueue.QueueClient
 }
 
 func (s *store) Queue(name string) storage.Queue {
 	full, err := plainName(s.prefix, name)
-	return &queue{s: s, name: name, c: s.queues.NewQueueClient(full), invalid: err}
+	return &queue{part{s, "queue", name, err}, s.queues.NewQueueClient(full)}
 }
 
 func (q *queue) call(op string, r repeat) *call {
-	return &call{op: op, kind: "queue", target: q.name, resource: "queue " + storage.Quote(q.name), repeat: r, pace: q.s.pace}
-}
-
-// do checks what the caller gave, and makes the call.
-func (q *queue) do(ctx context.Context, c *call, check error, f func(ctx context.Context) error) error {
-	return q.s.do(ctx, c, func(ctx context.Context) error {
-		if q.invalid != nil {
-			return q.invalid
-		}
-		if check != nil {
-			return check
-		}
-		return f(ctx)
-	})
+	return q.part.call(op, "queue "+storage.Quote(q.name), r)
 }
 
 // seconds is a time as the service takes it.

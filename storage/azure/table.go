@@ -20,17 +20,15 @@ import (
 
 // table implements storage.Table and storage.BatchTable.
 type table struct {
-	s       *store
-	name    string
-	c       *aztables.Client
-	invalid error
+	part
+	c *aztables.Client
 }
 
 var _ storage.BatchTable = (*table)(nil)
 
 func (s *store) Table(name string) storage.Table {
 	full, err := tableName(s.prefix, name)
-	return &table{s: s, name: name, c: s.tables.NewClient(full), invalid: err}
+	return &table{part{s, "table", name, err}, s.tables.NewClient(full)}
 }
 
 // entity is a row as it is stored.
@@ -53,20 +51,7 @@ func newEntity(partition, key string, data []byte) (e entity, text []byte, err e
 }
 
 func (t *table) call(op, partition, key string) *call {
-	return &call{op: op, kind: "table", target: t.name, resource: "row " + t.name + "/" + storage.Quote(partition) + "/" + storage.Quote(key), pace: t.s.pace}
-}
-
-// do checks what the caller gave, and makes the call.
-func (t *table) do(ctx context.Context, c *call, check error, f func(ctx context.Context) error) error {
-	return t.s.do(ctx, c, func(ctx context.Context) error {
-		if t.invalid != nil {
-			return t.invalid
-		}
-		if check != nil {
-			return check
-		}
-		return f(ctx)
-	})
+	return t.part.call(op, "row "+t.name+"/"+storage.Quote(partition)+"/"+storage.Quote(key), always)
 }
 
 func checkRow(partition, key string) error {
