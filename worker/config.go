@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -37,6 +38,10 @@ type Config struct {
 	// as much again. A message whose body might not fit waits for others to end. One is always fetched.
 	// Defaults to 256 MiB.
 	MaxBodies int
+
+	// PollInterval is, by queue, the longest time between two looks of an idle worker; a ring ends it early, where
+	// the store can ring. Defaults to the store's own for each queue that is not named: [storage.Props].PollInterval.
+	PollInterval map[string]time.Duration
 
 	// Visibility is how long a message is hidden from others before it must be renewed, and so how long a
 	// dead worker's messages wait for another. Defaults to 30 seconds; at least 1 second.
@@ -125,6 +130,15 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 		}
 		if slices.Contains(c.Queues[:i], q) {
 			faults = append(faults, fmt.Errorf("queue %s is named twice", q))
+		}
+	}
+	c.PollInterval = maps.Clone(c.PollInterval)
+	for _, q := range slices.Sorted(maps.Keys(c.PollInterval)) {
+		if !slices.Contains(c.Queues, q) {
+			faults = append(faults, fmt.Errorf("PollInterval names queue %s, which is not consumed", storage.Quote(q)))
+		}
+		if d := c.PollInterval[q]; d < pollFirst {
+			faults = append(faults, fmt.Errorf("PollInterval of queue %s is %v; want at least %v", storage.Quote(q), d, pollFirst))
 		}
 	}
 	faults = append(faults, h.Err())

@@ -27,7 +27,7 @@
 //   - A worker takes no more than it can soon run. How many it holds follows from how long they wait: when
 //     messages wait long it holds fewer, and leaves the others to other workers.
 //   - Idle costs next to nothing: the worker waits for a ring where the store has one (storage.Waker), and
-//     looks by itself at growing intervals up to the store's PollInterval; at the longest at once where what came
+//     looks by itself at growing intervals up to Config.PollInterval; at the longest at once where what came
 //     last was rung for.
 //   - Stopping: no more is received; what waits is handed back; what runs may finish within DrainTimeout,
 //     then its context ends with [ErrDraining] and it is handed back without spending an attempt. Outcomes

@@ -362,12 +362,13 @@ func TestConfigFaults(t *testing.T) {
 		_, err := worker.New(l.store, l.registry, worker.Config{
 			Queues: []string{"jobs", "nowhere", "jobs"}, Concurrency: -1, MaxInHand: -2, MaxBodies: -8, Visibility: time.Millisecond, MaxAttempts: -3,
 			MaxDeliveries: -4, UnknownFor: -5, DrainTimeout: -6, StuckAfter: -7,
+			PollInterval: map[string]time.Duration{"jobs": -1, "elsewhere": time.Minute},
 		})
 		if err == nil {
 			t.Fatal("got no error")
 		}
 		for _, want := range []string{"Concurrency", "MaxInHand", "MaxBodies", "Visibility", "MaxAttempts", "MaxDeliveries", "UnknownFor", "DrainTimeout", "StuckAfter",
-			`"nowhere" has no handler`, "jobs is named twice", "has a handler for test.job.v1 already"} {
+			`PollInterval of queue "jobs" is -1ns`, `queue "elsewhere", which is not consumed`, `"nowhere" has no handler`, "jobs is named twice", "has a handler for test.job.v1 already"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("the error doesn't tell of %s: %v", want, err)
 			}

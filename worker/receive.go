@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -83,7 +84,8 @@ func (c *consumer) receive(ctx, base context.Context) {
 		ring = r
 	}
 	props := c.w.store.Props()
-	poll := backoff.ExponentialBackOff{InitialInterval: pollFirst, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: props.PollInterval, Clock: backoff.SystemClock}
+	longest := cmp.Or(c.cfg.PollInterval[c.queue], props.PollInterval)
+	poll := backoff.ExponentialBackOff{InitialInterval: pollFirst, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: longest, Clock: backoff.SystemClock}
 	poll.Reset()
 	trouble := backoff.ExponentialBackOff{InitialInterval: 100 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: 10 * time.Second, Clock: backoff.SystemClock}
 	trouble.Reset()
@@ -146,10 +148,10 @@ func (c *consumer) receive(ctx, base context.Context) {
 			trusted = rung
 			rung = wait(ctx, poll.NextBackOff(), ring)
 		case trusted:
-			// Somewhat before the poll interval ends, so that idle workers don't look all at once.
-			rung = wait(ctx, props.PollInterval*time.Duration(80+rand.IntN(20))/100, ring)
+			// Somewhat before the interval ends, so that idle workers don't look all at once.
+			rung = wait(ctx, longest*time.Duration(80+rand.IntN(20))/100, ring)
 		default: // nobody has rung yet, or what was found last came without: look as one does without rings
-			rung = wait(ctx, min(poll.NextBackOff(), props.PollInterval), ring)
+			rung = wait(ctx, min(poll.NextBackOff(), longest), ring)
 		}
 	}
 }

@@ -145,3 +145,28 @@ func TestBlockedRings(t *testing.T) {
 		}
 	})
 }
+
+// Each queue is looked at as often as its own interval says, or else the store's.
+func TestPollIntervalOfAQueue(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, c := range []struct {
+			interval    map[string]time.Duration
+			least, most int // looks in an idle hour
+		}{
+			{nil, 120, 160}, // the store's 30 seconds
+			{map[string]time.Duration{"jobs": 5 * time.Minute}, 12, 16},
+			{map[string]time.Duration{"jobs": 2 * time.Second}, 1800, 2400},
+		} {
+			var calls storagetest.Calls
+			l := newLab(t, storagetest.Intercept(patient(storagetest.Plain(openStore(t)), 30*time.Second), calls.Hook), func(context.Context, job) error { return nil })
+			stop := l.start(t, worker.Config{PollInterval: c.interval})
+			time.Sleep(10 * time.Minute)
+			before := calls.Count("receive")
+			time.Sleep(time.Hour)
+			if got := calls.Count("receive") - before; got < c.least || got > c.most {
+				t.Errorf("%v: %d looks in an idle hour; want %d to %d", c.interval, got, c.least, c.most)
+			}
+			stop()
+		}
+	})
+}

@@ -30,9 +30,9 @@ func form(id, date, quantity string) url.Values {
 	return url.Values{"id": {id}, "date": {date}, "name": {"Ada Lovelace"}, "email": {"ada@example.org"}, "quantity": {quantity}}
 }
 
-func TestBookAsProgram(t *testing.T) {
-	t.Parallel()
-	s := newStack(t, site.Config{})
+func TestBookAsProgram(t *testing.T) { onEachStore(t, bookAsProgram) }
+
+func bookAsProgram(t *testing.T, s *stack) {
 	id := channel.NewID()
 	path := "/reservations/" + id
 	for range 2 { // the second time is a repeat, and harmless
@@ -311,9 +311,9 @@ func TestTraceParent(t *testing.T) {
 	}
 }
 
-func TestCancel(t *testing.T) {
-	t.Parallel()
-	s := newStack(t, site.Config{})
+func TestCancel(t *testing.T) { onEachStore(t, cancel) }
+
+func cancel(t *testing.T, s *stack) {
 	s.work()
 	id := channel.NewID()
 	path := "/reservations/" + id
@@ -335,9 +335,9 @@ func TestCancel(t *testing.T) {
 	s.do("POST", "/reservations/"+channel.NewID()+"/cancel", nil).want(t, http.StatusNotFound)
 }
 
-func TestCancelBeforeTheDecision(t *testing.T) {
-	t.Parallel()
-	s := newStack(t, site.Config{})
+func TestCancelBeforeTheDecision(t *testing.T) { onEachStore(t, cancelBeforeTheDecision) }
+
+func cancelBeforeTheDecision(t *testing.T, s *stack) {
 	id := channel.NewID()
 	path := "/reservations/" + id
 	s.postJSON(body(id, in(3), 4)).want(t, http.StatusAccepted)
@@ -354,9 +354,9 @@ func TestCancelBeforeTheDecision(t *testing.T) {
 	}
 }
 
-func TestSoldOutDay(t *testing.T) {
-	t.Parallel()
-	s := newStack(t, site.Config{})
+func TestSoldOutDay(t *testing.T) { onEachStore(t, soldOutDay) }
+
+func soldOutDay(t *testing.T, s *stack) {
 	s.work()
 	day := in(5)
 	view := "/views/months/" + day[:7]
@@ -396,9 +396,9 @@ func TestSoldOutDay(t *testing.T) {
 	eventually(t, "the day is open again", func() bool { return s.get(view).body == before.body })
 }
 
-func TestRebuildMonths(t *testing.T) {
-	t.Parallel()
-	s := newStack(t, site.Config{})
+func TestRebuildMonths(t *testing.T) { onEachStore(t, rebuildMonths) }
+
+func rebuildMonths(t *testing.T, s *stack) {
 	s.work()
 	for _, day := range []string{in(5), in(6)} {
 		for range 2 {

@@ -138,10 +138,10 @@ func count(t *testing.T, ctx context.Context, selector string) int {
 }
 
 // TestBrowserBooksAndCancels books a table, sees the decision arrive without loading the page again, and cancels.
-func TestBrowserBooksAndCancels(t *testing.T) {
-	t.Parallel()
+func TestBrowserBooksAndCancels(t *testing.T) { onEachStore(t, browserBooksAndCancels) }
+
+func browserBooksAndCancels(t *testing.T, s *stack) {
 	ctx := browse(t)
-	s := newStack(t, site.Config{})
 	day := in(3)
 	do(t, ctx, open(s.url+"/?month="+day[:7]))
 	shoot(t, ctx, "calendar")
@@ -174,10 +174,10 @@ func TestBrowserBooksAndCancels(t *testing.T) {
 }
 
 // TestBrowserSellsOut sells a day out and sees it disabled.
-func TestBrowserSellsOut(t *testing.T) {
-	t.Parallel()
+func TestBrowserSellsOut(t *testing.T) { onEachStore(t, browserSellsOut) }
+
+func browserSellsOut(t *testing.T, s *stack) {
 	ctx := browse(t)
-	s := newStack(t, site.Config{})
 	s.work()
 	day := in(4)
 	book := chromedp.Steps(open(s.url+"/reservations/new?date="+day), fill(day, "20", "Ada", "ada@example.org"), submit())

@@ -24,6 +24,8 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/sample/reservations/site"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/azure/azuretest"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -47,11 +49,36 @@ type stack struct {
 
 func newStack(t *testing.T, cfg site.Config, change ...func(*httptest.Server)) *stack {
 	t.Helper()
-	s := &stack{t: t, log: &logBuffer{}, mails: &outbox{}}
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newStackOn(t, store, cfg, change...)
+}
+
+// onEachStore runs a test of the whole sample on a file and on Azure Storage.
+func onEachStore(t *testing.T, test func(t *testing.T, s *stack)) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, newStack(t, site.Config{}))
+	})
+	t.Run("azure", func(t *testing.T) {
+		t.Parallel()
+		store, err := azure.Open(t.Context(), azuretest.Place(t, azurite, azure.Wipe))
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, newStackOn(t, store, site.Config{}))
+	})
+}
+
+var azurite = sync.OnceValues(azuretest.Launch)
+
+// newStackOn closes the store when the test ends.
+func newStackOn(t *testing.T, store storage.Store, cfg site.Config, change ...func(*httptest.Server)) *stack {
+	t.Helper()
+	s := &stack{t: t, log: &logBuffer{}, mails: &outbox{}}
 	t.Cleanup(func() { _ = store.Close() })
 	s.store = storagetest.Intercept(store, func(ctx context.Context, op storagetest.Op, do func() error) error {
 		switch {
@@ -107,7 +134,11 @@ func newStack(t *testing.T, cfg site.Config, change ...func(*httptest.Server)) *
 // work starts a worker, which ends with the test.
 func (s *stack) work() {
 	s.t.Helper()
-	w, err := worker.New(s.store, s.registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
+	often := map[string]time.Duration{} // here nobody rings
+	for _, q := range s.registry.Queues() {
+		often[q] = 500 * time.Millisecond
+	}
+	w, err := worker.New(s.store, s.registry, worker.Config{Logger: slog.New(slog.DiscardHandler), PollInterval: often})
 	if err != nil {
 		s.t.Fatal(err)
 	}
