@@ -1,7 +1,6 @@
 package storagetest
 
 import (
-	"context"
 	"sync"
 
 	"github.com/millrace-go/millrace/storage"
@@ -25,11 +24,13 @@ func (m Moment) String() string {
 	return "before effect"
 }
 
-// Fuse tells whether a [Crash] has come.
+// Fuse tells whether a crash has come, by [Crash] or [Disturb].
 type Fuse struct {
 	once sync.Once
 	c    chan struct{}
 }
+
+func (f *Fuse) fire() { f.once.Do(func() { close(f.c) }) }
 
 // C is closed when the crash comes.
 func (f *Fuse) C() <-chan struct{} { return f.c }
@@ -60,22 +61,13 @@ func (f *Fuse) Fired() bool {
 //		audit(s)
 //	}
 func Crash(s storage.Store, n int64, m Moment) (storage.Store, *Fuse) {
-	f := &Fuse{c: make(chan struct{})}
-	return Intercept(s, func(_ context.Context, op Op, do func() error) error {
+	return Disturb(s, Disturbance{Schedule: func(op Op) Fault {
 		switch {
-		case op.Seq == n:
-			if m == AfterEffect {
-				_ = do() // its answer is lost, whatever it was
-			}
-			f.once.Do(func() { close(f.c) })
-			return op.Fail(storage.ErrUnavailable)
-		case op.Seq > n || f.Fired():
-			return op.Fail(storage.ErrUnavailable)
+		case op.Seq != n:
+			return NoFault
+		case m == AfterEffect:
+			return CrashAfter
 		}
-		err := do()
-		if f.Fired() {
-			return op.Fail(storage.ErrUnavailable)
-		}
-		return err
-	}), f
+		return CrashBefore
+	}})
 }

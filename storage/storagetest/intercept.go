@@ -24,6 +24,10 @@ type Op struct {
 
 	// Seq numbers the calls of one Intercept from 1, in the order in which they begin.
 	Seq int64
+
+	// release makes the messages that the call names, or has received, receivable by anybody. nil for calls
+	// that name none.
+	release func(ctx context.Context)
 }
 
 // Fail makes the error that a driver would return for op.
@@ -83,9 +87,9 @@ type intercepted struct {
 }
 
 // around passes a call through the hook and forgets its result if the hook returns an error.
-func around[T any](x *intercepted, ctx context.Context, name, resource string, f func() (T, error)) (T, error) {
+func around[T any](x *intercepted, ctx context.Context, op Op, f func() (T, error)) (T, error) {
 	var result, none T
-	err := x.hook(ctx, Op{Name: name, Resource: resource, Seq: x.seq.Add(1)}, func() (err error) {
+	err := x.call(ctx, op, func() (err error) {
 		result, err = f()
 		return err
 	})
@@ -96,15 +100,28 @@ func around[T any](x *intercepted, ctx context.Context, name, resource string, f
 }
 
 // call is around for calls without a result.
-func (x *intercepted) call(ctx context.Context, name, resource string, f func() error) error {
-	return x.hook(ctx, Op{Name: name, Resource: resource, Seq: x.seq.Add(1)}, f)
+func (x *intercepted) call(ctx context.Context, op Op, f func() error) error {
+	op.Seq = x.seq.Add(1)
+	return x.hook(ctx, op, f)
+}
+
+// releasing makes claims receivable by anybody.
+func (x *intercepted) releasing(claims ...storage.Claim) func(context.Context) {
+	if len(claims) == 0 {
+		return nil
+	}
+	return func(ctx context.Context) {
+		for _, c := range claims {
+			_, _ = x.s.Queue(c.Queue).Extend(ctx, c.Receipt, 0) // stale already, or soon
+		}
+	}
 }
 
 // listed passes a whole loop through the hook.
-func listed[T any](x *intercepted, ctx context.Context, name, resource string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
+func listed[T any](x *intercepted, ctx context.Context, op Op, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false
-		err := x.call(ctx, name, resource, func() error {
+		err := x.call(ctx, op, func() error {
 			for item, err := range seq {
 				if err != nil {
 					return err
@@ -125,7 +142,7 @@ func listed[T any](x *intercepted, ctx context.Context, name, resource string, s
 func (x *intercepted) Props() storage.Props { return x.s.Props() }
 func (x *intercepted) Close() error         { return x.s.Close() }
 func (x *intercepted) Queue(name string) storage.Queue {
-	return interceptedQueue{x, x.s.Queue(name), "queue " + name}
+	return interceptedQueue{x, x.s.Queue(name), name}
 }
 func (x *intercepted) Blobs(name string) storage.Blobs {
 	return interceptedBlobs{x, x.s.Blobs(name), name}
@@ -150,7 +167,8 @@ func (c interceptedCommitter) Commit(ctx context.Context, w storage.Work) (stora
 	if w.Write != nil {
 		resource = "blob " + w.Write.Container + "/" + w.Write.Key
 	}
-	return around(c.x, ctx, "commit", resource, func() (storage.Committed, error) { return c.c.Commit(ctx, w) })
+	op := Op{Name: "commit", Resource: resource, release: c.x.releasing(w.Delete...)}
+	return around(c.x, ctx, op, func() (storage.Committed, error) { return c.c.Commit(ctx, w) })
 }
 
 type interceptedQueue struct {
@@ -159,28 +177,48 @@ type interceptedQueue struct {
 	name string
 }
 
+func (q interceptedQueue) op(name string, receipts ...storage.Receipt) Op {
+	claims := make([]storage.Claim, len(receipts))
+	for i, r := range receipts {
+		claims[i] = storage.Claim{Queue: q.name, Receipt: r}
+	}
+	return Op{Name: name, Resource: "queue " + q.name, release: q.x.releasing(claims...)}
+}
+
 func (q interceptedQueue) Send(ctx context.Context, messages []storage.Message) error {
-	return q.x.call(ctx, "send", q.name, func() error { return q.q.Send(ctx, messages) })
+	return q.x.call(ctx, q.op("send"), func() error { return q.q.Send(ctx, messages) })
 }
 
 func (q interceptedQueue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
-	return around(q.x, ctx, "receive", q.name, func() ([]storage.Delivery, error) { return q.q.Receive(ctx, max, visibility) })
+	var got []storage.Delivery
+	op := q.op("receive")
+	op.release = func(ctx context.Context) {
+		for i := range got {
+			if r, err := q.q.Extend(ctx, got[i].Receipt, 0); err == nil {
+				got[i].Receipt = r // works until somebody receives the message
+			}
+		}
+	}
+	return around(q.x, ctx, op, func() (_ []storage.Delivery, err error) {
+		got, err = q.q.Receive(ctx, max, visibility)
+		return got, err
+	})
 }
 
 func (q interceptedQueue) Extend(ctx context.Context, r storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
-	return around(q.x, ctx, "extend", q.name, func() (storage.Receipt, error) { return q.q.Extend(ctx, r, visibility) })
+	return around(q.x, ctx, q.op("extend", r), func() (storage.Receipt, error) { return q.q.Extend(ctx, r, visibility) })
 }
 
 func (q interceptedQueue) Rewrite(ctx context.Context, r storage.Receipt, body []byte, delay time.Duration) error {
-	return q.x.call(ctx, "rewrite", q.name, func() error { return q.q.Rewrite(ctx, r, body, delay) })
+	return q.x.call(ctx, q.op("rewrite", r), func() error { return q.q.Rewrite(ctx, r, body, delay) })
 }
 
 func (q interceptedQueue) Delete(ctx context.Context, rs []storage.Receipt) error {
-	return q.x.call(ctx, "delete", q.name, func() error { return q.q.Delete(ctx, rs) })
+	return q.x.call(ctx, q.op("delete", rs...), func() error { return q.q.Delete(ctx, rs) })
 }
 
 func (q interceptedQueue) Stats(ctx context.Context) (storage.Stats, error) {
-	return around(q.x, ctx, "stats", q.name, func() (storage.Stats, error) { return q.q.Stats(ctx) })
+	return around(q.x, ctx, q.op("stats"), func() (storage.Stats, error) { return q.q.Stats(ctx) })
 }
 
 type interceptedBlobs struct {
@@ -189,22 +227,24 @@ type interceptedBlobs struct {
 	name string
 }
 
-func (b interceptedBlobs) blob(key string) string { return "blob " + b.name + "/" + key }
+func (b interceptedBlobs) op(name, key string) Op {
+	return Op{Name: name, Resource: "blob " + b.name + "/" + key}
+}
 
 func (b interceptedBlobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (storage.Blob, error) {
-	return around(b.x, ctx, "get blob", b.blob(key), func() (storage.Blob, error) { return b.b.Get(ctx, key, ifNoneMatch) })
+	return around(b.x, ctx, b.op("get blob", key), func() (storage.Blob, error) { return b.b.Get(ctx, key, ifNoneMatch) })
 }
 
 func (b interceptedBlobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
-	return around(b.x, ctx, "put blob", b.blob(key), func() (storage.ETag, error) { return b.b.Put(ctx, key, body, cond) })
+	return around(b.x, ctx, b.op("put blob", key), func() (storage.ETag, error) { return b.b.Put(ctx, key, body, cond) })
 }
 
 func (b interceptedBlobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
-	return b.x.call(ctx, "delete blob", b.blob(key), func() error { return b.b.Delete(ctx, key, cond) })
+	return b.x.call(ctx, b.op("delete blob", key), func() error { return b.b.Delete(ctx, key, cond) })
 }
 
 func (b interceptedBlobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobInfo, error] {
-	return listed(b.x, ctx, "list blobs", "container "+b.name, b.b.List(ctx, prefix))
+	return listed(b.x, ctx, Op{Name: "list blobs", Resource: "container " + b.name}, b.b.List(ctx, prefix))
 }
 
 type interceptedTable struct {
@@ -213,24 +253,24 @@ type interceptedTable struct {
 	name string
 }
 
-func (t interceptedTable) row(partition, key string) string {
-	return "row " + t.name + "/" + partition + "/" + key
+func (t interceptedTable) op(name, partition, key string) Op {
+	return Op{Name: name, Resource: "row " + t.name + "/" + partition + "/" + key}
 }
 
 func (t interceptedTable) Get(ctx context.Context, partition, key string) (storage.Row, error) {
-	return around(t.x, ctx, "get row", t.row(partition, key), func() (storage.Row, error) { return t.t.Get(ctx, partition, key) })
+	return around(t.x, ctx, t.op("get row", partition, key), func() (storage.Row, error) { return t.t.Get(ctx, partition, key) })
 }
 
 func (t interceptedTable) Put(ctx context.Context, partition, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
-	return around(t.x, ctx, "put row", t.row(partition, key), func() (storage.ETag, error) { return t.t.Put(ctx, partition, key, data, cond) })
+	return around(t.x, ctx, t.op("put row", partition, key), func() (storage.ETag, error) { return t.t.Put(ctx, partition, key, data, cond) })
 }
 
 func (t interceptedTable) Delete(ctx context.Context, partition, key string, cond storage.Condition) error {
-	return t.x.call(ctx, "delete row", t.row(partition, key), func() error { return t.t.Delete(ctx, partition, key, cond) })
+	return t.x.call(ctx, t.op("delete row", partition, key), func() error { return t.t.Delete(ctx, partition, key, cond) })
 }
 
 func (t interceptedTable) Query(ctx context.Context, partition string, r storage.RowRange) iter.Seq2[storage.Row, error] {
-	return listed(t.x, ctx, "query", "partition "+t.name+"/"+partition, t.t.Query(ctx, partition, r))
+	return listed(t.x, ctx, Op{Name: "query", Resource: "partition " + t.name + "/" + partition}, t.t.Query(ctx, partition, r))
 }
 
 type interceptedBatchTable struct {
@@ -239,7 +279,7 @@ type interceptedBatchTable struct {
 }
 
 func (t interceptedBatchTable) PutBatch(ctx context.Context, partition string, rows []storage.RowPut) error {
-	return t.x.call(ctx, "put rows", "partition "+t.name+"/"+partition, func() error { return t.b.PutBatch(ctx, partition, rows) })
+	return t.x.call(ctx, Op{Name: "put rows", Resource: "partition " + t.name + "/" + partition}, func() error { return t.b.PutBatch(ctx, partition, rows) })
 }
 
 // Calls counts what passes through its Hook method. The zero value is ready.

@@ -21,7 +21,8 @@
 // # The decorators
 //
 // [Intercept] passes every storage call through a hook, which may count it, hold it, fail it before its
-// effect or after. [Crash] ends a process's work at a chosen storage call. [Plain] hides what a store can
+// effect or after. [Disturb] does all that a store may do to a process, by a schedule, such as the random one of
+// [Seeded]; [Crash] ends a process's work at a chosen storage call. [Plain] hides what a store can
 // do beyond the minimum, so that the general fallbacks run on any engine.
 package storagetest
 
