@@ -124,7 +124,7 @@ func (c *Channels) Unstow(ctx context.Context, raw []byte) (Envelope, error) {
 }
 
 // DropStowed deletes what a stowed envelope keeps beside itself, once it has been sent and is not kept any
-// more. What it can't delete stays behind as an orphan.
+// more, or when certainly no document keeps it. What it can't delete stays behind as an orphan.
 func (c *Channels) DropStowed(ctx context.Context, raw []byte) {
 	if e, err := Decode(raw); err == nil && e.DataRef != "" {
 		_ = c.Release(context.WithoutCancel(ctx), e.DataRef)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
@@ -116,13 +117,14 @@ type unit[V any] struct {
 
 	applied int                // how many changes are new to the document
 	emits   []channel.Envelope // their events
-	noted   []pending          // the same, to be written as pending
+	noted   []pending          // the same, to be written as pending; stow fills in the events
 	resend  []pending          // of replays
 	dropped []pending          // left out of the write
 	done    []int              // changes whose deliveries end
+	unknown bool               // the unit of work failed, but its document may be written
 }
 
-func (u *unit[V]) run() error {
+func (u *unit[V]) run() (err error) {
 	committed := u.doc.record.len()
 	if err := u.fold(); err != nil {
 		return err
@@ -138,6 +140,14 @@ func (u *unit[V]) run() error {
 	}
 	if err := u.age(committed); err != nil {
 		return err
+	}
+	defer func() {
+		if err != nil && !u.unknown {
+			u.dropStowed()
+		}
+	}()
+	if err := u.stow(); err != nil {
+		return u.packFault(err)
 	}
 	body, err := u.doc.encode()
 	if err != nil {
@@ -235,7 +245,6 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 	if err != nil {
 		return err
 	}
-	note := pending{Message: x.id, At: u.now}
 	for j, m := range events {
 		data, err := channel.EncodeBody(m)
 		if err != nil {
@@ -248,16 +257,9 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 		}
 		event.Follow(e)
 		u.emits = append(u.emits, event)
-		if !u.c.atomic {
-			raw, err := u.c.channels.Stow(u.ctx, event)
-			if err != nil {
-				return err
-			}
-			note.Events = append(note.Events, raw)
-		}
 	}
-	if len(note.Events) > 0 {
-		u.noted = append(u.noted, note)
+	if len(events) > 0 && !u.c.atomic {
+		u.noted = append(u.noted, pending{Message: x.id, At: u.now, Events: make([]jsontext.Value, len(events))})
 	}
 	d.value = v
 	d.version++
@@ -311,10 +313,7 @@ func (u *unit[V]) finish(w *storage.Write) error {
 	}
 	packed, err := u.c.channels.Pack(u.ctx, u.emits...)
 	if err != nil {
-		if failed := (*storage.Error)(nil); !errors.As(err, &failed) { // an event without a route, say
-			err = fmt.Errorf("%w: %w", errContent, err)
-		}
-		return u.fault(err)
+		return u.packFault(err)
 	}
 	work := storage.Work{Write: w, Send: packed.Sends}
 	for _, i := range u.done {
@@ -333,7 +332,9 @@ func (u *unit[V]) finish(w *storage.Write) error {
 			}
 		}
 		if storage.LostRace(err) || contentFault(err) {
-			u.c.channels.Discard(u.ctx, packed) // certain that nothing was sent
+			u.c.channels.Discard(u.ctx, packed) // certain that nothing was written or sent
+		} else {
+			u.unknown = true
 		}
 		return u.fault(err)
 	}
@@ -356,6 +357,14 @@ func (u *unit[V]) fault(err error) error {
 		return err
 	}
 	return fmt.Errorf("values: %s %s: %w", u.c.name, storage.Quote(u.key), err)
+}
+
+// packFault is fault for events that could not be made ready.
+func (u *unit[V]) packFault(err error) error {
+	if failed := (*storage.Error)(nil); !errors.As(err, &failed) { // an event without a route, say
+		err = fmt.Errorf("%w: %w", errContent, err)
+	}
+	return u.fault(err)
 }
 
 // races counts lost races and waits between them.

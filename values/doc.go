@@ -30,4 +30,8 @@
 //     be judged: [ErrTooOld]. Rows of IDs without a time are kept for ever.
 //  6. The same ID with other content is [ErrContentDiffers] for as long as the document remembers the ID.
 //  7. Messages that fail fail alone: the others are folded as if it had not been there.
+//  8. What a pending event keeps beside the document, a body too large for a message, belongs to the one try that wrote
+//     it. It is written last before the document. It goes when it is certain that the document was not written with it (a
+//     lost race, a failure before), or when a later write has left its event out. When the outcome is unknown it
+//     stays: so a crash or a lost answer may leave a body that nobody refers to, never an event without its body.
 package values

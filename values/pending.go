@@ -12,12 +12,9 @@ import (
 )
 
 // settlePending decides, before a write, which pending events it leaves out: those that this process has sent,
-// and those so old that their writer must be dead, which it sends first. The new ones join.
+// and those so old that their writer must be dead, which it sends first.
 func (u *unit[V]) settlePending() error {
 	d := u.doc
-	if len(d.pending) == 0 && len(u.noted) == 0 {
-		return nil
-	}
 	var keep []pending
 	var orphaned []channel.Envelope
 	for _, p := range d.pending {
@@ -38,8 +35,34 @@ func (u *unit[V]) settlePending() error {
 			return err
 		}
 	}
-	d.pending = append(keep, u.noted...)
+	d.pending = keep
 	return nil
+}
+
+// stow makes the new events pending. The bodies of large ones are written beside the document, so it comes last before
+// the write.
+func (u *unit[V]) stow() error {
+	events := u.emits
+	for _, p := range u.noted {
+		for i := range p.Events {
+			raw, err := u.c.channels.Stow(u.ctx, events[0])
+			if err != nil {
+				return err
+			}
+			p.Events[i], events = raw, events[1:]
+		}
+	}
+	u.doc.pending = append(u.doc.pending, u.noted...)
+	return nil
+}
+
+// dropStowed deletes the bodies that stow has written, when it is certain that the document was not.
+func (u *unit[V]) dropStowed() {
+	for _, p := range u.noted {
+		for _, raw := range p.Events {
+			u.c.channels.DropStowed(u.ctx, raw)
+		}
+	}
 }
 
 func (c *Collection[V]) send(u *unit[V], events []channel.Envelope) error {

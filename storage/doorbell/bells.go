@@ -41,6 +41,12 @@ type bell struct {
 	told     limit                             // of rings to others
 	alarms   []alarm                           // by time
 	held     map[storage.Receipt]time.Duration // messages in hand, and the time of their alarm
+
+	rang    time.Duration // when the watchers were rung last
+	looked  time.Duration // when the last Receive began
+	nothing bool          // it found nothing
+	failed  bool          // it failed
+	trusted bool          // others have rung since it last found what nobody had rung for
 }
 
 // An alarm is a time at which messages become receivable.
@@ -147,7 +153,7 @@ func (b *bells) sent(queue string, delay time.Duration) {
 		b.alarm(q, delay, func(a *alarm) { a.sent = true })
 		return
 	}
-	q.ring()
+	q.ring(b.now())
 	b.tellSoon(q)
 }
 
@@ -176,9 +182,10 @@ func (b *bells) hear(queue string) bool {
 	if q == nil || b.closed || len(q.watchers) == 0 {
 		return false
 	}
+	q.trusted = true
 	q.heard.waiting = true
-	if q.heard.take(b.now()) {
-		q.ring()
+	if now := b.now(); q.heard.take(now) {
+		q.ring(now)
 	} else {
 		b.kick()
 	}
@@ -197,6 +204,23 @@ func (b *bells) hold(queue string, receipt storage.Receipt, visibility time.Dura
 	if at, ok := b.alarm(q, visibility, func(a *alarm) { a.held++ }); ok {
 		q.held[receipt] = at
 	}
+}
+
+// received notes what came of a Receive that began at that time. It reports a sign that the row of this process is gone:
+// the store works again after a failure, or a message has come since the last look that nobody rang for, though others do
+// ring. After one such message it is no sign until they have rung again: their rings may all be lost on the way.
+func (b *bells) received(queue string, began time.Duration, n int, err error) (sign bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := b.queues[queue]
+	if q == nil || len(q.watchers) == 0 {
+		return false
+	}
+	silent := n > 0 && q.nothing && q.rang < q.looked && q.trusted
+	sign = err == nil && (q.failed || silent)
+	q.looked, q.nothing, q.failed = began, err == nil && n == 0, err != nil
+	q.trusted = q.trusted && !silent
+	return sign
 }
 
 // release forgets messages in hand.
@@ -272,7 +296,8 @@ func (q *bell) drop(a alarm) {
 }
 
 // ring rings the consumers of this process.
-func (q *bell) ring() {
+func (q *bell) ring(now time.Duration) {
+	q.rang = now
 	for c := range q.watchers {
 		select {
 		case c <- struct{}{}:
@@ -313,11 +338,11 @@ func (b *bells) turn(now time.Duration) (list []due, wait time.Duration) {
 			if a.sent || a.held > 0 {
 				q.at(a.at+secondLook, func(a *alarm) { a.last = true })
 			}
-			q.ring()
+			q.ring(now)
 			q.told.waiting = true
 		}
 		if q.heard.take(now) {
-			q.ring()
+			q.ring(now)
 		}
 		if q.told.take(now) {
 			list = append(list, due{name, q.local()})

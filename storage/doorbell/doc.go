@@ -14,6 +14,8 @@
 //   - No call of the store waits for a ring, for the network or for the table "doorbells", but for Close, shortly.
 //   - Rings are bounded: of one queue a process sends and heeds one round in 20 ms, and what came between is folded into
 //     the next one. The last ring is never dropped by that.
+//   - A row that somebody else has removed is written again at the first sign of that, at most once in 30 seconds. No
+//     request is made to look for signs: they are in the answers to what is asked anyway.
 //   - A listener answers nobody, whatever it hears, so it can't be used against others.
 //   - What needs trust comes from the table: whoever can read it may ring, whoever can write it may be rung.
 //

@@ -28,7 +28,8 @@ type Config struct {
 	Advertise []string
 
 	// Fanout is how many processes that wait for a queue are rung at a time, this one included. More find an idle worker
-	// sooner where most are busy, and each may cost an empty Receive. Defaults to 2.
+	// sooner where most are busy, and each may cost an empty Receive. Defaults to 2, the fewest with which one listener that
+	// has crashed, can't be reached or is busy makes no message late.
 	Fanout int
 
 	// Logger gets what happens. Defaults to none.
@@ -53,7 +54,7 @@ type pace struct {
 	settle    time.Duration // how long a change of the queues waits for others before it is published
 	renew     time.Duration // how often a row is written
 	valid     time.Duration // how long a row is believed
-	retry     time.Duration // when a write is tried again
+	retry     time.Duration // when a write is tried again, and how soon after one a sign brings the next
 	readEvery time.Duration // how often a busy sender reads the rows
 	readSoon  time.Duration // likewise when it knows no listener of a queue
 }
@@ -87,6 +88,7 @@ func over(inner storage.Store, cfg Config, p pace) (storage.Store, error) {
 		sender: binary.BigEndian.Uint64(sender[:]),
 		bells:  newBells(),
 		more:   make(chan struct{}, 1),
+		gone:   make(chan struct{}, 1),
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.all.Go(func() {
@@ -147,6 +149,7 @@ type store struct {
 	bells  *bells
 	others others
 	more   chan struct{} // of capacity 1: a queue is waited for that the row doesn't have yet
+	gone   chan struct{} // of capacity 1: there is a sign that the row is gone
 	counts struct{ sent, heard, repeated, refused atomic.Int64 }
 
 	ctx  context.Context // until Close
@@ -169,7 +172,7 @@ var (
 func (s *store) Unwrap() storage.Store { return s.Store }
 
 func (s *store) Queue(name string) storage.Queue {
-	return &queue{Queue: s.Store.Queue(name), name: name, bells: s.bells, most: s.Props().MaxReceive}
+	return &queue{Queue: s.Store.Queue(name), name: name, bells: s.bells, most: s.Props().MaxReceive, doubt: s.doubt}
 }
 
 // Wake implements storage.Waker. The first call for a name that a queue can have makes this process a listener.

@@ -141,9 +141,19 @@ func (b *budget) spend(now time.Duration) time.Duration {
 	return b.end - now
 }
 
-// publish keeps the row: written soon after a queue is added, and renewed, until the store is closed.
+// doubt has the row written again because of a sign that it is gone. It makes no request itself.
+func (s *store) doubt() {
+	select {
+	case s.gone <- struct{}{}:
+	default:
+	}
+}
+
+// publish keeps the row: written soon after a queue is added or after a sign that it is gone, and renewed, until the store
+// is closed.
 func (s *store) publish(key []byte, at netip.AddrPort) {
-	var written []string // the queues in the row
+	var written []string    // the queues in the row
+	var tried time.Duration // when it was written last, or was to be
 	failing, tidied := false, false
 	timer := time.NewTimer(s.pace.renew)
 	for {
@@ -151,6 +161,11 @@ func (s *store) publish(key []byte, at netip.AddrPort) {
 		case <-s.ctx.Done():
 			return
 		case <-timer.C:
+		case <-s.gone:
+			if wait := tried + s.pace.retry - s.bells.now(); wait > 0 {
+				timer.Reset(wait)
+				continue
+			}
 		case <-s.more:
 			if isSubset(s.bells.watched(), written) {
 				continue
@@ -163,6 +178,7 @@ func (s *store) publish(key []byte, at netip.AddrPort) {
 		}
 		next := s.pace.renew*9/10 + random.N(s.pace.renew/5)
 		queues := s.bells.watched()
+		tried = s.bells.now()
 		err := s.write(queues, key, at)
 		if err != nil {
 			written, next = nil, s.pace.retry
@@ -230,7 +246,7 @@ func (s *store) withdraw(ctx context.Context) error {
 func (s *store) tidy() {
 	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
 	defer cancel()
-	list, err := s.rows(ctx)
+	list, _, err := s.rows(ctx)
 	if err != nil {
 		return
 	}

@@ -14,7 +14,8 @@ type queue struct {
 	storage.Queue
 	name  string
 	bells *bells
-	most  int // that one Receive brings
+	most  int    // that one Receive brings
+	doubt func() // says that the row may be gone
 }
 
 func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
@@ -28,7 +29,11 @@ func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
 }
 
 func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
+	began := q.bells.now()
 	got, err := q.Queue.Receive(ctx, max, visibility)
+	if q.bells.received(q.name, began, len(got), err) {
+		q.doubt()
+	}
 	for _, d := range got {
 		q.bells.hold(q.name, d.Receipt, visibility)
 	}
@@ -72,7 +77,9 @@ func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
 	return err
 }
 
-// committing is a store over one that commits atomically: what it sends must ring, too.
+// committing is a store over one that commits atomically and doesn't ring, as a database without notifications would be: what
+// it sends must ring, too. Without this [storage.As] would find the Commit beneath, past the bells. No driver of this module
+// is such a one.
 type committing struct {
 	*store
 	inner storage.Committer

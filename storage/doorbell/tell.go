@@ -70,12 +70,19 @@ func (s *store) tell(queue string, n int) {
 	}
 }
 
-// learn reads the rows, and rings new listeners of what was told meanwhile.
+// learn reads the rows, and rings new listeners of what was told meanwhile. It sees, too, whether the row of this process
+// is still there.
 func (s *store) learn() {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, func() { time.AfterFunc(lastRead, cancel) })()
-	list, err := s.rows(ctx)
+	s.mu.Lock()
+	published := s.published
+	s.mu.Unlock()
+	list, own, err := s.rows(ctx)
+	if err == nil && published && !own {
+		s.doubt()
+	}
 	o := &s.others
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -95,18 +102,20 @@ func (s *store) learn() {
 	}
 }
 
-// rows reads the rows of others.
-func (s *store) rows(ctx context.Context) ([]listener, error) {
-	var list []listener
+// rows reads the rows of others, and whether there is one of this process, as far as can be seen.
+func (s *store) rows(ctx context.Context) (list []listener, own bool, err error) {
+	n := 0
 	for r, err := range s.Store.Table(tableName).Query(ctx, partition, storage.RowRange{Limit: mostRows}) {
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
+		n++
+		own = own || r.Key == s.id || n == mostRows
 		if x, ok := readRow(r.Data); ok && r.Key != s.id {
 			list = append(list, listener{row: x, id: r.Key, etag: r.ETag})
 		}
 	}
-	return list, nil
+	return list, own, nil
 }
 
 // judge notes which listeners are probably alive: their rows are valid, by this machine's clock; and they have been written

@@ -30,7 +30,8 @@ type Fuse struct {
 	c    chan struct{}
 }
 
-func (f *Fuse) fire() { f.once.Do(func() { close(f.c) }) }
+// Fire ends the process now, as a crash does that no schedule knows of.
+func (f *Fuse) Fire() { f.once.Do(func() { close(f.c) }) }
 
 // C is closed when the crash comes.
 func (f *Fuse) C() <-chan struct{} { return f.c }

@@ -126,7 +126,7 @@ func (x *disturbed) call(ctx context.Context, op Op, fault Fault, do func() erro
 		if fault == CrashAfter {
 			_ = do() // its answer is lost, whatever it was
 		}
-		x.fuse.fire()
+		x.fuse.Fire()
 		return op.Fail(storage.ErrUnavailable)
 	case Partition:
 		x.mu.Lock()

@@ -1,0 +1,144 @@
+package doorbell
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+// ears are listeners that a test plays.
+func ears(t *testing.T, s *store, n int) []*net.UDPConn {
+	t.Helper()
+	var list []*net.UDPConn
+	for i := range n {
+		conn := socket(t)
+		list = append(list, conn)
+		writeRow(t, s, fmt.Sprint("ear", i), func(r *row) { r.Addresses = []string{conn.LocalAddr().String()} })
+	}
+	return list
+}
+
+// heard takes what the ears have got, by ear. The sockets' buffers have it before the sender's call returns.
+func heard(t *testing.T, list []*net.UDPConn) map[int][][]byte {
+	t.Helper()
+	got := map[int][][]byte{}
+	for i, conn := range list {
+		if err := conn.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			buf := make([]byte, 2*maxRing)
+			n, err := conn.Read(buf)
+			if err != nil {
+				break
+			}
+			got[i] = append(got[i], buf[:n])
+		}
+	}
+	return got
+}
+
+func TestFanout(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		fanout int
+		local  bool
+		want   int
+	}{
+		{"usual", 0, false, 2},
+		{"more", 4, false, 4},
+		{"more than there are", 9, false, 5},
+		{"a consumer in the process", 0, true, 1},
+		{"nobody else needed", 1, true, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := put(t, plain(t, filepath.Join(t.TempDir(), "test.db")), Config{Listen: "127.0.0.1:0", Fanout: c.fanout}, usualPace())
+			list := ears(t, s, 5)
+			writeRow(t, s, "other", func(r *row) { r.Queues = []string{"other"} })
+			writeRow(t, s, "dead", func(r *row) { r.Until = time.Now().Unix() - 1 })
+			if c.local {
+				_, stop := s.Wake("queue")
+				defer stop()
+			}
+			everybody := map[int]bool{}
+			for round := range 60 {
+				send(t, s, "queue")
+				until(t, "the rings", func() bool { return s.Counts().Sent == int64((round+1)*c.want) })
+				rung := heard(t, list)
+				if len(rung) != c.want {
+					t.Fatalf("round %d: %d listeners rung; want %d", round, len(rung), c.want)
+				}
+				for i, datagrams := range rung {
+					everybody[i] = true
+					if r, ok := readRing(datagrams[0], newMAC(keyOf(1))); !ok || r.queue != "queue" || len(datagrams) != 1 {
+						t.Fatalf("listener %d got %x; want one ring", i, datagrams)
+					}
+				}
+			}
+			if c.want > 0 && len(everybody) != len(list) { // by chance once in a hundred thousand
+				t.Errorf("only %d listeners of %d were ever rung", len(everybody), len(list))
+			}
+		})
+	}
+}
+
+// TestKnownAreRungOnce reads the table again: that is no reason to ring again.
+func TestKnownAreRungOnce(t *testing.T) {
+	t.Parallel()
+	var calls storagetest.Calls
+	s := put(t, storagetest.Intercept(plain(t, filepath.Join(t.TempDir(), "test.db")), calls.Hook), loopback(), quick())
+	list := ears(t, s, 1)
+	for round := range 5 {
+		send(t, s, "queue")
+		until(t, "the ring and the read", func() bool {
+			s.others.mu.Lock()
+			defer s.others.mu.Unlock()
+			return calls.Count("query") == round+1 && !s.others.reading
+		})
+		if rung := heard(t, list); len(rung[0]) != 1 {
+			t.Errorf("round %d: a listener was rung %d times; want once", round, len(rung[0]))
+		}
+	}
+}
+
+// TestNotItself has a row of its own in the table.
+func TestNotItself(t *testing.T) {
+	t.Parallel()
+	a, b := two(t)
+	ring := watch(t, a, b, "queue")
+	for round := range 3 {
+		send(t, a, "queue")
+		wantRing(t, ring, "a send of its own")
+		until(t, "the table to be read", func() bool {
+			a.others.mu.Lock()
+			defer a.others.mu.Unlock()
+			return a.others.begun && !a.others.reading
+		})
+		if got := a.Counts(); got != (Counts{}) {
+			t.Errorf("round %d: counts %+v; want no rings to itself", round, got)
+		}
+	}
+	listeners(t, b, 1)
+}
+
+// TestGone rings a listener that has died without a word, beside one that lives.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	a, b := two(t)
+	dead := socket(t)
+	writeRow(t, b, "dead", func(r *row) { r.Addresses = []string{dead.LocalAddr().String()} })
+	dead.Close()
+	send(t, b, "queue")
+	until(t, "a ring that nobody hears", func() bool { return b.Counts().Sent > 0 })
+	ring := watch(t, a, b, "queue")
+	for range 5 {
+		send(t, b, "queue")
+		wantRing(t, ring, "a send while another listener is dead")
+	}
+}

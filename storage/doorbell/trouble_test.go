@@ -1,0 +1,86 @@
+package doorbell
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+// TestBlocked can't open its socket: there are rings within the process and no others, and one line says so.
+func TestBlocked(t *testing.T) {
+	t.Parallel()
+	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	var log lines
+	var calls storagetest.Calls
+	s := put(t, storagetest.Intercept(plain(t, filepath.Join(t.TempDir(), "test.db")), calls.Hook),
+		Config{Listen: taken.LocalAddr().String(), Logger: slog.New(slog.NewTextHandler(&log, nil))}, quick())
+	first, stop := s.Wake("first")
+	defer stop()
+	until(t, "a line in the log", func() bool { return log.String() != "" })
+	second, stop := s.Wake("second")
+	defer stop()
+	send(t, s, "first")
+	wantRing(t, first, "a send of this process")
+	send(t, s, "second")
+	wantRing(t, second, "a send of this process")
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "can't be rung") {
+		t.Errorf("the log has\n%s\nwant one warning", got)
+	}
+	if n := calls.Count("put row", "delete row"); n != 0 {
+		t.Errorf("%d rows written for a process that can't be rung", n)
+	}
+}
+
+// TestTableFails sees that sends go on, and that the log has one line for each process.
+func TestTableFails(t *testing.T) {
+	t.Parallel()
+	var log lines
+	var mu sync.Mutex
+	failed, broken := 0, true
+	path := filepath.Join(t.TempDir(), "test.db")
+	inner := storagetest.Intercept(plain(t, path), func(ctx context.Context, op storagetest.Op, do func() error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if broken && op.Name != "send" {
+			failed++
+			return op.Fail(storage.ErrUnavailable)
+		}
+		return do()
+	})
+	p := quick()
+	p.retry = time.Millisecond
+	s := put(t, inner, Config{Listen: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&log, nil))}, p)
+	ring, stop := s.Wake("watched")
+	defer stop()
+	until(t, "a few failures of each sort", func() bool {
+		send(t, s, "elsewhere")
+		mu.Lock()
+		defer mu.Unlock()
+		return failed > 10 && strings.Contains(log.String(), "publish") && strings.Contains(log.String(), "read")
+	})
+	if got := log.String(); strings.Count(got, "can't publish") != 1 || strings.Count(got, "can't read") != 1 || strings.Count(got, "\n") != 2 {
+		t.Errorf("the log has\n%s\nwant one line about writing and one about reading", got)
+	}
+	mu.Lock()
+	broken = false
+	mu.Unlock()
+	b := put(t, plain(t, path), loopback(), quick())
+	listeners(t, b, 1)
+	send(t, b, "watched")
+	wantRing(t, ring, "the table works again")
+}

@@ -1,0 +1,167 @@
+package doorbell
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv("MILLRACE_DOORBELL_CHILD"); path != "" {
+		os.Exit(child(path))
+	}
+	os.Exit(m.Run())
+}
+
+// quick reads the table as often as it likes.
+func quick() pace {
+	p := usualPace()
+	p.readEvery, p.readSoon = time.Millisecond, time.Millisecond
+	return p
+}
+
+func loopback() Config { return Config{Listen: "127.0.0.1:0"} }
+
+// plain opens a file as a store that can do no more than it must.
+func plain(t *testing.T, path string) storage.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), path+"?wake=off")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return storagetest.Plain(s)
+}
+
+// put puts a doorbell over a store, until the end of the test.
+func put(t *testing.T, inner storage.Store, cfg Config, p pace) *store {
+	t.Helper()
+	s, err := over(inner, cfg, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.(*store)
+}
+
+// two opens what would be two processes.
+func two(t *testing.T) (a, b *store) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "test.db")
+	return put(t, plain(t, path), loopback(), quick()), put(t, plain(t, path), loopback(), quick())
+}
+
+// until waits for what happens elsewhere.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick, limit := time.NewTicker(time.Millisecond), time.NewTimer(20*time.Second)
+	defer tick.Stop()
+	defer limit.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("waited too long for %s", what)
+		}
+	}
+}
+
+// listeners waits for so many rows that others see, and returns them.
+func listeners(t *testing.T, s *store, n int) (list []listener) {
+	t.Helper()
+	until(t, "the rows of others", func() bool {
+		var err error
+		if list, _, err = s.rows(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return len(list) == n
+	})
+	return list
+}
+
+// watch waits for a queue, until s can be rung for it.
+func watch(t *testing.T, s, seenBy *store, queue string) <-chan struct{} {
+	t.Helper()
+	ring, stop := s.Wake(queue)
+	t.Cleanup(stop)
+	until(t, "the row", func() bool {
+		list, _, err := seenBy.rows(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(list, func(l listener) bool { return l.id == s.id && slices.Contains(l.Queues, queue) })
+	})
+	return ring
+}
+
+func wantRing(t *testing.T, ring <-chan struct{}, after string) {
+	t.Helper()
+	select {
+	case <-ring:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("no ring after %s", after)
+	}
+}
+
+func send(t *testing.T, s storage.Store, queue string) {
+	t.Helper()
+	if err := s.Queue(queue).Send(t.Context(), []storage.Message{{Body: []byte("body")}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeRow writes a listener's row by hand.
+func writeRow(t *testing.T, s *store, id string, change func(*row)) {
+	t.Helper()
+	r := row{Version: version, Addresses: []string{"127.0.0.1:9"}, Queues: []string{"queue"}, Key: keyOf(1), Until: time.Now().Add(5 * time.Minute).Unix()}
+	change(&r)
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Table(tableName).Put(t.Context(), partition, id, data, storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// socket opens one that a test hears or shouts with.
+func socket(t *testing.T) *net.UDPConn {
+	t.Helper()
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

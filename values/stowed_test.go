@@ -1,0 +1,214 @@
+package values_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/values"
+)
+
+// A large event is kept beside the document until it is sent. Its body must not outlive a try that wrote no document,
+// and must not go while a document may refer to it.
+
+func largeNote() plus { return plus{N: 1, Note: strings.Repeat("long ", 20_000)} }
+
+// large is a message with a large event.
+func (p *process) large(id string) values.Change[sum] {
+	p.t.Helper()
+	e := envelope(p.t, id, largeNote())
+	return p.changeOf(&e)
+}
+
+func wantStowed(t testing.TB, what string, s storage.Store, want int) {
+	t.Helper()
+	got, _ := claims(t, s)
+	wantInt(t, "stowed bodies "+what, got, want)
+}
+
+// arrived demands that every listener has the event of a large message, whole.
+func arrived(t testing.TB, s storage.Store, id string) {
+	t.Helper()
+	channels, err := channel.New(s, &channel.Routes{}, "/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, queue := range []string{"listeners", "others"} {
+		found := false
+		for _, e := range events(t, s, queue) {
+			if e.ID != eventID("k", id) {
+				continue
+			}
+			found = true
+			if err := channels.Fetch(t.Context(), &e); err != nil {
+				t.Errorf("queue %s: %v", queue, err)
+			}
+			if want := envelope(t, id, largeNote()).Data; string(e.Data) != string(want) {
+				t.Errorf("queue %s: the event has %d bytes, want %d", queue, len(e.Data), len(want))
+			}
+		}
+		if !found {
+			t.Errorf("queue %s: no event of %s", queue, id)
+		}
+	}
+}
+
+func TestLostRaceLeavesNoBody(t *testing.T) {
+	onPlain(t, func(t *testing.T, s storage.Store) {
+		rival := newProcess(t, s, values.Config[sum]{})
+		lost := 0
+		p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "put blob" && op.Resource == "blob sums/k" && lost < 3 {
+				lost++
+				wantStowed(t, "when a write begins", s, 1)
+				rival.applied("k", rival.change(newID(), 1))
+			}
+			return do()
+		}), values.Config[sum]{})
+		id := newID()
+		p.applied("k", p.large(id))
+		wantInt(t, "folds", int(p.folds.Load()), 4)
+		wantStowed(t, "after three lost races and a write", s, 1)
+		_, sent := claims(t, s)
+		wantInt(t, "bodies of the copies sent", sent, 2)
+		arrived(t, s, id)
+		p.applied("k", p.change(newID(), 1)) // leaves the event out
+		wantStowed(t, "after the write that leaves it out", s, 0)
+	})
+}
+
+// Two workers have the same message: who loses lets go of its own body, and finds the winner's.
+func TestLoserOfARaceLeavesTheWinnersBody(t *testing.T) {
+	onPlain(t, func(t *testing.T, s storage.Store) {
+		id := newID()
+		won := false
+		p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "put blob" && op.Resource == "blob sums/k" && !won {
+				won = true
+				dieSending(t, s, values.Config[sum]{}, id, largeNote())
+			}
+			return do()
+		}), values.Config[sum]{})
+		p.applied("k", p.large(id))
+		wantStowed(t, "of the winner", s, 1)
+		arrived(t, s, id)
+	})
+}
+
+// Whatever ends a try before its write, nothing is left of it.
+func TestTryWithoutAWriteLeavesNoBody(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("refused")
+	for _, c := range []struct {
+		name  string
+		after func() (channel.Message, error) // what the fold returns besides the large event
+		fails string                          // the prefix of blobs that can't be written
+		want  int                             // large events of the other message
+	}{
+		{"message refused", func() (channel.Message, error) { return nil, refused }, "", 1},
+		{"event that can't be encoded", func() (channel.Message, error) { return thing{func() {}}, nil }, "", 1},
+		{"event too large", func() (channel.Message, error) { return thing{strings.Repeat("x", channel.MaxData)}, nil }, "", 1},
+		{"event without a route", func() (channel.Message, error) { return stray{}, nil }, "", 1},
+		{"bodies of copies can't be written", func() (channel.Message, error) { return summed{}, nil }, "blob claims/others/", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onPlain(t, func(t *testing.T, s storage.Store) {
+				p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+					if c.fails != "" && strings.HasPrefix(op.Resource, c.fails) {
+						return op.Fail(storage.ErrUnavailable)
+					}
+					return do()
+				}), values.Config[sum]{})
+				bad := p.large(newID())
+				bad.Fold = func(v sum) (sum, []channel.Message, error) {
+					m, err := c.after()
+					return v, []channel.Message{summed(largeNote()), m}, err
+				}
+				good := newID()
+				errs := p.apply("k", p.large(good), bad)
+				if errs[1] == nil || (errs[0] == nil) != (c.want == 1) {
+					t.Errorf("got errors %.200v and %.200v", errs[0], errs[1])
+				}
+				wantStowed(t, "of pending events", s, c.want)
+				if _, sent := claims(t, s); sent != 2*c.want {
+					t.Errorf("bodies of copies: got %d, want %d", sent, 2*c.want)
+				}
+				if c.want > 0 {
+					arrived(t, s, good)
+				}
+			})
+		})
+	}
+}
+
+// Nobody knows whether the document was written: what it may refer to stays.
+func TestUnknownWriteKeepsTheBody(t *testing.T) {
+	t.Parallel()
+	for _, written := range []bool{true, false} {
+		t.Run(fmt.Sprintf("written=%v", written), func(t *testing.T) {
+			onPlain(t, func(t *testing.T, s storage.Store) {
+				p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+					if op.Resource != "blob sums/k" || op.Name != "put blob" {
+						return do()
+					}
+					if written {
+						do()
+					}
+					return op.Fail(storage.ErrUnavailable)
+				}), values.Config[sum]{})
+				id := newID()
+				wantErr(t, p.apply("k", p.large(id))[0], storage.ErrUnavailable)
+				wantStowed(t, "after a lost answer", s, 1)
+
+				next := newProcess(t, s, values.Config[sum]{})
+				next.applied("k", next.large(id))
+				wantInt(t, "decided again", int(next.folds.Load()), map[bool]int{true: 0, false: 1}[written])
+				arrived(t, s, id)
+				next.applied("k", next.change(newID(), 1))
+				wantStowed(t, "in the end", s, map[bool]int{true: 0, false: 1}[written]) // the orphan that the laws allow
+			})
+		})
+	}
+}
+
+// A worker that dies leaves one body at most: what it had written for a document that it had not, or what it had not
+// deleted yet. No event loses its body by that.
+func TestCrashLeavesAtMostOneBody(t *testing.T) {
+	t.Parallel()
+	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
+		t.Run(moment.String(), func(t *testing.T) {
+			onPlain(t, func(t *testing.T, s storage.Store) {
+				n, orphans := int64(0), 0
+				for fired := true; fired; {
+					n++
+					p := newProcess(t, s, values.Config[sum]{})
+					p.applied("k", p.large(newID()))
+					time.Sleep(time.Hour) // what is pending is for the next writer
+					dying, fuse := storagetest.Crash(s, n, moment)
+					id := newID()
+					dead := newProcess(t, dying, values.Config[sum]{})
+					dead.apply("k", dead.large(id))
+
+					next := newProcess(t, s, values.Config[sum]{})
+					next.applied("k", next.large(id))
+					arrived(t, s, id)
+					next.applied("k", next.change(newID(), 1))
+					all, _ := claims(t, s)
+					if left := all - orphans; left > 1 {
+						t.Errorf("crash at call %d: %d stowed bodies are left, want 1 at most", n, left)
+					}
+					orphans, fired = all, fuse.Fired()
+				}
+				if n < 8 || orphans == 0 {
+					t.Errorf("%d crashes left %d bodies; want a crash in each call, and some bodies", n-1, orphans)
+				}
+			})
+		})
+	}
+}
