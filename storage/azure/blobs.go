@@ -2,6 +2,7 @@ package azure
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
@@ -175,7 +177,7 @@ func (b *blobs) Put(ctx context.Context, key string, body []byte, cond storage.C
 			o.AccessConditions = &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: etag(cond.IfMatch)}}
 		}
 		put := func() error {
-			r, err := one.Upload(ctx, nopCloser{bytes.NewReader(body)}, o)
+			r, err := one.Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), o)
 			tag = fromETag(r.ETag)
 			return err
 		}
@@ -210,7 +212,7 @@ func lost(err error, cond storage.Condition) error {
 func (b *blobs) own(ctx context.Context, one *blob.Client, op string, failed error) (storage.ETag, error) {
 	p, err := one.GetProperties(ctx, nil)
 	if err != nil && !isMissing(err) {
-		return "", err
+		return "", unknown(err)
 	}
 	for name, value := range p.Metadata {
 		if strings.EqualFold(name, opName) && value != nil && *value == op {
@@ -250,10 +252,10 @@ func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) 
 		switch {
 		case isMissing(there) && c.doubtful:
 			return nil
+		case c.doubtful:
+			return unknown(cmp.Or(there, err))
 		case there != nil:
 			return gone(there)
-		case c.doubtful:
-			return unknown(err)
 		}
 		return lost(err, cond)
 	})

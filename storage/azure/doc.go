@@ -28,8 +28,8 @@
 //   - Reads, and writes that say the same twice (unconditional puts, batches of them): repeated.
 //   - Sends: repeated. The queue may then hold a message twice; consumers know its ID.
 //   - Guarded writes: repeated, and carry a random operation ID. When the repeat finds the condition broken, what is stored is
-//     read: if it carries the ID, it is our own write that succeeded. If not, the outcome stays unknown: somebody may have
-//     written since.
+//     read: if it carries the ID, it is our own write that succeeded. If not, or if it can't be read, the outcome stays
+//     unknown, and the error says so: somebody may have written since.
 //   - Guarded deletions: repeated. A repeat that finds nothing has done its work.
 //   - Deleting a message: repeated. A repeat that finds the receipt dead reports it stale: it can't know who deleted it.
 //   - Receive: repeated. If the lost answer held messages, they come back when their visibility ends.

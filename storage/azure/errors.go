@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
+	"strings"
+	"syscall"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
@@ -19,7 +22,9 @@ type ServiceError struct {
 	Code      string // the service's, such as "ServerBusy"; may be empty
 	RequestID string // the service's, to be quoted to its support
 
-	cause error
+	cause     error
+	host      string // that answered
+	noAccount string // the account that it doesn't have
 }
 
 func (e *ServiceError) Error() string {
@@ -54,6 +59,9 @@ func (e *ServiceError) kind() error {
 
 // missing reports that the service says that something isn't there. A 404 without one of its codes comes from somewhere else.
 func (e *ServiceError) missing() bool {
+	if e.noAccount != "" {
+		return false
+	}
 	switch e.Code {
 	case "BlobNotFound", "ContainerNotFound", "ResourceNotFound", "TableNotFound", "EntityNotFound", "QueueNotFound", "MessageNotFound":
 		return e.Status == http.StatusNotFound
@@ -84,6 +92,10 @@ func (e *ServiceError) advice() string {
 		return "; is the key or signature right, or has the identity the roles Storage Blob, Queue and Table Data Contributor; does the network let it in, and is this machine's clock right?"
 	case e.Code == "QueueBeingDeleted", e.Code == "ContainerBeingDeleted", e.Code == "TableBeingDeleted":
 		return "; it was deleted a moment ago and can't be made again until that is done"
+	case e.noAccount != "":
+		return fmt.Sprintf("; %s has no account %s: are its name and the endpoint right?", e.host, storage.Quote(e.noAccount))
+	case e.host != "" && (e.Status == http.StatusNotFound && !e.missing() || e.Status < 500 && e.Code == "" && !e.throttled()):
+		return fmt.Sprintf("; are the account's name and the endpoint %s right?", e.host)
 	}
 	return ""
 }
@@ -101,8 +113,21 @@ func answer(err error) (*ServiceError, bool) {
 	e := &ServiceError{Status: r.StatusCode, Code: r.ErrorCode, cause: err}
 	if r.RawResponse != nil {
 		e.RequestID = r.RawResponse.Header.Get("x-ms-request-id")
+		e.locate(r.RawResponse)
 	}
 	return e, true
+}
+
+// locate tells where an answer comes from. An account that doesn't exist has no address in Azure; Azurite says of it what
+// the table service says of a row, but never in JSON.
+func (e *ServiceError) locate(r *http.Response) {
+	if r.Request == nil || r.Request.URL == nil {
+		return
+	}
+	e.host = r.Request.URL.Host
+	if e.Code == "ResourceNotFound" && strings.HasPrefix(r.Header.Get("Server"), "Azurite") && !strings.Contains(r.Header.Get("Content-Type"), "json") {
+		e.noAccount, _, _ = strings.Cut(strings.TrimPrefix(r.Request.URL.Path, "/"), "/")
+	}
 }
 
 // silent is a failure without an answer. Its text leaves out the address.
@@ -117,6 +142,18 @@ func (e silent) Error() string {
 }
 
 func (e silent) Unwrap() error { return e.cause }
+
+// advice is as for answers.
+func (e silent) advice() string {
+	var dns *net.DNSError
+	switch {
+	case errors.As(e.cause, &dns) && dns.IsNotFound:
+		return "; is the account's name right?"
+	case errors.Is(e.cause, syscall.ECONNREFUSED):
+		return "; nothing listens there: is the endpoint right, and does Azurite run, if it is meant?"
+	}
+	return ""
+}
 
 // explain turns what the SDK returned into an error of the port's.
 func explain(ctx context.Context, err error) error {
@@ -134,7 +171,7 @@ func explain(ctx context.Context, err error) error {
 	if e, ok := answer(err); ok {
 		return fmt.Errorf("%w: %w%s", e.kind(), e, e.advice())
 	}
-	return fmt.Errorf("%w: %w", storage.ErrUnavailable, silent{err})
+	return fmt.Errorf("%w: %w%s", storage.ErrUnavailable, silent{err}, silent{err}.advice())
 }
 
 // hasKind reports that the error has been given its kind already.
@@ -162,11 +199,14 @@ func is(err error, status int, codes ...string) bool {
 	return len(codes) == 0
 }
 
-// unknown says that a repeated request can't tell what became of the first.
+// unknown is the error of a call that can't tell whether it has written: an answer was lost, and the last one, err, doesn't help.
 func unknown(err error) error {
-	e, ok := answer(err)
-	if !ok {
-		return err
+	kind, cause := storage.ErrUnavailable, error(silent{err})
+	if e, ok := answer(err); ok {
+		cause = e
+		if e.throttled() {
+			kind = storage.ErrThrottled
+		}
 	}
-	return fmt.Errorf("%w: an answer was lost, and since then the condition does not hold: whether this call has written is unknown: %w", storage.ErrUnavailable, e)
+	return fmt.Errorf("%w: an answer was lost, and whether this call has written is unknown: %w", kind, cause)
 }

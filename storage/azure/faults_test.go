@@ -38,6 +38,7 @@ type act struct {
 	name  string
 	never bool // not repeated by the driver, whatever happens
 	sure  bool // repeated only when it surely had no effect
+	reads bool // after a lost answer, to learn what became of it
 
 	choose func(*http.Request) bool // the request to disturb; nil: the first
 
@@ -297,13 +298,13 @@ func docActs(kind string) []act {
 			must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
 			return func() (err error) { *tag, err = d.put(t, "new", storage.Condition{}); return err }, written("new")(s, tag)
 		}},
-		{name: kind + " put if absent", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: kind + " put if absent", reads: true, prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
 			d, tag := docsOf(s)[kind], new(storage.ETag)
 			must[storage.ETag](t)(d.put(t, "old", storage.Condition{})) // so that the container is there
 			noError(t, d.remove(t, storage.Condition{}))
 			return func() (err error) { *tag, err = d.put(t, "new", storage.Condition{IfAbsent: true}); return err }, written("new")(s, tag)
 		}},
-		{name: kind + " put if match", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: kind + " put if match", reads: true, prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
 			d, tag := docsOf(s)[kind], new(storage.ETag)
 			old := must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
 			return func() (err error) { *tag, err = d.put(t, "new", storage.Condition{IfMatch: old}); return err }, written("new")(s, tag)
@@ -313,7 +314,7 @@ func docActs(kind string) []act {
 			must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
 			return func() error { return d.remove(t, storage.Condition{}) }, func(t *testing.T, err error) { gone(t, s, err) }
 		}},
-		{name: kind + " delete if match", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: kind + " delete if match", reads: kind == "blob", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
 			d := docsOf(s)[kind]
 			old := must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
 			return func() error { return d.remove(t, storage.Condition{IfMatch: old}) }, func(t *testing.T, err error) { gone(t, s, err) }
@@ -329,10 +330,7 @@ func TestFaults(t *testing.T) {
 				t.Parallel()
 				s, f := disturbed(t)
 				call, after := a.prepare(t, s)
-				if x.stalls {
-					s.pace.tryTime = time.Second
-				}
-				f.arm(x, a.choose)
+				f.arm(aimed{fault: x, choose: a.choose})
 				err := call()
 				log, pause := f.made()
 				if x.throttled != errors.Is(err, storage.ErrThrottled) && a.never {
@@ -373,12 +371,12 @@ func TestLostAnswerAndAnotherWriter(t *testing.T) {
 			s, f := disturbed(t)
 			d := docsOf(s)[kind]
 			old := must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
-			lose := allFaults()[0].do
-			f.arm(fault{do: func(f *faults, req *http.Request) (*http.Response, error) {
+			lose := named("answer lost").do
+			f.arm(aimed{fault: fault{do: func(f *faults, req *http.Request) (*http.Response, error) {
 				resp, err := lose(f, req)
 				must[storage.ETag](t)(d.put(t, "theirs", storage.Condition{}))
 				return resp, err
-			}}, nil)
+			}}})
 			_, err := d.put(t, "mine", storage.Condition{IfMatch: old})
 			if !errors.Is(err, storage.ErrUnavailable) || storage.LostRace(err) {
 				t.Errorf("put: %v; want an unknown outcome", err)
@@ -397,22 +395,17 @@ func TestOutage(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			s, f := disturbed(t)
-			if x.stalls {
-				s.pace.tryTime = time.Second
-			}
 			_, d := received(t, s)
 			if x.name == "503" { // without the second that it asks for
 				x.do = func(_ *faults, req *http.Request) (*http.Response, error) {
 					return respond(req, 503, "ServerBusy"), nil
 				}
 			}
-			real := f.next
-			f.next = transport(func(req *http.Request) (*http.Response, error) { return x.do(&faults{next: real}, req) })
 			want := storage.ErrUnavailable
 			if x.throttled {
 				want = storage.ErrThrottled
 			}
-			f.arm(fault{do: func(f *faults, req *http.Request) (*http.Response, error) { return f.next.Do(req) }}, nil)
+			f.arm(aimed{fault: x, always: true})
 			err := s.Queue("jobs").Rewrite(t.Context(), d.Receipt, bytes.Repeat([]byte("x"), 10), 0)
 			if x.name != "slow body" && !errors.Is(err, want) {
 				t.Errorf("rewrite: %v; want %v", err, want)

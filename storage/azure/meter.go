@@ -1,8 +1,6 @@
 package azure
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -76,21 +74,3 @@ func class(kind, op string) string {
 	}
 	return kind + " write"
 }
-
-// keepBody makes an extension leave the message's body alone: with a body the service writes it, an empty one too, and
-// without one it keeps what it has. The SDK knows no call for that.
-type keepBody struct{}
-
-func (keepBody) Do(req *policy.Request) (*http.Response, error) {
-	if c, ok := req.Raw().Context().Value(callKey{}).(*call); ok && c.op == "extend" {
-		if err := req.SetBody(nopCloser{bytes.NewReader(nil)}, ""); err != nil {
-			return nil, err
-		}
-		req.Raw().Header.Del("Content-Type")
-	}
-	return req.Next()
-}
-
-type nopCloser struct{ io.ReadSeeker }
-
-func (nopCloser) Close() error { return nil }

@@ -98,7 +98,7 @@ func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporte
 	}
 	options := func() azcore.ClientOptions {
 		return azcore.ClientOptions{
-			Transport:        transport,
+			Transport:        ownBodies{transport},
 			PerCallPolicies:  []policy.Policy{keepBody{}},
 			PerRetryPolicies: []policy.Policy{s.meter},
 			Telemetry:        policy.TelemetryOptions{ApplicationID: "millrace"},
@@ -257,6 +257,9 @@ func (p *place) endpoints(scheme, suffix string) {
 
 // readConnectionString reads a connection string as the portal gives it.
 func (p *place) readConnectionString(text, suffix string) error {
+	if strings.ContainsAny(text, `"'`) {
+		return fmt.Errorf("%w: the connection string has quotation marks in it, as some shells and files want them around it: remove them", storage.ErrInvalid)
+	}
 	scheme := "https"
 	n := 0
 	for part := range strings.SplitSeq(text, ";") {

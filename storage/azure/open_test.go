@@ -67,6 +67,10 @@ func TestBadPlaces(t *testing.T) {
 		"//acct?" + secret + "==":                                                        "prefix",
 		"AccountName=acct;AccountKey=%" + secret:                                         "base64",
 		"SharedAccessSignature=sv=1&sig=" + secret:                                       "AccountName",
+		`"AccountName=acct;AccountKey=` + secret + `"`:                                   "remove them",
+		"'AccountName=acct;AccountKey=" + secret + "'?prefix=shop":                       "remove them",
+		`AccountName="acct";AccountKey=` + secret:                                        "remove them",
+		`"UseDevelopmentStorage=true"`:                                                   "remove them",
 	} {
 		p, err := parse(rest, none)
 		if err == nil { // the SDK has the last word

@@ -3,6 +3,7 @@ package azure
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -53,14 +54,17 @@ func (s *scripted) Do(req *http.Request) (*http.Response, error) {
 func service(t *testing.T, answers ...*http.Response) (*store, *scripted) {
 	t.Helper()
 	script := &scripted{answers: answers}
-	s, err := open(t.Context(), "AccountName=acct;AccountKey=a2V5", func(policy.Transporter) policy.Transporter { return script })
-	if err != nil {
-		t.Fatal(err)
-	}
+	return answeredBy(t, script), script
+}
+
+// answeredBy opens a store that has a transport for its service.
+func answeredBy(t *testing.T, service policy.Transporter) *store {
+	t.Helper()
+	s := must[storage.Store](t)(open(t.Context(), "AccountName=acct;AccountKey=a2V5", func(policy.Transporter) policy.Transporter { return service }))
 	t.Cleanup(func() { s.Close() })
 	st := s.(*store)
 	st.pace = pace{tryTime, time.Millisecond, slowest}
-	return st, script
+	return st
 }
 
 func says(status int, code string, header ...string) *http.Response {
@@ -69,10 +73,13 @@ func says(status int, code string, header ...string) *http.Response {
 
 // odata is an answer of the table service.
 func odata(status int, code string) *http.Response {
-	r := says(status, code)
-	body := `{"odata.error":{"code":"` + code + `","message":{"lang":"en-US","value":"scripted"}}}`
+	return plain(status, "application/json;odata=minimalmetadata", `{"odata.error":{"code":"`+code+`","message":{"lang":"en-US","value":"scripted"}}}`)
+}
+
+// plain is an answer whose error, if it is one, stands in the body alone.
+func plain(status int, contentType, body string) *http.Response {
+	r := says(status, "", "Content-Type", contentType)
 	r.Header.Del("X-Ms-Error-Code")
-	r.Header.Set("Content-Type", "application/json;odata=minimalmetadata")
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 	return r
 }
@@ -217,21 +224,63 @@ func TestServiceRequests(t *testing.T) {
 	}
 }
 
-// A transaction is refused with the status of the whole, 202; what it says about the row is found.
+// transaction is the answer to a transaction: 202, whatever it says of its parts.
+func transaction(parts ...string) *http.Response {
+	var body strings.Builder
+	body.WriteString("--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_1\r\n\r\n")
+	for _, p := range parts {
+		body.WriteString("--changesetresponse_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" + p + "\r\n")
+	}
+	body.WriteString("--changesetresponse_1--\r\n--batchresponse_1--\r\n")
+	return plain(202, "multipart/mixed; boundary=batchresponse_1", body.String())
+}
+
+func partSays(status int, code string) string {
+	const headers = "DataServiceVersion: 3.0;\r\nContent-Type: application/json;odata=minimalmetadata;charset=utf-8\r\n\r\n"
+	return fmt.Sprintf("HTTP/1.1 %d %s\r\n", status, http.StatusText(status)) + headers +
+		`{"odata.error":{"code":"` + code + `","message":{"lang":"en-US","value":"1:scripted"}}}`
+}
+
+const partDone = "HTTP/1.1 204 No Content\r\nX-Content-Type-Options: nosniff\r\n\r\n"
+
+// A transaction is refused with the status of the whole, 202; what it says of the row that failed counts. Its rows are
+// written whatever was there, so that a conflict is no lost race, but a reason to repeat.
 func TestServiceRefusedTransaction(t *testing.T) {
 	t.Parallel()
-	const body = "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_1\r\n\r\n" +
-		"--changesetresponse_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" +
-		"HTTP/1.1 413 Request Entity Too Large\r\nDataServiceVersion: 3.0;\r\nContent-Type: application/json;odata=minimalmetadata;charset=utf-8\r\n\r\n" +
-		`{"odata.error":{"code":"EntityTooLarge","message":{"lang":"en-US","value":"0:The entity is larger than allowed."}}}` + "\r\n" +
-		"--changesetresponse_1--\r\n--batchresponse_1--\r\n"
-	r := says(202, "", "Content-Type", "multipart/mixed; boundary=batchresponse_1")
-	r.Header.Del("X-Ms-Error-Code")
-	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
-	s, _ := service(t, r)
-	err := s.Table("rows").(storage.BatchTable).PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "b"}})
-	if !errors.Is(err, storage.ErrTooLarge) || !strings.Contains(err.Error(), "413 EntityTooLarge") {
-		t.Errorf("got %v", err)
+	dependent := partSays(424, "FailedDependency")
+	for name, c := range map[string]struct {
+		answer *http.Response
+		kind   error
+		says   string
+	}{
+		"alone":            {transaction(partSays(413, "EntityTooLarge")), storage.ErrTooLarge, "413 EntityTooLarge"},
+		"conflict":         {transaction(partSays(409, "EntityAlreadyExists")), storage.ErrUnavailable, "409 EntityAlreadyExists"},
+		"condition":        {transaction(partSays(412, "UpdateConditionNotSatisfied")), storage.ErrUnavailable, "412 UpdateConditionNotSatisfied"},
+		"busy":             {transaction(partSays(503, "ServerBusy")), storage.ErrThrottled, "503 ServerBusy"},
+		"timed out":        {transaction(partSays(500, "OperationTimedOut")), storage.ErrThrottled, "500 OperationTimedOut"},
+		"forbidden":        {transaction(partSays(403, "AuthorizationPermissionMismatch")), storage.ErrUnavailable, "Data Contributor"},
+		"first of three":   {transaction(partSays(409, "EntityAlreadyExists"), dependent, dependent), storage.ErrUnavailable, "409 EntityAlreadyExists"},
+		"second of three":  {transaction(dependent, partSays(412, "UpdateConditionNotSatisfied"), dependent), storage.ErrUnavailable, "412 UpdateConditionNotSatisfied"},
+		"last of three":    {transaction(dependent, dependent, partSays(503, "ServerBusy")), storage.ErrThrottled, "503 ServerBusy"},
+		"behind done ones": {transaction(partDone, partSays(503, "ServerBusy")), storage.ErrThrottled, "503 ServerBusy"},
+		"nobody's fault":   {transaction(dependent, dependent), storage.ErrUnavailable, "424 FailedDependency"},
+		"no parts":         {plain(202, "application/json", `{"odata.error":{"code":"InvalidInput","message":{"lang":"en-US","value":"scripted"}}}`), storage.ErrInvalid, "InvalidInput"},
+	} {
+		s, script := service(t, c.answer)
+		err := s.Table("rows").(storage.BatchTable).PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "b"}, {Key: "c"}})
+		if !errors.Is(err, c.kind) || storage.LostRace(err) || errors.Is(err, storage.ErrNotFound) || !strings.Contains(err.Error(), c.says) || len(script.asked) != 1 {
+			t.Errorf("%s: got %v after %d requests; want %v that says %q after one", name, err, len(script.asked), c.kind, c.says)
+		}
+	}
+}
+
+// A transaction may find its table missing in any part; the table is made, and all is sent again.
+func TestServiceTransactionWithoutTable(t *testing.T) {
+	t.Parallel()
+	s, script := service(t, transaction(partSays(424, "FailedDependency"), partSays(404, "TableNotFound")), plain(201, "application/json", `{"TableName":"rows"}`), transaction(partDone, partDone))
+	noError(t, s.Table("rows").(storage.BatchTable).PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "b"}}))
+	if len(script.asked) != 3 || !strings.HasSuffix(script.asked[1].URL.Path, "/Tables") || len(script.bodies[2]) != len(script.bodies[0]) {
+		t.Errorf("%d requests", len(script.asked))
 	}
 }
 
@@ -240,9 +289,7 @@ func TestServiceListsETags(t *testing.T) {
 	t.Parallel()
 	const list = `<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="https://acct.blob.core.windows.net/" ContainerName="docs"><Blobs><Blob><Name>a!0b</Name>` +
 		`<Properties><Last-Modified>Fri, 21 Nov 2025 12:00:00 GMT</Last-Modified><Etag>0x8DB</Etag><Content-Length>3</Content-Length><BlobType>BlockBlob</BlobType></Properties></Blob></Blobs><NextMarker /></EnumerationResults>`
-	r := says(200, "")
-	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(list)), int64(len(list))
-	s, _ := service(t, r)
+	s, _ := service(t, plain(200, "application/xml", list))
 	for info, err := range s.Blobs("docs").List(t.Context(), "") {
 		noError(t, err)
 		if info.Key != "a b" || info.ETag != `"0x8DB"` || info.Size != 3 {

@@ -143,7 +143,7 @@ func (t *table) Put(ctx context.Context, partition, key string, data []byte, con
 			now, there := t.get(c.beside(ctx, "get"), partition, key)
 			switch {
 			case there != nil && !isMissing(there):
-				return there
+				return unknown(there)
 			case there == nil && now.Op == e.Op:
 				tag = storage.ETag(now.ETag)
 				return nil
@@ -282,11 +282,17 @@ func failedPart(err error) error {
 		return err
 	}
 	e := &ServiceError{Status: http.StatusBadRequest, RequestID: r.RawResponse.Header.Get("x-ms-request-id"), cause: err}
-	_, part, _ := strings.Cut(string(body), "HTTP/1.1 ")
-	if status, err := strconv.Atoi(part[:min(3, len(part))]); err == nil {
-		e.Status = status
+	parts := strings.Split(string(body), "HTTP/1.1 ")
+	refused := parts[0] // all there is, if it is one answer to all of them
+	for _, p := range parts[1:] {
+		if status, err := strconv.Atoi(p[:min(3, len(p))]); err == nil && status >= 400 {
+			e.Status, refused = status, p
+			if status != http.StatusFailedDependency { // that is another's fault
+				break
+			}
+		}
 	}
-	_, code, _ := strings.Cut(part, `"code":"`)
+	_, code, _ := strings.Cut(refused, `"code":"`)
 	e.Code, _, _ = strings.Cut(code, `"`)
 	return e
 }

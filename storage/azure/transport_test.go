@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -19,7 +20,6 @@ type fault struct {
 	do        func(f *faults, req *http.Request) (*http.Response, error)
 	refused   bool // the service says that it has done nothing
 	throttled bool // and, or, that there is too much to do
-	stalls    bool // nothing comes any more
 }
 
 var errReset = errors.New("read: connection reset by peer")
@@ -52,36 +52,51 @@ func allFaults() []fault {
 		}},
 		{name: "503", refused: true, throttled: true, do: answered(503, "ServerBusy", "Retry-After", "1")},
 		{name: "429", refused: true, throttled: true, do: answered(429, "TooManyRequests")},
-		{name: "hangs", stalls: true, do: func(_ *faults, req *http.Request) (*http.Response, error) {
-			<-req.Context().Done()
-			return nil, req.Context().Err()
+		{name: "hangs", do: func(f *faults, req *http.Request) (*http.Response, error) {
+			return nil, f.silence(req.Context(), nil)
 		}},
-		{name: "slow body", stalls: true, do: func(f *faults, req *http.Request) (*http.Response, error) {
+		{name: "slow body", do: func(f *faults, req *http.Request) (*http.Response, error) {
 			resp, err := f.next.Do(req)
 			if err == nil {
-				resp.Body = &stalled{real: resp.Body, req: req, closed: make(chan struct{})}
+				resp.Body = &stalled{f: f, ctx: req.Context(), real: resp.Body, closed: make(chan struct{})}
 			}
 			return resp, err
 		}},
 	}
 }
 
+// named finds a fault.
+func named(name string) fault {
+	list := allFaults()
+	return list[slices.IndexFunc(list, func(x fault) bool { return x.name == name })]
+}
+
+// silence is how a request ends of which nothing comes: it is given up. Only in a synctest bubble that is waited for.
+func (f *faults) silence(ctx context.Context, closed <-chan struct{}) error {
+	if _, ok := ctx.Deadline(); !ok {
+		panic("nothing ends this request")
+	}
+	if !f.bubble {
+		return context.DeadlineExceeded
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-closed:
+		return net.ErrClosed
+	}
+}
+
 // stalled is a body that never comes.
 type stalled struct {
+	f      *faults
+	ctx    context.Context
 	real   io.Closer
-	req    *http.Request
 	once   sync.Once
 	closed chan struct{}
 }
 
-func (s *stalled) Read([]byte) (int, error) {
-	select {
-	case <-s.req.Context().Done():
-		return 0, s.req.Context().Err()
-	case <-s.closed:
-		return 0, net.ErrClosed
-	}
-}
+func (s *stalled) Read([]byte) (int, error) { return 0, s.f.silence(s.ctx, s.closed) }
 
 func (s *stalled) Close() error {
 	s.once.Do(func() { close(s.closed) })
@@ -98,38 +113,45 @@ func respond(req *http.Request, status int, code string, header ...string) *http
 		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: req}
 }
 
-// faults is a transport that disturbs the next request, once.
+// faults is a transport that disturbs requests, each fault one of them.
 type faults struct {
-	next policy.Transporter
+	next   policy.Transporter
+	bubble bool // time can be waited for
 
-	mu     sync.Mutex
-	armed  *fault
-	choose func(*http.Request) bool // nil: any request
-	log    []string
-	times  []time.Time
+	mu    sync.Mutex
+	armed []aimed
+	log   []string
+	times []time.Time
+}
+
+// aimed is a fault and the requests that it may hit; nil are all.
+type aimed struct {
+	fault
+	choose func(*http.Request) bool
+	always bool // hits all of them, not the first alone
 }
 
 func (f *faults) Do(req *http.Request) (*http.Response, error) {
 	f.mu.Lock()
 	f.log = append(f.log, req.Method+" "+req.URL.Path)
 	f.times = append(f.times, time.Now())
-	armed := f.armed
-	if armed != nil && (f.choose == nil || f.choose(req)) {
-		f.armed = nil
-	} else {
-		armed = nil
+	i := slices.IndexFunc(f.armed, func(a aimed) bool { return a.choose == nil || a.choose(req) })
+	do := func(f *faults, req *http.Request) (*http.Response, error) { return f.next.Do(req) }
+	if i >= 0 {
+		do = f.armed[i].do
+		if !f.armed[i].always {
+			f.armed = slices.Delete(f.armed, i, i+1)
+		}
 	}
 	f.mu.Unlock()
-	if armed != nil {
-		return armed.do(f, req)
-	}
-	return f.next.Do(req)
+	return do(f, req)
 }
 
-func (f *faults) arm(x fault, choose func(*http.Request) bool) {
+// arm makes ready for what comes: of several faults that may hit a request the first does.
+func (f *faults) arm(list ...aimed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.armed, f.choose, f.log, f.times = &x, choose, nil, nil
+	f.armed, f.log, f.times = list, nil, nil
 }
 
 // made returns the requests since arm, and the longest pause between two of them.

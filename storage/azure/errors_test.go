@@ -1,0 +1,111 @@
+package azure
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure/azuretest"
+)
+
+// everyService makes a request to each service.
+func everyService(t *testing.T, s *store) map[string]error {
+	t.Helper()
+	_, blob := s.Blobs("docs").Get(t.Context(), "doc", "")
+	_, row := s.Table("rows").Get(t.Context(), "p", "k")
+	_, write := s.Table("rows").Put(t.Context(), "p", "k", nil, storage.Condition{IfMatch: `W/"1"`})
+	return map[string]error{
+		"blob": blob, "row": row, "guarded row": write,
+		"list":  firstError(s.Blobs("docs").List(t.Context(), "")),
+		"rows":  s.Table("rows").(storage.BatchTable).PutBatch(t.Context(), "p", []storage.RowPut{{Key: "k"}}),
+		"queue": s.Queue("jobs").Send(t.Context(), []storage.Message{{Body: []byte("x")}}),
+	}
+}
+
+func firstError[T any](items func(func(T, error) bool)) (failed error) {
+	for _, err := range items {
+		failed = err
+		break
+	}
+	return failed
+}
+
+// An account that isn't there is not an account in which nothing is.
+func TestNoAccount(t *testing.T) {
+	t.Parallel()
+	a := azuretest.Shared(t, azurite).Account(t)
+	for name, c := range map[string]struct{ url, says string }{
+		"unknown account":     {strings.ReplaceAll(a.ConnectionString(), a.Name, "nosuchaccount"), `127.0.0.1:* has no account "nosuchaccount"`},
+		"none in an endpoint": {strings.ReplaceAll(a.ConnectionString(), "/"+a.Name, ""), "127.0.0.1:*right?"},
+	} {
+		for service, err := range everyService(t, openStore(t, c.url)) {
+			before, after, _ := strings.Cut(c.says, "*")
+			if !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrNotFound) || storage.LostRace(err) {
+				t.Errorf("%s, %s: got %v; want one that says that the store is unavailable", name, service, err)
+			} else if !strings.Contains(err.Error(), before) || !strings.Contains(err.Error(), after) || strings.Contains(err.Error(), a.Key) {
+				t.Errorf("%s, %s: got %v; want one that says %s", name, service, err, c.says)
+			}
+		}
+	}
+}
+
+// What comes from elsewhere than the account's services tells where, and without an answer what to check.
+func TestWrongPlace(t *testing.T) {
+	t.Parallel()
+	fails := func(err error) func(*http.Request) (*http.Response, error) {
+		return func(req *http.Request) (*http.Response, error) {
+			return nil, &url.Error{Op: req.Method, URL: req.URL.String() + "&sig=" + secret, Err: err}
+		}
+	}
+	for name, c := range map[string]struct {
+		do   func(*http.Request) (*http.Response, error)
+		says string
+	}{
+		"a page":  {func(req *http.Request) (*http.Response, error) { return respond(req, 404, ""), nil }, ".core.windows.net right?"},
+		"a proxy": {func(req *http.Request) (*http.Response, error) { return respond(req, 400, ""), nil }, ".core.windows.net right?"},
+		"no host": {fails(&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "acct.x", IsNotFound: true}}), "acct.x: no such host; is the account's name right?"},
+		"no port": {fails(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}), "nothing listens there"},
+	} {
+		for service, err := range everyService(t, answeredBy(t, transport(c.do))) {
+			if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "https:") {
+				t.Errorf("%s, %s: got %v; want one that says %q", name, service, err, c.says)
+			}
+		}
+	}
+}
+
+// An error says everything once.
+func TestErrorTexts(t *testing.T) {
+	t.Parallel()
+	s, _ := service(t, says(403, "AuthorizationFailure"))
+	_, forbidden := s.Blobs("docs").Get(t.Context(), "doc", "")
+	_, open1 := storage.Drivers{"azure": Open}.Open(t.Context(), "azure://Acct")
+	_, open2 := storage.Drivers{"azure": Open}.Open(t.Context(), "azure:AccountName=acct;AccountKey=%")
+	_, open3 := storage.Drivers{"azure": Open}.Open(t.Context(), "azure://acct?prefix=Shop")
+	s, _ = service(t, says(404, "BlobNotFound"))
+	_, missing := s.Blobs("docs").Get(t.Context(), "doc", "")
+	_, name := s.Blobs("x").Get(t.Context(), "doc", "")
+	for got, want := range map[error]string{
+		forbidden: `storage: get blob docs/"doc": store unavailable: azure: 403 AuthorizationFailure (request scripted); is the key or signature right, `,
+		missing:   `storage: get blob docs/"doc": not found: azure: 404 BlobNotFound (request scripted)`,
+		name:      `storage: get blob x/"doc": invalid argument: name "x": want `,
+		open1:     `storage: open azure store: invalid argument: want azure://ACCOUNT, `,
+		open2:     `storage: open azure store: invalid argument: AccountKey is not base64`,
+		open3:     `storage: open azure store: invalid argument: the prefix: want `,
+	} {
+		if got == nil || !strings.HasPrefix(got.Error(), want) {
+			t.Errorf("got  %v\nwant %s…", got, want)
+		}
+		for _, word := range []string{"storage: ", "azure: ", "invalid argument", "store unavailable", "not found"} {
+			if strings.Count(got.Error(), word) > 1 {
+				t.Errorf("says %q twice: %v", word, got)
+			}
+		}
+	}
+}
