@@ -112,8 +112,7 @@ func TestNothingIsLeftToDo(t *testing.T) {
 // sleepers are the few who may sleep, by the beginning of their files' names, and why.
 func sleepers() map[string]string {
 	return map[string]string{
-		"storage/sqlite/schema.go":   "another process's lock can't be waited for; the sleeps are a fraction of a millisecond, and the context is looked at between them",
-		"storage/storagetest/model_": "these drivers are broken on purpose: the pause widens the gap that the suite must find",
+		"storage/sqlite/schema.go": "another process's lock can't be waited for; the sleeps are a fraction of a millisecond, and the context is looked at between them",
 	}
 }
 

@@ -39,6 +39,7 @@ func house() []floor {
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
 		{pkg: "worker", may: []string{"handlers", "values", "channel", "storage"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: []string{"views"}},
 		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program"},
+		{pkg: "simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves"},
 		{pkg: "deploy", why: "it holds examples; the test reads them and runs the programs"},
 		{pkg: "cmd/...", may: []string{"..."}, vendor: true, why: "programs wire everything together"},
 	}

@@ -148,17 +148,18 @@ func (n *onceNote) put(ctx context.Context, m onceMark, cond storage.Condition) 
 // while runs f under the lease. A panic is an error like any other: the note is taken back.
 func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (err error) {
 	defer caught(&err)
-	defer n.letGo()
-	return f(n.keep(ctx))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer n.letGo(cancel)
+	n.keep(ctx, cancel)
+	return f(ctx)
 }
 
-// keep renews the lease until letGo. The context that it returns ends when that fails.
-func (n *onceNote) keep(ctx context.Context) context.Context {
+// keep renews the lease until letGo, and cancels when that fails.
+func (n *onceNote) keep(ctx context.Context, cancel context.CancelCauseFunc) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	ctx, n.cancel = context.WithCancelCause(ctx)
+	n.cancel = cancel
 	n.timer = time.AfterFunc(onceLease/3, func() { n.renew(ctx) })
-	return ctx
 }
 
 func (n *onceNote) renew(ctx context.Context) {
@@ -180,12 +181,12 @@ func (n *onceNote) renew(ctx context.Context) {
 	}
 }
 
-// letGo ends renewal.
-func (n *onceNote) letGo() {
+// letGo ends renewal, also one that is under way.
+func (n *onceNote) letGo(cancel context.CancelCauseFunc) {
+	cancel(nil)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.timer.Stop()
-	n.cancel(nil)
 	n.cancel = nil
 }
 

@@ -41,6 +41,7 @@ type consumer struct {
 	single    atomic.Bool // there were suspects among the last messages: receive one by one
 
 	ready    chan task
+	over     chan struct{} // closed when there will be no more tasks
 	finished chan *message
 	draining atomic.Bool
 
@@ -74,6 +75,7 @@ func newConsumer(w *Worker, queue string, s *suspects) *consumer {
 		suspects:  s,
 		suspectAt: max(1, min(suspectAfter, cfg.MaxDeliveries-1)),
 		ready:     make(chan task, cfg.MaxInHand),
+		over:      make(chan struct{}),
 		finished:  make(chan *message, cfg.MaxInHand),
 		inHand:    map[*message]struct{}{},
 		groups:    map[handlers.Group]*group{},
@@ -103,16 +105,20 @@ func (c *consumer) run(ctx, base context.Context) error {
 	for range drainers { // what waits is handed back, however busy the others are
 		workers.Go(func() { c.work(handling) })
 	}
-	if err := c.drain(cancel); err != nil {
-		stopWatching()
-		return err // the stuck handlers still use the channels
-	}
-	close(c.ready)
-	workers.Wait()
-	close(c.finished)
+	err := c.drain(cancel)
+	close(c.over)
 	stopWatching()
-	helpers.Wait()
-	return nil
+	ended := make(chan struct{})
+	go func() {
+		workers.Wait()
+		close(c.finished)
+		helpers.Wait()
+		close(ended)
+	}()
+	if err == nil { // else who is stuck may never end
+		<-ended
+	}
+	return err
 }
 
 // drain waits until nothing is in hand.
@@ -146,7 +152,7 @@ func (c *consumer) drain(cancel context.CancelCauseFunc) error {
 }
 
 // abandon hands back the messages of handlers that would not stop, as far as a store that may hang lets it: the
-// others come back when their visibility ends. The handlers run on until the process ends.
+// others come back when their visibility ends. The handlers run on, and what they end with doesn't count.
 func (c *consumer) abandon() error {
 	c.mu.Lock()
 	stuck := slices.Collect(maps.Keys(c.inHand))
@@ -174,7 +180,7 @@ func (c *consumer) take(ds []storage.Delivery, began time.Time, full bool) []*me
 	defer c.mu.Unlock()
 	c.room.full = full
 	for i, d := range ds {
-		m := &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, received: now, receipt: d.Receipt, owned: began}
+		m := &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, received: now, turn: make(turn, 1), receipt: d.Receipt, owned: began}
 		ms[i] = m
 		c.inHand[m] = struct{}{}
 	}
@@ -263,7 +269,13 @@ func (c *consumer) join(id handlers.Group, m *message) *group {
 func (c *consumer) push(t task) { c.ready <- t }
 
 func (c *consumer) work(ctx context.Context) {
-	for t := range c.ready {
+	for {
+		var t task
+		select {
+		case t = <-c.ready:
+		case <-c.over:
+			return
+		}
 		switch {
 		case t.g != nil:
 			c.runGroup(ctx, t.g)

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +24,7 @@ type message struct {
 	suspect    bool         // see suspects
 	bodyBytes  int          // what it takes of consumer.bodies; under consumer.mu
 
-	mu       sync.Mutex // held during a renewal, so that nobody uses a receipt that is being replaced
+	turn     turn // guards what follows; held during a renewal, so that nobody uses a receipt that is being replaced
 	receipt  storage.Receipt
 	owned    time.Time // start of the last call that gave it to us
 	settling bool      // its end is being recorded: no renewal
@@ -34,10 +33,17 @@ type message struct {
 	cancel   context.CancelCauseFunc
 }
 
+// turn is a mutex that may be held during a request. It is a channel so that whoever waits for it waits as for a request:
+// in virtual time, waiting for a sync.Mutex stops the clock.
+type turn chan struct{}
+
+func (t turn) lock()   { t <- struct{}{} }
+func (t turn) unlock() { <-t }
+
 // claim stops renewal and returns the claim with the newest receipt.
 func (m *message) claim() storage.Claim {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.turn.lock()
+	defer m.turn.unlock()
 	m.settling = true
 	return storage.Claim{Queue: m.queue, Receipt: m.receipt}
 }
@@ -49,23 +55,23 @@ func (m *message) prove(ctx context.Context, q storage.Queue, visibility time.Du
 	if err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.turn.lock()
+	defer m.turn.unlock()
 	m.receipt, m.owned = receipt, began
 	return nil
 }
 
 func (m *message) unclaim() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.turn.lock()
+	defer m.turn.unlock()
 	m.settling = false
 }
 
 // end reports whether the caller is the one to record the message's end: a handler that would not stop may come
 // back after its message was handed back.
 func (m *message) end() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.turn.lock()
+	defer m.turn.unlock()
 	first := !m.over
 	m.over = true
 	return first
@@ -73,22 +79,22 @@ func (m *message) end() bool {
 
 // ending reports that it is claimed to be ended.
 func (m *message) ending() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.turn.lock()
+	defer m.turn.unlock()
 	return m.settling
 }
 
 // dropped reports that it has been given up.
 func (m *message) dropped() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.turn.lock()
+	defer m.turn.unlock()
 	return m.lost
 }
 
 // start gives a handler its context, which ends with the message's ownership. It refuses a message that is lost.
 func (m *message) start(ctx context.Context, limit time.Duration) (context.Context, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.turn.lock()
+	defer m.turn.unlock()
 	if m.lost || time.Since(m.owned) >= limit {
 		return nil, false
 	}
@@ -98,8 +104,8 @@ func (m *message) start(ctx context.Context, limit time.Duration) (context.Conte
 
 // ours reports that nobody else can have the message yet.
 func (m *message) ours(limit time.Duration) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.turn.lock()
+	defer m.turn.unlock()
 	return !m.lost && time.Since(m.owned) < limit
 }
 
@@ -113,8 +119,8 @@ func (m *message) drop() {
 
 // renew extends the visibility if it is due. It reports whether the message has just been lost.
 func (m *message) renew(ctx context.Context, q storage.Queue, visibility, due, limit time.Duration) (lost bool, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.turn.lock()
+	defer m.turn.unlock()
 	if m.settling || m.lost || time.Since(m.owned) < due {
 		return false, nil
 	}

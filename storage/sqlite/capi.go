@@ -77,6 +77,10 @@ func openConn(path string, flags int32) (*conn, error) {
 		c.close()
 		return nil, err
 	}
+	// Else it compiles a statement again whenever a bound value might change the plan: each claim, by its time.
+	va := libc.NewVaList(int32(1), uintptr(0))
+	sqlite3.Xsqlite3_db_config(c.tls, c.db, sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG, va)
+	libc.Xfree(c.tls, va)
 	return c, nil
 }
 

@@ -1,0 +1,105 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/values"
+)
+
+// plan is all of a run that a seed decides.
+type plan struct {
+	seed       uint64
+	plain      bool // the store takes the steps of a unit of work one by one
+	workers    int
+	visibility time.Duration
+	delay      time.Duration // of what is late
+	noting     time.Duration // how long the effect outside takes
+	days       values.Config[day]
+	chances    map[storagetest.Fault]float64
+	schedule   func(storagetest.Op) storagetest.Fault // instead of chances, for the first worker alone
+	upgrades   bool
+	stops      bool // processes are stopped now and then
+	commands   []command
+}
+
+type command struct {
+	book
+	after  time.Duration // since the command before
+	later  bool          // of the kind that older processes don't know
+	with   int           // how many of those before are sent once more with it
+	insist bool          // the client sends until it is acknowledged
+}
+
+func fresh(string) day { return day{Left: seats} }
+
+// timedID is a UUIDv7 that is the same in every run.
+func timedID(at time.Time, n int) string {
+	ms := fmt.Sprintf("%012x", at.UnixMilli())
+	return fmt.Sprintf("%s-%s-7000-8000-%012x", ms[:8], ms[8:], n)
+}
+
+// draw makes the plan of a seed. epoch is when the run begins.
+func draw(seed uint64, epoch time.Time) plan {
+	r := rand.New(rand.NewPCG(seed, 1))
+	maybe := func(chance float64) bool { return r.Float64() < chance }
+	p := plan{
+		seed: seed, plain: seed%2 == 0, workers: 1 + r.IntN(3), upgrades: maybe(0.3), stops: maybe(0.5),
+		visibility: []time.Duration{30 * time.Second, 15 * time.Second}[r.IntN(2)],
+		delay:      time.Duration(1+r.IntN(60)) * time.Second,
+		days:       values.Config[day]{Initial: fresh, Window: 2 + r.IntN(4), Cache: 1 + r.IntN(3), PendingAfter: time.Minute},
+		chances:    map[storagetest.Fault]float64{},
+	}
+	p.noting = p.visibility * time.Duration(r.IntN(3)) // twice the visibility is renewed half a dozen times
+	for _, f := range storagetest.Faults() {
+		if maybe(0.4) {
+			p.chances[f] = r.Float64() * 0.05
+		}
+	}
+	days := []string{"2030-01-01", "2030-01-02", "2030-01-03"}[:1+r.IntN(3)]
+	at := epoch
+	for i := range 6 + r.IntN(20) {
+		c := command{after: time.Duration(r.IntN(20)) * time.Second, later: p.upgrades && maybe(0.3), insist: maybe(0.8)}
+		if maybe(0.3) {
+			c.after = 0 // a burst
+		}
+		at = at.Add(c.after)
+		c.book = book{ID: timedID(at, i), Day: days[r.IntN(len(days))], Seats: 1 + r.IntN(4), Sort: ordinary}
+		switch {
+		case maybe(0.1): // a wrong clock
+			c.ID = timedID(at.Add(time.Duration(r.IntN(41)-20)*24*time.Hour), i)
+		case maybe(0.1): // a key without a time
+			c.ID = fmt.Sprintf("order-%d", i)
+		}
+		switch x := r.Float64(); {
+		case x < 0.05:
+			c.Sort = slow
+		case x < 0.15:
+			c.Sort = flaky
+		case x < 0.2:
+			c.Sort = stubborn
+		case x < 0.25:
+			c.Sort = bad
+		case x < 0.27:
+			c.Sort = deadly
+		case x < 0.35 && i > 0:
+			before := p.commands[r.IntN(i)]
+			if before.Sort == ordinary {
+				c.book, c.later = before.book, before.later
+				c.Sort, c.Seats, c.insist = twin, 5, true
+				c.after += 10 * time.Minute // when the other one is decided, or nearly always
+			}
+		}
+		if maybe(0.05) {
+			c.Pad = strings.Repeat("x", 60<<10)
+		}
+		if maybe(0.2) {
+			c.with = r.IntN(3)
+		}
+		p.commands = append(p.commands, c)
+	}
+	return p
+}

@@ -1,0 +1,204 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// simulate runs a plan, and returns what the auditor has against it.
+func simulate(t *testing.T, p func(epoch time.Time) plan) (w *world, found []finding) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w = newWorld(t, p(time.Now()))
+		defer func() { _ = w.store.Close() }()
+		ctx, stop := context.WithCancel(context.Background())
+		var workers sync.WaitGroup
+		for i := range w.plan.workers {
+			workers.Go(func() { w.keep(ctx, i) })
+		}
+		w.client(ctx)
+		if w.plan.schedule == nil {
+			pause(ctx, 10*time.Minute)
+		} else {
+			w.drain(ctx)
+		}
+		w.quiet.Store(true)
+		w.tell("faults are over")
+		if w.plan.schedule == nil {
+			pause(ctx, 15*time.Minute)
+			w.operate(ctx)
+		}
+		w.drain(ctx)
+		stop()
+		workers.Wait()
+		found = w.audit(t.Context())
+	})
+	return w, found
+}
+
+// keep keeps a worker running: whatever ends it, another process takes its place.
+func (w *world) keep(ctx context.Context, slot int) {
+	r := rand.New(rand.NewPCG(w.plan.seed, 100+uint64(slot)))
+	upgradeAfter := time.Duration(r.IntN(600)) * time.Second // since the beginning
+	for n := 1; ctx.Err() == nil; n++ {
+		old := w.plan.upgrades && time.Since(w.began) < upgradeAfter
+		p := w.newProcess(fmt.Sprintf("worker%d.%d", slot+1, n), slot == 0 && n == 1, old)
+		life, stop := context.WithCancel(ctx)
+		switch {
+		case old:
+			life, stop = context.WithTimeout(ctx, time.Until(w.began.Add(upgradeAfter)))
+		case w.plan.stops && w.disturbed():
+			life, stop = context.WithTimeout(ctx, time.Duration(10+r.IntN(300))*time.Second)
+		}
+		p.live(life)
+		stop()
+		pause(ctx, time.Duration(r.IntN(20))*time.Second)
+	}
+}
+
+// client sends the commands, some of them more than once, as a web process does whose own calls are disturbed too.
+func (w *world) client(ctx context.Context) {
+	web := w.newProcess("web", w.plan.workers == 0, false)
+	w.plan.chances = withoutCrashes(w.plan.chances)
+	if _, err := web.register(); err != nil {
+		w.failed("web: %v", err)
+		return
+	}
+	now, err := channel.SenderOf[book](web.channels)
+	if err != nil {
+		w.failed("web: %v", err)
+		return
+	}
+	later, err := channel.SenderOf[bookLater](web.channels)
+	if err != nil {
+		w.failed("web: %v", err)
+		return
+	}
+	garbage := w.plan.seed%5 == 0
+	for i, c := range w.plan.commands {
+		pause(ctx, c.after)
+		batch := append([]command{c}, w.plan.commands[max(0, i-c.with):i]...)
+		for _, c := range batch {
+			for try := 1; ; try++ {
+				w.trying(c.book)
+				if c.later {
+					err = later.Send(ctx, bookLater{c.book})
+				} else {
+					err = now.Send(ctx, c.book)
+				}
+				w.tell("web sends %s (%s, %s, %d seats): %v", c.ID, c.Sort, c.Day, c.Seats, err)
+				if err == nil {
+					w.acknowledged(c.book)
+				}
+				if err == nil || !c.insist && try > 1 || try > 200 {
+					break
+				}
+				pause(ctx, 5*time.Second)
+			}
+		}
+		if garbage && i == 2 {
+			if err := w.store.Queue("commands").Send(ctx, []storage.Message{{Body: []byte("not a message")}}); err != nil {
+				w.failed("garbage: %v", err)
+			}
+		}
+	}
+}
+
+// A web process that dies is not interesting: what it has sent is sent, and what not, not.
+func withoutCrashes(chances map[storagetest.Fault]float64) map[storagetest.Fault]float64 {
+	rest := map[storagetest.Fault]float64{}
+	for f, c := range chances {
+		if f != storagetest.CrashBefore && f != storagetest.CrashAfter {
+			rest[f] = c
+		}
+	}
+	return rest
+}
+
+func (w *world) trying(b book) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sent[b.ID+b.Sort] = b
+}
+
+func (w *world) acknowledged(b book) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acked[b.ID+b.Sort] = true
+}
+
+// operate is the operator, who mends what made commands fail, and then looks through the poison queue: what was mended
+// goes back, every other one of the rest goes away.
+func (w *world) operate(ctx context.Context) {
+	w.mended.Store(true)
+	p := w.newProcess("operator", false, false)
+	if _, err := p.register(); err != nil {
+		w.failed("operator: %v", err)
+		return
+	}
+	poison := worker.NewPoisonQueue(p.channels, "commands")
+	n := 0
+	for entry, err := range poison.List(ctx) {
+		if err != nil {
+			w.failed("operator: %v", err)
+			return
+		}
+		switch sort := w.sortOf(entry); sort {
+		case stubborn:
+			err = poison.Retry(ctx, entry.Key)
+		case bad:
+			if n++; n%2 == 0 {
+				err = poison.DiscardIf(ctx, entry.Key, entry.ETag)
+				w.mu.Lock()
+				w.discarded[entry.ID] = true
+				w.mu.Unlock()
+			}
+		}
+		w.tell("operator sees %s (%s): %v", entry.ID, entry.Reason, err)
+		if err != nil {
+			w.failed("operator: %v", err)
+		}
+	}
+}
+
+// sortOf is how the command behaves that lies in the poison queue.
+func (w *world) sortOf(entry worker.Poisoned) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, sort := range []string{stubborn, bad, deadly} {
+		if _, ok := w.sent[entry.ID+sort]; ok {
+			return sort
+		}
+	}
+	return ""
+}
+
+// drain lets virtual time pass until no queue holds a message.
+func (w *world) drain(ctx context.Context) {
+	for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); pause(ctx, 20*time.Second) {
+		n := int64(0)
+		for _, q := range queues() {
+			st, err := w.store.Queue(q).Stats(ctx)
+			if err != nil {
+				w.failed("stats: %v", err)
+				return
+			}
+			n += st.Ready + st.InFlight + st.Delayed
+		}
+		if n == 0 {
+			return
+		}
+	}
+}
+
+func queues() []string { return []string{"commands", "bills", "months", "left", "billing", "notes"} }

@@ -1,0 +1,201 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// world is one run.
+type world struct {
+	t     *testing.T
+	plan  plan
+	store storage.Store // undisturbed
+	began time.Time
+
+	mended atomic.Bool // stubborn commands work from now on
+	quiet  atomic.Bool // faults are over
+
+	mu        sync.Mutex
+	history   []string             // under mu
+	first     map[string]time.Time // of a decision, by command; under mu
+	notes     map[string]int       // effects outside, by command; under mu
+	acked     map[string]bool      // acknowledged sends, by ID and sort; under mu
+	sent      map[string]book      // those tried, by ID and sort; under mu
+	discarded map[string]bool      // by the operator, by ID; under mu
+	failures  []string             // what no process should say; under mu
+}
+
+// process is a worker's process, or the web's: what it has in memory ends with it.
+type process struct {
+	world    *world
+	name     string
+	old      bool // runs the version before
+	store    storage.Store
+	fuse     *storagetest.Fuse
+	channels *channel.Channels
+}
+
+func newWorld(t *testing.T, p plan) *world {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "world.db")+"?wake=off&sync=normal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{
+		t: t, plan: p, store: s, began: time.Now(), first: map[string]time.Time{}, notes: map[string]int{},
+		acked: map[string]bool{}, sent: map[string]book{}, discarded: map[string]bool{},
+	}
+	if p.plain {
+		w.store = storagetest.Plain(s)
+	}
+	return w
+}
+
+// tell adds a line to the history.
+func (w *world) tell(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.history = append(w.history, fmt.Sprintf("%9.3fs  ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (w *world) firstSeen(command string) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.first[command].IsZero() {
+		w.first[command] = time.Now()
+	}
+	return w.first[command]
+}
+
+func (w *world) noted(command string) {
+	w.tell("the world outside hears of %s", command)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notes[command]++
+}
+
+// log puts what a process logs into the history.
+func (w *world) log(process string) *slog.Logger {
+	return slog.New(slog.NewTextHandler(lines(func(s string) { w.tell("%s: %s", process, s) }), &slog.HandlerOptions{
+		Level: slog.LevelWarn,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
+type lines func(string)
+
+func (l lines) Write(p []byte) (int, error) {
+	l(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// newProcess starts the memory of a process. first is the one to which a schedule of single calls applies.
+func (w *world) newProcess(name string, first, old bool) *process {
+	p := &process{world: w, name: name, old: old}
+	chances := storagetest.Seeded(w.plan.seed^hash(name), w.plan.chances)
+	p.store, p.fuse = storagetest.Disturb(w.store, storagetest.Disturbance{
+		Delay: w.plan.delay, Outage: w.plan.delay,
+		Schedule: func(op storagetest.Op) storagetest.Fault {
+			switch {
+			case w.quiet.Load():
+				return storagetest.NoFault
+			case w.plan.schedule == nil:
+				return chances(op)
+			case first:
+				return w.plan.schedule(op)
+			}
+			return storagetest.NoFault
+		},
+		Trace: func(op storagetest.Op, f storagetest.Fault, err error) {
+			boring := op.Name == "receive" || op.Name == "stats" || op.Name == "extend"
+			switch {
+			case f != storagetest.NoFault:
+				w.tell("%s: %s %s: %s (%v)", name, op.Name, op.Resource, f, err)
+			case !boring:
+				w.tell("%s: %s %s: %v", name, op.Name, op.Resource, err)
+			}
+		},
+	})
+	return p
+}
+
+func hash(s string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(s))
+	return h.Sum64()
+}
+
+// live runs a worker in the process until ctx ends or the process dies.
+func (p *process) live(ctx context.Context) {
+	h, err := p.register()
+	if err != nil {
+		p.world.failed("%s: %v", p.name, err)
+		return
+	}
+	often := map[string]time.Duration{}
+	for _, q := range h.Queues() {
+		often[q] = 20 * time.Second
+	}
+	wk, err := worker.New(p.store, h, worker.Config{
+		Name: p.name, Concurrency: 4, Visibility: p.world.plan.visibility, PollInterval: often, Logger: p.world.log(p.name),
+		RetryDelay: func(int, string) time.Duration { return time.Minute },
+	})
+	if err != nil {
+		p.world.failed("%s: %v", p.name, err)
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-p.fuse.C():
+			p.world.tell("%s is dead", p.name)
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
+	p.world.tell("%s begins", p.name)
+	if err := wk.Run(ctx); err != nil && !p.fuse.Fired() && !p.world.disturbed() {
+		p.world.failed("%s: Run: %v", p.name, err)
+	}
+	p.world.tell("%s has ended", p.name)
+}
+
+func (w *world) disturbed() bool { return !w.quiet.Load() }
+
+// failed notes what must not happen.
+func (w *world) failed(format string, args ...any) {
+	w.tell(format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures = append(w.failures, fmt.Sprintf(format, args...))
+}
+
+// pause waits in virtual time, but no longer than ctx.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
