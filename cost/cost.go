@@ -2,9 +2,10 @@
 // people. The numbers come from the driver, which counts each request that it makes, repeated and refused ones
 // included; see storage.Meter.
 //
-// Prices are not in the code. A file turns counts into money, by the billing class that the driver gives each request:
+// Prices are not in the code. A file turns counts into money, by the billing class that the driver gives each request; see
+// [Classes]. docs/operating.md has a whole one:
 //
-//	{"currency": "EUR", "per10000": {"queue write": 0.0004, "blob write": 0.054, "blob read": 0.0043}}
+//	{"currency": "EUR", "per10000": {"queue write": 0.01, "blob write": 0.1, "blob read": 0.01}}
 package cost
 
 import (
@@ -25,31 +26,56 @@ import (
 
 // Prices are what an engine charges.
 type Prices struct {
-	Currency string             `json:"currency"` // as it is to be printed
-	Per10000 map[string]float64 `json:"per10000"` // by billing class, for 10,000 requests
+	Currency string             // as it is to be printed
+	Per10000 map[string]float64 // by billing class, for 10,000 requests; see [Classes]
 }
 
-// ReadPrices reads a price file in JSON.
+// Classes are the billing classes that drivers give their requests.
+func Classes() []string {
+	return []string{
+		"queue read", "queue write",
+		"blob read", "blob list", "blob write", "blob delete",
+		"table read", "table list", "table write", "table delete", "table batch",
+	}
+}
+
+// ReadPrices reads a price file in JSON. It may leave classes out. The error tells all that is wrong with it.
 func ReadPrices(r io.Reader) (*Prices, error) {
-	var p Prices
+	var file struct {
+		Currency string              `json:"currency"`
+		Per10000 map[string]*float64 `json:"per10000"`
+	}
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
-	err := d.Decode(&p)
-	if err == nil && d.More() {
-		err = errors.New("there is more after the prices")
+	if err := d.Decode(&file); err != nil {
+		return nil, fmt.Errorf(`%w; want JSON like {"currency": "EUR", "per10000": {"blob write": 0.1}}`, err)
 	}
-	if err == nil && len(p.Per10000) == 0 {
-		err = errors.New("it has no prices")
+	var faults []error
+	if d.More() {
+		faults = append(faults, errors.New("there is more after the prices; want one object"))
 	}
-	for class, price := range p.Per10000 {
-		if err == nil && (price < 0 || class == "") {
-			err = fmt.Errorf("class %q has the price %v", class, price)
+	if file.Currency == "" {
+		faults = append(faults, errors.New(`it names no currency; want one like "currency": "EUR"`))
+	}
+	if len(file.Per10000) == 0 {
+		faults = append(faults, errors.New(`it has no prices; want some like "per10000": {"blob write": 0.1}`))
+	}
+	p := &Prices{Currency: file.Currency, Per10000: map[string]float64{}}
+	for _, class := range slices.Sorted(maps.Keys(file.Per10000)) {
+		price := file.Per10000[class]
+		switch {
+		case !slices.Contains(Classes(), class):
+			faults = append(faults, fmt.Errorf("nothing is billed as %q; want any of %s", class, strings.Join(Classes(), ", ")))
+		case price == nil || *price < 0:
+			faults = append(faults, fmt.Errorf("%q: want a price of 0 or more, or leave it out", class))
+		default:
+			p.Per10000[class] = *price
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf(`cost: price file: %w; want {"currency": "EUR", "per10000": {"blob write": 0.05}}`, err)
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
 	}
-	return &p, nil
+	return p, nil
 }
 
 // Collector offers a store's requests as metrics: millrace_storage_requests_total and millrace_storage_throttled_total, by
@@ -83,7 +109,8 @@ func (c collector) Collect(m chan<- prometheus.Metric) {
 }
 
 // Summary writes how many requests there were, for how many units of work, by what they were and by what they cost. one
-// names a unit ("command"); prices may be nil. It writes nothing of a store that counts nothing.
+// names a unit, and may say what was done to it ("command", "command handled"); prices may be nil. It writes nothing of a
+// store that counts nothing.
 func Summary(w io.Writer, store storage.Store, units int64, one string, prices *Prices) error {
 	meter, ok := storage.As[storage.Meter](store)
 	if !ok {
@@ -102,7 +129,11 @@ func Summary(w io.Writer, store storage.Store, units int64, one string, prices *
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")+"\t") }
 
-	fmt.Fprintf(w, "%d storage requests for %s: %s\n", total, plural(units, one), each(total, units, one))
+	one, done, _ := strings.Cut(one, " ")
+	fmt.Fprintf(w, "%s for %s: %s\n", plural(total, "storage request"), strings.TrimSpace(plural(units, one)+" "+done), each(total, units, one))
+	if total == 0 {
+		return nil
+	}
 	slices.SortStableFunc(list, func(a, b storage.Requests) int { return cmp.Compare(b.Count, a.Count) })
 	row("requests", "for each "+one, "what", "of")
 	for _, r := range list {
@@ -111,13 +142,13 @@ func Summary(w io.Writer, store storage.Store, units int64, one string, prices *
 	if throttled > 0 {
 		row(fmt.Sprint(throttled), ratio(throttled, units), "throttled", "")
 	}
-	if err := t.Flush(); err != nil || prices == nil {
+	if err := t.Flush(); err != nil || prices == nil || len(classes) == 0 {
 		return err
 	}
 	return bill(t, classes, units, one, prices)
 }
 
-// bill writes the prices of the classes.
+// bill writes the prices of the classes. Where one has no price, the sums are a lower bound.
 func bill(t *tabwriter.Writer, classes map[string]int64, units int64, one string, p *Prices) error {
 	sum := 0.0
 	var unknown []string
@@ -132,12 +163,16 @@ func bill(t *tabwriter.Writer, classes map[string]int64, units int64, one string
 		sum += money
 		fmt.Fprintf(t, "%d\t%.6f\t%s\t\n", classes[class], money, class)
 	}
-	fmt.Fprintf(t, "\t%.6f\tin all\t\n", sum)
+	least := ""
+	if len(unknown) > 0 {
+		least = "at least "
+	}
+	fmt.Fprintf(t, "\t%s%.6f\tin all\t\n", least, sum)
 	if units > 0 {
-		fmt.Fprintf(t, "\t%.6f\tfor a million %ss\t\n", sum/float64(units)*1e6, one)
+		fmt.Fprintf(t, "\t%s%.6f\tfor a million %ss\t\n", least, sum/float64(units)*1e6, one)
 	}
 	if len(unknown) > 0 {
-		fmt.Fprintf(t, "No price is known for: %s.\n", strings.Join(unknown, ", "))
+		fmt.Fprintf(t, "There is no price for: %s.\n", strings.Join(unknown, ", "))
 	}
 	return t.Flush()
 }

@@ -46,7 +46,7 @@ func (p *program) run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	return p.Run(ctx, log, ln, p.parts)
+	return p.Run(ctx, log, ln, p.stdout, p.parts)
 }
 
 func (p *program) parts(app *boot.App) ([]boot.Part, error) {
@@ -54,10 +54,10 @@ func (p *program) parts(app *boot.App) ([]boot.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := []boot.Part{app.Server("web server", handler)}
+	parts := []boot.Part{app.Server("server", handler)}
 	worker := "does not run here; start one, with the same -store: go run ./cmd/worker"
 	if *p.worker {
-		w, err := app.Worker(0, p.stdout)
+		w, err := app.Worker(0)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func newHandler(app *boot.App) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages, err := site.New(channels, site.Config{Logger: app.Log, Stopping: app.Stopping})
+	pages, err := site.New(channels, site.Config{Logger: app.Log, Stopping: app.Stopping, Seats: app.Seats, Sent: app.CountSent})
 	if err != nil {
 		return nil, err
 	}

@@ -100,16 +100,47 @@ func TestSignalDrains(t *testing.T) {
 	}
 }
 
-// The second signal doesn't wait for anybody.
+// Two signals at once are one, as supervisors and shells send them: requests under way are answered, and the summary is
+// printed.
+func TestTwoSignalsAtOnceAreOne(t *testing.T) {
+	t.Parallel()
+	p := start(t, "-worker=false")
+	answer, finish := halfSent(t, p.URL(t))
+	p.Signal(t, syscall.SIGTERM)
+	p.Signal(t, syscall.SIGINT) // another one, so that the system can't fold them
+	p.Line(t, "counts as the signal before")
+	finish()
+	if got := answer(); got != http.StatusAccepted {
+		t.Errorf("got %d, want 202 for a request that was under way", got)
+	}
+	if code := p.Wait(t); code != 0 {
+		t.Errorf("got exit code %d, want 0", code)
+	}
+	p.Line(t, "1 storage request for 1 command sent")
+}
+
+// A second signal that comes later doesn't wait for anybody. What was asked of the store is told all the same.
 func TestSecondSignalExits(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	halfSent(t, p.URL(t))
+	p := start(t, "-worker=false")
+	url := p.URL(t)
+	get(t, url+"/readyz") // one request
+	halfSent(t, url)
 	p.Signal(t, syscall.SIGTERM)
-	p.Line(t, "stopping")
+	p.Line(t, "a further signal exits at once")
 	p.Signal(t, syscall.SIGTERM)
 	if got, want := p.Wait(t), 128+int(syscall.SIGTERM); got != want {
 		t.Errorf("got exit code %d, want %d", got, want)
+	}
+	p.Line(t, "1 storage request for 0 commands sent")
+}
+
+// The form offers no more people than there are seats.
+func TestSeatsInTheForm(t *testing.T) {
+	t.Parallel()
+	url := start(t, "-seats", "4").URL(t)
+	if _, form := get(t, url+"/reservations/new"); !strings.Contains(form, "1 to 4") {
+		t.Errorf("the form doesn't offer 1 to 4 people:\n%s", form)
 	}
 }
 
@@ -177,6 +208,8 @@ func TestBadSettings(t *testing.T) {
 		"variable is no number":  {env: []string{"MILLRACE_SEATS=many"}, want: "MILLRACE_SEATS"},
 		"address without a port": {args: []string{"-addr", "localhost"}, want: "HOST:PORT"},
 		"unknown store":          {args: []string{"-store", "floppy:secret"}, want: "sqlite:"},
+		"no doorbell":            {args: []string{"-doorbell", "here"}, want: "-doorbell: invalid argument"},
+		"no doorbell address":    {args: []string{"-doorbell-address", "here"}, want: "-doorbell-address: invalid argument"},
 		"store is a folder":      {args: []string{"-store", "sqlite:."}, want: "folder"},
 		"no SMTP address":        {args: []string{"-smtp", "ada:secret@mx.example"}, want: "smtp://"},
 		"two SMTP ports":         {args: []string{"-smtp", "smtps://ada:secret@h:465:9"}, want: "HOST:PORT"},

@@ -9,6 +9,7 @@ import (
 	"mime/quotedprintable"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/mail"
 	"os"
 	"os/exec"
@@ -95,6 +96,56 @@ func TestTellsNoID(t *testing.T) {
 	if strings.Contains(p.Output(), id) {
 		t.Errorf("the output tells the reservation's ID %s", id)
 	}
+}
+
+// refusingStore is a setting of a store in the cloud that counts requests, and refuses them all.
+func refusingStore(t *testing.T) string {
+	t.Helper()
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("x-ms-error-code", "AuthorizationFailure")
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	t.Cleanup(service.Close)
+	return fmt.Sprintf("MILLRACE_STORE=azure:AccountName=secret;AccountKey=a2V5;QueueEndpoint=%[1]s/q;BlobEndpoint=%[1]s/b;TableEndpoint=%[1]s/t", service.URL)
+}
+
+// /readyz says why the store can't be read. Everybody who sees the pages can ask: it names no address and no account.
+func TestReadyTellsWhy(t *testing.T) {
+	t.Parallel()
+	const want, nowhere = "not ready: can't read from the store: ", "127.0.0.1:1/" // where nothing listens
+	for name, c := range map[string]struct{ store, want string }{
+		"refused":  {store: "MILLRACE_STORE=azure:AccountName=secret;AccountKey=a2V5;QueueEndpoint=http://" + nowhere + ";BlobEndpoint=http://" + nowhere + ";TableEndpoint=http://" + nowhere, want: want + "connection refused\n"},
+		"no right": {store: refusingStore(t), want: want + "403 AuthorizationFailure\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := boottest.Start(t, bin, t.TempDir(), []string{c.store}, "-addr", "127.0.0.1:0", "-worker=false")
+			if code, body := get(t, p.URL(t)+"/readyz"); code != http.StatusServiceUnavailable || body != c.want {
+				t.Errorf("got %d %q, want 503 %q", code, body, c.want)
+			}
+		})
+	}
+}
+
+// At the end the program says what it has asked of the store: alone for each command that it sent, with a worker for each
+// that this one handled.
+func TestSummaryAtTheEnd(t *testing.T) {
+	t.Parallel()
+	p := start(t, "-worker=false")
+	receipt := book(t, p.URL(t))
+	p.Signal(t, syscall.SIGTERM)
+	if code := p.Wait(t); code != 0 {
+		t.Errorf("got exit code %d, want 0", code)
+	}
+	p.Line(t, "1 storage request for 1 command sent: 1.00 a command")
+
+	p = boottest.Start(t, bin, p.Dir, nil, "-addr", "127.0.0.1:0")
+	follow(t, p.URL(t)+receipt)
+	p.Signal(t, syscall.SIGTERM)
+	if code := p.Wait(t); code != 0 {
+		t.Errorf("got exit code %d, want 0", code)
+	}
+	p.Line(t, " storage requests for 1 command handled: ")
 }
 
 // Programs read the log: a duration says its unit, and nothing is said of no error.

@@ -48,11 +48,11 @@ func (p *program) run(ctx context.Context, log *slog.Logger) (err error) {
 			return err
 		}
 	}
-	return p.Run(ctx, log, ln, p.parts)
+	return p.Run(ctx, log, ln, p.stdout, p.parts)
 }
 
 func (p *program) parts(app *boot.App) ([]boot.Part, error) {
-	w, err := app.Worker(*p.concurrency, p.stdout)
+	w, err := app.Worker(*p.concurrency)
 	if err != nil {
 		return nil, err
 	}

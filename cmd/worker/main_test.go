@@ -65,6 +65,20 @@ func TestAdminAddress(t *testing.T) {
 	}
 }
 
+// What fails is told once, by whom and why.
+func TestStoreIsAway(t *testing.T) {
+	t.Parallel()
+	const nowhere = "http://127.0.0.1:1/" // nothing listens there
+	p := boottest.Start(t, bin, t.TempDir(), []string{"MILLRACE_STORE=azure:AccountName=a;AccountKey=a2V5;QueueEndpoint=" + nowhere + ";BlobEndpoint=" + nowhere + ";TableEndpoint=" + nowhere},
+		"-admin", "off")
+	if code := p.Wait(t); code != 1 {
+		t.Errorf("got exit code %d, want 1", code)
+	}
+	if said := p.Line(t, "connection refused"); !strings.HasPrefix(said, "worker: start: storage: stats queue ") {
+		t.Errorf("got %q, want it to begin with worker: start: storage: stats queue", said)
+	}
+}
+
 func TestHelpAndBadSettings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,19 +24,22 @@ import (
 type App struct {
 	Listener net.Listener // nil for none
 	Store    storage.Store
+	Seats    int             // of the restaurant
 	MailsTo  string          // where mails go, for people
 	Stopping <-chan struct{} // closed when the program begins to stop
 	Log      *slog.Logger
 
-	seats   int
 	mails   reservations.Mails
 	prices  *cost.Prices
 	metrics *prometheus.Registry
+	handled func() int64 // commands; nil where no worker runs
+	sent    atomic.Int64 // commands
 }
 
 // Run opens what the settings name, lets plan make the parts of a program, and runs them until ctx ends. It closes
-// ln, which is opened first so that a taken port leaves no files behind; nil is none.
-func (s Settings) Run(ctx context.Context, log *slog.Logger, ln net.Listener, plan func(*App) ([]Part, error)) (err error) {
+// ln, which is opened first so that a taken port leaves no files behind; nil is none. At the end it tells out what was asked
+// of the store.
+func (s Settings) Run(ctx context.Context, log *slog.Logger, ln net.Listener, out io.Writer, plan func(*App) ([]Part, error)) (err error) {
 	if ln != nil {
 		defer func() { _ = ln.Close() }() // closed already, but where the start failed
 	}
@@ -50,19 +55,23 @@ func (s Settings) Run(ctx context.Context, log *slog.Logger, ln net.Listener, pl
 	if err != nil {
 		return err
 	}
-	defer Close(store, &err)
 	metrics := NewMetrics()
+	app := &App{
+		Listener: ln, Store: store, Seats: *s.seats, MailsTo: to, Stopping: ctx.Done(), Log: log,
+		mails: mails, prices: prices, metrics: metrics,
+	}
+	summary := sync.OnceValue(func() error { return app.summary(out) })
+	defer func() { err = errors.Join(err, summary()) }() // last: closing may ask something, too
+	defer Close(store, &err)
 	metrics.MustRegister(cost.Collector(store))
 	if bell, ok := storage.As[doorbell.Counter](store); ok {
 		metrics.MustRegister(doorbellMetrics(bell)...)
 	}
-	parts, err := plan(&App{
-		Listener: ln, Store: store, MailsTo: to, Stopping: ctx.Done(), Log: log,
-		seats: *s.seats, mails: mails, prices: prices, metrics: metrics,
-	})
+	parts, err := plan(app)
 	if err != nil {
 		return err
 	}
+	beforeExit(ctx, func() { _ = summary() })
 	return Run(ctx, parts...)
 }
 
@@ -74,15 +83,25 @@ func (a *App) Server(name string, h http.Handler) Part {
 	return Part{Name: name, Run: func(ctx context.Context) error { return Serve(ctx, a.Listener, h, a.Log) }}
 }
 
-// Worker is a part that handles all of the sample's messages, and tells out at its end what it has asked of the store. A
-// concurrency of 0 is the worker's default.
-func (a *App) Worker(concurrency int, out io.Writer) (Part, error) {
+// CountSent counts a command that this program has sent.
+func (a *App) CountSent() { a.sent.Add(1) }
+
+// summary writes what was asked of the store: for each command handled, or sent where no worker runs.
+func (a *App) summary(out io.Writer) error {
+	if a.handled != nil {
+		return cost.Summary(out, a.Store, a.handled(), "command handled", a.prices)
+	}
+	return cost.Summary(out, a.Store, a.sent.Load(), "command sent", a.prices)
+}
+
+// Worker is a part that handles all of the sample's messages. A concurrency of 0 is the worker's default.
+func (a *App) Worker(concurrency int) (Part, error) {
 	channels, err := Channels(a.Store, "/worker")
 	if err != nil {
 		return Part{}, err
 	}
 	h := handlers.NewRegistry(channels, handlers.Config{Logger: a.Log})
-	reservations.Register(h, a.seats, a.mails)
+	reservations.Register(h, a.Seats, a.mails)
 	w, err := worker.New(a.Store, h, worker.Config{Logger: a.Log, Metrics: a.metrics, Concurrency: concurrency})
 	if err != nil {
 		return Part{}, err
@@ -91,10 +110,8 @@ func (a *App) Worker(concurrency int, out io.Writer) (Part, error) {
 	if err != nil {
 		return Part{}, err
 	}
-	return Part{Name: "worker", Run: func(ctx context.Context) error {
-		err := w.Run(ctx)
-		return errors.Join(err, cost.Summary(out, a.Store, w.Handled(commands), "command", a.prices))
-	}}, nil
+	a.handled = func() int64 { return w.Handled(commands) }
+	return Part{Name: "worker", Run: w.Run}, nil
 }
 
 // doorbellMetrics are the rings between processes.

@@ -5,19 +5,27 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -234,6 +242,26 @@ func TestRunPartEndsByItself(t *testing.T) {
 	})
 }
 
+// Each level says once who it is: a worker's errors begin with "worker" already, and so may a program's name.
+func TestErrorsSayOnceWhoseTheyAre(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ program, part, err, want string }{
+		{"worker", "worker", "worker: start: no store", "worker: start: no store\n"},
+		{"worker", "server", "requests are cut off", "worker: server: requests are cut off\n"},
+		{"web", "worker", "worker: start: no store", "web: worker: start: no store\n"},
+		{"web", "worker", "workers: no store", "web: worker: workers: no store\n"},
+	} {
+		var errs bytes.Buffer
+		boot.Main(t.Context(), boot.Process{Getenv: env(), Stdout: io.Discard, Stderr: &errs}, boot.NewFlags(c.program, "", env()),
+			func(ctx context.Context, _ *slog.Logger) error {
+				return boot.Run(ctx, boot.Part{Name: c.part, Run: func(context.Context) error { return errors.New(c.err) }})
+			})
+		if got := errs.String(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
 func TestURL(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]string{":0": "http://localhost:", "0.0.0.0:0": "http://localhost:", "127.0.0.1:0": "http://127.0.0.1:"} {
@@ -301,9 +329,20 @@ func TestReady(t *testing.T) {
 		body     string
 	}{
 		"ready":       {store: &store{err: storage.ErrNotFound}, code: 200, body: "ready\n"},
-		"store fails": {store: &store{err: errors.New("secret path")}, code: 503, body: "not ready: the store doesn't answer\n"},
-		"store hangs": {store: &store{hang: true}, code: 503, body: "not ready: the store doesn't answer\n"},
-		"stopping":    {store: &store{err: storage.ErrNotFound}, stopping: true, code: 503, body: "not ready: stopping\n"},
+		"store hangs": {store: &store{hang: true}, code: 503, body: "not ready: can't read from the store: no answer within 4s\n"},
+		"nobody there": {store: &store{err: fmt.Errorf("%w: %w", storage.ErrUnavailable, &net.OpError{Op: "dial", Net: "tcp",
+			Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 4), Port: 443}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})},
+			code: 503, body: "not ready: can't read from the store: connection refused\n"},
+		"no such host": {store: &store{err: fmt.Errorf("%w: %w", storage.ErrUnavailable, &net.DNSError{Err: "no such host", Name: "secret.example", IsNotFound: true})},
+			code: 503, body: "not ready: can't read from the store: its name can't be resolved\n"},
+		"no right": {store: &store{err: fmt.Errorf("%w: %w; secret advice", storage.ErrUnavailable, &azure.ServiceError{Status: 403, Code: "AuthorizationFailure", RequestID: "secret"})},
+			code: 503, body: "not ready: can't read from the store: 403 AuthorizationFailure\n"},
+		"no answer of the service": {store: &store{err: &azure.ServiceError{Status: 502}}, code: 503, body: "not ready: can't read from the store: 502 Bad Gateway\n"},
+		"disk fails": {store: &store{err: fmt.Errorf("%w: secret path: %w", storage.ErrUnavailable, &sqlite.Error{Code: 10, Message: "disk I/O error"})},
+			code: 503, body: "not ready: can't read from the store: disk I/O error\n"},
+		"unavailable":    {store: &store{err: fmt.Errorf("%w: secret path", storage.ErrUnavailable)}, code: 503, body: "not ready: can't read from the store: it is unavailable; see the log\n"},
+		"something else": {store: &store{err: errors.New("secret path")}, code: 503, body: "not ready: can't read from the store: see the log\n"},
+		"stopping":       {store: &store{err: storage.ErrNotFound}, stopping: true, code: 503, body: "not ready: stopping\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -371,6 +410,27 @@ func TestSettings(t *testing.T) {
 	}
 	if _, err := settings("-store", "floppy:x").OpenStore(t.Context(), slog.New(slog.DiscardHandler)); !errors.As(err, &usage) {
 		t.Errorf("got %v, want a UsageError", err)
+	}
+	// A store that rings by itself has no use for a doorbell, and refuses bad ones all the same, before it makes a file.
+	file := filepath.Join(t.TempDir(), "none.db")
+	for flag, bad := range map[string][]string{
+		"-doorbell: ":         {"-doorbell", "nonsense"},
+		"-doorbell-address: ": {"-doorbell-address", "10.0.0.4,here", "-doorbell", "off"},
+	} {
+		_, err := settings(append(bad, "-store", "sqlite:"+file)...).OpenStore(t.Context(), quiet())
+		if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), flag+"invalid argument: ") || !strings.Contains(err.Error(), "want a") {
+			t.Errorf("%q: got %v, want a UsageError that names the flag and says what is wanted", bad, err)
+		}
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want no file", err)
+	}
+	prices := filepath.Join(t.TempDir(), "prices.json")
+	if err := os.WriteFile(prices, []byte(`{"currency": "EUR", "per10000": {"blob wirte": 1}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := settings("-prices", prices).Prices(); !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), "-prices: "+prices+`: nothing is billed as "blob wirte"; want any of `) {
+		t.Errorf("got %v, want a UsageError that names the file and the class", err)
 	}
 	store, err := settings("-store", "sqlite:"+t.TempDir()+"/x.db").OpenStore(t.Context(), slog.New(slog.DiscardHandler))
 	if err != nil {

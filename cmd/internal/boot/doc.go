@@ -11,7 +11,9 @@
 //
 // The first SIGINT or SIGTERM ends the context of [Main]'s function. [Run] then stops the parts in their order,
 // each after the one before has ended: senders before those they send to, and what reports health last. The store is
-// closed when nobody uses it any more. A second signal exits at once; the promise of the queues makes that harmless.
+// closed when nobody uses it any more. Then the program says what it has asked of the store. Signals within a second of the
+// first count as the same one: supervisors and shells often send two. A later one makes the program say the same and exit
+// at once; the promise of the queues makes that harmless.
 //
 // Exit codes: 0 after an orderly stop, 1 after a failure, 2 when the command line can't be right, 128 plus the
 // signal's number after a second signal.

@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Exit codes of a program.
@@ -33,6 +35,10 @@ type Process struct {
 	Getenv         func(string) string // os.Getenv, but for tests
 	Stdout, Stderr io.Writer
 }
+
+// oneStop is how long signals count as one with the first. Supervisors that repeat a signal, or send it to a group and
+// to its leader, do so within some 100 ms; people who can't wait take longer, or ask a third time.
+const oneStop = time.Second
 
 // Main is the frame of a program: it reads the settings, adds the -log flag to them, makes the logger, listens for
 // signals, calls f with a context that the first signal ends, and tells how the process shall exit.
@@ -60,7 +66,7 @@ func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, 
 	if err == nil {
 		return ExitOK
 	}
-	_, _ = fmt.Fprintf(p.Stderr, "%s: %v\n", flags.program, err) // the exit code tells as well
+	_, _ = fmt.Fprintln(p.Stderr, of(flags.program, err)) // the exit code tells as well
 	var usage *UsageError
 	if errors.As(err, &usage) {
 		_, _ = fmt.Fprintf(p.Stderr, "Run %s -help for all settings.\n", flags.program)
@@ -74,10 +80,24 @@ type SignalError struct{ Signal os.Signal }
 
 func (e *SignalError) Error() string { return "stopped by signal: " + e.Signal.String() }
 
-// withSignals returns a context that the first SIGINT or SIGTERM ends, with a [SignalError] as its cause. The second one
-// ends the process. stop ends the listening.
+// lastWords is what is to be said before a second signal ends the process.
+type lastWords struct{ say atomic.Pointer[func()] }
+
+type lastWordsKey struct{}
+
+// beforeExit lets a program say something before a second signal ends it, in place of what was to be said so far. ctx is
+// that of [Main]'s function.
+func beforeExit(ctx context.Context, say func()) {
+	if last, ok := ctx.Value(lastWordsKey{}).(*lastWords); ok {
+		last.say.Store(&say)
+	}
+}
+
+// withSignals returns a context that the first SIGINT or SIGTERM ends, with a [SignalError] as its cause. What comes
+// within [oneStop] counts as the same signal; the next one ends the process, after its last words. stop ends the listening.
 func withSignals(parent context.Context, log *slog.Logger) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
+	last := &lastWords{}
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, lastWordsKey{}, last))
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	done := make(chan struct{})
@@ -86,13 +106,25 @@ func withSignals(parent context.Context, log *slog.Logger) (context.Context, fun
 		case <-done:
 			return
 		case s := <-signals:
-			log.InfoContext(ctx, "stopping; a second signal exits at once", "signal", s.String())
+			log.InfoContext(ctx, "stopping", "signal", s.String())
 			cancel(&SignalError{s})
 		}
+		for moment := time.After(oneStop); moment != nil; {
+			select {
+			case <-done:
+				return
+			case s := <-signals:
+				log.InfoContext(ctx, "stopping already; counts as the signal before", "signal", s.String())
+			case <-moment:
+				moment = nil
+			}
+		}
+		log.InfoContext(ctx, "still stopping; a further signal exits at once")
 		select {
 		case <-done:
 		case s := <-signals:
 			log.WarnContext(ctx, "second signal: exiting now", "signal", s.String())
+			last.speak()
 			code := ExitError
 			if n, ok := s.(syscall.Signal); ok {
 				code = 128 + int(n)
@@ -104,5 +136,22 @@ func withSignals(parent context.Context, log *slog.Logger) (context.Context, fun
 		signal.Stop(signals)
 		close(done)
 		cancel(nil)
+	}
+}
+
+// speak doesn't wait long: perhaps nobody reads.
+func (l *lastWords) speak() {
+	say := l.say.Load()
+	if say == nil {
+		return
+	}
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		(*say)()
+	}()
+	select {
+	case <-said:
+	case <-time.After(oneStop):
 	}
 }

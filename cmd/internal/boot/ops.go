@@ -1,12 +1,16 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,10 +18,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
 const (
-	readyTimeout = 2 * time.Second
+	// readyTimeout is above what a driver takes to give up on a store that refuses connections, 3 s at most: else the
+	// answer, and the log, would know no other cause than the deadline.
+	readyTimeout = 4 * time.Second
 	readyFor     = time.Second // how long an answer of the store is good, so that asking often costs it nothing
 )
 
@@ -31,7 +39,7 @@ func NewMetrics() *prometheus.Registry {
 // Ops returns the handler of what operators ask a program:
 //
 //	GET /healthz   200 while the process answers at all
-//	GET /readyz    200 while it should get work; 503 once stopping is closed, or when the store doesn't answer
+//	GET /readyz    200 while it should get work; 503 once stopping is closed, or when the store can't be read, with the cause
 //	GET /metrics   for Prometheus
 func Ops(store storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger) http.Handler {
 	r := &readiness{store: store, stopping: stopping, log: log}
@@ -60,9 +68,8 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		return
 	default:
 	}
-	if r.check() != nil {
-		// Why is for the log: this address may be open to everybody.
-		answer(w, http.StatusServiceUnavailable, "not ready: the store doesn't answer")
+	if err := r.check(); err != nil {
+		answer(w, http.StatusServiceUnavailable, "not ready: can't read from the store: "+cause(err))
 		return
 	}
 	answer(w, http.StatusOK, "ready")
@@ -84,10 +91,36 @@ func (r *readiness) check() error {
 		err = nil // nobody ever writes it
 	}
 	if err != nil {
-		r.log.Warn("not ready: the store doesn't answer", "error", err)
+		r.log.Warn("not ready: can't read from the store", "error", err)
 	}
 	r.asked, r.err = time.Now(), err
 	return err
+}
+
+// cause says why the store can't be read, in words that hold no address, path, account or key: the web serves /readyz to
+// everybody who sees its pages. The log has it whole.
+func cause(err error) string {
+	var (
+		service *azure.ServiceError
+		engine  *sqlite.Error
+		system  syscall.Errno
+		name    *net.DNSError
+	)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("no answer within %v", readyTimeout)
+	case errors.As(err, &service):
+		return fmt.Sprintf("%d %s", service.Status, cmp.Or(service.Code, http.StatusText(service.Status)))
+	case errors.As(err, &engine):
+		return engine.Message
+	case errors.As(err, &system):
+		return system.Error()
+	case errors.As(err, &name):
+		return "its name can't be resolved"
+	case errors.Is(err, storage.ErrUnavailable):
+		return "it is unavailable; see the log"
+	}
+	return "see the log"
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -13,6 +14,15 @@ type Part struct {
 
 	// Run works until ctx ends, and then stops in order and returns. An error at any time stops the program.
 	Run func(ctx context.Context) error
+}
+
+// of says whose an error is, where the error doesn't begin with that: a package often has the name of the part or program
+// that it is the heart of.
+func of(name string, err error) error {
+	if strings.HasPrefix(err.Error(), name+": ") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // Run runs parts together until ctx ends or one of them does. Then it stops them in the order given, each when the
@@ -32,7 +42,7 @@ func Run(ctx context.Context, parts ...Part) error {
 			err := p.Run(own)
 			switch {
 			case err != nil:
-				return fmt.Errorf("%s: %w", p.Name, err)
+				return of(p.Name, err)
 			case stopping.Err() == nil:
 				return fmt.Errorf("%s ended by itself", p.Name)
 			}

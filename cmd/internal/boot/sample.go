@@ -42,10 +42,10 @@ func AddSettings(f *Flags) Settings {
 		smtp: f.String("smtp", "", "the `URL` of the SMTP server for mails, for example smtp://localhost:25?from=tables@example.org\n"+
 			"or smtps://USER:PASSWORD@HOST:465. Without one, each mail becomes a file in "+mailFolder),
 		doorbell: f.String("doorbell", ":0", "the UDP `ADDRESS` where an idle worker is rung when the store is in the cloud, IP:PORT; "+
-			"port 0 takes a free\none, "+off+" means that workers find messages by looking only, every 30 seconds at most"),
-		doorbellAddress: f.String("doorbell-address", "", "the `ADDRESSES` at which other machines reach -doorbell, with commas, where they are not this machine's own"),
-		prices: f.String("prices", "", "the `FILE` with what the store's requests cost, for the summary that a worker prints when it stops;\n"+
-			`in JSON: {"currency": "EUR", "per10000": {"blob write": 0.05}}`),
+			"port 0 takes a free\none, "+off+" means that workers find messages by looking only, every 30 seconds at most. Without effect on\nSQLite, which rings by itself"),
+		doorbellAddress: f.String("doorbell-address", "", "the `ADDRESSES` at which other machines reach -doorbell, with commas, where they are not this\nmachine's own. Without effect on SQLite"),
+		prices: f.String("prices", "", "the `FILE` with what the store's requests cost, for the summary at the end, in JSON:\n"+
+			`{"currency": "EUR", "per10000": {"blob write": 0.1}}. Without effect on SQLite, which costs nothing`),
 		url: f.String("url", "", "the public `URL` of the site, for example https://tables.example.org. With it, mails hold the link to their\n"+
 			"reservation, by which it can be cancelled. Only a worker needs it"),
 	}
@@ -61,22 +61,51 @@ const off = "off"
 
 // OpenStore opens the store that the settings name, with a doorbell if it has none of its own.
 func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (storage.Store, error) {
+	cfg := doorbell.Config{Logger: log}
+	if *s.doorbell != off {
+		cfg.Listen = *s.doorbell
+	}
+	if *s.doorbellAddress != "" {
+		cfg.Advertise = strings.Split(*s.doorbellAddress, ",")
+	}
+	if err := errors.Join(checkDoorbell("doorbell", doorbell.Config{Listen: cfg.Listen}), checkDoorbell("doorbell-address", doorbell.Config{Advertise: cfg.Advertise})); err != nil {
+		return nil, err
+	}
 	store, err := Drivers().Open(ctx, *s.store)
 	if errors.Is(err, storage.ErrInvalid) {
-		return nil, &UsageError{fmt.Errorf("-store: %w", err)}
+		return nil, badFlag("store", err)
 	}
 	if err != nil || *s.doorbell == off {
 		return store, err
 	}
-	cfg := doorbell.Config{Listen: *s.doorbell, Logger: log}
-	if *s.doorbellAddress != "" {
-		cfg.Advertise = strings.Split(*s.doorbellAddress, ",")
-	}
 	rung, err := doorbell.Over(store, cfg)
 	if err != nil {
-		return nil, errors.Join(&UsageError{fmt.Errorf("-doorbell: %w", err)}, store.Close())
+		return nil, errors.Join(err, store.Close())
 	}
 	return rung, nil
+}
+
+// checkDoorbell says what is wrong with a flag, whatever the store is: one that rings by itself never looks at it.
+func checkDoorbell(flag string, cfg doorbell.Config) error {
+	bell, err := doorbell.Over(noStore{}, cfg)
+	if err != nil {
+		return badFlag(flag, err)
+	}
+	return bell.Close()
+}
+
+// noStore can be closed and nothing else.
+type noStore struct{ storage.Store }
+
+func (noStore) Close() error { return nil }
+
+// badFlag says what is wrong with a flag, whose name says what was to be done with it.
+func badFlag(flag string, err error) error {
+	var e *storage.Error
+	if errors.As(err, &e) {
+		err = e.Err
+	}
+	return &UsageError{fmt.Errorf("-%s: %w", flag, err)}
 }
 
 // Close closes a store when a program's function returns, and adds the error to the function's own.
@@ -94,7 +123,7 @@ func Close(store storage.Store, err *error) {
 func (s Settings) Mails() (m reservations.Mails, where string, err error) {
 	if *s.url != "" {
 		if m.Receipt, err = site.Receipts(*s.url); err != nil {
-			return m, "", &UsageError{fmt.Errorf("-url: %w", err)}
+			return m, "", badFlag("url", err)
 		}
 	}
 	if *s.smtp == "" {
@@ -103,7 +132,7 @@ func (s Settings) Mails() (m reservations.Mails, where string, err error) {
 	}
 	server, err := mail.NewSMTP(*s.smtp, mail.SMTPConfig{})
 	if err != nil {
-		return m, "", &UsageError{fmt.Errorf("-smtp: %w", err)}
+		return m, "", badFlag("smtp", err)
 	}
 	m.Mailer = patient{server}
 	return m, server.String(), nil
@@ -138,12 +167,12 @@ func (s Settings) Prices() (*cost.Prices, error) {
 	}
 	file, err := os.Open(*s.prices)
 	if err != nil {
-		return nil, &UsageError{fmt.Errorf("-prices: %w", err)}
+		return nil, badFlag("prices", err)
 	}
 	defer func() { _ = file.Close() }()
 	prices, err := cost.ReadPrices(file)
 	if err != nil {
-		return nil, &UsageError{fmt.Errorf("-prices: %s: %w", *s.prices, err)}
+		return nil, badFlag("prices", fmt.Errorf("%s: %w", *s.prices, err))
 	}
 	return prices, nil
 }

@@ -72,14 +72,14 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logge
 	go func() { failed <- srv.Serve(ln) }()
 	select {
 	case err := <-failed:
-		return fmt.Errorf("serve: %w", err)
+		return err
 	case <-ctx.Done():
 	}
 	draining, done := context.WithTimeout(context.WithoutCancel(ctx), httpDrainTimeout)
 	defer done()
 	if err := srv.Shutdown(draining); err != nil {
 		cancel(context.Cause(ctx))
-		return errors.Join(fmt.Errorf("serve: requests were still under way after %v and are cut off", httpDrainTimeout), srv.Close())
+		return errors.Join(fmt.Errorf("requests were still under way after %v and are cut off", httpDrainTimeout), srv.Close())
 	}
 	return nil
 }

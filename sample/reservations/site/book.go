@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/sample/reservations"
@@ -37,7 +38,7 @@ type wrongField struct{ Field, Text string }
 
 // form shows the empty form. Its ID is made here, so that sending the form twice is one reservation.
 func (s *site) form(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
-	p := formPage{In: input{ID: channel.NewID(), Date: r.URL.Query().Get("date"), Quantity: "2"}}
+	p := formPage{In: input{ID: channel.NewID(), Date: r.URL.Query().Get("date"), Quantity: strconv.Itoa(min(2, s.cfg.Seats))}}
 	if fault := (reservations.MakeReservation{Date: p.In.Date}).FaultsAt(s.cfg.Now())["date"]; p.In.Date != "" && fault != "" {
 		p.Faults = reservations.Faults{"date": fault}
 	} else if p.In.Date != "" {
@@ -54,7 +55,7 @@ func (s *site) form(ctx context.Context, w http.ResponseWriter, r *http.Request)
 func (s *site) showForm(w http.ResponseWriter, r *http.Request, status int, p formPage) {
 	p.Title, p.Calendar = "Book a table", s.calendarFor(p.In.Date)
 	p.First, p.Last = reservations.Bookable(s.cfg.Now())
-	p.MaxQuantity = reservations.MaxQuantity
+	p.MaxQuantity = s.cfg.Seats
 	for _, field := range fields {
 		if text := p.Faults[field]; text != "" {
 			p.Wrong = append(p.Wrong, wrongField{Field: field, Text: text})
@@ -75,6 +76,9 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	}
 	m := in.reservation()
 	all := m.FaultsAt(s.cfg.Now())
+	if m.Quantity < 1 || m.Quantity > s.cfg.Seats {
+		all["quantity"] = fmt.Sprintf("Choose 1 to %d seats.", s.cfg.Seats)
+	}
 	maps.Copy(all, faults)
 	if len(all) > 0 {
 		return s.refuse(w, r, in, &problem{Status: http.StatusUnprocessableEntity, Faults: all})
@@ -85,6 +89,7 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	case err != nil:
 		return s.refuse(w, r, in, err)
 	}
+	s.cfg.Sent()
 
 	receipt := receiptPath(m.ID)
 	w.Header().Set("Cache-Control", "no-store")

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,6 +148,50 @@ func TestInvalid(t *testing.T) {
 	page = s.postForm(f).want(t, http.StatusUnprocessableEntity).has(t, "open for a long time", `value="Ada Lovelace"`)
 	if strings.Contains(page.body, f.Get("id")) {
 		t.Error("the form still has the ID that is too old")
+	}
+}
+
+// Nobody is offered more seats than there are, nor are more taken.
+func TestSeats(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{Seats: 4})
+	s.get("/reservations/new").want(t, http.StatusOK).has(t, `id="quantity-hint">1 to 4<`, `value="2"`)
+	for _, quantity := range []int{0, 5, 21} {
+		a := s.postJSON(body(channel.NewID(), in(1), quantity)).want(t, http.StatusUnprocessableEntity)
+		if p := decode[problem](t, a); len(p.Errors) != 1 || p.Errors[0].Detail != "Choose 1 to 4 seats." {
+			t.Errorf("%d seats: got %+v, want the offer", quantity, p.Errors)
+		}
+	}
+	s.postForm(form(channel.NewID(), in(1), "5")).want(t, http.StatusUnprocessableEntity).has(t, "Choose 1 to 4 seats.", `id="quantity-hint">1 to 4<`)
+	s.postJSON(body(channel.NewID(), in(1), 4)).want(t, http.StatusAccepted)
+
+	s = newStack(t, site.Config{Seats: 1})
+	s.get("/reservations/new").has(t, `id="quantity" name="quantity" class="short" inputmode="numeric" autocomplete="off" required value="1"`)
+	s = newStack(t, site.Config{Seats: 300})
+	s.get("/reservations/new").has(t, `id="quantity-hint">1 to 20<`)
+}
+
+// Commands are counted as they are sent; what was refused is none.
+func TestSentIsCalled(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int64
+	s := newStack(t, site.Config{Sent: func() { sent.Add(1) }})
+	id := channel.NewID()
+	for i, step := range []struct {
+		do   func() answer
+		want int64
+	}{
+		{func() answer { return s.postJSON(body(id, in(1), 2)) }, 1},
+		{func() answer { return s.postJSON(body(id, in(1), 2)) }, 2}, // sent again
+		{func() answer { return s.postJSON(body(id, in(1), 3)) }, 2}, // a conflict
+		{func() answer { return s.postJSON(body(id, in(1), 0)) }, 2},
+		{func() answer { return s.postForm(form(channel.NewID(), in(1), "2")) }, 3},
+		{func() answer { return s.get("/reservations/" + id) }, 3},
+		{func() answer { return s.do("POST", "/reservations/"+id+"/cancel", nil) }, 4},
+	} {
+		if a := step.do(); sent.Load() != step.want {
+			t.Errorf("step %d: got %d sent after a %d, want %d", i, sent.Load(), a.StatusCode, step.want)
+		}
 	}
 }
 

@@ -169,7 +169,7 @@ func TestFollow(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
-	for _, cfg := range []Config{{StreamFor: -1}, {MaxStreams: -1}, {Timeout: -1}} {
+	for _, cfg := range []Config{{Seats: -1}, {StreamFor: -1}, {MaxStreams: -1}, {Timeout: -1}} {
 		if _, err := New(nil, cfg); err == nil || !strings.Contains(err.Error(), "negative") {
 			t.Errorf("%+v: got %v", cfg, err)
 		}

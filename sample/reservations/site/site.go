@@ -40,6 +40,13 @@ type Config struct {
 	// Logger gets what failed, without anything personal. Defaults to slog.Default().
 	Logger *slog.Logger
 
+	// Seats is how many seats there are a day: nobody is offered more at a time. Defaults to reservations.MaxQuantity,
+	// which is the most in any case.
+	Seats int
+
+	// Sent is called after each command that was sent, by several goroutines at a time. Defaults to nothing.
+	Sent func()
+
 	// Stopping is closed when the server begins to stop, and ends the event streams, which a graceful
 	// shutdown would otherwise wait for. Defaults to never.
 	Stopping <-chan struct{}
@@ -77,9 +84,13 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	if cfg.StreamFor < 0 || cfg.MaxStreams < 0 || cfg.Timeout < 0 {
-		return nil, fmt.Errorf("site: StreamFor is %v, MaxStreams %d, Timeout %v; want none of them negative", cfg.StreamFor, cfg.MaxStreams, cfg.Timeout)
+	if cfg.Sent == nil {
+		cfg.Sent = func() {}
 	}
+	if cfg.Seats < 0 || cfg.StreamFor < 0 || cfg.MaxStreams < 0 || cfg.Timeout < 0 {
+		return nil, fmt.Errorf("site: Seats is %d, StreamFor %v, MaxStreams %d, Timeout %v; want none of them negative", cfg.Seats, cfg.StreamFor, cfg.MaxStreams, cfg.Timeout)
+	}
+	cfg.Seats = min(cmp.Or(cfg.Seats, reservations.MaxQuantity), reservations.MaxQuantity)
 	cfg.StreamFor = cmp.Or(cfg.StreamFor, 2*time.Minute)
 	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 1000)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
