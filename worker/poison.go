@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
@@ -33,18 +36,19 @@ type Poisoned struct {
 	ID         string       `json:"id,omitempty"`   // of the message; empty if it can't be decoded
 	Kind       channel.Kind `json:"kind,omitempty"` // likewise
 	Body       []byte       `json:"body"`           // the message as it was received
+
+	ETag storage.ETag `json:"-"` // of this state of the entry, for DiscardIf
 }
 
 // putPoison writes a message to the poison queue and deletes it from its own, in this order, unless it is in other
 // hands by now, where it may end well: then the error is [storage.ErrReceiptStale].
 func putPoison(ctx context.Context, s storage.Store, m *message, p Poisoned) error {
-	id := sha256.Sum256([]byte(p.ID))
 	data := p.Body
 	if p.ID != "" {
 		data = m.envelope.Data // history doesn't make it another message
 	}
 	content := sha256.Sum256(data)
-	p.Key = hex.EncodeToString(id[:8]) + hex.EncodeToString(content[:8])
+	p.Key = idDigest(p.ID) + hex.EncodeToString(content[:8])
 	b, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -57,6 +61,25 @@ func putPoison(ctx context.Context, s storage.Store, m *message, p Poisoned) err
 		Delete: []storage.Claim{m.claim()},
 	})
 	return err
+}
+
+// idDigest is how the keys of all messages with an ID begin.
+func idDigest(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:8])
+}
+
+// CountPoison counts the messages in all poison queues of a store, by queue, in one listing. A queue without any is missing.
+func CountPoison(ctx context.Context, s storage.Store) (map[string]int64, error) {
+	counts := map[string]int64{}
+	for info, err := range s.Blobs(poisonBlobs).List(ctx, "") {
+		if err != nil {
+			return nil, err
+		}
+		queue, _, _ := strings.Cut(info.Key, "/")
+		counts[queue]++
+	}
+	return counts, nil
 }
 
 // PoisonQueue is for the operator of a queue: what is in its poison queue, and what becomes of it. It may be
@@ -74,48 +97,83 @@ func NewPoisonQueue(channels *channel.Channels, queue string) *PoisonQueue {
 func (p *PoisonQueue) blobs() storage.Blobs { return p.channels.Store().Blobs(poisonBlobs) }
 
 // List yields the messages, in no particular order.
-func (p *PoisonQueue) List(ctx context.Context) iter.Seq2[Poisoned, error] {
+func (p *PoisonQueue) List(ctx context.Context) iter.Seq2[Poisoned, error] { return p.list(ctx, "") }
+
+// Find yields the messages of an ID, which may be several with different contents, and reads no others.
+func (p *PoisonQueue) Find(ctx context.Context, id string) iter.Seq2[Poisoned, error] {
+	return p.list(ctx, idDigest(id))
+}
+
+// list yields the messages whose keys begin with some digits. It reads some at a time, because a store may be far away.
+func (p *PoisonQueue) list(ctx context.Context, digits string) iter.Seq2[Poisoned, error] {
 	return func(yield func(Poisoned, error) bool) {
-		prefix := p.queue + "/"
-		for info, err := range p.blobs().List(ctx, prefix) {
+		var keys []string
+		flush := func() (more bool) {
+			all, err := p.getAll(ctx, keys)
+			keys = keys[:0]
+			for _, m := range all {
+				if m.Key != "" && !yield(m, nil) {
+					return false
+				}
+			}
 			if err != nil {
 				yield(Poisoned{}, err)
+			}
+			return err == nil
+		}
+		for info, err := range p.blobs().List(ctx, p.queue+"/"+digits) {
+			if err != nil {
+				if flush() {
+					yield(Poisoned{}, err)
+				}
 				return
 			}
-			m, err := p.Get(ctx, info.Key[len(prefix):])
-			if errors.Is(err, storage.ErrNotFound) {
-				continue // gone meanwhile
-			}
-			if !yield(m, err) || err != nil {
+			keys = append(keys, strings.TrimPrefix(info.Key, p.queue+"/"))
+			if len(keys) == readAhead && !flush() {
 				return
 			}
 		}
+		flush()
 	}
+}
+
+// readAhead is how many messages are read at a time.
+const readAhead = 32
+
+// getAll reads messages, in the order of their keys. One that is gone meanwhile has no key.
+func (p *PoisonQueue) getAll(ctx context.Context, keys []string) ([]Poisoned, error) {
+	all := make([]Poisoned, len(keys))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, key := range keys {
+		g.Go(func() (err error) {
+			if all[i], err = p.Get(ctx, key); errors.Is(err, storage.ErrNotFound) {
+				return nil
+			}
+			return err
+		})
+	}
+	return all, g.Wait()
 }
 
 // Get returns one message. [storage.ErrNotFound] if there is none of that key.
 func (p *PoisonQueue) Get(ctx context.Context, key string) (Poisoned, error) {
-	m, _, err := p.get(ctx, key)
-	return m, err
-}
-
-func (p *PoisonQueue) get(ctx context.Context, key string) (Poisoned, storage.ETag, error) {
-	var m Poisoned
 	blob, err := p.blobs().Get(ctx, p.queue+"/"+key, "")
 	if err != nil {
-		return m, "", err
+		return Poisoned{}, err
 	}
+	var m Poisoned
 	if err := json.Unmarshal(blob.Body, &m); err != nil {
-		return m, "", p.fault(key, err)
+		return Poisoned{}, p.fault(key, err)
 	}
-	return m, blob.ETag, nil
+	m.Queue, m.Key, m.ETag = p.queue, key, blob.ETag
+	return m, nil
 }
 
 // Retry sends a message back to its queue, with its ID and without its history. If it is interrupted the message
 // may be in both places, with a body for each; retrying it again is harmless. [storage.ErrNotFound] if there is none
 // of that key.
 func (p *PoisonQueue) Retry(ctx context.Context, key string) error {
-	m, etag, err := p.get(ctx, key)
+	m, err := p.Get(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -139,7 +197,11 @@ func (p *PoisonQueue) Retry(ctx context.Context, key string) error {
 	if _, err := storage.Commit(ctx, p.channels.Store(), storage.Work{Send: []storage.Send{send}}); err != nil {
 		return err
 	}
-	if err := p.remove(ctx, key, etag); err != nil || ref == "" {
+	err = p.remove(ctx, key, m.ETag)
+	switch {
+	case storage.LostRace(err), errors.Is(err, storage.ErrNotFound):
+		return nil // it is back already, and that one stays, with its body; or somebody else has taken it out
+	case err != nil || ref == "":
 		return err
 	}
 	return p.channels.Release(ctx, ref)
@@ -149,11 +211,21 @@ func (p *PoisonQueue) fault(key string, err error) error {
 	return fmt.Errorf("worker: poison queue of %s: message %s: %w", p.queue, storage.Quote(key), err)
 }
 
-// Discard deletes a message for good, and its claim-checked body.
+// Discard deletes a message for good, and its claim-checked body. [storage.ErrNotFound] if there is none of that key,
+// [storage.ErrPrecondition] if it came in anew meanwhile: that one stays.
 func (p *PoisonQueue) Discard(ctx context.Context, key string) error {
-	m, etag, err := p.get(ctx, key)
+	return p.DiscardIf(ctx, key, "")
+}
+
+// DiscardIf is Discard of the very entry that somebody has looked at: [storage.ErrPrecondition] also if it came in anew since
+// it had that ETag.
+func (p *PoisonQueue) DiscardIf(ctx context.Context, key string, etag storage.ETag) error {
+	m, err := p.Get(ctx, key)
 	if err != nil {
 		return err
+	}
+	if etag == "" {
+		etag = m.ETag
 	}
 	if err := p.remove(ctx, key, etag); err != nil {
 		return err
@@ -164,11 +236,7 @@ func (p *PoisonQueue) Discard(ctx context.Context, key string) error {
 	return nil
 }
 
-// remove takes a message out, unless it has been put again since: then that one stays.
+// remove takes out what has that ETag.
 func (p *PoisonQueue) remove(ctx context.Context, key string, etag storage.ETag) error {
-	err := p.blobs().Delete(ctx, p.queue+"/"+key, storage.Condition{IfMatch: etag})
-	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrPrecondition) {
-		return nil
-	}
-	return err
+	return p.blobs().Delete(ctx, p.queue+"/"+key, storage.Condition{IfMatch: etag})
 }

@@ -1,0 +1,171 @@
+// Command millrace is the operator's command line of the sample: what waits in the queues, what is in the poison queues
+// and what becomes of it, what the values are. It may be used while workers run.
+//
+//	millrace queues
+//	millrace poison list    [-queue Q] [-id ID]… [-kind K] [-reason R]
+//	millrace poison show    ID… [-queue Q]
+//	millrace poison retry   -all | -id ID… | -kind K | -reason R  [-queue Q] [-dry-run]
+//	millrace poison discard -all | -id ID… | -kind K | -reason R  [-queue Q] -yes | -dry-run
+//	millrace values show    KIND KEY
+//	millrace views rebuild  VIEW [-clear]
+//	millrace send           KIND FILE [-id ID] [-delay D]
+//	millrace completion     bash | zsh | fish
+//
+// Flags stand after the verb. Every verb but completion takes -store URL, which is also the environment variable
+// MILLRACE_STORE, and -json. A store in a file that isn't there is an error, also for send: nobody would ever look there.
+//
+// # Selections
+//
+// retry and discard want to be told which messages: by -id, -kind and -reason, which narrow one another, or -all. -queue
+// alone is not enough; it narrows each of them. An ID is that of a message, or the key of an entry, which is all that one
+// has that can't be decoded. Kinds and reasons are compared whole.
+//
+// # Output
+//
+// For people: tables, in which nothing of a message can move the cursor. With -json: JSON lines, one object for each queue,
+// message or document, whose names stay. Those of retry and discard have a result: sent back, discarded, selected (and left
+// alone: a dry run), gone (somebody else was quicker), changed (came in anew, and stays), failed. What is not known is "–",
+// and null. Progress, notes and errors go to the standard error. Only show shows what is in a message, or why it failed: that
+// may be personal.
+//
+// # Exit codes
+//
+//	0   done; of -all there may have been none
+//	1   failed, or stopped by a signal: some of it may be done, and saying it again is harmless
+//	2   the command line can't be right, or discard was not told -yes: nothing is done
+//	3   nothing matched, an ID that was named isn't there, or there is no such document
+//
+// # Laws
+//
+//   - A retry sends the message with its ID, kind and body to the queue that it came from, and then deletes the entry. Its
+//     counts of attempts begin anew. If it ends between the two the entry stays, and the next retry sends the message
+//     again: replay records and notes of Once know its ID. If the message fails again meanwhile, its new entry stays.
+//   - The ID carries the time of the message. Where that is more than 30 days ago, nobody may be able to tell any more
+//     whether it has been applied: then it comes back here as too old to judge, and never has its effect twice. retry says
+//     beforehand how many there are. Somebody who knows that it has not been applied sends it with another ID.
+//   - A discard deletes the entry that was looked at. One that came in anew since then stays, and that is an error.
+//   - What can fail for one message fails for it alone. A store that can't be reached ends the run.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/cmd/internal/boot"
+	"github.com/millrace-go/millrace/storage"
+)
+
+func main() {
+	os.Exit(run(context.Background(), boot.Process{Args: os.Args[1:], Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}, os.Stdin))
+}
+
+// exitNothing is this program's own exit code, beside boot's.
+const exitNothing = 3
+
+// nothingError says that what was asked for isn't there.
+type nothingError struct{ text string }
+
+func (e *nothingError) Error() string { return e.text }
+
+func nothing(format string, args ...any) error { return &nothingError{fmt.Sprintf(format, args...)} }
+
+func usage(format string, args ...any) error {
+	return &boot.UsageError{Err: fmt.Errorf(format, args...)}
+}
+
+// A call is one verb on its way.
+type call struct {
+	options
+	args     []string
+	out      *output
+	progress io.Writer // where progress and notes go
+	in       io.Reader
+	store    storage.Store
+	channels *channel.Channels
+}
+
+func run(ctx context.Context, p boot.Process, in io.Reader) int {
+	words := p.Args
+	switch {
+	case len(words) == 0:
+		_, _ = io.WriteString(p.Stderr, help(nil)) // the exit code tells as well
+		return boot.ExitUsage
+	case words[0] == "help":
+		words = append(slices.Clone(words[1:]), "-help")
+	}
+	v, opt, args, err := parse(words)
+	if errors.Is(err, flag.ErrHelp) {
+		_, err = io.WriteString(p.Stdout, help(words))
+	} else if err == nil {
+		c := &call{options: opt, args: args, out: &output{w: bufio.NewWriter(p.Stdout)}, progress: p.Stderr, in: in}
+		err = c.do(ctx, p, v)
+	}
+	return tell(p.Stderr, err)
+}
+
+// tell writes why a run has failed, and returns its exit code.
+func tell(w io.Writer, err error) int {
+	var none *nothingError
+	var bad *boot.UsageError
+	code := boot.ExitError
+	switch {
+	case err == nil:
+		return boot.ExitOK
+	case errors.As(err, &bad):
+		code = boot.ExitUsage
+	case errors.As(err, &none):
+		code = exitNothing
+	}
+	_, _ = fmt.Fprintf(w, "millrace: %s\n", lines(err.Error())) // the exit code tells as well
+	return code
+}
+
+// do runs a verb. The first signal ends its context, the second the process.
+func (c *call) do(ctx context.Context, p boot.Process, v *verb) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	if v.store {
+		if err := c.open(ctx, p); err != nil {
+			return err
+		}
+		defer boot.Close(c.store, &err)
+	}
+	err = v.run(ctx, c)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = errors.New("stopped by a signal")
+	}
+	return errors.Join(err, c.out.flush())
+}
+
+// open opens the store, as the other programs do: what is sent rings idle workers.
+func (c *call) open(ctx context.Context, p boot.Process) error {
+	flags := boot.NewFlags("millrace", "", p.Getenv)
+	settings := boot.AddSettings(flags)
+	var given []string
+	if c.options.store != "" {
+		given = []string{"-store=" + c.options.store}
+	}
+	if err := flags.Parse(given); err != nil {
+		return &boot.UsageError{Err: err}
+	}
+	store, err := settings.OpenExisting(ctx, boot.NewLogger(p.Stderr, slog.LevelWarn, p.Getenv))
+	if err != nil {
+		return err
+	}
+	if c.channels, err = boot.Channels(store, "/millrace"); err != nil {
+		return errors.Join(err, store.Close())
+	}
+	c.store = store
+	return nil
+}

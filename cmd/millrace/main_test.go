@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/cmd/internal/boot"
+	"github.com/millrace-go/millrace/cmd/internal/boottest"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// bin is the program, built.
+var bin string
+
+func TestMain(m *testing.M) { os.Exit(boottest.Main(m, &bin)) }
+
+const (
+	seats    = 100
+	patience = 3 * time.Minute // for what should take some seconds
+)
+
+// A world is a store of the sample, with a folder that the program runs in.
+type world struct {
+	dir, url string
+	store    storage.Store
+	channels *channel.Channels
+}
+
+// newWorld makes a world in a file, or where url says.
+func newWorld(t *testing.T, url string) *world {
+	t.Helper()
+	w := &world{dir: t.TempDir(), url: url}
+	if url == "" {
+		w.url = "sqlite:" + filepath.Join(w.dir, "r.db")
+	}
+	var err error
+	if w.store, err = boot.Drivers().Open(t.Context(), w.url); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.store.Close() })
+	if w.channels, err = boot.Channels(w.store, "/test"); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// A result is how a run of the program went.
+type result struct {
+	code     int
+	out, err string
+}
+
+// command makes a run of the program, with nothing of the settings here but the store.
+func command(dir, url string, args ...string) *exec.Cmd {
+	cmd := exec.Command(bin, args...)
+	cmd.Dir = dir
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "MILLRACE_") {
+			cmd.Env = append(cmd.Env, e)
+		}
+	}
+	if url != "" {
+		cmd.Env = append(cmd.Env, "MILLRACE_STORE="+url)
+	}
+	return cmd
+}
+
+func finish(t *testing.T, cmd *exec.Cmd) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// run runs the program on the world.
+func (w *world) run(t *testing.T, args ...string) result {
+	t.Helper()
+	return finish(t, command(w.dir, w.url, args...))
+}
+
+// want runs the program, wants its exit code, and returns what it printed.
+func (w *world) want(t *testing.T, code int, args ...string) result {
+	t.Helper()
+	r := w.run(t, args...)
+	if r.code != code {
+		t.Fatalf("millrace %q: got exit code %d, want %d\n%s%s", args, r.code, code, r.out, r.err)
+	}
+	return r
+}
+
+// jsonLines reads what -json has printed.
+func jsonLines[T any](t *testing.T, r result) (all []T) {
+	t.Helper()
+	for line := range strings.Lines(r.out) {
+		var x T
+		dec := json.NewDecoder(strings.NewReader(line))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&x); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// reservation is a command that the sample accepts while there are seats.
+func reservation(i int) reservations.MakeReservation {
+	return reservations.MakeReservation{ID: channel.NewID(), Date: time.Now().AddDate(0, 1, i%10).Format(time.DateOnly),
+		Name: fmt.Sprintf("Guest %d", i), Email: fmt.Sprintf("guest-%d@example.org", i), Quantity: 1 + i%4}
+}
+
+func (w *world) send(t *testing.T, n int) []reservations.MakeReservation {
+	t.Helper()
+	all := make([]reservations.MakeReservation, n)
+	for i := range all {
+		all[i] = reservation(i)
+	}
+	sender, err := channel.SenderOf[reservations.MakeReservation](w.channels)
+	if err == nil {
+		err = sender.Send(t.Context(), all...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// work runs a worker of the sample until stop is called. Commands for which judge has an error fail with it.
+func (w *world) work(t *testing.T, judge func(reservations.MakeReservation) error) (stop func()) {
+	t.Helper()
+	return w.start(t, func(h *handlers.Registry) {
+		if judge == nil {
+			reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}})
+			return
+		}
+		decide := func(c reservations.Capacity, m reservations.MakeReservation) (reservations.Capacity, []channel.Message, error) {
+			if err := judge(m); err != nil {
+				return c, nil, err
+			}
+			return c.Reserve(m)
+		}
+		handlers.Decide(h, reservations.Capacities(w.channels, seats), func(m reservations.MakeReservation) string { return m.Date }, decide,
+			reservations.ReservationAccepted{}, reservations.ReservationRejected{}, reservations.ReservationCancelled{}, reservations.SoldOut{})
+	})
+}
+
+func (w *world) start(t *testing.T, register func(*handlers.Registry)) (stop func()) {
+	t.Helper()
+	h := handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+	register(h)
+	wk, err := worker.New(w.store, h, worker.Config{MaxAttempts: 2, Name: "tester", RetryDelay: func(int, string) time.Duration { return time.Millisecond }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- wk.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// postbox is a mailer for mails that nobody reads.
+type postbox struct{}
+
+func (postbox) Send(context.Context, reservations.Mail) error { return nil }
+
+// drained waits until the queues named, or all of them, hold nothing.
+func (w *world) drained(t *testing.T, queues ...string) {
+	t.Helper()
+	if len(queues) == 0 {
+		queues = w.channels.Routes().Queues()
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for {
+		left := int64(0)
+		for _, q := range queues {
+			st, err := w.store.Queue(q).Stats(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			left += max(st.Ready, -st.Ready) + max(st.InFlight, -st.InFlight) + max(st.Delayed, -st.Delayed) // -1: perhaps some
+		}
+		if left == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("%d messages are left", left)
+		}
+	}
+}
+
+// poison sends commands and lets all that wait fail, with the error that judge has.
+func (w *world) poison(t *testing.T, n int, judge func(reservations.MakeReservation) error) []reservations.MakeReservation {
+	t.Helper()
+	sent := w.send(t, n)
+	stop := w.start(t, func(h *handlers.Registry) {
+		handlers.React(h, "reservations", func(_ context.Context, m reservations.MakeReservation) error { return judge(m) })
+	})
+	w.drained(t, "reservations")
+	stop()
+	return sent
+}
+
+// closed is why commands fail for good.
+func closed(reservations.MakeReservation) error {
+	return handlers.Poison("kitchen closed", errors.New("no cook"))
+}
+
+// poisoned returns what is in the poison queue of the commands, by ID.
+func (w *world) poisoned(t *testing.T) map[string]worker.Poisoned {
+	t.Helper()
+	all := map[string]worker.Poisoned{}
+	for m, err := range worker.NewPoisonQueue(w.channels, "reservations").List(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[m.ID] = m
+	}
+	return all
+}
+
+// audit wants each command decided exactly once.
+func (w *world) audit(t *testing.T, sent []reservations.MakeReservation) {
+	t.Helper()
+	byDate := map[string][]reservations.MakeReservation{}
+	for _, m := range sent {
+		byDate[m.Date] = append(byDate[m.Date], m)
+	}
+	statuses := reservations.Statuses(w.channels)
+	for date, asked := range byDate {
+		c, err := reservations.Capacities(w.channels, seats).Get(t.Context(), date, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if int(c.Version) != len(asked) {
+			t.Errorf("%s: %d commands applied, want %d: each exactly once", date, c.Version, len(asked))
+		}
+		left := c.Value.Remaining
+		for _, m := range asked {
+			b, accepted := c.Value.Accepted[m.ID]
+			left += b.Quantity
+			want := reservations.Rejected
+			if accepted {
+				want = reservations.Accepted
+			}
+			if s, _, err := statuses.GetFresh(t.Context(), reservations.Key(m.ID)); err != nil || s.Status != want {
+				t.Errorf("status of %s: got %q (%v), want %q", m.Name, s.Status, err, want)
+			}
+		}
+		if left != seats {
+			t.Errorf("%s: remaining and accepted are %d seats, want %d", date, left, seats)
+		}
+	}
+}

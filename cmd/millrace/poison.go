@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// remembered is how long replay records and notes of Once know messages that have left their windows: the default of
+// values.Config.Retention.
+const remembered = 30 * 24 * time.Hour
+
+// An entry is a message in a poison queue, without what is in it: neither its body nor why it failed, which may be personal.
+// It is also what -json prints of it.
+type entry struct {
+	Queue      string       `json:"queue"`
+	Key        string       `json:"key"`
+	ID         string       `json:"id"`   // "" if it can't be decoded
+	Kind       channel.Kind `json:"kind"` // likewise
+	Reason     string       `json:"reason"`
+	Attempts   int          `json:"attempts"`
+	Deliveries int          `json:"deliveries"`
+	First      time.Time    `json:"first"`
+	Last       time.Time    `json:"last"`
+	Worker     string       `json:"worker"`
+	Old        bool         `json:"old"` // its ID carries a time that is more than 30 days ago
+
+	etag storage.ETag
+}
+
+// isOld reports that an ID carries a time for which nobody may remember it any more.
+func isOld(id string) bool {
+	t, timed := channel.IDTime(id)
+	return timed && time.Since(t) > remembered
+}
+
+func newEntry(m worker.Poisoned) entry {
+	return entry{Queue: m.Queue, Key: m.Key, ID: m.ID, Kind: m.Kind, Reason: m.Reason, Attempts: m.Attempts, Deliveries: m.Deliveries,
+		First: m.First, Last: m.Last, Worker: m.Worker, Old: isOld(m.ID), etag: m.ETag}
+}
+
+// name is what a person types to name it.
+func (e entry) name() string {
+	if e.ID == "" {
+		return e.Key
+	}
+	return e.ID
+}
+
+// isKey tells the key of an entry.
+var isKey = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// picked are the entries that a call is about, the last failed first.
+type picked struct {
+	entries []entry
+	missing error // names the first ID that isn't there, or says that nothing matched
+}
+
+// pick reads the entries that the flags name. Without any those are all.
+func (c *call) pick(ctx context.Context) (p picked, err error) {
+	names, counts, err := c.knownQueues(ctx)
+	if err != nil {
+		return p, err
+	}
+	if c.queue != "" {
+		if !slices.Contains(names, c.queue) {
+			return p, usage("-queue: there is no queue %s; there are %s", storage.Quote(c.queue), strings.Join(names, ", "))
+		}
+		names = []string{c.queue}
+	}
+	total := 0
+	for _, q := range names {
+		total += int(counts[q])
+	}
+	reading := newProgress(c.progress, "Reading", total)
+	defer reading.end()
+	kinds, reasons := map[string]bool{}, map[string]bool{}
+	found, taken := map[string]bool{}, map[string]bool{}
+	take := func(m worker.Poisoned, name string) {
+		found[name] = true
+		kinds[string(m.Kind)], reasons[m.Reason] = true, true
+		fits := (c.kind == "" || c.kind == string(m.Kind)) && (c.reason == "" || c.reason == m.Reason)
+		if fits && !taken[m.Queue+"/"+m.Key] { // it may be named twice, by ID and key
+			taken[m.Queue+"/"+m.Key] = true
+			p.entries = append(p.entries, newEntry(m))
+		}
+	}
+	for _, q := range names {
+		if counts[q] == 0 {
+			continue
+		}
+		poison := worker.NewPoisonQueue(c.channels, q)
+		for _, id := range c.ids {
+			for m, err := range poison.Find(ctx, id) {
+				if err != nil {
+					return p, err
+				}
+				take(m, id)
+			}
+			if !isKey.MatchString(id) {
+				continue
+			}
+			switch m, err := poison.Get(ctx, id); {
+			case err == nil:
+				take(m, id)
+			case !errors.Is(err, storage.ErrNotFound):
+				return p, err
+			}
+		}
+		if len(c.ids) > 0 {
+			continue
+		}
+		for m, err := range poison.List(ctx) {
+			if err != nil {
+				return p, err
+			}
+			take(m, "")
+			reading.add(1)
+		}
+	}
+	slices.SortFunc(p.entries, func(a, b entry) int {
+		if n := b.Last.Compare(a.Last); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Queue+"/"+a.Key, b.Queue+"/"+b.Key)
+	})
+	p.missing = c.missing(p, found, kinds, reasons)
+	return p, nil
+}
+
+// missing says which ID isn't there, or that nothing fits the kind and reason.
+func (c *call) missing(p picked, found, kinds, reasons map[string]bool) error {
+	where := "the poison queues"
+	if c.queue != "" {
+		where = "the poison queue of " + c.queue
+	}
+	for _, id := range c.ids {
+		if !found[id] {
+			return nothing("in %s there is no message %s", where, storage.Quote(id))
+		}
+	}
+	switch {
+	case len(p.entries) > 0 || len(c.ids) == 0 && c.kind == "" && c.reason == "":
+		return nil
+	case len(reasons) == 0:
+		return nothing("%s is empty", strings.Replace(where, "queues", "queue", 1))
+	case c.kind != "" && !kinds[c.kind]:
+		return nothing("in %s there is no message of kind %s; there are %s", where, storage.Quote(c.kind), listed(kinds))
+	case c.reason != "" && !reasons[c.reason]:
+		return nothing("in %s there is no message with the reason %s; there are %s", where, storage.Quote(c.reason), listed(reasons))
+	}
+	return nothing("in %s there is no message that fits all of that", where)
+}
+
+// listed are some words for an error.
+func listed(set map[string]bool) string {
+	words := slices.DeleteFunc(slices.Sorted(maps.Keys(set)), func(w string) bool { return w == "" })
+	for i, w := range words {
+		words[i] = storage.Quote(w)
+	}
+	const most = 20
+	if len(words) > most {
+		words = append(words[:most], "…")
+	}
+	return strings.Join(words, ", ")
+}
+
+// poisonList shows entries.
+func poisonList(ctx context.Context, c *call) error {
+	p, err := c.pick(ctx)
+	if err != nil {
+		return err
+	}
+	if len(p.entries) == 0 && p.missing != nil {
+		return p.missing
+	}
+	return errors.Join(c.list(p.entries), p.missing)
+}
+
+func (c *call) list(entries []entry) error {
+	if c.json {
+		for _, e := range entries {
+			if err := c.out.line(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(entries) == 0 {
+		c.out.printf("No messages.\n")
+		return nil
+	}
+	rows := make([][]string, len(entries))
+	for i, e := range entries {
+		kind := string(e.Kind)
+		if kind == "" {
+			kind = unknown
+		}
+		rows[i] = []string{e.Queue, e.name(), kind, e.Reason, fmt.Sprint(e.Attempts), age(time.Since(e.Last)) + " ago"}
+	}
+	c.out.table([]string{"QUEUE", "ID", "KIND", "REASON", "ATTEMPTS", "FAILED"}, rows)
+	return nil
+}
+
+// shown is what -json prints of a message that is shown.
+type shown struct {
+	entry
+	Error   string          `json:"error"`
+	Message json.RawMessage `json:"message"`       // the envelope, with its data; null if it is no JSON
+	Raw     []byte          `json:"raw,omitempty"` // of what is no JSON, base64
+	Lost    string          `json:"lost,omitempty"`
+}
+
+// poisonShow shows all that is known of messages.
+func poisonShow(ctx context.Context, c *call) error {
+	c.ids = c.args
+	p, err := c.pick(ctx)
+	if err != nil {
+		return err
+	}
+	for i, e := range p.entries {
+		m, err := worker.NewPoisonQueue(c.channels, e.Queue).Get(ctx, e.Key)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue // gone meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		s, err := c.newShown(ctx, m)
+		if err != nil {
+			return err
+		}
+		if c.json {
+			if err := c.out.line(s); err != nil {
+				return err
+			}
+			continue
+		}
+		if i > 0 {
+			c.out.printf("\n")
+		}
+		c.show(s)
+	}
+	return p.missing
+}
+
+// newShown brings in a claim-checked body, and says so if it is gone.
+func (c *call) newShown(ctx context.Context, m worker.Poisoned) (shown, error) {
+	s := shown{entry: newEntry(m), Error: m.Error, Message: m.Body}
+	if !json.Valid(m.Body) {
+		s.Message, s.Raw = nil, m.Body
+		return s, nil
+	}
+	e, err := channel.Decode(m.Body)
+	if err != nil || e.DataRef == "" || e.CheckDataRef(m.Queue) != nil {
+		return s, nil
+	}
+	switch err := c.channels.Fetch(ctx, &e); {
+	case errors.Is(err, channel.ErrDataLost):
+		s.Lost = err.Error()
+		return s, nil
+	case err != nil:
+		return s, err
+	}
+	e.DataRef = ""
+	s.Message, err = e.Encode()
+	return s, err
+}
+
+func (c *call) show(s shown) {
+	when := func(t time.Time) string {
+		return t.Local().Format("2006-01-02 15:04:05 -0700") + " (" + age(time.Since(t)) + " ago)"
+	}
+	rows := [][]string{
+		{"Key", s.Key}, {"ID", s.ID}, {"Kind", string(s.Kind)}, {"Reason", s.Reason}, {"Error", s.Error}, {"Attempts", fmt.Sprint(s.Attempts)},
+		{"Deliveries", fmt.Sprint(s.Deliveries)}, {"First failed", when(s.First)}, {"Last failed", when(s.Last)}, {"Worker", s.Worker}, {"Lost", s.Lost},
+	}
+	if s.Old {
+		rows = append(rows, []string{"Old", "its ID is older than 30 days: a retry may come back as too old to judge"})
+	}
+	rows = slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })
+	c.out.table([]string{"Queue", s.Queue}, rows)
+	if s.Message == nil {
+		c.out.printf("Not JSON, %d bytes:\n%s\n", len(s.Raw), lines(string(s.Raw)))
+		return
+	}
+	c.out.printf("%s\n", indented(s.Message))
+}

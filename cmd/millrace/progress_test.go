@@ -1,0 +1,50 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A terminal gets a bar that moves ten times a second, and is gone in the end; short work gets none.
+func TestProgressOnATerminal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var w strings.Builder
+		p := newProgress(&w, "Reading", 10)
+		p.terminal = true
+		p.add(1)
+		if w.Len() > 0 {
+			t.Errorf("at once: got %q, want nothing yet", w.String())
+		}
+		time.Sleep(2 * barEvery)
+		p.add(4)
+		p.add(1) // too soon to be drawn
+		want := "\rReading [###############...............] 5 of 10\x1b[K"
+		if w.String() != want {
+			t.Errorf("got %q, want %q", w.String(), want)
+		}
+		p.end()
+		p.end()
+		if want += "\r\x1b[K"; w.String() != want {
+			t.Errorf("in the end: got %q, want %q", w.String(), want)
+		}
+	})
+}
+
+// Elsewhere there are lines, ten of them at most.
+func TestProgressElsewhere(t *testing.T) {
+	t.Parallel()
+	for total, want := range map[int]int{499: 0, 1200: 2, 100_000: 10} {
+		var w strings.Builder
+		p := newProgress(&w, "Reading", total)
+		for range total {
+			p.add(1)
+		}
+		p.end()
+		if got := strings.Count(w.String(), "\n"); got != want || strings.ContainsAny(w.String(), "\r\x1b") {
+			t.Errorf("%d: got %d lines, want %d: %q", total, got, want, w.String())
+		}
+	}
+}

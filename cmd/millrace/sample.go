@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/sample/reservations"
+)
+
+// What this program knows of the sample; all else works for any system. Put your own here, as in cmd/internal/boot.
+
+// commands are the commands that can be sent.
+func commands() map[channel.Kind]func([]byte) (channel.Message, error) {
+	return map[channel.Kind]func([]byte) (channel.Message, error){
+		reservations.MakeReservation{}.Kind():   strictly[reservations.MakeReservation],
+		reservations.CancelReservation{}.Kind(): strictly[reservations.CancelReservation],
+	}
+}
+
+// documents are the collections of values, views included, that can be shown.
+func documents() []string { return []string{"capacity", "months", "statuses"} }
+
+// A rebuild makes a view from values.
+type rebuild struct {
+	from  string                                                // the collection of the values
+	clear func(context.Context, *channel.Channels) error        // empties the view
+	run   func(context.Context, *channel.Channels) (int, error) // returns from how many values
+}
+
+// rebuilds are the views that can be rebuilt.
+func rebuilds() map[string]rebuild {
+	return map[string]rebuild{"months": {
+		from:  "capacity",
+		clear: func(ctx context.Context, c *channel.Channels) error { return reservations.Months(c).Clear(ctx) },
+		run: func(ctx context.Context, c *channel.Channels) (int, error) {
+			return reservations.RebuildMonths(ctx, c, 0) // seats are for dates without a document, which it never looks at
+		},
+	}}
+}
+
+func rebuildable() []string { return slices.Sorted(maps.Keys(rebuilds())) }
+
+func commandKinds() []string {
+	var kinds []string
+	for k := range commands() {
+		kinds = append(kinds, string(k))
+	}
+	slices.Sort(kinds)
+	return kinds
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// send sends a command.
+func send(ctx context.Context, c *call) error {
+	kind, name := channel.Kind(c.args[0]), c.args[1]
+	decode := commands()[kind]
+	if decode == nil {
+		return usage("send: there is no command %s; there are %s", storage.Quote(string(kind)), strings.Join(commandKinds(), ", "))
+	}
+	if err := storage.CheckDelay(c.delay); err != nil {
+		return usage("send: -delay: %w", err)
+	}
+	body, err := c.read(name)
+	if err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	m, err := decode(body)
+	if err != nil {
+		if name == "-" {
+			name = "standard input"
+		}
+		return usage("send: %s: %w", name, err)
+	}
+	e, err := c.envelope(m)
+	if err != nil {
+		return usage("send: %w", err)
+	}
+	if isOld(e.ID) {
+		_, _ = fmt.Fprintf(c.progress, "Note: its ID is older than 30 days. Where nobody can tell any more whether it was applied it goes to the poison queue; another -id sends it as a new one.\n")
+	}
+	packed, err := c.channels.Pack(ctx, e)
+	if err != nil {
+		return err
+	}
+	for i := range packed.Sends {
+		packed.Sends[i].Message.Delay = c.delay
+	}
+	if _, err := storage.Commit(ctx, c.store, storage.Work{Send: packed.Sends}); err != nil {
+		return fmt.Errorf("%w. It may be sent all the same; sending it again with -id %s is harmless", err, storage.Quote(e.ID))
+	}
+	if c.json {
+		return c.out.line(map[string]any{"id": e.ID, "kind": kind, "queue": packed.Sends[0].Queue})
+	}
+	c.out.printf("%s\n", clean(e.ID))
+	return nil
+}
+
+// read returns what is in a file, or comes in.
+func (c *call) read(name string) ([]byte, error) {
+	in := c.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	body, err := io.ReadAll(io.LimitReader(in, channel.MaxData+1))
+	if err == nil && len(body) > channel.MaxData {
+		err = fmt.Errorf("%s: more than %d bytes", name, channel.MaxData)
+	}
+	return body, err
+}
+
+// envelope makes the message. Its ID is the one that was given, or that the command chooses, or new.
+func (c *call) envelope(m channel.Message) (channel.Envelope, error) {
+	data, err := channel.EncodeBody(m)
+	if err != nil {
+		return channel.Envelope{}, err
+	}
+	e := channel.Envelope{Source: "/millrace", Kind: m.Kind(), Time: time.Now(), Data: data}
+	if x, ok := m.(channel.Identified); ok {
+		e.ID = x.MessageID()
+	}
+	if x, ok := m.(channel.Subjected); ok {
+		e.Subject = x.Subject()
+	}
+	switch {
+	case len(c.ids) > 0:
+		e.ID = c.ids[0]
+	case e.ID == "":
+		e.ID = channel.NewID()
+	}
+	e.Correlation = e.ID
+	return e, channel.CheckID(e.ID)
+}
+
+// strictly decodes a command: every member that it has must be there, in its own letters, once, and no other. What the
+// sample can tell of a command by itself is checked, too: it would refuse it, and write to somebody.
+func strictly[M channel.Message](body []byte) (channel.Message, error) {
+	given, err := members(body)
+	if err != nil {
+		return nil, err
+	}
+	var m M
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&m); err != nil {
+		return nil, err
+	}
+	again, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	want, err := members(again)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if !given[name] {
+			return nil, fmt.Errorf("member %q is missing", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !want[name] {
+			return nil, fmt.Errorf("unknown member %s", storage.Quote(name))
+		}
+	}
+	var faults []error
+	if x, ok := any(m).(interface{ Faults() reservations.Faults }); ok {
+		all := x.Faults()
+		for _, field := range slices.Sorted(maps.Keys(all)) {
+			faults = append(faults, fmt.Errorf("%s: %s", field, all[field]))
+		}
+	}
+	return m, errors.Join(faults...)
+}
+
+// members returns the names of the members of a JSON object, and refuses one that is there twice.
+func members(body []byte) (map[string]bool, error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("want a JSON object")
+	}
+	names := map[string]bool{}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, ok := t.(string)
+		if !ok || names[name] {
+			return nil, fmt.Errorf("member %s stands there twice", storage.Quote(name))
+		}
+		names[name] = true
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, errors.New("the JSON object has no end")
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("there is more behind the JSON object")
+	}
+	return names, nil
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// recordEntry is how many bytes a document's record has for each message that it remembers.
+const recordEntry = 24
+
+// document is a document of package values as it is stored.
+type document struct {
+	Version uint64          `json:"version"`
+	Emitted uint64          `json:"emitted"`
+	Value   json.RawMessage `json:"value"`
+	Applied []byte          `json:"applied"`
+	Pending []struct {
+		At     time.Time         `json:"at"`
+		Events []json.RawMessage `json:"events"`
+	} `json:"pending"`
+}
+
+// documentLine is what -json prints of a document.
+type documentLine struct {
+	Kind       string          `json:"kind"`
+	Key        string          `json:"key"`
+	Version    uint64          `json:"version"`    // messages applied
+	Emitted    uint64          `json:"emitted"`    // events emitted
+	Remembered int             `json:"remembered"` // messages that it knows by itself
+	Pending    []pendingLine   `json:"pending"`
+	Size       int             `json:"size"` // bytes in the store
+	Value      json.RawMessage `json:"value"`
+}
+
+// pendingLine are events that are not known to be sent. Whoever writes the document next sees to it.
+type pendingLine struct {
+	At     time.Time `json:"at"`
+	Events int       `json:"events"`
+}
+
+// valuesShow shows a document.
+func valuesShow(ctx context.Context, c *call) error {
+	kind, key := c.args[0], c.args[1]
+	if !slices.Contains(documents(), kind) {
+		return usage("values show: there is no kind %s; there are %s", storage.Quote(kind), strings.Join(documents(), ", "))
+	}
+	if err := storage.CheckKey(key); err != nil {
+		return usage("values show: %w", err)
+	}
+	blob, err := c.store.Blobs(kind).Get(ctx, key, "")
+	if errors.Is(err, storage.ErrNotFound) {
+		return nothing("there is no document %s in %s: no message has been applied to it yet", storage.Quote(key), kind)
+	}
+	if err != nil {
+		return err
+	}
+	var d document
+	if err := json.Unmarshal(blob.Body, &d); err != nil {
+		return fmt.Errorf("document %s in %s: %w", storage.Quote(key), kind, err)
+	}
+	if !c.json {
+		c.out.printf("%s\n", indented(d.Value))
+		return nil
+	}
+	line := documentLine{Kind: kind, Key: key, Version: d.Version, Emitted: d.Emitted, Remembered: len(d.Applied) / recordEntry,
+		Pending: []pendingLine{}, Size: len(blob.Body), Value: d.Value}
+	for _, p := range d.Pending {
+		line.Pending = append(line.Pending, pendingLine{p.At, len(p.Events)})
+	}
+	return c.out.line(line)
+}
+
+// viewsRebuild rebuilds a view.
+func viewsRebuild(ctx context.Context, c *call) error {
+	name := c.args[0]
+	r, ok := rebuilds()[name]
+	if !ok {
+		return usage("views rebuild: there is no view %s; there are %s", storage.Quote(name), strings.Join(rebuildable(), ", "))
+	}
+	total := 0
+	for _, err := range c.store.Blobs(r.from).List(ctx, "") {
+		if err != nil {
+			return err
+		}
+		total++
+	}
+	if c.clear {
+		if err := r.clear(ctx, c.channels); err != nil {
+			return err
+		}
+	}
+	stop := c.watch(r.from, newProgress(c.progress, "Rebuilding", total))
+	n, err := r.run(ctx, c.channels)
+	stop()
+	if err != nil {
+		return fmt.Errorf("%w. Say it again; repeating it is harmless", err)
+	}
+	if c.json {
+		return c.out.line(map[string]any{"view": name, "values": n})
+	}
+	c.out.printf("Rebuilt %s from %s.\n", name, count(n, "value"))
+	return nil
+}
+
+// watch shows how many documents of a collection are read, as the store counts its requests, until stop is called.
+func (c *call) watch(from string, bar *progress) (stop func()) {
+	meter, ok := storage.As[storage.Meter](c.store)
+	if !ok {
+		return bar.end
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	tick := time.NewTicker(barEvery)
+	go func() {
+		defer close(ended)
+		defer tick.Stop()
+		shown := 0
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+			for _, r := range meter.Requests() {
+				if r.Op == "get" && r.Kind == "blob" && r.Target == from {
+					bar.add(int(r.Count) - shown)
+					shown = int(r.Count)
+				}
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+		bar.end()
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// full books a date out, and returns it.
+func (w *world) full(t *testing.T) string {
+	t.Helper()
+	m := reservation(0)
+	m.Quantity = reservations.MaxQuantity
+	sender, err := channel.SenderOf[reservations.MakeReservation](w.channels)
+	for range seats / reservations.MaxQuantity {
+		m.ID = channel.NewID()
+		if err == nil {
+			err = sender.Send(t.Context(), m)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Date
+}
+
+func (w *world) disabled(t *testing.T, date string) bool {
+	t.Helper()
+	m, _, err := reservations.Months(w.channels).GetFresh(t.Context(), reservations.MonthOf(date))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Contains(m.DisabledDays, date)
+}
+
+func TestValuesShow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	date := w.full(t)
+	w.work(t, nil)
+	w.drained(t)
+	var c reservations.Capacity
+	if err := json.Unmarshal([]byte(w.want(t, 0, "values", "show", "capacity", date).out), &c); err != nil || c.Remaining != 0 || len(c.Accepted) != 5 {
+		t.Errorf("got %+v (%v)", c, err)
+	}
+	got := jsonLines[documentLine](t, w.want(t, 0, "values", "show", "-json", "capacity", date))
+	if len(got) != 1 {
+		t.Fatalf("got %d lines, want 1", len(got))
+	}
+	d := got[0]
+	if d.Kind != "capacity" || d.Key != date || d.Version != 5 || d.Emitted != 6 || d.Remembered != 5 || len(d.Pending) != 0 || d.Size == 0 {
+		t.Errorf("got %+v", d)
+	}
+	if r := w.want(t, 0, "values", "show", "months", reservations.MonthOf(date)); !strings.Contains(r.out, date) {
+		t.Errorf("a view: got %q", r.out)
+	}
+}
+
+// A view that is lost is made from the values; one that is wrong, after -clear; also while a worker runs.
+func TestViewsRebuild(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	date := w.full(t)
+	w.work(t, nil)
+	w.drained(t)
+	if !w.disabled(t, date) {
+		t.Fatal("the test needs a date that is sold out")
+	}
+	month := reservations.MonthOf(date)
+	if err := w.store.Blobs("months").Delete(t.Context(), month, storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.want(t, 0, "views", "rebuild", "months"); r.out != "Rebuilt months from 1 value.\n" || !w.disabled(t, date) {
+		t.Errorf("lost: got %q, disabled %v", r.out, w.disabled(t, date))
+	}
+	blob, err := w.store.Blobs("months").Get(t.Context(), month, "")
+	if err == nil {
+		wrong := strings.Replace(string(blob.Body), date, "", 1)
+		_, err = w.store.Blobs("months").Put(t.Context(), month, []byte(wrong), storage.Condition{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.want(t, 0, "views", "rebuild", "months")
+	if w.disabled(t, date) {
+		t.Error("wrong: mended without -clear; its help says otherwise")
+	}
+	if r := w.want(t, 0, "views", "rebuild", "months", "-clear", "-json"); r.out != `{"values":1,"view":"months"}`+"\n" || !w.disabled(t, date) {
+		t.Errorf("wrong: got %q, disabled %v", r.out, w.disabled(t, date))
+	}
+	w.send(t, 10)
+	w.drained(t)
+	if !w.disabled(t, date) {
+		t.Error("what came afterwards has spoiled it")
+	}
+}
+
+// A command is sent whole, or refused with what is wrong with it.
+func TestSend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	m := reservation(0)
+	body, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(w.dir, "make.json")
+	if err := os.WriteFile(file, append(body, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // its ID is its own, so it is one
+		if r := w.want(t, 0, "send", "reservations.make.v1", file); r.out != reservations.Key(m.ID)+"\n" {
+			t.Errorf("got %q, want the ID of the message", r.out)
+		}
+	}
+	stop := w.work(t, nil)
+	w.drained(t)
+	stop()
+	w.audit(t, []reservations.MakeReservation{m})
+
+	cmd := command(w.dir, w.url, "send", "-json", "reservations.make.v1", "-", "-delay", "1h", "-id", "another")
+	cmd.Stdin = strings.NewReader(string(body))
+	if r := finish(t, cmd); r.code != 0 || r.out != `{"id":"another","kind":"reservations.make.v1","queue":"reservations"}`+"\n" {
+		t.Errorf("got exit code %d, %q, %q", r.code, r.out, r.err)
+	}
+	old := "01900000-0000-7000-8000-000000000000"
+	if r := w.want(t, 0, "send", "reservations.make.v1", file, "-id", old, "-delay", "1h"); !strings.Contains(r.err, "older than 30 days") {
+		t.Errorf("old: got %q, want it said", r.err)
+	}
+	if st, err := w.store.Queue("reservations").Stats(t.Context()); err != nil || st.Ready != 0 || st.Delayed != 2 {
+		t.Errorf("got %+v (%v), want 2 delayed", st, err)
+	}
+}
+
+func TestSendRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	for _, c := range []struct{ kind, body, want string }{
+		{"cancel", ``, "want a JSON object"},
+		{"cancel", `[]`, "want a JSON object"},
+		{"cancel", `{`, "no end"},
+		{"cancel", `{"id":"a","date":"b"`, "no end"},
+		{"cancel", `{"id":"a","date":"b"} {}`, "more behind"},
+		{"cancel", `{"id":"a"}`, `"date" is missing`},
+		{"cancel", `{"id":"a","Date":"b"}`, `"date" is missing`},
+		{"cancel", `{"id":"a","date":"b","date":"c"}`, `"date" stands there twice`},
+		{"cancel", `{"id":"a","date":"b","Date":"c"}`, `unknown member "Date"`},
+		{"cancel", `{"id":"a","date":"b","x":1}`, `"x"`},
+		{"cancel", `{"id":1,"date":"b"}`, "number"},
+		{"make", `{"id":"12345678","date":"2026-12-24","name":"A","email":"a@example.org","quantity":-1}`, "quantity: Choose 1 to 20 seats."},
+		{"make", `{"id":"12345678","date":"24 Dec","name":"A","email":"a","quantity":1}`, "email: "},
+	} {
+		cmd := command(w.dir, w.url, "send", "reservations."+c.kind+".v1", "-")
+		cmd.Stdin = strings.NewReader(c.body)
+		if r := finish(t, cmd); r.code != 2 || !strings.Contains(r.err, "standard input: ") || !strings.Contains(r.err, c.want) {
+			t.Errorf("%s: got exit code %d and %q, want 2 and %q", c.body, r.code, r.err, c.want)
+		}
+	}
+	if st, err := w.store.Queue("reservations").Stats(t.Context()); err != nil || st != (storage.Stats{}) {
+		t.Errorf("got %+v (%v), want nothing sent", st, err)
+	}
+}
+
+// The table of commands has all that the routes have.
+func TestEveryCommandCanBeSent(t *testing.T) {
+	t.Parallel()
+	routes, err := reservations.Routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, q := range routes.Queues() {
+		for _, k := range routes.Kinds(q) {
+			if _, err := routes.CommandQueue(k); err != nil {
+				continue
+			}
+			n++
+			if commands()[k] == nil {
+				t.Errorf("%s can't be sent: add it to the table of commands", k)
+			}
+		}
+	}
+	if n != len(commands()) || n == 0 {
+		t.Errorf("got %d commands in the table, want %d", len(commands()), n)
+	}
+	w := newWorld(t, "")
+	names := []string{reservations.Capacities(w.channels, 1).Name(), reservations.Months(w.channels).Name(), reservations.Statuses(w.channels).Name()}
+	if !slices.Equal(names, documents()) {
+		t.Errorf("got documents %v, want %v", documents(), names)
+	}
+}

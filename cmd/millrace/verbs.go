@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/millrace-go/millrace/cmd/internal/boot"
+)
+
+// A verb is something to do. The table of them is all that parsing, help and completion know.
+type verb struct {
+	name        string // one word or two
+	args        string // its arguments, for help
+	about       string // one line
+	more        string // the rest of its help
+	least, most int    // arguments
+	store       bool   // it needs one
+	flags       func(*flag.FlagSet, *options)
+	words       func(n int) []string // what the argument n (0, 1, …) may be, as far as that is known
+	run         func(context.Context, *call) error
+}
+
+// options are the flags of all verbs.
+type options struct {
+	store               string
+	json                bool
+	queue, kind, reason string
+	ids                 []string
+	all, dryRun, yes    bool
+	clear               bool
+	delay               time.Duration
+}
+
+func verbs() []*verb {
+	const many = 1 << 16
+	word := func(words ...string) func(int) []string {
+		return func(n int) []string {
+			if n > 0 {
+				return nil
+			}
+			return words
+		}
+	}
+	return []*verb{
+		{name: "queues", about: "what waits in each queue, and in its poison queue", store: true, run: queues,
+			more: "READY can be received now, IN FLIGHT is in the hands of workers, DELAYED waits for its time. – is not known: a queue in the\n" +
+				"cloud doesn't tell those apart."},
+		{name: "poison list", about: "the messages in the poison queues, the last failed first", store: true, run: poisonList, flags: filters,
+			more: "It shows nothing of what is in a message. An entry that can't be decoded has no ID: it goes by its key."},
+		{name: "poison show", args: "ID…", least: 1, most: many, about: "all that is known of messages in the poison queue", store: true, run: poisonShow, flags: queueFlag,
+			more: "ID is that of a message, or the key of an entry. It shows the error and the whole body, which may be personal."},
+		{name: "poison retry", about: "send messages back to their queues", store: true, run: poisonRetry, flags: selections,
+			more: "A message keeps its ID, so it still has its effect once. Mend first what it failed for: the counts of attempts begin anew."},
+		{name: "poison discard", about: "delete messages from the poison queues for good", store: true, run: poisonDiscard,
+			more: "What they ask for is then never done. An entry that came in anew since it was read stays.",
+			flags: func(set *flag.FlagSet, o *options) {
+				selections(set, o)
+				set.BoolVar(&o.yes, "yes", false, "really do it")
+			}},
+		{name: "values show", args: "KIND KEY", least: 2, most: 2, about: "the value of a document, as it is stored", store: true, run: valuesShow,
+			words: word(documents()...),
+			more: "KIND is one of " + strings.Join(documents(), ", ") + ". Views have what they have folded of each source beside the view. Values may be\n" +
+				"personal. With -json also the record: version (messages applied), emitted (events), remembered (messages in the window),\n" +
+				"pending (events that are not known to be sent), size (bytes)."},
+		{name: "views rebuild", args: "VIEW", least: 1, most: 1, about: "make a view from the values", store: true, run: viewsRebuild,
+			words: word(rebuildable()...),
+			more:  "VIEW is one of " + strings.Join(rebuildable(), ", ") + ". Workers may go on meanwhile; repeating it is harmless. Documents that have folded the\nnewest events already are left as they are.",
+			flags: func(set *flag.FlagSet, o *options) {
+				set.BoolVar(&o.clear, "clear", false, "delete the view's documents first: for one that was folded wrongly. Readers see it empty until it is done")
+			}},
+		{name: "send", args: "KIND FILE", least: 2, most: 2, about: "send a command from a file with its JSON", store: true, run: send,
+			words: word(commandKinds()...),
+			more: "KIND is one of " + strings.Join(commandKinds(), ", ") + ". FILE may be - for the standard input. Every member of the\n" +
+				"command must be there, and no other. It prints the ID of the message. One that is sent again with the same ID has its\neffect once.",
+			flags: func(set *flag.FlagSet, o *options) {
+				set.Func("id", "the `ID` of the message; by default the one that the command chooses, or a new one", one(&o.ids))
+				set.DurationVar(&o.delay, "delay", 0, "let it wait for a `TIME` such as 90s or 12h, up to 7 days")
+			}},
+		{name: "completion", args: "SHELL", least: 1, most: 1, about: "what a shell must know to complete a command line", run: completion,
+			words: word(shells()...),
+			more: "SHELL is one of " + strings.Join(shells(), ", ") + ". For now, and in each shell's start-up file:\n\n" +
+				"  bash:  source <(millrace completion bash)\n  zsh:   source <(millrace completion zsh)    # after compinit\n  fish:  millrace completion fish | source"},
+		{name: hiddenVerb, most: many, run: completeWords},
+	}
+}
+
+func queueFlag(set *flag.FlagSet, o *options) {
+	set.Func("queue", "only of this `QUEUE`", text(&o.queue))
+}
+
+func filters(set *flag.FlagSet, o *options) {
+	queueFlag(set, o)
+	set.Func("id", "only the message of this `ID`, or the entry of this key; may be given several times", func(s string) error {
+		var id string
+		err := text(&id)(s)
+		o.ids = append(o.ids, id)
+		return err
+	})
+	set.Func("kind", "only messages of this `KIND`", text(&o.kind))
+	set.Func("reason", "only those that are there for this `REASON`, as poison list says it", text(&o.reason))
+}
+
+func selections(set *flag.FlagSet, o *options) {
+	filters(set, o)
+	set.BoolVar(&o.all, "all", false, "all messages, or all of -queue")
+	set.BoolVar(&o.dryRun, "dry-run", false, "do nothing, and show which ones it would be")
+}
+
+// text sets a string. An empty one comes from a variable of the shell that is not set, and must not mean "any".
+func text(to *string) func(string) error {
+	return func(s string) error {
+		if s == "" {
+			return errors.New("it is empty")
+		}
+		*to = s
+		return nil
+	}
+}
+
+func one(to *[]string) func(string) error {
+	return func(s string) error {
+		var id string
+		err := text(&id)(s)
+		*to = []string{id}
+		return err
+	}
+}
+
+// newFlags returns the flags of a verb.
+func (v *verb) newFlags(o *options) *flag.FlagSet {
+	set := flag.NewFlagSet(v.name, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.Usage = func() {}
+	if v.flags != nil {
+		v.flags(set, o)
+	}
+	if v.store {
+		set.Func("store", "the `URL` of the store, as of the other programs, or else the environment variable "+boot.Variable("store"), text(&o.store))
+		set.BoolVar(&o.json, "json", false, "print JSON lines")
+	}
+	return set
+}
+
+// find returns the verb that a command line begins with, and how many words it takes; else how many words of it begin one.
+func find(args []string) (v *verb, words int) {
+	for _, v := range verbs() {
+		name := strings.Fields(v.name)
+		n := 0
+		for n < len(name) && n < len(args) && name[n] == args[n] {
+			n++
+		}
+		if n == len(name) {
+			return v, n
+		}
+		words = max(words, n)
+	}
+	return nil, words
+}
+
+// parse reads a command line. [flag.ErrHelp] when help is asked for, else errors are of usage.
+func parse(args []string) (*verb, options, []string, error) {
+	var o options
+	v, n := find(args)
+	if v == nil {
+		return nil, o, nil, noVerb(args, n)
+	}
+	if v.name == hiddenVerb {
+		return v, o, args[n:], nil
+	}
+	rest, err := positional(v.newFlags(&o), args[n:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return nil, o, nil, err
+	case err != nil:
+		return nil, o, nil, usage("%s: %w. See millrace %s -help", v.name, err, v.name)
+	case len(rest) < v.least:
+		return nil, o, nil, usage("%s: want %s. See millrace %s -help", v.name, v.args, v.name)
+	case len(rest) > v.most:
+		return nil, o, nil, usage("%s: unknown argument %.40q. See millrace %s -help", v.name, rest[v.most], v.name)
+	}
+	return v, o, rest, nil
+}
+
+// positional parses flags before, between and after the arguments, and returns the arguments. After -- all are.
+func positional(set *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := set.Parse(args); err != nil {
+			return nil, err
+		}
+		left := set.Args()
+		if n := len(args) - len(left); len(left) == 0 || n > 0 && args[n-1] == "--" {
+			return append(rest, left...), nil
+		}
+		rest, args = append(rest, left[0]), left[1:]
+	}
+}
+
+// noVerb says what to do about a command line without a verb, of which n words are the beginning of one.
+func noVerb(args []string, n int) error {
+	if len(args) == n {
+		return usage("want one of %s. See millrace -help", strings.Join(startingWith(args), ", "))
+	}
+	switch a := args[n]; {
+	case a == "-help" || a == "--help" || a == "-h" || a == "--h":
+		return flag.ErrHelp
+	case strings.HasPrefix(a, "-"):
+		return usage("want a verb first, and flags after it, as in millrace queues -json. See millrace -help")
+	}
+	return usage("unknown verb %.60q. See millrace -help", strings.Join(args[:n+1], " "))
+}
+
+// startingWith returns the names of the verbs that begin with some words.
+func startingWith(words []string) (names []string) {
+	for _, v := range verbs() {
+		if v.name != hiddenVerb && strings.HasPrefix(v.name+" ", strings.Join(words, " ")+" ") {
+			names = append(names, v.name)
+		}
+	}
+	return names
+}
+
+// help is for a command line that asks for it.
+func help(args []string) string {
+	var b strings.Builder
+	v, n := find(args)
+	if v == nil {
+		b.WriteString("The operator's command line of the reservations sample. It may be used while workers run.\n\nUsage: millrace VERB [arguments] [flags]\n\n")
+		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		for _, v := range verbs() {
+			if v.name != hiddenVerb && (n == 0 || strings.HasPrefix(v.name, args[0]+" ")) {
+				_, _ = fmt.Fprintf(t, "  %s\t%s\n", strings.TrimSpace(v.name+" "+v.args), v.about)
+			}
+		}
+		_ = t.Flush() // it writes to memory
+		b.WriteString("\nmillrace VERB -help tells a verb's flags. Exit codes: 0 done, 1 failed, 2 the command line can't be right, 3 nothing matched.\n")
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%s\n\nUsage: millrace %s [flags]\n\n", upper(v.about), strings.TrimSpace(v.name+" "+v.args))
+	if v.more != "" {
+		b.WriteString(v.more + "\n\n")
+	}
+	v.newFlags(&options{}).VisitAll(func(f *flag.Flag) {
+		value, usage := flag.UnquoteUsage(f)
+		fmt.Fprintf(&b, "  -%s\n        %s\n", strings.TrimSpace(f.Name+" "+flagValue(f, value)), upper(usage))
+	})
+	return b.String()
+}
+
+// flagValue is what stands behind a flag, nothing for one that is true or false.
+func flagValue(f *flag.Flag, name string) string {
+	if x, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && x.IsBoolFlag() {
+		return ""
+	}
+	return name
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

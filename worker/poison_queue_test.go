@@ -1,0 +1,215 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// poisonAll returns a lab whose jobs are all in the poison queue, through a store that h stands around afterwards.
+func poisonAll(t *testing.T, s storage.Store, h storagetest.Hook, jobs ...job) *lab {
+	t.Helper()
+	var on atomic.Bool
+	l := newLab(t, storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+		if on.Load() && h != nil {
+			return h(ctx, op, do)
+		}
+		return do()
+	}), func(context.Context, job) error { return handlers.Poison("bad", nil) })
+	l.sendJobs(t, jobs...)
+	stop := l.start(t, worker.Config{})
+	l.empty(t, time.Second)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), len(jobs))
+	on.Store(true)
+	return l
+}
+
+func ids(t *testing.T, seq iter.Seq2[worker.Poisoned, error]) map[string]int {
+	t.Helper()
+	got := map[string]int{}
+	for m, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.ETag == "" || m.Key == "" || m.Queue != "jobs" {
+			t.Errorf("got %+v, want it named", m)
+		}
+		got[m.ID]++
+	}
+	return got
+}
+
+// More messages than are read at a time are listed once each, and those that go meanwhile are left out; Find reads those
+// of one ID only; CountPoison none.
+func TestListFindCount(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var jobs []job
+		for i := range 70 {
+			jobs = append(jobs, job{ID: fmt.Sprintf("job-%d", i)})
+		}
+		jobs = append(jobs, job{ID: "job-7", Name: "other content"})
+		var reads atomic.Int64
+		var vanishing atomic.Value
+		vanishing.Store("")
+		l := poisonAll(t, s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "get blob" {
+				reads.Add(1)
+				if v := vanishing.Load().(string); v != "" && strings.Contains(op.Resource, v) {
+					return op.Fail(storage.ErrNotFound)
+				}
+			}
+			return do()
+		}, jobs...)
+		all := ids(t, l.poison.List(t.Context()))
+		wantInt(t, "IDs", len(all), 70)
+		wantInt(t, "of one ID", all["job-7"], 2)
+		reads.Store(0)
+		if got := ids(t, l.poison.Find(t.Context(), "job-7")); len(got) != 1 || got["job-7"] != 2 {
+			t.Errorf("found: got %v, want the two of job-7", got)
+		}
+		wantInt(t, "found of none", len(ids(t, l.poison.Find(t.Context(), "job"))), 0)
+		wantInt(t, "reads to find", int(reads.Load()), 2)
+		counts, err := worker.CountPoison(t.Context(), l.store)
+		if err != nil || len(counts) != 1 || counts["jobs"] != 71 {
+			t.Errorf("counts: got %v, %v", counts, err)
+		}
+		wantInt(t, "reads to count", int(reads.Load()), 2)
+		for m := range l.poison.Find(t.Context(), "job-1") {
+			vanishing.Store(m.Key)
+		}
+		wantInt(t, "listed without one that goes meanwhile", len(ids(t, l.poison.List(t.Context()))), 69)
+	})
+}
+
+// A store that fails ends the list with its error, once.
+func TestListFails(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		l := poisonAll(t, s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "get blob" {
+				return op.Fail(storage.ErrUnavailable)
+			}
+			return do()
+		}, job{ID: "a"}, job{ID: "b"})
+		n := 0
+		for m, err := range l.poison.List(t.Context()) {
+			n++
+			if !errors.Is(err, storage.ErrUnavailable) || m.Key != "" {
+				t.Errorf("got %+v, %v", m, err)
+			}
+		}
+		wantInt(t, "yields", n, 1)
+	})
+}
+
+// A retry that ends at the send, or between it and the deletion, leaves the entry; the next one sends the message again, and
+// its effect is there once.
+func TestRetryEndsInTheMiddle(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var bad atomic.Bool
+		var down atomic.Value // names of operations that fail
+		down.Store([]string{})
+		w := newWorld(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if slices.Contains(down.Load().([]string), op.Name) {
+				return op.Fail(storage.ErrUnavailable)
+			}
+			return do()
+		}))
+		decide := w.decide
+		bad.Store(true)
+		w.decide = func(a account, c add) (account, []channel.Message, error) {
+			if bad.Load() {
+				return a, nil, handlers.Poison("bad", nil)
+			}
+			return decide(a, c)
+		}
+		w.start(t, worker.Config{})
+		if err := w.send.Send(t.Context(), add{ID: "once", Account: "a", N: 5}); err != nil {
+			t.Fatal(err)
+		}
+		w.empty(t, time.Second)
+		bad.Store(false)
+		poison := worker.NewPoisonQueue(w.channels, "commands")
+		key := w.poisoned(t, "commands")[0].Key
+		for _, names := range [][]string{{"send", "commit"}, {"delete blob"}} {
+			down.Store(names)
+			err := poison.Retry(t.Context(), key)
+			down.Store([]string{})
+			if !errors.Is(err, storage.ErrUnavailable) {
+				t.Fatalf("%s: got %v, want %v", names, err, storage.ErrUnavailable)
+			}
+			w.empty(t, time.Second)
+			wantInt(t, "left in the poison queue", len(w.poisoned(t, "commands")), 1)
+		}
+		if err := poison.Retry(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		w.empty(t, time.Second)
+		wantInt(t, "left in the poison queue", len(w.poisoned(t, "commands")), 0)
+		if got, err := w.accounts.Get(t.Context(), "a", ""); err != nil || got.Value.Sum != 5 || got.Version != 1 {
+			t.Errorf("got %+v, %v; want it decided once", got, err)
+		}
+		wantInt(t, "reactions", int(w.reacted.Load()), 1)
+	})
+}
+
+// A message that comes into the poison queue anew, while an operator acts on what was there, stays there, with its body.
+func TestComesInAnew(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		large := strings.Repeat("x", 100_000)
+		var anew atomic.Bool
+		l := poisonAll(t, s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+			key, ok := strings.CutPrefix(op.Resource, "blob poison/")
+			if op.Name != "delete blob" || !ok || !anew.CompareAndSwap(true, false) {
+				return do()
+			}
+			blob, err := s.Blobs("poison").Get(ctx, key, "")
+			if err == nil {
+				_, err = s.Blobs("poison").Put(ctx, key, blob.Body, storage.Condition{})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return do()
+		}, job{ID: "a", Body: large})
+		looked := l.onePoisoned(t)
+		for name, act := range map[string]func() error{
+			"discard":    func() error { return l.poison.Discard(t.Context(), looked.Key) },
+			"discard if": func() error { return l.poison.DiscardIf(t.Context(), looked.Key, looked.ETag) },
+		} {
+			looked = l.onePoisoned(t)
+			anew.Store(true)
+			if err := act(); !errors.Is(err, storage.ErrPrecondition) {
+				t.Errorf("%s: got %v, want %v", name, err, storage.ErrPrecondition)
+			}
+			wantInt(t, name+": bodies", claims(t, s), 1)
+		}
+		if err := l.poison.DiscardIf(t.Context(), looked.Key, looked.ETag); !errors.Is(err, storage.ErrPrecondition) {
+			t.Errorf("of what was looked at before: got %v, want %v", err, storage.ErrPrecondition)
+		}
+		anew.Store(true)
+		if err := l.poison.Retry(t.Context(), looked.Key); err != nil {
+			t.Errorf("retry: got %v, want none: it is sent", err)
+		}
+		wantInt(t, "retry: bodies, of the message and of the new entry", claims(t, s), 2)
+		l.onePoisoned(t)
+		if err := l.poison.Discard(t.Context(), looked.Key); err != nil {
+			t.Error(err)
+		}
+		wantInt(t, "bodies, of the message", claims(t, s), 1)
+	})
+}
