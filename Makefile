@@ -34,6 +34,14 @@ bench: ## Run every benchmark briefly, below 3 minutes; COUNT=6 BENCHTIME=1s for
 fuzz: ## Run every fuzz test for some seconds; FUZZTIME=1m for longer
 	@GO=$(GO) scripts/fuzz.sh
 
+.PHONY: simulate
+simulate: ## Hold the promise against random faults in virtual time: SEEDS=1000 schedules, or SEED=123 alone with its history
+	@SEED='$(SEED)' SEEDS='$(SEEDS)' GO=$(GO) scripts/simulate.sh
+
+.PHONY: mutants
+mutants: ## Break one law of the promise at a time: the tests must catch each
+	$(GO) run ./cmd/internal/mutants
+
 .PHONY: cover
 cover: ## Run the quick tests and tell how much of each package they reach
 	@mkdir -p .cache

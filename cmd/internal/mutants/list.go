@@ -1,0 +1,148 @@
+package main
+
+// A mutant is one deliberate break of a law.
+type mutant struct {
+	name string
+	file string // of the module
+	old  string // occurs once in it
+	new  string
+	by   string // the package whose tests must catch it; the simulation if there is none
+}
+
+// mutants are all breaks. What a break is not caught by the simulation for has its reason beside it.
+func mutants() []mutant {
+	return []mutant{
+		{
+			name: "the message is deleted before the document is written",
+			file: "storage/commit.go",
+			old:  "	var done Committed\n	if w.Write != nil {",
+			new: "	for _, c := range w.Delete {\n		_ = s.Queue(c.Queue).Delete(ctx, []Receipt{c.Receipt})\n	}\n	w.Delete = nil\n" +
+				"	var done Committed\n	if w.Write != nil {",
+		},
+		{
+			name: "events are sent before the document is written",
+			file: "storage/commit.go",
+			old:  "	var done Committed\n	if w.Write != nil {",
+			new: "	for _, x := range w.Send {\n		if err := s.Queue(x.Queue).Send(ctx, []Message{x.Message}); err != nil {\n			return Committed{}, err\n		}\n	}\n	w.Send = nil\n" +
+				"	var done Committed\n	if w.Write != nil {",
+		},
+		{
+			name: "a command that was decided is not recorded",
+			file: "values/apply.go",
+			old:  "	d.record.add(x)\n",
+			new:  "",
+		},
+		{
+			name: "an event that is sent again has a random ID",
+			file: "values/pending.go",
+			old:  "		*to = append(*to, e)\n",
+			new:  "		e.ID = channel.NewID()\n		*to = append(*to, e)\n",
+		},
+		{
+			name: "the ETag is ignored",
+			file: "values/apply.go",
+			old:  "If: u.doc.condition()}",
+			new:  "}",
+		},
+		{
+			name: "of two commands folded together only the first one's events are sent",
+			file: "values/apply.go",
+			old:  "		u.emits = append(u.emits, event)\n",
+			new:  "		if u.applied == 0 {\n			u.emits = append(u.emits, event)\n		}\n",
+		},
+		{
+			name: "a replay does not send the events that are recorded",
+			file: "values/apply.go",
+			old:  "				u.resend = append(u.resend, p)\n",
+			new:  "",
+		},
+		{
+			name: "nobody sends the events of a worker that died",
+			file: "values/pending.go",
+			old:  "	if len(orphaned) > 0 {",
+			new:  "	if len(orphaned) > 1<<30 {",
+		},
+		{
+			name: "what leaves the window is not kept",
+			file: "values/apply.go",
+			old:  "if err := storage.PutRows(u.ctx, u.c.rows, u.key, rows); err != nil {",
+			new:  "if err := storage.PutRows(u.ctx, u.c.rows, u.key, nil); err != nil {",
+		},
+		{
+			name: "only the window is asked",
+			file: "values/apply.go",
+			old:  "if !found && r.left && (x.keyed || x.time <= r.watermark) {",
+			new:  "if !found && r.left && false {",
+		},
+		{
+			name: "messages too old to judge are guessed about",
+			file: "values/apply.go",
+			old:  "			return ErrTooOld\n",
+			new:  "",
+			by:   "values", // a run of the simulation is shorter than the 30 days
+		},
+		{
+			name: "another content under the same ID is taken for a replay",
+			file: "values/apply.go",
+			old:  "	case replay && !same:\n",
+			new:  "	case replay && !same && x.time < 0:\n",
+		},
+		{
+			name: "a view, which emits nothing, has no record",
+			file: "values/apply.go",
+			old:  "	d.record.add(x)\n",
+			new:  "	if len(events) > 0 {\n		d.record.add(x)\n	}\n",
+		},
+		{
+			name: "an older event overwrites a newer one",
+			file: "views/view.go",
+			old:  "	if sequence <= f.Sources[source] {\n		return f\n	}\n	f.View",
+			new:  "	f.View",
+		},
+		{
+			name: "a message of an unknown kind is done",
+			file: "worker/settle.go",
+			old:  "	case errors.Is(err, channel.ErrUnknownKind):\n",
+			new:  "	case errors.Is(err, channel.ErrUnknownKind):\n		c.finished <- m\n		return\n",
+		},
+		{
+			name: "a stop costs an attempt",
+			file: "worker/settle.go",
+			old:  "		c.handBack(ctx, m, 0, nil) // it may have failed because it was told to stop\n",
+			new:  "		m.envelope.Attempts++\n		c.handBack(ctx, m, 0, nil)\n",
+			by:   "worker", // it takes five stops in the middle of one handler
+		},
+		{
+			name: "a handler runs on when its message may be in other hands",
+			file: "worker/message.go",
+			old:  "		m.cancel(ErrOwnershipLost)\n",
+			new:  "		_ = ErrOwnershipLost\n",
+			by:   "worker", // the effects stay right, which is all that the auditor looks at
+		},
+		{
+			name: "a message that can't be handled is not found in the poison queue",
+			file: "worker/poison.go",
+			old:  "		Write:  &storage.Write{Container: poisonBlobs, Key: p.Queue + \"/\" + p.Key, Body: b},\n",
+			new:  "		Write:  &storage.Write{Container: \"elsewhere\", Key: p.Key, Body: b},\n",
+		},
+		{
+			name: "a retry from the poison queue has a new ID",
+			file: "worker/poison.go",
+			old:  `		e.DataRef, e.Attempts,`,
+			new:  "		e.ID = channel.NewID()\n		e.DataRef, e.Attempts,",
+			by:   "worker",
+		},
+		{
+			name: "an effect is noted before it has happened",
+			file: "handlers/once.go",
+			old:  "	err := n.put(ctx, onceMark{Until: until}, cond)",
+			new:  "	err := n.put(ctx, onceMark{Until: until, Done: true}, cond)",
+		},
+		{
+			name: "what a reaction sends has a new ID each time",
+			file: "channel/context.go",
+			old:  "	return delayedID(h.envelope.ID, delay, \"sent by\", h.group, content, strconv.Itoa(n))",
+			new:  "	return strconv.Itoa(n)[:0] + NewID()",
+		},
+	}
+}

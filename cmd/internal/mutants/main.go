@@ -1,0 +1,158 @@
+// Command mutants shows that the tests of the promise can fail. It breaks one law at a time, in a copy of a source file
+// that only the compiler sees, and runs the simulation on it, or the tests of a package where a law shows no other way. Each
+// break must be caught. The unbroken code must pass.
+//
+//	make mutants
+//	go run ./cmd/internal/mutants -run ETag
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	only := flags.String("run", "", "only breaks whose names match this regular expression")
+	seeds := flags.Int("seeds", 120, "random schedules for each break")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		fmt.Fprintln(errs, "mutants: -run:", err)
+		return 2
+	}
+	r := runner{seeds: *seeds}
+	if *only == "" {
+		began := time.Now()
+		check, output, err := r.caught(ctx, "", "./simulation", "-run=Random")
+		if err != nil || check != "" {
+			fmt.Fprintf(errs, "mutants: the unbroken code does not pass: %s %v\n%s", check, err, output)
+			return 1
+		}
+		fmt.Fprintf(out, "%5.0fs  the unbroken code passes\n", time.Since(began).Seconds())
+	}
+	n, caught := 0, 0
+	for _, m := range mutants() {
+		if !wanted.MatchString(m.name) {
+			continue
+		}
+		n++
+		began := time.Now()
+		check, err := r.judge(ctx, m)
+		switch {
+		case err != nil:
+			fmt.Fprintf(errs, "mutants: %s: %v\n", m.name, err)
+			return 1
+		case check == "":
+			check = "NOBODY"
+		default:
+			caught++
+		}
+		fmt.Fprintf(out, "%5.0fs  %s\n        caught by %s\n", time.Since(began).Seconds(), m.name, check)
+	}
+	fmt.Fprintf(out, "caught %d of %d\n", caught, n)
+	if caught < n || n == 0 {
+		return 1
+	}
+	return 0
+}
+
+type runner struct{ seeds int }
+
+// judge tells which check catches a mutant, "" if none does.
+func (r runner) judge(ctx context.Context, m mutant) (check string, err error) {
+	overlay, remove, err := m.overlay()
+	if err != nil {
+		return "", err
+	}
+	defer remove()
+	tests := [][]string{{"./simulation", "-run=Random"}, {"./simulation", "-run=Single"}} // the first is quicker to find something
+	if m.by != "" {
+		tests = [][]string{{"./" + m.by, "-short"}}
+	}
+	for _, args := range tests {
+		if check, _, err = r.caught(ctx, overlay, args...); check != "" || err != nil {
+			return check, err
+		}
+	}
+	return "", nil
+}
+
+// overlay writes the broken file, and what makes the compiler take it.
+func (m mutant) overlay() (name string, remove func(), err error) {
+	text, err := os.ReadFile(m.file)
+	if err != nil {
+		return "", nil, err
+	}
+	if n := bytes.Count(text, []byte(m.old)); n != 1 {
+		return "", nil, fmt.Errorf("%s has what is to be broken %d times; want once. Has the code changed? Then change the break too", m.file, n)
+	}
+	folder, err := os.MkdirTemp("", "mutant")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(folder) }
+	broken := filepath.Join(folder, "broken.go")
+	original, err := filepath.Abs(m.file)
+	if err != nil {
+		return "", remove, err
+	}
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {original: broken}})
+	if err != nil {
+		return "", remove, err
+	}
+	name = filepath.Join(folder, "overlay.json")
+	for file, text := range map[string][]byte{broken: bytes.Replace(text, []byte(m.old), []byte(m.new), 1), name: replace} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return "", remove, err
+		}
+	}
+	return name, remove, nil
+}
+
+// caught runs tests and tells which check fails, "" if they pass.
+func (r runner) caught(ctx context.Context, overlay string, tests ...string) (check, output string, err error) {
+	args := []string{"test", "-vet=off", "-count=1", "-timeout=10m"}
+	if overlay != "" {
+		args = append(args, "-overlay="+overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, tests...)...)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("MILLRACE_SEEDS=%d", r.seeds))
+	b, err := cmd.CombinedOutput()
+	output = string(b)
+	switch {
+	case ctx.Err() != nil:
+		return "", output, ctx.Err()
+	case err == nil:
+		return "", output, nil
+	case strings.Contains(output, "[build failed]"), strings.Contains(output, "[setup failed]"):
+		return "", output, fmt.Errorf("this can't be compiled:\n%s", output)
+	}
+	for _, sign := range []string{`(audit: [a-z ]+): `, `(?m)^\s+--- FAIL: (\S+)`, `(?m)^--- FAIL: (\S+)`, `(?m)^(panic: .*)$`} {
+		if m := regexp.MustCompile(sign).FindStringSubmatch(output); m != nil {
+			return strings.TrimPrefix(tests[0], "./") + ": " + m[1], output, nil
+		}
+	}
+	return "", output, fmt.Errorf("the tests fail in an unknown way:\n%s", output)
+}
