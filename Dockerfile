@@ -1,4 +1,4 @@
-# Both programs of the sample in one image, without a shell or a C library. They run as a user without rights, and write
+# The sample's programs in one image, without a shell or a C library. They run as a user without rights, and write
 # below /home/nonroot/data only: the SQLite file and, where no SMTP server is named, the mails. With a store and a mail
 # server elsewhere the file system can be read-only.
 #
@@ -14,10 +14,10 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ENV CGO_ENABLED=0
-RUN go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/web ./cmd/worker && mkdir /data
+RUN go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/web ./cmd/worker ./cmd/millrace && mkdir /data
 
 FROM gcr.io/distroless/static:nonroot
-COPY --from=build /out/web /out/worker /usr/local/bin/
+COPY --from=build /out/web /out/worker /out/millrace /usr/local/bin/
 COPY --from=build --chown=65532:65532 /data /home/nonroot/data
 WORKDIR /home/nonroot
 # By its number, so that Kubernetes can see that it isn't root.

@@ -81,12 +81,12 @@ func TestDockerfile(t *testing.T) {
 	if want := "golang:" + version[1] + " AS build"; froms[0] != want {
 		t.Errorf("got builder %q, want %q as go.mod says", froms[0], want)
 	}
-	for _, want := range []string{"-trimpath", "-o /out/", "./cmd/web", "./cmd/worker"} {
+	for _, want := range []string{"-trimpath", "-o /out/", "./cmd/web", "./cmd/worker", "./cmd/millrace"} {
 		if !slices.Contains(strings.Fields(built), strings.Fields(want)[0]) || !strings.Contains(built, want) {
 			t.Errorf("go build without %s: %q", want, built)
 		}
 	}
-	if want := "--from=build /out/web /out/worker " + binFolder; copied != want {
+	if want := "--from=build /out/web /out/worker /out/millrace " + binFolder; copied != want {
 		t.Errorf("got COPY %s, want %s", copied, want)
 	}
 	user, group, _ := strings.Cut(last["USER"], ":")
@@ -143,7 +143,7 @@ func ignored(t *testing.T, patterns, file string) bool {
 func TestBuildContext(t *testing.T) {
 	t.Parallel()
 	patterns := read(t, "../.dockerignore")
-	list := exec.Command("go", "list", "-deps", "-json=Dir,Standard,Module,GoFiles,EmbedFiles,CgoFiles", "./cmd/web", "./cmd/worker")
+	list := exec.Command("go", "list", "-deps", "-json=Dir,Standard,Module,GoFiles,EmbedFiles,CgoFiles", "./cmd/web", "./cmd/worker", "./cmd/millrace")
 	list.Dir = ".."
 	list.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := list.Output()

@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 func TestWipe(t *testing.T) {
 	t.Parallel()
 	account := azuretest.Shared(t, azurite).Account(t).ConnectionString()
-	for _, prefix := range []string{"one", "oneb"} {
+	for _, prefix := range []string{"onez", "onezb"} {
 		s := openStore(t, account+"?prefix="+prefix)
 		received(t, s)
 		for _, kind := range []string{"blob", "row"} {
@@ -46,8 +46,8 @@ func TestWipe(t *testing.T) {
 	if err := Wipe(t.Context(), account); err == nil {
 		t.Error("all of an account is wiped")
 	}
-	noError(t, Wipe(t.Context(), account+"?prefix=one"))
-	for prefix, want := range map[string]bool{"one": false, "oneb": true} {
+	noError(t, Wipe(t.Context(), account+"?prefix=onez"))
+	for prefix, want := range map[string]bool{"onez": false, "onezb": true} {
 		s := openStore(t, account+"?prefix="+prefix)
 		_, _, err := docsOf(s)["row"].get(t)
 		_, _, err2 := docsOf(s)["blob"].get(t)

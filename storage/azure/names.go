@@ -39,6 +39,8 @@ func plainName(prefix, name string) (string, error) {
 	return prefix + "-" + name, nil
 }
 
+func forTables() *strings.Replacer { return strings.NewReplacer("-", "zx", "z", "zz") }
+
 // tableName is the service's name of a table, which can't hold hyphens: "zx" is a hyphen and "zz" a z. What gets too
 // long by that ends in "zh" and a hash of the whole.
 func tableName(prefix, name string) (string, error) {
@@ -46,7 +48,7 @@ func tableName(prefix, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	t := strings.NewReplacer("-", "zx", "z", "zz").Replace(plain)
+	t := forTables().Replace(plain)
 	if len(t) > maxServiceName {
 		sum := sha256.Sum256([]byte(plain))
 		hash := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))

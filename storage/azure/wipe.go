@@ -27,7 +27,7 @@ func Wipe(ctx context.Context, rest string) error {
 			return err
 		}
 		for _, q := range page.Queues {
-			if s.owns(*q.Name, "-") {
+			if strings.HasPrefix(*q.Name, s.prefix+"-") {
 				if _, err := s.queues.DeleteQueue(ctx, *q.Name, nil); err != nil {
 					return err
 				}
@@ -41,13 +41,14 @@ func Wipe(ctx context.Context, rest string) error {
 			return err
 		}
 		for _, c := range page.ContainerItems {
-			if s.owns(*c.Name, "-") {
+			if strings.HasPrefix(*c.Name, s.prefix+"-") {
 				if _, err := s.blobs.DeleteContainer(ctx, *c.Name, nil); err != nil {
 					return err
 				}
 			}
 		}
 	}
+	tablePrefix := forTables().Replace(s.prefix + "-")
 	tables := s.tables.NewListTablesPager(nil)
 	for tables.More() {
 		page, err := tables.NextPage(ctx)
@@ -55,7 +56,7 @@ func Wipe(ctx context.Context, rest string) error {
 			return err
 		}
 		for _, t := range page.Tables {
-			if s.owns(*t.Name, "zx") {
+			if strings.HasPrefix(*t.Name, tablePrefix) {
 				if _, err := s.tables.DeleteTable(ctx, *t.Name, nil); err != nil {
 					return err
 				}
@@ -64,6 +65,3 @@ func Wipe(ctx context.Context, rest string) error {
 	}
 	return nil
 }
-
-// owns reports that a name of the service's begins with the prefix.
-func (s *store) owns(name, hyphen string) bool { return strings.HasPrefix(name, s.prefix+hyphen) }

@@ -100,6 +100,12 @@ func over(inner storage.Store, cfg Config, p pace) (storage.Store, error) {
 	return s, nil
 }
 
+// Check reports all that is wrong with the Config. [Over] does the same, where it looks at it.
+func (c Config) Check() error {
+	_, err := c.withDefaults()
+	return err
+}
+
 // withDefaults returns a copy that is complete, or all that is wrong with it.
 func (c Config) withDefaults() (Config, error) {
 	var faults []error

@@ -68,7 +68,7 @@ func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (storage.Stor
 	if *s.doorbellAddress != "" {
 		cfg.Advertise = strings.Split(*s.doorbellAddress, ",")
 	}
-	if err := errors.Join(checkDoorbell("doorbell", doorbell.Config{Listen: cfg.Listen}), checkDoorbell("doorbell-address", doorbell.Config{Advertise: cfg.Advertise})); err != nil {
+	if err := errors.Join(badFlag("doorbell", doorbell.Config{Listen: cfg.Listen}.Check()), badFlag("doorbell-address", doorbell.Config{Advertise: cfg.Advertise}.Check())); err != nil {
 		return nil, err
 	}
 	store, err := Drivers().Open(ctx, *s.store)
@@ -85,22 +85,11 @@ func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (storage.Stor
 	return rung, nil
 }
 
-// checkDoorbell says what is wrong with a flag, whatever the store is: one that rings by itself never looks at it.
-func checkDoorbell(flag string, cfg doorbell.Config) error {
-	bell, err := doorbell.Over(noStore{}, cfg)
-	if err != nil {
-		return badFlag(flag, err)
-	}
-	return bell.Close()
-}
-
-// noStore can be closed and nothing else.
-type noStore struct{ storage.Store }
-
-func (noStore) Close() error { return nil }
-
-// badFlag says what is wrong with a flag, whose name says what was to be done with it.
+// badFlag says what is wrong with a flag, if anything is. Its name says what was to be done with it.
 func badFlag(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
 	var e *storage.Error
 	if errors.As(err, &e) {
 		err = e.Err
