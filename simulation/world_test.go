@@ -163,6 +163,7 @@ func (p *process) live(ctx context.Context) {
 		p.world.failed("%s: %v", p.name, err)
 		return
 	}
+	stopped := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -174,7 +175,8 @@ func (p *process) live(ctx context.Context) {
 		cancel()
 	}()
 	p.world.tell("%s begins", p.name)
-	if err := wk.Run(ctx); err != nil && !p.fuse.Fired() && !p.world.disturbed() {
+	// A stop may find a slow decision that takes longer than the worker waits.
+	if err := wk.Run(ctx); err != nil && !p.fuse.Fired() && stopped.Err() == nil {
 		p.world.failed("%s: Run: %v", p.name, err)
 	}
 	p.world.tell("%s has ended", p.name)
