@@ -14,8 +14,11 @@ browser() {
 	return 1
 }
 
-# The race detector needs a C compiler and the C library's headers.
+# The race detector needs a C compiler and the C library's headers; the check of the model needs the compiler.
 compiler() { echo 'int main(void){return 0;}' | "${CC:-gcc}" -x c -include stdlib.h -o /dev/null - >/dev/null 2>&1; }
+
+# The model checker: there is another program of that name.
+checker() { [[ "$(spin -V 2>/dev/null || true)" == "Spin Version"* ]]; }
 
 # Azurite runs on Node.js 18 or newer, whatever it says itself. npm is a package of its own in Debian.
 nodejs() { command -v npm >/dev/null && [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -ge 18 ]; }
@@ -51,8 +54,12 @@ install() {
 }
 
 if ! compiler && ! { install gcc libc6-dev && compiler; }; then
-	say "no C compiler: the tests run WITHOUT the race detector"
+	say "no C compiler: the tests run WITHOUT the race detector, and the check of the model is SKIPPED"
 	echo gcc
+fi
+if ! checker && ! { install spin && checker; }; then
+	say "no spin: the check of the model is SKIPPED"
+	echo spin
 fi
 if ! browser && ! { install chromium && browser; }; then
 	say "no Chromium: the tests of the pages in a real browser are SKIPPED"

@@ -175,8 +175,8 @@ func (p *process) live(ctx context.Context) {
 		cancel()
 	}()
 	p.world.tell("%s begins", p.name)
-	// A stop may find a slow decision that takes longer than the worker waits.
-	if err := wk.Run(ctx); err != nil && !p.fuse.Fired() && stopped.Err() == nil {
+	// A store in trouble may refuse the start, and a stop may find a slow decision that takes longer than the worker waits.
+	if err := wk.Run(ctx); err != nil && !p.fuse.Fired() && !p.world.disturbed() && stopped.Err() == nil {
 		p.world.failed("%s: Run: %v", p.name, err)
 	}
 	p.world.tell("%s has ended", p.name)

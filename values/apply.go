@@ -70,6 +70,9 @@ func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[
 			}
 			return errs
 		default:
+			if remembered {
+				clear(errs) // nobody knows whether the document that refused was outdated
+			}
 			return fill(errs, err)
 		}
 	}
@@ -99,7 +102,7 @@ func contentFault(err error) bool {
 	return errors.Is(err, errContent) || errors.Is(err, storage.ErrTooLarge) || errors.Is(err, storage.ErrInvalid)
 }
 
-// errOutdated says that a message was refused by a remembered document that others have changed since.
+// errOutdated says that messages were judged by a document that others have changed since.
 var errOutdated = errors.New("the document has changed")
 
 // unit is one try at folding messages into a document.
@@ -121,6 +124,7 @@ type unit[V any] struct {
 	resend  []pending          // of replays
 	dropped []pending          // left out of the write
 	done    []int              // changes whose deliveries end
+	byRow   bool               // a replay was found by its row
 	unknown bool               // the unit of work failed, but its document may be written
 }
 
@@ -156,9 +160,11 @@ func (u *unit[V]) run() (err error) {
 	return u.finish(&storage.Write{Container: u.c.name, Key: u.key, Body: body, If: u.doc.condition()})
 }
 
-// prove makes sure that a refusal is not the word of an outdated document: where nothing is written, no ETag tells.
+// prove makes sure that neither a refusal nor what is pending for a replay is the word of an outdated document: where
+// nothing is written, no ETag tells. A row that tells of a replay may be newer than the document, remembered or not.
 func (u *unit[V]) prove() error {
-	if !u.remembered || !slices.ContainsFunc(u.errs, func(err error) bool { return err != nil }) {
+	refused := slices.ContainsFunc(u.errs, func(err error) bool { return err != nil })
+	if !(u.remembered && refused || u.byRow && !u.c.atomic) {
 		return nil
 	}
 	_, err := u.c.blobs.Get(u.ctx, u.key, u.doc.etag)
@@ -178,7 +184,7 @@ func (u *unit[V]) prove() error {
 func (u *unit[V]) fold() error {
 	base := *u.doc // folding only appends to what this refers to
 	for {
-		u.applied, u.emits, u.noted, u.resend, u.done = 0, nil, nil, nil, nil
+		u.applied, u.emits, u.noted, u.resend, u.done, u.byRow = 0, nil, nil, nil, nil, false
 		*u.doc = base
 		spoiled := false
 		for i := range u.changes {
@@ -219,6 +225,7 @@ func (u *unit[V]) judge(i int) error {
 			return err
 		}
 		replay, same = err == nil, err == nil && x.same(row.Data)
+		u.byRow = u.byRow || replay
 	}
 	switch {
 	case replay && !same:

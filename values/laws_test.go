@@ -2,6 +2,7 @@ package values_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,13 +117,16 @@ func TestLaw3Order(t *testing.T) {
 		changes := p.received(1)
 		before := len(calls.Ops())
 		p.applied("k", changes...)
-		got := ""
+		var got []string
 		for _, op := range calls.Ops()[before:] {
-			got += op.Name + " " + op.Resource + "\n"
+			got = append(got, op.Name+" "+op.Resource)
 		}
-		want := "get blob blob sums/k\nput blob blob sums/k\nsend queue listeners\nsend queue others\ndelete queue commands\n"
-		if got != want {
-			t.Errorf("calls: got\n%swant\n%s", got, want)
+		want := []string{"get blob blob sums/k", "put blob blob sums/k", "send queue listeners", "send queue others", "delete queue commands"}
+		if len(got) == len(want) {
+			slices.Sort(got[2:4]) // the sends go out together
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("calls: got %q, want %q", got, want)
 		}
 	})
 }

@@ -82,6 +82,13 @@ func mutants() []mutant {
 			by:   "values", // a run of the simulation is shorter than the 30 days
 		},
 		{
+			name: "an outdated document is believed about a replay that a row tells of",
+			file: "values/apply.go",
+			old:  "		u.byRow = u.byRow || replay\n",
+			new:  "",
+			by:   "values", // it takes a late worker, a dead one and a third between two reads
+		},
+		{
 			name: "another content under the same ID is taken for a replay",
 			file: "values/apply.go",
 			old:  "	case replay && !same:\n",
