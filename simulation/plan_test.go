@@ -22,7 +22,8 @@ type plan struct {
 	chances    map[storagetest.Fault]float64
 	schedule   func(storagetest.Op) storagetest.Fault // instead of chances, for the first worker alone
 	upgrades   bool
-	stops      bool // processes are stopped now and then
+	stops      bool          // processes are stopped now and then
+	late       time.Duration // until the first worker begins: a backlog waits for it
 	commands   []command
 }
 
@@ -52,6 +53,9 @@ func draw(seed uint64, epoch time.Time) plan {
 		delay:      time.Duration(1+r.IntN(60)) * time.Second,
 		days:       values.Config[day]{Initial: fresh, Window: 2 + r.IntN(4), Cache: 1 + r.IntN(3), PendingAfter: time.Minute},
 		chances:    map[storagetest.Fault]float64{},
+	}
+	if maybe(0.2) {
+		p.late = time.Duration(r.IntN(300)) * time.Second
 	}
 	p.noting = p.visibility * time.Duration(r.IntN(3)) // twice the visibility is renewed half a dozen times
 	for _, f := range storagetest.Faults() {

@@ -50,6 +50,7 @@ func simulate(t *testing.T, p func(epoch time.Time) plan) (w *world, found []fin
 func (w *world) keep(ctx context.Context, slot int) {
 	r := rand.New(rand.NewPCG(w.plan.seed, 100+uint64(slot)))
 	upgradeAfter := time.Duration(r.IntN(600)) * time.Second // since the beginning
+	pause(ctx, w.plan.late)
 	for n := 1; ctx.Err() == nil; n++ {
 		old := w.plan.upgrades && time.Since(w.began) < upgradeAfter
 		p := w.newProcess(fmt.Sprintf("worker%d.%d", slot+1, n), slot == 0 && n == 1, old)
