@@ -59,8 +59,12 @@ func draw(seed uint64, epoch time.Time) plan {
 	}
 	p.noting = p.visibility * time.Duration(r.IntN(3)) // twice the visibility is renewed half a dozen times
 	for _, f := range storagetest.Faults() {
-		if maybe(0.4) {
-			p.chances[f] = r.Float64() * 0.05
+		if !maybe(0.4) {
+			continue
+		}
+		p.chances[f] = r.Float64() * 0.05
+		if f == storagetest.CrashBefore || f == storagetest.CrashAfter {
+			p.chances[f] /= 10 // else nobody lives long enough to do anything
 		}
 	}
 	days := []string{"2030-01-01", "2030-01-02", "2030-01-03"}[:1+r.IntN(3)]

@@ -69,8 +69,7 @@ func (w *world) keep(ctx context.Context, slot int) {
 
 // client sends the commands, some of them more than once, as a web process does whose own calls are disturbed too.
 func (w *world) client(ctx context.Context) {
-	web := w.newProcess("web", w.plan.workers == 0, false)
-	w.plan.chances = withoutCrashes(w.plan.chances)
+	web := w.newProcess(webName, false, false)
 	if _, err := web.register(); err != nil {
 		w.failed("web: %v", err)
 		return
@@ -115,7 +114,10 @@ func (w *world) client(ctx context.Context) {
 	}
 }
 
-// A web process that dies is not interesting: what it has sent is sent, and what not, not.
+const webName = "web"
+
+// withoutCrashes are the chances of the web process: that it dies is not interesting, because what it has sent is sent, and
+// what not, not.
 func withoutCrashes(chances map[storagetest.Fault]float64) map[storagetest.Fault]float64 {
 	rest := map[storagetest.Fault]float64{}
 	for f, c := range chances {

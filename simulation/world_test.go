@@ -111,7 +111,11 @@ func (l lines) Write(p []byte) (int, error) {
 // newProcess starts the memory of a process. first is the one to which a schedule of single calls applies.
 func (w *world) newProcess(name string, first, old bool) *process {
 	p := &process{world: w, name: name, old: old}
-	chances := storagetest.Seeded(w.plan.seed^hash(name), w.plan.chances)
+	chances := w.plan.chances
+	if name == webName {
+		chances = withoutCrashes(chances)
+	}
+	random := storagetest.Seeded(w.plan.seed^hash(name), chances)
 	p.store, p.fuse = storagetest.Disturb(w.store, storagetest.Disturbance{
 		Delay: w.plan.delay, Outage: w.plan.delay,
 		Schedule: func(op storagetest.Op) storagetest.Fault {
@@ -119,7 +123,7 @@ func (w *world) newProcess(name string, first, old bool) *process {
 			case w.quiet.Load():
 				return storagetest.NoFault
 			case w.plan.schedule == nil:
-				return chances(op)
+				return random(op)
 			case first:
 				return w.plan.schedule(op)
 			}
