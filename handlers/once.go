@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,8 +28,9 @@ const (
 // onceMark is the row that tells of an effect: begun, or done.
 type onceMark struct {
 	Done    bool      `json:"done"`
-	Until   time.Time `json:"until,omitzero"` // of one begun: when a second copy may take over
-	Content string    `json:"content"`        // digest: is a message with this ID the same message?
+	Until   time.Time `json:"until,omitzero"`  // of one begun: when a second copy may take over
+	Holder  string    `json:"holder,omitzero"` // of one begun: the run that it belongs to
+	Content string    `json:"content"`         // digest: is a message with this ID the same message?
 }
 
 // Once guards a reaction whose effect should not be repeated: an e-mail, a payment. It notes each message that
@@ -55,7 +57,7 @@ func Once[E channel.Message](store storage.Store, group string, f func(context.C
 		if t, timed := channel.IDTime(e.ID); timed && time.Since(t) > onceRetention {
 			return values.ErrTooOld
 		}
-		n := onceNote{table: table, group: group, key: onceKey(e.ID, group), content: channel.HandledContent(ctx)}
+		n := onceNote{table: table, group: group, key: onceKey(e.ID, group), content: channel.HandledContent(ctx), holder: rand.Text()}
 		if done, err := n.begin(ctx); done || err != nil {
 			return err
 		}
@@ -80,14 +82,15 @@ func Once[E channel.Message](store storage.Store, group string, f func(context.C
 
 // onceNote is the row of one message in one run of its reaction.
 type onceNote struct {
-	table               storage.Table
-	group, key, content string
+	table                       storage.Table
+	group, key, content, holder string
 
 	mu     sync.Mutex // held during a renewal
 	etag   storage.ETag
 	until  time.Time // end of the lease
 	timer  *time.Timer
 	cancel context.CancelCauseFunc // ends f's context; nil before f and after
+	lost   bool                    // another run has the note
 }
 
 // begin notes the beginning, unless the effect is done already.
@@ -96,16 +99,12 @@ func (n *onceNote) begin(ctx context.Context) (done bool, err error) {
 	if !errors.Is(err, storage.ErrExists) {
 		return false, err
 	}
-	row, err := n.table.Get(ctx, n.group, n.key)
+	mark, etag, err := n.get(ctx)
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, Later(time.Second, "the first copy of this message has just failed")
 	}
 	if err != nil {
 		return false, err
-	}
-	var mark onceMark
-	if err := json.Unmarshal(row.Data, &mark); err != nil {
-		return false, fmt.Errorf("handlers: once: row of group %s: %w", n.group, err)
 	}
 	if mark.Content != n.content {
 		return false, values.ErrContentDiffers
@@ -116,16 +115,29 @@ func (n *onceNote) begin(ctx context.Context) (done bool, err error) {
 	if wait := time.Until(mark.Until); wait > 0 {
 		return false, Later(wait, "a copy of this message is being handled")
 	}
-	err = n.lease(ctx, storage.Condition{IfMatch: row.ETag})
+	err = n.lease(ctx, storage.Condition{IfMatch: etag})
 	if storage.LostRace(err) {
-		return false, Later(time.Second, "a copy of this message is being handled")
+		return false, errTaken()
 	}
 	return false, err
 }
 
+func errTaken() error { return Later(time.Second, "a copy of this message is being handled") }
+
+func (n *onceNote) get(ctx context.Context) (mark onceMark, etag storage.ETag, err error) {
+	row, err := n.table.Get(ctx, n.group, n.key)
+	if err != nil {
+		return mark, "", err
+	}
+	if err := json.Unmarshal(row.Data, &mark); err != nil {
+		return mark, "", fmt.Errorf("handlers: once: row of group %s: %w", n.group, err)
+	}
+	return mark, row.ETag, nil
+}
+
 func (n *onceNote) lease(ctx context.Context, cond storage.Condition) error {
 	until := time.Now().Add(onceLease)
-	err := n.put(ctx, onceMark{Until: until}, cond)
+	err := n.put(ctx, onceMark{Until: until, Holder: n.holder}, cond)
 	if err == nil {
 		n.until = until
 	}
@@ -149,9 +161,15 @@ func (n *onceNote) put(ctx context.Context, m onceMark, cond storage.Condition) 
 func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (err error) {
 	defer caught(&err)
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer n.letGo(cancel)
 	n.keep(ctx, cancel)
-	return f(ctx)
+	err = func() error {
+		defer n.letGo(cancel)
+		return f(ctx)
+	}()
+	if err != nil && n.lost {
+		return errTaken() // it is not f's fault
+	}
+	return err
 }
 
 // keep renews the lease until letGo, and cancels when that fails.
@@ -171,14 +189,34 @@ func (n *onceNote) renew(ctx context.Context) {
 	last := n.until.Add(-onceMargin)
 	c, cancel := context.WithDeadline(ctx, last)
 	defer cancel()
-	switch err := n.lease(c, storage.Condition{IfMatch: n.etag}); {
+	err := n.lease(c, storage.Condition{IfMatch: n.etag})
+	if storage.LostRace(err) {
+		err = n.adopt(c, err)
+	}
+	n.lost = storage.LostRace(err)
+	switch {
 	case err == nil:
 		n.timer.Reset(onceLease / 3)
-	case storage.LostRace(err), time.Until(last) <= 0:
+	case n.lost, time.Until(last) <= 0:
 		n.cancel(fmt.Errorf("handlers: once: can't renew the note that this message is being handled: %w", err))
 	default:
 		n.timer.Reset(min(onceMargin, time.Until(last)))
 	}
+}
+
+// adopt finds out whether a note that has changed was changed by an earlier renewal, whose answer was lost.
+func (n *onceNote) adopt(ctx context.Context, changed error) error {
+	mark, etag, err := n.get(ctx)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return changed
+	case err != nil:
+		return err
+	case mark.Holder != n.holder:
+		return changed
+	}
+	n.etag, n.until = etag, mark.Until
+	return nil
 }
 
 // letGo ends renewal, also one that is under way.
