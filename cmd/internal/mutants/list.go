@@ -142,8 +142,8 @@ func mutants() []mutant {
 		{
 			name: "an effect is noted before it has happened",
 			file: "handlers/once.go",
-			old:  "	err := n.put(ctx, onceMark{Until: until}, cond)",
-			new:  "	err := n.put(ctx, onceMark{Until: until, Done: true}, cond)",
+			old:  "	err := n.put(ctx, onceMark{Until: until, Holder: n.holder}, cond)",
+			new:  "	err := n.put(ctx, onceMark{Until: until, Holder: n.holder, Done: true}, cond)",
 		},
 		{
 			name: "what a reaction sends has a new ID each time",
