@@ -57,7 +57,7 @@ func (p *program) parts(app *boot.App) ([]boot.Part, error) {
 		return nil, err
 	}
 	parts := []boot.Part{w}
-	greeting := "The worker is running"
+	greeting := "The worker is starting"
 	if app.Listener != nil {
 		// Last in the order of stopping: who watches the worker sees it drain.
 		parts = append(parts, app.Server("admin server", app.Ops()))

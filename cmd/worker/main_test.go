@@ -58,7 +58,7 @@ func TestAdminAddress(t *testing.T) {
 		t.Errorf("got %q, want it said plainly", out)
 	}
 	p = boottest.Start(t, bin, dir, nil, "-admin", "off")
-	p.Line(t, "The worker is running")
+	p.Line(t, "The worker is starting")
 	p.Signal(t, syscall.SIGINT)
 	if code := p.Wait(t); code != 0 {
 		t.Errorf("got exit code %d, want 0", code)

@@ -25,7 +25,8 @@ import (
 )
 
 // What a command costs under steady load, against what the protocol needs: for each message one send, a 32nd of a receive
-// and one deletion; for each fold of a document one write; a row in the ledger, and the two notes of a guarded mail.
+// and one deletion; for each fold of a document one write; and, the sample's own, a row in the ledger and the two notes of a
+// guarded mail.
 func TestCostOfACommand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes twenty thousand requests")
@@ -83,8 +84,8 @@ func TestCostOfACommand(t *testing.T) {
 		"blob put": folds["reservations"] + folds["statuses"], "table put": 3 * measured,
 	}
 	ratio := table(t, needed, spent, measured)
-	if ratio > 1.3 { // 1.1 where no request is repeated; a busy machine makes some time out
-		t.Errorf("a command takes %.2f times the requests that the protocol needs", ratio)
+	if ratio > 1.25 { // 1.10 on an idle machine, up to 1.21 where Azurite hangs and requests are repeated
+		t.Errorf("a command takes %.2f times the requests that the protocol needs; want 1.1, and at most 1.25 on any machine", ratio)
 	}
 	var summary strings.Builder
 	if err := cost.Summary(&summary, store, w.Handled("reservations"), "command", nil); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -36,7 +37,8 @@ type call struct {
 	repeat       repeat
 	size         int // bytes of the body, either way
 	pace         pace
-	doubtful     bool // a request may have taken effect, although it was not answered so; set by the policy below repeats
+	doubtful     bool                   // a request may have taken effect, although it was not answered so; set by the policy below repeats
+	met          *atomic.Pointer[error] // what the last try that failed met; shared by the requests of one method
 }
 
 type callKey struct{}
@@ -56,7 +58,7 @@ type part struct {
 }
 
 func (p *part) call(op, resource string, r repeat) *call {
-	return &call{op: op, kind: p.kind, target: p.name, resource: resource, repeat: r, pace: p.s.pace}
+	return &call{op: op, kind: p.kind, target: p.name, resource: resource, repeat: r, pace: p.s.pace, met: new(atomic.Pointer[error])}
 }
 
 // do runs f, which makes requests with the context it is given, as one method of the port. check is what is wrong with
@@ -73,7 +75,7 @@ func (p *part) do(ctx context.Context, c *call, check error, f func(ctx context.
 		case check != nil:
 			return check
 		}
-		return explain(ctx, f(c.options(ctx)))
+		return c.explain(ctx, f(c.options(ctx)))
 	}()
 	if err != nil {
 		return &storage.Error{Op: c.op, Resource: c.resource, Err: err}
@@ -83,6 +85,9 @@ func (p *part) do(ctx context.Context, c *call, check error, f func(ctx context.
 
 // options is a context that makes the SDK repeat as the call says.
 func (c *call) options(ctx context.Context) context.Context {
+	if whole, ok := ctx.Value(callKey{}).(*call); ok {
+		c.met = whole.met
+	}
 	o := policy.RetryOptions{
 		MaxRetries:    maxTries - 1,
 		TryTimeout:    c.pace.tryTime + time.Duration(c.size)*time.Second/time.Duration(c.pace.slowest),
@@ -101,14 +106,30 @@ func (c *call) options(ctx context.Context) context.Context {
 
 // beside is the context of another request that the call needs, such as making the queue that was missing.
 func (c *call) beside(ctx context.Context, op string) context.Context {
-	return (&call{op: op, kind: c.kind, target: c.target, size: c.size, pace: c.pace}).options(ctx)
+	return (&call{op: op, kind: c.kind, target: c.target, size: c.size, pace: c.pace, met: c.met}).options(ctx)
+}
+
+// meet notes what a try met that is worth another one, for the error of a call that runs out of time before it is answered.
+func (c *call) meet(resp *http.Response, err error) {
+	switch {
+	case err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
+		err = silent{err}
+	case err == nil && (resp.StatusCode == http.StatusRequestTimeout || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500):
+		err = &ServiceError{Status: resp.StatusCode, Code: resp.Header.Get("x-ms-error-code"), RequestID: resp.Header.Get("x-ms-request-id")}
+	default:
+		return
+	}
+	c.met.Store(&err)
 }
 
 // surelyUndone reports that a request had no effect, and may have one if it is repeated.
 func surelyUndone(r *http.Response, err error) bool {
 	if err != nil {
-		var dial *net.OpError
-		return errors.As(err, &dial) && dial.Op == "dial"
+		var (
+			dial *net.OpError
+			who  *noToken
+		)
+		return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &who)
 	}
 	return r.StatusCode == http.StatusTooManyRequests || r.StatusCode == http.StatusServiceUnavailable
 }

@@ -1,6 +1,10 @@
 package azure
 
 import (
+	"errors"
+	"net/http"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +34,51 @@ func TestConformance(t *testing.T) {
 	cfg := storagetest.Driver(Open, testURL)
 	cfg.BatchTable, cfg.Precision, cfg.Short, cfg.Parallel, cfg.Patience = true, time.Second, true, 8, 30*time.Second
 	storagetest.Run(t, cfg)
+}
+
+// TestSweep tests nothing: it removes what killed tests have left on a real account. scripts/test-azure.sh calls it last.
+func TestSweep(t *testing.T) {
+	account, run := os.Getenv(azuretest.EnvAccount), os.Getenv(azuretest.EnvRun)
+	if account == "" || len(run) != 5 {
+		return // no run on a real account; CI takes a skipped test for a missing tool
+	}
+	noError(t, openStore(t, account).wipe(t.Context(), run))
+}
+
+// An error of Wipe tells no secret, and says what to check.
+func TestWipeFails(t *testing.T) {
+	t.Parallel()
+	err := Wipe(t.Context(), "BlobEndpoint=http://127.0.0.1:1/b;QueueEndpoint=http://127.0.0.1:1/q;TableEndpoint=http://127.0.0.1:1/t;SharedAccessSignature=sv=1&sig=SECRET?prefix=shop")
+	if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "nothing listens there") || strings.Contains(err.Error(), "SECRET") || strings.Contains(err.Error(), "http:") {
+		t.Errorf("got %v; want that nothing listens there, and no address", err)
+	}
+}
+
+// Its requests are made again as any others are, and a deletion whose answer was lost is done.
+func TestDisturbedWipe(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		s, f := disturbedAt(t, azuretest.Shared(t, azurite).Account(t).ConnectionString()+"?prefix=shop")
+		received(t, s)
+		for _, kind := range []string{"blob", "row"} {
+			must[storage.ETag](t)(docsOf(s)[kind].put(t, "x", storage.Condition{}))
+		}
+		hit := map[string]bool{}
+		f.arm(aimed{fault: named("answer lost"), always: true, choose: func(req *http.Request) bool { // the first of each service
+			first := req.Method == method && !hit[req.URL.Host]
+			hit[req.URL.Host] = hit[req.URL.Host] || first
+			return first
+		}})
+		noError(t, s.wipe(t.Context(), "shop"))
+		if log, _ := f.made(); len(log) != 9 || len(hit) != 3 {
+			t.Errorf("%s: %q; want two requests for each service, and one more", method, log)
+		}
+		for _, kind := range []string{"blob", "row"} {
+			if got, _, err := docsOf(s)[kind].get(t); !errors.Is(err, storage.ErrNotFound) {
+				t.Errorf("%s: the %s holds %q, %v", method, kind, got, err)
+			}
+		}
+	}
 }
 
 // What is wiped after a test on a real account is the test's own, and all of it.

@@ -26,18 +26,23 @@
 // repeated is decided for each operation:
 //
 //   - Reads, and writes that say the same twice (unconditional puts, batches of them): repeated.
-//   - Sends: repeated. The queue may then hold a message twice; consumers know its ID.
+//   - Sends: repeated. The queue may then hold a message twice; consumers know its ID. Of one whose body is claim-checked the
+//     second copy may come after the first has taken the body along: it goes to the poison queue with the reason "body is gone".
 //   - Guarded writes: repeated, and carry a random operation ID. When the repeat finds the condition broken, what is stored is
 //     read: if it carries the ID, it is our own write that succeeded. If not, or if it can't be read, the outcome stays
 //     unknown, and the error says so: somebody may have written since.
-//   - Guarded deletions: repeated. A repeat that finds nothing has done its work.
+//   - Deletions of blobs and rows, guarded or not: repeated. A repeat that finds nothing has done its work.
 //   - Deleting a message: repeated. A repeat that finds the receipt dead reports it stale: it can't know who deleted it.
 //   - Receive: repeated. If the lost answer held messages, they come back when their visibility ends.
 //   - Extend: never repeated: the answer holds the receipt.
 //   - Rewrite: repeated only after an answer that says that nothing was done (429, 503), or when no connection was made.
 //
+// An answer to a send, or to a write of rows, that begins and never ends is the exception: the SDK asks for none again, so the
+// outcome stays unknown. A batch of rows is refused as a whole by an answer about one of them, which counts as that of the whole.
+//
 // A store that throttles (429, 503, 500 with OperationTimedOut) is obeyed: waits are as long as it says, up to 10 s, and what it
-// refuses to the end is storage.ErrThrottled.
+// refuses to the end is storage.ErrThrottled. A call whose deadline comes first is storage.ErrUnavailable and
+// context.DeadlineExceeded, and says what its last try met.
 //
 // # What differs from an embedded store
 //

@@ -146,7 +146,10 @@ func (e silent) Unwrap() error { return e.cause }
 // advice is as for answers.
 func (e silent) advice() string {
 	var dns *net.DNSError
+	var who *noToken
 	switch {
+	case errors.As(e.cause, &who):
+		return "; at home say az login; in production give the program a managed identity, and name its kind in AZURE_TOKEN_CREDENTIALS"
 	case errors.As(e.cause, &dns) && dns.IsNotFound:
 		return "; is the account's name right?"
 	case errors.Is(e.cause, syscall.ECONNREFUSED):
@@ -156,13 +159,13 @@ func (e silent) advice() string {
 }
 
 // explain turns what the SDK returned into an error of the port's.
-func explain(ctx context.Context, err error) error {
+func (c *call) explain(ctx context.Context, err error) error {
 	var known *storage.Error
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return c.ended(ctx)
 	case errors.As(err, &known):
 		return err
 	case hasKind(err):
@@ -172,6 +175,21 @@ func explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w%s", e.kind(), e, e.advice())
 	}
 	return fmt.Errorf("%w: %w%s", storage.ErrUnavailable, silent{err}, silent{err}.advice())
+}
+
+// ended is the error of a call whose context has ended under way. Of a deadline it says what was met until then.
+func (c *call) ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return cause
+	}
+	if cause == context.DeadlineExceeded {
+		cause = fmt.Errorf("%w: no answer in time: %w", storage.ErrUnavailable, cause)
+	}
+	if met := c.met.Load(); met != nil {
+		return fmt.Errorf("%w (last: %w)", cause, *met)
+	}
+	return cause
 }
 
 // hasKind reports that the error has been given its kind already.

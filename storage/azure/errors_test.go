@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -9,6 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
@@ -76,6 +81,43 @@ func TestWrongPlace(t *testing.T) {
 			if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "https:") {
 				t.Errorf("%s, %s: got %v; want one that says %q", name, service, err, c.says)
 			}
+		}
+	}
+}
+
+// nobody is a credential that has no token: what the SDK says of all that it tried, or of the one kind.
+type nobody struct{ err error }
+
+func (n nobody) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	return azcore.AccessToken{}, n.err
+}
+
+// A program that can't prove who it is asks nobody, and says in one line what to do.
+func TestNoIdentity(t *testing.T) {
+	t.Parallel()
+	nothing := azidentity.NewCredentialUnavailableError("DefaultAzureCredential: failed to acquire a token.\nAttempted credentials:\n\tEnvironmentCredential: missing\n\tAzureCLICredential: Azure CLI not found on path\n\t\tmore")
+	failed := &azidentity.AuthenticationFailedError{RawResponse: says(400, "")}
+	failed.RawResponse.Request = nil
+	for _, c := range []struct {
+		cause error
+		says  string
+	}{
+		{nothing, "store unavailable: DefaultAzureCredential: failed to acquire a token; tried last: AzureCLICredential: Azure CLI not found on path; at home say az login; in production "},
+		{failed, "store unavailable:  authentication failed; at home say az login; "},
+	} {
+		asked := transport(func(*http.Request) (*http.Response, error) { return nil, errors.New("somebody was asked") })
+		s := answeredBy(t, asked)
+		p := must[place](t)(parse("//acct", none))
+		p.who = nobody{c.cause}
+		noError(t, s.connect(p, func(policy.Transporter) policy.Transporter { return asked }))
+		for service, err := range everyService(t, s) {
+			var whole *storage.Error
+			if !errors.Is(err, storage.ErrUnavailable) || !errors.Is(err, c.cause) || !errors.As(err, &whole) || !strings.HasPrefix(whole.Err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: got %v; want one that says %q", service, err, c.says)
+			}
+		}
+		if got := s.Requests(); len(got) != 0 {
+			t.Errorf("counted %+v; want nothing", got)
 		}
 	}
 }

@@ -29,12 +29,16 @@ func (m *meter) Do(req *policy.Request) (*http.Response, error) {
 		return req.Next()
 	}
 	resp, err := req.Next()
+	if err == nil && c.op == "put batch" {
+		reveal(resp)
+	}
+	c.meet(resp, err)
 	c.doubtful = c.doubtful || mayHaveActed(resp, err)
 	if err != nil && surelyUndone(nil, err) {
 		return resp, err // nobody was asked
 	}
 	if resp != nil {
-		bound(resp)
+		bound(resp.Header)
 	}
 	m.Add(storage.Request{Op: c.op, Kind: c.kind, Target: c.target, Class: class(c.kind, c.op)},
 		resp != nil && throttled(resp.StatusCode, resp.Header.Get("x-ms-error-code")))
@@ -43,9 +47,13 @@ func (m *meter) Do(req *policy.Request) (*http.Response, error) {
 
 // bound shortens a wait that the service asks for to the longest one that is waited: the SDK would give up at once, and the
 // caller ask again sooner.
-func bound(resp *http.Response) {
-	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && time.Duration(s)*time.Second > longestWait {
-		resp.Header.Set("Retry-After", strconv.Itoa(int(longestWait/time.Second)))
+func bound(h http.Header) {
+	for name, unit := range map[string]time.Duration{"Retry-After": time.Second, "retry-after-ms": time.Millisecond, "x-ms-retry-after-ms": time.Millisecond} {
+		n, err := strconv.Atoi(h.Get(name))
+		date, dateErr := time.Parse(time.RFC1123, h.Get(name))
+		if err == nil && n > int(longestWait/unit) || dateErr == nil && time.Until(date) > longestWait {
+			h.Set(name, strconv.Itoa(int(longestWait/unit)))
+		}
 	}
 }
 
@@ -57,14 +65,20 @@ func mayHaveActed(resp *http.Response, err error) bool {
 	return resp.StatusCode == http.StatusRequestTimeout || resp.StatusCode >= 500 && !surelyUndone(resp, nil)
 }
 
-// class is the billing class of a request. Every one is billed, failing ones as well.
+// class is the billing class of a request. Every one is billed, failing ones as well, but for those that fail to say who asks.
 // https://learn.microsoft.com/azure/storage/blobs/map-rest-apis-transaction-categories
 func class(kind, op string) string {
 	switch op {
 	case "get", "peek", "stats":
 		return kind + " read"
 	case "list", "query":
-		return kind + " list"
+		if kind != "queue" {
+			return kind + " list"
+		}
+	case "create":
+		if kind == "blob" { // one class with listing
+			return kind + " list"
+		}
 	case "delete":
 		if kind != "queue" {
 			return kind + " delete" // free for blobs

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ const (
 	maxRow     = 48 << 10
 	maxReceive = 32
 	poll       = 30 * time.Second
+
+	usualSuffix = "core.windows.net" // of addresses, in Azure's worldwide cloud
 
 	// connections to one service. Few idle ones would make every burst open and close the rest.
 	connections = 256
@@ -121,10 +124,14 @@ func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporte
 		s.blobs, errs[1] = blobservice.NewClientWithNoCredential(p.blob+"?"+p.sas, &blobservice.ClientOptions{ClientOptions: options()})
 		s.tables, errs[2] = aztables.NewServiceClientWithNoCredential(p.table+"?"+p.sas, &aztables.ClientOptions{ClientOptions: options()})
 	default:
-		who, err := azidentity.NewDefaultAzureCredential(nil)
-		if err != nil {
-			return err
+		if p.who == nil {
+			chain, err := azidentity.NewDefaultAzureCredential(nil)
+			if err != nil {
+				return err
+			}
+			p.who = chain
 		}
+		who := identity{p.who}
 		s.queues, errs[0] = azqueue.NewServiceClient(p.queue, who, &azqueue.ClientOptions{ClientOptions: options()})
 		s.blobs, errs[1] = blobservice.NewClient(p.blob, who, &blobservice.ClientOptions{ClientOptions: options()})
 		s.tables, errs[2] = aztables.NewServiceClient(p.table, who, &aztables.ClientOptions{ClientOptions: options()})
@@ -158,8 +165,9 @@ func (s *store) Close() error {
 type place struct {
 	prefix             string
 	account            string
-	key, sas           string // one of them, or neither
-	queue, blob, table string // addresses of the services
+	key, sas           string                 // one of them, or neither
+	who                azcore.TokenCredential // in tests, where neither; nil is the default chain
+	queue, blob, table string                 // addresses of the services
 }
 
 func (p place) local() bool {
@@ -180,7 +188,7 @@ func parse(rest string, getenv func(string) string) (place, error) {
 		return place{}, fmt.Errorf("%w: "+format, append([]any{storage.ErrInvalid}, args...)...)
 	}
 	// A signature may be written with its question mark, so the parameters are what follows the last one, if they look so.
-	suffix := "core.windows.net"
+	suffix := "" // which is usual
 	if i := strings.LastIndexByte(rest, '?'); i >= 0 && !strings.Contains(rest[i:], "sig=") {
 		query, err := url.ParseQuery(rest[i+1:])
 		if err != nil {
@@ -193,8 +201,10 @@ func parse(rest string, getenv func(string) string) (place, error) {
 				return bad("parameter%s stands there twice", harmless(name))
 			case name == "prefix":
 				p.prefix = values[0]
-			case name == "endpoint" && values[0] != "" && !strings.ContainsAny(values[0], "/:@"):
+			case name == "endpoint" && isHost(values[0]):
 				suffix = values[0]
+			case name == "endpoint":
+				return bad("the parameter endpoint is what stands behind the service in addresses; want one like core.chinacloudapi.cn")
 			default:
 				return bad("unknown parameter%s, or no value for it; known are prefix=shop, endpoint=core.windows.net", harmless(name))
 			}
@@ -208,7 +218,7 @@ func parse(rest string, getenv func(string) string) (place, error) {
 			return bad("want azure://ACCOUNT, the account's name of 3 to 24 lower-case letters and digits")
 		}
 		p.account = account
-		p.endpoints("https", suffix)
+		p.endpoints("https", cmp.Or(suffix, usualSuffix))
 		return p, nil
 	}
 	if rest == "" {
@@ -236,6 +246,16 @@ func harmless(name string) string {
 	return " " + name
 }
 
+// isHost reports that a text can stand in an address as the end of a host's name, and nothing else.
+func isHost(s string) bool {
+	for _, c := range s {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-') {
+			return false
+		}
+	}
+	return s != ""
+}
+
 func isAccount(s string) bool {
 	for _, c := range s {
 		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9') {
@@ -255,12 +275,13 @@ func (p *place) endpoints(scheme, suffix string) {
 	}
 }
 
-// readConnectionString reads a connection string as the portal gives it.
-func (p *place) readConnectionString(text, suffix string) error {
+// readConnectionString reads a connection string as the portal gives it. endpoint is the parameter beside it, empty for none.
+func (p *place) readConnectionString(text, endpoint string) error {
 	if strings.ContainsAny(text, `"'`) {
 		return fmt.Errorf("%w: the connection string has quotation marks in it, as some shells and files want them around it: remove them", storage.ErrInvalid)
 	}
-	scheme := "https"
+	scheme, suffix := "https", ""
+	given := map[string]bool{}
 	n := 0
 	for part := range strings.SplitSeq(text, ";") {
 		n++
@@ -271,7 +292,12 @@ func (p *place) readConnectionString(text, suffix string) error {
 		if !ok {
 			return fmt.Errorf("%w: a connection string is pairs like AccountName=…; one of its parts has no equals sign", storage.ErrInvalid)
 		}
-		switch strings.ToLower(name) {
+		field := strings.ToLower(name)
+		if given[field] {
+			return fmt.Errorf("%w: the connection string has the field%s twice, again as its part %d", storage.ErrInvalid, harmless(name), n)
+		}
+		given[field] = true
+		switch field {
 		case "usedevelopmentstorage":
 			if value != "true" {
 				return fmt.Errorf("%w: want UseDevelopmentStorage=true", storage.ErrInvalid)
@@ -281,6 +307,9 @@ func (p *place) readConnectionString(text, suffix string) error {
 		case "defaultendpointsprotocol":
 			scheme = value
 		case "endpointsuffix":
+			if !isHost(value) {
+				return fmt.Errorf("%w: EndpointSuffix is what stands behind the service in addresses; want one like core.windows.net", storage.ErrInvalid)
+			}
 			suffix = value
 		case "accountname":
 			p.account = value
@@ -309,10 +338,16 @@ func (p *place) readConnectionString(text, suffix string) error {
 		return fmt.Errorf("%w: the connection string has both AccountKey and SharedAccessSignature", storage.ErrInvalid)
 	case p.account == "" && (p.key != "" || !all):
 		return fmt.Errorf("%w: the connection string has no AccountName", storage.ErrInvalid)
+	case endpoint != "" && suffix != "":
+		return fmt.Errorf("%w: the connection string has an EndpointSuffix, and the parameter endpoint stands behind it: leave out one of them", storage.ErrInvalid)
+	case endpoint != "" && all:
+		return fmt.Errorf("%w: the connection string says where all services are, so the parameter endpoint has no effect: leave it out", storage.ErrInvalid)
+	case !all && !isAccount(p.account), p.account != strings.ToLower(p.account): // it becomes part of an address, and may be the key that got into the wrong place
+		return fmt.Errorf("%w: the connection string's AccountName is no account's: want 3 to 24 lower-case letters and digits", storage.ErrInvalid)
 	}
-	p.endpoints(scheme, suffix)
+	p.endpoints(scheme, cmp.Or(endpoint, suffix, usualSuffix))
 	for _, address := range []string{p.queue, p.blob, p.table} {
-		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" {
+		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.User != nil || u.Fragment != "" {
 			return fmt.Errorf("%w: an endpoint in the connection string is no address like https://ACCOUNT.queue.core.windows.net", storage.ErrInvalid)
 		}
 	}

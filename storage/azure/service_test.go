@@ -2,6 +2,7 @@ package azure
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -165,11 +166,79 @@ func TestServiceThrottlingIsCounted(t *testing.T) {
 func TestServiceRetryAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, script := service(t, says(503, "ServerBusy", "Retry-After", "3600"), says(503, "ServerBusy", "Retry-After", "2"), says(201, ""))
-		began := time.Now()
-		noError(t, s.Queue("jobs").Send(t.Context(), []storage.Message{{Body: []byte("x")}}))
-		if took := time.Since(began); len(script.asked) != 3 || took != longestWait+2*time.Second {
-			t.Errorf("%d requests in %v", len(script.asked), took)
+		inAnHour := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+		for header, waits := range map[[2]string]time.Duration{
+			{"Retry-After", "2"}:               2 * time.Second,
+			{"Retry-After", "3600"}:            longestWait,
+			{"Retry-After", inAnHour}:          longestWait,
+			{"retry-after-ms", "2000"}:         2 * time.Second,
+			{"retry-after-ms", "3600000"}:      longestWait,
+			{"x-ms-retry-after-ms", "3600000"}: longestWait,
+		} {
+			s, script := service(t, says(503, "ServerBusy", header[0], header[1]), says(201, ""))
+			began := time.Now()
+			noError(t, s.Queue("jobs").Send(t.Context(), []storage.Message{{Body: []byte("x")}}))
+			if took := time.Since(began); len(script.asked) != 2 || took != waits {
+				t.Errorf("%v: %d requests in %v; want two in %v", header, len(script.asked), took, waits)
+			}
+		}
+	})
+}
+
+// A call that runs out of time says what its tries met; one that is cancelled gives its cause alone.
+func TestServiceDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		enough := errors.New("enough")
+		short := func(f func(context.Context) (context.Context, context.CancelFunc)) context.Context {
+			ctx, cancel := f(t.Context())
+			t.Cleanup(cancel)
+			return ctx
+		}
+		deadline := func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		}
+		own := func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeoutCause(ctx, time.Second, enough)
+		}
+		cancelled := func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			time.AfterFunc(time.Second, func() { cancel(enough) })
+			return ctx, func() { cancel(nil) }
+		}
+		hangs := transport(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		})
+		busy := transport(func(req *http.Request) (*http.Response, error) {
+			return respond(req, 503, "ServerBusy", "Retry-After", "5"), nil
+		})
+		const late = "store unavailable: no answer in time: context deadline exceeded"
+		for _, c := range []struct {
+			name    string
+			ctx     func(context.Context) (context.Context, context.CancelFunc)
+			service transport
+			cause   error
+			says    string
+		}{
+			{"hangs", deadline, hangs, context.DeadlineExceeded, late},
+			{"busy", deadline, busy, context.DeadlineExceeded, late + " (last: azure: 503 ServerBusy (request scripted))"},
+			{"own cause", own, busy, enough, "enough (last: azure: 503 ServerBusy (request scripted))"},
+			{"cancelled", cancelled, busy, enough, "enough"},
+		} {
+			q := answeredBy(t, c.service).Queue("jobs")
+			receive := func(ctx context.Context) error { _, err := q.Receive(ctx, 1, time.Minute); return err }
+			send := func(ctx context.Context) error { return q.Send(ctx, []storage.Message{{}, {}}) }
+			for op, call := range map[string]func(context.Context) error{"receive": receive, "send": send} {
+				err := call(short(c.ctx))
+				var whole *storage.Error
+				if !errors.Is(err, c.cause) || !errors.As(err, &whole) || whole.Err.Error() != c.says {
+					t.Errorf("%s, %s: got %v; want %s", c.name, op, err, c.says)
+				}
+				if errors.Is(err, storage.ErrUnavailable) != (c.cause == context.DeadlineExceeded) {
+					t.Errorf("%s, %s: unavailable is the kind of what has a plain deadline: %v", c.name, op, err)
+				}
+			}
 		}
 	})
 }
@@ -241,7 +310,8 @@ func partSays(status int, code string) string {
 		`{"odata.error":{"code":"` + code + `","message":{"lang":"en-US","value":"1:scripted"}}}`
 }
 
-const partDone = "HTTP/1.1 204 No Content\r\nX-Content-Type-Options: nosniff\r\n\r\n"
+// A part's headers may hold any text of the row's key.
+const partDone = "HTTP/1.1 204 No Content\r\nX-Content-Type-Options: nosniff\r\nLocation: https://acct/rows(RowKey='HTTP/1.1 500')\r\n\r\n"
 
 // A transaction is refused with the status of the whole, 202; what it says of the row that failed counts. Its rows are
 // written whatever was there, so that a conflict is no lost race, but a reason to repeat.
@@ -268,10 +338,36 @@ func TestServiceRefusedTransaction(t *testing.T) {
 	} {
 		s, script := service(t, c.answer)
 		err := s.Table("rows").(storage.BatchTable).PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "b"}, {Key: "c"}})
-		if !errors.Is(err, c.kind) || storage.LostRace(err) || errors.Is(err, storage.ErrNotFound) || !strings.Contains(err.Error(), c.says) || len(script.asked) != 1 {
-			t.Errorf("%s: got %v after %d requests; want %v that says %q after one", name, err, len(script.asked), c.kind, c.says)
+		requests := 1
+		if c.kind == storage.ErrThrottled {
+			requests = maxTries
+		}
+		if !errors.Is(err, c.kind) || storage.LostRace(err) || errors.Is(err, storage.ErrNotFound) || !strings.Contains(err.Error(), c.says) || len(script.asked) != requests {
+			t.Errorf("%s: got %v after %d requests; want %v that says %q after %d", name, err, len(script.asked), c.kind, c.says, requests)
+		}
+		if got := s.Requests(); (got[0].Throttled > 0) != (c.kind == storage.ErrThrottled) {
+			t.Errorf("%s: counted %+v", name, got)
 		}
 	}
+}
+
+// A transaction that was refused in a part is waited for and sent again as a whole.
+func TestServiceBusyTransaction(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		busy := transaction(partDone, partSays(503, "ServerBusy"))
+		busy.Header.Set("Retry-After", "2")
+		s, script := service(t, busy, transaction(partDone, partDone))
+		began := time.Now()
+		// What a row holds is no answer.
+		noError(t, s.Table("rows").(storage.BatchTable).PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "HTTP/1.1 500"}}))
+		if took := time.Since(began); took != 2*time.Second || len(script.asked) != 2 || script.bodies[0] != script.bodies[1] {
+			t.Errorf("%d requests in %v; want the same one again after 2 s", len(script.asked), took)
+		}
+		if got := s.Requests(); len(got) != 1 || got[0].Count != 2 || got[0].Throttled != 1 || got[0].Class != "table batch" {
+			t.Errorf("counted %+v", got)
+		}
+	})
 }
 
 // A transaction may find its table missing in any part; the table is made, and all is sent again.

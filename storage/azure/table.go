@@ -3,14 +3,12 @@ package azure
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"strconv"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
@@ -265,34 +263,42 @@ func (t *table) PutBatch(ctx context.Context, partition string, rows []storage.R
 		}
 		put := func() error {
 			_, err := t.c.SubmitTransaction(ctx, actions, nil)
-			return failedPart(err)
+			return err
 		}
 		return creating(put(), "TableNotFound", t.create(ctx, c), put)
 	})
 }
 
-// failedPart finds what a refused transaction says, of which the SDK reports the status of the whole only.
-func failedPart(err error) error {
-	var r *azcore.ResponseError
-	if !errors.As(err, &r) || r.StatusCode != http.StatusAccepted || r.RawResponse == nil {
-		return err
+// reveal turns the answer to a transaction that was refused, 202 for the whole, into that of the part which failed: nothing was
+// done then. So the policies above it see what the service means, and repeat what is to be repeated.
+func reveal(resp *http.Response) {
+	if resp.StatusCode != http.StatusAccepted {
+		return
 	}
-	body, readErr := runtime.Payload(r.RawResponse)
-	if readErr != nil {
-		return err
+	body, err := runtime.Payload(resp)
+	if err != nil {
+		return
 	}
-	e := &ServiceError{Status: http.StatusBadRequest, RequestID: r.RawResponse.Header.Get("x-ms-request-id"), cause: err}
-	parts := strings.Split(string(body), "HTTP/1.1 ")
-	refused := parts[0] // all there is, if it is one answer to all of them
-	for _, p := range parts[1:] {
-		if status, err := strconv.Atoi(p[:min(3, len(p))]); err == nil && status >= 400 {
-			e.Status, refused = status, p
-			if status != http.StatusFailedDependency { // that is another's fault
+	status, refused := 0, ""
+	for i, p := range strings.Split(string(body), "\nHTTP/1.1 ") {
+		if i == 0 {
+			if strings.HasPrefix(p, "{") { // one answer to all of them
+				status, refused = http.StatusBadRequest, p
+			}
+			continue
+		}
+		if n, err := strconv.Atoi(p[:min(3, len(p))]); err == nil && n >= 400 {
+			status, refused = n, p
+			if n != http.StatusFailedDependency { // that is another's fault
 				break
 			}
 		}
 	}
+	if status == 0 {
+		return
+	}
 	_, code, _ := strings.Cut(refused, `"code":"`)
-	e.Code, _, _ = strings.Cut(code, `"`)
-	return e
+	code, _, _ = strings.Cut(code, `"`)
+	resp.StatusCode, resp.Status = status, http.StatusText(status)
+	resp.Header.Set("x-ms-error-code", code)
 }

@@ -2,6 +2,7 @@ package azure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,46 +21,71 @@ func Wipe(ctx context.Context, rest string) error {
 	if s.prefix == "" {
 		return fmt.Errorf("%w: the place has no prefix; all of an account is never wiped", storage.ErrInvalid)
 	}
+	return s.wipe(ctx, s.prefix+"-")
+}
+
+// wipe deletes all whose names begin so.
+func (s *store) wipe(ctx context.Context, begin string) error {
 	queues := s.queues.NewListQueuesPager(nil)
-	for queues.More() {
+	err := s.wipeAll(ctx, "queue", begin, queues.More, func(ctx context.Context) (names []string, err error) {
 		page, err := queues.NextPage(ctx)
-		if err != nil {
-			return err
-		}
 		for _, q := range page.Queues {
-			if strings.HasPrefix(*q.Name, s.prefix+"-") {
-				if _, err := s.queues.DeleteQueue(ctx, *q.Name, nil); err != nil {
-					return err
-				}
-			}
+			names = append(names, *q.Name)
 		}
+		return names, err
+	}, func(ctx context.Context, name string) error {
+		_, err := s.queues.DeleteQueue(ctx, name, nil)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	containers := s.blobs.NewListContainersPager(nil)
-	for containers.More() {
+	err = s.wipeAll(ctx, "blob", begin, containers.More, func(ctx context.Context) (names []string, err error) {
 		page, err := containers.NextPage(ctx)
-		if err != nil {
-			return err
-		}
 		for _, c := range page.ContainerItems {
-			if strings.HasPrefix(*c.Name, s.prefix+"-") {
-				if _, err := s.blobs.DeleteContainer(ctx, *c.Name, nil); err != nil {
-					return err
-				}
-			}
+			names = append(names, *c.Name)
 		}
+		return names, err
+	}, func(ctx context.Context, name string) error {
+		_, err := s.blobs.DeleteContainer(ctx, name, nil)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	tablePrefix := forTables().Replace(s.prefix + "-")
 	tables := s.tables.NewListTablesPager(nil)
-	for tables.More() {
+	return s.wipeAll(ctx, "table", forTables().Replace(begin), tables.More, func(ctx context.Context) (names []string, err error) {
 		page, err := tables.NextPage(ctx)
+		for _, t := range page.Tables {
+			names = append(names, *t.Name)
+		}
+		return names, err
+	}, func(ctx context.Context, name string) error {
+		_, err := s.tables.DeleteTable(ctx, name, nil)
+		return err
+	})
+}
+
+// wipeAll lists what there is of one kind, page by page, and deletes what has the name.
+func (s *store) wipeAll(ctx context.Context, kind, begin string, more func() bool, next func(context.Context) ([]string, error), remove func(context.Context, string) error) error {
+	p := part{s: s, kind: kind, name: begin}
+	for more() {
+		var names []string
+		err := p.do(ctx, p.call("list", kind+" names", always), nil, func(ctx context.Context) (err error) {
+			names, err = next(ctx)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		for _, t := range page.Tables {
-			if strings.HasPrefix(*t.Name, tablePrefix) {
-				if _, err := s.tables.DeleteTable(ctx, *t.Name, nil); err != nil {
-					return err
-				}
+		for _, name := range names {
+			if !strings.HasPrefix(name, begin) {
+				continue
+			}
+			err := p.do(ctx, p.call("delete", kind+" "+name, always), nil, func(ctx context.Context) error { return gone(remove(ctx, name)) })
+			if err != nil && !errors.Is(err, storage.ErrNotFound) { // a try before this one may have deleted it
+				return err
 			}
 		}
 	}

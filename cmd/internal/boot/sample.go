@@ -37,7 +37,9 @@ type Settings struct {
 // AddSettings defines the common flags.
 func AddSettings(f *Flags) Settings {
 	return Settings{
-		store: f.String("store", "sqlite:data/reservations.db", "the `URL` of the store; all programs of one system use the same"),
+		store: f.String("store", "sqlite:data/reservations.db", "the `URL` of the store; all programs of one system use the same. sqlite:PATH is a file,\n"+
+			"azure://ACCOUNT?prefix=NAME an account entered by the program's own identity, azure:?prefix=NAME one by the connection\n"+
+			"string in "+azure.EnvConnectionString+", azure:UseDevelopmentStorage=true Azurite on this machine"),
 		seats: f.Int("seats", 40, 1, maxSeats, "how many `SEATS` the restaurant has; the same for all programs of one system"),
 		smtp: f.String("smtp", "", "the `URL` of the SMTP server for mails, for example smtp://localhost:25?from=tables@example.org\n"+
 			"or smtps://USER:PASSWORD@HOST:465. Without one, each mail becomes a file in "+mailFolder),

@@ -23,6 +23,7 @@
 package azuretest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -69,6 +70,10 @@ func Shared(tb testing.TB, launch func() (*Server, error)) *Server {
 // parameters. The tests then use it in place of Azurite.
 const EnvAccount = "MILLRACE_TEST_AZURE"
 
+// EnvRun names the environment variable with what the prefixes of all places of one run begin with, a letter and up to four
+// letters or digits, so that what a killed test has left can be found. Defaults to t.
+const EnvRun = "MILLRACE_TEST_AZURE_RUN"
+
 // Place returns what stands behind "azure:" for a place that nobody else uses: an account of the shared server, or a fresh
 // prefix on the account that EnvAccount names, which wipe cleans after the test.
 func Place(tb testing.TB, launch func() (*Server, error), wipe func(ctx context.Context, place string) error) string {
@@ -77,7 +82,7 @@ func Place(tb testing.TB, launch func() (*Server, error), wipe func(ctx context.
 	if account == "" {
 		return Shared(tb, launch).Account(tb).ConnectionString()
 	}
-	place := account + "?prefix=t" + strings.ToLower(rand.Text()[:10])
+	place := account + "?prefix=" + cmp.Or(os.Getenv(EnvRun), "t") + strings.ToLower(rand.Text()[:7])
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
