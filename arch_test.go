@@ -57,6 +57,7 @@ func owned() map[string]struct{ owner, why string } {
 	return map[string]struct{ owner, why string }{
 		"modernc.org/":                    {"storage/sqlite", "an engine's SDK appears in its driver only"},
 		"github.com/fsnotify/":            {"storage/sqlite", "an engine's SDK appears in its driver only"},
+		"github.com/anishathalye/":        {"storage/storagetest", "histories are checked in one place, by tests only"},
 		"github.com/Azure/":               {"storage/azure", "an engine's SDK appears in its driver only"},
 		"github.com/wneessen/":            {"sample/reservations/mail", "how mails are sent is known in one place"},
 		"github.com/lmittmann/":           {"cmd/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -126,7 +127,7 @@ func (b *beacon) hear(w *fsnotify.Watcher) {
 			if !ok {
 				return
 			}
-			if e.Has(fsnotify.Create|fsnotify.Write) && filepath.Base(e.Name) != b.own {
+			if name := filepath.Base(e.Name); e.Has(fsnotify.Create|fsnotify.Write) && name != b.own && !strings.HasPrefix(name, lifeMark) {
 				b.wakes.all()
 			}
 		case _, ok := <-w.Errors: // signs were lost
@@ -142,7 +143,7 @@ func (b *beacon) hear(w *fsnotify.Watcher) {
 func (b *beacon) tidy() {
 	entries, _ := os.ReadDir(b.dir)
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > signStale {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > signStale && !strings.HasPrefix(e.Name(), lifeMark) {
 			os.Remove(filepath.Join(b.dir, e.Name()))
 		}
 	}

@@ -5,7 +5,7 @@
 //
 //	sync=full|normal   full (the default): what was acknowledged survives a power failure. normal: it
 //	                   survives the death of the process, a power failure may take the last moments.
-//	wake=on|off        off: don't watch for what other processes send. For virtual time in tests.
+//	wake=on|off        off: don't watch for what other processes send, nor whether they live. For virtual time in tests.
 //
 // PATH is relative to the working directory or absolute, and on a local disk. Beside it live PATH-wal and
 // PATH-shm, which belong to the database while it is open, and the folder PATH-wake.
@@ -31,4 +31,28 @@
 // something touches a file of its own in PATH-wake, and the others watch that folder; nobody polls quickly.
 //
 // Times are those of the process that acts, to the microsecond.
+//
+// # The claims of the dead
+//
+// A process that was killed hands nothing back. Others need not wait for its visibilities to end, because they can know that
+// it is dead. A store that claims keeps a file in PATH-wake locked (flock): life-NUMBER, and the generation of each of its
+// claims holds the number. The lock goes when the process is gone, whatever ended it, and not before: one that is stopped or
+// hangs keeps it. Whoever receives tries the locks, once a second at most. When it gets one it makes receivable, in one op,
+// what that number has claimed, rings the consumers, and removes the file. It costs receivers some microseconds a second, and a
+// claim nothing.
+//
+// No claim of the living is released:
+//
+//   - The file is made anew and locked before the first claim, and then seen to be there and to be locked by its name, because
+//     whoever looks may have come in between. Where locks do nothing that shows too. Nobody removes a file but under its lock, nor
+//     trusts a lock on a file that has lost its name.
+//   - Locks belong to open files, not to processes: stores in one process don't share them.
+//   - A claim is of the store that received or last extended it. Generations that hold no number are of nobody: claims of programs
+//     older than this, which may have the same file open, of stores with wake=off, and of those where no file can be locked, on
+//     Windows for one.
+//   - Nothing but a visibility ends. The generation stays, so a receipt works until somebody else receives the message.
+//
+// A store that is closed takes its file away before the lock goes: its claims stay, because its receipts still work. Without
+// a file nobody is known to be dead, and visibilities end as ever. So they do for a message that was delivered more than three
+// times: it may be what kills, and dead processes are quickly started anew.
 package sqlite

@@ -26,7 +26,7 @@ const (
 	maxReceive = 512
 
 	// pollWake is for what a ring can miss: a send by another process on a machine without notifications, or
-	// the end of a dead process's claim. pollAlone is for stores that don't hear other processes. An empty
+	// the death of one that has claims. pollAlone is for stores that don't hear other processes. An empty
 	// look costs some 10 µs, but a processor that wakes up for it alone some hundred.
 	pollWake  = 5 * time.Second
 	pollAlone = time.Second
@@ -42,6 +42,7 @@ type store struct {
 	names   *names
 	wakes   *wakes
 	beacon  *beacon // nil with wake=off
+	life    *life
 	tally   storage.Tally
 
 	closing  chan struct{} // closed when Close begins
@@ -80,6 +81,7 @@ func open(ctx context.Context, p params) (*store, error) {
 		readers: newReaders(place),
 		names:   newNames(),
 		wakes:   newWakes(),
+		life:    newLife(p.path+"-wake", p.wake),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
@@ -199,6 +201,7 @@ func (s *store) Close() error {
 		s.readers.close()
 		s.wakes.close()
 		s.beacon.close()
+		s.life.close()
 		if err := s.writer.close(); err != nil {
 			s.closeErr = fail("close", "sqlite store "+s.path, err)
 		}

@@ -62,6 +62,20 @@ func child(role, url string) int {
 			})
 		}
 		all.Wait()
+	case "hold": // claims all there is, extends every other claim, and tells the receipts
+		got, err := s.Queue("queue").Receive(ctx, maxReceive, 10*time.Minute)
+		if err != nil {
+			return fail(err)
+		}
+		for i, d := range got {
+			if i%2 == 0 {
+				if d.Receipt, err = s.Queue("queue").Extend(ctx, d.Receipt, 10*time.Minute); err != nil {
+					return fail(err)
+				}
+			}
+			fmt.Println(d.Receipt)
+		}
+		<-ended
 	case "ping": // sends a message for each it receives
 		ring, stop := s.(storage.Waker).Wake("ping")
 		defer stop()

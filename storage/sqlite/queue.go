@@ -67,7 +67,7 @@ func (w *writer) send(queue string, m storage.Message) error {
 	return nil
 }
 
-// newGen returns a generation to begin with. It is large, so that all take eight bytes in a row.
+// newGen returns a generation of nobody's. It is large, so that all take eight bytes in a row.
 func newGen() int64 { return 1<<61 + rand.Int64N(1<<61) }
 
 func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
@@ -80,6 +80,7 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 		return nil, q.fail("receive", err)
 	}
 	max = min(max, maxReceive)
+	q.s.releaseDead(ctx)
 	var got []storage.Delivery
 	err = q.s.write(&op{ctx: ctx, size: max * 1024, relaxed: true, run: func(w *writer) (err error) {
 		got, err = w.claim(q.name, max, visibility)
@@ -101,7 +102,7 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]stora
 	var (
 		got   []storage.Delivery
 		until = w.now.Add(visibility)
-		gen   = newGen()
+		gen   int64
 		ids   []int64
 	)
 	s := w.c.stmt(`SELECT id, sent, deliveries, body FROM messages WHERE queue = ?1 AND visible <= ?2 ORDER BY visible LIMIT ?3`).
@@ -113,6 +114,9 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]stora
 		}
 		if !row {
 			break
+		}
+		if gen == 0 {
+			gen = w.s.life.gen()
 		}
 		ids = append(ids, s.colInt(0))
 		got = append(got, storage.Delivery{
@@ -183,9 +187,9 @@ func (w *writer) extend(queue string, receipt storage.Receipt, visibility time.D
 	if !ok || queueID == 0 {
 		return "", storage.ErrReceiptStale
 	}
-	at := w.now.Add(visibility)
-	err = w.c.stmt(`UPDATE messages SET visible = ?4, held = 1, gen = gen + 1 WHERE id = ?1 AND gen = ?2 AND queue = ?3`).
-		int(1, id).int(2, gen).int(3, queueID).int(4, micros(at)).run()
+	at, next := w.now.Add(visibility), w.s.life.next(gen)
+	err = w.c.stmt(`UPDATE messages SET visible = ?4, held = 1, gen = ?5 WHERE id = ?1 AND gen = ?2 AND queue = ?3`).
+		int(1, id).int(2, gen).int(3, queueID).int(4, micros(at)).int(5, next).run()
 	if err != nil {
 		return "", err
 	}
@@ -193,7 +197,7 @@ func (w *writer) extend(queue string, receipt storage.Receipt, visibility time.D
 		return "", storage.ErrReceiptStale
 	}
 	w.announce(queue, at, visibility == 0)
-	return newReceipt(id, gen+1), nil
+	return newReceipt(id, next), nil
 }
 
 func (q *queue) Rewrite(ctx context.Context, receipt storage.Receipt, body []byte, delay time.Duration) error {

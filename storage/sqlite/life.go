@@ -1,0 +1,200 @@
+package sqlite
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// lifeMark begins the names of the locked files, beside those of the beacon.
+	lifeMark = "life-"
+
+	// lifeLook is how often, at most, a store looks who has died.
+	lifeLook = time.Second
+
+	// lifeTrust is how often a message may have been delivered to be released. One delivered more often may be what kills,
+	// and restarts are quick.
+	lifeTrust = 3
+
+	// The generation of a claim that shows whose it is: lifeGen, above all others, and the number and random bits below.
+	lifeNumbers = 1 << 21
+	lifeRandom  = 1 << 41
+	lifeGen     = lifeNumbers * lifeRandom
+)
+
+// A life shows other processes that this store is there, by a lock that goes with its process, and finds those that are no
+// more.
+type life struct {
+	dir string // "": it shows nothing and finds nobody
+
+	// Of the writer's goroutine.
+	file   *os.File // locked; nil until there is a claim
+	number int64    // from 1; 0 without a file
+	tried  bool
+
+	begun  time.Time
+	looked atomic.Int64 // when, since begun
+}
+
+func newLife(dir string, on bool) *life {
+	l := &life{begun: time.Now().Add(-lifeLook)}
+	if on && canLock {
+		l.dir = dir
+	}
+	return l
+}
+
+// gen returns a generation for a claim.
+func (l *life) gen() int64 {
+	if !l.tried {
+		l.tried = true
+		l.show()
+	}
+	if l.number == 0 {
+		return newGen()
+	}
+	return lifeGen + l.number*lifeRandom + rand.Int64N(lifeRandom/2) // extending adds to it
+}
+
+// next returns the generation that follows when this store extends a claim.
+func (l *life) next(gen int64) int64 {
+	if l.number != 0 && gen >= lifeGen && (gen-lifeGen)/lifeRandom == l.number {
+		return gen + 1 // alike for those that were claimed and extended together: they are deleted in one statement
+	}
+	return l.gen()
+}
+
+// show makes and locks a file. Who looks between the two takes it for that of a dead process and removes it; so it is
+// looked at once more, which also tells whether locks work in this folder.
+func (l *life) show() {
+	if l.dir == "" {
+		return
+	}
+	os.Mkdir(l.dir, 0o700) // if it fails, so does what follows
+	for range 3 {
+		number := 1 + rand.Int64N(lifeNumbers-1)
+		name := filepath.Join(l.dir, lifeMark+strconv.FormatInt(number, 36))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			continue
+		}
+		if lock(f) && leadsTo(name, f) && lockedByName(name) {
+			l.file, l.number = f, number
+			return
+		}
+		os.Remove(name)
+		f.Close()
+	}
+}
+
+func leadsTo(name string, f *os.File) bool {
+	there, err := os.Stat(name)
+	if err != nil {
+		return false
+	}
+	here, err := f.Stat()
+	return err == nil && os.SameFile(there, here)
+}
+
+func lockedByName(name string) bool {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return !lock(f)
+}
+
+// close takes the file away before its lock: claims of a store that was closed stay until their visibility ends.
+func (l *life) close() {
+	if l.file != nil {
+		os.Remove(l.file.Name())
+		l.file.Close()
+	}
+}
+
+// A grave is the file of a process that died, locked so that nobody else tends to it.
+type grave struct {
+	number int64
+	file   *os.File
+}
+
+// dead finds those who died since the last look. It looks once in lifeLook; in between it costs nothing.
+func (l *life) dead() (graves []grave) {
+	if l.dir == "" {
+		return nil
+	}
+	now, last := int64(time.Since(l.begun)), l.looked.Load()
+	if now-last < int64(lifeLook) || !l.looked.CompareAndSwap(last, now) {
+		return nil
+	}
+	entries, _ := os.ReadDir(l.dir) // missing until somebody has a claim
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), lifeMark)
+		number, err := strconv.ParseInt(digits, 36, 64)
+		if !ok || err != nil || number < 1 || number >= lifeNumbers || !e.Type().IsRegular() {
+			continue
+		}
+		name := filepath.Join(l.dir, e.Name())
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		if lock(f) && leadsTo(name, f) {
+			graves = append(graves, grave{number, f})
+		} else {
+			f.Close()
+		}
+	}
+	return graves
+}
+
+// close unlocks the file; when all is done for the dead, it goes.
+func (g grave) close(done bool) {
+	if done {
+		os.Remove(g.file.Name())
+	}
+	g.file.Close()
+}
+
+// releaseDead makes receivable what dead processes have claimed. All of it is a courtesy: where it fails, visibilities end.
+func (s *store) releaseDead(ctx context.Context) {
+	for _, g := range s.life.dead() {
+		err := s.write(&op{ctx: ctx, relaxed: true, run: func(w *writer) error { return w.release(g.number) }})
+		g.close(err == nil)
+	}
+}
+
+// release ends the visibilities of a number's claims. The generations stay, so receipts go on as after any such end.
+func (w *writer) release(number int64) error {
+	var queues []named
+	s := w.c.stmt("SELECT id, name FROM names WHERE kind = ?1").int(1, kindQueue)
+	for {
+		row, err := s.step()
+		if err != nil {
+			return err
+		}
+		if !row {
+			break
+		}
+		queues = append(queues, named{nameKey{kindQueue, s.colText(1)}, s.colInt(0)})
+	}
+	first := lifeGen + number*lifeRandom
+	for _, q := range queues {
+		err := w.c.stmt(`UPDATE messages SET visible = ?2 WHERE queue = ?1 AND visible > ?2 AND held AND gen BETWEEN ?3 AND ?4 AND deliveries <= ?5`).
+			int(1, q.id).int(2, micros(w.now)).int(3, first).int(4, first+lifeRandom-1).int(5, lifeTrust).run()
+		if err != nil {
+			return err
+		}
+		if w.c.changes() > 0 {
+			w.announce(q.name, w.now, true)
+		}
+	}
+	return nil
+}

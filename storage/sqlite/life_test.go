@@ -1,0 +1,326 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package sqlite
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// lookAgain lets the store look for the dead at its next receive, however soon that is.
+func lookAgain(s *store) *store {
+	s.life.looked.Store(-int64(lifeLook))
+	return s
+}
+
+// lives lists the files of those who have shown that they are there, or died.
+func lives(t *testing.T, s *store) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(s.path+"-wake", lifeMark+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// holder starts a process that claims n messages, and returns their receipts.
+func holder(t *testing.T, s *store, n int) (p *process, receipts []storage.Receipt) {
+	t.Helper()
+	p = start(t, "hold", s.path)
+	for _, line := range p.read(n) {
+		receipts = append(receipts, storage.Receipt(line))
+	}
+	if len(receipts) != n {
+		t.Fatalf("the other process claimed %d messages: %q; want %d", len(receipts), receipts, n)
+	}
+	return p, receipts
+}
+
+// kill kills the process; when it returns, there is nothing left of it.
+func (p *process) kill() {
+	p.t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.cmd.Wait()
+}
+
+// wantHeld demands that so many messages are in flight and nothing can be received, however often somebody looks.
+func wantHeld(t *testing.T, s *store, n int64) {
+	t.Helper()
+	for range 3 {
+		if got := receive(t, lookAgain(s), "queue", 10); len(got) != 0 {
+			t.Fatalf("received %q; want nothing", got[0].Body)
+		}
+	}
+	st, err := s.Queue("queue").Stats(t.Context())
+	if err != nil || st.InFlight != n || st.Ready != 0 {
+		t.Errorf("stats: %+v, %v; want %d in flight", st, err, n)
+	}
+}
+
+func TestClaimsOfTheDead(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "")
+	waiting := openAt(t, s.path, "")
+	send(t, s, "queue", "held by one who lives", "held by one who can't show it")
+	receive(t, waiting, "queue", 1)
+	receive(t, openAt(t, s.path, "?wake=off"), "queue", 1)
+	want := []string{"a", "b", "c", "d", "e", "f", "g"}
+	send(t, s, "queue", want...)
+	p, dead := holder(t, s, len(want))
+	wantHeld(t, s, 2+int64(len(want)))
+
+	ring, stop := waiting.Wake("queue")
+	defer stop()
+	<-ring
+	p.kill()
+	receive(t, lookAgain(s), "other", 1) // any queue will do
+	select {
+	case <-ring:
+	case <-time.After(10 * time.Second):
+		t.Error("nobody rang")
+	}
+	// As with a visibility that has ended, a receipt works until somebody else receives the message.
+	if err := s.Queue("queue").Delete(t.Context(), dead[:1]); err != nil {
+		t.Errorf("delete before anybody received it: %v", err)
+	}
+	var bodies []string
+	for _, d := range receive(t, waiting, "queue", 10) {
+		bodies = append(bodies, string(d.Body))
+		if d.Deliveries != 2 {
+			t.Errorf("%s: %d deliveries; want 2: the dead one's counts", d.Body, d.Deliveries)
+		}
+	}
+	if slices.Sort(bodies); len(bodies) != len(want)-1 {
+		t.Errorf("received %q; want all but one of %q", bodies, want)
+	}
+	var stale *storage.StaleError
+	if err := s.Queue("queue").Delete(t.Context(), dead); !errors.As(err, &stale) || len(stale.Receipts) != len(dead) {
+		t.Errorf("delete by the dead one's receipts: got %v; want all of them stale", err)
+	}
+	if left := lives(t, s); len(left) != 1 {
+		t.Errorf("files %q; want that of the one who lives", left)
+	}
+}
+
+func TestClaimsOfTheStopped(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "")
+	send(t, s, "queue", "a", "b")
+	p, _ := holder(t, s, 2)
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := syscall.Wait4(p.cmd.Process.Pid, nil, syscall.WUNTRACED, nil); err != nil {
+		t.Fatal(err)
+	}
+	wantHeld(t, s, 2)
+	p.kill()
+	if got := receive(t, lookAgain(s), "queue", 10); len(got) != 2 {
+		t.Errorf("received %d; want 2", len(got))
+	}
+}
+
+// A store that is closed, and is not dead, keeps its claims, as does one that is open in the same process.
+func TestClaimsOfTheClosed(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "")
+	other := openAt(t, s.path, "")
+	send(t, s, "queue", "a", "b")
+	got := receive(t, other, "queue", 1)
+	p, _ := holder(t, s, 1)
+	wantHeld(t, s, 2)
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.stop()
+	if left := lives(t, s); len(left) != 0 {
+		t.Errorf("files %q of stores that were closed", left)
+	}
+	wantHeld(t, s, 2)
+	if err := s.Queue("queue").Delete(t.Context(), []storage.Receipt{got[0].Receipt}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever extends a claim holds it, whoever received it. And what was rewritten is nobody's: its delay goes on.
+func TestClaimsChangedByAnother(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "")
+	send(t, s, "queue", "a", "b", "c", "d", "e")
+	p, receipts := holder(t, s, 5)
+	for _, r := range receipts[:2] {
+		if _, err := s.Queue("queue").Extend(t.Context(), r, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Queue("queue").Rewrite(t.Context(), receipts[2], []byte("later"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	p.kill()
+	if got := receive(t, lookAgain(s), "queue", 10); len(got) != 2 {
+		t.Errorf("received %d; want the 2 that only the dead one held", len(got))
+	}
+	wantHeld(t, s, 4)
+}
+
+// What may have killed its holders is not released: it would kill again, sooner.
+func TestClaimsOfAKiller(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "")
+	send(t, s, "queue", "killer")
+	for range lifeTrust {
+		d := receive(t, s, "queue", 1)[0]
+		if _, err := s.Queue("queue").Extend(t.Context(), d.Receipt, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(t, s, "queue", "victim")
+	p, _ := holder(t, s, 2)
+	p.kill()
+	if got := receive(t, lookAgain(s), "queue", 10); len(got) != 1 || string(got[0].Body) != "victim" {
+		t.Errorf("received %d messages; want the victim", len(got))
+	}
+	wantHeld(t, s, 2)
+}
+
+// Without its file nobody is known to be dead.
+func TestClaimsWithoutALife(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "")
+	send(t, s, "queue", "a")
+	p, _ := holder(t, s, 1)
+	for _, name := range lives(t, s) {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.kill()
+	wantHeld(t, s, 1)
+
+	folderless := filepath.Join(t.TempDir(), "test.db")
+	if err := os.WriteFile(folderless+"-wake", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, folderless, "")
+	send(t, s, "queue", "a")
+	d := receive(t, s, "queue", 1)
+	if _, gen, ok := parseReceipt(d[0].Receipt); !ok || gen >= lifeGen {
+		t.Errorf("receipt %q; want one that shows nobody", d[0].Receipt)
+	}
+	wantHeld(t, s, 1)
+}
+
+func TestGenerations(t *testing.T) {
+	t.Parallel()
+	for _, number := range []int64{1, 2, lifeNumbers - 1} {
+		l := &life{tried: true, number: number}
+		for range 1000 {
+			gen := l.gen()
+			if gen < lifeGen || (gen-lifeGen)/lifeRandom != number {
+				t.Fatalf("generation %d is not of number %d", gen, number)
+			}
+			if next := l.next(gen); next != gen+1 {
+				t.Fatalf("%d is extended to %d", gen, next)
+			}
+		}
+		for _, foreign := range []int64{newGen(), (&life{tried: true, number: number%7 + 1000}).gen()} {
+			if next := l.next(foreign); (next-lifeGen)/lifeRandom != number {
+				t.Errorf("extending %d gives %d, not of number %d", foreign, next, number)
+			}
+		}
+	}
+	nobody := &life{tried: true}
+	for range 1000 {
+		if gen := nobody.gen(); gen >= lifeGen || nobody.next(gen) >= lifeGen {
+			t.Fatalf("generation %d shows somebody", gen)
+		}
+	}
+}
+
+// Stores that come, go and die while others look: who is there is never taken for dead, and each of the dead is found once.
+func TestLivesByChance(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var (
+		mu          sync.Mutex
+		there       = map[int64]bool{} // by number; under mu
+		found       = map[int64]int{}  // how often each of the dead was; under mu
+		gone        = make(chan struct{})
+		comers, all sync.WaitGroup
+	)
+	for range 3 {
+		all.Go(func() {
+			l := newLife(dir, true)
+			for last := false; !last; {
+				select {
+				case <-gone:
+					last = true
+				default:
+				}
+				l.looked.Store(-int64(lifeLook))
+				for _, g := range l.dead() {
+					mu.Lock()
+					if there[g.number] {
+						t.Errorf("number %d is there and was taken for dead", g.number)
+					}
+					if n, died := found[g.number]; died { // others were taken for dead before they had locked their files
+						found[g.number] = n + 1
+					}
+					mu.Unlock()
+					g.close(true)
+				}
+			}
+		})
+	}
+	for range 4 {
+		comers.Go(func() {
+			for i := range 200 {
+				l := newLife(dir, true)
+				l.show()
+				if l.number == 0 {
+					continue // three times somebody looked just then
+				}
+				mu.Lock()
+				there[l.number] = true
+				mu.Unlock()
+				runtime.Gosched()
+				mu.Lock()
+				delete(there, l.number)
+				if i%2 == 0 {
+					found[l.number] = 0
+				}
+				mu.Unlock()
+				if i%2 == 0 {
+					l.file.Close() // as the end of its process would
+				} else {
+					l.close()
+				}
+			}
+		})
+	}
+	comers.Wait()
+	close(gone)
+	all.Wait()
+	if len(found) < 100 {
+		t.Errorf("%d died; too few to tell", len(found))
+	}
+	for number, n := range found {
+		if n != 1 {
+			t.Errorf("number %d died once and was found %d times", number, n)
+		}
+	}
+	if left, err := os.ReadDir(dir); len(left) != 0 || err != nil {
+		t.Errorf("files %v of the dead are left, %v", left, err)
+	}
+}

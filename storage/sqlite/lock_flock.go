@@ -1,0 +1,17 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package sqlite
+
+import (
+	"os"
+	"syscall"
+)
+
+// canLock says that lock can be relied on: the lock belongs to the open file, not to the process, so that two stores in one
+// process exclude each other, and goes when the last descriptor of it does.
+const canLock = true
+
+// lock tries to lock a file. It doesn't wait.
+func lock(f *os.File) bool {
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+}
