@@ -48,3 +48,11 @@ cover: ## Run the quick tests and tell how much of each package they reach
 	$(GO) test -short -timeout 5m -coverpkg=./... -coverprofile=.cache/cover.out ./...
 	$(GO) tool cover -func=.cache/cover.out | tail -n 1
 	@echo "Line by line: $(GO) tool cover -html=.cache/cover.out"
+
+.PHONY: chaos
+chaos: ## Kill, stall and cut off real processes for a quarter of an hour, then audit; SEED=7 and ARGS='-store sqlite' as wanted
+	@GO=$(GO) SEED='$(SEED)' scripts/chaos.sh $(ARGS)
+
+.PHONY: chaos-short
+chaos-short: ## The same in some minutes
+	@GO=$(GO) SEED='$(SEED)' scripts/chaos.sh -short $(ARGS)

@@ -1,8 +1,15 @@
 package channel
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // A Codec knows kinds and turns envelopes into messages. Registering and decoding must not overlap.
@@ -90,4 +97,37 @@ func (c *Codec) Decode(e *Envelope) (any, error) {
 		return nil, fmt.Errorf("%s: %w", e.Kind, err)
 	}
 	return m, nil
+}
+
+// Unfit says what is wrong with JSON that was to become a T, and repeats nothing of what stands there, which may be
+// personal: errors end in logs. Whoever may see the message finds it whole in the poison queue.
+func Unfit[T any](err error) error {
+	var (
+		syntax   *jsontext.SyntacticError
+		semantic *json.SemanticError
+		older    *jsonv1.UnmarshalTypeError
+	)
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return errors.New("an object has two members of one name")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it ends too early")
+	case errors.As(err, &syntax):
+		return fmt.Errorf("it is not JSON at byte %d", syntax.ByteOffset)
+	case errors.As(err, &semantic) && semantic.GoType != nil:
+		path := strings.ReplaceAll(strings.TrimPrefix(string(semantic.JSONPointer), "/"), "/", ".")
+		return fmt.Errorf("%s is nothing for %v", member[T](path), semantic.GoType)
+	case errors.As(err, &older) && older.Type != nil:
+		return fmt.Errorf("%s is nothing for %v", member[T](older.Field), older.Type)
+	}
+	return fmt.Errorf("%v can't be read from it (%T)", reflect.TypeFor[T](), err)
+}
+
+// member is where in a T something stands: the member of the whole, because what is below may be a map, whose names come
+// from the message.
+func member[T any](path string) string {
+	if name, _, _ := strings.Cut(path, "."); name != "" && reflect.TypeFor[T]().Kind() == reflect.Struct {
+		return "member " + name
+	}
+	return "it"
 }

@@ -120,7 +120,7 @@ func Decode(body []byte) (Envelope, error) {
 	}
 	var w wire
 	if err := json.Unmarshal(body, &w); err != nil {
-		return Envelope{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return Envelope{}, fmt.Errorf("%w: %w", ErrMalformed, Unfit[wire](err))
 	}
 	if w.SpecVersion != specVersion {
 		return Envelope{}, fmt.Errorf("%w %s: want %q", ErrSpecVersion, storage.Quote(w.SpecVersion), specVersion)
@@ -145,12 +145,12 @@ func Decode(body []byte) (Envelope, error) {
 		}
 		w.Data = data
 		if err := w.Data.Format(); err != nil {
-			return Envelope{}, fmt.Errorf("%w: data_base64: want JSON: %w", ErrAttribute, err)
+			return Envelope{}, fmt.Errorf("%w: data_base64: want JSON: %w", ErrAttribute, Unfit[wire](err))
 		}
 		e.Data = w.Data
 	} else if !plain(w.Data) {
 		if err := w.Data.Format(); err != nil {
-			return Envelope{}, fmt.Errorf("%w: data: %w", ErrMalformed, err)
+			return Envelope{}, fmt.Errorf("%w: data: %w", ErrMalformed, Unfit[wire](err))
 		}
 		e.Data = w.Data
 	}

@@ -48,6 +48,9 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 			if err := storage.CheckName(q); err != nil {
 				faults = append(faults, fmt.Errorf("route of %s: %w", x.kind, err))
 			}
+			if q == stowed { // its messages could name the bodies that documents keep
+				faults = append(faults, fmt.Errorf("route of %s: queue %s: that name is taken by the framework; choose another one", x.kind, q))
+			}
 			if seen[q] {
 				faults = append(faults, fmt.Errorf("route of %s names queue %s twice", x.kind, q))
 			}

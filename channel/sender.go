@@ -161,7 +161,7 @@ func EncodeBody(m any) ([]byte, error) {
 func decodeBody[M any](data []byte) (M, error) {
 	var m M
 	if err := json.Unmarshal(data, &m, jsonv1.DefaultOptionsV1()); err != nil {
-		return m, fmt.Errorf("%w: %w", ErrBody, err)
+		return m, fmt.Errorf("%w: %w", ErrBody, Unfit[M](err))
 	}
 	return m, nil
 }

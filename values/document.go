@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -50,7 +51,7 @@ type stored struct {
 func decodeDocument[V any](b storage.Blob) (*document[V], error) {
 	var s stored
 	if err := json.Unmarshal(b.Body, &s); err != nil {
-		return nil, fmt.Errorf("document: %w", err)
+		return nil, fmt.Errorf("document: %w", channel.Unfit[stored](err))
 	}
 	d := &document[V]{raw: s.Value, version: s.Version, emitted: s.Emitted, pending: s.Pending, etag: b.ETag, size: len(b.Body)}
 	d.record = record{packed: s.Applied, watermark: s.Watermark, left: s.Left}
@@ -81,7 +82,7 @@ func (d *document[V]) encode() (b []byte, err error) {
 func decodeValue[V any](raw []byte) (v V, err error) {
 	defer caught(&err)
 	if err := json.Unmarshal(raw, &v, jsonv1.DefaultOptionsV1()); err != nil {
-		return v, fmt.Errorf("value: %w", err)
+		return v, fmt.Errorf("value: %w", channel.Unfit[V](err))
 	}
 	return v, nil
 }

@@ -194,6 +194,7 @@ func (c *consumer) sort(ctx context.Context, ms []*message) {
 	var suspects []*message
 	for _, m := range ms {
 		silent, err := c.open(m)
+		c.trace(ctx, "message taken", m)
 		switch {
 		case err != nil:
 			c.push(task{m: m, err: err})
@@ -221,6 +222,7 @@ func (c *consumer) open(m *message) (silent int, err error) {
 	if err != nil {
 		return 0, handlers.Poison(handlers.ReasonUndecodable, err)
 	}
+	m.believe()
 	silent = m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks
 	if silent >= c.cfg.MaxDeliveries {
 		return silent, handlers.Poison(handlers.ReasonDeliveries,
@@ -373,8 +375,18 @@ func (c *consumer) ended(began time.Time, n int) {
 	c.stats.seconds.Observe(time.Since(began).Seconds())
 }
 
+// trace tells, at the debug level, which messages come into hand and leave it: what a worker had when it died.
+func (c *consumer) trace(ctx context.Context, what string, m *message) {
+	if !c.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	c.log.LogAttrs(ctx, slog.LevelDebug, what, slog.String("id", m.envelope.ID), slog.Int("deliveries", m.deliveries),
+		slog.Time("sent", m.sentAt), slog.Time("made", m.envelope.Time))
+}
+
 // release takes a message out of hand, its delivery being over for this worker.
 func (c *consumer) release(m *message) {
+	c.trace(context.Background(), "message released", m)
 	if m.suspect {
 		c.suspects.leave(m)
 	}

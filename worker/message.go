@@ -40,6 +40,18 @@ type turn chan struct{}
 func (t turn) lock()   { t <- struct{}{} }
 func (t turn) unlock() { <-t }
 
+// believe puts aside a history that can't be of these deliveries: somebody else has written it, and it would let the
+// message come back for ever.
+func (m *message) believe() {
+	e := &m.envelope
+	if before := m.deliveries - 1; e.Attempts > before || e.HandBacks > before-e.Attempts {
+		e.Attempts, e.HandBacks = 0, 0
+	}
+	if e.FirstFailed.After(m.received) {
+		e.FirstFailed = time.Time{}
+	}
+}
+
 // claim stops renewal and returns the claim with the newest receipt.
 func (m *message) claim() storage.Claim {
 	m.turn.lock()

@@ -22,12 +22,20 @@ import (
 // there once.
 const poisonBlobs = "poison"
 
+// maxError bounds the error in an entry, in bytes, so that it doesn't keep the message out of the poison queue.
+const maxError = 64 << 10
+
+// ReasonUnreadable is the reason of an entry that isn't one: its blob was damaged, or is somebody else's. Its Body is the
+// blob, as it is, and its Error says what is wrong with it. It is listed among the others and can be discarded; there is
+// nothing in it to be sent back.
+const ReasonUnreadable = "unreadable entry"
+
 // Poisoned is a message in the poison queue: whole, with what is known of its end.
 type Poisoned struct {
 	Key        string       `json:"key"` // names it in the poison queue of its queue
 	Queue      string       `json:"queue"`
-	Reason     string       `json:"reason"` // short and stable: handlers.Reason…, or a handler's own
-	Error      string       `json:"error"`
+	Reason     string       `json:"reason"`   // short and stable: handlers.Reason…, a handler's own, or [ReasonUnreadable]
+	Error      string       `json:"error"`    // the beginning of a very long one
 	Attempts   int          `json:"attempts"` // how often a handler said no, the last time included
 	Deliveries int          `json:"deliveries"`
 	First      time.Time    `json:"first"` // first failure
@@ -49,6 +57,9 @@ func putPoison(ctx context.Context, s storage.Store, m *message, p Poisoned) err
 	}
 	content := sha256.Sum256(data)
 	p.Key = idDigest(p.ID) + hex.EncodeToString(content[:8])
+	if len(p.Error) > maxError {
+		p.Error = strings.ToValidUTF8(p.Error[:maxError], "") + "…"
+	}
 	b, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -96,7 +107,7 @@ func NewPoisonQueue(channels *channel.Channels, queue string) *PoisonQueue {
 
 func (p *PoisonQueue) blobs() storage.Blobs { return p.channels.Store().Blobs(poisonBlobs) }
 
-// List yields the messages, in no particular order.
+// List yields the messages, in no particular order. An entry that can't be read is among them: see [ReasonUnreadable].
 func (p *PoisonQueue) List(ctx context.Context) iter.Seq2[Poisoned, error] { return p.list(ctx, "") }
 
 // Find yields the messages of an ID, which may be several with different contents, and reads no others.
@@ -108,11 +119,12 @@ func (p *PoisonQueue) Find(ctx context.Context, id string) iter.Seq2[Poisoned, e
 func (p *PoisonQueue) list(ctx context.Context, digits string) iter.Seq2[Poisoned, error] {
 	return func(yield func(Poisoned, error) bool) {
 		var keys []string
+		var bytes int64
 		flush := func() (more bool) {
 			all, err := p.getAll(ctx, keys)
-			keys = keys[:0]
+			keys, bytes = keys[:0], 0
 			for _, m := range all {
-				if m.Key != "" && !yield(m, nil) {
+				if m.ETag != "" && !yield(m, nil) {
 					return false
 				}
 			}
@@ -128,19 +140,25 @@ func (p *PoisonQueue) list(ctx context.Context, digits string) iter.Seq2[Poisone
 				}
 				return
 			}
-			keys = append(keys, strings.TrimPrefix(info.Key, p.queue+"/"))
-			if len(keys) == readAhead && !flush() {
-				return
+			if bytes += info.Size; len(keys) == readAhead || len(keys) > 0 && bytes > readBytes {
+				if !flush() {
+					return
+				}
+				bytes = info.Size
 			}
+			keys = append(keys, strings.TrimPrefix(info.Key, p.queue+"/"))
 		}
 		flush()
 	}
 }
 
-// readAhead is how many messages are read at a time.
-const readAhead = 32
+// What is read at a time: so many messages, and no more bytes, unless it is one message.
+const (
+	readAhead = 32
+	readBytes = 16 << 20
+)
 
-// getAll reads messages, in the order of their keys. One that is gone meanwhile has no key.
+// getAll reads messages, in the order of their keys. One that is gone meanwhile has no ETag.
 func (p *PoisonQueue) getAll(ctx context.Context, keys []string) ([]Poisoned, error) {
 	all := make([]Poisoned, len(keys))
 	g, ctx := errgroup.WithContext(ctx)
@@ -155,27 +173,52 @@ func (p *PoisonQueue) getAll(ctx context.Context, keys []string) ([]Poisoned, er
 	return all, g.Wait()
 }
 
-// Get returns one message. [storage.ErrNotFound] if there is none of that key.
+// Get returns one message. [storage.ErrNotFound] if there is none of that key. One that can't be read is no error: see
+// [ReasonUnreadable].
 func (p *PoisonQueue) Get(ctx context.Context, key string) (Poisoned, error) {
+	m, unreadable, err := p.get(ctx, key)
+	if unreadable != nil {
+		m.Reason, m.Error = ReasonUnreadable, unreadable.Error()
+	}
+	return m, err
+}
+
+// get is Get, and says apart why an entry can't be read.
+func (p *PoisonQueue) get(ctx context.Context, key string) (m Poisoned, unreadable, err error) {
 	blob, err := p.blobs().Get(ctx, p.queue+"/"+key, "")
 	if err != nil {
-		return Poisoned{}, err
+		return Poisoned{}, nil, err
 	}
-	var m Poisoned
-	if err := json.Unmarshal(blob.Body, &m); err != nil {
-		return Poisoned{}, p.fault(key, err)
+	if unreadable = m.read(key, blob.Body); unreadable != nil {
+		m = Poisoned{Body: blob.Body}
 	}
 	m.Queue, m.Key, m.ETag = p.queue, key, blob.ETag
-	return m, nil
+	return m, unreadable, nil
+}
+
+// read reads an entry. Its errors repeat nothing of what stands there.
+func (m *Poisoned) read(key string, body []byte) error {
+	switch err := json.Unmarshal(body, m); {
+	case err != nil:
+		return errors.New("it is not the JSON of a message in the poison queue")
+	case m.Key != key:
+		return errors.New("it is not the entry that its name says")
+	case m.ID != "" && channel.CheckID(m.ID) != nil, m.Kind != "" && m.Kind.Check() != nil:
+		return errors.New("its ID or its kind can't be one")
+	}
+	return nil
 }
 
 // Retry sends a message back to its queue, with its ID and without its history. If it is interrupted the message
 // may be in both places, with a body for each; retrying it again is harmless. [storage.ErrNotFound] if there is none
-// of that key.
+// of that key. One that can't be read stays, and that is an error.
 func (p *PoisonQueue) Retry(ctx context.Context, key string) error {
-	m, err := p.Get(ctx, key)
-	if err != nil {
+	m, unreadable, err := p.get(ctx, key)
+	switch {
+	case err != nil:
 		return err
+	case unreadable != nil:
+		return p.fault(key, fmt.Errorf("%w: nothing in it can be sent; discard it when you have seen what it is", unreadable))
 	}
 	send := storage.Send{Queue: p.queue, Message: storage.Message{Body: m.Body}}
 	e, undecodable := channel.Decode(m.Body)
@@ -220,14 +263,14 @@ func (p *PoisonQueue) Discard(ctx context.Context, key string) error {
 // DiscardIf is Discard of the very entry that somebody has looked at: [storage.ErrPrecondition] also if it came in anew since
 // it had that ETag.
 func (p *PoisonQueue) DiscardIf(ctx context.Context, key string, etag storage.ETag) error {
-	m, err := p.Get(ctx, key)
+	m, unreadable, err := p.get(ctx, key)
 	if err != nil {
 		return err
 	}
 	if etag == "" {
 		etag = m.ETag
 	}
-	if err := p.remove(ctx, key, etag); err != nil {
+	if err := p.remove(ctx, key, etag); err != nil || unreadable != nil {
 		return err
 	}
 	if e, err := channel.Decode(m.Body); err == nil && e.DataRef != "" && e.CheckDataRef(p.queue) == nil {

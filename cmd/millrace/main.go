@@ -126,7 +126,7 @@ func tell(w io.Writer, err error) int {
 	case errors.As(err, &none):
 		code = exitNothing
 	}
-	_, _ = fmt.Fprintf(w, "millrace: %s\n", lines(err.Error())) // the exit code tells as well
+	_, _ = fmt.Fprintf(w, "millrace: %s\n", boot.CleanLines(err.Error())) // the exit code tells as well
 	return code
 }
 

@@ -5,14 +5,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"github.com/millrace-go/millrace/cmd/internal/boot"
 )
 
 // unknown stands for what isn't known.
@@ -50,7 +48,7 @@ func (o *output) table(head []string, rows [][]string) {
 			if i > 0 {
 				_, _ = t.Write([]byte("\t"))
 			}
-			_, _ = t.Write([]byte(clean(cell)))
+			_, _ = t.Write([]byte(boot.Clean(cell)))
 		}
 		_, _ = t.Write([]byte("\n"))
 	}
@@ -65,7 +63,7 @@ func (o *output) line(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	o.printf("%s\n", cleanJSON(bytes.TrimSpace(b.Bytes())))
+	o.printf("%s\n", boot.CleanJSON(bytes.TrimSpace(b.Bytes())))
 	return o.flush()
 }
 
@@ -73,55 +71,18 @@ func (o *output) line(v any) error {
 func indented(raw []byte) string {
 	var b bytes.Buffer
 	if json.Indent(&b, raw, "", "  ") != nil {
-		return clean(string(raw))
+		return boot.Clean(string(raw))
 	}
-	return cleanJSON(b.Bytes())
+	return boot.CleanJSON(b.Bytes())
 }
 
-// printable tells what can do nothing to a terminal, nor to how a line reads.
-func printable(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
-
-// clean writes what isn't printable as Go would, so that nothing from outside can move the cursor, colour what follows or
-// turn its direction.
-func clean(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case printable(r):
-			b.WriteRune(r)
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(r)):
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
+// short is text for a table that has a line for each of many.
+func short(s string) string {
+	const most = 100
+	if r := []rune(s[:min(len(s), 4*(most+1))]); len(r) > most {
+		return string(r[:most]) + "…"
 	}
-	return b.String()
-}
-
-// lines is clean for text of several lines.
-func lines(s string) string {
-	all := strings.Split(s, "\n")
-	for i, line := range all {
-		all[i] = clean(line)
-	}
-	return strings.Join(all, "\n")
-}
-
-// cleanJSON is clean for JSON, which stays the same JSON: what isn't printable is in strings only.
-func cleanJSON(raw []byte) string {
-	var b strings.Builder
-	for _, r := range string(raw) {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r' || printable(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			r1, r2 := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, r1, r2)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
+	return s
 }
 
 // age is a time span as short as people say it.

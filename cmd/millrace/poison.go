@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -57,7 +58,7 @@ func (e entry) name() string {
 	return e.ID
 }
 
-// isKey tells the key of an entry.
+// isKey tells the key of an entry that a worker has written. One that can't be read may have any.
 var isKey = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 // picked are the entries that a call is about, the last failed first.
@@ -101,13 +102,15 @@ func (c *call) pick(ctx context.Context) (p picked, err error) {
 		}
 		poison := worker.NewPoisonQueue(c.channels, q)
 		for _, id := range c.ids {
+			isID := false
 			for m, err := range poison.Find(ctx, id) {
 				if err != nil {
 					return p, err
 				}
 				take(m, id)
+				isID = true
 			}
-			if !isKey.MatchString(id) {
+			if isID && !isKey.MatchString(id) || storage.CheckKey(q+"/"+id) != nil {
 				continue
 			}
 			switch m, err := poison.Get(ctx, id); {
@@ -206,7 +209,11 @@ func (c *call) list(entries []entry) error {
 		if kind == "" {
 			kind = unknown
 		}
-		rows[i] = []string{e.Queue, e.name(), kind, e.Reason, fmt.Sprint(e.Attempts), age(time.Since(e.Last)) + " ago"}
+		failed := unknown
+		if !e.Last.IsZero() {
+			failed = age(time.Since(e.Last)) + " ago"
+		}
+		rows[i] = []string{e.Queue, e.name(), kind, short(e.Reason), fmt.Sprint(e.Attempts), failed}
 	}
 	c.out.table([]string{"QUEUE", "ID", "KIND", "REASON", "ATTEMPTS", "FAILED"}, rows)
 	return nil
@@ -279,6 +286,9 @@ func (c *call) newShown(ctx context.Context, m worker.Poisoned) (shown, error) {
 
 func (c *call) show(s shown) {
 	when := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
 		return t.Local().Format("2006-01-02 15:04:05 -0700") + " (" + age(time.Since(t)) + " ago)"
 	}
 	rows := [][]string{
@@ -291,7 +301,7 @@ func (c *call) show(s shown) {
 	rows = slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })
 	c.out.table([]string{"Queue", s.Queue}, rows)
 	if s.Message == nil {
-		c.out.printf("Not JSON, %d bytes:\n%s\n", len(s.Raw), lines(string(s.Raw)))
+		c.out.printf("Not JSON, %d bytes:\n%s\n", len(s.Raw), boot.CleanLines(string(s.Raw)))
 		return
 	}
 	c.out.printf("%s\n", indented(s.Message))

@@ -32,6 +32,10 @@ func queues(ctx context.Context, c *call) error {
 	stats := make([]storage.Stats, len(names))
 	g, asking := errgroup.WithContext(ctx)
 	for i, name := range names {
+		if storage.CheckName(name) != nil { // somebody else's blob among the poison
+			stats[i] = storage.Stats{Ready: -1, InFlight: -1, Delayed: -1, Oldest: -1}
+			continue
+		}
 		g.Go(func() (err error) {
 			stats[i], err = c.store.Queue(name).Stats(asking)
 			return err

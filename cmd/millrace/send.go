@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -59,7 +60,7 @@ func send(ctx context.Context, c *call) error {
 	if c.json {
 		return c.out.line(map[string]any{"id": e.ID, "kind": kind, "queue": packed.Sends[0].Queue})
 	}
-	c.out.printf("%s\n", clean(e.ID))
+	c.out.printf("%s\n", boot.Clean(e.ID))
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -130,7 +131,7 @@ func (c *call) warn(entries []entry) {
 		_, _ = fmt.Fprintf(c.progress, "Note: %s older than 30 days by the ID. Where nobody can tell any more whether it was applied it comes back here, as too old to judge.\n", count(old, "message"))
 	}
 	for _, q := range slices.Sorted(maps.Keys(unrouted)) {
-		_, _ = fmt.Fprintf(c.progress, "Note: queue %s is in no route. Is there still a worker for it?\n", clean(q))
+		_, _ = fmt.Fprintf(c.progress, "Note: queue %s is in no route. Is there still a worker for it?\n", boot.Clean(q))
 	}
 }
 
@@ -199,6 +200,6 @@ func tellFaults(w io.Writer, faults []string) error {
 		return nil
 	}
 	told := faults[:min(len(faults), mostFaults)]
-	_, _ = fmt.Fprintf(w, "%s\n", lines(strings.Join(told, "\n")))
+	_, _ = fmt.Fprintf(w, "%s\n", boot.CleanLines(strings.Join(told, "\n")))
 	return fmt.Errorf("%s not settled, and still there", count(len(faults), "message"))
 }

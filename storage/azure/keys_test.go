@@ -80,8 +80,10 @@ func TestNamesAreHarmless(t *testing.T) {
 }
 
 func FuzzKeys(f *testing.F) {
-	for _, k := range keySamples() {
-		f.Add(k, "a")
+	for i, k := range keySamples() { // all of them take longer than the fuzzing
+		if i%50 == 0 {
+			f.Add(k, "a")
+		}
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
 		for _, k := range []string{a, b} {

@@ -1,9 +1,11 @@
 package boot
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -11,12 +13,16 @@ import (
 )
 
 // NewLogger returns a logger that writes for people where w is a terminal, with colour unless NO_COLOR is set, and JSON
-// lines elsewhere.
+// lines elsewhere. A record is one line, and nothing in it can move the cursor or colour what follows.
 func NewLogger(w io.Writer, level slog.Level, getenv func(string) string) *slog.Logger {
 	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, ReplaceAttr: readable, TimeFormat: time.TimeOnly, NoColor: getenv("NO_COLOR") != ""}))
+		return slog.New(forPeople(w, level, getenv("NO_COLOR") != ""))
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: readable}))
+	return slog.New(slog.NewJSONHandler(jsonLines{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: readable}))
+}
+
+func forPeople(w io.Writer, level slog.Level, noColor bool) slog.Handler {
+	return tint.NewTextHandler(w, &tint.Options{Level: level, ReplaceAttr: plain, TimeFormat: time.TimeOnly, NoColor: noColor})
 }
 
 // readable writes durations as people do, which JSON has as nanoseconds, and leaves out what is nil: no error.
@@ -28,4 +34,25 @@ func readable(_ []string, a slog.Attr) slog.Attr {
 		return slog.Attr{}
 	}
 	return a
+}
+
+// plain is readable for a terminal: messages and values are clean.
+func plain(groups []string, a slog.Attr) slog.Attr {
+	a = readable(groups, a)
+	switch _, isLevel := a.Value.Any().(slog.Level); {
+	case a.Value.Kind() == slog.KindString, a.Value.Kind() == slog.KindAny && !isLevel && a.Key != "":
+		// tint turns the four characters \x1b into the one that they stand for, also where a text holds just them.
+		a.Value = slog.StringValue(strings.ReplaceAll(Clean(fmt.Sprint(a.Value.Any())), `\x1b`, `\u001b`))
+	}
+	return a
+}
+
+// jsonLines cleans what a JSON handler leaves as it is: what JSON may hold, and a terminal obeys.
+type jsonLines struct{ w io.Writer }
+
+func (j jsonLines) Write(line []byte) (int, error) {
+	if _, err := io.WriteString(j.w, CleanJSON(line)); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }

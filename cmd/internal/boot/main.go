@@ -66,7 +66,7 @@ func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, 
 	if err == nil {
 		return ExitOK
 	}
-	_, _ = fmt.Fprintln(p.Stderr, of(flags.program, err)) // the exit code tells as well
+	_, _ = fmt.Fprintln(p.Stderr, CleanLines(of(flags.program, err).Error())) // the exit code tells as well
 	var usage *UsageError
 	if errors.As(err, &usage) {
 		_, _ = fmt.Fprintf(p.Stderr, "Run %s -help for all settings.\n", flags.program)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +23,9 @@ const patience = 60 * time.Second
 // Main builds the program in the working directory, runs a package's tests with its path in *bin, and removes it. Call it
 // from TestMain and exit with what it returns.
 func Main(m *testing.M, bin *string) int {
+	if slices.Contains(os.Args, "-test.fuzzworker") {
+		return m.Run() // fuzz tests start no programs
+	}
 	dir, err := os.MkdirTemp("", "millrace-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -162,6 +166,9 @@ func (p *Program) Signal(t *testing.T, s syscall.Signal) {
 		t.Fatalf("signal %v: %v", s, err)
 	}
 }
+
+// PID is the number of the process.
+func (p *Program) PID() int { return p.cmd.Process.Pid }
 
 // Wait waits for the end of the program, and returns its exit code, -1 if a signal killed it.
 func (p *Program) Wait(t *testing.T) int {

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// disturb carries out a plan, and returns when all of it is over. What it finds in the way (a program that is disturbed
+// already) it does to another, or not at all.
+func (w *world) disturb(ctx context.Context, plan []event) {
+	var under sync.WaitGroup
+	for _, e := range plan {
+		if !wait(ctx, time.Until(w.j.begun.Add(e.at))) {
+			break
+		}
+		under.Go(func() {
+			if err := w.one(ctx, e); err != nil {
+				w.j.fault(nothingFails, "%s: %v", e.kind, err)
+			}
+		})
+	}
+	under.Wait()
+}
+
+// one carries out one disturbance.
+func (w *world) one(ctx context.Context, e event) error {
+	switch e.kind {
+	case killWeb:
+		return w.withProgram(e, w.programs[:1], func(p *program) error {
+			p.kill()
+			return p.start()
+		})
+	case killWorker:
+		return w.withProgram(e, w.programs[1:], func(p *program) error {
+			p.kill()
+			wait(ctx, time.Duration(e.amount)*20*time.Millisecond)
+			return p.start()
+		})
+	case stall:
+		return w.withProgram(e, w.programs[1:], func(p *program) error {
+			if w.store == sqliteStore { // it may have stopped in a transaction, with the file's lock
+				defer w.j.hardship()()
+			}
+			p.stall(ctx, e.lasts)
+			return nil
+		})
+	case rolling:
+		return w.roll(ctx, e)
+	case fullDisk:
+		return w.fillDisk(ctx, e)
+	case killStore:
+		return w.restartStore(ctx, e)
+	}
+	return w.disturbWire(ctx, e)
+}
+
+// withProgram does something to one of some programs that nobody disturbs, if there is one.
+func (w *world) withProgram(e event, some []*program, do func(*program) error) error {
+	for i := range some {
+		p := some[(e.target+i)%len(some)]
+		if free(&p.busy, e.must && i == len(some)-1) {
+			defer p.busy.Unlock()
+			w.j.did(e.kind)
+			return do(p)
+		}
+	}
+	w.j.say("not now: %s", e.kind)
+	return nil
+}
+
+// free locks what nobody disturbs, or waits until nobody does.
+func free(busy *sync.Mutex, wait bool) bool {
+	if wait {
+		busy.Lock()
+		return true
+	}
+	return busy.TryLock()
+}
+
+// roll restarts all programs, one after the other.
+func (w *world) roll(ctx context.Context, e event) error {
+	w.j.say("%s", e.kind)
+	order := rand.New(rand.NewPCG(uint64(e.target), 2)).Perm(len(w.programs))
+	for _, i := range order {
+		p := w.programs[i]
+		p.busy.Lock() // for as long as it stands still, perhaps
+		if ctx.Err() == nil {
+			p.stop()
+		}
+		err := p.start()
+		p.busy.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	w.j.did(e.kind)
+	return nil
+}
+
+func (w *world) fillDisk(ctx context.Context, e event) error {
+	if !w.disk.mounted {
+		w.j.say("not here: %s", e.kind)
+		return nil
+	}
+	defer w.j.hardship()()
+	w.j.did(e.kind)
+	w.j.say("%s for %v", e.kind, e.lasts.Round(time.Millisecond))
+	err := w.disk.fill(ctx, e.lasts)
+	w.j.say("over: %s", e.kind)
+	return err
+}
+
+// restartStore cuts all connections to Azurite, kills it once it has written its data, and starts it after a while.
+func (w *world) restartStore(ctx context.Context, e event) error {
+	defer w.j.hardship()()
+	for _, wire := range w.storage {
+		wire.busy.Lock()
+		defer wire.busy.Unlock()
+	}
+	w.j.did(e.kind)
+	w.j.say("%s for %v", e.kind, e.lasts.Round(time.Millisecond))
+	for _, wire := range w.storage {
+		wire.down()
+	}
+	if err := w.azurite.kill(ctx); err != nil {
+		return err
+	}
+	wait(ctx, e.lasts)
+	if err := w.azurite.start(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	for _, wire := range w.storage {
+		if err := wire.up(); err != nil {
+			return err
+		}
+	}
+	w.j.say("over: %s", e.kind)
+	return nil
+}
+
+func (w *world) disturbWire(ctx context.Context, e event) error {
+	wire := w.wires[e.target%len(w.wires)]
+	if !free(&wire.busy, e.must) {
+		w.j.say("not now: %s", e.kind)
+		return nil
+	}
+	defer wire.busy.Unlock()
+	if wire != w.wires[0] { // the first one has only the client behind it
+		defer w.j.hardship()()
+	}
+	w.j.did(e.kind)
+	w.j.say("%s to %s for %v", e.kind, wire.name, e.lasts.Round(time.Millisecond))
+	err := wire.disturb(ctx, e.kind, e.lasts, e.amount)
+	w.j.say("over: %s to %s", e.kind, wire.name)
+	return err
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// A journal tells people what was done when, and collects what the verdict has to know of it. It is safe for concurrent
+// use.
+type journal struct {
+	begun time.Time
+	file  *os.File
+
+	mu    sync.Mutex
+	done  map[kind]int // disturbances that took place
+	notes map[string]int
+	found []finding
+	hard  int // disturbances under way that excuse a program that can't start or stop well
+	eased time.Time
+}
+
+func newJournal(file string) (*journal, error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	return &journal{begun: time.Now(), file: f, done: map[kind]int{}, notes: map[string]int{}}, nil
+}
+
+func (j *journal) close() error { return j.file.Close() }
+
+// say writes a line. A line that can't be written is no reason to end a run.
+func (j *journal) say(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, _ = fmt.Fprintf(j.file, "%9.3fs  %s\n", time.Since(j.begun).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// did counts a disturbance.
+func (j *journal) did(k kind) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.done[k]++
+}
+
+// note counts what is told in the report and not judged.
+func (j *journal) note(what string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.notes[what]++
+}
+
+// fault notes what the verdict is about.
+func (j *journal) fault(check, format string, args ...any) {
+	f := finding{check, fmt.Sprintf(format, args...)}
+	j.say("FOUND %v", f)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.found = append(j.found, f)
+}
+
+// hardship begins a time in which a program may fail to start or to stop well, because the store or the disk is away. ease
+// ends it.
+func (j *journal) hardship() (ease func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.hard++
+	return sync.OnceFunc(func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.hard--
+		j.eased = time.Now()
+	})
+}
+
+// excused reports whether there was a hardship at some time after since, or so shortly before that a program may be under
+// its impression still.
+func (j *journal) excused(since time.Time) bool {
+	const impression = 20 * time.Second
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.hard > 0 || j.eased.After(since.Add(-impression))
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func planOf(store string, lasts time.Duration, seed uint64) []event {
+	return settings{store: store, lasts: lasts, seed: seed}.plan()
+}
+
+func TestPlanFollowsFromItsSeed(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{sqliteStore, azureStore} {
+		one, same, other := planOf(store, time.Minute, 7), planOf(store, time.Minute, 7), planOf(store, time.Minute, 8)
+		if !reflect.DeepEqual(one, same) {
+			t.Errorf("%s: the same seed gives two plans", store)
+		}
+		if reflect.DeepEqual(one, other) {
+			t.Errorf("%s: two seeds give the same plan", store)
+		}
+	}
+}
+
+// However short a run is, each kind takes place, in order, and all of it begins within the run.
+func TestPlanHasEachKind(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{sqliteStore, azureStore} {
+		for _, lasts := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute} {
+			musts := map[kind]int{}
+			var before time.Duration
+			for _, e := range planOf(store, lasts, 1) {
+				if e.at < before || e.at > lasts {
+					t.Errorf("%s in %v: %s at %v, after one at %v", store, lasts, e.kind, e.at, before)
+				}
+				before = e.at
+				if e.must {
+					musts[e.kind]++
+				}
+			}
+			kinds := 10
+			if store == azureStore {
+				kinds++
+			}
+			if len(musts) != kinds {
+				t.Errorf("%s in %v: got %d kinds, want %d", store, lasts, len(musts), kinds)
+			}
+			for kind, n := range musts {
+				if n != 1 {
+					t.Errorf("%s in %v: %s must be %d times, want once", store, lasts, kind, n)
+				}
+			}
+		}
+	}
+}
+
+func TestOnlySomeKinds(t *testing.T) {
+	t.Parallel()
+	kinds, err := parseKinds("worker killed,web killed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[kind]bool{}
+	for _, e := range (settings{store: sqliteStore, lasts: time.Minute, seed: 1, only: kinds}).plan() {
+		got[e.kind] = true
+	}
+	if len(got) != 2 || !got[killWorker] || !got[killWeb] {
+		t.Errorf("got %v, want the two that were named", got)
+	}
+	if _, err := parseKinds("worker killed, web killed"); err == nil || !strings.Contains(err.Error(), "disk full") {
+		t.Errorf("got %v, want an error that names the kinds", err)
+	}
+}
+
+// A stalled worker must lose what it had: its visibility is 30 seconds.
+func TestStallsOutlastTheVisibility(t *testing.T) {
+	t.Parallel()
+	for _, e := range planOf(sqliteStore, 10*time.Minute, 3) {
+		if e.kind == stall && e.lasts <= 30*time.Second {
+			t.Errorf("got a stall of %v", e.lasts)
+		}
+	}
+}
+
+func TestOrdersOversell(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{40, 400, 3000, 20000} {
+		orders, seats := newOrders(n, time.Minute, time.Now())
+		asked := map[string]int{}
+		for _, o := range orders {
+			asked[o.Date] += o.Quantity
+			if o.due < 0 || o.due >= time.Minute {
+				t.Errorf("%d: due after %v", n, o.due)
+			}
+		}
+		for date, q := range asked {
+			if q <= seats || q > 3*seats {
+				t.Errorf("%d: %d of %d seats are asked for on %s; want too many, and not by far", n, q, seats, date)
+			}
+		}
+	}
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"syscall"
+)
+
+func diesWithUs() *syscall.SysProcAttr { return nil }
+
+func mountTmpfs(string, string) error { return errors.ErrUnsupported }
+
+func unmount(string) error { return nil }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"math/rand/v2"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+)
+
+// A wire is a proxy on loopback that can be disturbed.
+type wire struct {
+	name  string
+	proxy *toxiproxy.Proxy
+	busy  sync.Mutex // held by whoever disturbs it
+}
+
+func newWire(name, listen, upstream string) (*wire, error) {
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	w := &wire{name: name, proxy: toxiproxy.NewProxy(server, name, listen, upstream)}
+	if err := w.proxy.Start(); err != nil {
+		return nil, fmt.Errorf("proxy for %s: %w", name, err)
+	}
+	return w, nil
+}
+
+// down closes all connections, and refuses new ones until up.
+func (w *wire) down() { w.proxy.Stop() }
+
+func (w *wire) up() error {
+	if err := w.proxy.Start(); err != nil {
+		return fmt.Errorf("proxy for %s: %w", w.name, err)
+	}
+	return nil
+}
+
+// disturb lets a kind of disturbance last until its time is over or ctx ends. amount is from 0 to 99.
+func (w *wire) disturb(ctx context.Context, k kind, lasts time.Duration, amount int) error {
+	type attributes = map[string]any
+	var toxic string
+	var with attributes
+	stream := "downstream" // what the client gets
+	switch k {
+	case cut:
+		w.down()
+		wait(ctx, lasts)
+		return w.up()
+	case reset:
+		toxic, stream, with = "reset_peer", "upstream", attributes{"timeout": 0}
+	case delay:
+		toxic, with = "latency", attributes{"latency": 20 + 5*amount, "jitter": 20 + 5*amount}
+	case oneWay:
+		toxic, with = "timeout", attributes{"timeout": 0}
+	case torn:
+		toxic, with = "limit_data", attributes{"bytes": 1 + 6*amount}
+	default:
+		return fmt.Errorf("proxy for %s: no such disturbance: %s", w.name, k)
+	}
+	spec, err := json.Marshal(map[string]any{"name": toxic, "type": toxic, "stream": stream, "attributes": with})
+	if err != nil {
+		return err
+	}
+	if _, err := w.proxy.Toxics.AddToxicJson(bytes.NewReader(spec)); err != nil {
+		return fmt.Errorf("proxy for %s: %w", w.name, err)
+	}
+	wait(ctx, lasts)
+	if err := w.proxy.Toxics.RemoveToxic(context.WithoutCancel(ctx), toxic); err != nil {
+		return fmt.Errorf("proxy for %s: %w", w.name, err)
+	}
+	return nil
+}
+
+// freePort finds a port that nobody uses, below those that outgoing connections take: it has to be free again after
+// whoever listens there was killed.
+func freePort() (int, error) {
+	for range 100 {
+		port := 20000 + rand.IntN(10000)
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		return port, ln.Close()
+	}
+	return 0, fmt.Errorf("no free port from 20000 to 29999")
+}

@@ -1,0 +1,56 @@
+package boot
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// printable tells what can do nothing to a terminal, nor to how a line reads.
+func printable(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
+
+// Clean writes what isn't printable as Go would, so that nothing from outside can move the cursor, colour what follows or
+// turn its direction.
+func Clean(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case printable(r):
+			b.WriteRune(r)
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(r)):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// CleanLines is Clean for text of several lines.
+func CleanLines(s string) string {
+	all := strings.Split(s, "\n")
+	for i, line := range all {
+		all[i] = Clean(line)
+	}
+	return strings.Join(all, "\n")
+}
+
+// CleanJSON is Clean for JSON, which stays the same JSON: what isn't printable is in strings only.
+func CleanJSON(raw []byte) string {
+	var b strings.Builder
+	for _, r := range string(raw) {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r' || printable(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			r1, r2 := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, r1, r2)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,95 @@
+package boot
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// logged is what each kind of log has of a record with a text wherever it can stand: in the message, as the HTTP server's
+// complaints and panics do, and in values.
+func logged(text string) map[string]string {
+	all := map[string]string{}
+	for name, handler := range map[string]func(io.Writer) slog.Handler{
+		"colour": func(w io.Writer) slog.Handler { return forPeople(w, slog.LevelInfo, false) },
+		"plain":  func(w io.Writer) slog.Handler { return forPeople(w, slog.LevelInfo, true) },
+		"json": func(w io.Writer) slog.Handler {
+			return NewLogger(w, slog.LevelInfo, func(string) string { return "" }).Handler()
+		},
+	} {
+		var b bytes.Buffer
+		h := handler(&b)
+		log := slog.New(h).With("with", text).WithGroup("group")
+		log.Warn("message", "string", text, "error", errors.New(text), slog.Group("in", "side", text), "list", []string{text}, "bytes", []byte(text))
+		slog.NewLogLogger(h, slog.LevelWarn).Print(text)
+		all[name] = b.String()
+	}
+	return all
+}
+
+var escapes = regexp.MustCompile("\x1b" + `(\[[0-9;]*m)?`)
+
+// checkLogged wants two lines, and no escapes but those that an ordinary text has.
+func checkLogged(t *testing.T, text string) {
+	t.Helper()
+	ordinary := logged("text with blanks")
+	for name, got := range logged(text) {
+		if n := strings.Count(got, "\n"); n != 2 {
+			t.Errorf("%s: %q makes %d lines of 2: %q", name, text, n, got)
+		}
+		if got, want := escapes.FindAllString(got, -1), escapes.FindAllString(ordinary[name], -1); !slices.Equal(got, want) {
+			t.Errorf("%s: %q makes the escapes %q of %q", name, text, got, want)
+		}
+		if strings.ContainsFunc(escapes.ReplaceAllString(got, ""), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+			t.Errorf("%s: %q reaches the terminal: %q", name, text, got)
+		}
+		if name == "json" {
+			for line := range strings.Lines(got) {
+				if !json.Valid([]byte(line)) {
+					t.Errorf("%q makes a line that is no JSON: %q", text, line)
+				}
+			}
+		}
+	}
+}
+
+// nasty are texts that people have had logs swallow.
+var nasty = []string{
+	"\nERR all is lost", "\r\nERR all is lost", "\x1b[2J\x1b[31mred", `\x1b[31mred`, `\\x1b[31m and blanks`, "\u009b31m", "\u202eeman", "\u2028next", "\x00\x07\x08\x7f",
+	"\xff\xfe and more", "\ufffd", "a\x1b", `"}` + "\n" + `{"level":"ERROR"}`, "with=equals", "", " ", "ü€😀\u200d",
+}
+
+// Nothing from outside makes a second line in a log, or an escape.
+func TestLogInjection(t *testing.T) {
+	t.Parallel()
+	for _, text := range nasty {
+		checkLogged(t, text)
+	}
+}
+
+// JSON that is written clean says the same.
+func TestJSONLogsKeepTheirText(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"\nERR", "\x1b[31m", "\u009b31m", "\u202eeman", "😀 ü \x7f", `\u009b`, `\\`, "\U000e0001"} {
+		var b bytes.Buffer
+		NewLogger(&b, slog.LevelInfo, func(string) string { return "" }).Info(text)
+		var got struct{ Msg string }
+		if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.Msg != text {
+			t.Errorf("%q is logged as %q (%v)", text, b.String(), err)
+		}
+	}
+}
+
+func FuzzLog(f *testing.F) {
+	for _, text := range nasty {
+		f.Add(text)
+	}
+	f.Fuzz(checkLogged)
+}

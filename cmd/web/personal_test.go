@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/millrace-go/millrace/cmd/internal/boottest"
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
+)
+
+// holders are the places in a stopped sample's folder that hold a text: containers, tables, queues, and the folder of mails.
+func holders(t *testing.T, dir, text string) (places []string) {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "data", "reservations.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	note := func(place string, body []byte, err error) {
+		if err != nil {
+			t.Fatalf("%s: %v", place, err)
+		}
+		if bytes.Contains(body, []byte(text)) && !slices.Contains(places, place) {
+			places = append(places, place)
+		}
+	}
+	for _, container := range []string{"capacity", "months", "statuses", "requests", "poison", "claims", "health"} {
+		blobs := store.Blobs(container)
+		for info, err := range blobs.List(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := blobs.Get(t.Context(), info.Key, "")
+			note(container, append(b.Body, info.Key...), err)
+		}
+	}
+	for table, partition := range map[string]string{"reservations": bookable(), "cancellations": bookable(), "once": "mails"} {
+		for row, err := range store.Table(table).Query(t.Context(), partition, storage.RowRange{}) {
+			note("table "+table, append(row.Data, row.Key...), err)
+		}
+	}
+	err = filepath.WalkDir(filepath.Join(dir, "data", "mail"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			var b []byte
+			b, err = os.ReadFile(path)
+			note("mail", b, err)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(places)
+	return places
+}
+
+// An address is where SECURITY.md says, and nowhere else; so is a name. A cancellation, and the deletion of the two documents
+// that it leaves, and of the mails, leave nothing.
+func TestWherePersonalDataIs(t *testing.T) {
+	t.Parallel()
+	const address, name = "zqerasable@example.org", "Perpetua Zqname"
+	dir := t.TempDir()
+	run := func(do func(url string)) {
+		t.Helper()
+		p := boottest.Start(t, bin, dir, nil, "-addr", "127.0.0.1:0")
+		do(p.URL(t))
+		p.Signal(t, syscall.SIGTERM)
+		if code := p.Wait(t); code != 0 {
+			t.Fatalf("got exit code %d, want 0", code)
+		}
+	}
+	handled := func(url, queue string, n float64) {
+		t.Helper()
+		eventually(t, queue+" are handled", func() bool {
+			return metric(t, url, fmt.Sprintf("millrace_deliveries_total{outcome=%q,queue=%q}", "done", queue)) == n
+		})
+	}
+	want := func(text string, places ...string) {
+		t.Helper()
+		if got := holders(t, dir, text); !slices.Equal(got, places) {
+			t.Errorf("%s is in %q, want it in %q", text, got, places)
+		}
+	}
+	var receipt string
+	run(func(url string) {
+		res, err := http.Post(url+"/reservations", "application/json", strings.NewReader(fmt.Sprintf(`{"date":%q,"name":%q,"email":%q,"quantity":2}`, bookable(), name, address)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close() // its head says all
+		receipt = res.Header.Get("Location")
+		for _, queue := range []string{"statuses", "ledger", "mails"} {
+			handled(url, queue, 1)
+		}
+	})
+	want(address, "capacity", "mail", "requests", "table reservations")
+	want(name, "capacity", "mail", "requests", "statuses", "table reservations")
+
+	run(func(url string) {
+		res, err := http.Post(url+receipt+"/cancel", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		for _, queue := range []string{"statuses", "ledger", "mails"} {
+			handled(url, queue, 1)
+		}
+	})
+	want(address, "mail", "requests")
+	want(name, "mail", "requests", "statuses")
+
+	store, err := sqlite.Open(context.WithoutCancel(t.Context()), filepath.Join(dir, "data", "reservations.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, container := range []string{"requests", "statuses"} {
+		if err := store.Blobs(container).Delete(t.Context(), reservations.Key(strings.TrimPrefix(receipt, "/reservations/")), storage.Condition{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "data", "mail")); err != nil {
+		t.Error(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "data", "mail"), 0o700); err != nil {
+		t.Error(err)
+	}
+	want(address)
+	want(name)
+}

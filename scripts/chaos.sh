@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Runs cmd/web and cmd/worker as real processes, disturbs them, and audits what is left:
+#
+#	make chaos                               SQLite and Azurite, the long form
+#	make chaos-short SEED=7                  some minutes, with the plan of that seed
+#	make chaos ARGS='-store azure -n 20000 -for 40m'
+#
+# The program is a module of its own, with tests of its own. It takes Linux and root for a full disk, and Azurite, which
+# scripts/setup.sh installs; what is missing is said, and fails where CI is set.
+set -euo pipefail
+cd "$(dirname "$0")/../chaos"
+go=${GO:-go}
+
+$go vet ./...
+$go test ./...
+mkdir -p ../.cache
+$go build -o ../.cache/chaos .
+# Not `go run`, which doesn't pass signals on.
+exec ../.cache/chaos ${SEED:+-seed "$SEED"} "$@"
