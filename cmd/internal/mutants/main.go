@@ -33,7 +33,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	only := flags.String("run", "", "only breaks whose names match this regular expression")
-	seeds := flags.Int("seeds", 120, "random schedules for each break")
+	seeds := flags.Int("seeds", 60, "random schedules for each break")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
