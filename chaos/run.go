@@ -48,7 +48,7 @@ func runOn(ctx context.Context, s settings) (r *report, err error) {
 	if err := w.open(ctx); err != nil {
 		return nil, err
 	}
-	w.j.begun = time.Now()
+	w.j.begin()
 	c := newClient("http://"+w.wires[0].proxy.Listen, w.j)
 	atATime := 16
 	if s.store == azureStore {
@@ -192,6 +192,9 @@ func (w *world) judge(ctx context.Context, c *client, calmed time.Time) (*report
 	emptied := time.Since(calmed)
 	w.j.say("the queues are empty (%v); auditing", err)
 	a.audit(ctx, w.orders)
+	for _, f := range a.found {
+		w.j.say("FOUND %v", f)
+	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 )
@@ -36,15 +38,23 @@ func logged(text string) map[string]string {
 
 var escapes = regexp.MustCompile("\x1b" + `(\[[0-9;]*m)?`)
 
+// ordinary has the escapes that an ordinary text has, which are those of the handler.
+var ordinary = sync.OnceValue(func() map[string][]string {
+	all := map[string][]string{}
+	for name, got := range logged("text with blanks") {
+		all[name] = escapes.FindAllString(got, -1)
+	}
+	return all
+})
+
 // checkLogged wants two lines, and no escapes but those that an ordinary text has.
 func checkLogged(t *testing.T, text string) {
 	t.Helper()
-	ordinary := logged("text with blanks")
 	for name, got := range logged(text) {
 		if n := strings.Count(got, "\n"); n != 2 {
 			t.Errorf("%s: %q makes %d lines of 2: %q", name, text, n, got)
 		}
-		if got, want := escapes.FindAllString(got, -1), escapes.FindAllString(ordinary[name], -1); !slices.Equal(got, want) {
+		if got, want := escapes.FindAllString(got, -1), ordinary()[name]; !slices.Equal(got, want) {
 			t.Errorf("%s: %q makes the escapes %q of %q", name, text, got, want)
 		}
 		if strings.ContainsFunc(escapes.ReplaceAllString(got, ""), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
@@ -84,6 +94,20 @@ func TestJSONLogsKeepTheirText(t *testing.T) {
 		if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.Msg != text {
 			t.Errorf("%q is logged as %q (%v)", text, b.String(), err)
 		}
+	}
+}
+
+// What a program says of why it failed reads as lines, and moves nothing on the terminal: it may repeat what an operator has
+// typed, or what a server has said.
+func TestFailuresAreClean(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	p := Process{Args: []string{"-x\x1b[31m"}, Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &errs}
+	Main(t.Context(), p, NewFlags("test", "", p.Getenv), nil)
+	p.Args = nil
+	Main(t.Context(), p, NewFlags("test", "", p.Getenv), func(context.Context, *slog.Logger) error { return errors.New("first\r\nsecond \u009b2J") })
+	if got, want := errs.String(), `test: first\r`+"\n"+`second \u009b2J`+"\n"; !strings.HasSuffix(got, want) || strings.ContainsAny(got, "\r\x1b\u009b") || !strings.Contains(got, `-x\x1b[31m`) {
+		t.Errorf("got %q, want it clean, and at its end %q", got, want)
 	}
 }
 
