@@ -12,7 +12,7 @@ while IFS=: read -r file func; do
 	name=${func#func }
 	echo "--- $name in $(dirname "$file")" | tee -a "$all"
 	# Making interesting inputs small takes a minute each by default, in which nothing new is tried.
-	if ! $go test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-5s}" -fuzzminimizetime 20x "$(dirname "$file")" </dev/null | tee "$one"; then
+	if ! $go test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-10s}" -fuzzminimizetime 20x "$(dirname "$file")" </dev/null | tee "$one"; then
 		# On a busy machine the end of the time itself is now and then reported as a failure, which is none.
 		grep -q '^ *context deadline exceeded$' "$one" && ! grep -q 'Failing input' "$one" || exit 1
 	fi
