@@ -30,7 +30,7 @@ type azurite struct {
 	ended chan struct{}
 }
 
-var errNoAzurite = errors.New("Azurite is not installed: run scripts/setup.sh, which needs npm")
+var errNoAzurite = errors.New("there is no Azurite here: run scripts/setup.sh, which needs npm")
 
 const (
 	account    = "chaos"
@@ -118,7 +118,7 @@ func (a *azurite) kill(ctx context.Context) error {
 	})
 	a.close()
 	if err != nil {
-		return fmt.Errorf("Azurite did not write its data, see %s: %w", a.log, err)
+		return fmt.Errorf("write Azurite's data, see %s: %w", a.log, err)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ if [ -z "$packages" ]; then
 	exit 0
 fi
 flags="-p 1 -run ^$ -benchmem -benchtime ${BENCHTIME:-300ms} -count ${COUNT:-1} -timeout 10m"
-timeout "${LIMIT:-170}" bash -c "$go test $flags -bench '${BENCH:-.}' $(echo $packages) && cd bench && $go test $flags -bench '${BENCH:-.}' ." </dev/null
+timeout "${LIMIT:-170}" bash -c "$go test $flags -bench '${BENCH:-.}' $(echo $packages) && cd bench && $go test $flags -bench '${BENCH:-.}' ./raw" </dev/null
 code=$?
 if [ $code -eq 124 ]; then
 	echo "stopped after ${LIMIT:-170} seconds: what follows did not run; LIMIT=600 gives it more" >&2

@@ -18,8 +18,12 @@ check() {
 }
 
 check gofmt gofmt -l .
-check 'go vet' $go vet ./...
-check staticcheck $go tool staticcheck ./...
-check 'go mod tidy' $go mod tidy -diff
+staticcheck=$($go tool -n staticcheck)
+in_dir() (cd "$1" && shift && "$@")
+for module in . bench chaos; do
+	check "go vet in $module" in_dir $module $go vet ./...
+	check "staticcheck in $module" in_dir $module "$staticcheck" ./...
+	check "go mod tidy in $module" in_dir $module $go mod tidy -diff
+done
 check architecture $go test -count=1 .
 exit $bad

@@ -61,6 +61,13 @@ if ! checker && ! { install spin && checker; }; then
 	say "no spin: the check of the model is SKIPPED"
 	echo spin
 fi
+# Shells to check the completion in. Nobody gets another shell for that but CI.
+for shell in ${CI:+zsh fish}; do
+	if ! command -v $shell >/dev/null && ! install $shell; then
+		say "no $shell: the check of its completion is SKIPPED"
+		echo $shell
+	fi
+done
 if ! browser && ! { install chromium && browser; }; then
 	say "no Chromium: the tests of the pages in a real browser are SKIPPED"
 	echo chromium

@@ -3,6 +3,9 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Kinds of failure, for errors.Is. A driver's error wraps one of them and its own cause, so that
@@ -28,7 +31,13 @@ type Error struct {
 	Err      error
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("storage: %s %s: %v", e.Op, e.Resource, e.Err) }
+func (e *Error) Error() string {
+	resource := e.Resource
+	if strings.ContainsFunc(resource, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) { // a refused name may hold anything
+		resource = Quote(resource)
+	}
+	return fmt.Sprintf("storage: %s %s: %v", e.Op, resource, e.Err)
+}
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }

@@ -8,7 +8,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// FuzzQuote checks that what is quoted for an error or a log line is one short line, in which nothing moves the cursor.
+// FuzzQuote checks that what is quoted for an error or a log line is one short line, in which nothing moves the cursor, and
+// that an error about it is one line.
 func FuzzQuote(f *testing.F) {
 	for _, s := range []string{"", "a", "a\nb", "\x1b[31m", "\u202e", "\u009b", "\xff", "\"", strings.Repeat("ü", 100), strings.Repeat("\x00", 1000)} {
 		f.Add(s)
@@ -17,6 +18,10 @@ func FuzzQuote(f *testing.F) {
 		got := storage.Quote(s)
 		if strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) || len(got) > 1000 || !strings.HasPrefix(got, `"`) {
 			t.Errorf("%q is quoted as %q", s, got)
+		}
+		err := &storage.Error{Op: "put blob", Resource: "blob " + s, Err: storage.ErrInvalid}
+		if strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q makes the error %q", s, err)
 		}
 	})
 }
