@@ -30,6 +30,14 @@ lint: ## Check form: gofmt, go vet, staticcheck, go.mod, the architecture
 bench: ## Run every benchmark briefly, below 3 minutes; COUNT=6 BENCHTIME=1s for benchstat
 	@GO=$(GO) scripts/bench.sh
 
+.PHONY: bench-peers
+bench-peers: ## Measure other job systems beside Millrace, about an hour; ARGS='-list', ARGS='-systems millrace,river -works drain -svg FILE'
+	@GO=$(GO) scripts/bench-peers.sh $(ARGS)
+
+.PHONY: bench-curves
+bench-curves: ## Measure how Millrace behaves as its work grows, some twenty minutes; ARGS='-curves age,hot -json FILE -svg FOLDER'
+	cd bench && $(GO) run ./curves $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for some seconds; FUZZTIME=1m for longer
 	@GO=$(GO) scripts/fuzz.sh
@@ -39,7 +47,7 @@ simulate: ## Hold the promise against random faults in virtual time: SEEDS=1000 
 	@SEED='$(SEED)' SEEDS='$(SEEDS)' GO=$(GO) scripts/simulate.sh
 
 .PHONY: mutants
-mutants: ## Break one law of the promise at a time: the tests must catch each
+mutants: ## Break one law of the promise at a time, some 5 minutes: the tests must catch each
 	$(GO) run ./cmd/internal/mutants
 
 .PHONY: cover

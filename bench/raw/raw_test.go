@@ -1,256 +1,162 @@
-// Package bench measures what the framework is held against. It is a module of its own, so that none of that becomes
-// a dependency.
-package bench
+package raw
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	_ "modernc.org/sqlite"
 )
 
-// BenchmarkRaw is the limit that the SQLite driver and the worker are held against: a queue table written with
-// database/sql by one goroutine that commits what waits in groups, fully durable, and nothing else: no
-// leases that are renewed, no retries, no second process, no poison, no envelope.
-func BenchmarkRaw(b *testing.B) {
-	b.Run("send16", func(b *testing.B) {
-		q := newRaw(b)
-		var left atomic.Int64
-		left.Store(int64(b.N))
-		b.ResetTimer()
-		var all sync.WaitGroup
-		for range 16 {
-			all.Go(func() {
-				for left.Add(-1) >= 0 {
-					if err := q.do(rawSend()); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		}
-		all.Wait()
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
-	})
-	b.Run("drain", func(b *testing.B) {
-		q := newRaw(b)
-		q.fill(b, b.N)
-		b.ResetTimer()
-		q.consume(b, b.N, nil)
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
-	})
-	b.Run("steady", func(b *testing.B) {
-		q := newRaw(b)
-		var left atomic.Int64
-		out := make(chan struct{}, 2000) // producers wait when so many are outstanding
-		left.Store(int64(b.N))
-		b.ResetTimer()
-		var all sync.WaitGroup
-		for range 16 {
-			all.Go(func() {
-				for left.Add(-1) >= 0 {
-					out <- struct{}{}
-					if err := q.do(rawSend()); err != nil {
-						b.Error(err)
-						return
-					}
-					select {
-					case q.ring <- struct{}{}:
-					default:
-					}
-				}
-			})
-		}
-		q.consume(b, b.N, out)
-		all.Wait()
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
-	})
-}
-
-type rawOp struct {
-	run  func(q *rawQueue) error
-	done chan error
-}
-
-type rawQueue struct {
-	c                    *sql.Conn
-	ops                  chan *rawOp
-	ring                 chan struct{}
-	insert, take, delete *sql.Stmt
-}
-
-func newRaw(b *testing.B) *rawQueue {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "raw.db")+
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=cache_size(-16000)&_txlock=immediate")
-	must := func(err error) {
-		if err != nil {
-			b.Helper()
-			b.Fatal(err)
-		}
-	}
-	must(err)
-	db.SetMaxOpenConns(1)
-	ctx := context.Background()
-	q := &rawQueue{ops: make(chan *rawOp, 1024), ring: make(chan struct{}, 1)}
-	q.c, err = db.Conn(ctx)
-	must(err)
-	for _, s := range []string{
-		`CREATE TABLE jobs (id INTEGER PRIMARY KEY, queue TEXT, visible_at INTEGER, enqueued_at INTEGER, attempts INTEGER, receipt INTEGER, payload BLOB) STRICT`,
-		`CREATE INDEX due ON jobs (queue, visible_at, id)`,
-	} {
-		_, err = q.c.ExecContext(ctx, s)
-		must(err)
-	}
-	q.insert, err = q.c.PrepareContext(ctx, `INSERT INTO jobs (queue, visible_at, enqueued_at, attempts, receipt, payload) VALUES ('bench', ?1, ?1, 0, 0, ?2)`)
-	must(err)
-	q.take, err = q.c.PrepareContext(ctx, `UPDATE jobs SET visible_at = ?1, receipt = ?2, attempts = attempts + 1
-		WHERE id IN (SELECT id FROM jobs WHERE queue = 'bench' AND visible_at <= ?3 ORDER BY visible_at, id LIMIT ?4) RETURNING id, attempts, payload`)
-	must(err)
-	q.delete, err = q.c.PrepareContext(ctx, `DELETE FROM jobs WHERE id = ?1 AND receipt = ?2`)
-	must(err)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		var group []*rawOp
-		for o := range q.ops {
-			group = append(group[:0], o)
-			for len(q.ops) > 0 {
-				group = append(group, <-q.ops)
-			}
-			_, err := q.c.ExecContext(ctx, "BEGIN IMMEDIATE")
-			for _, o := range group {
-				if err == nil {
-					err = o.run(q)
-				}
-			}
-			if err == nil {
-				_, err = q.c.ExecContext(ctx, "COMMIT")
-			}
-			for _, o := range group {
-				o.done <- err
-			}
-		}
-	}()
-	b.Cleanup(func() {
-		close(q.ops)
-		<-ended
-		db.Close()
-	})
-	return q
-}
-
-func (q *rawQueue) do(run func(q *rawQueue) error) error {
-	o := &rawOp{run: run, done: make(chan error, 1)}
-	q.ops <- o
-	return <-o.done
-}
-
-type rawJob struct {
+type job struct {
 	N       int    `json:"n"`
 	Payload string `json:"payload"`
 }
 
-var rawPayload = strings.Repeat("7", 180)
+var payload = strings.Repeat("7", 180)
 
-func rawSend() func(*rawQueue) error {
-	body, err := json.Marshal(rawJob{7, rawPayload})
-	return func(q *rawQueue) error {
-		if err != nil {
-			return err
+func body(tb testing.TB) []byte {
+	text, err := json.Marshal(job{7, payload})
+	if err != nil {
+		tb.Error(err)
+	}
+	return text
+}
+
+func open(tb testing.TB) *Queue {
+	q, err := Open(tb.Context(), filepath.Join(tb.TempDir(), "raw.db"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := q.Close(); err != nil {
+			tb.Error(err)
 		}
-		_, err := q.insert.Exec(time.Now().UnixMicro(), body)
-		return err
+	})
+	return q
+}
+
+// consume handles n messages.
+func consume(tb testing.TB, q *Queue, n int, out <-chan struct{}) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var handled atomic.Int64
+	err := q.Consume(ctx, func(text []byte) error {
+		var j job
+		if err := json.Unmarshal(text, &j); err != nil || j.N != 7 {
+			return fmt.Errorf("read %+v, %v", j, err)
+		}
+		if out != nil {
+			<-out
+		}
+		if handled.Add(1) == int64(n) {
+			stop()
+		}
+		return nil
+	})
+	if err != nil || handled.Load() != int64(n) {
+		tb.Fatalf("handled %d of %d: %v", handled.Load(), n, err)
 	}
 }
 
-func (q *rawQueue) fill(b *testing.B, n int) {
+func fill(tb testing.TB, q *Queue, n int) {
+	text := body(tb)
 	for n > 0 {
-		k := min(n, 500)
-		err := q.do(func(q *rawQueue) error {
-			for range k {
-				if err := rawSend()(q); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			b.Fatal(err)
+		bodies := make([][]byte, min(n, 500))
+		for i := range bodies {
+			bodies[i] = text
 		}
-		n -= k
+		if err := q.Send(bodies...); err != nil {
+			tb.Fatal(err)
+		}
+		n -= len(bodies)
 	}
 }
 
-// consume claims and deletes n messages; the deletes of one batch go beside the claim of the next.
-func (q *rawQueue) consume(b *testing.B, n int, out <-chan struct{}) {
-	const batch = 128
-	var receipt int64
+// send sends n messages from 16 goroutines.
+func send(tb testing.TB, q *Queue, n int, out chan<- struct{}) (wait func()) {
+	var left atomic.Int64
+	left.Store(int64(n))
 	var all sync.WaitGroup
-	for n > 0 {
-		receipt++
-		var (
-			ids    []int64
-			bodies [][]byte
-		)
-		err := q.do(func(q *rawQueue) error {
-			now := time.Now()
-			rows, err := q.take.Query(now.Add(time.Minute).UnixMicro(), receipt, now.UnixMicro(), batch)
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			for rows.Next() {
-				var id, attempts int64
-				var body []byte
-				if err := rows.Scan(&id, &attempts, &body); err != nil {
-					return err
-				}
-				bodies = append(bodies, body)
-				ids = append(ids, id)
-			}
-			return rows.Err()
-		})
-		if err != nil {
-			b.Error(err)
-			return
-		}
-		if len(ids) == 0 {
-			<-q.ring
-			continue
-		}
-		n -= len(ids)
-		mine := receipt
+	for range 16 {
 		all.Go(func() {
-			for _, body := range bodies {
-				var job rawJob
-				if err := json.Unmarshal(body, &job); err != nil || job.N != 7 {
-					b.Errorf("read %+v, %v", job, err)
+			for left.Add(-1) >= 0 {
+				if out != nil {
+					out <- struct{}{}
 				}
-			}
-			err := q.do(func(q *rawQueue) error {
-				for _, id := range ids {
-					if _, err := q.delete.Exec(id, mine); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				b.Error(err)
-			}
-			if out != nil {
-				for range ids {
-					<-out
+				if err := q.Send(body(tb)); err != nil {
+					tb.Error(err)
+					return
 				}
 			}
 		})
 	}
-	all.Wait()
+	return all.Wait
+}
+
+func TestEachMessageIsHandledOnce(t *testing.T) {
+	q := open(t)
+	fill(t, q, 700)
+	send(t, q, 300, nil)()
+	consume(t, q, 1000, nil)
+	var left int
+	if err := q.do(func() error { return q.c.QueryRowContext(t.Context(), "SELECT count(*) FROM jobs").Scan(&left) }); err != nil || left != 0 {
+		t.Errorf("%d messages are left, %v", left, err)
+	}
+}
+
+func TestAHandlersErrorEndsConsuming(t *testing.T) {
+	q := open(t)
+	fill(t, q, 1)
+	want := fmt.Errorf("no")
+	if err := q.Consume(t.Context(), func([]byte) error { return want }); err != want {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDiskOverwrites(t *testing.T) {
+	d, err := OpenDisk(filepath.Join(t.TempDir(), "disk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range blocks + 1 {
+		if err := d.Overwrite(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := d.file.Stat(); err != nil || info.Size() != block*blocks {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkRaw is the limit that the SQLite driver and the worker are held against.
+func BenchmarkRaw(b *testing.B) {
+	b.Run("send16", func(b *testing.B) {
+		q := open(b)
+		b.ResetTimer()
+		send(b, q, b.N, nil)()
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
+	})
+	b.Run("drain", func(b *testing.B) {
+		q := open(b)
+		fill(b, q, b.N)
+		b.ResetTimer()
+		consume(b, q, b.N, nil)
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
+	})
+	b.Run("steady", func(b *testing.B) {
+		q := open(b)
+		out := make(chan struct{}, 2000) // producers wait when so many are outstanding
+		b.ResetTimer()
+		wait := send(b, q, b.N, out)
+		consume(b, q, b.N, out)
+		wait()
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"syscall"
 	"time"
@@ -23,9 +24,10 @@ var ErrMissing = errors.New("not installed")
 
 // A Server runs until Stop.
 type Server struct {
-	Socket string // Redis: the socket's path. PostgreSQL: the folder where it is.
-	Pid    int
-	stop   func()
+	Socket  string // Redis: the socket's path. PostgreSQL: the folder where it is.
+	Pid     int
+	Version string // such as "PostgreSQL 15.18"
+	stop    func()
 }
 
 // Stop ends the server and waits for it.
@@ -39,7 +41,7 @@ func Redis(ctx context.Context, dir string, settings ...string) (*Server, error)
 	}
 	socket := filepath.Join(dir, "redis.sock")
 	cmd := exec.Command(bin, append([]string{"--port", "0", "--unixsocket", socket, "--dir", dir, "--appendonly", "yes", "--save", ""}, settings...)...)
-	return serve(ctx, cmd, socket, filepath.Join(dir, "redis.log"), func(ctx context.Context) error {
+	return serve(ctx, "Redis", cmd, socket, filepath.Join(dir, "redis.log"), func(ctx context.Context) error {
 		client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket})
 		defer func() { _ = client.Close() }()
 		return client.Ping(ctx).Err()
@@ -80,7 +82,7 @@ func Postgres(ctx context.Context, dir string, settings ...string) (*Server, err
 	for _, s := range settings {
 		args = append(args, "-c", s)
 	}
-	return serve(ctx, run(server, args...), dir, filepath.Join(dir, "postgres.log"), func(ctx context.Context) error {
+	return serve(ctx, "PostgreSQL", run(server, args...), dir, filepath.Join(dir, "postgres.log"), func(ctx context.Context) error {
 		return Execute(ctx, PostgresURL(dir, "postgres"), "SELECT 1")
 	})
 }
@@ -122,8 +124,14 @@ func owner(name string, folders ...string) (*syscall.SysProcAttr, error) {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 }
 
+var numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)+`)
+
 // serve starts a server and waits until it answers.
-func serve(ctx context.Context, cmd *exec.Cmd, socket, log string, ask func(context.Context) error) (*Server, error) {
+func serve(ctx context.Context, name string, cmd *exec.Cmd, socket, log string, ask func(context.Context) error) (*Server, error) {
+	version, err := exec.CommandContext(ctx, cmd.Path, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s --version: %w", cmd.Path, err)
+	}
 	file, err := os.Create(log)
 	if err != nil {
 		return nil, err
@@ -133,7 +141,7 @@ func serve(ctx context.Context, cmd *exec.Cmd, socket, log string, ask func(cont
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	s := &Server{Socket: socket, Pid: cmd.Process.Pid, stop: func() {
+	s := &Server{Socket: socket, Pid: cmd.Process.Pid, Version: name + " " + numbers.FindString(string(version)), stop: func() {
 		_ = cmd.Process.Signal(os.Interrupt) // for PostgreSQL that is a fast shutdown
 		late := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
 		defer late.Stop()

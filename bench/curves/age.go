@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/worker"
+)
+
+const (
+	theOne   = "the-one" // the key of the value object
+	late     = 100       // replays far behind the watermark
+	chunk    = 20_000    // commands that wait at a time while the object ages
+	pastDays = 40        // the age of what is past the retention of 30 days
+)
+
+// An ager lets one value object grow old.
+type ager struct {
+	*bench
+	*world
+	age     int      // commands applied
+	ids     []string // of some of them, the oldest first
+	applied chan struct{}
+}
+
+func (b *bench) age(ctx context.Context) ([]*table, error) {
+	t := &table{Name: "age", Title: "One value object as it ages",
+		Note: "Decide on SQLite. One by one: a command is sent when the one before is applied. Folded: all wait when the worker starts. " +
+			"File: what the process has given to write calls, checkpoints included. " +
+			"Late: replays of commands from far behind the watermark. And a month: the first rows are past their retention.",
+		Columns: []string{"window", "age", "µs one by one, p50", "µs folded", "requests one by one", "requests folded", "writes folded",
+			"document bytes one by one", "document bytes folded", "rows folded", "file bytes one by one", "file bytes folded",
+			"document size", "late", "point reads for each", "doubled", "too old, refused"},
+		charts: []chart{
+			{y: "µs one by one, p50", x: "age", by: []string{"window"}, logX: true}, {y: "µs folded", x: "age", by: []string{"window"}, logX: true},
+			{y: "document bytes one by one", x: "age", by: []string{"window"}, logX: true}, {y: "document size", x: "age", by: []string{"window"}, logX: true},
+		}}
+	for _, window := range b.window {
+		if err := b.ageOf(ctx, window, t); err != nil {
+			return []*table{t}, err
+		}
+	}
+	return []*table{t}, nil
+}
+
+func (b *bench) ageOf(ctx context.Context, window int, t *table) (err error) {
+	path, err := b.file()
+	if err != nil {
+		return err
+	}
+	w, err := open(ctx, "sqlite:"+path, plan{Ticks: true, Window: window})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.store.Close() }()
+	a := &ager{bench: b, world: w, applied: make(chan struct{}, 1)}
+	w.store.committed = func() {
+		select {
+		case a.applied <- struct{}{}:
+		default:
+		}
+	}
+	for _, age := range powers(100, b.max) {
+		for a.age < age {
+			if _, err := a.fold(ctx, min(chunk, age-a.age)); err != nil {
+				return err
+			}
+		}
+		b.say("window %d: %d commands applied", window, a.age)
+		if err := a.row(ctx, window, age, t); err != nil {
+			return err
+		}
+	}
+	// From the day on which the first rows are past retention, each write deletes some.
+	if err := a.seedPast(ctx, 2*b.n); err != nil {
+		return err
+	}
+	return a.row(ctx, window, fmt.Sprintf("%s and a month", cell(a.age)), t)
+}
+
+// row measures at the age that the object has now.
+func (a *ager) row(ctx context.Context, window int, age any, t *table) error {
+	n := min(a.n, a.age)
+	before := a.store.counts()
+	times, err := a.oneByOne(ctx, n)
+	if err != nil {
+		return err
+	}
+	single := a.store.counts().minus(before)
+	ones := len(times)
+
+	before = a.store.counts()
+	took, err := a.fold(ctx, n)
+	if err != nil {
+		return err
+	}
+	folded := a.store.counts().minus(before)
+	doc, err := a.counters.Get(ctx, theOne, "")
+	if err != nil {
+		return err
+	}
+	again, reads, err := a.replay(ctx)
+	if err != nil {
+		return err
+	}
+	refused, err := a.tooOld(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := a.counters.Get(ctx, theOne, "")
+	if err != nil {
+		return err
+	}
+	slices.Sort(times)
+	t.add(window, age, micros(times[ones/2]), micros(took)/float64(n), per(single.Requests, ones), per(folded.Requests, n), per(folded.Writes, n),
+		per(single.Bytes, ones), per(folded.Bytes, n), per(folded.Rows, n), per(single.File, ones), per(folded.File, n),
+		doc.Size, again, per(reads, int64(again)), int(after.Value.Count)-a.age, refused)
+	return nil
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// command makes a new command, and remembers the ID of some.
+func (a *ager) command(int) tick {
+	id := channel.NewID()
+	if a.age < late || a.age%(1+a.max/1000) == 0 {
+		a.ids = append(a.ids, id)
+	}
+	a.age++
+	return tick{Key: theOne, Payload: payload(small), ID: id}
+}
+
+// fold applies n commands that all wait when the worker starts.
+func (a *ager) fold(ctx context.Context, n int) (time.Duration, error) {
+	if err := fill(ctx, a.ticks, n, 500, a.command); err != nil {
+		return 0, err
+	}
+	return a.drain(ctx, worker.Config{}, ticks, n)
+}
+
+// oneByOne sends each command when the one before is applied, for a time at most.
+func (a *ager) oneByOne(ctx context.Context, n int) (times []time.Duration, err error) {
+	ended := time.Now().Add(a.most)
+	_, err = a.work(ctx, worker.Config{}, ticks, time.Nanosecond, func(int64) (bool, error) {
+		select { // what is left of the time before
+		case <-a.applied:
+		default:
+		}
+		began := time.Now()
+		if err := a.ticks.Send(ctx, a.command(0)); err != nil {
+			return false, err
+		}
+		select {
+		case <-a.applied:
+			times = append(times, time.Since(began))
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+		return len(times) == n || time.Now().After(ended), nil
+	})
+	return times, err
+}
+
+// replay sends commands again that were applied long ago: half the oldest of all, half from anywhere.
+func (a *ager) replay(ctx context.Context) (n int, reads int64, err error) {
+	ids := a.ids[:min(late/2, len(a.ids))]
+	if rest := a.ids[len(ids):]; len(rest) > 0 {
+		for i := range late / 2 {
+			ids = append(ids[:len(ids):len(ids)], rest[i*len(rest)/(late/2)])
+		}
+	}
+	before := a.store.counts()
+	err = fill(ctx, a.ticks, len(ids), 500, func(i int) tick { return tick{Key: theOne, Payload: payload(small), ID: ids[i]} })
+	if err == nil {
+		_, err = a.drain(ctx, worker.Config{}, ticks, len(ids))
+	}
+	return len(ids), a.store.counts().minus(before).Reads, err
+}
+
+// tooOld sends a command from before the retention, which can't be judged, and tells how many of it were refused: one, or
+// none when it was applied.
+func (a *ager) tooOld(ctx context.Context) (int, error) {
+	poison := func() (int64, error) {
+		all, err := worker.CountPoison(ctx, a.store)
+		return all[ticks], err
+	}
+	before, err := poison()
+	if err != nil {
+		return 0, err
+	}
+	id := channel.DerivedID(pastID(a.age), "too old")
+	if err := a.ticks.Send(ctx, tick{Key: theOne, Payload: payload(small), ID: id}); err != nil {
+		return 0, err
+	}
+	refused := 0
+	_, err = a.work(ctx, worker.Config{}, ticks, 10*time.Millisecond, func(handled int64) (bool, error) {
+		now, err := poison()
+		refused = int(now - before)
+		return refused > 0 || handled > 0, err
+	})
+	return refused, err
+}
+
+// pastID is an ID from before the retention.
+func pastID(i int) string {
+	ms := time.Now().AddDate(0, 0, -pastDays).UnixMilli() + int64(i)
+	return fmt.Sprintf("%08x-%04x-7000-8000-%012x", ms>>16, ms&0xffff, i)
+}
+
+// seedPast writes rows as commands of long ago have left them.
+func (a *ager) seedPast(ctx context.Context, n int) error {
+	rows := make([]storage.RowPut, n)
+	old := time.Now().AddDate(0, 0, -pastDays).UnixMilli()
+	for i := range rows {
+		rows[i] = storage.RowPut{Key: fmt.Sprintf("%012x-%024x", old+int64(i), i), Data: make([]byte, 6)}
+	}
+	return storage.PutRows(ctx, a.store.Table("counters-applied"), theOne, rows)
+}

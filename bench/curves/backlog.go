@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
+)
+
+// envelope is how long a small command is in a queue.
+const envelope = 450
+
+const hold = time.Hour // the visibility of what is drained here; nothing comes back
+
+// A depth is a queue that is measured while so many messages wait in it.
+type depth struct {
+	*bench
+	path  string
+	store storage.Store
+	q     storage.Queue
+}
+
+func (b *bench) backlog(ctx context.Context) ([]*table, error) {
+	t := &table{Name: "backlog", Title: "A backlog by its depth", Note: "A queue on SQLite, by its port: no worker. All but the drain is measured while the depth stays as it is.",
+		Columns: []string{"depth", "send, 1 sender/s", "send, 16 senders/s", "receive and delete by 1/s", "receive and delete by 64/s", "stats, ms p50", "drain by 512/s"},
+		charts: []chart{
+			{y: "send, 16 senders/s", x: "depth", logX: true}, {y: "receive and delete by 64/s", x: "depth", logX: true},
+			{y: "stats, ms p50", x: "depth", logX: true}, {y: "drain by 512/s", x: "depth", logX: true},
+		}}
+	sizes := &table{Name: "backlog-size", Title: "The file of a backlog, in MB", Note: "With its log. Busy: a message is sent and deleted ten times a second meanwhile. " +
+		"Each time is " + b.settle.String() + " at most, less when the size is below 26 MB, which a store keeps: its reserve and its log.",
+		Columns: []string{"depth", "full", "drained", "drained and busy", "drained and idle", "closed"}}
+	for _, n := range powers(1000, b.max) {
+		if err := b.backlogOf(ctx, n, t, sizes); err != nil {
+			return []*table{t, sizes}, err
+		}
+		b.say("backlog of %d done", n)
+	}
+	return []*table{t, sizes}, nil
+}
+
+func (b *bench) backlogOf(ctx context.Context, n int, t, sizes *table) error {
+	path, err := b.file()
+	if err != nil {
+		return err
+	}
+	store, err := sqlite.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	d := &depth{b, path, store, store.Queue("backlog")}
+	if err := d.send(ctx, n); err != nil {
+		return err
+	}
+	row, m := []any{n}, min(b.n, n)
+	for _, senders := range []int{1, 16} {
+		sent, took, err := b.spread(senders, m, func() error { return d.send(ctx, 1) })
+		if err != nil {
+			return err
+		}
+		row = append(row, rate(sent, took))
+		if err := d.send(ctx, m-sent); err != nil {
+			return err
+		}
+	}
+	for _, batch := range []int{1, 64} {
+		gone, took, err := d.drain(ctx, m, batch, b.most)
+		if err != nil {
+			return err
+		}
+		row = append(row, rate(gone, took))
+		if _, _, err := d.drain(ctx, m-gone, 512, hold); err != nil {
+			return err
+		}
+	}
+	stats, err := d.stats(ctx)
+	if err != nil {
+		return err
+	}
+	row = append(row, stats)
+	full := size(path)
+	_, took, err := d.drain(ctx, n, 512, hold)
+	if err != nil {
+		return err
+	}
+	t.add(append(row, rate(n, took))...)
+	files := []any{n, full, size(path)}
+	for _, busy := range []bool{true, false} {
+		mb, err := d.wait(ctx, busy)
+		if err != nil {
+			return err
+		}
+		files = append(files, mb)
+	}
+	if err := store.Close(); err != nil {
+		return err
+	}
+	sizes.add(append(files, size(path))...)
+	return os.Remove(path) // the next one is ten times as large
+}
+
+// send adds messages in batches.
+func (d *depth) send(ctx context.Context, n int) error {
+	batch := slices.Repeat([]storage.Message{{Body: make([]byte, envelope)}}, 500)
+	for ; n > 0; n -= len(batch) {
+		if err := d.q.Send(ctx, batch[:min(n, len(batch))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain receives and deletes n messages in batches, or as many as there is time for.
+func (d *depth) drain(ctx context.Context, n, batch int, most time.Duration) (gone int, took time.Duration, err error) {
+	began := time.Now()
+	for gone < n && time.Since(began) < most {
+		got, err := d.q.Receive(ctx, min(batch, n-gone), hold)
+		if err == nil && len(got) == 0 {
+			err = errors.New("the queue is empty too early")
+		}
+		if err != nil {
+			return gone, 0, err
+		}
+		receipts := make([]storage.Receipt, len(got))
+		for i, x := range got {
+			receipts[i] = x.Receipt
+		}
+		if err := d.q.Delete(ctx, receipts); err != nil {
+			return gone, 0, err
+		}
+		gone += len(got)
+	}
+	return gone, time.Since(began), nil
+}
+
+// stats returns the median time of a count, in milliseconds.
+func (d *depth) stats(ctx context.Context) (float64, error) {
+	var times []float64
+	for began := time.Now(); len(times) < 50 && (len(times) == 0 || time.Since(began) < d.most); {
+		one := time.Now()
+		if _, err := d.q.Stats(ctx); err != nil {
+			return 0, err
+		}
+		times = append(times, micros(time.Since(one))/1e3)
+	}
+	return median(times), nil
+}
+
+const normal = 26 // MB that a store keeps for itself: 8 in reserve, 16 of log, and what is in use
+
+// wait lets the file become small, and returns how large it is then, in MB.
+func (d *depth) wait(ctx context.Context, busy bool) (float64, error) {
+	ended := time.Now().Add(d.settle)
+	err := until(ctx, 100*time.Millisecond, func() (bool, error) {
+		if size(d.path) < normal || time.Now().After(ended) {
+			return true, nil
+		}
+		if !busy {
+			return false, nil
+		}
+		if err := d.send(ctx, 1); err != nil {
+			return false, err
+		}
+		_, _, err := d.drain(ctx, 1, 1, hold)
+		return false, err
+	})
+	return size(d.path), err
+}
+
+// size is what a store takes on the disk, in MB.
+func size(path string) (mb float64) {
+	for _, end := range []string{"", "-wal"} {
+		if info, err := os.Stat(path + end); err == nil {
+			mb += float64(info.Size()) / 1e6
+		}
+	}
+	return mb
+}

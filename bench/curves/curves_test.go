@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary be the children of the curves that it measures.
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(childVar); spec != "" {
+		os.Exit(beChild(spec, os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+func TestCell(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in   any
+		want string
+	}{
+		{0, "0"}, {999, "999"}, {1000, "1,000"}, {-1234567, "-1,234,567"}, {"text", "text"},
+		{0.0, "0"}, {12345.678, "12,300"}, {123.4, "123"}, {12.345, "12.3"}, {1.0, "1.00"}, {0.0123456, "0.0123"}, {0.000012, "0.0000"}, {-12.3456, "-12.3"},
+	} {
+		if got := cell(c.in); got != c.want {
+			t.Errorf("%v: got %s, want %s", c.in, got, c.want)
+		}
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	t.Parallel()
+	x := &table{Title: "Title", Note: "Note.", Columns: []string{"a", "b"}}
+	x.add(1000, "x")
+	x.add(math.NaN(), math.Inf(1))
+	const want = "### Title\n\nNote.\n\n| a | b |\n|---|---|\n| 1,000 | x |\n| - | - |\n"
+	if got := x.markdown(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if _, err := json.Marshal(x); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLines(t *testing.T) {
+	t.Parallel()
+	x := &table{Columns: []string{"x", "y", "by"}}
+	x.add(1, 2.0, "a")
+	x.add(10, 3, "b")
+	x.add(100, 4.0, "a")
+	x.add("later", 5.0, "a")
+	got := x.lines(chart{x: "x", y: "y", by: []string{"by"}})
+	if len(got) != 2 || got[0].name != "a" || !slices.Equal(got[0].points, []point{{1, 2}, {100, 4}}) || !slices.Equal(got[1].points, []point{{10, 3}}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestSVG(t *testing.T) {
+	t.Parallel()
+	for _, lines := range [][]line{
+		nil,
+		{{name: "one", points: []point{{5, 0}}}},
+		{{name: "a < b & c", points: []point{{1, 2}, {1000, 4000}}}, {name: "flat", points: []point{{1, 0.001}, {10, 0.002}}}},
+	} {
+		b := svg("Title <&>", chart{x: "x", y: "y", logX: true}, lines)
+		if strings.Contains(string(b), "NaN") || strings.Contains(string(b), "Inf") {
+			t.Errorf("%v: a number is none:\n%s", lines, b)
+		}
+		paths := 0
+		for d := xml.NewDecoder(strings.NewReader(string(b))); ; {
+			token, err := d.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%v: %v in\n%s", lines, err, b)
+			}
+			if e, ok := token.(xml.StartElement); ok && e.Name.Local == "path" && slices.ContainsFunc(e.Attr, func(a xml.Attr) bool { return a.Name.Local == "stroke-width" }) {
+				paths++
+			}
+		}
+		if paths != len(lines) {
+			t.Errorf("got %d lines, want %d", paths, len(lines))
+		}
+	}
+}
+
+func TestSpacing(t *testing.T) {
+	t.Parallel()
+	for most, want := range map[float64]float64{0: 1, 1: 0.2, 3: 0.5, 6: 1, 9: 2, 45: 10, 59_000: 10_000, 70_000: 20_000} {
+		if got := spacing(most); math.Abs(got-want) > 1e-9*want {
+			t.Errorf("%v: got %v, want %v", most, got, want)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	if got := median([]float64{3, 1, 2}); got != 2 {
+		t.Errorf("median of three: got %v, want 2", got)
+	}
+	if got := median([]float64{4, 1, 2, 3}); got != 2.5 {
+		t.Errorf("median of four: got %v, want 2.5", got)
+	}
+	if got := median(nil); !math.IsNaN(got) {
+		t.Errorf("median of none: got %v", got)
+	}
+	hundred := make([]time.Duration, 100)
+	for i := range hundred {
+		hundred[i] = time.Duration(i+1) * time.Millisecond
+	}
+	for q, want := range map[float64]float64{0: 1, 0.5: 50, 0.99: 99, 1: 100} {
+		if got := quantile(hundred, q); got != want {
+			t.Errorf("quantile %v: got %v, want %v", q, got, want)
+		}
+	}
+	if got := powers(100, 99_999); !slices.Equal(got, []int{100, 1000, 10_000}) {
+		t.Errorf("powers: got %v", got)
+	}
+	a := counts{1, 2, 3, 4, 5, 6, 7, 8}
+	if got := a.plus(a).minus(a); got != a {
+		t.Errorf("plus and minus: got %v, want %v", got, a)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in, err string
+		status  int
+	}{
+		{in: "HTTP/1.1 200 OK\r\ncontent-length: 3\r\nX: y\r\n\r\nabcrest", status: 200},
+		{in: "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n", status: 304},
+		{in: "HTTP/1.1 202 Accepted\r\n\r\n", status: 202},
+		{in: "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", err: "EOF"},
+		{in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", err: "Content-Length"},
+		{in: "SMTP\r\n\r\n", err: "not an HTTP answer"},
+		{in: "", err: "EOF"},
+	} {
+		status, err := answer(bufio.NewReader(strings.NewReader(c.in)))
+		if c.err == "" && (err != nil || status != c.status) {
+			t.Errorf("%q: got %d, %v, want %d", c.in, status, err, c.status)
+		}
+		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%q: got %d, %v, want an error with %s", c.in, status, err, c.err)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-curves", "straight"}, {"-curves", ""}, {"-n", "0"}, {"-max", "99"}, {"-windows", "a"}, {"-for", "0"}, {"more"}, {"-unknown"}} {
+		var errs strings.Builder
+		if got := run(t.Context(), args, io.Discard, &errs); got != 2 || errs.Len() == 0 {
+			t.Errorf("%v: got %d and %q, want 2 and a reason", args, got, errs.String())
+		}
+	}
+}
+
+// Every curve works, with numbers so small that they say nothing.
+func TestSmoke(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers and some forty processes")
+	}
+	for _, c := range curves() {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			numbers := filepath.Join(dir, "numbers.json")
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			var out strings.Builder
+			args := []string{"-curves", c.name, "-n", "20", "-max", "1000", "-rounds", "1", "-for", "100ms", "-settle", "100ms", "-json", numbers, "-svg", filepath.Join(dir, "svg")}
+			if code := run(ctx, args, &out, t.Output()); code != 0 {
+				t.Fatalf("got %d, want 0", code)
+			}
+			b, err := os.ReadFile(numbers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var tables []table
+			if err := json.Unmarshal(b, &tables); err != nil || len(tables) == 0 {
+				t.Fatalf("%v in %s", err, b)
+			}
+			for _, x := range tables {
+				if !strings.Contains(out.String(), "### "+x.Title) {
+					t.Errorf("no table %q in\n%s", x.Title, out.String())
+				}
+				if len(x.Rows) == 0 {
+					t.Errorf("table %s has no row", x.Name)
+				}
+				for _, row := range x.Rows {
+					checkRow(t, x, row)
+				}
+			}
+		})
+	}
+}
+
+// checkRow checks what must hold however small the numbers are.
+func checkRow(t *testing.T, x table, row []any) {
+	t.Helper()
+	for column, want := range map[string]float64{"doubled": 0, "too old, refused": 1, "doubled or lost": 0} {
+		if i := slices.Index(x.Columns, column); i >= 0 && row[i] != want {
+			t.Errorf("%s of %v: got %v, want %v", column, row, row[i], want)
+		}
+	}
+	for i, c := range row {
+		if f, ok := c.(float64); ok && strings.HasSuffix(x.Columns[i], "/s") && f <= 0 {
+			t.Errorf("%s of %v: got %v, want more than 0", x.Columns[i], row, f)
+		}
+	}
+}

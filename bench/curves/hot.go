@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure/azuretest"
+)
+
+// A place is a store that runs can share, each under a name of its own.
+type place struct {
+	name  string
+	file  string // of its table
+	n     int    // commands
+	ahead int    // of them wait at a time
+	url   func() (string, error)
+}
+
+// patience bounds one run on a hot date; a run that takes longer is shown as far as it came.
+const patience = 2 * time.Minute
+
+func (b *bench) hot(ctx context.Context) ([]*table, error) {
+	places := []place{{name: "SQLite", file: "hot", n: 5 * b.n, ahead: 5 * b.n, url: func() (string, error) {
+		path, err := b.file()
+		return "sqlite:" + path, err
+	}}}
+	server, err := azuretest.Launch()
+	switch {
+	case errors.Is(err, azuretest.ErrNotInstalled):
+		b.say("hot: Azurite is left out: %v", err)
+	case err != nil:
+		return nil, err
+	default:
+		defer server.Stop()
+		account := server.Account(outside{})
+		runs := 0
+		// Azurite gets slow when much waits in its queues.
+		places = append(places, place{name: "Azurite", file: "hot-azurite", n: b.n, ahead: 400, url: func() (string, error) {
+			runs++
+			return fmt.Sprintf("azure:%s?prefix=run%d", account.ConnectionString(), runs), nil
+		}})
+	}
+	var all []*table
+	for _, p := range places {
+		t := p.table()
+		all = append(all, t)
+		if err := b.hotOn(ctx, p, t); err != nil {
+			return all, fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return all, nil
+}
+
+func (p place) table() *table {
+	by := []string{"handling"}
+	return &table{Name: p.file, Title: "One hot value object, several worker processes, " + p.name,
+		Note: "Every command is for one value object and emits an event that one group hears of. Folding: default settings. One by one: workers that " +
+			"hold one message. The bare round trip reads the document and writes it back under its ETag, and does nothing else. " +
+			"Handed back: messages that a worker gave back, those that it held at the end included.",
+		Columns: []string{"handling", "workers", "commands", "commands/s", "writes a command", "lost races a command", "requests a command",
+			"row reads a command", "KB of documents a command", "handed back", "doubled or lost"},
+		charts: []chart{
+			{y: "commands/s", x: "workers", by: by}, {y: "writes a command", x: "workers", by: by}, {y: "lost races a command", x: "workers", by: by},
+		}}
+}
+
+func (b *bench) hotOn(ctx context.Context, p place, t *table) error {
+	if err := b.roundTrips(ctx, p, t); err != nil {
+		return fmt.Errorf("bare: %w", err)
+	}
+	for _, folding := range []bool{false, true} {
+		for _, workers := range []int{1, 2, 4, 8} {
+			if err := b.hotRun(ctx, p, folding, workers, t); err != nil {
+				return fmt.Errorf("%d workers: %w", workers, err)
+			}
+		}
+	}
+	return nil
+}
+
+// outside stands for a test where there is none: azuretest asks one for its accounts.
+type outside struct{ testing.TB }
+
+func (outside) Helper()                        {}
+func (outside) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }
+
+func (b *bench) hotRun(ctx context.Context, p place, folding bool, workers int, t *table) (err error) {
+	url, err := p.url()
+	if err != nil {
+		return err
+	}
+	rules, s, handling, n := plan{Ticks: true, Told: true}, workerSpec{Store: url}, "folding", p.n
+	if !folding {
+		s.Concurrency, s.MaxInHand, handling, n = 1, 1, "one by one", max(1, p.n/5)
+	}
+	s.Plan = rules
+	w, err := open(ctx, url, rules)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.store.Close()) }()
+	command := func(int) tick { return tick{Key: theOne, Payload: payload(small)} }
+	first := min(n, p.ahead)
+	if err := fill(ctx, w.ticks, first, 500, command); err != nil {
+		return err
+	}
+	running, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c, err := hire(running, workers, s, b.errs)
+	if err != nil {
+		return err
+	}
+	began, err := c.begin()
+	if err == nil {
+		err = feed(running, c, n-first, p.ahead-first, func(int) error { return w.ticks.Send(running, command(0)) })
+	}
+	if err == nil {
+		err = waitFor(running, c, w, ticks, n)
+	}
+	err = errors.Join(err, c.dismiss())
+	if err != nil && (ctx.Err() != nil || running.Err() == nil) {
+		return err
+	}
+	doc, err := w.counters.Get(ctx, theOne, "")
+	if err != nil {
+		return err
+	}
+	handled, _ := c.done()
+	var wrong any = int(doc.Value.Count) - n
+	if running.Err() != nil {
+		wrong = "stopped, too slow"
+	}
+	x := c.counts
+	b.say("%s, %s, %d workers: %d commands in %v", p.name, handling, workers, handled, c.at.Sub(began).Round(time.Millisecond))
+	t.add(handling, workers, int(handled), rate(int(handled), c.at.Sub(began)), per(x.Writes, handled), per(x.Lost, handled), per(x.Requests, handled),
+		per(x.Reads, handled), per(x.Bytes, handled)/1e3, int(x.Rewrites), wrong)
+	return nil
+}
+
+// roundTrips reads and writes one document, guarded by its ETag.
+func (b *bench) roundTrips(ctx context.Context, p place, t *table) error {
+	url, err := p.url()
+	if err != nil {
+		return err
+	}
+	w, err := open(ctx, url, plan{Ticks: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.store.Close() }()
+	blobs, body := w.store.Blobs("bare"), []byte(payload(2000))
+	if _, err := blobs.Put(ctx, theOne, body, storage.Condition{}); err != nil {
+		return err
+	}
+	n, began := 0, time.Now()
+	for ; n < b.n && time.Since(began) < b.most; n++ {
+		doc, err := blobs.Get(ctx, theOne, "")
+		if err != nil {
+			return err
+		}
+		if _, err := blobs.Put(ctx, theOne, doc.Body, storage.Condition{IfMatch: doc.ETag}); err != nil {
+			return err
+		}
+	}
+	t.add("bare round trip", 1, n, rate(n, time.Since(began)), 1.0, 0.0, 2.0, 0.0, float64(len(body))/1e3, 0, 0)
+	return nil
+}
+
+// feed sends n more messages from several goroutines, so that at most ahead of them wait, beside what waited before.
+func feed(ctx context.Context, c *crew, n, ahead int, send func(i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range senders {
+		all.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				if i >= int64(n) || ctx.Err() != nil {
+					return
+				}
+				err := until(ctx, 2*time.Millisecond, func() (bool, error) {
+					handled, err := c.done()
+					return i-handled < int64(ahead), err
+				})
+				if err == nil {
+					err = send(int(i))
+				}
+				if err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+const senders = 16
+
+// waitFor waits until workers have handled n messages. A message whose deletion came too late is counted by nobody, so an empty
+// queue is the end, too.
+func waitFor(ctx context.Context, c *crew, w *world, queue string, n int) error {
+	looked := time.Now()
+	return until(ctx, 5*time.Millisecond, func() (bool, error) {
+		handled, err := c.done()
+		if handled >= int64(n) || err != nil || time.Since(looked) < time.Second {
+			return handled >= int64(n), err
+		}
+		looked = time.Now()
+		s, err := w.store.Queue(queue).Stats(ctx)
+		return err == nil && s == (storage.Stats{}), err
+	})
+}

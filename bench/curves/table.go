@@ -1,0 +1,173 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A table is what a curve has measured.
+type table struct {
+	Name    string   `json:"name"` // of files
+	Title   string   `json:"title"`
+	Note    string   `json:"note,omitempty"`
+	Columns []string `json:"columns"`
+	Rows    [][]any  `json:"rows"` // strings, ints and float64s
+
+	charts []chart
+}
+
+// A chart shows columns of a table against another one.
+type chart struct {
+	y, x string
+	by   []string // a line for each of their values
+	logX bool
+}
+
+func (t *table) add(cells ...any) {
+	if len(cells) != len(t.Columns) {
+		panic(fmt.Sprintf("table %s: %d cells in %d columns", t.Name, len(cells), len(t.Columns)))
+	}
+	for i, c := range cells {
+		if f, ok := c.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
+			cells[i] = "-" // nothing was measured; JSON has no such number
+		}
+	}
+	t.Rows = append(t.Rows, cells)
+}
+
+func (t *table) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n", t.Title)
+	if t.Note != "" {
+		fmt.Fprintf(&b, "%s\n\n", t.Note)
+	}
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(t.Columns, " | "), strings.Repeat("---|", len(t.Columns)))
+	for _, row := range t.Rows {
+		cells := make([]string, len(row))
+		for i, c := range row {
+			cells[i] = cell(c)
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+	}
+	return b.String()
+}
+
+// cell writes a number for people: three digits that count, thousands apart.
+func cell(c any) string {
+	switch v := c.(type) {
+	case int:
+		return thousands(strconv.Itoa(v))
+	case float64:
+		digits := 0
+		if a := math.Abs(v); a > 0 && a < 100 {
+			digits = min(4, 2-int(math.Floor(math.Log10(a))))
+		} else if a >= 1000 {
+			unit := math.Pow(10, math.Floor(math.Log10(a))-2)
+			v = math.Round(v/unit) * unit
+		}
+		return thousands(strconv.FormatFloat(v, 'f', digits, 64))
+	}
+	return fmt.Sprint(c)
+}
+
+func thousands(s string) string {
+	whole, rest, _ := strings.Cut(s, ".")
+	sign := ""
+	if strings.HasPrefix(whole, "-") {
+		sign, whole = "-", whole[1:]
+	}
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if rest != "" {
+		whole += "." + rest
+	}
+	return sign + whole
+}
+
+// lines takes the points of a chart's lines from its table.
+func (t *table) lines(c chart) (all []line) {
+	x, y := slices.Index(t.Columns, c.x), slices.Index(t.Columns, c.y)
+	for _, row := range t.Rows {
+		px, okX := number(row[x])
+		py, okY := number(row[y])
+		if !okX || !okY {
+			continue
+		}
+		var name []string
+		for _, by := range c.by {
+			is := row[slices.Index(t.Columns, by)]
+			if _, ok := number(is); ok {
+				name = append(name, by)
+			}
+			name = append(name, cell(is))
+		}
+		of := strings.Join(name, " ")
+		i := slices.IndexFunc(all, func(l line) bool { return l.name == of })
+		if i < 0 {
+			i = len(all)
+			all = append(all, line{name: of})
+		}
+		all[i].points = append(all[i].points, point{px, py})
+	}
+	return all
+}
+
+func number(c any) (float64, bool) {
+	switch v := c.(type) {
+	case int:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+// writeAll writes the tables for programs and as charts, where that is wanted.
+func writeAll(tables []*table, jsonFile, svgDir string) error {
+	if jsonFile != "" {
+		b, err := json.MarshalIndent(tables, "", "\t")
+		if err == nil {
+			err = os.WriteFile(jsonFile, append(b, '\n'), 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if svgDir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(svgDir, 0o755); err != nil {
+		return err
+	}
+	for _, t := range tables {
+		for i, c := range t.charts {
+			name := t.Name
+			if i > 0 {
+				name += "-" + strconv.Itoa(i+1)
+			}
+			if err := os.WriteFile(filepath.Join(svgDir, name+".svg"), svg(t.Title, c, t.lines(c)), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// median returns the middle of some numbers; NaN of none.
+func median(all []float64) float64 {
+	if len(all) == 0 {
+		return math.NaN()
+	}
+	all = slices.Sorted(slices.Values(all))
+	if n := len(all); n%2 == 0 {
+		return (all[n/2-1] + all[n/2]) / 2
+	}
+	return all[len(all)/2]
+}

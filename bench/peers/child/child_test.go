@@ -1,0 +1,201 @@
+package child
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// memory is a system without a store, that can be made to fail and to repeat itself.
+type memory struct {
+	jobs   chan Job
+	each   time.Duration // for a job
+	send   error
+	start  error
+	repeat bool
+	calls  int64
+}
+
+func newMemory() *memory { return &memory{jobs: make(chan Job, 100_000), each: time.Millisecond} }
+
+func (m *memory) Send(ctx context.Context, j Job) error {
+	if err := pause(ctx, m.each); err != nil {
+		return err
+	}
+	m.jobs <- j
+	return m.send
+}
+
+func (m *memory) Fill(_ context.Context, jobs []Job) error {
+	for _, j := range jobs {
+		m.jobs <- j
+	}
+	return m.send
+}
+
+func (m *memory) Start(ctx context.Context, handle func(Job)) error {
+	go func() {
+		for pause(ctx, m.each) == nil {
+			select {
+			case j := <-m.jobs:
+				handle(j)
+				if m.repeat {
+					handle(j)
+				}
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return m.start
+}
+
+func (m *memory) Operations(context.Context) (int64, error) { m.calls += 10; return m.calls, nil }
+
+func TestWorks(t *testing.T) {
+	for _, c := range []struct {
+		work    Work
+		n       int64
+		seconds float64
+	}{
+		{Send1, 3000, 3}, {Send16, 48000, 3}, {Balanced, 3000, 3}, {Drain, 900, 0.9}, {Latency, 0, 0}, {Idle, 0, 18}, {Sync, 3000, 3},
+	} {
+		t.Run(string(c.work), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				m.repeat = c.work == Drain
+				s, err := measure(t.Context(), m, Spec{Work: c.work, For: 3 * time.Second, Backlog: 1000})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.Operations != 10 {
+					t.Errorf("%d operations, want 10", s.Operations)
+				}
+				if c.work == Latency {
+					if n := int64(len(s.Latencies)); n < 18_000/300 || n > 18_000/60 || n != s.N {
+						t.Errorf("%d latencies of %d jobs", n, s.N)
+					}
+					for _, l := range s.Latencies {
+						if l < 1 || l > 2 {
+							t.Errorf("latency %v ms", l)
+						}
+					}
+					return
+				}
+				if s.N < c.n-20 || s.N > c.n+20 || s.Seconds != c.seconds {
+					t.Errorf("%d in %v s, want %d in %v s", s.N, s.Seconds, c.n, c.seconds)
+				}
+				if m.repeat && s.Twice < 990 {
+					t.Errorf("%d repeats were seen", s.Twice)
+				}
+			})
+		})
+	}
+}
+
+func TestASlowDrainIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.each = 100 * time.Millisecond
+		s, err := measure(t.Context(), m, Spec{Work: Drain, For: 3 * time.Second, Backlog: 100_000})
+		if err != nil || s.Seconds != 12 || s.N < 119 || s.N > 121 {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
+func TestWhatHandlesNothingEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.each = time.Hour
+		if s, err := measure(t.Context(), m, Spec{Work: Drain, For: time.Second, Backlog: 10}); err == nil {
+			t.Errorf("measured %+v", s)
+		}
+	})
+}
+
+func TestErrorsOfAClientAreTold(t *testing.T) {
+	no := errors.New("no")
+	for _, w := range []Work{Send1, Drain, Balanced, Latency, Idle} {
+		for _, m := range []*memory{{send: no}, {start: no}} {
+			if w == Send1 && m.start != nil {
+				continue
+			}
+			m.jobs = make(chan Job, 1000)
+			if _, err := measure(t.Context(), m, Spec{Work: w, For: time.Hour, Backlog: 10}); !errors.Is(err, no) {
+				t.Errorf("%s: %v", w, err)
+			}
+		}
+	}
+}
+
+func TestServe(t *testing.T) {
+	systems := []System{{Name: "memory", Open: func(context.Context, Spec) (Client, error) { return newMemory(), nil }}}
+	ask := func(question string, end error) (string, error) {
+		in, write := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(write, question+"\n")
+			if end != nil {
+				_ = write.CloseWithError(end)
+			}
+		}()
+		defer func() { _ = in.Close() }()
+		var out strings.Builder
+		err := serve(t.Context(), systems, in, &out)
+		return out.String(), err
+	}
+	answer, err := ask(`{"system":"memory","work":"drain","backlog":20,"for":1000000000}`, nil)
+	var s Sample
+	if err == nil {
+		err = json.Unmarshal([]byte(answer), &s)
+	}
+	if err != nil || s.System != "memory" || s.Work != Drain || s.N != 18 || strings.Count(answer, "\n") != 1 {
+		t.Errorf("%q, %v", answer, err)
+	}
+	if _, err := ask(`{"system":"memory","work":"idle","for":1000000000000}`, io.EOF); !errors.Is(err, errOrphan) {
+		t.Errorf("without a parent: %v", err)
+	}
+	for _, question := range []string{`{"system":"other"}`, `{"system":"memory","work":"other"}`, `{`} {
+		if answer, err := ask(question, nil); err == nil {
+			t.Errorf("%s: %q", question, answer)
+		}
+	}
+}
+
+func TestTree(t *testing.T) {
+	proc := t.TempDir()
+	process := func(pid, parent int, threads ...string) {
+		dir := filepath.Join(proc, strconv.Itoa(pid))
+		for i, sched := range threads {
+			task := filepath.Join(dir, "task", strconv.Itoa(pid+i))
+			if err := os.MkdirAll(task, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(task, "schedstat"), []byte(sched), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stat := strconv.Itoa(pid) + " (a (b) c) S " + strconv.Itoa(parent) + " 1 1 0 -1 0 0 0 0 0 500 600 25 50 20 0 1 0"
+		if err := os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	process(10, 1, "1000000000 5 5", "500000000 5 5")
+	process(11, 10, "2000000000 5 5")
+	process(12, 11, "4000000000 5 5")
+	process(13, 1, "8000000000 5 5")
+	// What has ended under each of the three adds 0.75 s.
+	if got, err := tree(proc, 10); err != nil || got != 1.5+2+4+3*0.75 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := tree(proc, 99); err == nil {
+		t.Errorf("no such process: %v", got)
+	}
+}

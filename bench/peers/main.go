@@ -1,0 +1,124 @@
+// Command peers measures the same work side by side: Millrace, other ways to run background jobs in Go, and the raw limit of this
+// machine.
+//
+//	make bench-peers                                  # everything: about an hour
+//	make bench-peers ARGS='-systems millrace,river,raw -works balanced,drain -json peers.json -svg peers.svg'
+//	go run ./peers -from peers.json -svg peers.svg    # table and chart again
+//
+// Each measurement is a process of its own, with an empty folder on the disk under TMPDIR and, where the system needs one, a server
+// that was just started. Systems take turns, in another order each time. A system whose server is not installed is skipped, and that
+// is said.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/millrace-go/millrace/bench/peers/child"
+)
+
+func main() {
+	if os.Getenv(childEnv) != "" {
+		os.Exit(child.Main(children()))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	systems := flags.String("systems", "", "the `SYSTEMS` to measure, with commas between; all by default")
+	works := flags.String("works", "", "the `WORKS` to measure; all by default")
+	p := plan{}
+	flags.IntVar(&p.reps, "reps", 3, "how many `REPETITIONS`")
+	flags.DurationVar(&p.spec.For, "for", 3*time.Second, "the `TIME` of a rate; latency and idle take six times as long, a drain at most four times")
+	flags.IntVar(&p.spec.Backlog, "backlog", 100_000, "how many `JOBS` to drain")
+	flags.Uint64Var(&p.spec.Seed, "seed", 1, "`SEED` of the order and the gaps")
+	list := flags.Bool("list", false, "list systems and works")
+	from := flags.String("from", "", "measure nothing: read what -json wrote from this `FILE`")
+	jsonFile := flags.String("json", "", "write all samples into this `FILE`")
+	svgFile := flags.String("svg", "", "write the chart into this `FILE`")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	var err error
+	if p.systems, err = pick(split(*systems)); err == nil {
+		p.works, err = pickWorks(split(*works))
+	}
+	if err == nil && (flags.NArg() > 0 || p.reps < 1 || p.spec.For <= 0 || p.spec.Backlog < 1) {
+		err = errors.New("-reps, -for and -backlog are positive, and there are no arguments")
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(errs, "peers:", err)
+		return 2
+	}
+	if *list {
+		for _, c := range p.systems {
+			_, _ = fmt.Fprintf(out, "%-22s %-8s %s\n", c.Name, c.Durability, c.Settings)
+		}
+		for _, w := range child.Works {
+			_, _ = fmt.Fprintf(out, "%-22s %s\n", w, headings[w])
+		}
+		return 0
+	}
+	var r *Report
+	if *from != "" {
+		r, err = load(*from)
+	} else {
+		r = p.run(ctx, errs)
+		if *jsonFile != "" {
+			err = r.save(*jsonFile)
+		}
+	}
+	if err == nil {
+		err = r.markdown(out)
+	}
+	if err == nil && *svgFile != "" {
+		var b bytes.Buffer
+		if err = r.chart(&b); err == nil {
+			err = os.WriteFile(*svgFile, b.Bytes(), 0o644)
+		}
+	}
+	if err == nil && ctx.Err() != nil {
+		err = errors.New("stopped before the end")
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(errs, "peers:", err)
+		return 1
+	}
+	if slices.ContainsFunc(r.Samples, func(s child.Sample) bool { return s.Err != "" }) {
+		return 1
+	}
+	return 0
+}
+
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(c rune) bool { return c == ',' || c == ' ' })
+}
+
+// pickWorks returns the works that are named, in the report's order, or all.
+func pickWorks(names []string) ([]child.Work, error) {
+	for _, name := range names {
+		if !slices.Contains(child.Works, child.Work(name)) {
+			return nil, errors.New("no work " + name)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(child.Works), func(w child.Work) bool {
+		return len(names) > 0 && !slices.Contains(names, string(w))
+	}), nil
+}

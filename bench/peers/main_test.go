@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/bench/peers/child"
+)
+
+// TestMain makes the test's binary a child, as main does.
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		os.Exit(child.Main(children()))
+	}
+	os.Exit(m.Run())
+}
+
+func TestSmoke(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for some seconds")
+	}
+	temp, dir := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	var table, again, log strings.Builder
+	json, svg := filepath.Join(dir, "peers.json"), filepath.Join(dir, "peers.svg")
+	args := []string{"-systems", "millrace,millrace-cqrs,raw,disk,backlite", "-reps", "1", "-for", "50ms", "-backlog", "300", "-json", json, "-svg", svg}
+	if code := run(t.Context(), args, &table, &log); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, log.String())
+	}
+	for _, work := range child.Works {
+		if !strings.Contains(table.String(), headings[work]) {
+			t.Errorf("no table of %s", work)
+		}
+	}
+	r, err := load(json)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 4*len(queueWorks) + 1; len(r.Samples) != want {
+		t.Errorf("%d samples, want %d", len(r.Samples), want)
+	}
+	for _, s := range r.Samples {
+		if s.Twice != 0 {
+			t.Errorf("%s, %s: %d jobs came twice", s.System, s.Work, s.Twice)
+		}
+		if s.Work == child.Drain && (s.N <= 0 || s.N > 300) {
+			t.Errorf("%s drained %d of 300 jobs", s.System, s.N)
+		}
+	}
+	chart, err := os.ReadFile(svg)
+	if err != nil || !strings.Contains(string(chart), "Millrace, full path") {
+		t.Errorf("the chart: %v\n%s", err, chart)
+	}
+	if code := run(t.Context(), []string{"-from", json}, &again, &log); code != 0 || again.String() != table.String() {
+		t.Errorf("from the file, with code %d:\n%s\nwant\n%s", code, again.String(), table.String())
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestAStopLeavesNothingBehind(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan string, 1)
+	c := contenders()[0]
+	go func() {
+		_, err := measure(ctx, c, child.Spec{System: c.Name, Work: child.Idle, For: 1 << 40})
+		stopped <- err.Error()
+	}()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for open := false; !open; {
+		select {
+		case <-tick.C:
+			files, err := filepath.Glob(filepath.Join(temp, "*", "client", "*"))
+			open = err != nil || len(files) > 0 // the child has begun
+		case err := <-stopped:
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if got := <-stopped; got != context.Canceled.Error() {
+		t.Errorf("stopped with %q", got)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestWrongFlags(t *testing.T) {
+	for _, args := range []string{"-systems none", "-works none", "-reps 0", "-for -1s", "-backlog 0", "word", "-nonsense"} {
+		var out, errs strings.Builder
+		if code := run(t.Context(), strings.Fields(args), &out, &errs); code != 2 || errs.Len() == 0 || out.Len() > 0 {
+			t.Errorf("%s: code %d, %q, %q", args, code, out.String(), errs.String())
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	var out, errs strings.Builder
+	if code := run(t.Context(), []string{"-list"}, &out, &errs); code != 0 {
+		t.Fatal(errs.String())
+	}
+	names := map[string]bool{}
+	for _, c := range contenders() {
+		if !strings.Contains(out.String(), c.Name+" ") || names[c.Name] {
+			t.Errorf("%s is not listed once", c.Name)
+		}
+		names[c.Name] = true
+	}
+}
+
+func TestAMissingProgramIsSkipped(t *testing.T) {
+	var out, errs strings.Builder
+	if code := run(t.Context(), []string{"-systems", "river-sqlite", "-reps", "1"}, &out, &errs); code != 0 || !strings.Contains(out.String(), "SKIPPED river-sqlite: riversqlite is not installed") {
+		t.Errorf("code %d, %s%s", code, errs.String(), out.String())
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/millrace-go/millrace/bench/peers/child"
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/values"
+	"github.com/millrace-go/millrace/views"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// job is a command; with only a reaction to it, it is what others call a job.
+type job struct{ child.Job }
+
+func (job) Kind() channel.Kind { return "bench.job.v1" }
+
+// done is what the full path's decision emits.
+type done struct{ child.Job }
+
+func (done) Kind() channel.Kind { return "bench.done.v1" }
+
+// sum is the full path's value object, and its view.
+type sum struct {
+	Count int `json:"count"`
+	Last  int `json:"last"`
+}
+
+// millrace is a client of Millrace with all its defaults.
+type millrace struct {
+	store    storage.Store
+	channels *channel.Channels
+	sender   *channel.Sender[job]
+	register func(h *handlers.Registry, handle func(child.Job))
+}
+
+func openMillrace(ctx context.Context, spec child.Spec, routes ...channel.Route) (*millrace, error) {
+	all, err := channel.NewRoutes(append(routes, channel.Command[job]("jobs"))...)
+	if err != nil {
+		return nil, err
+	}
+	m := &millrace{}
+	if m.store, err = sqlite.Open(ctx, filepath.Join(spec.Dir, "millrace.db")); err != nil {
+		return nil, err
+	}
+	if m.channels, err = channel.New(m.store, all, "/bench"); err != nil {
+		return nil, err
+	}
+	m.sender, err = channel.SenderOf[job](m.channels)
+	return m, err
+}
+
+// openReact is a reaction that does nothing but count.
+func openReact(ctx context.Context, spec child.Spec) (child.Client, error) {
+	m, err := openMillrace(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	m.register = func(h *handlers.Registry, handle func(child.Job)) {
+		handlers.React(h, "jobs", func(_ context.Context, j job) error { handle(j.Job); return nil })
+	}
+	return m, nil
+}
+
+// openCQRS is the full path: a command is decided on one of 365 value objects, and its event folded into one of as many views.
+// The view's function is the handler.
+func openCQRS(ctx context.Context, spec child.Spec) (child.Client, error) {
+	m, err := openMillrace(ctx, spec, channel.Event[done]("sums"))
+	if err != nil {
+		return nil, err
+	}
+	key := func(j child.Job) string { return fmt.Sprintf("day-%d", j.N%365) }
+	add := func(s sum, j child.Job) sum { return sum{Count: s.Count + 1, Last: j.N} }
+	days := values.New(m.channels, "days", values.Config[sum]{})
+	sums := views.New(m.channels, "sums", views.Config[sum]{})
+	m.register = func(h *handlers.Registry, handle func(child.Job)) {
+		handlers.Decide(h, days, func(j job) string { return key(j.Job) }, func(s sum, j job) (sum, []channel.Message, error) {
+			return add(s, j.Job), []channel.Message{done(j)}, nil
+		}, done{})
+		views.Project(h, sums, func(d done) string { return key(d.Job) }, func(s sum, d done) sum {
+			handle(d.Job)
+			return add(s, d.Job)
+		})
+	}
+	return m, nil
+}
+
+func (m *millrace) Send(ctx context.Context, j child.Job) error { return m.sender.Send(ctx, job{j}) }
+
+func (m *millrace) Fill(ctx context.Context, jobs []child.Job) error {
+	all := make([]job, len(jobs))
+	for i, j := range jobs {
+		all[i] = job{j}
+	}
+	return m.sender.Send(ctx, all...)
+}
+
+func (m *millrace) Start(ctx context.Context, handle func(child.Job)) error {
+	h := handlers.NewRegistry(m.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+	m.register(h, handle)
+	w, err := worker.New(m.store, h, worker.Config{})
+	if err != nil {
+		return err
+	}
+	go func() { child.Fail(ctx, w.Run(ctx)) }()
+	return nil
+}
+
+func (m *millrace) Operations(context.Context) (int64, error) {
+	meter, ok := storage.As[storage.Meter](m.store)
+	if !ok {
+		return child.Unknown, nil
+	}
+	var n int64
+	for _, r := range meter.Requests() {
+		n += r.Count
+	}
+	return n, nil
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/millrace-go/millrace/bench/peers/child"
+)
+
+// A Report is all that a run measured. Tables and charts are made of it alone.
+type Report struct {
+	Machine string            `json:"machine"`
+	For     time.Duration     `json:"for"`
+	Backlog int               `json:"backlog"`
+	Reps    int               `json:"reps"`
+	Seed    uint64            `json:"seed"`
+	Systems []System          `json:"systems"`
+	Skipped map[string]string `json:"skipped,omitempty"` // why, by system
+	Samples []child.Sample    `json:"samples"`
+}
+
+func load(path string) (*Report, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+func (r *Report) save(path string) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}
+
+// of returns a system's samples of a work that didn't fail.
+func (r *Report) of(system string, work child.Work) []child.Sample {
+	var all []child.Sample
+	for _, s := range r.Samples {
+		if s.System == system && s.Work == work && s.Err == "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// sum summarizes a system's samples of a work.
+func (r *Report) sum(system string, work child.Work, of func(child.Sample) float64) summary {
+	var values []float64
+	for _, s := range r.of(system, work) {
+		values = append(values, of(s))
+	}
+	return summarize(values)
+}
+
+// best is the best median among the peers of a durability.
+func (r *Report) best(work child.Work, m metric, d Durability) float64 {
+	best := math.NaN()
+	for _, s := range r.Systems {
+		if s.Role != Peer || s.Durability != d {
+			continue
+		}
+		if v := r.sum(s.Name, work, m.of).median; m.better(v, best) < 0 {
+			best = v
+		}
+	}
+	return best
+}
+
+// rows are the systems with samples of a work: ours, the peers, the limits, the best of each first.
+func (r *Report) rows(work child.Work, m metric) []System {
+	rows := slices.DeleteFunc(slices.Clone(r.Systems), func(s System) bool { return len(r.of(s.Name, work)) == 0 })
+	roles := []Role{Ours, Peer, Limit}
+	slices.SortStableFunc(rows, func(a, b System) int {
+		if by := slices.Index(roles, a.Role) - slices.Index(roles, b.Role); by != 0 {
+			return by
+		}
+		return m.better(r.sum(a.Name, work, m.of).median, r.sum(b.Name, work, m.of).median)
+	})
+	return rows
+}

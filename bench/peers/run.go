@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/bench/peers/child"
+	"github.com/millrace-go/millrace/bench/servers"
+)
+
+// A plan is what to measure.
+type plan struct {
+	systems []contender
+	works   []child.Work
+	reps    int
+	spec    child.Spec // For, Backlog, Seed
+}
+
+// run measures everything, works in turn, systems in an order that changes with every repetition. What fails is said, and becomes
+// a sample with an error; a system whose programs are missing is left out. When ctx ends, the report holds what there is.
+func (p plan) run(ctx context.Context, log io.Writer) *Report {
+	r := &Report{Machine: machine(), For: p.spec.For, Backlog: p.spec.Backlog, Reps: p.reps, Seed: p.spec.Seed, Skipped: map[string]string{}}
+	for _, c := range p.systems {
+		r.Systems = append(r.Systems, c.System)
+	}
+	order := rand.New(rand.NewPCG(p.spec.Seed, 1))
+	for rep := range p.reps {
+		for _, work := range p.works {
+			systems := slices.Clone(p.systems)
+			order.Shuffle(len(systems), func(i, j int) { systems[i], systems[j] = systems[j], systems[i] })
+			for _, c := range systems {
+				if r.Skipped[c.Name] != "" || !slices.Contains(c.works, work) {
+					continue
+				}
+				spec := p.spec
+				spec.System, spec.Work, spec.Seed = c.Name, work, order.Uint64()
+				s, err := measure(ctx, c, spec)
+				if ctx.Err() != nil {
+					return r
+				}
+				s.System, s.Work, s.Rep = c.Name, work, rep+1
+				if errors.Is(err, servers.ErrMissing) {
+					r.Skipped[c.Name] = err.Error()
+				} else {
+					r.Samples = append(r.Samples, s)
+				}
+				_, _ = fmt.Fprintf(log, "%d/%d %-9s %-22s %s\n", rep+1, p.reps, work, c.Name, brief(s, err))
+			}
+		}
+	}
+	return r
+}
+
+// measure makes one measurement in a child, with a folder and a server of its own.
+func measure(ctx context.Context, c contender, spec child.Spec) (s child.Sample, err error) {
+	defer func() {
+		if err != nil {
+			s.Err = err.Error()
+		}
+	}()
+	program, err := programOf(c)
+	if err != nil {
+		return s, err
+	}
+	dir, err := os.MkdirTemp("", "bench-peers-")
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL may run as another user
+		return s, err
+	}
+	spec.Dir = filepath.Join(dir, "client")
+	if err := os.Mkdir(spec.Dir, 0o700); err != nil {
+		return s, err
+	}
+	var version string
+	if c.server != nil {
+		home := filepath.Join(dir, "server")
+		if err := os.Mkdir(home, 0o755); err != nil {
+			return s, err
+		}
+		server, err := c.server(ctx, home)
+		if err != nil {
+			return s, err
+		}
+		defer server.Stop()
+		spec.Addr, spec.ServerPid, version = server.Socket, server.Pid, server.Version
+	}
+	s, err = ask(ctx, program, spec)
+	s.Versions = strings.Trim(s.Versions+", "+version, ", ")
+	return s, err
+}
+
+// ask runs a child and reads its answer.
+func ask(ctx context.Context, program string, spec child.Spec) (child.Sample, error) {
+	var s child.Sample
+	ctx, cancel := context.WithTimeoutCause(ctx, spec.Limit()+10*time.Second, errors.New("the child didn't end in time"))
+	defer cancel()
+	question, err := json.Marshal(spec)
+	if err != nil {
+		return s, err
+	}
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Env = append(os.Environ(), childEnv+"=1")
+	cmd.WaitDelay = 5 * time.Second
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	in, err := cmd.StdinPipe() // stays open: its end tells the child that this process has ended
+	if err != nil {
+		return s, err
+	}
+	if err := cmd.Start(); err != nil {
+		return s, err
+	}
+	_, err = in.Write(append(question, '\n'))
+	err = errors.Join(err, cmd.Wait())
+	if cause := context.Cause(ctx); cause != nil {
+		return s, cause
+	}
+	if err != nil {
+		return s, fmt.Errorf("%w: %s", err, tail(errs.String()))
+	}
+	if err := json.Unmarshal(out.Bytes(), &s); err != nil {
+		return s, fmt.Errorf("the child's answer: %w", err)
+	}
+	return s, nil
+}
+
+// childEnv makes this program a child.
+const childEnv = "MILLRACE_BENCH_CHILD"
+
+// programOf is what to run as a child: this program, or one that lies beside it.
+func programOf(c contender) (string, error) {
+	self, err := os.Executable()
+	if err != nil || c.program == "" {
+		return self, err
+	}
+	path := filepath.Join(filepath.Dir(self), c.program)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%s is %w beside this program: go build ./%s makes it, in its own module", c.program, servers.ErrMissing, c.program)
+	}
+	return path, nil
+}
+
+func tail(text string) string {
+	const most = 500
+	text = strings.TrimSpace(text)
+	if len(text) > most {
+		text = "…" + text[len(text)-most:]
+	}
+	return strings.ReplaceAll(text, "\n", "; ")
+}
+
+// brief is a sample for the log.
+func brief(s child.Sample, err error) string {
+	if err != nil {
+		return "FAILED: " + err.Error()
+	}
+	var parts []string
+	for _, m := range metrics[s.Work] {
+		parts = append(parts, m.name+" "+number(m.of(s))+m.unit)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// machine describes what all ran on.
+func machine() string {
+	cpu := runtime.GOARCH
+	if file, err := os.Open("/proc/cpuinfo"); err == nil {
+		defer func() { _ = file.Close() }()
+		for lines := bufio.NewScanner(file); lines.Scan(); {
+			if key, value, _ := strings.Cut(lines.Text(), ":"); strings.TrimSpace(key) == "model name" {
+				cpu = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%d × %s, %s, %s", runtime.NumCPU(), cpu, runtime.GOOS, runtime.Version())
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/millrace-go/millrace/bench/peers/child"
+)
+
+// A metric is a number that is made of a sample.
+type metric struct {
+	name, unit string
+	high       bool // more is better
+	of         func(child.Sample) float64
+}
+
+var rate = []metric{{"rate", "/s", true, func(s child.Sample) float64 { return float64(s.N) / s.Seconds }}}
+
+var metrics = map[child.Work][]metric{
+	child.Send1: rate, child.Send16: rate, child.Drain: rate, child.Balanced: rate, child.Sync: rate,
+	child.Latency: {
+		{"p50", " ms", false, func(s child.Sample) float64 { return percentile(s.Latencies, 50) }},
+		{"p99", " ms", false, func(s child.Sample) float64 { return percentile(s.Latencies, 99) }},
+	},
+	child.Idle: {{"CPU", " s/min", false, func(s child.Sample) float64 { return perMinute(s, s.ClientCPU+s.ServerCPU) }}},
+}
+
+func perMinute(s child.Sample, v float64) float64 { return v * 60 / s.Seconds }
+
+// percentile is the smallest value that at least p of a hundred are not above; NaN of nothing.
+func percentile(values []float64, p float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[max(int(math.Ceil(float64(len(sorted))*p/100)), 1)-1]
+}
+
+// A summary is what repetitions had in common.
+type summary struct{ median, min, max float64 }
+
+// summarize returns NaN where there is nothing.
+func summarize(values []float64) summary {
+	if len(values) == 0 {
+		return summary{math.NaN(), math.NaN(), math.NaN()}
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	half := len(sorted) / 2
+	median := sorted[half]
+	if len(sorted)%2 == 0 {
+		median = (sorted[half-1] + sorted[half]) / 2
+	}
+	return summary{median, sorted[0], sorted[len(sorted)-1]}
+}
+
+// times tells how many times as good a is as b; NaN if that can't be told.
+func (m metric) times(a, b float64) float64 {
+	if !m.high {
+		a, b = b, a
+	}
+	if b == 0 {
+		return math.NaN()
+	}
+	return a / b
+}
+
+// better compares for sorting: the better one first, what is unknown last.
+func (m metric) better(a, b float64) int {
+	switch {
+	case math.IsNaN(a) || math.IsNaN(b):
+		return boolOrder(math.IsNaN(a)) - boolOrder(math.IsNaN(b))
+	case a == b:
+		return 0
+	case a > b == m.high:
+		return -1
+	}
+	return 1
+}
+
+func boolOrder(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+const nothing = "–"
+
+// number writes three digits that count, and thousands apart.
+func number(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nothing
+	}
+	if v == 0 {
+		return "0"
+	}
+	rounded, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', 2, 64), "e")
+	digits, _ := strconv.Atoi(exponent)
+	v, _ = strconv.ParseFloat(rounded+"e"+exponent, 64)
+	text := strconv.FormatFloat(v, 'f', max(2-digits, 0), 64)
+	whole, fraction, dot := strings.Cut(text, ".")
+	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if dot {
+		whole += "." + fraction
+	}
+	return whole
+}

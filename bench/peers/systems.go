@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/millrace-go/millrace/bench/peers/child"
+	"github.com/millrace-go/millrace/bench/peers/riverjobs"
+	"github.com/millrace-go/millrace/bench/servers"
+)
+
+// A System is a row of the report.
+type System struct {
+	Name       string     `json:"name"`
+	Title      string     `json:"title"`
+	Role       Role       `json:"role"`
+	Durability Durability `json:"durability"`
+	Settings   string     `json:"settings"`
+}
+
+// A Role is what a system is in the comparison.
+type Role string
+
+// All roles.
+const (
+	Ours  Role = "ours"
+	Peer  Role = "peer"
+	Limit Role = "limit" // what nothing on this machine can be much faster than
+)
+
+// A Durability is what a job survives once it was sent.
+type Durability string
+
+// Both durabilities.
+const (
+	Strict  Durability = "strict"  // a power failure
+	Relaxed Durability = "relaxed" // a crash of the process; the last second may be lost at a power failure
+)
+
+type openFunc = func(ctx context.Context, spec child.Spec) (child.Client, error)
+
+// A contender is a system and how to measure it.
+type contender struct {
+	System
+	works   []child.Work
+	modules []string
+	open    openFunc
+	program string // measured by another program, beside this one
+	server  func(ctx context.Context, dir string) (*servers.Server, error)
+}
+
+func postgresServer(ctx context.Context, dir string) (*servers.Server, error) {
+	return servers.Postgres(ctx, dir, "synchronous_commit=on")
+}
+
+func redisServer(appendfsync string) func(context.Context, string) (*servers.Server, error) {
+	return func(ctx context.Context, dir string) (*servers.Server, error) {
+		return servers.Redis(ctx, dir, "--appendfsync", appendfsync)
+	}
+}
+
+// queueWorks are all but the disk's.
+var queueWorks = slices.DeleteFunc(slices.Clone(child.Works), func(w child.Work) bool { return w == child.Sync })
+
+const everysec, always = "everysec", "always"
+
+// contenders are all systems. Each peer stands here with its documentation's defaults, and tuned for speed as its documentation
+// and measurements say. The servers are as Debian ships them but for what is named.
+func contenders() []contender {
+	ours := []string{"modernc.org/sqlite"}
+	river := []string{"github.com/riverqueue/river", "github.com/riverqueue/river/riverdriver/riverpgxv5", "github.com/jackc/pgx/v5"}
+	asynq := []string{"github.com/hibiken/asynq"}
+	backlite := []string{"github.com/mikestefanello/backlite", "github.com/mattn/go-sqlite3"}
+	watermill := []string{"github.com/ThreeDotsLabs/watermill", "github.com/ThreeDotsLabs/watermill-sql/v4", "github.com/jackc/pgx/v5"}
+	all := []contender{
+		{System: System{"millrace", "Millrace", Ours, Strict, "SQLite, all defaults; a reaction that does nothing"}, modules: ours, open: openReact},
+		{System: System{"millrace-cqrs", "Millrace, full path", Ours, Strict,
+			"SQLite, all defaults; command → decision on one of 365 value objects → event → view; the view's function counts as the handler"}, modules: ours, open: openCQRS},
+
+		{System: System{"river", "River, PostgreSQL", Peer, Strict,
+			"synchronous_commit=on; MaxWorkers 2000, FetchCooldown 2 ms, FetchPollInterval 20 ms, 16 connections"}, modules: river, open: openRiver(riverjobs.Tuned(2000), 16), server: postgresServer},
+		{System: System{"river-defaults", "River, PostgreSQL, defaults", Peer, Strict,
+			"synchronous_commit=on; MaxWorkers 100"}, modules: river, open: openRiver(riverjobs.Defaults(), 0), server: postgresServer},
+		{System: System{"river-sqlite", "River, SQLite", Peer, Strict,
+			"WAL, synchronous FULL, one connection; MaxWorkers 500, FetchCooldown 2 ms, FetchPollInterval 20 ms"}, program: "riversqlite"},
+		{System: System{"river-sqlite-defaults", "River, SQLite, defaults", Peer, Strict,
+			"WAL, synchronous FULL, one connection; MaxWorkers 100"}, program: "riversqlite"},
+
+		{System: System{"asynq", "Asynq, everysec", Peer, Relaxed,
+			"Redis, appendfsync everysec; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64"}, modules: asynq, open: openAsynq(true), server: redisServer(everysec)},
+		{System: System{"asynq-always", "Asynq, always", Peer, Strict,
+			"Redis, appendfsync always; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64"}, modules: asynq, open: openAsynq(true), server: redisServer(always)},
+		{System: System{"asynq-defaults", "Asynq, everysec, defaults", Peer, Relaxed,
+			"Redis, appendfsync everysec; all defaults"}, modules: asynq, open: openAsynq(false), server: redisServer(everysec)},
+
+		{System: System{"backlite", "Backlite", Peer, Strict,
+			"WAL, synchronous FULL, one connection, immediate transactions; NumWorkers 1000 (latency, idle: 10)"}, modules: backlite,
+			open: openBacklite(1000, 1, "_journal=WAL&_timeout=10000&_txlock=immediate&_sync=FULL")},
+		{System: System{"backlite-readme", "Backlite, README", Peer, Strict,
+			"WAL, timeout 5 s, NumWorkers 10, as in its README, and synchronous FULL"}, modules: backlite,
+			open: openBacklite(10, 0, "_journal=WAL&_timeout=5000&_sync=FULL")},
+
+		{System: System{"watermill", "Watermill, PostgreSQL", Peer, Strict,
+			"synchronous_commit=on; queue schema, DeleteOnAck, 8 subscribers, PollInterval 10 ms, 32 connections; no lease for each job"}, modules: watermill,
+			open: openWatermill(8, 10*time.Millisecond, 32), server: postgresServer},
+		{System: System{"watermill-defaults", "Watermill, PostgreSQL, defaults", Peer, Strict,
+			"synchronous_commit=on; queue schema, DeleteOnAck, one subscriber"}, modules: watermill, open: openWatermill(1, 0, 0), server: postgresServer},
+
+		{System: System{"raw", "raw SQLite", Limit, Strict, "a queue table, one goroutine that commits in groups, and nothing else"}, modules: ours, open: openQueue},
+		{System: System{"disk", "raw disk", Limit, Strict, "4 KiB overwritten and synced, one after another"}, works: []child.Work{child.Sync}, open: openDisk},
+	}
+	for i := range all {
+		if all[i].works == nil {
+			all[i].works = queueWorks
+		}
+	}
+	return all
+}
+
+// children are the systems that this program measures itself.
+func children() []child.System {
+	var all []child.System
+	for _, c := range contenders() {
+		if c.open != nil {
+			all = append(all, child.System{Name: c.Name, Modules: c.modules, Open: c.open})
+		}
+	}
+	return all
+}
+
+// pick returns the systems that are named, or all.
+func pick(names []string) ([]contender, error) {
+	all := contenders()
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(c contender) bool { return c.Name == name }) {
+			return nil, errors.New("no system " + name)
+		}
+	}
+	return slices.DeleteFunc(all, func(c contender) bool { return len(names) > 0 && !slices.Contains(names, c.Name) }), nil
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/millrace-go/millrace/bench/peers/child"
+)
+
+var headings = map[child.Work]string{
+	child.Send1:    "Send, one sender",
+	child.Send16:   "Send, 16 senders",
+	child.Drain:    "Drain of a backlog",
+	child.Balanced: "Send and handle, 16 senders that pause above 2,000 outstanding",
+	child.Latency:  "Latency in an idle system, from the call of Send to the handler",
+	child.Idle:     "Idle cost",
+	child.Sync:     "The disk: 4 KiB overwritten and synced",
+}
+
+// A column is a cell of each row.
+type column struct {
+	title string
+	of    func(System) string
+}
+
+// markdown writes a table for each work, and what the systems were.
+func (r *Report) markdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Medians of %d repetitions, [lowest, highest]; %v for each rate, a backlog of %s; %s.\n", r.Reps, r.For, number(float64(r.Backlog)), r.Machine)
+	b.WriteString("“×” is how many times as good: more jobs, or less time. Strict: a job that was sent survives a power failure. Relaxed: it may not. Servers run on the same machine, behind Unix sockets.\n")
+	for _, work := range child.Works {
+		r.work(&b, work)
+	}
+	b.WriteString("\n### What was measured\n")
+	table(&b, r.Systems, []column{
+		{"system", func(s System) string { return s.Title }},
+		{"durability", func(s System) string { return string(s.Durability) }},
+		{"versions", func(s System) string { return r.versions(s.Name) }},
+		{"settings", func(s System) string { return s.Settings }},
+	})
+	for _, name := range slices.Sorted(maps.Keys(r.Skipped)) {
+		fmt.Fprintf(&b, "\nSKIPPED %s: %s\n", name, r.Skipped[name])
+	}
+	for _, s := range r.Samples {
+		if s.Err != "" {
+			fmt.Fprintf(&b, "\nFAILED %s, %s, repetition %d: %s\n", s.System, s.Work, s.Rep, s.Err)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *Report) work(b *strings.Builder, work child.Work) {
+	ms := metrics[work]
+	rows := r.rows(work, ms[0])
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n### %s\n", headings[work])
+	columns := []column{
+		{"system", func(s System) string { return s.Title }},
+		{"durability", func(s System) string { return string(s.Durability) }},
+	}
+	for _, m := range ms {
+		columns = append(columns, r.columns(work, m)...)
+	}
+	if work == child.Idle {
+		columns = append(columns,
+			r.split("client + server, s/min", work, perMinute),
+			column{"store operations/min", func(s System) string {
+				if all := r.of(s.Name, work); all[0].Operations == child.Unknown {
+					return nothing
+				}
+				return number(r.sum(s.Name, work, func(s child.Sample) float64 { return perMinute(s, float64(s.Operations)) }).median)
+			}})
+	} else {
+		if work != child.Latency {
+			columns = append(columns, r.split("CPU µs a job, client + server", work, func(s child.Sample, v float64) float64 { return v * 1e6 / float64(s.N) }))
+		}
+		columns = append(columns, column{"N", func(s System) string {
+			return number(r.sum(s.Name, work, func(s child.Sample) float64 { return float64(s.N) }).median)
+		}})
+	}
+	table(b, rows, columns)
+}
+
+// columns are those of a metric.
+func (r *Report) columns(work child.Work, m metric) []column {
+	median := func(name string) float64 { return r.sum(name, work, m.of).median }
+	times := func(a, b float64) string {
+		if text := number(m.times(a, b)); text != nothing {
+			return text + " ×"
+		}
+		return nothing
+	}
+	all := []column{{m.name + ", " + strings.TrimSpace(m.unit), func(s System) string {
+		v := r.sum(s.Name, work, m.of)
+		return fmt.Sprintf("%s [%s, %s]", number(v.median), number(v.min), number(v.max))
+	}}}
+	if work == child.Sync {
+		return all
+	}
+	return append(all,
+		column{"to the best peer of its durability", func(s System) string {
+			if s.Role == Limit {
+				return nothing
+			}
+			return times(median(s.Name), r.best(work, m, s.Durability))
+		}},
+		column{"Millrace to it", func(s System) string {
+			if s.Role != Peer {
+				return nothing
+			}
+			return times(median("millrace"), median(s.Name))
+		}},
+		column{"to raw SQLite", func(s System) string { return times(median(s.Name), median("raw")) }})
+}
+
+// split tells the CPU time of client and server.
+func (r *Report) split(title string, work child.Work, per func(s child.Sample, v float64) float64) column {
+	return column{title, func(s System) string {
+		client := r.sum(s.Name, work, func(s child.Sample) float64 { return per(s, s.ClientCPU) }).median
+		server := r.sum(s.Name, work, func(s child.Sample) float64 { return per(s, s.ServerCPU) }).median
+		return number(client) + " + " + number(server)
+	}}
+}
+
+func (r *Report) versions(name string) string {
+	for _, s := range r.Samples {
+		if s.System == name && s.Versions != "" {
+			return s.Versions
+		}
+	}
+	return nothing
+}
+
+func table(b *strings.Builder, rows []System, columns []column) {
+	b.WriteString("\n|")
+	for _, c := range columns {
+		b.WriteString(" " + c.title + " |")
+	}
+	b.WriteString("\n|" + strings.Repeat("---|", len(columns)) + "\n")
+	for _, s := range rows {
+		b.WriteString("|")
+		for _, c := range columns {
+			b.WriteString(" " + c.of(s) + " |")
+		}
+		b.WriteString("\n")
+	}
+}

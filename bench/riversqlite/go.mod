@@ -1,0 +1,56 @@
+module github.com/millrace-go/millrace/bench/riversqlite
+
+go 1.26.0
+
+replace (
+	github.com/millrace-go/millrace => ../../
+	github.com/millrace-go/millrace/bench => ../
+)
+
+// The newest riversqlite that is to be had, and what fits to it. The module above wants a newer River, for PostgreSQL.
+replace (
+	github.com/riverqueue/river => github.com/riverqueue/river v0.31.0
+	github.com/riverqueue/river/riverdriver => github.com/riverqueue/river/riverdriver v0.31.0
+	github.com/riverqueue/river/rivershared => github.com/riverqueue/river/rivershared v0.31.0
+	github.com/riverqueue/river/rivertype => github.com/riverqueue/river/rivertype v0.31.0
+)
+
+// Only tests of a dependency ask for it, and the version they name is not to be had everywhere.
+exclude github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
+
+require (
+	github.com/millrace-go/millrace/bench v0.0.0-00010101000000-000000000000
+	github.com/riverqueue/river v0.51.1
+	github.com/riverqueue/river/riverdriver/riversqlite v0.31.0
+	modernc.org/sqlite v1.61.1
+)
+
+require (
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/dustin/go-humanize v1.1.0 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.12.0 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/ncruces/go-strftime v1.1.0 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/riverqueue/river/riverdriver v0.51.1 // indirect
+	github.com/riverqueue/river/rivershared v0.51.1 // indirect
+	github.com/riverqueue/river/rivertype v0.51.1 // indirect
+	github.com/stretchr/testify v1.11.1 // indirect
+	github.com/tidwall/gjson v1.20.0 // indirect
+	github.com/tidwall/match v1.2.0 // indirect
+	github.com/tidwall/pretty v1.2.1 // indirect
+	github.com/tidwall/sjson v1.2.5 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+	modernc.org/libc v1.79.0 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.12.1 // indirect
+)

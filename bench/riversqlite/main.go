@@ -1,0 +1,37 @@
+// Command riversqlite is the child of the comparison in bench/peers that measures River on SQLite. River's driver for SQLite is
+// to be had in an older version only, which can't be built beside the newest River: hence this module.
+package main
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+	_ "modernc.org/sqlite"
+
+	"github.com/millrace-go/millrace/bench/peers/child"
+	"github.com/millrace-go/millrace/bench/peers/riverjobs"
+)
+
+func main() {
+	os.Exit(child.Main([]child.System{system("river-sqlite", riverjobs.Tuned(500)), system("river-sqlite-defaults", riverjobs.Defaults())}))
+}
+
+func system(name string, config river.Config) child.System {
+	return child.System{
+		Name:    name,
+		Modules: []string{"github.com/riverqueue/river/riverdriver/riversqlite", "modernc.org/sqlite"},
+		Open: func(ctx context.Context, spec child.Spec) (child.Client, error) {
+			db, err := sql.Open("sqlite", "file:"+filepath.Join(spec.Dir, "river.db")+
+				"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
+			if err != nil {
+				return nil, err
+			}
+			db.SetMaxOpenConns(1) // as River's documentation says
+			return riverjobs.Open(ctx, riversqlite.New(db), config, func(context.Context) (int64, error) { return child.Unknown, nil })
+		},
+	}
+}
