@@ -44,11 +44,8 @@ func HandledContent(ctx context.Context) string {
 	if !ok {
 		return ""
 	}
-	sum := sha256.New()
-	sum.Write([]byte(h.envelope.Kind))
-	sum.Write([]byte{0})
-	sum.Write(h.envelope.Data)
-	return hex.EncodeToString(sum.Sum(nil)[:12])
+	sum := h.envelope.Content()
+	return hex.EncodeToString(sum[:12])
 }
 
 // childID derives the ID of a message sent while handling another. It depends on the content and the delay, not on

@@ -64,8 +64,7 @@ func (s *Sender[M]) SendAfter(ctx context.Context, delay time.Duration, messages
 	if err != nil {
 		return err
 	}
-	_, err = storage.Commit(ctx, s.channels.store, storage.Work{Send: p.Sends})
-	return s.channels.sent(ctx, p, err)
+	return s.channels.SendPacked(ctx, p)
 }
 
 // SendWith writes a document and sends messages as one unit of work: the document first, both or neither where
@@ -97,6 +96,12 @@ func (s *Sender[M]) pack(ctx context.Context, delay time.Duration, messages []M)
 		p.Sends[i].Message.Delay = delay
 	}
 	return p, err
+}
+
+// SendPacked sends packed messages. The errors are those of Send.
+func (c *Channels) SendPacked(ctx context.Context, p Packed) error {
+	_, err := storage.Commit(ctx, c.store, storage.Work{Send: p.Sends})
+	return c.sent(ctx, p, err)
 }
 
 // sent cleans up after a send: where it is certain that no message refers to them, the claim-checked bodies go.

@@ -130,7 +130,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		if s.lasts == 0 {
 			s.lasts = formLasts
 		}
-		_, _ = fmt.Fprintf(out, "%s: %d reservations in %v, seed %d, logs in %s\n", store, s.n, s.lasts, s.seed, s.dir)
+		_, _ = fmt.Fprintf(out, "%s: %d reservations in %v, seed %d, logs meanwhile in %s\n", store, s.n, s.lasts, s.seed, s.dir)
 		r, err := runOn(ctx, s)
 		if errors.Is(err, errNoAzurite) && *stores == everyStore && os.Getenv("CI") == "" {
 			_, _ = fmt.Fprintf(out, "%s: SKIPPED: %v\n", store, err)
@@ -143,9 +143,10 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		good = good && len(r.found) == 0
 	}
 	if *keep != "" {
-		if err := os.Rename(dir, *keep); err != nil {
+		if err := os.CopyFS(*keep, os.DirFS(dir)); err != nil { // it may be another file system
 			return fail(fmt.Errorf("the logs stay in %s: %w", dir, err))
 		}
+		_ = os.RemoveAll(dir)
 		_, _ = fmt.Fprintf(out, "logs: %s\n", *keep)
 	} else if good {
 		_ = os.RemoveAll(dir) // what is left of it harms nobody

@@ -56,7 +56,7 @@ func (d *Delivery) Group() (g Group, ok bool, err error) {
 	defer caught(&err)
 	key := d.Handler.key(d.Message)
 	if err := storage.CheckKey(key); err != nil {
-		return Group{}, false, Poison("bad key", fmt.Errorf("%s: %w", d.Handler.name, err))
+		return Group{}, false, Poison(ReasonBadKey, fmt.Errorf("%s: %w", d.Handler.name, err))
 	}
 	return Group{folder: d.Handler.folder, key: key}, true, nil
 }

@@ -178,7 +178,7 @@ func TestGroup(t *testing.T) {
 	}
 	for _, key := range []string{"", `\u0000`, strings.Repeat("a", 257)} {
 		_, ok, err := group("accounts", "test.add.v1", key)
-		if v := handlers.Judge(err); ok || v.Action != handlers.ToPoison || v.Reason != "bad key" {
+		if v := handlers.Judge(err); ok || v.Action != handlers.ToPoison || v.Reason != handlers.ReasonBadKey {
 			t.Errorf("key %.10q: got %v, error %v; want poison", key, ok, err)
 		}
 	}

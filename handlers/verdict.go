@@ -92,6 +92,7 @@ const (
 	ReasonContentDiffers = "same ID, other content"
 	ReasonTooOld         = "too old to judge"
 	ReasonDataLost       = "body is gone"
+	ReasonBadKey         = "bad key"
 )
 
 // Judge turns what a handler returned into how the delivery ends.

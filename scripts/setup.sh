@@ -61,11 +61,11 @@ if ! checker && ! { install spin && checker; }; then
 	say "no spin: the check of the model is SKIPPED"
 	echo spin
 fi
-# Shells to check the completion in. Nobody gets another shell for that but CI.
-for shell in ${CI:+zsh fish}; do
-	if ! command -v $shell >/dev/null && ! install $shell; then
-		say "no $shell: the check of its completion is SKIPPED"
-		echo $shell
+# For a test each: shells to check the completion in, and what erases a person's data by hand. Only CI installs them.
+for tool in ${CI:+zsh fish sqlite3}; do
+	if ! command -v $tool >/dev/null && ! install $tool; then
+		say "no $tool: its test is SKIPPED"
+		echo $tool
 	fi
 done
 if ! browser && ! { install chromium && browser; }; then

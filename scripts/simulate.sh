@@ -4,7 +4,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
 
+if ! [[ "${SEED:-0}${SEEDS:-1000}" =~ ^[0-9]+$ ]]; then
+	echo "SEED and SEEDS are numbers, as in make simulate SEEDS=1000" >&2
+	exit 2
+fi
 if [ -n "${SEED:-}" ]; then
 	MILLRACE_SEED=$SEED exec $go test ./simulation -count=1 -run 'TestRandomSchedules' -v
 fi
+echo "${SEEDS:-1000} schedules, and each single fault; on two processors a thousand take some 5 minutes"
 MILLRACE_SEEDS=${SEEDS:-1000} exec $go test ./simulation -count=1 -timeout 0

@@ -12,7 +12,7 @@ strict=
 if [ -n "${CI:-}" ]; then
 	strict=-strict
 	# What tests may not skip for want of: they fail instead.
-	export MILLRACE_REQUIRE=${MILLRACE_REQUIRE:-chromium,azurite,spin,zsh,fish}
+	export MILLRACE_REQUIRE=${MILLRACE_REQUIRE:-chromium,azurite,spin,zsh,fish,sqlite3}
 	if [ -n "$missing" ]; then
 		echo "CI needs what could not be installed:" $missing >&2
 		exit 1

@@ -54,10 +54,7 @@ func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[
 		case err == nil:
 			c.cache.Add(key, d, d.size)
 			return errs
-		case err == errOutdated:
-			clear(errs)
-			sent = d.sent
-		case storage.LostRace(err):
+		case err == errOutdated, storage.LostRace(err):
 			clear(errs)
 			sent = d.sent
 			if err := races.wait(ctx); err != nil {

@@ -30,12 +30,8 @@ func entryOf(e *channel.Envelope, now time.Time) entry {
 	var x entry
 	id := sha256.Sum256([]byte(e.ID))
 	copy(x.id[:], id[:])
-	h := sha256.New()
-	h.Write([]byte(e.Kind))
-	h.Write([]byte{0})
-	h.Write(e.Data)
-	var sum [sha256.Size]byte
-	copy(x.content[:], h.Sum(sum[:0]))
+	content := e.Content()
+	copy(x.content[:], content[:])
 	t, ok := channel.IDTime(e.ID)
 	if !ok {
 		t = now

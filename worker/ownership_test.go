@@ -102,6 +102,39 @@ func TestOwnershipLost(t *testing.T) {
 	})
 }
 
+// What is lost is not renewed again, also when its handler runs on and the store is back: that would keep it from everybody.
+func TestLostIsNotRenewed(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const visibility = 12 * time.Second
+		var lost atomic.Bool
+		late := 0
+		l := newLab(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			switch {
+			case op.Name != "extend":
+				return do()
+			case lost.Load():
+				late++
+				return do()
+			}
+			return op.Fail(storage.ErrUnavailable)
+		}), func(ctx context.Context, _ job) error {
+			<-ctx.Done()
+			lost.Store(true)
+			time.Sleep(visibility / 2)
+			return nil
+		})
+		stop := l.start(t, worker.Config{Visibility: visibility, PollInterval: map[string]time.Duration{"jobs": time.Hour}})
+		l.sendJobs(t, job{})
+		time.Sleep(visibility)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if late > 0 || !lost.Load() {
+			t.Errorf("got %d renewals after the message was lost (%v), want none", late, lost.Load())
+		}
+	})
+}
+
 // A message that keeps its handlers longer than they own it is bounded by MaxDeliveries, not by attempts.
 func TestOwnershipLostAgainAndAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

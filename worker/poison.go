@@ -25,6 +25,10 @@ const poisonBlobs = "poison"
 // maxError bounds the error in an entry, in bytes, so that it doesn't keep the message out of the poison queue.
 const maxError = 64 << 10
 
+// ErrBodyLeft is in the error of a discard that has deleted the entry but not its claim-checked body, which nobody will ever look
+// for. The error names it.
+var ErrBodyLeft = errors.New("discarded, but its claim-checked body is left")
+
 // ReasonUnreadable is the reason of an entry that isn't one: its blob was damaged, or is somebody else's. Its Body is the
 // blob, as it is, and its Error says what is wrong with it. It is listed among the others and can be discarded; there is
 // nothing in it to be sent back.
@@ -51,11 +55,13 @@ type Poisoned struct {
 // putPoison writes a message to the poison queue and deletes it from its own, in this order, unless it is in other
 // hands by now, where it may end well: then the error is [storage.ErrReceiptStale].
 func putPoison(ctx context.Context, s storage.Store, m *message, p Poisoned) error {
-	data := p.Body
-	if p.ID != "" {
-		data = m.envelope.Data // history doesn't make it another message
+	content := sha256.Sum256(p.Body)
+	switch ref := m.envelope.DataRef; {
+	case ref != "": // the body may not have been read; and each copy has one of its own, which the entry keeps
+		content = sha256.Sum256([]byte(ref))
+	case p.ID != "": // history doesn't make it another message
+		content = m.envelope.Content()
 	}
-	content := sha256.Sum256(data)
 	p.Key = idDigest(p.ID) + hex.EncodeToString(content[:8])
 	if len(p.Error) > maxError {
 		p.Error = strings.ToValidUTF8(p.Error[:maxError], "") + "…"
@@ -220,7 +226,7 @@ func (p *PoisonQueue) Retry(ctx context.Context, key string) error {
 	case unreadable != nil:
 		return p.fault(key, fmt.Errorf("%w: nothing in it can be sent; discard it when you have seen what it is", unreadable))
 	}
-	send := storage.Send{Queue: p.queue, Message: storage.Message{Body: m.Body}}
+	packed := channel.Packed{Sends: []storage.Send{{Queue: p.queue, Message: storage.Message{Body: m.Body}}}}
 	e, undecodable := channel.Decode(m.Body)
 	ref := e.DataRef
 	if undecodable == nil {
@@ -228,16 +234,17 @@ func (p *PoisonQueue) Retry(ctx context.Context, key string) error {
 			return p.fault(key, err)
 		}
 		if err := p.channels.Fetch(ctx, &e); err != nil {
+			if _, err := p.Get(ctx, key); errors.Is(err, storage.ErrNotFound) {
+				return err // somebody else has settled it meanwhile
+			}
 			return p.fault(key, err)
 		}
 		e.DataRef, e.Attempts, e.HandBacks, e.LastError, e.FirstFailed = "", 0, 0, "", time.Time{}
-		packed, err := p.channels.PackFor(ctx, p.queue, e)
-		if err != nil {
+		if packed, err = p.channels.PackFor(ctx, p.queue, e); err != nil {
 			return p.fault(key, err)
 		}
-		send = packed.Sends[0]
 	}
-	if _, err := storage.Commit(ctx, p.channels.Store(), storage.Work{Send: []storage.Send{send}}); err != nil {
+	if err := p.channels.SendPacked(ctx, packed); err != nil {
 		return err
 	}
 	err = p.remove(ctx, key, m.ETag)
@@ -247,7 +254,8 @@ func (p *PoisonQueue) Retry(ctx context.Context, key string) error {
 	case err != nil || ref == "":
 		return err
 	}
-	return p.channels.Release(ctx, ref)
+	_ = p.channels.Release(ctx, ref) // it is sent, with a body of its own: what is left here is an orphan
+	return nil
 }
 
 func (p *PoisonQueue) fault(key string, err error) error {
@@ -255,7 +263,7 @@ func (p *PoisonQueue) fault(key string, err error) error {
 }
 
 // Discard deletes a message for good, and its claim-checked body. [storage.ErrNotFound] if there is none of that key,
-// [storage.ErrPrecondition] if it came in anew meanwhile: that one stays.
+// [storage.ErrPrecondition] if it came in anew meanwhile: that one stays. [ErrBodyLeft] if only the body could not be deleted.
 func (p *PoisonQueue) Discard(ctx context.Context, key string) error {
 	return p.DiscardIf(ctx, key, "")
 }
@@ -274,7 +282,9 @@ func (p *PoisonQueue) DiscardIf(ctx context.Context, key string, etag storage.ET
 		return err
 	}
 	if e, err := channel.Decode(m.Body); err == nil && e.DataRef != "" && e.CheckDataRef(p.queue) == nil {
-		return p.channels.Release(ctx, e.DataRef)
+		if err := p.channels.Release(ctx, e.DataRef); err != nil {
+			return p.fault(key, fmt.Errorf("%w: %s: %w", ErrBodyLeft, e.DataRef, err))
+		}
 	}
 	return nil
 }

@@ -213,3 +213,79 @@ func TestComesInAnew(t *testing.T) {
 		wantInt(t, "bodies, of the message", claims(t, s), 1)
 	})
 }
+
+// Messages that share an ID and are not the same have an entry each, also when nobody has read what they hold.
+func TestPoisonOfOneID(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		large := strings.Repeat("x", 60<<10)
+		l := newLab(t, s, func(context.Context, job) error { return handlers.Poison("bad", nil) })
+		l.sendJobs(t, job{ID: "large", Name: "one", Body: large}, job{ID: "large", Name: "two", Body: large}, job{ID: "small"})
+		e := channel.Envelope{ID: "small", Source: "/test", Kind: "test.other.v1", Time: time.Now(), Data: []byte(`{"id":"small","name":""}`)}
+		other, err := e.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.sendRaw(t, string(other))
+		q := s.Queue("jobs")
+		for range 20 {
+			ds, err := q.Receive(t.Context(), 4, time.Minute)
+			if err != nil || len(ds) != 4 {
+				t.Fatalf("got %d messages, %v; want 4", len(ds), err)
+			}
+			for _, d := range ds {
+				if _, err := q.Extend(t.Context(), d.Receipt, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		stop := l.start(t, worker.Config{MaxDeliveries: 20})
+		l.empty(t, time.Second)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 4)
+		wantInt(t, "bodies", claims(t, s), 2)
+		wantInt(t, "handled", len(l.called()), 0)
+	})
+}
+
+// Two operators send the same message back. The slower one finds its body taken along, and says that it is gone, not lost.
+func TestRetryByTwo(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		var l *lab
+		var other atomic.Bool
+		l = poisonAll(t, s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+			err := do()
+			key, ok := strings.CutPrefix(op.Resource, "blob poison/jobs/")
+			if op.Name == "get blob" && ok && other.CompareAndSwap(true, false) {
+				if err := l.poison.Retry(ctx, key); err != nil {
+					t.Errorf("the first one: got %v", err)
+				}
+			}
+			return err
+		}, job{ID: "a", Body: strings.Repeat("x", 60<<10)})
+		key := l.onePoisoned(t).Key
+		other.Store(true)
+		if err := l.poison.Retry(t.Context(), key); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("the second one: got %v, want %v", err, storage.ErrNotFound)
+		}
+		wantInt(t, "bodies, of the message", claims(t, s), 1)
+	})
+}
+
+// A discard whose entry is gone and whose body can't be deleted says so, and not that the entry is still there.
+func TestDiscardLeavesTheBody(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		l := poisonAll(t, s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "delete blob" && strings.Contains(op.Resource, "claims/") {
+				return op.Fail(storage.ErrUnavailable)
+			}
+			return do()
+		}, job{ID: "a", Body: strings.Repeat("x", 60<<10)})
+		err := l.poison.Discard(t.Context(), l.onePoisoned(t).Key)
+		if !errors.Is(err, worker.ErrBodyLeft) || !strings.Contains(err.Error(), "claims/jobs/") {
+			t.Errorf("got %v, want %v and its name", err, worker.ErrBodyLeft)
+		}
+		wantInt(t, "entries", len(l.poisoned(t, "jobs")), 0)
+	})
+}

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/worker"
 )
 
 // hiddenVerb is what the shells' scripts ask: its arguments are the words of a command line, the last one the one that is
@@ -20,7 +22,7 @@ func shells() []string { return []string{"bash", "zsh", "fish"} }
 func completion(_ context.Context, c *call) error {
 	script := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.args[0]]
 	if script == "" {
-		return usage("completion: there is no script for %.60q; there are some for %s", c.args[0], strings.Join(shells(), ", "))
+		return usage("completion: there is no script for %s; there are some for %s", boot.Word(c.args[0]), strings.Join(shells(), ", "))
 	}
 	c.out.printf("%s", script)
 	return nil
@@ -161,7 +163,7 @@ func flagWords(name string) []string {
 		return slices.Compact(kinds)
 	case "reason":
 		return []string{handlers.ReasonUndecodable, handlers.ReasonUnknownKind, handlers.ReasonAttempts, handlers.ReasonDeliveries,
-			handlers.ReasonContentDiffers, handlers.ReasonTooOld, handlers.ReasonDataLost}
+			handlers.ReasonContentDiffers, handlers.ReasonTooOld, handlers.ReasonDataLost, handlers.ReasonBadKey, boot.ReasonMailRefused, worker.ReasonUnreadable}
 	}
 	return nil
 }

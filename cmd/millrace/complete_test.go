@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/millrace-go/millrace/worker"
 )
 
 // A line is the words of a command line, the last of which is being typed, and what that may become.
@@ -31,6 +33,8 @@ func TestCompleteWords(t *testing.T) {
 		{[]string{"po"}, []string{"poison"}},
 		{[]string{"poison", "discard", "-all", "-kind", "reservations.m"}, []string{"reservations.make.v1"}},
 		{[]string{"poison", "list", "-reason", "und"}, []string{"undecodable"}},
+		{[]string{"poison", "list", "-reason", "b"}, []string{"bad key", "body is gone"}},
+		{[]string{"poison", "list", "-reason", "unr"}, []string{worker.ReasonUnreadable}},
 		{[]string{"values", "show", "-json", "ca"}, []string{"capacity"}},
 		{[]string{"views", "rebuild", ""}, []string{"months"}},
 		{[]string{"send", "reservations.c"}, []string{"reservations.cancel.v1"}},

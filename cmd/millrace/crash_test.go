@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/millrace-go/millrace/cmd/internal/boottest"
 	"github.com/millrace-go/millrace/handlers"
@@ -14,6 +15,28 @@ import (
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
 )
+
+// sentBack waits until so many commands, at least, have left the poison queue and wait.
+func (w *world) sentBack(t *testing.T, n int) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for {
+		st, err := w.store.Queue("reservations").Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if int(st.Ready) >= n+atOnce { // so many may be in both
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("%d messages are sent back, want %d", st.Ready, n)
+		}
+	}
+}
 
 // retry -all is killed in the middle. What it leaves is finished by the next one, and each command is decided exactly
 // once.
@@ -23,7 +46,7 @@ func TestRetryIsKilled(t *testing.T) {
 	w := newWorld(t, "")
 	sent := w.poison(t, n, closed)
 	p := boottest.Start(t, bin, w.dir, []string{"MILLRACE_STORE=" + w.url}, "poison", "retry", "-all")
-	p.Line(t, "Sending back: 500 of 1500")
+	w.sentBack(t, 500)
 	p.Signal(t, syscall.SIGKILL)
 	if code := p.Wait(t); code != -1 {
 		t.Fatalf("got exit code %d, want it killed in the middle", code)
@@ -52,7 +75,7 @@ func TestRetryIsStopped(t *testing.T) {
 	w := newWorld(t, "")
 	w.poison(t, n, closed)
 	p := boottest.Start(t, bin, w.dir, []string{"MILLRACE_STORE=" + w.url}, "poison", "retry", "-all")
-	p.Line(t, "Sending back: 500 of")
+	w.sentBack(t, 500)
 	p.Signal(t, syscall.SIGINT)
 	code, left := p.Wait(t), len(w.poisoned(t))
 	st, err := w.store.Queue("reservations").Stats(t.Context())

@@ -5,7 +5,7 @@
 //	millrace poison list    [-queue Q] [-id ID]… [-kind K] [-reason R]
 //	millrace poison show    ID… [-queue Q]
 //	millrace poison retry   -all | -id ID… | -kind K | -reason R  [-queue Q] [-dry-run]
-//	millrace poison discard -all | -id ID… | -kind K | -reason R  [-queue Q] -yes | -dry-run
+//	millrace poison discard -all | -id ID… | -kind K | -reason R  [-queue Q]  -yes | -dry-run
 //	millrace values show    KIND KEY
 //	millrace views rebuild  VIEW [-clear]
 //	millrace send           KIND FILE [-id ID] [-delay D]
@@ -25,14 +25,14 @@
 // For people: tables, in which nothing of a message can move the cursor. With -json: JSON lines, one object for each queue,
 // message or document, whose names stay. Those of retry and discard have a result: sent back, discarded, selected (and left
 // alone: a dry run), gone (somebody else was quicker), changed (came in anew, and stays), failed. What is not known is "–",
-// and null. Progress, notes and errors go to the standard error. Only show shows what is in a message, or why it failed: that
-// may be personal.
+// and null. Notes and errors go to the standard error, and progress if that is a terminal. Only show shows what is in a message,
+// or why it failed: that may be personal.
 //
 // # Exit codes
 //
 //	0   done; of -all there may have been none
 //	1   failed, or stopped by a signal: some of it may be done, and saying it again is harmless
-//	2   the command line can't be right, or discard was not told -yes: nothing is done
+//	2   the command line can't be right, or discard was told neither -yes nor -dry-run, whatever there is: nothing is done
 //	3   nothing matched, an ID that was named isn't there, or there is no such document
 //
 // # Laws
@@ -90,6 +90,8 @@ type call struct {
 	out      *output
 	progress io.Writer // where progress and notes go
 	in       io.Reader
+	message  channel.Envelope         // that is to be sent
+	otherIDs func(id string) []string // of messages that a person may mean by an ID, besides; may be nil
 	store    storage.Store
 	channels *channel.Channels
 }
@@ -135,17 +137,30 @@ func (c *call) do(ctx context.Context, p boot.Process, v *verb) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	if v.before != nil {
+		if err := v.before(ctx, c); err != nil {
+			return stopped(ctx, err)
+		}
+	}
 	if v.store {
 		if err := c.open(ctx, p); err != nil {
 			return err
 		}
 		defer boot.Close(c.store, &err)
 	}
-	err = v.run(ctx, c)
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		err = errors.New("stopped by a signal")
+	err = stopped(ctx, v.run(ctx, c))
+	if fault := c.out.flush(); fault != nil && !errors.Is(err, errors.Unwrap(fault)) { // else a line has told it
+		err = errors.Join(err, fault)
 	}
-	return errors.Join(err, c.out.flush())
+	return err
+}
+
+// stopped says what has ended ctx, in place of an error that comes of it.
+func stopped(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return errors.New("stopped by a signal")
+	}
+	return err
 }
 
 // open opens the store, as the other programs do: what is sent rings idle workers.
@@ -159,7 +174,9 @@ func (c *call) open(ctx context.Context, p boot.Process) error {
 	if err := flags.Parse(given); err != nil {
 		return &boot.UsageError{Err: err}
 	}
-	store, err := settings.OpenExisting(ctx, boot.NewLogger(p.Stderr, slog.LevelWarn, p.Getenv))
+	log := boot.NewLogger(p.Stderr, slog.LevelWarn, p.Getenv)
+	slog.SetDefault(log) // stores warn there
+	store, err := settings.OpenExisting(ctx, log)
 	if err != nil {
 		return err
 	}

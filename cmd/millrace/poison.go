@@ -103,12 +103,18 @@ func (c *call) pick(ctx context.Context) (p picked, err error) {
 		poison := worker.NewPoisonQueue(c.channels, q)
 		for _, id := range c.ids {
 			isID := false
-			for m, err := range poison.Find(ctx, id) {
-				if err != nil {
-					return p, err
+			ids := []string{id}
+			if c.otherIDs != nil {
+				ids = append(ids, c.otherIDs(id)...)
+			}
+			for _, other := range ids {
+				for m, err := range poison.Find(ctx, other) {
+					if err != nil {
+						return p, err
+					}
+					take(m, id)
+					isID = true
 				}
-				take(m, id)
-				isID = true
 			}
 			if isID && !isKey.MatchString(id) || storage.CheckKey(q+"/"+id) != nil {
 				continue
@@ -230,7 +236,7 @@ type shown struct {
 
 // poisonShow shows all that is known of messages.
 func poisonShow(ctx context.Context, c *call) error {
-	c.ids = c.args
+	c.ids, c.otherIDs = c.args, otherIDs
 	p, err := c.pick(ctx)
 	if err != nil {
 		return err

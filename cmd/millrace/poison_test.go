@@ -122,6 +122,37 @@ func TestListAndShow(t *testing.T) {
 	}
 }
 
+// The ID of a reservation, which people have, shows the commands of it, whose IDs are others.
+func TestShowByReservation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	cancels, err := channel.SenderOf[reservations.CancelReservation](w.channels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := w.send(t, 2)
+	cancel := reservations.CancelReservation{ID: sent[0].ID, Date: sent[0].Date}
+	if err := cancels.Send(t.Context(), cancel); err != nil {
+		t.Fatal(err)
+	}
+	stop := w.start(t, func(h *handlers.Registry) {
+		handlers.React(h, "reservations", func(_ context.Context, m reservations.MakeReservation) error { return closed(m) })
+		handlers.React(h, "reservations", func(context.Context, reservations.CancelReservation) error { return closed(sent[0]) })
+	})
+	w.drained(t, "reservations")
+	stop()
+	got := map[string]bool{}
+	for _, s := range jsonLines[shown](t, w.want(t, 0, "poison", "show", sent[0].ID, "-json")) {
+		got[s.ID] = true
+	}
+	if len(got) != 2 || !got[reservations.Key(sent[0].ID)] || !got[cancel.MessageID()] {
+		t.Errorf("got %v, want both commands of the reservation", got)
+	}
+	if r := w.want(t, 3, "poison", "show", "another"); !strings.Contains(r.err, `no message "another"`) {
+		t.Errorf("got %q", r.err)
+	}
+}
+
 // A body that lies beside its message is shown, and its loss is told.
 func TestShowLargeBody(t *testing.T) {
 	t.Parallel()
@@ -254,7 +285,8 @@ func TestDiscard(t *testing.T) {
 	if got := jsonLines[settled](t, w.want(t, 0, "poison", "discard", "-yes", "-json", "-all")); len(got) != 2 || got[0].Result != discarded {
 		t.Errorf("got %+v", got)
 	}
-	if r := w.want(t, 0, "poison", "discard", "-all"); r.out != "Discarded 0 messages.\n" {
+	w.want(t, 2, "poison", "discard", "-all") // also of none
+	if r := w.want(t, 0, "poison", "discard", "-all", "-yes"); r.out != "Discarded 0 messages.\n" {
 		t.Errorf("of none: got %q", r.out)
 	}
 	if got := len(w.poisoned(t)); got > 0 {

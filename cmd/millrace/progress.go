@@ -10,14 +10,12 @@ import (
 )
 
 const (
-	barWidth  = 30
-	barEvery  = 100 * time.Millisecond
-	lineEvery = 500 // items at least, where there is no terminal
-	mostLines = 10
+	barWidth = 30
+	barEvery = 100 * time.Millisecond
 )
 
-// A progress shows how far long work is: as a bar on a terminal, which goes when the work is done; elsewhere as a line
-// every so many items. Short work shows nothing.
+// A progress shows how far long work is, as a bar that goes when the work is done. Short work shows nothing, nor is there anything
+// where there is no terminal: what a program writes there is kept, or mailed to somebody.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -49,20 +47,15 @@ func isTerminal(w io.Writer) bool {
 func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := p.done
 	p.done += n
-	switch {
-	case !p.terminal:
-		if every := max(lineEvery, p.total/mostLines); p.done/every > before/every {
-			_, _ = fmt.Fprintf(p.w, "%s: %d of %d\n", p.what, p.done, max(p.total, p.done))
-		}
-	case time.Now().After(p.next):
-		p.next = time.Now().Add(barEvery)
-		p.drawn = true
-		total := max(p.total, p.done)
-		full := barWidth * p.done / max(total, 1)
-		_, _ = fmt.Fprintf(p.w, "\r%s [%s%s] %d of %d\x1b[K", p.what, strings.Repeat("#", full), strings.Repeat(".", barWidth-full), p.done, total)
+	if !p.terminal || !time.Now().After(p.next) {
+		return
 	}
+	p.next = time.Now().Add(barEvery)
+	p.drawn = true
+	total := max(p.total, p.done)
+	full := barWidth * p.done / max(total, 1)
+	_, _ = fmt.Fprintf(p.w, "\r%s [%s%s] %d of %d\x1b[K", p.what, strings.Repeat("#", full), strings.Repeat(".", barWidth-full), p.done, total)
 }
 
 // end takes the bar away.

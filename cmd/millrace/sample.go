@@ -22,6 +22,23 @@ func commands() map[channel.Kind]func([]byte) (channel.Message, error) {
 // documents are the collections of values, views included, that can be shown.
 func documents() []string { return []string{"capacity", "months", "statuses"} }
 
+const aboutKeys = "In statuses KEY may also be the ID of a reservation."
+
+// otherKey is the key of the document that a person may mean by a key that isn't there, "" for none.
+func otherKey(kind, key string) string {
+	if kind == "statuses" {
+		return reservations.Key(key)
+	}
+	return ""
+}
+
+const aboutIDs = ", or that of a reservation, for the commands that make and cancel it"
+
+// otherIDs are the IDs of the messages that a person may mean by an ID, besides.
+func otherIDs(id string) []string {
+	return []string{reservations.MakeReservation{ID: id}.MessageID(), reservations.CancelReservation{ID: id}.MessageID()}
+}
+
 // A rebuild makes a view from values.
 type rebuild struct {
 	from  string                                                // the collection of the values

@@ -19,31 +19,45 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// send sends a command.
-func send(ctx context.Context, c *call) error {
+// readCommand reads the command that is to be sent, and makes its message. Until the input has come, which may take long, no store is
+// open, and a signal ends it.
+func readCommand(ctx context.Context, c *call) error {
 	kind, name := channel.Kind(c.args[0]), c.args[1]
 	decode := commands()[kind]
 	if decode == nil {
-		return usage("send: there is no command %s; there are %s", storage.Quote(string(kind)), strings.Join(commandKinds(), ", "))
+		return usage("send: there is no command %s; there are %s", boot.Word(string(kind)), strings.Join(commandKinds(), ", "))
 	}
-	if err := storage.CheckDelay(c.delay); err != nil {
-		return usage("send: -delay: %w", err)
+	type input struct {
+		body []byte
+		err  error
 	}
-	body, err := c.read(name)
+	came := make(chan input, 1)
+	go func() {
+		body, err := c.read(name)
+		came <- input{body, err}
+	}()
+	var in input
+	select {
+	case in = <-came:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if in.err != nil {
+		return fmt.Errorf("send: %w", in.err)
+	}
+	m, err := decode(in.body)
 	if err != nil {
-		return fmt.Errorf("send: %w", err)
+		return usage("send: %s: %w", inputName(name), err)
 	}
-	m, err := decode(body)
-	if err != nil {
-		if name == "-" {
-			name = "standard input"
-		}
-		return usage("send: %s: %w", name, err)
-	}
-	e, err := c.envelope(m)
-	if err != nil {
+	if c.message, err = c.envelope(m); err != nil {
 		return usage("send: %w", err)
 	}
+	return nil
+}
+
+// send sends the command that was read.
+func send(ctx context.Context, c *call) error {
+	e := c.message
 	if isOld(e.ID) {
 		_, _ = fmt.Fprintf(c.progress, "Note: its ID is older than 30 days. Where nobody can tell any more whether it was applied it goes to the poison queue; another -id sends it as a new one.\n")
 	}
@@ -54,11 +68,14 @@ func send(ctx context.Context, c *call) error {
 	for i := range packed.Sends {
 		packed.Sends[i].Message.Delay = c.delay
 	}
-	if _, err := storage.Commit(ctx, c.store, storage.Work{Send: packed.Sends}); err != nil {
+	if err := c.channels.SendPacked(ctx, packed); err != nil {
+		if errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge) {
+			return err
+		}
 		return fmt.Errorf("%w. It may be sent all the same; sending it again with -id %s is harmless", err, storage.Quote(e.ID))
 	}
 	if c.json {
-		return c.out.line(map[string]any{"id": e.ID, "kind": kind, "queue": packed.Sends[0].Queue})
+		return c.out.line(map[string]any{"id": e.ID, "kind": e.Kind, "queue": packed.Sends[0].Queue})
 	}
 	c.out.printf("%s\n", boot.Clean(e.ID))
 	return nil
@@ -77,9 +94,17 @@ func (c *call) read(name string) ([]byte, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(in, channel.MaxData+1))
 	if err == nil && len(body) > channel.MaxData {
-		err = fmt.Errorf("%s: more than %d bytes", name, channel.MaxData)
+		err = fmt.Errorf("%s: more than %d bytes", inputName(name), channel.MaxData)
 	}
 	return body, err
+}
+
+// inputName is what errors call a file.
+func inputName(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
 }
 
 // envelope makes the message. Its ID is the one that was given, or that the command chooses, or new.
@@ -136,14 +161,17 @@ func strictly[M channel.Message](body []byte) (channel.Message, error) {
 			return nil, fmt.Errorf("unknown member %s", storage.Quote(name))
 		}
 	}
-	var faults []error
+	var faults []string
 	if x, ok := any(m).(interface{ Faults() reservations.Faults }); ok {
 		all := x.Faults()
 		for _, field := range slices.Sorted(maps.Keys(all)) {
-			faults = append(faults, fmt.Errorf("%s: %s", field, all[field]))
+			faults = append(faults, field+": "+all[field])
 		}
 	}
-	return m, errors.Join(faults...)
+	if len(faults) > 0 {
+		return nil, errors.New(strings.Join(faults, "\n  "))
+	}
+	return m, nil
 }
 
 // members returns the names of the members of a JSON object, and refuses one that is there twice.

@@ -39,17 +39,36 @@ type settled struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// pickSelected picks the entries to act on. At least one of -id, -kind, -reason and -all must say which.
-func (c *call) pickSelected(ctx context.Context, verb string) (picked, error) {
-	some := len(c.ids) > 0 || c.kind != "" || c.reason != ""
+// checkSelection refuses a call that doesn't say, by at least one of -id, -kind, -reason and -all, which entries it means.
+func checkSelection(verb string, o options) error {
+	some := len(o.ids) > 0 || o.kind != "" || o.reason != ""
 	switch {
-	case some && c.all:
-		return picked{}, usage("%s: want -all, or some by -id, -kind or -reason, not both", verb)
-	case !some && !c.all && c.queue != "":
-		return picked{}, usage("%s: which ones of queue %s? Add -id, -kind, -reason or -all", verb, c.queue)
-	case !some && !c.all:
-		return picked{}, usage("%s: which ones? Name them by -id, -kind or -reason, or say -all. millrace poison list shows what there is", verb)
+	case some && o.all:
+		return usage("%s: want -all, or some by -id, -kind or -reason, not both", verb)
+	case !some && !o.all && o.queue != "":
+		return usage("%s: which ones of queue %s? Add -id, -kind, -reason or -all", verb, storage.Quote(o.queue))
+	case !some && !o.all:
+		return usage("%s: which ones? Name them by -id, -kind or -reason, or say -all. millrace poison list shows what there is", verb)
 	}
+	return nil
+}
+
+// checkDiscard also refuses a call that doesn't say whether it is meant, whatever there is to discard: a script that lacks -yes
+// shall fail the first time.
+func checkDiscard(verb string, o options) error {
+	switch err := checkSelection(verb, o); {
+	case err != nil:
+		return err
+	case o.yes && o.dryRun:
+		return usage("%s: want -yes or -dry-run, not both", verb)
+	case !o.yes && !o.dryRun:
+		return usage("%s: this would delete messages for good. -yes does it; -dry-run shows which ones", verb)
+	}
+	return nil
+}
+
+// pickSelected picks the entries to act on, and shows them in a dry run.
+func (c *call) pickSelected(ctx context.Context) (picked, error) {
 	p, err := c.pick(ctx)
 	if err != nil || !c.dryRun || len(p.entries) == 0 && p.missing != nil {
 		return p, err
@@ -67,7 +86,7 @@ func (c *call) pickSelected(ctx context.Context, verb string) (picked, error) {
 
 // poisonRetry sends entries back to their queues.
 func poisonRetry(ctx context.Context, c *call) error {
-	p, err := c.pickSelected(ctx, "poison retry")
+	p, err := c.pickSelected(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,18 +102,12 @@ func poisonRetry(ctx context.Context, c *call) error {
 
 // poisonDiscard deletes entries.
 func poisonDiscard(ctx context.Context, c *call) error {
-	if c.yes && c.dryRun {
-		return usage("poison discard: want -yes or -dry-run, not both")
-	}
-	p, err := c.pickSelected(ctx, "poison discard")
+	p, err := c.pickSelected(ctx)
 	if err != nil {
 		return err
 	}
 	if c.dryRun {
 		return c.conclude("Would discard %s.\n", len(p.entries), p, nil)
-	}
-	if !c.yes && len(p.entries) > 0 {
-		return usage("poison discard: this would discard %s for good. -yes does it; -dry-run shows them", count(len(p.entries), "message"))
 	}
 	done, err := c.each(ctx, "Discarding", p.entries, discarded, c.discard)
 	return c.conclude("Discarded %s.\n", done, p, err)
@@ -160,6 +173,7 @@ func (c *call) each(ctx context.Context, what string, entries []entry, well stri
 				result, fault = gone, nil
 			case errors.Is(err, storage.ErrPrecondition):
 				result = changed
+			case errors.Is(err, worker.ErrBodyLeft): // told, and done
 			case err != nil:
 				result = failed
 			}
@@ -191,15 +205,18 @@ func (c *call) each(ctx context.Context, what string, entries []entry, well stri
 	if n := results[gone]; n > 0 {
 		_, _ = fmt.Fprintf(c.progress, "Note: %s gone meanwhile.\n", count(n, "message"))
 	}
-	return results[well], errors.Join(err, tellFaults(c.progress, faults))
+	return results[well], errors.Join(err, tellFaults(c.progress, faults, results[changed]+results[failed]))
 }
 
-// tellFaults writes the first faults, and returns how many there are.
-func tellFaults(w io.Writer, faults []string) error {
+// tellFaults writes the first faults, and returns how many messages are still there.
+func tellFaults(w io.Writer, faults []string, left int) error {
 	if len(faults) == 0 {
 		return nil
 	}
 	told := faults[:min(len(faults), mostFaults)]
 	_, _ = fmt.Fprintf(w, "%s\n", boot.CleanLines(strings.Join(told, "\n")))
-	return fmt.Errorf("%s not settled, and still there", count(len(faults), "message"))
+	if left == 0 {
+		return fmt.Errorf("%s discarded, but not wholly: the bodies that are named above are left", count(len(faults), "message"))
+	}
+	return fmt.Errorf("%s not settled, and still there", count(left, "message"))
 }

@@ -30,7 +30,7 @@ func TestExitCodes(t *testing.T) {
 		{"poison -help", 0, "poison discard"},
 		{"poison retry -help", 0, "-dry-run"},
 		{"poison", 2, "poison list, poison show"},
-		{"poison lst", 2, `unknown verb "poison lst"`},
+		{"poison lst", 2, `unknown verb poison "lst"`},
 		{"lst", 2, "unknown verb"},
 		{"-store x queues", 2, "flags after it"},
 		{"queues -nope", 2, "-nope"},
@@ -40,7 +40,7 @@ func TestExitCodes(t *testing.T) {
 		{"queues -store sqlite:here.db", 1, "there is no file"},
 		{"queues -store sqlite:/dev/null", 2, "regular file"},
 		{"poison retry", 2, "say -all"},
-		{"poison retry -queue reservations", 2, "which ones of queue reservations"},
+		{"poison retry -queue reservations", 2, `which ones of queue "reservations"`},
 		{"poison retry -all -id x", 2, "not both"},
 		{"poison retry -all -kind x", 2, "not both"},
 		{"poison retry -id=", 2, "empty"},
@@ -57,8 +57,10 @@ func TestExitCodes(t *testing.T) {
 		{"poison show", 2, "want ID"},
 		{"poison show nope", 3, `no message "nope"`},
 		{"poison discard", 2, "say -all"},
-		{"poison discard -all", 2, "would discard 2 messages"},
-		{"poison discard -kind reservations.make.v1", 2, "would discard 2 messages"},
+		{"poison discard -all", 2, "-dry-run shows"},
+		{"poison discard -kind reservations.make.v1", 2, "-dry-run shows"},
+		{"poison discard -all -queue mails", 2, "-dry-run shows"}, // which is empty
+		{"poison discard -all -queue mails -yes", 0, "Discarded 0 messages"},
 		{"poison discard -all -yes -dry-run", 2, "not both"},
 		{"poison discard -all -dry-run", 0, "Would discard 2 messages"},
 		{"poison discard -kind nope -yes", 3, "nope"},
@@ -73,8 +75,11 @@ func TestExitCodes(t *testing.T) {
 		{"send nope x", 2, "reservations.cancel.v1, reservations.make.v1"},
 		{"send reservations.accepted.v1 x", 2, "no command"},
 		{"send reservations.make.v1 nope.json", 1, "nope.json"},
-		{"send reservations.make.v1 x -delay 8d", 2, "-delay"},
-		{"send reservations.make.v1 x -delay 169h", 2, "-delay"},
+		{"send reservations.make.v1 x -delay 8d", 2, "-delay: want 90s, 30m or 12h, for example, up to 167h59m59s"},
+		{"send reservations.make.v1 x -delay 168h", 2, "-delay: want"},
+		{"send reservations.make.v1 x -delay -1s", 2, "-delay: want"},
+		{"send reservations.make.v1 nope.json -delay 167h59m59s", 1, "nope.json"},
+		{"send -help", 0, "up to 167h59m59s"},
 		{"completion", 2, "SHELL"},
 		{"completion tcsh", 2, "bash, zsh, fish"},
 	} {
@@ -89,6 +94,11 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("millrace %s: got %q on the standard output, want nothing", c.args, r.out)
 		}
 	}
+	for _, args := range [][]string{{"poison", "show", ""}, {"poison", "show", "x", ""}, {"values", "show", "capacity", ""}, {"send", "reservations.make.v1", ""}} {
+		if r := w.run(t, args...); r.code != 2 || !strings.Contains(r.err, "an argument is empty") {
+			t.Errorf("millrace %q: got exit code %d and %q, want it refused", args, r.code, r.err)
+		}
+	}
 	if got := len(w.poisoned(t)); got != 2 {
 		t.Errorf("got %d messages in the poison queue, want the 2 that nobody has selected", got)
 	}
@@ -100,6 +110,10 @@ func TestNoStoreIsMade(t *testing.T) {
 	dir := t.TempDir()
 	command1 := filepath.Join(t.TempDir(), "c.json")
 	if err := os.WriteFile(command1, []byte(`{"id":"12345678","date":"2026-12-24"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(t.TempDir(), "empty.db")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range verbs() {
@@ -116,8 +130,13 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "reservations.cancel.v1", command1)
 		case "poison show":
 			args = append(args, "x")
-		case "poison retry", "poison discard":
+		case "poison retry":
 			args = append(args, "-all")
+		case "poison discard":
+			args = append(args, "-all", "-yes")
+		}
+		if r := finish(t, command(dir, "sqlite:"+empty, args...)); r.code != boot.ExitError || !strings.Contains(r.err, "is empty") {
+			t.Errorf("millrace %s on an empty file: got exit code %d and %q, want it refused", v.name, r.code, r.err)
 		}
 		for _, url := range []string{"", "sqlite:data/r.db", "sqlite:r.db?wake=off"} { // the default, too
 			r := finish(t, command(dir, url, args...))
@@ -130,12 +149,15 @@ func TestNoStoreIsMade(t *testing.T) {
 	if err != nil || len(entries) > 0 {
 		t.Errorf("got %v (%v), want nothing made", entries, err)
 	}
+	if info, err := os.Stat(empty); err != nil || info.Size() > 0 {
+		t.Errorf("the empty file: got %v (%v), want it as it was", info, err)
+	}
 	if _, err := os.Stat(filepath.Join(dir, "data")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the folder: got %v, want it absent", err)
 	}
 }
 
-// No error shows what may be secret in the name of a store.
+// No error shows what may be secret in the name of a store, also where that stands in the wrong place.
 func TestSecretsOfTheStore(t *testing.T) {
 	t.Parallel()
 	const secret = "c2VjcmV0c2VjcmV0"
@@ -150,9 +172,21 @@ func TestSecretsOfTheStore(t *testing.T) {
 			}
 		}
 	}
+	w := newWorld(t, "")
+	const account, key = "azure:AccountName=x;AccountKey=" + secret, "AccountKey=" + secret
+	for _, args := range [][]string{
+		{"queues", account}, {"queues", "-store" + account}, {"queues", "-store " + account}, {"queues", "-store https://u:" + secret + "@h"}, {"queues", "-json", "--" + key}, {"-store" + account},
+		{"poison", "list", key}, {"poison", "retry", "-all", key}, {"poison", "retry", "-all", "-" + key}, {account}, {"poison", account},
+		{"help", account}, {"completion", account}, {"values", "show", account, "x"}, {"views", "rebuild", account}, {"send", account, "x"},
+	} {
+		r := w.run(t, args...)
+		if r.code != boot.ExitUsage || strings.Contains(r.out+r.err, secret) {
+			t.Errorf("millrace %q: got exit code %d and %q", args, r.code, r.out+r.err)
+		}
+	}
 }
 
-// Output that nobody can read is a failure.
+// Output that nobody can read is a failure, and told once.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -161,10 +195,13 @@ func TestFullDisk(t *testing.T) {
 		t.Skip(err) // other systems have none
 	}
 	defer func() { _ = full.Close() }()
-	cmd := command(w.dir, w.url, "queues")
-	cmd.Stdout = full
-	if _ = cmd.Run(); cmd.ProcessState.ExitCode() != boot.ExitError {
-		t.Errorf("got exit code %d, want %d", cmd.ProcessState.ExitCode(), boot.ExitError)
+	for _, format := range []string{"-json=false", "-json"} {
+		var told strings.Builder
+		cmd := command(w.dir, w.url, "queues", format)
+		cmd.Stdout, cmd.Stderr = full, &told
+		if _ = cmd.Run(); cmd.ProcessState.ExitCode() != boot.ExitError || strings.Count(told.String(), "standard output") != 1 {
+			t.Errorf("%s: got exit code %d and %q, want %d and the error once", format, cmd.ProcessState.ExitCode(), told.String(), boot.ExitError)
+		}
 	}
 }
 
@@ -197,8 +234,10 @@ func FuzzCommandLine(f *testing.F) {
 			t.Errorf("%q: got verb %s", args, v.name)
 		case v.name != hiddenVerb && (len(rest) < v.least || len(rest) > v.most):
 			t.Errorf("%q: got arguments %q", args, rest)
-		case opt.yes && v.name != "poison discard", slices.Contains(opt.ids, ""):
+		case opt.yes && v.name != "poison discard", slices.Contains(opt.ids, ""), v.name == "poison discard" && opt.yes == opt.dryRun:
 			t.Errorf("%q: got %+v", args, opt)
+		case v.name != hiddenVerb && slices.Contains(rest, ""):
+			t.Errorf("%q: got an empty argument", args)
 		}
 		candidates(args[:len(args)-1], args[len(args)-1])
 	})

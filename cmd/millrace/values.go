@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -49,14 +50,19 @@ type pendingLine struct {
 func valuesShow(ctx context.Context, c *call) error {
 	kind, key := c.args[0], c.args[1]
 	if !slices.Contains(documents(), kind) {
-		return usage("values show: there is no kind %s; there are %s", storage.Quote(kind), strings.Join(documents(), ", "))
+		return usage("values show: there is no kind %s; there are %s", boot.Word(kind), strings.Join(documents(), ", "))
 	}
 	if err := storage.CheckKey(key); err != nil {
 		return usage("values show: %w", err)
 	}
+	named := key
 	blob, err := c.store.Blobs(kind).Get(ctx, key, "")
+	if other := otherKey(kind, key); other != "" && errors.Is(err, storage.ErrNotFound) {
+		key = other
+		blob, err = c.store.Blobs(kind).Get(ctx, key, "")
+	}
 	if errors.Is(err, storage.ErrNotFound) {
-		return nothing("there is no document %s in %s: no message has been applied to it yet", storage.Quote(key), kind)
+		return nothing("there is no document %s in %s", storage.Quote(named), kind)
 	}
 	if err != nil {
 		return err
@@ -82,7 +88,7 @@ func viewsRebuild(ctx context.Context, c *call) error {
 	name := c.args[0]
 	r, ok := rebuilds()[name]
 	if !ok {
-		return usage("views rebuild: there is no view %s; there are %s", storage.Quote(name), strings.Join(rebuildable(), ", "))
+		return usage("views rebuild: there is no view %s; there are %s", boot.Word(name), strings.Join(rebuildable(), ", "))
 	}
 	total := 0
 	for _, err := range c.store.Blobs(r.from).List(ctx, "") {

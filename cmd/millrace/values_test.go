@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -60,6 +63,17 @@ func TestValuesShow(t *testing.T) {
 	}
 	if r := w.want(t, 0, "values", "show", "months", reservations.MonthOf(date)); !strings.Contains(r.out, date) {
 		t.Errorf("a view: got %q", r.out)
+	}
+	m := w.send(t, 1)[0]
+	w.drained(t)
+	for _, key := range []string{m.ID, reservations.Key(m.ID)} { // people have the one, logs the other
+		r := w.want(t, 0, "values", "show", "statuses", key, "-json")
+		if got := jsonLines[documentLine](t, r); len(got) != 1 || got[0].Key != reservations.Key(m.ID) || !strings.Contains(r.out, m.Name) {
+			t.Errorf("status by %s: got %q", key, r.out)
+		}
+	}
+	if r := w.want(t, 3, "values", "show", "statuses", "another"); r.err != `millrace: there is no document "another" in statuses`+"\n" {
+		t.Errorf("got %q", r.err)
 	}
 }
 
@@ -155,7 +169,7 @@ func TestSendRefuses(t *testing.T) {
 		{"cancel", `{"id":"a","date":"b","x":1}`, `"x"`},
 		{"cancel", `{"id":1,"date":"b"}`, "number"},
 		{"make", `{"id":"12345678","date":"2026-12-24","name":"A","email":"a@example.org","quantity":-1}`, "quantity: Choose 1 to 20 seats."},
-		{"make", `{"id":"12345678","date":"24 Dec","name":"A","email":"a","quantity":1}`, "email: "},
+		{"make", `{"id":"12345678","date":"24 Dec","name":"A","email":"a","quantity":1}`, "\n  email: "},
 	} {
 		cmd := command(w.dir, w.url, "send", "reservations."+c.kind+".v1", "-")
 		cmd.Stdin = strings.NewReader(c.body)
@@ -163,8 +177,39 @@ func TestSendRefuses(t *testing.T) {
 			t.Errorf("%s: got exit code %d and %q, want 2 and %q", c.body, r.code, r.err, c.want)
 		}
 	}
+	cmd := command(w.dir, w.url, "send", "reservations.make.v1", "-")
+	cmd.Stdin = strings.NewReader(strings.Repeat(" ", channel.MaxData+1))
+	if r := finish(t, cmd); r.code != 1 || !strings.Contains(r.err, "standard input: more than") {
+		t.Errorf("too long: got exit code %d and %q", r.code, r.err)
+	}
 	if st, err := w.store.Queue("reservations").Stats(t.Context()); err != nil || st != (storage.Stats{}) {
 		t.Errorf("got %+v (%v), want nothing sent", st, err)
+	}
+}
+
+// pausing is input that doesn't come.
+type pausing struct {
+	began func()
+	end   <-chan struct{}
+}
+
+func (p pausing) Read([]byte) (int, error) {
+	p.began()
+	<-p.end
+	return 0, io.EOF
+}
+
+// A signal ends a send that waits for its input, and no store is open meanwhile: the one here would be refused.
+func TestSendIsStopped(t *testing.T) {
+	t.Parallel()
+	ctx, signal := context.WithCancel(t.Context())
+	end := make(chan struct{})
+	defer close(end)
+	var told strings.Builder
+	code := run(ctx, boot.Process{Args: []string{"send", "reservations.make.v1", "-"}, Getenv: func(string) string { return "" }, Stdout: io.Discard, Stderr: &told},
+		pausing{signal, end})
+	if code != boot.ExitError || told.String() != "millrace: stopped by a signal\n" {
+		t.Errorf("got exit code %d and %q", code, told.String())
 	}
 }
 

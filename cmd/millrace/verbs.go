@@ -6,11 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/millrace-go/millrace/cmd/internal/boot"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // A verb is something to do. The table of them is all that parsing, help and completion know.
@@ -22,7 +24,9 @@ type verb struct {
 	least, most int    // arguments
 	store       bool   // it needs one
 	flags       func(*flag.FlagSet, *options)
-	words       func(n int) []string // what the argument n (0, 1, …) may be, as far as that is known
+	check       func(name string, o options) error
+	words       func(n int) []string               // what the argument n (0, 1, …) may be, as far as that is known
+	before      func(context.Context, *call) error // what may take long and wants no store
 	run         func(context.Context, *call) error
 }
 
@@ -36,6 +40,9 @@ type options struct {
 	clear               bool
 	delay               time.Duration
 }
+
+// delays are the times that a message may be told to wait.
+var delays = "90s, 30m or 12h, for example, up to " + storage.MaxDelay.String()
 
 func verbs() []*verb {
 	const many = 1 << 16
@@ -52,35 +59,41 @@ func verbs() []*verb {
 			more: "READY can be received now, IN FLIGHT is in the hands of workers, DELAYED waits for its time. – is not known: a queue in the\n" +
 				"cloud doesn't tell those apart."},
 		{name: "poison list", about: "the messages in the poison queues, the last failed first", store: true, run: poisonList, flags: filters,
-			more: "It shows nothing of what is in a message. An entry that can't be decoded has no ID: it goes by its key."},
+			more: "It shows nothing of what is in a message. An entry that can't be decoded has no ID: it goes by its key. Long reasons are cut;\n" +
+				"-reason compares them whole: use -json for the whole reason."},
 		{name: "poison show", args: "ID…", least: 1, most: many, about: "all that is known of messages in the poison queue", store: true, run: poisonShow, flags: queueFlag,
-			more: "ID is that of a message, or the key of an entry. It shows the error and the whole body, which may be personal."},
-		{name: "poison retry", about: "send messages back to their queues", store: true, run: poisonRetry, flags: selections,
+			more: "ID is that of a message, or the key of an entry" + aboutIDs + ".\nIt shows the error and the whole body, which may be personal."},
+		{name: "poison retry", about: "send messages back to their queues", store: true, run: poisonRetry, flags: selections, check: checkSelection,
 			more: "A message keeps its ID, so it still has its effect once. Mend first what it failed for: the counts of attempts begin anew."},
-		{name: "poison discard", about: "delete messages from the poison queues for good", store: true, run: poisonDiscard,
-			more: "What they ask for is then never done. An entry that came in anew since it was read stays.",
+		{name: "poison discard", about: "delete messages from the poison queues for good", store: true, run: poisonDiscard, check: checkDiscard,
+			more: "What they ask for is then never done. An entry that came in anew since it was read stays. It wants -yes or -dry-run, also where\nthere is nothing to discard.",
 			flags: func(set *flag.FlagSet, o *options) {
 				selections(set, o)
 				set.BoolVar(&o.yes, "yes", false, "really do it")
 			}},
 		{name: "values show", args: "KIND KEY", least: 2, most: 2, about: "the value of a document, as it is stored", store: true, run: valuesShow,
 			words: word(documents()...),
-			more: "KIND is one of " + strings.Join(documents(), ", ") + ". Views have what they have folded of each source beside the view. Values may be\n" +
-				"personal. With -json also the record: version (messages applied), emitted (events), remembered (messages in the window),\n" +
-				"pending (events that are not known to be sent), size (bytes)."},
+			more: "KIND is one of " + strings.Join(documents(), ", ") + ". " + aboutKeys + "\n" +
+				"Views have what they have folded of each source beside the view. Values may be personal. With -json also the\n" +
+				"record: version (messages applied), emitted (events), remembered (messages in the window), pending (events that\nare not known to be sent), size (bytes)."},
 		{name: "views rebuild", args: "VIEW", least: 1, most: 1, about: "make a view from the values", store: true, run: viewsRebuild,
 			words: word(rebuildable()...),
 			more:  "VIEW is one of " + strings.Join(rebuildable(), ", ") + ". Workers may go on meanwhile; repeating it is harmless. Documents that have folded the\nnewest events already are left as they are.",
 			flags: func(set *flag.FlagSet, o *options) {
 				set.BoolVar(&o.clear, "clear", false, "delete the view's documents first: for one that was folded wrongly. Readers see it empty until it is done")
 			}},
-		{name: "send", args: "KIND FILE", least: 2, most: 2, about: "send a command from a file with its JSON", store: true, run: send,
+		{name: "send", args: "KIND FILE", least: 2, most: 2, about: "send a command from a file with its JSON", store: true, before: readCommand, run: send,
 			words: word(commandKinds()...),
 			more: "KIND is one of " + strings.Join(commandKinds(), ", ") + ". FILE may be - for the standard input. Every member of the\n" +
 				"command must be there, and no other. It prints the ID of the message. One that is sent again with the same ID has its\neffect once.",
 			flags: func(set *flag.FlagSet, o *options) {
 				set.Func("id", "the `ID` of the message; by default the one that the command chooses, or a new one", one(&o.ids))
-				set.DurationVar(&o.delay, "delay", 0, "let it wait for a `TIME` such as 90s or 12h, up to 7 days")
+				set.Func("delay", "let it wait for a `TIME`: "+delays, func(s string) (err error) {
+					if o.delay, err = time.ParseDuration(s); err != nil || storage.CheckDelay(o.delay) != nil {
+						return errors.New("want " + delays)
+					}
+					return nil
+				})
 			}},
 		{name: "completion", args: "SHELL", least: 1, most: 1, about: "what a shell must know to complete a command line", run: completion,
 			words: word(shells()...),
@@ -178,11 +191,17 @@ func parse(args []string) (*verb, options, []string, error) {
 	case errors.Is(err, flag.ErrHelp):
 		return nil, o, nil, err
 	case err != nil:
-		return nil, o, nil, usage("%s: %w. See millrace %s -help", v.name, err, v.name)
+		return nil, o, nil, usage("%s: %w. See millrace %s -help", v.name, boot.FlagError(err), v.name)
 	case len(rest) < v.least:
 		return nil, o, nil, usage("%s: want %s. See millrace %s -help", v.name, v.args, v.name)
 	case len(rest) > v.most:
-		return nil, o, nil, usage("%s: unknown argument %.40q. See millrace %s -help", v.name, rest[v.most], v.name)
+		return nil, o, nil, usage("%s: unknown argument %s. See millrace %s -help", v.name, boot.Word(rest[v.most]), v.name)
+	case slices.Contains(rest, ""): // of a variable of the shell that is not set
+		return nil, o, nil, usage("%s: an argument is empty. See millrace %s -help", v.name, v.name)
+	case v.check != nil:
+		if err := v.check(v.name, o); err != nil {
+			return nil, o, nil, err
+		}
 	}
 	return v, o, rest, nil
 }
@@ -212,7 +231,7 @@ func noVerb(args []string, n int) error {
 	case strings.HasPrefix(a, "-"):
 		return usage("want a verb first, and flags after it, as in millrace queues -json. See millrace -help")
 	}
-	return usage("unknown verb %.60q. See millrace -help", strings.Join(args[:n+1], " "))
+	return usage("unknown verb %s. See millrace -help", strings.Join(append(slices.Clone(args[:n]), boot.Word(args[n])), " "))
 }
 
 // startingWith returns the names of the verbs that begin with some words.

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"crypto/rand"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +18,7 @@ import (
 //
 // All of it is a hint: where it fails, consumers find what there is at their next poll.
 type beacon struct {
-	dir   string
+	dir   *folder
 	own   string
 	wakes *wakes
 
@@ -40,7 +41,7 @@ const (
 	signStale = 24 * time.Hour
 )
 
-func newBeacon(dir string, w *wakes) *beacon {
+func newBeacon(dir *folder, w *wakes) *beacon {
 	b := &beacon{
 		dir:   dir,
 		own:   rand.Text(),
@@ -78,14 +79,7 @@ func (b *beacon) tell() {
 
 // write changes the file's time. It opens it by name each time, so that it is there whoever tidied up.
 func (b *beacon) write() {
-	name := filepath.Join(b.dir, b.own)
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
-	if os.IsNotExist(err) {
-		if os.Mkdir(b.dir, 0o700) != nil {
-			return
-		}
-		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
-	}
+	f, err := b.dir.create(b.own, os.O_WRONLY)
 	if err != nil {
 		return
 	}
@@ -102,20 +96,33 @@ func (b *beacon) watch() {
 		return
 	}
 	b.watching = true
-	os.Mkdir(b.dir, 0o700) // if it fails, so does Add
-	b.tidy()
-	w, err := fsnotify.NewWatcher()
+	w, err := b.watcher()
 	if err != nil {
-		return
-	}
-	if err := w.Add(b.dir); err != nil {
-		w.Close()
+		b.dir.tell(err)
 		return
 	}
 	b.all.Go(func() {
 		defer w.Close()
 		b.hear(w)
 	})
+}
+
+func (b *beacon) watcher() (*fsnotify.Watcher, error) {
+	root, err := b.dir.open(true)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	tidy(root)
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Add(b.dir.path); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
 }
 
 func (b *beacon) hear(w *fsnotify.Watcher) {
@@ -140,11 +147,11 @@ func (b *beacon) hear(w *fsnotify.Watcher) {
 }
 
 // tidy removes what crashed processes have left.
-func (b *beacon) tidy() {
-	entries, _ := os.ReadDir(b.dir)
+func tidy(root *os.Root) {
+	entries, _ := fs.ReadDir(root.FS(), ".")
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > signStale && !strings.HasPrefix(e.Name(), lifeMark) {
-			os.Remove(filepath.Join(b.dir, e.Name()))
+			root.Remove(e.Name())
 		}
 	}
 }
@@ -164,5 +171,5 @@ func (b *beacon) close() {
 		b.write() // for what was sent just before the end
 	default:
 	}
-	os.Remove(filepath.Join(b.dir, b.own))
+	os.Remove(filepath.Join(b.dir.path, b.own))
 }

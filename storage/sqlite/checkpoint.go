@@ -75,6 +75,7 @@ func (w *writer) checkpoint() (wrote bool) {
 	k := w.ckpt
 	n := w.c.pagesWritten()
 	k.pages += n
+	w.wrote = w.wrote || n > 0
 	switch {
 	case k.pages >= ckptLimit:
 		w.c.exec(passiveCheckpoint)

@@ -31,7 +31,7 @@ const (
 // A life shows other processes that this store is there, by a lock that goes with its process, and finds those that are no
 // more.
 type life struct {
-	dir string // "": it shows nothing and finds nobody
+	dir *folder // nil: it shows nothing and finds nobody
 
 	// Of the writer's goroutine.
 	file   *os.File // locked; nil until there is a claim
@@ -42,9 +42,9 @@ type life struct {
 	looked atomic.Int64 // when, since begun
 }
 
-func newLife(dir string, on bool) *life {
+func newLife(dir *folder) *life {
 	l := &life{begun: time.Now().Add(-lifeLook)}
-	if on && canLock {
+	if canLock {
 		l.dir = dir
 	}
 	return l
@@ -73,17 +73,16 @@ func (l *life) next(gen int64) int64 {
 // show makes and locks a file. Who looks between the two takes it for that of a dead process and removes it; so it is
 // looked at once more, which also tells whether locks work in this folder.
 func (l *life) show() {
-	if l.dir == "" {
+	if l.dir == nil {
 		return
 	}
-	os.Mkdir(l.dir, 0o700) // if it fails, so does what follows
 	for range 3 {
 		number := 1 + rand.Int64N(lifeNumbers-1)
-		name := filepath.Join(l.dir, lifeMark+strconv.FormatInt(number, 36))
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err := l.dir.create(lifeMark+strconv.FormatInt(number, 36), os.O_RDWR|os.O_EXCL)
 		if err != nil {
 			continue
 		}
+		name := f.Name()
 		if lock(f) && leadsTo(name, f) && lockedByName(name) {
 			l.file, l.number = f, number
 			return
@@ -127,21 +126,21 @@ type grave struct {
 
 // dead finds those who died since the last look. It looks once in lifeLook; in between it costs nothing.
 func (l *life) dead() (graves []grave) {
-	if l.dir == "" {
+	if l.dir == nil {
 		return nil
 	}
 	now, last := int64(time.Since(l.begun)), l.looked.Load()
 	if now-last < int64(lifeLook) || !l.looked.CompareAndSwap(last, now) {
 		return nil
 	}
-	entries, _ := os.ReadDir(l.dir) // missing until somebody has a claim
+	entries, _ := os.ReadDir(l.dir.path) // missing until somebody has a claim
 	for _, e := range entries {
 		digits, ok := strings.CutPrefix(e.Name(), lifeMark)
 		number, err := strconv.ParseInt(digits, 36, 64)
 		if !ok || err != nil || number < 1 || number >= lifeNumbers || !e.Type().IsRegular() {
 			continue
 		}
-		name := filepath.Join(l.dir, e.Name())
+		name := filepath.Join(l.dir.path, e.Name())
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
 		if err != nil {
 			continue

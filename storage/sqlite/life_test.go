@@ -251,7 +251,10 @@ func TestGenerations(t *testing.T) {
 // Stores that come, go and die while others look: who is there is never taken for dead, and each of the dead is found once.
 func TestLivesByChance(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	db := filepath.Join(t.TempDir(), "test.db")
+	if err := os.WriteFile(db, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var (
 		mu          sync.Mutex
 		there       = map[int64]bool{} // by number; under mu
@@ -261,7 +264,7 @@ func TestLivesByChance(t *testing.T) {
 	)
 	for range 3 {
 		all.Go(func() {
-			l := newLife(dir, true)
+			l := newLife(newFolder(db))
 			for last := false; !last; {
 				select {
 				case <-gone:
@@ -286,7 +289,7 @@ func TestLivesByChance(t *testing.T) {
 	for range 4 {
 		comers.Go(func() {
 			for i := range 200 {
-				l := newLife(dir, true)
+				l := newLife(newFolder(db))
 				l.show()
 				if l.number == 0 {
 					continue // three times somebody looked just then
@@ -320,7 +323,7 @@ func TestLivesByChance(t *testing.T) {
 			t.Errorf("number %d died once and was found %d times", number, n)
 		}
 	}
-	if left, err := os.ReadDir(dir); len(left) != 0 || err != nil {
+	if left, err := os.ReadDir(db + "-wake"); len(left) != 0 || err != nil {
 		t.Errorf("files %v of the dead are left, %v", left, err)
 	}
 }

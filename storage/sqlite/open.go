@@ -74,6 +74,11 @@ func open(ctx context.Context, p params) (*store, error) {
 	if err != nil {
 		return nil, blame(p.path, err)
 	}
+	var dir *folder
+	if p.wake {
+		dir = newFolder(p.path)
+		dir.check()
+	}
 	s := &store{
 		path:    p.path,
 		place:   place,
@@ -81,12 +86,12 @@ func open(ctx context.Context, p params) (*store, error) {
 		readers: newReaders(place),
 		names:   newNames(),
 		wakes:   newWakes(),
-		life:    newLife(p.path+"-wake", p.wake),
+		life:    newLife(dir),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
 	if p.wake {
-		s.beacon = newBeacon(p.path+"-wake", s.wakes)
+		s.beacon = newBeacon(dir, s.wakes)
 	}
 	s.writer, err = newWriter(s, c, p.normal)
 	if err != nil {

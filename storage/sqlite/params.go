@@ -31,7 +31,7 @@ func parse(rest string) (params, error) {
 	case path == ":memory:":
 		return bad("a database in memory is not durable; want a path like sqlite:data/app.db")
 	case strings.HasPrefix(path, "//"), strings.HasPrefix(path, "file:"):
-		return bad("path %s: want sqlite:relative/path or sqlite:/absolute/path", storage.Quote(path))
+		return bad("a path is wanted, not a URL: sqlite:relative/path or sqlite:/absolute/path") // a URL may hold a password
 	case strings.ContainsRune(path, 0):
 		return bad("path %s: it holds a zero byte", storage.Quote(path))
 	case os.IsPathSeparator(path[len(path)-1]):
@@ -53,7 +53,7 @@ func parse(rest string) (params, error) {
 		case "wake=off":
 			p.wake = false
 		default:
-			return bad("unknown parameter or value %s; known are %s", storage.Quote(pair), knownParams)
+			return bad("parameter %s, or its value, is unknown; known are %s", storage.Quote(name), knownParams) // a value may be a secret
 		}
 	}
 	abs, err := filepath.Abs(path)

@@ -57,7 +57,23 @@ func TestParse(t *testing.T) {
 func TestOpenNamesTheFault(t *testing.T) {
 	t.Parallel()
 	_, err := Open(t.Context(), "x.db?mode=ro")
-	wantError(t, err, storage.ErrInvalid, `"mode=ro"`, knownParams)
+	wantError(t, err, storage.ErrInvalid, `"mode"`, knownParams)
+}
+
+// TestOpenKeepsSecrets opens what was meant for another kind of store, secrets and all.
+func TestOpenKeepsSecrets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, rest := range []string{
+		"x.db?AccountKey=SECRET", "x.db?sync=SECRET", "x.db?sync=full&sync=SECRET", "?sig=SECRET", ":memory:?sig=SECRET", "x\x00?sig=SECRET",
+		dir + "/?sig=SECRET", "//user:SECRET@host/x.db", "//host/x.db?sig=SECRET", "file:x.db?key=SECRET", "file://user:SECRET@host/x.db",
+	} {
+		_, err := Open(t.Context(), rest)
+		wantError(t, err, storage.ErrInvalid)
+		if strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("Open(%q): %v", rest, err)
+		}
+	}
 }
 
 func FuzzParse(f *testing.F) {

@@ -112,9 +112,15 @@ type process struct {
 
 func start(t *testing.T, role, url string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(os.Args[0])}
+	cmd := exec.Command(os.Args[0])
+	cmd.Stderr = os.Stderr
+	return startAs(t, cmd, role, url)
+}
+
+func startAs(t *testing.T, cmd *exec.Cmd, role, url string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd}
 	p.cmd.Env = append(os.Environ(), "MILLRACE_SQLITE_CHILD="+role, "MILLRACE_SQLITE_STORE="+url)
-	p.cmd.Stderr = os.Stderr
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -147,12 +147,13 @@ func prepareFile(ctx context.Context, c *conn) error {
 	if err != nil {
 		return err
 	}
-	// The vacuum mode must be set before there is anything in the file. Freed pages then can be given back
-	// in small steps; it costs 2 % of a write.
-	err = patient(cause(ctx), func() error {
-		return c.exec("PRAGMA synchronous = FULL", "PRAGMA auto_vacuum = INCREMENTAL")
-	})
-	if err != nil {
+	setup := []string{"PRAGMA synchronous = FULL"}
+	if version == 0 {
+		// The vacuum mode must be set before there is anything in the file; later it would write, for nothing. Freed
+		// pages then can be given back in small steps; it costs 2 % of a write.
+		setup = append(setup, "PRAGMA auto_vacuum = INCREMENTAL")
+	}
+	if err = patient(cause(ctx), func() error { return c.exec(setup...) }); err != nil {
 		return err
 	}
 	var mode string

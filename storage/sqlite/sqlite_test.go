@@ -420,6 +420,35 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestFullDiskReader sees that who has only looked doesn't answer for the log of others.
+func TestFullDiskReader(t *testing.T) {
+	t.Parallel()
+	dir, _ := smallDisk(t, "3m")
+	s := openAt(t, filepath.Join(dir, "test.db"), "")
+	free := hog(t, dir)
+	defer free()
+	want, err := fillUp(t, s)
+	wantError(t, err, storage.ErrUnavailable, "disk is full")
+	reader, err := Open(t.Context(), s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := reader.Queue("queue").Stats(t.Context()); err != nil || st.Ready != int64(len(want)) {
+		t.Errorf("stats: %+v, %v; want %d ready", st, err, len(want))
+	}
+	if err := reader.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	c, err := s.place.open(openCreate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if err := c.exec(passiveCheckpoint); err == nil {
+		t.Error("the log could be written back: nothing was tested")
+	}
+}
+
 func TestFullFile(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")

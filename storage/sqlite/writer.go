@@ -91,7 +91,8 @@ type writer struct {
 	ckpt    *checkpointer
 	vacuum  *time.Timer // runs while nothing else does
 
-	answered int // how many ops the last group had
+	wrote    bool // something, as of the last group
+	answered int  // how many ops the last group had
 }
 
 // effects are what becomes true with the commit.
@@ -302,7 +303,7 @@ func (w *writer) close() error {
 	w.vacuum.Stop()
 	w.ckpt.close()
 	var err error
-	if w.s.place.checkNow() == nil {
+	if (w.wrote || w.c.pagesWritten() > 0) && w.s.place.checkNow() == nil {
 		// As much as other processes let us. The last process's close does the rest.
 		err = w.c.exec(passiveCheckpoint)
 	}

@@ -105,6 +105,22 @@ func TestFlagsFaults(t *testing.T) {
 	}
 }
 
+// What was to be a flag's value, and stands elsewhere, may be secret: no error shows it.
+func TestFlagsHideSecrets(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"AccountName=x;AccountKey=hunter2"}, {"-AccountName=x;AccountKey=hunter2"}, {"-storeazure:AccountKey=hunter2"}, {"-store azure:AccountKey=hunter2"},
+		{"-smtp smtp://u:hunter2@h"}, {"-smtpsmtp://u:hunter2@h?from=a"}, {"---smtp=smtp://u:hunter2@h"}, {"-open", "smtp://u:hunter2@h"},
+	} {
+		f := boot.NewFlags("test", "", env())
+		boot.AddSettings(f)
+		f.Bool("open", true, "open")
+		if err := f.Parse(args); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: got %v, want an error without it", args, err)
+		}
+	}
+}
+
 func TestFlagsValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

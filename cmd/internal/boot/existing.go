@@ -18,11 +18,17 @@ import (
 func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (storage.Store, error) {
 	file, ok := strings.CutPrefix(*s.store, "sqlite:")
 	file, _, _ = strings.Cut(file, "?")
-	if _, err := os.Stat(file); ok && file != "" && errors.Is(err, fs.ErrNotExist) {
-		if full, err := filepath.Abs(file); err == nil {
-			file = full
+	if ok && file != "" {
+		full, err := filepath.Abs(file)
+		if err != nil {
+			full = file
 		}
-		return nil, fmt.Errorf("-store: there is no file %s; the web or a worker makes it when it first starts", storage.Quote(file))
+		switch info, err := os.Stat(file); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("-store: there is no file %s; the web or a worker makes it when it first starts", storage.Quote(full))
+		case err == nil && info.Mode().IsRegular() && info.Size() == 0:
+			return nil, fmt.Errorf("-store: file %s is empty; the web or a worker makes a store of it when it first starts", storage.Quote(full))
+		}
 	}
 	return s.OpenStore(ctx, log)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -66,7 +67,7 @@ func (f *Flags) Level(name string, value slog.Level, usage string) *slog.Level {
 // asked for.
 func (f *Flags) Parse(args []string) error {
 	if err := f.set.Parse(args); err != nil {
-		return err
+		return FlagError(err)
 	}
 	var faults []error
 	given := map[string]bool{}
@@ -85,9 +86,30 @@ func (f *Flags) Parse(args []string) error {
 		if rest[0] == "true" || rest[0] == "false" {
 			hint = "; a flag that is true or false takes its value after a =, as in -flag=" + rest[0]
 		}
-		faults = append(faults, fmt.Errorf("unknown argument %q%s", rest[0], hint))
+		faults = append(faults, fmt.Errorf("unknown argument %s%s", Word(rest[0]), hint))
 	}
 	return errors.Join(faults...)
+}
+
+// FlagError is an error of package flag without what may be a secret in the wrong place: a URL or a key in one word with the
+// flag's name.
+func FlagError(err error) error {
+	for _, about := range []string{"flag provided but not defined: -", "bad flag syntax: "} {
+		if word, ok := strings.CutPrefix(err.Error(), about); ok {
+			return errors.New(about + strings.Trim(Word(word), `"`))
+		}
+	}
+	return err
+}
+
+var simpleWord = regexp.MustCompile(`^[-.\w]{0,40}$`)
+
+// Word quotes an argument that is not understood, for an error, unless it may hold a secret: then it says only that.
+func Word(arg string) string {
+	if simpleWord.MatchString(arg) {
+		return strconv.Quote(arg)
+	}
+	return fmt.Sprintf("(%d bytes, not shown because they may be secret)", len(arg))
 }
 
 // Variable returns the environment variable of a flag.

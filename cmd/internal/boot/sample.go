@@ -24,6 +24,9 @@ import (
 // mailFolder is where mails go when there is no SMTP server.
 const mailFolder = "data/mail"
 
+// ReasonMailRefused is why a message is in the poison queue whose mail nobody will take.
+const ReasonMailRefused = "mail refused"
+
 // maxSeats bounds -seats: the value object of a date holds all that is accepted for it.
 const maxSeats = 10_000
 
@@ -144,7 +147,7 @@ func (p patient) Send(ctx context.Context, m reservations.Mail) error {
 	event, _, _ := channel.Handled(ctx)
 	switch {
 	case errors.Is(err, mail.ErrRefused):
-		return handlers.Poison("mail refused", err)
+		return handlers.Poison(ReasonMailRefused, err)
 	case err != nil && time.Since(event.Time) < mailGiveUp:
 		return handlers.Later(mailAgain, err.Error())
 	}

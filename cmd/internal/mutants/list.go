@@ -33,6 +33,13 @@ func mutants() []mutant {
 			new:  "",
 		},
 		{
+			name: "an event has a random ID",
+			file: "values/apply.go",
+			old:  `ID: channel.DerivedID(e.ID, "event", u.c.Source(u.key), strconv.Itoa(j)),`,
+			new:  `ID: channel.NewID() + strconv.Itoa(j),`,
+			by:   "values", // what is sent again comes from the document, so only two that decide the same make two of it
+		},
+		{
 			name: "an event that is sent again has a random ID",
 			file: "values/pending.go",
 			old:  "		*to = append(*to, e)\n",
@@ -125,6 +132,13 @@ func mutants() []mutant {
 			old:  "		m.cancel(ErrOwnershipLost)\n",
 			new:  "		_ = ErrOwnershipLost\n",
 			by:   "worker", // the effects stay right, which is all that the auditor looks at
+		},
+		{
+			name: "a message is renewed when it may be in other hands",
+			file: "worker/message.go",
+			old:  "	if m.settling || m.lost || time.Since(m.owned) < due {",
+			new:  "	if m.settling || time.Since(m.owned) < due {",
+			by:   "worker", // likewise
 		},
 		{
 			name: "a message that can't be handled is not found in the poison queue",

@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -45,10 +46,12 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	r := runner{seeds: *seeds}
 	if *only == "" {
 		began := time.Now()
-		check, output, err := r.caught(ctx, "", "./simulation", "-run=Random")
-		if err != nil || check != "" {
-			fmt.Fprintf(errs, "mutants: the unbroken code does not pass: %s %v\n%s", check, err, output)
-			return 1
+		for _, args := range allTests() {
+			check, output, err := r.caught(ctx, "", args...)
+			if err != nil || check != "" {
+				fmt.Fprintf(errs, "mutants: the unbroken code does not pass: %s %v\n%s", check, err, output)
+				return 1
+			}
 		}
 		fmt.Fprintf(out, "%5.0fs  the unbroken code passes\n", time.Since(began).Seconds())
 	}
@@ -87,16 +90,32 @@ func (r runner) judge(ctx context.Context, m mutant) (check string, err error) {
 		return "", err
 	}
 	defer remove()
-	tests := [][]string{{"./simulation", "-run=Random"}, {"./simulation", "-run=Single"}} // the first is quicker to find something
-	if m.by != "" {
-		tests = [][]string{{"./" + m.by, "-short"}}
-	}
-	for _, args := range tests {
+	for _, args := range m.tests() {
 		if check, _, err = r.caught(ctx, overlay, args...); check != "" || err != nil {
 			return check, err
 		}
 	}
 	return "", nil
+}
+
+// tests are what must catch a mutant: one of them.
+func (m mutant) tests() [][]string {
+	if m.by != "" {
+		return [][]string{{"./" + m.by, "-short"}}
+	}
+	return [][]string{{"./simulation", "-run=Random"}, {"./simulation", "-run=Single"}} // the first is quicker to find something
+}
+
+// allTests are those of all mutants, each once.
+func allTests() (all [][]string) {
+	for _, m := range mutants() {
+		for _, args := range m.tests() {
+			if !slices.ContainsFunc(all, func(other []string) bool { return slices.Equal(args, other) }) {
+				all = append(all, args)
+			}
+		}
+	}
+	return all
 }
 
 // overlay writes the broken file, and what makes the compiler take it.
@@ -148,10 +167,17 @@ func (r runner) caught(ctx context.Context, overlay string, tests ...string) (ch
 		return "", output, nil
 	case strings.Contains(output, "[build failed]"), strings.Contains(output, "[setup failed]"):
 		return "", output, fmt.Errorf("this can't be compiled:\n%s", output)
+	case strings.Contains(output, "panic: test timed out"):
+		return "", output, fmt.Errorf("the tests hang, which is no verdict:\n%s", output)
 	}
-	for _, sign := range []string{`(audit: [a-z ]+): `, `(?m)^\s+--- FAIL: (\S+)`, `(?m)^--- FAIL: (\S+)`, `(?m)^(panic: .*)$`} {
-		if m := regexp.MustCompile(sign).FindStringSubmatch(output); m != nil {
-			return strings.TrimPrefix(tests[0], "./") + ": " + m[1], output, nil
+	for _, sign := range []struct{ pattern, check string }{
+		{`audit: ([a-z ]+): `, "the auditor of %s, who found this untrue: %s"},
+		{`(?m)^\s+--- FAIL: (\S+)`, "%s: %s"},
+		{`(?m)^--- FAIL: (\S+)`, "%s: %s"},
+		{`(?m)^(panic: .*)$`, "%s: %s"},
+	} {
+		if m := regexp.MustCompile(sign.pattern).FindStringSubmatch(output); m != nil {
+			return fmt.Sprintf(sign.check, strings.TrimPrefix(tests[0], "./"), m[1]), output, nil
 		}
 	}
 	return "", output, fmt.Errorf("the tests fail in an unknown way:\n%s", output)

@@ -1,0 +1,134 @@
+package sqlite
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// A folder is the one beside the database, PATH-wake, where stores tell of themselves. All in it is a hint, so what
+// fails there is no call's error: it is logged, once.
+//
+// It is opened by an os.Root each time, because root may be at work where others can put links.
+type folder struct {
+	db   string
+	path string
+	told sync.Once
+}
+
+func newFolder(db string) *folder { return &folder{db: db, path: db + "-wake"} }
+
+// open opens the folder and, with missing, makes a missing one.
+func (d *folder) open(missing bool) (*os.Root, error) {
+	beside, err := os.OpenRoot(filepath.Dir(d.db))
+	if err != nil {
+		return nil, err
+	}
+	defer beside.Close()
+	name := filepath.Base(d.path)
+	root, err := beside.OpenRoot(name)
+	if missing && errors.Is(err, fs.ErrNotExist) {
+		if err := beside.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if root, err = beside.OpenRoot(name); err == nil {
+			d.adopt(root)
+		}
+	}
+	return root, err
+}
+
+// check tells early that the folder can't be used. Root mends it by that.
+func (d *folder) check() {
+	root, err := d.open(false)
+	switch {
+	case err == nil:
+		d.adopt(root)
+		root.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+		d.tell(err)
+	}
+}
+
+// create opens a file in the folder with flags, and makes what is missing.
+func (d *folder) create(name string, flags int) (*os.File, error) {
+	root, err := d.open(true)
+	if err != nil {
+		d.tell(err)
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(name, flags|os.O_CREATE, 0o600)
+	if err != nil {
+		d.tell(err)
+		return nil, err
+	}
+	if uid, gid, ok := d.heir(f); ok {
+		d.tell(f.Chown(uid, gid))
+	}
+	return f, nil
+}
+
+// adopt gives a folder of root's to the database's owner, and before it the files that others lock.
+func (d *folder) adopt(root *os.Root) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	f, err := root.Open(".")
+	if err != nil {
+		d.tell(err)
+		return
+	}
+	defer f.Close()
+	uid, gid, ok := d.heir(f)
+	if !ok {
+		return
+	}
+	names, err := f.Readdirnames(-1)
+	for _, name := range names {
+		if strings.HasPrefix(name, lifeMark) {
+			err = errors.Join(err, root.Lchown(name, uid, gid))
+		}
+	}
+	d.tell(errors.Join(err, f.Chown(uid, gid)))
+}
+
+// heir returns to whom this process, being root, must give a file of root's: to the database's owner and group, as SQLite does
+// with its -wal and -shm. The programs run as that user.
+func (d *folder) heir(f *os.File) (uid, gid int, ok bool) {
+	if os.Geteuid() != 0 {
+		return 0, 0, false
+	}
+	db, err := os.Stat(d.db)
+	if err != nil {
+		return 0, 0, false // the store itself says so
+	}
+	here, err := f.Stat()
+	if err != nil {
+		d.tell(err)
+		return 0, 0, false
+	}
+	uid, gid = owner(db)
+	hereUID, hereGID := owner(here)
+	return uid, gid, hereUID == 0 && (uid != 0 || gid != hereGID)
+}
+
+// tell logs the first error.
+func (d *folder) tell(err error) {
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return
+	}
+	d.told.Do(func() {
+		attrs := []any{"folder", d.path, "error", err}
+		if errors.Is(err, fs.ErrPermission) {
+			attrs = append(attrs, "mend", "give the folder and its files to the owner of the database file (chown -R), or remove it while no program has that "+
+				"file open; then start this program again")
+		}
+		slog.Warn("sqlite: can't use the folder beside the database: what others send is found by polling only, and what a killed program "+
+			"had in hand comes back only when its visibility ends", attrs...)
+	})
+}
