@@ -46,6 +46,10 @@ fuzz: ## Run every fuzz test for some seconds; FUZZTIME=1m for longer
 simulate: ## Hold the promise against random faults in virtual time: SEEDS=1000 schedules, or SEED=123 alone with its history
 	@SEED='$(SEED)' SEEDS='$(SEEDS)' GO=$(GO) scripts/simulate.sh
 
+.PHONY: scale
+scale: ## Simulate up to 1,000 workers on a modelled Azure account, some twenty minutes on one core; BURST=1000000 for a longer burst
+	GOMAXPROCS=1 GOGC=300 MILLRACE_SCALE=$(CURDIR)/docs/scale MILLRACE_SCALE_BURST=$(BURST) $(GO) test ./scale -run '^TestScale$$' -count=1 -v -timeout 0
+
 .PHONY: mutants
 mutants: ## Break one law of the promise at a time, some 5 minutes: the tests must catch each
 	$(GO) run ./cmd/internal/mutants

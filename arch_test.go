@@ -40,6 +40,7 @@ func house() []floor {
 		{pkg: "worker", may: []string{"handlers", "values", "channel", "storage"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: []string{"views"}},
 		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program"},
 		{pkg: "simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves"},
+		{pkg: "scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store"},
 		{pkg: "model", why: "it holds the protocol, not the code; the test runs spin"},
 		{pkg: "deploy", why: "it holds examples; the test reads them and runs the programs"},
 		{pkg: "cmd/...", may: []string{"..."}, vendor: true, why: "programs wire everything together"},

@@ -1,0 +1,339 @@
+package scale
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	pageOfBlobs = 5000
+	pageOfRows  = 1000
+)
+
+type blobData struct {
+	body     []byte
+	etag     storage.ETag
+	modified time.Time
+	bucket   *bucket
+}
+
+// blobs implements storage.Blobs.
+type blobs struct {
+	c    *store
+	name string
+}
+
+func (b *blobs) request(op, key string, l latency, effect func(container map[string]*blobData) error) request {
+	return request{
+		op: op, kind: "blob", target: b.name, latency: l,
+		limit: func() *bucket {
+			if x := b.c.s.blobs[b.name][key]; x != nil {
+				return x.bucket
+			}
+			return nil
+		},
+		effect: func() (float64, error) { return 1, effect(b.c.s.blobs[b.name]) },
+	}
+}
+
+func (b *blobs) do(ctx context.Context, key string, check error, r request) error {
+	return b.c.do(ctx, b.name+"/"+storage.Quote(key), check, r)
+}
+
+func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (storage.Blob, error) {
+	var got storage.Blob
+	err := b.do(ctx, key, storage.CheckKey(key), b.request("get", key, b.c.s.latency.read, func(container map[string]*blobData) error {
+		x := container[key]
+		switch {
+		case x == nil:
+			return storage.ErrNotFound
+		case ifNoneMatch != "" && x.etag == ifNoneMatch:
+			return storage.ErrNotModified
+		}
+		got = storage.Blob{Body: slices.Clone(x.body), ETag: x.etag}
+		return nil
+	}))
+	return got, err
+}
+
+func (b *blobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
+	check := storage.CheckKey(key)
+	if check == nil && len(body) > b.c.Props().MaxBlob {
+		check = fmt.Errorf("%w: a body of %d bytes", storage.ErrTooLarge, len(body))
+	}
+	if check == nil {
+		check = cond.Check()
+	}
+	var etag storage.ETag
+	err := b.do(ctx, key, check, b.request("put", key, b.c.s.latency.write, func(container map[string]*blobData) error {
+		x := container[key]
+		var now storage.ETag
+		if x != nil {
+			now = x.etag
+		}
+		if err := b.c.s.holds(cond, now); err != nil {
+			return err
+		}
+		etag = b.c.s.etag()
+		if x == nil {
+			if container == nil {
+				container = map[string]*blobData{}
+				b.c.s.blobs[b.name] = container
+			}
+			x = &blobData{bucket: newBucket(b.c.s.limits.blob)}
+			container[key] = x
+		}
+		x.body, x.etag, x.modified = bytes.Clone(body), etag, time.Now()
+		return nil
+	}))
+	return etag, err
+}
+
+// holds says why a write's condition fails where now is stored. Under mu.
+func (s *service) holds(cond storage.Condition, now storage.ETag) error {
+	switch {
+	case cond.IfAbsent && now != "":
+		s.lost++
+		return storage.ErrExists
+	case cond.IfMatch != "" && cond.IfMatch != now:
+		s.lost++
+		return storage.ErrPrecondition
+	}
+	return nil
+}
+
+func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
+	check := storage.CheckKey(key)
+	if check == nil {
+		check = cond.CheckDelete()
+	}
+	return b.do(ctx, key, check, b.request("delete", key, b.c.s.latency.write, func(container map[string]*blobData) error {
+		x := container[key]
+		if x == nil {
+			return storage.ErrNotFound
+		}
+		if err := b.c.s.holds(cond, x.etag); err != nil {
+			return err
+		}
+		delete(container, key)
+		return nil
+	}))
+}
+
+func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobInfo, error] {
+	return pages(ctx, pageOfBlobs, func(from string, most int) (page []storage.BlobInfo, next string, err error) {
+		err = b.do(ctx, prefix, nil, b.request("list", "", b.c.s.latency.read, func(container map[string]*blobData) error {
+			for _, key := range slices.Sorted(maps.Keys(container)) {
+				if !strings.HasPrefix(key, prefix) || key < from {
+					continue
+				}
+				if len(page) == most {
+					next = key
+					break
+				}
+				x := container[key]
+				page = append(page, storage.BlobInfo{Key: key, ETag: x.etag, Size: int64(len(x.body)), Modified: x.modified})
+			}
+			return nil
+		}))
+		return page, next, err
+	})
+}
+
+// pages yields what read brings, page by page.
+func pages[T any](ctx context.Context, most int, read func(from string, most int) ([]T, string, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		for from := ""; ; {
+			page, next, err := read(from, most)
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			for _, x := range page {
+				if err := ctx.Err(); err != nil {
+					yield(none, context.Cause(ctx))
+					return
+				}
+				if !yield(x, nil) {
+					return
+				}
+			}
+			if from = next; from == "" {
+				return
+			}
+		}
+	}
+}
+
+// partition has rows in the order of their keys.
+type partition struct {
+	bucket *bucket
+	rows   []storage.Row
+}
+
+func (p *partition) find(key string) (int, bool) {
+	if p == nil {
+		return 0, false
+	}
+	return slices.BinarySearchFunc(p.rows, key, func(r storage.Row, key string) int { return strings.Compare(r.Key, key) })
+}
+
+// table implements storage.Table and storage.BatchTable.
+type table struct {
+	c    *store
+	name string
+}
+
+// at returns a partition, and makes it if it is to be written. Under service.mu.
+func (t *table) at(key string, write bool) *partition {
+	p := t.c.s.tables[t.name][key]
+	if p == nil && write {
+		if t.c.s.tables[t.name] == nil {
+			t.c.s.tables[t.name] = map[string]*partition{}
+		}
+		p = &partition{bucket: newBucket(t.c.s.limits.partition)}
+		t.c.s.tables[t.name][key] = p
+	}
+	return p
+}
+
+func (t *table) request(op, key string, write bool, effect func(p *partition) (float64, error)) request {
+	return request{
+		op: op, kind: "table", target: t.name, latency: t.c.s.latency.table,
+		limit: func() *bucket {
+			if p := t.at(key, false); p != nil {
+				return p.bucket
+			}
+			return nil
+		},
+		effect: func() (float64, error) { return effect(t.at(key, write)) },
+	}
+}
+
+func (t *table) do(ctx context.Context, partition, key string, check error, r request) error {
+	if check == nil {
+		check = storage.CheckKey(partition)
+	}
+	resource := t.name + "/" + storage.Quote(partition)
+	if key != "" {
+		resource += "/" + storage.Quote(key)
+	}
+	return t.c.do(ctx, resource, check, r)
+}
+
+func (t *table) Get(ctx context.Context, in, key string) (storage.Row, error) {
+	var row storage.Row
+	err := t.do(ctx, in, key, storage.CheckKey(key), t.request("get", in, false, func(p *partition) (float64, error) {
+		i, ok := p.find(key)
+		if !ok {
+			return 1, storage.ErrNotFound
+		}
+		row = p.rows[i]
+		row.Data = slices.Clone(row.Data)
+		return 1, nil
+	}))
+	return row, err
+}
+
+func (t *table) Put(ctx context.Context, in, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
+	check := storage.CheckKey(key)
+	if check == nil && len(data) > t.c.Props().MaxRow {
+		check = fmt.Errorf("%w: data of %d bytes", storage.ErrTooLarge, len(data))
+	}
+	if check == nil {
+		check = cond.Check()
+	}
+	var etag storage.ETag
+	err := t.do(ctx, in, key, check, t.request("put", in, true, func(p *partition) (float64, error) {
+		var now storage.ETag
+		if i, ok := p.find(key); ok {
+			now = p.rows[i].ETag
+		}
+		if err := t.c.s.holds(cond, now); err != nil {
+			return 1, err
+		}
+		etag = t.set(p, key, data)
+		return 1, nil
+	}))
+	return etag, err
+}
+
+func (t *table) set(p *partition, key string, data []byte) storage.ETag {
+	row := storage.Row{Key: key, Data: bytes.Clone(data), ETag: t.c.s.etag()}
+	if i, ok := p.find(key); ok {
+		p.rows[i] = row
+	} else {
+		p.rows = slices.Insert(p.rows, i, row)
+	}
+	return row.ETag
+}
+
+func (t *table) Delete(ctx context.Context, in, key string, cond storage.Condition) error {
+	check := storage.CheckKey(key)
+	if check == nil {
+		check = cond.CheckDelete()
+	}
+	return t.do(ctx, in, key, check, t.request("delete", in, false, func(p *partition) (float64, error) {
+		i, ok := p.find(key)
+		if !ok {
+			return 1, storage.ErrNotFound
+		}
+		if err := t.c.s.holds(cond, p.rows[i].ETag); err != nil {
+			return 1, err
+		}
+		p.rows = slices.Delete(p.rows, i, i+1)
+		return 1, nil
+	}))
+}
+
+func (t *table) Query(ctx context.Context, in string, r storage.RowRange) iter.Seq2[storage.Row, error] {
+	left := r.Limit
+	return pages(ctx, pageOfRows, func(from string, most int) (page []storage.Row, next string, err error) {
+		if r.Limit > 0 {
+			most = min(most, left)
+		}
+		err = t.do(ctx, in, "", nil, t.request("query", in, false, func(p *partition) (float64, error) {
+			if p == nil {
+				return 1, nil
+			}
+			i, _ := p.find(max(from, r.From))
+			for ; i < len(p.rows) && (r.To == "" || p.rows[i].Key < r.To); i++ {
+				if len(page) == most {
+					next = p.rows[i].Key
+					break
+				}
+				row := p.rows[i]
+				row.Data = slices.Clone(row.Data)
+				page = append(page, row)
+			}
+			return max(1, float64(len(page))), nil
+		}))
+		if left -= len(page); left == 0 && r.Limit > 0 {
+			next = ""
+		}
+		return page, next, err
+	})
+}
+
+// PutBatch implements storage.BatchTable.
+func (t *table) PutBatch(ctx context.Context, in string, rows []storage.RowPut) error {
+	check := t.c.Props().CheckBatch(in, rows)
+	if check == nil && len(rows) == 0 {
+		return nil
+	}
+	return t.do(ctx, in, "", check, t.request("put batch", in, true, func(p *partition) (float64, error) {
+		for _, r := range rows {
+			t.set(p, r.Key, r.Data)
+		}
+		return float64(len(rows)), nil
+	}))
+}

@@ -1,0 +1,107 @@
+package scale
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
+	"github.com/millrace-go/millrace/views"
+)
+
+// The domain: a command counts one at its key's value object, whose event counts one in its key's view.
+
+type count struct {
+	ID  string `json:"id"`
+	N   int    `json:"n"` // which command
+	Key string `json:"key"`
+	Pad string `json:"pad"`
+}
+
+func (count) Kind() channel.Kind  { return "scale.count.v1" }
+func (c count) MessageID() string { return c.ID }
+
+// timedID is an ID of a time. The usual ones never go back in time, not even when the next run begins in the same year.
+func timedID(t time.Time, n int) string {
+	ms := t.UnixMilli()
+	return fmt.Sprintf("%08x-%04x-7000-8000-%012x", ms>>16, ms&0xffff, n)
+}
+
+type counted struct {
+	N   int    `json:"n"`
+	Key string `json:"key"`
+	Pad string `json:"pad"`
+}
+
+func (counted) Kind() channel.Kind { return "scale.counted.v1" }
+
+type total struct {
+	Count int `json:"count"`
+}
+
+// padding makes bodies of some 200 bytes.
+func padding() string { return strings.Repeat("x", 150) }
+
+// progress is when commands got where, in nanoseconds since the beginning. A fold that is repeated notes it again, so the
+// last one counts, which is the one that was written.
+type progress struct {
+	epoch               time.Time
+	sent, decided, seen []atomic.Int64
+}
+
+func newProgress(n int) *progress {
+	return &progress{epoch: time.Now(), sent: make([]atomic.Int64, n), decided: make([]atomic.Int64, n), seen: make([]atomic.Int64, n)}
+}
+
+func (p *progress) now() int64 { return int64(time.Since(p.epoch)) }
+
+// A shard is a pair of queues, for commands and events of some keys. The framework knows nothing of shards: each has
+// channels of its own.
+type shard struct{ commands, events string }
+
+func newShard(i int) shard {
+	return shard{fmt.Sprintf("commands-%d", i), fmt.Sprintf("events-%d", i)}
+}
+
+func (s shard) channels(store storage.Store) (*channel.Channels, error) {
+	routes, err := channel.NewRoutes(channel.Command[count](s.commands), channel.Event[counted](s.events))
+	if err != nil {
+		return nil, err
+	}
+	return channel.New(store, routes, "/scale")
+}
+
+// register sets the domain up. With work, the event's subscriber is a reaction that waits so long for the world outside, else
+// it is a view.
+func (s shard) register(c *channel.Channels, log *slog.Logger, p *progress, work time.Duration) *handlers.Registry {
+	h := handlers.NewRegistry(c, handlers.Config{Logger: log})
+	handlers.Decide(h, values.New(c, "totals", values.Config[total]{}), func(c count) string { return c.Key },
+		func(t total, c count) (total, []channel.Message, error) {
+			p.decided[c.N].Store(p.now())
+			t.Count++
+			return t, []channel.Message{counted{N: c.N, Key: c.Key, Pad: c.Pad}}, nil
+		}, counted{})
+	if work > 0 {
+		handlers.React(h, s.events, func(ctx context.Context, e counted) error {
+			if err := pause(ctx, work); err != nil {
+				return err
+			}
+			p.seen[e.N].Store(p.now())
+			return nil
+		})
+		return h
+	}
+	views.Project(h, views.New(c, s.events, views.Config[total]{}), func(e counted) string { return e.Key },
+		func(t total, e counted) total {
+			p.seen[e.N].Store(p.now())
+			t.Count++
+			return t
+		})
+	return h
+}

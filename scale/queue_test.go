@@ -1,0 +1,237 @@
+package scale
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// queueData is a queue: all its messages, the next one to be visible first.
+type queueData struct {
+	bucket *bucket
+	byID   map[uint64]*message
+	order  order
+}
+
+type message struct {
+	id, pop    uint64
+	body       []byte
+	deliveries int
+	held       bool // invisible because somebody has it
+	sent       time.Time
+	visible    int64 // UnixNano
+	index      int   // in order
+}
+
+// order is a heap of messages.
+type order []*message
+
+func (o order) Len() int { return len(o) }
+func (o order) Less(i, j int) bool {
+	return o[i].visible < o[j].visible || o[i].visible == o[j].visible && o[i].id < o[j].id
+}
+func (o order) Swap(i, j int) { o[i], o[j] = o[j], o[i]; o[i].index, o[j].index = i, j }
+func (o *order) Push(x any) {
+	m := x.(*message)
+	m.index = len(*o)
+	*o = append(*o, m)
+}
+func (o *order) Pop() any {
+	last := len(*o) - 1
+	m := (*o)[last]
+	(*o)[last] = nil
+	*o = (*o)[:last]
+	return m
+}
+
+// queue implements storage.Queue.
+type queue struct {
+	c    *store
+	name string
+}
+
+// data is under service.mu.
+func (q *queue) data() *queueData {
+	d := q.c.s.queues[q.name]
+	if d == nil {
+		d = &queueData{bucket: newBucket(q.c.s.limits.queue), byID: map[uint64]*message{}}
+		q.c.s.queues[q.name] = d
+	}
+	return d
+}
+
+func (q *queue) request(op string, effect func(d *queueData) (float64, error)) request {
+	return request{
+		op: op, kind: "queue", target: q.name, latency: q.c.s.latency.queue,
+		limit:  func() *bucket { return q.data().bucket },
+		effect: func() (float64, error) { return effect(q.data()) },
+	}
+}
+
+func (q *queue) do(ctx context.Context, check error, r request) error {
+	return q.c.do(ctx, storage.Quote(q.name), check, r)
+}
+
+// none fails a call for its arguments, or for the state of the store, without a request.
+func (q *queue) none(ctx context.Context, op string, check error) error {
+	if err := q.c.ready(ctx, q.name, check); err != nil {
+		return &storage.Error{Op: op, Resource: "queue " + storage.Quote(q.name), Err: err}
+	}
+	return nil
+}
+
+// wholeSeconds is a time as the service takes it.
+func wholeSeconds(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
+}
+
+func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
+	if err := q.none(ctx, "send", q.c.Props().CheckMessages(messages)); err != nil {
+		return err
+	}
+	return each(ctx, len(messages), func(ctx context.Context, i int) error {
+		return q.do(ctx, nil, q.request("send", func(d *queueData) (float64, error) {
+			now := time.Now()
+			m := &message{id: q.c.s.next(), body: slices.Clone(messages[i].Body), sent: now, visible: now.Add(wholeSeconds(messages[i].Delay)).UnixNano()}
+			d.byID[m.id] = m
+			heap.Push(&d.order, m)
+			return 1, nil
+		}))
+	})
+}
+
+func (q *queue) Receive(ctx context.Context, most int, visibility time.Duration) ([]storage.Delivery, error) {
+	var got []storage.Delivery
+	err := q.do(ctx, storage.CheckReceive(most, visibility), q.request("receive", func(d *queueData) (float64, error) {
+		now := time.Now()
+		for len(got) < min(most, q.c.Props().MaxReceive) && len(d.order) > 0 && d.order[0].visible <= now.UnixNano() {
+			m := d.order[0]
+			m.deliveries++
+			if m.deliveries > 1 {
+				q.c.s.again++
+			}
+			q.hide(d, m, visibility)
+			m.held = true
+			got = append(got, storage.Delivery{Body: slices.Clone(m.body), Receipt: m.receipt(), Deliveries: m.deliveries, SentAt: m.sent})
+		}
+		return max(1, float64(len(got))), nil
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+// hide makes a message visible after some time, and its receipts stale.
+func (q *queue) hide(d *queueData, m *message, visibility time.Duration) {
+	m.pop, m.held = q.c.s.next(), visibility > 0
+	m.visible = time.Now().Add(wholeSeconds(visibility)).UnixNano()
+	heap.Fix(&d.order, m.index)
+}
+
+func (m *message) receipt() storage.Receipt {
+	return storage.Receipt(strconv.FormatUint(m.id, 36) + " " + strconv.FormatUint(m.pop, 36))
+}
+
+func (d *queueData) find(r storage.Receipt) (*message, error) {
+	first, second, _ := strings.Cut(string(r), " ")
+	id, err1 := strconv.ParseUint(first, 36, 64)
+	pop, err2 := strconv.ParseUint(second, 36, 64)
+	m := d.byID[id]
+	if err1 != nil || err2 != nil || m == nil || m.pop != pop {
+		return nil, storage.ErrReceiptStale
+	}
+	return m, nil
+}
+
+func (q *queue) Extend(ctx context.Context, r storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
+	var next storage.Receipt
+	x := q.request("extend", func(d *queueData) (float64, error) {
+		m, err := d.find(r)
+		if err != nil {
+			return 1, err
+		}
+		q.hide(d, m, visibility)
+		next = m.receipt()
+		return 1, nil
+	})
+	x.once = true
+	err := q.do(ctx, storage.CheckExtend(visibility), x)
+	return next, err
+}
+
+func (q *queue) Rewrite(ctx context.Context, r storage.Receipt, body []byte, delay time.Duration) error {
+	check := q.c.Props().CheckMessages([]storage.Message{{Body: body, Delay: delay}})
+	return q.do(ctx, check, q.request("rewrite", func(d *queueData) (float64, error) {
+		m, err := d.find(r)
+		if err != nil {
+			return 1, err
+		}
+		m.body = slices.Clone(body)
+		q.hide(d, m, delay)
+		m.held = false
+		return 1, nil
+	}))
+}
+
+func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
+	if err := q.none(ctx, "delete", nil); err != nil {
+		return err
+	}
+	dead := make([]bool, len(receipts))
+	err := each(ctx, len(receipts), func(ctx context.Context, i int) error {
+		err := q.do(ctx, nil, q.request("delete", func(d *queueData) (float64, error) {
+			m, err := d.find(receipts[i])
+			if err != nil {
+				return 1, err
+			}
+			heap.Remove(&d.order, m.index)
+			delete(d.byID, m.id)
+			return 1, nil
+		}))
+		if dead[i] = errors.Is(err, storage.ErrReceiptStale); dead[i] {
+			return nil
+		}
+		return err
+	})
+	if err != nil || !slices.Contains(dead, true) {
+		return err
+	}
+	stale := &storage.StaleError{Queue: q.name}
+	for i, r := range receipts {
+		if dead[i] {
+			stale.Receipts = append(stale.Receipts, r)
+		}
+	}
+	return &storage.Error{Op: "delete", Resource: "queue " + storage.Quote(q.name), Err: stale}
+}
+
+// Stats takes two requests, as the driver's.
+func (q *queue) Stats(ctx context.Context) (storage.Stats, error) {
+	var st storage.Stats
+	if err := q.do(ctx, nil, q.request("stats", func(*queueData) (float64, error) { return 0, nil })); err != nil {
+		return st, err
+	}
+	err := q.do(ctx, nil, q.request("peek", func(d *queueData) (float64, error) {
+		now := time.Now()
+		for _, m := range d.order {
+			switch {
+			case m.visible <= now.UnixNano():
+				st.Ready++
+				st.Oldest = max(st.Oldest, now.Sub(m.sent))
+			case m.held:
+				st.InFlight++
+			default:
+				st.Delayed++
+			}
+		}
+		return 1, nil
+	}))
+	return st, err
+}

@@ -1,0 +1,77 @@
+package scale
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/cost"
+)
+
+// madeUp are the prices of docs/operating.md, which are nobody's. They make scenarios comparable.
+const madeUp = `{"currency": "EUR", "per10000": {
+	"queue read": 0.01, "queue write": 0.01,
+	"blob read": 0.01, "blob list": 0.1, "blob write": 0.1, "blob delete": 0,
+	"table read": 0.01, "table list": 0.01, "table write": 0.01, "table delete": 0.01, "table batch": 0.02}}`
+
+// result is what a run has shown.
+type result struct {
+	scenario
+	perSecond float64       // commands, while a tenth to nine tenths of them reached their views
+	p50, p99  time.Duration // from the send to the view
+	requests  float64       // a command
+	throttled float64       // share of the requests
+	money     float64       // for a million commands
+	writes    float64       // documents written a command, both of them
+	lost      float64       // writes a command that lost a race
+	again     float64       // deliveries a command of messages delivered before
+	refused   int64         // sends that failed after all tries of the driver
+	virtual   time.Duration
+	real      time.Duration
+	samples   []sample
+	says      []string
+	detail    map[string]float64 // requests a command, by what they are
+}
+
+func (w *world) result() result {
+	n := float64(w.commands)
+	r := result{scenario: w.scenario, refused: w.refused.Load(), samples: w.samples, says: w.says.texts(), detail: map[string]float64{}}
+	ends, lags := make([]int64, w.commands), make([]int64, w.commands)
+	for i := range ends {
+		ends[i] = w.progress.seen[i].Load()
+		lags[i] = ends[i] - w.progress.sent[i].Load()
+	}
+	slices.Sort(ends)
+	slices.Sort(lags)
+	from, to := w.commands/10, w.commands*9/10
+	r.perSecond = float64(to-from) / max(time.Duration(ends[to]-ends[from]), 1).Seconds()
+	r.p50, r.p99 = time.Duration(lags[w.commands/2]), time.Duration(lags[w.commands*99/100])
+	r.virtual = time.Duration(ends[w.commands-1])
+	prices, err := cost.ReadPrices(strings.NewReader(madeUp))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var count, throttled int64
+	for _, s := range w.services {
+		for _, x := range s.requests() {
+			count += x.Count
+			throttled += x.Throttled
+			r.money += float64(x.Count) / 10_000 * prices.Per10000[x.Class] / n * 1e6
+			r.detail[x.Kind+" "+x.Op] += float64(x.Count) / n
+			if x.Kind == "blob" && x.Op == "put" {
+				r.writes += float64(x.Count-x.Throttled) / n
+			}
+		}
+		r.lost += float64(s.lost) / n
+		r.again += float64(s.again) / n
+	}
+	r.requests, r.throttled = float64(count)/n, float64(throttled)/float64(count)
+	return r
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("%-28s %6.0f/s p50 %-8v p99 %-8v req %.2f thr %.1f%% writes %.2f lost %.2f again %.3f refused %d money %.2f virtual %v real %v",
+		r.name, r.perSecond, r.p50.Round(time.Millisecond), r.p99.Round(time.Millisecond), r.requests, 100*r.throttled, r.writes, r.lost, r.again, r.refused, r.money,
+		r.virtual.Round(100*time.Millisecond), r.real.Round(100*time.Millisecond))
+}

@@ -1,0 +1,134 @@
+package scale
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// A group is runs that one table and one chart tell about.
+type group struct {
+	name, title string
+	runs        []scenario
+}
+
+// groups are the runs of make scale. They are as long as is needed for a rate that no longer changes, and no longer.
+func groups(burst int) []group {
+	var queues, workers, waiting, hot, steady, accounts group
+	queues = group{name: "queues", title: "More queues: 4 workers, a backlog"}
+	for _, q := range []int{1, 2, 4, 8, 16, 64} {
+		queues.runs = append(queues.runs, scenario{name: fmt.Sprintf("%d queues", q), workers: 4, queues: q, keys: 5000, commands: max(12_000, min(6000*q, 40_000))})
+	}
+	workers = group{name: "workers", title: "More workers: 16 queues, a backlog, handlers that only compute"}
+	for _, n := range []int{1, 4, 16, 64, 256, 1000} {
+		workers.runs = append(workers.runs, scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: 16, keys: 5000, commands: 40_000})
+	}
+	waiting = group{name: "waiting", title: "Handlers that wait: as many queues as workers, at most 16; a backlog; 10 s for each event"}
+	for _, n := range []int{1, 10, 100, 1000} {
+		waiting.runs = append(waiting.runs, scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: min(n, 16), keys: 5000, commands: min(600*n, 60_000), work: 10 * time.Second})
+	}
+	hot = group{name: "hot", title: "One hot key: 4 queues, a backlog"}
+	for _, x := range []struct {
+		workers int
+		share   float64
+	}{{4, 0}, {4, 0.2}, {4, 0.5}, {4, 1}, {16, 1}, {64, 1}} {
+		hot.runs = append(hot.runs, scenario{name: fmt.Sprintf("%.0f %%, %d workers", 100*x.share, x.workers), workers: x.workers, queues: 4, keys: 5000, hot: x.share, commands: 16_000})
+	}
+	steady = group{name: "steady", title: "A steady stream: 4 workers, 16 queues"}
+	for _, rate := range []float64{100, 500, 1000, 2000, 2500, 3000, 3500} {
+		steady.runs = append(steady.runs, scenario{name: fmt.Sprintf("%.0f a second", rate), workers: 4, queues: 16, keys: 5000, rate: rate, commands: int(min(20*rate, 50_000))})
+	}
+	accounts = group{name: "accounts", title: "More accounts: 16 workers, 64 queues, a backlog"}
+	for _, n := range []int{1, 2, 4} {
+		accounts.runs = append(accounts.runs, scenario{name: fmt.Sprintf("%d accounts", n), workers: 16, queues: 64, accounts: n, keys: 20_000, commands: 40_000 * n})
+	}
+	flood := group{name: "burst", title: "A burst that is levelled: 16 workers, 64 queues"}
+	flood.runs = append(flood.runs, scenario{name: fmt.Sprintf("%d in %d s", burst, burst/burstRate), workers: 16, queues: 64, keys: burst / 100, rate: burstRate, commands: burst})
+	return []group{queues, workers, waiting, hot, steady, accounts, flood}
+}
+
+// burstRate is ten million commands in ten minutes.
+const burstRate = 16_667
+
+// TestScale is make scale: it writes what docs/scale.md shows into the folder that MILLRACE_SCALE names. MILLRACE_SCALE_BURST
+// is the number of commands of the burst. MILLRACE_SCALE_ONLY names one group.
+func TestScale(t *testing.T) {
+	dir := os.Getenv("MILLRACE_SCALE")
+	if dir == "" {
+		return // TestWalls is the short version
+	}
+	burst := 200_000
+	if v := os.Getenv("MILLRACE_SCALE_BURST"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		burst = n
+	}
+	for _, g := range groups(burst) {
+		if only := os.Getenv("MILLRACE_SCALE_ONLY"); only != "" && only != g.name {
+			continue
+		}
+		var results []result
+		for i, s := range g.runs {
+			s.seed = uint64(i + 1)
+			r := run(t, s)
+			t.Log(r)
+			for _, text := range r.says {
+				t.Logf("    logged %s", text)
+			}
+			results = append(results, r)
+		}
+		if err := write(dir, g, results); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What the page says of the walls, on an account a tenth as large, in seconds.
+func TestWalls(t *testing.T) {
+	t.Parallel()
+	small := limits{account: 2000, queue: 200, blob: 300, partition: 200}
+	s := scenario{queues: 4, keys: 500, commands: 1000, limits: small, work: time.Second, seed: 1}
+	const perQueue, slots = 200 / 3.0, 32 // a message is put, fetched and deleted
+
+	run := func(name string, change func(*scenario)) result {
+		x := s
+		x.name = name
+		change(&x)
+		r := run(t, x)
+		t.Log(r)
+		return r
+	}
+	one := run("one worker that waits", func(s *scenario) { s.workers, s.commands, s.queues = 1, 400, 1 })
+	four := run("four workers that wait", func(s *scenario) { s.workers = 4 })
+	many := run("32 workers that wait", func(s *scenario) { s.workers = 32 })
+	quick := run("one worker, one queue, a view", func(s *scenario) { s.workers, s.queues, s.work = 1, 1, 0 })
+	stream := run("a stream below the wall", func(s *scenario) { s.workers, s.rate, s.work = 2, 150, 0 })
+
+	between := func(what string, got, least, most float64) {
+		t.Helper()
+		if got < least || got > most {
+			t.Errorf("%s: got %.2f, want %.2f to %.2f", what, got, least, most)
+		}
+	}
+	// A worker runs so many reactions at a time, for each queue; workers add up, until the queues' limit.
+	between("rate of one worker that waits", one.perSecond, 0.7*slots, 1.1*slots)
+	between("rate of four", four.perSecond, 2.5*one.perSecond, 4.5*one.perSecond)
+	between("rate of one queue, to its wall", quick.perSecond, 0.7*perQueue, 1.5*perQueue)
+	between("rate of a stream", stream.perSecond, 130, 170)
+	for _, r := range []result{one, four, quick, stream} {
+		between(r.name+": requests a command", r.requests, 4, 11)
+		between(r.name+": refused share", r.throttled, 0, 0.35)
+	}
+	if stream.throttled > 0.01 || stream.p99 > 5*time.Second || stream.p50 > time.Second || stream.p50 <= 0 {
+		t.Errorf("a stream below the wall: %v", stream)
+	}
+	// More workers than the account can feed: it refuses, nothing stands still, and nothing is lost, which each run has checked.
+	between("rate of 32", many.perSecond, 0.1*4*perQueue, 2*4*perQueue)
+	if many.throttled <= four.throttled {
+		t.Errorf("eight times the workers that the account can feed are refused %.3f of their requests, those %.3f", many.throttled, four.throttled)
+	}
+}
