@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-go/millrace/storage"
 )
@@ -29,70 +30,79 @@ type Packed struct {
 
 // Pack encodes envelopes with their data for all queues that their kinds go to. Bodies that don't fit a
 // message are written to blobs, one for each copy. When it fails nothing is left behind.
-func (c *Channels) Pack(ctx context.Context, envelopes ...Envelope) (p Packed, err error) {
-	defer func() {
-		if err != nil {
-			c.Discard(ctx, p)
-			p = Packed{}
+func (c *Channels) Pack(ctx context.Context, envelopes ...Envelope) (Packed, error) {
+	queues := make([][]string, len(envelopes))
+	for i := range envelopes {
+		var err error
+		if queues[i], err = c.routes.queues(envelopes[i].Kind); err != nil {
+			return Packed{}, err
 		}
-	}()
+	}
+	return c.pack(ctx, envelopes, queues)
+}
+
+// PackFor encodes one envelope with its data for one queue, whatever the routes say.
+func (c *Channels) PackFor(ctx context.Context, queue string, e Envelope) (Packed, error) {
+	return c.pack(ctx, []Envelope{e}, [][]string{{queue}})
+}
+
+// checkInAtOnce is how many bodies are written together: a store far away takes its time for each.
+const checkInAtOnce = 16
+
+// pack encodes envelopes for queues, those of each.
+func (c *Channels) pack(ctx context.Context, envelopes []Envelope, queues [][]string) (p Packed, err error) {
+	most := c.store.Props().MaxMessage - historyRoom
+	var large []func(context.Context) error
 	for i := range envelopes {
 		e := &envelopes[i]
-		queues, err := c.routes.queues(e.Kind)
+		body, err := e.Encode()
 		if err != nil {
-			return p, err
+			return Packed{}, fmt.Errorf("channel: %s: %w", e.Kind, err)
 		}
-		if err := c.pack(ctx, &p, e, queues); err != nil {
-			return p, err
+		for _, q := range queues[i] {
+			n := len(p.Sends)
+			p.Sends = append(p.Sends, storage.Send{Queue: q, Message: storage.Message{Body: body}})
+			if len(body) <= most {
+				continue
+			}
+			r := len(p.refs)
+			p.refs = append(p.refs, "")
+			large = append(large, func(ctx context.Context) (err error) {
+				p.Sends[n].Message.Body, p.refs[r], err = c.checkIn(ctx, e, q)
+				return err
+			})
 		}
+	}
+	g, together := errgroup.WithContext(ctx)
+	g.SetLimit(checkInAtOnce)
+	for _, checkIn := range large {
+		g.Go(func() error { return checkIn(together) })
+	}
+	if err := g.Wait(); err != nil {
+		c.Discard(ctx, p)
+		return Packed{}, err
 	}
 	return p, nil
 }
 
-// PackFor encodes one envelope with its data for one queue, whatever the routes say.
-func (c *Channels) PackFor(ctx context.Context, queue string, e Envelope) (p Packed, err error) {
-	if err = c.pack(ctx, &p, &e, []string{queue}); err != nil {
-		c.Discard(ctx, p)
-		p = Packed{}
-	}
-	return p, err
-}
-
-func (c *Channels) pack(ctx context.Context, p *Packed, e *Envelope, queues []string) error {
-	most := c.store.Props().MaxMessage - historyRoom
-	body, err := e.Encode()
-	if err != nil {
-		return fmt.Errorf("channel: %s: %w", e.Kind, err)
-	}
-	for _, q := range queues {
-		copied := body
-		if len(body) > most {
-			if copied, err = c.checkIn(ctx, p, e, q); err != nil {
-				return err
-			}
-		}
-		p.Sends = append(p.Sends, storage.Send{Queue: q, Message: storage.Message{Body: copied}})
-	}
-	return nil
-}
-
-// checkIn writes the body to a blob and encodes the envelope that refers to it.
-func (c *Channels) checkIn(ctx context.Context, p *Packed, e *Envelope, queue string) ([]byte, error) {
+// checkIn writes the body to a blob and encodes the envelope that refers to it. With an error there may be a blob all the same: then
+// it returns the reference, too.
+func (c *Channels) checkIn(ctx context.Context, e *Envelope, queue string) (body []byte, ref string, err error) {
 	key := queue + "/" + NewID()
+	ref = claims + "/" + key
 	if _, err := c.store.Blobs(claims).Put(ctx, key, e.Data, storage.Condition{IfAbsent: true}); err != nil {
-		return nil, fmt.Errorf("channel: %s: claim check: %w", e.Kind, err)
+		return nil, ref, fmt.Errorf("channel: %s: claim check: %w", e.Kind, err)
 	}
 	slim := *e
-	slim.Data, slim.DataRef = nil, claims+"/"+key
-	p.refs = append(p.refs, slim.DataRef)
-	body, err := slim.Encode()
+	slim.Data, slim.DataRef = nil, ref
+	body, err = slim.Encode()
 	if err == nil && len(body) > c.store.Props().MaxMessage-historyRoom {
 		err = fmt.Errorf("%w: attributes of %d bytes", storage.ErrTooLarge, len(body))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("channel: %s: %w", e.Kind, err)
+		return nil, ref, fmt.Errorf("channel: %s: %w", e.Kind, err)
 	}
-	return body, nil
+	return body, ref, nil
 }
 
 // stowed is the name under which the bodies of stowed envelopes lie among the claims, where those of messages
@@ -104,9 +114,9 @@ const stowed = "stowed"
 func (c *Channels) Stow(ctx context.Context, e Envelope) ([]byte, error) {
 	raw, err := e.Encode()
 	if err == nil && len(raw) > c.store.Props().MaxMessage-historyRoom {
-		var p Packed
-		if raw, err = c.checkIn(ctx, &p, &e, stowed); err != nil {
-			c.Discard(ctx, p)
+		var ref string
+		if raw, ref, err = c.checkIn(ctx, &e, stowed); err != nil {
+			c.Discard(ctx, Packed{refs: []string{ref}})
 		}
 	}
 	return raw, err
@@ -135,7 +145,9 @@ func (c *Channels) DropStowed(ctx context.Context, raw []byte) {
 // stays behind as an orphan.
 func (c *Channels) Discard(ctx context.Context, p Packed) {
 	for _, ref := range p.refs {
-		_ = c.Release(context.WithoutCancel(ctx), ref)
+		if ref != "" {
+			_ = c.Release(context.WithoutCancel(ctx), ref)
+		}
 	}
 }
 

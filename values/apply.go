@@ -114,6 +114,8 @@ type unit[V any] struct {
 
 	changes []Change[V]
 	errs    []error // set for those that failed by themselves
+	entries []entry // of the changes
+	rows    rowsRead
 
 	applied int                // how many changes are new to the document
 	emits   []channel.Envelope // their events
@@ -127,6 +129,10 @@ type unit[V any] struct {
 
 func (u *unit[V]) run() (err error) {
 	committed := u.doc.record.len()
+	for i := range u.changes {
+		u.entries = append(u.entries, entryOf(u.changes[i].Envelope, u.now))
+	}
+	u.readRows()
 	if err := u.fold(); err != nil {
 		return err
 	}
@@ -208,20 +214,18 @@ func (u *unit[V]) fold() error {
 
 // judge applies change i if it is new, or finishes a replay.
 func (u *unit[V]) judge(i int) error {
-	e := u.changes[i].Envelope
-	x := entryOf(e, u.now)
+	x := u.entries[i]
 	before, found := u.doc.record.find(x)
 	replay, same := found, found && before.content == x.content
-	r := &u.doc.record
-	if !found && r.left && (x.keyed || x.time <= r.watermark) {
+	if !found && u.doc.record.mayHaveLeft(x) {
 		if !x.keyed && x.time < u.now.Add(-u.c.cfg.Retention).UnixMilli() {
 			return ErrTooOld
 		}
-		row, err := u.c.rows.Get(u.ctx, u.key, x.rowKey())
-		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		data, found, err := u.row(x)
+		if err != nil {
 			return err
 		}
-		replay, same = err == nil, err == nil && x.same(row.Data)
+		replay, same = found, found && x.same(data)
 		u.byRow = u.byRow || replay
 	}
 	switch {
@@ -270,42 +274,6 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 	d.record.add(x)
 	u.applied++
 	return nil
-}
-
-// age moves the oldest entries of the record to rows when the window is full, and deletes rows past retention.
-func (u *unit[V]) age(committed int) error {
-	r := &u.doc.record
-	if r.len() <= 2*u.c.cfg.Window {
-		return nil
-	}
-	gone := r.leaving(committed, u.c.cfg.Window)
-	if len(gone) == 0 {
-		return nil
-	}
-	rows := make([]storage.RowPut, len(gone))
-	for i, x := range gone {
-		rows[i] = storage.RowPut{Key: x.rowKey(), Data: slices.Clone(x.content[:])}
-	}
-	if err := storage.PutRows(u.ctx, u.c.rows, u.key, rows); err != nil {
-		return err
-	}
-	r.forget(gone)
-	u.c.forgetRows(u.ctx, u.key, u.now, 2*len(gone))
-	return nil
-}
-
-// clockMargin is how much longer rows are kept than they are trusted: clocks differ.
-const clockMargin = 24 * time.Hour
-
-// forgetRows deletes up to limit rows that are past retention: a little with every write that makes new ones. What
-// it can't delete now is for the next one.
-func (c *Collection[V]) forgetRows(ctx context.Context, key string, now time.Time, limit int) {
-	before := timeKey(now.Add(-c.cfg.Retention - clockMargin).UnixMilli())
-	for row, err := range c.rows.Query(ctx, key, storage.RowRange{To: before, Limit: limit}) {
-		if err != nil || c.rows.Delete(ctx, key, row.Key, storage.Condition{}) != nil {
-			return
-		}
-	}
 }
 
 // finish commits: the write if there is one, the events, the end of the deliveries.
@@ -374,18 +342,21 @@ func (u *unit[V]) packFault(err error) error {
 // races counts lost races and waits between them.
 type races struct {
 	left  int
-	delay *backoff.ExponentialBackOff
+	began time.Time
+	delay *backoff.ExponentialBackOff // nil before the first
 }
 
-func (c *Collection[V]) newRaces() *races {
-	return &races{left: c.cfg.MaxRaces, delay: backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(time.Millisecond), backoff.WithMultiplier(2),
-		backoff.WithMaxInterval(100*time.Millisecond), backoff.WithMaxElapsedTime(0))}
-}
+func (c *Collection[V]) newRaces() *races { return &races{left: c.cfg.MaxRaces, began: time.Now()} }
 
+// wait lets others write. How long follows from how long a try takes, on this store: who comes back sooner loses again.
 func (r *races) wait(ctx context.Context) error {
 	if r.left--; r.left < 0 {
 		return ErrContended
+	}
+	if r.delay == nil {
+		took := max(time.Since(r.began), time.Millisecond)
+		r.delay = backoff.NewExponentialBackOff(backoff.WithInitialInterval(took), backoff.WithMultiplier(2),
+			backoff.WithMaxInterval(max(20*took, 100*time.Millisecond)), backoff.WithMaxElapsedTime(0))
 	}
 	t := time.NewTimer(r.delay.NextBackOff())
 	defer t.Stop()

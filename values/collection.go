@@ -27,7 +27,7 @@ type Config[V any] struct {
 	Initial func(key string) V
 
 	// Window is how many applied messages a document remembers by itself at least; it holds up to twice as
-	// many before the oldest become rows. A larger window makes every write larger, a smaller one makes
+	// many before the oldest become rows, and what one write has folded besides. A larger window makes every write larger, a smaller one makes
 	// late messages cost a read. Defaults to 32.
 	Window int
 

@@ -51,6 +51,9 @@ func (x entry) rowKey() string {
 
 func timeKey(ms int64) string { return fmt.Sprintf("%012x", ms) }
 
+// mayHaveLeft tells whether a message that isn't in the window may be in a row.
+func (r *record) mayHaveLeft(x entry) bool { return r.left && (x.keyed || x.time <= r.watermark) }
+
 // pack appends the entry's stored form: entrySize bytes, the top bit of the time marking a key.
 func (x entry) pack(b []byte) []byte {
 	t := uint64(x.time)

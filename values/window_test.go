@@ -2,6 +2,7 @@ package values_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -60,6 +61,38 @@ func TestLaw5WindowRowsAndReads(t *testing.T) {
 		reads("a key", 1)
 		reads("a key", 0) // in the window now
 		wantInt(t, "total", total(t, p.sums, "k"), 5*window+3)
+	})
+}
+
+// Rows of messages that are folded together are read together, and tell the same.
+func TestLaw5RowsAreReadTogether(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const window = 10
+		var calls storagetest.Calls
+		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[sum]{Window: window})
+		begin := time.Now()
+		at := func(i int) string { return idAt(begin.Add(time.Duration(i)*time.Millisecond), i) }
+		for i := range 100 * window {
+			p.applied("k", p.change(at(2*i), 1))
+		}
+		before := [2]int{calls.Count("get row"), calls.Count("query")}
+		late := []values.Change[sum]{p.change(at(0), 1), p.change(at(6), 2), p.change(at(7), 1), p.change(at(9), 1), p.change("a key", 1)}
+		errs := p.apply("k", late...)
+		for i, err := range errs {
+			if want := i == 1; errors.Is(err, values.ErrContentDiffers) != want || (err != nil) != want {
+				t.Errorf("message %d: got %v; only the one with another content fails", i, err)
+			}
+		}
+		wantInt(t, "total", total(t, p.sums, "k"), 100*window+3)
+		wantInt(t, "queries", calls.Count("query")-before[1], 1)
+		wantInt(t, "point reads, of the key", calls.Count("get row")-before[0], 1)
+
+		// Among too many rows of others each is asked for.
+		before = [2]int{calls.Count("get row"), calls.Count("query")}
+		p.applied("k", p.change(at(0), 1), p.change(at(90*window), 1))
+		wantInt(t, "total", total(t, p.sums, "k"), 100*window+3)
+		wantInt(t, "point reads", calls.Count("get row")-before[0], 2)
 	})
 }
 

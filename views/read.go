@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -27,9 +28,9 @@ type cached[V any] struct {
 
 // rendered is a document as HTTP serves it.
 type rendered[V any] struct {
-	from *cached[V]
-	body []byte
-	etag string
+	from   *cached[V]
+	body   []byte
+	header http.Header // shared by all answers, and never changed
 }
 
 // Get returns the document of a key; before its first event that is the initial view. It may be as old as
@@ -141,28 +142,29 @@ func (v *View[V]) Handler(key func(*http.Request) string, render func(key string
 		}
 		out, ok := kept.Get(k)
 		if !ok || out.from != c {
-			if out, err = newRendered(c, render(k, c.snapshot.Value.View)); err != nil {
+			if out, err = newRendered(c, render(k, c.snapshot.Value.View), v.cfg.CacheControl); err != nil {
 				v.cfg.Logger.ErrorContext(r.Context(), "a view can't be encoded", "view", v.Name(), "error", err)
 				http.Error(w, "the view can't be encoded", http.StatusInternalServerError)
 				return
 			}
 			kept.Add(k, out, len(out.body))
 		}
-		h := w.Header()
-		h.Set("Content-Type", "application/json")
-		h.Set("Cache-Control", v.cfg.CacheControl)
-		h.Set("ETag", out.etag)
+		maps.Copy(w.Header(), out.header)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(out.body))
 	})
 }
 
 // newRendered encodes a view. The ETag is a digest of the content, so that all web processes agree on it and a
 // write that changes nothing visible changes no ETag.
-func newRendered[V any](from *cached[V], x any) (*rendered[V], error) {
+func newRendered[V any](from *cached[V], x any, cacheControl string) (*rendered[V], error) {
 	body, err := json.Marshal(x)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(body)
-	return &rendered[V]{from: from, body: append(body, '\n'), etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}, nil
+	return &rendered[V]{from: from, body: append(body, '\n'), header: http.Header{
+		"Content-Type":  {"application/json"},
+		"Cache-Control": {cacheControl},
+		"Etag":          {`"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`},
+	}}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -20,8 +21,9 @@ import (
 
 // A file is what a bare server serves from memory.
 type file struct {
-	Path, Type, ETag string
-	Body             []byte
+	Path, ETag string
+	Header     http.Header
+	Body       []byte
 }
 
 // serveBare serves files until ctx ends, as simply as net/http can.
@@ -29,13 +31,14 @@ func serveBare(ctx context.Context, files []file, say func(saying)) error {
 	mux := http.NewServeMux()
 	for _, f := range files {
 		mux.HandleFunc("GET "+f.Path, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("ETag", f.ETag)
+			h := w.Header()
+			maps.Copy(h, f.Header)
 			if r.Header.Get("If-None-Match") == f.ETag {
+				h.Del("Content-Type")
+				h.Del("Content-Length")
 				w.WriteHeader(http.StatusNotModified)
 				return
 			}
-			w.Header().Set("Content-Type", f.Type)
-			w.Header().Set("Content-Length", strconv.Itoa(len(f.Body)))
 			_, _ = w.Write(f.Body) // the client may have gone
 		})
 	}

@@ -22,7 +22,7 @@ const connections = 16
 
 func (b *bench) views(ctx context.Context) ([]*table, error) {
 	t := &table{Name: "views", Title: "Pages from the cache against a bare server",
-		Note: fmt.Sprintf("cmd/web with its worker, and a net/http handler that serves the same bytes from memory, in turn; %d connections from one more process. Median of %d rounds of %v.",
+		Note: fmt.Sprintf("cmd/web with its worker, and a net/http handler that serves the same bytes, header and body, from memory, in turn; %d connections from one more process. Median of %d rounds of %v.",
 			connections, b.rounds, b.most),
 		Columns: []string{"answer", "bytes", "cmd/web/s", "bare/s", "ratio", "cmd/web p50, ms", "cmd/web p99, ms", "bare p99, ms"}}
 	posts := &table{Name: "post", Title: "POST /reservations under load", Note: fmt.Sprintf("The same client and program; the worker decides meanwhile what was sent. Each of %d connections asks again at once.", connections),
@@ -243,5 +243,7 @@ func get(ctx context.Context, url, path string) (file, error) {
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("GET %s: %s", path, resp.Status)
 	}
-	return file{path, resp.Header.Get("Content-Type"), resp.Header.Get("ETag"), body}, err
+	header := resp.Header.Clone()
+	header.Del("Date") // the server makes it
+	return file{path, header.Get("ETag"), header, body}, err
 }

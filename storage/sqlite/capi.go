@@ -115,6 +115,9 @@ func (c *conn) failure(rc int32) error {
 // inTransaction reports whether a transaction is open. Some errors end it.
 func (c *conn) inTransaction() bool { return sqlite3.Xsqlite3_get_autocommit(c.tls, c.db) == 0 }
 
+// lastID is the id of the last row that was inserted.
+func (c *conn) lastID() int64 { return sqlite3.Xsqlite3_last_insert_rowid(c.tls, c.db) }
+
 // changes tells how many rows the last INSERT, UPDATE or DELETE touched.
 func (c *conn) changes() int { return int(sqlite3.Xsqlite3_changes(c.tls, c.db)) }
 

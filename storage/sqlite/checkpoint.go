@@ -98,24 +98,38 @@ func (w *writer) finishCheckpoint() {
 	k.pages = 0
 }
 
-// shrink gives some free pages back. When it has given enough, the log is copied, which makes the file shorter.
-func (w *writer) shrink() {
+// tidyLater lets tidy run after a while in which something was written.
+func (w *writer) tidyLater() {
+	w.lately = true
+	if !w.waits {
+		w.waits = true
+		w.vacuum.Reset(vacuumIdle)
+	}
+}
+
+// tidy gives some free pages back: many while nothing else is written, a few each second among other work. When there are
+// no more it copies the log, which makes the file shorter.
+func (w *writer) tidy() {
+	wrote := w.lately
+	w.lately, w.waits = false, false
 	free, err := w.c.oneInt("PRAGMA freelist_count")
 	if err == nil && free > vacuumKeep {
 		err = w.relax(true) // an empty page is nobody's
 		if err == nil {
 			err = w.c.exec(vacuumStep)
 		}
-		switch {
-		case err == nil:
+		if err == nil {
 			w.checkpoint()
-			w.vacuum.Reset(vacuumPause)
-		case busy(err):
-			w.vacuum.Reset(vacuumIdle)
 		}
-		return
 	}
-	if k := w.ckpt; k.pages > 0 && !k.running {
+	again := func(d time.Duration) { w.waits = true; w.vacuum.Reset(d) }
+	switch k := w.ckpt; {
+	case err != nil && busy(err), err == nil && wrote:
+		again(vacuumIdle)
+	case err != nil: // the next write sees to it
+	case free > vacuumKeep:
+		again(vacuumPause)
+	case k.pages > 0 && !k.running:
 		k.begin()
 	}
 }

@@ -57,6 +57,11 @@ func (w *writer) send(queue string, m storage.Message) error {
 	if err != nil {
 		return err
 	}
+	if m.Delay == 0 {
+		if done, err := w.handOver(queue, id, m); done || err != nil {
+			return err
+		}
+	}
 	at := w.now.Add(m.Delay)
 	err = w.c.stmt(`INSERT INTO messages (queue, visible, held, gen, sent, deliveries, body) VALUES (?1, ?2, 0, ?3, ?4, 0, ?5)`).
 		int(1, id).int(2, micros(at)).int(3, newGen()).int(4, micros(w.now)).blob(5, m.Body).run()
@@ -82,10 +87,14 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 	max = min(max, maxReceive)
 	q.s.releaseDead(ctx)
 	var got []storage.Delivery
-	err = q.s.write(&op{ctx: ctx, size: max * 1024, relaxed: true, run: func(w *writer) (err error) {
-		got, err = w.claim(q.name, max, visibility)
+	o := &op{ctx: ctx, size: max * 1024, relaxed: true, early: true}
+	o.run = func(w *writer) (err error) {
+		if got, err = w.claim(q.name, max, visibility); err == nil && len(got) < max {
+			w.want(q.name, &want{by: o, got: &got, max: max, visibility: visibility})
+		}
 		return err
-	}})
+	}
+	err = q.s.write(o)
 	if err != nil {
 		return nil, q.fail("receive", err)
 	}

@@ -28,6 +28,9 @@ type op struct {
 	ctx  context.Context
 	size int // bytes that it writes, about
 
+	// early: it runs before others of its group.
+	early bool
+
 	// relaxed: losing the effect to a power failure breaks no promise.
 	relaxed bool
 
@@ -85,11 +88,14 @@ type writer struct {
 	c      *conn
 	normal bool // sync=normal: no commit waits for the disk
 
-	relaxed bool      // the connection commits without waiting for the disk just now
-	now     time.Time // the time of the op that runs
-	effects effects   // of the transaction that is open
+	relaxed bool             // the connection commits without waiting for the disk just now
+	now     time.Time        // the time of the op that runs
+	effects effects          // of the transaction that is open
+	wants   map[string]*want // likewise, by queue
 	ckpt    *checkpointer
-	vacuum  *time.Timer // runs while nothing else does
+	vacuum  *time.Timer // for tidy
+	waits   bool        // vacuum runs
+	lately  bool        // something was written since it last ran
 
 	wrote    bool // something, as of the last group
 	answered int  // how many ops the last group had
@@ -109,7 +115,7 @@ type due struct {
 }
 
 func newWriter(s *store, c *conn, normal bool) (*writer, error) {
-	w := &writer{s: s, c: c, normal: normal}
+	w := &writer{s: s, c: c, normal: normal, wants: map[string]*want{}}
 	err := c.exec(
 		"PRAGMA synchronous = FULL",
 		"PRAGMA cache_size = -16000",
@@ -143,7 +149,7 @@ func (w *writer) loop() {
 			w.do(group)
 			clear(group)
 			if w.checkpoint() { // idle workers look in vain without end
-				w.vacuum.Reset(vacuumIdle)
+				w.tidyLater()
 			}
 		case <-w.ckpt.done:
 			if w.s.place.check() == nil { // else the log may be another file's by now
@@ -151,7 +157,7 @@ func (w *writer) loop() {
 			}
 		case <-w.vacuum.C:
 			if w.s.place.check() == nil {
-				w.shrink()
+				w.tidy()
 			}
 		case <-w.s.closing:
 			for {
@@ -223,9 +229,12 @@ func (w *writer) transact(group []*op) (err error) {
 		return err
 	}
 	w.effects.names, w.effects.due = w.effects.names[:0], w.effects.due[:0]
-	for _, o := range group {
-		if err = w.one(o); err != nil {
-			break
+	defer clear(w.wants)
+	for _, early := range []bool{true, false} { // calls that wait together may come in any order
+		for _, o := range group {
+			if err == nil && o.early == early {
+				err = w.one(o)
+			}
 		}
 	}
 	if err == nil {

@@ -71,15 +71,15 @@ func mutants() []mutant {
 		},
 		{
 			name: "what leaves the window is not kept",
-			file: "values/apply.go",
+			file: "values/rows.go",
 			old:  "if err := storage.PutRows(u.ctx, u.c.rows, u.key, rows); err != nil {",
 			new:  "if err := storage.PutRows(u.ctx, u.c.rows, u.key, nil); err != nil {",
 		},
 		{
 			name: "only the window is asked",
-			file: "values/apply.go",
-			old:  "if !found && r.left && (x.keyed || x.time <= r.watermark) {",
-			new:  "if !found && r.left && false {",
+			file: "values/record.go",
+			old:  "return r.left && (x.keyed || x.time <= r.watermark)",
+			new:  "return r.left && false",
 		},
 		{
 			name: "messages too old to judge are guessed about",

@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -9,6 +10,8 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
+	"mime"
 	"net/http"
 	"path"
 	"strings"
@@ -27,18 +30,14 @@ var (
 
 // An asset is a static file under a name that changes with its content, so that browsers may keep it for ever.
 type asset struct {
+	name    string // with its digest
 	content []byte
-	etag    string
-}
-
-func (a asset) url(name string) string {
-	ext := path.Ext(name)
-	return "/static/" + strings.TrimSuffix(name, ext) + "." + a.etag + ext
+	header  http.Header // shared by all answers, and never changed
 }
 
 // loadAssets returns the static files by their plain names. What is compiled in can't fail at run time.
-func loadAssets() map[string]asset {
-	all := map[string]asset{}
+func loadAssets() map[string]*asset {
+	all := map[string]*asset{}
 	entries, err := fs.ReadDir(files, "static")
 	if err != nil {
 		panic(err)
@@ -49,20 +48,24 @@ func loadAssets() map[string]asset {
 			panic(err)
 		}
 		sum := sha256.Sum256(content)
-		all[e.Name()] = asset{content: content, etag: hex.EncodeToString(sum[:6])}
+		digest, ext := hex.EncodeToString(sum[:6]), path.Ext(e.Name())
+		all[e.Name()] = &asset{name: strings.TrimSuffix(e.Name(), ext) + "." + digest + ext, content: content, header: http.Header{
+			"Content-Type":  {cmp.Or(mime.TypeByExtension(ext), "application/octet-stream")},
+			"Cache-Control": {"public, max-age=31536000, immutable"},
+			"Etag":          {`"` + digest + `"`},
+		}}
 	}
 	return all
 }
 
 func (s *site) static(_ context.Context, w http.ResponseWriter, r *http.Request) error {
-	for name, a := range assets {
-		if r.URL.Path != a.url(name) {
-			continue
+	name := r.PathValue("name")
+	for _, a := range assets {
+		if a.name == name {
+			maps.Copy(w.Header(), a.header)
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.content))
+			return nil
 		}
-		w.Header().Set("ETag", `"`+a.etag+`"`)
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(a.content))
-		return nil
 	}
 	return &problem{Status: http.StatusNotFound}
 }
@@ -70,7 +73,7 @@ func (s *site) static(_ context.Context, w http.ResponseWriter, r *http.Request)
 // loadPages returns each page's template together with the layout.
 func loadPages() map[string]*template.Template {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"asset":  func(name string) string { return assets[name].url(name) },
+		"asset":  func(name string) string { return "/static/" + assets[name].name },
 		"day":    reservations.DateInWords,
 		"people": people,
 	}).ParseFS(files, "templates/layout.html"))

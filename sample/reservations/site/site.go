@@ -22,6 +22,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"time"
 
@@ -161,8 +162,9 @@ type handler func(ctx context.Context, w http.ResponseWriter, r *http.Request) e
 // serve turns what a handler returns into an answer. A *problem says what to answer; any other error comes from
 // the store, or from waiting for it too long.
 func (s *site) serve(h handler) http.HandlerFunc {
+	late := fmt.Errorf("the request took longer than %v", s.cfg.Timeout)
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeoutCause(r.Context(), s.cfg.Timeout, fmt.Errorf("the request took longer than %v", s.cfg.Timeout))
+		ctx, cancel := context.WithTimeoutCause(r.Context(), s.cfg.Timeout, late)
 		defer cancel()
 		if err := h(ctx, w, r); err != nil {
 			s.fail(w, r, err)
@@ -170,19 +172,24 @@ func (s *site) serve(h handler) http.HandlerFunc {
 	}
 }
 
+// security are headers of every answer, as a server keeps them: nobody changes them.
+var security = http.Header{
+	"Content-Security-Policy": {"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"},
+	"X-Content-Type-Options": {"nosniff"},
+	"X-Frame-Options":        {"DENY"},
+	// A receipt's address is the right to cancel: no other site shall learn it. Stricter (no-referrer)
+	// would turn the Origin of our own forms into "null", which the cross-origin guard must refuse.
+	"Referrer-Policy":              {"same-origin"},
+	"Cross-Origin-Opener-Policy":   {"same-origin"},
+	"Cross-Origin-Resource-Policy": {"same-origin"},
+	"Permissions-Policy":           {"camera=(), geolocation=(), microphone=()"},
+}
+
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
-			"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		// A receipt's address is the right to cancel: no other site shall learn it. Stricter (no-referrer)
-		// would turn the Origin of our own forms into "null", which the cross-origin guard must refuse.
-		h.Set("Referrer-Policy", "same-origin")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+		maps.Copy(h, security)
 		if r.TLS != nil {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}

@@ -1,0 +1,95 @@
+package values
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// rowsRead are all rows of the messages whose IDs carry a time from first to last, at the time when they were read.
+type rowsRead struct {
+	first, last int64
+	data        map[string][]byte // nil: none were read
+}
+
+// readRows reads together what rows the fold will ask for, in one request in place of one after another, while others
+// write the document. What fails here is asked for again by itself.
+func (u *unit[V]) readRows() {
+	n, r := 0, rowsRead{}
+	for _, x := range u.entries {
+		if _, found := u.doc.record.find(x); found || x.keyed || !u.doc.record.mayHaveLeft(x) {
+			continue
+		}
+		if n++; n == 1 {
+			r.first, r.last = x.time, x.time
+		}
+		r.first, r.last = min(r.first, x.time), max(r.last, x.time)
+	}
+	if n < 2 {
+		return
+	}
+	limit := min(64+16*n, 1000) // a page of Azure's; among more rows than that few would be asked for
+	r.data = make(map[string][]byte, n)
+	for row, err := range u.c.rows.Query(u.ctx, u.key, storage.RowRange{From: timeKey(r.first), To: timeKey(r.last + 1), Limit: limit}) {
+		if err != nil {
+			return
+		}
+		r.data[row.Key] = row.Data
+	}
+	if len(r.data) < limit {
+		u.rows = r
+	}
+}
+
+// row returns the row of a message that may have left the window.
+func (u *unit[V]) row(x entry) (data []byte, found bool, err error) {
+	key := x.rowKey()
+	if r := &u.rows; r.data != nil && !x.keyed && r.first <= x.time && x.time <= r.last {
+		data, found = r.data[key]
+		return data, found, nil
+	}
+	row, err := u.c.rows.Get(u.ctx, u.key, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, false, nil
+	}
+	return row.Data, err == nil, err
+}
+
+// age moves the oldest entries of the record to rows when the window is full, and deletes rows past retention.
+func (u *unit[V]) age(committed int) error {
+	r := &u.doc.record
+	if r.len() <= 2*u.c.cfg.Window {
+		return nil
+	}
+	gone := r.leaving(committed, u.c.cfg.Window)
+	if len(gone) == 0 {
+		return nil
+	}
+	rows := make([]storage.RowPut, len(gone))
+	for i, x := range gone {
+		rows[i] = storage.RowPut{Key: x.rowKey(), Data: slices.Clone(x.content[:])}
+	}
+	if err := storage.PutRows(u.ctx, u.c.rows, u.key, rows); err != nil {
+		return err
+	}
+	r.forget(gone)
+	u.c.forgetRows(u.ctx, u.key, u.now, 2*len(gone))
+	return nil
+}
+
+// clockMargin is how much longer rows are kept than they are trusted: clocks differ.
+const clockMargin = 24 * time.Hour
+
+// forgetRows deletes up to limit rows that are past retention: a little with every write that makes new ones. What
+// it can't delete now is for the next one.
+func (c *Collection[V]) forgetRows(ctx context.Context, key string, now time.Time, limit int) {
+	before := timeKey(now.Add(-c.cfg.Retention - clockMargin).UnixMilli())
+	for row, err := range c.rows.Query(ctx, key, storage.RowRange{To: before, Limit: limit}) {
+		if err != nil || c.rows.Delete(ctx, key, row.Key, storage.Condition{}) != nil {
+			return
+		}
+	}
+}
