@@ -218,7 +218,7 @@ func (u *unit[V]) judge(i int) error {
 	before, found := u.doc.record.find(x)
 	replay, same := found, found && before.content == x.content
 	if !found && u.doc.record.mayHaveLeft(x) {
-		if !x.keyed && x.time < u.now.Add(-u.c.cfg.Retention).UnixMilli() {
+		if u.tooOld(x) {
 			return ErrTooOld
 		}
 		data, found, err := u.row(x)

@@ -20,7 +20,7 @@ type rowsRead struct {
 func (u *unit[V]) readRows() {
 	n, r := 0, rowsRead{}
 	for _, x := range u.entries {
-		if _, found := u.doc.record.find(x); found || x.keyed || !u.doc.record.mayHaveLeft(x) {
+		if _, found := u.doc.record.find(x); found || x.keyed || u.tooOld(x) || !u.doc.record.mayHaveLeft(x) {
 			continue
 		}
 		if n++; n == 1 {
@@ -42,6 +42,11 @@ func (u *unit[V]) readRows() {
 	if len(r.data) < limit {
 		u.rows = r
 	}
+}
+
+// tooOld tells that a message's row may have been forgotten.
+func (u *unit[V]) tooOld(x entry) bool {
+	return !x.keyed && x.time < u.now.Add(-u.c.cfg.Retention).UnixMilli()
 }
 
 // row returns the row of a message that may have left the window.

@@ -24,6 +24,9 @@
 // half-way: each has at most one condition, and checks it in its first statement that writes. So a lost
 // race costs its caller alone, and needs no savepoint.
 //
+// Receives run first in their transaction. One that has found less than it asked for gets what the same transaction sends, written as
+// claimed: that saves the second change of the row and of its index.
+//
 // SQLite goes on with a file that was removed or that another has replaced, and what it writes then is lost. So before a
 // commit, a second apart at least, the writer looks whether the path still leads to the file; readers do likewise. Where it
 // doesn't, all calls fail from then on.
