@@ -25,7 +25,8 @@
 //     IDs become rows of a table, before the write that forgets them, and the document's watermark becomes the
 //     newest time that left. Only entries of a committed document become rows. An ID newer than the watermark
 //     is judged by the window alone; one at or before it, or one that carries no time once anything has left,
-//     by a point read of its row. Clocks may be wrong: that costs point reads, not correctness. A row may be newer
+//     by its row, which is read by itself, or together with those of the same fold in one query. Clocks may be wrong: that
+//     costs reads, not correctness. A row may be newer
 //     than the document that was read before it: a replay found by its row alone is believed only of a document that
 //     is still the one stored.
 //  5. Rows are kept for Config.Retention. A message whose ID is older than that and not in the window can't

@@ -185,11 +185,7 @@ func openSample(t *testing.T, at place) (storage.Store, *channel.Channels) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	routes, err := reservations.Routes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	channels, err := channel.New(store, routes, "/audit")
+	channels, err := boot.Channels(store, "/audit")
 	if err != nil {
 		t.Fatal(err)
 	}
