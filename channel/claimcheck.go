@@ -65,10 +65,10 @@ func (c *Channels) pack(ctx context.Context, envelopes []Envelope, queues [][]st
 			if len(body) <= most {
 				continue
 			}
-			r := len(p.refs)
-			p.refs = append(p.refs, "")
+			key := q + "/" + NewID()
+			p.refs = append(p.refs, claims+"/"+key)
 			large = append(large, func(ctx context.Context) (err error) {
-				p.Sends[n].Message.Body, p.refs[r], err = c.checkIn(ctx, e, q)
+				p.Sends[n].Message.Body, err = c.checkIn(ctx, e, key)
 				return err
 			})
 		}
@@ -85,24 +85,21 @@ func (c *Channels) pack(ctx context.Context, envelopes []Envelope, queues [][]st
 	return p, nil
 }
 
-// checkIn writes the body to a blob and encodes the envelope that refers to it. With an error there may be a blob all the same: then
-// it returns the reference, too.
-func (c *Channels) checkIn(ctx context.Context, e *Envelope, queue string) (body []byte, ref string, err error) {
-	key := queue + "/" + NewID()
-	ref = claims + "/" + key
+// checkIn writes the body to a blob and encodes the envelope that refers to it. With an error there may be a blob all the same.
+func (c *Channels) checkIn(ctx context.Context, e *Envelope, key string) ([]byte, error) {
 	if _, err := c.store.Blobs(claims).Put(ctx, key, e.Data, storage.Condition{IfAbsent: true}); err != nil {
-		return nil, ref, fmt.Errorf("channel: %s: claim check: %w", e.Kind, err)
+		return nil, fmt.Errorf("channel: %s: claim check: %w", e.Kind, err)
 	}
 	slim := *e
-	slim.Data, slim.DataRef = nil, ref
-	body, err = slim.Encode()
+	slim.Data, slim.DataRef = nil, claims+"/"+key
+	body, err := slim.Encode()
 	if err == nil && len(body) > c.store.Props().MaxMessage-historyRoom {
 		err = fmt.Errorf("%w: attributes of %d bytes", storage.ErrTooLarge, len(body))
 	}
 	if err != nil {
-		return nil, ref, fmt.Errorf("channel: %s: %w", e.Kind, err)
+		return nil, fmt.Errorf("channel: %s: %w", e.Kind, err)
 	}
-	return body, ref, nil
+	return body, nil
 }
 
 // stowed is the name under which the bodies of stowed envelopes lie among the claims, where those of messages
@@ -114,9 +111,9 @@ const stowed = "stowed"
 func (c *Channels) Stow(ctx context.Context, e Envelope) ([]byte, error) {
 	raw, err := e.Encode()
 	if err == nil && len(raw) > c.store.Props().MaxMessage-historyRoom {
-		var ref string
-		if raw, ref, err = c.checkIn(ctx, &e, stowed); err != nil {
-			c.Discard(ctx, Packed{refs: []string{ref}})
+		key := stowed + "/" + NewID()
+		if raw, err = c.checkIn(ctx, &e, key); err != nil {
+			c.Discard(ctx, Packed{refs: []string{claims + "/" + key}})
 		}
 	}
 	return raw, err
@@ -145,9 +142,7 @@ func (c *Channels) DropStowed(ctx context.Context, raw []byte) {
 // stays behind as an orphan.
 func (c *Channels) Discard(ctx context.Context, p Packed) {
 	for _, ref := range p.refs {
-		if ref != "" {
-			_ = c.Release(context.WithoutCancel(ctx), ref)
-		}
+		_ = c.Release(context.WithoutCancel(ctx), ref)
 	}
 }
 
