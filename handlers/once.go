@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,8 @@ const (
 	onceMargin    = onceLease / 10   // how long before the lease ends f must know
 	onceNoting    = 5 * time.Second  // bounds the note after f
 	onceRetention = 30 * 24 * time.Hour
-	onceClocks    = 24 * time.Hour // how much longer notes are kept than they are trusted: clocks differ
-	onceSweep     = 100            // rows forgotten at a time
+	onceClocks    = 24 * time.Hour       // how much longer notes are kept than they are trusted: clocks differ
+	onceSweep     = storage.MaxBatchRows // old notes are forgotten once in so many effects, up to twice as many
 )
 
 // onceMark is the row that tells of an effect: begun, or done.
@@ -49,6 +50,7 @@ type onceMark struct {
 func Once[E channel.Message](store storage.Store, group string, f func(context.Context, E) error) func(context.Context, E) error {
 	table := store.Table(onceTable)
 	var sinceSweep atomic.Int64
+	sinceSweep.Store(mathrand.Int64N(onceSweep)) // a process that ends sooner does its part
 	return func(ctx context.Context, m E) error {
 		e, _, ok := channel.Handled(ctx)
 		if !ok {
@@ -237,15 +239,17 @@ func onceKey(id, group string) string {
 	return prefix + channel.DerivedID(id, "once", group)
 }
 
+// onceForget deletes the oldest notes that are past retention. Nothing rests on it: a message of such a note is too old to
+// be judged. So what fails, or is left when ctx ends, is for the next time. More go than have come since the last time, so
+// they don't pile up.
 func onceForget(ctx context.Context, t storage.Table, group string) error {
 	ms := fmt.Sprintf("%012x", time.Now().Add(-onceRetention-onceClocks).UnixMilli())
+	var old []string
 	for row, err := range t.Query(ctx, group, storage.RowRange{From: "t-", To: "t-" + ms[:8] + "-" + ms[8:], Limit: 2 * onceSweep}) {
 		if err != nil {
 			return err
 		}
-		if err := t.Delete(ctx, group, row.Key, storage.Condition{}); err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return err
-		}
+		old = append(old, row.Key)
 	}
-	return nil
+	return storage.DeleteRows(ctx, t, group, old)
 }

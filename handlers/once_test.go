@@ -3,8 +3,6 @@ package handlers_test
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -225,10 +223,12 @@ func TestOnceCopiesRace(t *testing.T) {
 	effect.want(t, 1)
 }
 
+// Old notes go once in a hundred effects, wherever in them; young ones stay, and those of keys.
 func TestOnceForgetsOldNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorld(t, handlers.Config{}).store
+		var calls storagetest.Calls
+		s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, calls.Hook)
 		var effect counted
 		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 		run := func(id string) {
@@ -237,7 +237,7 @@ func TestOnceForgetsOldNotes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		const old = 49
+		const old, sweep = 49, 100
 		for i := range old {
 			run(idNow(i))
 		}
@@ -246,26 +246,38 @@ func TestOnceForgetsOldNotes(t *testing.T) {
 		young := idNow(0)
 		run(young)
 		time.Sleep(2*24*time.Hour + time.Second)
-		for i := range 48 {
+		before := calls.Count("query")
+		for i := range sweep {
 			run(idNow(i))
 		}
-		if got, want := len(notes(t, s, "mails")), 99; got != want {
-			t.Fatalf("before the sweep: got %d notes, want %d", got, want)
+		if got := calls.Count("query") - before; got != 1 {
+			t.Errorf("looked for old notes %d times in %d effects, want once", got, sweep)
 		}
-		run("another key")
 		got := notes(t, s, "mails")
-		if want := 100 - old; len(got) != want {
+		if want := 2 + sweep; len(got) != want {
 			t.Errorf("after the sweep: got %d notes, want %d", len(got), want)
 		}
-		keyed := slices.DeleteFunc(got, func(k string) bool { return !strings.HasPrefix(k, "u-") })
-		if len(keyed) != 2 {
-			t.Errorf("got notes of keys %q, want both", keyed)
-		}
-		before := effect.n.Load()
+		done := effect.n.Load()
 		run(young)
 		run("a key")
-		effect.want(t, before)
+		effect.want(t, done)
 	})
+}
+
+// Processes that end long before their hundredth effect forget old notes, too.
+func TestOnceForgetsInShortLives(t *testing.T) {
+	t.Parallel()
+	var calls storagetest.Calls
+	s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, calls.Hook)
+	var effect counted
+	for range 2000 { // none of them looks with a chance of e^-20
+		if err := once(t.Context(), s, "mails", channel.NewID(), effect.do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := calls.Count("query"); n == 0 || n > 100 {
+		t.Errorf("looked for old notes %d times in 2000 lives of one effect, want about 20 times", n)
+	}
 }
 
 // A sweep that fails is no fault of the message whose effect is done.

@@ -159,7 +159,7 @@ func (c *store) Blobs(name string) storage.Blobs { return &blobs{c, name} }
 func (c *store) Table(name string) storage.Table { return &table{c, name} }
 
 func (c *store) Props() storage.Props {
-	return storage.Props{Driver: "azure model", MaxMessage: 48 << 10, MaxBlob: 64 << 20, MaxRow: 48 << 10, MaxReceive: 32, PollInterval: 30 * time.Second}
+	return storage.Props{Driver: "azure model", MaxMessage: 48 << 10, MaxBlob: 64 << 20, MaxRow: 48 << 10, MaxReceive: 32, PollInterval: 30 * time.Second, Billed: true}
 }
 
 // Requests implements storage.Meter.

@@ -103,6 +103,15 @@ func (p Props) CheckBatch(partition string, rows []RowPut) error {
 	return nil
 }
 
+// CheckDeleteBatch checks what BatchDeleter.DeleteBatch is given; the error names the first bad row.
+func CheckDeleteBatch(partition string, keys []string) error {
+	rows := make([]RowPut, len(keys))
+	for i, key := range keys {
+		rows[i].Key = key
+	}
+	return Props{}.CheckBatch(partition, rows)
+}
+
 // CheckDelay checks a delay: 0 to [MaxDelay].
 func CheckDelay(d time.Duration) error {
 	if d < 0 || d > MaxDelay {

@@ -2,7 +2,9 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -32,6 +34,7 @@ type Props struct {
 	MaxReceive   int           // messages that one Receive returns at most
 	PollInterval time.Duration // how often an idle consumer should look, given that [Waker] is used where there is one
 	Atomic       bool          // Commit is all or nothing
+	Billed       bool          // each request costs money
 }
 
 // A Receipt proves the newest delivery of a message. It is opaque. One that is malformed, or of another queue,
@@ -175,6 +178,13 @@ type BatchTable interface {
 	PutBatch(ctx context.Context, partition string, rows []RowPut) error
 }
 
+// A BatchDeleter can delete rows of one partition together. Optional, for a table; see [DeleteRows].
+type BatchDeleter interface {
+	// DeleteBatch deletes up to [MaxBatchRows] rows of one partition, unconditionally; a key may occur once. Anything else
+	// is [ErrInvalid]. A row that isn't there is no error. After an error an unknown part is deleted.
+	DeleteBatch(ctx context.Context, partition string, keys []string) error
+}
+
 // A Waker can tell that a queue may have something, so that idle consumers may poll slowly and still pick
 // up at once. Optional; find it with [As]. A ring is a hint: it may come late, twice, for nothing, or
 // (rarely) not at all.
@@ -183,6 +193,23 @@ type Waker interface {
 	// a send, an end of delay or visibility; and perhaps once at the beginning. Rings that nobody takes are
 	// folded into one. stop ends it.
 	Wake(queue string) (ring <-chan struct{}, stop func())
+}
+
+// An Awaiter can claim messages for a consumer as they are written, which saves the ring, and the receive that would follow.
+// Optional for a [Queue].
+type Awaiter interface {
+	// Await claims messages for visibility, both as Receive does, as they are sent without a delay through this
+	// store. Once a commit has brought some, ready is closed and no more come. What is in the queue already, becomes
+	// receivable by time, or is sent through another store it never brings. take ends it, must be called, and returns
+	// what was claimed, none if there was none. It waits for a commit under way; if ctx ends before that does, its
+	// messages stay hidden until the visibility ends. Bad arguments bring nothing; Receive tells what is bad.
+	Await(max int, visibility time.Duration) (ready <-chan struct{}, take func(ctx context.Context) Handed)
+}
+
+// Handed is what an [Awaiter] has claimed.
+type Handed struct {
+	Deliveries []Delivery
+	Since      time.Time // when the visibility began, or somewhat before, by this process's clock
 }
 
 // As finds an optional ability of a store, looking through decorators that have an Unwrap() Store method.
@@ -222,6 +249,25 @@ func PutRows(ctx context.Context, t Table, partition string, rows []RowPut) erro
 	}
 	for _, r := range rows {
 		if _, err := t.Put(ctx, partition, r.Key, r.Data, Condition{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteRows deletes rows of one partition, in batches where the table can. Rows that aren't there are no error. It stops
+// at the first failure; repeating it is harmless.
+func DeleteRows(ctx context.Context, t Table, partition string, keys []string) error {
+	if b, ok := t.(BatchDeleter); ok {
+		for some := range slices.Chunk(keys, MaxBatchRows) {
+			if err := b.DeleteBatch(ctx, partition, some); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, key := range keys {
+		if err := t.Delete(ctx, partition, key, Condition{}); err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
 	}

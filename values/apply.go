@@ -52,7 +52,9 @@ func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[
 		err = u.run()
 		switch {
 		case err == nil:
-			c.cache.Add(key, d, d.size)
+			forget := d.due(u.applied)
+			c.cache.Add(key, d, d.size) // d is no longer ours
+			c.forgetRows(ctx, key, u.now, forget)
 			return errs
 		case err == errOutdated, storage.LostRace(err):
 			clear(errs)

@@ -180,7 +180,11 @@ func (c *Collection[V]) Update(ctx context.Context, key string, f func(V) (V, bo
 			return fmt.Errorf("values: %s %s: %w", c.name, storage.Quote(key), err)
 		}
 		_, err = c.blobs.Put(ctx, key, body, d.condition())
-		if err == nil || !storage.LostRace(err) {
+		if err == nil {
+			c.forgetRows(ctx, key, time.Now(), d.due(1))
+			return nil
+		}
+		if !storage.LostRace(err) {
 			return err
 		}
 		if err := races.wait(ctx); err != nil {

@@ -30,7 +30,8 @@
 //     than the document that was read before it: a replay found by its row alone is believed only of a document that
 //     is still the one stored.
 //  5. Rows are kept for Config.Retention. A message whose ID is older than that and not in the window can't
-//     be judged: [ErrTooOld]. Rows of IDs without a time are kept for ever.
+//     be judged: [ErrTooOld]. Rows of IDs without a time are kept for ever. Older rows are forgotten now and then, after
+//     a commit; nothing rests on when.
 //  6. The same ID with other content is [ErrContentDiffers] for as long as the document remembers the ID.
 //  7. Messages that fail fail alone: the others are folded as if it had not been there.
 //  8. What a pending event keeps beside the document, a body too large for a message, belongs to the one try that wrote

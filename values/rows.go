@@ -1,10 +1,8 @@
 package values
 
 import (
-	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/millrace-go/millrace/storage"
 )
@@ -63,7 +61,7 @@ func (u *unit[V]) row(x entry) (data []byte, found bool, err error) {
 	return row.Data, err == nil, err
 }
 
-// age moves the oldest entries of the record to rows when the window is full, and deletes rows past retention.
+// age moves the oldest entries of the record to rows when the window is full.
 func (u *unit[V]) age(committed int) error {
 	r := &u.doc.record
 	if r.len() <= 2*u.c.cfg.Window {
@@ -81,20 +79,5 @@ func (u *unit[V]) age(committed int) error {
 		return err
 	}
 	r.forget(gone)
-	u.c.forgetRows(u.ctx, u.key, u.now, 2*len(gone))
 	return nil
-}
-
-// clockMargin is how much longer rows are kept than they are trusted: clocks differ.
-const clockMargin = 24 * time.Hour
-
-// forgetRows deletes up to limit rows that are past retention: a little with every write that makes new ones. What
-// it can't delete now is for the next one.
-func (c *Collection[V]) forgetRows(ctx context.Context, key string, now time.Time, limit int) {
-	before := timeKey(now.Add(-c.cfg.Retention - clockMargin).UnixMilli())
-	for row, err := range c.rows.Query(ctx, key, storage.RowRange{To: before, Limit: limit}) {
-		if err != nil || c.rows.Delete(ctx, key, row.Key, storage.Condition{}) != nil {
-			return
-		}
-	}
 }

@@ -43,14 +43,16 @@ type consumer struct {
 	ready    chan task
 	over     chan struct{} // closed when there will be no more tasks
 	finished chan *message
+	holds    chan struct{} // of capacity 1: something is in hand, and renew doesn't know
 	draining atomic.Bool
 
-	mu     sync.Mutex
-	inHand map[*message]struct{}
-	groups map[handlers.Group]*group
-	room   roomKeeper
-	bodies bodyRoom
-	empty  chan struct{} // closed when nothing is in hand; made by whoever waits for that
+	mu      sync.Mutex
+	inHand  map[*message]struct{}
+	holding bool // renew knows
+	groups  map[handlers.Group]*group
+	room    roomKeeper
+	bodies  bodyRoom
+	empty   chan struct{} // closed when nothing is in hand; made by whoever waits for that
 }
 
 // task is what a working goroutine does next: one message, or what waits in a group.
@@ -77,9 +79,10 @@ func newConsumer(w *Worker, queue string, s *suspects) *consumer {
 		ready:     make(chan task, cfg.MaxInHand),
 		over:      make(chan struct{}),
 		finished:  make(chan *message, cfg.MaxInHand),
+		holds:     make(chan struct{}, 1),
 		inHand:    map[*message]struct{}{},
 		groups:    map[handlers.Group]*group{},
-		room:      newRoomKeeper(cfg.Concurrency, cfg.MaxInHand, w.store.Props().PollInterval),
+		room:      newRoomKeeper(cfg.Concurrency, cfg.MaxInHand, w.store.Props().Billed),
 		bodies:    bodyRoom{most: cfg.MaxBodies},
 	}
 }
@@ -179,6 +182,13 @@ func (c *consumer) take(ds []storage.Delivery, began time.Time, full bool) []*me
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.room.full = full
+	if !c.holding && len(ds) > 0 {
+		c.holding = true
+		select {
+		case c.holds <- struct{}{}:
+		default:
+		}
+	}
 	for i, d := range ds {
 		m := &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, received: now, turn: make(turn, 1), receipt: d.Receipt, owned: began}
 		ms[i] = m

@@ -15,8 +15,7 @@ import (
 const (
 	waitShort = 100 * time.Millisecond // messages that wait less: hold more
 	waitLong  = 500 * time.Millisecond // messages that wait more: hold fewer
-	dear      = 5 * time.Second        // a store that wants to be polled so seldom charges for requests
-	dearer    = 10                     // so many times longer may messages wait there, so that receives bring more
+	dearer    = 10                     // so many times longer may messages wait where requests are billed, so that receives bring more
 	pollFirst = 20 * time.Millisecond  // the first look of an idle worker without rings
 )
 
@@ -34,9 +33,9 @@ type roomKeeper struct {
 	freed       chan struct{}
 }
 
-func newRoomKeeper(least, most int, poll time.Duration) roomKeeper {
+func newRoomKeeper(least, most int, billed bool) roomKeeper {
 	r := roomKeeper{least: least, most: most, short: waitShort, long: waitLong, limit: least, freed: make(chan struct{}, 1)}
-	if poll >= dear {
+	if billed {
 		r.short, r.long = dearer*waitShort, dearer*waitLong
 	}
 	return r
@@ -91,7 +90,7 @@ func (c *consumer) receive(ctx, base context.Context) {
 	trouble.Reset()
 	failed := false
 	rung := false    // a ring ended the last wait
-	trusted := false // what was found last had been rung for: then silence means that nothing is there
+	trusted := false // what came last had been rung for or was handed over: then silence means that nothing is there
 	// Messages are decoded while the next are fetched.
 	arrived, sorted := make(chan []*message), make(chan struct{})
 	go func() {
@@ -141,17 +140,56 @@ func (c *consumer) receive(ctx, base context.Context) {
 		if len(ds) > 0 {
 			poll.Reset()
 		}
+		handed := false
 		switch {
 		case full || len(ds) > 0 && ring == nil:
 			rung = rung && full // busy: no waiting at all
 		case len(ds) > 0:
 			trusted = rung
-			rung = wait(ctx, poll.NextBackOff(), ring)
+			rung, handed = c.await(ctx, base, poll.NextBackOff(), ring)
 		case trusted:
 			// Somewhat before the interval ends, so that idle workers don't look all at once.
-			rung = wait(ctx, longest*time.Duration(80+rand.IntN(20))/100, ring)
+			rung, handed = c.await(ctx, base, longest*time.Duration(80+rand.IntN(20))/100, ring)
 		default: // nobody has rung yet, or what was found last came without: look as one does without rings
-			rung = wait(ctx, min(poll.NextBackOff(), longest), ring)
+			rung, handed = c.await(ctx, base, min(poll.NextBackOff(), longest), ring)
+		}
+		trusted = trusted || handed
+	}
+}
+
+// await waits as wait does, and takes in meanwhile what is sent by this process, where the store hands that over.
+func (c *consumer) await(ctx, base context.Context, d time.Duration, ring <-chan struct{}) (rung, handed bool) {
+	awaiter, ok := c.q.(storage.Awaiter)
+	if !ok {
+		return wait(ctx, d, ring), false
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		n := c.waitRoom(ctx)
+		if n == 0 {
+			return false, handed
+		}
+		ready, take := awaiter.Await(n, c.cfg.Visibility)
+		over := true
+		select {
+		case <-ready:
+			over = false
+		case <-t.C:
+		case <-ring:
+			rung = true
+		case <-ctx.Done():
+		}
+		call, cancel := context.WithTimeout(base, c.cfg.Visibility)
+		h := take(call)
+		cancel()
+		if len(h.Deliveries) > 0 {
+			handed = true
+			// None of them can be a suspect: it is their first delivery.
+			c.sort(base, c.take(h.Deliveries, h.Since, len(h.Deliveries) == n))
+		}
+		if over {
+			return rung, handed
 		}
 	}
 }

@@ -13,19 +13,26 @@ const atATime = 32 // calls for messages that are treated alike
 // renew keeps the messages in hand invisible to others, ends the contexts of those it can't keep, and reports
 // handlers that run long.
 func (c *consumer) renew(ctx context.Context) {
-	tick := time.NewTicker(max(c.cfg.Visibility/12, 10*time.Millisecond))
+	every := max(c.cfg.Visibility/12, 10*time.Millisecond)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
+	tick.Stop() // idle costs nothing
 	for {
 		select {
+		case <-c.holds:
+			tick.Reset(every)
 		case <-tick.C:
-			c.renewDue(ctx)
+			if !c.renewDue(ctx) {
+				tick.Stop()
+			}
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (c *consumer) renewDue(ctx context.Context) {
+// renewDue reports whether anything is in hand.
+func (c *consumer) renewDue(ctx context.Context) bool {
 	now := time.Now()
 	var due []*message
 	c.mu.Lock()
@@ -35,6 +42,8 @@ func (c *consumer) renewDue(ctx context.Context) {
 			due = append(due, m)
 		}
 	}
+	holding := len(c.inHand) > 0
+	c.holding = holding
 	c.mu.Unlock()
 	each(due, func(m *message) {
 		c.reportStuck(ctx, m, now)
@@ -47,6 +56,7 @@ func (c *consumer) renewDue(ctx context.Context) {
 			c.log.LogAttrs(ctx, slog.LevelWarn, "can't renew a message", slog.String("id", m.envelope.ID), slog.Any("error", err))
 		}
 	})
+	return holding
 }
 
 // each calls f for each message, some at a time, and returns when all calls have.

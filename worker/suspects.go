@@ -13,10 +13,10 @@ import (
 const suspectAfter = 3
 
 // suspects keep a killer's neighbours out of the poison queue. A worker has one suspect in hand, of all its queues.
-// Others are handed back, which is no silent delivery, before it runs; and while it runs nothing is received, so that
-// no other one is in hand when it kills. Messages that are no suspects go on beside it: it may take them along until
-// they are suspects too, and then no more. A handler that hangs is no reason to stand still: after StuckAfter messages
-// are received again, other suspects among them handed back.
+// Others are handed back, which is no silent delivery, before it runs; and while it runs nothing is received, but what is
+// handed over as it is sent, so that no other one is in hand when it kills. Messages that are no suspects go on beside it: it
+// may take them along until they are suspects too, and then no more. A handler that hangs is no reason to stand still: after
+// StuckAfter messages are received again, other suspects among them handed back.
 type suspects struct {
 	receives *semaphore.Weighted // held by each receive until its messages are sorted; whole, by the suspect
 

@@ -70,6 +70,11 @@ func (t countedTable) PutBatch(ctx context.Context, partition string, rows []sto
 	return storage.PutRows(ctx, t.Table, partition, rows)
 }
 
+// DeleteBatch deletes rows as the table can.
+func (t countedTable) DeleteBatch(ctx context.Context, partition string, keys []string) error {
+	return storage.DeleteRows(ctx, t.Table, partition, keys)
+}
+
 func (s *counted) counts() counts {
 	c := counts{Writes: s.writes.Load(), Bytes: s.bytes.Load(), Lost: s.lost.Load(), Rows: s.rows.Load(), File: written()}
 	if m, ok := storage.As[storage.Meter](s.Store); ok {

@@ -119,13 +119,14 @@ func answer(err error) (*ServiceError, bool) {
 }
 
 // locate tells where an answer comes from. An account that doesn't exist has no address in Azure; Azurite says of it what
-// the table service says of a row, but never in JSON.
+// the table service says of a row, but never in JSON, nor within a transaction's answer.
 func (e *ServiceError) locate(r *http.Response) {
 	if r.Request == nil || r.Request.URL == nil {
 		return
 	}
 	e.host = r.Request.URL.Host
-	if e.Code == "ResourceNotFound" && strings.HasPrefix(r.Header.Get("Server"), "Azurite") && !strings.Contains(r.Header.Get("Content-Type"), "json") {
+	form := r.Header.Get("Content-Type")
+	if e.Code == "ResourceNotFound" && strings.HasPrefix(r.Header.Get("Server"), "Azurite") && !strings.Contains(form, "json") && !strings.HasPrefix(form, "multipart/") {
 		e.noAccount, _, _ = strings.Cut(strings.TrimPrefix(r.Request.URL.Path, "/"), "/")
 	}
 }

@@ -29,7 +29,7 @@ func (m *meter) Do(req *policy.Request) (*http.Response, error) {
 		return req.Next()
 	}
 	resp, err := req.Next()
-	if err == nil && c.op == "put batch" {
+	if err == nil && (c.op == "put batch" || c.op == "delete batch") {
 		reveal(resp)
 	}
 	c.meet(resp, err)
@@ -83,7 +83,7 @@ func class(kind, op string) string {
 		if kind != "queue" {
 			return kind + " delete" // free for blobs
 		}
-	case "put batch":
+	case "put batch", "delete batch":
 		return kind + " batch"
 	}
 	return kind + " write"

@@ -152,6 +152,7 @@ func (s *store) Props() storage.Props {
 		MaxRow:       maxRow,
 		MaxReceive:   maxReceive,
 		PollInterval: poll,
+		Billed:       true,
 	}
 }
 

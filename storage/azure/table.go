@@ -16,13 +16,16 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// table implements storage.Table and storage.BatchTable.
+// table implements storage.Table, storage.BatchTable and storage.BatchDeleter.
 type table struct {
 	part
 	c *aztables.Client
 }
 
-var _ storage.BatchTable = (*table)(nil)
+var (
+	_ storage.BatchTable   = (*table)(nil)
+	_ storage.BatchDeleter = (*table)(nil)
+)
 
 func (s *store) Table(name string) storage.Table {
 	full, err := tableName(s.prefix, name)
@@ -266,6 +269,40 @@ func (t *table) PutBatch(ctx context.Context, partition string, rows []storage.R
 			return err
 		}
 		return creating(put(), "TableNotFound", t.create(ctx, c), put)
+	})
+}
+
+// DeleteBatch implements storage.BatchDeleter by one transaction of the service. It refuses the whole when a row isn't there, because
+// another process, or a try before this one, has deleted it; then each is deleted by itself.
+func (t *table) DeleteBatch(ctx context.Context, partition string, keys []string) error {
+	c := t.call("delete batch", partition, "")
+	c.resource = "partition " + t.name + "/" + storage.Quote(partition)
+	return t.do(ctx, c, storage.CheckDeleteBatch(partition, keys), func(ctx context.Context) error {
+		if len(keys) == 0 {
+			return nil
+		}
+		actions := make([]aztables.TransactionAction, len(keys))
+		for i, key := range keys {
+			text, err := json.Marshal(map[string]string{"PartitionKey": rowKey(partition), "RowKey": rowKey(key)})
+			if err != nil {
+				return err
+			}
+			actions[i] = aztables.TransactionAction{ActionType: aztables.TransactionTypeDelete, Entity: text}
+		}
+		_, err := t.c.SubmitTransaction(ctx, actions, nil)
+		switch {
+		case !isMissing(err):
+			return err
+		case is(err, http.StatusNotFound, "TableNotFound"):
+			return nil
+		}
+		for _, key := range keys {
+			_, err := t.c.DeleteEntity(c.beside(ctx, "delete"), rowKey(partition), rowKey(key), nil)
+			if err != nil && !isMissing(err) {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

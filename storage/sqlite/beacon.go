@@ -21,6 +21,7 @@ type beacon struct {
 	dir   *folder
 	own   string
 	wakes *wakes
+	look  func() (again bool) // for other processes that have died
 
 	sign  chan struct{} // of capacity 1: there is something to tell
 	ended chan struct{} // closed to end
@@ -39,13 +40,17 @@ const (
 	// signStale is the age at which a file must be left over from a crash. If it isn't, its owner's next
 	// sign makes it again.
 	signStale = 24 * time.Hour
+
+	// lookoutEvery is how often to look for the dead where there are others, and for messages where none are heard.
+	lookoutEvery = 5 * time.Second
 )
 
-func newBeacon(dir *folder, w *wakes) *beacon {
+func newBeacon(dir *folder, w *wakes, look func() bool) *beacon {
 	b := &beacon{
 		dir:   dir,
 		own:   rand.Text(),
 		wakes: w,
+		look:  look,
 		sign:  make(chan struct{}, 1),
 		ended: make(chan struct{}),
 	}
@@ -99,11 +104,13 @@ func (b *beacon) watch() {
 	w, err := b.watcher()
 	if err != nil {
 		b.dir.tell(err)
-		return
+		w = &fsnotify.Watcher{} // that never has anything
 	}
 	b.all.Go(func() {
-		defer w.Close()
-		b.hear(w)
+		b.hear(w.Events, w.Errors)
+		if err == nil {
+			w.Close()
+		}
 	})
 }
 
@@ -125,23 +132,43 @@ func (b *beacon) watcher() (*fsnotify.Watcher, error) {
 	return w, nil
 }
 
-func (b *beacon) hear(w *fsnotify.Watcher) {
+// hear rings for the signs of others. A store that hears its own sign hears those of the others too; while it doesn't, the bell
+// is rung every now and then. A process that dies gives no sign: where there are others that may, they are looked after.
+func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error) {
+	deaf := true
+	b.touch()
+	look := time.NewTicker(lookoutEvery)
+	defer look.Stop()
 	for {
 		select {
 		case <-b.ended:
 			return
-		case e, ok := <-w.Events:
-			if !ok {
-				return
+		case <-look.C:
+			if deaf {
+				b.wakes.all()
+				b.touch()
 			}
-			if name := filepath.Base(e.Name); e.Has(fsnotify.Create|fsnotify.Write) && name != b.own && !strings.HasPrefix(name, lifeMark) {
+			if again := b.look(); !again && !deaf {
+				look.Stop()
+			}
+		case e, ok := <-events:
+			switch name := filepath.Base(e.Name); {
+			case !ok:
+				return
+			case !e.Has(fsnotify.Create | fsnotify.Write):
+			case name == b.own:
+				deaf = false
+			case strings.HasPrefix(name, lifeMark):
+				look.Reset(lookoutEvery)
+			default:
 				b.wakes.all()
 			}
-		case _, ok := <-w.Errors: // signs were lost
+		case _, ok := <-errs: // signs were lost
 			if !ok {
 				return
 			}
 			b.wakes.all()
+			look.Reset(lookoutEvery)
 		}
 	}
 }

@@ -24,15 +24,16 @@
 // half-way: each has at most one condition, and checks it in its first statement that writes. So a lost
 // race costs its caller alone, and needs no savepoint.
 //
-// Receives run first in their transaction. One that has found less than it asked for gets what the same transaction sends, written as
-// claimed: that saves the second change of the row and of its index.
+// A message that somebody waits for is written as claimed, which saves the second change of its row and of the index: for a consumer of
+// this store that awaits it, or for a receive in the same transaction that has found less than it asked for. Receives run first.
 //
 // SQLite goes on with a file that was removed or that another has replaced, and what it writes then is lost. So before a
 // commit, a second apart at least, the writer looks whether the path still leads to the file; readers do likewise. Where it
 // doesn't, all calls fail from then on.
 //
 // Several processes may have one file open; SQLite's lock lets them write in turn. A process that has sent
-// something touches a file of its own in PATH-wake, and the others watch that folder; nobody polls quickly.
+// something touches a file of its own in PATH-wake, and the others watch that folder; nobody polls quickly. A store that doesn't
+// hear its own touch rings its consumers every five seconds until it does.
 //
 // Times are those of the process that acts, to the microsecond.
 //
@@ -41,9 +42,9 @@
 // A process that was killed hands nothing back. Others need not wait for its visibilities to end, because they can know that
 // it is dead. A store that claims keeps a file in PATH-wake locked (flock): life-NUMBER, and the generation of each of its
 // claims holds the number. The lock goes when the process is gone, whatever ended it, and not before: one that is stopped or
-// hangs keeps it. Whoever receives tries the locks, once a second at most. When it gets one it makes receivable, in one op,
-// what that number has claimed, rings the consumers, and removes the file. It costs receivers some microseconds a second, and a
-// claim nothing.
+// hangs keeps it. Whoever receives tries the locks, once a second at most, and whoever waits for rings does so every five seconds
+// while there are others. When it gets one it makes receivable, in one op, what that number has claimed, rings the consumers, and
+// removes the file. It costs receivers some microseconds a second, and a claim nothing.
 //
 // No claim of the living is released:
 //

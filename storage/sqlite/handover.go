@@ -7,11 +7,12 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A want is a receive that found fewer messages than it asked for. What is sent in the same transaction is claimed for it
-// as it is written, which saves half of the work: the second change of its row and of the index.
+// A want is for messages that are not there yet: of a receive that found fewer than it asked for, or of an await. What is
+// sent meanwhile is claimed for it as it is written, which saves half of the work: the second change of its row and of the
+// index.
 type want struct {
-	by         *op
-	got        *[]storage.Delivery
+	by         *op // nil for an await
+	got        []storage.Delivery
 	max        int
 	visibility time.Duration
 	gen        int64
@@ -28,13 +29,18 @@ func (w *writer) want(queue string, x *want) {
 func (w *writer) handOver(queue string, id int64, m storage.Message) (bool, error) {
 	x := w.wants[queue]
 	if x == nil {
-		return false, nil
+		if x = w.choose(queue); x == nil {
+			return false, nil
+		}
+		w.wants[queue] = x
 	}
-	x.by.mu.Lock() // its caller may leave, and what it has got would be hidden for nothing
-	defer x.by.mu.Unlock()
-	if x.by.dropped || x.by.ctx.Err() != nil || len(*x.got) == x.max {
-		delete(w.wants, queue)
-		return false, nil
+	if x.by != nil { // its caller may leave, and what it has got would be hidden for nothing
+		x.by.mu.Lock()
+		defer x.by.mu.Unlock()
+		if x.by.dropped || x.by.ctx.Err() != nil {
+			delete(w.wants, queue)
+			return false, nil
+		}
 	}
 	if x.gen == 0 {
 		x.gen = w.s.life.gen()
@@ -45,9 +51,12 @@ func (w *writer) handOver(queue string, id int64, m storage.Message) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	*x.got = append(*x.got, storage.Delivery{
+	x.got = append(x.got, storage.Delivery{
 		Body: slices.Clone(m.Body), Receipt: newReceipt(w.c.lastID(), x.gen), Deliveries: 1, SentAt: time.UnixMicro(micros(w.now)),
 	})
+	if len(x.got) == x.max {
+		delete(w.wants, queue)
+	}
 	w.announce(queue, until, false)
 	return true, nil
 }

@@ -34,12 +34,13 @@ type life struct {
 	dir *folder // nil: it shows nothing and finds nobody
 
 	// Of the writer's goroutine.
-	file   *os.File // locked; nil until there is a claim
-	number int64    // from 1; 0 without a file
-	tried  bool
+	file  *os.File // locked; nil until there is a claim
+	tried bool
 
+	number atomic.Int64 // from 1; 0 without a file
 	begun  time.Time
 	looked atomic.Int64 // when, since begun
+	others atomic.Bool  // were there, alive, when it last looked
 }
 
 func newLife(dir *folder) *life {
@@ -56,15 +57,15 @@ func (l *life) gen() int64 {
 		l.tried = true
 		l.show()
 	}
-	if l.number == 0 {
+	if l.number.Load() == 0 {
 		return newGen()
 	}
-	return lifeGen + l.number*lifeRandom + rand.Int64N(lifeRandom/2) // extending adds to it
+	return lifeGen + l.number.Load()*lifeRandom + rand.Int64N(lifeRandom/2) // extending adds to it
 }
 
 // next returns the generation that follows when this store extends a claim.
 func (l *life) next(gen int64) int64 {
-	if l.number != 0 && gen >= lifeGen && (gen-lifeGen)/lifeRandom == l.number {
+	if n := l.number.Load(); n != 0 && gen >= lifeGen && (gen-lifeGen)/lifeRandom == n {
 		return gen + 1 // alike for those that were claimed and extended together: they are deleted in one statement
 	}
 	return l.gen()
@@ -84,7 +85,8 @@ func (l *life) show() {
 		}
 		name := f.Name()
 		if lock(f) && leadsTo(name, f) && lockedByName(name) {
-			l.file, l.number = f, number
+			l.file = f
+			l.number.Store(number)
 			return
 		}
 		os.Remove(name)
@@ -133,11 +135,12 @@ func (l *life) dead() (graves []grave) {
 	if now-last < int64(lifeLook) || !l.looked.CompareAndSwap(last, now) {
 		return nil
 	}
+	others := false
 	entries, _ := os.ReadDir(l.dir.path) // missing until somebody has a claim
 	for _, e := range entries {
 		digits, ok := strings.CutPrefix(e.Name(), lifeMark)
 		number, err := strconv.ParseInt(digits, 36, 64)
-		if !ok || err != nil || number < 1 || number >= lifeNumbers || !e.Type().IsRegular() {
+		if !ok || err != nil || number < 1 || number >= lifeNumbers || number == l.number.Load() || !e.Type().IsRegular() {
 			continue
 		}
 		name := filepath.Join(l.dir.path, e.Name())
@@ -148,9 +151,11 @@ func (l *life) dead() (graves []grave) {
 		if lock(f) && leadsTo(name, f) {
 			graves = append(graves, grave{number, f})
 		} else {
+			others = true
 			f.Close()
 		}
 	}
+	l.others.Store(others)
 	return graves
 }
 
@@ -168,6 +173,12 @@ func (s *store) releaseDead(ctx context.Context) {
 		err := s.write(&op{ctx: ctx, relaxed: true, run: func(w *writer) error { return w.release(g.number) }})
 		g.close(err == nil)
 	}
+}
+
+// lookout releases what the dead have claimed, and reports whether there are others who may die.
+func (s *store) lookout() bool {
+	s.releaseDead(context.Background())
+	return s.life.others.Load()
 }
 
 // release ends the visibilities of a number's claims. The generations stay, so receipts go on as after any such end.

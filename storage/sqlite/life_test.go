@@ -113,6 +113,33 @@ func TestClaimsOfTheDead(t *testing.T) {
 	}
 }
 
+// An idle process that only waits for rings is told of what the dead had, too.
+func TestClaimsOfTheDeadRing(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "")
+	ring, stop := s.Wake("queue")
+	defer stop()
+	send(t, s, "queue", "held")
+	p, _ := holder(t, s, 1)
+	for len(ring) > 0 {
+		<-ring
+	}
+	p.kill()
+	limit := time.After(time.Minute)
+	for {
+		select {
+		case <-ring: // perhaps for what the other has sent
+		case <-limit:
+			t.Fatal("no ring for the message of a dead process")
+		}
+		if st, err := s.Queue("queue").Stats(t.Context()); err != nil {
+			t.Fatal(err)
+		} else if st.Ready == 1 {
+			return
+		}
+	}
+}
+
 func TestClaimsOfTheStopped(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "")
@@ -221,10 +248,16 @@ func TestClaimsWithoutALife(t *testing.T) {
 	wantHeld(t, s, 1)
 }
 
+func numbered(n int64) *life {
+	l := &life{tried: true}
+	l.number.Store(n)
+	return l
+}
+
 func TestGenerations(t *testing.T) {
 	t.Parallel()
 	for _, number := range []int64{1, 2, lifeNumbers - 1} {
-		l := &life{tried: true, number: number}
+		l := numbered(number)
 		for range 1000 {
 			gen := l.gen()
 			if gen < lifeGen || (gen-lifeGen)/lifeRandom != number {
@@ -234,7 +267,7 @@ func TestGenerations(t *testing.T) {
 				t.Fatalf("%d is extended to %d", gen, next)
 			}
 		}
-		for _, foreign := range []int64{newGen(), (&life{tried: true, number: number%7 + 1000}).gen()} {
+		for _, foreign := range []int64{newGen(), numbered(number%7 + 1000).gen()} {
 			if next := l.next(foreign); (next-lifeGen)/lifeRandom != number {
 				t.Errorf("extending %d gives %d, not of number %d", foreign, next, number)
 			}
@@ -291,17 +324,17 @@ func TestLivesByChance(t *testing.T) {
 			for i := range 200 {
 				l := newLife(newFolder(db))
 				l.show()
-				if l.number == 0 {
+				if l.number.Load() == 0 {
 					continue // three times somebody looked just then
 				}
 				mu.Lock()
-				there[l.number] = true
+				there[l.number.Load()] = true
 				mu.Unlock()
 				runtime.Gosched()
 				mu.Lock()
-				delete(there, l.number)
+				delete(there, l.number.Load())
 				if i%2 == 0 {
-					found[l.number] = 0
+					found[l.number.Load()] = 0
 				}
 				mu.Unlock()
 				if i%2 == 0 {

@@ -25,10 +25,9 @@ const (
 	// maxReceive bounds how long one claim keeps the writer busy, to some 3 ms.
 	maxReceive = 512
 
-	// pollWake is for what a ring can miss: a send by another process on a machine without notifications, or
-	// the death of one that has claims. pollAlone is for stores that don't hear other processes. An empty
-	// look costs some 10 µs, but a processor that wakes up for it alone some hundred.
-	pollWake  = 5 * time.Second
+	// pollWake is for nothing known: the store itself looks for what rings can miss (beacon). pollAlone is for stores that
+	// don't hear other processes. An empty look costs some 10 µs, but a processor that wakes up for it alone some hundred.
+	pollWake  = time.Minute
 	pollAlone = time.Second
 )
 
@@ -41,6 +40,7 @@ type store struct {
 	readers *readers
 	names   *names
 	wakes   *wakes
+	awaits  awaits
 	beacon  *beacon // nil with wake=off
 	life    *life
 	tally   storage.Tally
@@ -86,12 +86,13 @@ func open(ctx context.Context, p params) (*store, error) {
 		readers: newReaders(place),
 		names:   newNames(),
 		wakes:   newWakes(),
+		awaits:  awaits{queues: map[string][]*await{}},
 		life:    newLife(dir),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
 	if p.wake {
-		s.beacon = newBeacon(dir, s.wakes)
+		s.beacon = newBeacon(dir, s.wakes, s.lookout)
 	}
 	s.writer, err = newWriter(s, c, p.normal)
 	if err != nil {

@@ -86,11 +86,11 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 	}
 	max = min(max, maxReceive)
 	q.s.releaseDead(ctx)
-	var got []storage.Delivery
 	o := &op{ctx: ctx, size: max * 1024, relaxed: true, early: true}
+	x := &want{by: o, max: max, visibility: visibility}
 	o.run = func(w *writer) (err error) {
-		if got, err = w.claim(q.name, max, visibility); err == nil && len(got) < max {
-			w.want(q.name, &want{by: o, got: &got, max: max, visibility: visibility})
+		if x.got, err = w.claim(q.name, max, visibility); err == nil && len(x.got) < max {
+			w.want(q.name, x)
 		}
 		return err
 	}
@@ -98,7 +98,7 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 	if err != nil {
 		return nil, q.fail("receive", err)
 	}
-	return got, nil
+	return x.got, nil
 }
 
 // claim gives the caller messages. It reads them and then changes each run of neighbours by their ids, which
@@ -347,43 +347,6 @@ func (w *writer) deleteOne(queueID, id, gen int64) (bool, error) {
 	err := w.c.stmt(`DELETE FROM messages WHERE id = ?1 AND gen = ?2 AND queue = ?3`).
 		int(1, id).int(2, gen).int(3, queueID).run()
 	return w.c.changes() > 0, err
-}
-
-func (q *queue) Stats(ctx context.Context) (storage.Stats, error) {
-	q.s.count("stats", "queue", q.name)
-	err := q.invalid
-	var st storage.Stats
-	if err == nil {
-		err = q.s.readers.do(ctx, func(c *conn) (err error) {
-			st, err = q.count(c)
-			return err
-		})
-	}
-	if err != nil {
-		return storage.Stats{}, q.fail("stats", err)
-	}
-	return st, nil
-}
-
-// count reads the queue's part of the index, not the messages.
-func (q *queue) count(c *conn) (storage.Stats, error) {
-	id, err := q.s.names.lookup(c, nameKey{kindQueue, q.name})
-	if err != nil || id == 0 {
-		return storage.Stats{}, err
-	}
-	now := time.Now()
-	s := c.stmt(`SELECT sum(visible <= ?2), sum(visible > ?2 AND held), sum(visible > ?2 AND NOT held), min(iif(visible <= ?2, sent, NULL))
-		FROM messages WHERE queue = ?1`).int(1, id).int(2, micros(now))
-	row, err := s.step()
-	if !row {
-		return storage.Stats{}, err
-	}
-	defer s.reset()
-	st := storage.Stats{Ready: s.colInt(0), InFlight: s.colInt(1), Delayed: s.colInt(2)}
-	if st.Ready > 0 {
-		st.Oldest = max(0, now.Sub(time.UnixMicro(s.colInt(3))))
-	}
-	return st, nil
 }
 
 // A receipt is a message's id and generation in base 36.

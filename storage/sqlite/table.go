@@ -8,14 +8,17 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// table implements storage.Table and storage.BatchTable.
+// table implements storage.Table, storage.BatchTable and storage.BatchDeleter.
 type table struct {
 	s       *store
 	name    string
 	invalid error
 }
 
-var _ storage.BatchTable = (*table)(nil)
+var (
+	_ storage.BatchTable   = (*table)(nil)
+	_ storage.BatchDeleter = (*table)(nil)
+)
 
 func tooLarge(n, most int) error {
 	return fmt.Errorf("%w: %d bytes; at most %d", storage.ErrTooLarge, n, most)
@@ -144,6 +147,34 @@ func (t *table) Delete(ctx context.Context, partition, key string, cond storage.
 	}
 	if err != nil {
 		return fail("delete", t.resource(partition, key), err)
+	}
+	return nil
+}
+
+// DeleteBatch implements storage.BatchDeleter, all or none.
+func (t *table) DeleteBatch(ctx context.Context, partition string, keys []string) error {
+	t.s.count("delete batch", "table", t.name)
+	err := t.invalid
+	if err == nil {
+		err = storage.CheckDeleteBatch(partition, keys)
+	}
+	if err == nil && len(keys) > 0 {
+		err = t.s.write(&op{ctx: ctx, size: 100 * len(keys), run: func(w *writer) error {
+			id, err := w.find(kindTable, t.name)
+			if err != nil || id == 0 {
+				return err
+			}
+			for _, key := range keys {
+				err := w.c.stmt(`DELETE FROM rows WHERE tbl = ?1 AND partition = ?2 AND key = ?3`).int(1, id).text(2, partition).text(3, key).run()
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	}
+	if err != nil {
+		return fail("delete batch", "partition "+t.name+"/"+storage.Quote(partition), err)
 	}
 	return nil
 }

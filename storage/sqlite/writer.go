@@ -92,6 +92,7 @@ type writer struct {
 	now     time.Time        // the time of the op that runs
 	effects effects          // of the transaction that is open
 	wants   map[string]*want // likewise, by queue
+	chosen  []chosen         // likewise, the awaits among them
 	ckpt    *checkpointer
 	vacuum  *time.Timer // for tidy
 	waits   bool        // vacuum runs
@@ -247,8 +248,10 @@ func (w *writer) transact(group []*op) (err error) {
 		if w.c.inTransaction() {
 			w.c.stmt("ROLLBACK").run() // the first error tells more
 		}
+		w.settle(false)
 		return err
 	}
+	w.settle(true)
 	w.s.names.add(w.effects.names)
 	w.s.publish(w.effects.due)
 	return nil

@@ -15,7 +15,7 @@ import (
 // Op is one storage call, as a [Hook] sees it.
 type Op struct {
 	// Name is one of "send", "receive", "extend", "rewrite", "delete", "stats", "get blob", "put blob",
-	// "delete blob", "list blobs", "get row", "put row", "delete row", "query", "put rows" and "commit".
+	// "delete blob", "list blobs", "get row", "put row", "delete row", "query", "put rows", "delete rows" and "commit".
 	Name string
 
 	// Resource is "queue NAME", "blob CONTAINER/KEY", "container NAME", "row TABLE/PARTITION/KEY",
@@ -52,8 +52,8 @@ func (op Op) Fail(kind error) error {
 type Hook func(ctx context.Context, op Op, do func() error) error
 
 // Intercept wraps a store so that h stands around every call. It has the abilities (storage.Committer,
-// storage.Waker, storage.BatchTable) that s has, and they too pass through h, except for Wake. Props and
-// Close do not.
+// storage.Waker, storage.BatchTable, storage.Awaiter) that s has, and they too pass through h, except for Wake. Props
+// and Close do not.
 func Intercept(s storage.Store, h Hook) storage.Store {
 	x := &intercepted{s: s, hook: h}
 	committer, commits := storage.As[storage.Committer](s)
@@ -142,7 +142,11 @@ func listed[T any](x *intercepted, ctx context.Context, op Op, seq iter.Seq2[T, 
 func (x *intercepted) Props() storage.Props { return x.s.Props() }
 func (x *intercepted) Close() error         { return x.s.Close() }
 func (x *intercepted) Queue(name string) storage.Queue {
-	return interceptedQueue{x, x.s.Queue(name), name}
+	q := interceptedQueue{x, x.s.Queue(name), name}
+	if a, ok := q.q.(storage.Awaiter); ok {
+		return interceptedAwaiter{q, a}
+	}
+	return q
 }
 func (x *intercepted) Blobs(name string) storage.Blobs {
 	return interceptedBlobs{x, x.s.Blobs(name), name}
@@ -190,6 +194,10 @@ func (q interceptedQueue) Send(ctx context.Context, messages []storage.Message) 
 }
 
 func (q interceptedQueue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
+	return q.receive(ctx, func() ([]storage.Delivery, error) { return q.q.Receive(ctx, max, visibility) })
+}
+
+func (q interceptedQueue) receive(ctx context.Context, do func() ([]storage.Delivery, error)) ([]storage.Delivery, error) {
 	var got []storage.Delivery
 	op := q.op("receive")
 	op.release = func(ctx context.Context) {
@@ -200,9 +208,27 @@ func (q interceptedQueue) Receive(ctx context.Context, max int, visibility time.
 		}
 	}
 	return around(q.x, ctx, op, func() (_ []storage.Delivery, err error) {
-		got, err = q.q.Receive(ctx, max, visibility)
+		got, err = do()
 		return got, err
 	})
+}
+
+// interceptedAwaiter passes what was handed over through the hook as a receive, when it is taken: what the hook fails
+// stays hidden until its visibility ends.
+type interceptedAwaiter struct {
+	interceptedQueue
+	a storage.Awaiter
+}
+
+func (q interceptedAwaiter) Await(max int, visibility time.Duration) (<-chan struct{}, func(context.Context) storage.Handed) {
+	ready, take := q.a.Await(max, visibility)
+	return ready, func(ctx context.Context) storage.Handed {
+		h := take(ctx) // whatever becomes of it: nobody else would
+		if len(h.Deliveries) > 0 {
+			h.Deliveries, _ = q.receive(ctx, func() ([]storage.Delivery, error) { return h.Deliveries, nil })
+		}
+		return h
+	}
 }
 
 func (q interceptedQueue) Extend(ctx context.Context, r storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
@@ -280,6 +306,18 @@ type interceptedBatchTable struct {
 
 func (t interceptedBatchTable) PutBatch(ctx context.Context, partition string, rows []storage.RowPut) error {
 	return t.x.call(ctx, Op{Name: "put rows", Resource: "partition " + t.name + "/" + partition}, func() error { return t.b.PutBatch(ctx, partition, rows) })
+}
+
+func (t interceptedBatchTable) DeleteBatch(ctx context.Context, partition string, keys []string) error {
+	return t.x.call(ctx, Op{Name: "delete rows", Resource: "partition " + t.name + "/" + partition}, func() error {
+		if b, ok := t.t.(storage.BatchDeleter); ok {
+			return b.DeleteBatch(ctx, partition, keys)
+		}
+		if err := storage.CheckDeleteBatch(partition, keys); err != nil {
+			return &storage.Error{Op: "delete batch", Resource: "partition " + t.name, Err: err}
+		}
+		return storage.DeleteRows(ctx, t.t, partition, keys)
+	})
 }
 
 // Calls counts what passes through its Hook method. The zero value is ready.

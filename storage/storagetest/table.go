@@ -167,6 +167,7 @@ func batchTests() []test {
 	return []test{
 		{"many rows arrive", manyRows},
 		{"rows replace rows and get new etags", rowsReplace},
+		{"rows go together, those that are gone too", deleteRows},
 		{"one bad row and none of the batch is written", badRows},
 		{"a full batch", fullBatch},
 		{"concurrent batches do not mix", batchesDoNotMix},
@@ -291,4 +292,33 @@ func batchesDoNotMix(t *check) {
 			t.bytesEqual("row "+r.Key+" beside row "+rows[0].Key, r.Data, rows[0].Data)
 		}
 	}
+}
+
+func deleteRows(t *check) {
+	name := t.name("table")
+	tab := t.s.Table(name)
+	t.ok(storage.DeleteRows(t.ctx, tab, "p", []string{"a", "b"})) // there is no table yet
+	var rows []storage.RowPut
+	var keys []string
+	for i := range storage.MaxBatchRows + 5 {
+		keys = append(keys, fmt.Sprintf("%03d", i))
+		rows = append(rows, storage.RowPut{Key: keys[i], Data: []byte("data")})
+	}
+	t.ok(storage.PutRows(t.ctx, tab, "p", rows))
+	t.ok(storage.PutRows(t.ctx, tab, "q", rows[:2]))
+	t.ok(storage.DeleteRows(t.ctx, tab, "p", nil))
+	t.ok(storage.DeleteRows(t.ctx, tab, "p", append([]string{"never"}, keys[1:3]...))) // what isn't there keeps nothing else
+	t.equal("rows", rowKeys(t, tab, "p", storage.RowRange{}), append(keys[:1:1], keys[3:]...))
+	t.ok(storage.DeleteRows(t.ctx, tab, "p", keys[:len(keys)-1]))
+	t.ok(storage.DeleteRows(t.ctx, tab, "p", keys[:2])) // repeating is harmless
+	t.equal("rows", rowKeys(t, tab, "p", storage.RowRange{}), keys[len(keys)-1:])
+	t.equal("rows of the other partition", rowKeys(t, tab, "q", storage.RowRange{}), keys[:2])
+	b, ok := tab.(storage.BatchDeleter)
+	if !ok {
+		return
+	}
+	t.fails(b.DeleteBatch(t.ctx, "q", append(keys[:1:1], "\x00")), storage.ErrInvalid, name)
+	t.fails(b.DeleteBatch(t.ctx, "q", []string{keys[0], keys[0]}), storage.ErrInvalid, name)
+	t.fails(b.DeleteBatch(t.ctx, "q", keys), storage.ErrInvalid, name)
+	t.equal("rows after refusals", rowKeys(t, tab, "q", storage.RowRange{}), keys[:2])
 }

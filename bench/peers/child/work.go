@@ -236,6 +236,17 @@ func (m *measurement) idle(ctx context.Context) (*Sample, error) {
 	if err := pause(ctx, m.spec.For); err != nil {
 		return nil, err
 	}
+	// One more, so that none is still getting used to having nothing to do.
+	warm = m.seen.after(2)
+	if err := m.c.Send(ctx, NewJob(2)); err != nil {
+		return nil, fmt.Errorf("send: %w", err)
+	}
+	if _, err := either(ctx, warm, time.Minute, m.seen.now); err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, m.spec.For); err != nil {
+		return nil, err
+	}
 	begun, err := m.begin(ctx, m.seen.now())
 	if err != nil {
 		return nil, err

@@ -1,0 +1,238 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+func awaiting(t *testing.T, s *store, max int) (ready <-chan struct{}, take func() storage.Handed) {
+	t.Helper()
+	ready, end := s.Queue("queue").(storage.Awaiter).Await(max, time.Minute)
+	return ready, func() storage.Handed { return end(t.Context()) }
+}
+
+func sendOne(t *testing.T, s *store, delay time.Duration) {
+	t.Helper()
+	if err := s.Queue("queue").Send(t.Context(), []storage.Message{{Body: []byte("one"), Delay: delay}}); err != nil {
+		t.Error(err)
+	}
+}
+
+func isReady(ready <-chan struct{}) bool {
+	select {
+	case <-ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// Who awaits gets what is sent in one transaction, no more than asked for, nothing delayed, nothing that was there before.
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *store) {
+		sendOne(t, s, 0)
+		ready, take := awaiting(t, s, 2)
+		sendOne(t, s, time.Second)
+		time.Sleep(2 * time.Second)
+		if isReady(ready) {
+			t.Fatal("ready without a message to be had")
+		}
+		sent := time.Now()
+		together(t, s, func() { sendOne(t, s, 0) }, func() { sendOne(t, s, 0) }, func() { sendOne(t, s, 0) })
+		if !isReady(ready) {
+			t.Fatal("not ready after the send")
+		}
+		sendOne(t, s, 0) // too late
+		h := take()
+		if len(h.Deliveries) != 2 || !h.Since.Equal(sent) {
+			t.Fatalf("got %d messages of %v, want 2 of %v", len(h.Deliveries), h.Since, sent)
+		}
+		var receipts []storage.Receipt
+		for _, d := range h.Deliveries {
+			if string(d.Body) != "one" || d.Deliveries != 1 || d.SentAt.UnixMicro() != sent.UnixMicro() {
+				t.Errorf("got %q, delivered %d times, sent at %v", d.Body, d.Deliveries, d.SentAt)
+			}
+			receipts = append(receipts, d.Receipt)
+		}
+		if n := len(receive(t, s, "queue", 10)); n != 4 {
+			t.Errorf("%d messages are receivable besides, want the one before, the delayed one, the third and the late one", n)
+		}
+		if err := s.Queue("queue").Delete(t.Context(), receipts); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Nobody rings for what was handed over, until its visibility ends.
+func TestAwaitIsQuiet(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *store) {
+		ring, stop := s.Wake("queue")
+		defer stop()
+		<-ring // at the beginning
+		_, take := awaiting(t, s, 1)
+		sendOne(t, s, 0)
+		if n := len(take().Deliveries); n != 1 {
+			t.Fatalf("got %d messages, want 1", n)
+		}
+		time.Sleep(time.Minute - time.Millisecond)
+		if isReady(ring) {
+			t.Error("a ring for a message that was handed over")
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if !isReady(ring) {
+			t.Error("no ring when the visibility ended")
+		}
+		if again := receive(t, s, "queue", 1); len(again) != 1 || again[0].Deliveries != 2 {
+			t.Errorf("got %+v, want the message once more", again)
+		}
+	})
+}
+
+// Who has left gets nothing: the message would be hidden for nothing. The next in turn gets it.
+func TestAwaitLeft(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *store) {
+		_, leave := awaiting(t, s, 1)
+		_, first := awaiting(t, s, 1)
+		_, second := awaiting(t, s, 1)
+		if n := len(leave().Deliveries); n != 0 {
+			t.Fatalf("got %d messages before any was sent", n)
+		}
+		together(t, s, func() { sendOne(t, s, 0) }, func() { sendOne(t, s, 0) }, func() { sendOne(t, s, 0) })
+		if a, b := len(first().Deliveries), len(second().Deliveries); a != 1 || b != 1 {
+			t.Errorf("got %d and %d messages, want one each", a, b)
+		}
+		if n := len(leave().Deliveries); n != 0 {
+			t.Errorf("got %d messages after leaving", n)
+		}
+		if n := len(receive(t, s, "queue", 10)); n != 1 {
+			t.Errorf("%d messages are receivable besides, want 1", n)
+		}
+	})
+}
+
+// A transaction that fails hands nothing over. What is then done on its own does, once.
+func TestAwaitRollback(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *store) {
+		full := &Error{Code: sqlite3.SQLITE_FULL, Message: "made up"}
+		ready, take := awaiting(t, s, 10)
+		fails := func() {
+			if err := s.write(&op{ctx: t.Context(), run: func(*writer) error { return full }}); !errors.Is(err, full) {
+				t.Errorf("got %v, want %v", err, full)
+			}
+		}
+		failsAfterSend := func() {
+			err := s.write(&op{ctx: t.Context(), run: func(w *writer) error {
+				if err := w.send("queue", storage.Message{Body: []byte("never")}); err != nil {
+					return err
+				}
+				return full
+			}})
+			if !errors.Is(err, full) {
+				t.Errorf("got %v, want %v", err, full)
+			}
+		}
+		failsAfterSend()
+		if isReady(ready) {
+			t.Fatal("ready after a rollback")
+		}
+		together(t, s, func() { sendOne(t, s, 0) }, fails)
+		h := take()
+		if len(h.Deliveries) != 1 || string(h.Deliveries[0].Body) != "one" {
+			t.Fatalf("got %+v, want the message that was sent", h.Deliveries)
+		}
+		if err := s.Queue("queue").Delete(t.Context(), []storage.Receipt{h.Deliveries[0].Receipt}); err != nil {
+			t.Error(err)
+		}
+		_, take = awaiting(t, s, 10)
+		failsAfterSend()
+		if h := take(); len(h.Deliveries) != 0 {
+			t.Errorf("got %+v after a rollback", h.Deliveries)
+		}
+	})
+}
+
+// Leaving while a transaction is open waits for it, and brings what it has claimed; or brings nothing, when it undoes that.
+// Who won't wait leaves the messages hidden until the visibility ends.
+func TestAwaitLeavesDuringCommit(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *store) {
+		during := func(then error, call func()) {
+			done := make(chan struct{})
+			s.write(&op{ctx: t.Context(), run: func(w *writer) error {
+				if err := w.send("queue", storage.Message{Body: []byte("one")}); err != nil {
+					return err
+				}
+				go func() {
+					defer close(done)
+					call()
+				}()
+				time.Sleep(time.Second) // call is waiting then
+				return then
+			}})
+			<-done
+		}
+		_, take := awaiting(t, s, 1)
+		during(nil, func() {
+			if n := len(take().Deliveries); n != 1 {
+				t.Errorf("got %d messages, want the one of the transaction", n)
+			}
+		})
+		_, take = awaiting(t, s, 1)
+		during(&Error{Code: sqlite3.SQLITE_FULL}, func() {
+			if n := len(take().Deliveries); n != 0 {
+				t.Errorf("got %d messages of a transaction that was undone", n)
+			}
+		})
+		_, end := s.Queue("queue").(storage.Awaiter).Await(1, time.Minute)
+		during(nil, func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			if n := len(end(ctx).Deliveries); n != 0 {
+				t.Errorf("got %d messages before they were committed", n)
+			}
+		})
+		if n := len(receive(t, s, "queue", 10)); n != 0 {
+			t.Errorf("got %d messages, want all of them hidden", n)
+		}
+		time.Sleep(time.Minute)
+		if n := len(receive(t, s, "queue", 10)); n != 2 {
+			t.Errorf("got %d messages when their visibility had ended, want 2", n)
+		}
+	})
+}
+
+func TestAwaitNonsense(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *store) {
+		for _, x := range []struct {
+			queue      string
+			max        int
+			visibility time.Duration
+		}{{"Bad Name", 1, time.Minute}, {"queue", 0, time.Minute}, {"queue", 1, 0}} {
+			ready, take := s.Queue(x.queue).(storage.Awaiter).Await(x.max, x.visibility)
+			sendOne(t, s, 0)
+			if h := take(t.Context()); isReady(ready) || len(h.Deliveries) != 0 {
+				t.Errorf("%+v brought %+v", x, h)
+			}
+		}
+		_, take := awaiting(t, s, 1)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if h := take(); len(h.Deliveries) != 0 {
+			t.Errorf("a closed store handed over %+v", h)
+		}
+	})
+}

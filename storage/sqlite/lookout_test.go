@@ -1,0 +1,63 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Who hears its own sign and has no others about looks for nothing. Until then, and when there may be others, it looks.
+func TestLookout(t *testing.T) {
+	t.Parallel()
+	db := filepath.Join(t.TempDir(), "test.db")
+	synctest.Test(t, func(t *testing.T) {
+		var looks atomic.Int64
+		var others atomic.Bool
+		others.Store(true)
+		b := newBeacon(newFolder(db), newWakes(), func() bool { looks.Add(1); return others.Load() })
+		ring, stop := b.wakes.add("queue")
+		defer stop()
+		<-ring // at the beginning
+		events, errs := make(chan fsnotify.Event), make(chan error)
+		b.all.Go(func() { b.hear(events, errs) })
+		defer b.close()
+		event := func(name string) {
+			events <- fsnotify.Event{Name: filepath.Join(b.dir.path, name), Op: fsnotify.Create}
+			synctest.Wait()
+		}
+		expect := func(when string, within time.Duration, wantLooks int64, wantRing bool) {
+			t.Helper()
+			looks.Store(0)
+			time.Sleep(within)
+			synctest.Wait()
+			rung := false
+			select {
+			case <-ring:
+				rung = true
+			default:
+			}
+			if looks.Load() != wantLooks || rung != wantRing {
+				t.Errorf("%s: looked %d times, rung %v; want %d, %v", when, looks.Load(), rung, wantLooks, wantRing)
+			}
+		}
+		expect("it is deaf", lookoutEvery, 1, true)
+		others.Store(false)
+		expect("it is deaf and alone", lookoutEvery, 1, true)
+		event(b.own)
+		expect("it hears and is alone", lookoutEvery, 1, false)
+		expect("it has nothing to look for", time.Hour, 0, false)
+		others.Store(true)
+		event(lifeMark + "abc")
+		expect("another has come", 3*lookoutEvery, 3, false)
+		others.Store(false)
+		expect("that has gone", time.Hour, 1, false)
+		errs <- fsnotify.ErrEventOverflow
+		expect("signs were lost", time.Hour, 1, true)
+		event("another's sign")
+		expect("another has sent", time.Hour, 0, true)
+	})
+}

@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+func (q *queue) Stats(ctx context.Context) (storage.Stats, error) {
+	q.s.count("stats", "queue", q.name)
+	err := q.invalid
+	var st storage.Stats
+	if err == nil {
+		err = q.s.readers.do(ctx, func(c *conn) (err error) {
+			st, err = q.count(c)
+			return err
+		})
+	}
+	if err != nil {
+		return storage.Stats{}, q.fail("stats", err)
+	}
+	return st, nil
+}
+
+// Up to so many rows are simply read; beyond, count looks for a shorter way.
+const (
+	fewIndexed = 10_000 // entries of the index, a millisecond
+	fewStored  = 1_000  // messages, without the parts of bodies that lie elsewhere
+)
+
+// count reads the queue's part of the index, not the messages.
+func (q *queue) count(c *conn) (storage.Stats, error) {
+	return q.countBy(c, time.Now(), fewIndexed, fewStored)
+}
+
+func (q *queue) countBy(c *conn, now time.Time, indexed, stored int64) (st storage.Stats, err error) {
+	id, err := q.s.names.lookup(c, nameKey{kindQueue, q.name})
+	if err != nil || id == 0 {
+		return st, err
+	}
+	if err := c.exec("BEGIN"); err != nil { // all that follows sees one state
+		return st, err
+	}
+	defer c.exec("ROLLBACK")
+	at := micros(now)
+	hidden, err := firstRow(c.stmt(`SELECT count(*), sum(held) FROM messages WHERE queue = ?1 AND visible > ?2`).int(1, id).int(2, at))
+	if err != nil {
+		return st, err
+	}
+	st.InFlight, st.Delayed = hidden[1], hidden[0]-hidden[1]
+	ready, err := firstRow(c.stmt(`SELECT count(*), min(sent), min(id)
+		FROM (SELECT sent, id FROM messages WHERE queue = ?1 AND visible <= ?2 ORDER BY visible LIMIT ?3)`).int(1, id).int(2, at).int(3, indexed))
+	if err != nil {
+		return st, err
+	}
+	oldest := ready[1]
+	if st.Ready = ready[0]; st.Ready == indexed {
+		if st.Ready, err = q.countReady(c, id, at, hidden[0], indexed); err != nil {
+			return st, err
+		}
+		if oldest, err = q.oldestReady(c, id, at, ready[1], ready[2], stored); err != nil {
+			return st, err
+		}
+	}
+	if st.Ready > 0 {
+		st.Oldest = max(0, now.Sub(time.UnixMicro(oldest)))
+	}
+	return st, nil
+}
+
+// countReady counts a deep queue. The library counts all messages of the file in a sixth of the time that it takes to step
+// through those of a queue, so where other queues have few, what is theirs is taken from that.
+func (q *queue) countReady(c *conn, id, at, hidden, indexed int64) (int64, error) {
+	others, err := firstRow(c.stmt(`SELECT (SELECT count(*) FROM (SELECT 1 FROM messages WHERE queue < ?1 LIMIT ?2)),
+		(SELECT count(*) FROM (SELECT 1 FROM messages WHERE queue > ?1 LIMIT ?2))`).int(1, id).int(2, indexed))
+	if err != nil {
+		return 0, err
+	}
+	if max(others[0], others[1]) < indexed {
+		all, err := firstRow(c.stmt(`SELECT count(*) FROM messages`))
+		return all[0] - others[0] - others[1] - hidden, err
+	}
+	ready, err := firstRow(c.stmt(`SELECT count(*) FROM messages WHERE queue = ?1 AND visible <= ?2`).int(1, id).int(2, at))
+	return ready[0], err
+}
+
+// oldestReady tells when the oldest ready message of a deep queue was sent. sent and least are the earliest time and the least
+// id of some of them. A message gets an id above all that are there, so what was sent earlier has one below least; there
+// are few such as a rule, because those are the first that become visible.
+func (q *queue) oldestReady(c *conn, id, at, sent, least, stored int64) (int64, error) {
+	older, err := firstRow(c.stmt(`SELECT count(*), min(iif(queue = ?1 AND visible <= ?2, sent, ?3))
+		FROM (SELECT queue, visible, sent FROM messages WHERE id < ?4 LIMIT ?5)`).int(1, id).int(2, at).int(3, sent).int(4, least).int(5, stored))
+	switch {
+	case err != nil:
+		return 0, err
+	case older[0] == 0:
+		return sent, nil
+	case older[0] < stored:
+		return min(sent, older[1]), nil
+	}
+	all, err := firstRow(c.stmt(`SELECT min(sent) FROM messages WHERE queue = ?1 AND visible <= ?2`).int(1, id).int(2, at))
+	return all[0], err
+}
+
+// firstRow returns the first columns of a statement's only row; NULL is 0.
+func firstRow(s *stmt) (cols [3]int64, err error) {
+	row, err := s.step()
+	if !row {
+		return cols, err
+	}
+	defer s.reset()
+	for i := range cols {
+		cols[i] = s.colInt(i) // 0 beyond the last one
+	}
+	return cols, nil
+}

@@ -1,0 +1,136 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// However few entries count may read at first, it tells the same as one look at everything.
+func TestStatsByEveryWay(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "?wake=off&sync=normal")
+	names := []string{"first", "second", "third"}
+	depths := []int{0, 1, 3, 30}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	ways := map[string]int{}
+	for round := range 40 {
+		for _, name := range names {
+			q := s.Queue(name)
+			var batch []storage.Message
+			for range depths[r.IntN(len(depths))] {
+				batch = append(batch, storage.Message{Delay: time.Duration(max(0, r.IntN(5)-3)) * time.Hour})
+			}
+			if err := q.Send(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+			got, err := q.Receive(t.Context(), 1+r.IntN(20), time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range got {
+				switch r.IntN(4) {
+				case 0:
+					_, err = q.Extend(t.Context(), d.Receipt, 0)
+				case 1:
+					err = q.Rewrite(t.Context(), d.Receipt, nil, 0)
+				case 2:
+					err = q.Delete(t.Context(), []storage.Receipt{d.Receipt})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		now := time.Now().Add(time.Duration(r.IntN(3)) * time.Hour) // what was hidden may be ready by then
+		for _, name := range names {
+			want := statsOf(t, s, name, now)
+			for _, few := range []int64{1, 2, 10, 1000} {
+				for _, stored := range []int64{1, 5, 1000} {
+					got, err := countedBy(s, name, now, few, stored)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got != want {
+						t.Fatalf("round %d, queue %s, %d and %d at first: got %+v, want %+v", round, name, few, stored, got, want)
+					}
+					ways[fmt.Sprint(few, stored, want.Ready >= few)]++
+				}
+			}
+		}
+	}
+	t.Log(ways)
+}
+
+func countedBy(s *store, name string, now time.Time, indexed, stored int64) (st storage.Stats, err error) {
+	q := s.Queue(name).(*queue)
+	err = s.readers.do(context.Background(), func(c *conn) (err error) {
+		st, err = q.countBy(c, now, indexed, stored)
+		return err
+	})
+	return st, err
+}
+
+// statsOf looks at every message.
+func statsOf(t *testing.T, s *store, name string, now time.Time) (st storage.Stats) {
+	t.Helper()
+	err := s.readers.do(t.Context(), func(c *conn) error {
+		id, err := s.names.lookup(c, nameKey{kindQueue, name})
+		if err != nil {
+			return err
+		}
+		sql := c.stmt(`SELECT visible, held, sent FROM messages WHERE queue = ?1`).int(1, id)
+		for {
+			row, err := sql.step()
+			if !row {
+				return err
+			}
+			switch {
+			case sql.colInt(0) <= micros(now):
+				st.Ready++
+				st.Oldest = max(st.Oldest, now.Sub(time.UnixMicro(sql.colInt(2))))
+			case sql.colInt(1) == 1:
+				st.InFlight++
+			default:
+				st.Delayed++
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// BenchmarkStats counts a queue that is alone, and one beside another of the same depth.
+func BenchmarkStats(b *testing.B) {
+	for _, depth := range []int{1_000, 100_000} {
+		for _, queues := range []int{1, 2} {
+			b.Run(fmt.Sprintf("depth=%d/queues=%d", depth, queues), func(b *testing.B) {
+				s := openTest(b, "?wake=off&sync=normal")
+				batch := slices.Repeat([]storage.Message{{Body: benchBody}}, 500)
+				for range depth / len(batch) {
+					for i := range queues {
+						if err := s.Queue(fmt.Sprintf("bench%d", i)).Send(b.Context(), batch); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+				q := s.Queue("bench0")
+				b.ResetTimer()
+				for range b.N {
+					if st, err := q.Stats(b.Context()); err != nil || st.Ready != int64(depth) {
+						b.Fatal(st, err)
+					}
+				}
+			})
+		}
+	}
+}
