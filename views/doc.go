@@ -11,5 +11,6 @@
 //     sequence per source, and an event older than what it has seen from its source is ignored.
 //
 // Readers go through a cache: a document is taken from memory for Config.Fresh, and after that revalidated by
-// ETag, by one reader for all. [View.Handler] serves a view over HTTP with ETag and 304.
+// ETag, by one reader for all. [View.Handler] serves a view over HTTP with ETag and 304; with [View.Server] a handler of
+// one's own does. [Content] serves any bytes in this way, such as static files.
 package views

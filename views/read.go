@@ -1,13 +1,11 @@
 package views
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -28,9 +26,8 @@ type cached[V any] struct {
 
 // rendered is a document as HTTP serves it.
 type rendered[V any] struct {
-	from   *cached[V]
-	body   []byte
-	header http.Header // shared by all answers, and never changed
+	from    *cached[V]
+	content *Content
 }
 
 // Get returns the document of a key; before its first event that is the initial view. It may be as old as
@@ -57,8 +54,8 @@ func (v *View[V]) GetFresh(ctx context.Context, key string) (view V, version uin
 // read returns a document that is no older than fresh. Readers of one key share one request; each waits no
 // longer than its own context.
 func (v *View[V]) read(ctx context.Context, key string, fresh time.Duration) (*cached[V], error) {
-	c, ok := v.cache.Get(key)
-	if ok && time.Duration(time.Now().UnixNano()-c.checked.Load()) < fresh {
+	c, ok := v.cached(key, fresh)
+	if ok {
 		return c, nil
 	}
 	if err := storage.CheckKey(key); err != nil {
@@ -81,6 +78,12 @@ func (v *View[V]) read(ctx context.Context, key string, fresh time.Duration) (*c
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// cached returns what is known of a document, which may be nil, and whether that is no older than fresh.
+func (v *View[V]) cached(key string, fresh time.Duration) (c *cached[V], ok bool) {
+	c, ok = v.cache.Get(key)
+	return c, ok && time.Duration(time.Now().UnixNano()-c.checked.Load()) < fresh
 }
 
 // load asks the store whether it has something else than known, which may be nil.
@@ -119,11 +122,9 @@ func (v *View[V]) keep(key string, c *cached[V], began time.Time) *cached[V] {
 // from the request; "" is answered with 404. render makes what is encoded of a view. A store that fails is
 // answered with 503 and Retry-After.
 func (v *View[V]) Handler(key func(*http.Request) string, render func(key string, view V) any) http.Handler {
-	kept := values.NewCache[*rendered[V]](v.cfg.Cache, v.cfg.CacheBytes)
+	s := v.Server(render)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+		if !reads(w, r) {
 			return
 		}
 		k := key(r)
@@ -131,40 +132,74 @@ func (v *View[V]) Handler(key func(*http.Request) string, render func(key string
 			http.NotFound(w, r)
 			return
 		}
-		c, err := v.read(r.Context(), k, v.cfg.Fresh)
-		if err != nil {
+		if err := s.Serve(r.Context(), w, r, k); err != nil {
 			if r.Context().Err() == nil {
 				v.cfg.Logger.WarnContext(r.Context(), "a view can't be read", "view", v.Name(), "error", err)
 			}
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "the view can't be read at the moment", http.StatusServiceUnavailable)
-			return
 		}
-		out, ok := kept.Get(k)
-		if !ok || out.from != c {
-			if out, err = newRendered(c, render(k, c.snapshot.Value.View), v.cfg.CacheControl); err != nil {
-				v.cfg.Logger.ErrorContext(r.Context(), "a view can't be encoded", "view", v.Name(), "error", err)
-				http.Error(w, "the view can't be encoded", http.StatusInternalServerError)
-				return
-			}
-			kept.Add(k, out, len(out.body))
-		}
-		maps.Copy(w.Header(), out.header)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(out.body))
 	})
 }
 
-// newRendered encodes a view. The ETag is a digest of the content, so that all web processes agree on it and a
-// write that changes nothing visible changes no ETag.
-func newRendered[V any](from *cached[V], x any, cacheControl string) (*rendered[V], error) {
+// A Server serves documents as [View.Handler] does, to who chooses the key and answers errors in words of their own.
+// Safe for concurrent use.
+type Server[V any] struct {
+	view   *View[V]
+	render func(key string, view V) any
+	kept   *values.Cache[*rendered[V]]
+}
+
+// Server returns a server of the view. render makes what is encoded of a document.
+func (v *View[V]) Server(render func(key string, view V) any) *Server[V] {
+	return &Server[V]{v, render, values.NewCache[*rendered[V]](v.cfg.Cache, v.cfg.CacheBytes)}
+}
+
+// ServeCached answers with a key's document, if that is in memory and no older than Config.Fresh; otherwise it answers
+// nothing and reports false. It never waits.
+func (s *Server[V]) ServeCached(w http.ResponseWriter, r *http.Request, key string) bool {
+	c, ok := s.view.cached(key, s.view.cfg.Fresh)
+	if ok {
+		s.serve(w, r, key, c)
+	}
+	return ok
+}
+
+// Serve answers with a key's document. ctx bounds the wait for the store. After an error nothing is answered.
+func (s *Server[V]) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, key string) error {
+	c, err := s.view.read(ctx, key, s.view.cfg.Fresh)
+	if err == nil {
+		s.serve(w, r, key, c)
+	}
+	return err
+}
+
+func (s *Server[V]) serve(w http.ResponseWriter, r *http.Request, key string, c *cached[V]) {
+	out, ok := s.kept.Get(key)
+	if !ok || out.from != c {
+		content, err := encode(s.render(key, c.snapshot.Value.View), s.view.cfg.CacheControl)
+		if err != nil { // a programmer's mistake, whoever asks
+			s.view.cfg.Logger.ErrorContext(r.Context(), "a view can't be encoded", "view", s.view.Name(), "error", err)
+			http.Error(w, "the view can't be encoded", http.StatusInternalServerError)
+			return
+		}
+		out = &rendered[V]{c, content}
+		s.kept.Add(key, out, len(content.body))
+	}
+	out.content.ServeHTTP(w, r)
+}
+
+// encode makes the content of a view. The ETag is a digest of it, so that all web processes agree on it and a write
+// that changes nothing visible changes no ETag.
+func encode(x any, cacheControl string) (*Content, error) {
 	body, err := json.Marshal(x)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(body)
-	return &rendered[V]{from: from, body: append(body, '\n'), header: http.Header{
+	return NewContent(append(body, '\n'), http.Header{
 		"Content-Type":  {"application/json"},
 		"Cache-Control": {cacheControl},
 		"Etag":          {`"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`},
-	}}, nil
+	}), nil
 }

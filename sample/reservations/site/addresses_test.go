@@ -2,6 +2,7 @@ package site_test
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -104,7 +105,45 @@ func TestStatic(t *testing.T) {
 		if etag := a.Header.Get("ETag"); etag == "" {
 			t.Errorf("%s: no ETag", ref[1])
 		} else {
-			s.get(ref[1], "If-None-Match", etag).want(t, http.StatusNotModified)
+			s.get(ref[1], "If-None-Match", etag).want(t, http.StatusNotModified, "Content-Length", "", "Cache-Control", "public, max-age=31536000, immutable")
+			s.get(ref[1], "If-None-Match", `"a", W/`+etag).want(t, http.StatusNotModified)
+			s.get(ref[1], "If-None-Match", `"a"`).want(t, http.StatusOK)
 		}
+		if len(a.body) < 100 || fmt.Sprint(len(a.body)) != a.Header.Get("Content-Length") {
+			t.Errorf("%s: got %d bytes, header %v", ref[1], len(a.body), a.Header)
+		}
+		head := s.do("HEAD", ref[1], nil).want(t, http.StatusOK, "Content-Length", fmt.Sprint(len(a.body)), "ETag", a.Header.Get("ETag"))
+		part := s.get(ref[1], "Range", "bytes=1-9").want(t, http.StatusPartialContent, "Content-Length", "9")
+		if head.body != "" || part.body != a.body[1:10] {
+			t.Errorf("%s: got %q for HEAD and %q for a part", ref[1], head.body, part.body)
+		}
+		s.do("POST", ref[1], nil).want(t, http.StatusMethodNotAllowed, "Allow", "GET, HEAD", "Content-Type", "text/html; charset=utf-8")
+		s.get(ref[1]+"x", "If-None-Match", "*").want(t, http.StatusNotFound, "ETag", "", "Cache-Control", "no-store").has(t, "The Millrace")
 	}
+}
+
+// A month is served alike from the store and from memory.
+func TestMonthView(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	month := time.Now().Format("2006-01")
+	path := "/views/months/" + month
+	first := s.get(path).want(t, http.StatusOK, "Content-Type", "application/json", "Cache-Control", "no-cache", "X-Content-Type-Options", "nosniff")
+	if want := `{"month":"` + month + `","disabledDays":[]}` + "\n"; first.body != want {
+		t.Errorf("got %q, want %q", first.body, want)
+	}
+	again := s.get(path).want(t, http.StatusOK)
+	first.Header.Del("Date")
+	again.Header.Del("Date")
+	if first.body != again.body || fmt.Sprint(first.Header) != fmt.Sprint(again.Header) {
+		t.Errorf("got %v %q from the store and %v %q from memory", first.Header, first.body, again.Header, again.body)
+	}
+	etag := first.Header.Get("ETag")
+	s.get(path, "If-None-Match", etag).want(t, http.StatusNotModified, "ETag", etag, "Cache-Control", "no-cache", "Content-Type", "")
+	s.get(path, "Range", "bytes=0-0").want(t, http.StatusPartialContent)
+	if head := s.do("HEAD", path, nil).want(t, http.StatusOK, "Content-Length", fmt.Sprint(len(first.body))); head.body != "" {
+		t.Errorf("HEAD: got %q", head.body)
+	}
+	s.do("PUT", path, nil).want(t, http.StatusMethodNotAllowed, "Allow", "GET, HEAD")
+	s.get("/views/months/2026-13", "Accept", "application/json").want(t, http.StatusNotFound).has(t, "A month looks like")
 }

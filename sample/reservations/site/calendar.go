@@ -87,23 +87,24 @@ func newCalendar(month, first, last string, view reservations.Month) calendarPag
 }
 
 // monthView serves the view itself.
-func (s *site) monthView() handler {
-	month := func(r *http.Request) string { return r.PathValue("month") }
+func (s *site) monthView() http.HandlerFunc {
 	type body struct {
 		Month        string   `json:"month"`
 		DisabledDays []string `json:"disabledDays"`
 	}
-	view := s.months.Handler(month, func(key string, m reservations.Month) any {
+	months := s.months.Server(func(key string, m reservations.Month) any {
 		return body{Month: key, DisabledDays: m.DisabledDays}
 	})
-	return func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
-		if !reservations.ValidMonth(month(r)) {
+	read := s.serve(func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+		month := r.PathValue("month")
+		if !reservations.ValidMonth(month) {
 			return &problem{Status: http.StatusNotFound, Detail: "A month looks like 2026-12."}
 		}
-		if _, err := s.months.Get(ctx, month(r)); err != nil { // the view would answer too, but not in the words of the site
-			return err
+		return months.Serve(ctx, w, r, month)
+	})
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !months.ServeCached(w, r, r.PathValue("month")) { // only months get there, and it needs no timeout
+			read(w, r)
 		}
-		view.ServeHTTP(w, r.WithContext(ctx)) // from memory, unless it took long
-		return nil
 	}
 }

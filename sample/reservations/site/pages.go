@@ -3,21 +3,19 @@ package site
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"fmt"
 	"html/template"
 	"io/fs"
-	"maps"
 	"mime"
 	"net/http"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/views"
 )
 
 //go:embed templates static
@@ -31,8 +29,7 @@ var (
 // An asset is a static file under a name that changes with its content, so that browsers may keep it for ever.
 type asset struct {
 	name    string // with its digest
-	content []byte
-	header  http.Header // shared by all answers, and never changed
+	content *views.Content
 }
 
 // loadAssets returns the static files by their plain names. What is compiled in can't fail at run time.
@@ -49,25 +46,24 @@ func loadAssets() map[string]*asset {
 		}
 		sum := sha256.Sum256(content)
 		digest, ext := hex.EncodeToString(sum[:6]), path.Ext(e.Name())
-		all[e.Name()] = &asset{name: strings.TrimSuffix(e.Name(), ext) + "." + digest + ext, content: content, header: http.Header{
+		all[e.Name()] = &asset{name: strings.TrimSuffix(e.Name(), ext) + "." + digest + ext, content: views.NewContent(content, http.Header{
 			"Content-Type":  {cmp.Or(mime.TypeByExtension(ext), "application/octet-stream")},
 			"Cache-Control": {"public, max-age=31536000, immutable"},
 			"Etag":          {`"` + digest + `"`},
-		}}
+		})}
 	}
 	return all
 }
 
-func (s *site) static(_ context.Context, w http.ResponseWriter, r *http.Request) error {
+func (s *site) static(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	for _, a := range assets {
 		if a.name == name {
-			maps.Copy(w.Header(), a.header)
-			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.content))
-			return nil
+			a.content.ServeHTTP(w, r)
+			return
 		}
 	}
-	return &problem{Status: http.StatusNotFound}
+	s.fail(w, r, &problem{Status: http.StatusNotFound})
 }
 
 // loadPages returns each page's template together with the layout.

@@ -113,37 +113,39 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 }
 
 func (s *site) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", s.serve(s.calendar))
-	mux.HandleFunc("GET /reservations/new", s.serve(s.form))
-	mux.HandleFunc("POST /reservations", s.serve(s.book))
-	mux.HandleFunc("GET /reservations/{id}", s.serve(s.receipt))
-	mux.HandleFunc("GET /reservations/{id}/events", s.serve(s.events))
-	mux.HandleFunc("POST /reservations/{id}/cancel", s.serve(s.cancel))
-	mux.HandleFunc("GET /reservations/{id}/cancel", s.afterCancel)
-	mux.HandleFunc("GET /views/months/{month}", s.serve(s.monthView()))
-	mux.HandleFunc("GET /static/{name}", s.serve(s.static))
+	known := map[string]http.HandlerFunc{
+		"GET /{$}":                       s.serve(s.calendar),
+		"GET /reservations/new":          s.serve(s.form),
+		"POST /reservations":             s.serve(s.book),
+		"GET /reservations/{id}":         s.serve(s.receipt),
+		"GET /reservations/{id}/events":  s.serve(s.events),
+		"POST /reservations/{id}/cancel": s.serve(s.cancel),
+		"GET /reservations/{id}/cancel":  s.afterCancel,
+		"GET /views/months/{month}":      s.monthView(),
+		"GET /static/{name}":             s.static,
+	}
+	mux, strict := http.NewServeMux(), http.NewServeMux() // strict tells 404 from 405, which a mux with "/" can't
+	for pattern, h := range known {
+		mux.HandleFunc(pattern, h)
+		strict.HandleFunc(pattern, h)
+	}
+	mux.HandleFunc("/", s.unknown(strict))
 
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(s.serve(func(context.Context, http.ResponseWriter, *http.Request) error {
 		return &problem{Status: http.StatusForbidden, Detail: "This request came from another site. Please use the form on this one."}
 	}))
-	return securityHeaders(guard.Handler(s.orProblem(mux)))
+	return securityHeaders(guard.Handler(mux))
 }
 
-// orProblem answers what no address matches in the words of the site, with the status (404 or 405) and the
-// headers that the mux gives.
-func (s *site) orProblem(mux *http.ServeMux) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h, pattern := mux.Handler(r)
-		if pattern != "" {
-			mux.ServeHTTP(w, r)
-			return
-		}
+// unknown answers what no address matches in the words of the site, with the status (404 or 405) and the
+// headers that a mux of nothing but the known ones gives.
+func (s *site) unknown(known *http.ServeMux) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		only := statusOnly{header: w.Header()}
-		h.ServeHTTP(&only, r)
+		known.ServeHTTP(&only, r)
 		s.fail(w, r, &problem{Status: only.status})
-	})
+	}
 }
 
 type statusOnly struct {
