@@ -34,7 +34,7 @@ type Props struct {
 	MaxReceive   int           // messages that one Receive returns at most
 	PollInterval time.Duration // how often an idle consumer should look, given that [Waker] is used where there is one
 	Atomic       bool          // Commit is all or nothing
-	Billed       bool          // each request costs money
+	Billed       bool          // each request costs money: better hold more than ask often
 }
 
 // A Receipt proves the newest delivery of a message. It is opaque. One that is malformed, or of another queue,

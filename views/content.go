@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -19,7 +20,11 @@ type Content struct {
 // NewContent returns content that is served under a header: Content-Type, a strong ETag, and what else never changes.
 // It keeps both; don't change them afterwards.
 func NewContent(body []byte, header http.Header) *Content {
-	return &Content{body: body, header: header, etag: header.Get("ETag"), length: []string{strconv.Itoa(len(body))}}
+	shared := make(http.Header, len(header))
+	for name, values := range header {
+		shared[name] = slices.Clip(values) // who adds one for an answer gets a copy
+	}
+	return &Content{body: body, header: shared, etag: header.Get("ETag"), length: []string{strconv.Itoa(len(body))}}
 }
 
 var acceptRanges = []string{"bytes"}

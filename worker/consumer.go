@@ -197,11 +197,10 @@ func (c *consumer) take(ds []storage.Delivery, began time.Time, full bool) []*me
 	return ms
 }
 
-// sort finds out what to do with messages that were received together. Groups that they begin are pushed once
-// all of them are in.
-func (c *consumer) sort(ctx context.Context, ms []*message) {
+// sort finds out what to do with messages that came together, but for suspects among them. Groups that they begin are
+// pushed once all of them are in.
+func (c *consumer) sort(ctx context.Context, ms []*message) (suspects []*message) {
 	var begun []*group
-	var suspects []*message
 	for _, m := range ms {
 		silent, err := c.open(m)
 		c.trace(ctx, "message taken", m)
@@ -221,7 +220,7 @@ func (c *consumer) sort(ctx context.Context, ms []*message) {
 	for _, g := range begun {
 		c.push(task{g: g})
 	}
-	c.keepApart(ctx, suspects)
+	return suspects
 }
 
 // open decodes a message, and tells how many of its deliveries were silent.

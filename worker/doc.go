@@ -21,12 +21,13 @@
 //     (a shutdown, a lost race, a store that is down, a kind it doesn't know yet) counts as neither.
 //   - A message that kills its worker takes no other one with it into the poison queue. After three silent
 //     deliveries a message is a suspect: a worker has one of those in hand, hands others back, and
-//     receives nothing while that one runs (for StuckAfter at most).
+//     receives nothing while that one runs (for StuckAfter at most) but what is handed over as it is sent.
 //   - Messages for one document that are in hand together are folded in one read-modify-write, and one
 //     worker doesn't race with itself: a document has one fold at a time.
 //   - A worker takes no more than it can soon run. How many it holds follows from how long they wait: when
 //     messages wait long it holds fewer, and leaves the others to other workers.
-//   - Idle costs next to nothing: the worker waits for a ring where the store has one (storage.Waker), and
+//   - Idle costs next to nothing: the worker takes what the store hands over as it is sent (storage.Awaiter), waits for a
+//     ring where the store has one (storage.Waker), and
 //     looks by itself at growing intervals up to Config.PollInterval; at the longest at once where what came
 //     last was rung for.
 //   - Stopping: no more is received; what waits is handed back; what runs may finish within DrainTimeout,

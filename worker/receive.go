@@ -90,13 +90,13 @@ func (c *consumer) receive(ctx, base context.Context) {
 	trouble.Reset()
 	failed := false
 	rung := false    // a ring ended the last wait
-	trusted := false // what came last had been rung for or was handed over: then silence means that nothing is there
+	trusted := false // what was found last had been rung for: then silence means that nothing is there
 	// Messages are decoded while the next are fetched.
 	arrived, sorted := make(chan []*message), make(chan struct{})
 	go func() {
 		defer close(sorted)
 		for ms := range arrived {
-			c.sort(base, ms)
+			c.keepApart(base, c.sort(base, ms))
 			c.suspects.received()
 		}
 	}()
@@ -140,35 +140,33 @@ func (c *consumer) receive(ctx, base context.Context) {
 		if len(ds) > 0 {
 			poll.Reset()
 		}
-		handed := false
 		switch {
 		case full || len(ds) > 0 && ring == nil:
 			rung = rung && full // busy: no waiting at all
 		case len(ds) > 0:
 			trusted = rung
-			rung, handed = c.await(ctx, base, poll.NextBackOff(), ring)
+			rung = c.await(ctx, base, poll.NextBackOff(), ring)
 		case trusted:
 			// Somewhat before the interval ends, so that idle workers don't look all at once.
-			rung, handed = c.await(ctx, base, longest*time.Duration(80+rand.IntN(20))/100, ring)
+			rung = c.await(ctx, base, longest*time.Duration(80+rand.IntN(20))/100, ring)
 		default: // nobody has rung yet, or what was found last came without: look as one does without rings
-			rung, handed = c.await(ctx, base, min(poll.NextBackOff(), longest), ring)
+			rung = c.await(ctx, base, min(poll.NextBackOff(), longest), ring)
 		}
-		trusted = trusted || handed
 	}
 }
 
 // await waits as wait does, and takes in meanwhile what is sent by this process, where the store hands that over.
-func (c *consumer) await(ctx, base context.Context, d time.Duration, ring <-chan struct{}) (rung, handed bool) {
+func (c *consumer) await(ctx, base context.Context, d time.Duration, ring <-chan struct{}) (rung bool) {
 	awaiter, ok := c.q.(storage.Awaiter)
 	if !ok {
-		return wait(ctx, d, ring), false
+		return wait(ctx, d, ring)
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	for {
 		n := c.waitRoom(ctx)
 		if n == 0 {
-			return false, handed
+			return false
 		}
 		ready, take := awaiter.Await(n, c.cfg.Visibility)
 		over := true
@@ -184,12 +182,11 @@ func (c *consumer) await(ctx, base context.Context, d time.Duration, ring <-chan
 		h := take(call)
 		cancel()
 		if len(h.Deliveries) > 0 {
-			handed = true
 			// None of them can be a suspect: it is their first delivery.
-			c.sort(base, c.take(h.Deliveries, h.Since, len(h.Deliveries) == n))
+			c.sort(base, c.take(h.Deliveries, h.Since, len(h.Deliveries) >= min(n, c.w.store.Props().MaxReceive)))
 		}
 		if over {
-			return rung, handed
+			return rung
 		}
 	}
 }

@@ -17,7 +17,7 @@ type line struct {
 // The size of a chart, and what is around its lines.
 const (
 	chartWidth, chartHeight = 720, 400
-	left, right, top, foot  = 80, 24, 56, 56
+	left, right, top, foot  = 80, 40, 56, 56
 )
 
 var colours = []string{"#1b6ca8", "#c8553d", "#3a7d44", "#7b4b94", "#b8860b", "#444444", "#008b8b", "#d1495b"}

@@ -21,7 +21,7 @@ type beacon struct {
 	dir   *folder
 	own   string
 	wakes *wakes
-	look  func() (again bool) // for other processes that have died
+	look  func() (again bool) // for those who have died; again while there are others
 
 	sign  chan struct{} // of capacity 1: there is something to tell
 	ended chan struct{} // closed to end
@@ -41,7 +41,7 @@ const (
 	// sign makes it again.
 	signStale = 24 * time.Hour
 
-	// lookoutEvery is how often to look for the dead where there are others, and for messages where none are heard.
+	// lookoutEvery is how often hear looks by itself.
 	lookoutEvery = 5 * time.Second
 )
 
@@ -107,7 +107,11 @@ func (b *beacon) watch() {
 		w = &fsnotify.Watcher{} // that never has anything
 	}
 	b.all.Go(func() {
-		b.hear(w.Events, w.Errors)
+		b.hear(w.Events, w.Errors, func() {
+			if err == nil {
+				_ = w.Add(b.dir.path) // else it stays deaf
+			}
+		})
 		if err == nil {
 			w.Close()
 		}
@@ -132,9 +136,10 @@ func (b *beacon) watcher() (*fsnotify.Watcher, error) {
 	return w, nil
 }
 
-// hear rings for the signs of others. A store that hears its own sign hears those of the others too; while it doesn't, the bell
-// is rung every now and then. A process that dies gives no sign: where there are others that may, they are looked after.
-func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error) {
+// hear rings for the signs of others, and every now and then where that may not be enough: while it doesn't hear its own signs, for
+// then it hears nobody's; and while there are others who send or have claims: they give no sign when they die, nor when a
+// visibility ends. watch begins to watch the folder again, which somebody may have removed.
+func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch func()) {
 	deaf := true
 	b.touch()
 	look := time.NewTicker(lookoutEvery)
@@ -145,16 +150,20 @@ func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error) {
 			return
 		case <-look.C:
 			if deaf {
-				b.wakes.all()
+				watch()
 				b.touch()
 			}
 			if again := b.look(); !again && !deaf {
 				look.Stop()
 			}
+			b.wakes.all()
 		case e, ok := <-events:
 			switch name := filepath.Base(e.Name); {
 			case !ok:
 				return
+			case e.Name == b.dir.path && e.Has(fsnotify.Remove|fsnotify.Rename):
+				deaf = true
+				look.Reset(lookoutEvery)
 			case !e.Has(fsnotify.Create | fsnotify.Write):
 			case name == b.own:
 				deaf = false

@@ -333,6 +333,8 @@ func (s *stmt) reset() {
 	}
 }
 
+func (s *stmt) cols() int { return int(sqlite3.Xsqlite3_column_count(s.c.tls, s.p)) }
+
 func (s *stmt) colInt(i int) int64 { return sqlite3.Xsqlite3_column_int64(s.c.tls, s.p, int32(i)) }
 
 func (s *stmt) colText(i int) string { return string(s.col(i)) }

@@ -12,11 +12,13 @@ const (
 	ckptLimit = 16384 // the log must not outgrow this (64 MB): the writer copies all, now
 )
 
-// Free pages are used again, and what is above a reserve is given back to the file system while there is
-// nothing else to do, in steps short enough for a caller to wait for.
+// Free pages are used again, and what is above a reserve is given back to the file system, in steps short enough for a
+// caller to wait for: one after the other while there is nothing else to do, else so few that others lose some hundredths.
 const (
 	vacuumIdle  = time.Second
 	vacuumPause = 2 * time.Millisecond
+	vacuumBusy  = 100 * time.Millisecond
+	vacuumCopy  = 32 // steps after which the log is copied beside other work: the file is shorter only then
 	vacuumStep  = "PRAGMA incremental_vacuum(256)"
 	vacuumKeep  = 2048 // pages (8 MB)
 )
@@ -107,8 +109,8 @@ func (w *writer) tidyLater() {
 	}
 }
 
-// tidy gives some free pages back: many while nothing else is written, a few each second among other work. When there are
-// no more it copies the log, which makes the file shorter.
+// tidy gives some free pages back: many while nothing else is written, fewer among other work. When there are no more it
+// copies the log, which makes the file shorter.
 func (w *writer) tidy() {
 	wrote := w.lately
 	w.lately, w.waits = false, false
@@ -120,12 +122,25 @@ func (w *writer) tidy() {
 		}
 		if err == nil {
 			w.checkpoint()
+			w.steps++
 		}
 	}
 	again := func(d time.Duration) { w.waits = true; w.vacuum.Reset(d) }
 	switch k := w.ckpt; {
-	case err != nil && busy(err), err == nil && wrote:
+	case err != nil && busy(err):
 		again(vacuumIdle)
+	case err == nil && wrote:
+		most := 0
+		if free > vacuumKeep {
+			most = vacuumCopy
+			again(vacuumBusy)
+		} else {
+			again(vacuumIdle)
+		}
+		if w.steps > most && !k.running {
+			w.steps = 0
+			k.begin()
+		}
 	case err != nil: // the next write sees to it
 	case free > vacuumKeep:
 		again(vacuumPause)

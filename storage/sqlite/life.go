@@ -34,7 +34,7 @@ type life struct {
 	dir *folder // nil: it shows nothing and finds nobody
 
 	// Of the writer's goroutine.
-	file  *os.File // locked; nil until there is a claim
+	file  *os.File // locked; nil until there is a claim or a send
 	tried bool
 
 	number atomic.Int64 // from 1; 0 without a file
@@ -51,12 +51,17 @@ func newLife(dir *folder) *life {
 	return l
 }
 
-// gen returns a generation for a claim.
-func (l *life) gen() int64 {
+// present lets others know that there is somebody who may die before telling of what it has sent, or with claims.
+func (l *life) present() {
 	if !l.tried {
 		l.tried = true
 		l.show()
 	}
+}
+
+// gen returns a generation for a claim.
+func (l *life) gen() int64 {
+	l.present()
 	if l.number.Load() == 0 {
 		return newGen()
 	}
@@ -172,13 +177,16 @@ func (s *store) releaseDead(ctx context.Context) {
 	for _, g := range s.life.dead() {
 		err := s.write(&op{ctx: ctx, relaxed: true, run: func(w *writer) error { return w.release(g.number) }})
 		g.close(err == nil)
+		if err != nil {
+			s.life.others.Store(true) // somebody looks again
+		}
 	}
 }
 
-// lookout releases what the dead have claimed, and reports whether there are others who may die.
+// lookout releases what the dead have claimed, and reports whether there are others, as far as one can know.
 func (s *store) lookout() bool {
 	s.releaseDead(context.Background())
-	return s.life.others.Load()
+	return s.life.dir == nil || s.life.others.Load()
 }
 
 // release ends the visibilities of a number's claims. The generations stay, so receipts go on as after any such end.

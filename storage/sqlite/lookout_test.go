@@ -23,7 +23,7 @@ func TestLookout(t *testing.T) {
 		defer stop()
 		<-ring // at the beginning
 		events, errs := make(chan fsnotify.Event), make(chan error)
-		b.all.Go(func() { b.hear(events, errs) })
+		b.all.Go(func() { b.hear(events, errs, func() {}) })
 		defer b.close()
 		event := func(name string) {
 			events <- fsnotify.Event{Name: filepath.Join(b.dir.path, name), Op: fsnotify.Create}
@@ -48,15 +48,19 @@ func TestLookout(t *testing.T) {
 		others.Store(false)
 		expect("it is deaf and alone", lookoutEvery, 1, true)
 		event(b.own)
-		expect("it hears and is alone", lookoutEvery, 1, false)
+		expect("it hears and is alone", lookoutEvery, 1, true)
 		expect("it has nothing to look for", time.Hour, 0, false)
 		others.Store(true)
 		event(lifeMark + "abc")
-		expect("another has come", 3*lookoutEvery, 3, false)
+		expect("another has come", 3*lookoutEvery, 3, true)
 		others.Store(false)
-		expect("that has gone", time.Hour, 1, false)
+		expect("that has gone", time.Hour, 1, true) // it may have left claims behind
 		errs <- fsnotify.ErrEventOverflow
 		expect("signs were lost", time.Hour, 1, true)
+		events <- fsnotify.Event{Name: b.dir.path, Op: fsnotify.Remove}
+		expect("the folder is gone", 3*lookoutEvery, 3, true)
+		event(b.own)
+		expect("the folder is back", time.Hour, 1, true)
 		event("another's sign")
 		expect("another has sent", time.Hour, 0, true)
 	})

@@ -25,9 +25,10 @@ const (
 	// maxReceive bounds how long one claim keeps the writer busy, to some 3 ms.
 	maxReceive = 512
 
-	// pollWake is for nothing known: the store itself looks for what rings can miss (beacon). pollAlone is for stores that
-	// don't hear other processes. An empty look costs some 10 µs, but a processor that wakes up for it alone some hundred.
-	pollWake  = time.Minute
+	// pollWake is for what no ring tells although the store itself looks for that (beacon.hear): what a process sends that can't
+	// use the folder beside the database. pollAlone is for stores that don't hear other processes. An empty look costs some
+	// 10 µs, but a processor that wakes up for it alone some hundred.
+	pollWake  = 30 * time.Second
 	pollAlone = time.Second
 )
 

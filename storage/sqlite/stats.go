@@ -103,15 +103,15 @@ func (q *queue) oldestReady(c *conn, id, at, sent, least, stored int64) (int64, 
 	return all[0], err
 }
 
-// firstRow returns the first columns of a statement's only row; NULL is 0.
+// firstRow returns the columns of a statement's only row, at most three; NULL is 0.
 func firstRow(s *stmt) (cols [3]int64, err error) {
 	row, err := s.step()
 	if !row {
 		return cols, err
 	}
 	defer s.reset()
-	for i := range cols {
-		cols[i] = s.colInt(i) // 0 beyond the last one
+	for i := range s.cols() {
+		cols[i] = s.colInt(i)
 	}
 	return cols, nil
 }

@@ -123,7 +123,7 @@ func TestRingsAreOnTime(t *testing.T) {
 // TestFileShrinks drains a large queue. The file gives the room back, while nothing else happens and beside other work.
 func TestFileShrinks(t *testing.T) {
 	t.Parallel()
-	for name, work := range map[string]int{"idle": 0, "at work": 1000} {
+	for name, work := range map[string]int{"idle": 0, "at work": 100} {
 		t.Run(name, func(t *testing.T) { virtual(t, func(t *testing.T, s *store) { shrinks(t, s, work) }) })
 	}
 }

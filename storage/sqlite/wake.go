@@ -145,6 +145,9 @@ func (s *store) publish(list []due) {
 
 // announce notes that a queue has something at that time.
 func (w *writer) announce(queue string, at time.Time, sent bool) {
+	if sent {
+		w.s.life.present() // before others may rely on being told
+	}
 	for i := range w.effects.due {
 		d := &w.effects.due[i]
 		if d.queue == queue {

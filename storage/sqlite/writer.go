@@ -96,6 +96,7 @@ type writer struct {
 	ckpt    *checkpointer
 	vacuum  *time.Timer // for tidy
 	waits   bool        // vacuum runs
+	steps   int         // that tidy has taken among other work since the log was last copied for it
 	lately  bool        // something was written since it last ran
 
 	wrote    bool // something, as of the last group

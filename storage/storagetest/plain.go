@@ -2,14 +2,14 @@ package storagetest
 
 import "github.com/millrace-go/millrace/storage"
 
-// Plain wraps a store so that it has no optional ability: no storage.Committer, no storage.Waker, no
-// storage.BatchTable, and Props.Atomic false. It makes the general fallbacks, above all the steps write,
-// send, delete of storage.Commit, run on any engine.
+// Plain wraps a store so that it has no optional ability: no storage.Committer, storage.Waker, storage.Awaiter,
+// storage.BatchTable or storage.BatchDeleter, and Props.Atomic false. It makes the general fallbacks, above all the
+// steps write, send, delete of storage.Commit, run on any engine.
 func Plain(s storage.Store) storage.Store { return &plain{s} }
 
 type plain struct{ s storage.Store }
 
-func (p *plain) Queue(name string) storage.Queue      { return p.s.Queue(name) }
+func (p *plain) Queue(name string) storage.Queue      { return plainQueue{p.s.Queue(name)} }
 func (p *plain) Blobs(container string) storage.Blobs { return p.s.Blobs(container) }
 func (p *plain) Table(name string) storage.Table      { return plainTable{p.s.Table(name)} }
 func (p *plain) Close() error                         { return p.s.Close() }
@@ -19,6 +19,9 @@ func (p *plain) Props() storage.Props {
 	props.Atomic = false
 	return props
 }
+
+// plainQueue has the methods of storage.Queue and no others.
+type plainQueue struct{ storage.Queue }
 
 // plainTable has the methods of storage.Table and no others.
 type plainTable struct{ storage.Table }

@@ -1,0 +1,44 @@
+package worker_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// A message that is handed over as it is sent is ours from that moment, not from when we get it: what comes too late is left to
+// whoever receives it next.
+func TestHandedOverTooLate(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const visibility = 12 * time.Second
+		var slow atomic.Bool
+		l := newLab(t, storagetest.Intercept(openStore(t), func(_ context.Context, op storagetest.Op, do func() error) error {
+			err := do()
+			if op.Name == "receive" && slow.CompareAndSwap(true, false) {
+				time.Sleep(visibility - visibility/12)
+			}
+			return err
+		}), func(context.Context, job) error { return nil })
+		stop := l.start(t, worker.Config{Visibility: visibility})
+		l.sendJobs(t, job{Name: "in time"})
+		l.empty(t, 20*time.Millisecond)
+		slow.Store(true)
+		sent := time.Now()
+		l.sendJobs(t, job{Name: "late"})
+		l.empty(t, 20*time.Millisecond)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		calls := l.called()
+		if len(calls) != 2 || calls[1].job.Name != "late" || calls[1].at.Sub(sent) < visibility {
+			t.Errorf("got %+v; want the late one once, after its visibility has ended", calls)
+		}
+		if slow.Load() {
+			t.Error("nothing was handed over")
+		}
+	})
+}
