@@ -149,6 +149,16 @@ var broken = []struct{ bug, test string }{
 	{"rings without a buffer", "wake/rings nobody takes are folded"},
 	{"rings after stop", "wake/after stop no more"},
 
+	{"never hands over", "await/what is sent comes claimed"},
+	{"hands over a claim of long ago", "await/what is sent comes claimed"},
+	{"hands over what it doesn't hide", "await/what is sent comes claimed"},
+	{"never hands over", "await/what a commit sends comes claimed"},
+	{"hands over more than max", "await/never more than max"},
+	{"hands over what is delayed", "await/nothing that is delayed"},
+	{"hands over to who has left", "await/who has left gets nothing"},
+	{"hands over what it doesn't hide", "await/what was handed over comes back"},
+	{"awaits whatever is asked for", "await/bad arguments bring nothing"},
+
 	{"second close fails", "close/twice"},
 	{"works after close", "close/ends every later call"},
 	{"two stores see two places", "two stores/see each other's writes"},

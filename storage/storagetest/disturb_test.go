@@ -20,7 +20,7 @@ func TestDisturbWithoutASchedule(t *testing.T) {
 		s, _ = storagetest.Disturb(s, storagetest.Disturbance{})
 		return s
 	})
-	cfg.Atomic, cfg.Waker, cfg.BatchTable = true, true, true
+	cfg.Atomic, cfg.Waker, cfg.BatchTable, cfg.Awaiter = true, true, true, true
 	storagetest.Run(t, cfg)
 }
 

@@ -29,22 +29,23 @@ func TestInterceptForwardsAbilities(t *testing.T) {
 	plain := storagetest.Plain(m)
 	pass := func(_ context.Context, _ storagetest.Op, do func() error) error { return do() }
 	for _, x := range []struct {
-		name                    string
-		s                       storage.Store
-		commits, wakes, batches bool
+		name                            string
+		s                               storage.Store
+		commits, wakes, batches, awaits bool
 	}{
-		{"all", m, true, true, true},
-		{"none", plain, false, false, false},
-		{"commits", onlyCommits{plain, m}, true, false, false},
-		{"wakes", onlyWakes{plain, m}, false, true, false},
+		{"all", m, true, true, true, true},
+		{"none", plain, false, false, false, false},
+		{"commits", onlyCommits{plain, m}, true, false, false, false},
+		{"wakes", onlyWakes{plain, m}, false, true, false, false},
 	} {
 		for depth, s := range []storage.Store{x.s, storagetest.Intercept(x.s, pass), storagetest.Intercept(storagetest.Intercept(x.s, pass), pass)} {
 			_, commits := storage.As[storage.Committer](s)
 			_, wakes := storage.As[storage.Waker](s)
 			_, batches := s.Table("table").(storage.BatchTable)
-			if commits != x.commits || wakes != x.wakes || batches != x.batches {
-				t.Errorf("%s, %d times wrapped: commits %v, wakes %v, batches %v; want %v, %v, %v",
-					x.name, depth, commits, wakes, batches, x.commits, x.wakes, x.batches)
+			_, awaits := s.Queue("queue").(storage.Awaiter)
+			if commits != x.commits || wakes != x.wakes || batches != x.batches || awaits != x.awaits {
+				t.Errorf("%s, %d times wrapped: commits %v, wakes %v, batches %v, awaits %v; want %v, %v, %v, %v",
+					x.name, depth, commits, wakes, batches, awaits, x.commits, x.wakes, x.batches, x.awaits)
 			}
 			if got, want := s.Props(), x.s.Props(); got != want {
 				t.Errorf("%s: Props = %+v; want %+v", x.name, got, want)

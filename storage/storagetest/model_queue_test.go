@@ -51,7 +51,66 @@ func (p *place) add(queue string, x storage.Message) {
 		x1.sent = time.Time{}
 	}
 	p.queues[queue] = append(p.queues[queue], x1)
+	if p.handOver(queue, x1, x.Delay) {
+		return
+	}
 	p.ring(queue, x1.from)
+}
+
+// modelAwait is somebody who awaits messages. Under mu.
+type modelAwait struct {
+	max        int
+	visibility time.Duration
+	got        storage.Handed
+	ready      chan struct{} // closed with the first message: the model hands over one at a time, but those of one send together
+	since      int           // calls of send when the first came
+}
+
+// handOver claims a message for who awaits it. Under mu.
+func (p *place) handOver(queue string, x *message, delay time.Duration) bool {
+	if delay > 0 && !p.has("hands over what is delayed") || p.has("never hands over") {
+		return false
+	}
+	for _, a := range p.awaits[queue] {
+		if len(a.got.Deliveries) > 0 && a.since != p.sends || len(a.got.Deliveries) >= a.max && !p.has("hands over more than max") {
+			continue
+		}
+		if len(a.got.Deliveries) == 0 {
+			a.since, a.got.Since = p.sends, time.Now()
+			if p.has("hands over a claim of long ago") {
+				a.got.Since = time.Now().Add(-time.Hour)
+			}
+			close(a.ready)
+		}
+		x.deliveries++
+		x.receipt = storage.Receipt(fmt.Sprintf("r-%012s", p.next()))
+		if x.from = p.at(a.visibility); p.has("hands over what it doesn't hide") {
+			x.from = time.Now()
+		}
+		p.ring(queue, x.from)
+		a.got.Deliveries = append(a.got.Deliveries, storage.Delivery{Body: slices.Clone(x.body), Receipt: x.receipt, Deliveries: x.deliveries, SentAt: x.sent})
+		return true
+	}
+	return false
+}
+
+func (q modelQueue) Await(most int, visibility time.Duration) (<-chan struct{}, func(context.Context) storage.Handed) {
+	p := q.m.place
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := &modelAwait{max: most, visibility: visibility, ready: make(chan struct{})}
+	if storage.CheckName(q.name) == nil && storage.CheckReceive(most, visibility) == nil || p.has("awaits whatever is asked for") {
+		a.max = max(a.max, 1)
+		p.awaits[q.name] = append(p.awaits[q.name], a)
+	}
+	return a.ready, func(context.Context) storage.Handed {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.has("hands over to who has left") {
+			p.awaits[q.name] = slices.DeleteFunc(p.awaits[q.name], func(x *modelAwait) bool { return x == a })
+		}
+		return a.got
+	}
 }
 
 func (q modelQueue) Send(ctx context.Context, messages []storage.Message) error {
@@ -107,6 +166,7 @@ func (q modelQueue) send(ctx context.Context, messages []storage.Message) error 
 			})
 			return nil
 		}
+		q.m.sends++
 		for _, x := range messages {
 			q.m.add(q.name, x)
 		}

@@ -34,6 +34,8 @@ type place struct {
 	docs     map[string]map[string]*document // by "blobs NAME", "rows NAME" and key
 	perKey   map[string]int64                // for a bug: ETags numbered by key
 	watchers map[string][]chan struct{}
+	awaits   map[string][]*modelAwait
+	sends    int // calls
 }
 
 type message struct {
@@ -51,7 +53,7 @@ type document struct {
 }
 
 func newPlace(bug string) *place {
-	return &place{bug: bug, queues: map[string][]*message{}, docs: map[string]map[string]*document{}, perKey: map[string]int64{}, watchers: map[string][]chan struct{}{}}
+	return &place{bug: bug, queues: map[string][]*message{}, docs: map[string]map[string]*document{}, perKey: map[string]int64{}, watchers: map[string][]chan struct{}{}, awaits: map[string][]*modelAwait{}}
 }
 
 func (p *place) open() *model { return &model{place: p} }

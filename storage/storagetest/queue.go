@@ -36,6 +36,9 @@ func abilitiesThere(t *check) {
 	if _, ok := storage.As[storage.Waker](t.s); t.cfg.Waker && !ok {
 		t.Error("Config.Waker is set, but the store is no Waker")
 	}
+	if _, ok := t.s.Queue(t.name("queue")).(storage.Awaiter); t.cfg.Awaiter && !ok {
+		t.Error("Config.Awaiter is set, but a queue is no Awaiter")
+	}
 	if _, ok := t.s.Table(t.name("table")).(storage.BatchTable); t.cfg.BatchTable && !ok {
 		t.Error("Config.BatchTable is set, but a table is no BatchTable")
 	}

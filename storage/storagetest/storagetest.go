@@ -58,7 +58,7 @@ type Config struct {
 
 	// Abilities that the store must have. One that is found is tested whether named here or not; one
 	// that is named and not found is a failure, not a skip.
-	Atomic, Waker, BatchTable bool
+	Atomic, Waker, BatchTable, Awaiter bool
 
 	// Short uses fewer blobs, rows and messages, for an engine with slow calls.
 	Short bool
@@ -149,6 +149,7 @@ func groups() []struct {
 		{"commit", commitTests()},
 		{"atomic", atomicTests()},
 		{"wake", wakeTests()},
+		{"await", awaitTests()},
 		{"close", closeTests()},
 		{"two stores", twoStoresTests()},
 		{"durable", durableTests()},
