@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,15 +31,7 @@ func TestOnceAfterACrash(t *testing.T) {
 		wantLater(t, once(t.Context(), s, "mails", id, effect.do), time.Millisecond)
 		effect.want(t, 1)
 		time.Sleep(time.Millisecond)
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				if err := once(t.Context(), s, "mails", id, effect.do); err != nil {
-					wantLater(t, err, 30*time.Second)
-				}
-			})
-		}
-		wg.Wait()
+		copies(t, s, id, 8, effect.do)
 		effect.want(t, 2)
 	})
 }

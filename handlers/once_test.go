@@ -211,16 +211,22 @@ func TestOnceCopiesRace(t *testing.T) {
 	s := newWorld(t, handlers.Config{}).store
 	id := channel.NewID()
 	var effect counted
-	var wg sync.WaitGroup
-	for range 16 {
-		wg.Go(func() {
-			if err := once(t.Context(), s, "mails", id, effect.do); err != nil {
+	copies(t, s, id, 16, effect.do)
+	effect.want(t, 1)
+}
+
+// copies delivers a message n times at once. Each does the effect, finds it done, or is told to come later.
+func copies(t *testing.T, s storage.Store, id string, n int, effect func(context.Context) error) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			if err := once(t.Context(), s, "mails", id, effect); err != nil {
 				wantLater(t, err, 30*time.Second)
 			}
 		})
 	}
-	wg.Wait()
-	effect.want(t, 1)
+	all.Wait()
 }
 
 // Old notes go once in a hundred effects, wherever in them; young ones stay, and those of keys.

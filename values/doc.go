@@ -25,10 +25,9 @@
 //     IDs become rows of a table, before the write that forgets them, and the document's watermark becomes the
 //     newest time that left. Only entries of a committed document become rows. An ID newer than the watermark
 //     is judged by the window alone; one at or before it, or one that carries no time once anything has left,
-//     by its row, which is read by itself, or together with those of the same fold in one query. Clocks may be wrong: that
-//     costs reads, not correctness. A row may be newer
-//     than the document that was read before it: a replay found by its row alone is believed only of a document that
-//     is still the one stored.
+//     by its row, which is read by itself, or together with those of the same fold in one query. Clocks may be wrong:
+//     that costs reads, not correctness. A row may be newer than the document that was read before it: a replay found
+//     by its row alone is believed only of a document that is still the one stored.
 //  5. Rows are kept for Config.Retention. A message whose ID is older than that and not in the window can't
 //     be judged: [ErrTooOld]. Rows of IDs without a time are kept for ever. Older rows are forgotten now and then, after
 //     a commit; nothing rests on when.

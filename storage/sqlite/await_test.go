@@ -34,43 +34,6 @@ func isReady(ready <-chan struct{}) bool {
 	}
 }
 
-// Who awaits gets what is sent in one transaction, no more than asked for, nothing delayed, nothing that was there before.
-func TestAwait(t *testing.T) {
-	t.Parallel()
-	virtual(t, func(t *testing.T, s *store) {
-		sendOne(t, s, 0)
-		ready, take := awaiting(t, s, 2)
-		sendOne(t, s, time.Second)
-		time.Sleep(2 * time.Second)
-		if isReady(ready) {
-			t.Fatal("ready without a message to be had")
-		}
-		sent := time.Now()
-		together(t, s, func() { sendOne(t, s, 0) }, func() { sendOne(t, s, 0) }, func() { sendOne(t, s, 0) })
-		if !isReady(ready) {
-			t.Fatal("not ready after the send")
-		}
-		sendOne(t, s, 0) // too late
-		h := take()
-		if len(h.Deliveries) != 2 || !h.Since.Equal(sent) {
-			t.Fatalf("got %d messages of %v, want 2 of %v", len(h.Deliveries), h.Since, sent)
-		}
-		var receipts []storage.Receipt
-		for _, d := range h.Deliveries {
-			if string(d.Body) != "one" || d.Deliveries != 1 || d.SentAt.UnixMicro() != sent.UnixMicro() {
-				t.Errorf("got %q, delivered %d times, sent at %v", d.Body, d.Deliveries, d.SentAt)
-			}
-			receipts = append(receipts, d.Receipt)
-		}
-		if n := len(receive(t, s, "queue", 10)); n != 4 {
-			t.Errorf("%d messages are receivable besides, want the one before, the delayed one, the third and the late one", n)
-		}
-		if err := s.Queue("queue").Delete(t.Context(), receipts); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // Nobody rings for what was handed over, until its visibility ends.
 func TestAwaitIsQuiet(t *testing.T) {
 	t.Parallel()
@@ -213,20 +176,10 @@ func TestAwaitLeavesDuringCommit(t *testing.T) {
 	})
 }
 
-func TestAwaitNonsense(t *testing.T) {
+// A store that is closed hands nothing over, and lets nobody wait.
+func TestAwaitClosed(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
-		for _, x := range []struct {
-			queue      string
-			max        int
-			visibility time.Duration
-		}{{"Bad Name", 1, time.Minute}, {"queue", 0, time.Minute}, {"queue", 1, 0}} {
-			ready, take := s.Queue(x.queue).(storage.Awaiter).Await(x.max, x.visibility)
-			sendOne(t, s, 0)
-			if h := take(t.Context()); isReady(ready) || len(h.Deliveries) != 0 {
-				t.Errorf("%+v brought %+v", x, h)
-			}
-		}
 		_, take := awaiting(t, s, 1)
 		if err := s.Close(); err != nil {
 			t.Error(err)
