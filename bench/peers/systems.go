@@ -94,6 +94,8 @@ func contenders() []contender {
 			"Redis, appendfsync always; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64"}, modules: asynq, open: openAsynq(true), server: redisServer(always)},
 		{System: System{"asynq-defaults", "Asynq, everysec, defaults", Peer, Relaxed,
 			"Redis, appendfsync everysec; all defaults"}, modules: asynq, open: openAsynq(false), server: redisServer(everysec)},
+		{System: System{"asynq-always-defaults", "Asynq, always, defaults", Peer, Strict,
+			"Redis, appendfsync always; all defaults"}, modules: asynq, open: openAsynq(false), server: redisServer(always)},
 
 		{System: System{"backlite", "Backlite", Peer, Strict,
 			"WAL, synchronous FULL, one connection, immediate transactions; NumWorkers 1000 (latency, idle: 10)"}, modules: backlite,

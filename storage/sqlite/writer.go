@@ -21,6 +21,8 @@ const (
 	// maxYields and maxLinger bound the turns of others before a group is taken as it is.
 	maxYields = 32
 	maxLinger = 100 * time.Microsecond
+
+	cacheSize = "PRAGMA cache_size = -16000"
 )
 
 // An op is one caller's work for the writer.
@@ -99,6 +101,8 @@ type writer struct {
 	steps   int         // that tidy has taken among other work since the log was last copied for it
 	lately  bool        // something was written since it last ran
 
+	stretched bool // the log has been made longer, or is long
+
 	wrote    bool // something, as of the last group
 	answered int  // how many ops the last group had
 }
@@ -120,7 +124,7 @@ func newWriter(s *store, c *conn, normal bool) (*writer, error) {
 	w := &writer{s: s, c: c, normal: normal, wants: map[string]*want{}}
 	err := c.exec(
 		"PRAGMA synchronous = FULL",
-		"PRAGMA cache_size = -16000",
+		cacheSize,
 		"PRAGMA temp_store = MEMORY",
 		"PRAGMA wal_autocheckpoint = 0",
 		"PRAGMA journal_size_limit = 16777216",
