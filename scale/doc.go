@@ -8,7 +8,7 @@
 // A run has processes, queues, keys and a load. It ends when every command is in its view, and then counts: commands a
 // second, lag, requests, refusals, money. docs/scale.md says what came of it.
 //
-//	make scale        all runs, some minutes: writes the tables and charts in docs/scale
+//	make scale        all runs, some twenty minutes: writes the tables and charts in docs/scale
 //
 // The package consists of tests.
 package scale

@@ -67,7 +67,7 @@ func chartOf(g group, results []result) chart {
 			slots := 32 * max(float64(r.queues), float64(r.workers))
 			add(float64(r.workers), r, min(slots/r.work.Seconds(), l.account/asked(results[0])))
 		case "hot":
-			if r.workers == results[0].workers {
+			if r.workers == results[0].workers && r.zipf == 0 {
 				c.x = "share of one key, %"
 				rate.add(100*r.hot, r.perSecond)
 			}

@@ -19,22 +19,25 @@ func groups(burst int) []group {
 	var queues, workers, waiting, hot, steady, accounts group
 	queues = group{name: "queues", title: "More queues: 4 workers, a backlog"}
 	for _, q := range []int{1, 2, 4, 8, 16, 64} {
-		queues.runs = append(queues.runs, scenario{name: fmt.Sprintf("%d queues", q), workers: 4, queues: q, keys: 5000, commands: max(12_000, min(6000*q, 40_000))})
+		queues.runs = append(queues.runs, scenario{name: fmt.Sprintf("%d queues", q), workers: 4, queues: q, commands: max(12_000, min(6000*q, 100_000))})
 	}
 	workers = group{name: "workers", title: "More workers: 16 queues, a backlog, handlers that only compute"}
 	for _, n := range []int{1, 4, 16, 64, 256, 1000} {
-		workers.runs = append(workers.runs, scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: 16, keys: 5000, commands: 40_000})
+		workers.runs = append(workers.runs, scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: 16, commands: 100_000})
 	}
 	waiting = group{name: "waiting", title: "Handlers that wait: as many queues as workers, at most 16; a backlog; 10 s for each event"}
 	for _, n := range []int{1, 10, 100, 1000} {
 		waiting.runs = append(waiting.runs, scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: min(n, 16), keys: 5000, commands: min(600*n, 60_000), work: 10 * time.Second})
 	}
-	hot = group{name: "hot", title: "One hot key: 4 queues, a backlog"}
+	hot = group{name: "hot", title: "Skewed keys: 4 queues, a backlog"}
 	for _, x := range []struct {
 		workers int
 		share   float64
 	}{{4, 0}, {4, 0.2}, {4, 0.5}, {4, 1}, {16, 1}, {64, 1}} {
 		hot.runs = append(hot.runs, scenario{name: fmt.Sprintf("%.0f %%, %d workers", 100*x.share, x.workers), workers: x.workers, queues: 4, keys: 5000, hot: x.share, commands: 16_000})
+	}
+	for _, n := range []int{4, 16, 64} {
+		hot.runs = append(hot.runs, scenario{name: fmt.Sprintf("Zipf 1.1, %d workers", n), workers: n, queues: 4, keys: 5000, zipf: 1.1, commands: 16_000})
 	}
 	steady = group{name: "steady", title: "A steady stream: 4 workers, 16 queues"}
 	for _, rate := range []float64{100, 500, 1000, 2000, 2500, 3000, 3500} {
@@ -42,12 +45,15 @@ func groups(burst int) []group {
 	}
 	accounts = group{name: "accounts", title: "More accounts: 16 workers, 64 queues, a backlog"}
 	for _, n := range []int{1, 2, 4} {
-		accounts.runs = append(accounts.runs, scenario{name: fmt.Sprintf("%d accounts", n), workers: 16, queues: 64, accounts: n, keys: 20_000, commands: 40_000 * n})
+		accounts.runs = append(accounts.runs, scenario{name: fmt.Sprintf("%d accounts", n), workers: 16, queues: 64, accounts: n, commands: 80_000 * n})
 	}
 	flood := group{name: "burst", title: "A burst that is levelled: 16 workers, 64 queues"}
 	flood.runs = append(flood.runs, scenario{name: fmt.Sprintf("%d in %d s", burst, burst/burstRate), workers: 16, queues: 64, keys: burst / 100, rate: burstRate, commands: burst})
 	return []group{queues, workers, waiting, hot, steady, accounts, flood}
 }
+
+// perKey is how many commands a key has where nothing else is said.
+const perKey = 8
 
 // burstRate is ten million commands in ten minutes.
 const burstRate = 16_667
@@ -74,6 +80,9 @@ func TestScale(t *testing.T) {
 		var results []result
 		for i, s := range g.runs {
 			s.seed = uint64(i + 1)
+			if s.keys == 0 {
+				s.keys = s.commands / perKey
+			}
 			r := run(t, s)
 			t.Log(r)
 			for _, text := range r.says {

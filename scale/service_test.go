@@ -21,6 +21,8 @@ const (
 	firstDelay  = 200 * time.Millisecond
 	atOnce      = 32
 	connections = 256 // of one process to each of the three services
+	longestSend = 2 * time.Second
+	longestLine = 15 * time.Second
 )
 
 // limits are what an account can do, in units a second. 0 is no limit.
@@ -138,6 +140,7 @@ func (s *service) draw(l latency) time.Duration {
 type store struct {
 	s      *service
 	conns  map[string]chan struct{} // by kind
+	paces  sync.Map                 // of *storage.Pace by kind and target
 	tally  storage.Tally
 	closed atomic.Bool
 }
@@ -224,8 +227,21 @@ func (c *store) try(ctx context.Context, check error, r request) error {
 	if err := c.ready(ctx, r.target, check); err != nil {
 		return err
 	}
+	p := c.pace(r)
+	if r.op != "extend" && !c.s.isFree() {
+		most := longestLine
+		if r.op == "send" {
+			most = longestSend
+		}
+		if err := p.Wait(ctx, most); err != nil {
+			return err
+		}
+	}
 	for try := 1; ; try++ {
 		refused, err := c.ask(ctx, r)
+		if refused {
+			p.Refused()
+		}
 		if err != nil || !refused {
 			return err
 		}
@@ -239,6 +255,18 @@ func (c *store) try(ctx context.Context, check error, r request) error {
 			return err
 		}
 	}
+}
+
+// pace is what the driver keeps for each queue, container and table.
+func (c *store) pace(r request) *storage.Pace {
+	p, _ := c.paces.LoadOrStore(r.kind+" "+r.target, new(storage.Pace))
+	return p.(*storage.Pace)
+}
+
+func (s *service) isFree() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.free
 }
 
 // ask makes one request. It has its effect when it is answered.

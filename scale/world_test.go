@@ -29,6 +29,7 @@ type scenario struct {
 	accounts int           // that the queues are spread over; 0 is one
 	keys     int           // value objects, and views
 	hot      float64       // share of the commands that goes to one key; the others are uniform
+	zipf     float64       // or they follow Zipf's law with this exponent, above 1
 	commands int           //
 	rate     float64       // of commands a second that come in; 0 is a backlog that is there when the workers start
 	work     time.Duration // what the world outside takes for each event; 0 is a view instead
@@ -123,9 +124,14 @@ func newWorld(t *testing.T, s scenario) *world {
 		w.shards = append(w.shards, newShard(i))
 	}
 	r := rand.New(rand.NewPCG(s.seed, 1))
+	draw := func() int { return r.IntN(s.keys) }
+	if s.zipf > 0 {
+		z := rand.NewZipf(r, s.zipf, 1, uint64(s.keys-1))
+		draw = func() int { return int(z.Uint64()) }
+	}
 	for i := range w.key {
 		if r.Float64() >= s.hot {
-			w.key[i] = r.IntN(s.keys)
+			w.key[i] = draw()
 		}
 	}
 	return w

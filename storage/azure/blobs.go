@@ -102,7 +102,7 @@ func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (
 			case r.ErrorCode != nil || r.Body == nil: // that is how the SDK says 304
 				return storage.ErrNotModified
 			}
-			w := watch(r.Body, b.s.pace.tryTime)
+			w := watch(r.Body, b.s.timing.tryTime)
 			body, err := readAll(w, r.ContentLength)
 			w.timer.Stop()
 			r.Body.Close()

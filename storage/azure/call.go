@@ -36,15 +36,15 @@ type call struct {
 	kind, target string // as in storage.Request
 	repeat       repeat
 	size         int // bytes of the body, either way
-	pace         pace
+	timing       timing
 	doubtful     bool                   // a request may have taken effect, although it was not answered so; set by the policy below repeats
 	met          *atomic.Pointer[error] // what the last try that failed met; shared by the requests of one method
 }
 
 type callKey struct{}
 
-// pace is what tests make shorter.
-type pace struct {
+// timing is what tests make shorter.
+type timing struct {
 	tryTime, firstDelay time.Duration
 	slowest             int
 }
@@ -58,7 +58,7 @@ type part struct {
 }
 
 func (p *part) call(op, resource string, r repeat) *call {
-	return &call{op: op, kind: p.kind, target: p.name, resource: resource, repeat: r, pace: p.s.pace, met: new(atomic.Pointer[error])}
+	return &call{op: op, kind: p.kind, target: p.name, resource: resource, repeat: r, timing: p.s.timing, met: new(atomic.Pointer[error])}
 }
 
 // do runs f, which makes requests with the context it is given, as one method of the port. check is what is wrong with
@@ -90,8 +90,8 @@ func (c *call) options(ctx context.Context) context.Context {
 	}
 	o := policy.RetryOptions{
 		MaxRetries:    maxTries - 1,
-		TryTimeout:    c.pace.tryTime + time.Duration(c.size)*time.Second/time.Duration(c.pace.slowest),
-		RetryDelay:    c.pace.firstDelay,
+		TryTimeout:    c.timing.tryTime + time.Duration(c.size)*time.Second/time.Duration(c.timing.slowest),
+		RetryDelay:    c.timing.firstDelay,
 		MaxRetryDelay: longestWait,
 	}
 	switch c.repeat {
@@ -106,7 +106,7 @@ func (c *call) options(ctx context.Context) context.Context {
 
 // beside is the context of another request that the call needs, such as making the queue that was missing.
 func (c *call) beside(ctx context.Context, op string) context.Context {
-	return (&call{op: op, kind: c.kind, target: c.target, size: c.size, pace: c.pace, met: c.met}).options(ctx)
+	return (&call{op: op, kind: c.kind, target: c.target, size: c.size, timing: c.timing, met: c.met}).options(ctx)
 }
 
 // meet notes what a try met that is worth another one, for the error of a call that runs out of time before it is answered.

@@ -33,7 +33,7 @@ func disturbedAt(t *testing.T, url string) (*store, *faults) {
 	}
 	t.Cleanup(func() { s.Close() })
 	st := s.(*store)
-	st.pace = pace{tryTime, time.Millisecond, 1 << 30}
+	st.timing = timing{tryTime, time.Millisecond, 1 << 30}
 	return st, f
 }
 

@@ -19,7 +19,10 @@ var (
 func (s *store) Requests() []storage.Requests { return s.meter.Requests() }
 
 // meter counts each request as it goes out, behind the policy that repeats them.
-type meter struct{ storage.Tally }
+type meter struct {
+	storage.Tally
+	paces paces // which hear from it what is refused
+}
 
 func newMeter() *meter { return &meter{} }
 
@@ -40,8 +43,11 @@ func (m *meter) Do(req *policy.Request) (*http.Response, error) {
 	if resp != nil {
 		bound(resp.Header)
 	}
-	m.Add(storage.Request{Op: c.op, Kind: c.kind, Target: c.target, Class: class(c.kind, c.op)},
-		resp != nil && throttled(resp.StatusCode, resp.Header.Get("x-ms-error-code")))
+	refused := resp != nil && throttled(resp.StatusCode, resp.Header.Get("x-ms-error-code"))
+	if refused {
+		m.paces.of(c).Refused()
+	}
+	m.Add(storage.Request{Op: c.op, Kind: c.kind, Target: c.target, Class: class(c.kind, c.op)}, refused)
 	return resp, err
 }
 

@@ -53,7 +53,7 @@ type store struct {
 	tables *aztables.ServiceClient
 	http   *http.Client
 	meter  *meter
-	pace   pace
+	timing timing
 	closed atomic.Bool
 }
 
@@ -86,7 +86,7 @@ func open(ctx context.Context, rest string, wrap func(policy.Transporter) policy
 	if p.local() {
 		transport.IdleConnTimeout = keepLocal
 	}
-	s := &store{prefix: p.prefix, http: &http.Client{Transport: transport}, meter: newMeter(), pace: pace{tryTime, firstDelay, slowest}}
+	s := &store{prefix: p.prefix, http: &http.Client{Transport: transport}, meter: newMeter(), timing: timing{tryTime, firstDelay, slowest}}
 	if err := s.connect(p, wrap); err != nil {
 		return nil, fmt.Errorf("%w: %w", storage.ErrInvalid, err)
 	}
@@ -102,7 +102,7 @@ func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporte
 	options := func() azcore.ClientOptions {
 		return azcore.ClientOptions{
 			Transport:        ownBodies{transport},
-			PerCallPolicies:  []policy.Policy{keepBody{}},
+			PerCallPolicies:  []policy.Policy{&s.meter.paces, keepBody{}},
 			PerRetryPolicies: []policy.Policy{s.meter},
 			Telemetry:        policy.TelemetryOptions{ApplicationID: "millrace"},
 		}

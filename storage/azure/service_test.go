@@ -64,7 +64,7 @@ func answeredBy(t *testing.T, service policy.Transporter) *store {
 	s := must[storage.Store](t)(open(t.Context(), "AccountName=acct;AccountKey=a2V5", func(policy.Transporter) policy.Transporter { return service }))
 	t.Cleanup(func() { s.Close() })
 	st := s.(*store)
-	st.pace = pace{tryTime, time.Millisecond, slowest}
+	st.timing = timing{tryTime, time.Millisecond, slowest}
 	return st
 }
 
