@@ -190,7 +190,7 @@ func (c *consumer) take(ds []storage.Delivery, began time.Time, full bool) []*me
 		}
 	}
 	for i, d := range ds {
-		m := &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, received: now, turn: make(turn, 1), receipt: d.Receipt, owned: began}
+		m := &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, asked: began, received: now, turn: make(turn, 1), receipt: d.Receipt, owned: began}
 		ms[i] = m
 		c.inHand[m] = struct{}{}
 	}

@@ -18,6 +18,7 @@ type message struct {
 	delivery   *handlers.Delivery
 	deliveries int
 	sentAt     time.Time
+	asked      time.Time // when the call began that received it
 	received   time.Time
 	began      atomic.Int64 // when its handler started, UnixNano; 0 it hasn't
 	reported   time.Time    // when it was last reported as stuck; renewDue's

@@ -49,6 +49,32 @@ func TestRenewal(t *testing.T) {
 	})
 }
 
+// A receive that was answered late leaves less time than usual: the message is renewed at the first look.
+func TestRenewalAfterLateReceive(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		const visibility = 12 * time.Second
+		hooked := storagetest.Intercept(storagetest.Plain(s), func(_ context.Context, op storagetest.Op, do func() error) error {
+			err := do()
+			if op.Name == "receive" && op.Resource == "queue jobs" {
+				time.Sleep(visibility * 7 / 10)
+			}
+			return err
+		})
+		l := newLab(t, hooked, func(ctx context.Context, _ job) error {
+			select {
+			case <-time.After(2 * visibility):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		l.sendJobs(t, job{ID: "a"})
+		l.start(t, worker.Config{Visibility: visibility})
+		l.empty(t, time.Second)
+		wantInt(t, "calls", len(l.called()), 1)
+	})
+}
+
 // When renewals fail the handler's context ends before anybody else can have the message; that spends no
 // attempt, and another worker handles it.
 func TestOwnershipLost(t *testing.T) {

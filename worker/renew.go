@@ -37,8 +37,8 @@ func (c *consumer) renewDue(ctx context.Context) bool {
 	var due []*message
 	c.mu.Lock()
 	for m := range c.inHand {
-		// Ownership begins before the message is received, so this looks at no lock of the message.
-		if now.Sub(m.received) >= c.cfg.Visibility/6 {
+		// Ownership begins with the call, at the earliest, so this looks at no lock of the message.
+		if now.Sub(m.asked) >= c.cfg.Visibility/6 {
 			due = append(due, m)
 		}
 	}
