@@ -3,7 +3,7 @@
 #
 #	make bench >old.txt; …; make bench >new.txt; benchstat old.txt new.txt
 #
-# What has not run after LIMIT seconds doesn't run, and that is said.
+# What has not run after LIMIT seconds doesn't run, and that is said: 170, or an hour with a COUNT or a BENCHTIME.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -13,10 +13,12 @@ if [ -z "$packages" ]; then
 	echo "no benchmarks" >&2
 	exit 0
 fi
-flags="-p 1 -run ^$ -benchmem -benchtime ${BENCHTIME:-300ms} -count ${COUNT:-1} -timeout 10m"
-timeout "${LIMIT:-170}" bash -c "$go test $flags -bench '${BENCH:-.}' $(echo $packages) && cd bench && $go test $flags -bench '${BENCH:-.}' ./raw" </dev/null
+flags="-p 1 -run ^$ -benchmem -benchtime ${BENCHTIME:-300ms} -count ${COUNT:-1} -timeout 1h"
+limit=${LIMIT:-170}
+[ -n "${LIMIT:-}" ] || [ -z "${COUNT:-}${BENCHTIME:-}" ] || limit=3600
+timeout "$limit" bash -c "$go test $flags -bench '${BENCH:-.}' $(echo $packages) && cd bench && $go test $flags -bench '${BENCH:-.}' ./raw" </dev/null
 code=$?
 if [ $code -eq 124 ]; then
-	echo "stopped after ${LIMIT:-170} seconds: what follows did not run; LIMIT=600 gives it more" >&2
+	echo "stopped after $limit seconds: what follows did not run; LIMIT=600 gives it more" >&2
 fi
 exit $code

@@ -207,6 +207,7 @@ func startWorker(ctx context.Context, s system, addr string, trial int, set sett
 	}
 	cmd := exec.CommandContext(ctx, self, "-worker", s.name, "-worker-addr", addr, "-worker-trial", fmt.Sprint(trial), "-rescue", set.rescue.String())
 	cmd.Stderr = os.Stderr
+	servers.DieWithUs(cmd)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

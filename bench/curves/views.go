@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-go/millrace/bench/servers"
 	"github.com/millrace-go/millrace/channel"
 )
 
@@ -66,7 +67,8 @@ func (b *bench) startWeb(ctx context.Context, program string, seats int) (*web, 
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, program, "-addr", "127.0.0.1:0", "-store", "sqlite:"+filepath.Join(dir, "store.db"), "-seats", fmt.Sprint(seats), "-log", "error")
-	cmd.Dir, cmd.Stderr, cmd.SysProcAttr = dir, b.errs, diesWithUs() // mails go into its working directory
+	cmd.Dir, cmd.Stderr = dir, b.errs // mails go into its working directory
+	servers.DieWithUs(cmd)
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, childGrace
 	out, err := cmd.StdoutPipe()
 	if err != nil {

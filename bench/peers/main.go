@@ -80,6 +80,10 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if *from != "" {
 		r, err = load(*from)
 	} else {
+		if inMemory(os.TempDir()) {
+			_, _ = fmt.Fprintln(errs, "peers: the folder for temporary files lies in memory, where a sync does nothing: let TMPDIR name one on a disk")
+			return 2
+		}
 		r = p.run(ctx, errs)
 		if *jsonFile != "" {
 			err = r.save(*jsonFile)

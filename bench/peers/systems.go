@@ -105,12 +105,12 @@ func contenders() []contender {
 			open: openBacklite(10, 0, "_journal=WAL&_timeout=5000&_sync=FULL")},
 
 		{System: System{"watermill", "Watermill, PostgreSQL", Peer, Strict,
-			"synchronous_commit=on; queue schema, DeleteOnAck, 8 subscribers, PollInterval 10 ms, 32 connections; no lease for each job"}, modules: watermill,
-			open: openWatermill(8, 10*time.Millisecond, 32), server: postgresServer},
+			"synchronous_commit=on; queue schema, DeleteOnAck, 4 subscribers, SubscribeBatchSize 500, PollInterval 10 ms, 32 connections; no lease for each job"}, modules: watermill,
+			open: openWatermill(4, 500, 10*time.Millisecond, 32), server: postgresServer},
 		{System: System{"watermill-defaults", "Watermill, PostgreSQL, defaults", Peer, Strict,
-			"synchronous_commit=on; queue schema, DeleteOnAck, one subscriber"}, modules: watermill, open: openWatermill(1, 0, 0), server: postgresServer},
+			"synchronous_commit=on; queue schema, DeleteOnAck, one subscriber"}, modules: watermill, open: openWatermill(1, 0, 0, 0), server: postgresServer},
 
-		{System: System{"raw", "raw SQLite", Limit, Strict, "a queue table, one goroutine that commits in groups, and nothing else"}, modules: ours, open: openQueue},
+		{System: System{"raw", "raw SQLite", Limit, Strict, "database/sql; a queue table, one goroutine that commits in groups, and nothing else"}, modules: ours, open: openQueue},
 		{System: System{"disk", "raw disk", Limit, Strict, "4 KiB overwritten and synced, one after another"}, works: []child.Work{child.Sync}, open: openDisk},
 	}
 	for i := range all {

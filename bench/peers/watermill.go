@@ -21,14 +21,14 @@ type watermillClient struct {
 	operations  func(context.Context) (int64, error)
 }
 
-// openWatermill opens Watermill with its schema for queues; a poll of 0 is its default, and so is no connections.
-func openWatermill(subscribers int, poll time.Duration, connections int) openFunc {
+// openWatermill opens Watermill with its schema for queues; a batch and a poll of 0 are its defaults, and so is no connections.
+func openWatermill(subscribers, batch int, poll time.Duration, connections int) openFunc {
 	return func(ctx context.Context, spec child.Spec) (child.Client, error) {
 		pool, err := openPool(ctx, spec, connections)
 		if err != nil {
 			return nil, err
 		}
-		db, schema := wsql.BeginnerFromPgx(pool), wsql.PostgreSQLQueueSchema{}
+		db, schema := wsql.BeginnerFromPgx(pool), wsql.PostgreSQLQueueSchema{SubscribeBatchSize: batch}
 		c := &watermillClient{subscribers: subscribers, operations: transactions(spec)}
 		c.publisher, err = wsql.NewPublisher(db, wsql.PublisherConfig{SchemaAdapter: schema}, watermill.NopLogger{})
 		if err != nil {

@@ -138,6 +138,7 @@ func serve(ctx context.Context, name string, cmd *exec.Cmd, socket, log string, 
 	}
 	defer func() { _ = file.Close() }() // the process has its own
 	cmd.Stdout, cmd.Stderr = file, file
+	DieWithUs(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

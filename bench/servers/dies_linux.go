@@ -1,0 +1,14 @@
+package servers
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// DieWithUs ends a process that is not started yet when this one is killed.
+func DieWithUs(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+}
