@@ -14,16 +14,13 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// start is what times are counted from, so that a clock that is set back makes nothing fresh again.
-var start = time.Now()
-
 // loadTime bounds a request that several readers wait for.
 const loadTime = 10 * time.Second
 
 // cached is what a reader knows of a document.
 type cached[V any] struct {
 	snapshot values.Snapshot[folded[V]]
-	checked  atomic.Int64 // when the request began that last said so, in nanoseconds after start
+	checked  atomic.Int64 // when the request began that last said so, in nanoseconds after View.start
 	kept     time.Time    // when its answer came; guarded by View.keeping
 }
 
@@ -86,7 +83,7 @@ func (v *View[V]) read(ctx context.Context, key string, fresh time.Duration) (*c
 // cached returns what is known of a document, which may be nil, and whether that is no older than fresh.
 func (v *View[V]) cached(key string, fresh time.Duration) (c *cached[V], ok bool) {
 	c, ok = v.cache.Get(key)
-	return c, ok && time.Since(start)-time.Duration(c.checked.Load()) < fresh
+	return c, ok && time.Since(v.start)-time.Duration(c.checked.Load()) < fresh
 }
 
 // load asks the store whether it has something else than known, which may be nil.
@@ -115,7 +112,7 @@ func (v *View[V]) keep(key string, c *cached[V], began time.Time) *cached[V] {
 	if now, ok := v.cache.Get(key); ok && now.kept.After(began) && now.snapshot.Version >= c.snapshot.Version {
 		return now
 	}
-	c.checked.Store(int64(began.Sub(start)))
+	c.checked.Store(int64(began.Sub(v.start)))
 	c.kept = time.Now()
 	v.cache.Add(key, c, c.snapshot.Size)
 	return c

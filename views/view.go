@@ -57,6 +57,7 @@ type View[V any] struct {
 	cache   *values.Cache[*cached[V]]
 	keeping sync.Mutex // held by whoever replaces what is cached
 	reads   singleflight.Group
+	start   time.Time // what times are counted from: a clock that is set back makes nothing fresh again
 }
 
 // New returns the view of a name.
@@ -78,7 +79,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *View[V]
 			Initial: func(key string) folded[V] { return folded[V]{View: cfg.Initial(key)} },
 			Cache:   cfg.Cache, CacheBytes: cfg.CacheBytes, // and it reports what is wrong with them
 		}),
-		cfg: cfg, cache: values.NewCache[*cached[V]](cfg.Cache, cfg.CacheBytes),
+		cfg: cfg, cache: values.NewCache[*cached[V]](cfg.Cache, cfg.CacheBytes), start: time.Now(),
 	}
 }
 
