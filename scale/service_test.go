@@ -21,7 +21,7 @@ const (
 	firstDelay  = 200 * time.Millisecond
 	atOnce      = 32
 	connections = 256 // of one process to each of the three services
-	longestSend = 2 * time.Second
+	longestSend = 500 * time.Millisecond
 	longestLine = 15 * time.Second
 )
 
@@ -233,7 +233,7 @@ func (c *store) try(ctx context.Context, check error, r request) error {
 		if r.op == "send" {
 			most = longestSend
 		}
-		if err := p.Wait(ctx, most); err != nil {
+		if err := p.Wait(ctx, most); err != nil && (r.op != "send" || ctx.Err() != nil) {
 			return err
 		}
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	longestSend = 2 * time.Second  // that a sender, a user perhaps, waits for its turn
-	longestLine = 15 * time.Second // that anybody else does
+	longestSend = 500 * time.Millisecond // that a sender, a user perhaps, waits for its turn
+	longestLine = 15 * time.Second       // that anybody else does
 )
 
 // paces hold back what this process asks of a queue, a container or a table that has refused requests lately. An account's
@@ -30,8 +30,9 @@ func (p *paces) of(c *call) *storage.Pace {
 	return pace.(*storage.Pace)
 }
 
-// Do makes a call wait for its turn, above the policy that repeats requests: those wait by themselves. An extension doesn't
-// wait, because a message that is lost meanwhile is handled twice.
+// Do makes a call wait for its turn, above the policy that repeats requests: those wait by themselves. A send whose turn is
+// far off goes out all the same, and the service decides: in a burst senders come first, and those who handle give way. An extension
+// doesn't wait, because a message that is lost meanwhile is handled twice.
 func (p *paces) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	if c, ok := ctx.Value(callKey{}).(*call); ok && c.op != "extend" {
@@ -39,7 +40,7 @@ func (p *paces) Do(req *policy.Request) (*http.Response, error) {
 		if c.op == "send" {
 			most = longestSend
 		}
-		if err := p.of(c).Wait(ctx, most); err != nil {
+		if err := p.of(c).Wait(ctx, most); err != nil && (c.op != "send" || ctx.Err() != nil) {
 			return nil, err
 		}
 	}

@@ -37,8 +37,8 @@ func (b *busy) Do(req *http.Request) (*http.Response, error) {
 	return respond(req, http.StatusNotFound, "BlobNotFound"), nil
 }
 
-// Many callers come near to what a busy service does, and few of their requests are refused. A sender is told soon that it
-// is too much; an extension, which can't wait, goes out at once.
+// Many callers come near to what a busy service does, and few of their requests are refused. A sender asks soon, whatever
+// was refused before; an extension, which can't wait, at once.
 func TestBusyService(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -73,22 +73,20 @@ func TestBusyService(t *testing.T) {
 		}
 
 		b.rate, b.left = 0, 0
-		q, failed := s.Queue("queue"), make(chan time.Duration, 100)
-		for range cap(failed) {
-			go func() {
-				began := time.Now()
+		const senders = 100
+		q, before, began := s.Queue("queue"), b.refused, time.Now()
+		for range senders {
+			all.Go(func() {
 				if err := q.Send(t.Context(), []storage.Message{{Body: []byte("body")}}); !errors.Is(err, storage.ErrThrottled) {
 					t.Errorf("a sender met %v", err)
 				}
-				failed <- time.Since(began)
-			}()
+			})
 		}
-		for range cap(failed) {
-			if d := <-failed; d > longestSend+5*time.Second {
-				t.Errorf("a sender was told after %v", d)
-			}
+		all.Wait()
+		if asked, d := b.refused-before, time.Since(began); asked < senders || d > 5*time.Second {
+			t.Errorf("%d senders were %d requests, and told after %v; want each to ask, and soon", senders, asked, d)
 		}
-		before, began := b.refused, time.Now()
+		before, began = b.refused, time.Now()
 		if _, err = q.Extend(t.Context(), someReceipt, time.Minute); !errors.Is(err, storage.ErrThrottled) {
 			t.Errorf("an extension met %v", err)
 		}

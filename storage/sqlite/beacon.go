@@ -161,7 +161,8 @@ func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch fun
 			switch name := filepath.Base(e.Name); {
 			case !ok:
 				return
-			case e.Name == b.dir.path && e.Has(fsnotify.Remove|fsnotify.Rename):
+			case (name == b.own || e.Name == b.dir.path) && e.Has(fsnotify.Remove|fsnotify.Rename):
+				// The own file goes before the folder does, of which an open file in it keeps the news back.
 				deaf = true
 				look.Reset(lookoutEvery)
 			case !e.Has(fsnotify.Create | fsnotify.Write):

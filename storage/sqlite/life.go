@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -57,6 +59,24 @@ func (l *life) present() {
 		l.tried = true
 		l.show()
 	}
+}
+
+// shown reports that the file, if there was one, still is where others look for it.
+func (l *life) shown() bool {
+	n := l.number.Load()
+	if n == 0 {
+		return true
+	}
+	_, err := os.Lstat(filepath.Join(l.dir.path, lifeMark+strconv.FormatInt(n, 36)))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// again makes another file. What was claimed under the first stays claimed until its visibility ends.
+func (l *life) again() {
+	l.close()
+	l.file = nil
+	l.number.Store(0)
+	l.show()
 }
 
 // gen returns a generation for a claim.
@@ -183,8 +203,13 @@ func (s *store) releaseDead(ctx context.Context) {
 	}
 }
 
-// lookout releases what the dead have claimed, and reports whether there are others, as far as one can know.
+// lookout releases what the dead have claimed, and reports whether there are others, as far as one can know. It shows this
+// store again, where somebody has removed its file.
 func (s *store) lookout() bool {
+	if !s.life.shown() {
+		// Others may have to wait longer for it; that is no reason to fail.
+		_ = s.write(&op{ctx: context.Background(), relaxed: true, run: func(w *writer) error { w.s.life.again(); return nil }})
+	}
 	s.releaseDead(context.Background())
 	return s.life.dir == nil || s.life.others.Load()
 }

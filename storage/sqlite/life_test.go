@@ -221,6 +221,45 @@ func TestClaimsOfAKiller(t *testing.T) {
 	wantHeld(t, s, 2)
 }
 
+// A store whose file somebody has removed shows itself again, and so does one that hears: nobody stays deaf, although an
+// open file keeps the folder alive.
+func TestFolderIsRemoved(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	s, other := openAt(t, path, ""), openAt(t, path, "")
+	ring, stop := s.Wake("queue")
+	defer stop()
+	<-ring
+	sign := filepath.Join(path+"-wake", s.beacon.own)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for limit := time.After(time.Minute); !done(); {
+			select {
+			case <-tick.C:
+			case <-limit:
+				t.Fatalf("after a minute: %s", what)
+			}
+		}
+	}
+	signed := func() bool { _, err := os.Lstat(sign); return err == nil }
+	until("no sign", signed)
+	send(t, other, "queue", "first")
+	if got := receive(t, s, "queue", 1); len(got) != 1 {
+		t.Fatalf("received %d messages; want 1", len(got))
+	}
+	if n := len(lives(t, s)); n != 2 {
+		t.Fatalf("%d show themselves; want 2", n)
+	}
+	if err := os.RemoveAll(path + "-wake"); err != nil {
+		t.Fatal(err)
+	}
+	until("the one that hears gives no sign", signed)
+	until("it doesn't show itself", func() bool { return len(lives(t, s)) > 0 })
+	wantHeld(t, other, 1)
+}
+
 // Without its file nobody is known to be dead.
 func TestClaimsWithoutALife(t *testing.T) {
 	t.Parallel()

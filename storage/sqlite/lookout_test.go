@@ -61,6 +61,10 @@ func TestLookout(t *testing.T) {
 		expect("the folder is gone", 3*lookoutEvery, 3, true)
 		event(b.own)
 		expect("the folder is back", time.Hour, 1, true)
+		events <- fsnotify.Event{Name: filepath.Join(b.dir.path, b.own), Op: fsnotify.Remove}
+		expect("its own file is gone", 3*lookoutEvery, 3, true)
+		event(b.own)
+		expect("it is back", time.Hour, 1, true)
 		event("another's sign")
 		expect("another has sent", time.Hour, 0, true)
 	})
