@@ -228,12 +228,15 @@ func (c *store) try(ctx context.Context, check error, r request) error {
 		return err
 	}
 	p := c.pace(r)
-	if r.op != "extend" && !c.s.isFree() {
+	if !c.s.isFree() {
 		most := longestLine
-		if r.op == "send" {
+		switch {
+		case r.op == "send":
 			most = longestSend
+		case r.kind == "queue" && (r.op == "extend" || r.op == "delete" || r.op == "rewrite"):
+			most = 0
 		}
-		if err := p.Wait(ctx, most); err != nil && (r.op != "send" || ctx.Err() != nil) {
+		if err := p.Wait(ctx, most); err != nil {
 			return err
 		}
 	}
@@ -257,9 +260,9 @@ func (c *store) try(ctx context.Context, check error, r request) error {
 	}
 }
 
-// pace is what the driver keeps for each queue, container and table.
+// pace is what the driver keeps for each queue, container and table, and for sends.
 func (c *store) pace(r request) *storage.Pace {
-	p, _ := c.paces.LoadOrStore(r.kind+" "+r.target, new(storage.Pace))
+	p, _ := c.paces.LoadOrStore(fmt.Sprint(r.kind, r.target, r.op == "send"), new(storage.Pace))
 	return p.(*storage.Pace)
 }
 

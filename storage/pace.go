@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -13,7 +12,7 @@ import (
 // beyond, and at ten times of it there is no limit any more. So many processes find their shares without knowing of each
 // other. Unlike CUBIC's, the growth is in proportion to the rate, which may be ten a second or ten thousand.
 //
-// The zero Pace is ready; it may be used concurrently.
+// A pace delays, it never refuses. The zero Pace is ready; it may be used concurrently.
 type Pace struct {
 	mu   sync.Mutex
 	cut  time.Time // when the rate was last cut; zero: there is no limit
@@ -22,7 +21,7 @@ type Pace struct {
 
 	window time.Time // since then n requests were counted
 	n      int
-	rate   float64 // before
+	rate   float64 // in the window before; 0: nobody knows
 }
 
 const (
@@ -32,13 +31,21 @@ const (
 	paceBurst  = 8  // requests after a rest that don't wait
 	paceFree   = 10 // times the rate that was refused: no limit any more
 	paceLeast  = 2.0
+	paceAhead  = time.Second // that requests which don't wait hold up others at most
 )
 
-// Wait returns when the next request may be made. It fails at once, with [ErrThrottled], if that would take longer than most.
+// Wait returns when the next request may be made: when its turn has come, or after most, or after half the time that ctx has
+// left, whichever is first. Its error is that of ctx. With most 0 it never waits.
 func (p *Pace) Wait(ctx context.Context, most time.Duration) error {
-	d, err := p.line(most)
-	if err != nil || d <= 0 {
-		return err
+	if deadline, ok := ctx.Deadline(); ok {
+		most = min(most, time.Until(deadline)/2)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	d := p.line(most)
+	if d <= 0 {
+		return nil
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -50,56 +57,61 @@ func (p *Pace) Wait(ctx context.Context, most time.Duration) error {
 	}
 }
 
-// line gives out a turn, and returns how far off it is.
-func (p *Pace) line(most time.Duration) (time.Duration, error) {
+// line gives out a turn, and says how far off it is, or most if that is sooner.
+func (p *Pace) line(most time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if p.cut.IsZero() {
-		p.count(now)
-		return 0, nil
-	}
 	rate := p.allowed(now)
-	if rate > paceFree*p.peak {
-		p.cut = time.Time{}
+	if rate == 0 {
 		p.count(now)
-		return 0, nil
+		return 0
 	}
-	turn := p.after(now, rate)
-	if turn.Sub(now) > most {
-		return 0, fmt.Errorf("%w: requests were refused lately, and too many wait for their turn", ErrThrottled)
-	}
-	p.turn = turn
-	p.count(turn)
-	return turn.Sub(now), nil
+	d := min(p.take(now, rate, max(most, paceAhead)), most)
+	p.count(now.Add(max(d, 0)))
+	return d
 }
 
-// after is the turn behind the last one.
-func (p *Pace) after(now time.Time, rate float64) time.Time {
+// take takes the turn behind the last one, and says how far off it is. Who can't wait for it holds up others all the same, but
+// not beyond bound.
+func (p *Pace) take(now time.Time, rate float64, bound time.Duration) time.Duration {
 	gap := time.Duration(float64(time.Second) / rate)
 	turn := p.turn
 	if rested := now.Add(-paceBurst * gap); turn.Before(rested) {
 		turn = rested
 	}
-	return turn.Add(gap)
+	turn = turn.Add(gap)
+	if turn.Sub(now) <= bound {
+		p.turn = turn
+	}
+	return turn.Sub(now)
 }
 
 // count counts a request of that time.
 func (p *Pace) count(at time.Time) {
 	p.n++
 	switch d := at.Sub(p.window); {
-	case p.window.IsZero():
-		p.window = at
+	case d > 2*paceWindow: // it rested, or is new
+		p.window, p.n, p.rate = at, 1, 0
 	case d >= paceWindow:
 		p.rate = float64(p.n) / d.Seconds()
 		p.window, p.n = at, 0
 	}
 }
 
-// allowed is the rate at a time after the cut.
+// allowed is the rate now; 0: there is no limit.
 func (p *Pace) allowed(now time.Time) float64 {
+	if p.cut.IsZero() {
+		return 0
+	}
 	t := float64(now.Sub(p.cut))/float64(paceBack) - 1
-	return p.peak * (1 + (1-paceCut)*t*t*t)
+	rate := p.peak * (1 + (1-paceCut)*t*t*t)
+	if rate > paceFree*p.peak {
+		p.cut, p.turn = time.Time{}, time.Time{}
+		p.window, p.n, p.rate = time.Time{}, 0, 0
+		return 0
+	}
+	return rate
 }
 
 // Refused tells that a request was refused because there were too many. It takes a turn, in which it may be made again.
@@ -107,16 +119,17 @@ func (p *Pace) Refused() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	defer func() { p.turn = p.after(now, p.allowed(now)) }()
-	if now.Sub(p.cut) < paceWindow {
-		return // it was on its way already
+	allowed := p.allowed(now)
+	if now.Sub(p.cut) >= paceWindow { // else it was on its way already
+		rate := max(p.rate, float64(p.n)/max(now.Sub(p.window), paceWindow/10).Seconds())
+		if allowed > 0 {
+			rate = min(rate, allowed)
+		}
+		if rate == 0 { // it was made before the limit was lifted
+			rate = p.peak
+		}
+		p.peak, p.cut = max(rate, paceLeast), now
+		allowed = p.allowed(now)
 	}
-	rate := p.rate
-	if d := now.Sub(p.window); rate == 0 || d > 2*paceWindow {
-		rate = float64(p.n) / max(d, paceWindow/10).Seconds()
-	}
-	if !p.cut.IsZero() {
-		rate = min(rate, p.allowed(now))
-	}
-	p.peak, p.cut = max(rate, paceLeast), now
+	p.take(now, allowed, paceAhead)
 }

@@ -2,9 +2,9 @@ package storage_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,10 +54,9 @@ func TestPace(t *testing.T) {
 				g := &gate{rate: rate, left: rate, last: time.Now()}
 				ctx, stop := context.WithCancel(t.Context())
 				var all sync.WaitGroup
-				done := make([]int, processes)
+				done := make([]atomic.Int64, processes)
 				for i := range processes {
 					var p storage.Pace
-					var mu sync.Mutex
 					for range max(1, 256/processes) { // each has some at once
 						all.Go(func() {
 							for ctx.Err() == nil {
@@ -66,9 +65,7 @@ func TestPace(t *testing.T) {
 								}
 								time.Sleep(5 * time.Millisecond)
 								if g.ask() {
-									mu.Lock()
-									done[i]++
-									mu.Unlock()
+									done[i].Add(1)
 								} else {
 									p.Refused()
 								}
@@ -78,14 +75,16 @@ func TestPace(t *testing.T) {
 				}
 				time.Sleep(30 * time.Second)
 				g.count()
-				clear(done)
+				for i := range done {
+					done[i].Store(0)
+				}
 				time.Sleep(60 * time.Second)
 				ok, refused := g.count()
 				stop()
 				all.Wait()
-				least, most := done[0], done[0]
-				for _, n := range done {
-					least, most = min(least, n), max(most, n)
+				least, most := done[0].Load(), done[0].Load()
+				for i := range done {
+					least, most = min(least, done[i].Load()), max(most, done[i].Load())
 				}
 				t.Logf("%d a second, %.1f %% refused, by process %d to %d", ok/60, 100*float64(refused)/float64(ok+refused), least, most)
 				if ok/60 < rate*8/10 || refused > ok/5 || most > 10*least {
@@ -96,47 +95,53 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Without a refusal, and long after one, nobody waits. In between who would wait too long is told so at once.
-func TestPaceLine(t *testing.T) {
+// Nobody waits without a refusal, nor long after one, nor longer than he says, or than half the time that he has.
+func TestPaceWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var p storage.Pace
-		began := time.Now()
-		for range 1000 {
-			if err := p.Wait(t.Context(), 0); err != nil {
-				t.Fatal(err)
+		took := func(n int, ctx context.Context, most time.Duration) time.Duration {
+			t.Helper()
+			began := time.Now()
+			for range n {
+				if err := p.Wait(ctx, most); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return time.Since(began)
+		}
+		expect := func(what string, got, least, most time.Duration) {
+			t.Helper()
+			if got < least || got > most {
+				t.Errorf("%s: waited %v, want %v to %v", what, got, least, most)
 			}
 		}
-		if d := time.Since(began); d != 0 {
-			t.Errorf("waited %v without a refusal", d)
-		}
-		p.Refused()
-		var err error
-		n := 0
-		for ; err == nil && n < 100_000; n++ {
-			err = p.Wait(t.Context(), 0)
-		}
-		if !errors.Is(err, storage.ErrThrottled) || n < 2 || n > 20 {
-			t.Errorf("the request %d: %v; want a few that don't wait, then ErrThrottled", n, err)
-		}
-		for range 100 {
-			_ = p.Wait(t.Context(), time.Hour)
-		}
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cause := errors.New("the caller left")
-		cancel(cause)
-		if err := p.Wait(ctx, time.Hour); err != cause {
-			t.Errorf("a caller that has left: %v", err)
-		}
+		ctx, second := t.Context(), time.Second
+		expect("no refusal", took(1000, ctx, time.Hour), 0, 0)
 		time.Sleep(time.Hour)
-		began = time.Now()
-		for range 100_000 {
-			if err := p.Wait(t.Context(), 0); err != nil {
-				t.Fatal(err)
-			}
+		expect("nor after a rest", took(100, ctx, time.Hour), 0, 0)
+		p.Refused() // a hundred at once are two thousand a second at least
+		expect("a hundred after a refusal", took(100, ctx, time.Hour), 10*time.Millisecond, second)
+		expect("who doesn't wait", took(100, ctx, 0), 0, 0)
+		time.Sleep(time.Hour)
+		expect("long after it", took(1000, ctx, time.Hour), 0, 0)
+
+		time.Sleep(time.Hour)
+		took(1, ctx, time.Hour)
+		for range 200 {
+			p.Refused() // to the least rate, and the repetitions hold up others
+			time.Sleep(100 * time.Millisecond)
 		}
-		if d := time.Since(began); d != 0 {
-			t.Errorf("waited %v an hour after a refusal", d)
+		expect("one after two hundred refusals", took(1, ctx, time.Hour), 0, 3*second)
+		expect("ten more, at most a second each", took(10, ctx, second), second, 10*second)
+		short, cancel := context.WithTimeout(ctx, second/2)
+		defer cancel()
+		expect("one who has half a second", took(1, short, time.Hour), 0, second/4)
+		cancel()
+		if err := p.Wait(short, time.Hour); err != context.Canceled {
+			t.Errorf("a caller who has left: %v", err)
 		}
+		time.Sleep(10 * second)
+		expect("then", took(1000, ctx, time.Hour), 0, 0)
 	})
 }

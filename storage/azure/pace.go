@@ -19,10 +19,15 @@ const (
 // limit shows at all of them.
 type paces struct{ m sync.Map } // of *storage.Pace by target
 
-type target struct{ kind, name string }
+// A target has a pace of its own. Sends have another than the rest: in a burst they come first, and those who handle give way,
+// but not to a standstill.
+type target struct {
+	kind, name string
+	send       bool
+}
 
 func (p *paces) of(c *call) *storage.Pace {
-	t := target{c.kind, c.target}
+	t := target{c.kind, c.target, c.op == "send"}
 	pace, ok := p.m.Load(t)
 	if !ok {
 		pace, _ = p.m.LoadOrStore(t, new(storage.Pace))
@@ -30,17 +35,18 @@ func (p *paces) of(c *call) *storage.Pace {
 	return pace.(*storage.Pace)
 }
 
-// Do makes a call wait for its turn, above the policy that repeats requests: those wait by themselves. A send whose turn is
-// far off goes out all the same, and the service decides: in a burst senders come first, and those who handle give way. An extension
-// doesn't wait, because a message that is lost meanwhile is handled twice.
+// Do makes a call wait for its turn, above the policy that repeats requests: those wait by themselves.
 func (p *paces) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
-	if c, ok := ctx.Value(callKey{}).(*call); ok && c.op != "extend" {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		most := longestLine
-		if c.op == "send" {
+		switch {
+		case c.op == "send":
 			most = longestSend
+		case c.kind == "queue" && (c.op == "extend" || c.op == "delete" || c.op == "rewrite"):
+			most = 0 // a message whose end comes too late is handled twice
 		}
-		if err := p.of(c).Wait(ctx, most); err != nil && (c.op != "send" || ctx.Err() != nil) {
+		if err := p.of(c).Wait(ctx, most); err != nil {
 			return nil, err
 		}
 	}

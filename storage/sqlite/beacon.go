@@ -165,11 +165,11 @@ func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch fun
 				// The own file goes before the folder does, of which an open file in it keeps the news back.
 				deaf = true
 				look.Reset(lookoutEvery)
+			case strings.HasPrefix(name, lifeMark): // somebody has come or gone, or this store's was removed
+				look.Reset(lookoutEvery)
 			case !e.Has(fsnotify.Create | fsnotify.Write):
 			case name == b.own:
 				deaf = false
-			case strings.HasPrefix(name, lifeMark):
-				look.Reset(lookoutEvery)
 			default:
 				b.wakes.all()
 			}

@@ -15,8 +15,9 @@ const (
 	ckptLimit = 16384 // the log must not outgrow this (64 MB): the writer copies all, now
 )
 
-// logAhead is how long the log is made ahead of what is written to it. A disk takes some 150 µs more for a commit that
-// makes a file longer than for one that overwrites, and a quiet store begins its log anew before it is longer than this.
+// logAhead is how long the log is made, about, ahead of what is written to it. A disk takes some 150 µs more for a commit that
+// makes a file longer than for one that overwrites, and a store that rests for a second now and then begins its log anew
+// before it is longer than this.
 const logAhead = 4 << 20
 
 // Free pages are used again, and what is above a reserve is given back to the file system, in steps short enough for a
@@ -162,15 +163,23 @@ func (w *writer) stretch() {
 	if w.stretched {
 		return
 	}
-	w.stretched = true
-	if log, err := os.Stat(w.s.path + "-wal"); err != nil || log.Size() >= logAhead {
+	log, err := os.Stat(w.s.path + "-wal")
+	if err != nil {
 		return
 	}
-	defer w.c.pagesWritten() // none that need be copied
+	if w.stretched = log.Size() >= logAhead; w.stretched {
+		return
+	}
 	defer w.c.exec(cacheSize)
+	if w.c.exec("PRAGMA cache_size = -100", "BEGIN IMMEDIATE") != nil {
+		return // next time
+	}
+	w.stretched = true
 	// What fails here, a full disk perhaps, the next commit finds too, or it doesn't matter.
-	if w.c.exec("PRAGMA cache_size = -100", "BEGIN IMMEDIATE") == nil {
-		w.c.stmt("INSERT INTO blobs VALUES (NULL, 0, '', 0, 0, zeroblob(?1))").int(1, logAhead).run()
-		w.c.exec("ROLLBACK")
+	w.c.stmt("INSERT INTO blobs VALUES (NULL, 0, '', 0, 0, zeroblob(?1))").int(1, logAhead).run()
+	w.c.exec("ROLLBACK")
+	w.c.pagesWritten() // none that need be copied
+	if !w.ckpt.running {
+		w.ckpt.begin() // which syncs the log, beside the writer
 	}
 }

@@ -40,6 +40,7 @@ type life struct {
 	tried bool
 
 	number atomic.Int64 // from 1; 0 without a file
+	lacks  atomic.Bool  // the file was removed, and none could be made again
 	begun  time.Time
 	looked atomic.Int64 // when, since begun
 	others atomic.Bool  // were there, alive, when it last looked
@@ -65,7 +66,7 @@ func (l *life) present() {
 func (l *life) shown() bool {
 	n := l.number.Load()
 	if n == 0 {
-		return true
+		return !l.lacks.Load()
 	}
 	_, err := os.Lstat(filepath.Join(l.dir.path, lifeMark+strconv.FormatInt(n, 36)))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -77,6 +78,7 @@ func (l *life) again() {
 	l.file = nil
 	l.number.Store(0)
 	l.show()
+	l.lacks.Store(l.number.Load() == 0)
 }
 
 // gen returns a generation for a claim.
