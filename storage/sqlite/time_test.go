@@ -228,8 +228,8 @@ func TestLogIsAhead(t *testing.T) {
 			synctest.Wait()
 			sizes = append(sizes, size())
 		}
-		if first, mid, last := sizes[0], sizes[14], sizes[29]; first > 1<<20 || mid < logAhead || last != mid {
-			t.Errorf("the log has %d bytes at first, %d after more than a second, %d at last; want a small one, %d, and that again", first, mid, last, logAhead)
+		if first, mid, last := sizes[0], sizes[14], sizes[29]; first > 1<<20 || mid < logAhead*9/10 || last != mid {
+			t.Errorf("the log has %d bytes at first, %d after more than a second, %d at last; want a small one, about %d, and that again", first, mid, last, logAhead)
 		}
 		if got := all(t, s, "queue"); len(got) != 30 {
 			t.Errorf("%d messages; want 30", len(got))
