@@ -1,6 +1,7 @@
 package doorbell
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -22,18 +23,23 @@ func ears(t *testing.T, s *store, n int) []*net.UDPConn {
 	return list
 }
 
-// heard takes what the ears have got, by ear. The sockets' buffers have it before the sender's call returns.
+// heard takes what the ears have got, by ear. The sockets' buffers have it before the sender's call returns, and so before
+// the mark that each ear sends itself.
 func heard(t *testing.T, list []*net.UDPConn) map[int][][]byte {
 	t.Helper()
 	got := map[int][][]byte{}
+	mark := []byte("that is all")
 	for i, conn := range list {
-		if err := conn.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		if _, err := conn.WriteTo(mark, conn.LocalAddr()); err != nil {
 			t.Fatal(err)
 		}
 		for {
 			buf := make([]byte, 2*maxRing)
 			n, err := conn.Read(buf)
 			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Equal(buf[:n], mark) {
 				break
 			}
 			got[i] = append(got[i], buf[:n])
