@@ -35,6 +35,7 @@ type Props struct {
 	PollInterval time.Duration // how often an idle consumer should look, given that [Waker] is used where there is one
 	Atomic       bool          // Commit is all or nothing
 	Billed       bool          // each request costs money: better hold more than ask often
+	Rings        bool          // its [Waker] rings, late at most, for all that senders tell: no need to look more often until one has not told
 }
 
 // A Receipt proves the newest delivery of a message. It is opaque. One that is malformed, or of another queue,

@@ -43,16 +43,15 @@ type consumer struct {
 	ready    chan task
 	over     chan struct{} // closed when there will be no more tasks
 	finished chan *message
-	holds    chan struct{} // of capacity 1: something is in hand, and renew doesn't know
+	renewals *time.Ticker // runs while something is in hand
 	draining atomic.Bool
 
-	mu      sync.Mutex
-	inHand  map[*message]struct{}
-	holding bool // renew knows
-	groups  map[handlers.Group]*group
-	room    roomKeeper
-	bodies  bodyRoom
-	empty   chan struct{} // closed when nothing is in hand; made by whoever waits for that
+	mu     sync.Mutex
+	inHand map[*message]struct{}
+	groups map[handlers.Group]*group
+	room   roomKeeper
+	bodies bodyRoom
+	empty  chan struct{} // closed when nothing is in hand; made by whoever waits for that
 }
 
 // task is what a working goroutine does next: one message, or what waits in a group.
@@ -70,7 +69,7 @@ type group struct {
 
 func newConsumer(w *Worker, queue string, s *suspects) *consumer {
 	cfg := &w.cfg
-	return &consumer{
+	c := &consumer{
 		w: w, cfg: cfg, queue: queue, q: w.store.Queue(queue),
 		log: cfg.Logger.With("queue", queue), stats: w.metrics.queue(queue),
 		owned:     cfg.Visibility - cfg.Visibility/6,
@@ -79,12 +78,14 @@ func newConsumer(w *Worker, queue string, s *suspects) *consumer {
 		ready:     make(chan task, cfg.MaxInHand),
 		over:      make(chan struct{}),
 		finished:  make(chan *message, cfg.MaxInHand),
-		holds:     make(chan struct{}, 1),
+		renewals:  time.NewTicker(renewEvery(cfg.Visibility)),
 		inHand:    map[*message]struct{}{},
 		groups:    map[handlers.Group]*group{},
 		room:      newRoomKeeper(cfg.Concurrency, cfg.MaxInHand, w.store.Props().Billed),
 		bodies:    bodyRoom{most: cfg.MaxBodies},
 	}
+	c.renewals.Stop()
+	return c
 }
 
 // run receives until ctx ends. Handlers run under a context derived from base.
@@ -182,12 +183,8 @@ func (c *consumer) take(ds []storage.Delivery, began time.Time, full bool) []*me
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.room.full = full
-	if !c.holding && len(ds) > 0 {
-		c.holding = true
-		select {
-		case c.holds <- struct{}{}:
-		default:
-		}
+	if len(c.inHand) == 0 && len(ds) > 0 {
+		c.renewals.Reset(renewEvery(c.cfg.Visibility))
 	}
 	for i, d := range ds {
 		m := &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, asked: began, received: now, turn: make(turn, 1), receipt: d.Receipt, owned: began}
@@ -403,9 +400,12 @@ func (c *consumer) release(m *message) {
 	delete(c.inHand, m)
 	c.fetchNext(c.bodies.resize(m, 0))
 	c.room.ended(len(c.inHand))
-	if c.empty != nil && len(c.inHand) == 0 {
-		close(c.empty)
-		c.empty = nil
+	if len(c.inHand) == 0 {
+		c.renewals.Stop() // idle costs nothing
+		if c.empty != nil {
+			close(c.empty)
+			c.empty = nil
+		}
 	}
 	c.mu.Unlock()
 }

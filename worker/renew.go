@@ -13,26 +13,22 @@ const atATime = 32 // calls for messages that are treated alike
 // renew keeps the messages in hand invisible to others, ends the contexts of those it can't keep, and reports
 // handlers that run long.
 func (c *consumer) renew(ctx context.Context) {
-	every := max(c.cfg.Visibility/12, 10*time.Millisecond)
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	tick.Stop() // idle costs nothing
+	defer c.renewals.Stop()
 	for {
 		select {
-		case <-c.holds:
-			tick.Reset(every)
-		case <-tick.C:
-			if !c.renewDue(ctx) {
-				tick.Stop()
-			}
+		case <-c.renewals.C:
+			c.renewDue(ctx)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// renewDue reports whether anything is in hand.
-func (c *consumer) renewDue(ctx context.Context) bool {
+func renewEvery(visibility time.Duration) time.Duration {
+	return max(visibility/12, 10*time.Millisecond)
+}
+
+func (c *consumer) renewDue(ctx context.Context) {
 	now := time.Now()
 	var due []*message
 	c.mu.Lock()
@@ -42,8 +38,6 @@ func (c *consumer) renewDue(ctx context.Context) bool {
 			due = append(due, m)
 		}
 	}
-	holding := len(c.inHand) > 0
-	c.holding = holding
 	c.mu.Unlock()
 	each(due, func(m *message) {
 		c.reportStuck(ctx, m, now)
@@ -56,7 +50,6 @@ func (c *consumer) renewDue(ctx context.Context) bool {
 			c.log.LogAttrs(ctx, slog.LevelWarn, "can't renew a message", slog.String("id", m.envelope.ID), slog.Any("error", err))
 		}
 	})
-	return holding
 }
 
 // each calls f for each message, some at a time, and returns when all calls have.

@@ -146,6 +146,48 @@ func TestBlockedRings(t *testing.T) {
 	})
 }
 
+// vouching is a store that vouches for its rings, or doesn't.
+type vouching struct {
+	storage.Store
+	rings bool
+}
+
+func (s vouching) Unwrap() storage.Store { return s.Store }
+
+func (s vouching) Props() storage.Props {
+	p := s.Store.Props()
+	p.Rings = s.rings
+	return p
+}
+
+// A worker that starts looks once, and then seldom if the store vouches for its rings. When a message came without one all the
+// same, it looks often.
+func TestRingsVouchedFor(t *testing.T) {
+	for _, rings := range []bool{true, false} {
+		t.Run(fmt.Sprint(rings), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var calls storagetest.Calls
+				s := storagetest.Intercept(patient(storagetest.Plain(openStore(t)), 30*time.Second), calls.Hook)
+				l := newLab(t, vouching{silent{s}, rings}, func(context.Context, job) error { return nil })
+				l.start(t, worker.Config{})
+				time.Sleep(20 * time.Second)
+				if n := calls.Count("receive"); (n == 1) != rings {
+					t.Errorf("%d looks in the first 20 seconds", n)
+				}
+				l.sendJobs(t, job{Name: "first"})
+				for len(l.called()) == 0 {
+					time.Sleep(10 * time.Millisecond)
+				}
+				l.sendJobs(t, job{Name: "second"})
+				time.Sleep(time.Second)
+				if n := len(l.called()); n != 2 {
+					t.Errorf("%d of 2 were handled", n)
+				}
+			})
+		})
+	}
+}
+
 // Each queue is looked at as often as its own interval says, or else the store's.
 func TestPollIntervalOfAQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

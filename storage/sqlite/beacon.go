@@ -21,7 +21,7 @@ type beacon struct {
 	dir   *folder
 	own   string
 	wakes *wakes
-	look  func() (again bool) // for those who have died; again while there are others
+	look  func() (others bool) // for those who have died, and whether there are others
 
 	sign  chan struct{} // of capacity 1: there is something to tell
 	ended chan struct{} // closed to end
@@ -137,10 +137,10 @@ func (b *beacon) watcher() (*fsnotify.Watcher, error) {
 }
 
 // hear rings for the signs of others, and every now and then where that may not be enough: while it doesn't hear its own signs, for
-// then it hears nobody's; and while there are others who send or have claims: they give no sign when they die, nor when a
-// visibility ends. watch begins to watch the folder again, which somebody may have removed.
+// then it hears nobody's; and while there are others who send or have claims, and once after: they give no sign when they die,
+// nor when a visibility ends. watch begins to watch the folder again, which somebody may have removed.
 func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch func()) {
-	deaf := true
+	deaf, others, gone := true, false, false // gone: somebody may have, since the last look
 	b.touch()
 	look := time.NewTicker(lookoutEvery)
 	defer look.Stop()
@@ -153,10 +153,15 @@ func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch fun
 				watch()
 				b.touch()
 			}
-			if again := b.look(); !again && !deaf {
+			had := others
+			others = b.look()
+			if deaf || others || had || gone {
+				b.wakes.all()
+			}
+			gone = false
+			if !deaf && !others {
 				look.Stop()
 			}
-			b.wakes.all()
 		case e, ok := <-events:
 			switch name := filepath.Base(e.Name); {
 			case !ok:
@@ -165,7 +170,8 @@ func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch fun
 				// The own file goes before the folder does, of which an open file in it keeps the news back.
 				deaf = true
 				look.Reset(lookoutEvery)
-			case strings.HasPrefix(name, lifeMark): // somebody has come or gone, or this store's was removed
+			case strings.HasPrefix(name, lifeMark): // somebody has come or gone, or this store itself
+				gone = gone || !e.Has(fsnotify.Create)
 				look.Reset(lookoutEvery)
 			case !e.Has(fsnotify.Create | fsnotify.Write):
 			case name == b.own:

@@ -48,23 +48,28 @@ func TestLookout(t *testing.T) {
 		others.Store(false)
 		expect("it is deaf and alone", lookoutEvery, 1, true)
 		event(b.own)
-		expect("it hears and is alone", lookoutEvery, 1, true)
+		expect("it hears and is alone", lookoutEvery, 1, false)
 		expect("it has nothing to look for", time.Hour, 0, false)
+		event(lifeMark + "own")
+		expect("it has come itself", time.Hour, 1, false)
 		others.Store(true)
 		event(lifeMark + "abc")
 		expect("another has come", 3*lookoutEvery, 3, true)
 		others.Store(false)
 		expect("that has gone", time.Hour, 1, true) // it may have left claims behind
+		event(lifeMark + "def")
+		events <- fsnotify.Event{Name: filepath.Join(b.dir.path, lifeMark+"def"), Op: fsnotify.Remove}
+		expect("another has come and gone", time.Hour, 1, true)
 		errs <- fsnotify.ErrEventOverflow
 		expect("signs were lost", time.Hour, 1, true)
 		events <- fsnotify.Event{Name: b.dir.path, Op: fsnotify.Remove}
 		expect("the folder is gone", 3*lookoutEvery, 3, true)
 		event(b.own)
-		expect("the folder is back", time.Hour, 1, true)
+		expect("the folder is back", time.Hour, 1, false)
 		events <- fsnotify.Event{Name: filepath.Join(b.dir.path, b.own), Op: fsnotify.Remove}
 		expect("its own file is gone", 3*lookoutEvery, 3, true)
 		event(b.own)
-		expect("it is back", time.Hour, 1, true)
+		expect("it is back", time.Hour, 1, false)
 		event("another's sign")
 		expect("another has sent", time.Hour, 0, true)
 	})

@@ -197,6 +197,7 @@ func (s *store) Props() storage.Props {
 		MaxReceive:   maxReceive,
 		PollInterval: poll,
 		Atomic:       true,
+		Rings:        s.beacon != nil,
 	}
 }
 

@@ -18,9 +18,8 @@ const (
 	maxGroup      = 512
 	maxGroupBytes = 4 << 20
 
-	// maxYields and maxLinger bound the turns of others before a group is taken as it is.
-	maxYields = 32
-	maxLinger = 100 * time.Microsecond
+	// maxYields bounds the turns of others, without a new op, before a group is taken as it is.
+	maxYields = 1000
 
 	cacheSize = "PRAGMA cache_size = -16000"
 )
@@ -103,8 +102,9 @@ type writer struct {
 
 	stretched bool // the log has been made longer, or is long
 
-	wrote    bool // something, as of the last group
-	answered int  // how many ops the last group had
+	wrote    bool          // something, as of the last group
+	quick    time.Duration // how long a small group takes, about: the least lately
+	expected int           // how many ops may come soon
 }
 
 // effects are what becomes true with the commit.
@@ -178,34 +178,36 @@ func (w *writer) loop() {
 	}
 }
 
-// collect adds what waits to the group. While it has fewer than the last one it lets other goroutines run, some
-// times: those that were answered then are just about to send their next op, and a group of all costs the disk
-// no more than a group of half of them. A single caller waits for nobody. Where others have much to do a turn
-// may take long, so time bounds the turns as well as their count; in virtual time, which stands still meanwhile,
-// the count does.
+// collect adds what waits to the group. While it has fewer than may soon come, which are those who were answered last and those
+// who came meanwhile, it lets other goroutines run: a group of all costs the disk little more than a group of half of them. One
+// more is worth waiting for while that takes less than a commit's time divided by those who wait, and the last one to come tells
+// how long it takes. Turns are counted too, for in virtual time no time passes meanwhile. A single caller waits for nobody.
 func (w *writer) collect(group []*op) []*op {
-	bytes, began := group[0].size, time.Now()
-	for yields := 0; len(group) < maxGroup && bytes < maxGroupBytes; {
+	bytes, last, yields := group[0].size, time.Now(), 0
+	for len(group) < maxGroup && bytes < maxGroupBytes {
 		select {
 		case o := <-w.s.ops:
 			group = append(group, o)
 			bytes += o.size
+			if yields > 0 {
+				last, yields = time.Now(), 1
+			}
 			continue
 		default:
 		}
-		if yields > 0 && (len(group) >= w.answered || yields == maxYields || time.Since(began) > maxLinger) {
+		if yields > 0 && (len(group) >= w.expected || yields == maxYields || time.Since(last) > w.quick/time.Duration(len(group))) {
 			break
 		}
 		runtime.Gosched()
 		yields++
 	}
-	w.answered = len(group)
 	return group
 }
 
 // do runs a group and answers. When it can't be committed, each op gets a transaction of its own, so that
 // one that is too large for the disk, say, does not take the others with it.
 func (w *writer) do(group []*op) {
+	began := time.Now()
 	err := w.transact(group)
 	var e *Error
 	if len(group) > 1 && errors.As(err, &e) && e.primary() != sqlite3.SQLITE_IOERR && !busy(err) {
@@ -214,11 +216,17 @@ func (w *writer) do(group []*op) {
 		}
 		return
 	}
+	w.quick = min(time.Since(began), w.quick+w.quick/32+time.Microsecond)
+	w.expected = len(group) + len(w.s.ops)
 	for _, o := range group {
 		if err != nil {
 			o.err = err
 		}
 		o.done <- o.err
+	}
+	if err == nil { // after the answers: what is handed over can be handled while the next group commits
+		w.settle(true)
+		w.s.publish(w.effects.due)
 	}
 }
 
@@ -256,9 +264,7 @@ func (w *writer) transact(group []*op) (err error) {
 		w.settle(false)
 		return err
 	}
-	w.settle(true)
 	w.s.names.add(w.effects.names)
-	w.s.publish(w.effects.due)
 	return nil
 }
 
