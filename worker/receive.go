@@ -89,8 +89,8 @@ func (c *consumer) receive(ctx, base context.Context) {
 	trouble := backoff.ExponentialBackOff{InitialInterval: 100 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: 10 * time.Second, Clock: backoff.SystemClock}
 	trouble.Reset()
 	failed := false
-	rung := false                         // a ring ended the last wait
 	trusted := ring != nil && props.Rings // what was found last, if anything, had been rung for: then silence means that nothing is there
+	rung := trusted                       // a ring ended the last wait; as good as that: what the first look finds was there before
 	// Messages are decoded while the next are fetched.
 	arrived, sorted := make(chan []*message), make(chan struct{})
 	go func() {
