@@ -32,6 +32,9 @@ type op struct {
 	// early: it runs before others of its group.
 	early bool
 
+	// aside: its caller has others do what follows, so nothing is gained by waiting for it.
+	aside bool
+
 	// relaxed: losing the effect to a power failure breaks no promise.
 	relaxed bool
 
@@ -104,7 +107,8 @@ type writer struct {
 
 	wrote    bool          // something, as of the last group
 	quick    time.Duration // how long a small group takes, about: the least lately
-	expected int           // how many ops may come soon
+	answered int           // how many ops of the last group were not aside
+	waiting  int           // how many had come before they were answered
 }
 
 // effects are what becomes true with the commit.
@@ -151,7 +155,7 @@ func (w *writer) loop() {
 	for {
 		select {
 		case o := <-w.s.ops:
-			group = w.collect(append(group[:0], o))
+			group = w.collect(group[:0], o)
 			w.do(group)
 			clear(group)
 			if w.checkpoint() { // idle workers look in vain without end
@@ -178,30 +182,46 @@ func (w *writer) loop() {
 	}
 }
 
-// collect adds what waits to the group. While it has fewer than may soon come, which are those who were answered last and those
-// who came meanwhile, it lets other goroutines run: a group of all costs the disk little more than a group of half of them. One
-// more is worth waiting for while that takes less than a commit's time divided by those who wait, and the last one to come tells
-// how long it takes. Turns are counted too, for in virtual time no time passes meanwhile. A single caller waits for nobody.
-func (w *writer) collect(group []*op) []*op {
-	bytes, last, yields := group[0].size, time.Now(), 0
-	for len(group) < maxGroup && bytes < maxGroupBytes {
-		select {
-		case o := <-w.s.ops:
-			group = append(group, o)
-			bytes += o.size
-			if yields > 0 {
-				last, yields = time.Now(), 1
+// collect makes a group of an op, of what waits, and of what may soon come: a group of all costs the disk little more than a
+// group of half of them. Those who were answered last may, and those who came meanwhile have.
+func (w *writer) collect(group []*op, o *op) []*op {
+	bytes, come, expected := 0, 0, w.answered
+	for o != nil {
+		group = append(group, o)
+		bytes += o.size
+		if !o.aside {
+			come++
+			if len(group) <= w.waiting {
+				expected++
 			}
-			continue
-		default:
 		}
-		if yields > 0 && (len(group) >= w.expected || yields == maxYields || time.Since(last) > w.quick/time.Duration(len(group))) {
+		if len(group) == maxGroup || bytes >= maxGroupBytes {
 			break
 		}
-		runtime.Gosched()
-		yields++
+		o = w.another(len(group), come < expected)
 	}
 	return group
+}
+
+// another returns the op that comes next, or nil. While one is expected it lets other goroutines run, as long as that takes less
+// than a commit's time divided by the n who wait: what each of them loses, one more would save. In virtual time none passes
+// meanwhile, so turns are counted too.
+func (w *writer) another(n int, expected bool) *op {
+	var began time.Time
+	for yields := 0; ; yields++ {
+		select {
+		case o := <-w.s.ops:
+			return o
+		default:
+		}
+		switch {
+		case yields == 0:
+			began = time.Now()
+		case !expected || yields == maxYields || time.Since(began) > w.quick/time.Duration(n):
+			return nil
+		}
+		runtime.Gosched()
+	}
 }
 
 // do runs a group and answers. When it can't be committed, each op gets a transaction of its own, so that
@@ -217,8 +237,11 @@ func (w *writer) do(group []*op) {
 		return
 	}
 	w.quick = min(time.Since(began), w.quick+w.quick/32+time.Microsecond)
-	w.expected = len(group) + len(w.s.ops)
+	w.answered, w.waiting = 0, len(w.s.ops)
 	for _, o := range group {
+		if !o.aside {
+			w.answered++
+		}
 		if err != nil {
 			o.err = err
 		}
