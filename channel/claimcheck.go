@@ -73,6 +73,9 @@ func (c *Channels) pack(ctx context.Context, envelopes []Envelope, queues [][]st
 			})
 		}
 	}
+	if len(large) == 0 { // the common case needs no context of its own
+		return p, nil
+	}
 	g, together := errgroup.WithContext(ctx)
 	g.SetLimit(checkInAtOnce)
 	for _, checkIn := range large {
