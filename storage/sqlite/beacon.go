@@ -159,7 +159,9 @@ func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch fun
 				b.wakes.all()
 			}
 			gone = false
-			if !deaf && !others {
+			if deaf || others {
+				look.Reset(lookoutEvery)
+			} else {
 				look.Stop()
 			}
 		case e, ok := <-events:
@@ -175,7 +177,10 @@ func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch fun
 				look.Reset(lookoutEvery)
 			case !e.Has(fsnotify.Create | fsnotify.Write):
 			case name == b.own:
-				deaf = false
+				if deaf {
+					deaf = false
+					look.Reset(lifeLook) // for those who came before it could hear
+				}
 			default:
 				b.wakes.all()
 			}

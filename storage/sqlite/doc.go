@@ -40,7 +40,7 @@
 // # The claims of the dead
 //
 // A process that was killed hands nothing back. Others need not wait for its visibilities to end, because they can know that
-// it is dead. A store that claims keeps a file in PATH-wake locked (flock): life-NUMBER, and the generation of each of its
+// it is dead. A store that claims or sends keeps a file in PATH-wake locked (flock): life-NUMBER, and the generation of each of its
 // claims holds the number. The lock goes when the process is gone, whatever ended it, and not before: one that is stopped or
 // hangs keeps it. Whoever receives tries the locks, once a second at most; whoever waits for rings does so every five seconds
 // while there are others. When it gets one it makes receivable, in one op, what that number has claimed, rings the consumers, and
@@ -48,7 +48,7 @@
 //
 // No claim of the living is released:
 //
-//   - The file is made anew and locked before the first claim, and then seen to be there and to be locked by its name, because
+//   - The file is made anew and locked before the first claim, at the latest, and then seen to be there and to be locked by its name, because
 //     whoever looks may have come in between. Where locks do nothing that shows too. Nobody removes a file but under its lock, nor
 //     trusts a lock on a file that has lost its name.
 //   - Locks belong to open files, not to processes: stores in one process don't share them.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -35,9 +36,8 @@ const (
 type life struct {
 	dir *folder // nil: it shows nothing and finds nobody
 
-	// Of the writer's goroutine.
-	file  *os.File // locked; nil until there is a claim or a send
-	tried bool
+	first sync.Once // of show
+	file  *os.File  // locked; nil until then. After it the writer's goroutine's
 
 	number atomic.Int64 // from 1; 0 without a file
 	lacks  atomic.Bool  // the file was removed, and none could be made again
@@ -54,13 +54,9 @@ func newLife(dir *folder) *life {
 	return l
 }
 
-// present lets others know that there is somebody who may die before telling of what it has sent, or with claims.
-func (l *life) present() {
-	if !l.tried {
-		l.tried = true
-		l.show()
-	}
-}
+// present lets others know that there is somebody who may die before telling of what it has sent, or with claims. Any goroutine
+// may call it.
+func (l *life) present() { l.first.Do(l.show) }
 
 // shown reports that the file, if there was one, still is where others look for it.
 func (l *life) shown() bool {
@@ -74,6 +70,7 @@ func (l *life) shown() bool {
 
 // again makes another file. What was claimed under the first stays claimed until its visibility ends.
 func (l *life) again() {
+	l.present()
 	l.close()
 	l.file = nil
 	l.number.Store(0)
@@ -141,6 +138,7 @@ func lockedByName(name string) bool {
 
 // close takes the file away before its lock: claims of a store that was closed stay until their visibility ends.
 func (l *life) close() {
+	l.first.Do(func() {}) // from now on it isn't made
 	if l.file != nil {
 		os.Remove(l.file.Name())
 		l.file.Close()

@@ -286,7 +286,8 @@ func TestClaimsWithoutALife(t *testing.T) {
 }
 
 func numbered(n int64) *life {
-	l := &life{tried: true}
+	l := &life{}
+	l.first.Do(func() {})
 	l.number.Store(n)
 	return l
 }
@@ -310,7 +311,8 @@ func TestGenerations(t *testing.T) {
 			}
 		}
 	}
-	nobody := &life{tried: true}
+	nobody := &life{}
+	nobody.first.Do(func() {})
 	for range 1000 {
 		if gen := nobody.gen(); gen >= lifeGen || nobody.next(gen) >= lifeGen {
 			t.Fatalf("generation %d shows somebody", gen)

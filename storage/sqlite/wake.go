@@ -13,6 +13,7 @@ var _ storage.Waker = (*store)(nil)
 // what is not due yet.
 func (s *store) Wake(queue string) (ring <-chan struct{}, stop func()) {
 	if s.beacon != nil {
+		s.life.present() // it will have claims, and needs no news of itself
 		s.beacon.watch()
 	}
 	return s.wakes.add(queue)
