@@ -30,13 +30,18 @@ lint: ## Check form: gofmt, go vet, staticcheck, go.mod, the architecture
 bench: ## Run every benchmark briefly, below 3 minutes; COUNT=6 BENCHTIME=1s for benchstat
 	@GO=$(GO) scripts/bench.sh
 
+.PHONY: bench-compare
+bench-compare: ## Compare benchmarks of two revisions by benchstat: BASE=REVISION BENCH=PATTERN, HEAD=REVISION, PKG=./worker, COUNT, BENCHTIME
+	@GO=$(GO) BASE='$(BASE)' HEAD='$(HEAD)' BENCH='$(BENCH)' PKG='$(PKG)' scripts/bench-compare.sh
+
 .PHONY: bench-peers
 bench-peers: ## Measure other job systems beside Millrace, about an hour; ARGS='-list', ARGS='-systems millrace,river -works drain -svg FILE'
 	@GO=$(GO) scripts/bench-peers.sh $(ARGS)
 
 .PHONY: bench-curves
 bench-curves: ## Measure how Millrace behaves as its work grows, some twenty minutes; ARGS='-curves age,hot -json FILE -svg FOLDER'
-	cd bench && $(GO) run ./curves $(ARGS)
+	cd bench && $(GO) build -o ../.cache/curves ./curves
+	.cache/curves $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for some seconds; FUZZTIME=1m for longer

@@ -55,7 +55,7 @@ func chartOf(g group, results []result) chart {
 	l := documented()
 	for _, r := range results {
 		switch g.name {
-		case "queues":
+		case "queues", "skew":
 			c.x, c.logX = "pairs of queues", true
 			add(float64(r.queues), r, min(l.queue/3*float64(r.queues), l.account/asked(r)))
 		case "workers":
@@ -75,6 +75,14 @@ func chartOf(g group, results []result) chart {
 			c.x, c.y, c.logY = "commands a second that come in", "lag in seconds", true
 			p50.add(r.rate, r.p50.Seconds())
 			p99.add(r.rate, r.p99.Seconds())
+		case "lag-queues":
+			c.x, c.logX, c.y, c.logY = "pairs of queues", true, "lag in seconds", true
+			p50.add(float64(r.queues), r.p50.Seconds())
+			p99.add(float64(r.queues), r.p99.Seconds())
+		case "lag-workers":
+			c.x, c.logX, c.y, c.logY = "workers", true, "lag in seconds", true
+			p50.add(float64(r.workers), r.p50.Seconds())
+			p99.add(float64(r.workers), r.p99.Seconds())
 		case "accounts":
 			c.x = "accounts"
 			add(float64(r.accounts), r, float64(r.accounts)*l.account/asked(r))

@@ -43,13 +43,24 @@ func groups(burst int) []group {
 	for _, rate := range []float64{100, 500, 1000, 2000, 2500, 3000, 3500} {
 		steady.runs = append(steady.runs, scenario{name: fmt.Sprintf("%.0f a second", rate), workers: 4, queues: 16, keys: 5000, rate: rate, commands: int(min(20*rate, 50_000))})
 	}
+	skew := group{name: "skew", title: "Skewed keys by queues: Zipf 1.1, 4 workers, a backlog"}
+	lagQueues := group{name: "lag-queues", title: "Lag by queues: 400 commands a second, 4 workers"}
+	for _, q := range []int{1, 4, 16, 64} {
+		name := fmt.Sprintf("%d queues", q)
+		skew.runs = append(skew.runs, scenario{name: name, workers: 4, queues: q, keys: 5000, zipf: 1.1, commands: max(12_000, min(6000*q, 100_000))})
+		lagQueues.runs = append(lagQueues.runs, scenario{name: name, workers: 4, queues: q, keys: 5000, rate: 400, commands: 12_000})
+	}
+	lagWorkers := group{name: "lag-workers", title: "Lag by workers: 1,000 commands a second, 16 queues"}
+	for _, n := range []int{1, 4, 16, 64, 256, 1000} {
+		lagWorkers.runs = append(lagWorkers.runs, scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: 16, keys: 5000, rate: 1000, commands: 30_000})
+	}
 	accounts = group{name: "accounts", title: "More accounts: 16 workers, 64 queues, a backlog"}
 	for _, n := range []int{1, 2, 4} {
 		accounts.runs = append(accounts.runs, scenario{name: fmt.Sprintf("%d accounts", n), workers: 16, queues: 64, accounts: n, commands: 80_000 * n})
 	}
 	flood := group{name: "burst", title: "A burst that is levelled: 16 workers, 64 queues"}
 	flood.runs = append(flood.runs, scenario{name: fmt.Sprintf("%d in %d s", burst, burst/burstRate), workers: 16, queues: 64, keys: burst / 100, rate: burstRate, commands: burst})
-	return []group{queues, workers, waiting, hot, steady, accounts, flood}
+	return []group{queues, workers, waiting, hot, skew, steady, lagQueues, lagWorkers, accounts, flood}
 }
 
 // perKey is how many commands a key has where nothing else is said.

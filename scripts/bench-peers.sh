@@ -19,6 +19,7 @@ redis() { command -v redis-server >/dev/null; }
 missing=()
 postgres || missing+=(postgresql)
 redis || missing+=(redis-server)
+command -v "${CC:-gcc}" >/dev/null || missing+=(gcc libc6-dev) # Backlite's driver is in C
 if [ ${#missing[@]} -gt 0 ]; then
 	root=()
 	[ "$(id -u)" -eq 0 ] || root=(sudo -n)

@@ -35,7 +35,7 @@ type Props struct {
 	PollInterval time.Duration // how often an idle consumer should look, given that [Waker] is used where there is one
 	Atomic       bool          // Commit is all or nothing
 	Billed       bool          // each request costs money: better hold more than ask often
-	Rings        bool          // its [Waker] rings, late at most, for all that senders tell: no need to look more often until one has not told
+	Rings        bool          // its [Waker] rings for all that senders tell, late at most: no need to look more often until one didn't tell
 }
 
 // A Receipt proves the newest delivery of a message. It is opaque. One that is malformed, or of another queue,

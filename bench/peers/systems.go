@@ -27,7 +27,7 @@ type Role string
 const (
 	Ours  Role = "ours"
 	Peer  Role = "peer"
-	Limit Role = "limit" // what nothing on this machine can be much faster than
+	Limit Role = "limit" // what such work costs without a framework
 )
 
 // A Durability is what a job survives once it was sent.

@@ -137,10 +137,10 @@ func (b *beacon) watcher() (*fsnotify.Watcher, error) {
 }
 
 // hear rings for the signs of others, and every now and then where that may not be enough: while it doesn't hear its own signs, for
-// then it hears nobody's; and while there are others who send or have claims, and once after: they give no sign when they die,
-// nor when a visibility ends. watch begins to watch the folder again, which somebody may have removed.
+// then it hears nobody's; and while there are others, and once after one may have gone: they give no sign when they die, nor when
+// a visibility ends. watch begins to watch the folder again, which somebody may have removed.
 func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch func()) {
-	deaf, others, gone := true, false, false // gone: somebody may have, since the last look
+	deaf, gone := true, false // gone: somebody may have, since the last look
 	b.touch()
 	look := time.NewTicker(lookoutEvery)
 	defer look.Stop()
@@ -153,12 +153,11 @@ func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch fun
 				watch()
 				b.touch()
 			}
-			had := others
-			others = b.look()
-			if deaf || others || had || gone {
+			others := b.look()
+			if deaf || others || gone {
 				b.wakes.all()
 			}
-			gone = false
+			gone = others
 			if deaf || others {
 				look.Reset(lookoutEvery)
 			} else {

@@ -1,9 +1,12 @@
 package sqlite
 
 import (
+	"errors"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/millrace-go/millrace/storage"
 )
 
 // A group waits for those who were answered last, and as many more as came meanwhile, unless that takes longer than it saves.
@@ -20,7 +23,8 @@ func TestCollect(t *testing.T) {
 		{"after a single caller", &op{}, 1, 0, time.Hour, 1},
 		{"after two", &op{}, 2, 0, time.Hour, 2},
 		{"after one, while this one came", &op{}, 1, 1, time.Hour, 2},
-		{"that is aside, after one", &op{aside: true}, 1, 0, time.Hour, 2},
+		{"that is aside, after one alone", &op{aside: true}, 1, 0, time.Hour, 1},
+		{"that is aside and came while one was answered", &op{aside: true}, 1, 1, time.Hour, 2},
 		{"after none but such", &op{}, 0, 0, time.Hour, 1},
 		{"after two, where a commit takes no time", &op{}, 2, 0, 0, 1},
 	} {
@@ -49,5 +53,23 @@ func TestCollect(t *testing.T) {
 	full.s.ops <- &op{}
 	if n := len(full.collect(nil, &op{size: maxGroupBytes})); n != 1 {
 		t.Errorf("a group of %d behind a large one; want it alone", n)
+	}
+}
+
+// What a group leaves for the next: how many of its callers may come again, and how many have come.
+func TestWhoMayCome(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "?wake=off")
+	send(t, s, "queue", "a")
+	d := receive(t, s, "queue", 1)
+	release := hold(t, s)
+	sent := enqueue(s, func() error { return s.Queue("queue").Send(t.Context(), text("b")) })
+	deleted := enqueue(s, func() error { return s.Queue("queue").Delete(t.Context(), []storage.Receipt{d[0].Receipt}) })
+	release()
+	if err := errors.Join(<-sent, <-deleted, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if w := s.writer; w.answered != 1 || w.waiting != 0 || w.quick <= 0 {
+		t.Errorf("answered %d, waiting %d, quick %v; want 1 of a send and a deletion, nobody, some time", w.answered, w.waiting, w.quick)
 	}
 }

@@ -41,20 +41,21 @@ type life struct {
 
 	number atomic.Int64 // from 1; 0 without a file
 	lacks  atomic.Bool  // the file was removed, and none could be made again
-	begun  time.Time
-	looked atomic.Int64 // when, since begun
-	others atomic.Bool  // were there, alive, when it last looked
+
+	mu     sync.Mutex // held while it looks, so that who looks meanwhile learns what came of it
+	looked time.Time
+	others atomic.Bool // were there, alive, when it last looked
 }
 
 func newLife(dir *folder) *life {
-	l := &life{begun: time.Now().Add(-lifeLook)}
+	l := &life{}
 	if canLock {
 		l.dir = dir
 	}
 	return l
 }
 
-// present lets others know that there is somebody who may die before telling of what it has sent, or with claims. Any goroutine
+// present lets others know that there is somebody who may die, before telling of what it has sent or with claims. Any goroutine
 // may call it.
 func (l *life) present() { l.first.Do(l.show) }
 
@@ -70,7 +71,6 @@ func (l *life) shown() bool {
 
 // again makes another file. What was claimed under the first stays claimed until its visibility ends.
 func (l *life) again() {
-	l.present()
 	l.close()
 	l.file = nil
 	l.number.Store(0)
@@ -156,12 +156,14 @@ func (l *life) dead() (graves []grave) {
 	if l.dir == nil {
 		return nil
 	}
-	now, last := int64(time.Since(l.begun)), l.looked.Load()
-	if now-last < int64(lifeLook) || !l.looked.CompareAndSwap(last, now) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.looked) < lifeLook {
 		return nil
 	}
+	l.looked = time.Now()
 	others := false
-	entries, _ := os.ReadDir(l.dir.path) // missing until somebody has a claim
+	entries, _ := os.ReadDir(l.dir.path) // missing until there is somebody to show
 	for _, e := range entries {
 		digits, ok := strings.CutPrefix(e.Name(), lifeMark)
 		number, err := strconv.ParseInt(digits, 36, 64)

@@ -16,9 +16,16 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
+// forget lets a life look again, however soon that is.
+func (l *life) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.looked = time.Time{}
+}
+
 // lookAgain lets the store look for the dead at its next receive, however soon that is.
 func lookAgain(s *store) *store {
-	s.life.looked.Store(-int64(lifeLook))
+	s.life.forget()
 	return s
 }
 
@@ -343,7 +350,7 @@ func TestLivesByChance(t *testing.T) {
 					last = true
 				default:
 				}
-				l.looked.Store(-int64(lifeLook))
+				l.forget()
 				for _, g := range l.dead() {
 					mu.Lock()
 					if there[g.number] {

@@ -48,7 +48,7 @@ func TestLookout(t *testing.T) {
 		others.Store(false)
 		expect("it is deaf and alone", lookoutEvery, 1, true)
 		event(b.own)
-		expect("it hears and is alone", lookoutEvery, 1, false)
+		expect("it hears and is alone", lifeLook, 1, false)
 		expect("it has nothing to look for", time.Hour, 0, false)
 		event(lifeMark + "own")
 		expect("it has come itself", time.Hour, 1, false)
@@ -73,4 +73,24 @@ func TestLookout(t *testing.T) {
 		event("another's sign")
 		expect("another has sent", time.Hour, 0, true)
 	})
+}
+
+// A store that can be rung vouches for it, and who listens shows itself before it claims anything.
+func TestWhoListensShowsItself(t *testing.T) {
+	t.Parallel()
+	if openTest(t, "?wake=off").Props().Rings {
+		t.Error("a store that hears nobody vouches for its rings")
+	}
+	s := openTest(t, "")
+	if !s.Props().Rings {
+		t.Error("the store doesn't vouch for its rings")
+	}
+	if n := len(lives(t, s)); n != 0 {
+		t.Fatalf("%d show themselves before anybody listens", n)
+	}
+	_, stop := s.Wake("queue")
+	defer stop()
+	if n := len(lives(t, s)); n != 1 {
+		t.Errorf("%d show themselves; want 1", n)
+	}
 }

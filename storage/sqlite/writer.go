@@ -183,9 +183,12 @@ func (w *writer) loop() {
 }
 
 // collect makes a group of an op, of what waits, and of what may soon come: a group of all costs the disk little more than a
-// group of half of them. Those who were answered last may, and those who came meanwhile have.
+// group of half of them. Those who were answered last may, unless it was one alone, and those who came meanwhile have.
 func (w *writer) collect(group []*op, o *op) []*op {
 	bytes, come, expected := 0, 0, w.answered
+	if w.answered+w.waiting == 1 {
+		expected = 0
+	}
 	for o != nil {
 		group = append(group, o)
 		bytes += o.size
@@ -203,8 +206,8 @@ func (w *writer) collect(group []*op, o *op) []*op {
 	return group
 }
 
-// another returns the op that comes next, or nil. While one is expected it lets other goroutines run, as long as that takes less
-// than a commit's time divided by the n who wait: what each of them loses, one more would save. In virtual time none passes
+// another returns the op that comes next, or nil. While one is expected it lets other goroutines run, as long as the next one takes
+// less than a commit's time divided by the n who wait: what each of them loses, one more would save. In virtual time none passes
 // meanwhile, so turns are counted too.
 func (w *writer) another(n int, expected bool) *op {
 	var began time.Time
@@ -236,7 +239,9 @@ func (w *writer) do(group []*op) {
 		}
 		return
 	}
-	w.quick = min(time.Since(began), w.quick+w.quick/32+time.Microsecond)
+	if err == nil && w.relaxed == w.normal { // others take less than those that are worth gathering for
+		w.quick = min(time.Since(began), w.quick+w.quick/32+time.Microsecond)
+	}
 	w.answered, w.waiting = 0, len(w.s.ops)
 	for _, o := range group {
 		if !o.aside {

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Compares benchmarks of two revisions, in turns, by benchstat:
+#
+#	make bench-compare BASE=HEAD~1 BENCH='Drain|FullPath'     with what is checked out, changes included
+#	make bench-compare BASE=v1 HEAD=v2 BENCH=Send PKG=./worker COUNT=6 BENCHTIME=1s
+#
+# Both run on this machine, one after the other and so on, so that what else it does hits both.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+go=${GO:-go}
+pkg=${PKG:-./worker}
+: "${BASE:?BASE=REVISION: what to compare with}"
+
+tmp=$(mktemp -d)
+trap 'for r in base head; do git worktree remove --force "$tmp/$r" 2>/dev/null || true; done; rm -rf "$tmp"' EXIT
+
+build() { # NAME FOLDER
+	(cd "$2" && $go test -c -o "$tmp/$1.test" "$pkg")
+}
+git worktree add -q --detach "$tmp/base" "$BASE"
+build base "$tmp/base"
+if [ -n "${HEAD:-}" ]; then
+	git worktree add -q --detach "$tmp/head" "$HEAD"
+	build head "$tmp/head"
+else
+	build head .
+fi
+for ((i = 0; i < ${COUNT:-6}; i++)); do
+	for r in base head; do
+		(cd "$pkg" && "$tmp/$r.test" -test.run '^$' -test.bench "${BENCH:-.}" -test.benchmem -test.benchtime "${BENCHTIME:-1s}" >>"$tmp/$r.txt" </dev/null)
+	done
+done
+(cd bench && $go tool benchstat base="$tmp/base.txt" head="$tmp/head.txt")
