@@ -40,8 +40,8 @@ bench-peers: ## Measure other job systems beside Millrace, about an hour; ARGS='
 
 .PHONY: bench-curves
 bench-curves: ## Measure how Millrace behaves as its work grows, some twenty minutes; ARGS='-curves age,hot -json FILE -svg FOLDER'
-	cd bench && $(GO) build -o ../.cache/curves ./curves
-	.cache/curves $(ARGS)
+	@cd bench && $(GO) build -o ../.cache/bench-curves/ ./curves
+	@.cache/bench-curves/curves $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for some seconds; FUZZTIME=1m for longer

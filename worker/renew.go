@@ -24,10 +24,12 @@ func (c *consumer) renew(ctx context.Context) {
 	}
 }
 
+// renewEvery is how often what is in hand is looked through.
 func renewEvery(visibility time.Duration) time.Duration {
 	return max(visibility/12, 10*time.Millisecond)
 }
 
+// renewDue renews what is due.
 func (c *consumer) renewDue(ctx context.Context) {
 	now := time.Now()
 	var due []*message

@@ -160,8 +160,8 @@ func (s vouching) Props() storage.Props {
 	return p
 }
 
-// A worker that starts looks once, or twice if something is there, and then seldom if the store vouches for its rings. When a message came without one all the
-// same, it looks often.
+// A worker that starts looks once, or twice if something is there, and then seldom if the store vouches for its rings. When a
+// message came without one all the same, it looks often.
 func TestRingsVouchedFor(t *testing.T) {
 	for _, rings := range []bool{true, false} {
 		t.Run(fmt.Sprint(rings), func(t *testing.T) {

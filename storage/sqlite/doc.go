@@ -33,15 +33,16 @@
 //
 // Several processes may have one file open; SQLite's lock lets them write in turn. A process that has sent
 // something touches a file of its own in PATH-wake, and the others watch that folder; nobody polls quickly. A store rings its
-// consumers every five seconds while it doesn't hear its own touch, and while others are there, who may have claims whose ends it can't know.
+// consumers every five seconds while it doesn't hear its own touch, and while others are there, who may
+// have claims whose ends it can't know.
 //
 // Times are those of the process that acts, to the microsecond.
 //
 // # The claims of the dead
 //
 // A process that was killed hands nothing back. Others need not wait for its visibilities to end, because they can know that
-// it is dead. A store that claims, sends or waits for rings keeps a file in PATH-wake locked (flock): life-NUMBER, and the generation of each of its
-// claims holds the number. The lock goes when the process is gone, whatever ended it, and not before: one that is stopped or
+// it is dead. A store that claims, sends or waits for rings keeps a file in PATH-wake locked (flock): life-NUMBER, and the generation
+// of each of its claims holds the number. The lock goes when the process is gone, whatever ended it, and not before: one that is stopped or
 // hangs keeps it. Whoever receives tries the locks, once a second at most; whoever waits for rings does so every five seconds
 // while there are others. When it gets one it makes receivable, in one op, what that number has claimed, rings the consumers, and
 // removes the file. It costs receivers some microseconds a second, and a claim nothing.
