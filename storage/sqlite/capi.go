@@ -78,11 +78,19 @@ func openConn(path string, flags int32) (*conn, error) {
 		return nil, err
 	}
 	// Else it compiles a statement again whenever a bound value might change the plan: each claim, by its time.
-	va := libc.NewVaList(int32(1), uintptr(0))
-	sqlite3.Xsqlite3_db_config(c.tls, c.db, sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG, va)
-	libc.Xfree(c.tls, va)
+	c.set(sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG)
 	return c, nil
 }
+
+// set turns a switch of the connection on.
+func (c *conn) set(option int32) {
+	va := libc.NewVaList(int32(1), uintptr(0))
+	sqlite3.Xsqlite3_db_config(c.tls, c.db, option, va)
+	libc.Xfree(c.tls, va)
+}
+
+// keepLog makes close leave the log as it is.
+func (c *conn) keepLog() { c.set(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE) }
 
 // close ends the connection. The last one to a file writes the log back and removes it.
 func (c *conn) close() error {
@@ -120,6 +128,11 @@ func (c *conn) lastID() int64 { return sqlite3.Xsqlite3_last_insert_rowid(c.tls,
 
 // changes tells how many rows the last INSERT, UPDATE or DELETE touched.
 func (c *conn) changes() int { return int(sqlite3.Xsqlite3_changes(c.tls, c.db)) }
+
+// logPath is the path of the log, which lies beside the file that a link leads to.
+func (c *conn) logPath() string {
+	return libc.GoString(sqlite3.Xsqlite3_filename_wal(c.tls, sqlite3.Xsqlite3_db_filename(c.tls, c.db, 0)))
+}
 
 // readOnly reports that the file could be opened for reading only.
 func (c *conn) readOnly() bool {

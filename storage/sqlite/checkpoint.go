@@ -61,7 +61,7 @@ func newCheckpointer(p *place) (*checkpointer, error) {
 		defer close(k.ended)
 		defer c.close()
 		for range k.start {
-			c.exec(passiveCheckpoint) // what it can't do now it does next time
+			p.saw(c.exec(passiveCheckpoint)) // what it can't do now it does next time
 			k.done <- struct{}{}
 		}
 	}()
@@ -87,8 +87,9 @@ func (w *writer) checkpoint() (wrote bool) {
 	k.pages += n
 	w.wrote = w.wrote || n > 0
 	switch {
+	case w.s.place.check() != nil: // the log may be another file's by now
 	case k.pages >= ckptLimit:
-		w.c.exec(passiveCheckpoint)
+		w.s.place.saw(w.c.exec(passiveCheckpoint))
 		k.pages = 0
 	case k.pages >= ckptPages && !k.running:
 		k.begin()
@@ -104,7 +105,7 @@ func (w *writer) finishCheckpoint() {
 		k.begin()
 		return
 	}
-	w.c.exec(passiveCheckpoint)
+	w.s.place.saw(w.c.exec(passiveCheckpoint))
 	k.pages = 0
 }
 
@@ -127,7 +128,7 @@ func (w *writer) tidy() {
 	if err == nil && free > vacuumKeep {
 		err = w.relax(true) // an empty page is nobody's
 		if err == nil {
-			err = w.c.exec(vacuumStep)
+			err = w.s.place.saw(w.c.exec(vacuumStep))
 		}
 		if err == nil {
 			w.checkpoint()
@@ -163,7 +164,7 @@ func (w *writer) stretch() {
 	if w.stretched {
 		return
 	}
-	log, err := os.Stat(w.s.path + "-wal")
+	log, err := os.Stat(w.c.logPath())
 	if err != nil {
 		return
 	}

@@ -14,7 +14,7 @@
 // # How it works
 //
 //	callers ──▶ ops ──▶ writer ──▶ BEGIN, op, op, op, …, COMMIT ──▶ answers, rings
-//	                       ▲  │
+//	                       ▲  │                            └─ nothing but deletions and claims ─▶ syncer ─▶ answers to deletions
 //	                       │  └─ enough pages in the log ─▶ checkpointer
 //	                       └──── all but a few are copied ──┘
 //	callers ──▶ readers (a few read-only connections)
@@ -23,6 +23,11 @@
 // and answers after the commit, so one sync of the disk serves everybody who came meanwhile. No op can fail
 // half-way: each has at most one condition, and checks it in its first statement that writes. So a lost
 // race costs its caller alone, and needs no savepoint.
+//
+// Only a commit of claims and deletions doesn't wait for the disk. A claim may be lost by a power failure: then its message is delivered
+// sooner. A deletion is answered once another goroutine has synced the log; if a power failure comes before, its message is back, and who
+// deleted it was not told otherwise. After a sync that fails, here or in SQLite, all calls fail, because the disk may have dropped what it
+// was given, and say no word of it the next time.
 //
 // A message that somebody waits for is written as claimed, which saves the second change of its row and of the index: for a consumer of
 // this store that awaits it, or for a receive in the same transaction that has found less than it asked for. Receives run first.

@@ -158,12 +158,8 @@ func TestAnotherHoldsTheFile(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	begin := time.Now()
 	if err := s.Queue("queue").Send(ctx, text("never")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got error %v; want the deadline", err)
-	}
-	if waited := time.Since(begin); waited > 5*time.Second {
-		t.Errorf("waited %v", waited)
 	}
 	if st, err := s.Queue("queue").Stats(t.Context()); err != nil || st.Ready != 1 {
 		t.Errorf("stats: %+v, %v; readers must not wait", st, err)
@@ -217,19 +213,23 @@ func TestRelaxed(t *testing.T) {
 	t.Parallel()
 	modes := func(query string) (got []string) {
 		s := openTest(t, query)
-		see := func(relaxed bool) {
-			s.write(&op{ctx: t.Context(), relaxed: relaxed, run: func(w *writer) error {
+		see := func(o *op) {
+			o.ctx = t.Context()
+			o.run = func(w *writer) error {
 				mode, err := w.c.one("PRAGMA synchronous")
 				got = append(got, mode)
 				return err
-			}})
+			}
+			if err := s.write(o); err != nil {
+				t.Error(err)
+			}
 		}
-		see(false)
-		see(true)
-		see(true)
-		see(false)
+		see(&op{})
+		see(&op{relaxed: true})
+		see(&op{late: true})
+		see(&op{})
 		release := hold(t, s)
-		a := enqueue(s, func() error { see(true); return nil })
+		a := enqueue(s, func() error { see(&op{relaxed: true}); return nil })
 		b := enqueue(s, func() error { return s.Queue("queue").Send(t.Context(), text("a")) })
 		release()
 		if err := errors.Join(<-a, <-b); err != nil {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -17,15 +19,20 @@ const lookEvery = time.Second
 var errLost = fmt.Errorf("%w: the file was replaced or removed while this program had it open: stop every program that uses it, "+
 	"see that no -wal and -shm of the old file lie beside the new one, and start again", storage.ErrUnavailable)
 
-// A place sees whether the path still leads to the file that was opened. SQLite doesn't look: its connections go on
-// with a file that has lost its name, and whatever they write goes with it when the program ends.
+// A place knows whether what is written will be there later.
+//
+// It sees whether the path still leads to the file that was opened. SQLite doesn't look: its connections go on with a file that has
+// lost its name, and whatever they write goes with it when the program ends.
+//
+// And it hears of a disk that failed to sync. Such a disk may have dropped what it was given, and may report success the next time: what is
+// acknowledged after that would rest on what isn't there, and what is copied from the log might be something else.
 type place struct {
 	path string
 	file os.FileInfo
 
 	mu     sync.Mutex
 	looked time.Time
-	lost   bool // for good: nobody knows what became of the log meanwhile
+	lost   error // for good: nobody knows what became of the log meanwhile
 }
 
 func newPlace(path string) (*place, error) {
@@ -48,12 +55,12 @@ func (p *place) open(flags int32) (*conn, error) {
 	return c, err
 }
 
-// check returns errLost when a look, now or lookEvery ago at most, has found another file or none.
+// check returns an error when a look, now or lookEvery ago at most, has found another file or none, or a sync has failed.
 func (p *place) check() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Since(p.looked) < lookEvery {
-		return p.found()
+		return p.lost
 	}
 	return p.look()
 }
@@ -69,13 +76,27 @@ func (p *place) look() error {
 	info, err := os.Stat(p.path)
 	p.looked = time.Now()
 	// Any other error says nothing about the file.
-	p.lost = p.lost || errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, p.file)
-	return p.found()
+	if p.lost == nil && (errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, p.file)) {
+		p.lost = errLost
+	}
+	return p.lost
 }
 
-func (p *place) found() error {
-	if p.lost {
-		return errLost
+// saw passes on how something went that may have synced, and remembers a sync that failed.
+func (p *place) saw(err error) error {
+	var e *Error
+	if errors.As(err, &e) && (e.Code == sqlite3.SQLITE_IOERR_FSYNC || e.Code == sqlite3.SQLITE_IOERR_DIR_FSYNC) {
+		return p.unsynced(err)
 	}
-	return nil
+	return err
+}
+
+// unsynced remembers a sync that failed, and returns what every call says from then on.
+func (p *place) unsynced(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lost == nil {
+		p.lost = fmt.Errorf("%w: the disk did not keep what was written: see what ails it, and start this program again: %w", storage.ErrUnavailable, err)
+	}
+	return p.lost
 }

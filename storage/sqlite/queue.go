@@ -254,7 +254,7 @@ func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
 	err := q.invalid
 	var stale []storage.Receipt
 	if err == nil && len(receipts) > 0 {
-		err = q.s.write(&op{ctx: ctx, size: 100 * len(receipts), aside: true, run: func(w *writer) (err error) {
+		err = q.s.write(&op{ctx: ctx, size: 100 * len(receipts), aside: true, late: true, run: func(w *writer) (err error) {
 			stale, err = w.deleteAll(q.name, receipts)
 			return err
 		}})

@@ -35,6 +35,9 @@ type op struct {
 	// aside: its caller has others do what follows, so nothing is gained by waiting for it.
 	aside bool
 
+	// late: others may see its effect before the disk has it. Its caller waits for the disk, beside the writer.
+	late bool
+
 	// relaxed: losing the effect to a power failure breaks no promise.
 	relaxed bool
 
@@ -98,6 +101,7 @@ type writer struct {
 	wants   map[string]*want // likewise, by queue
 	chosen  []chosen         // likewise, the awaits among them
 	ckpt    *checkpointer
+	syncer  *syncer
 	vacuum  *time.Timer // for tidy
 	waits   bool        // vacuum runs
 	steps   int         // that tidy has taken among other work since the log was last copied for it
@@ -143,6 +147,11 @@ func newWriter(s *store, c *conn, normal bool) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.syncer, err = newSyncer(s.place, c.logPath())
+	if err != nil {
+		w.ckpt.close()
+		return nil, err
+	}
 	w.vacuum = time.NewTimer(time.Hour)
 	w.vacuum.Stop()
 	return w, nil
@@ -151,6 +160,7 @@ func newWriter(s *store, c *conn, normal bool) (*writer, error) {
 // loop runs groups of ops until the store closes.
 func (w *writer) loop() {
 	defer close(w.s.stopped)
+	defer w.syncer.finish()
 	group := make([]*op, 0, maxGroup)
 	for {
 		select {
@@ -242,15 +252,23 @@ func (w *writer) do(group []*op) {
 	if err == nil && w.relaxed == w.normal { // others take less than those that are worth gathering for
 		w.quick = min(time.Since(began), w.quick+w.quick/32+time.Microsecond)
 	}
+	var later []*op
 	w.answered, w.waiting = 0, len(w.s.ops)
 	for _, o := range group {
 		if !o.aside {
 			w.answered++
 		}
+		if err == nil && o.late && w.relaxed && !w.normal {
+			later = append(later, o)
+			continue
+		}
 		if err != nil {
 			o.err = err
 		}
 		o.done <- o.err
+	}
+	if len(later) > 0 {
+		w.syncer.in <- later
 	}
 	if err == nil { // after the answers: what is handed over can be handled while the next group commits
 		w.settle(true)
@@ -262,7 +280,7 @@ func (w *writer) do(group []*op) {
 func (w *writer) transact(group []*op) (err error) {
 	relaxed := true
 	for _, o := range group {
-		relaxed = relaxed && o.relaxed
+		relaxed = relaxed && (o.relaxed || o.late)
 	}
 	if err := w.relax(relaxed || w.normal); err != nil {
 		return err
@@ -283,7 +301,7 @@ func (w *writer) transact(group []*op) (err error) {
 		err = w.s.place.check()
 	}
 	if err == nil {
-		err = w.c.stmt("COMMIT").run()
+		err = w.s.place.saw(w.c.stmt("COMMIT").run())
 	}
 	if err != nil {
 		if w.c.inTransaction() {
@@ -327,10 +345,11 @@ func (w *writer) one(o *op) error {
 
 // relax sets whether commits wait until the disk has the log.
 //
-// A group of claims and extensions need not wait. The log is written in order, so after a power failure it
-// holds a beginning of what was written, and any later commit that waits makes them durable too. Losing the
-// end of it means that messages appear unclaimed to a machine on which every holder of a claim is dead:
-// they are delivered once more, sooner than otherwise. Everything else was promised to its caller.
+// A group of claims and extensions need not wait, nor one with deletions, which are late. The log is
+// written in order, so after a power failure it holds a beginning of what was written, and any later commit that
+// waits makes them durable too. Losing the end of it means that messages appear unclaimed to a machine on which every
+// holder of a claim is dead: they are delivered once more, sooner than otherwise. Everything else was promised to its
+// caller.
 //
 // Changing it costs some 2 µs, a sync of the disk a hundred or more.
 func (w *writer) relax(relaxed bool) error {
@@ -356,12 +375,15 @@ func (w *writer) close() error {
 	var err error
 	if (w.wrote || w.c.pagesWritten() > 0) && w.s.place.checkNow() == nil {
 		// As much as other processes let us. The last process's close does the rest.
-		err = w.c.exec(passiveCheckpoint)
+		err = w.s.place.saw(w.c.exec(passiveCheckpoint))
 	}
 	if err != nil && busy(err) {
 		err = nil
 	}
-	return errors.Join(err, w.c.close()) // SQLite leaves the log alone when the file is lost
+	if w.s.place.checkNow() != nil {
+		w.c.keepLog() // or it would be copied
+	}
+	return errors.Join(err, w.c.close())
 }
 
 // micros is a time as it is stored.
