@@ -58,7 +58,7 @@ func chartOf(g group, results []result) chart {
 		case "queues", "skew":
 			c.x, c.logX = "pairs of queues", true
 			add(float64(r.queues), r, min(l.queue/3*float64(r.queues), l.account/asked(r)))
-		case "workers":
+		case "workers", "skew-workers":
 			c.x, c.logX = "workers", true
 			add(float64(r.workers), r, l.account/asked(results[0]))
 		case "waiting":

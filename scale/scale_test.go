@@ -50,8 +50,10 @@ func groups(burst int) []group {
 		skew.runs = append(skew.runs, scenario{name: name, workers: 4, queues: q, keys: 5000, zipf: 1.1, commands: max(12_000, min(6000*q, 100_000))})
 		lagQueues.runs = append(lagQueues.runs, scenario{name: name, workers: 4, queues: q, keys: 5000, rate: 400, commands: 12_000})
 	}
+	skewWorkers := group{name: "skew-workers", title: "Skewed keys by workers: Zipf 1.1, 16 queues, a backlog"}
 	lagWorkers := group{name: "lag-workers", title: "Lag by workers: 1,000 commands a second, 16 queues"}
 	for _, n := range []int{1, 4, 16, 64, 256, 1000} {
+		skewWorkers.runs = append(skewWorkers.runs, scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: 16, keys: 5000, zipf: 1.1, commands: 100_000})
 		lagWorkers.runs = append(lagWorkers.runs, scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: 16, keys: 5000, rate: 1000, commands: 30_000})
 	}
 	accounts = group{name: "accounts", title: "More accounts: 16 workers, 64 queues, a backlog"}
@@ -60,7 +62,7 @@ func groups(burst int) []group {
 	}
 	flood := group{name: "burst", title: "A burst that is levelled: 16 workers, 64 queues"}
 	flood.runs = append(flood.runs, scenario{name: fmt.Sprintf("%d in %d s", burst, burst/burstRate), workers: 16, queues: 64, keys: burst / 100, rate: burstRate, commands: burst})
-	return []group{queues, workers, waiting, hot, skew, steady, lagQueues, lagWorkers, accounts, flood}
+	return []group{queues, workers, waiting, hot, skew, skewWorkers, steady, lagQueues, lagWorkers, accounts, flood}
 }
 
 // perKey is how many commands a key has where nothing else is said.

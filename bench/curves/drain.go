@@ -12,13 +12,13 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// onNoops runs f with a new store on SQLite and handlers that do nothing, or take a time.
-func (b *bench) onNoops(ctx context.Context, takes time.Duration, f func(w *world, url string) error) error {
+// onFile runs f with a new store on SQLite and the plan's handlers.
+func (b *bench) onFile(ctx context.Context, p plan, f func(w *world, url string) error) error {
 	path, err := b.file()
 	if err != nil {
 		return err
 	}
-	w, err := open(ctx, "sqlite:"+path, plan{Takes: takes})
+	w, err := open(ctx, "sqlite:"+path, p)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (b *bench) payload(ctx context.Context) ([]*table, error) {
 		n := max(2, min(b.n, mostBytes/bytes))
 		body := payload(bytes)
 		mid, err := b.medians(func() (x []float64, err error) {
-			err = b.onNoops(ctx, 0, func(w *world, _ string) error {
+			err = b.onFile(ctx, plan{}, func(w *world, _ string) error {
 				x, err = b.sized(ctx, w, n, body)
 				return err
 			})
@@ -80,7 +80,7 @@ func (b *bench) payload(ctx context.Context) ([]*table, error) {
 	for _, batch := range powers(1, 1000) {
 		n := max(b.n, 2*batch)
 		mid, err := b.medians(func() (x []float64, err error) {
-			err = b.onNoops(ctx, 0, func(w *world, _ string) error {
+			err = b.onFile(ctx, plan{}, func(w *world, _ string) error {
 				began := time.Now()
 				err := fill(ctx, w.noops, n, batch, func(int) noop { return noop{Payload: payload(small)} })
 				x = []float64{rate(n, time.Since(began))}
@@ -131,36 +131,65 @@ func (b *bench) spread(goroutines, n int, f func() error) (did int, took time.Du
 }
 
 func (b *bench) handlers(ctx context.Context) ([]*table, error) {
-	t := &table{Name: "handlers", Title: "Drain by concurrency", Note: "One worker process on SQLite, messages of 200 bytes that wait when it starts.",
+	const note = "One worker process on SQLite, messages of 200 bytes that wait when it starts."
+	parallel := &table{Name: "handlers", Title: "Drain by concurrency", Note: note,
 		Columns: []string{"concurrency", "no-op/s", "handler of 1 ms/s"},
 		charts:  []chart{{y: "no-op/s", x: "concurrency", logX: true}, {y: "handler of 1 ms/s", x: "concurrency", logX: true}}}
 	for c := 1; c <= 64; c *= 2 {
-		row := []any{c}
-		for _, takes := range []time.Duration{0, time.Millisecond} {
-			n := 5 * b.n
-			if takes > 0 { // one handler does 1000 a second at best
-				n = min(n, max(1, int(float64(c)*b.most.Seconds()*500)))
-			}
-			mid, err := b.medians(func() (x []float64, err error) {
-				err = b.onNoops(ctx, takes, func(w *world, _ string) error {
-					if err := fill(ctx, w.noops, n, 500, func(int) noop { return noop{Payload: payload(small)} }); err != nil {
-						return err
-					}
-					took, err := w.drain(ctx, worker.Config{Concurrency: c}, noops, n)
-					x = []float64{rate(n, took)}
-					return err
-				})
-				return x, err
-			})
-			if err != nil {
-				return []*table{t}, fmt.Errorf("concurrency %d: %w", c, err)
-			}
-			row = append(row, mid[0])
+		noop, err := b.backlogged(ctx, plan{}, worker.Config{Concurrency: c}, 5*b.n)
+		if err != nil {
+			return []*table{parallel}, fmt.Errorf("concurrency %d: %w", c, err)
 		}
-		t.add(row...)
+		// One handler does 1000 a second at best.
+		most := max(1, int(float64(c)*b.most.Seconds()*500))
+		slow, err := b.backlogged(ctx, plan{Takes: time.Millisecond}, worker.Config{Concurrency: c}, min(5*b.n, most))
+		if err != nil {
+			return []*table{parallel}, fmt.Errorf("concurrency %d: %w", c, err)
+		}
+		parallel.add(c, noop, slow)
 		b.say("concurrency %d done", c)
 	}
-	return []*table{t}, nil
+	held := &table{Name: "in-hand", Title: "Drain by messages in hand", Note: note + " Commands are for 365 value objects, and their events are heard, which is part of it.",
+		Columns: []string{"in hand", "no-op/s", "commands/s"},
+		charts:  []chart{{y: "no-op/s", x: "in hand", logX: true}, {y: "commands/s", x: "in hand", logX: true}}}
+	for n := 512; n <= 16384; n *= 2 { // by backlogs that are larger
+		noop, err := b.backlogged(ctx, plan{}, worker.Config{MaxInHand: n}, 75*b.n)
+		if err != nil {
+			return []*table{parallel, held}, fmt.Errorf("%d in hand: %w", n, err)
+		}
+		decided, err := b.backlogged(ctx, plan{Ticks: true, Told: true}, worker.Config{MaxInHand: n}, 30*b.n)
+		if err != nil {
+			return []*table{parallel, held}, fmt.Errorf("%d in hand: %w", n, err)
+		}
+		held.add(n, noop, decided)
+		b.say("%d in hand done", n)
+	}
+	return []*table{parallel, held}, nil
+}
+
+// backlogged returns how many a second a worker handles of n messages that wait when it starts.
+func (b *bench) backlogged(ctx context.Context, p plan, cfg worker.Config, n int) (float64, error) {
+	mid, err := b.medians(func() (x []float64, err error) {
+		err = b.onFile(ctx, p, func(w *world, _ string) error {
+			var err error
+			if body := payload(small); p.Ticks {
+				err = fill(ctx, w.ticks, n, 500, func(i int) tick { return tick{Key: fmt.Sprint(i % 365), Payload: body} })
+			} else {
+				err = fill(ctx, w.noops, n, 500, func(int) noop { return noop{Payload: body} })
+			}
+			if err != nil {
+				return err
+			}
+			took, err := w.drain(ctx, cfg, p.last(), n)
+			x = []float64{rate(n, took)}
+			return err
+		})
+		return x, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return mid[0], nil
 }
 
 func (b *bench) processes(ctx context.Context) ([]*table, error) {
@@ -188,7 +217,7 @@ func (b *bench) processes(ctx context.Context) ([]*table, error) {
 func (b *bench) crewRun(ctx context.Context, processes, n, first int) (r float64, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("not done in time"))
 	defer cancel()
-	err = b.onNoops(ctx, 0, func(w *world, url string) error {
+	err = b.onFile(ctx, plan{}, func(w *world, url string) error {
 		message := func(int) noop { return noop{Payload: payload(small)} }
 		if err := fill(ctx, w.noops, first, 500, message); err != nil {
 			return err

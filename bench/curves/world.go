@@ -82,6 +82,14 @@ func (p plan) queue() string {
 	return noops
 }
 
+// last is the queue where the plan's messages end, one for each that came in.
+func (p plan) last() string {
+	if p.Told {
+		return told
+	}
+	return p.queue()
+}
+
 var quiet = slog.New(slog.DiscardHandler)
 
 // open opens a store as the sample's programs do, and registers the plan's handlers.
