@@ -86,10 +86,13 @@ func TestScale(t *testing.T) {
 		}
 		burst = n
 	}
+	only := os.Getenv("MILLRACE_SCALE_ONLY")
+	known := false
 	for _, g := range groups(burst) {
-		if only := os.Getenv("MILLRACE_SCALE_ONLY"); only != "" && only != g.name {
+		if only != "" && only != g.name {
 			continue
 		}
+		known = true
 		var results []result
 		for i, s := range g.runs {
 			s.seed = uint64(i + 1)
@@ -106,6 +109,9 @@ func TestScale(t *testing.T) {
 		if err := write(dir, g, results); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if !known {
+		t.Fatalf("MILLRACE_SCALE_ONLY: there is no group %q; their names are in docs/scale", only)
 	}
 }
 

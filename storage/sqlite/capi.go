@@ -129,7 +129,12 @@ func (c *conn) lastID() int64 { return sqlite3.Xsqlite3_last_insert_rowid(c.tls,
 // changes tells how many rows the last INSERT, UPDATE or DELETE touched.
 func (c *conn) changes() int { return int(sqlite3.Xsqlite3_changes(c.tls, c.db)) }
 
-// logPath is the path of the log, which lies beside the file that a link leads to.
+// filePath is the path of the file, absolute and without links.
+func (c *conn) filePath() string {
+	return libc.GoString(sqlite3.Xsqlite3_db_filename(c.tls, c.db, 0))
+}
+
+// logPath is the path of its log.
 func (c *conn) logPath() string {
 	return libc.GoString(sqlite3.Xsqlite3_filename_wal(c.tls, sqlite3.Xsqlite3_db_filename(c.tls, c.db, 0)))
 }

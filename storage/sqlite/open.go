@@ -77,7 +77,7 @@ func open(ctx context.Context, p params) (*store, error) {
 	}
 	var dir *folder
 	if p.wake {
-		dir = newFolder(p.path)
+		dir = newFolder(c.filePath()) // one folder, whatever links lead to the file
 		dir.check()
 	}
 	s := &store{

@@ -176,6 +176,33 @@ func TestRestoreAfterLoss(t *testing.T) {
 	}
 }
 
+// TestProcessesMeetBehindALink sees that stores ring each other though they know the file by other names.
+func TestProcessesMeetBehindALink(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file.db")
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link.db")
+	a := openAt(t, file, "")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	b := openAt(t, link, "")
+	ring, stop := b.Wake("queue")
+	defer stop()
+	<-ring // the one at the beginning
+	send(t, a, "queue", "body")
+	for n := 0; n == 0; n = len(receive(t, b, "queue", 1)) {
+		select {
+		case <-ring:
+		case <-time.After(time.Minute):
+			t.Fatal("nobody rings")
+		}
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v beside the link; want the link alone", list, err)
+	}
+}
+
 // TestSameFileByAnotherWay sees that nothing but the file itself counts.
 func TestSameFileByAnotherWay(t *testing.T) {
 	t.Parallel()
