@@ -32,7 +32,7 @@ bench: ## Run every benchmark briefly, below 3 minutes; COUNT=6 BENCHTIME=1s for
 
 .PHONY: bench-compare
 bench-compare: ## Compare benchmarks of two revisions by benchstat: BASE=REVISION BENCH=PATTERN, HEAD=REVISION, PKG=./worker, COUNT, BENCHTIME
-	@GO=$(GO) BASE='$(BASE)' HEAD='$(HEAD)' BENCH='$(BENCH)' PKG='$(PKG)' scripts/bench-compare.sh
+	@GO=$(GO) BASE='$(BASE)' HEAD='$(HEAD)' BENCH='$(value BENCH)' PKG='$(PKG)' scripts/bench-compare.sh
 
 .PHONY: bench-peers
 bench-peers: ## Measure other job systems beside Millrace, about an hour; ARGS='-list', ARGS='-systems millrace,river -works drain -svg FILE'

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +20,6 @@ type count struct {
 	ID  string `json:"id"`
 	N   int    `json:"n"` // which command
 	Key string `json:"key"`
-	Pad string `json:"pad"`
 }
 
 func (count) Kind() channel.Kind  { return "scale.count.v1" }
@@ -36,7 +34,6 @@ func timedID(t time.Time, n int) string {
 type counted struct {
 	N   int    `json:"n"`
 	Key string `json:"key"`
-	Pad string `json:"pad"`
 }
 
 func (counted) Kind() channel.Kind { return "scale.counted.v1" }
@@ -45,18 +42,22 @@ type total struct {
 	Count int `json:"count"`
 }
 
-// padding makes bodies of some 200 bytes.
-func padding() string { return strings.Repeat("x", 150) }
-
-// progress is when commands got where, in nanoseconds since the beginning. A fold that is repeated notes it again, so the
-// last one counts, which is the one that was written.
+// progress is when commands were sent and reached their views, in nanoseconds since the beginning. A fold that is repeated
+// notes it again, so the last one counts, which is the one that was written.
 type progress struct {
-	epoch               time.Time
-	sent, decided, seen []atomic.Int64
+	epoch      time.Time
+	sent, seen []atomic.Int64
+	done       atomic.Int64 // how many were seen
 }
 
 func newProgress(n int) *progress {
-	return &progress{epoch: time.Now(), sent: make([]atomic.Int64, n), decided: make([]atomic.Int64, n), seen: make([]atomic.Int64, n)}
+	return &progress{epoch: time.Now(), sent: make([]atomic.Int64, n), seen: make([]atomic.Int64, n)}
+}
+
+func (p *progress) see(n int) {
+	if p.seen[n].Swap(p.now()) == 0 {
+		p.done.Add(1)
+	}
 }
 
 func (p *progress) now() int64 { return int64(time.Since(p.epoch)) }
@@ -83,23 +84,22 @@ func (s shard) register(c *channel.Channels, log *slog.Logger, p *progress, work
 	h := handlers.NewRegistry(c, handlers.Config{Logger: log})
 	handlers.Decide(h, values.New(c, "totals", values.Config[total]{}), func(c count) string { return c.Key },
 		func(t total, c count) (total, []channel.Message, error) {
-			p.decided[c.N].Store(p.now())
 			t.Count++
-			return t, []channel.Message{counted{N: c.N, Key: c.Key, Pad: c.Pad}}, nil
+			return t, []channel.Message{counted{N: c.N, Key: c.Key}}, nil
 		}, counted{})
 	if work > 0 {
 		handlers.React(h, s.events, func(ctx context.Context, e counted) error {
 			if err := pause(ctx, work); err != nil {
 				return err
 			}
-			p.seen[e.N].Store(p.now())
+			p.see(e.N)
 			return nil
 		})
 		return h
 	}
 	views.Project(h, views.New(c, s.events, views.Config[total]{}), func(e counted) string { return e.Key },
 		func(t total, e counted) total {
-			p.seen[e.N].Store(p.now())
+			p.see(e.N)
 			t.Count++
 			return t
 		})

@@ -19,14 +19,14 @@ type queueData struct {
 	order  order
 }
 
+// A message is small, for a burst is ten million of them.
 type message struct {
-	id, pop    uint64
-	body       []byte
-	deliveries int
-	held       bool // invisible because somebody has it
-	sent       time.Time
-	visible    int64 // UnixNano
-	index      int   // in order
+	id, pop       uint64
+	body          []byte
+	sent, visible int64 // UnixNano
+	index         int32 // in order
+	deliveries    int32
+	held          bool // invisible because somebody has it
 }
 
 // order is a heap of messages.
@@ -36,10 +36,10 @@ func (o order) Len() int { return len(o) }
 func (o order) Less(i, j int) bool {
 	return o[i].visible < o[j].visible || o[i].visible == o[j].visible && o[i].id < o[j].id
 }
-func (o order) Swap(i, j int) { o[i], o[j] = o[j], o[i]; o[i].index, o[j].index = i, j }
+func (o order) Swap(i, j int) { o[i], o[j] = o[j], o[i]; o[i].index, o[j].index = int32(i), int32(j) }
 func (o *order) Push(x any) {
 	m := x.(*message)
-	m.index = len(*o)
+	m.index = int32(len(*o))
 	*o = append(*o, m)
 }
 func (o *order) Pop() any {
@@ -98,7 +98,7 @@ func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
 	return each(ctx, len(messages), func(ctx context.Context, i int) error {
 		return q.do(ctx, nil, q.request("send", func(d *queueData) (float64, error) {
 			now := time.Now()
-			m := &message{id: q.c.s.next(), body: slices.Clone(messages[i].Body), sent: now, visible: now.Add(wholeSeconds(messages[i].Delay)).UnixNano()}
+			m := &message{id: q.c.s.next(), body: slices.Clone(messages[i].Body), sent: now.UnixNano(), visible: now.Add(wholeSeconds(messages[i].Delay)).UnixNano()}
 			d.byID[m.id] = m
 			heap.Push(&d.order, m)
 			return 1, nil
@@ -118,7 +118,7 @@ func (q *queue) Receive(ctx context.Context, most int, visibility time.Duration)
 			}
 			q.hide(d, m, visibility)
 			m.held = true
-			got = append(got, storage.Delivery{Body: slices.Clone(m.body), Receipt: m.receipt(), Deliveries: m.deliveries, SentAt: m.sent})
+			got = append(got, storage.Delivery{Body: slices.Clone(m.body), Receipt: m.receipt(), Deliveries: int(m.deliveries), SentAt: time.Unix(0, m.sent)})
 		}
 		return max(1, float64(len(got))), nil
 	}))
@@ -132,7 +132,7 @@ func (q *queue) Receive(ctx context.Context, most int, visibility time.Duration)
 func (q *queue) hide(d *queueData, m *message, visibility time.Duration) {
 	m.pop, m.held = q.c.s.next(), visibility > 0
 	m.visible = time.Now().Add(wholeSeconds(visibility)).UnixNano()
-	heap.Fix(&d.order, m.index)
+	heap.Fix(&d.order, int(m.index))
 }
 
 func (m *message) receipt() storage.Receipt {
@@ -191,7 +191,7 @@ func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
 			if err != nil {
 				return 1, err
 			}
-			heap.Remove(&d.order, m.index)
+			heap.Remove(&d.order, int(m.index))
 			delete(d.byID, m.id)
 			return 1, nil
 		}))
@@ -224,7 +224,7 @@ func (q *queue) Stats(ctx context.Context) (storage.Stats, error) {
 			switch {
 			case m.visible <= now.UnixNano():
 				st.Ready++
-				st.Oldest = max(st.Oldest, now.Sub(m.sent))
+				st.Oldest = max(st.Oldest, now.Sub(time.Unix(0, m.sent)))
 			case m.held:
 				st.InFlight++
 			default:

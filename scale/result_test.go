@@ -2,6 +2,7 @@ package scale
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -31,12 +32,23 @@ type result struct {
 	real      time.Duration
 	samples   []sample
 	says      []string
-	detail    map[string]float64 // requests a command, by what they are
+	detail    detail
+}
+
+// detail is requests a command, by what they are.
+type detail map[string]float64
+
+func (d detail) String() string {
+	var all []string
+	for _, what := range slices.Sorted(maps.Keys(d)) {
+		all = append(all, fmt.Sprintf("%s %.3f", what, d[what]))
+	}
+	return strings.Join(all, ", ")
 }
 
 func (w *world) result() result {
 	n := float64(w.commands)
-	r := result{scenario: w.scenario, refused: w.refused.Load(), samples: w.samples, says: w.says.texts(), detail: map[string]float64{}}
+	r := result{scenario: w.scenario, refused: w.refused.Load(), samples: w.samples, says: w.says.texts(), detail: detail{}}
 	ends, lags := make([]int64, w.commands), make([]int64, w.commands)
 	for i := range ends {
 		ends[i] = w.progress.seen[i].Load()

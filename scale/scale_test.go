@@ -101,6 +101,7 @@ func TestScale(t *testing.T) {
 			}
 			r := run(t, s)
 			t.Log(r)
+			t.Logf("    requests a command: %s", r.detail)
 			for _, text := range r.says {
 				t.Logf("    logged %s", text)
 			}

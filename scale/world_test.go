@@ -45,6 +45,7 @@ const (
 	again    = 2 * time.Second // until a user whose command was refused tries again
 	longest  = 12 * time.Hour  // of virtual time
 	watching = time.Second
+	telling  = 5 * time.Minute // of virtual time, which may be many of a watch on the wall
 )
 
 // sample is the state at some second.
@@ -208,9 +209,8 @@ func (w *world) send(ctx context.Context) {
 			processes[i] = append(processes[i], s)
 		}
 	}
-	pad := padding()
 	one := func(i int) {
-		c := count{ID: timedID(time.Now(), i), N: i, Key: fmt.Sprintf("key-%06d", w.key[i]), Pad: pad}
+		c := count{ID: timedID(time.Now(), i), N: i, Key: fmt.Sprintf("key-%06d", w.key[i])}
 		sender := processes[i%webs][w.shardOf(w.key[i])]
 		if w.rate > 0 { // a backlog counts from when the workers start
 			w.progress.sent[i].Store(w.progress.now())
@@ -242,7 +242,7 @@ func (w *world) send(ctx context.Context) {
 func (w *world) watch() {
 	for began := time.Now(); time.Since(began) < longest; {
 		_ = pause(context.Background(), watching)
-		s := sample{at: time.Since(began)}
+		s := sample{at: time.Since(began), seen: w.progress.done.Load()}
 		for _, x := range w.services {
 			x.mu.Lock()
 			for _, q := range x.queues {
@@ -250,12 +250,10 @@ func (w *world) watch() {
 			}
 			x.mu.Unlock()
 		}
-		for i := range w.progress.seen {
-			if w.progress.seen[i].Load() != 0 {
-				s.seen++
-			}
-		}
 		w.samples = append(w.samples, s)
+		if s.at%telling == 0 {
+			w.t.Logf("    after %v: %d commands in their views, %d messages wait", s.at, s.seen, s.waiting)
+		}
 		if s.waiting == 0 && s.seen == int64(w.commands) {
 			return
 		}

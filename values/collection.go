@@ -39,7 +39,7 @@ type Config[V any] struct {
 	PendingAfter time.Duration
 
 	// Cache is how many documents are kept in memory, so that a process that wrote a document last need not
-	// read it again. Defaults to 1024.
+	// read it again. Defaults to 4096.
 	Cache int
 
 	// CacheBytes bounds the same by what the documents take in the store, all together; in memory they take a few
@@ -52,7 +52,7 @@ type Config[V any] struct {
 }
 
 const (
-	defaultCache      = 1024
+	defaultCache      = 4096
 	defaultCacheBytes = 32 << 20
 )
 

@@ -27,7 +27,7 @@ type Config[V any] struct {
 	Fresh time.Duration
 
 	// Cache is how many documents are kept in memory: for readers, as each Handler serves them, and for folding.
-	// Defaults to 1024.
+	// Defaults to 4096.
 	Cache int
 
 	// CacheBytes bounds each of these by what the documents take in the store (or as they are served), all together; in

@@ -39,7 +39,7 @@ type curve struct {
 func curves() []curve {
 	return []curve{
 		{"age", (*bench).age}, {"hot", (*bench).hot}, {"backlog", (*bench).backlog}, {"payload", (*bench).payload},
-		{"handlers", (*bench).handlers}, {"processes", (*bench).processes}, {"views", (*bench).views},
+		{"handlers", (*bench).handlers}, {"processes", (*bench).processes}, {"files", (*bench).files}, {"views", (*bench).views},
 	}
 }
 
