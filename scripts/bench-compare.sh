@@ -30,4 +30,8 @@ for ((i = 0; i < ${COUNT:-6}; i++)); do
 		(cd "$pkg" && "$tmp/$r.test" -test.run '^$' -test.bench "${BENCH:-.}" -test.benchmem -test.benchtime "${BENCHTIME:-1s}" >>"$tmp/$r.txt" </dev/null)
 	done
 done
+if ! grep -q '^Benchmark' "$tmp/base.txt" "$tmp/head.txt" 2>/dev/null; then
+	echo "bench-compare: nothing was measured: does BENCH='${BENCH:-.}' name a benchmark of $pkg, and is COUNT at least 1?" >&2
+	exit 1
+fi
 (cd bench && $go tool benchstat base="$tmp/base.txt" head="$tmp/head.txt")

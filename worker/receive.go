@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	waitLong  = 500 * time.Millisecond // messages that wait more: hold fewer; less than half of it: hold twice as many, which wait twice as long at most
+	waitShort = 100 * time.Millisecond // messages that wait less: hold more
+	waitLong  = 500 * time.Millisecond // messages that wait more: hold fewer
 	dearer    = 10                     // so many times longer may messages wait where requests are billed, so that receives bring more
 	pollFirst = 20 * time.Millisecond  // the first look of an idle worker without rings
 )
@@ -23,7 +24,7 @@ const (
 // hold nothing that another worker could run. Guarded by consumer.mu.
 type roomKeeper struct {
 	least, most int
-	long        time.Duration // a message may wait
+	short, long time.Duration
 	limit       int
 	longest     time.Duration // longest wait of a message since the last decision
 	since       int           // messages ended since then
@@ -33,9 +34,9 @@ type roomKeeper struct {
 }
 
 func newRoomKeeper(least, most int, billed bool) roomKeeper {
-	r := roomKeeper{least: least, most: most, long: waitLong, limit: least, freed: make(chan struct{}, 1)}
+	r := roomKeeper{least: least, most: most, short: waitShort, long: waitLong, limit: least, freed: make(chan struct{}, 1)}
 	if billed {
-		r.long = dearer * waitLong
+		r.short, r.long = dearer*waitShort, dearer*waitLong
 	}
 	return r
 }
@@ -59,8 +60,10 @@ func (r *roomKeeper) free(inHand int) int {
 	case r.longest > r.long:
 		r.limit = max(r.least, r.limit/2)
 		r.longest, r.since = 0, 0
-	case r.full && r.longest < r.long/2 && r.since >= r.limit/2: // soon, at the risk of once too many
+	case r.full && r.longest < r.short && r.since >= r.limit/2:
 		r.limit = min(2*r.limit, r.most)
+		r.longest, r.since = 0, 0
+	case r.since >= 2*r.limit: // what held one of them up may be over
 		r.longest, r.since = 0, 0
 	}
 	// With room to spare beyond what runs at once, wait for a batch worth a request.

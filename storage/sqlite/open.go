@@ -121,6 +121,9 @@ func openFile(ctx context.Context, path string) (*conn, *place, error) {
 	case !info.Mode().IsRegular():
 		return nil, nil, fmt.Errorf("%w: it is not a regular file", storage.ErrInvalid)
 	}
+	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 && (isNew || info.Size() == 0) {
+		return nil, nil, fmt.Errorf("%w: the file is not there or empty, but a log of one is, %s-wal, and would be lost: put the file back beside it, or move the log away, and start again", storage.ErrUnavailable, path)
+	}
 	c, err := openConn(path, openCreate)
 	if err != nil {
 		return nil, nil, err

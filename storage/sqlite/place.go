@@ -16,13 +16,13 @@ import (
 // lookEvery is how long what a look at the file's path has found is believed.
 const lookEvery = time.Second
 
-var errLost = fmt.Errorf("%w: the file was replaced or removed while this program had it open: stop every program that uses it, "+
-	"see that no -wal and -shm of the old file lie beside the new one, and start again", storage.ErrUnavailable)
+var errLost = fmt.Errorf("%w: the file, or the -wal beside it, was replaced or removed while this program had it open: stop every program that uses it, "+
+	"see that no -wal and -shm of an old file lie beside a new one, and start again", storage.ErrUnavailable)
 
 // A place knows whether what is written will be there later.
 //
-// It sees whether the path still leads to the file that was opened. SQLite doesn't look: its connections go on with a file that has
-// lost its name, and whatever they write goes with it when the program ends.
+// It sees whether the paths still lead to the file that was opened, and to its log. SQLite doesn't look: its connections go on with
+// files that have lost their names, and whatever they write goes with them when the program ends.
 //
 // And it hears of a disk that failed to sync. Such a disk may have dropped what it was given, and may report success the next time: what is
 // acknowledged after that would rest on what isn't there, and what is copied from the log might be something else.
@@ -31,6 +31,8 @@ type place struct {
 	file os.FileInfo
 
 	mu     sync.Mutex
+	log    string      // its path; none until it is known
+	wal    os.FileInfo // what was there
 	looked time.Time
 	lost   error // for good: nobody knows what became of the log meanwhile
 }
@@ -73,13 +75,24 @@ func (p *place) checkNow() error {
 }
 
 func (p *place) look() error {
-	info, err := os.Stat(p.path)
 	p.looked = time.Now()
-	// Any other error says nothing about the file.
-	if p.lost == nil && (errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, p.file)) {
+	if p.lost == nil && (gone(p.path, p.file) || p.log != "" && gone(p.log, p.wal)) {
 		p.lost = errLost
 	}
 	return p.lost
+}
+
+// gone tells that a path leads to another file or none.
+func gone(path string, file os.FileInfo) bool {
+	info, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, file) // any other error says nothing
+}
+
+// watchLog looks for the log, too, from now on. It stays the same file for as long as a connection is open.
+func (p *place) watchLog(path string, log os.FileInfo) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log, p.wal = path, log
 }
 
 // saw passes on how something went that may have synced, and remembers a sync that failed.

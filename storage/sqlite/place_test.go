@@ -63,6 +63,8 @@ func TestFileIsLost(t *testing.T) {
 	moves := map[string]func(path, backup string) error{
 		"removed":        func(path, _ string) error { return os.Remove(path) },
 		"moved away":     func(path, _ string) error { return os.Rename(path, path+".old") },
+		"log removed":    func(path, _ string) error { return os.Remove(path + "-wal") },
+		"log replaced":   func(path, backup string) error { return os.Rename(backup, path+"-wal") },
 		"folder is gone": func(path, _ string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") },
 		"replaced":       func(path, backup string) error { return os.Rename(backup, path) },
 		"a link to another": func(path, backup string) error {
@@ -120,6 +122,7 @@ func TestFileIsLost(t *testing.T) {
 			})
 			now, err := os.ReadFile(path)
 			switch {
+			case strings.HasPrefix(name, "log"): // nothing took the file's place
 			case errors.Is(err, os.ErrNotExist):
 				if strings.HasPrefix(name, "replaced") || strings.HasPrefix(name, "a link") {
 					t.Error("the file that took the place is gone")
@@ -148,6 +151,26 @@ func TestFileIsReplacedBehindReaders(t *testing.T) {
 	_, err := s.Blobs("docs").Get(t.Context(), "key", "")
 	wantError(t, err, storage.ErrUnavailable, "replaced or removed")
 	wantError(t, s.Queue("queue").Send(t.Context(), text("late")), storage.ErrUnavailable, "replaced or removed")
+}
+
+// TestLogWithoutItsFile sees that a log which a lost file has left is not deleted by the next start, as SQLite would.
+func TestLogWithoutItsFile(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(string) error{"removed": os.Remove, "empty": func(path string) error { return os.Truncate(path, 0) }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "file.db")
+			log := []byte("of a lost file")
+			if err := errors.Join(os.WriteFile(path, nil, 0o600), lose(path), os.WriteFile(path+"-wal", log, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(t.Context(), path)
+			wantError(t, err, storage.ErrUnavailable, "-wal")
+			if got, err := os.ReadFile(path + "-wal"); err != nil || !bytes.Equal(got, log) {
+				t.Errorf("the log is now %q (%v)", got, err)
+			}
+		})
+	}
 }
 
 // TestRestoreAfterLoss does what the error says: stop, remove the old log, start again.

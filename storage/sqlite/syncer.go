@@ -25,6 +25,12 @@ func newSyncer(p *place, path string) (*syncer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 	}
+	info, err := log.Stat()
+	if err != nil {
+		log.Close()
+		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	}
+	p.watchLog(path, info)
 	if err := p.checkNow(); err != nil { // then it is another file's
 		log.Close()
 		return nil, err
