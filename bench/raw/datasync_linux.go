@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// datasync is what SQLite asks of the disk at each commit.
+// datasync is the least that keeps what was written: SQLite here asks for fsync, which does no more where a file keeps its length.
 func datasync(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }

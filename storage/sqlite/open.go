@@ -22,7 +22,7 @@ const (
 	maxBlob    = 64 << 20
 	maxRow     = 48 << 10
 
-	// maxReceive bounds how long one claim keeps the writer busy, to some 3 ms.
+	// maxReceive bounds how long one claim keeps the writer busy, to some 2 ms.
 	maxReceive = 512
 
 	// pollWake is for what no ring tells although the store itself looks for that (beacon.hear): what a process sends that can't
