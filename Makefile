@@ -28,7 +28,7 @@ lint: ## Check form: gofmt, go vet, staticcheck, go.mod, the architecture
 
 .PHONY: bench
 bench: ## Run every benchmark briefly, below 3 minutes; COUNT=6 BENCHTIME=1s for benchstat
-	@GO=$(GO) scripts/bench.sh
+	@GO=$(GO) BENCH='$(value BENCH)' scripts/bench.sh
 
 .PHONY: bench-compare
 bench-compare: ## Compare benchmarks of two revisions by benchstat: BASE=REVISION BENCH=PATTERN, HEAD=REVISION, PKG=./worker, COUNT, BENCHTIME

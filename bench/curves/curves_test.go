@@ -160,7 +160,7 @@ func TestAnswer(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-curves", "straight"}, {"-curves", ""}, {"-n", "0"}, {"-max", "99"}, {"-windows", "a"}, {"-for", "0"}, {"more"}, {"-unknown"}} {
+	for _, args := range [][]string{{"-curves", "straight"}, {"-curves", ""}, {"-n", "0"}, {"-max", "99"}, {"-windows", "a"}, {"-for", "0"}, {"-json", "/dev/null/x"}, {"-svg", "/dev/null/x"}, {"more"}, {"-unknown"}} {
 		var errs strings.Builder
 		if got := run(t.Context(), args, io.Discard, &errs); got != 2 || errs.Len() == 0 {
 			t.Errorf("%v: got %d and %q, want 2 and a reason", args, got, errs.String())

@@ -80,6 +80,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if err == nil && (b.n < 1 || b.max < 100 || b.rounds < 1 || b.most <= 0 || b.settle < 0 || flags.NArg() > 0) {
 		err = errors.New("want -n and -rounds of at least 1, -max of at least 100, times above 0, and no other arguments")
 	}
+	if err == nil {
+		err = writeAll(nil, *jsonFile, *svg) // a place that can't be written is refused now, not after twenty minutes
+	}
 	if err != nil {
 		_, _ = fmt.Fprintln(errs, "curves:", err)
 		return 2

@@ -38,6 +38,8 @@ func TestExitCodes(t *testing.T) {
 		{"queues -store=", 2, "empty"},
 		{"queues -store=nope:x", 2, "sqlite:"},
 		{"queues -store sqlite:here.db", 1, "there is no file"},
+		{"queues -store sqlite://data/here.db", 2, "a path is wanted, not a URL"},
+		{"queues -store sqlite::memory:", 2, "not durable"},
 		{"queues -store sqlite:/dev/null", 2, "regular file"},
 		{"poison retry", 2, "say -all"},
 		{"poison retry -queue reservations", 2, `which ones of queue "reservations"`},

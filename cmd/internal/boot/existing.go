@@ -18,7 +18,8 @@ import (
 func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (storage.Store, error) {
 	file, ok := strings.CutPrefix(*s.store, "sqlite:")
 	file, _, _ = strings.Cut(file, "?")
-	if ok && file != "" {
+	notPath := strings.HasPrefix(file, "//") || strings.HasPrefix(file, "file:") || file == ":memory:" // the driver says what is wrong
+	if ok && file != "" && !notPath {
 		full, err := filepath.Abs(file)
 		if err != nil {
 			full = file

@@ -75,6 +75,7 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 		return err
 	}
 	m := in.reservation()
+	in.ID = m.ID // a form that is shown again and sent again asks for the same reservation
 	all := m.FaultsAt(s.cfg.Now())
 	if m.Quantity < 1 || m.Quantity > s.cfg.Seats {
 		all["quantity"] = fmt.Sprintf("Choose 1 to %d seats.", s.cfg.Seats)

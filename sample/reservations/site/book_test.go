@@ -70,6 +70,16 @@ func TestBookWithoutID(t *testing.T) {
 		t.Errorf("ID: got %q, want a UUIDv7", id)
 	}
 	s.get("/reservations/"+id, "Accept", "application/json").want(t, http.StatusOK)
+
+	// A form that is refused comes back with one, so that sending it twice is harmless again.
+	page := s.postForm(form("", in(1), "0")).want(t, http.StatusUnprocessableEntity)
+	hidden := regexp.MustCompile(`name="id" value="([^"]*)"`).FindStringSubmatch(page.body)
+	if hidden == nil {
+		t.Fatalf("no ID in the form:\n%s", page.body)
+	}
+	if _, ok := channel.IDTime(hidden[1]); !ok {
+		t.Errorf("ID of the form: got %q, want a UUIDv7", hidden[1])
+	}
 }
 
 func TestBookAsPerson(t *testing.T) {
