@@ -45,7 +45,7 @@ const (
 	again    = 2 * time.Second // until a user whose command was refused tries again
 	longest  = 12 * time.Hour  // of virtual time
 	watching = time.Second
-	telling  = 5 * time.Minute // of virtual time, which may be many of a watch on the wall
+	telling  = 5 * time.Minute // of virtual time: a long run shows that it goes on
 )
 
 // sample is the state at some second.

@@ -122,7 +122,7 @@ func openFile(ctx context.Context, path string) (*conn, *place, error) {
 		return nil, nil, fmt.Errorf("%w: it is not a regular file", storage.ErrInvalid)
 	}
 	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 && (isNew || info.Size() == 0) {
-		return nil, nil, fmt.Errorf("%w: the file is not there or empty, but a log of one is, %s-wal, and would be lost: put the file back beside it, or move the log away, and start again", storage.ErrUnavailable, path)
+		return nil, nil, fmt.Errorf("%w: the file is not there or empty, but a log of one is, %s, and would be lost: put the file back beside it, or move the log away, and start again", storage.ErrUnavailable, storage.Quote(path+"-wal"))
 	}
 	c, err := openConn(path, openCreate)
 	if err != nil {
