@@ -68,7 +68,10 @@ func (b *bench) onFiles(ctx context.Context, files, n int) (rates []float64, err
 		})
 	}
 	both := func(ctx context.Context) error {
-		return together(ctx, 2, func(ctx context.Context, i int) error { return []func(context.Context) error{send, drain}[i](ctx) })
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return send(ctx) })
+		g.Go(func() error { return drain(ctx) })
+		return g.Wait()
 	}
 	for _, step := range []func(context.Context) error{send, drain, both} {
 		began := time.Now()

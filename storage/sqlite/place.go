@@ -30,11 +30,11 @@ type place struct {
 	path string
 	file os.FileInfo
 
-	mu     sync.Mutex
-	log    string      // its path; none until it is known
-	wal    os.FileInfo // what was there
-	looked time.Time
-	lost   error // for good: nobody knows what became of the log meanwhile
+	mu      sync.Mutex
+	logPath string // none until it is known
+	logFile os.FileInfo
+	looked  time.Time
+	lost    error // for good: nobody knows what became of the log meanwhile
 }
 
 func newPlace(path string) (*place, error) {
@@ -76,7 +76,7 @@ func (p *place) checkNow() error {
 
 func (p *place) look() error {
 	p.looked = time.Now()
-	if p.lost == nil && (gone(p.path, p.file) || p.log != "" && gone(p.log, p.wal)) {
+	if p.lost == nil && (gone(p.path, p.file) || p.logPath != "" && gone(p.logPath, p.logFile)) {
 		p.lost = errLost
 	}
 	return p.lost
@@ -89,10 +89,10 @@ func gone(path string, file os.FileInfo) bool {
 }
 
 // watchLog looks for the log, too, from now on. It stays the same file for as long as a connection is open.
-func (p *place) watchLog(path string, log os.FileInfo) {
+func (p *place) watchLog(path string, file os.FileInfo) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.log, p.wal = path, log
+	p.logPath, p.logFile = path, file
 }
 
 // saw passes on how something went that may have synced, and remembers a sync that failed.
