@@ -222,6 +222,7 @@ func (c *consumer) sort(ctx context.Context, ms []*message) (suspects []*message
 
 // open decodes a message, and tells how many of its deliveries were silent.
 func (c *consumer) open(m *message) (silent int, err error) {
+	defer m.opened.Store(true)
 	if m.envelope, err = channel.Decode(m.body); err == nil {
 		err = m.envelope.CheckDataRef(c.queue)
 	}

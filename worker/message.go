@@ -15,6 +15,7 @@ type message struct {
 	queue      string
 	body       []byte           // as received
 	envelope   channel.Envelope // with data, once fetched
+	opened     atomic.Bool      // envelope is decoded, its ID for all to read
 	delivery   *handlers.Delivery
 	deliveries int
 	sentAt     time.Time
@@ -51,6 +52,14 @@ func (m *message) believe() {
 	if e.FirstFailed.After(m.received) {
 		e.FirstFailed = time.Time{}
 	}
+}
+
+// id names the message in a log: empty as long as it isn't decoded.
+func (m *message) id() string {
+	if !m.opened.Load() {
+		return ""
+	}
+	return m.envelope.ID
 }
 
 // claim stops renewal and returns the claim with the newest receipt.

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -44,4 +47,45 @@ func TestMessagesInHandAreTold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Messages are renewed while those before them are being decoded, and a log of it reads nothing that is being written:
+// the race detector looks.
+func TestRenewalBeforeDecoding(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		extended := make(chan struct{})
+		var once sync.Once
+		hooked := storagetest.Intercept(openStore(t), func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Name != "extend" {
+				return do()
+			}
+			once.Do(func() { close(extended) })
+			return op.Fail(storage.ErrUnavailable)
+		})
+		l := newLab(t, hooked, func(context.Context, job) error { return nil })
+		l.sendJobs(t, job{ID: "a"}, job{ID: "b"}, job{ID: "c"})
+		stop := l.start(t, worker.Config{Visibility: 12 * time.Second, Logger: slog.New(waitsOnce{slog.DiscardHandler, "message taken", extended})})
+		<-extended
+		l.empty(t, time.Second)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		wantInt(t, "calls", len(l.called()), 3)
+	})
+}
+
+// waitsOnce is a log that takes long: it waits at a line.
+type waitsOnce struct {
+	slog.Handler
+	line  string
+	until <-chan struct{}
+}
+
+func (h waitsOnce) Enabled(context.Context, slog.Level) bool { return true }
+func (h waitsOnce) WithAttrs([]slog.Attr) slog.Handler       { return h }
+func (h waitsOnce) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.line {
+		<-h.until
+	}
+	return nil
 }
