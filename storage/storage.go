@@ -32,7 +32,7 @@ type Props struct {
 	MaxBlob      int           // bytes in one blob
 	MaxRow       int           // bytes in one table row's data
 	MaxReceive   int           // messages that one Receive returns at most
-	PollInterval time.Duration // how often an idle consumer should look, given that [Waker] is used where there is one
+	PollInterval time.Duration // how often an idle consumer should look where no ring need come, given that [Waker] is used where there is one
 	Atomic       bool          // Commit is all or nothing
 	Billed       bool          // each request costs money: better hold more than ask often
 	Rings        bool          // its [Waker] rings for all that senders tell, late at most: no need to look more often until one didn't tell

@@ -17,6 +17,7 @@ const (
 	waitLong  = 500 * time.Millisecond // messages that wait more: hold fewer
 	dearer    = 10                     // so many times longer may messages wait where requests are billed, so that receives bring more
 	pollFirst = 20 * time.Millisecond  // the first look of an idle worker without rings
+	vouched   = 10                     // so many times longer may one wait whose store vouches for its rings: a look is cheap, to wake up for it isn't
 )
 
 // roomKeeper decides how many messages a consumer may hold. It begins with what can run at once, and doubles
@@ -86,6 +87,10 @@ func (c *consumer) receive(ctx, base context.Context) {
 	}
 	props := c.w.store.Props()
 	longest := cmp.Or(c.cfg.PollInterval[c.queue], props.PollInterval)
+	quiet := longest // while what is found was rung for
+	if props.Rings && c.cfg.PollInterval[c.queue] == 0 {
+		quiet *= vouched
+	}
 	poll := backoff.ExponentialBackOff{InitialInterval: pollFirst, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: longest, Clock: backoff.SystemClock}
 	poll.Reset()
 	trouble := backoff.ExponentialBackOff{InitialInterval: 100 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: 10 * time.Second, Clock: backoff.SystemClock}
@@ -150,7 +155,7 @@ func (c *consumer) receive(ctx, base context.Context) {
 			rung = c.await(ctx, base, poll.NextBackOff(), ring)
 		case trusted:
 			// Somewhat before the interval ends, so that idle workers don't look all at once.
-			rung = c.await(ctx, base, longest*time.Duration(80+rand.IntN(20))/100, ring)
+			rung = c.await(ctx, base, quiet*time.Duration(80+rand.IntN(20))/100, ring)
 		default: // nobody has rung yet, or what was found last came without: look as one does without rings
 			rung = c.await(ctx, base, min(poll.NextBackOff(), longest), ring)
 		}

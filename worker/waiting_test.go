@@ -175,6 +175,12 @@ func TestRingsVouchedFor(t *testing.T) {
 				if n := calls.Count("receive"); (n <= 2) != rings {
 					t.Errorf("%d looks in the first 20 seconds", n)
 				}
+				if before := calls.Count("receive"); rings {
+					time.Sleep(time.Hour)
+					if n := calls.Count("receive") - before; n < 12 || n > 16 {
+						t.Errorf("%d looks in an idle hour; want some 13", n)
+					}
+				}
 				l.sendJobs(t, job{Name: "first"})
 				for len(l.called()) == 1 {
 					time.Sleep(10 * time.Millisecond)
@@ -183,6 +189,12 @@ func TestRingsVouchedFor(t *testing.T) {
 				time.Sleep(time.Second)
 				if n := len(l.called()); n != 3 {
 					t.Errorf("%d of 3 were handled", n)
+				}
+				time.Sleep(10 * time.Minute)
+				before := calls.Count("receive")
+				time.Sleep(time.Hour)
+				if n := calls.Count("receive") - before; n < 120 || n > 160 {
+					t.Errorf("%d looks in an idle hour after a message that nobody rang for; want some 133", n)
 				}
 			})
 		})

@@ -25,7 +25,7 @@ type depth struct {
 }
 
 func (b *bench) backlog(ctx context.Context) ([]*table, error) {
-	t := &table{Name: "backlog", Title: "A backlog by its depth", Note: "A queue on SQLite, by its port: no worker. All but the drain is measured while the depth stays as it is.",
+	t := &table{Name: "backlog", Title: "A backlog by its depth", Note: "A queue on SQLite, by its port: no worker. All but the drain is measured while the depth stays as it is, to a quarter.",
 		Columns: []string{"depth", "send, 1 sender/s", "send, 16 senders/s", "receive and delete by 1/s", "receive and delete by 64/s", "stats, ms p50", "drain by 512/s"},
 		charts: []chart{
 			{y: "send, 16 senders/s", x: "depth", logX: true}, {y: "receive and delete by 64/s", x: "depth", logX: true},
@@ -57,26 +57,32 @@ func (b *bench) backlogOf(ctx context.Context, n int, t, sizes *table) error {
 	if err := d.send(ctx, n); err != nil {
 		return err
 	}
-	row, m := []any{n}, min(b.n, n)
+	row := []any{n}
 	for _, senders := range []int{1, 16} {
-		sent, took, err := b.spread(senders, m, func() error { return d.send(ctx, 1) })
+		r, err := d.held(n, func(m int) (sent int, took time.Duration, err error) {
+			sent, took, err = b.spread(senders, m, func() error { return d.send(ctx, 1) })
+			if err == nil {
+				_, _, err = d.drain(ctx, sent, 512, hold)
+			}
+			return sent, took, err
+		})
 		if err != nil {
 			return err
 		}
-		row = append(row, rate(sent, took))
-		if err := d.send(ctx, m-sent); err != nil {
-			return err
-		}
+		row = append(row, r)
 	}
 	for _, batch := range []int{1, 64} {
-		gone, took, err := d.drain(ctx, m, batch, b.most)
+		r, err := d.held(n, func(m int) (gone int, took time.Duration, err error) {
+			gone, took, err = d.drain(ctx, m, batch, b.most)
+			if err == nil {
+				err = d.send(ctx, gone)
+			}
+			return gone, took, err
+		})
 		if err != nil {
 			return err
 		}
-		row = append(row, rate(gone, took))
-		if _, _, err := d.drain(ctx, m-gone, 512, hold); err != nil {
-			return err
-		}
+		row = append(row, r)
 	}
 	stats, err := d.stats(ctx)
 	if err != nil {
@@ -84,11 +90,21 @@ func (b *bench) backlogOf(ctx context.Context, n int, t, sizes *table) error {
 	}
 	row = append(row, stats)
 	full := size(path)
-	_, took, err := d.drain(ctx, n, 512, hold)
-	if err != nil {
-		return err
+	drained, all := 0, time.Duration(0)
+	for {
+		_, took, err := d.drain(ctx, n, 512, hold)
+		if err != nil {
+			return err
+		}
+		drained, all = drained+n, all+took
+		if drained >= b.many() {
+			break
+		}
+		if err := d.send(ctx, n); err != nil {
+			return err
+		}
 	}
-	t.add(append(row, rate(n, took))...)
+	t.add(append(row, rate(drained, all))...)
 	files := []any{n, full, size(path)}
 	for _, busy := range []bool{true, false} {
 		mb, err := d.wait(ctx, busy)
@@ -102,6 +118,20 @@ func (b *bench) backlogOf(ctx context.Context, n int, t, sizes *table) error {
 	}
 	sizes.add(append(files, size(path))...)
 	return os.Remove(path) // the next one is ten times as large
+}
+
+// held returns the rate of what changes the depth by a quarter at most and then restores it, the restoring not counted: as often as it
+// takes to do many, or as there is time for.
+func (d *depth) held(n int, change func(m int) (did int, took time.Duration, err error)) (float64, error) {
+	all, spent := 0, time.Duration(0)
+	for all < d.many() && spent < d.most {
+		did, took, err := change(min(max(1, n/4), d.many()-all))
+		if err != nil {
+			return 0, err
+		}
+		all, spent = all+did, spent+took
+	}
+	return rate(all, spent), nil
 }
 
 // send adds messages in batches.

@@ -50,7 +50,7 @@ func (b *bench) medians(f func() ([]float64, error)) ([]float64, error) {
 }
 
 // most bytes of bodies in one measurement of a size.
-const mostBytes = 64 << 20
+const mostBytes = 256 << 20
 
 func (b *bench) payload(ctx context.Context) ([]*table, error) {
 	t := &table{Name: "payload", Title: "Messages by their size", Note: "One worker process with default settings on SQLite, a reaction that does nothing. What is larger than a message may be (44 KiB) travels as a claim check.",
@@ -60,7 +60,7 @@ func (b *bench) payload(ctx context.Context) ([]*table, error) {
 			{y: "send, MB/s", x: "bytes", logX: true}, {y: "drain, MB/s", x: "bytes", logX: true},
 		}}
 	for _, bytes := range []int{100, 1000, 4000, 16_000, 40_000, 64_000, 256_000, 1_000_000} {
-		n := max(2, min(b.n, mostBytes/bytes))
+		n := max(2, min(b.many(), mostBytes/bytes))
 		body := payload(bytes)
 		mid, err := b.medians(func() (x []float64, err error) {
 			err = b.onFile(ctx, plan{}, func(w *world, _ string) error {
@@ -78,7 +78,7 @@ func (b *bench) payload(ctx context.Context) ([]*table, error) {
 	batches := &table{Name: "batch", Title: "Sending in batches", Note: "One sender on SQLite, bodies of 200 bytes. A batch is one call of Send.",
 		Columns: []string{"batch", "messages/s", "ms a batch"}, charts: []chart{{y: "messages/s", x: "batch", logX: true}}}
 	for _, batch := range powers(1, 1000) {
-		n := max(b.n, 2*batch)
+		n := max(b.n, 20*batch)
 		mid, err := b.medians(func() (x []float64, err error) {
 			err = b.onFile(ctx, plan{}, func(w *world, _ string) error {
 				began := time.Now()
@@ -136,13 +136,13 @@ func (b *bench) handlers(ctx context.Context) ([]*table, error) {
 		Columns: []string{"concurrency", "no-op/s", "handler of 1 ms/s"},
 		charts:  []chart{{y: "no-op/s", x: "concurrency", logX: true}, {y: "handler of 1 ms/s", x: "concurrency", logX: true}}}
 	for c := 1; c <= 64; c *= 2 {
-		noop, err := b.backlogged(ctx, plan{}, worker.Config{Concurrency: c}, 5*b.n)
+		noop, err := b.backlogged(ctx, plan{}, worker.Config{Concurrency: c}, 5*b.many())
 		if err != nil {
 			return []*table{parallel}, fmt.Errorf("concurrency %d: %w", c, err)
 		}
 		// One handler does 1000 a second at best.
 		most := max(1, int(float64(c)*b.most.Seconds()*500))
-		slow, err := b.backlogged(ctx, plan{Takes: time.Millisecond}, worker.Config{Concurrency: c}, min(5*b.n, most))
+		slow, err := b.backlogged(ctx, plan{Takes: time.Millisecond}, worker.Config{Concurrency: c}, min(5*b.many(), most))
 		if err != nil {
 			return []*table{parallel}, fmt.Errorf("concurrency %d: %w", c, err)
 		}
@@ -197,11 +197,11 @@ func (b *bench) processes(ctx context.Context) ([]*table, error) {
 		Columns: []string{"processes", "drain/s", "balanced/s"}, charts: []chart{{y: "drain/s", x: "processes"}, {y: "balanced/s", x: "processes"}}}
 	for _, p := range []int{1, 2, 3, 4, 6, 8} {
 		mid, err := b.medians(func() ([]float64, error) {
-			drain, err := b.crewRun(ctx, p, 5*b.n, 5*b.n)
+			drain, err := b.crewRun(ctx, p, 4*b.many(), 4*b.many())
 			if err != nil {
 				return nil, err
 			}
-			balanced, err := b.crewRun(ctx, p, 5*b.n, 0)
+			balanced, err := b.crewRun(ctx, p, 4*b.many(), 0)
 			return []float64{drain, balanced}, err
 		})
 		if err != nil {

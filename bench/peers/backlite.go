@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"path/filepath"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/mikestefanello/backlite"
 
 	"github.com/millrace-go/millrace/bench/peers/child"
+	"github.com/millrace-go/millrace/bench/peers/statements"
 )
 
 type task struct{ child.Job }
@@ -19,7 +19,10 @@ func (task) Config() backlite.QueueConfig {
 	return backlite.QueueConfig{Name: "job", MaxAttempts: 5, Backoff: 5 * time.Second, Timeout: 10 * time.Second}
 }
 
-type backliteClient struct{ client *backlite.Client }
+type backliteClient struct {
+	client     *backlite.Client
+	operations func(context.Context) (int64, error)
+}
 
 // openBacklite opens Backlite with a number of workers and a source's parameters. No connections means no limit.
 func openBacklite(workers, connections int, params string) openFunc {
@@ -27,7 +30,7 @@ func openBacklite(workers, connections int, params string) openFunc {
 		if workers > 10 && (spec.Work == child.Latency || spec.Work == child.Idle) {
 			workers = 10 // more don't help there
 		}
-		db, err := sql.Open("sqlite3", "file:"+filepath.Join(spec.Dir, "backlite.db")+"?"+params)
+		db, operations, err := statements.Open(spec, "sqlite3", "file:"+filepath.Join(spec.Dir, "backlite.db")+"?"+params)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +41,7 @@ func openBacklite(workers, connections int, params string) openFunc {
 		if err != nil {
 			return nil, err
 		}
-		return &backliteClient{client}, client.Install()
+		return &backliteClient{client, operations}, client.Install()
 	}
 }
 
@@ -62,4 +65,4 @@ func (c *backliteClient) Start(ctx context.Context, handle func(child.Job)) erro
 	return nil
 }
 
-func (c *backliteClient) Operations(context.Context) (int64, error) { return child.Unknown, nil }
+func (c *backliteClient) Operations(ctx context.Context) (int64, error) { return c.operations(ctx) }

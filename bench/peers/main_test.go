@@ -47,6 +47,9 @@ func TestSmoke(t *testing.T) {
 		if s.Twice != 0 {
 			t.Errorf("%s, %s: %d jobs came twice", s.System, s.Work, s.Twice)
 		}
+		if s.Work == child.Idle && s.Operations < 0 {
+			t.Errorf("%s: the operations of an idle minute are unknown", s.System)
+		}
 		if s.Work == child.Drain && (s.N <= 0 || s.N > 300) {
 			t.Errorf("%s drained %d of 300 jobs", s.System, s.N)
 		}

@@ -47,7 +47,7 @@ func (c queue) Start(ctx context.Context, handle func(child.Job)) error {
 	return nil
 }
 
-func (c queue) Operations(context.Context) (int64, error) { return child.Unknown, nil }
+func (c queue) Operations(context.Context) (int64, error) { return c.q.Calls(), nil }
 
 // disk is the raw limit of all that syncs.
 type disk struct {

@@ -19,9 +19,9 @@ func sampleReport() *Report {
 	r := &Report{
 		Machine: "2 × a <processor>", For: 3 * time.Second, Backlog: 100_000, Reps: 2,
 		Systems: []System{
-			{"millrace", "Millrace", Ours, Strict, "defaults"}, {"slow", "Slow & sure", Peer, Strict, "some"},
-			{"quick", "Quick", Peer, Strict, "some"}, {"lax", "Lax", Peer, Relaxed, "some"}, {"raw", "raw SQLite", Limit, Strict, "none"},
-			{"gone", "Gone", Peer, Strict, "none"},
+			{"millrace", "Millrace", Ours, Strict, "defaults", "a page"}, {"slow", "Slow & sure", Peer, Strict, "some", "a page"},
+			{"quick", "Quick", Peer, Strict, "some", "a page"}, {"lax", "Lax", Peer, Relaxed, "some", "a page"}, {"raw", "raw SQLite", Limit, Strict, "none", "a page"},
+			{"gone", "Gone", Peer, Strict, "none", "a page"},
 		},
 		Skipped: map[string]string{"gone": "not installed"},
 	}
@@ -56,7 +56,7 @@ func TestMarkdown(t *testing.T) {
 			"| raw SQLite | strict | 4,000 [4,000, 4,000] | – | – | 1.00 × | 50.0 + 10.0 | 8,000 |\n",
 		"| Quick | strict | 2.00 [2.00, 2.00] | 1.00 × | 3.00 × | 0.125 × | 8.00 [8.00, 8.00] | 1.00 × | 3.00 × | 0.125 × | 2.00 |\n",
 		"| 0.0600 [0.0600, 0.0600] | 1.00 × | – | 1.00 × | 0.0200 + 0.0400 | 1,000 |\n",
-		"| Slow & sure | strict | slow v1 | some |\n",
+		"| Slow & sure | strict | slow v1 | some | a page |\n",
 		"SKIPPED gone: not installed\n",
 		"FAILED slow, drain, repetition 1: no luck\n",
 	}

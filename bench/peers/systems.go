@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -18,6 +19,7 @@ type System struct {
 	Role       Role       `json:"role"`
 	Durability Durability `json:"durability"`
 	Settings   string     `json:"settings"`
+	Source     string     `json:"source"` // the documentation that the settings are from
 }
 
 // A Role is what a system is in the comparison.
@@ -48,6 +50,7 @@ type contender struct {
 	modules []string
 	open    openFunc
 	program string // measured by another program, beside this one
+	named   bool   // measured only if it is named
 	server  func(ctx context.Context, dir string) (*servers.Server, error)
 }
 
@@ -74,44 +77,61 @@ func contenders() []contender {
 	asynq := []string{"github.com/hibiken/asynq"}
 	backlite := []string{"github.com/mikestefanello/backlite", "github.com/mattn/go-sqlite3"}
 	watermill := []string{"github.com/ThreeDotsLabs/watermill", "github.com/ThreeDotsLabs/watermill-sql/v4", "github.com/jackc/pgx/v5"}
+	const (
+		ownDocs       = "docs/operating.md"
+		riverDocs     = "documentation of river.Config and river.QueueConfig"
+		riverExample  = "documentation of package river, first example"
+		riverOnSQLite = ", and riversqlite: one connection"
+		asynqDocs     = "documentation of asynq.Config and asynq.RedisClientOpt; redis.conf"
+		backliteDocs  = "README.md of Backlite, “Client initialization”"
+		watermillDocs = "documentation of sql.PostgreSQLQueueSchema and sql.SubscriberConfig"
+	)
 	all := []contender{
-		{System: System{"millrace", "Millrace", Ours, Strict, "SQLite, all defaults; a reaction that does nothing"}, modules: ours, open: openReact},
+		{System: System{"millrace", "Millrace", Ours, Strict, "SQLite, all defaults; a reaction that does nothing", ownDocs}, modules: ours, open: openReact},
 		{System: System{"millrace-cqrs", "Millrace, full path", Ours, Strict,
-			"SQLite, all defaults; command → decision on one of 365 value objects → event → view; the view's function counts as the handler"}, modules: ours, open: openCQRS},
+			"SQLite, all defaults; command → decision on one of 365 value objects → event → view; the view's function counts as the handler", ownDocs}, modules: ours, open: openCQRS},
 
 		{System: System{"river", "River, PostgreSQL", Peer, Strict,
-			"synchronous_commit=on; MaxWorkers 2000, FetchCooldown 2 ms, FetchPollInterval 20 ms, 16 connections"}, modules: river, open: openRiver(riverjobs.Tuned(2000), 16), server: postgresServer},
+			"synchronous_commit=on; MaxWorkers 2000, FetchCooldown 2 ms, FetchPollInterval 20 ms, 16 connections", riverDocs}, modules: river, open: openRiver(riverjobs.Tuned(2000), 16), server: postgresServer},
 		{System: System{"river-defaults", "River, PostgreSQL, defaults", Peer, Strict,
-			"synchronous_commit=on; MaxWorkers 100"}, modules: river, open: openRiver(riverjobs.Defaults(), 0), server: postgresServer},
+			"synchronous_commit=on; MaxWorkers 100", riverExample}, modules: river, open: openRiver(riverjobs.Defaults(), 0), server: postgresServer},
 		{System: System{"river-sqlite", "River, SQLite", Peer, Strict,
-			"WAL, synchronous FULL, one connection; MaxWorkers 500, FetchCooldown 2 ms, FetchPollInterval 20 ms"}, program: "riversqlite"},
+			"WAL, synchronous FULL, one connection; MaxWorkers 500, FetchCooldown 2 ms, FetchPollInterval 20 ms", riverDocs + riverOnSQLite}, program: "riversqlite"},
 		{System: System{"river-sqlite-defaults", "River, SQLite, defaults", Peer, Strict,
-			"WAL, synchronous FULL, one connection; MaxWorkers 100"}, program: "riversqlite"},
+			"WAL, synchronous FULL, one connection; MaxWorkers 100", riverExample + riverOnSQLite}, program: "riversqlite"},
 
 		{System: System{"asynq", "Asynq, everysec", Peer, Relaxed,
-			"Redis, appendfsync everysec; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64"}, modules: asynq, open: openAsynq(true), server: redisServer(everysec)},
+			"Redis, appendfsync everysec; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64", asynqDocs}, modules: asynq, open: openAsynq(true), server: redisServer(everysec)},
 		{System: System{"asynq-always", "Asynq, always", Peer, Strict,
-			"Redis, appendfsync always; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64"}, modules: asynq, open: openAsynq(true), server: redisServer(always)},
+			"Redis, appendfsync always; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64", asynqDocs}, modules: asynq, open: openAsynq(true), server: redisServer(always)},
 		{System: System{"asynq-defaults", "Asynq, everysec, defaults", Peer, Relaxed,
-			"Redis, appendfsync everysec; all defaults"}, modules: asynq, open: openAsynq(false), server: redisServer(everysec)},
+			"Redis, appendfsync everysec; all defaults", asynqDocs}, modules: asynq, open: openAsynq(false), server: redisServer(everysec)},
 		{System: System{"asynq-always-defaults", "Asynq, always, defaults", Peer, Strict,
-			"Redis, appendfsync always; all defaults"}, modules: asynq, open: openAsynq(false), server: redisServer(always)},
+			"Redis, appendfsync always; all defaults", asynqDocs}, modules: asynq, open: openAsynq(false), server: redisServer(always)},
 
 		{System: System{"backlite", "Backlite", Peer, Strict,
-			"WAL, synchronous FULL, one connection, immediate transactions; NumWorkers 1000 (latency, idle: 10)"}, modules: backlite,
+			"WAL, synchronous FULL, one connection, immediate transactions; NumWorkers 1000 (latency, idle: 10)", backliteDocs + "; documentation of go-sqlite3"}, modules: backlite,
 			open: openBacklite(1000, 1, "_journal=WAL&_timeout=10000&_txlock=immediate&_sync=FULL")},
 		{System: System{"backlite-readme", "Backlite, README", Peer, Strict,
-			"WAL, timeout 5 s, NumWorkers 10, as in its README, and synchronous FULL"}, modules: backlite,
+			"WAL, timeout 5 s, NumWorkers 10, as in its README, and synchronous FULL", backliteDocs}, modules: backlite,
 			open: openBacklite(10, 0, "_journal=WAL&_timeout=5000&_sync=FULL")},
 
 		{System: System{"watermill", "Watermill, PostgreSQL", Peer, Strict,
-			"synchronous_commit=on; queue schema, DeleteOnAck, 4 subscribers, SubscribeBatchSize 500, PollInterval 10 ms, 32 connections; no lease for each job"}, modules: watermill,
+			"synchronous_commit=on; queue schema, DeleteOnAck, 4 subscribers, SubscribeBatchSize 500, PollInterval 10 ms, 32 connections; no lease for each job", watermillDocs}, modules: watermill,
 			open: openWatermill(4, 500, 10*time.Millisecond, 32), server: postgresServer},
 		{System: System{"watermill-defaults", "Watermill, PostgreSQL, defaults", Peer, Strict,
-			"synchronous_commit=on; queue schema, DeleteOnAck, one subscriber"}, modules: watermill, open: openWatermill(1, 0, 0, 0), server: postgresServer},
+			"synchronous_commit=on; queue schema, DeleteOnAck, one subscriber", watermillDocs}, modules: watermill, open: openWatermill(1, 0, 0, 0), server: postgresServer},
 
-		{System: System{"raw", "raw SQLite", Limit, Strict, "database/sql; a queue table, one goroutine that commits in groups, and nothing else"}, modules: ours, open: openQueue},
-		{System: System{"disk", "raw disk", Limit, Strict, "4 KiB overwritten and synced, one after another"}, works: []child.Work{child.Sync}, open: openDisk},
+		{System: System{"raw", "raw SQLite", Limit, Strict, "database/sql; the same table and statements, one goroutine that commits in groups, and nothing else", "bench/raw"}, modules: ours, open: openQueue},
+		{System: System{"disk", "raw disk", Limit, Strict, "4 KiB overwritten and synced, one after another", "bench/raw"}, works: []child.Work{child.Sync}, open: openDisk},
+	}
+	for _, subscribers := range []int{1, 2, 4, 8} { // among them the best that was found, which stands above
+		for _, batch := range []int{100, 500, 1000} {
+			settings := fmt.Sprintf("%d subscribers, SubscribeBatchSize %d", subscribers, batch)
+			all = append(all, contender{System: System{fmt.Sprintf("watermill-%dx%d", subscribers, batch), "Watermill, " + settings, Peer, Strict,
+				"as Watermill, PostgreSQL, with " + settings, watermillDocs}, modules: watermill, named: true,
+				open: openWatermill(subscribers, batch, 10*time.Millisecond, 32), server: postgresServer})
+		}
 	}
 	for i := range all {
 		if all[i].works == nil {
@@ -132,7 +152,7 @@ func children() []child.System {
 	return all
 }
 
-// pick returns the systems that are named, or all.
+// pick returns the systems that are named, or all but those that must be.
 func pick(names []string) ([]contender, error) {
 	all := contenders()
 	for _, name := range names {
@@ -140,5 +160,7 @@ func pick(names []string) ([]contender, error) {
 			return nil, errors.New("no system " + name)
 		}
 	}
-	return slices.DeleteFunc(all, func(c contender) bool { return len(names) > 0 && !slices.Contains(names, c.Name) }), nil
+	return slices.DeleteFunc(all, func(c contender) bool {
+		return len(names) == 0 && c.named || len(names) > 0 && !slices.Contains(names, c.Name)
+	}), nil
 }

@@ -5,20 +5,24 @@ package raw
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite"
 )
 
-// A Queue is a table written with database/sql by one goroutine that commits what waits in groups, fully durable, and nothing
-// else: no leases that are renewed, no retries, no second process, no poison, no envelope.
+// A Queue is Millrace's table of messages, with the same statements, by database/sql and one goroutine that commits what waits in
+// groups, fully durable, and nothing else: no leases that are renewed, no retries, no second process, no poison, no envelope.
 type Queue struct {
-	db                   *sql.DB
-	c                    *sql.Conn
-	ops                  chan *op
-	ring                 chan struct{}
-	ended                chan struct{}
-	insert, take, delete *sql.Stmt
+	db    *sql.DB
+	c     *sql.Conn
+	ops   chan *op
+	ring  chan struct{}
+	ended chan struct{}
+	calls atomic.Int64
+
+	insert, find, claim, count, delete *sql.Stmt
 }
 
 type op struct {
@@ -47,8 +51,9 @@ func (q *Queue) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for _, s := range []string{
-		`CREATE TABLE jobs (id INTEGER PRIMARY KEY, queue TEXT, visible_at INTEGER, enqueued_at INTEGER, attempts INTEGER, receipt INTEGER, payload BLOB) STRICT`,
-		`CREATE INDEX due ON jobs (queue, visible_at, id)`,
+		`CREATE TABLE messages (id INTEGER PRIMARY KEY, queue INTEGER NOT NULL, visible INTEGER NOT NULL, held INTEGER NOT NULL, gen INTEGER NOT NULL,
+			sent INTEGER NOT NULL, deliveries INTEGER NOT NULL, body BLOB NOT NULL) STRICT`,
+		`CREATE INDEX messages_due ON messages (queue, visible, held, sent)`,
 	} {
 		if _, err := q.c.ExecContext(ctx, s); err != nil {
 			return err
@@ -58,10 +63,11 @@ func (q *Queue) prepare(ctx context.Context) (err error) {
 		stmt **sql.Stmt
 		text string
 	}{
-		{&q.insert, `INSERT INTO jobs (queue, visible_at, enqueued_at, attempts, receipt, payload) VALUES ('bench', ?1, ?1, 0, 0, ?2)`},
-		{&q.take, `UPDATE jobs SET visible_at = ?1, receipt = ?2, attempts = attempts + 1
-			WHERE id IN (SELECT id FROM jobs WHERE queue = 'bench' AND visible_at <= ?3 ORDER BY visible_at, id LIMIT ?4) RETURNING id, attempts, payload`},
-		{&q.delete, `DELETE FROM jobs WHERE id = ?1 AND receipt = ?2`},
+		{&q.insert, `INSERT INTO messages (queue, visible, held, gen, sent, deliveries, body) VALUES (1, ?1, 0, ?3, ?1, 0, ?2)`},
+		{&q.find, `SELECT id, body FROM messages WHERE queue = 1 AND visible <= ?1 ORDER BY visible LIMIT ?2`},
+		{&q.claim, `UPDATE messages SET visible = ?3, held = 1, gen = ?4, deliveries = deliveries + 1 WHERE id BETWEEN ?1 AND ?2`},
+		{&q.count, `SELECT count(*) FROM messages WHERE id BETWEEN ?1 AND ?2 AND gen = ?3 AND +queue = 1`},
+		{&q.delete, `DELETE FROM messages WHERE id BETWEEN ?1 AND ?2`},
 	} {
 		if *s.stmt, err = q.c.PrepareContext(ctx, s.text); err != nil {
 			return err
@@ -101,7 +107,11 @@ func (q *Queue) Close() error {
 	return q.db.Close()
 }
 
+// Calls is how many operations the queue has been asked for.
+func (q *Queue) Calls() int64 { return q.calls.Load() }
+
 func (q *Queue) do(run func() error) error {
+	q.calls.Add(1)
 	o := &op{run: run, done: make(chan error, 1)}
 	q.ops <- o
 	return <-o.done
@@ -112,7 +122,7 @@ func (q *Queue) Send(bodies ...[]byte) error {
 	err := q.do(func() error {
 		now := time.Now().UnixMicro()
 		for _, body := range bodies {
-			if _, err := q.insert.Exec(now, body); err != nil {
+			if _, err := q.insert.Exec(now, body, firstGen); err != nil {
 				return err
 			}
 		}
@@ -125,29 +135,35 @@ func (q *Queue) Send(bodies ...[]byte) error {
 	return err
 }
 
+// firstGen is large, so that all generations take eight bytes in a row.
+const firstGen = 1 << 61
+
 type batch struct {
-	receipt int64
-	ids     []int64
-	bodies  [][]byte
+	gen    int64
+	runs   []run
+	bodies [][]byte
 }
+
+// run are messages with neighbouring ids.
+type run struct{ first, last int64 }
 
 // Consume claims, handles and deletes messages until ctx ends or something fails. The deletes of one batch go beside the
 // claim of the next.
 func (q *Queue) Consume(ctx context.Context, handle func(body []byte) error) error {
-	const most, atOnce = 128, 16
+	const most, atOnce = 512, 16
 	slots, failed := make(chan struct{}, atOnce), make(chan error, 1)
 	defer func() {
 		for range atOnce {
 			slots <- struct{}{} // until the last has ended
 		}
 	}()
-	for receipt := int64(1); ; receipt++ {
-		b := batch{receipt: receipt}
-		if err := q.do(func() error { return q.claim(&b, most) }); err != nil {
+	for gen := int64(firstGen + 1); ; gen++ {
+		b := batch{gen: gen}
+		if err := q.do(func() error { return q.take(&b, most) }); err != nil {
 			return err
 		}
 		next, ring := slots, q.ring
-		if len(b.ids) == 0 {
+		if len(b.runs) == 0 {
 			next = nil
 		} else {
 			ring = nil
@@ -172,22 +188,35 @@ func (q *Queue) Consume(ctx context.Context, handle func(body []byte) error) err
 	}
 }
 
-func (q *Queue) claim(b *batch, most int) error {
+func (q *Queue) take(b *batch, most int) error {
 	now := time.Now()
-	rows, err := q.take.Query(now.Add(time.Minute).UnixMicro(), b.receipt, now.UnixMicro(), most)
+	rows, err := q.find.Query(now.UnixMicro(), most)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
-		var id, attempts int64
+		var id int64
 		var body []byte
-		if err := rows.Scan(&id, &attempts, &body); err != nil {
+		if err := rows.Scan(&id, &body); err != nil {
 			return err
 		}
-		b.ids, b.bodies = append(b.ids, id), append(b.bodies, body)
+		if n := len(b.runs); n > 0 && b.runs[n-1].last == id-1 {
+			b.runs[n-1].last = id
+		} else {
+			b.runs = append(b.runs, run{id, id})
+		}
+		b.bodies = append(b.bodies, body)
 	}
-	return rows.Err()
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for _, r := range b.runs {
+		if _, err := q.claim.Exec(r.first, r.last, now.Add(time.Minute).UnixMicro(), b.gen); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (q *Queue) finish(b batch, handle func(body []byte) error) error {
@@ -197,8 +226,15 @@ func (q *Queue) finish(b batch, handle func(body []byte) error) error {
 		}
 	}
 	return q.do(func() error {
-		for _, id := range b.ids {
-			if _, err := q.delete.Exec(id, b.receipt); err != nil {
+		for _, r := range b.runs {
+			var n int64
+			if err := q.count.QueryRow(r.first, r.last, b.gen).Scan(&n); err != nil {
+				return err
+			}
+			if n != r.last-r.first+1 {
+				return errors.New("somebody else has a message")
+			}
+			if _, err := q.delete.Exec(r.first, r.last); err != nil {
 				return err
 			}
 		}

@@ -103,7 +103,7 @@ func TestEachMessageIsHandledOnce(t *testing.T) {
 	send(t, q, 300, nil)()
 	consume(t, q, 1000, nil)
 	var left int
-	if err := q.do(func() error { return q.c.QueryRowContext(t.Context(), "SELECT count(*) FROM jobs").Scan(&left) }); err != nil || left != 0 {
+	if err := q.do(func() error { return q.c.QueryRowContext(t.Context(), "SELECT count(*) FROM messages").Scan(&left) }); err != nil || left != 0 {
 		t.Errorf("%d messages are left, %v", left, err)
 	}
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"os"
 	"path/filepath"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/bench/peers/child"
 	"github.com/millrace-go/millrace/bench/peers/riverjobs"
+	"github.com/millrace-go/millrace/bench/peers/statements"
 )
 
 func main() {
@@ -25,13 +25,13 @@ func system(name string, config river.Config) child.System {
 		Name:    name,
 		Modules: []string{"github.com/riverqueue/river/riverdriver/riversqlite", "modernc.org/sqlite"},
 		Open: func(ctx context.Context, spec child.Spec) (child.Client, error) {
-			db, err := sql.Open("sqlite", "file:"+filepath.Join(spec.Dir, "river.db")+
+			db, operations, err := statements.Open(spec, "sqlite", "file:"+filepath.Join(spec.Dir, "river.db")+
 				"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
 			if err != nil {
 				return nil, err
 			}
 			db.SetMaxOpenConns(1) // as River's documentation says
-			return riverjobs.Open(ctx, riversqlite.New(db), config, func(context.Context) (int64, error) { return child.Unknown, nil })
+			return riverjobs.Open(ctx, riversqlite.New(db), config, operations)
 		},
 	}
 }

@@ -26,8 +26,7 @@ const (
 	maxReceive = 512
 
 	// pollWake is for what no ring tells although the store itself looks for that (beacon.hear): what a process sends that can't
-	// use the folder beside the database. pollAlone is for stores that don't hear other processes. An empty look costs some
-	// 10 µs, but a processor that wakes up for it alone some hundred.
+	// use the folder beside the database. pollAlone is for stores that don't hear other processes.
 	pollWake  = 30 * time.Second
 	pollAlone = time.Second
 )
