@@ -52,7 +52,7 @@ simulate: ## Hold the promise against random faults in virtual time: SEEDS=1000 
 	@SEED='$(SEED)' SEEDS='$(SEEDS)' GO=$(GO) scripts/simulate.sh
 
 .PHONY: scale
-scale: ## Simulate up to 1,000 workers on a modelled Azure account, some twenty minutes on one core; BURST=1000000 for a longer burst
+scale: ## Simulate up to 1,000 workers on a modelled Azure account, some twenty minutes on one core; BURST=1000000 for a burst too
 	GOMAXPROCS=1 GOGC=300 MILLRACE_SCALE=$(CURDIR)/docs/scale MILLRACE_SCALE_BURST=$(BURST) $(GO) test ./scale -run '^TestScale$$' -count=1 -v -timeout 0
 
 .PHONY: mutants

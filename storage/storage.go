@@ -27,15 +27,15 @@ type Store interface {
 
 // Props are the fixed properties of a driver.
 type Props struct {
-	Driver       string        // short name for logs and metrics: "sqlite"
-	MaxMessage   int           // bytes in one message body
-	MaxBlob      int           // bytes in one blob
-	MaxRow       int           // bytes in one table row's data
-	MaxReceive   int           // messages that one Receive returns at most
-	PollInterval time.Duration // how often an idle consumer should look where no ring need come, given that [Waker] is used where there is one
-	Atomic       bool          // Commit is all or nothing
-	Billed       bool          // each request costs money: better hold more than ask often
-	Rings        bool          // its [Waker] rings for all that senders tell, late at most: no need to look more often until one didn't tell
+	Driver        string        // short name for logs and metrics: "sqlite"
+	MaxMessage    int           // bytes in one message body
+	MaxBlob       int           // bytes in one blob
+	MaxRow        int           // bytes in one table row's data
+	MaxReceive    int           // messages that one Receive returns at most
+	PollInterval  time.Duration // how often an idle consumer should look, given that [Waker] is used where there is one
+	QuietInterval time.Duration // likewise, while its [Waker] rings for all that senders tell, late at most; 0: it doesn't vouch for that
+	Atomic        bool          // Commit is all or nothing
+	Billed        bool          // each request costs money: better hold more than ask often
 }
 
 // A Receipt proves the newest delivery of a message. It is opaque. One that is malformed, or of another queue,

@@ -40,8 +40,8 @@ type Config struct {
 	MaxBodies int
 
 	// PollInterval is, by queue, the longest time between two looks of an idle worker; a ring ends it early, where
-	// the store can ring. Defaults to the store's own for each queue that is not named: [storage.Props].PollInterval, and ten
-	// times that while what is found was rung for by a store that vouches for its rings.
+	// the store can ring. Defaults to the store's own for each queue that is not named: [storage.Props].PollInterval, or
+	// QuietInterval where rings are vouched for and nothing came without one for an hour.
 	PollInterval map[string]time.Duration
 
 	// Visibility is how long a message is hidden from others before it must be renewed, and so how long a

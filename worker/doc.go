@@ -29,7 +29,8 @@
 //   - Idle costs next to nothing: the worker takes what the store hands over as it is sent (storage.Awaiter), waits for a
 //     ring where the store has one (storage.Waker), and looks by itself at growing intervals up to
 //     Config.PollInterval; at the longest at once where what it found last had been rung for, or nothing yet and the
-//     store vouches for its rings (storage.Props.Rings). Then it is ten times the store's own interval.
+//     store vouches for its rings. Such a store says how seldom to look then (storage.Props.QuietInterval), which holds unless
+//     something came without a ring within an hour.
 //   - Stopping: no more is received; what waits is handed back; what runs may finish within DrainTimeout,
 //     then its context ends with [ErrDraining] and it is handed back without spending an attempt. Outcomes
 //     are still recorded, on a context of their own.

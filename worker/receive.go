@@ -17,7 +17,7 @@ const (
 	waitLong  = 500 * time.Millisecond // messages that wait more: hold fewer
 	dearer    = 10                     // so many times longer may messages wait where requests are billed, so that receives bring more
 	pollFirst = 20 * time.Millisecond  // the first look of an idle worker without rings
-	vouched   = 10                     // so many times longer may one wait whose store vouches for its rings: a look is cheap, to wake up for it isn't
+	doubt     = time.Hour              // after something came that nobody had rung for, looks are not rare for so long
 )
 
 // roomKeeper decides how many messages a consumer may hold. It begins with what can run at once, and doubles
@@ -87,17 +87,15 @@ func (c *consumer) receive(ctx, base context.Context) {
 	}
 	props := c.w.store.Props()
 	longest := cmp.Or(c.cfg.PollInterval[c.queue], props.PollInterval)
-	quiet := longest // while what is found was rung for
-	if props.Rings && c.cfg.PollInterval[c.queue] == 0 {
-		quiet *= vouched
-	}
+	quiet := cmp.Or(c.cfg.PollInterval[c.queue], props.QuietInterval, longest)
 	poll := backoff.ExponentialBackOff{InitialInterval: pollFirst, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: longest, Clock: backoff.SystemClock}
 	poll.Reset()
 	trouble := backoff.ExponentialBackOff{InitialInterval: 100 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: 10 * time.Second, Clock: backoff.SystemClock}
 	trouble.Reset()
 	failed := false
-	trusted := ring != nil && props.Rings // what was found last, if anything, had been rung for: then silence means that nothing is there
-	rung := trusted                       // a ring ended the last wait; as good as that: what the first look finds was there before
+	trusted := ring != nil && props.QuietInterval > 0 // what was found last, if anything, had been rung for: then silence means that nothing is there
+	rung := trusted                                   // a ring ended the last wait; as good as that: what the first look finds was there before
+	var doubted time.Time                             // when something was last found that nobody had rung for
 	// Messages are decoded while the next are fetched.
 	arrived, sorted := make(chan []*message), make(chan struct{})
 	go func() {
@@ -151,11 +149,17 @@ func (c *consumer) receive(ctx, base context.Context) {
 		case full || len(ds) > 0 && ring == nil:
 			rung = rung && full // busy: no waiting at all
 		case len(ds) > 0:
-			trusted = rung
+			if trusted = rung; !rung {
+				doubted = time.Now()
+			}
 			rung = c.await(ctx, base, poll.NextBackOff(), ring)
 		case trusted:
-			// Somewhat before the interval ends, so that idle workers don't look all at once.
-			rung = c.await(ctx, base, quiet*time.Duration(80+rand.IntN(20))/100, ring)
+			interval := quiet
+			if time.Since(doubted) < doubt {
+				interval = longest
+			}
+			// Somewhat before it ends, so that idle workers don't look all at once.
+			rung = c.await(ctx, base, interval*time.Duration(80+rand.IntN(20))/100, ring)
 		default: // nobody has rung yet, or what was found last came without: look as one does without rings
 			rung = c.await(ctx, base, min(poll.NextBackOff(), longest), ring)
 		}

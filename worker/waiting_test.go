@@ -112,6 +112,14 @@ type silent struct{ storage.Store }
 
 func (silent) Wake(string) (<-chan struct{}, func()) { return make(chan struct{}), func() {} }
 
+// rung is a store that rings when the test does.
+type rung struct {
+	storage.Store
+	bell chan struct{}
+}
+
+func (s rung) Wake(string) (<-chan struct{}, func()) { return s.bell, func() {} }
+
 // A doorbell that is blocked is no worse than none: who finds messages without a ring goes on looking.
 func TestBlockedRings(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -156,19 +164,22 @@ func (s vouching) Unwrap() storage.Store { return s.Store }
 
 func (s vouching) Props() storage.Props {
 	p := s.Store.Props()
-	p.Rings = s.rings
+	if s.rings {
+		p.QuietInterval = 5 * time.Minute
+	}
 	return p
 }
 
 // A worker that starts looks once, or twice if something is there, and then seldom if the store vouches for its rings. When a
-// message came without one all the same, it looks often.
+// message came without one all the same, it looks often, and for an hour not seldom.
 func TestRingsVouchedFor(t *testing.T) {
 	for _, rings := range []bool{true, false} {
 		t.Run(fmt.Sprint(rings), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				var calls storagetest.Calls
 				s := storagetest.Intercept(patient(storagetest.Plain(openStore(t)), 30*time.Second), calls.Hook)
-				l := newLab(t, vouching{silent{s}, rings}, func(context.Context, job) error { return nil })
+				bell := make(chan struct{}, 1)
+				l := newLab(t, vouching{rung{s, bell}, rings}, func(context.Context, job) error { return nil })
 				l.sendJobs(t, job{Name: "before"})
 				l.start(t, worker.Config{})
 				time.Sleep(20 * time.Second)
@@ -190,11 +201,19 @@ func TestRingsVouchedFor(t *testing.T) {
 				if n := len(l.called()); n != 3 {
 					t.Errorf("%d of 3 were handled", n)
 				}
+				l.sendJobs(t, job{Name: "third"})
+				bell <- struct{}{}
 				time.Sleep(10 * time.Minute)
 				before := calls.Count("receive")
+				time.Sleep(45 * time.Minute)
+				if n := calls.Count("receive") - before; n < 90 || n > 120 {
+					t.Errorf("%d looks in the hour after a message that nobody rang for; want some 100", n)
+				}
+				time.Sleep(10 * time.Minute)
+				before = calls.Count("receive")
 				time.Sleep(time.Hour)
-				if n := calls.Count("receive") - before; n < 120 || n > 160 {
-					t.Errorf("%d looks in an idle hour after a message that nobody rang for; want some 133", n)
+				if n := calls.Count("receive") - before; (n <= 16) != rings {
+					t.Errorf("%d looks in the hour after that", n)
 				}
 			})
 		})

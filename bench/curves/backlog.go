@@ -134,9 +134,10 @@ func (d *depth) held(n int, change func(m int) (did int, took time.Duration, err
 	return rate(all, spent), nil
 }
 
+var batch = slices.Repeat([]storage.Message{{Body: make([]byte, envelope)}}, 500)
+
 // send adds messages in batches.
 func (d *depth) send(ctx context.Context, n int) error {
-	batch := slices.Repeat([]storage.Message{{Body: make([]byte, envelope)}}, 500)
 	for ; n > 0; n -= len(batch) {
 		if err := d.q.Send(ctx, batch[:min(n, len(batch))]); err != nil {
 			return err

@@ -16,7 +16,7 @@ var headings = map[child.Work]string{
 	child.Drain:    "Drain of a backlog",
 	child.Balanced: "Send and handle, 16 senders that pause above 2,000 outstanding",
 	child.Latency:  "Latency in an idle system, from the call of Send to the handler",
-	child.Idle:     "Idle cost (operations are calls of the store or the bare loop, statements on others' SQLite, PostgreSQL's transactions or Redis's commands)",
+	child.Idle:     "Idle cost (operations are calls of the store or the bare loop, statements on others' SQLite but BEGIN and COMMIT, PostgreSQL's transactions or Redis's commands)",
 	child.Sync:     "The disk: 4 KiB overwritten and synced",
 }
 

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"crypto/rand"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -67,29 +68,37 @@ func (b *beacon) touch() {
 }
 
 func (b *beacon) tell() {
+	pause := signPause
 	for {
 		select {
 		case <-b.ended:
 			return
 		case <-b.sign:
 		}
-		b.write()
+		if b.write() {
+			pause = signPause
+		} else {
+			pause = min(max(2*pause, time.Second), time.Minute)
+			b.touch()
+		}
 		select {
 		case <-b.ended:
 			return
-		case <-time.After(signPause):
+		case <-time.After(pause):
 		}
 	}
 }
 
-// write changes the file's time. It opens it by name each time, so that it is there whoever tidied up.
-func (b *beacon) write() {
+// write changes the file's time. It opens it by name each time, so that it is there whoever tidied up. It reports whether another try is
+// of no use: the sign is given, or this process may not give any. Descriptors may be short for a while.
+func (b *beacon) write() (done bool) {
 	f, err := b.dir.create(b.own, os.O_WRONLY)
 	if err != nil {
-		return
+		return errors.Is(err, fs.ErrPermission)
 	}
 	f.Write([]byte{'\n'})
 	f.Close()
+	return true
 }
 
 // watch begins to hear the others, at the first call. Without it a store that only sends needs no watch of

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -78,11 +79,11 @@ func TestLookout(t *testing.T) {
 // A store that can be rung vouches for it, and who listens shows itself before it claims anything.
 func TestWhoListensShowsItself(t *testing.T) {
 	t.Parallel()
-	if openTest(t, "?wake=off").Props().Rings {
+	if openTest(t, "?wake=off").Props().QuietInterval != 0 {
 		t.Error("a store that hears nobody vouches for its rings")
 	}
 	s := openTest(t, "")
-	if !s.Props().Rings {
+	if s.Props().QuietInterval == 0 {
 		t.Error("the store doesn't vouch for its rings")
 	}
 	if n := len(lives(t, s)); n != 0 {
@@ -93,4 +94,26 @@ func TestWhoListensShowsItself(t *testing.T) {
 	if n := len(lives(t, s)); n != 1 {
 		t.Errorf("%d show themselves; want 1", n)
 	}
+}
+
+// Who can't give a sign, for want of a descriptor, say, gives it later: others look seldom. Here the folder is in the way.
+func TestASignThatFailsIsGivenLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := newFolder(filepath.Join(t.TempDir(), "db"))
+		if err := os.WriteFile(dir.path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b := newBeacon(dir, newWakes(), func() bool { return false })
+		defer b.close()
+		b.touch()
+		time.Sleep(10 * time.Minute)
+		if err := os.Remove(dir.path); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if _, err := os.Stat(filepath.Join(dir.path, b.own)); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -25,9 +25,11 @@ const (
 	// maxReceive bounds how long one claim keeps the writer busy, to some 2 ms.
 	maxReceive = 512
 
-	// pollWake is for what no ring tells although the store itself looks for that (beacon.hear): what a process sends that can't
-	// use the folder beside the database. pollAlone is for stores that don't hear other processes.
+	// pollWake and pollQuiet are for what no ring tells although the store itself looks for that (beacon.hear): what a process sends that
+	// can't use the folder beside the database. pollAlone is for stores that don't hear other processes. To look costs little, to wake up for it
+	// some hundred times as much.
 	pollWake  = 30 * time.Second
+	pollQuiet = 5 * time.Minute
 	pollAlone = time.Second
 )
 
@@ -187,19 +189,19 @@ func (s *store) count(op, kind, target string) {
 }
 
 func (s *store) Props() storage.Props {
-	poll := pollWake
+	poll, quiet := pollWake, pollQuiet
 	if s.beacon == nil {
-		poll = pollAlone
+		poll, quiet = pollAlone, 0
 	}
 	return storage.Props{
-		Driver:       "sqlite",
-		MaxMessage:   maxMessage,
-		MaxBlob:      maxBlob,
-		MaxRow:       maxRow,
-		MaxReceive:   maxReceive,
-		PollInterval: poll,
-		Atomic:       true,
-		Rings:        s.beacon != nil,
+		Driver:        "sqlite",
+		MaxMessage:    maxMessage,
+		MaxBlob:       maxBlob,
+		MaxRow:        maxRow,
+		MaxReceive:    maxReceive,
+		PollInterval:  poll,
+		Atomic:        true,
+		QuietInterval: quiet,
 	}
 }
 

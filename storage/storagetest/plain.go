@@ -3,7 +3,7 @@ package storagetest
 import "github.com/millrace-go/millrace/storage"
 
 // Plain wraps a store so that it has no optional ability: no storage.Committer, storage.Waker, storage.Awaiter,
-// storage.BatchTable or storage.BatchDeleter, and neither Props.Atomic nor Props.Rings. It makes the general fallbacks, above all the
+// storage.BatchTable or storage.BatchDeleter, and neither Props.Atomic nor Props.QuietInterval. It makes the general fallbacks, above all the
 // steps write, send, delete of storage.Commit, run on any engine.
 func Plain(s storage.Store) storage.Store { return &plain{s} }
 
@@ -16,7 +16,7 @@ func (p *plain) Close() error                         { return p.s.Close() }
 
 func (p *plain) Props() storage.Props {
 	props := p.s.Props()
-	props.Atomic, props.Rings = false, false
+	props.Atomic, props.QuietInterval = false, 0
 	return props
 }
 

@@ -27,8 +27,8 @@ func propsSane(t *check) {
 	if _, ok := storage.As[storage.Committer](t.s); ok != p.Atomic {
 		t.Errorf("the store is a Committer: %v, but Props.Atomic = %v", ok, p.Atomic)
 	}
-	if _, ok := storage.As[storage.Waker](t.s); p.Rings && !ok {
-		t.Error("the store is no Waker, but Props.Rings is set")
+	if _, ok := storage.As[storage.Waker](t.s); p.QuietInterval != 0 && !ok {
+		t.Error("the store is no Waker, but Props.QuietInterval is set")
 	}
 }
 

@@ -18,16 +18,20 @@ func Open(spec child.Spec, driverName, source string) (db *sql.DB, count func(co
 	if err != nil || spec.Work != child.Idle {
 		return db, func(context.Context) (int64, error) { return child.Unknown, nil }, err
 	}
-	c, name := &counter{}, driverName+", counted"
-	sql.Register(name, sqlmw.Driver(db.Driver(), c))
-	if err := db.Close(); err != nil {
-		return nil, nil, err
-	}
-	db, err = sql.Open(name, source)
-	return db, func(context.Context) (int64, error) { return c.n.Load(), nil }, err
+	c := &counter{}
+	counted := &connector{sqlmw.Driver(db.Driver(), c), source}
+	return sql.OpenDB(counted), func(context.Context) (int64, error) { return c.n.Load(), nil }, db.Close()
 }
 
-// counter is told of each statement.
+type connector struct {
+	driver driver.Driver
+	source string
+}
+
+func (c *connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.source) }
+func (c *connector) Driver() driver.Driver                        { return c.driver }
+
+// counter is told of each statement, but not of BEGIN and COMMIT.
 type counter struct {
 	sqlmw.NullInterceptor
 	n atomic.Int64
