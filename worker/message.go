@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -54,12 +55,12 @@ func (m *message) believe() {
 	}
 }
 
-// id names the message in a log: empty as long as it isn't decoded.
-func (m *message) id() string {
+// id names the message in a log. Nothing does as long as it isn't decoded.
+func (m *message) id() slog.Attr {
 	if !m.opened.Load() {
-		return ""
+		return slog.Attr{}
 	}
-	return m.envelope.ID
+	return slog.String("id", m.envelope.ID)
 }
 
 // claim stops renewal and returns the claim with the newest receipt.

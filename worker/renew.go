@@ -47,9 +47,9 @@ func (c *consumer) renewDue(ctx context.Context) {
 		switch {
 		case lost:
 			c.stats.lost.Inc()
-			c.log.LogAttrs(ctx, slog.LevelWarn, "a message in hand may be lost to others: it could not be renewed in time", slog.String("id", m.id()), slog.Any("error", err))
+			c.log.LogAttrs(ctx, slog.LevelWarn, "a message in hand may be lost to others: it could not be renewed in time", m.id(), slog.Any("error", err))
 		case err != nil && ctx.Err() == nil:
-			c.log.LogAttrs(ctx, slog.LevelWarn, "can't renew a message", slog.String("id", m.id()), slog.Any("error", err))
+			c.log.LogAttrs(ctx, slog.LevelWarn, "can't renew a message", m.id(), slog.Any("error", err))
 		}
 	})
 }

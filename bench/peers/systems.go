@@ -117,15 +117,15 @@ func contenders() []contender {
 			open: openBacklite(10, 0, "_journal=WAL&_timeout=5000&_sync=FULL")},
 
 		{System: System{"watermill", "Watermill, PostgreSQL", Peer, Strict,
-			"synchronous_commit=on; queue schema, DeleteOnAck, 4 subscribers, SubscribeBatchSize 500, PollInterval 10 ms, 32 connections; no lease for each job", watermillDocs}, modules: watermill,
-			open: openWatermill(4, 500, 10*time.Millisecond, 32), server: postgresServer},
+			"synchronous_commit=on; queue schema, DeleteOnAck, 4 subscribers, SubscribeBatchSize 1000 (send and handle: 1 and 100), PollInterval 10 ms, 32 connections; no lease for each job", watermillDocs}, modules: watermill,
+			open: openWatermillTuned, server: postgresServer},
 		{System: System{"watermill-defaults", "Watermill, PostgreSQL, defaults", Peer, Strict,
 			"synchronous_commit=on; queue schema, DeleteOnAck, one subscriber", watermillDocs}, modules: watermill, open: openWatermill(1, 0, 0, 0), server: postgresServer},
 
 		{System: System{"raw", "raw SQLite", Limit, Strict, "database/sql; the same table and statements, one goroutine that commits in groups, and nothing else", "bench/raw"}, modules: ours, open: openQueue},
 		{System: System{"disk", "raw disk", Limit, Strict, "4 KiB overwritten and synced, one after another", "bench/raw"}, works: []child.Work{child.Sync}, open: openDisk},
 	}
-	for _, subscribers := range []int{1, 2, 4, 8} { // among them the best that was found, which stands above
+	for _, subscribers := range []int{1, 2, 4, 8} { // among them the two that stand above
 		for _, batch := range []int{100, 500, 1000} {
 			settings := fmt.Sprintf("%d subscribers, SubscribeBatchSize %d", subscribers, batch)
 			all = append(all, contender{System: System{fmt.Sprintf("watermill-%dx%d", subscribers, batch), "Watermill, " + settings, Peer, Strict,

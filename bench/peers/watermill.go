@@ -44,6 +44,15 @@ func openWatermill(subscribers, batch int, poll time.Duration, connections int) 
 	}
 }
 
+// openWatermillTuned takes what was the best of twelve settings for each work.
+func openWatermillTuned(ctx context.Context, spec child.Spec) (child.Client, error) {
+	subscribers, batch := 4, 1000
+	if spec.Work == child.Balanced {
+		subscribers, batch = 1, 100
+	}
+	return openWatermill(subscribers, batch, 10*time.Millisecond, 32)(ctx, spec)
+}
+
 func (c *watermillClient) Send(ctx context.Context, j child.Job) error {
 	return c.Fill(ctx, []child.Job{j})
 }
