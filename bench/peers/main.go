@@ -68,10 +68,18 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return 2
 	}
 	if *list {
-		for _, c := range p.systems {
-			_, _ = fmt.Fprintf(out, "%-22s %-8s %s (%s)\n", c.Name, c.Durability, c.Settings, c.Source)
+		all := p.systems
+		if *systems == "" {
+			all = contenders()
 		}
-		_, _ = fmt.Fprintln(out, "watermill-1x100 … -8x1000: Watermill with 1, 2, 4 or 8 subscribers and batches of 100, 500 or 1000; if they are named")
+		for _, c := range all {
+			name := c.Name
+			if c.named {
+				name += " *"
+			}
+			_, _ = fmt.Fprintf(out, "%-22s %-8s %s (%s)\n", name, c.Durability, c.Settings, c.Source)
+		}
+		_, _ = fmt.Fprintln(out, "* measured only if it is named")
 		for _, w := range child.Works {
 			_, _ = fmt.Fprintf(out, "%-22s %s\n", w, headings[w])
 		}
