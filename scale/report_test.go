@@ -48,6 +48,7 @@ func lag(d time.Duration) string {
 func chartOf(g group, results []result) chart {
 	c := chart{title: g.title, y: "commands a second"}
 	rate, ideal, p50, p99 := line{name: "simulated"}, line{name: "on paper"}, line{name: "p50"}, line{name: "p99"}
+	one := line{name: "one at a time"}
 	add := func(x float64, r result, paper float64) {
 		rate.add(x, r.perSecond)
 		ideal.add(x, paper)
@@ -83,6 +84,17 @@ func chartOf(g group, results []result) chart {
 			c.x, c.logX, c.y, c.logY = "workers", true, "lag in seconds", true
 			p50.add(float64(r.workers), r.p50.Seconds())
 			p99.add(float64(r.workers), r.p99.Seconds())
+		case "single":
+			if r.zipf == 0 {
+				continue
+			}
+			c.x, c.logX = "workers, Zipf's keys", true
+			if r.single {
+				one.add(float64(r.workers), r.perSecond)
+			} else {
+				rate.name = "all consume"
+				rate.add(float64(r.workers), r.perSecond)
+			}
 		case "accounts":
 			c.x = "accounts"
 			add(float64(r.accounts), r, float64(r.accounts)*l.account/asked(r))
@@ -96,7 +108,7 @@ func chartOf(g group, results []result) chart {
 			c.lines = []line{waiting, seen}
 		}
 	}
-	for _, l := range []line{rate, ideal, p50, p99} {
+	for _, l := range []line{rate, one, ideal, p50, p99} {
 		if len(l.x) > 0 {
 			c.lines = append(c.lines, l)
 		}

@@ -56,11 +56,28 @@ func groups(burst int) []group {
 		skewWorkers.runs = append(skewWorkers.runs, scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: 16, keys: 5000, zipf: 1.1, commands: 100_000})
 		lagWorkers.runs = append(lagWorkers.runs, scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: 16, keys: 5000, rate: 1000, commands: 30_000})
 	}
+	single := group{name: "single", title: "All workers, or one at a time for each queue: a backlog"}
+	for _, x := range []scenario{
+		{name: "uniform", queues: 16, commands: 100_000},
+		{name: "Zipf 1.1", queues: 16, keys: 5000, zipf: 1.1, commands: 100_000},
+		{name: "one key", queues: 4, keys: 5000, hot: 1, commands: 16_000},
+	} {
+		for _, n := range []int{16, 64, 256, 1000} {
+			if n > 16*x.queues && x.hot > 0 {
+				continue // nobody has so many for one key
+			}
+			for _, x.single = range []bool{false, true} {
+				run := x
+				run.workers, run.name = n, fmt.Sprintf("%s, %d workers, %s", x.name, n, map[bool]string{false: "all", true: "one at a time"}[x.single])
+				single.runs = append(single.runs, run)
+			}
+		}
+	}
 	accounts = group{name: "accounts", title: "More accounts: 16 workers, 64 queues, a backlog"}
 	for _, n := range []int{1, 2, 4} {
 		accounts.runs = append(accounts.runs, scenario{name: fmt.Sprintf("%d accounts", n), workers: 16, queues: 64, accounts: n, commands: 80_000 * n})
 	}
-	all := []group{queues, workers, waiting, hot, skew, skewWorkers, steady, lagQueues, lagWorkers, accounts}
+	all := []group{queues, workers, waiting, hot, skew, skewWorkers, steady, lagQueues, lagWorkers, single, accounts}
 	if burst > 0 {
 		flood := scenario{name: fmt.Sprintf("%d in %d s", burst, burst/burstRate), workers: 16, queues: 64, keys: burst / 100, rate: burstRate, commands: burst}
 		all = append(all, group{"burst", "A burst that is levelled: 16 workers, 64 queues", []scenario{flood}})

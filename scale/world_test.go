@@ -35,6 +35,7 @@ type scenario struct {
 	work     time.Duration // what the world outside takes for each event; 0 is a view instead
 	limits   limits        // of each account; the zero limits are the documented ones
 	seed     uint64
+	single   bool          // one worker at a time consumes a queue
 	config   worker.Config // of each worker; zero is the default
 }
 
@@ -179,6 +180,9 @@ func (w *world) work(ctx context.Context, process int) {
 		c := w.channels(stores, i)
 		cfg := w.config
 		cfg.Name, cfg.Logger = fmt.Sprintf("worker%d", process), log
+		if w.single {
+			cfg.Consumers = map[string]int{w.shards[i].commands: 1, w.shards[i].events: 1}
+		}
 		wk, err := worker.New(c.Store(), w.shards[i].register(c, log, w.progress, w.scenario.work), cfg)
 		if err != nil {
 			w.t.Error(err)

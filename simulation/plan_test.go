@@ -15,6 +15,7 @@ type plan struct {
 	seed       uint64
 	plain      bool // the store takes the steps of a unit of work one by one
 	workers    int
+	consumers  int // that consume a queue at a time; 0 is all
 	visibility time.Duration
 	delay      time.Duration // of what is late
 	noting     time.Duration // how long the effect outside takes
@@ -108,6 +109,9 @@ func draw(seed uint64, epoch time.Time) plan {
 			c.with = r.IntN(3)
 		}
 		p.commands = append(p.commands, c)
+	}
+	if maybe(0.3) {
+		p.consumers = 1 + r.IntN(2)
 	}
 	return p
 }

@@ -155,12 +155,15 @@ func (p *process) live(ctx context.Context) {
 		p.world.failed("%s: %v", p.name, err)
 		return
 	}
-	often := map[string]time.Duration{}
+	often, consumers := map[string]time.Duration{}, map[string]int{}
 	for _, q := range h.Queues() {
 		often[q] = 20 * time.Second
+		if p.world.plan.consumers > 0 {
+			consumers[q] = p.world.plan.consumers
+		}
 	}
 	wk, err := worker.New(p.store, h, worker.Config{
-		Name: p.name, Concurrency: 4, MaxDeliveries: 40, Visibility: p.world.plan.visibility, PollInterval: often, Logger: p.world.log(p.name),
+		Name: p.name, Concurrency: 4, MaxDeliveries: 40, Visibility: p.world.plan.visibility, PollInterval: often, Consumers: consumers, Logger: p.world.log(p.name),
 		RetryDelay: func(int, string) time.Duration { return time.Minute },
 	})
 	if err != nil {
@@ -179,8 +182,11 @@ func (p *process) live(ctx context.Context) {
 		cancel()
 	}()
 	p.world.tell("%s begins", p.name)
+	trouble := p.world.disturbed()
 	// A store in trouble may refuse the start, and a stop may find a slow decision that takes longer than the worker waits.
-	if err := wk.Run(ctx); err != nil && !p.fuse.Fired() && !p.world.disturbed() && stopped.Err() == nil {
+	err = wk.Run(ctx)
+	trouble = p.world.disturbed() || trouble && err != nil && strings.HasPrefix(err.Error(), "worker: start")
+	if err != nil && !p.fuse.Fired() && !trouble && stopped.Err() == nil {
 		p.world.failed("%s: Run: %v", p.name, err)
 	}
 	p.world.tell("%s has ended", p.name)

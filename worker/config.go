@@ -30,6 +30,13 @@ type Config struct {
 	// Defaults to 32.
 	Concurrency int
 
+	// Consumers is, by queue, how many workers consume it at a time. The others stand by: one takes over within seconds from a
+	// worker that stops, and after a Visibility or so from one that dies. It is for queues whose messages meet in few documents,
+	// where many workers lose races against one another and fold less, and it spares what idle workers cost. Who consumes
+	// what is by chance, and now and then it is more for some seconds; see storage/members, which takes a dozen requests a
+	// minute for each queue and worker. Defaults to all workers for each queue that is not named.
+	Consumers map[string]int
+
 	// MaxInHand bounds how many messages of a queue the worker holds. It holds as many only when they are
 	// run soon; see the package comment. Those with the longest bodies (48 KiB) are 200 MB. Defaults to 4096.
 	MaxInHand int
@@ -131,6 +138,20 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 		}
 		if slices.Contains(c.Queues[:i], q) {
 			faults = append(faults, fmt.Errorf("queue %s is named twice", q))
+		}
+	}
+	c.Consumers = maps.Clone(c.Consumers)
+	for _, q := range slices.Sorted(maps.Keys(c.Consumers)) {
+		if !slices.Contains(c.Queues, q) {
+			faults = append(faults, fmt.Errorf("Consumers names queue %s, which is not consumed", storage.Quote(q)))
+		}
+		if n := c.Consumers[q]; n < 1 {
+			faults = append(faults, fmt.Errorf("Consumers of queue %s is %d; want a positive number", storage.Quote(q), n))
+		}
+	}
+	if len(c.Consumers) > 0 {
+		if err := storage.CheckKey(c.Name); err != nil {
+			faults = append(faults, fmt.Errorf("Name, by which workers that share queues out know one another: %w", err))
 		}
 	}
 	c.PollInterval = maps.Clone(c.PollInterval)

@@ -88,8 +88,9 @@ func newConsumer(w *Worker, queue string, s *suspects) *consumer {
 	return c
 }
 
-// run receives until ctx ends. Handlers run under a context derived from base.
-func (c *consumer) run(ctx, base context.Context) error {
+// run receives until ctx ends. What is being handled then has no limit until stopping ends too. Handlers run under a context
+// derived from base.
+func (c *consumer) run(ctx, stopping, base context.Context) error {
 	handling, cancel := context.WithCancelCause(base)
 	defer cancel(nil)
 	watching, stopWatching := context.WithCancel(base)
@@ -101,7 +102,9 @@ func (c *consumer) run(ctx, base context.Context) error {
 	helpers.Go(func() { c.finish(base) })
 	helpers.Go(func() { c.renew(watching) })
 
+	c.stats.consuming.Inc()
 	c.receive(ctx, base)
+	c.stats.consuming.Dec()
 	c.mu.Lock()
 	c.draining.Store(true)
 	c.fetchNext(c.bodies.leave())
@@ -109,7 +112,7 @@ func (c *consumer) run(ctx, base context.Context) error {
 	for range drainers { // what waits is handed back, however busy the others are
 		workers.Go(func() { c.work(handling) })
 	}
-	err := c.drain(cancel)
+	err := c.drain(stopping, cancel)
 	close(c.over)
 	stopWatching()
 	ended := make(chan struct{})
@@ -125,8 +128,8 @@ func (c *consumer) run(ctx, base context.Context) error {
 	return err
 }
 
-// drain waits until nothing is in hand.
-func (c *consumer) drain(cancel context.CancelCauseFunc) error {
+// drain waits until nothing is in hand, for DrainTimeout from the end of ctx.
+func (c *consumer) drain(ctx context.Context, cancel context.CancelCauseFunc) error {
 	c.mu.Lock()
 	c.empty = make(chan struct{})
 	if len(c.inHand) == 0 {
@@ -137,6 +140,11 @@ func (c *consumer) drain(cancel context.CancelCauseFunc) error {
 	c.mu.Unlock()
 	if empty == nil {
 		return nil
+	}
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
 	}
 	timer := time.NewTimer(c.cfg.DrainTimeout)
 	defer timer.Stop()

@@ -367,12 +367,13 @@ func TestConfigFaults(t *testing.T) {
 			Queues: []string{"jobs", "nowhere", "jobs"}, Concurrency: -1, MaxInHand: -2, MaxBodies: -8, Visibility: time.Millisecond, MaxAttempts: -3,
 			MaxDeliveries: -4, UnknownFor: -5, DrainTimeout: -6, StuckAfter: -7,
 			PollInterval: map[string]time.Duration{"jobs": -1, "elsewhere": time.Minute},
+			Consumers:    map[string]int{"jobs": 0, "abroad": 1}, Name: "a\nb",
 		})
 		if err == nil {
 			t.Fatal("got no error")
 		}
 		for _, want := range []string{"Concurrency", "MaxInHand", "MaxBodies", "Visibility", "MaxAttempts", "MaxDeliveries", "UnknownFor", "DrainTimeout", "StuckAfter",
-			`PollInterval of queue "jobs" is -1ns`, `queue "elsewhere", which is not consumed`, `"nowhere" has no handler`, "jobs is named twice", "has a handler for test.job.v1 already"} {
+			`PollInterval of queue "jobs" is -1ns`, `queue "elsewhere", which is not consumed`, `Consumers of queue "jobs" is 0`, `Consumers names queue "abroad"`, `Name, by which`, `"nowhere" has no handler`, "jobs is named twice", "has a handler for test.job.v1 already"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("the error doesn't tell of %s: %v", want, err)
 			}
@@ -423,7 +424,7 @@ func TestMetrics(t *testing.T) {
 		got := gathered(t, registry)
 		for name, want := range map[string]float64{
 			"millrace_deliveries_total done jobs": 2, "millrace_deliveries_total poisoned jobs": 1, "millrace_deliveries_total lost jobs": 0,
-			"millrace_running jobs": 0, "millrace_pickup_seconds jobs": 3, "millrace_handle_seconds jobs": 3, "millrace_lag_seconds jobs": 2,
+			"millrace_running jobs": 0, "millrace_consuming jobs": 1, "millrace_pickup_seconds jobs": 3, "millrace_handle_seconds jobs": 3, "millrace_lag_seconds jobs": 2,
 		} {
 			if v, ok := got[name]; !ok || v != want {
 				t.Errorf("%s: got %v, want %v", name, v, want)

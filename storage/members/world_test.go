@@ -1,0 +1,129 @@
+package members_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/members"
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+const (
+	group = "commands"
+	beat  = 10 * time.Second
+)
+
+// virtual runs a test in virtual time, on a store in a file. It fails if a goroutine is left.
+func virtual(t *testing.T, f func(t *testing.T, s storage.Store)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "test.db") + "?wake=off&sync=normal"
+	synctest.Test(t, func(t *testing.T) {
+		s, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		f(t, s)
+	})
+}
+
+func join(t *testing.T, s storage.Store, group, name string, active int) *members.Member {
+	t.Helper()
+	m, err := members.Join(t.Context(), s, group, members.Config{Name: name, Active: active, Beat: beat})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func leave(t *testing.T, all ...*members.Member) {
+	t.Helper()
+	for _, m := range all {
+		if err := m.Leave(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func active(m *members.Member) bool {
+	is, _ := m.Active()
+	return is
+}
+
+func actives(all []*members.Member) (n int) {
+	for _, m := range all {
+		if active(m) {
+			n++
+		}
+	}
+	return n
+}
+
+// await waits until a member is active or not, and returns how long that took.
+func await(t *testing.T, m *members.Member, want bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for {
+		is, changed := m.Active()
+		if is == want {
+			return time.Since(began)
+		}
+		select {
+		case <-changed:
+		case <-time.After(time.Hour):
+			t.Fatalf("after an hour, is it active: %v", is)
+		}
+	}
+}
+
+// A link is what a process has of the store: cut, every call fails without effect.
+type link struct {
+	storage.Store
+	cut atomic.Bool
+}
+
+func newLink(s storage.Store) *link {
+	x := &link{}
+	x.Store = storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+		if x.cut.Load() {
+			return op.Fail(storage.ErrUnavailable)
+		}
+		return do()
+	})
+	return x
+}
+
+// weather makes calls slow, fails them before or after their effect, and lets some hang until their contexts end.
+func weather(s storage.Store, r *rand.Rand, fair *atomic.Bool) storage.Store {
+	var mu sync.Mutex
+	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return r.IntN(n) }
+	return storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+		if fair.Load() {
+			return do()
+		}
+		time.Sleep(time.Duration(roll(2000)) * time.Millisecond)
+		switch roll(8) {
+		case 0:
+			return op.Fail(storage.ErrUnavailable)
+		case 1:
+			_ = do()
+			return op.Fail(storage.ErrUnavailable)
+		case 2:
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		return do()
+	})
+}
