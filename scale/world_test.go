@@ -181,7 +181,7 @@ func (w *world) work(ctx context.Context, process int) {
 		cfg := w.config
 		cfg.Name, cfg.Logger = fmt.Sprintf("worker%d", process), log
 		if w.single {
-			cfg.Consumers = map[string]int{w.shards[i].commands: 1, w.shards[i].events: 1}
+			cfg.ActiveWorkers = map[string]int{w.shards[i].commands: 1, w.shards[i].events: 1}
 		}
 		wk, err := worker.New(c.Store(), w.shards[i].register(c, log, w.progress, w.scenario.work), cfg)
 		if err != nil {

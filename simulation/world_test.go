@@ -163,7 +163,7 @@ func (p *process) live(ctx context.Context) {
 		}
 	}
 	wk, err := worker.New(p.store, h, worker.Config{
-		Name: p.name, Concurrency: 4, MaxDeliveries: 40, Visibility: p.world.plan.visibility, PollInterval: often, Consumers: consumers, Logger: p.world.log(p.name),
+		Name: p.name, Concurrency: 4, MaxDeliveries: 40, Visibility: p.world.plan.visibility, PollInterval: often, ActiveWorkers: consumers, Logger: p.world.log(p.name),
 		RetryDelay: func(int, string) time.Duration { return time.Minute },
 	})
 	if err != nil {

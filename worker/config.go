@@ -30,12 +30,13 @@ type Config struct {
 	// Defaults to 32.
 	Concurrency int
 
-	// Consumers is, by queue, how many workers consume it at a time. The others stand by: one takes over within seconds from a
-	// worker that stops, and after a Visibility or so from one that dies. It is for queues whose messages meet in few documents,
-	// where many workers lose races against one another and fold less, and it spares what idle workers cost. Who consumes
-	// what is by chance, and now and then it is more for some seconds; see storage/members, which takes a dozen requests a
-	// minute for each queue and worker. Defaults to all workers for each queue that is not named.
-	Consumers map[string]int
+	// ActiveWorkers is, by queue, how many workers consume it at a time, where all of them name it here. The others stand by: one
+	// takes over within some ten seconds from a worker that stops, within forty from one that dies, and after
+	// StuckAfter from one that can't receive any more. It is for queues whose messages meet in few documents, where many workers
+	// lose races against one another and fold less; not for handlers that wait, which want many workers. Who is active is by chance, and
+	// now and then there are more. Workers that know other kinds (an older version) don't count. See storage/members, which
+	// takes a dozen requests a minute for each queue and worker. Defaults to all workers, for each queue that is not named.
+	ActiveWorkers map[string]int
 
 	// MaxInHand bounds how many messages of a queue the worker holds. It holds as many only when they are
 	// run soon; see the package comment. Those with the longest bodies (48 KiB) are 200 MB. Defaults to 4096.
@@ -140,18 +141,13 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 			faults = append(faults, fmt.Errorf("queue %s is named twice", q))
 		}
 	}
-	c.Consumers = maps.Clone(c.Consumers)
-	for _, q := range slices.Sorted(maps.Keys(c.Consumers)) {
+	c.ActiveWorkers = maps.Clone(c.ActiveWorkers)
+	for _, q := range slices.Sorted(maps.Keys(c.ActiveWorkers)) {
 		if !slices.Contains(c.Queues, q) {
-			faults = append(faults, fmt.Errorf("Consumers names queue %s, which is not consumed", storage.Quote(q)))
+			faults = append(faults, fmt.Errorf("ActiveWorkers names queue %s, which is not consumed", storage.Quote(q)))
 		}
-		if n := c.Consumers[q]; n < 1 {
-			faults = append(faults, fmt.Errorf("Consumers of queue %s is %d; want a positive number", storage.Quote(q), n))
-		}
-	}
-	if len(c.Consumers) > 0 {
-		if err := storage.CheckKey(c.Name); err != nil {
-			faults = append(faults, fmt.Errorf("Name, by which workers that share queues out know one another: %w", err))
+		if n := c.ActiveWorkers[q]; n < 1 {
+			faults = append(faults, fmt.Errorf("ActiveWorkers of queue %s is %d; want a positive number", storage.Quote(q), n))
 		}
 	}
 	c.PollInterval = maps.Clone(c.PollInterval)

@@ -45,6 +45,8 @@ type consumer struct {
 	finished chan *message
 	renewals *time.Ticker // runs while something is in hand
 	draining atomic.Bool
+	full     atomic.Int64 // since when there is no room to receive, UnixNano; 0: there is
+	failing  atomic.Int64 // since when it can't receive, likewise
 
 	mu     sync.Mutex
 	inHand map[*message]struct{}
@@ -182,6 +184,16 @@ func (c *consumer) abandon() error {
 	})
 	return fmt.Errorf("worker: queue %s: %d handler(s) did not stop in %v; their messages were handed back as far as the store answered",
 		c.queue, len(stuck), c.cfg.DrainTimeout+stopGrace)
+}
+
+// stuck reports that nothing could be received for long.
+func (c *consumer) stuck() bool {
+	for _, since := range []int64{c.full.Load(), c.failing.Load()} {
+		if since > 0 && time.Since(time.Unix(0, since)) > c.cfg.StuckAfter {
+			return true
+		}
+	}
+	return false
 }
 
 // take accepts what was received by a call that began then.

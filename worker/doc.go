@@ -26,9 +26,9 @@
 //     worker doesn't race with itself: a document has one fold at a time.
 //   - A worker takes no more than it can soon run. How many it holds follows from how long they wait: when
 //     messages wait long it holds fewer, and leaves the others to other workers.
-//   - Where Config.Consumers says so, some workers consume a queue and the others stand by. Nothing that is promised
-//     depends on it: it saves races, and what looking costs. Who leaves a queue to another finishes what is running, without a
-//     limit, and hands back what waits.
+//   - Where Config.ActiveWorkers says so, some workers consume a queue and the others stand by. Nothing that is promised
+//     depends on it: it saves races. Who leaves a queue to another finishes what is running, in its own time, and hands back
+//     what waits; when the queue is its own again meanwhile, it runs Concurrency handlers besides.
 //   - Idle costs next to nothing: the worker takes what the store hands over as it is sent (storage.Awaiter), waits for a
 //     ring where the store has one (storage.Waker), and looks by itself at growing intervals up to
 //     Config.PollInterval; at the longest at once where what it found last had been rung for, or nothing yet and the

@@ -366,14 +366,14 @@ func TestConfigFaults(t *testing.T) {
 		_, err := worker.New(l.store, l.registry, worker.Config{
 			Queues: []string{"jobs", "nowhere", "jobs"}, Concurrency: -1, MaxInHand: -2, MaxBodies: -8, Visibility: time.Millisecond, MaxAttempts: -3,
 			MaxDeliveries: -4, UnknownFor: -5, DrainTimeout: -6, StuckAfter: -7,
-			PollInterval: map[string]time.Duration{"jobs": -1, "elsewhere": time.Minute},
-			Consumers:    map[string]int{"jobs": 0, "abroad": 1}, Name: "a\nb",
+			PollInterval:  map[string]time.Duration{"jobs": -1, "elsewhere": time.Minute},
+			ActiveWorkers: map[string]int{"jobs": 0, "abroad": 1},
 		})
 		if err == nil {
 			t.Fatal("got no error")
 		}
 		for _, want := range []string{"Concurrency", "MaxInHand", "MaxBodies", "Visibility", "MaxAttempts", "MaxDeliveries", "UnknownFor", "DrainTimeout", "StuckAfter",
-			`PollInterval of queue "jobs" is -1ns`, `queue "elsewhere", which is not consumed`, `Consumers of queue "jobs" is 0`, `Consumers names queue "abroad"`, `Name, by which`, `"nowhere" has no handler`, "jobs is named twice", "has a handler for test.job.v1 already"} {
+			`PollInterval of queue "jobs" is -1ns`, `queue "elsewhere", which is not consumed`, `ActiveWorkers of queue "jobs" is 0`, `ActiveWorkers names queue "abroad"`, `"nowhere" has no handler`, "jobs is named twice", "has a handler for test.job.v1 already"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("the error doesn't tell of %s: %v", want, err)
 			}

@@ -126,6 +126,7 @@ func (c *consumer) receive(ctx, base context.Context) {
 		}
 		if err != nil {
 			if !failed {
+				c.failing.Store(time.Now().UnixNano())
 				c.log.LogAttrs(ctx, slog.LevelError, "can't receive; will go on trying", slog.Any("error", err))
 			}
 			failed = true
@@ -136,6 +137,7 @@ func (c *consumer) receive(ctx, base context.Context) {
 		if failed {
 			c.log.LogAttrs(ctx, slog.LevelInfo, "can receive again")
 			failed = false
+			c.failing.Store(0)
 			trouble.Reset()
 		}
 		full := len(ds) >= min(n, props.MaxReceive)
@@ -209,8 +211,10 @@ func (c *consumer) waitRoom(ctx context.Context) int {
 		n := c.room.free(len(c.inHand))
 		c.mu.Unlock()
 		if n > 0 {
+			c.full.Store(0)
 			return n
 		}
+		c.full.CompareAndSwap(0, time.Now().UnixNano())
 		select {
 		case <-c.room.freed:
 		case <-ctx.Done():

@@ -2,65 +2,59 @@ package worker
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/storage/members"
 )
 
-// begin looks whether all queues are there, and joins those who share some.
-func (w *Worker) begin(ctx context.Context) (shared map[string]*members.Member, err error) {
-	shared = map[string]*members.Member{}
-	for _, q := range w.cfg.Queues {
-		if _, err = w.store.Queue(q).Stats(ctx); err != nil {
-			break
-		}
-		if w.cfg.Consumers[q] == 0 {
-			continue
-		}
-		// Three beats of silence are a visibility: as long as a dead worker's messages wait.
-		beat := min(max(w.cfg.Visibility/3, time.Second), time.Minute).Truncate(time.Millisecond)
-		var m *members.Member
-		m, err = members.Join(ctx, w.store, q, members.Config{Name: w.cfg.Name, Active: w.cfg.Consumers[q], Beat: beat, Logger: w.cfg.Logger})
-		if err != nil {
-			break
-		}
-		shared[q] = m
-	}
-	if err != nil {
-		for _, m := range shared {
-			_ = m.Leave(ctx) // else the others miss it soon
-		}
-	}
-	return shared, err
-}
+const maxBeat = 10 * time.Second
 
-// share runs a consumer of a queue whenever its member is active. One that was stopped may go on with what it is handling
-// while the next one runs.
-func (w *Worker) share(ctx, running context.Context, queue string, s *suspects, m *members.Member) error {
+// share runs a consumer of a queue whenever it is for this worker to consume it. One that was stopped may go on with what it is
+// handling while the next one runs.
+func (w *Worker) share(ctx, running context.Context, queue string, s *suspects) error {
 	var (
+		now  atomic.Pointer[consumer] // that receives
 		all  sync.WaitGroup
 		mu   sync.Mutex
 		errs []error
 	)
-	note := func(err error) { mu.Lock(); defer mu.Unlock(); errs = append(errs, err) }
+	m, err := members.Join(w.store, w.group(queue), members.Config{
+		Name: w.cfg.Name, Active: w.cfg.ActiveWorkers[queue], Logger: w.cfg.Logger,
+		Beat: min(max(w.cfg.Visibility/3, time.Second), maxBeat).Truncate(time.Millisecond),
+		Fit:  func() bool { c := now.Load(); return c == nil || !c.stuck() },
+	})
+	if err != nil {
+		return err
+	}
 	tell := func(what string) {
-		w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, what, slog.String("queue", queue), slog.Int("workers", m.Live()))
+		w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, what, slog.String("queue", queue), slog.String("worker", w.cfg.Name))
 	}
-	if active, _ := m.Active(); !active {
-		tell("worker stands by for a shared queue")
-	}
+	tell("worker stands by for a queue")
 	for until(ctx, m, true) {
-		tell("worker consumes a shared queue")
+		tell("worker becomes active for a queue")
 		consuming, stop := context.WithCancel(ctx)
 		c := newConsumer(w, queue, s)
-		all.Go(func() { note(c.run(consuming, ctx, running)) })
+		now.Store(c)
+		all.Go(func() {
+			if err := c.run(consuming, ctx, running); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
 		if until(ctx, m, false) {
-			tell("worker leaves a shared queue to others")
+			tell("worker leaves a queue to others, and stands by")
 		}
 		stop()
+		now.Store(nil)
 	}
 	// At once, so that others take over while this one drains.
 	if err := m.Leave(ctx); err != nil {
@@ -68,6 +62,18 @@ func (w *Worker) share(ctx, running context.Context, queue string, s *suspects, 
 	}
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+// group is that of the workers who share a queue. What a worker doesn't know it leaves to those who do, so only they take turns that
+// know the same kinds.
+func (w *Worker) group(queue string) string {
+	var kinds []string
+	for _, h := range w.h.Handlers(queue) {
+		kinds = append(kinds, string(h.Kind()))
+	}
+	slices.Sort(kinds)
+	sum := sha256.Sum256([]byte(strings.Join(kinds, "\n")))
+	return "worker/" + queue + "/" + hex.EncodeToString(sum[:8])
 }
 
 // until waits for a member to be active, or not to be. It returns false when ctx ends first.

@@ -3,11 +3,15 @@ package worker_test
 import (
 	"context"
 	"fmt"
-	"strings"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -29,7 +33,7 @@ func newSharer(t *testing.T, s storage.Store, name string, consumers int, handle
 		}
 		return do()
 	}), handle)
-	x.stop = x.start(t, worker.Config{Name: name, Consumers: map[string]int{"jobs": consumers}})
+	x.stop = x.start(t, worker.Config{Name: name, ActiveWorkers: map[string]int{"jobs": consumers}})
 	return x
 }
 
@@ -76,7 +80,7 @@ func TestSharedQueue(t *testing.T) {
 				if err := all[who[0]].stop(); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(10 * time.Second) // a beat
+				time.Sleep(12 * time.Second) // a beat
 				next := round(most)
 				dead := all[next[0]]
 				dead.dead.Store(true)
@@ -117,18 +121,7 @@ func TestHandOver(t *testing.T) {
 		time.Sleep(time.Minute)
 		a.sendJobs(t, job{Name: "long"})
 		time.Sleep(time.Minute)
-		var b *sharer
-		for i := 0; b == nil; i++ { // until one comes that is preferred
-			x := newSharer(t, s, fmt.Sprintf("b%d", i), 1, handle)
-			time.Sleep(30 * time.Second)
-			x.sendJobs(t, job{Name: "short"})
-			time.Sleep(40 * time.Second)
-			if len(x.called()) > 0 {
-				b = x
-			} else if err := x.stop(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		b := preferred(t, s, handle)
 		if err := b.stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -138,38 +131,143 @@ func TestHandOver(t *testing.T) {
 		wantInt(t, "handled by the first, which still has a long one", len(a.called()), n+1)
 		a.empty(t, time.Minute)
 		wantInt(t, "handlers that were cut off", int(cut.Load()), 0)
-		long := 0
-		for _, c := range a.called() {
-			if c.job.Name == "long" {
-				long++
-			}
-		}
-		wantInt(t, "runs of the long handler", long, 1)
+		wantInt(t, "runs of the long handler", countOf(a, "long")+countOf(b, "long"), 1)
 	})
 }
 
-// A worker that can't start is no member afterwards.
-func TestNoMemberWithoutAStart(t *testing.T) {
+// preferred starts workers until one comes that takes the queue over.
+func preferred(t *testing.T, s storage.Store, handle func(ctx context.Context, j job) error) *sharer {
+	t.Helper()
+	for i := 0; ; i++ {
+		y := newSharer(t, s, fmt.Sprintf("preferred%d", i), 1, handle)
+		time.Sleep(30 * time.Second)
+		y.sendJobs(t, job{Name: "whose?"})
+		time.Sleep(40 * time.Second)
+		if len(y.called()) > 0 {
+			return y
+		}
+		if err := y.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Who stops while it still handles what it had before another took over drains like any other.
+func TestStopAfterHandOver(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := openStore(t)
-		w := newWorld(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-			if op.Name == "stats" && strings.Contains(op.Resource, "totals") {
-				return op.Fail(storage.ErrUnavailable)
+		a := newSharer(t, s, "a", 1, func(ctx context.Context, j job) error {
+			if j.Name == "long" {
+				<-ctx.Done()
+				return context.Cause(ctx)
 			}
-			return do()
-		}))
-		all := map[string]int{"commands": 1, "totals": 1, "reactions": 1}
-		wk, err := worker.New(w.store, w.registry, worker.Config{Consumers: all})
+			return nil
+		})
+		time.Sleep(time.Minute)
+		a.sendJobs(t, job{Name: "long"})
+		time.Sleep(time.Minute)
+		b := preferred(t, s, nothing)
+		began := time.Now()
+		if err := a.stop(); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(began); d < 20*time.Second || d > 21*time.Second {
+			t.Errorf("stopped after %v, want the drain timeout", d)
+		}
+		b.empty(t, time.Second)
+		wantInt(t, "attempts at the long one", len(a.called())+len(b.called()), countOf(a, "whose?")+countOf(b, "whose?")+2)
+		wantInt(t, "of them by the other", countOf(b, "long"), 1)
+	})
+}
+
+func countOf(x *sharer, name string) (n int) {
+	for _, c := range x.called() {
+		if c.job.Name == name {
+			n++
+		}
+	}
+	return n
+}
+
+// A worker that can't receive, because its handlers hang or the store won't, doesn't keep others out.
+func TestStuckWorker(t *testing.T) {
+	for _, why := range []string{"handlers", "receive"} {
+		t.Run(why, func(t *testing.T) {
+			onEachStore(t, func(t *testing.T, s storage.Store) {
+				var deaf atomic.Bool
+				release := make(chan struct{})
+				a := newLab(t, storagetest.Intercept(s, failing(&deaf, "receive")), func(context.Context, job) error { <-release; return nil })
+				a.start(t, worker.Config{Concurrency: 1, MaxInHand: 1, ActiveWorkers: map[string]int{"jobs": 1}})
+				time.Sleep(time.Minute)
+				a.sendJobs(t, job{})
+				time.Sleep(time.Minute)
+				b := newSharer(t, s, "b", 1, nothing)
+				deaf.Store(why == "receive")
+				if deaf.Load() {
+					close(release)
+				}
+				a.sendJobs(t, job{}, job{}, job{})
+				time.Sleep(3 * time.Minute)
+				// Who of them is preferred is by chance; either way the other handles what a doesn't.
+				if n := len(b.called()); n < 2 {
+					t.Errorf("the other has handled %d of 3", n)
+				}
+				if !deaf.Load() {
+					close(release)
+				}
+				deaf.Store(false)
+				b.empty(t, time.Second)
+			})
+		})
+	}
+}
+
+// Workers that know other kinds don't take turns: what an old one doesn't know finds one that does.
+func TestSharedQueueOfTwoVersions(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		for i := range 4 { // some of them would be preferred
+			newSharer(t, s, fmt.Sprintf("old%d", i), 1, nothing)
+		}
+		routes, err := channel.NewRoutes(channel.Command[job]("jobs"), channel.Command[added]("jobs"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := wk.Run(t.Context()); err == nil {
-			t.Error("it ran")
+		newer := &world{store: s}
+		if newer.channels, err = channel.New(s, routes, "/test"); err != nil {
+			t.Fatal(err)
 		}
-		for queue := range all {
-			for row, err := range s.Table("members").Query(t.Context(), queue, storage.RowRange{}) {
-				t.Errorf("%s is a member of %s: %v", row.Key, queue, err)
+		newer.registry = handlers.NewRegistry(newer.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+		handlers.React(newer.registry, "jobs", nothing)
+		var got atomic.Int64
+		handlers.React(newer.registry, "jobs", func(context.Context, added) error { got.Add(1); return nil })
+		newer.start(t, worker.Config{ActiveWorkers: map[string]int{"jobs": 1}})
+		time.Sleep(time.Minute)
+		if err := s.Queue("jobs").Send(t.Context(), []storage.Message{{Body: []byte(raw("1", added{}.Kind(), added{}))}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		wantInt(t, "handled", int(got.Load()), 1)
+	})
+}
+
+// A worker that stands by says so.
+func TestMetricsOfStandBy(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := openStore(t)
+		var all []*prometheus.Registry
+		for range 3 {
+			all = append(all, prometheus.NewRegistry())
+			newLab(t, s, nothing).start(t, worker.Config{Metrics: all[len(all)-1], ActiveWorkers: map[string]int{"jobs": 1}})
+		}
+		time.Sleep(time.Minute)
+		sum := 0.0
+		for _, registry := range all {
+			v, ok := gathered(t, registry)["millrace_consuming jobs"]
+			if !ok {
+				t.Error("one has no metric")
 			}
+			sum += v
 		}
+		wantInt(t, "active", int(sum), 1)
 	})
 }

@@ -41,6 +41,7 @@ func New(store storage.Store, h *handlers.Registry, cfg Config) (*Worker, error)
 	w := &Worker{store: store, h: h, cfg: cfg, metrics: m, handled: map[string]*atomic.Int64{}}
 	for _, q := range cfg.Queues {
 		w.handled[q] = new(atomic.Int64)
+		m.queue(q) // so that a worker that stands by has its metrics too
 	}
 	return w, nil
 }
@@ -57,12 +58,14 @@ func (w *Worker) Handled(queue string) int64 {
 // stop, an error at once when the store can't be reached at the start, and an error at the end when handlers
 // would not stop.
 func (w *Worker) Run(ctx context.Context) error {
-	shared, err := w.begin(ctx)
-	if ctx.Err() != nil && err != nil {
-		return nil // stopped before it began
-	}
-	if err != nil {
-		return fmt.Errorf("worker: start: %w", err)
+	for _, q := range w.cfg.Queues {
+		_, err := w.store.Queue(q).Stats(ctx)
+		if ctx.Err() != nil {
+			return nil // stopped before it began
+		}
+		if err != nil {
+			return fmt.Errorf("worker: start: %w", err)
+		}
 	}
 	w.announce(ctx)
 	// Handlers outlive ctx: they get DrainTimeout.
@@ -72,15 +75,15 @@ func (w *Worker) Run(ctx context.Context) error {
 	suspects := newSuspects()
 	var wg sync.WaitGroup
 	for i, q := range w.cfg.Queues {
-		if m := shared[q]; m != nil {
-			wg.Go(func() { errs[i] = w.share(ctx, running, q, suspects, m) })
+		if w.cfg.ActiveWorkers[q] > 0 {
+			wg.Go(func() { errs[i] = w.share(ctx, running, q, suspects) })
 			continue
 		}
 		c := newConsumer(w, q, suspects)
 		wg.Go(func() { errs[i] = c.run(ctx, ctx, running) })
 	}
 	wg.Wait()
-	err = errors.Join(errs...)
+	err := errors.Join(errs...)
 	w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stopped", slog.String("worker", w.cfg.Name), slog.Any("error", err))
 	return err
 }

@@ -16,17 +16,18 @@ const (
 
 // Config says who joins.
 type Config struct {
-	// Name is the member's own, of one process at a time, and the key of its row (see storage.CheckKey). Who comes back
-	// under the same name takes its old part up at once.
+	// Name says who the member is, for people: it is in its row. It needn't be unique.
 	Name string
 
-	// Active is how many members are active at a time. Where members name different numbers, the largest holds.
-	// Defaults to 1.
+	// Active is how many members are active at a time. Each goes by its own number. Defaults to 1.
 	Active int
 
 	// Beat is how often the member says that it is alive. Others take it for dead after three beats of silence.
 	// Defaults to 10 seconds; at least 1 second, at most 1 hour, in whole milliseconds.
 	Beat time.Duration
+
+	// Fit, if it isn't nil, is asked before each beat. While it says false the member is silent, so that another takes over.
+	Fit func() bool
 
 	// Logger gets what no caller is told: that the store can't be reached, and can again. Defaults to none.
 	Logger *slog.Logger
@@ -34,7 +35,7 @@ type Config struct {
 
 // withDefaults returns a copy that is complete, or all that is wrong with it and the group.
 func (c Config) withDefaults(group string) (Config, error) {
-	faults := []error{storage.CheckKey(group), storage.CheckKey(c.Name)}
+	faults := []error{storage.CheckKey(group)}
 	if c.Active == 0 {
 		c.Active = 1
 	}
@@ -46,6 +47,9 @@ func (c Config) withDefaults(group string) (Config, error) {
 	}
 	if c.Beat < minBeat || c.Beat > maxBeat || c.Beat%time.Millisecond != 0 {
 		faults = append(faults, fmt.Errorf("%w: Beat is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, c.Beat, minBeat, maxBeat))
+	}
+	if c.Fit == nil {
+		c.Fit = func() bool { return true }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -1,42 +1,47 @@
-// Package members tells processes on one store of one another, so that only some of them do what only some shall do at a
-// time: consume a queue, say. Nobody leads, and no clocks need agree.
+// Package members lets processes on one store agree on who of them does what only some shall do at a time: consume a
+// queue, say. Nobody leads, and no clocks need agree.
 //
-//	m, err := members.Join(ctx, store, "commands", members.Config{Name: "host-7", Active: 1})
+//	m, err := members.Join(store, "nightly", members.Config{Active: 1})
 //	if err != nil {
 //		return err
 //	}
 //	defer m.Leave(ctx)
-//	for {
+//	for ctx.Err() == nil {
 //		active, changed := m.Active()
 //		// begin, or stop
-//		<-changed
+//		select {
+//		case <-changed:
+//		case <-ctx.Done():
+//		}
 //	}
 //
 // # States
 //
-// A member is a row of the table "members", in its group's partition, under its name: what is in its Config, and a number
-// that each beat counts up. All read all rows of the group.
+// A member is a row of the table "members", in its group's partition. The row's key begins with the member's rank, a hash of the
+// group and a random ID; its data has a number that each beat counts up.
 //
-//	(no row) ──Join──▶ alive ──its row stays the same for 3 beats──▶ dead ──who sees that deletes the row──▶ (no row)
-//	                   │  ▲                                           │
-//	                   │  └───────────────────beat────────────────────┘
-//	                   └──Leave──▶ (no row)
+//	(no row) ──first beat──▶ alive ──its row stays the same for 3 beats──▶ dead ──who sees that deletes the row──▶ (no row)
+//	                         │  ▲                                           │
+//	                         │  └───────────────────beat────────────────────┘
+//	                         └──Leave──▶ (no row)
 //
-// Of those alive, the ones are active for which a hash of the group's name and theirs is highest (rendezvous hashing, Thaler
-// and Ravishankar 1998). So groups with the same members are spread over them by chance, and who comes or goes changes nothing but
-// its own part.
+// A member is active while fewer of those alive rank higher than it asks for (rendezvous hashing, Thaler and Ravishankar
+// 1998). So groups of the same processes are spread over them by chance, and who comes or goes changes nothing but its own part.
 //
 // # Laws
 //
-//   - Members that see the same rows agree, which they do two looks after the last change at the latest.
-//   - A group with a member that is alive has one that is active, once news have travelled: a dead one's part goes to another
-//     some 3 beats after its last, one that left is missed at the next look. A store in trouble changes nothing: each
-//     goes by what it saw last.
-//   - No more than as many as were asked for are active, but not always: while news travel two may do the same, and a process
-//     that stood still goes on until it looks. So it is for thrift, not for safety. Use storage/lease where two would do harm.
+//   - Who ranks highest of those alive is active, as soon as it has looked. Nobody beats who can't look, or isn't fit
+//     (Config.Fit): others would wait for it in vain.
+//   - When an active member leaves, the next one takes over within a beat. When it dies, within four: up to one to see its
+//     last beat, and three of silence. When the next ones die with it, each takes a beat or two more. A member that
+//     joins takes those that died lately for alive, as long.
+//   - A store in trouble changes nothing: each goes by what it saw last.
+//   - More than as many as were asked for are active now and then: while news travel; when one can't reach the store, or stands
+//     still. So it is for thrift, not for safety. Use storage/lease where two would do harm.
 //
 // # Cost
 //
-// A write for each beat and a read about as often; each second at first after a change. A read brings a row of each member, and
-// all members together read a thousand rows a second at most: beyond a hundred of them they look less often than they beat.
+// A row is written each beat. The active members and the next one read about as often, after a change each second for a while; others
+// the more seldom the lower they rank. A read brings the rows that rank higher, at most a hundred and as many as are
+// active.
 package members

@@ -2,13 +2,14 @@ package members
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -17,29 +18,31 @@ import (
 
 const (
 	table   = "members"
-	silence = 3                // beats after which a member counts as dead
-	soon    = time.Second      // from a change to the next look
-	perRow  = time.Millisecond // all members of a group together read a row as seldom as this
+	silence = 3           // beats after which a member counts as dead
+	soon    = time.Second // from a change to the next look
+	view    = 100         // rows above those that are active
 )
 
 // A Member is one of a group until it leaves. Its methods may be called concurrently.
 type Member struct {
 	cfg   Config
 	group string
+	key   string // of its row; lower ones rank higher
 	rows  storage.Table
 	stop  context.CancelFunc
 	ended chan struct{} // closed when nothing is written any more
 
 	// Of the goroutine that beats and looks.
-	beats   int64
-	seen    map[string]sighting // the others, by name; also dead ones whose rows are still there
-	pause   time.Duration       // to the next look
-	trouble bool
+	beats int64
+	above int                 // who rank higher and are alive
+	seen  map[string]sighting // those who rank higher, by key, and dead ones whose rows are still there
+	pause time.Duration       // to the next look
+	deaf  time.Time           // since when looks fail
+	dumb  bool                // the last beat failed
 
 	mu      sync.Mutex
-	live    int
 	active  bool
-	changed chan struct{} // closed when one of these has changed
+	changed chan struct{} // closed when active changes
 }
 
 // A sighting is a state of a member's row, and when it was first seen.
@@ -51,59 +54,50 @@ type sighting struct {
 
 // A row is what is stored of a member, as JSON.
 type row struct {
-	Active int   `json:"active"`
-	Beat   int64 `json:"beat"`  // milliseconds
-	Beats  int64 `json:"beats"` // since it joined
+	Name  string `json:"name"`
+	Beat  int64  `json:"beat"`  // milliseconds
+	Beats int64  `json:"beats"` // since it joined
 }
 
-func (s sighting) dead(now time.Time) bool {
-	return now.Sub(s.since) >= silence*time.Duration(s.row.Beat)*time.Millisecond
+// dies is when the member counts as dead, unless its row changes.
+func (s sighting) dies() time.Time {
+	return s.since.Add(silence * time.Duration(s.row.Beat) * time.Millisecond)
 }
 
-// Join makes the process a member of a group, and returns when it is one and has seen the others. It is until it leaves,
-// whatever becomes of ctx. An error is about the group's name, cfg, or a store that can't be written or read.
-func Join(ctx context.Context, store storage.Store, group string, cfg Config) (*Member, error) {
+// Join makes the process a member of a group until it leaves. It doesn't wait for the store, and the member isn't active
+// before it has seen the others. An error is about the group's name (see storage.CheckKey) or cfg.
+func Join(store storage.Store, group string, cfg Config) (*Member, error) {
 	cfg, err := cfg.withDefaults(group)
-	m := &Member{
-		cfg: cfg, group: group, rows: store.Table(table), ended: make(chan struct{}),
-		seen: map[string]sighting{}, changed: make(chan struct{}),
-	}
-	if err == nil {
-		err = m.beat(ctx)
-	}
-	if err == nil {
-		err = m.look(ctx)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("members: join %s: %w", storage.Quote(group), err)
 	}
-	ctx, m.stop = context.WithCancel(context.WithoutCancel(ctx))
+	id := rand.Text()
+	rank := sha256.Sum256([]byte(group + "\x00" + id))
+	m := &Member{
+		cfg: cfg, group: group, key: hex.EncodeToString(rank[:8]) + "-" + id, rows: store.Table(table),
+		ended: make(chan struct{}), changed: make(chan struct{}),
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
 	go m.stay(ctx)
 	return m, nil
 }
 
-// Active reports whether this member is active, and returns a channel that is closed when that may have changed.
+// Active reports whether this member is active, and returns a channel that is closed when that changes.
 func (m *Member) Active() (active bool, changed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.active, m.changed
 }
 
-// Live is how many members the group has, as far as this one knows, which is one of them.
-func (m *Member) Live() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.live
-}
-
 // Leave lets others take over at their next look. After an error they do as if this member had died. Active stays as it
-// is. Since ctx has often ended already, its end is ignored; Leave takes two beats at most. It is to be called once.
+// is. Since ctx has often ended already, its end is ignored; Leave takes two beats at most.
 func (m *Member) Leave(ctx context.Context) error {
 	m.stop()
 	<-m.ended
 	ctx, cancel := m.limit(context.WithoutCancel(ctx))
 	defer cancel()
-	if err := m.rows.Delete(ctx, m.group, m.cfg.Name, storage.Condition{}); err != nil && !errors.Is(err, storage.ErrNotFound) {
+	if err := m.rows.Delete(ctx, m.group, m.key, storage.Condition{}); err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("members: leave %s: %w", storage.Quote(m.group), err)
 	}
 	return nil
@@ -119,56 +113,77 @@ func (m *Member) stay(ctx context.Context) {
 	defer close(m.ended)
 	beat := time.NewTicker(m.cfg.Beat)
 	defer beat.Stop()
-	look := time.NewTimer(m.pause)
+	look := time.NewTimer(0)
 	defer look.Stop()
+	m.beat(ctx)
 	for {
-		var err error
 		select {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
-			err = m.beat(ctx)
+			m.beat(ctx)
 		case <-look.C:
-			err = m.look(ctx)
-			look.Reset(m.pause*4/5 + rand.N(m.pause/5))
+			m.look(ctx)
+			look.Reset(m.pause*4/5 + mathrand.N(m.pause/5))
 		}
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil && !m.trouble:
-			m.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't reach the other members; will go on trying", slog.String("group", m.group), slog.Any("error", err))
-		case err == nil && m.trouble:
-			m.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "can reach the other members again", slog.String("group", m.group))
-		}
-		m.trouble = err != nil
 	}
 }
 
-func (m *Member) beat(ctx context.Context) error {
-	ctx, cancel := m.limit(ctx)
+// beat says that the member is alive, which is a promise to take over: only who can look and is fit may give it.
+func (m *Member) beat(ctx context.Context) {
+	if !m.deaf.IsZero() && time.Since(m.deaf) >= silence*m.cfg.Beat || !m.cfg.Fit() {
+		return
+	}
+	// Not cut off, so that Leave comes after it.
+	call, cancel := m.limit(context.WithoutCancel(ctx))
 	defer cancel()
 	m.beats++
-	data, err := json.Marshal(row{Active: m.cfg.Active, Beat: m.cfg.Beat.Milliseconds(), Beats: m.beats})
-	if err != nil {
-		return err
+	data, err := json.Marshal(row{Name: m.cfg.Name, Beat: m.cfg.Beat.Milliseconds(), Beats: m.beats})
+	if err == nil {
+		_, err = m.rows.Put(call, m.group, m.key, data, storage.Condition{})
 	}
-	_, err = m.rows.Put(ctx, m.group, m.cfg.Name, data, storage.Condition{})
-	return err
+	m.tell(ctx, "tell the other members", m.dumb, err)
+	m.dumb = err != nil
 }
 
-// look reads all rows, and decides anew whether this member is active.
-func (m *Member) look(ctx context.Context) error {
+// look finds out how many rank higher, and so whether this member is active.
+func (m *Member) look(ctx context.Context) {
+	began := time.Now()
+	above, err := m.read(ctx)
+	m.tell(ctx, "hear of the other members", !m.deaf.IsZero(), err)
+	if err != nil {
+		if m.deaf.IsZero() {
+			m.deaf = began
+		}
+		m.pause = m.cfg.Beat
+		return
+	}
+	m.deaf = time.Time{}
+	m.note(above < m.cfg.Active)
+	// The next one in the row looks often, others the more seldom the more are before them.
+	rank := time.Duration(max(1, above-m.cfg.Active+1))
+	if above != m.above || m.pause == 0 {
+		m.pause = rank * soon
+	} else {
+		m.pause = min(2*m.pause, rank*m.cfg.Beat)
+	}
+	m.above = above
+	if rank == 1 {
+		for _, s := range m.seen {
+			m.pause = min(m.pause, max(soon, time.Until(s.dies())))
+		}
+	}
+}
+
+// read counts those alive who rank higher, and deletes the rows of the dead.
+func (m *Member) read(ctx context.Context) (above int, err error) {
 	ctx, cancel := m.limit(ctx)
 	defer cancel()
 	began := time.Now()
 	seen := map[string]sighting{}
-	live, most, above := 1, m.cfg.Active, 0
-	for r, err := range m.rows.Query(ctx, m.group, storage.RowRange{}) {
+	for r, err := range m.rows.Query(ctx, m.group, storage.RowRange{To: m.key, Limit: m.cfg.Active + view}) {
 		if err != nil {
-			return err
-		}
-		if r.Key == m.cfg.Name {
-			continue
+			return 0, err
 		}
 		s := m.seen[r.Key]
 		if s.etag != r.ETag {
@@ -177,48 +192,39 @@ func (m *Member) look(ctx context.Context) error {
 				continue // no member, as far as this version can tell
 			}
 		}
-		seen[r.Key] = s
-		if s.dead(began) {
-			continue
-		}
-		live++
-		most = max(most, s.row.Active)
-		if m.weight(r.Key) > m.weight(m.cfg.Name) {
+		if s.dies().After(began) {
 			above++
 		}
+		seen[r.Key] = s
 	}
 	m.seen = seen
-	changed := m.note(live, above < most)
-	for name, s := range seen {
-		if s.dead(began) {
+	for key, s := range seen {
+		if !s.dies().After(began) {
 			// Others do so too, and one succeeds. Who was only slow comes back with its next beat.
-			_ = m.rows.Delete(ctx, m.group, name, storage.Condition{IfMatch: s.etag})
+			_ = m.rows.Delete(ctx, m.group, key, storage.Condition{IfMatch: s.etag})
 		}
 	}
-	m.pause *= 2
-	if changed {
-		m.pause = 0
-	}
-	all := time.Duration(live*live) * perRow
-	m.pause = min(max(m.pause, soon, all), max(m.cfg.Beat, all))
-	return nil
+	return above, nil
 }
 
-// note keeps what a look has found, and reports whether it is news.
-func (m *Member) note(live int, active bool) bool {
+func (m *Member) note(active bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if live == m.live && active == m.active {
-		return false
+	if active == m.active {
+		return
 	}
-	m.live, m.active = live, active
+	m.active = active
 	close(m.changed)
 	m.changed = make(chan struct{})
-	return true
 }
 
-// weight is what a member weighs in this group.
-func (m *Member) weight(name string) uint64 {
-	sum := sha256.Sum256([]byte(m.group + "\x00" + name))
-	return binary.BigEndian.Uint64(sum[:])
+// tell logs the beginning and the end of trouble.
+func (m *Member) tell(ctx context.Context, what string, before bool, err error) {
+	switch {
+	case ctx.Err() != nil: // it leaves
+	case err != nil && !before:
+		m.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't "+what+"; will go on trying", slog.String("group", m.group), slog.Any("error", err))
+	case err == nil && before:
+		m.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "can "+what+" again", slog.String("group", m.group))
+	}
 }

@@ -38,13 +38,8 @@ func TestAsManyAsWanted(t *testing.T) {
 					switch x := r.IntN(6); {
 					case x < 3 || len(alive) == 0:
 						p := process{link: newLink(weather(s, rand.New(rand.NewPCG(seed, uint64(i))), &fair))}
-						var err error
-						p.Member, err = members.Join(t.Context(), p.link, group, members.Config{Name: fmt.Sprintf("m%d", i), Active: want, Beat: beat})
-						if err == nil {
-							alive = append(alive, p)
-						} else if !strings.Contains(err.Error(), storage.ErrUnavailable.Error()) {
-							t.Errorf("Join: %v", err)
-						}
+						p.Member = join(t, p.link, group, members.Config{Active: want})
+						alive = append(alive, p)
 					default:
 						i := r.IntN(len(alive))
 						p := alive[i]
@@ -66,8 +61,8 @@ func TestAsManyAsWanted(t *testing.T) {
 					time.Sleep(time.Duration(r.IntN(40)) * time.Second)
 				}
 				fair.Store(true)
-				alive = append(alive, process{Member: join(t, s, group, "last", want)})
-				time.Sleep(100*time.Second + 8*beat)
+				alive = append(alive, process{Member: join(t, s, group, members.Config{Active: want})})
+				time.Sleep(5 * time.Minute)
 				var all []*members.Member
 				for _, p := range alive {
 					all = append(all, p.Member)
@@ -79,83 +74,149 @@ func TestAsManyAsWanted(t *testing.T) {
 					}
 					time.Sleep(beat)
 				}
-				if got := all[0].Live(); got != len(all) {
-					t.Errorf("%d live, want %d", got, len(all))
-				}
 				leave(t, all...)
 				for _, p := range dead {
 					_ = p.Leave(t.Context())
-				}
-				for row, err := range s.Table("members").Query(t.Context(), group, storage.RowRange{}) {
-					t.Errorf("left in the store: %s (%v)", row.Key, err)
 				}
 			})
 		})
 	}
 }
 
-// pair joins two members, and returns the active one first.
-func pair(t *testing.T, s storage.Store) (x, y *members.Member, toX *link) {
+// line joins some members, and returns them by rank, with their links.
+func line(t *testing.T, s storage.Store, n int) (all []*members.Member, links []*link) {
 	t.Helper()
-	links := []*link{newLink(s), newLink(s)}
-	all := []*members.Member{join(t, links[0], group, "a", 1), join(t, links[1], group, "b", 1)}
-	time.Sleep(beat)
-	if n := actives(all); n != 1 {
-		t.Fatalf("%d are active, want 1", n)
+	fit := make(map[*members.Member]*link)
+	for range n {
+		l := newLink(s)
+		fit[join(t, l, group, members.Config{})] = l
 	}
-	if active(all[0]) {
-		return all[0], all[1], links[0]
+	time.Sleep(2 * beat)
+	for len(fit) > 0 { // who is active leaves the others alone: its link is cut, and mended at the end
+		for m, l := range fit {
+			if active(m) && len(all) == n-len(fit) {
+				all, links = append(all, m), append(links, l)
+				l.cut.Store(true)
+				delete(fit, m)
+			}
+		}
+		time.Sleep(beat)
 	}
-	return all[1], all[0], links[1]
+	for _, l := range links {
+		l.cut.Store(false)
+	}
+	time.Sleep(20 * beat)
+	for i, m := range all {
+		if active(m) != (i == 0) {
+			t.Fatalf("member %d of %d is active: %v", i, n, active(m))
+		}
+	}
+	return all, links
 }
 
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
-	t.Run("left", func(t *testing.T) {
-		t.Parallel()
-		virtual(t, func(t *testing.T, s storage.Store) {
-			x, y, _ := pair(t, s)
-			leave(t, x)
-			if d := await(t, y, true); d > beat {
-				t.Errorf("taken over after %v, want a beat at most", d)
-			}
-			leave(t, y)
-		})
-	})
-	t.Run("dead", func(t *testing.T) {
-		t.Parallel()
-		virtual(t, func(t *testing.T, s storage.Store) {
-			x, y, toX := pair(t, s)
-			toX.cut.Store(true)
-			if d := await(t, y, true); d < 2*beat || d > 5*beat {
-				t.Errorf("taken over after %v, want 2 to 5 beats", d)
-			}
-			if !active(x) {
-				t.Error("who hears nothing has given up")
-			}
-			toX.cut.Store(false)
-			await(t, y, false)
-			if !active(x) {
-				t.Error("back, it isn't active")
-			}
-			leave(t, x, y)
-		})
-	})
-	t.Run("under its name", func(t *testing.T) {
-		t.Parallel()
-		virtual(t, func(t *testing.T, s storage.Store) {
-			for _, name := range []string{"a", "b"} {
-				dead := newLink(s)
-				m := join(t, dead, name, "m", 1)
-				dead.cut.Store(true)
-				_ = m.Leave(t.Context())
-				again := join(t, s, name, "m", 1)
-				if !active(again) || again.Live() != 1 {
-					t.Error("who came back waits for itself")
+	for _, c := range []struct {
+		name        string
+		n           int
+		end         func(t *testing.T, m *members.Member, l *link)
+		least, most time.Duration
+	}{
+		{"left", 3, func(t *testing.T, m *members.Member, _ *link) { leave(t, m) }, 0, beat},
+		{"left many", 16, func(t *testing.T, m *members.Member, _ *link) { leave(t, m) }, 0, beat},
+		{"dead", 3, func(_ *testing.T, _ *members.Member, l *link) { l.cut.Store(true) }, 2 * beat, 4 * beat},
+		{"dead among many", 16, func(_ *testing.T, _ *members.Member, l *link) { l.cut.Store(true) }, 2 * beat, 4 * beat},
+		{"can't read", 3, func(_ *testing.T, _ *members.Member, l *link) { l.only.Store("query"); l.cut.Store(true) }, 5 * beat, 8 * beat},
+		{"can't write", 3, func(_ *testing.T, _ *members.Member, l *link) { l.only.Store("put row"); l.cut.Store(true) }, 2 * beat, 4 * beat},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			virtual(t, func(t *testing.T, s storage.Store) {
+				all, links := line(t, s, c.n)
+				c.end(t, all[0], links[0])
+				if d := await(t, all[1], true); d < c.least || d > c.most {
+					t.Errorf("taken over after %v, want %v to %v", d, c.least, c.most)
 				}
-				leave(t, again)
-			}
+				if links[0].cut.Load() {
+					if !active(all[0]) {
+						t.Error("who is cut off has given up")
+					}
+					links[0].cut.Store(false)
+					await(t, all[1], false)
+					if !active(all[0]) {
+						t.Error("back, it isn't active")
+					}
+					leave(t, all[0])
+				}
+				leave(t, all[1:]...)
+				if left := rows(t, s); len(left) > 0 {
+					t.Errorf("left in the store: %v", left)
+				}
+			})
 		})
+	}
+}
+
+// Who isn't fit is silent, and others take over; then they make room again.
+func TestUnfit(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s storage.Store) {
+		var unfit atomic.Bool
+		first := join(t, s, group, members.Config{Fit: func() bool { return !unfit.Load() }})
+		time.Sleep(beat)
+		var all []*members.Member
+		for active(first) { // until one comes that ranks higher
+			all = append(all, join(t, s, group, members.Config{}))
+			time.Sleep(2 * beat)
+		}
+		leave(t, all...)
+		await(t, first, true)
+		last := join(t, s, group, members.Config{})
+		for time.Sleep(2 * beat); active(last); time.Sleep(2 * beat) { // one that ranks lower
+			leave(t, last)
+			last = join(t, s, group, members.Config{})
+		}
+		unfit.Store(true)
+		await(t, last, true)
+		unfit.Store(false)
+		await(t, last, false)
+		leave(t, first, last)
+	})
+}
+
+// Those who look after the next one in the row look seldom, and still one of them takes over in the end.
+func TestMassDeath(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s storage.Store) {
+		all, links := line(t, s, 12)
+		for _, l := range links[:10] {
+			l.cut.Store(true)
+		}
+		if d := await(t, all[10], true); d > 30*beat {
+			t.Errorf("taken over after %v", d)
+		}
+		time.Sleep(20 * beat)
+		if active(all[11]) {
+			t.Error("so did the next one")
+		}
+		for _, l := range links {
+			l.cut.Store(false)
+		}
+		leave(t, all...)
+	})
+}
+
+// A beat that is late doesn't come after the end.
+func TestLateBeat(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s storage.Store) {
+		m := join(t, lateStore{s}, group, members.Config{})
+		time.Sleep(beat + beat/4)
+		leave(t, m)
+		time.Sleep(beat)
+		if left := rows(t, s); len(left) > 0 {
+			t.Errorf("left in the store: %v", left)
+		}
 	})
 }
 
@@ -167,8 +228,8 @@ func TestOnlyItsOwnPart(t *testing.T) {
 		all := make([][]*members.Member, groups)
 		part := make([]int, each)
 		for g := range all {
-			for i := range each {
-				all[g] = append(all[g], join(t, s, fmt.Sprintf("g%d", g), fmt.Sprintf("m%d", i), 1))
+			for range each {
+				all[g] = append(all[g], join(t, s, fmt.Sprintf("g%d", g), members.Config{}))
 			}
 		}
 		time.Sleep(2 * beat)
@@ -201,51 +262,26 @@ func TestOnlyItsOwnPart(t *testing.T) {
 	})
 }
 
-// The largest number holds while members name different ones.
-func TestDifferentNumbers(t *testing.T) {
-	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
-		all := []*members.Member{join(t, s, group, "a", 1), join(t, s, group, "b", 2), join(t, s, group, "c", 0)}
-		time.Sleep(beat)
-		if got := actives(all); got != 2 {
-			t.Errorf("%d are active, want 2", got)
-		}
-		leave(t, all[1])
-		time.Sleep(beat)
-		if got := actives([]*members.Member{all[0], all[2]}); got != 1 {
-			t.Errorf("%d are active, want 1", got)
-		}
-		leave(t, all[0], all[2])
-	})
-}
-
 // Rows that this version can't read are left alone.
 func TestStrangeRows(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s storage.Store) {
-		rows := map[string]string{
-			"text": "hello", "empty": "", "list": "[]", "none": "{}", "quick": `{"active":9,"beat":1}`, "never": `{"active":9,"beat":9000000000000000000}`, "less": `{"active":1,"beat":-5}`,
+		strange := map[string]string{
+			"00text": "hello", "00empty": "", "00list": "[]", "00none": "{}", "00quick": `{"active":9,"beat":1}`, "00never": `{"active":9,"beat":9000000000000000000}`, "00less": `{"active":1,"beat":-5}`,
 		}
-		for key, data := range rows {
+		for key, data := range strange {
 			if _, err := s.Table("members").Put(t.Context(), group, key, []byte(data), storage.Condition{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		m := join(t, s, group, "m", 1)
+		m := join(t, s, group, members.Config{})
 		time.Sleep(10 * beat)
-		if !active(m) || m.Live() != 1 {
-			t.Errorf("active: %v, live: %d", active(m), m.Live())
+		if !active(m) {
+			t.Error("they count")
 		}
 		leave(t, m)
-		n := 0
-		for _, err := range s.Table("members").Query(t.Context(), group, storage.RowRange{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			n++
-		}
-		if n != len(rows) {
-			t.Errorf("%d rows are left, want %d", n, len(rows))
+		if left := rows(t, s); len(left) != len(strange) {
+			t.Errorf("%d rows are left, want %d", len(left), len(strange))
 		}
 	})
 }
@@ -254,25 +290,33 @@ func TestStrangeRows(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s storage.Store) {
-		var log bytes.Buffer
-		toStore := newLink(s)
-		m, err := members.Join(t.Context(), toStore, group, members.Config{Name: "m", Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		toStore.cut.Store(true)
-		time.Sleep(10 * beat)
-		if !active(m) {
-			t.Error("it has given up")
-		}
-		toStore.cut.Store(false)
-		time.Sleep(3 * beat)
-		toStore.cut.Store(true)
-		if err := m.Leave(t.Context()); err == nil || !strings.Contains(err.Error(), `members: leave "commands"`) {
-			t.Errorf("Leave: %v", err)
-		}
-		if got := log.String(); strings.Count(got, "level=WARN") != 1 || strings.Count(got, "can reach the other members again") != 1 {
-			t.Errorf("log:\n%s", got)
+		for only, want := range map[string][2]int{"": {2, 2}, "put row": {1, 1}, "query": {1, 1}} {
+			var log bytes.Buffer
+			toStore := newLink(s)
+			toStore.only.Store(only)
+			m := join(t, toStore, group, members.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			time.Sleep(beat)
+			toStore.cut.Store(true)
+			time.Sleep(10 * beat)
+			if !active(m) {
+				t.Error("it has given up")
+			}
+			toStore.cut.Store(false)
+			time.Sleep(3 * beat)
+			toStore.only.Store("delete row")
+			toStore.cut.Store(true)
+			if err := m.Leave(t.Context()); err == nil || !strings.Contains(err.Error(), `members: leave "commands"`) {
+				t.Errorf("Leave: %v", err)
+			}
+			got := [2]int{strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "level=INFO")}
+			if got != want {
+				t.Errorf("%q: %d warnings and %d ends, want %v:\n%s", only, got[0], got[1], want, log.String())
+			}
+			for _, key := range rows(t, s) {
+				if err := s.Table("members").Delete(t.Context(), group, key, storage.Condition{}); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	})
 }
@@ -280,16 +324,11 @@ func TestTrouble(t *testing.T) {
 func TestBadJoin(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s storage.Store) {
-		_, err := members.Join(t.Context(), s, "a\nb", members.Config{Active: -1, Beat: time.Millisecond})
-		for _, want := range []string{`key "a\nb"`, `key ""`, "Active is -1", "Beat is 1ms; want 1s to 1h0m0s"} {
+		_, err := members.Join(s, "a\nb", members.Config{Active: -1, Beat: time.Millisecond})
+		for _, want := range []string{`key "a\nb"`, "Active is -1", "Beat is 1ms; want 1s to 1h0m0s"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want it to say %s", err, want)
 			}
-		}
-		cut := newLink(s)
-		cut.cut.Store(true)
-		if m, err := members.Join(t.Context(), cut, group, members.Config{Name: "m"}); err == nil {
-			t.Errorf("joined without a store: %v", m)
 		}
 	})
 }
@@ -311,7 +350,7 @@ func TestOnAzure(t *testing.T) {
 	var links []*link
 	for i := range 3 {
 		links = append(links, newLink(s))
-		m, err := members.Join(t.Context(), links[i], group, members.Config{Name: fmt.Sprintf("host-%d/ü", i), Beat: time.Second})
+		m, err := members.Join(links[i], "worker/group/ü", members.Config{Name: fmt.Sprintf("host-%d", i), Beat: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

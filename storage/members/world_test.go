@@ -39,9 +39,10 @@ func virtual(t *testing.T, f func(t *testing.T, s storage.Store)) {
 	})
 }
 
-func join(t *testing.T, s storage.Store, group, name string, active int) *members.Member {
+func join(t *testing.T, s storage.Store, group string, cfg members.Config) *members.Member {
 	t.Helper()
-	m, err := members.Join(t.Context(), s, group, members.Config{Name: name, Active: active, Beat: beat})
+	cfg.Beat = beat
+	m, err := members.Join(s, group, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,16 +89,30 @@ func await(t *testing.T, m *members.Member, want bool) time.Duration {
 	}
 }
 
-// A link is what a process has of the store: cut, every call fails without effect.
+// rows are the keys in a group.
+func rows(t *testing.T, s storage.Store) (keys []string) {
+	t.Helper()
+	for row, err := range s.Table("members").Query(t.Context(), group, storage.RowRange{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, row.Key)
+	}
+	return keys
+}
+
+// A link is what a process has of the store: cut, every call fails without effect, or every call of one name.
 type link struct {
 	storage.Store
-	cut atomic.Bool
+	cut  atomic.Bool
+	only atomic.Value
 }
 
 func newLink(s storage.Store) *link {
 	x := &link{}
+	x.only.Store("")
 	x.Store = storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-		if x.cut.Load() {
+		if x.cut.Load() && (x.only.Load() == "" || x.only.Load() == op.Name) {
 			return op.Fail(storage.ErrUnavailable)
 		}
 		return do()
@@ -126,4 +141,26 @@ func weather(s storage.Store, r *rand.Rand, fair *atomic.Bool) storage.Store {
 		}
 		return do()
 	})
+}
+
+// A lateStore writes rows half a beat late, also when nobody waits for it any more.
+type lateStore struct{ storage.Store }
+
+func (s lateStore) Table(name string) storage.Table { return lateTable{s.Store.Table(name)} }
+
+type lateTable struct{ storage.Table }
+
+func (x lateTable) Put(ctx context.Context, partition, key string, data []byte, cond storage.Condition) (etag storage.ETag, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		time.Sleep(beat / 2)
+		etag, err = x.Table.Put(context.WithoutCancel(ctx), partition, key, data, cond)
+	}()
+	select {
+	case <-done:
+		return etag, err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 }
