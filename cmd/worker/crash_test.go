@@ -118,8 +118,8 @@ func startWeb(t *testing.T, at place) *boottest.Program {
 	return boottest.Start(t, web, at.dir, at.env, "-addr", "127.0.0.1:0", "-worker=false", "-seats", fmt.Sprint(crashSeats))
 }
 
-func startWorker(t *testing.T, at place) *boottest.Program {
-	return boottest.Start(t, bin, at.dir, at.env, "-admin", "127.0.0.1:0", "-seats", fmt.Sprint(crashSeats))
+func startWorker(t *testing.T, at place, args ...string) *boottest.Program {
+	return boottest.Start(t, bin, at.dir, at.env, append([]string{"-admin", "127.0.0.1:0", "-seats", fmt.Sprint(crashSeats)}, args...)...)
 }
 
 // postAll posts the reservations from several clients, each one again after an error, some twice.

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/cmd/internal/boottest"
 	"github.com/millrace-go/millrace/sample/reservations"
 )
 
@@ -34,14 +36,7 @@ func shareBacklog(t *testing.T, at place) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := time.Now().AddDate(0, 1, 0)
-	sent := make([]reservations.MakeReservation, at.backlog)
-	for i := range sent {
-		sent[i] = reservations.MakeReservation{
-			ID: channel.NewID(), Date: first.AddDate(0, 0, i%60).Format(time.DateOnly),
-			Name: "Guest", Email: fmt.Sprintf("guest-%d@example.org", i), Quantity: 1 + i%4,
-		}
-	}
+	sent := newReservations(at.backlog)
 	if err := sender.Send(t.Context(), sent...); err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +57,93 @@ func shareBacklog(t *testing.T, at place) {
 	}
 }
 
+func newReservations(n int) []reservations.MakeReservation {
+	first := time.Now().AddDate(0, 1, 0)
+	all := make([]reservations.MakeReservation, n)
+	for i := range all {
+		all[i] = reservations.MakeReservation{
+			ID: channel.NewID(), Date: first.AddDate(0, 0, i%60).Format(time.DateOnly),
+			Name: "Guest", Email: fmt.Sprintf("guest-%d@example.org", i), Quantity: 1 + i%4,
+		}
+	}
+	return all
+}
+
+// With -active 1 one of three workers decides. Another follows when it stops, and the last when that one is killed.
+func TestActiveWorkers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits until a killed worker is missed, half a minute")
+	}
+	t.Parallel()
+	for name, open := range places() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			takeTurns(t, open(t))
+		})
+	}
+}
+
+func takeTurns(t *testing.T, at place) {
+	url := startWeb(t, at).URL(t)
+	all := map[string]*boottest.Program{} // by address
+	for range 3 {
+		p := startWorker(t, at, "-active", "1")
+		all[p.URL(t)] = p
+	}
+	store, channels := openSample(t, at)
+	sender, err := channel.SenderOf[reservations.MakeReservation](channels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent []reservations.MakeReservation
+	for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGTERM} {
+		batch := newReservations(at.many / 10)
+		sent = append(sent, batch...)
+		if err := sender.Send(t.Context(), batch...); err != nil {
+			t.Fatal(err)
+		}
+		active := theActive(t, all)
+		waitDrained(t, store, channels)
+		all[active].Signal(t, end)
+		if code := all[active].Wait(t); end == syscall.SIGTERM && code != 0 {
+			t.Errorf("got exit code %d, want 0", code)
+		}
+		delete(all, active)
+	}
+	audit(t, store, channels, url, at.dir, sent)
+}
+
+// theActive waits until one of the workers decides, and returns its address.
+func theActive(t *testing.T, all map[string]*boottest.Program) string {
+	t.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for giveUp := time.After(3 * time.Minute); ; {
+		var active []string
+		for admin := range all {
+			if metric(t, admin, `millrace_consuming{queue="reservations"}`) > 0 {
+				active = append(active, admin)
+			}
+		}
+		if len(active) == 1 {
+			return active[0]
+		}
+		select {
+		case <-tick.C:
+		case <-giveUp:
+			t.Fatalf("%d of %d workers are active, want 1", len(active), len(all))
+		}
+	}
+}
+
 // handled adds up what a worker's metrics say it has done.
 func handled(t *testing.T, admin string) int {
+	t.Helper()
+	return metric(t, admin, `millrace_deliveries_total{outcome="done"`)
+}
+
+// metric adds up what begins so.
+func metric(t *testing.T, admin, begin string) int {
 	t.Helper()
 	res, err := http.Get(admin + "/metrics")
 	if err != nil {
@@ -72,7 +152,7 @@ func handled(t *testing.T, admin string) int {
 	defer func() { _ = res.Body.Close() }()
 	sum := 0
 	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		if line := lines.Text(); strings.HasPrefix(line, `millrace_deliveries_total{outcome="done"`) {
+		if line := lines.Text(); strings.HasPrefix(line, begin) {
 			var n float64
 			if _, err := fmt.Sscan(line[strings.LastIndex(line, " ")+1:], &n); err != nil {
 				t.Fatal(err)

@@ -10,15 +10,18 @@ import (
 	"github.com/millrace-go/millrace/views"
 )
 
+// MailQueue is where mails wait for being sent.
+const MailQueue = "mails"
+
 // Routes says where messages go: commands to the one queue whose workers decide them, events to one queue for
 // each group of subscribers.
 func Routes() (*channel.Routes, error) {
 	return channel.NewRoutes(
 		channel.Command[MakeReservation]("reservations"),
 		channel.Command[CancelReservation]("reservations"),
-		channel.Event[ReservationAccepted]("statuses", "ledger", "mails"),
-		channel.Event[ReservationRejected]("statuses", "mails"),
-		channel.Event[ReservationCancelled]("statuses", "ledger", "mails"),
+		channel.Event[ReservationAccepted]("statuses", "ledger", MailQueue),
+		channel.Event[ReservationRejected]("statuses", MailQueue),
+		channel.Event[ReservationCancelled]("statuses", "ledger", MailQueue),
 		channel.Event[SoldOut]("months"),
 		channel.Event[Reopened]("months"),
 	)
@@ -47,9 +50,9 @@ func Register(h *handlers.Registry, seats int, mails Mails) {
 	handlers.React(h, "ledger", ledger.Accept)
 	handlers.React(h, "ledger", ledger.Cancel)
 
-	handlers.ReactOnce(h, "mails", mails.Confirm)
-	handlers.ReactOnce(h, "mails", mails.Refuse)
-	handlers.ReactOnce(h, "mails", mails.Cancel)
+	handlers.ReactOnce(h, MailQueue, mails.Confirm)
+	handlers.ReactOnce(h, MailQueue, mails.Refuse)
+	handlers.ReactOnce(h, MailQueue, mails.Cancel)
 }
 
 // Capacities returns the value objects, by date. A date that nobody has asked for has all seats free.

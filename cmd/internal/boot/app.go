@@ -94,15 +94,22 @@ func (a *App) summary(out io.Writer) error {
 	return cost.Summary(out, a.Store, a.sent.Load(), "command sent", a.prices)
 }
 
-// Worker is a part that handles all of the sample's messages. A concurrency of 0 is the worker's default.
-func (a *App) Worker(concurrency int) (Part, error) {
+// Worker is a part that handles all of the sample's messages. A concurrency of 0 is the worker's default. With active above 0 no
+// more than so many workers consume a queue at a time, but that of the mails, whose handlers wait.
+func (a *App) Worker(concurrency, active int) (Part, error) {
 	channels, err := Channels(a.Store, "/worker")
 	if err != nil {
 		return Part{}, err
 	}
 	h := handlers.NewRegistry(channels, handlers.Config{Logger: a.Log})
 	reservations.Register(h, a.Seats, a.mails)
-	w, err := worker.New(a.Store, h, worker.Config{Logger: a.Log, Metrics: a.metrics, Concurrency: concurrency})
+	cfg := worker.Config{Logger: a.Log, Metrics: a.metrics, Concurrency: concurrency, ActiveWorkers: map[string]int{}}
+	for _, queue := range h.Queues() {
+		if active > 0 && queue != reservations.MailQueue {
+			cfg.ActiveWorkers[queue] = active
+		}
+	}
+	w, err := worker.New(a.Store, h, cfg)
 	if err != nil {
 		return Part{}, err
 	}
