@@ -31,6 +31,7 @@ type workerSpec struct {
 	Plan        plan   `json:"plan"`
 	Concurrency int    `json:"concurrency"`
 	MaxInHand   int    `json:"maxInHand"`
+	Alone       bool   `json:"alone"` // one worker at a time consumes the queue
 }
 
 // A saying is a line that a child says.
@@ -99,6 +100,9 @@ func (s *workerSpec) run(ctx context.Context, begin <-chan struct{}, say func(sa
 	}
 	before := w.store.counts()
 	cfg := worker.Config{Concurrency: s.Concurrency, MaxInHand: s.MaxInHand, Logger: quiet}
+	if s.Alone {
+		cfg.ActiveWorkers = map[string]int{s.Plan.queue(): 1}
+	}
 	var last int64
 	var said, changed time.Time
 	_, err = w.work(context.WithoutCancel(ctx), cfg, s.Plan.queue(), 2*time.Millisecond, func(handled int64) (bool, error) {

@@ -18,6 +18,7 @@ type place struct {
 	name  string
 	file  string // of its table
 	n     int    // commands
+	alone int    // and where one worker at a time consumes the queue, which takes a second to be agreed upon
 	ahead int    // of them wait at a time
 	start func() (url string, stop func(), err error)
 }
@@ -27,12 +28,12 @@ const patience = 4 * time.Minute
 
 func (b *bench) hot(ctx context.Context) ([]*table, error) {
 	places := []place{
-		{name: "SQLite", file: "hot", n: 5 * b.n, ahead: 5 * b.n, start: func() (string, func(), error) {
+		{name: "SQLite", file: "hot", n: 5 * b.n, alone: 50 * b.n, ahead: 50 * b.n, start: func() (string, func(), error) {
 			path, err := b.file()
 			return "sqlite:" + path, func() {}, err
 		}},
 		// Azurite gets slow when much waits in its queues, and as it gets old.
-		{name: "Azurite", file: "hot-azurite", n: b.n, ahead: 400, start: func() (string, func(), error) {
+		{name: "Azurite", file: "hot-azurite", n: b.n, alone: b.n, ahead: 400, start: func() (string, func(), error) {
 			server, err := azuretest.Launch()
 			if err != nil {
 				return "", nil, err
@@ -59,8 +60,8 @@ func (b *bench) hot(ctx context.Context) ([]*table, error) {
 func (p place) table() *table {
 	by := []string{"handling"}
 	return &table{Name: p.file, Title: "One hot value object, several worker processes, " + p.name,
-		Note: "Every command is for one value object and emits an event that one group hears of. Folding: default settings. One by one: workers that " +
-			"hold one message. The bare round trip reads the document and writes it back under its ETag, and does nothing else. " +
+		Note: "Every command is for one value object and emits an event that one group hears of. Folding: default settings. One at a time: the same, but one worker consumes the queue, and the others stand by. One by one: " +
+			"workers that hold one message. The bare round trip reads the document and writes it back under its ETag, and does nothing else. " +
 			"Handed back: messages that a worker gave back, those that it held at the end included.",
 		Columns: []string{"handling", "workers", "commands", "commands/s", "writes a command", "lost races a command", "requests a command",
 			"row reads a command", "KB of documents a command", "handed back", "doubled or lost"},
@@ -73,9 +74,9 @@ func (b *bench) hotOn(ctx context.Context, p place, t *table) error {
 	if err := b.roundTrips(ctx, p, t); err != nil {
 		return fmt.Errorf("bare: %w", err)
 	}
-	for _, folding := range []bool{false, true} {
+	for _, handling := range []string{oneByOne, folding, oneAtATime} {
 		for _, workers := range []int{1, 2, 4, 8} {
-			if err := b.hotRun(ctx, p, folding, workers, t); err != nil {
+			if err := b.hotRun(ctx, p, handling, workers, t); err != nil {
 				return fmt.Errorf("%d workers: %w", workers, err)
 			}
 		}
@@ -83,21 +84,31 @@ func (b *bench) hotOn(ctx context.Context, p place, t *table) error {
 	return nil
 }
 
+// How workers handle what is for one document.
+const (
+	oneByOne   = "one by one"
+	folding    = "folding"
+	oneAtATime = "one at a time"
+)
+
 // outside stands for a test where there is none: azuretest asks one for its accounts.
 type outside struct{ testing.TB }
 
 func (outside) Helper()                        {}
 func (outside) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }
 
-func (b *bench) hotRun(ctx context.Context, p place, folding bool, workers int, t *table) (err error) {
+func (b *bench) hotRun(ctx context.Context, p place, handling string, workers int, t *table) (err error) {
 	url, stop, err := p.start()
 	if err != nil {
 		return err
 	}
 	defer stop()
-	rules, s, handling, n := plan{Ticks: true, Told: true}, workerSpec{Store: url}, "folding", p.n
-	if !folding {
-		s.Concurrency, s.MaxInHand, handling, n = 1, 1, "one by one", max(1, p.n/5)
+	rules, s, n := plan{Ticks: true, Told: true}, workerSpec{Store: url}, p.n
+	switch handling {
+	case oneByOne:
+		s.Concurrency, s.MaxInHand, n = 1, 1, max(1, p.n/5)
+	case oneAtATime:
+		s.Alone, n = true, p.alone
 	}
 	s.Plan = rules
 	w, err := open(ctx, url, rules)
