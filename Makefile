@@ -67,7 +67,7 @@ cover: ## Run the quick tests and tell how much of each package they reach
 	@echo "Line by line: $(GO) tool cover -html=.cache/cover.out"
 
 .PHONY: chaos
-chaos: ## Kill, stall and cut off real processes for a quarter of an hour, then audit; SEED=7 and ARGS='-store sqlite' as wanted
+chaos: ## Kill, stall and cut off real processes for some twenty minutes, then audit; SEED=7 and ARGS='-store sqlite' as wanted
 	@GO=$(GO) SEED='$(SEED)' scripts/chaos.sh $(ARGS)
 
 .PHONY: chaos-short

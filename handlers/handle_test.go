@@ -453,6 +453,43 @@ func TestLogsNeverHoldBodies(t *testing.T) {
 	}
 }
 
+// A handler that is cut off by its worker has spent no attempt, and is no warning; one that is too slow has.
+func TestLogOfCutOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	stopping := errors.New("the worker stops")
+	var result func(ctx context.Context) error
+	handlers.React(w.h, "audits", func(ctx context.Context, _ Added) error { return result(ctx) })
+	for name, test := range map[string]struct {
+		cause  error
+		result func(ctx context.Context) error
+		want   string
+	}{
+		"its error":   {stopping, func(ctx context.Context) error { return ctx.Err() }, "level=INFO"},
+		"its cause":   {stopping, context.Cause, "level=INFO"},
+		"another":     {stopping, func(context.Context) error { return errors.New("out of paper") }, "level=WARN"},
+		"not cut off": {nil, func(context.Context) error { return context.Canceled }, "level=WARN"},
+		"wrapped":     {stopping, func(ctx context.Context) error { return fmt.Errorf("paper: %w", ctx.Err()) }, "level=INFO"},
+		"out of time": {context.DeadlineExceeded, func(context.Context) error { return errors.New("out of paper") }, "level=WARN"},
+	} {
+		result = test.result
+		w.log.Reset()
+		d, err := w.h.Resolve("audits", envelope(channel.NewID(), "test.added.v1", `{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if test.cause != nil {
+			cancel(test.cause)
+		}
+		handlers.Handle(ctx, handlers.Group{}, []*handlers.Delivery{d})
+		cancel(nil)
+		if log := w.log.String(); !strings.Contains(log, test.want) {
+			t.Errorf("%s: want %s in the log %s", name, test.want, log)
+		}
+	}
+}
+
 // Neither success nor a verdict of poison, which is the worker's to log.
 func TestWhatIsNotLogged(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime/debug"
 )
@@ -53,6 +54,11 @@ func (r *Registry) logged(h *Handler, next Next) Next {
 		level, attrs := slog.LevelWarn, []slog.Attr{slog.String("id", d.Envelope.ID), slog.Int("attempt", d.Envelope.Attempts+1), slog.Any("error", err)}
 		if v.Action == HandBack {
 			level = slog.LevelInfo
+		}
+		cause := context.Cause(ctx)
+		if errors.Is(ctx.Err(), context.Canceled) && (errors.Is(err, context.Canceled) || errors.Is(err, cause)) {
+			// Cut off, at a stop or because the message was lost, which is no attempt.
+			level, attrs = slog.LevelInfo, append(attrs, slog.Any("cause", cause))
 		}
 		if p, ok := err.(*PanicError); ok {
 			level = slog.LevelError

@@ -29,7 +29,14 @@ func (w *Worker) share(ctx, running context.Context, queue string, s *suspects) 
 	m, err := members.Join(w.store, w.group(queue), members.Config{
 		Name: w.cfg.Name, Active: w.cfg.ActiveWorkers[queue], Logger: w.cfg.Logger,
 		Beat: min(max(w.cfg.Visibility/3, time.Second), maxBeat).Truncate(time.Millisecond),
-		Fit:  func() bool { c := now.Load(); return c == nil || !c.stuck() },
+		Fit: func() bool {
+			c := now.Load()
+			if c == nil || !c.stuck() {
+				return true
+			}
+			c.log.LogAttrs(ctx, slog.LevelWarn, "nothing could be received for long; another worker may take the queue over")
+			return false
+		},
 	})
 	if err != nil {
 		return err

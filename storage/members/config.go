@@ -26,7 +26,8 @@ type Config struct {
 	// Defaults to 10 seconds; at least 1 second, at most 1 hour, in whole milliseconds.
 	Beat time.Duration
 
-	// Fit, if it isn't nil, is asked before each beat. While it says false the member is silent, so that another takes over.
+	// Fit, if it isn't nil, is asked before each beat. While it says false the member withdraws its row, so that another takes
+	// over; Active stays as it is.
 	Fit func() bool
 
 	// Logger gets what no caller is told: that the store can't be reached, and can again. Defaults to none.

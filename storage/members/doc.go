@@ -32,7 +32,8 @@
 //
 //   - Who ranks highest of those alive is active, as soon as it has looked. Nobody beats who can't look, or isn't fit
 //     (Config.Fit): others would wait for it in vain.
-//   - When an active member leaves, the next one takes over within a beat. When it dies, within four: up to one to see its
+//   - When an active member leaves, or isn't fit, the next one takes over within a beat. A member that joins and ranks higher takes
+//     over at once. When it dies, within four: up to one to see its
 //     last beat, and three of silence. When the next ones die with it, each takes a beat or two more. A member that
 //     joins takes those that died lately for alive, as long.
 //   - A store in trouble changes nothing: each goes by what it saw last.

@@ -131,12 +131,16 @@ func (m *Member) stay(ctx context.Context) {
 
 // beat says that the member is alive, which is a promise to take over: only who can look and is fit may give it.
 func (m *Member) beat(ctx context.Context) {
-	if !m.deaf.IsZero() && time.Since(m.deaf) >= silence*m.cfg.Beat || !m.cfg.Fit() {
-		return
-	}
 	// Not cut off, so that Leave comes after it.
 	call, cancel := m.limit(context.WithoutCancel(ctx))
 	defer cancel()
+	if !m.cfg.Fit() {
+		_ = m.rows.Delete(call, m.group, m.key, storage.Condition{}) // else the others miss it soon
+		return
+	}
+	if !m.deaf.IsZero() && time.Since(m.deaf) >= silence*m.cfg.Beat {
+		return
+	}
 	m.beats++
 	data, err := json.Marshal(row{Name: m.cfg.Name, Beat: m.cfg.Beat.Milliseconds(), Beats: m.beats})
 	if err == nil {

@@ -177,7 +177,9 @@ func TestUnfit(t *testing.T) {
 			last = join(t, s, group, members.Config{})
 		}
 		unfit.Store(true)
-		await(t, last, true)
+		if d := await(t, last, true); d > 2*beat {
+			t.Errorf("taken over after %v, want two beats at most", d)
+		}
 		unfit.Store(false)
 		await(t, last, false)
 		leave(t, first, last)
