@@ -25,17 +25,19 @@ func (w *Worker) share(ctx, running context.Context, queue string, s *suspects) 
 		all  sync.WaitGroup
 		mu   sync.Mutex
 		errs []error
+		told bool // that it is stuck
 	)
 	m, err := members.Join(w.store, w.group(queue), members.Config{
 		Name: w.cfg.Name, Active: w.cfg.ActiveWorkers[queue], Logger: w.cfg.Logger,
 		Beat: min(max(w.cfg.Visibility/3, time.Second), maxBeat).Truncate(time.Millisecond),
 		Fit: func() bool {
 			c := now.Load()
-			if c == nil || !c.stuck() {
-				return true
+			stuck := c != nil && c.stuck()
+			if stuck && !told {
+				c.log.LogAttrs(ctx, slog.LevelWarn, "nothing could be received for long; another worker may take the queue over")
 			}
-			c.log.LogAttrs(ctx, slog.LevelWarn, "nothing could be received for long; another worker may take the queue over")
-			return false
+			told = stuck
+			return !stuck
 		},
 	})
 	if err != nil {
