@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,16 +201,6 @@ func wantInt(t testing.TB, what string, got, want int) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %d, want %d", what, got, want)
-	}
-}
-
-// failing makes a hook that fails calls of a name without effect for as long as on is true.
-func failing(on *atomic.Bool, name string) storagetest.Hook {
-	return func(_ context.Context, op storagetest.Op, do func() error) error {
-		if op.Name == name && on.Load() {
-			return op.Fail(storage.ErrUnavailable)
-		}
-		return do()
 	}
 }
 

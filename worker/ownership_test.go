@@ -167,13 +167,14 @@ func TestLostIsNotRenewed(t *testing.T) {
 // A message that keeps its handlers longer than they own it is bounded by MaxDeliveries, not by attempts.
 func TestOwnershipLostAgainAndAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var on atomic.Bool
-		on.Store(true)
+		link := storagetest.NewLink(openStore(t))
+		link.Cut("extend")
 		n := 0
-		l := newLab(t, storagetest.Intercept(openStore(t), failing(&on, "extend")), func(ctx context.Context, _ job) error {
+		l := newLab(t, link, func(ctx context.Context, _ job) error {
 			<-ctx.Done()
-			n++
-			on.Store(n < 7) // nobody writes to the poison queue what may be in other hands
+			if n++; n == 7 {
+				link.Mend() // nobody writes to the poison queue what may be in other hands
+			}
 			return ctx.Err()
 		})
 		l.start(t, worker.Config{Visibility: 6 * time.Second, MaxDeliveries: 7})
@@ -193,10 +194,8 @@ func TestLateWorkerLeavesTheBody(t *testing.T) {
 			onEachStore(t, func(t *testing.T, s storage.Store) {
 				const visibility = 6 * time.Second
 				slowDone := make(chan struct{})
-				var refuse atomic.Bool
-				refuse.Store(true)
-				var received atomic.Bool // by the late one, which gets nothing more
-				late := storagetest.Intercept(storagetest.Intercept(s, failing(&refuse, "extend")), failing(&received, "receive"))
+				late := storagetest.NewLink(s)
+				late.Cut("extend")
 				next := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 					if op.Name == "get blob" && strings.Contains(op.Resource, "claims/") {
 						<-slowDone
@@ -230,10 +229,10 @@ func TestLateWorkerLeavesTheBody(t *testing.T) {
 				}
 				stop := first.start(t, worker.Config{Visibility: visibility})
 				time.Sleep(time.Second)
-				received.Store(true)
+				late.Cut("extend", "receive") // it gets nothing more
 				second.start(t, worker.Config{Visibility: visibility})
 				time.Sleep(3 * visibility)
-				refuse.Store(false)
+				late.Cut("receive")
 				if err := stop(); err != nil {
 					t.Fatal(err)
 				}
@@ -417,9 +416,9 @@ func TestLongRunningIsReported(t *testing.T) {
 
 func TestStartProbesTheStore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var down atomic.Bool
-		down.Store(true)
-		l := newLab(t, storagetest.Intercept(openStore(t), failing(&down, "stats")), func(context.Context, job) error { return nil })
+		link := storagetest.NewLink(openStore(t))
+		link.Cut("stats")
+		l := newLab(t, link, func(context.Context, job) error { return nil })
 		w, err := worker.New(l.store, l.registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -429,7 +428,7 @@ func TestStartProbesTheStore(t *testing.T) {
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		down.Store(false)
+		link.Mend()
 		if err := w.Run(ended); err != nil {
 			t.Errorf("run under an ended context: got %v", err)
 		}
@@ -439,17 +438,14 @@ func TestStartProbesTheStore(t *testing.T) {
 // A store that can't be received from is asked again, more and more seldom, and work goes on when it can.
 func TestReceiveRecovers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var down atomic.Bool
 		var calls storagetest.Calls
-		hook := failing(&down, "receive")
-		l := newLab(t, storagetest.Intercept(openStore(t), func(ctx context.Context, op storagetest.Op, do func() error) error {
-			return calls.Hook(ctx, op, func() error { return hook(ctx, op, do) })
-		}), func(context.Context, job) error { return nil })
+		link := storagetest.NewLink(openStore(t))
+		l := newLab(t, storagetest.Intercept(link, calls.Hook), func(context.Context, job) error { return nil })
 		var log records
 		l.start(t, worker.Config{Logger: slog.New(&log)})
 		for round := range 2 {
 			synctest.Wait()
-			down.Store(true)
+			link.Cut("receive")
 			before := calls.Count("receive")
 			l.sendJobs(t, job{})
 			time.Sleep(5 * time.Minute)
@@ -457,7 +453,7 @@ func TestReceiveRecovers(t *testing.T) {
 				t.Errorf("tried %d times in 5 minutes; want growing delays up to 10 s", n)
 			}
 			wantInt(t, "handled meanwhile", len(l.called()), round)
-			down.Store(false)
+			link.Mend()
 			began := time.Now()
 			l.empty(t, time.Second)
 			if d := time.Since(began); d > 15*time.Second {

@@ -28,8 +28,10 @@ func TestPoisonOfALostMessage(t *testing.T) {
 			}
 			return do()
 		})
-		late := newLab(t, storagetest.Intercept(standing, failing(&judged, "receive")), func(context.Context, job) error {
+		link := storagetest.NewLink(standing)
+		late := newLab(t, link, func(context.Context, job) error {
 			judged.Store(true)
+			link.Cut("receive")
 			return handlers.Poison("never", errors.New("not by this one"))
 		})
 		metrics := prometheus.NewRegistry()

@@ -20,19 +20,14 @@ import (
 // A sharer is a worker's process: its handlers, and what it has of the store, which can be cut off.
 type sharer struct {
 	*lab
-	dead atomic.Bool
+	link *storagetest.Link
 	stop func() error
 }
 
 func newSharer(t *testing.T, s storage.Store, name string, consumers int, handle func(ctx context.Context, j job) error) *sharer {
 	t.Helper()
-	x := &sharer{}
-	x.lab = newLab(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-		if x.dead.Load() {
-			return op.Fail(storage.ErrUnavailable)
-		}
-		return do()
-	}), handle)
+	x := &sharer{link: storagetest.NewLink(s)}
+	x.lab = newLab(t, x.link, handle)
 	x.stop = x.start(t, worker.Config{Name: name, ActiveWorkers: map[string]int{"jobs": consumers}})
 	return x
 }
@@ -83,7 +78,7 @@ func TestSharedQueue(t *testing.T) {
 				time.Sleep(12 * time.Second) // a beat
 				next := round(most)
 				dead := all[next[0]]
-				dead.dead.Store(true)
+				dead.link.Cut()
 				time.Sleep(time.Minute)
 				last := round(most)
 				for _, i := range last {
@@ -96,7 +91,7 @@ func TestSharedQueue(t *testing.T) {
 					total += n
 				}
 				wantInt(t, "runs of handlers", total, 600)
-				dead.dead.Store(false)
+				dead.link.Mend()
 			})
 		})
 	}
@@ -194,16 +189,15 @@ func TestStuckWorker(t *testing.T) {
 	for _, why := range []string{"handlers", "receive"} {
 		t.Run(why, func(t *testing.T) {
 			onEachStore(t, func(t *testing.T, s storage.Store) {
-				var deaf atomic.Bool
-				release := make(chan struct{})
-				a := newLab(t, storagetest.Intercept(s, failing(&deaf, "receive")), func(context.Context, job) error { <-release; return nil })
+				link, release := storagetest.NewLink(s), make(chan struct{})
+				a := newLab(t, link, func(context.Context, job) error { <-release; return nil })
 				a.start(t, worker.Config{Concurrency: 1, MaxInHand: 1, ActiveWorkers: map[string]int{"jobs": 1}})
 				time.Sleep(time.Minute)
 				a.sendJobs(t, job{})
 				time.Sleep(time.Minute)
 				b := newSharer(t, s, "b", 1, nothing)
-				deaf.Store(why == "receive")
-				if deaf.Load() {
+				if why == "receive" {
+					link.Cut("receive")
 					close(release)
 				}
 				a.sendJobs(t, job{}, job{}, job{})
@@ -212,10 +206,10 @@ func TestStuckWorker(t *testing.T) {
 				if n := len(b.called()); n < 2 {
 					t.Errorf("the other has handled %d of 3", n)
 				}
-				if !deaf.Load() {
+				if why == "handlers" {
 					close(release)
 				}
-				deaf.Store(false)
+				link.Mend()
 				b.empty(t, time.Second)
 			})
 		})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -410,13 +409,13 @@ func idAt(at time.Time, n int) string {
 // A store that fails in the middle costs no attempts, however long.
 func TestStoreTroubleSpendsNoAttempt(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s storage.Store) {
-		var down atomic.Bool
 		name := "commit"
 		if !s.Props().Atomic {
 			name = "put blob"
 		}
-		w := newWorld(t, storagetest.Intercept(patient(s, 5*time.Second), failing(&down, name)))
-		down.Store(true)
+		link := storagetest.NewLink(patient(s, 5*time.Second))
+		w := newWorld(t, link)
+		link.Cut(name)
 		w.start(t, worker.Config{})
 		for i := range 20 {
 			if err := w.send.Send(t.Context(), add{Account: fmt.Sprint("a-", i%3), N: 1}); err != nil && name != "commit" {
@@ -424,16 +423,16 @@ func TestStoreTroubleSpendsNoAttempt(t *testing.T) {
 			}
 		}
 		if name == "commit" { // sending needs it too
-			down.Store(false)
+			link.Mend()
 			for i := range 20 {
 				if err := w.send.Send(t.Context(), add{Account: fmt.Sprint("a-", i%3), N: 1}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			down.Store(true)
+			link.Cut(name)
 		}
 		time.Sleep(time.Minute)
-		down.Store(false)
+		link.Mend()
 		w.empty(t, time.Second)
 		synctest.Wait()
 		wantInt(t, "poisoned", len(w.poisoned(t, "commands"))+len(w.poisoned(t, "totals")), 0)

@@ -23,10 +23,10 @@ func TestWaitingMessages(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			onEachStore(t, func(t *testing.T, s storage.Store) {
-				var refuse, deaf atomic.Bool
 				var here, there atomic.Int64
-				hooked := storagetest.Intercept(storagetest.Intercept(s, failing(&refuse, "extend")), failing(&deaf, "receive"))
-				l := newLab(t, hooked, func(_ context.Context, j job) error {
+				refuse := storagetest.NewLink(s)
+				deaf := storagetest.NewLink(refuse)
+				l := newLab(t, deaf, func(_ context.Context, j job) error {
 					switch j.Name {
 					case "slow":
 						time.Sleep(20 * time.Second)
@@ -39,14 +39,16 @@ func TestWaitingMessages(t *testing.T) {
 				stop := l.start(t, cfg)
 				l.sendJobs(t, make([]job, 500)...) // teach it to hold more than it runs
 				l.empty(t, 20*time.Millisecond)
-				refuse.Store(!renewed)
+				if !renewed {
+					refuse.Cut("extend")
+				}
 				l.sendJobs(t, job{Name: "slow"}, job{Name: "waiting"}, job{Name: "waiting"}, job{Name: "waiting"}, job{Name: "waiting"})
 				time.Sleep(1100 * time.Millisecond)
 				held := int64(4)
 				if st := stats(t, s, "jobs"); st.InFlight != 5 {
 					t.Fatalf("the worker holds %d of 5; the test needs all", st.InFlight)
 				}
-				deaf.Store(true)
+				deaf.Cut("receive")
 				next := newLab(t, s, func(_ context.Context, j job) error {
 					if j.Name == "waiting" {
 						there.Add(1)
@@ -56,7 +58,7 @@ func TestWaitingMessages(t *testing.T) {
 				next.start(t, cfg)
 				time.Sleep(30 * time.Second)
 				next.empty(t, time.Second)
-				deaf.Store(false)
+				deaf.Mend()
 				if err := stop(); err != nil {
 					t.Fatal(err)
 				}
@@ -75,9 +77,9 @@ func TestWaitingMessages(t *testing.T) {
 // The same for messages that wait for a fold of their document.
 func TestWaitingForAFold(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s storage.Store) {
-		var refuse atomic.Bool
-		refuse.Store(true)
-		w := newWorld(t, storagetest.Intercept(s, failing(&refuse, "extend")))
+		link := storagetest.NewLink(s)
+		link.Cut("extend")
+		w := newWorld(t, link)
 		decide := w.decide
 		slow := true
 		w.decide = func(a account, c add) (account, []channel.Message, error) {
@@ -95,7 +97,7 @@ func TestWaitingForAFold(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(10 * time.Second)
-		refuse.Store(false)
+		link.Mend()
 		w.empty(t, time.Second)
 		if d, err := w.accounts.Get(t.Context(), "a", ""); err != nil || d.Value != (account{Sum: 5, Count: 5}) || d.Version != 5 {
 			t.Errorf("got %+v, %v; want each message once", d, err)

@@ -40,17 +40,18 @@ type place struct {
 	backlog int      // how many wait for workers that share them
 }
 
-// places are a file, and Azurite, which is slow: a tenth of the work takes as long there.
-func places() map[string]func(t *testing.T) place {
-	return map[string]func(t *testing.T) place{
-		"sqlite": func(t *testing.T) place {
-			return place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=sqlite:r.db"}, many: 2000, backlog: 6000}
-		},
-		"azure": func(t *testing.T) place {
-			// A place with a secret stays off the command line.
-			return place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=azure:" + azuretest.Place(t, azurite, azure.Wipe)}, many: 200, backlog: 300}
-		},
-	}
+// onEachPlace runs a test on a file, and on Azurite, which is slow: a tenth of the work takes as long there.
+func onEachPlace(t *testing.T, test func(t *testing.T, at place)) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=sqlite:r.db"}, many: 2000, backlog: 6000})
+	})
+	t.Run("azure", func(t *testing.T) {
+		t.Parallel()
+		// A place with a secret stays off the command line.
+		test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=azure:" + azuretest.Place(t, azurite, azure.Wipe)}, many: 200, backlog: 300})
+	})
 }
 
 var azurite = sync.OnceValues(azuretest.Launch)
@@ -61,13 +62,7 @@ func TestWorkersAreKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until the messages of killed workers are visible again, half a minute")
 	}
-	t.Parallel()
-	for name, open := range places() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			killWorkers(t, open(t))
-		})
-	}
+	onEachPlace(t, killWorkers)
 }
 
 func killWorkers(t *testing.T, at place) {

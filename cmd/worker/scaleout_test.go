@@ -16,13 +16,7 @@ import (
 
 // Three workers share a backlog on one store, beside a web process: each gets a part, nothing is done twice.
 func TestWorkersShareABacklog(t *testing.T) {
-	t.Parallel()
-	for name, open := range places() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			shareBacklog(t, open(t))
-		})
-	}
+	onEachPlace(t, shareBacklog)
 }
 
 func shareBacklog(t *testing.T, at place) {
@@ -74,13 +68,7 @@ func TestActiveWorkers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until a killed worker is missed, half a minute")
 	}
-	t.Parallel()
-	for name, open := range places() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			takeTurns(t, open(t))
-		})
-	}
+	onEachPlace(t, takeTurns)
 }
 
 func takeTurns(t *testing.T, at place) {

@@ -36,7 +36,7 @@ func TestOneAtATime(t *testing.T) {
 							mine = weather(s, rand.New(rand.NewPCG(i, seed)), &late)
 						}
 						for range 4 {
-							link := newLink(mine)
+							link := storagetest.NewLink(mine)
 							l, err := lease.Acquire(t.Context(), link, name, lease.Config{TTL: ttl})
 							if err != nil {
 								t.Error(err)
@@ -47,7 +47,8 @@ func TestOneAtATime(t *testing.T) {
 							case <-l.Context().Done():
 							case <-time.After(time.Duration(r.Int64N(int64(2 * ttl)))):
 							}
-							if link.dead.Store(r.IntN(3) == 0); link.dead.Load() {
+							if r.IntN(3) == 0 {
+								link.Cut()
 								<-l.Context().Done()
 								wantCause(t, l, lease.ErrLost)
 							}
@@ -68,9 +69,9 @@ func TestOneAtATime(t *testing.T) {
 func TestAHolderDies(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s storage.Store) {
-		link := newLink(s)
+		link := storagetest.NewLink(s)
 		dead := acquire(t, link)
-		link.dead.Store(true)
+		link.Cut()
 		begin := time.Now()
 		next := acquire(t, s)
 		if got, want := time.Since(begin), ttl*7/6; got != want {
@@ -80,7 +81,7 @@ func TestAHolderDies(t *testing.T) {
 		if dead.Fence() != 1 || next.Fence() != 2 {
 			t.Errorf("fences %d and %d, want 1 and 2", dead.Fence(), next.Fence())
 		}
-		link.dead.Store(false)
+		link.Mend()
 		release(t, dead) // it must not take from the next what isn't its own
 		time.Sleep(3 * ttl)
 		if err := next.Context().Err(); err != nil {
@@ -132,11 +133,11 @@ func TestTheStoreIsUnreachable(t *testing.T) {
 func TestTheContextEndsInTime(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s storage.Store) {
-		link := newLink(s)
+		link := storagetest.NewLink(s)
 		begin := time.Now()
 		l := acquire(t, link)
 		time.Sleep(ttl/3 + time.Second) // one renewal, at ttl/3
-		link.dead.Store(true)
+		link.Cut()
 		<-l.Context().Done()
 		if got, want := time.Since(begin), ttl/3+ttl*5/6; got != want {
 			t.Errorf("ended after %v, want %v", got, want)
@@ -344,14 +345,14 @@ func TestRelease(t *testing.T) {
 func TestAReleaseThatFails(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s storage.Store) {
-		link := newLink(s)
+		link := storagetest.NewLink(s)
 		l := acquire(t, link)
-		link.dead.Store(true)
+		link.Cut()
 		begin := time.Now()
 		if err := l.Release(t.Context()); !errors.Is(err, storage.ErrUnavailable) || time.Since(begin) > ttl/3 {
 			t.Errorf("released with %v in %v", err, time.Since(begin))
 		}
-		link.dead.Store(false)
+		link.Mend()
 		release(t, l)
 		next, err := lease.Try(t.Context(), s, name, lease.Config{})
 		if err != nil {
@@ -447,10 +448,10 @@ func TestOnAzure(t *testing.T) {
 		t.Errorf("Try of what a holds: %v", err)
 	}
 	release(t, a)
-	link := newLink(s)
+	link := storagetest.NewLink(s)
 	b := get(link, "b")
 	seen.see(t, b)
-	link.dead.Store(true)
+	link.Cut()
 	c := get(s, "c")
 	seen.see(t, c)
 	wantCause(t, b, lease.ErrLost)

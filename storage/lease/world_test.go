@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,23 +60,6 @@ func wantCause(t *testing.T, l *lease.Lease, want error) {
 	if got := context.Cause(l.Context()); !errors.Is(got, want) {
 		t.Errorf("lease %d ended with %v, want %v", l.Fence(), got, want)
 	}
-}
-
-// A link is what a process has of the store: it can be cut, once and for all.
-type link struct {
-	storage.Store
-	dead atomic.Bool
-}
-
-func newLink(s storage.Store) *link {
-	x := &link{}
-	x.Store = storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-		if x.dead.Load() {
-			return op.Fail(storage.ErrUnavailable)
-		}
-		return do()
-	})
-	return x
 }
 
 // weather makes calls slow, fails them before or after their effect, lets some hang until their contexts end, and some

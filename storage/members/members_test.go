@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
 	"github.com/millrace-go/millrace/storage/members"
+	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 // Members come, leave, die and are cut off for a while, in foul weather. When it is over, as many are active as should be.
@@ -30,14 +31,14 @@ func TestAsManyAsWanted(t *testing.T) {
 				var fair atomic.Bool
 				type process struct {
 					*members.Member
-					link *link
+					link *storagetest.Link
 					back *time.Timer // ends a cut
 				}
 				var alive, dead []process
 				for i := range 30 {
 					switch x := r.IntN(6); {
 					case x < 3 || len(alive) == 0:
-						p := process{link: newLink(weather(s, rand.New(rand.NewPCG(seed, uint64(i))), &fair))}
+						p := process{link: storagetest.NewLink(weather(s, rand.New(rand.NewPCG(seed, uint64(i))), &fair))}
 						p.Member = join(t, p.link, group, members.Config{Active: want})
 						alive = append(alive, p)
 					default:
@@ -46,14 +47,16 @@ func TestAsManyAsWanted(t *testing.T) {
 						if p.back != nil {
 							p.back.Stop()
 						}
-						p.link.cut.Store(x > 3)
 						switch x {
 						case 3:
+							p.link.Mend()
 							_ = p.Leave(t.Context())
 						case 4:
+							p.link.Cut()
 							dead = append(dead, p)
 						case 5: // cut off, and back later
-							alive[i].back = time.AfterFunc(time.Duration(r.IntN(100))*time.Second, func() { p.link.cut.Store(false) })
+							p.link.Cut()
+							alive[i].back = time.AfterFunc(time.Duration(r.IntN(100))*time.Second, p.link.Mend)
 							continue
 						}
 						alive = slices.Delete(alive, i, i+1)
@@ -84,11 +87,11 @@ func TestAsManyAsWanted(t *testing.T) {
 }
 
 // line joins some members, and returns them by rank, with their links.
-func line(t *testing.T, s storage.Store, n int) (all []*members.Member, links []*link) {
+func line(t *testing.T, s storage.Store, n int) (all []*members.Member, links []*storagetest.Link) {
 	t.Helper()
-	fit := make(map[*members.Member]*link)
+	fit := make(map[*members.Member]*storagetest.Link)
 	for range n {
-		l := newLink(s)
+		l := storagetest.NewLink(s)
 		fit[join(t, l, group, members.Config{})] = l
 	}
 	time.Sleep(2 * beat)
@@ -96,14 +99,14 @@ func line(t *testing.T, s storage.Store, n int) (all []*members.Member, links []
 		for m, l := range fit {
 			if active(m) && len(all) == n-len(fit) {
 				all, links = append(all, m), append(links, l)
-				l.cut.Store(true)
+				l.Cut()
 				delete(fit, m)
 			}
 		}
 		time.Sleep(beat)
 	}
 	for _, l := range links {
-		l.cut.Store(false)
+		l.Mend()
 	}
 	time.Sleep(20 * beat)
 	for i, m := range all {
@@ -119,29 +122,33 @@ func TestTakeOver(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		n           int
-		end         func(t *testing.T, m *members.Member, l *link)
+		cut         func(l *storagetest.Link) // nil: it leaves
 		least, most time.Duration
 	}{
-		{"left", 3, func(t *testing.T, m *members.Member, _ *link) { leave(t, m) }, 0, beat},
-		{"left many", 16, func(t *testing.T, m *members.Member, _ *link) { leave(t, m) }, 0, beat},
-		{"dead", 3, func(_ *testing.T, _ *members.Member, l *link) { l.cut.Store(true) }, 2 * beat, 4 * beat},
-		{"dead among many", 16, func(_ *testing.T, _ *members.Member, l *link) { l.cut.Store(true) }, 2 * beat, 4 * beat},
-		{"can't read", 3, func(_ *testing.T, _ *members.Member, l *link) { l.only.Store("query"); l.cut.Store(true) }, 5 * beat, 8 * beat},
-		{"can't write", 3, func(_ *testing.T, _ *members.Member, l *link) { l.only.Store("put row"); l.cut.Store(true) }, 2 * beat, 4 * beat},
+		{"left", 3, nil, 0, beat},
+		{"left many", 16, nil, 0, beat},
+		{"dead", 3, func(l *storagetest.Link) { l.Cut() }, 2 * beat, 4 * beat},
+		{"dead among many", 16, func(l *storagetest.Link) { l.Cut() }, 2 * beat, 4 * beat},
+		{"can't read", 3, func(l *storagetest.Link) { l.Cut("query") }, 5 * beat, 8 * beat},
+		{"can't write", 3, func(l *storagetest.Link) { l.Cut("put row") }, 2 * beat, 4 * beat},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			virtual(t, func(t *testing.T, s storage.Store) {
 				all, links := line(t, s, c.n)
-				c.end(t, all[0], links[0])
+				if c.cut != nil {
+					c.cut(links[0])
+				} else {
+					leave(t, all[0])
+				}
 				if d := await(t, all[1], true); d < c.least || d > c.most {
 					t.Errorf("taken over after %v, want %v to %v", d, c.least, c.most)
 				}
-				if links[0].cut.Load() {
+				if c.cut != nil {
 					if !active(all[0]) {
 						t.Error("who is cut off has given up")
 					}
-					links[0].cut.Store(false)
+					links[0].Mend()
 					await(t, all[1], false)
 					if !active(all[0]) {
 						t.Error("back, it isn't active")
@@ -192,7 +199,7 @@ func TestMassDeath(t *testing.T) {
 	virtual(t, func(t *testing.T, s storage.Store) {
 		all, links := line(t, s, 12)
 		for _, l := range links[:10] {
-			l.cut.Store(true)
+			l.Cut()
 		}
 		if d := await(t, all[10], true); d > 30*beat {
 			t.Errorf("taken over after %v", d)
@@ -202,7 +209,7 @@ func TestMassDeath(t *testing.T) {
 			t.Error("so did the next one")
 		}
 		for _, l := range links {
-			l.cut.Store(false)
+			l.Mend()
 		}
 		leave(t, all...)
 	})
@@ -292,27 +299,28 @@ func TestStrangeRows(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s storage.Store) {
-		for only, want := range map[string][2]int{"": {2, 2}, "put row": {1, 1}, "query": {1, 1}} {
+		for _, c := range []struct {
+			calls []string // that fail
+			want  [2]int   // warnings, and ends
+		}{{nil, [2]int{2, 2}}, {[]string{"put row"}, [2]int{1, 1}}, {[]string{"query"}, [2]int{1, 1}}} {
 			var log bytes.Buffer
-			toStore := newLink(s)
-			toStore.only.Store(only)
+			toStore := storagetest.NewLink(s)
 			m := join(t, toStore, group, members.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			time.Sleep(beat)
-			toStore.cut.Store(true)
+			toStore.Cut(c.calls...)
 			time.Sleep(10 * beat)
 			if !active(m) {
 				t.Error("it has given up")
 			}
-			toStore.cut.Store(false)
+			toStore.Mend()
 			time.Sleep(3 * beat)
-			toStore.only.Store("delete row")
-			toStore.cut.Store(true)
+			toStore.Cut("delete row")
 			if err := m.Leave(t.Context()); err == nil || !strings.Contains(err.Error(), `members: leave "commands"`) {
 				t.Errorf("Leave: %v", err)
 			}
 			got := [2]int{strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "level=INFO")}
-			if got != want {
-				t.Errorf("%q: %d warnings and %d ends, want %v:\n%s", only, got[0], got[1], want, log.String())
+			if got != c.want {
+				t.Errorf("%q: %d warnings and %d ends, want %v:\n%s", c.calls, got[0], got[1], c.want, log.String())
 			}
 			for _, key := range rows(t, s) {
 				if err := s.Table("members").Delete(t.Context(), group, key, storage.Condition{}); err != nil {
@@ -349,9 +357,9 @@ func TestOnAzure(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	var all []*members.Member
-	var links []*link
+	var links []*storagetest.Link
 	for i := range 3 {
-		links = append(links, newLink(s))
+		links = append(links, storagetest.NewLink(s))
 		m, err := members.Join(links[i], "worker/group/ü", members.Config{Name: fmt.Sprintf("host-%d", i), Beat: time.Second})
 		if err != nil {
 			t.Fatal(err)
@@ -370,7 +378,9 @@ func TestOnAzure(t *testing.T) {
 				t.Fatalf("%d of %d are active, want 1", actives(all), len(all))
 			}
 		}
-		links[i].cut.Store(len(all) == 3)
+		if len(all) == 3 {
+			links[i].Cut()
+		}
 		_ = all[i].Leave(t.Context())
 		all, links = slices.Delete(all, i, i+1), slices.Delete(links, i, i+1)
 	}

@@ -101,25 +101,6 @@ func rows(t *testing.T, s storage.Store) (keys []string) {
 	return keys
 }
 
-// A link is what a process has of the store: cut, every call fails without effect, or every call of one name.
-type link struct {
-	storage.Store
-	cut  atomic.Bool
-	only atomic.Value
-}
-
-func newLink(s storage.Store) *link {
-	x := &link{}
-	x.only.Store("")
-	x.Store = storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-		if x.cut.Load() && (x.only.Load() == "" || x.only.Load() == op.Name) {
-			return op.Fail(storage.ErrUnavailable)
-		}
-		return do()
-	})
-	return x
-}
-
 // weather makes calls slow, fails them before or after their effect, and lets some hang until their contexts end.
 func weather(s storage.Store, r *rand.Rand, fair *atomic.Bool) storage.Store {
 	var mu sync.Mutex

@@ -320,6 +320,35 @@ func (t interceptedBatchTable) DeleteBatch(ctx context.Context, partition string
 	})
 }
 
+// Link is a store as one process reaches it, by a way that can be cut and mended while the process runs; others on the same
+// store have links of their own, or none. It has the abilities that the store has, and may be used concurrently.
+type Link struct {
+	storage.Store
+	cut atomic.Pointer[[]string] // the names of calls that fail, none for all; nil if it is whole
+}
+
+// NewLink makes a link to s that is whole.
+func NewLink(s storage.Store) *Link {
+	l := &Link{}
+	l.Store = Intercept(s, func(_ context.Context, op Op, do func() error) error {
+		if names := l.cut.Load(); names != nil && (len(*names) == 0 || slices.Contains(*names, op.Name)) {
+			return op.Fail(storage.ErrUnavailable)
+		}
+		return do()
+	})
+	return l
+}
+
+// Cut makes calls that begin from now on fail with storage.ErrUnavailable, without effect: those of the given names (see [Op]),
+// or all if none is given. Calls under way go on. It replaces an earlier cut.
+func (l *Link) Cut(names ...string) { l.cut.Store(&names) }
+
+// Mend ends the cut, if there is one.
+func (l *Link) Mend() { l.cut.Store(nil) }
+
+// Unwrap is where storage.As finds the abilities.
+func (l *Link) Unwrap() storage.Store { return l.Store }
+
 // Calls counts what passes through its Hook method. The zero value is ready.
 type Calls struct {
 	mu  sync.Mutex

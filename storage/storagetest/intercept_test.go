@@ -38,7 +38,7 @@ func TestInterceptForwardsAbilities(t *testing.T) {
 		{"commits", onlyCommits{plain, m}, true, false, false, false},
 		{"wakes", onlyWakes{plain, m}, false, true, false, false},
 	} {
-		for depth, s := range []storage.Store{x.s, storagetest.Intercept(x.s, pass), storagetest.Intercept(storagetest.Intercept(x.s, pass), pass)} {
+		for depth, s := range []storage.Store{x.s, storagetest.Intercept(x.s, pass), storagetest.Intercept(storagetest.NewLink(x.s), pass)} {
 			_, commits := storage.As[storage.Committer](s)
 			_, wakes := storage.As[storage.Waker](s)
 			_, batches := s.Table("table").(storage.BatchTable)
@@ -165,6 +165,29 @@ func TestHookFailsCalls(t *testing.T) {
 	}
 	for range after.Blobs("container").List(ctx, "") { // a loop that was left gets no error
 		break
+	}
+}
+
+func TestLink(t *testing.T) {
+	t.Parallel()
+	link := storagetest.NewLink(newPlace("").open())
+	want := func(sends, counts error) (ready int64) {
+		t.Helper()
+		sent := link.Queue("queue").Send(t.Context(), []storage.Message{{}})
+		st, counted := link.Queue("queue").Stats(t.Context())
+		if !errors.Is(sent, sends) || !errors.Is(counted, counts) {
+			t.Errorf("Send: %v, Stats: %v; want %v, %v", sent, counted, sends, counts)
+		}
+		return st.Ready
+	}
+	want(nil, nil)
+	link.Cut()
+	want(storage.ErrUnavailable, storage.ErrUnavailable)
+	link.Cut("query", "send")
+	want(storage.ErrUnavailable, nil)
+	link.Mend()
+	if n := want(nil, nil); n != 2 {
+		t.Errorf("%d messages were sent; want 2", n)
 	}
 }
 

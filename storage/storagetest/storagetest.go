@@ -22,8 +22,8 @@
 //
 // [Intercept] passes every storage call through a hook, which may count it, hold it, fail it before its
 // effect or after. [Disturb] does all that a store may do to a process, by a schedule, such as the random one of
-// [Seeded]; [Crash] ends a process's work at a chosen storage call. [Plain] hides what a store can
-// do beyond the minimum, so that the general fallbacks run on any engine.
+// [Seeded]; [Crash] ends a process's work at a chosen storage call. A [Link] is cut and mended whenever the
+// test likes. [Plain] hides what a store can do beyond the minimum, so that the general fallbacks run on any engine.
 //
 // [RunHistories] has several stores call one place at once, and checks that what they saw can be told one after the other.
 package storagetest
