@@ -14,9 +14,11 @@ import (
 // queue is the raw limit of a queue on SQLite.
 type queue struct{ q *raw.Queue }
 
-func openQueue(ctx context.Context, spec child.Spec) (child.Client, error) {
-	q, err := raw.Open(ctx, filepath.Join(spec.Dir, "raw.db"))
-	return queue{q}, err
+func openQueue(way func(ctx context.Context, path string) (*raw.Queue, error)) func(context.Context, child.Spec) (child.Client, error) {
+	return func(ctx context.Context, spec child.Spec) (child.Client, error) {
+		q, err := way(ctx, filepath.Join(spec.Dir, "raw.db"))
+		return queue{q}, err
+	}
 }
 
 func (c queue) Send(ctx context.Context, j child.Job) error { return c.Fill(ctx, []child.Job{j}) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/bench/peers/child"
 	"github.com/millrace-go/millrace/bench/peers/riverjobs"
+	"github.com/millrace-go/millrace/bench/raw"
 	"github.com/millrace-go/millrace/bench/servers"
 )
 
@@ -122,7 +123,8 @@ func contenders() []contender {
 		{System: System{"watermill-defaults", "Watermill, PostgreSQL, defaults", Peer, Strict,
 			"synchronous_commit=on; queue schema, DeleteOnAck, one subscriber", watermillDocs}, modules: watermill, open: openWatermill(1, 0, 0, 0), server: postgresServer},
 
-		{System: System{"raw", "raw SQLite", Limit, Strict, "database/sql; the same table and statements, one goroutine that commits in groups, and nothing else", "bench/raw"}, modules: ours, open: openQueue},
+		{System: System{"raw", "raw SQLite", Limit, Strict, "database/sql; Millrace's tables and statements, 512 messages at a time, one goroutine that commits in groups, and nothing else", "bench/raw"}, modules: ours, open: openQueue(raw.Open)},
+		{System: System{"prototype", "raw SQLite, prototype", Limit, Strict, "likewise, with one table and the statements that come to mind first, 128 messages at a time", "bench/raw"}, modules: ours, open: openQueue(raw.OpenPrototype)},
 		{System: System{"disk", "raw disk", Limit, Strict, "4 KiB overwritten and synced, one after another", "bench/raw"}, works: []child.Work{child.Sync}, open: openDisk},
 	}
 	for _, subscribers := range []int{1, 2, 4, 8} { // among them the two that stand above

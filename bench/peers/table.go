@@ -118,7 +118,8 @@ func (r *Report) columns(work child.Work, m metric) []column {
 			}
 			return times(median("millrace"), median(s.Name))
 		}},
-		column{"to raw SQLite", func(s System) string { return times(median(s.Name), median("raw")) }})
+		column{"to raw SQLite", func(s System) string { return times(median(s.Name), median("raw")) }},
+		column{"to its prototype", func(s System) string { return times(median(s.Name), median("prototype")) }})
 }
 
 // split tells the CPU time of client and server.

@@ -26,8 +26,12 @@ func body(tb testing.TB) []byte {
 	return text
 }
 
-func open(tb testing.TB) *Queue {
-	q, err := Open(tb.Context(), filepath.Join(tb.TempDir(), "raw.db"))
+type opener func(ctx context.Context, path string) (*Queue, error)
+
+func ways() map[string]opener { return map[string]opener{"own": Open, "prototype": OpenPrototype} }
+
+func open(tb testing.TB, way opener) *Queue {
+	q, err := way(tb.Context(), filepath.Join(tb.TempDir(), "raw.db"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -98,22 +102,39 @@ func send(tb testing.TB, q *Queue, n int, out chan<- struct{}) (wait func()) {
 }
 
 func TestEachMessageIsHandledOnce(t *testing.T) {
-	q := open(t)
-	fill(t, q, 700)
-	send(t, q, 300, nil)()
-	consume(t, q, 1000, nil)
-	var left int
-	if err := q.do(func() error { return q.c.QueryRowContext(t.Context(), "SELECT count(*) FROM messages").Scan(&left) }); err != nil || left != 0 {
-		t.Errorf("%d messages are left, %v", left, err)
+	for name, way := range ways() {
+		t.Run(name, func(t *testing.T) {
+			q := open(t, way)
+			fill(t, q, 700)
+			send(t, q, 300, nil)()
+			consume(t, q, 1000, nil)
+			for _, table := range []string{"messages", "due", "jobs"} {
+				var there, left int
+				err := q.do(func() error {
+					err := q.c.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?", table).Scan(&there)
+					if err == nil && there == 1 {
+						err = q.c.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&left)
+					}
+					return err
+				})
+				if err != nil || left != 0 {
+					t.Errorf("%d are left in %s, %v", left, table, err)
+				}
+			}
+		})
 	}
 }
 
 func TestAHandlersErrorEndsConsuming(t *testing.T) {
-	q := open(t)
-	fill(t, q, 1)
-	want := fmt.Errorf("no")
-	if err := q.Consume(t.Context(), func([]byte) error { return want }); err != want {
-		t.Errorf("got %v", err)
+	for name, way := range ways() {
+		t.Run(name, func(t *testing.T) {
+			q := open(t, way)
+			fill(t, q, 1)
+			want := fmt.Errorf("no")
+			if err := q.Consume(t.Context(), func([]byte) error { return want }); err != want {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }
 
@@ -137,26 +158,28 @@ func TestDiskOverwrites(t *testing.T) {
 
 // BenchmarkRaw is the limit that the SQLite driver and the worker are held against.
 func BenchmarkRaw(b *testing.B) {
-	b.Run("send16", func(b *testing.B) {
-		q := open(b)
-		b.ResetTimer()
-		send(b, q, b.N, nil)()
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
-	})
-	b.Run("drain", func(b *testing.B) {
-		q := open(b)
-		fill(b, q, b.N)
-		b.ResetTimer()
-		consume(b, q, b.N, nil)
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
-	})
-	b.Run("steady", func(b *testing.B) {
-		q := open(b)
-		out := make(chan struct{}, 2000) // producers wait when so many are outstanding
-		b.ResetTimer()
-		wait := send(b, q, b.N, out)
-		consume(b, q, b.N, out)
-		wait()
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
-	})
+	for name, way := range ways() {
+		b.Run("send16/way="+name, func(b *testing.B) {
+			q := open(b, way)
+			b.ResetTimer()
+			send(b, q, b.N, nil)()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
+		})
+		b.Run("drain/way="+name, func(b *testing.B) {
+			q := open(b, way)
+			fill(b, q, b.N)
+			b.ResetTimer()
+			consume(b, q, b.N, nil)
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
+		})
+		b.Run("steady/way="+name, func(b *testing.B) {
+			q := open(b, way)
+			out := make(chan struct{}, 2000) // producers wait when so many are outstanding
+			b.ResetTimer()
+			wait := send(b, q, b.N, out)
+			consume(b, q, b.N, out)
+			wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
+		})
+	}
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 
 	"github.com/millrace-go/millrace/storage"
 )
@@ -46,14 +47,22 @@ func (w *writer) commit(work storage.Work) (did storage.Committed, err error) {
 			return did, err
 		}
 	}
-	for _, x := range work.Delete {
-		ok, err := w.delete(x.Queue, x.Receipt)
+	for rest := work.Delete; len(rest) > 0; {
+		n, receipts := 0, make([]storage.Receipt, 0, len(rest))
+		for n < len(rest) && rest[n].Queue == rest[0].Queue {
+			receipts = append(receipts, rest[n].Receipt)
+			n++
+		}
+		stale, err := w.deleteAll(rest[0].Queue, receipts)
 		if err != nil {
 			return did, err
 		}
-		if !ok {
-			did.Stale = append(did.Stale, x)
+		for _, x := range rest[:n] {
+			if slices.Contains(stale, x.Receipt) {
+				did.Stale = append(did.Stale, x)
+			}
 		}
+		rest = rest[n:]
 	}
 	return did, nil
 }

@@ -29,7 +29,10 @@
 // deleted it was not told otherwise. After a sync that fails, here or in SQLite, all calls fail, because the disk may have dropped what it
 // was given, and say no word of it the next time.
 //
-// A message that somebody waits for is written as claimed, which saves the second change of its row and of the index: for a consumer of
+// A message is two rows: one of what stays, and a small one, in the order in which its queue gives messages out, of what changes. A claim
+// moves the small one.
+//
+// A message that somebody waits for is written as claimed, which saves that move: for a consumer of
 // this store that awaits it, or for a receive in the same transaction that has found less than it asked for. Receives run first.
 //
 // SQLite goes on with a file that was removed or that another has replaced, or whose log was, and what it writes then is lost. So before a

@@ -16,6 +16,7 @@ type want struct {
 	max        int
 	visibility time.Duration
 	gen        int64
+	until      time.Time
 }
 
 // want remembers a receive until the transaction ends; of several for one queue, the first.
@@ -26,7 +27,7 @@ func (w *writer) want(queue string, x *want) {
 }
 
 // handOver writes a message as one that is claimed already, and reports whether somebody wants it.
-func (w *writer) handOver(queue string, id int64, m storage.Message) (bool, error) {
+func (w *writer) handOver(queue string, id int64, m storage.Message) (done bool, err error) {
 	x := w.wants[queue]
 	if x == nil {
 		if x = w.choose(queue); x == nil {
@@ -43,20 +44,19 @@ func (w *writer) handOver(queue string, id int64, m storage.Message) (bool, erro
 		}
 	}
 	if x.gen == 0 {
-		x.gen = w.s.life.gen()
+		x.gen, x.until = w.s.life.gen(), w.now.Add(x.visibility) // alike for all: they are deleted in one statement
 	}
-	until := w.now.Add(x.visibility)
-	err := w.c.stmt(`INSERT INTO messages (queue, visible, held, gen, sent, deliveries, body) VALUES (?1, ?2, 1, ?3, ?4, 1, ?5)`).
-		int(1, id).int(2, micros(until)).int(3, x.gen).int(4, micros(w.now)).blob(5, m.Body).run()
+	d := entry{visible: micros(x.until), held: 1, gen: x.gen, sent: micros(w.now), deliveries: 1}
+	d.id, err = w.insert(id, m.Body, d)
 	if err != nil {
 		return false, err
 	}
 	x.got = append(x.got, storage.Delivery{
-		Body: slices.Clone(m.Body), Receipt: newReceipt(w.c.lastID(), x.gen), Deliveries: 1, SentAt: time.UnixMicro(micros(w.now)),
+		Body: slices.Clone(m.Body), Receipt: d.receipt(), Deliveries: 1, SentAt: time.UnixMicro(d.sent),
 	})
 	if len(x.got) == x.max {
 		delete(w.wants, queue)
 	}
-	w.announce(queue, until, false)
+	w.announce(queue, x.until, false)
 	return true, nil
 }

@@ -216,7 +216,7 @@ func (s *store) lookout() bool {
 	return s.life.dir == nil || s.life.others.Load()
 }
 
-// release ends the visibilities of a number's claims. The generations stay, so receipts go on as after any such end.
+// release ends the visibilities of a number's claims.
 func (w *writer) release(number int64) error {
 	var queues []named
 	s := w.c.stmt("SELECT id, name FROM names WHERE kind = ?1").int(1, kindQueue)
@@ -232,7 +232,7 @@ func (w *writer) release(number int64) error {
 	}
 	first := lifeGen + number*lifeRandom
 	for _, q := range queues {
-		err := w.c.stmt(`UPDATE messages SET visible = ?2 WHERE queue = ?1 AND visible > ?2 AND held AND gen BETWEEN ?3 AND ?4 AND deliveries <= ?5`).
+		err := w.c.stmt(`UPDATE due SET visible = ?2 WHERE queue = ?1 AND visible > ?2 AND held AND gen BETWEEN ?3 AND ?4 AND deliveries <= ?5`).
 			int(1, q.id).int(2, micros(w.now)).int(3, first).int(4, first+lifeRandom-1).int(5, lifeTrust).run()
 		if err != nil {
 			return err

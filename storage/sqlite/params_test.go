@@ -111,16 +111,16 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzReceipt(f *testing.F) {
-	for _, s := range []string{"1.a", string(newReceipt(1, newGen())), "", ".", "-1.5", "+1.5", "01.5", "1.5.6", "zzzzzzzzzzzzzzz.1"} {
+	for _, s := range []string{"1.a.b", string(entry{id: 1, gen: newGen(), visible: 1}.receipt()), "", ".", "..", "1.5", "-1.5.6", "+1.5.6", "01.5.6", "1.5.6.7", "zzzzzzzzzzzzzzz.1.1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		id, gen, ok := parseReceipt(storage.Receipt(s))
-		if ok && string(newReceipt(id, gen)) != s {
-			t.Errorf("parseReceipt(%q) = %d, %d, which is %q", s, id, gen, newReceipt(id, gen))
+		e, ok := parseReceipt(storage.Receipt(s))
+		if ok && string(e.receipt()) != s {
+			t.Errorf("parseReceipt(%q) = %+v, which is %q", s, e, e.receipt())
 		}
-		if ok && (id < 1 || gen < 1) {
-			t.Errorf("parseReceipt(%q) = %d, %d", s, id, gen)
+		if ok && (e.id < 1 || e.gen < 1 || e.visible < 1) {
+			t.Errorf("parseReceipt(%q) = %+v", s, e)
 		}
 	})
 }

@@ -63,13 +63,34 @@ func (w *writer) send(queue string, m storage.Message) error {
 		}
 	}
 	at := w.now.Add(m.Delay)
-	err = w.c.stmt(`INSERT INTO messages (queue, visible, held, gen, sent, deliveries, body) VALUES (?1, ?2, 0, ?3, ?4, 0, ?5)`).
-		int(1, id).int(2, micros(at)).int(3, newGen()).int(4, micros(w.now)).blob(5, m.Body).run()
-	if err != nil {
+	if _, err := w.insert(id, m.Body, entry{visible: micros(at), gen: newGen(), sent: micros(w.now)}); err != nil {
 		return err
 	}
 	w.announce(queue, at, true)
 	return nil
+}
+
+// An entry is what changes about a message: a row of due.
+type entry struct {
+	visible, id      int64 // its place in its queue
+	held, gen        int64
+	sent, deliveries int64
+}
+
+// insert writes a message and returns its id.
+func (w *writer) insert(queueID int64, body []byte, d entry) (id int64, err error) {
+	err = w.c.stmt(`INSERT INTO messages (queue, sent, body) VALUES (?1, ?2, ?3)`).int(1, queueID).int(2, d.sent).blob(3, body).run()
+	if err != nil {
+		return 0, err
+	}
+	d.id = w.c.lastID()
+	return d.id, w.enter(queueID, d)
+}
+
+// enter gives a message its place.
+func (w *writer) enter(queueID int64, d entry) error {
+	return w.c.stmt(`INSERT INTO due (queue, visible, id, held, gen, sent, deliveries) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`).
+		int(1, queueID).int(2, d.visible).int(3, d.id).int(4, d.held).int(5, d.gen).int(6, d.sent).int(7, d.deliveries).run()
 }
 
 // newGen returns a generation of nobody's. It is large, so that all take eight bytes in a row.
@@ -101,8 +122,8 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 	return x.got, nil
 }
 
-// claim gives the caller messages. It reads them and then changes each run of neighbours by their ids, which
-// takes half the time of one UPDATE … RETURNING: that keeps every row aside twice.
+// claim gives the caller messages. It reads them, gives all of them new places and then takes them out of the old ones, which takes
+// two thirds of the time of an UPDATE.
 func (w *writer) claim(queue string, max int, visibility time.Duration) ([]storage.Delivery, error) {
 	id, err := w.find(kindQueue, queue)
 	if err != nil || id == 0 {
@@ -110,11 +131,12 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]stora
 	}
 	var (
 		got   []storage.Delivery
-		until = w.now.Add(visibility)
-		gen   int64
-		ids   []int64
+		until = w.now.Add(visibility) // after now: no new place is among the old ones
+		d     = entry{visible: micros(until)}
+		last  entry
 	)
-	s := w.c.stmt(`SELECT id, sent, deliveries, body FROM messages WHERE queue = ?1 AND visible <= ?2 ORDER BY visible LIMIT ?3`).
+	s := w.c.stmt(`SELECT visible, due.id, due.sent, deliveries, body FROM due CROSS JOIN messages USING (id)
+		WHERE due.queue = ?1 AND visible <= ?2 ORDER BY visible, due.id LIMIT ?3`).
 		int(1, id).int(2, micros(w.now)).int(3, int64(max))
 	for {
 		row, err := s.step()
@@ -124,30 +146,28 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]stora
 		if !row {
 			break
 		}
-		if gen == 0 {
-			gen = w.s.life.gen()
+		if len(got) == 0 {
+			d.gen = w.s.life.gen()
 		}
-		ids = append(ids, s.colInt(0))
+		last = entry{visible: s.colInt(0), id: s.colInt(1)}
+		d.id = last.id
 		got = append(got, storage.Delivery{
-			Body:       s.colBytes(3),
-			Receipt:    newReceipt(s.colInt(0), gen),
-			Deliveries: int(s.colInt(2)) + 1,
-			SentAt:     time.UnixMicro(s.colInt(1)),
+			Body:       s.colBytes(4),
+			Receipt:    d.receipt(),
+			Deliveries: int(s.colInt(3)) + 1,
+			SentAt:     time.UnixMicro(s.colInt(2)),
 		})
 	}
-	for len(ids) > 0 {
-		n := 1
-		for n < len(ids) && ids[n] == ids[n-1]+1 {
-			n++
-		}
-		err := w.c.stmt(`UPDATE messages SET visible = ?3, held = 1, gen = ?4, deliveries = deliveries + 1 WHERE id BETWEEN ?1 AND ?2`).
-			int(1, ids[0]).int(2, ids[n-1]).int(3, micros(until)).int(4, gen).run()
+	if len(got) > 0 {
+		err := w.c.stmt(`INSERT INTO due SELECT queue, ?4, id, 1, ?5, sent, deliveries + 1 FROM due WHERE queue = ?1 AND (visible, id) <= (?2, ?3)`).
+			int(1, id).int(2, last.visible).int(3, last.id).int(4, d.visible).int(5, d.gen).run()
 		if err != nil {
 			return nil, err
 		}
-		ids = ids[n:]
-	}
-	if len(got) > 0 {
+		err = w.c.stmt(`DELETE FROM due WHERE queue = ?1 AND (visible, id) <= (?2, ?3)`).int(1, id).int(2, last.visible).int(3, last.id).run()
+		if err != nil {
+			return nil, err
+		}
 		w.announce(queue, until, false)
 	}
 	if len(got) < max && w.s.wakes.watches(queue) {
@@ -158,7 +178,7 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]stora
 
 // announceNext arms the timer for the queue's next message.
 func (w *writer) announceNext(queue string, id int64) error {
-	s := w.c.stmt(`SELECT visible FROM messages WHERE queue = ?1 ORDER BY visible LIMIT 1`).int(1, id)
+	s := w.c.stmt(`SELECT visible FROM due WHERE queue = ?1 ORDER BY visible LIMIT 1`).int(1, id)
 	row, err := s.step()
 	if !row {
 		return err
@@ -188,7 +208,7 @@ func (q *queue) Extend(ctx context.Context, receipt storage.Receipt, visibility 
 }
 
 func (w *writer) extend(queue string, receipt storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
-	id, gen, ok := parseReceipt(receipt)
+	d, ok := parseReceipt(receipt)
 	queueID, err := w.find(kindQueue, queue)
 	if err != nil {
 		return "", err
@@ -196,9 +216,9 @@ func (w *writer) extend(queue string, receipt storage.Receipt, visibility time.D
 	if !ok || queueID == 0 {
 		return "", storage.ErrReceiptStale
 	}
-	at, next := w.now.Add(visibility), w.s.life.next(gen)
-	err = w.c.stmt(`UPDATE messages SET visible = ?4, held = 1, gen = ?5 WHERE id = ?1 AND gen = ?2 AND queue = ?3`).
-		int(1, id).int(2, gen).int(3, queueID).int(4, micros(at)).int(5, next).run()
+	at, next := w.now.Add(visibility), w.s.life.next(d.gen)
+	err = w.c.stmt(`UPDATE due SET visible = ?5, held = 1, gen = ?6 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
+		int(1, queueID).int(2, d.visible).int(3, d.id).int(4, d.gen).int(5, micros(at)).int(6, next).run()
 	if err != nil {
 		return "", err
 	}
@@ -206,7 +226,8 @@ func (w *writer) extend(queue string, receipt storage.Receipt, visibility time.D
 		return "", storage.ErrReceiptStale
 	}
 	w.announce(queue, at, visibility == 0)
-	return newReceipt(id, next), nil
+	d.visible, d.gen = micros(at), next
+	return d.receipt(), nil
 }
 
 func (q *queue) Rewrite(ctx context.Context, receipt storage.Receipt, body []byte, delay time.Duration) error {
@@ -228,7 +249,7 @@ func (q *queue) Rewrite(ctx context.Context, receipt storage.Receipt, body []byt
 }
 
 func (w *writer) rewrite(queue string, receipt storage.Receipt, m storage.Message) error {
-	id, gen, ok := parseReceipt(receipt)
+	d, ok := parseReceipt(receipt)
 	queueID, err := w.find(kindQueue, queue)
 	if err != nil {
 		return err
@@ -237,13 +258,16 @@ func (w *writer) rewrite(queue string, receipt storage.Receipt, m storage.Messag
 		return storage.ErrReceiptStale
 	}
 	at := w.now.Add(m.Delay)
-	err = w.c.stmt(`UPDATE messages SET visible = ?4, held = 0, gen = gen + 1, body = ?5 WHERE id = ?1 AND gen = ?2 AND queue = ?3`).
-		int(1, id).int(2, gen).int(3, queueID).int(4, micros(at)).blob(5, m.Body).run()
+	err = w.c.stmt(`UPDATE due SET visible = ?5, held = 0, gen = gen + 1 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
+		int(1, queueID).int(2, d.visible).int(3, d.id).int(4, d.gen).int(5, micros(at)).run()
 	if err != nil {
 		return err
 	}
 	if w.c.changes() == 0 {
 		return storage.ErrReceiptStale
+	}
+	if err := w.c.stmt(`UPDATE messages SET body = ?2 WHERE id = ?1`).int(1, d.id).blob(2, m.Body).run(); err != nil {
+		return err
 	}
 	w.announce(queue, at, true)
 	return nil
@@ -275,26 +299,25 @@ func (w *writer) deleteAll(queue string, receipts []storage.Receipt) (stale []st
 	if err != nil {
 		return nil, err
 	}
-	type claimed struct{ id, gen int64 }
-	all := make([]claimed, 0, len(receipts))
+	all := make([]entry, 0, len(receipts))
 	for _, r := range receipts {
-		id, gen, ok := parseReceipt(r)
+		d, ok := parseReceipt(r)
 		if !ok || queueID == 0 {
 			stale = append(stale, r)
 			continue
 		}
-		all = append(all, claimed{id, gen})
+		all = append(all, d)
 	}
-	slices.SortFunc(all, func(a, b claimed) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.id, b.id) })
 	for len(all) > 0 {
 		n := 1
-		for n < len(all) && all[n].id == all[n-1].id+1 && all[n].gen == all[0].gen {
+		for n < len(all) && all[n].id == all[n-1].id+1 && all[n].gen == all[0].gen && all[n].visible == all[0].visible {
 			n++
 		}
 		run := all[:n]
 		all = all[n:]
 		if n > 1 {
-			whole, err := w.deleteRun(queueID, run[0].id, run[n-1].id, run[0].gen)
+			whole, err := w.deleteRun(queueID, run[0], run[n-1].id)
 			if err != nil {
 				return nil, err
 			}
@@ -302,72 +325,73 @@ func (w *writer) deleteAll(queue string, receipts []storage.Receipt) (stale []st
 				continue
 			}
 		}
-		for _, r := range run {
-			ok, err := w.deleteOne(queueID, r.id, r.gen)
+		for _, d := range run {
+			ok, err := w.deleteOne(queueID, d)
 			if err != nil {
 				return nil, err
 			}
 			if !ok {
-				stale = append(stale, newReceipt(r.id, r.gen))
+				stale = append(stale, d.receipt())
 			}
 		}
 	}
 	return stale, nil
 }
 
-// deleteRun removes the messages first to last if all of them have the generation, and reports whether they had.
-func (w *writer) deleteRun(queueID, first, last, gen int64) (whole bool, err error) {
-	s := w.c.stmt(`SELECT count(*) FROM messages WHERE id BETWEEN ?1 AND ?2 AND gen = ?3 AND +queue = ?4`).
-		int(1, first).int(2, last).int(3, gen).int(4, queueID)
+// deleteRun removes the messages from first to the id last if all of them are where first is, and reports whether they were.
+func (w *writer) deleteRun(queueID int64, first entry, last int64) (whole bool, err error) {
+	s := w.c.stmt(`SELECT count(*) FROM due WHERE queue = ?1 AND visible = ?2 AND id BETWEEN ?3 AND ?4 AND gen = ?5`).
+		int(1, queueID).int(2, first.visible).int(3, first.id).int(4, last).int(5, first.gen)
 	if row, err := s.step(); !row {
 		return false, err
 	}
 	n := s.colInt(0)
 	s.reset()
-	if n != last-first+1 {
+	if n != last-first.id+1 {
 		return false, nil
 	}
-	return true, w.c.stmt(`DELETE FROM messages WHERE id BETWEEN ?1 AND ?2`).int(1, first).int(2, last).run()
-}
-
-// delete removes a message, and reports whether the receipt was its newest.
-func (w *writer) delete(queue string, receipt storage.Receipt) (bool, error) {
-	id, gen, ok := parseReceipt(receipt)
-	if !ok {
-		return false, nil
-	}
-	queueID, err := w.find(kindQueue, queue)
-	if err != nil || queueID == 0 {
+	err = w.c.stmt(`DELETE FROM due WHERE queue = ?1 AND visible = ?2 AND id BETWEEN ?3 AND ?4`).
+		int(1, queueID).int(2, first.visible).int(3, first.id).int(4, last).run()
+	if err != nil {
 		return false, err
 	}
-	return w.deleteOne(queueID, id, gen)
+	return true, w.c.stmt(`DELETE FROM messages WHERE id BETWEEN ?1 AND ?2`).int(1, first.id).int(2, last).run()
 }
 
-func (w *writer) deleteOne(queueID, id, gen int64) (bool, error) {
-	err := w.c.stmt(`DELETE FROM messages WHERE id = ?1 AND gen = ?2 AND queue = ?3`).
-		int(1, id).int(2, gen).int(3, queueID).run()
-	return w.c.changes() > 0, err
+// deleteOne removes a message, and reports whether the receipt was its newest.
+func (w *writer) deleteOne(queueID int64, d entry) (bool, error) {
+	err := w.c.stmt(`DELETE FROM due WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
+		int(1, queueID).int(2, d.visible).int(3, d.id).int(4, d.gen).run()
+	if err != nil || w.c.changes() == 0 {
+		return false, err
+	}
+	return true, w.c.stmt(`DELETE FROM messages WHERE id = ?1`).int(1, d.id).run()
 }
 
-// A receipt is a message's id and generation in base 36.
-func newReceipt(id, gen int64) storage.Receipt {
-	b := make([]byte, 0, 32)
-	b = strconv.AppendInt(b, id, 36)
+// A receipt is a message's id, generation and time of visibility in base 36.
+func (d entry) receipt() storage.Receipt {
+	b := make([]byte, 0, 48)
+	b = strconv.AppendInt(b, d.id, 36)
 	b = append(b, '.')
-	b = strconv.AppendInt(b, gen, 36)
+	b = strconv.AppendInt(b, d.gen, 36)
+	b = append(b, '.')
+	b = strconv.AppendInt(b, d.visible, 36)
 	return storage.Receipt(b)
 }
 
-func parseReceipt(r storage.Receipt) (id, gen int64, ok bool) {
-	a, b, ok := strings.Cut(string(r), ".")
-	if !ok {
-		return 0, 0, false
+func parseReceipt(r storage.Receipt) (d entry, ok bool) {
+	rest := string(r)
+	for _, to := range []*int64{&d.id, &d.gen, &d.visible} {
+		field, more, _ := strings.Cut(rest, ".")
+		// Only what receipt makes: no signs, no leading zeros.
+		if field == "" || field[0] < '1' || field != strings.ToLower(field) {
+			return entry{}, false
+		}
+		n, err := strconv.ParseInt(field, 36, 64)
+		if err != nil {
+			return entry{}, false
+		}
+		*to, rest = n, more
 	}
-	id, err := strconv.ParseInt(a, 36, 64)
-	if err != nil {
-		return 0, 0, false
-	}
-	gen, err = strconv.ParseInt(b, 36, 64)
-	// Only what newReceipt makes: no signs, no leading zeros.
-	return id, gen, err == nil && newReceipt(id, gen) == r && id > 0 && gen > 0
+	return d, strings.Count(string(r), ".") == 2
 }

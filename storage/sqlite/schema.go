@@ -20,10 +20,11 @@ const applicationID = 0x4d696c6c
 //
 //   - names gives queues, containers and tables a small number. Its rows stay for ever, so a number once
 //     read may be kept.
-//   - messages: the index holds all that a count needs. gen is random, anew for each claim, and grows by one when the
-//     holder extends or rewrites; so id and gen are a receipt even though SQLite may use an id again. held tells
-//     a received message from a delayed one. A claim changes no column's length, so the row is
-//     overwritten in place.
+//   - due: what changes about a message, in the order in which a queue gives them out. A claim is a new place in it; the message's
+//     row, ten times as large, stays as it is. gen is random, anew for each claim, and grows by one when the holder extends or
+//     rewrites; so a place and gen are a receipt, even though SQLite may use an id again. held tells a received message from a
+//     delayed one.
+//   - messages: what stays. When something was sent is in both: Stats looks for the oldest by either.
 //   - rows are small and many: one tree. Blobs are large: a tree of their keys, so that a listing is quick.
 var migrations = [...][]string{
 	{
@@ -61,6 +62,28 @@ var migrations = [...][]string{
 			data      BLOB NOT NULL,
 			PRIMARY KEY (tbl, partition, key)
 		) STRICT, WITHOUT ROWID`,
+	},
+	{ // until then, claims changed messages and its index
+		`CREATE TABLE due (
+			queue      INTEGER NOT NULL,
+			visible    INTEGER NOT NULL,
+			id         INTEGER NOT NULL,
+			held       INTEGER NOT NULL,
+			gen        INTEGER NOT NULL,
+			sent       INTEGER NOT NULL,
+			deliveries INTEGER NOT NULL,
+			PRIMARY KEY (queue, visible, id)
+		) STRICT, WITHOUT ROWID`,
+		`INSERT INTO due SELECT queue, visible, id, held, gen, sent, deliveries FROM messages ORDER BY queue, visible, id`,
+		`CREATE TABLE moved (
+			id    INTEGER PRIMARY KEY,
+			queue INTEGER NOT NULL,
+			sent  INTEGER NOT NULL,
+			body  BLOB NOT NULL
+		) STRICT`,
+		`INSERT INTO moved SELECT id, queue, sent, body FROM messages ORDER BY id`,
+		`DROP TABLE messages`,
+		`ALTER TABLE moved RENAME TO messages`,
 	},
 }
 

@@ -25,11 +25,11 @@ func (q *queue) Stats(ctx context.Context) (storage.Stats, error) {
 
 // Up to so many rows are simply read; beyond, count looks for a shorter way.
 const (
-	fewIndexed = 10_000 // entries of the index, a millisecond
+	fewIndexed = 10_000 // places, a millisecond
 	fewStored  = 1_000  // messages, without the parts of bodies that lie elsewhere
 )
 
-// count reads the queue's part of the index, not the messages.
+// count reads the queue's places, not the messages.
 func (q *queue) count(c *conn) (storage.Stats, error) {
 	return q.countBy(c, time.Now(), fewIndexed, fewStored)
 }
@@ -44,13 +44,13 @@ func (q *queue) countBy(c *conn, now time.Time, indexed, stored int64) (st stora
 	}
 	defer c.exec("ROLLBACK")
 	at := micros(now)
-	hidden, err := firstRow(c.stmt(`SELECT count(*), sum(held) FROM messages WHERE queue = ?1 AND visible > ?2`).int(1, id).int(2, at))
+	hidden, err := firstRow(c.stmt(`SELECT count(*), sum(held) FROM due WHERE queue = ?1 AND visible > ?2`).int(1, id).int(2, at))
 	if err != nil {
 		return st, err
 	}
 	st.InFlight, st.Delayed = hidden[1], hidden[0]-hidden[1]
 	ready, err := firstRow(c.stmt(`SELECT count(*), min(sent), min(id)
-		FROM (SELECT sent, id FROM messages WHERE queue = ?1 AND visible <= ?2 ORDER BY visible LIMIT ?3)`).int(1, id).int(2, at).int(3, indexed))
+		FROM (SELECT sent, id FROM due WHERE queue = ?1 AND visible <= ?2 ORDER BY visible LIMIT ?3)`).int(1, id).int(2, at).int(3, indexed))
 	if err != nil {
 		return st, err
 	}
@@ -72,16 +72,16 @@ func (q *queue) countBy(c *conn, now time.Time, indexed, stored int64) (st stora
 // countReady counts a deep queue. The library counts all messages of the file in a sixth of the time that it takes to step
 // through those of a queue, so where other queues have few, what is theirs is taken from that.
 func (q *queue) countReady(c *conn, id, at, hidden, indexed int64) (int64, error) {
-	others, err := firstRow(c.stmt(`SELECT (SELECT count(*) FROM (SELECT 1 FROM messages WHERE queue < ?1 LIMIT ?2)),
-		(SELECT count(*) FROM (SELECT 1 FROM messages WHERE queue > ?1 LIMIT ?2))`).int(1, id).int(2, indexed))
+	others, err := firstRow(c.stmt(`SELECT (SELECT count(*) FROM (SELECT 1 FROM due WHERE queue < ?1 LIMIT ?2)),
+		(SELECT count(*) FROM (SELECT 1 FROM due WHERE queue > ?1 LIMIT ?2))`).int(1, id).int(2, indexed))
 	if err != nil {
 		return 0, err
 	}
 	if max(others[0], others[1]) < indexed {
-		all, err := firstRow(c.stmt(`SELECT count(*) FROM messages`))
+		all, err := firstRow(c.stmt(`SELECT count(*) FROM due`))
 		return all[0] - others[0] - others[1] - hidden, err
 	}
-	ready, err := firstRow(c.stmt(`SELECT count(*) FROM messages WHERE queue = ?1 AND visible <= ?2`).int(1, id).int(2, at))
+	ready, err := firstRow(c.stmt(`SELECT count(*) FROM due WHERE queue = ?1 AND visible <= ?2`).int(1, id).int(2, at))
 	return ready[0], err
 }
 
@@ -89,8 +89,8 @@ func (q *queue) countReady(c *conn, id, at, hidden, indexed int64) (int64, error
 // id of some of them. A message gets an id above all that are there, so what was sent earlier has one below least; there
 // are few such as a rule, because those are the first that become visible.
 func (q *queue) oldestReady(c *conn, id, at, sent, least, stored int64) (int64, error) {
-	older, err := firstRow(c.stmt(`SELECT count(*), min(iif(queue = ?1 AND visible <= ?2, sent, ?3))
-		FROM (SELECT queue, visible, sent FROM messages WHERE id < ?4 LIMIT ?5)`).int(1, id).int(2, at).int(3, sent).int(4, least).int(5, stored))
+	older, err := firstRow(c.stmt(`SELECT count(*), min(iif(queue = ?1 AND id NOT IN (SELECT id FROM due WHERE queue = ?1 AND visible > ?2), sent, ?3))
+		FROM (SELECT id, queue, sent FROM messages WHERE id < ?4 LIMIT ?5)`).int(1, id).int(2, at).int(3, sent).int(4, least).int(5, stored))
 	switch {
 	case err != nil:
 		return 0, err
@@ -99,7 +99,7 @@ func (q *queue) oldestReady(c *conn, id, at, sent, least, stored int64) (int64, 
 	case older[0] < stored:
 		return min(sent, older[1]), nil
 	}
-	all, err := firstRow(c.stmt(`SELECT min(sent) FROM messages WHERE queue = ?1 AND visible <= ?2`).int(1, id).int(2, at))
+	all, err := firstRow(c.stmt(`SELECT min(sent) FROM due WHERE queue = ?1 AND visible <= ?2`).int(1, id).int(2, at))
 	return all[0], err
 }
 

@@ -86,7 +86,7 @@ func statsOf(t *testing.T, s *store, name string, now time.Time) (st storage.Sta
 		if err != nil {
 			return err
 		}
-		sql := c.stmt(`SELECT visible, held, sent FROM messages WHERE queue = ?1`).int(1, id)
+		sql := c.stmt(`SELECT visible, held, sent FROM due WHERE queue = ?1`).int(1, id)
 		for {
 			row, err := sql.step()
 			if !row {

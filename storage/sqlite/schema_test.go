@@ -1,0 +1,67 @@
+package sqlite
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A file with the first schema, as a program of then left it: messages that are ready, delayed and in flight.
+func TestUpgradeFromFirstSchema(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	now := time.Now()
+	insert := func(queue int, visible time.Time, held, deliveries int, body string) string {
+		return fmt.Sprintf("INSERT INTO messages (queue, visible, held, gen, sent, deliveries, body) VALUES (%d, %d, %d, %d, %d, %d, CAST('%s' AS BLOB))",
+			queue, micros(visible), held, newGen(), micros(now.Add(-time.Hour)), deliveries, body)
+	}
+	large := strings.Repeat("large ", 2000) // on pages of its own
+	scratch(t, path, append(append([]string{"PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL"}, migrations[0]...),
+		fmt.Sprintf("INSERT INTO names VALUES (1, %d, 'queue'), (2, %d, 'other')", kindQueue, kindQueue),
+		insert(1, now.Add(-time.Minute), 0, 0, "second"),
+		insert(1, now.Add(-time.Hour), 0, 2, "first"),
+		insert(1, now.Add(time.Hour), 0, 0, "delayed"),
+		insert(1, now.Add(time.Hour), 1, 1, "in flight"),
+		insert(1, now.Add(-time.Second), 1, 1, "given up"),
+		insert(2, now.Add(-time.Second), 0, 0, large),
+		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
+		"PRAGMA user_version = 1")...)
+
+	s := openAt(t, path, "")
+	st, err := s.Queue("queue").Stats(t.Context())
+	if err != nil || st.Ready != 3 || st.Delayed != 1 || st.InFlight != 1 || st.Oldest < time.Hour {
+		t.Errorf("stats %+v, %v; want 3 ready, 1 delayed, 1 in flight, an hour old", st, err)
+	}
+	var got []string
+	var receipts []storage.Receipt
+	for _, d := range receive(t, s, "queue", 10) {
+		got, receipts = append(got, fmt.Sprintf("%s %d", d.Body, d.Deliveries)), append(receipts, d.Receipt)
+		if d.SentAt.UnixMicro() != micros(now.Add(-time.Hour)) {
+			t.Errorf("%s was sent at %v", d.Body, d.SentAt)
+		}
+	}
+	if want := []string{"first 3", "second 1", "given up 2"}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("received %q; want %q", got, want)
+	}
+	if err := s.Queue("queue").Delete(t.Context(), receipts); err != nil {
+		t.Error(err)
+	}
+	if got := receive(t, s, "other", 10); len(got) != 1 || string(got[0].Body) != large {
+		t.Errorf("received %d messages; want the large one", len(got))
+	}
+	send(t, s, "queue", "new")
+	if got := all(t, s, "queue"); fmt.Sprint(got) != "[new]" {
+		t.Errorf("received %q; want the new one", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, path, "") // nothing to do any more
+	if st, err := s.Queue("queue").Stats(t.Context()); err != nil || st.Delayed != 1 || st.InFlight != 2 {
+		t.Errorf("stats %+v, %v; want 1 delayed and 2 in flight, the new one among them", st, err)
+	}
+}
