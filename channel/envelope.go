@@ -155,8 +155,10 @@ func Decode(body []byte) (Envelope, error) {
 		}
 		e.Data = w.Data
 	}
-	if n, err := strconv.ParseUint(w.Sequence, 10, 64); err == nil { // somebody else's need not be a number: unknown
-		e.Sequence = n
+	if w.Sequence != "" {
+		if n, err := strconv.ParseUint(w.Sequence, 10, 64); err == nil { // somebody else's need not be a number: unknown
+			e.Sequence = n
+		}
 	}
 	maps.DeleteFunc(e.Extensions, func(_ string, v jsontext.Value) bool { return v.Kind() == 'n' }) // CloudEvents: null is unset
 	if err := e.check(); err != nil {

@@ -174,8 +174,9 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 		return
 	}
 	h.react = func(ctx context.Context, m any) error { return f(ctx, m.(E)) }
+	late := fmt.Errorf("the handler took longer than %v", r.cfg.Timeout)
 	h.run = r.wrap(h, func(ctx context.Context, d *Delivery) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.Timeout, fmt.Errorf("the handler took longer than %v", r.cfg.Timeout))
+		ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.Timeout, late)
 		defer cancel()
 		// A middleware may run it again. What it sends must get the same IDs then: each run counts for itself.
 		return h.react(channel.Handling(ctx, d.Envelope, d.Queue), d.Message)

@@ -51,7 +51,7 @@ type consumer struct {
 	mu     sync.Mutex
 	inHand map[*message]struct{}
 	groups map[handlers.Group]*group
-	room   roomKeeper
+	room   *roomKeeper
 	bodies bodyRoom
 	empty  chan struct{} // closed when nothing is in hand; made by whoever waits for that
 }
@@ -391,9 +391,7 @@ func (c *consumer) started(m *message) time.Time {
 	m.began.Store(now.UnixNano())
 	c.stats.running.Inc()
 	c.stats.pickup.Observe(max(0, now.Sub(m.sentAt)).Seconds())
-	c.mu.Lock()
 	c.room.waited(now.Sub(m.received))
-	c.mu.Unlock()
 	return now
 }
 
@@ -411,16 +409,21 @@ func (c *consumer) trace(ctx context.Context, what string, m *message) {
 		slog.Time("sent", m.sentAt), slog.Time("made", m.envelope.Time))
 }
 
-// release takes a message out of hand, its delivery being over for this worker.
-func (c *consumer) release(m *message) {
-	c.trace(context.Background(), "message released", m)
-	if m.suspect {
-		c.suspects.leave(m)
+// release takes messages out of hand, their deliveries being over for this worker.
+func (c *consumer) release(ms ...*message) {
+	for _, m := range ms {
+		c.trace(context.Background(), "message released", m)
+		if m.suspect {
+			c.suspects.leave(m)
+		}
 	}
 	c.mu.Lock()
-	delete(c.inHand, m)
-	c.fetchNext(c.bodies.resize(m, 0))
-	c.room.ended(len(c.inHand))
+	defer c.mu.Unlock()
+	for _, m := range ms {
+		delete(c.inHand, m)
+		c.fetchNext(c.bodies.resize(m, 0))
+		c.room.ended(len(c.inHand))
+	}
 	if len(c.inHand) == 0 {
 		c.renewals.Stop() // idle costs nothing
 		if c.empty != nil {
@@ -428,5 +431,4 @@ func (c *consumer) release(m *message) {
 			c.empty = nil
 		}
 	}
-	c.mu.Unlock()
 }

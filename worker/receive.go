@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -27,22 +28,25 @@ type roomKeeper struct {
 	least, most int
 	short, long time.Duration
 	limit       int
-	longest     time.Duration // longest wait of a message since the last decision
-	since       int           // messages ended since then
-	full        bool          // the last receive brought all it asked for
-	wanted      int           // free places that receive waits for; 0: it doesn't
+	longest     atomic.Int64 // longest wait of a message since the last decision, a time.Duration; without the mutex
+	since       int          // messages ended since then
+	full        bool         // the last receive brought all it asked for
+	wanted      int          // free places that receive waits for; 0: it doesn't
 	freed       chan struct{}
 }
 
-func newRoomKeeper(least, most int, billed bool) roomKeeper {
-	r := roomKeeper{least: least, most: most, short: waitShort, long: waitLong, limit: least, freed: make(chan struct{}, 1)}
+func newRoomKeeper(least, most int, billed bool) *roomKeeper {
+	r := &roomKeeper{least: least, most: most, short: waitShort, long: waitLong, limit: least, freed: make(chan struct{}, 1)}
 	if billed {
 		r.short, r.long = dearer*waitShort, dearer*waitLong
 	}
 	return r
 }
 
-func (r *roomKeeper) waited(d time.Duration) { r.longest = max(r.longest, d) }
+func (r *roomKeeper) waited(d time.Duration) {
+	for old := r.longest.Load(); int64(d) > old && !r.longest.CompareAndSwap(old, int64(d)); old = r.longest.Load() {
+	}
+}
 
 func (r *roomKeeper) ended(inHand int) {
 	r.since++
@@ -57,15 +61,18 @@ func (r *roomKeeper) ended(inHand int) {
 
 // free says how many messages to receive now; 0 means that receive shall wait for freed.
 func (r *roomKeeper) free(inHand int) int {
+	longest, decided := time.Duration(r.longest.Load()), true
 	switch {
-	case r.longest > r.long:
+	case longest > r.long:
 		r.limit = max(r.least, r.limit/2)
-		r.longest, r.since = 0, 0
-	case r.full && r.longest < r.short && r.since >= r.limit/2:
+	case r.full && longest < r.short && r.since >= r.limit/2:
 		r.limit = min(2*r.limit, r.most)
-		r.longest, r.since = 0, 0
-	case r.since >= 2*r.limit: // what held one of them up may be over
-		r.longest, r.since = 0, 0
+	default:
+		decided = r.since >= 2*r.limit // what held one of them up may be over
+	}
+	if decided {
+		r.longest.Store(0)
+		r.since = 0
 	}
 	// With room to spare beyond what runs at once, wait for a batch worth a request.
 	enough := max(1, (r.limit-r.least)/2)

@@ -34,6 +34,7 @@ func (c *consumer) conclude(ctx context.Context, m *message, err error, deleted 
 		c.release(m)
 	case deleted:
 		c.done(ctx, m)
+		c.release(m)
 	default:
 		c.finished <- m
 	}
@@ -70,25 +71,29 @@ func (c *consumer) delete(ctx context.Context, batch []*message, receipts []stor
 	if err != nil && !isStale(err) {
 		// They come back when their visibility ends; replay records and Once know them.
 		c.log.LogAttrs(ctx, slog.LevelError, "can't delete handled messages; they will be delivered again", slog.Int("messages", len(batch)), slog.Any("error", err))
-		for _, m := range batch {
-			c.stats.unavailable.Inc()
-			c.release(m)
-		}
+		c.stats.unavailable.Add(float64(len(batch)))
+		c.release(batch...)
 		return
 	}
 	var stale *storage.StaleError
 	errors.As(err, &stale)
+	together := batch[:0]
 	for i, m := range batch {
 		if stale != nil && slices.Contains(stale.Receipts, receipts[i]) { // somebody else has it, and needs its body
 			c.stats.lost.Inc()
-			c.release(m)
-			continue
+		} else {
+			c.done(ctx, m)
 		}
-		c.done(ctx, m)
+		if m.envelope.DataRef == "" {
+			together = append(together, m)
+		} else { // each took a request
+			c.release(m)
+		}
 	}
+	c.release(together...)
 }
 
-// done takes a message out of hand that has been handled and deleted.
+// done is for a message that has been handled and deleted.
 func (c *consumer) done(ctx context.Context, m *message) {
 	c.stats.done.Inc()
 	c.w.handled[c.queue].Add(1)
@@ -96,7 +101,6 @@ func (c *consumer) done(ctx context.Context, m *message) {
 		c.stats.lag.Observe(max(0, time.Since(m.envelope.Time)).Seconds())
 	}
 	c.dropBody(ctx, m)
-	c.release(m)
 }
 
 // dropBody deletes the claim-checked body of a message that has been deleted.
