@@ -21,6 +21,7 @@ func sampleReport() *Report {
 		Systems: []System{
 			{"millrace", "Millrace", Ours, Strict, "defaults", "a page"}, {"slow", "Slow & sure", Peer, Strict, "some", "a page"},
 			{"quick", "Quick", Peer, Strict, "some", "a page"}, {"lax", "Lax", Peer, Relaxed, "some", "a page"}, {"raw", "raw SQLite", Limit, Strict, "none", "a page"},
+			{"prototype", "raw, prototype", Limit, Strict, "none", "a page"},
 			{"gone", "Gone", Peer, Strict, "none", "a page"},
 		},
 		Skipped: map[string]string{"gone": "not installed"},
@@ -38,6 +39,7 @@ func sampleReport() *Report {
 	add("lax", 4000, 4000)
 	add("millrace", 1000, 3000)
 	add("raw", 4000, 4000)
+	add("prototype", 1000, 1000)
 	r.Samples = append(r.Samples, child.Sample{System: "slow", Work: child.Drain, Rep: 1, Err: "no luck"})
 	return r
 }
@@ -49,13 +51,13 @@ func TestMarkdown(t *testing.T) {
 	}
 	got := b.String()
 	rows := []string{
-		"| Millrace | strict | 2,000 [1,000, 3,000] | 4.00 × | – | 0.500 × | 50.0 + 10.0 | 4,000 |\n" +
-			"| Lax | relaxed | 4,000 [4,000, 4,000] | 1.00 × | 0.500 × | 1.00 × | 50.0 + 10.0 | 8,000 |\n" +
-			"| Quick | strict | 500 [500, 500] | 1.00 × | 4.00 × | 0.125 × | 50.0 + 10.0 | 1,000 |\n" +
-			"| Slow & sure | strict | 200 [100, 300] | 0.400 × | 10.0 × | 0.0500 × | 50.0 + 10.0 | 400 |\n" +
-			"| raw SQLite | strict | 4,000 [4,000, 4,000] | – | – | 1.00 × | 50.0 + 10.0 | 8,000 |\n",
-		"| Quick | strict | 2.00 [2.00, 2.00] | 1.00 × | 3.00 × | 0.125 × | 8.00 [8.00, 8.00] | 1.00 × | 3.00 × | 0.125 × | 2.00 |\n",
-		"| 0.0600 [0.0600, 0.0600] | 1.00 × | – | 1.00 × | 0.0200 + 0.0400 | 1,000 |\n",
+		"| Millrace | strict | 2,000 [1,000, 3,000] | 4.00 × | – | 0.500 × | 2.00 × | 50.0 + 10.0 | 4,000 |\n" +
+			"| Lax | relaxed | 4,000 [4,000, 4,000] | 1.00 × | 0.500 × | 1.00 × | 4.00 × | 50.0 + 10.0 | 8,000 |\n" +
+			"| Quick | strict | 500 [500, 500] | 1.00 × | 4.00 × | 0.125 × | 0.500 × | 50.0 + 10.0 | 1,000 |\n" +
+			"| Slow & sure | strict | 200 [100, 300] | 0.400 × | 10.0 × | 0.0500 × | 0.200 × | 50.0 + 10.0 | 400 |\n" +
+			"| raw SQLite | strict | 4,000 [4,000, 4,000] | – | – | 1.00 × | 4.00 × | 50.0 + 10.0 | 8,000 |\n",
+		"| Quick | strict | 2.00 [2.00, 2.00] | 1.00 × | 3.00 × | 0.125 × | 0.500 × | 8.00 [8.00, 8.00] | 1.00 × | 3.00 × | 0.125 × | 0.500 × | 2.00 |\n",
+		"| 0.0600 [0.0600, 0.0600] | 1.00 × | – | 1.00 × | 1.00 × | 0.0200 + 0.0400 | 1,000 |\n",
 		"| Slow & sure | strict | slow v1 | some | a page |\n",
 		"SKIPPED gone: not installed\n",
 		"FAILED slow, drain, repetition 1: no luck\n",
@@ -104,7 +106,7 @@ func TestChart(t *testing.T) {
 			balanced = append(balanced, bar{s.Class, s.Width})
 		}
 	}
-	want := []bar{{"peer relaxed", bars}, {"ours", bars / 2}, {"peer", 16}, {"peer", 7}, {"limit", bars}}
+	want := []bar{{"peer relaxed", bars}, {"ours", bars / 2}, {"peer", 16}, {"peer", 7}, {"limit", bars}, {"limit", 33}}
 	if !reflect.DeepEqual(balanced, want) {
 		t.Errorf("bars %v, want %v", balanced, want)
 	}
