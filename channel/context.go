@@ -11,8 +11,7 @@ import (
 
 // handling is what a handler's context tells about the message it handles.
 type handling struct {
-	of       *Envelope // whose copy envelope is; never followed
-	envelope *Envelope
+	envelope Envelope
 	group    string
 
 	mu   sync.Mutex
@@ -24,14 +23,7 @@ type handlingKey struct{}
 // Handling returns a context for handling a message that came from a queue (its subscriber group): what is
 // sent under it continues the message's chain.
 func Handling(ctx context.Context, e *Envelope, queue string) context.Context {
-	h := &handling{of: e, group: queue}
-	if outer, ok := ctx.Value(handlingKey{}).(*handling); ok && outer.of == e { // another try
-		h.envelope = outer.envelope
-	} else {
-		copied := *e
-		h.envelope = &copied
-	}
-	return context.WithValue(ctx, handlingKey{}, h)
+	return context.WithValue(ctx, handlingKey{}, &handling{envelope: *e, group: queue})
 }
 
 // Handled returns the attributes of the message that is being handled, without its data.
@@ -40,7 +32,7 @@ func Handled(ctx context.Context) (e Envelope, queue string, ok bool) {
 	if !ok {
 		return Envelope{}, "", false
 	}
-	e = *h.envelope
+	e = h.envelope
 	e.Data = nil
 	return e, h.group, true
 }

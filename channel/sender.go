@@ -132,7 +132,7 @@ func (c *Channels) envelope(ctx context.Context, m Message, delay time.Duration)
 		if e.ID == "" {
 			e.ID = h.childID(e.Kind, data, delay)
 		}
-		e.Follow(h.envelope)
+		e.Follow(&h.envelope)
 		return e, nil
 	}
 	if e.ID == "" {
