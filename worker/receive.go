@@ -71,7 +71,7 @@ func (r *roomKeeper) free(inHand int) int {
 		decided = r.since >= 2*r.limit // what held one of them up may be over
 	}
 	if decided {
-		r.longest.Store(0)
+		r.longest.CompareAndSwap(int64(longest), 0)
 		r.since = 0
 	}
 	// With room to spare beyond what runs at once, wait for a batch worth a request.

@@ -33,7 +33,8 @@ func (c *consumer) conclude(ctx context.Context, m *message, err error, deleted 
 		c.stats.lost.Inc()
 		c.release(m)
 	case deleted:
-		c.done(ctx, m)
+		c.done(m)
+		c.dropBody(ctx, m)
 		c.release(m)
 	default:
 		c.finished <- m
@@ -77,30 +78,33 @@ func (c *consumer) delete(ctx context.Context, batch []*message, receipts []stor
 	}
 	var stale *storage.StaleError
 	errors.As(err, &stale)
-	together := batch[:0]
+	together, bodies := batch[:0], []*message(nil)
 	for i, m := range batch {
 		if stale != nil && slices.Contains(stale.Receipts, receipts[i]) { // somebody else has it, and needs its body
 			c.stats.lost.Inc()
 		} else {
-			c.done(ctx, m)
+			c.done(m)
+			if m.envelope.DataRef != "" {
+				bodies = append(bodies, m)
+				continue
+			}
 		}
-		if m.envelope.DataRef == "" {
-			together = append(together, m)
-		} else { // each took a request
-			c.release(m)
-		}
+		together = append(together, m)
 	}
 	c.release(together...)
+	for _, m := range bodies { // each takes a request
+		c.dropBody(ctx, m)
+		c.release(m)
+	}
 }
 
-// done is for a message that has been handled and deleted.
-func (c *consumer) done(ctx context.Context, m *message) {
+// done counts a message that has been handled and deleted.
+func (c *consumer) done(m *message) {
 	c.stats.done.Inc()
 	c.w.handled[c.queue].Add(1)
 	if !m.envelope.Time.IsZero() {
 		c.stats.lag.Observe(max(0, time.Since(m.envelope.Time)).Seconds())
 	}
-	c.dropBody(ctx, m)
 }
 
 // dropBody deletes the claim-checked body of a message that has been deleted.

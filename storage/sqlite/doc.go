@@ -61,10 +61,9 @@
 //     whoever looks may have come in between. Where locks do nothing that shows too. Nobody removes a file but under its lock, nor
 //     trusts a lock on a file that has lost its name.
 //   - Locks belong to open files, not to processes: stores in one process don't share them.
-//   - A claim is of the store that received or last extended it. Generations that hold no number are of nobody: claims of programs
-//     older than this, which may have the same file open, of stores with wake=off, and of those where no file can be locked, on
+//   - A claim is of the store that received or last extended it. Generations that hold no number are of nobody: claims of stores with wake=off, and of those where no file can be locked, on
 //     Windows for one.
-//   - Nothing but a visibility ends. The generation stays, so a receipt works until somebody else receives the message.
+//   - Nothing but a visibility ends, and the receipts of the dead.
 //
 // A store that is closed takes its file away before the lock goes: its claims stay, because its receipts still work. Without
 // a file nobody is known to be dead, and visibilities end as ever. So they do for a message that was delivered more than three

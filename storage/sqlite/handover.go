@@ -8,8 +8,7 @@ import (
 )
 
 // A want is for messages that are not there yet: of a receive that found fewer than it asked for, or of an await. What is
-// sent meanwhile is claimed for it as it is written, which saves half of the work: the second change of its row and of the
-// index.
+// sent meanwhile is claimed for it as it is written, which saves a move.
 type want struct {
 	by         *op // nil for an await
 	got        []storage.Delivery

@@ -90,7 +90,7 @@ func (l *life) gen() int64 {
 // next returns the generation that follows when this store extends a claim.
 func (l *life) next(gen int64) int64 {
 	if n := l.number.Load(); n != 0 && gen >= lifeGen && (gen-lifeGen)/lifeRandom == n {
-		return gen + 1 // alike for those that were claimed and extended together: they are deleted in one statement
+		return gen + 1 // it still shows whose the claim is
 	}
 	return l.gen()
 }

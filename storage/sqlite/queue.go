@@ -176,9 +176,9 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]stora
 	return got, nil
 }
 
-// announceNext arms the timer for the queue's next message.
+// announceNext arms the timer for the queue's next message, once all that are due have been claimed.
 func (w *writer) announceNext(queue string, id int64) error {
-	s := w.c.stmt(`SELECT visible FROM due WHERE queue = ?1 ORDER BY visible LIMIT 1`).int(1, id)
+	s := w.c.stmt(`SELECT visible FROM due WHERE queue = ?1 AND visible > ?2 ORDER BY visible LIMIT 1`).int(1, id).int(2, micros(w.now))
 	row, err := s.step()
 	if !row {
 		return err

@@ -89,7 +89,7 @@ func (q *queue) countReady(c *conn, id, at, hidden, indexed int64) (int64, error
 // id of some of them. A message gets an id above all that are there, so what was sent earlier has one below least; there
 // are few such as a rule, because those are the first that become visible.
 func (q *queue) oldestReady(c *conn, id, at, sent, least, stored int64) (int64, error) {
-	older, err := firstRow(c.stmt(`SELECT count(*), min(iif(queue = ?1 AND id NOT IN (SELECT id FROM due WHERE queue = ?1 AND visible > ?2), sent, ?3))
+	older, err := firstRow(c.stmt(`SELECT count(*), min(iif(queue = ?1 AND id NOT IN (SELECT id FROM due WHERE queue = ?1 AND visible > ?2 AND id < ?4), sent, ?3))
 		FROM (SELECT id, queue, sent FROM messages WHERE id < ?4 LIMIT ?5)`).int(1, id).int(2, at).int(3, sent).int(4, least).int(5, stored))
 	switch {
 	case err != nil:
