@@ -170,7 +170,8 @@ func prepareFile(ctx context.Context, c *conn) error {
 	if err != nil {
 		return err
 	}
-	setup := []string{"PRAGMA synchronous = FULL", "PRAGMA temp_store = MEMORY"} // a migration needs room, and there may be no other folder to write in
+	// A migration puts something aside, and there may be no other folder to write in.
+	setup := []string{"PRAGMA synchronous = FULL", "PRAGMA temp_store = MEMORY"}
 	if version == 0 {
 		// The vacuum mode must be set before there is anything in the file; later it would write, for nothing. Freed
 		// pages then can be given back in small steps; it costs 2 % of a write.
