@@ -53,6 +53,7 @@ type world struct {
 	totals   *views.View[account]
 	send     *channel.Sender[add]
 	reacted  atomic.Int64
+	folded   atomic.Int64 // into totals; again when a fold is repeated
 	decide   func(account, add) (account, []channel.Message, error)
 	react    func(context.Context, added) error
 }
@@ -94,7 +95,10 @@ func newWorld(t testing.TB, store storage.Store, groups ...string) *world {
 	handlers.Decide(w.registry, w.accounts, func(c add) string { return c.Account },
 		func(a account, c add) (account, []channel.Message, error) { return w.decide(a, c) }, added{})
 	views.Project(w.registry, w.totals, func(e added) string { return e.Account },
-		func(a account, e added) account { return account{Sum: a.Sum + e.N, Count: a.Count + 1} })
+		func(a account, e added) account {
+			w.folded.Add(1)
+			return account{Sum: a.Sum + e.N, Count: a.Count + 1}
+		})
 	if slices.Contains(groups, "reactions") {
 		handlers.React(w.registry, "reactions", func(ctx context.Context, e added) error { return w.react(ctx, e) })
 	}
