@@ -87,6 +87,9 @@ func (l *life) gen() int64 {
 	return lifeGen + l.number.Load()*lifeRandom + rand.Int64N(lifeRandom/2) // extending adds to it
 }
 
+// newGen returns a generation of nobody's. It is large, so that all take eight bytes in a row.
+func newGen() int64 { return 1<<61 + rand.Int64N(1<<61) }
+
 // next returns the generation that follows when this store extends a claim.
 func (l *life) next(gen int64) int64 {
 	if n := l.number.Load(); n != 0 && gen >= lifeGen && (gen-lifeGen)/lifeRandom == n {

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +62,7 @@ func (w *writer) send(queue string, m storage.Message) error {
 		}
 	}
 	at := w.now.Add(m.Delay)
-	if _, err := w.insert(id, m.Body, entry{visible: micros(at), gen: newGen(), sent: micros(w.now)}); err != nil {
+	if _, err := w.insert(id, m.Body, entry{visible: micros(at), sent: micros(w.now)}); err != nil {
 		return err
 	}
 	w.announce(queue, at, true)
@@ -84,17 +83,43 @@ func (w *writer) insert(queueID int64, body []byte, d entry) (id int64, err erro
 		return 0, err
 	}
 	d.id = w.c.lastID()
-	return d.id, w.enter(queueID, d)
+	w.enter(queueID, d)
+	return d.id, nil
 }
 
-// enter gives a message its place.
-func (w *writer) enter(queueID int64, d entry) error {
-	return w.c.stmt(`INSERT INTO due (queue, visible, id, held, gen, sent, deliveries) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`).
-		int(1, queueID).int(2, d.visible).int(3, d.id).int(4, d.held).int(5, d.gen).int(6, d.sent).int(7, d.deliveries).run()
+// placed are messages that a transaction has inserted one after another, and whose places differ by their ids alone.
+type placed struct {
+	queue int64
+	first entry
+	n     int64
 }
 
-// newGen returns a generation of nobody's. It is large, so that all take eight bytes in a row.
-func newGen() int64 { return 1<<61 + rand.Int64N(1<<61) }
+// enter gives a message that was just inserted its place, when the transaction ends: nothing of the same transaction looks
+// for it, since claims come first.
+func (w *writer) enter(queueID int64, d entry) {
+	if i := len(w.placed) - 1; i >= 0 {
+		next := w.placed[i].first
+		next.id += w.placed[i].n
+		if w.placed[i].queue == queueID && next == d {
+			w.placed[i].n++
+			return
+		}
+	}
+	w.placed = append(w.placed, placed{queueID, d, 1})
+}
+
+// place writes the places of all that was inserted: neighbours by one statement, which takes a third of the time.
+func (w *writer) place() error {
+	for _, p := range w.placed {
+		d := p.first
+		err := w.c.stmt(`INSERT INTO due SELECT ?1, ?2, id, ?4, ?5, ?6, ?7 FROM messages WHERE id BETWEEN ?3 AND ?8`).
+			int(1, p.queue).int(2, d.visible).int(3, d.id).int(4, d.held).int(5, d.gen).int(6, d.sent).int(7, d.deliveries).int(8, d.id+p.n-1).run()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
 	q.s.count("receive", "queue", q.name)

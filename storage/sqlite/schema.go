@@ -21,7 +21,7 @@ const applicationID = 0x4d696c6c
 //   - names gives queues, containers and tables a small number. Its rows stay for ever, so a number once
 //     read may be kept.
 //   - due: what changes about a message, in the order in which a queue gives them out. A claim is a new place in it; the message's
-//     row, ten times as large, stays as it is. gen is random, anew for each claim, and grows by one when the holder extends or
+//     row, ten times as large, stays as it is. gen is 0 before the first claim, random, anew for each, and grows by one when the holder extends or
 //     rewrites; so a place and gen are a receipt, even though SQLite may use an id again. held tells a received message from a
 //     delayed one.
 //   - messages: what stays. When something was sent is in both: Stats looks for the oldest by either.

@@ -96,7 +96,8 @@ type writer struct {
 	normal bool // sync=normal: no commit waits for the disk
 
 	relaxed bool             // the connection commits without waiting for the disk just now
-	now     time.Time        // the time of the op that runs
+	now     time.Time        // of the transaction that is open
+	placed  []placed         // by it, not yet written
 	effects effects          // of the transaction that is open
 	wants   map[string]*want // likewise, by queue
 	chosen  []chosen         // likewise, the awaits among them
@@ -288,6 +289,7 @@ func (w *writer) transact(group []*op) (err error) {
 	if err := patient(allGone(group), w.c.stmt("BEGIN IMMEDIATE").run); err != nil {
 		return err
 	}
+	w.now, w.placed = time.Now(), w.placed[:0] // one time for all: what is sent together can be placed together
 	w.effects.names, w.effects.due = w.effects.names[:0], w.effects.due[:0]
 	defer clear(w.wants)
 	for _, early := range []bool{true, false} { // calls that wait together may come in any order
@@ -296,6 +298,9 @@ func (w *writer) transact(group []*op) (err error) {
 				err = w.one(o)
 			}
 		}
+	}
+	if err == nil {
+		err = w.place()
 	}
 	if err == nil {
 		err = w.s.place.check()
@@ -334,7 +339,6 @@ func (w *writer) one(o *op) error {
 		o.err = context.Cause(o.ctx)
 		return nil
 	}
-	w.now = time.Now()
 	o.err = o.run(w)
 	var e *Error
 	if errors.As(o.err, &e) {
