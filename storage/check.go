@@ -76,22 +76,29 @@ func (p Props) checkMessage(m Message) error {
 
 // CheckBatch checks what BatchTable.PutBatch is given; the error names the first bad row.
 func (p Props) CheckBatch(partition string, rows []RowPut) error {
-	if err := CheckKey(partition); err != nil {
-		return err
-	}
 	if len(rows) > MaxBatchRows {
 		return fmt.Errorf("%w: %d rows in a batch; at most %d", ErrInvalid, len(rows), MaxBatchRows)
 	}
-	seen, bytes := make(map[string]bool, len(rows)), 0
+	bytes := 0
 	for i, r := range rows {
-		bytes += len(r.Data)
+		if bytes += len(r.Data); bytes > MaxBatchBytes {
+			return fmt.Errorf("row %d of %d: %w: more than %d bytes in a batch", i+1, len(rows), ErrInvalid, MaxBatchBytes)
+		}
+	}
+	return p.checkRows(partition, rows)
+}
+
+func (p Props) checkRows(partition string, rows []RowPut) error {
+	if err := CheckKey(partition); err != nil {
+		return err
+	}
+	seen := make(map[string]bool, len(rows))
+	for i, r := range rows {
 		err := CheckKey(r.Key)
 		switch {
 		case err != nil:
 		case len(r.Data) > p.MaxRow:
 			err = fmt.Errorf("%w: data of %d bytes; at most %d", ErrTooLarge, len(r.Data), p.MaxRow)
-		case bytes > MaxBatchBytes:
-			err = fmt.Errorf("%w: more than %d bytes in a batch", ErrInvalid, MaxBatchBytes)
 		case seen[r.Key]:
 			err = fmt.Errorf("%w: key %s stands there twice", ErrInvalid, Quote(r.Key))
 		}
@@ -161,6 +168,15 @@ func (c Condition) CheckDelete() error {
 
 // Check refuses a unit of work for its content.
 func (w Work) Check(p Props) error {
+	if x := w.Rows; x != nil {
+		err := CheckName(x.Table)
+		if err == nil {
+			err = p.checkRows(x.Partition, x.Puts)
+		}
+		if err != nil {
+			return &Error{Op: "commit", Resource: "partition " + x.Table + "/" + Quote(x.Partition), Err: err}
+		}
+	}
 	if x := w.Write; x != nil {
 		if err := checkWrite(p, x); err != nil {
 			return &Error{Op: "commit", Resource: "blob " + Quote(x.Container) + "/" + Quote(x.Key), Err: err}

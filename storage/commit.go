@@ -7,12 +7,19 @@ import (
 	"sync"
 )
 
-// Work is one unit of work: write a document, then send messages, then delete the messages that asked
+// Work is one unit of work: write rows, then a document, then send messages, then delete the messages that asked
 // for it. Any part may be missing.
 type Work struct {
+	Rows   *Rows
 	Write  *Write
 	Send   []Send
 	Delete []Claim
+}
+
+// Rows puts rows of one partition, unconditionally.
+type Rows struct {
+	Table, Partition string
+	Puts             []RowPut
 }
 
 // A Write puts one blob.
@@ -46,13 +53,13 @@ type Committer interface {
 	Commit(ctx context.Context, w Work) (Committed, error)
 }
 
-// Commit does a unit of work: atomically where the store is a [Committer], else write, sends, deletes
+// Commit does a unit of work: atomically where the store is a [Committer], else rows, write, sends, deletes
 // in this order, stopping where one fails. In both a crash or an error leaves the messages to be
 // deleted where they are unless all before was done, so the work comes back; that is what makes a repeat
 // possible, and IDs and ETags make it harmless.
 //
-// [ErrPrecondition] or [ErrExists] mean that the write's condition failed and nothing at all was done.
-// After any other error an unknown beginning of the work may have been done. Stale receipts are no error.
+// [ErrPrecondition] or [ErrExists] mean that the write's condition failed and nothing was done, but that the
+// rows may be there where the store is no Committer. After any other error an unknown beginning of the work may have been done. Stale receipts are no error.
 func Commit(ctx context.Context, s Store, w Work) (Committed, error) {
 	if c, ok := As[Committer](s); ok {
 		return c.Commit(ctx, w)
@@ -61,6 +68,11 @@ func Commit(ctx context.Context, s Store, w Work) (Committed, error) {
 		return Committed{}, err
 	}
 	var done Committed
+	if x := w.Rows; x != nil {
+		if err := PutRows(ctx, s.Table(x.Table), x.Partition, x.Puts); err != nil {
+			return done, notContent(err)
+		}
+	}
 	if w.Write != nil {
 		etag, err := s.Blobs(w.Write.Container).Put(ctx, w.Write.Key, w.Write.Body, w.Write.If)
 		if err != nil {

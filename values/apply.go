@@ -142,14 +142,12 @@ func (u *unit[V]) run() (err error) {
 		if err := u.prove(); err != nil {
 			return err
 		}
-		return u.finish(nil)
+		return u.finish(storage.Work{})
 	}
 	if err := u.settlePending(); err != nil {
 		return err
 	}
-	if err := u.age(committed); err != nil {
-		return err
-	}
+	rows := u.age(committed)
 	defer func() {
 		if err != nil && !u.unknown {
 			u.dropStowed()
@@ -162,7 +160,10 @@ func (u *unit[V]) run() (err error) {
 	if err != nil {
 		return u.fault(fmt.Errorf("%w: %w", errContent, err))
 	}
-	return u.finish(&storage.Write{Container: u.c.name, Key: u.key, Body: body, If: u.doc.condition()})
+	return u.finish(storage.Work{
+		Rows:  rows,
+		Write: &storage.Write{Container: u.c.name, Key: u.key, Body: body, If: u.doc.condition()},
+	})
 }
 
 // prove makes sure that neither a refusal nor what is pending for a replay is the word of an outdated document: where
@@ -278,8 +279,8 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 	return nil
 }
 
-// finish commits: the write if there is one, the events, the end of the deliveries.
-func (u *unit[V]) finish(w *storage.Write) error {
+// finish commits what is written, if anything, the events, and the end of the deliveries.
+func (u *unit[V]) finish(work storage.Work) error {
 	for _, p := range u.resend {
 		if err := u.c.repack(u.ctx, p, &u.emits); err != nil {
 			return err
@@ -289,13 +290,13 @@ func (u *unit[V]) finish(w *storage.Write) error {
 	if err != nil {
 		return u.packFault(err)
 	}
-	work := storage.Work{Write: w, Send: packed.Sends}
+	work.Send = packed.Sends
 	for _, i := range u.done {
 		if claim := u.changes[i].Claim; claim != nil {
 			work.Delete = append(work.Delete, claim())
 		}
 	}
-	if w == nil && len(work.Send) == 0 && len(work.Delete) == 0 {
+	if work.Write == nil && len(work.Send) == 0 && len(work.Delete) == 0 {
 		return nil
 	}
 	done, err := storage.Commit(u.ctx, u.c.channels.Store(), work)
@@ -312,7 +313,7 @@ func (u *unit[V]) finish(w *storage.Write) error {
 		}
 		return u.fault(err)
 	}
-	if w != nil {
+	if work.Write != nil {
 		u.doc.etag = done.ETag
 	}
 	if len(done.Stale) > 0 {

@@ -105,6 +105,9 @@ type Collection[V any] struct {
 // wrong the write is refused, and the document is read; at most one write in so many is wasted.
 const guessAfter = 8
 
+// rowsSuffix follows a collection's name in the name of the table of its older entries.
+const rowsSuffix = "-applied"
+
 // New returns the collection of a name. The documents are blobs in the container of that name; rows of older
 // messages are in the table NAME-applied.
 func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collection[V] {
@@ -112,7 +115,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collect
 	store := channels.Store()
 	return &Collection[V]{
 		name: name, channels: channels, cfg: cfg, fault: fault, cache: NewCache[*document[V]](cfg.Cache, cfg.CacheBytes),
-		blobs: store.Blobs(name), rows: store.Table(name + "-applied"), atomic: store.Props().Atomic,
+		blobs: store.Blobs(name), rows: store.Table(name + rowsSuffix), atomic: store.Props().Atomic,
 	}
 }
 
@@ -121,7 +124,7 @@ func (c *Collection[V]) Name() string { return c.name }
 
 // Check reports a name that can't be used, and all that is wrong with the Config.
 func (c *Collection[V]) Check() error {
-	if err := errors.Join(storage.CheckName(c.name+"-applied"), c.fault); err != nil {
+	if err := errors.Join(storage.CheckName(c.name+rowsSuffix), c.fault); err != nil {
 		return fmt.Errorf("values: collection %s: %w", storage.Quote(c.name), err)
 	}
 	return nil

@@ -5,7 +5,7 @@
 // messages it has applied. [Collection.Apply] takes the messages received for one document, folds them into
 // it in one read-modify-write, and ends their deliveries, all as one [storage.Work]:
 //
-//	load ─▶ judge each message ─▶ change the value ─▶ move old record entries to rows ─▶ Commit(write, send, delete)
+//	load ─▶ judge each message ─▶ change the value ─▶ take old entries out of the record ─▶ Commit(rows, write, send, delete)
 //	 ▲            │ applied before: a replay                                               │ somebody wrote first
 //	 │            ▼ send what is still pending for it, delete                              │
 //	 └─────────────────────────────────────────────────────────────────────────────────────┘ back off, reload, refold
@@ -22,7 +22,7 @@
 //  3. An event's ID is derived from its message's ID, its source and its index, so that sending it again is a
 //     repeat that the next stage recognises.
 //  4. The record is a window. When it has grown past twice Config.Window, the oldest entries by the time in their
-//     IDs become rows of a table, before the write that forgets them, and the document's watermark becomes the
+//     IDs become rows of a table, with the write that forgets them or before it, and the document's watermark becomes the
 //     newest time that left. Only entries of a committed document become rows. An ID newer than the watermark
 //     is judged by the window alone; one at or before it, or one that carries no time once anything has left,
 //     by its row, which is read by itself, or together with those of the same fold in one query. Clocks may be wrong:
@@ -34,7 +34,7 @@
 //  6. The same ID with other content is [ErrContentDiffers] for as long as the document remembers the ID.
 //  7. Messages that fail fail alone: the others are folded as if it had not been there.
 //  8. What a pending event keeps beside the document, a body too large for a message, belongs to the one try that wrote
-//     it. It is written last before the document. It goes when it is certain that the document was not written with it (a
+//     it. It is written before the unit of work. It goes when it is certain that the document was not written with it (a
 //     lost race, a failure before), or when a later write has left its event out. When the outcome is unknown it
 //     stays: so a crash or a lost answer may leave a body that nobody refers to, never an event without its body.
 package values

@@ -40,7 +40,7 @@ func (u *unit[V]) settlePending() error {
 }
 
 // stow makes the new events pending. The bodies of large ones are written beside the document, so it comes last before
-// the write.
+// the unit of work.
 func (u *unit[V]) stow() error {
 	events := u.emits
 	for _, p := range u.noted {

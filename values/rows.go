@@ -61,8 +61,8 @@ func (u *unit[V]) row(x entry) (data []byte, found bool, err error) {
 	return row.Data, err == nil, err
 }
 
-// age moves the oldest entries of the record to rows when the window is full.
-func (u *unit[V]) age(committed int) error {
+// age takes the oldest entries out of the record when the window is full, and returns the rows that they become.
+func (u *unit[V]) age(committed int) *storage.Rows {
 	r := &u.doc.record
 	if r.len() <= 2*u.c.cfg.Window {
 		return nil
@@ -75,9 +75,6 @@ func (u *unit[V]) age(committed int) error {
 	for i, x := range gone {
 		rows[i] = storage.RowPut{Key: x.rowKey(), Data: slices.Clone(x.content[:])}
 	}
-	if err := storage.PutRows(u.ctx, u.c.rows, u.key, rows); err != nil {
-		return err
-	}
 	r.forget(gone)
-	return nil
+	return &storage.Rows{Table: u.c.name + rowsSuffix, Partition: u.key, Puts: rows}
 }

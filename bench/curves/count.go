@@ -43,6 +43,9 @@ func (s *counted) Commit(ctx context.Context, w storage.Work) (storage.Committed
 	done, err := storage.Commit(ctx, s.Store, w)
 	switch {
 	case err == nil && w.Write != nil:
+		if w.Rows != nil {
+			s.rows.Add(int64(len(w.Rows.Puts)))
+		}
 		s.writes.Add(1)
 		s.bytes.Add(int64(len(w.Write.Body)))
 	case storage.LostRace(err):

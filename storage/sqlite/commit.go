@@ -7,14 +7,17 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Commit implements storage.Committer: all of it in one transaction. The write comes first, and is the only
-// thing that can fail by a condition.
+// Commit implements storage.Committer: all of it in one transaction. The write comes first, because it alone
+// can fail by a condition.
 func (s *store) Commit(ctx context.Context, work storage.Work) (storage.Committed, error) {
 	if err := work.Check(s.Props()); err != nil {
 		return storage.Committed{}, err
 	}
 	size := 100 * len(work.Delete)
 	s.count("commit", "store", "")
+	if x := work.Rows; x != nil {
+		size += rowsSize(x.Puts)
+	}
 	if work.Write != nil {
 		size += len(work.Write.Body) + 100
 	}
@@ -39,6 +42,11 @@ func (s *store) Commit(ctx context.Context, work storage.Work) (storage.Committe
 func (w *writer) commit(work storage.Work) (did storage.Committed, err error) {
 	if x := work.Write; x != nil {
 		if did.ETag, err = w.putBlob(x.Container, x.Key, x.Body, x.If); err != nil {
+			return did, err
+		}
+	}
+	if x := work.Rows; x != nil {
+		if err := w.putRows(x.Table, x.Partition, x.Puts); err != nil {
 			return did, err
 		}
 	}

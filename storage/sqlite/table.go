@@ -112,21 +112,26 @@ func (t *table) PutBatch(ctx context.Context, partition string, rows []storage.R
 		err = t.s.Props().CheckBatch(partition, rows)
 	}
 	if err == nil && len(rows) > 0 {
-		size := 0
-		for _, r := range rows {
-			size += len(r.Data) + len(r.Key) + 100
-		}
-		err = t.s.write(&op{ctx: ctx, size: size, run: func(w *writer) error {
-			for _, r := range rows {
-				if _, err := w.putRow(t.name, partition, r.Key, r.Data, storage.Condition{}); err != nil {
-					return err
-				}
-			}
-			return nil
-		}})
+		err = t.s.write(&op{ctx: ctx, size: rowsSize(rows), run: func(w *writer) error { return w.putRows(t.name, partition, rows) }})
 	}
 	if err != nil {
 		return fail("put batch", "partition "+t.name+"/"+storage.Quote(partition), err)
+	}
+	return nil
+}
+
+func rowsSize(rows []storage.RowPut) (size int) {
+	for _, r := range rows {
+		size += len(r.Data) + len(r.Key) + 100
+	}
+	return size
+}
+
+func (w *writer) putRows(name, partition string, rows []storage.RowPut) error {
+	for _, r := range rows {
+		if _, err := w.putRow(name, partition, r.Key, r.Data, storage.Condition{}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -134,6 +134,8 @@ var broken = []struct{ bug, test string }{
 	{"commit sends before the condition", "commit/a failed if-match does nothing at all"},
 	{"commit deletes whatever the condition", "commit/a failed if-absent does nothing at all"},
 	{"commit forgets the last send", "commit/write and send and delete"},
+	{"commit forgets the rows", "commit/rows go with the write"},
+	{"commit puts rows before the condition", "commit/rows go with the write"},
 	{"commit fails on a dead receipt", "commit/stale receipts undo nothing and are told"},
 	{"commit tells of no dead receipt", "commit/stale receipts undo nothing and are told"},
 	{"checks content late", "commit/content faults refuse everything first"},

@@ -16,6 +16,7 @@ func commitTests() []test {
 		{"write and send and delete", commitAll},
 		{"every part alone", commitParts},
 		{"several queues", commitQueues},
+		{"rows go with the write", commitRows},
 		{"a failed if-match does nothing at all", commitFailedMatch},
 		{"a failed if-absent does nothing at all", commitFailedAbsent},
 		{"one creator wins", commitOneCreator},
@@ -116,6 +117,50 @@ func commitQueues(t *check) {
 		t.same("sent", outs[i].rest(), []string{fmt.Sprint(i), fmt.Sprint(i + 3), fmt.Sprint(i + 6)})
 		ins[i].gone()
 	}
+}
+
+// commitRows writes more rows than one batch holds, some of them again, and then with a write that is refused: on an engine
+// whose commits are atomic nothing is left of it.
+func commitRows(t *check) {
+	container, table, in := t.name("container"), t.name("table"), t.queue()
+	count := func() (n int) {
+		for row, err := range t.s.Table(table).Query(t.ctx, "p", storage.RowRange{}) {
+			t.ok(err)
+			if want := "data of " + row.Key; string(row.Data) != want {
+				t.Errorf("row %s holds %q; want %q", row.Key, row.Data, want)
+			}
+			n++
+		}
+		return n
+	}
+	work := func(from, to int, cond storage.Condition) storage.Work {
+		w := storage.Work{
+			Rows:   &storage.Rows{Table: table, Partition: "p"},
+			Write:  &storage.Write{Container: container, Key: "doc", Body: []byte("body"), If: cond},
+			Delete: []storage.Claim{in.claim()},
+		}
+		for i := from; i < to; i++ {
+			key := fmt.Sprintf("%03d", i)
+			w.Rows.Puts = append(w.Rows.Puts, storage.RowPut{Key: key, Data: []byte("data of " + key)})
+		}
+		return w
+	}
+	const n = storage.MaxBatchRows + 20
+	t.commit(work(0, n, storage.Condition{IfAbsent: true}))
+	t.equal("rows", []string{fmt.Sprint(count())}, []string{fmt.Sprint(n)})
+	t.commit(work(n-10, n+10, storage.Condition{}))
+	t.equal("rows", []string{fmt.Sprint(count())}, []string{fmt.Sprint(n + 10)})
+	in.gone()
+
+	_, err := storage.Commit(t.ctx, t.s, work(n, n+20, storage.Condition{IfAbsent: true}))
+	t.fails(err, storage.ErrExists, container)
+	if t.s.Props().Atomic {
+		t.equal("rows after a refusal", []string{fmt.Sprint(count())}, []string{fmt.Sprint(n + 10)})
+	}
+	t.commit(storage.Work{Rows: &storage.Rows{Table: table, Partition: "q", Puts: []storage.RowPut{{Key: "k", Data: []byte("v")}}}})
+	row, err := t.s.Table(table).Get(t.ctx, "q", "k")
+	t.ok(err)
+	t.equal("a row alone", []string{string(row.Data)}, []string{"v"})
 }
 
 // nothing demands that a refused unit of work left no trace.
@@ -226,6 +271,9 @@ func commitContent(t *check) {
 	add := func(s storage.Send) func(*storage.Work) {
 		return func(w *storage.Work) { w.Send = append(w.Send, s) }
 	}
+	rows := func(r storage.Rows) func(*storage.Work) {
+		return func(w *storage.Work) { w.Rows = &r }
+	}
 	faults := map[string]struct {
 		spoil func(*storage.Work)
 		kind  error
@@ -234,6 +282,11 @@ func commitContent(t *check) {
 		"empty key":       {write(func(w *storage.Write) { w.Key = "" }), storage.ErrInvalid},
 		"bad key":         {write(func(w *storage.Write) { w.Key = "a\x00" }), storage.ErrInvalid},
 		"both conditions": {write(func(w *storage.Write) { w.If = storage.Condition{IfAbsent: true, IfMatch: "x"} }), storage.ErrInvalid},
+		"bad table":       {rows(storage.Rows{Table: "Bad_Name", Partition: "p"}), storage.ErrInvalid},
+		"bad partition":   {rows(storage.Rows{Table: t.name("table")}), storage.ErrInvalid},
+		"bad row":         {rows(storage.Rows{Table: t.name("table"), Partition: "p", Puts: []storage.RowPut{{Key: "a\x00"}}}), storage.ErrInvalid},
+		"a row twice":     {rows(storage.Rows{Table: t.name("table"), Partition: "p", Puts: []storage.RowPut{{Key: "a"}, {Key: "a"}}}), storage.ErrInvalid},
+		"large row":       {rows(storage.Rows{Table: t.name("table"), Partition: "p", Puts: []storage.RowPut{{Key: "a", Data: make([]byte, p.MaxRow+1)}}}), storage.ErrTooLarge},
 		"bad queue":       {add(send("Bad_Name", "x")), storage.ErrInvalid},
 		"large message":   {add(send(t.name("queue"), string(make([]byte, p.MaxMessage+1)))), storage.ErrTooLarge},
 		"negative delay":  {add(storage.Send{Queue: t.name("queue"), Message: storage.Message{Delay: -1}}), storage.ErrInvalid},

@@ -208,8 +208,16 @@ func (m *model) Commit(ctx context.Context, w storage.Work) (done storage.Commit
 				m.add(s.Queue, s.Message)
 			}
 		}
+		putRows := func() {
+			for _, r := range w.Rows.Puts {
+				_, _ = m.put(modelTable{m, w.Rows.Table}.shelf(w.Rows.Partition), r.Key, r.Data, storage.Condition{})
+			}
+		}
 		if m.has("commit sends before the condition") {
 			sendAll()
+		}
+		if w.Rows != nil && m.has("commit puts rows before the condition") {
+			putRows()
 		}
 		if x := w.Write; x != nil {
 			etag, err := m.put("blobs "+x.Container, x.Key, x.Body, x.If)
@@ -222,6 +230,9 @@ func (m *model) Commit(ctx context.Context, w storage.Work) (done storage.Commit
 				return err
 			}
 			done.ETag = etag
+		}
+		if x := w.Rows; x != nil && !m.has("commit forgets the rows") {
+			putRows()
 		}
 		if m.has("commit is visible half-way", "hangs half-way when cancelled") {
 			m.mu.Unlock()

@@ -72,8 +72,8 @@ func mutants() []mutant {
 		{
 			name: "what leaves the window is not kept",
 			file: "values/rows.go",
-			old:  "if err := storage.PutRows(u.ctx, u.c.rows, u.key, rows); err != nil {",
-			new:  "if err := storage.PutRows(u.ctx, u.c.rows, u.key, nil); err != nil {",
+			old:  "Partition: u.key, Puts: rows}",
+			new:  "Partition: u.key}",
 		},
 		{
 			name: "only the window is asked",
