@@ -45,6 +45,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags.IntVar(&p.reps, "reps", 3, "how many `REPETITIONS`")
 	flags.DurationVar(&p.spec.For, "for", 3*time.Second, "the `TIME` of a rate; latency and idle take six times as long, a drain at most four times")
 	flags.IntVar(&p.spec.Backlog, "backlog", 100_000, "how many `JOBS` to drain")
+	flags.Float64Var(&p.stolen, "stolen", 1, "measure again if the host took more than this `SHARE` of the processors' time meanwhile: 0.02 for a machine that is shared")
 	flags.Uint64Var(&p.spec.Seed, "seed", 1, "`SEED` of the order and the gaps")
 	list := flags.Bool("list", false, "list systems and works")
 	from := flags.String("from", "", "measure nothing: read what -json wrote from this `FILE`")
@@ -60,8 +61,8 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if p.systems, err = pick(split(*systems)); err == nil {
 		p.works, err = pickWorks(split(*works))
 	}
-	if err == nil && (flags.NArg() > 0 || p.reps < 1 || p.spec.For <= 0 || p.spec.Backlog < 1) {
-		err = errors.New("-reps, -for and -backlog are positive, and there are no arguments")
+	if err == nil && (flags.NArg() > 0 || p.reps < 1 || p.spec.For <= 0 || p.spec.Backlog < 1 || p.stolen < 0) {
+		err = errors.New("-reps, -for and -backlog are positive, -stolen is not below 0, and there are no arguments")
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(errs, "peers:", err)

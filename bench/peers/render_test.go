@@ -31,7 +31,7 @@ func sampleReport() *Report {
 			r.Samples = append(r.Samples,
 				child.Sample{System: system, Work: child.Balanced, Rep: i + 1, N: n * 2, Seconds: 2, ClientCPU: float64(n) / 1e4, ServerCPU: float64(n) / 5e4, Versions: system + " v1"},
 				child.Sample{System: system, Work: child.Latency, Rep: i + 1, N: 2, Seconds: 2, Latencies: []float64{1000 / float64(n), 4000 / float64(n)}},
-				child.Sample{System: system, Work: child.Idle, Rep: i + 1, Seconds: 30, ClientCPU: 0.01, ServerCPU: 0.02, Operations: 500})
+				child.Sample{System: system, Work: child.Idle, Rep: i + 1, Seconds: 30, Stolen: 0.015, ClientCPU: 0.01, ServerCPU: 0.02, Operations: 500})
 		}
 	}
 	add("slow", 100, 300)
@@ -59,6 +59,7 @@ func TestMarkdown(t *testing.T) {
 		"| Quick | strict | 2.00 [2.00, 2.00] | 1.00 × | 3.00 × | 0.125 × | 0.500 × | 8.00 [8.00, 8.00] | 1.00 × | 3.00 × | 0.125 × | 0.500 × | 2.00 |\n",
 		"| 0.0600 [0.0600, 0.0600] | 1.00 × | – | 1.00 × | 1.00 × | 0.0200 + 0.0400 | 1,000 |\n",
 		"| Slow & sure | strict | slow v1 | some | a page |\n",
+		"at most 1.50 % of this machine's processor time during a measurement, in the middle one 0 %.\n",
 		"SKIPPED gone: not installed\n",
 		"FAILED slow, drain, repetition 1: no luck\n",
 	}

@@ -63,6 +63,15 @@ func (r *Report) sum(system string, work child.Work, of func(child.Sample) float
 	return summarize(values)
 }
 
+// stolen summarizes what the host took from the measurements.
+func (r *Report) stolen() summary {
+	var shares []float64
+	for _, s := range r.Samples {
+		shares = append(shares, s.Stolen)
+	}
+	return summarize(shares)
+}
+
 // best is the best median among the peers of a durability.
 func (r *Report) best(work child.Work, m metric, d Durability) float64 {
 	best := math.NaN()

@@ -26,6 +26,7 @@ type plan struct {
 	systems []contender
 	works   []child.Work
 	reps    int
+	stolen  float64    // measure again what lost more than this share of processor time to the host
 	spec    child.Spec // For, Backlog, Seed
 }
 
@@ -47,7 +48,7 @@ func (p plan) run(ctx context.Context, log io.Writer) *Report {
 				}
 				spec := p.spec
 				spec.System, spec.Work, spec.Seed = c.Name, work, order.Uint64()
-				s, err := measure(ctx, c, spec)
+				s, err := p.quietly(ctx, c, spec, log)
 				if ctx.Err() != nil {
 					return r
 				}
@@ -62,6 +63,48 @@ func (p plan) run(ctx context.Context, log io.Writer) *Report {
 		}
 	}
 	return r
+}
+
+// A host gives its processors to others in bursts of minutes.
+const (
+	tries = 20
+	pause = 15 * time.Second
+)
+
+// quietly measures until the host leaves the machine its processors, and keeps the quietest sample. What is measured has no say
+// in which sample that is.
+func (p plan) quietly(ctx context.Context, c contender, spec child.Spec, log io.Writer) (child.Sample, error) {
+	var best child.Sample
+	for try := range tries {
+		s, err := measure(ctx, c, spec)
+		if err != nil {
+			return s, err
+		}
+		if try == 0 || s.Stolen < best.Stolen {
+			best = s
+		}
+		if best.Stolen <= p.stolen {
+			break
+		}
+		_, _ = fmt.Fprintf(log, "again     %-9s %-22s %s, but the host took %s %% of the processors\n", spec.Work, c.Name, brief(s, nil), number(100*s.Stolen))
+		select {
+		case <-ctx.Done():
+			return best, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	return best, nil
+}
+
+// ticks are processor time.
+type ticks struct{ stolen, all float64 }
+
+// share is the part of processor time that was stolen between two readings.
+func (t ticks) share(later ticks) float64 {
+	if later.all <= t.all {
+		return 0
+	}
+	return (later.stolen - t.stolen) / (later.all - t.all)
 }
 
 // measure makes one measurement in a child, with a folder and a server of its own.
@@ -100,7 +143,9 @@ func measure(ctx context.Context, c contender, spec child.Spec) (s child.Sample,
 		defer server.Stop()
 		spec.Addr, spec.ServerPid, version = server.Socket, server.Pid, server.Version
 	}
+	before := readTicks()
 	s, err = ask(ctx, program, spec)
+	s.Stolen = before.share(readTicks())
 	s.Versions = strings.Trim(s.Versions+", "+version, ", ")
 	return s, err
 }

@@ -80,6 +80,7 @@ type Sample struct {
 	ClientCPU  float64   `json:"client_cpu_s"`
 	ServerCPU  float64   `json:"server_cpu_s"`
 	Operations int64     `json:"operations"` // of the store, or Unknown
+	Stolen     float64   `json:"stolen"`     // the share of the machine's processor time that its host gave to others meanwhile; the parent tells
 	Err        string    `json:"err,omitempty"`
 }
 

@@ -15,16 +15,16 @@ func mutants() []mutant {
 		{
 			name: "the message is deleted before the document is written",
 			file: "storage/commit.go",
-			old:  "	var done Committed\n	if w.Write != nil {",
+			old:  "	var done Committed\n	if x := w.Rows; x != nil {",
 			new: "	for _, c := range w.Delete {\n		_ = s.Queue(c.Queue).Delete(ctx, []Receipt{c.Receipt})\n	}\n	w.Delete = nil\n" +
-				"	var done Committed\n	if w.Write != nil {",
+				"	var done Committed\n	if x := w.Rows; x != nil {",
 		},
 		{
 			name: "events are sent before the document is written",
 			file: "storage/commit.go",
-			old:  "	var done Committed\n	if w.Write != nil {",
+			old:  "	var done Committed\n	if x := w.Rows; x != nil {",
 			new: "	for _, x := range w.Send {\n		if err := s.Queue(x.Queue).Send(ctx, []Message{x.Message}); err != nil {\n			return Committed{}, err\n		}\n	}\n	w.Send = nil\n" +
-				"	var done Committed\n	if w.Write != nil {",
+				"	var done Committed\n	if x := w.Rows; x != nil {",
 		},
 		{
 			name: "a command that was decided is not recorded",
