@@ -2,7 +2,9 @@ package millrace_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -47,3 +49,56 @@ func between(t *testing.T, file, begin, end string) []string {
 }
 
 var spaces = regexp.MustCompile(` +`)
+
+// TestLinks follows the links of all pages to files and headings.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	code := regexp.MustCompile("(?s)```.*?```|`[^`]*`")
+	link, outside := regexp.MustCompile(`\]\(([^)\s]+)\)`), regexp.MustCompile(`^[a-z]+:`)
+	n := 0
+	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
+				file, heading, _ := strings.Cut(found[1], "#")
+				if outside.MatchString(found[1]) {
+					continue
+				}
+				n++
+				to := page
+				if file != "" {
+					to = filepath.Join(filepath.Dir(page), file)
+				}
+				if _, err := os.Stat(to); err != nil {
+					t.Errorf("%s: %s is not there", page, found[1])
+				} else if heading != "" && !slices.Contains(anchors(t, to), heading) {
+					t.Errorf("%s: %s has no such heading", page, found[1])
+				}
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no links")
+	}
+}
+
+// anchors are the names of a page's headings, as GitHub makes them.
+func anchors(t *testing.T, page string) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		plain := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		all = append(all, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return all
+}

@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags.Uint64Var(&p.spec.Seed, "seed", 1, "`SEED` of the order and the gaps")
 	list := flags.Bool("list", false, "list systems and works")
 	from := flags.String("from", "", "measure nothing: read what -json wrote from this `FILE`")
+	resume := flags.String("resume", "", "measure what is missing in this `FILE`, which -json wrote when a run was stopped")
 	jsonFile := flags.String("json", "", "write all samples into this `FILE`")
 	svgFile := flags.String("svg", "", "write the chart into this `FILE`")
 	if err := flags.Parse(args); err != nil {
@@ -60,6 +61,12 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	var err error
 	if p.systems, err = pick(split(*systems)); err == nil {
 		p.works, err = pickWorks(split(*works))
+	}
+	if err == nil && *resume != "" {
+		var r *Report
+		if r, err = load(*resume); err == nil {
+			err = p.resume(r)
+		}
 	}
 	if err == nil && (flags.NArg() > 0 || p.reps < 1 || p.spec.For <= 0 || p.spec.Backlog < 1 || p.stolen < 0) {
 		err = errors.New("-reps, -for and -backlog are positive, -stolen is not below 0, and there are no arguments")

@@ -61,6 +61,24 @@ func TestSmoke(t *testing.T) {
 	if code := run(t.Context(), []string{"-from", json}, &again, &log); code != 0 || again.String() != table.String() {
 		t.Errorf("from the file, with code %d:\n%s\nwant\n%s", code, again.String(), table.String())
 	}
+	// As if the run had been stopped before its last two measurements.
+	last := r.Samples[len(r.Samples)-2:]
+	r.Samples = r.Samples[:len(r.Samples)-2]
+	if err := r.save(json); err != nil {
+		t.Fatal(err)
+	}
+	log.Reset()
+	if code := run(t.Context(), append(args, "-resume", json), &again, &log); code != 0 || strings.Count(log.String(), "1/1") != len(last) {
+		t.Errorf("resumed, with code %d:\n%s", code, log.String())
+	}
+	for i, s := range last {
+		if !strings.Contains(log.String(), string(s.Work)) || !strings.Contains(log.String(), s.System) {
+			t.Errorf("number %d, %s of %s, was not measured", i, s.Work, s.System)
+		}
+	}
+	if code := run(t.Context(), append(args, "-resume", json, "-backlog", "301"), &again, &log); code != 2 {
+		t.Errorf("resumed with another backlog, with code %d", code)
+	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

@@ -28,12 +28,13 @@ type plan struct {
 	reps    int
 	stolen  float64    // measure again what lost more than this share of processor time to the host
 	spec    child.Spec // For, Backlog, Seed
+	done    []child.Sample
 }
 
 // run measures everything, works in turn, systems in an order that changes with every repetition. What fails is said, and becomes
 // a sample with an error; a system whose programs are missing is left out. When ctx ends, the report holds what there is.
 func (p plan) run(ctx context.Context, log io.Writer) *Report {
-	r := &Report{Machine: machine(), For: p.spec.For, Backlog: p.spec.Backlog, Reps: p.reps, Seed: p.spec.Seed, Skipped: map[string]string{}}
+	r := &Report{Machine: machine(), For: p.spec.For, Backlog: p.spec.Backlog, Reps: p.reps, Seed: p.spec.Seed, Skipped: map[string]string{}, Samples: slices.Clone(p.done)}
 	for _, c := range p.systems {
 		r.Systems = append(r.Systems, c.System)
 	}
@@ -43,11 +44,12 @@ func (p plan) run(ctx context.Context, log io.Writer) *Report {
 			systems := slices.Clone(p.systems)
 			order.Shuffle(len(systems), func(i, j int) { systems[i], systems[j] = systems[j], systems[i] })
 			for _, c := range systems {
-				if r.Skipped[c.Name] != "" || !slices.Contains(c.works, work) {
-					continue
-				}
 				spec := p.spec
 				spec.System, spec.Work, spec.Seed = c.Name, work, order.Uint64()
+				is := func(s child.Sample) bool { return s.System == c.Name && s.Work == work && s.Rep == rep+1 }
+				if r.Skipped[c.Name] != "" || !slices.Contains(c.works, work) || slices.ContainsFunc(p.done, is) {
+					continue
+				}
 				s, err := p.quietly(ctx, c, spec, log)
 				if ctx.Err() != nil {
 					return r
@@ -63,6 +65,15 @@ func (p plan) run(ctx context.Context, log io.Writer) *Report {
 		}
 	}
 	return r
+}
+
+// resume takes over what a stopped run has measured.
+func (p *plan) resume(r *Report) error {
+	if r.Machine != machine() || r.For != p.spec.For || r.Backlog != p.spec.Backlog || r.Seed != p.spec.Seed {
+		return fmt.Errorf("that run was made with -for %v -backlog %d -seed %d on %s; this one is not", r.For, r.Backlog, r.Seed, r.Machine)
+	}
+	p.done = slices.DeleteFunc(slices.Clone(r.Samples), func(s child.Sample) bool { return s.Err != "" })
+	return nil
 }
 
 // A host gives its processors to others in bursts of minutes.

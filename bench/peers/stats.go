@@ -19,7 +19,7 @@ type metric struct {
 var rate = []metric{{"rate", "/s", true, func(s child.Sample) float64 { return float64(s.N) / s.Seconds }}}
 
 var metrics = map[child.Work][]metric{
-	child.Send1: rate, child.Send16: rate, child.Drain: rate, child.Balanced: rate, child.Sync: rate,
+	child.Send1: rate, child.Send16: rate, child.Batch: rate, child.Drain: rate, child.Balanced: rate, child.Sync: rate,
 	child.Latency: {
 		{"p50", " ms", false, func(s child.Sample) float64 { return percentile(s.Latencies, 50) }},
 		{"p99", " ms", false, func(s child.Sample) float64 { return percentile(s.Latencies, 99) }},

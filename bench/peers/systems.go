@@ -65,8 +65,15 @@ func redisServer(appendfsync string) func(context.Context, string) (*servers.Ser
 	}
 }
 
-// queueWorks are all but the disk's.
-var queueWorks = slices.DeleteFunc(slices.Clone(child.Works), func(w child.Work) bool { return w == child.Sync })
+// queueWorks are all but the disk's, singleWorks those of who can't send many jobs in a call.
+var (
+	queueWorks  = without(child.Works, child.Sync)
+	singleWorks = without(queueWorks, child.Batch)
+)
+
+func without(works []child.Work, one child.Work) []child.Work {
+	return slices.DeleteFunc(slices.Clone(works), func(w child.Work) bool { return w == one })
+}
 
 const everysec, always = "everysec", "always"
 
@@ -102,13 +109,13 @@ func contenders() []contender {
 			"WAL, synchronous FULL, one connection; MaxWorkers 100", riverExample + riverOnSQLite}, program: "riversqlite"},
 
 		{System: System{"asynq", "Asynq, everysec", Peer, Relaxed,
-			"Redis, appendfsync everysec; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64", asynqDocs}, modules: asynq, open: openAsynq(true), server: redisServer(everysec)},
+			"Redis, appendfsync everysec; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64", asynqDocs}, modules: asynq, works: singleWorks, open: openAsynq(true), server: redisServer(everysec)},
 		{System: System{"asynq-always", "Asynq, always", Peer, Strict,
-			"Redis, appendfsync always; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64", asynqDocs}, modules: asynq, open: openAsynq(true), server: redisServer(always)},
+			"Redis, appendfsync always; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64", asynqDocs}, modules: asynq, works: singleWorks, open: openAsynq(true), server: redisServer(always)},
 		{System: System{"asynq-defaults", "Asynq, everysec, defaults", Peer, Relaxed,
-			"Redis, appendfsync everysec; all defaults", asynqDocs}, modules: asynq, open: openAsynq(false), server: redisServer(everysec)},
+			"Redis, appendfsync everysec; all defaults", asynqDocs}, modules: asynq, works: singleWorks, open: openAsynq(false), server: redisServer(everysec)},
 		{System: System{"asynq-always-defaults", "Asynq, always, defaults", Peer, Strict,
-			"Redis, appendfsync always; all defaults", asynqDocs}, modules: asynq, open: openAsynq(false), server: redisServer(always)},
+			"Redis, appendfsync always; all defaults", asynqDocs}, modules: asynq, works: singleWorks, open: openAsynq(false), server: redisServer(always)},
 
 		{System: System{"backlite", "Backlite", Peer, Strict,
 			"WAL, synchronous FULL, one connection, immediate transactions; NumWorkers 1000 (latency, idle: 10)", backliteDocs + "; documentation of go-sqlite3"}, modules: backlite,

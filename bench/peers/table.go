@@ -13,6 +13,7 @@ import (
 var headings = map[child.Work]string{
 	child.Send1:    "Send, one sender",
 	child.Send16:   "Send, 16 senders",
+	child.Batch:    "Send, one sender, 500 in a call",
 	child.Drain:    "Drain of a backlog",
 	child.Balanced: "Send and handle, 16 senders that pause above 2,000 outstanding",
 	child.Latency:  "Latency in an idle system, from the call of Send to the handler",
@@ -80,7 +81,15 @@ func (r *Report) work(b *strings.Builder, work child.Work) {
 				return number(r.sum(s.Name, work, func(s child.Sample) float64 { return perMinute(s, float64(s.Operations)) }).median)
 			}})
 	} else {
-		if work != child.Latency {
+		if work == child.Latency {
+			columns = append(columns, column{"p99 of all repetitions, ms", func(s System) string {
+				var all []float64
+				for _, x := range r.of(s.Name, work) {
+					all = append(all, x.Latencies...)
+				}
+				return number(percentile(all, 99))
+			}})
+		} else {
 			columns = append(columns, r.split("CPU µs a job, client + server", work, func(s child.Sample, v float64) float64 { return v * 1e6 / float64(s.N) }))
 		}
 		columns = append(columns, column{"N", func(s System) string {

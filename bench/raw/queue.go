@@ -22,6 +22,7 @@ type Queue struct {
 	calls atomic.Int64
 
 	way way
+	now int64 // of the transaction, µs
 }
 
 // A way is how a queue is kept. Its methods run in a transaction.
@@ -30,6 +31,8 @@ type way interface {
 	insert(now int64, body []byte) error
 	// claim hides messages until a minute from now, and returns how to delete them.
 	claim(now int64) (bodies [][]byte, remove func() error, err error)
+	// end comes before the commit. Until then a claim needn't find what was inserted.
+	end() error
 }
 
 type op struct {
@@ -73,10 +76,14 @@ func (q *Queue) write(ctx context.Context) {
 			group = append(group, <-q.ops)
 		}
 		_, err := q.c.ExecContext(ctx, "BEGIN IMMEDIATE")
+		q.now = time.Now().UnixMicro()
 		for _, o := range group {
 			if err == nil {
 				err = o.run()
 			}
+		}
+		if err == nil {
+			err = q.way.end()
 		}
 		if err == nil {
 			_, err = q.c.ExecContext(ctx, "COMMIT")
@@ -107,9 +114,8 @@ func (q *Queue) do(run func() error) error {
 // Send puts messages into the queue, in one commit. It returns when they are durable.
 func (q *Queue) Send(bodies ...[]byte) error {
 	err := q.do(func() error {
-		now := time.Now().UnixMicro()
 		for _, body := range bodies {
-			if err := q.way.insert(now, body); err != nil {
+			if err := q.way.insert(q.now, body); err != nil {
 				return err
 			}
 		}
@@ -136,7 +142,7 @@ func (q *Queue) Consume(ctx context.Context, handle func(body []byte) error) err
 		var bodies [][]byte
 		var remove func() error
 		err := q.do(func() (err error) {
-			bodies, remove, err = q.way.claim(time.Now().UnixMicro())
+			bodies, remove, err = q.way.claim(q.now)
 			return err
 		})
 		if err != nil {

@@ -32,6 +32,8 @@ func (t table) prepare(ctx context.Context, c *sql.Conn) (err error) {
 // own is the way of package storage/sqlite.
 type own struct {
 	gen                                                     int64
+	placed                                                  run // by this transaction, not yet in due
+	now                                                     int64
 	message, enter, find, move, leave, count, remove, erase *sql.Stmt
 }
 
@@ -48,7 +50,7 @@ func (w *own) prepare(ctx context.Context, c *sql.Conn) error {
 		},
 		map[**sql.Stmt]string{
 			&w.message: `INSERT INTO messages (queue, sent, body) VALUES (1, ?1, ?2)`,
-			&w.enter:   `INSERT INTO due (queue, visible, id, held, gen, sent, deliveries) VALUES (1, ?1, ?2, 0, ?3, ?1, 0)`,
+			&w.enter:   `INSERT INTO due SELECT 1, ?1, id, 0, 0, ?1, 0 FROM messages WHERE id BETWEEN ?2 AND ?3`,
 			&w.find: `SELECT visible, due.id, due.sent, deliveries, body FROM due CROSS JOIN messages USING (id)
 				WHERE due.queue = 1 AND visible <= ?1 ORDER BY visible, due.id LIMIT ?2`,
 			&w.move:   `INSERT INTO due SELECT queue, ?3, id, 1, ?4, sent, deliveries + 1 FROM due WHERE queue = 1 AND (visible, id) <= (?1, ?2)`,
@@ -66,9 +68,27 @@ func (w *own) insert(now int64, body []byte) error {
 		return err
 	}
 	id, err := done.LastInsertId()
-	if err == nil {
-		_, err = w.enter.Exec(now, id, firstGen)
+	if err != nil {
+		return err
 	}
+	if w.placed.first == 0 || w.placed.last != id-1 {
+		if err := w.end(); err != nil {
+			return err
+		}
+		w.placed.first, w.now = id, now
+	}
+	w.placed.last = id
+	return nil
+}
+
+// end writes the places of neighbours by one statement. A transaction has one time.
+func (w *own) end() error {
+	p := w.placed
+	w.placed = run{}
+	if p.first == 0 {
+		return nil
+	}
+	_, err := w.enter.Exec(w.now, p.first, p.last)
 	return err
 }
 
@@ -148,6 +168,8 @@ func (w *prototype) prepare(ctx context.Context, c *sql.Conn) error {
 		},
 	}.prepare(ctx, c)
 }
+
+func (w *prototype) end() error { return nil }
 
 func (w *prototype) insert(now int64, body []byte) error {
 	_, err := w.add.Exec(now, body)

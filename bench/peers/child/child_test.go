@@ -18,6 +18,7 @@ import (
 type memory struct {
 	jobs   chan Job
 	each   time.Duration // for a job
+	fill   time.Duration // for a batch
 	send   error
 	start  error
 	repeat bool
@@ -34,7 +35,10 @@ func (m *memory) Send(ctx context.Context, j Job) error {
 	return m.send
 }
 
-func (m *memory) Fill(_ context.Context, jobs []Job) error {
+func (m *memory) Fill(ctx context.Context, jobs []Job) error {
+	if err := pause(ctx, m.fill); err != nil {
+		return err
+	}
 	for _, j := range jobs {
 		m.jobs <- j
 	}
@@ -65,12 +69,15 @@ func TestWorks(t *testing.T) {
 		n       int64
 		seconds float64
 	}{
-		{Send1, 3000, 3}, {Send16, 48000, 3}, {Balanced, 3000, 3}, {Drain, 900, 0.9}, {Latency, 0, 0}, {Idle, 0, 18}, {Sync, 3000, 3},
+		{Send1, 3000, 3}, {Send16, 48000, 3}, {Batch, 15000, 3}, {Balanced, 3000, 3}, {Drain, 900, 0.9}, {Latency, 0, 0}, {Idle, 0, 18}, {Sync, 3000, 3},
 	} {
 		t.Run(string(c.work), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMemory()
 				m.repeat = c.work == Drain
+				if c.work == Batch {
+					m.fill = 100 * time.Millisecond
+				}
 				s, err := measure(t.Context(), m, Spec{Work: c.work, For: 3 * time.Second, Backlog: 1000})
 				if err != nil {
 					t.Fatal(err)

@@ -16,6 +16,7 @@ type Work string
 const (
 	Send1    Work = "send1"    // one sender, for Spec.For
 	Send16   Work = "send16"   // sixteen
+	Batch    Work = "batch"    // one, and many jobs at a time
 	Drain    Work = "drain"    // a backlog, until it is handled, for at most 4 × Spec.For; the first tenth is warm-up
 	Balanced Work = "balanced" // sixteen senders that pause above 2,000 outstanding jobs, and the handlers
 	Latency  Work = "latency"  // one job at a time in an idle system, from the call of Send to the handler, for 6 × Spec.For
@@ -24,12 +25,15 @@ const (
 )
 
 // Works are all works in the order of the report.
-var Works = []Work{Send1, Send16, Drain, Balanced, Latency, Idle, Sync}
+var Works = []Work{Send1, Send16, Batch, Drain, Balanced, Latency, Idle, Sync}
 
 // Limit is longer than any measurement with these settings takes.
 func (s Spec) Limit() time.Duration { return 2*time.Minute + 20*s.For }
 
-const outstanding = 2000
+const (
+	outstanding = 2000
+	batch       = 500 // jobs in one call of Fill
+)
 
 type measurement struct {
 	c     Client
@@ -51,6 +55,8 @@ func measure(ctx context.Context, c Client, spec Spec) (*Sample, error) {
 		return m.send(ctx, 1)
 	case Send16:
 		return m.send(ctx, 16)
+	case Batch:
+		return m.batches(ctx)
 	case Drain:
 		return m.drain(ctx)
 	case Balanced:
@@ -87,6 +93,23 @@ func (m *measurement) senders(ctx context.Context, n int, ahead chan struct{}) {
 
 func (m *measurement) send(ctx context.Context, n int) (*Sample, error) {
 	m.senders(ctx, n, nil)
+	return m.window(ctx, func() mark { return mark{m.acked.Load(), time.Now()} })
+}
+
+func (m *measurement) batches(ctx context.Context) (*Sample, error) {
+	go func() {
+		for ctx.Err() == nil {
+			jobs := make([]Job, batch)
+			for i := range jobs {
+				jobs[i] = NewJob(int(m.sent.Add(1)))
+			}
+			if err := m.c.Fill(ctx, jobs); err != nil {
+				m.cause(fmt.Errorf("fill: %w", err))
+				return
+			}
+			m.acked.Add(batch)
+		}
+	}()
 	return m.window(ctx, func() mark { return mark{m.acked.Load(), time.Now()} })
 }
 
@@ -153,7 +176,7 @@ func (m *measurement) drain(ctx context.Context) (*Sample, error) {
 func (m *measurement) fill(ctx context.Context) (n int64, err error) {
 	late := time.Now().Add(10 * m.spec.For)
 	for int(n) < m.spec.Backlog && (n == 0 || time.Now().Before(late)) {
-		jobs := make([]Job, min(500, m.spec.Backlog-int(n)))
+		jobs := make([]Job, min(batch, m.spec.Backlog-int(n)))
 		for i := range jobs {
 			n++
 			jobs[i] = NewJob(int(n))

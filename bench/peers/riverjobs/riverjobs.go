@@ -43,12 +43,13 @@ func (w *worker) Work(_ context.Context, j *river.Job[args]) error {
 
 type client[TTx any] struct {
 	river      *river.Client[TTx]
+	copies     bool
 	worker     *worker
 	operations func(context.Context) (int64, error)
 }
 
-// Open makes River's tables and a client.
-func Open[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], config river.Config, operations func(context.Context) (int64, error)) (child.Client, error) {
+// Open makes River's tables and a client. It fills by COPY where the driver can: on SQLite it panics in v0.31.0.
+func Open[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], config river.Config, copies bool, operations func(context.Context) (int64, error)) (child.Client, error) {
 	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func Open[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], config r
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return nil, err
 	}
-	c := &client[TTx]{worker: &worker{}, operations: operations}
+	c := &client[TTx]{copies: copies, worker: &worker{}, operations: operations}
 	config.Workers, config.Logger = river.NewWorkers(), slog.New(slog.DiscardHandler)
 	river.AddWorker(config.Workers, c.worker)
 	c.river, err = river.NewClient(driver, &config)
@@ -73,7 +74,11 @@ func (c *client[TTx]) Fill(ctx context.Context, jobs []child.Job) error {
 	for i, j := range jobs {
 		all[i] = river.InsertManyParams{Args: args{j}}
 	}
-	_, err := c.river.InsertMany(ctx, all) // InsertManyFast panics on SQLite in v0.31.0
+	if c.copies {
+		_, err := c.river.InsertManyFast(ctx, all)
+		return err
+	}
+	_, err := c.river.InsertMany(ctx, all)
 	return err
 }
 
