@@ -82,6 +82,11 @@ func chartOf(g group, results []result) chart {
 			p99.add(float64(r.queues), r.p99.Seconds())
 		case "lag-workers":
 			c.x, c.logX, c.y, c.logY = "workers", true, "lag in seconds", true
+			if r.single {
+				one.name = "p99, one at a time"
+				one.add(float64(r.workers), r.p99.Seconds())
+				continue
+			}
 			p50.add(float64(r.workers), r.p50.Seconds())
 			p99.add(float64(r.workers), r.p99.Seconds())
 		case "single":

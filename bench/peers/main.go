@@ -4,6 +4,8 @@
 //	make bench-peers                                  # everything: about an hour
 //	make bench-peers ARGS='-systems millrace,river,raw -works balanced,drain -json peers.json -svg peers.svg'
 //	make bench-peers ARGS='-from peers.json -svg peers.svg'    # table and chart again
+//	make bench-peers ARGS='-stolen 0.05 -json peers.json'      # on a shared machine
+//	make bench-peers ARGS='-resume peers.json -json peers.json'    # what is missing after a run that was stopped
 //
 // Each measurement is a process of its own, with an empty folder on the disk under TMPDIR and, where the system needs one, a server
 // that was just started. Systems take turns, in another order each time. A system whose server is not installed is skipped, and that

@@ -78,7 +78,7 @@ func (p *plan) resume(r *Report) error {
 
 // A host gives its processors to others in bursts of minutes.
 const (
-	tries = 20
+	tries = 6
 	pause = 15 * time.Second
 )
 
