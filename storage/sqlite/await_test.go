@@ -97,7 +97,7 @@ func TestAwaitRollback(t *testing.T) {
 		}
 		failsAfterSend := func() {
 			err := s.write(&op{ctx: t.Context(), run: func(w *writer) error {
-				if err := w.send("queue", storage.Message{Body: []byte("never")}); err != nil {
+				if err := w.send([]storage.Send{{Queue: "queue", Message: storage.Message{Body: []byte("never")}}}); err != nil {
 					return err
 				}
 				return full
@@ -134,7 +134,7 @@ func TestAwaitLeavesDuringCommit(t *testing.T) {
 		during := func(then error, call func()) {
 			done := make(chan struct{})
 			s.write(&op{ctx: t.Context(), run: func(w *writer) error {
-				if err := w.send("queue", storage.Message{Body: []byte("one")}); err != nil {
+				if err := w.send([]storage.Send{{Queue: "queue", Message: storage.Message{Body: []byte("one")}}}); err != nil {
 					return err
 				}
 				go func() {

@@ -50,10 +50,8 @@ func (w *writer) commit(work storage.Work) (did storage.Committed, err error) {
 			return did, err
 		}
 	}
-	for _, x := range work.Send {
-		if err := w.send(x.Queue, x.Message); err != nil {
-			return did, err
-		}
+	if err := w.send(work.Send); err != nil {
+		return did, err
 	}
 	for rest := work.Delete; len(rest) > 0; {
 		n, receipts := 0, make([]storage.Receipt, 0, len(rest))

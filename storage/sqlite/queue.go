@@ -33,14 +33,11 @@ func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
 		for _, m := range messages {
 			size += messageSize(m)
 		}
-		err = q.s.write(&op{ctx: ctx, size: size, run: func(w *writer) error {
-			for _, m := range messages {
-				if err := w.send(q.name, m); err != nil {
-					return err
-				}
-			}
-			return nil
-		}})
+		sends := make([]storage.Send, len(messages))
+		for i, m := range messages {
+			sends[i] = storage.Send{Queue: q.name, Message: m}
+		}
+		err = q.s.write(&op{ctx: ctx, size: size, run: func(w *writer) error { return w.send(sends) }})
 	}
 	if err != nil {
 		return q.fail("send", err)
@@ -50,22 +47,35 @@ func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
 
 func messageSize(m storage.Message) int { return len(m.Body) + 100 }
 
-// send adds one message.
-func (w *writer) send(queue string, m storage.Message) error {
-	id, err := w.need(kindQueue, queue)
-	if err != nil {
-		return err
-	}
-	if m.Delay == 0 {
-		if done, err := w.handOver(queue, id, m); done || err != nil {
+// send adds messages.
+func (w *writer) send(sends []storage.Send) error {
+	for len(sends) > 0 {
+		x := sends[0]
+		id, err := w.need(kindQueue, x.Queue)
+		if err != nil {
 			return err
 		}
+		if x.Message.Delay == 0 {
+			done, err := w.handOver(x.Queue, id, x.Message)
+			if err != nil {
+				return err
+			}
+			if done {
+				sends = sends[1:]
+				continue
+			}
+		}
+		n := 1 // those that go to the same place
+		for n < len(sends) && sends[n].Queue == x.Queue && sends[n].Message.Delay == x.Message.Delay {
+			n++
+		}
+		at := w.now.Add(x.Message.Delay)
+		if err := w.insertAll(id, sends[:n], entry{visible: micros(at), sent: micros(w.now)}); err != nil {
+			return err
+		}
+		w.announce(x.Queue, at, true)
+		sends = sends[n:]
 	}
-	at := w.now.Add(m.Delay)
-	if _, err := w.insert(id, m.Body, entry{visible: micros(at), sent: micros(w.now)}); err != nil {
-		return err
-	}
-	w.announce(queue, at, true)
 	return nil
 }
 
@@ -85,6 +95,39 @@ func (w *writer) insert(queueID int64, body []byte, d entry) (id int64, err erro
 	d.id = w.c.lastID()
 	w.enter(queueID, d)
 	return d.id, nil
+}
+
+// insertRows is how many messages one statement writes: a statement costs as much as a message does.
+const insertRows = 8
+
+var insertSome = "INSERT INTO messages (queue, sent, body) VALUES (?1, ?2, ?3)" + func() (rest string) {
+	for i := range insertRows - 1 {
+		rest += ", (?1, ?2, ?" + strconv.Itoa(i+4) + ")"
+	}
+	return rest
+}()
+
+// insertAll writes messages of one place.
+func (w *writer) insertAll(queueID int64, sends []storage.Send, d entry) error {
+	for ; len(sends) >= insertRows; sends = sends[insertRows:] {
+		s := w.c.stmt(insertSome).int(1, queueID).int(2, d.sent)
+		for i, x := range sends[:insertRows] {
+			s.blob(i+3, x.Message.Body)
+		}
+		if err := s.run(); err != nil {
+			return err
+		}
+		for i := range int64(insertRows) { // nobody else writes meanwhile, so that ids follow each other
+			d.id = w.c.lastID() - insertRows + 1 + i
+			w.enter(queueID, d)
+		}
+	}
+	for _, x := range sends {
+		if _, err := w.insert(queueID, x.Message.Body, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // placed are messages that a transaction has inserted one after another, and whose places differ by their ids alone.

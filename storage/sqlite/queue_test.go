@@ -199,7 +199,7 @@ func byChance(t *testing.T, s *store, r *rand.Rand) {
 		case 0, 1: // neighbours of one queue, or strangers
 			for range 1 + r.IntN(3) {
 				var batch []storage.Message
-				for range 1 + r.IntN(8) {
+				for range 1 + r.IntN(3*insertRows) {
 					sent++
 					body := fmt.Sprintf("message-%d", sent)
 					delay := time.Duration(max(0, r.IntN(4)-2)) * time.Minute
