@@ -148,6 +148,12 @@ func (u *unit[V]) run() (err error) {
 		return err
 	}
 	rows := u.age(committed)
+	if rows != nil && !u.c.atomic { // while deliveries are renewed, and before anything lies beside the document
+		if err := storage.PutRows(u.ctx, u.c.rows, rows.Partition, rows.Puts); err != nil {
+			return u.fault(err)
+		}
+		rows = nil
+	}
 	defer func() {
 		if err != nil && !u.unknown {
 			u.dropStowed()

@@ -44,6 +44,17 @@ func sampleReport() *Report {
 	return r
 }
 
+func TestRepetitionsOfAStoppedRun(t *testing.T) {
+	r := sampleReport()
+	if got := r.repetitions(); got != "2" {
+		t.Errorf("whole: %s", got)
+	}
+	r.Samples = r.Samples[1:]
+	if got := r.repetitions(); got != "1 to 2" {
+		t.Errorf("one is missing: %s", got)
+	}
+}
+
 func TestMarkdown(t *testing.T) {
 	var b strings.Builder
 	if err := sampleReport().markdown(&b); err != nil {

@@ -3,9 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/millrace-go/millrace/bench/peers/child"
@@ -70,6 +72,21 @@ func (r *Report) stolen() summary {
 		shares = append(shares, s.Stolen)
 	}
 	return summarize(shares)
+}
+
+// repetitions tells how many there are of what was measured: of a run that was stopped, not of all alike.
+func (r *Report) repetitions() string {
+	counts := map[[2]string]int{}
+	for _, s := range r.Samples {
+		if s.Err == "" {
+			counts[[2]string{s.System, string(s.Work)}]++
+		}
+	}
+	n := slices.Sorted(maps.Values(counts))
+	if len(n) == 0 || n[0] == n[len(n)-1] {
+		return strconv.Itoa(r.Reps)
+	}
+	return fmt.Sprintf("%d to %d", n[0], n[len(n)-1])
 }
 
 // best is the best median among the peers of a durability.

@@ -39,7 +39,7 @@ func (w *writer) handOver(queue string, id int64, m storage.Message) (done bool,
 		defer x.by.mu.Unlock()
 		if x.by.dropped || x.by.ctx.Err() != nil {
 			delete(w.wants, queue)
-			return false, nil
+			return w.handOver(queue, id, m) // to who awaits, whose want has no caller to lock
 		}
 	}
 	if x.gen == 0 {

@@ -87,7 +87,7 @@ func (l *life) gen() int64 {
 	return lifeGen + l.number.Load()*lifeRandom + rand.Int64N(lifeRandom/2) // extending adds to it
 }
 
-// newGen returns a generation of nobody's. It is large, so that all take eight bytes in a row.
+// newGen returns a generation of nobody's: of no store that is open, and not 0.
 func newGen() int64 { return 1<<61 + rand.Int64N(1<<61) }
 
 // next returns the generation that follows when this store extends a claim.

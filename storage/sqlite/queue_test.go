@@ -393,3 +393,20 @@ func TestDeleteBatches(t *testing.T) {
 		})
 	}
 }
+
+// A file whose ids are used up gives messages ids at random: what isn't where it is expected must not be taken for sent.
+func TestIdsThatDoNotFollowEachOther(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	s := openAt(t, path, "")
+	send(t, s, "queue", "first")
+	scratch(t, path, "UPDATE messages SET id = 9223372036854775807", "UPDATE due SET id = 9223372036854775807")
+	batch := slices.Repeat(text("one of many"), insertRows)
+	if err := s.Queue("queue").Send(t.Context(), batch); err == nil {
+		t.Error("sent where nobody finds it")
+	}
+	send(t, s, "queue", "alone")
+	got, err := s.Queue("queue").Receive(t.Context(), 2*insertRows, time.Minute)
+	if err != nil || len(got) != 2 {
+		t.Errorf("received %d, %v; want the first one and the one that was sent alone", len(got), err)
+	}
+}
