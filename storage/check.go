@@ -74,7 +74,7 @@ func (p Props) checkMessage(m Message) error {
 	return CheckDelay(m.Delay)
 }
 
-// CheckBatch checks what BatchTable.PutBatch is given; the error names the first bad row.
+// CheckBatch checks what BatchTable.PutBatch is given; the error names a bad row.
 func (p Props) CheckBatch(partition string, rows []RowPut) error {
 	if len(rows) > MaxBatchRows {
 		return fmt.Errorf("%w: %d rows in a batch; at most %d", ErrInvalid, len(rows), MaxBatchRows)

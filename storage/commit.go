@@ -16,7 +16,7 @@ type Work struct {
 	Delete []Claim
 }
 
-// Rows puts rows of one partition, unconditionally.
+// Rows puts rows of one partition, unconditionally: any number, each key once.
 type Rows struct {
 	Table, Partition string
 	Puts             []RowPut

@@ -40,7 +40,7 @@ type op struct {
 	done chan error
 }
 
-// Open makes a queue in a new file, with Millrace's own tables and statements, 512 messages at a time.
+// Open makes a queue in a new file, with Millrace's own tables and statements, 512 messages at a time; but it inserts them one by one.
 func Open(ctx context.Context, path string) (*Queue, error) { return openWay(ctx, path, &own{}) }
 
 // OpenPrototype makes a queue in a new file with one table and the statements that come to mind first, 128 messages at a time.

@@ -22,7 +22,8 @@
 // One goroutine owns the only connection that writes. It takes all that waits, runs it in one transaction,
 // and answers after the commit, so one sync of the disk serves everybody who came meanwhile. No op can fail
 // half-way: each has at most one condition, and checks it in its first statement that writes. So a lost
-// race costs its caller alone, and needs no savepoint.
+// race costs its caller alone, and needs no savepoint. A transaction has one time. Receives run first in it, since the places in queues
+// of what it sends are written last, just before COMMIT.
 //
 // Only a commit of claims and deletions doesn't wait for the disk. A claim may be lost by a power failure: then its message is delivered
 // sooner. A deletion is answered once another goroutine has synced the log; if a power failure comes before, its message is back, and who
@@ -33,7 +34,7 @@
 // moves the small one.
 //
 // A message that somebody waits for is written as claimed, which saves that move: for a consumer of
-// this store that awaits it, or for a receive in the same transaction that has found less than it asked for. Receives run first.
+// this store that awaits it, or for a receive in the same transaction that has found less than it asked for.
 //
 // SQLite goes on with a file that was removed or that another has replaced, or whose log was, and what it writes then is lost. So before a
 // commit, a second apart at least, the writer looks whether the paths still lead to both; readers do likewise. Where one

@@ -4,7 +4,7 @@ import "github.com/millrace-go/millrace/storage"
 
 // Plain wraps a store so that it has no optional ability: no storage.Committer, storage.Waker, storage.Awaiter,
 // storage.BatchTable or storage.BatchDeleter, and neither Props.Atomic nor Props.QuietInterval. It makes the general fallbacks, above all the
-// steps write, send, delete of storage.Commit, run on any engine.
+// steps rows, write, send, delete of storage.Commit, run on any engine.
 func Plain(s storage.Store) storage.Store { return &plain{s} }
 
 type plain struct{ s storage.Store }
