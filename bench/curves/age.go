@@ -71,24 +71,36 @@ func (b *bench) ageOf(ctx context.Context, window int, t *table) (err error) {
 			}
 		}
 		b.say("window %d: %d commands applied", window, a.age)
-		if err := a.row(ctx, window, age, t); err != nil {
+		row, err := quietly(ctx, b, func() ([]any, error) { return a.row(ctx, window, age, "") })
+		if err != nil {
 			return err
 		}
+		t.add(row...)
 	}
 	// From the day on which the first rows are past retention, each write deletes some.
-	if err := a.seedPast(ctx, 2*b.n); err != nil {
-		return err
+	row, err := quietly(ctx, b, func() ([]any, error) {
+		if err := a.seedPast(ctx, 2*b.n); err != nil {
+			return nil, err
+		}
+		return a.row(ctx, window, b.max, " and a month")
+	})
+	if err == nil {
+		t.add(row...)
 	}
-	return a.row(ctx, window, fmt.Sprintf("%s and a month", cell(a.age)), t)
+	return err
 }
 
-// row measures at the age that the object has now.
-func (a *ager) row(ctx context.Context, window int, age any, t *table) error {
-	n := min(a.n, a.age)
+// row measures at the age that the object has now, by no more commands than most. It calls the age by its number and more.
+func (a *ager) row(ctx context.Context, window, most int, more string) ([]any, error) {
+	var age any = a.age
+	if more != "" {
+		age = cell(age) + more
+	}
+	n := min(a.n, most)
 	before := a.store.counts()
 	times, err := a.oneByOne(ctx, n)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	single := a.store.counts().minus(before)
 	ones := len(times)
@@ -96,30 +108,29 @@ func (a *ager) row(ctx context.Context, window int, age any, t *table) error {
 	before = a.store.counts()
 	took, err := a.fold(ctx, n)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	folded := a.store.counts().minus(before)
 	doc, err := a.counters.Get(ctx, theOne, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	again, reads, err := a.replay(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	refused, err := a.tooOld(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	after, err := a.counters.Get(ctx, theOne, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	slices.Sort(times)
-	t.add(window, age, micros(times[ones/2]), micros(took)/float64(n), per(single.Requests, ones), per(folded.Requests, n), per(folded.Writes, n),
+	return []any{window, age, micros(times[ones/2]), micros(took) / float64(n), per(single.Requests, ones), per(folded.Requests, n), per(folded.Writes, n),
 		per(single.Bytes, ones), per(folded.Bytes, n), per(folded.Rows, n), per(single.File, ones), per(folded.File, n),
-		doc.Size, again, per(reads, int64(again)), int(after.Value.Count)-a.age, refused)
-	return nil
+		doc.Size, again, per(reads, int64(again)), int(after.Value.Count) - a.age, refused}, nil
 }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

@@ -59,7 +59,7 @@ func (b *bench) backlogOf(ctx context.Context, n int, t, sizes *table) error {
 	}
 	row := []any{n}
 	for _, senders := range []int{1, 16} {
-		r, err := d.held(n, func(m int) (sent int, took time.Duration, err error) {
+		r, err := d.held(ctx, n, func(m int) (sent int, took time.Duration, err error) {
 			sent, took, err = b.spread(senders, m, func() error { return d.send(ctx, 1) })
 			if err == nil {
 				_, _, err = d.drain(ctx, sent, 512, hold)
@@ -72,7 +72,7 @@ func (b *bench) backlogOf(ctx context.Context, n int, t, sizes *table) error {
 		row = append(row, r)
 	}
 	for _, batch := range []int{1, 64} {
-		r, err := d.held(n, func(m int) (gone int, took time.Duration, err error) {
+		r, err := d.held(ctx, n, func(m int) (gone int, took time.Duration, err error) {
 			gone, took, err = d.drain(ctx, m, batch, b.most)
 			if err == nil {
 				err = d.send(ctx, gone)
@@ -84,27 +84,33 @@ func (b *bench) backlogOf(ctx context.Context, n int, t, sizes *table) error {
 		}
 		row = append(row, r)
 	}
-	stats, err := d.stats(ctx)
+	stats, err := quietly(ctx, b, func() (float64, error) { return d.stats(ctx) })
 	if err != nil {
 		return err
 	}
 	row = append(row, stats)
 	full := size(path)
-	drained, all := 0, time.Duration(0)
-	for {
-		_, took, err := d.drain(ctx, n, 512, hold)
-		if err != nil {
-			return err
+	waiting := true
+	drained, err := quietly(ctx, b, func() (float64, error) {
+		did, all := 0, time.Duration(0)
+		for did < b.many() {
+			if !waiting {
+				if err := d.send(ctx, n); err != nil {
+					return 0, err
+				}
+			}
+			_, took, err := d.drain(ctx, n, 512, hold)
+			if err != nil {
+				return 0, err
+			}
+			did, all, waiting = did+n, all+took, false
 		}
-		drained, all = drained+n, all+took
-		if drained >= b.many() {
-			break
-		}
-		if err := d.send(ctx, n); err != nil {
-			return err
-		}
+		return rate(did, all), nil
+	})
+	if err != nil {
+		return err
 	}
-	t.add(append(row, rate(drained, all))...)
+	t.add(append(row, drained)...)
 	files := []any{n, full, size(path)}
 	for _, busy := range []bool{true, false} {
 		mb, err := d.wait(ctx, busy)
@@ -122,16 +128,18 @@ func (b *bench) backlogOf(ctx context.Context, n int, t, sizes *table) error {
 
 // held returns the rate of what changes the depth by a quarter at most and then restores it, the restoring not counted: as often as it
 // takes to do many, or as there is time for.
-func (d *depth) held(n int, change func(m int) (did int, took time.Duration, err error)) (float64, error) {
-	all, spent := 0, time.Duration(0)
-	for all < d.many() && spent < d.most {
-		did, took, err := change(min(max(1, n/4), d.many()-all))
-		if err != nil {
-			return 0, err
+func (d *depth) held(ctx context.Context, n int, change func(m int) (did int, took time.Duration, err error)) (float64, error) {
+	return quietly(ctx, d.bench, func() (float64, error) {
+		all, spent := 0, time.Duration(0)
+		for all < d.many() && spent < d.most {
+			did, took, err := change(min(max(1, n/4), d.many()-all))
+			if err != nil {
+				return 0, err
+			}
+			all, spent = all+did, spent+took
 		}
-		all, spent = all+did, spent+took
-	}
-	return rate(all, spent), nil
+		return rate(all, spent), nil
+	})
 }
 
 var batch = slices.Repeat([]storage.Message{{Body: make([]byte, envelope)}}, 500)

@@ -41,10 +41,10 @@ func TestCell(t *testing.T) {
 
 func TestMarkdown(t *testing.T) {
 	t.Parallel()
-	x := &table{Title: "Title", Note: "Note.", Columns: []string{"a", "b"}}
+	x := &table{Title: "Title", Note: "Note.", Machine: "A machine", Columns: []string{"a", "b"}}
 	x.add(1000, "x")
 	x.add(math.NaN(), math.Inf(1))
-	const want = "### Title\n\nNote.\n\n| a | b |\n|---|---|\n| 1,000 | x |\n| - | - |\n"
+	const want = "### Title\n\nNote.\n\nA machine.\n\n| a | b |\n|---|---|\n| 1,000 | x |\n| - | - |\n"
 	if got := x.markdown(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -160,7 +160,7 @@ func TestAnswer(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-curves", "straight"}, {"-curves", ""}, {"-n", "0"}, {"-max", "99"}, {"-windows", "a"}, {"-for", "0"}, {"-json", "/dev/null/x"}, {"-svg", "/dev/null/x"}, {"more"}, {"-unknown"}} {
+	for _, args := range [][]string{{"-curves", "straight"}, {"-curves", ""}, {"-n", "0"}, {"-max", "99"}, {"-windows", "a"}, {"-for", "0"}, {"-stolen", "-1"}, {"-json", "/dev/null/x"}, {"-svg", "/dev/null/x"}, {"more"}, {"-unknown"}} {
 		var errs strings.Builder
 		if got := run(t.Context(), args, io.Discard, &errs); got != 2 || errs.Len() == 0 {
 			t.Errorf("%v: got %d and %q, want 2 and a reason", args, got, errs.String())

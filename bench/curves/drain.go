@@ -26,10 +26,10 @@ func (b *bench) onFile(ctx context.Context, p plan, f func(w *world, url string)
 }
 
 // medians runs f some times and returns the median of each of its numbers.
-func (b *bench) medians(f func() ([]float64, error)) ([]float64, error) {
+func (b *bench) medians(ctx context.Context, f func() ([]float64, error)) ([]float64, error) {
 	var all [][]float64
 	for range b.rounds {
-		one, err := f()
+		one, err := quietly(ctx, b, f)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func (b *bench) payload(ctx context.Context) ([]*table, error) {
 	for _, bytes := range []int{100, 1000, 4000, 16_000, 40_000, 64_000, 256_000, 1_000_000} {
 		n := max(2, min(b.many(), mostBytes/bytes))
 		body := payload(bytes)
-		mid, err := b.medians(func() (x []float64, err error) {
+		mid, err := b.medians(ctx, func() (x []float64, err error) {
 			err = b.onFile(ctx, plan{}, func(w *world, _ string) error {
 				x, err = b.sized(ctx, w, n, body)
 				return err
@@ -79,7 +79,7 @@ func (b *bench) payload(ctx context.Context) ([]*table, error) {
 		Columns: []string{"batch", "messages/s", "ms a batch"}, charts: []chart{{y: "messages/s", x: "batch", logX: true}}}
 	for _, batch := range powers(1, 1000) {
 		n := max(b.n, 20*batch)
-		mid, err := b.medians(func() (x []float64, err error) {
+		mid, err := b.medians(ctx, func() (x []float64, err error) {
 			err = b.onFile(ctx, plan{}, func(w *world, _ string) error {
 				began := time.Now()
 				err := fill(ctx, w.noops, n, batch, func(int) noop { return noop{Payload: payload(small)} })
@@ -169,7 +169,7 @@ func (b *bench) handlers(ctx context.Context) ([]*table, error) {
 
 // backlogged returns how many a second a worker handles of n messages that wait when it starts.
 func (b *bench) backlogged(ctx context.Context, p plan, cfg worker.Config, n int) (float64, error) {
-	mid, err := b.medians(func() (x []float64, err error) {
+	mid, err := b.medians(ctx, func() (x []float64, err error) {
 		err = b.onFile(ctx, p, func(w *world, _ string) error {
 			var err error
 			if body := payload(small); p.Ticks {
@@ -196,7 +196,7 @@ func (b *bench) processes(ctx context.Context) ([]*table, error) {
 	t := &table{Name: "processes", Title: "Worker processes on one file", Note: "SQLite, messages of 200 bytes, a reaction that does nothing. Balanced: 16 senders in one more process, at most 2,000 messages ahead.",
 		Columns: []string{"processes", "drain/s", "balanced/s"}, charts: []chart{{y: "drain/s", x: "processes"}, {y: "balanced/s", x: "processes"}}}
 	for _, p := range []int{1, 2, 3, 4, 6, 8} {
-		mid, err := b.medians(func() ([]float64, error) {
+		mid, err := b.medians(ctx, func() ([]float64, error) {
 			drain, err := b.crewRun(ctx, p, 4*b.many(), 4*b.many())
 			if err != nil {
 				return nil, err

@@ -21,7 +21,7 @@ func (b *bench) files(ctx context.Context) ([]*table, error) {
 	rates := make([][3][]float64, len(numbers))
 	for range b.rounds { // in turns, so that a disk that changes its mind hits all
 		for i, files := range numbers {
-			one, err := b.onFiles(ctx, files, 25*b.n)
+			one, err := quietly(ctx, b, func() ([]float64, error) { return b.onFiles(ctx, files, 25*b.n) })
 			if err != nil {
 				return []*table{t}, fmt.Errorf("%d files: %w", files, err)
 			}

@@ -71,13 +71,19 @@ func (p place) table() *table {
 }
 
 func (b *bench) hotOn(ctx context.Context, p place, t *table) error {
-	if err := b.roundTrips(ctx, p, t); err != nil {
+	row, err := quietly(ctx, b, func() ([]any, error) { return b.roundTrips(ctx, p) })
+	if err != nil {
 		return fmt.Errorf("bare: %w", err)
 	}
+	t.add(row...)
 	for _, handling := range []string{oneByOne, folding, oneAtATime} {
 		for _, workers := range []int{1, 2, 4, 8} {
-			if err := b.hotRun(ctx, p, handling, workers, t); err != nil {
+			row, err := quietly(ctx, b, func() ([]any, error) { return b.hotRun(ctx, p, handling, workers) })
+			if err != nil {
 				return fmt.Errorf("%d workers: %w", workers, err)
+			}
+			if row != nil {
+				t.add(row...)
 			}
 		}
 	}
@@ -97,10 +103,11 @@ type outside struct{ testing.TB }
 func (outside) Helper()                        {}
 func (outside) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }
 
-func (b *bench) hotRun(ctx context.Context, p place, handling string, workers int, t *table) (err error) {
+// hotRun returns a row, none where the store hangs.
+func (b *bench) hotRun(ctx context.Context, p place, handling string, workers int) (row []any, err error) {
 	url, stop, err := p.start()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer stop()
 	rules, s, n := plan{Ticks: true, Told: true}, workerSpec{Store: url}, p.n
@@ -113,19 +120,19 @@ func (b *bench) hotRun(ctx context.Context, p place, handling string, workers in
 	s.Plan = rules
 	w, err := open(ctx, url, rules)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.store.Close()) }()
 	command := func(int) tick { return tick{Key: theOne, Payload: payload(small)} }
 	first := min(n, p.ahead)
 	if err := fill(ctx, w.ticks, first, 500, command); err != nil {
-		return err
+		return nil, err
 	}
 	running, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c, err := hire(running, workers, s, b.errs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	began, err := c.begin()
 	if err == nil {
@@ -136,15 +143,15 @@ func (b *bench) hotRun(ctx context.Context, p place, handling string, workers in
 	}
 	err = errors.Join(err, c.dismiss())
 	if err != nil && (ctx.Err() != nil || running.Err() == nil) {
-		return err
+		return nil, err
 	}
 	doc, err := w.counters.Get(ctx, theOne, "")
 	if err != nil && running.Err() != nil {
 		b.say("%s, %s, %d workers: the store hangs, no result: %v", p.name, handling, workers, err)
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	handled, _ := c.done()
 	var wrong any = int(doc.Value.Count) - n
@@ -153,39 +160,37 @@ func (b *bench) hotRun(ctx context.Context, p place, handling string, workers in
 	}
 	x := c.counts
 	b.say("%s, %s, %d workers: %d commands in %v", p.name, handling, workers, handled, c.at.Sub(began).Round(time.Millisecond))
-	t.add(handling, workers, int(handled), rate(int(handled), c.at.Sub(began)), per(x.Writes, handled), per(x.Lost, handled), per(x.Requests, handled),
-		per(x.Reads, handled), per(x.Bytes, handled)/1e3, int(x.Rewrites), wrong)
-	return nil
+	return []any{handling, workers, int(handled), rate(int(handled), c.at.Sub(began)), per(x.Writes, handled), per(x.Lost, handled), per(x.Requests, handled),
+		per(x.Reads, handled), per(x.Bytes, handled) / 1e3, int(x.Rewrites), wrong}, nil
 }
 
 // roundTrips reads and writes one document, guarded by its ETag.
-func (b *bench) roundTrips(ctx context.Context, p place, t *table) error {
+func (b *bench) roundTrips(ctx context.Context, p place) ([]any, error) {
 	url, stop, err := p.start()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer stop()
 	w, err := open(ctx, url, plan{Ticks: true})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = w.store.Close() }()
 	blobs, body := w.store.Blobs("bare"), []byte(payload(2000))
 	if _, err := blobs.Put(ctx, theOne, body, storage.Condition{}); err != nil {
-		return err
+		return nil, err
 	}
 	n, began := 0, time.Now()
 	for ; n < b.n && time.Since(began) < b.most; n++ {
 		doc, err := blobs.Get(ctx, theOne, "")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := blobs.Put(ctx, theOne, doc.Body, storage.Condition{IfMatch: doc.ETag}); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	t.add("bare round trip", 1, n, rate(n, time.Since(began)), 1.0, 0.0, 2.0, 0.0, float64(len(body))/1e3, 0, 0)
-	return nil
+	return []any{"bare round trip", 1, n, rate(n, time.Since(began)), 1.0, 0.0, 2.0, 0.0, float64(len(body)) / 1e3, 0, 0}, nil
 }
 
 // feed sends n more messages from several goroutines, so that at most ahead of them wait, beside what waited before.

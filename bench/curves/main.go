@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/millrace-go/millrace/bench/host"
 )
 
 // A bench is what all curves need to know.
@@ -25,9 +27,11 @@ type bench struct {
 	rounds int           // runs of which the median counts
 	most   time.Duration // of one measurement
 	settle time.Duration // after a drain
+	stolen float64       // measure again what lost more than this share of processor time to the host
 	window []int         // of the replay record, 0 is the default
 	dir    string        // for files
 	errs   io.Writer     // progress
+	lost   []float64     // to the host by what the current curve has measured
 }
 
 // A curve returns the tables that it has filled, also when it fails.
@@ -66,6 +70,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags.IntVar(&b.rounds, "rounds", 3, "of how many `RUNS` the median counts, where runs are short")
 	flags.DurationVar(&b.most, "for", 5*time.Second, "the longest `TIME` of one measurement that has no number of operations, or many slow ones")
 	flags.DurationVar(&b.settle, "settle", 30*time.Second, "the `TIME` that a drained file has to become small")
+	flags.Float64Var(&b.stolen, "stolen", 1, "measure again if the host took more than this `SHARE` of the processors' time meanwhile: 0.02 for a machine that is shared")
 	windows := flags.String("windows", "0", "the `WINDOWS` of the replay record to compare by age; 0 is the default one")
 	limit := flags.Duration("limit", time.Hour, "the `TIME` after which all ends")
 	jsonFile := flags.String("json", "", "the `FILE` for the numbers in JSON")
@@ -77,8 +82,8 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if err == nil {
 		b.window, err = list(*windows)
 	}
-	if err == nil && (b.n < 1 || b.max < 100 || b.rounds < 1 || b.most <= 0 || b.settle < 0 || flags.NArg() > 0) {
-		err = errors.New("want -n and -rounds of at least 1, -max of at least 100, times above 0, and no other arguments")
+	if err == nil && (b.n < 1 || b.max < 100 || b.rounds < 1 || b.most <= 0 || b.settle < 0 || b.stolen < 0 || flags.NArg() > 0) {
+		err = errors.New("want -n and -rounds of at least 1, -max of at least 100, times above 0, -stolen not below 0, and no other arguments")
 	}
 	if err == nil {
 		err = writeAll(nil, *jsonFile, *svg) // a place that can't be written is refused now, not after twenty minutes
@@ -111,17 +116,40 @@ func (b *bench) measure(ctx context.Context, chosen []curve, out io.Writer) (all
 			return all, errors.Join(failed, context.Cause(ctx))
 		}
 		began := time.Now()
+		b.lost = nil
 		tables, err := c.run(b, ctx)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", c.name, err))
 		}
 		for _, t := range tables {
+			t.Machine = host.Machine() + b.taken()
 			_, _ = io.WriteString(out, t.markdown()+"\n")
 		}
 		all = append(all, tables...)
 		b.say("%s took %v", c.name, time.Since(began).Round(time.Second))
 	}
 	return all, failed
+}
+
+// quietly returns what f measures while the host leaves the machine its processors.
+func quietly[T any](ctx context.Context, b *bench, f func() (T, error)) (T, error) {
+	x, lost, err := host.Quietly(ctx, b.stolen, func() (T, float64, error) {
+		before := host.Read()
+		x, err := f()
+		return x, before.Share(host.Read()), err
+	}, func(_ T, lost float64) { b.say("again: the host took %.1f %% of the processors", 100*lost) })
+	if err == nil {
+		b.lost = append(b.lost, lost)
+	}
+	return x, err
+}
+
+// taken tells what the host took from the measurements of a curve.
+func (b *bench) taken() string {
+	if len(b.lost) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; its host took at most %.1f %% of it during a measurement of this curve, %.1f %% in the middle one", 100*slices.Max(b.lost), 100*median(b.lost))
 }
 
 // many is how often something is done that takes microseconds.

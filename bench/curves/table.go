@@ -16,6 +16,7 @@ type table struct {
 	Name    string   `json:"name"` // of files
 	Title   string   `json:"title"`
 	Note    string   `json:"note,omitempty"`
+	Machine string   `json:"machine,omitempty"`
 	Columns []string `json:"columns"`
 	Rows    [][]any  `json:"rows"` // strings, ints and float64s
 
@@ -46,6 +47,9 @@ func (t *table) markdown() string {
 	fmt.Fprintf(&b, "### %s\n\n", t.Title)
 	if t.Note != "" {
 		fmt.Fprintf(&b, "%s\n\n", t.Note)
+	}
+	if t.Machine != "" {
+		fmt.Fprintf(&b, "%s.\n\n", t.Machine)
 	}
 	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(t.Columns, " | "), strings.Repeat("---|", len(t.Columns)))
 	for _, row := range t.Rows {

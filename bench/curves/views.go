@@ -140,7 +140,7 @@ func (b *bench) pages(ctx context.Context, program string, t *table) error {
 		if c.etag {
 			ask.ETag, ask.Want, bytes = c.file.ETag, http.StatusNotModified, 0
 		}
-		mid, err := b.medians(func() (x []float64, err error) {
+		mid, err := b.medians(ctx, func() (x []float64, err error) {
 			for _, ask.Addr = range []string{w.addr, ready.Addr} {
 				load, err := b.load(ctx, ask)
 				if err != nil {
@@ -178,7 +178,7 @@ func (b *bench) load(ctx context.Context, s clientSpec) (*loadStats, error) {
 // posts books tables, by more and more connections.
 func (b *bench) posts(ctx context.Context, program string, t *table) error {
 	for _, n := range []int{1, connections, 4 * connections} {
-		mid, err := b.medians(func() ([]float64, error) {
+		mid, err := b.medians(ctx, func() ([]float64, error) {
 			w, err := b.startWeb(ctx, program, 10_000)
 			if err != nil {
 				return nil, err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -12,11 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/millrace-go/millrace/bench/host"
 	"github.com/millrace-go/millrace/bench/peers/child"
 	"github.com/millrace-go/millrace/bench/servers"
 )
@@ -34,7 +33,7 @@ type plan struct {
 // run measures everything, works in turn, systems in an order that changes with every repetition. What fails is said, and becomes
 // a sample with an error; a system whose programs are missing is left out. When ctx ends, the report holds what there is.
 func (p plan) run(ctx context.Context, log io.Writer) *Report {
-	r := &Report{Machine: machine(), For: p.spec.For, Backlog: p.spec.Backlog, Reps: p.reps, Seed: p.spec.Seed, Skipped: map[string]string{}, Samples: slices.Clone(p.done)}
+	r := &Report{Machine: host.Machine(), For: p.spec.For, Backlog: p.spec.Backlog, Reps: p.reps, Seed: p.spec.Seed, Skipped: map[string]string{}, Samples: slices.Clone(p.done)}
 	for _, c := range p.systems {
 		r.Systems = append(r.Systems, c.System)
 	}
@@ -69,53 +68,22 @@ func (p plan) run(ctx context.Context, log io.Writer) *Report {
 
 // resume takes over what a stopped run has measured.
 func (p *plan) resume(r *Report) error {
-	if r.Machine != machine() || r.For != p.spec.For || r.Backlog != p.spec.Backlog || r.Seed != p.spec.Seed {
+	if r.Machine != host.Machine() || r.For != p.spec.For || r.Backlog != p.spec.Backlog || r.Seed != p.spec.Seed {
 		return fmt.Errorf("that run was made with -for %v -backlog %d -seed %d on %s; this one is not", r.For, r.Backlog, r.Seed, r.Machine)
 	}
 	p.done = slices.DeleteFunc(slices.Clone(r.Samples), func(s child.Sample) bool { return s.Err != "" })
 	return nil
 }
 
-// A host gives its processors to others in bursts of minutes.
-const (
-	tries = 6
-	pause = 15 * time.Second
-)
-
-// quietly measures until the host leaves the machine its processors, and keeps the quietest sample. What is measured has no say
-// in which sample that is.
+// quietly measures until the host leaves the machine its processors, and keeps the quietest sample.
 func (p plan) quietly(ctx context.Context, c contender, spec child.Spec, log io.Writer) (child.Sample, error) {
-	var best child.Sample
-	for try := range tries {
+	s, _, err := host.Quietly(ctx, p.stolen, func() (child.Sample, float64, error) {
 		s, err := measure(ctx, c, spec)
-		if err != nil {
-			return s, err
-		}
-		if try == 0 || s.Stolen < best.Stolen {
-			best = s
-		}
-		if best.Stolen <= p.stolen {
-			break
-		}
-		_, _ = fmt.Fprintf(log, "again     %-9s %-22s %s, but the host took %s %% of the processors\n", spec.Work, c.Name, brief(s, nil), number(100*s.Stolen))
-		select {
-		case <-ctx.Done():
-			return best, ctx.Err()
-		case <-time.After(pause):
-		}
-	}
-	return best, nil
-}
-
-// ticks are processor time.
-type ticks struct{ stolen, all float64 }
-
-// share is the part of processor time that was stolen between two readings.
-func (t ticks) share(later ticks) float64 {
-	if later.all <= t.all {
-		return 0
-	}
-	return (later.stolen - t.stolen) / (later.all - t.all)
+		return s, s.Stolen, err
+	}, func(s child.Sample, stolen float64) {
+		_, _ = fmt.Fprintf(log, "again     %-9s %-22s %s, but the host took %s %% of the processors\n", spec.Work, c.Name, brief(s, nil), number(100*stolen))
+	})
+	return s, err
 }
 
 // measure makes one measurement in a child, with a folder and a server of its own.
@@ -154,9 +122,9 @@ func measure(ctx context.Context, c contender, spec child.Spec) (s child.Sample,
 		defer server.Stop()
 		spec.Addr, spec.ServerPid, version = server.Socket, server.Pid, server.Version
 	}
-	before := readTicks()
+	before := host.Read()
 	s, err = ask(ctx, program, spec)
-	s.Stolen = before.share(readTicks())
+	s.Stolen = before.Share(host.Read())
 	s.Versions = strings.Trim(s.Versions+", "+version, ", ")
 	return s, err
 }
@@ -231,19 +199,4 @@ func brief(s child.Sample, err error) string {
 		parts = append(parts, m.name+" "+number(m.of(s))+m.unit)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// machine describes what all ran on.
-func machine() string {
-	cpu := runtime.GOARCH
-	if file, err := os.Open("/proc/cpuinfo"); err == nil {
-		defer func() { _ = file.Close() }()
-		for lines := bufio.NewScanner(file); lines.Scan(); {
-			if key, value, _ := strings.Cut(lines.Text(), ":"); strings.TrimSpace(key) == "model name" {
-				cpu = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%d × %s, %s, %s", runtime.NumCPU(), cpu, runtime.GOOS, runtime.Version())
 }

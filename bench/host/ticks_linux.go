@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"os"
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// readTicks reads the processors' time since the start of the machine: what the host took for other machines, and all. Source:
+// Read reads the processors' time since the start of the machine: what the host took for other machines, and all. Source:
 // proc(5), /proc/stat.
-func readTicks() (t ticks) {
+func Read() (t Ticks) {
 	const steal = 8 // the column; guest time, in the last two, is part of user time
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -22,7 +22,7 @@ func readTicks() (t ticks) {
 	for _, column := range columns[1 : steal+1] {
 		n, err := strconv.ParseFloat(column, 64)
 		if err != nil {
-			return ticks{}
+			return Ticks{}
 		}
 		t.all, t.stolen = t.all+n, n
 	}
