@@ -21,8 +21,8 @@ const applicationID = 0x4d696c6c
 //   - names gives queues, containers and tables a small number. Its rows stay for ever, so a number once
 //     read may be kept.
 //   - due: what changes about a message, in the order in which a queue gives them out. A claim is a new place in it; the message's
-//     row, ten times as large, stays as it is. gen is 0 before the first claim, random, anew for each, and grows by one when the holder extends or
-//     rewrites; so a place and gen are a receipt, even though SQLite may use an id again. held tells a received message from a
+//     row, ten times as large, stays as it is. gen is 0 until the first claim; each claim draws a random one, and who extends or
+//     rewrites adds one; so a place and gen are a receipt, even though SQLite may use an id again. held tells a received message from a
 //     delayed one.
 //   - messages: what stays. When something was sent is in both: Stats looks for the oldest by either.
 //   - rows are small and many: one tree. Blobs are large: a tree of their keys, so that a listing is quick.

@@ -97,8 +97,8 @@ func aliasNeighbours(t *check) {
 }
 
 func aliasPut(t *check) {
-	b, tab := t.s.Blobs(t.name("container")), t.s.Table(t.name("table"))
-	container := t.name("container")
+	container, table := t.name("container"), t.name("table")
+	b, tab := t.s.Blobs(container), t.s.Table(table)
 	body := []byte("body")
 	etag, err := b.Put(t.ctx, "put", body, storage.Condition{})
 	t.ok(err)
@@ -116,10 +116,15 @@ func aliasPut(t *check) {
 	t.bytesEqual("blob", got.Body, []byte("newer"))
 
 	body = []byte("body")
-	_, err = storage.Commit(t.ctx, t.s, storage.Work{Write: &storage.Write{Container: container, Key: "commit", Body: body}})
+	data := []byte("body")
+	_, err = storage.Commit(t.ctx, t.s, storage.Work{
+		Rows:  &storage.Rows{Table: table, Partition: "p", Puts: []storage.RowPut{{Key: "commit", Data: data}}},
+		Write: &storage.Write{Container: container, Key: "commit", Body: body},
+	})
 	t.ok(err)
 	scribble(body)
-	got, err = t.s.Blobs(container).Get(t.ctx, "commit", "")
+	scribble(data)
+	got, err = b.Get(t.ctx, "commit", "")
 	t.ok(err)
 	t.bytesEqual("blob committed", got.Body, []byte("body"))
 
@@ -132,7 +137,7 @@ func aliasPut(t *check) {
 	t.ok(storage.PutRows(t.ctx, tab, "p", rows))
 	scribble(body)
 	rows[0] = storage.RowPut{}
-	for _, k := range []string{"put", "batch"} {
+	for _, k := range []string{"put", "batch", "commit"} {
 		row, err := tab.Get(t.ctx, "p", k)
 		t.ok(err)
 		t.bytesEqual("row", row.Data, []byte("body"))

@@ -57,6 +57,10 @@ func calls(s storage.Store, at target) []call {
 		{"query", table, false, func(ctx context.Context) error {
 			return lastError(tab.Query(ctx, at.partition, storage.RowRange{}))
 		}},
+		{"commit rows", table, true, func(ctx context.Context) error {
+			_, err := storage.Commit(ctx, s, storage.Work{Rows: &storage.Rows{Table: at.table, Partition: at.partition, Puts: []storage.RowPut{{Key: "good"}, {Key: at.key, Data: body}}}})
+			return err
+		}},
 		{"commit write", container, true, func(ctx context.Context) error {
 			_, err := storage.Commit(ctx, s, storage.Work{Write: &storage.Write{Container: at.container, Key: at.key, Body: body}})
 			return err

@@ -182,8 +182,11 @@ func (m *model) Wake(queue string) (<-chan struct{}, func()) {
 // Commit makes the model a storage.Committer.
 func (m *model) Commit(ctx context.Context, w storage.Work) (done storage.Committed, err error) {
 	op := "work"
-	if w.Write != nil {
+	switch {
+	case w.Write != nil:
 		op = "blob " + w.Write.Container + "/" + w.Write.Key
+	case w.Rows != nil:
+		op = "partition " + w.Rows.Table + "/" + w.Rows.Partition
 	}
 	check := func() error {
 		err := w.Check(m.Props())
