@@ -22,7 +22,7 @@
 //  3. An event's ID is derived from its message's ID, its source and its index, so that sending it again is a
 //     repeat that the next stage recognises.
 //  4. The record is a window. When it has grown past twice Config.Window, the oldest entries by the time in their
-//     IDs become rows of a table, with the write that forgets them or before it, and the document's watermark becomes the
+//     IDs become rows of a table, no later than the write that forgets them, and the document's watermark becomes the
 //     newest time that left. Only entries of a committed document become rows. An ID newer than the watermark
 //     is judged by the window alone; one at or before it, or one that carries no time once anything has left,
 //     by its row, which is read by itself, or together with those of the same fold in one query. Clocks may be wrong:

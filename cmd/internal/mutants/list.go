@@ -76,6 +76,14 @@ func mutants() []mutant {
 			new:  "Partition: u.key}",
 		},
 		{
+			name: "what leaves the window is kept after the write that forgets it",
+			file: "values/apply.go",
+			by:   "values", // a worker dies between two writes, and long after it somebody repeats what only the row knew
+			old:  "		if err := storage.PutRows(u.ctx, u.c.rows, rows.Partition, rows.Puts); err != nil {\n			return u.fault(err)\n		}\n		rows = nil\n",
+			new: "		late := rows\n		defer func() {\n			if err == nil {\n				err = storage.PutRows(u.ctx, u.c.rows, late.Partition, late.Puts)\n			}\n		}()\n" +
+				"		rows = nil\n",
+		},
+		{
 			name: "only the window is asked",
 			file: "values/record.go",
 			old:  "return r.left && (x.keyed || x.time <= r.watermark)",
