@@ -29,7 +29,7 @@ func (t table) prepare(ctx context.Context, c *sql.Conn) (err error) {
 	return nil
 }
 
-// own is the way of package storage/sqlite.
+// own is the way of package storage/sqlite, but that it writes messages one by one.
 type own struct {
 	gen                                                     int64
 	placed                                                  run // by this transaction, not yet in due
@@ -37,7 +37,7 @@ type own struct {
 	message, enter, find, move, leave, count, remove, erase *sql.Stmt
 }
 
-// firstGen is large, so that all generations take eight bytes in a row.
+// firstGen is large, so that a claim takes as many bytes as one with a random generation.
 const firstGen = 1 << 61
 
 func (w *own) prepare(ctx context.Context, c *sql.Conn) error {
