@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/google/uuid"
@@ -51,14 +52,15 @@ const checkInAtOnce = 16
 
 // pack encodes envelopes for queues, those of each.
 func (c *Channels) pack(ctx context.Context, envelopes []Envelope, queues [][]string) (p Packed, err error) {
+	bodies, err := encode(envelopes)
+	if err != nil {
+		return Packed{}, err
+	}
 	most := c.store.Props().MaxMessage - historyRoom
+	p.Sends = make([]storage.Send, 0, len(envelopes))
 	var large []func(context.Context) error
-	for i := range envelopes {
+	for i, body := range bodies {
 		e := &envelopes[i]
-		body, err := e.Encode()
-		if err != nil {
-			return Packed{}, fmt.Errorf("channel: %s: %w", e.Kind, err)
-		}
 		for _, q := range queues[i] {
 			n := len(p.Sends)
 			p.Sends = append(p.Sends, storage.Send{Queue: q, Message: storage.Message{Body: body}})
@@ -86,6 +88,32 @@ func (c *Channels) pack(ctx context.Context, envelopes []Envelope, queues [][]st
 		return Packed{}, err
 	}
 	return p, nil
+}
+
+// encodeAtOnce is how many envelopes one goroutine encodes: that takes a hundred times as long as to start it.
+const encodeAtOnce = 64
+
+// encode encodes envelopes, many of them on all processors: the writer that waits for them is idle meanwhile.
+func encode(envelopes []Envelope) ([][]byte, error) {
+	bodies := make([][]byte, len(envelopes))
+	some := func(first, end int) error {
+		for i := first; i < end; i++ {
+			var err error
+			if bodies[i], err = envelopes[i].Encode(); err != nil {
+				return fmt.Errorf("channel: %s: %w", envelopes[i].Kind, err)
+			}
+		}
+		return nil
+	}
+	if len(envelopes) <= encodeAtOnce {
+		return bodies, some(0, len(envelopes))
+	}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for first := 0; first < len(envelopes); first += encodeAtOnce {
+		g.Go(func() error { return some(first, min(first+encodeAtOnce, len(envelopes))) })
+	}
+	return bodies, g.Wait()
 }
 
 // checkIn writes the body to a blob and encodes the envelope that refers to it. With an error there may be a blob all the same.

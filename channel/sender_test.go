@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -122,6 +123,26 @@ func TestEventFansOut(t *testing.T) {
 	}
 }
 
+// Many are encoded side by side, and are sent in their order.
+func TestSendManyInOrder(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	var messages []Order
+	var want []string
+	for i := range 1000 {
+		messages = append(messages, Order{Table: i})
+		want = append(want, fmt.Sprintf(`{"table":%d}`, i))
+	}
+	must(t, senderOf[Order](t, newChannels(t, s)).Send(t.Context(), messages...))
+	var got []string
+	for _, e := range received(t, s, "orders") {
+		got = append(got, string(e.Data))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %d messages, %.200q; want %d in their order", len(got), got, len(want))
+	}
+}
+
 // One bad message among good ones: nothing at all is sent, nothing left behind.
 func TestSendBatchWithABadItem(t *testing.T) {
 	t.Parallel()
@@ -143,7 +164,8 @@ func TestSendBatchWithABadItem(t *testing.T) {
 					s = storagetest.Plain(s)
 				}
 				pay := senderOf[Payment](t, newChannels(t, s))
-				err := pay.Send(t.Context(), Payment{Key: "good"}, Payment{Key: "large", Note: large}, test.bad, Payment{Key: "late"})
+				many := slices.Repeat([]Payment{{Key: "good"}}, 100)
+				err := pay.Send(t.Context(), slices.Concat(many, []Payment{{Key: "large", Note: large}, test.bad}, many)...)
 				if !errors.Is(err, test.want) {
 					t.Errorf("got error %.200v, want %v", err, test.want)
 				}
