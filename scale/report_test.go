@@ -64,6 +64,11 @@ func chartOf(g group, results []result) chart {
 			add(float64(r.workers), r, l.account/asked(results[0]))
 		case "waiting":
 			c.x, c.logX, c.logY = "workers", true, true
+			if r.single {
+				one.name = "commands one at a time"
+				one.add(float64(r.workers), r.perSecond)
+				continue
+			}
 			// A worker serves its share of the queues, or one, with 32 reactions at a time each.
 			slots := 32 * max(float64(r.queues), float64(r.workers))
 			add(float64(r.workers), r, min(slots/r.work.Seconds(), l.account/asked(results[0])))
@@ -211,7 +216,10 @@ func (c chart) svg() string {
 	text(left, height-12, "start", c.x, "")
 	text(16, (top+height-bottom)/2, "middle", c.y, fmt.Sprintf(` transform="rotate(-90 16 %.0f)"`, (top+height-bottom)/2))
 	for i, l := range c.lines {
-		color := []string{"#1f5fa8", "#c2571a"}[i%2]
+		color, dashes := []string{"#1f5fa8", "#c2571a", "#3a7d44"}[i%3], ""
+		if l.name == "on paper" {
+			dashes = ` stroke-dasharray="6 4"` // it may lie on another
+		}
 		var path strings.Builder
 		for j := range l.x {
 			fmt.Fprintf(&path, "%s%.1f %.1f", map[bool]string{true: "M", false: "L"}[j == 0], x.at(l.x[j]), y.at(l.y[j]))
@@ -219,7 +227,7 @@ func (c chart) svg() string {
 				fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", x.at(l.x[j]), y.at(l.y[j]), color)
 			}
 		}
-		fmt.Fprintf(&b, `<path d="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", path.String(), color)
+		fmt.Fprintf(&b, `<path d="%s" fill="none" stroke="%s" stroke-width="2"%s/>`+"\n", path.String(), color, dashes)
 		text(width-right-170*float64(i), height-12, "end", l.name, fmt.Sprintf(` fill="%s"`, color))
 	}
 	b.WriteString("</svg>\n")

@@ -27,7 +27,12 @@ func groups(burst int) []group {
 	}
 	waiting = group{name: "waiting", title: "Handlers that wait: as many queues as workers, at most 16; a backlog; 10 s for each event"}
 	for _, n := range []int{1, 10, 100, 1000} {
-		waiting.runs = append(waiting.runs, scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: min(n, 16), keys: 5000, commands: min(600*n, 300_000), work: 10 * time.Second})
+		run := scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: min(n, 16), keys: 5000, commands: min(600*n, 300_000), work: 10 * time.Second}
+		waiting.runs = append(waiting.runs, run)
+		if n >= 100 {
+			run.name, run.single = run.name+", commands one at a time", true
+			waiting.runs = append(waiting.runs, run)
+		}
 	}
 	hot = group{name: "hot", title: "Skewed keys: 4 queues, a backlog"}
 	for _, x := range []struct {

@@ -35,7 +35,7 @@ type scenario struct {
 	work     time.Duration // what the world outside takes for each event; 0 is a view instead
 	limits   limits        // of each account; the zero limits are the documented ones
 	seed     uint64
-	single   bool          // one worker at a time consumes a queue
+	single   bool          // one worker at a time consumes a queue, but for events with work
 	config   worker.Config // of each worker; zero is the default
 }
 
@@ -181,7 +181,10 @@ func (w *world) work(ctx context.Context, process int) {
 		cfg := w.config
 		cfg.Name, cfg.Logger = fmt.Sprintf("worker%d", process), log
 		if w.single {
-			cfg.ActiveWorkers = map[string]int{w.shards[i].commands: 1, w.shards[i].events: 1}
+			cfg.ActiveWorkers = map[string]int{w.shards[i].commands: 1}
+			if w.scenario.work == 0 {
+				cfg.ActiveWorkers[w.shards[i].events] = 1
+			}
 		}
 		wk, err := worker.New(c.Store(), w.shards[i].register(c, log, w.progress, w.scenario.work), cfg)
 		if err != nil {
