@@ -24,16 +24,16 @@ func TestLogsNeverHoldBodies(t *testing.T) {
 	})
 	handlers.React(w.h, "audits", func(_ context.Context, m Added) error {
 		fail()
-		return handlers.Later(time.Minute, "not reacted")
+		return errors.New("not reacted")
 	})
 	for _, test := range []struct {
 		name, level string
 		fail        func()
 	}{
-		{"error", "", func() {}},
+		{"error", "WARN", func() {}},
 		{"panic", "ERROR", func() { panic("at the disco") }},
 	} {
-		for queue, level := range map[string]string{"accounts": "WARN", "audits": "INFO"} {
+		for _, queue := range []string{"accounts", "audits"} {
 			fail = test.fail
 			w.log.Reset()
 			id := channel.NewID()
@@ -47,11 +47,8 @@ func TestLogsNeverHoldBodies(t *testing.T) {
 				t.Fatal(err)
 			}
 			handlers.Handle(t.Context(), g, []*handlers.Delivery{d})
-			if test.level != "" {
-				level = test.level
-			}
 			log := w.log.String()
-			for _, want := range []string{"level=" + level, "id=" + id, "attempt=3", "queue=" + queue, "kind=test.add", "handler="} {
+			for _, want := range []string{"level=" + test.level, "id=" + id, "attempt=3", "queue=" + queue, "kind=test.add", "handler="} {
 				if !strings.Contains(log, want) {
 					t.Errorf("%s in %s: want %q in the log %s", test.name, queue, want, log)
 				}
@@ -62,6 +59,25 @@ func TestLogsNeverHoldBodies(t *testing.T) {
 			if strings.Contains(log, secret) {
 				t.Errorf("%s in %s: the body is in the log %s", test.name, queue, log)
 			}
+		}
+	}
+}
+
+// A hand-back spends no attempt. One that goes on is a warning, more and more seldom.
+func TestLogOfHandBacks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	handlers.React(w.h, "audits", func(context.Context, Added) error { return handlers.Later(time.Minute, "no paper") })
+	for before, level := range map[int]string{0: "INFO", 6: "INFO", 7: "WARN", 8: "INFO", 14: "INFO", 15: "WARN", 23: "INFO", 31: "WARN"} {
+		w.log.Reset()
+		d, err := w.h.Resolve("audits", envelope(channel.NewID(), "test.added.v1", `{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Envelope.HandBacks = before
+		handlers.Handle(t.Context(), handlers.Group{}, []*handlers.Delivery{d})
+		if log, want := w.log.String(), fmt.Sprintf("hand_backs=%d", before+1); !strings.Contains(log, want) || !strings.Contains(log, "level="+level) || strings.Contains(log, "attempt") {
+			t.Errorf("after %d: want %s, %s and no attempt in the log %s", before, level, want, log)
 		}
 	}
 }

@@ -39,6 +39,9 @@ func caught(err *error) {
 	}
 }
 
+// again tells that what is handed back for the nth time deserves a warning: one that waits for long, and more seldom as it goes on.
+func again(n int) bool { return n >= 8 && n&(n-1) == 0 }
+
 // logged logs failures: by kind and ID, never by content. A verdict of poison is logged by the worker, when it is carried out.
 func (r *Registry) logged(h *Handler, next Next) Next {
 	log := r.cfg.Logger.With("handler", h.name, "kind", string(h.kind), "queue", h.queue)
@@ -51,10 +54,14 @@ func (r *Registry) logged(h *Handler, next Next) Next {
 		if v.Action == ToPoison {
 			return err
 		}
-		level, attrs := slog.LevelWarn, []slog.Attr{slog.String("id", d.Envelope.ID), slog.Int("attempt", d.Envelope.Attempts+1), slog.Any("error", err)}
-		if v.Action == HandBack {
-			level = slog.LevelInfo
+		what, level, count := "handler failed", slog.LevelWarn, slog.Int("attempt", d.Envelope.Attempts+1)
+		if v.Action == HandBack { // which is no attempt
+			what, count = "handed back", slog.Int("hand_backs", d.Envelope.HandBacks+1)
+			if !again(d.Envelope.HandBacks + 1) {
+				level = slog.LevelInfo
+			}
 		}
+		attrs := []slog.Attr{slog.String("id", d.Envelope.ID), count, slog.Any("error", err)}
 		cause := context.Cause(ctx)
 		if errors.Is(ctx.Err(), context.Canceled) && (errors.Is(err, context.Canceled) || errors.Is(err, cause)) {
 			// Cut off, at a stop or because the message was lost, which is no attempt.
@@ -64,7 +71,7 @@ func (r *Registry) logged(h *Handler, next Next) Next {
 			level = slog.LevelError
 			attrs = append(attrs, slog.String("stack", string(p.Stack)))
 		}
-		log.LogAttrs(ctx, level, "handler failed", attrs...)
+		log.LogAttrs(ctx, level, what, attrs...)
 		return err
 	}
 }

@@ -435,6 +435,30 @@ func TestStartProbesTheStore(t *testing.T) {
 	})
 }
 
+// One worker doesn't run twice at a time: its counts and metrics would be of both.
+func TestRunOnceAtATime(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, openStore(t), func(context.Context, job) error { return nil })
+		w, err := worker.New(l.store, l.registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			ctx, cancel := context.WithCancel(t.Context())
+			first := make(chan error, 1)
+			go func() { first <- w.Run(ctx) }()
+			synctest.Wait()
+			if err := w.Run(ctx); err == nil {
+				t.Error("a second Run beside the first is no error")
+			}
+			cancel()
+			if err := <-first; err != nil {
+				t.Errorf("the first Run: got %v", err)
+			}
+		}
+	})
+}
+
 // A store that can't be received from is asked again, more and more seldom, and work goes on when it can.
 func TestReceiveRecovers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

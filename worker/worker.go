@@ -25,6 +25,7 @@ type Worker struct {
 	cfg     Config
 	metrics *metrics
 	handled map[string]*atomic.Int64 // by queue
+	running atomic.Bool
 }
 
 // New returns a worker for the handlers of a registry, which must be complete by then. The error tells all
@@ -55,9 +56,13 @@ func (w *Worker) Handled(queue string) int64 {
 }
 
 // Run works until ctx ends, and then stops in order; see the package comment. It returns nil after an orderly
-// stop, an error at once when the store can't be reached at the start, and an error at the end when handlers
-// would not stop.
+// stop, an error at once when the store can't be reached at the start or when the worker runs already, and an
+// error at the end when handlers would not stop. After that it can run again.
 func (w *Worker) Run(ctx context.Context) error {
+	if !w.running.CompareAndSwap(false, true) {
+		return errors.New("worker: it runs already; two at a time are two workers, each from New")
+	}
+	defer w.running.Store(false)
 	for _, q := range w.cfg.Queues {
 		_, err := w.store.Queue(q).Stats(ctx)
 		if ctx.Err() != nil {
