@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/millrace-go/millrace/bench/host"
@@ -51,20 +52,16 @@ func main() {
 	if spec := os.Getenv(childVar); spec != "" {
 		os.Exit(beChild(spec, os.Stdin, os.Stdout, os.Stderr))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second Ctrl-C doesn't wait
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
-	var all []string
-	for _, c := range curves() {
-		all = append(all, c.name)
-	}
 	b := &bench{errs: errs}
 	flags := flag.NewFlagSet("curves", flag.ContinueOnError)
 	flags.SetOutput(errs)
-	names := flags.String("curves", strings.Join(all, ","), "the `CURVES` to measure")
+	names := flags.String("curves", allNames(), "the `CURVES` to measure")
 	flags.IntVar(&b.n, "n", 2000, "how many `OPERATIONS` one measurement has; 5 to 75 times as many where they are quick")
 	flags.IntVar(&b.max, "max", 1_000_000, "the greatest `AGE` of a value object and depth of a backlog")
 	flags.IntVar(&b.rounds, "rounds", 3, "of how many `RUNS` the median counts, where runs are short")
@@ -75,7 +72,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	limit := flags.Duration("limit", time.Hour, "the `TIME` after which all ends")
 	jsonFile := flags.String("json", "", "the `FILE` for the numbers in JSON")
 	svg := flags.String("svg", "", "the `FOLDER` for charts")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
 		return 2
 	}
 	chosen, err := choose(*names)
@@ -101,6 +100,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	defer func() { _ = os.RemoveAll(b.dir) }()
 	tables, failed := b.measure(ctx, chosen, out)
 	failed = errors.Join(failed, writeAll(tables, *jsonFile, *svg))
+	if ctx.Err() != nil { // what failed, failed for that
+		failed = fmt.Errorf("stopped before the end: %w", context.Cause(ctx))
+	}
 	if failed != nil {
 		_, _ = fmt.Fprintln(errs, "curves:", failed)
 		return 1
@@ -113,7 +115,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 func (b *bench) measure(ctx context.Context, chosen []curve, out io.Writer) (all []*table, failed error) {
 	for _, c := range chosen {
 		if ctx.Err() != nil {
-			return all, errors.Join(failed, context.Cause(ctx))
+			return all, failed
 		}
 		began := time.Now()
 		b.lost = nil
@@ -164,6 +166,14 @@ func (b *bench) file() (string, error) {
 }
 
 // choose returns the named curves in their own order.
+func allNames() string {
+	var all []string
+	for _, c := range curves() {
+		all = append(all, c.name)
+	}
+	return strings.Join(all, ",")
+}
+
 func choose(names string) (chosen []curve, err error) {
 	wanted := strings.Split(names, ",")
 	for _, c := range curves() {
@@ -173,7 +183,7 @@ func choose(names string) (chosen []curve, err error) {
 		}
 	}
 	if len(wanted) > 0 {
-		return nil, fmt.Errorf("-curves: unknown %q", wanted)
+		return nil, fmt.Errorf("-curves: no %q; there are %s", wanted, allNames())
 	}
 	return chosen, nil
 }

@@ -70,6 +70,11 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 			err = p.resume(r)
 		}
 	}
+	for _, path := range []string{*jsonFile, *svgFile} {
+		if err == nil && path != "" {
+			err = writable(path)
+		}
+	}
 	if err == nil && (flags.NArg() > 0 || p.reps < 1 || p.spec.For <= 0 || p.spec.Backlog < 1 || p.stolen < 0) {
 		err = errors.New("-reps, -for and -backlog are positive, -stolen is not below 0, and there are no arguments")
 	}
@@ -128,6 +133,15 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// writable refuses a place that can't be written now, not after an hour. What the file holds stays.
+func writable(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func split(list string) []string {
