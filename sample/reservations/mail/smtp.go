@@ -209,7 +209,7 @@ func verdict(err error) error {
 	loginWanted := []int{530, 534, 535, 538}
 	about := []gomail.SendErrReason{gomail.ErrSMTPRcptTo, gomail.ErrSMTPData, gomail.ErrSMTPDataClose}
 	// Not the library's own text: it repeats the address, which is personal and would end in logs.
-	said := fmt.Errorf("%s: the server answered %d %s", e.Reason, code, e.EnhancedStatusCode())
+	said := fmt.Errorf("%s: the server answered %s", e.Reason, strings.TrimSpace(fmt.Sprint(code, " ", e.EnhancedStatusCode())))
 	switch {
 	case code == 0:
 		return fmt.Errorf("%s: the connection broke", e.Reason)
