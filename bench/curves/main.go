@@ -165,7 +165,7 @@ func (b *bench) file() (string, error) {
 	return filepath.Join(dir, "store.db"), err
 }
 
-// choose returns the named curves in their own order.
+// allNames is what -curves is by default.
 func allNames() string {
 	var all []string
 	for _, c := range curves() {
@@ -174,6 +174,7 @@ func allNames() string {
 	return strings.Join(all, ",")
 }
 
+// choose returns the named curves in their own order.
 func choose(names string) (chosen []curve, err error) {
 	wanted := strings.Split(names, ",")
 	for _, c := range curves() {

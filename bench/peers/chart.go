@@ -14,15 +14,18 @@ import (
 
 // A panel of the chart shows one number of each system, as a bar from zero.
 type panel struct {
-	title  string
-	work   child.Work
-	metric metric
+	title string
+	value func(*Report, System) float64
 }
 
 var panels = []panel{
-	{"send and handle, jobs/s", child.Balanced, rate[0]},
-	{"drain, jobs/s", child.Drain, rate[0]},
-	{"idle latency p99, ms: less is better", child.Latency, metrics[child.Latency][1]},
+	{"send and handle, jobs/s", rateOf(child.Balanced)},
+	{"drain, jobs/s", rateOf(child.Drain)},
+	{"idle latency p99, ms: less is better", (*Report).p99},
+}
+
+func rateOf(work child.Work) func(*Report, System) float64 {
+	return func(r *Report, s System) float64 { return r.sum(s.Name, work, rate[0].of).median }
 }
 
 // The chart's measures.
@@ -93,12 +96,12 @@ func (r *Report) chart(w io.Writer) error {
 		add(text{Class: "panel", X: x, Y: head - 10, Text: p.title})
 		longest := 0.0
 		for _, row := range rows {
-			if v := r.value(row, p); v > longest {
+			if v := p.value(r, row); v > longest {
 				longest = v
 			}
 		}
 		for j, row := range rows {
-			v, y := r.value(row, p), head+j*lineHeight
+			v, y := p.value(r, row), head+j*lineHeight
 			length := 0
 			if v > 0 {
 				length = max(int(math.Round(v/longest*bars)), 1)
@@ -125,18 +128,16 @@ func (r *Report) chart(w io.Writer) error {
 	return err
 }
 
-func (r *Report) value(s System, p panel) float64 { return r.sum(s.Name, p.work, p.metric.of).median }
-
 // chartRows are the systems that have a bar, by the first panel, the raw limit last.
 func (r *Report) chartRows() []System {
 	rows := slices.DeleteFunc(slices.Clone(r.Systems), func(s System) bool {
-		return !slices.ContainsFunc(panels, func(p panel) bool { return len(r.of(s.Name, p.work)) > 0 })
+		return !slices.ContainsFunc(panels, func(p panel) bool { return !math.IsNaN(p.value(r, s)) })
 	})
 	slices.SortStableFunc(rows, func(a, b System) int {
 		if by := boolOrder(a.Role == Limit) - boolOrder(b.Role == Limit); by != 0 {
 			return by
 		}
-		return panels[0].metric.better(r.value(a, panels[0]), r.value(b, panels[0]))
+		return rate[0].better(panels[0].value(r, a), panels[0].value(r, b))
 	})
 	return rows
 }

@@ -21,7 +21,7 @@ func openRiver(config river.Config, connections int) openFunc {
 		if err != nil {
 			return nil, err
 		}
-		return riverjobs.Open(ctx, riverpgxv5.New(pool), config, true, transactions(spec))
+		return riverjobs.Open(ctx, riverpgxv5.New(pool), config, transactions(spec))
 	}
 }
 

@@ -27,6 +27,7 @@ type plan struct {
 	reps    int
 	stolen  float64    // measure again what lost more than this share of processor time to the host
 	spec    child.Spec // For, Backlog, Seed
+	before  []System   // of the run that is resumed, and what it has measured
 	done    []child.Sample
 }
 
@@ -36,6 +37,11 @@ func (p plan) run(ctx context.Context, log io.Writer) *Report {
 	r := &Report{Machine: host.Machine(), For: p.spec.For, Backlog: p.spec.Backlog, Reps: p.reps, Seed: p.spec.Seed, Skipped: map[string]string{}, Samples: slices.Clone(p.done)}
 	for _, c := range p.systems {
 		r.Systems = append(r.Systems, c.System)
+	}
+	for _, s := range p.before {
+		if !slices.ContainsFunc(r.Systems, func(x System) bool { return x.Name == s.Name }) {
+			r.Systems = append(r.Systems, s)
+		}
 	}
 	order := rand.New(rand.NewPCG(p.spec.Seed, 1))
 	for rep := range p.reps {
@@ -71,6 +77,7 @@ func (p *plan) resume(r *Report) error {
 	if r.Machine != host.Machine() || r.For != p.spec.For || r.Backlog != p.spec.Backlog || r.Seed != p.spec.Seed {
 		return fmt.Errorf("that run was made with -for %v -backlog %d -seed %d on %s; this one is not", r.For, r.Backlog, r.Seed, r.Machine)
 	}
+	p.before = r.Systems
 	p.done = slices.DeleteFunc(slices.Clone(r.Samples), func(s child.Sample) bool { return s.Err != "" })
 	return nil
 }

@@ -38,6 +38,15 @@ func percentile(values []float64, p float64) float64 {
 	return sorted[max(int(math.Ceil(float64(len(sorted))*p/100)), 1)-1]
 }
 
+// p99 is that of the jobs of all repetitions together, in milliseconds.
+func (r *Report) p99(s System) float64 {
+	var all []float64
+	for _, x := range r.of(s.Name, child.Latency) {
+		all = append(all, x.Latencies...)
+	}
+	return percentile(all, 99)
+}
+
 // A summary is what repetitions had in common.
 type summary struct{ median, min, max float64 }
 

@@ -80,7 +80,7 @@ const everysec, always = "everysec", "always"
 // contenders are all systems. Each peer stands here with its documentation's defaults, and tuned for speed as its documentation
 // and measurements say. The servers are as Debian ships them but for what is named.
 func contenders() []contender {
-	ours := []string{"modernc.org/sqlite"}
+	ours := []string{"github.com/millrace-go/millrace", "modernc.org/sqlite"}
 	river := []string{"github.com/riverqueue/river", "github.com/riverqueue/river/riverdriver/riverpgxv5", "github.com/jackc/pgx/v5"}
 	asynq := []string{"github.com/hibiken/asynq"}
 	backlite := []string{"github.com/mikestefanello/backlite", "github.com/mattn/go-sqlite3"}

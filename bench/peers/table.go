@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -83,11 +84,7 @@ func (r *Report) work(b *strings.Builder, work child.Work) {
 	} else {
 		if work == child.Latency {
 			columns = append(columns, column{"p99 of all repetitions, ms", func(s System) string {
-				var all []float64
-				for _, x := range r.of(s.Name, work) {
-					all = append(all, x.Latencies...)
-				}
-				return number(percentile(all, 99))
+				return number(r.p99(s))
 			}})
 		} else {
 			columns = append(columns, r.split("CPU µs a job, client + server", work, func(s child.Sample, v float64) float64 { return v * 1e6 / float64(s.N) }))
@@ -141,13 +138,15 @@ func (r *Report) split(title string, work child.Work, per func(s child.Sample, v
 	}}
 }
 
+// versions are those of a system, all that there were if a run was gone on with after a change.
 func (r *Report) versions(name string) string {
+	var all []string
 	for _, s := range r.Samples {
-		if s.System == name && s.Versions != "" {
-			return s.Versions
+		if s.System == name && s.Versions != "" && !slices.Contains(all, s.Versions) {
+			all = append(all, s.Versions)
 		}
 	}
-	return nothing
+	return cmp.Or(strings.Join(all, "; "), nothing)
 }
 
 func table(b *strings.Builder, rows []System, columns []column) {

@@ -31,7 +31,7 @@ func system(name string, config river.Config) child.System {
 				return nil, err
 			}
 			db.SetMaxOpenConns(1) // as River's documentation says
-			return riverjobs.Open(ctx, riversqlite.New(db), config, false, operations)
+			return riverjobs.Open(ctx, riversqlite.New(db), config, operations)
 		},
 	}
 }

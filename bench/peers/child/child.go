@@ -5,6 +5,7 @@ package child
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -152,15 +153,30 @@ func versions(modules []string) string {
 			if m.Path != want {
 				continue
 			}
-			if m.Replace != nil && m.Replace.Version != "" {
-				m = m.Replace
+			version := m.Version
+			if m.Replace != nil {
+				version = cmp.Or(m.Replace.Version, revision(info)) // a folder of this repository has none
 			}
 			path := strings.Split(want, "/")
 			if len(path) > 2 && strings.HasPrefix(path[len(path)-1], "v") {
 				path = path[:len(path)-1] // …/v4
 			}
-			all = append(all, path[len(path)-1]+" "+m.Version)
+			all = append(all, path[len(path)-1]+" "+version)
 		}
 	}
 	return strings.Join(all, ", ")
+}
+
+// revision is that of the repository which the program was built from, with a mark where files had changed.
+func revision(info *debug.BuildInfo) string {
+	var id, changed string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			id = s.Value[:min(len(s.Value), 7)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = "+changes"
+		}
+	}
+	return id + changed
 }

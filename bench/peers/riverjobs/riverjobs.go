@@ -43,13 +43,14 @@ func (w *worker) Work(_ context.Context, j *river.Job[args]) error {
 
 type client[TTx any] struct {
 	river      *river.Client[TTx]
-	copies     bool
+	filler     *river.Client[TTx]
 	worker     *worker
 	operations func(context.Context) (int64, error)
 }
 
-// Open makes River's tables and a client. It fills by COPY where the driver can: on SQLite it panics in v0.31.0.
-func Open[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], config river.Config, copies bool, operations func(context.Context) (int64, error)) (child.Client, error) {
+// Open makes River's tables and a client. It fills by River's fastest call, with a client that only inserts: after that call one with queues
+// panics on SQLite in v0.31.0.
+func Open[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], config river.Config, operations func(context.Context) (int64, error)) (child.Client, error) {
 	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
@@ -57,8 +58,11 @@ func Open[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], config r
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return nil, err
 	}
-	c := &client[TTx]{copies: copies, worker: &worker{}, operations: operations}
+	c := &client[TTx]{worker: &worker{}, operations: operations}
 	config.Workers, config.Logger = river.NewWorkers(), slog.New(slog.DiscardHandler)
+	if c.filler, err = river.NewClient(driver, &river.Config{Logger: config.Logger}); err != nil {
+		return nil, err
+	}
 	river.AddWorker(config.Workers, c.worker)
 	c.river, err = river.NewClient(driver, &config)
 	return c, err
@@ -74,11 +78,7 @@ func (c *client[TTx]) Fill(ctx context.Context, jobs []child.Job) error {
 	for i, j := range jobs {
 		all[i] = river.InsertManyParams{Args: args{j}}
 	}
-	if c.copies {
-		_, err := c.river.InsertManyFast(ctx, all)
-		return err
-	}
-	_, err := c.river.InsertMany(ctx, all)
+	_, err := c.filler.InsertManyFast(ctx, all)
 	return err
 }
 
