@@ -15,7 +15,8 @@
 // # Laws
 //
 //   - Nothing is deleted but what was handled or written to the poison queue. Nothing loops: attempts and
-//     silent deliveries are bounded.
+//     silent deliveries are bounded. (On SQLite a power failure may take back the count of a delivery, so what brings the whole
+//     machine down, and not only its process, may come more often.)
 //   - Two counters. Attempts: a handler said no (Config.MaxAttempts). Silent deliveries: nobody said
 //     anything, because the worker died or lost the message (Config.MaxDeliveries). What a worker hands back
 //     (a shutdown, a lost race, a store that is down, a kind it doesn't know yet) counts as neither.

@@ -25,8 +25,8 @@
 // race costs its caller alone, and needs no savepoint. A transaction has one time. Receives run first in it, since the places in queues
 // of what it sends are written last, just before COMMIT.
 //
-// Only a commit of claims and deletions doesn't wait for the disk. A claim may be lost by a power failure: then its message is delivered
-// sooner. A deletion is answered once another goroutine has synced the log; if a power failure comes before, its message is back, and who
+// Only a commit of claims, extensions, releases of what the dead held, and deletions doesn't wait for the disk; nor does giving back free
+// pages. A claim may be lost by a power failure: then its message is delivered sooner, and that delivery isn't counted. A deletion is answered once another goroutine has synced the log; if a power failure comes before, its message is back, and who
 // deleted it was not told otherwise. After a sync that fails, here or in SQLite, all calls fail, because the disk may have dropped what it
 // was given, and say no word of it the next time.
 //
