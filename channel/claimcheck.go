@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 
 	"github.com/google/uuid"
@@ -32,6 +31,11 @@ type Packed struct {
 // Pack encodes envelopes with their data for all queues that their kinds go to. Bodies that don't fit a
 // message are written to blobs, one for each copy. When it fails nothing is left behind.
 func (c *Channels) Pack(ctx context.Context, envelopes ...Envelope) (Packed, error) {
+	return c.packBy(ctx, 1, envelopes)
+}
+
+// packBy is Pack by at most so many goroutines.
+func (c *Channels) packBy(ctx context.Context, goroutines int, envelopes []Envelope) (Packed, error) {
 	queues := make([][]string, len(envelopes))
 	for i := range envelopes {
 		var err error
@@ -39,20 +43,20 @@ func (c *Channels) Pack(ctx context.Context, envelopes ...Envelope) (Packed, err
 			return Packed{}, err
 		}
 	}
-	return c.pack(ctx, envelopes, queues)
+	return c.pack(ctx, goroutines, envelopes, queues)
 }
 
 // PackFor encodes one envelope with its data for one queue, whatever the routes say.
 func (c *Channels) PackFor(ctx context.Context, queue string, e Envelope) (Packed, error) {
-	return c.pack(ctx, []Envelope{e}, [][]string{{queue}})
+	return c.pack(ctx, 1, []Envelope{e}, [][]string{{queue}})
 }
 
 // checkInAtOnce is how many bodies are written together: a store far away takes its time for each.
 const checkInAtOnce = 16
 
 // pack encodes envelopes for queues, those of each.
-func (c *Channels) pack(ctx context.Context, envelopes []Envelope, queues [][]string) (p Packed, err error) {
-	bodies, err := encode(envelopes)
+func (c *Channels) pack(ctx context.Context, goroutines int, envelopes []Envelope, queues [][]string) (p Packed, err error) {
+	bodies, err := encode(goroutines, envelopes)
 	if err != nil {
 		return Packed{}, err
 	}
@@ -93,8 +97,8 @@ func (c *Channels) pack(ctx context.Context, envelopes []Envelope, queues [][]st
 // encodeAtOnce is how many envelopes one goroutine encodes: that takes a hundred times as long as to start it.
 const encodeAtOnce = 64
 
-// encode encodes envelopes, many of them on all processors: the writer that waits for them is idle meanwhile.
-func encode(envelopes []Envelope) ([][]byte, error) {
+// encode encodes envelopes, many of them by several goroutines.
+func encode(goroutines int, envelopes []Envelope) ([][]byte, error) {
 	bodies := make([][]byte, len(envelopes))
 	some := func(first, end int) error {
 		for i := first; i < end; i++ {
@@ -105,11 +109,11 @@ func encode(envelopes []Envelope) ([][]byte, error) {
 		}
 		return nil
 	}
-	if len(envelopes) <= encodeAtOnce {
+	if goroutines == 1 || len(envelopes) <= encodeAtOnce {
 		return bodies, some(0, len(envelopes))
 	}
 	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g.SetLimit(goroutines)
 	for first := 0; first < len(envelopes); first += encodeAtOnce {
 		g.Go(func() error { return some(first, min(first+encodeAtOnce, len(envelopes))) })
 	}

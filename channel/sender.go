@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -91,7 +92,8 @@ func (s *Sender[M]) pack(ctx context.Context, delay time.Duration, messages []M)
 		}
 		envelopes[i] = e
 	}
-	p, err := s.channels.Pack(ctx, envelopes...)
+	// By all processors: the writer has nothing to do until they are packed. A worker's processors are busy.
+	p, err := s.channels.packBy(ctx, runtime.GOMAXPROCS(0), envelopes)
 	for i := range p.Sends {
 		p.Sends[i].Message.Delay = delay
 	}
