@@ -8,7 +8,8 @@ help: ## Explain every target
 
 .PHONY: run
 run: ## Serve the sample at http://localhost:8080, with a worker in the same process
-	$(GO) run ./cmd/web
+	$(GO) build -o bin/ ./cmd/web
+	@bin/web
 
 .PHONY: test
 test: ## Run all tests with the race detector; installs what they need where it may

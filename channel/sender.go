@@ -92,8 +92,11 @@ func (s *Sender[M]) pack(ctx context.Context, delay time.Duration, messages []M)
 		}
 		envelopes[i] = e
 	}
-	// By all processors: the writer has nothing to do until they are packed. A worker's processors are busy.
-	p, err := s.channels.packBy(ctx, runtime.GOMAXPROCS(0), envelopes)
+	goroutines := runtime.GOMAXPROCS(0) // the writer has nothing to do until they are packed
+	if ctx.Value(handlingKey{}) != nil {
+		goroutines = 1 // a worker's processors are busy
+	}
+	p, err := s.channels.packBy(ctx, goroutines, envelopes)
 	for i := range p.Sends {
 		p.Sends[i].Message.Delay = delay
 	}

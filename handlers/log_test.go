@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // Failures are logged once, with what is needed to find the message, never with its body.
@@ -67,8 +68,12 @@ func TestLogsNeverHoldBodies(t *testing.T) {
 func TestLogOfHandBacks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	handlers.React(w.h, "audits", func(context.Context, Added) error { return handlers.Later(time.Minute, "no paper") })
+	var result error
+	handlers.React(w.h, "audits", func(context.Context, Added) error { return result })
 	for before, level := range map[int]string{0: "INFO", 6: "INFO", 7: "WARN", 8: "INFO", 14: "INFO", 15: "WARN", 23: "INFO", 31: "WARN"} {
+		if result = handlers.Later(time.Minute, "no paper"); before%2 == 0 {
+			result = storage.ErrUnavailable
+		}
 		w.log.Reset()
 		d, err := w.h.Resolve("audits", envelope(channel.NewID(), "test.added.v1", `{}`))
 		if err != nil {

@@ -55,7 +55,7 @@ func (r *Registry) logged(h *Handler, next Next) Next {
 			return err
 		}
 		what, level, count := "handler failed", slog.LevelWarn, slog.Int("attempt", d.Envelope.Attempts+1)
-		if v.Action == HandBack { // which is no attempt
+		if v.Action == HandBack || v.Action == Unavailable { // which is no attempt
 			what, count = "handed back", slog.Int("hand_backs", d.Envelope.HandBacks+1)
 			if !again(d.Envelope.HandBacks + 1) {
 				level = slog.LevelInfo

@@ -37,7 +37,11 @@ fi
 
 out=$PWD/.cache/bench-peers
 mkdir -p "$out"
-(cd bench && $go build -o "$out/" ./peers)
+if command -v flock >/dev/null; then
+	exec 9>"$out/lock" # kept by the program: what is built under a run would be measured by it
+	flock -n 9 || { say "another run from this folder is under way"; exit 1; }
+fi
+(cd bench && $go build -buildvcs=auto -o "$out/" ./peers)
 (cd bench/riversqlite && $go build -o "$out/" .) # a module of its own; the program looks for it beside itself
 # Not `go run`, which doesn't pass signals on.
 exec "$out/peers" "$@"

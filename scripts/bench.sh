@@ -16,9 +16,14 @@ fi
 flags="-p 1 -run ^$ -benchmem -benchtime ${BENCHTIME:-300ms} -count ${COUNT:-1} -timeout 1h"
 limit=${LIMIT:-170}
 [ -n "${LIMIT:-}" ] || [ -z "${COUNT:-}${BENCHTIME:-}" ] || limit=3600
-timeout "$limit" bash -c "$go test $flags -bench '${BENCH:-.}' $(echo $packages) && cd bench && $go test $flags -bench '${BENCH:-.}' ./raw" </dev/null
-code=$?
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+timeout "$limit" bash -c "$go test $flags -bench '${BENCH:-.}' $(echo $packages) && cd bench && $go test $flags -bench '${BENCH:-.}' ./raw" </dev/null | tee "$out"
+code=${PIPESTATUS[0]}
 if [ $code -eq 124 ]; then
 	echo "stopped after $limit seconds: what follows did not run; LIMIT=600 gives it more" >&2
+elif [ $code -eq 0 ] && ! grep -q '^Benchmark' "$out"; then
+	echo "no benchmark is called ${BENCH:-.}" >&2
+	exit 1
 fi
 exit $code

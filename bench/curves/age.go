@@ -106,6 +106,7 @@ func (a *ager) row(ctx context.Context, window, most int, more string) ([]any, e
 	ones := len(times)
 
 	before = a.store.counts()
+	n = min(10*a.n, most) // or it would be over before the worker is warm
 	took, err := a.fold(ctx, n)
 	if err != nil {
 		return nil, err

@@ -88,6 +88,9 @@ func (q *Queue) write(ctx context.Context) {
 		if err == nil {
 			_, err = q.c.ExecContext(ctx, "COMMIT")
 		}
+		if err != nil {
+			_, _ = q.c.ExecContext(ctx, "ROLLBACK") // or the next one would fail for this one's error
+		}
 		for _, o := range group {
 			o.done <- err
 		}

@@ -12,7 +12,7 @@ import (
 const (
 	ckptPages = 4000  // begin beside the writer (16 MB)
 	ckptFew   = 2000  // so many the writer copies itself
-	ckptLimit = 16384 // the log must not outgrow this (64 MB): the writer copies all, now
+	ckptLimit = 16384 // the log has grown enough (64 MB) by what is copied and written meanwhile: the writer copies all, now
 )
 
 // logAhead is how long the log is made, about, ahead of what is written to it. A disk takes some 150 µs more for a commit that
@@ -33,9 +33,10 @@ const (
 
 const passiveCheckpoint = "PRAGMA wal_checkpoint(PASSIVE)"
 
-// A checkpointer copies the log beside the writer. The fields pages and running are the writer's.
+// A checkpointer copies the log beside the writer. The fields pages, log and running are the writer's.
 type checkpointer struct {
 	pages   int // that the writer has added to the log since the copying last began
+	log     int // and since all was copied
 	running bool
 
 	start chan struct{}
@@ -85,12 +86,12 @@ func (w *writer) checkpoint() (wrote bool) {
 	k := w.ckpt
 	n := w.c.pagesWritten()
 	k.pages += n
+	k.log += n
 	w.wrote = w.wrote || n > 0
 	switch {
 	case w.s.place.check() != nil: // the log may be another file's by now
-	case k.pages >= ckptLimit:
-		w.s.place.saw(w.c.exec(passiveCheckpoint))
-		k.pages = 0
+	case k.log >= ckptLimit:
+		w.copyLog()
 	case k.pages >= ckptPages && !k.running:
 		k.begin()
 	}
@@ -99,14 +100,22 @@ func (w *writer) checkpoint() (wrote bool) {
 
 // finishCheckpoint copies what came while the other connection copied.
 func (w *writer) finishCheckpoint() {
-	k := w.ckpt
-	k.running = false
-	if k.pages > ckptFew {
-		k.begin()
+	if w.ckpt.pages > ckptFew {
+		w.ckpt.begin()
 		return
 	}
+	w.copyLog()
+}
+
+// copyLog copies all that is left of the log, so that it begins anew.
+func (w *writer) copyLog() {
+	k := w.ckpt
+	if k.running { // two can't copy at once
+		<-k.done
+		k.running = false
+	}
 	w.s.place.saw(w.c.exec(passiveCheckpoint))
-	k.pages = 0
+	k.pages, k.log = 0, 0
 }
 
 // tidyLater lets tidy run after a while in which something was written.

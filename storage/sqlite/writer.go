@@ -173,6 +173,7 @@ func (w *writer) loop() {
 				w.tidyLater()
 			}
 		case <-w.ckpt.done:
+			w.ckpt.running = false
 			if w.s.place.check() == nil { // else the log may be another file's by now
 				w.finishCheckpoint()
 			}

@@ -178,5 +178,5 @@ func revision(info *debug.BuildInfo) string {
 			changed = "+changes"
 		}
 	}
-	return id + changed
+	return cmp.Or(id, "of an unknown revision") + changed
 }
