@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs all benchmarks, one package after the other, in the form that benchstat reads:
 #
-#	make bench >old.txt; …; make bench >new.txt; benchstat old.txt new.txt
+#	make bench COUNT=6 >old.txt; …; make bench COUNT=6 >new.txt; cd bench && go tool benchstat ../old.txt ../new.txt
 #
 # What has not run after LIMIT seconds doesn't run, and that is said: 170, or an hour with a COUNT or a BENCHTIME.
 set -uo pipefail

@@ -55,6 +55,18 @@ func TestRepetitionsOfAStoppedRun(t *testing.T) {
 	}
 }
 
+func TestVersionsThatDiffer(t *testing.T) {
+	const said = "Slow & sure was measured in more than one version"
+	r := sampleReport()
+	for _, want := range []bool{false, true} {
+		var b strings.Builder
+		if err := r.markdown(&b); err != nil || strings.Contains(b.String(), said) != want {
+			t.Errorf("%q: want %t, %v in\n%s", said, want, err, b.String())
+		}
+		r.Samples[0].Versions = "slow v0"
+	}
+}
+
 func TestMarkdown(t *testing.T) {
 	var b strings.Builder
 	if err := sampleReport().markdown(&b); err != nil {

@@ -78,7 +78,8 @@ func without(works []child.Work, one child.Work) []child.Work {
 const everysec, always = "everysec", "always"
 
 // contenders are all systems. Each peer stands here with its documentation's defaults, and tuned for speed as its documentation
-// and measurements say. The servers are as Debian ships them but for what is named.
+// and measurements say. The servers are Debian's with their own defaults, but for what is
+// named, PostgreSQL's 300 connections and Redis's append-only file instead of snapshots (package servers).
 func contenders() []contender {
 	ours := []string{"github.com/millrace-go/millrace", "modernc.org/sqlite"}
 	river := []string{"github.com/riverqueue/river", "github.com/riverqueue/river/riverdriver/riverpgxv5", "github.com/jackc/pgx/v5"}

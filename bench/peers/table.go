@@ -35,6 +35,11 @@ func (r *Report) markdown(w io.Writer) error {
 	b.WriteString("“×” is how many times as good: more jobs, or less time. Strict: a job that was sent survives a power failure. Relaxed: it may not. Servers run on the same machine, behind Unix sockets.\n")
 	fmt.Fprintf(&b, "N is how many jobs were counted: after a warm-up of a third of the time or a tenth of the backlog, and a drain for at most %v. Latency is of one job at a time, 60 to 300 ms apart: of so few, the p99 is about the longest.\n", 4*r.For)
 	fmt.Fprintf(&b, "The host gave others at most %s %% of this machine's processor time during a measurement, in the middle one %s %%.\n", number(100*r.stolen().max), number(100*r.stolen().median))
+	for _, s := range r.Systems {
+		if strings.Contains(r.versions(s.Name), "; ") {
+			fmt.Fprintf(&b, "%s was measured in more than one version, see below.\n", s.Title)
+		}
+	}
 	for _, work := range child.Works {
 		r.work(&b, work)
 	}
