@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"slices"
 
 	"github.com/millrace-go/millrace/storage"
 )
@@ -25,8 +24,9 @@ func (s *store) Commit(ctx context.Context, work storage.Work) (storage.Committe
 		size += messageSize(x.Message)
 	}
 	var did storage.Committed
+	gone := make([]bool, len(work.Delete))
 	err := s.write(&op{ctx: ctx, size: size, run: func(w *writer) (err error) {
-		did, err = w.commit(work)
+		did, err = w.commit(work, gone)
 		return err
 	}})
 	if err != nil {
@@ -36,10 +36,16 @@ func (s *store) Commit(ctx context.Context, work storage.Work) (storage.Committe
 		}
 		return storage.Committed{}, fail("commit", resource, err)
 	}
+	for i, x := range work.Delete {
+		if !gone[i] {
+			did.Stale = append(did.Stale, x)
+		}
+	}
 	return did, nil
 }
 
-func (w *writer) commit(work storage.Work) (did storage.Committed, err error) {
+// commit does the work, and sets gone for each deletion that was not stale before the transaction ends.
+func (w *writer) commit(work storage.Work, gone []bool) (did storage.Committed, err error) {
 	if x := work.Write; x != nil {
 		if did.ETag, err = w.putBlob(x.Container, x.Key, x.Body, x.If); err != nil {
 			return did, err
@@ -53,22 +59,10 @@ func (w *writer) commit(work storage.Work) (did storage.Committed, err error) {
 	if err := w.send(work.Send); err != nil {
 		return did, err
 	}
-	for rest := work.Delete; len(rest) > 0; {
-		n, receipts := 0, make([]storage.Receipt, 0, len(rest))
-		for n < len(rest) && rest[n].Queue == rest[0].Queue {
-			receipts = append(receipts, rest[n].Receipt)
-			n++
-		}
-		stale, err := w.deleteAll(rest[0].Queue, receipts)
-		if err != nil {
+	for i, x := range work.Delete {
+		if err := w.delete(x.Queue, x.Receipt, &gone[i]); err != nil {
 			return did, err
 		}
-		for _, x := range rest[:n] {
-			if slices.Contains(stale, x.Receipt) {
-				did.Stale = append(did.Stale, x)
-			}
-		}
-		rest = rest[n:]
 	}
 	return did, nil
 }

@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -347,96 +345,30 @@ func (w *writer) rewrite(queue string, receipt storage.Receipt, m storage.Messag
 func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
 	q.s.count("delete", "queue", q.name)
 	err := q.invalid
-	var stale []storage.Receipt
+	gone := make([]bool, len(receipts))
 	if err == nil && len(receipts) > 0 {
-		err = q.s.write(&op{ctx: ctx, size: 100 * len(receipts), aside: true, late: true, run: func(w *writer) (err error) {
-			stale, err = w.deleteAll(q.name, receipts)
-			return err
+		err = q.s.write(&op{ctx: ctx, size: 100 * len(receipts), aside: true, late: true, run: func(w *writer) error {
+			for i, r := range receipts {
+				if err := w.delete(q.name, r, &gone[i]); err != nil {
+					return err
+				}
+			}
+			return nil
 		}})
 	}
 	if err != nil {
 		return q.fail("delete", err)
 	}
+	var stale []storage.Receipt
+	for i, r := range receipts {
+		if !gone[i] {
+			stale = append(stale, r)
+		}
+	}
 	if len(stale) > 0 {
 		return &storage.StaleError{Queue: q.name, Receipts: stale}
 	}
 	return nil
-}
-
-// deleteAll removes messages and returns the receipts that were not the newest. Neighbours that were claimed
-// together go in one statement, which takes half the time.
-func (w *writer) deleteAll(queue string, receipts []storage.Receipt) (stale []storage.Receipt, err error) {
-	queueID, err := w.find(kindQueue, queue)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]entry, 0, len(receipts))
-	for _, r := range receipts {
-		d, ok := parseReceipt(r)
-		if !ok || queueID == 0 {
-			stale = append(stale, r)
-			continue
-		}
-		all = append(all, d)
-	}
-	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.id, b.id) })
-	for len(all) > 0 {
-		n := 1
-		for n < len(all) && all[n].id == all[n-1].id+1 && all[n].gen == all[0].gen && all[n].visible == all[0].visible {
-			n++
-		}
-		run := all[:n]
-		all = all[n:]
-		if n > 1 {
-			whole, err := w.deleteRun(queueID, run[0], run[n-1].id)
-			if err != nil {
-				return nil, err
-			}
-			if whole {
-				continue
-			}
-		}
-		for _, d := range run {
-			ok, err := w.deleteOne(queueID, d)
-			if err != nil {
-				return nil, err
-			}
-			if !ok {
-				stale = append(stale, d.receipt())
-			}
-		}
-	}
-	return stale, nil
-}
-
-// deleteRun removes the messages from first to the id last if all of them are where first is, and reports whether they were.
-func (w *writer) deleteRun(queueID int64, first entry, last int64) (whole bool, err error) {
-	s := w.c.stmt(`SELECT count(*) FROM due WHERE queue = ?1 AND visible = ?2 AND id BETWEEN ?3 AND ?4 AND gen = ?5`).
-		int(1, queueID).int(2, first.visible).int(3, first.id).int(4, last).int(5, first.gen)
-	if row, err := s.step(); !row {
-		return false, err
-	}
-	n := s.colInt(0)
-	s.reset()
-	if n != last-first.id+1 {
-		return false, nil
-	}
-	err = w.c.stmt(`DELETE FROM due WHERE queue = ?1 AND visible = ?2 AND id BETWEEN ?3 AND ?4`).
-		int(1, queueID).int(2, first.visible).int(3, first.id).int(4, last).run()
-	if err != nil {
-		return false, err
-	}
-	return true, w.c.stmt(`DELETE FROM messages WHERE id BETWEEN ?1 AND ?2`).int(1, first.id).int(2, last).run()
-}
-
-// deleteOne removes a message, and reports whether the receipt was its newest.
-func (w *writer) deleteOne(queueID int64, d entry) (bool, error) {
-	err := w.c.stmt(`DELETE FROM due WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
-		int(1, queueID).int(2, d.visible).int(3, d.id).int(4, d.gen).run()
-	if err != nil || w.c.changes() == 0 {
-		return false, err
-	}
-	return true, w.c.stmt(`DELETE FROM messages WHERE id = ?1`).int(1, d.id).run()
 }
 
 // A receipt is a message's id, generation and time of visibility in base 36.

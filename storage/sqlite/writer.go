@@ -95,18 +95,19 @@ type writer struct {
 	c      *conn
 	normal bool // sync=normal: no commit waits for the disk
 
-	relaxed bool             // the connection commits without waiting for the disk just now
-	now     time.Time        // of the transaction that is open
-	placed  []placed         // by it, not yet written
-	effects effects          // of the transaction that is open
-	wants   map[string]*want // likewise, by queue
-	chosen  []chosen         // likewise, the awaits among them
-	ckpt    *checkpointer
-	syncer  *syncer
-	vacuum  *time.Timer // for tidy
-	waits   bool        // vacuum runs
-	steps   int         // that tidy has taken among other work since the log was last copied for it
-	lately  bool        // something was written since it last ran
+	relaxed  bool             // the connection commits without waiting for the disk just now
+	now      time.Time        // of the transaction that is open
+	placed   []placed         // by it, not yet written
+	removals []removal        // asked of it, not yet done
+	effects  effects          // of the transaction that is open
+	wants    map[string]*want // likewise, by queue
+	chosen   []chosen         // likewise, the awaits among them
+	ckpt     *checkpointer
+	syncer   *syncer
+	vacuum   *time.Timer // for tidy
+	waits    bool        // vacuum runs
+	steps    int         // that tidy has taken among other work since the log was last copied for it
+	lately   bool        // something was written since it last ran
 
 	stretched bool // the log has been made longer, or is long
 
@@ -291,6 +292,7 @@ func (w *writer) transact(group []*op) (err error) {
 		return err
 	}
 	w.now, w.placed = time.Now(), w.placed[:0] // one time for all: what is sent together can be placed together
+	w.removals = w.removals[:0]
 	w.effects.names, w.effects.due = w.effects.names[:0], w.effects.due[:0]
 	defer clear(w.wants)
 	for _, early := range []bool{true, false} { // calls that wait together may come in any order
@@ -302,6 +304,9 @@ func (w *writer) transact(group []*op) (err error) {
 	}
 	if err == nil {
 		err = w.place()
+	}
+	if err == nil {
+		err = w.deleteAll()
 	}
 	if err == nil {
 		err = w.s.place.check()
