@@ -163,6 +163,8 @@ func TestWalls(t *testing.T) {
 	four := run("four workers that wait", func(s *scenario) { s.workers = 4 })
 	many := run("32 workers that wait", func(s *scenario) { s.workers = 32 })
 	quick := run("one worker, one queue, a view", func(s *scenario) { s.workers, s.queues, s.work = 1, 1, 0 })
+	hot := run("one hot key, eight workers", func(s *scenario) { s.workers, s.queues, s.hot, s.work = 8, 1, 1, 0 })
+	single := run("one hot key, one of eight at a time", func(s *scenario) { s.workers, s.queues, s.hot, s.work, s.single = 8, 1, 1, 0, true })
 	stream := run("a stream below the wall", func(s *scenario) { s.workers, s.rate, s.work = 2, 150, 0 })
 
 	between := func(what string, got, least, most float64) {
@@ -172,9 +174,9 @@ func TestWalls(t *testing.T) {
 		}
 	}
 	// A worker runs so many reactions at a time, for each queue; workers add up, until the queues' limit.
-	between("rate of one worker that waits", one.perSecond, 0.7*slots, 1.1*slots)
-	between("rate of four", four.perSecond, 2.5*one.perSecond, 4.5*one.perSecond)
-	between("rate of one queue, to its wall", quick.perSecond, 0.7*perQueue, 1.5*perQueue)
+	between("rate of one worker that waits", one.perSecond, 0.8*slots, 1.05*slots)
+	between("rate of four", four.perSecond, 3*one.perSecond, 4.2*one.perSecond)
+	between("rate of one queue, to its wall", quick.perSecond, 0.7*perQueue, 1.2*perQueue)
 	between("rate of a stream", stream.perSecond, 130, 170)
 	for _, r := range []result{one, four, quick, stream} {
 		between(r.name+": requests a command", r.requests, 4, 11)
@@ -184,7 +186,14 @@ func TestWalls(t *testing.T) {
 		t.Errorf("a stream below the wall: %v", stream)
 	}
 	// More workers than the account can feed: it refuses, nothing stands still, and nothing is lost, which each run has checked.
-	between("rate of 32", many.perSecond, 0.1*4*perQueue, 2*4*perQueue)
+	between("rate of 32", many.perSecond, 0.5*4*perQueue, 1.05*4*small.queue/2) // what they put is there when the workers start
+	// One hot key is folded, and by one worker at a time without races and for less.
+	between("documents written for a hot command", hot.writes, 0, 0.7)
+	between("documents written by one at a time", single.writes, 0, 0.35)
+	between("races lost by one at a time", single.lost, 0, 0.02)
+	if single.requests >= hot.requests {
+		t.Errorf("one at a time makes %.1f requests for a hot command, all together %.1f", single.requests, hot.requests)
+	}
 	if many.throttled <= four.throttled {
 		t.Errorf("eight times the workers that the account can feed are refused %.3f of their requests, those %.3f", many.throttled, four.throttled)
 	}

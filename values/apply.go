@@ -115,9 +115,9 @@ type unit[V any] struct {
 	remembered bool // doc comes from memory: it may be older than what is stored
 
 	changes []Change[V]
-	errs    []error // set for those that failed by themselves
-	entries []entry // of the changes
-	rows    rowsRead
+	errs    []error           // set for those that failed by themselves
+	entries []entry           // of the changes
+	rows    map[string][]byte // of messages that may have left the window; nil: none
 
 	applied int                // how many changes are new to the document
 	emits   []channel.Envelope // their events

@@ -7,38 +7,45 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// rowsRead are all rows of the messages whose IDs carry a time from first to last, at the time when they were read.
-type rowsRead struct {
-	first, last int64
-	data        map[string][]byte // nil: none were read
-}
-
-// readRows reads together what rows the fold will ask for, in one request in place of one after another, while others
-// write the document. What fails here is asked for again by itself.
+// readRows reads together what rows the fold will ask for, a page at a time in place of a row at a time, while others
+// write the document: u.rows has what is in them, and nil for what has none. What fails here, or lies too far apart, is
+// asked for again by itself.
 func (u *unit[V]) readRows() {
-	n, r := 0, rowsRead{}
+	var keys []string
 	for _, x := range u.entries {
 		if _, found := u.doc.record.find(x); found || x.keyed || u.tooOld(x) || !u.doc.record.mayHaveLeft(x) {
 			continue
 		}
-		if n++; n == 1 {
-			r.first, r.last = x.time, x.time
-		}
-		r.first, r.last = min(r.first, x.time), max(r.last, x.time)
+		keys = append(keys, x.rowKey())
 	}
-	if n < 2 {
+	if len(keys) < 2 {
 		return
 	}
-	limit := min(64+16*n, 1000) // a page of Azure's; among more rows than that few would be asked for
-	r.data = make(map[string][]byte, n)
-	for row, err := range u.c.rows.Query(u.ctx, u.key, storage.RowRange{From: timeKey(r.first), To: timeKey(r.last + 1), Limit: limit}) {
-		if err != nil {
-			return
+	slices.Sort(keys)
+	u.rows = make(map[string][]byte, len(keys))
+	to := keys[len(keys)-1] + "-" // just after it
+	const page = 1000             // rows in an answer of Azure's
+	for limit := min(64+16*len(keys), page); len(keys) > 1 && limit >= 64; {
+		var last string
+		n, found := 0, make(map[string][]byte)
+		for row, err := range u.c.rows.Query(u.ctx, u.key, storage.RowRange{From: keys[0], To: to, Limit: limit}) {
+			if err != nil {
+				return
+			}
+			n, last = n+1, row.Key
+			found[row.Key] = row.Data
 		}
-		r.data[row.Key] = row.Data
-	}
-	if len(r.data) < limit {
-		u.rows = r
+		if n < limit {
+			last = to
+		}
+		known, _ := slices.BinarySearch(keys, last+"-")
+		for _, key := range keys[:known] {
+			u.rows[key] = found[key]
+		}
+		keys = keys[known:]
+		if known == 1 {
+			limit /= 2 // others' rows in between
+		}
 	}
 }
 
@@ -50,9 +57,8 @@ func (u *unit[V]) tooOld(x entry) bool {
 // row returns the row of a message that may have left the window.
 func (u *unit[V]) row(x entry) (data []byte, found bool, err error) {
 	key := x.rowKey()
-	if r := &u.rows; r.data != nil && !x.keyed && r.first <= x.time && x.time <= r.last {
-		data, found = r.data[key]
-		return data, found, nil
+	if data, known := u.rows[key]; known {
+		return data, data != nil, nil
 	}
 	row, err := u.c.rows.Get(u.ctx, u.key, key)
 	if errors.Is(err, storage.ErrNotFound) {

@@ -68,12 +68,12 @@ func TestLaw5WindowRowsAndReads(t *testing.T) {
 func TestLaw5RowsAreReadTogether(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s storage.Store) {
-		const window = 10
+		const window, all = 10, 1300
 		var calls storagetest.Calls
 		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[sum]{Window: window})
 		begin := time.Now()
 		at := func(i int) string { return idAt(begin.Add(time.Duration(i)*time.Millisecond), i) }
-		for i := range 100 * window {
+		for i := range all {
 			p.applied("k", p.change(at(2*i), 1))
 		}
 		before := [2]int{calls.Count("get row"), calls.Count("query")}
@@ -84,15 +84,26 @@ func TestLaw5RowsAreReadTogether(t *testing.T) {
 				t.Errorf("message %d: got %v; only the one with another content fails", i, err)
 			}
 		}
-		wantInt(t, "total", total(t, p.sums, "k"), 100*window+3)
+		wantInt(t, "total", total(t, p.sums, "k"), all+3)
 		wantInt(t, "queries", calls.Count("query")-before[1], 1)
 		wantInt(t, "point reads, of the key", calls.Count("get row")-before[0], 1)
 
-		// Among too many rows of others each is asked for.
+		// Those that are far from the others are asked for by themselves.
 		before = [2]int{calls.Count("get row"), calls.Count("query")}
-		p.applied("k", p.change(at(0), 1), p.change(at(90*window), 1))
-		wantInt(t, "total", total(t, p.sums, "k"), 100*window+3)
-		wantInt(t, "point reads", calls.Count("get row")-before[0], 2)
+		p.applied("k", p.change(at(0), 1), p.change(at(900), 1))
+		wantInt(t, "total", total(t, p.sums, "k"), all+3)
+		wantInt(t, "point reads", calls.Count("get row")-before[0], 1)
+
+		// More rows of others than a page has.
+		before = [2]int{calls.Count("get row"), calls.Count("query")}
+		var many []values.Change[sum]
+		for i := range 40 {
+			many = append(many, p.change(at(64*i), 1), p.change(at(64*i+1), 1))
+		}
+		p.applied("k", many...)
+		wantInt(t, "total", total(t, p.sums, "k"), all+3+40)
+		wantInt(t, "queries", calls.Count("query")-before[1], 2)
+		wantInt(t, "point reads", calls.Count("get row")-before[0], 0)
 	})
 }
 
