@@ -8,7 +8,7 @@ import (
 )
 
 // readRows reads together what rows the fold will ask for, a page at a time in place of a row at a time, while others
-// write the document: u.rows has what is in them, and nil for what has none. What fails here, or lies too far apart, is
+// write the document: u.rows has what is in them (a row is never empty), and nil for what has none. What fails here, or lies too far apart, is
 // asked for again by itself.
 func (u *unit[V]) readRows() {
 	var keys []string

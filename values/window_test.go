@@ -92,6 +92,7 @@ func TestLaw5RowsAreReadTogether(t *testing.T) {
 		before = [2]int{calls.Count("get row"), calls.Count("query")}
 		p.applied("k", p.change(at(0), 1), p.change(at(900), 1))
 		wantInt(t, "total", total(t, p.sums, "k"), all+3)
+		wantInt(t, "queries", calls.Count("query")-before[1], 1)
 		wantInt(t, "point reads", calls.Count("get row")-before[0], 1)
 
 		// More rows of others than a page has.
@@ -104,6 +105,30 @@ func TestLaw5RowsAreReadTogether(t *testing.T) {
 		wantInt(t, "total", total(t, p.sums, "k"), all+3+40)
 		wantInt(t, "queries", calls.Count("query")-before[1], 2)
 		wantInt(t, "point reads", calls.Count("get row")-before[0], 0)
+
+		// What a page that fails would have told is asked for row by row.
+		pages, asked := 0, 0
+		failing := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			switch op.Name {
+			case "query":
+				if pages++; pages == 2 {
+					return op.Fail(storage.ErrUnavailable)
+				}
+			case "get row":
+				asked++
+			}
+			return do()
+		}), values.Config[sum]{Window: window})
+		many = many[:0]
+		for i := range 40 {
+			many = append(many, failing.change(at(64*i), 1), failing.change(at(64*i+1), 1))
+		}
+		failing.applied("k", many...)
+		wantInt(t, "total", total(t, p.sums, "k"), all+3+40)
+		wantInt(t, "queries", pages, 2)
+		if asked == 0 || asked >= len(many)-1 {
+			t.Errorf("%d point reads for %d messages; want those of the second page alone", asked, len(many))
+		}
 	})
 }
 

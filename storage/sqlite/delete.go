@@ -11,7 +11,7 @@ import (
 type removal struct {
 	queue int64
 	entry
-	gone *bool // what to set if the receipt was its newest
+	gone *bool // what to set if the receipt was its newest: its caller may read it once it has the answer
 }
 
 // delete removes a message before the transaction ends. It sets gone if the receipt was the newest, or clears it.
@@ -30,6 +30,7 @@ func (w *writer) delete(queue string, r storage.Receipt, gone *bool) error {
 // deleteAll carries out the transaction's removals. Neighbours that were claimed together go by one statement.
 func (w *writer) deleteAll() error {
 	all := w.removals
+	defer clear(all)
 	slices.SortStableFunc(all, func(a, b removal) int { return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.id, b.id)) })
 	for len(all) > 0 {
 		n := 1
