@@ -17,12 +17,17 @@ import (
 // its own in a folder beside the database. To tell, it writes to that file; to hear, it watches the folder
 // for the files of the others. So nobody hears itself, and no sign of anybody is overwritten.
 //
+// Who can't use the folder gives no sign, but what it commits goes through the log. So while nothing is written to the log, a store that is
+// alone as far as it knows watches that, too. Once something is, it asks SQLite whether that was somebody else, and a second later watches again.
+//
 // All of it is a hint: where it fails, consumers find what there is at their next poll.
 type beacon struct {
 	dir   *folder
 	own   string
+	log   string
 	wakes *wakes
 	look  func() (others bool) // for those who have died, and whether there are others
+	news  func() bool          // whether others have written since the last call; it waits for who is writing
 
 	sign  chan struct{} // of capacity 1: there is something to tell
 	ended chan struct{} // closed to end
@@ -44,14 +49,19 @@ const (
 
 	// lookoutEvery is how often hear looks by itself.
 	lookoutEvery = 5 * time.Second
+
+	// lookoutSoon is when it looks after something was written to the log.
+	lookoutSoon = time.Second
 )
 
-func newBeacon(dir *folder, w *wakes, look func() bool) *beacon {
+func newBeacon(dir *folder, log string, w *wakes, look, news func() bool) *beacon {
 	b := &beacon{
 		dir:   dir,
 		own:   rand.Text(),
+		log:   log,
 		wakes: w,
 		look:  look,
+		news:  news,
 		sign:  make(chan struct{}, 1),
 		ended: make(chan struct{}),
 	}
@@ -116,9 +126,14 @@ func (b *beacon) watch() {
 		w = &fsnotify.Watcher{} // that never has anything
 	}
 	b.all.Go(func() {
-		b.hear(w.Events, w.Errors, func() {
-			if err == nil {
-				_ = w.Add(b.dir.path) // else it stays deaf
+		b.hear(w, func(path string, on bool) bool {
+			switch {
+			case err != nil:
+				return false
+			case on:
+				return w.Add(path) == nil
+			default:
+				return w.Remove(path) == nil
 			}
 		})
 		if err == nil {
@@ -147,8 +162,8 @@ func (b *beacon) watcher() (*fsnotify.Watcher, error) {
 
 // hear rings for the signs of others, and every now and then where that may not be enough: while it doesn't hear its own signs, for
 // then it hears nobody's; and while there are others, and once after one may have gone: they give no sign when they die, nor when
-// a visibility ends. watch begins to watch the folder again, which somebody may have removed.
-func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch func()) {
+// a visibility ends. watch begins and ends to watch the folder, which somebody may have removed, or the log.
+func (b *beacon) hear(w *fsnotify.Watcher, watch func(path string, on bool) bool) {
 	deaf, gone := true, false // gone: somebody may have, since the last look
 	b.touch()
 	look := time.NewTicker(lookoutEvery)
@@ -159,23 +174,32 @@ func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch fun
 			return
 		case <-look.C:
 			if deaf {
-				watch()
+				watch(b.dir.path, true)
 				b.touch()
 			}
 			others := b.look()
-			if deaf || others || gone {
+			watched := !deaf && !others && watch(b.log, true)
+			if news := b.news(); news || deaf || others || gone {
 				b.wakes.all()
 			}
 			gone = others
-			if deaf || others {
-				look.Reset(lookoutEvery)
-			} else {
+			if watched {
 				look.Stop()
+			} else {
+				look.Reset(lookoutEvery)
 			}
-		case e, ok := <-events:
+		case e, ok := <-w.Events:
 			switch name := filepath.Base(e.Name); {
 			case !ok:
 				return
+			case e.Name == b.log:
+				// Of what is written next nothing is heard, but it is looked for: there may be much, of this store's own above all.
+				if watch(b.log, false) {
+					look.Reset(lookoutSoon)
+				}
+				if b.news() {
+					b.wakes.all()
+				}
 			case (name == b.own || e.Name == b.dir.path) && e.Has(fsnotify.Remove|fsnotify.Rename):
 				// The own file goes before the folder does, of which an open file in it keeps the news back.
 				deaf = true
@@ -192,7 +216,7 @@ func (b *beacon) hear(events <-chan fsnotify.Event, errs <-chan error, watch fun
 			default:
 				b.wakes.all()
 			}
-		case _, ok := <-errs: // signs were lost
+		case _, ok := <-w.Errors: // signs were lost
 			if !ok {
 				return
 			}

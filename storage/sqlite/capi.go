@@ -129,6 +129,9 @@ func (c *conn) lastID() int64 { return sqlite3.Xsqlite3_last_insert_rowid(c.tls,
 // changes tells how many rows the last INSERT, UPDATE or DELETE touched.
 func (c *conn) changes() int { return int(sqlite3.Xsqlite3_changes(c.tls, c.db)) }
 
+// dataVersion is another number once another connection has changed the file.
+func (c *conn) dataVersion() (int64, error) { return c.oneInt("PRAGMA data_version") }
+
 // filePath is the path of the file, absolute and without links.
 func (c *conn) filePath() string {
 	return libc.GoString(sqlite3.Xsqlite3_db_filename(c.tls, c.db, 0))

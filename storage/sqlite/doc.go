@@ -43,7 +43,8 @@
 // Several processes may have one file open; SQLite's lock lets them write in turn. A process that has sent
 // something touches a file of its own in PATH-wake, and the others watch that folder; nobody polls quickly. A store rings its
 // consumers every five seconds while it doesn't hear its own touch, and while others are there, who may
-// have claims whose ends it can't know.
+// have claims whose ends it can't know. A store that is alone as far as it sees watches the log while it rests, and finds there what is sent
+// by who can't use the folder.
 //
 // Times are those of the process that acts, to the microsecond.
 //

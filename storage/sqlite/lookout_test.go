@@ -1,14 +1,18 @@
 package sqlite
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/millrace-go/millrace/storage"
 )
 
 // Who hears its own sign and has no others about looks for nothing. Until then, and when there may be others, it looks.
@@ -17,19 +21,31 @@ func TestLookout(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "test.db")
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
-		var others atomic.Bool
+		var others, news, refused, watched atomic.Bool
 		others.Store(true)
-		b := newBeacon(newFolder(db), newWakes(), func() bool { looks.Add(1); return others.Load() })
+		log := db + "-wal"
+		b := newBeacon(newFolder(db), log, newWakes(),
+			func() bool { looks.Add(1); return others.Load() },
+			func() bool { return news.Swap(false) })
 		ring, stop := b.wakes.add("queue")
 		defer stop()
 		<-ring // at the beginning
 		events, errs := make(chan fsnotify.Event), make(chan error)
-		b.all.Go(func() { b.hear(events, errs, func() {}) })
+		b.all.Go(func() {
+			b.hear(&fsnotify.Watcher{Events: events, Errors: errs}, func(path string, on bool) bool {
+				if path != log {
+					return true
+				}
+				was := watched.Swap(on && !refused.Load())
+				return !refused.Load() && (on || was)
+			})
+		})
 		defer b.close()
 		event := func(name string) {
 			events <- fsnotify.Event{Name: filepath.Join(b.dir.path, name), Op: fsnotify.Create}
 			synctest.Wait()
 		}
+		write := func() { events <- fsnotify.Event{Name: log, Op: fsnotify.Write} }
 		expect := func(when string, within time.Duration, wantLooks int64, wantRing bool) {
 			t.Helper()
 			looks.Store(0)
@@ -73,7 +89,67 @@ func TestLookout(t *testing.T) {
 		expect("it is back", time.Hour, 1, false)
 		event("another's sign")
 		expect("another has sent", time.Hour, 0, true)
+
+		news.Store(true)
+		write()
+		expect("somebody has written without a sign", lookoutSoon-1, 0, true)
+		news.Store(true)
+		expect("and once more before the log is watched again", 1, 1, true)
+		write()
+		expect("this store itself has written", time.Hour, 1, false)
+		write()
+		expect("so it has, and the log isn't watched", lookoutSoon-1, 0, false)
+		write()
+		expect("an event that was under way", time.Hour, 1, false)
+		others.Store(true)
+		event(lifeMark + "ghi")
+		write()
+		refused.Store(true)
+		expect("another is there", 3*lookoutEvery, 3, true)
+		others.Store(false)
+		expect("that has gone and the log can't be watched", time.Hour, int64(time.Hour/lookoutEvery), true)
+		expect("it can't be watched", time.Hour, int64(time.Hour/lookoutEvery), false)
+		news.Store(true)
+		expect("it can't, and somebody has written", lookoutEvery, 1, true)
 	})
+}
+
+// What is sent without a sign is found by the log: while nothing else happens, and while there is no end of what this store writes itself.
+func TestFoundWithoutASign(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "")
+	ring, stop := s.Wake("queue")
+	defer stop()
+	<-ring // at the beginning
+	silent := openAt(t, s.path, "?wake=off")
+	send := func(while string) {
+		t.Helper()
+		if err := silent.Queue("queue").Send(t.Context(), []storage.Message{{Body: []byte("x")}}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-ring:
+		case <-time.After(time.Minute):
+			t.Fatal("nothing was rung while ", while)
+		}
+	}
+	for range 3 {
+		send("nothing else happens")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	all.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := s.Blobs("other").Put(ctx, "key", []byte("x"), storage.Condition{}); err != nil && ctx.Err() == nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	send("this store writes")
+	send("this store goes on")
 }
 
 // A store that can be rung vouches for it, and who listens shows itself before it claims anything.
@@ -104,7 +180,7 @@ func TestASignThatFailsIsGivenLater(t *testing.T) {
 		if err := os.WriteFile(dir.path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		b := newBeacon(dir, newWakes(), func() bool { return false })
+		b := newBeacon(dir, "", newWakes(), func() bool { return false }, func() bool { return false })
 		defer b.close()
 		b.touch()
 		time.Sleep(10 * time.Minute)

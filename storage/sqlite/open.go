@@ -25,11 +25,11 @@ const (
 	// maxReceive bounds how long one claim keeps the writer busy, to some 2 ms.
 	maxReceive = 512
 
-	// pollWake and pollQuiet are for what no ring tells although the store itself looks for that (beacon.hear): what a process sends that
-	// can't use the folder beside the database. pollAlone is for stores that don't hear other processes. A look costs some
-	// 10 µs beside other work, and half a millisecond of CPU where a process wakes up for it.
+	// pollWake and pollQuiet are for what no ring tells although the store itself looks for that (beacon.hear), which should be
+	// nothing. pollAlone is for stores that don't hear other processes. A look costs some 10 µs beside other work, and half a millisecond of
+	// CPU where a process wakes up for it.
 	pollWake  = 30 * time.Second
-	pollQuiet = 5 * time.Minute
+	pollQuiet = time.Hour
 	pollAlone = time.Second
 )
 
@@ -94,7 +94,7 @@ func open(ctx context.Context, p params) (*store, error) {
 		stopped: make(chan struct{}),
 	}
 	if p.wake {
-		s.beacon = newBeacon(dir, s.wakes, s.lookout)
+		s.beacon = newBeacon(dir, c.logPath(), s.wakes, s.lookout, s.news)
 	}
 	s.writer, err = newWriter(s, c, p.normal)
 	if err != nil {

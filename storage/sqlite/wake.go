@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -67,7 +68,10 @@ func (w *wakes) watches(queue string) bool {
 	return w.queues[queue] != nil
 }
 
-// at rings a queue at that time, or sooner if it is to ring sooner already.
+// wakeAnyway is how late a ring may be after the clock was set forward or the machine slept, of which timers know nothing.
+const wakeAnyway = 5 * time.Minute
+
+// at rings a queue at that time, or sooner if it is to ring sooner already. It rings in between where that is far away: who looks sets the timer anew.
 func (w *wakes) at(queue string, t time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +90,7 @@ func (w *wakes) at(queue string, t time.Time) {
 	q.disarm()
 	q.due = t
 	var timer *time.Timer
-	timer = time.AfterFunc(wait, func() {
+	timer = time.AfterFunc(min(wait, wakeAnyway), func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if q.timer == timer {
@@ -130,6 +134,19 @@ func (q *watched) disarm() {
 		q.timer.Stop()
 	}
 	q.timer, q.due = nil, time.Time{}
+}
+
+// news reports whether somebody else has changed the file since the last call, or since the store was opened. It is a transaction that
+// writes nothing, so it waits for whoever is writing.
+func (s *store) news() (changed bool) {
+	err := s.write(&op{ctx: context.Background(), aside: true, relaxed: true, run: func(w *writer) error {
+		v, err := w.c.dataVersion()
+		if err == nil {
+			changed, w.version = v != w.version, v
+		}
+		return err
+	}})
+	return changed && err == nil
 }
 
 // publish tells consumers, here and in other processes, what a commit has made receivable.

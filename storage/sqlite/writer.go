@@ -111,6 +111,8 @@ type writer struct {
 
 	stretched bool // the log has been made longer, or is long
 
+	version int64 // of the file, as of the last call of news
+
 	wrote    bool          // something, as of the last group
 	quick    time.Duration // how long a small group takes, about: the least lately
 	answered int           // how many ops of the last group were not aside
@@ -142,6 +144,10 @@ func newWriter(s *store, c *conn, normal bool) (*writer, error) {
 	if err == nil && normal {
 		err = w.relax(true)
 	}
+	if err != nil {
+		return nil, err
+	}
+	w.version, err = c.dataVersion()
 	if err != nil {
 		return nil, err
 	}
