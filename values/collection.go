@@ -98,6 +98,7 @@ type Collection[V any] struct {
 	fault    error // of cfg
 	cache    *Cache[*document[V]]
 	atomic   bool
+	billed   bool
 	absent   atomic.Int32 // how many keys in a row were not stored yet when they were read to be changed
 }
 
@@ -115,7 +116,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collect
 	store := channels.Store()
 	return &Collection[V]{
 		name: name, channels: channels, cfg: cfg, fault: fault, cache: NewCache[*document[V]](cfg.Cache, cfg.CacheBytes),
-		blobs: store.Blobs(name), rows: store.Table(name + rowsSuffix), atomic: store.Props().Atomic,
+		blobs: store.Blobs(name), rows: store.Table(name + rowsSuffix), atomic: store.Props().Atomic, billed: store.Props().Billed,
 	}
 }
 

@@ -337,3 +337,33 @@ func TestUnreadableRow(t *testing.T) {
 		wantInt(t, "total", total(t, p.sums, "k"), 13)
 	})
 }
+
+// BenchmarkLate folds 256 messages from far behind the watermark, with so many rows from one to the next.
+func BenchmarkLate(b *testing.B) {
+	for _, gap := range []int{1, 4, 16, 32, 64, 250} {
+		b.Run(fmt.Sprintf("gap=%d", gap), func(b *testing.B) {
+			const fold, all = 256, 64000
+			p := newProcess(b, open(b), values.Config[sum]{})
+			for range 100 {
+				p.applied("k", p.change(newID(), 1))
+			}
+			begin := time.Now().Add(-time.Hour)
+			puts := make([]storage.RowPut, all)
+			for i := range puts {
+				puts[i] = storage.RowPut{Key: fmt.Sprintf("%012x-%024x", begin.UnixMilli()+int64(i), i), Data: make([]byte, 6)}
+			}
+			if err := storage.PutRows(b.Context(), p.store.Table("sums-applied"), "k", puts); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				first := int(ids.Add(fold))
+				var late []values.Change[sum]
+				for i := range fold {
+					at := begin.Add(time.Duration((i*gap+first)%all) * time.Millisecond)
+					late = append(late, p.change(idAt(at, first+i), 1))
+				}
+				p.applied("k", late...)
+			}
+		})
+	}
+}

@@ -30,7 +30,6 @@ func (w *writer) delete(queue string, r storage.Receipt, gone *bool) error {
 // deleteAll carries out the transaction's removals. Neighbours that were claimed together go by one statement.
 func (w *writer) deleteAll() error {
 	all := w.removals
-	defer clear(all)
 	slices.SortStableFunc(all, func(a, b removal) int { return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.id, b.id)) })
 	for len(all) > 0 {
 		n := 1

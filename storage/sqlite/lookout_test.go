@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/millrace-go/millrace/storage"
 )
@@ -192,4 +194,35 @@ func TestASignThatFailsIsGivenLater(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// What others have written isn't forgotten with a group that is repeated, or undone.
+func TestNewsOfARepeatedGroup(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "")
+	silent := openAt(t, s.path, "?wake=off")
+	if s.news() {
+		t.Error("news before anybody has written")
+	}
+	if _, err := silent.Blobs("docs").Put(t.Context(), "key", []byte("x"), storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	broken := &Error{Code: sqlite3.SQLITE_FULL}
+	release := hold(t, s)
+	defer release()
+	var news bool
+	asked := enqueue(s, func() error { news = s.news(); return nil })
+	failed := enqueue(s, func() error {
+		return s.write(&op{ctx: t.Context(), run: func(*writer) error { return broken }})
+	})
+	release()
+	if err := <-failed; !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+	if <-asked; !news {
+		t.Error("no news, though another store has written")
+	}
+	if s.news() {
+		t.Error("the same news twice")
+	}
 }

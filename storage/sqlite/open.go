@@ -44,6 +44,7 @@ type store struct {
 	wakes   *wakes
 	awaits  awaits
 	beacon  *beacon // nil with wake=off
+	version int64   // of the file, as of the last call of news; its
 	life    *life
 	tally   storage.Tally
 
@@ -92,6 +93,11 @@ func open(ctx context.Context, p params) (*store, error) {
 		life:    newLife(dir),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
+	}
+	s.version, err = c.dataVersion()
+	if err != nil {
+		c.close()
+		return nil, err
 	}
 	if p.wake {
 		s.beacon = newBeacon(dir, c.logPath(), s.wakes, s.lookout, s.news)

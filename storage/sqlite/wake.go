@@ -138,15 +138,17 @@ func (q *watched) disarm() {
 
 // news reports whether somebody else has changed the file since the last call, or since the store was opened. It is a transaction that
 // writes nothing, so it waits for whoever is writing.
-func (s *store) news() (changed bool) {
-	err := s.write(&op{ctx: context.Background(), aside: true, relaxed: true, run: func(w *writer) error {
-		v, err := w.c.dataVersion()
-		if err == nil {
-			changed, w.version = v != w.version, v
-		}
+func (s *store) news() bool {
+	var v int64
+	err := s.write(&op{ctx: context.Background(), aside: true, relaxed: true, run: func(w *writer) (err error) {
+		v, err = w.c.dataVersion()
 		return err
 	}})
-	return changed && err == nil
+	if err != nil || v == s.version {
+		return false
+	}
+	s.version = v // not in the op, which may run again
+	return true
 }
 
 // publish tells consumers, here and in other processes, what a commit has made receivable.

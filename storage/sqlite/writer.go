@@ -111,8 +111,6 @@ type writer struct {
 
 	stretched bool // the log has been made longer, or is long
 
-	version int64 // of the file, as of the last call of news
-
 	wrote    bool          // something, as of the last group
 	quick    time.Duration // how long a small group takes, about: the least lately
 	answered int           // how many ops of the last group were not aside
@@ -144,10 +142,6 @@ func newWriter(s *store, c *conn, normal bool) (*writer, error) {
 	if err == nil && normal {
 		err = w.relax(true)
 	}
-	if err != nil {
-		return nil, err
-	}
-	w.version, err = c.dataVersion()
 	if err != nil {
 		return nil, err
 	}
@@ -300,8 +294,8 @@ func (w *writer) transact(group []*op) (err error) {
 	w.now, w.placed = time.Now(), w.placed[:0] // one time for all: what is sent together can be placed together
 	w.removals = w.removals[:0]
 	w.effects.names, w.effects.due = w.effects.names[:0], w.effects.due[:0]
-	defer clear(w.wants)
-	for _, early := range []bool{true, false} { // calls that wait together may come in any order
+	defer func() { clear(w.wants); clear(w.removals) }() // they refer to what is the callers'
+	for _, early := range []bool{true, false} {          // calls that wait together may come in any order
 		for _, o := range group {
 			if err == nil && o.early == early {
 				err = w.one(o)

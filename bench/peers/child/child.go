@@ -147,6 +147,10 @@ func versions(modules []string) string {
 	if !ok {
 		return ""
 	}
+	return versionsIn(info, modules)
+}
+
+func versionsIn(info *debug.BuildInfo, modules []string) string {
 	var all []string
 	for _, want := range modules {
 		for _, m := range info.Deps {
@@ -155,7 +159,10 @@ func versions(modules []string) string {
 			}
 			version := m.Version
 			if m.Replace != nil {
-				version = cmp.Or(m.Replace.Version, revision(info)) // a folder of this repository has none
+				version = m.Replace.Version
+			}
+			if version == "" || version == "(devel)" { // a folder of this repository
+				version = revision(info)
 			}
 			path := strings.Split(want, "/")
 			if len(path) > 2 && strings.HasPrefix(path[len(path)-1], "v") {
