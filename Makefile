@@ -36,11 +36,11 @@ bench-compare: ## Compare benchmarks of two revisions by benchstat: BASE=REVISIO
 	@GO=$(GO) BASE='$(BASE)' HEAD='$(HEAD)' BENCH='$(value BENCH)' PKG='$(PKG)' scripts/bench-compare.sh
 
 .PHONY: bench-peers
-bench-peers: ## Measure other job systems beside Millrace, about an hour; ARGS='-list', ARGS='-systems millrace,river -works drain -svg FILE'
+bench-peers: ## Measure other job systems beside Millrace, about an hour, with PostgreSQL and Redis, which it installs; ARGS='-list', ARGS='-systems millrace,river -works drain -svg FILE'
 	@GO=$(GO) scripts/bench-peers.sh $(ARGS)
 
 .PHONY: bench-curves
-bench-curves: ## Measure how Millrace behaves as its work grows, some twenty minutes; ARGS='-curves age,hot -json FILE -svg FOLDER'
+bench-curves: ## Measure how Millrace behaves as its work grows, some half an hour; ARGS='-curves age,hot -json FILE -svg FOLDER'
 	@cd bench && $(GO) build -o ../.cache/bench-curves/ ./curves
 	@.cache/bench-curves/curves $(ARGS)
 

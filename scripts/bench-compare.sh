@@ -9,7 +9,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
 pkg=${PKG:-./worker}
-: "${BASE:?BASE=REVISION: what to compare with}"
+if ! git rev-parse -q --verify "${BASE:-}^{commit}" >/dev/null || ! git rev-parse -q --verify "${HEAD:-HEAD}^{commit}" >/dev/null; then
+	echo "bench-compare: want BASE=REVISION, what to compare with, and a HEAD=REVISION or none; got BASE='${BASE:-}' HEAD='${HEAD:-}'" >&2
+	exit 2
+fi
 
 tmp=$(mktemp -d)
 trap 'for r in base head; do git worktree remove --force "$tmp/$r" 2>/dev/null || true; done; rm -rf "$tmp"' EXIT

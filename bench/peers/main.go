@@ -113,6 +113,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 			err = r.save(*jsonFile)
 		}
 	}
+	if err == nil && len(r.Samples) == 0 && len(r.Skipped) == 0 && ctx.Err() == nil {
+		err = errors.New("none of these systems has any of these works: disk has sync alone, and nothing else has that")
+	}
 	if err == nil {
 		err = r.markdown(out)
 	}
@@ -152,7 +155,7 @@ func split(list string) []string {
 func pickWorks(names []string) ([]child.Work, error) {
 	for _, name := range names {
 		if !slices.Contains(child.Works, child.Work(name)) {
-			return nil, errors.New("no work " + name)
+			return nil, fmt.Errorf("no work %q; want some of %s", name, strings.Trim(fmt.Sprint(child.Works), "[]"))
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(child.Works), func(w child.Work) bool {

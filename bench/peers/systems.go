@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -167,7 +166,7 @@ func pick(names []string) ([]contender, error) {
 	all := contenders()
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(c contender) bool { return c.Name == name }) {
-			return nil, errors.New("no system " + name)
+			return nil, fmt.Errorf("no system %q: -list tells which there are", name)
 		}
 	}
 	return slices.DeleteFunc(all, func(c contender) bool {

@@ -16,7 +16,7 @@
 //	place := azuretest.Shared(t, azurite).Account(t).ConnectionString()
 //
 // Nobody has to stop a shared server: a server lives no longer than the process that launched it, even when that is
-// killed. Everything is kept in memory, and no two servers have a port in common.
+// killed. Everything is kept in memory ([LaunchIn]: in files), and no two servers have a port in common.
 //
 // Azurite isn't Azure: it is slow, above all with queues of more than some hundred messages, refuses versions of the
 // API that are newer than itself, and forgives much that the service refuses.

@@ -47,6 +47,21 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// A server keeps what it has in the folder that it is given, and answers as any.
+func TestLaunchIn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := Shared(t, func() (*Server, error) { return LaunchIn(dir) })
+	defer s.Stop()
+	a := s.Account(t)
+	if got := get(t, a.Queue).Header.Get("Server"); !strings.HasPrefix(got, "Azurite-") {
+		t.Errorf("%s answers as %q, want Azurite", a.Queue, got)
+	}
+	if kept, err := filepath.Glob(filepath.Join(dir, "*azurite*")); len(kept) == 0 {
+		t.Errorf("nothing is in the folder (%v)", err)
+	}
+}
+
 func TestAccountsAreApart(t *testing.T) {
 	t.Parallel()
 	s := Shared(t, azurite)

@@ -35,16 +35,22 @@ type Server struct {
 }
 
 // Launch starts a server and waits until it answers. It lives until Stop, or for as long as this process.
-func Launch() (*Server, error) {
+func Launch() (*Server, error) { return launch("--inMemoryPersistence") }
+
+// LaunchIn does as Launch does, with a server that keeps everything in files in a folder, which must be absolute. That is
+// slower, but bears more than the ten thousand messages in its first minute after which one in memory answers no more for minutes.
+func LaunchIn(folder string) (*Server, error) { return launch("--location", folder) }
+
+func launch(persistence ...string) (*Server, error) {
 	dir, node, err := installation()
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{gone: make(chan struct{}), output: output{changed: make(chan struct{})}}
-	s.cmd = exec.Command(node, "run.js", "--inMemoryPersistence", "--silent", "--disableTelemetry",
+	s.cmd = exec.Command(node, append([]string{"run.js", "--silent", "--disableTelemetry",
 		"--blobPort", "0", "--queuePort", "0", "--tablePort", "0",
 		// An hour, in seconds: with the default of five, clients send requests on connections just closed.
-		"--blobKeepAliveTimeout", "3600", "--queueKeepAliveTimeout", "3600", "--tableKeepAliveTimeout", "3600")
+		"--blobKeepAliveTimeout", "3600", "--queueKeepAliveTimeout", "3600", "--tableKeepAliveTimeout", "3600"}, persistence...)...)
 	s.cmd.Dir = dir
 	s.cmd.Env = append(os.Environ(), "AZURITE_ACCOUNTS="+accountList())
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
