@@ -35,7 +35,7 @@ func (b *bench) age(ctx context.Context) ([]*table, error) {
 		Columns: []string{"window", "age", "µs one by one, p50", "µs folded", "requests one by one", "requests folded", "writes folded",
 			"document bytes one by one", "document bytes folded", "rows folded", "file bytes one by one", "file bytes folded",
 			"document size", "late", "point reads for each", "doubled", "too old, refused"},
-		charts: []chart{
+		charts: []plot{
 			{y: "µs one by one, p50", x: "age", by: []string{"window"}, logX: true}, {y: "µs folded", x: "age", by: []string{"window"}, logX: true},
 			{y: "document bytes one by one", x: "age", by: []string{"window"}, logX: true}, {y: "document size", x: "age", by: []string{"window"}, logX: true},
 		}}

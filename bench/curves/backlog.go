@@ -27,7 +27,7 @@ type depth struct {
 func (b *bench) backlog(ctx context.Context) ([]*table, error) {
 	t := &table{Name: "backlog", Title: "A backlog by its depth", Note: "A queue on SQLite, by its port: no worker. All but the drain is measured while the depth stays as it is, to a quarter.",
 		Columns: []string{"depth", "send, 1 sender/s", "send, 16 senders/s", "receive and delete by 1/s", "receive and delete by 64/s", "stats, ms p50", "drain by 512/s"},
-		charts: []chart{
+		charts: []plot{
 			{y: "send, 16 senders/s", x: "depth", logX: true}, {y: "receive and delete by 64/s", x: "depth", logX: true},
 			{y: "stats, ms p50", x: "depth", logX: true}, {y: "drain by 512/s", x: "depth", logX: true},
 		}}

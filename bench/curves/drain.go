@@ -55,7 +55,7 @@ const mostBytes = 256 << 20
 func (b *bench) payload(ctx context.Context) ([]*table, error) {
 	t := &table{Name: "payload", Title: "Messages by their size", Note: "One worker process with default settings on SQLite, a reaction that does nothing. What is larger than a message may be (44 KiB) travels as a claim check.",
 		Columns: []string{"bytes", "messages", "send, 1 sender/s", "send, 16 senders/s", "drain/s", "send, MB/s", "drain, MB/s"},
-		charts: []chart{
+		charts: []plot{
 			{y: "send, 16 senders/s", x: "bytes", logX: true}, {y: "drain/s", x: "bytes", logX: true},
 			{y: "send, MB/s", x: "bytes", logX: true}, {y: "drain, MB/s", x: "bytes", logX: true},
 		}}
@@ -76,7 +76,7 @@ func (b *bench) payload(ctx context.Context) ([]*table, error) {
 		b.say("payload of %d bytes done", bytes)
 	}
 	batches := &table{Name: "batch", Title: "Sending in batches", Note: "One sender on SQLite, bodies of 200 bytes. A batch is one call of Send.",
-		Columns: []string{"batch", "messages/s", "ms a batch"}, charts: []chart{{y: "messages/s", x: "batch", logX: true}}}
+		Columns: []string{"batch", "messages/s", "ms a batch"}, charts: []plot{{y: "messages/s", x: "batch", logX: true}}}
 	for _, batch := range powers(1, 1000) {
 		mid, err := b.medians(ctx, func() (x []float64, err error) {
 			err = b.onFile(ctx, plan{}, func(w *world, _ string) error {
@@ -137,7 +137,7 @@ func (b *bench) handlers(ctx context.Context) ([]*table, error) {
 	const note = "One worker process on SQLite, messages of 200 bytes that wait when it starts."
 	parallel := &table{Name: "handlers", Title: "Drain by concurrency", Note: note,
 		Columns: []string{"concurrency", "no-op/s", "handler of 1 ms/s"},
-		charts:  []chart{{y: "no-op/s", x: "concurrency", logX: true}, {y: "handler of 1 ms/s", x: "concurrency", logX: true}}}
+		charts:  []plot{{y: "no-op/s", x: "concurrency", logX: true}, {y: "handler of 1 ms/s", x: "concurrency", logX: true}}}
 	for c := 1; c <= 64; c *= 2 {
 		noop, err := b.backlogged(ctx, plan{}, worker.Config{Concurrency: c}, 5*b.many())
 		if err != nil {
@@ -154,7 +154,7 @@ func (b *bench) handlers(ctx context.Context) ([]*table, error) {
 	}
 	held := &table{Name: "in-hand", Title: "Drain by messages in hand", Note: note + " Commands are for 365 value objects, and their events are heard, which is part of it.",
 		Columns: []string{"in hand", "no-op/s", "commands/s"},
-		charts:  []chart{{y: "no-op/s", x: "in hand", logX: true}, {y: "commands/s", x: "in hand", logX: true}}}
+		charts:  []plot{{y: "no-op/s", x: "in hand", logX: true}, {y: "commands/s", x: "in hand", logX: true}}}
 	for n := 512; n <= 16384; n *= 2 { // by backlogs that are larger
 		noop, err := b.backlogged(ctx, plan{}, worker.Config{MaxInHand: n}, 75*b.n)
 		if err != nil {
@@ -197,7 +197,7 @@ func (b *bench) backlogged(ctx context.Context, p plan, cfg worker.Config, n int
 
 func (b *bench) processes(ctx context.Context) ([]*table, error) {
 	t := &table{Name: "processes", Title: "Worker processes on one file", Note: "SQLite, messages of 200 bytes, a reaction that does nothing. Balanced: 16 senders in one more process, at most 2,000 messages ahead.",
-		Columns: []string{"processes", "drain/s", "balanced/s"}, charts: []chart{{y: "drain/s", x: "processes"}, {y: "balanced/s", x: "processes"}}}
+		Columns: []string{"processes", "drain/s", "balanced/s"}, charts: []plot{{y: "drain/s", x: "processes"}, {y: "balanced/s", x: "processes"}}}
 	for _, p := range []int{1, 2, 3, 4, 6, 8} {
 		mid, err := b.medians(ctx, func() ([]float64, error) {
 			drain, err := b.crewRun(ctx, p, 4*b.many(), 4*b.many())

@@ -16,7 +16,7 @@ import (
 func (b *bench) files(ctx context.Context) ([]*table, error) {
 	t := &table{Name: "files", Title: "One process on several files", Note: "SQLite, messages of 200 bytes spread evenly, 16 senders, a worker for each file, a reaction that does nothing.",
 		Columns: []string{"files", "send/s", "drain/s", "send and handle/s"},
-		charts:  []chart{{y: "send/s", x: "files"}, {y: "drain/s", x: "files"}, {y: "send and handle/s", x: "files"}}}
+		charts:  []plot{{y: "send/s", x: "files"}, {y: "drain/s", x: "files"}, {y: "send and handle/s", x: "files"}}}
 	numbers := []int{1, 2, 4}
 	rates := make([][3][]float64, len(numbers))
 	for range b.rounds { // in turns, so that a disk that changes its mind hits all

@@ -71,7 +71,7 @@ func (p place) table() *table {
 			"Handed back: messages that a worker gave back, those that it held at the end included.",
 		Columns: []string{"handling", "workers", "commands", "commands/s", "writes a command", "lost races a command", "requests a command",
 			"row reads a command", "KB of documents a command", "handed back", "doubled or lost"},
-		charts: []chart{
+		charts: []plot{
 			{y: "commands/s", x: "workers", by: by}, {y: "writes a command", x: "workers", by: by}, {y: "lost races a command", x: "workers", by: by},
 		}}
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/millrace-go/millrace/internal/chart"
 )
 
 // A table is what a curve has measured.
@@ -20,11 +22,11 @@ type table struct {
 	Columns []string `json:"columns"`
 	Rows    [][]any  `json:"rows"` // strings, ints and float64s
 
-	charts []chart
+	charts []plot
 }
 
-// A chart shows columns of a table against another one.
-type chart struct {
+// A plot is a chart that shows columns of a table against another one.
+type plot struct {
 	y, x string
 	by   []string // a line for each of their values
 	logX bool
@@ -62,41 +64,19 @@ func (t *table) markdown() string {
 	return b.String()
 }
 
-// cell writes a number for people: three digits that count, thousands apart.
+// cell writes numbers for people.
 func cell(c any) string {
 	switch v := c.(type) {
 	case int:
-		return thousands(strconv.Itoa(v))
+		return chart.Whole(v)
 	case float64:
-		digits := 0
-		if a := math.Abs(v); a > 0 && a < 100 {
-			digits = min(4, 2-int(math.Floor(math.Log10(a))))
-		} else if a >= 1000 {
-			unit := math.Pow(10, math.Floor(math.Log10(a))-2)
-			v = math.Round(v/unit) * unit
-		}
-		return thousands(strconv.FormatFloat(v, 'f', digits, 64))
+		return chart.Number(v)
 	}
 	return fmt.Sprint(c)
 }
 
-func thousands(s string) string {
-	whole, rest, _ := strings.Cut(s, ".")
-	sign := ""
-	if strings.HasPrefix(whole, "-") {
-		sign, whole = "-", whole[1:]
-	}
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if rest != "" {
-		whole += "." + rest
-	}
-	return sign + whole
-}
-
-// lines takes the points of a chart's lines from its table.
-func (t *table) lines(c chart) (all []line) {
+// lines takes the points of a plot's lines from its table.
+func (t *table) lines(c plot) (all []chart.Line) {
 	x, y := slices.Index(t.Columns, c.x), slices.Index(t.Columns, c.y)
 	for _, row := range t.Rows {
 		px, okX := number(row[x])
@@ -113,12 +93,12 @@ func (t *table) lines(c chart) (all []line) {
 			name = append(name, cell(is))
 		}
 		of := strings.Join(name, " ")
-		i := slices.IndexFunc(all, func(l line) bool { return l.name == of })
+		i := slices.IndexFunc(all, func(l chart.Line) bool { return l.Name == of })
 		if i < 0 {
 			i = len(all)
-			all = append(all, line{name: of})
+			all = append(all, chart.Line{Name: of})
 		}
-		all[i].points = append(all[i].points, point{px, py})
+		all[i].Add(px, py)
 	}
 	return all
 }
@@ -156,7 +136,8 @@ func writeAll(tables []*table, jsonFile, svgDir string) error {
 			if i > 0 {
 				name += "-" + strconv.Itoa(i+1)
 			}
-			if err := os.WriteFile(filepath.Join(svgDir, name+".svg"), svg(t.Title, c, t.lines(c)), 0o644); err != nil {
+			drawn := chart.Chart{Title: t.Title, X: c.x, Y: c.y, LogX: c.logX, Lines: t.lines(c)}
+			if err := os.WriteFile(filepath.Join(svgDir, name+".svg"), []byte(drawn.SVG()), 0o644); err != nil {
 				return err
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/millrace-go/millrace/bench/peers/child"
+	"github.com/millrace-go/millrace/internal/chart"
 )
 
 // A panel of the chart shows one number of each system, as a bar from zero.
@@ -111,7 +112,7 @@ func (r *Report) chart(w io.Writer) error {
 				}
 				add(rect{Class: class, X: x, Y: y, Width: length, Height: barHeight})
 			}
-			add(text{X: x + length + 5, Y: y + 10, Text: number(v)})
+			add(text{X: x + length + 5, Y: y + 10, Text: chart.Number(v)})
 		}
 	}
 	y := head + len(rows)*lineHeight + 12

@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-go/millrace/bench/host"
 	"github.com/millrace-go/millrace/bench/peers/child"
 	"github.com/millrace-go/millrace/bench/servers"
+	"github.com/millrace-go/millrace/internal/chart"
 )
 
 // A plan is what to measure.
@@ -88,7 +89,7 @@ func (p plan) quietly(ctx context.Context, c contender, spec child.Spec, log io.
 		s, err := measure(ctx, c, spec)
 		return s, s.Stolen, err
 	}, func(s child.Sample, stolen float64) {
-		_, _ = fmt.Fprintf(log, "again     %-9s %-22s %s, but the host took %s %% of the processors\n", spec.Work, c.Name, brief(s, nil), number(100*stolen))
+		_, _ = fmt.Fprintf(log, "again     %-9s %-22s %s, but the host took %s %% of the processors\n", spec.Work, c.Name, brief(s, nil), chart.Number(100*stolen))
 	})
 	return s, err
 }
@@ -203,7 +204,7 @@ func brief(s child.Sample, err error) string {
 	}
 	var parts []string
 	for _, m := range metrics[s.Work] {
-		parts = append(parts, m.name+" "+number(m.of(s))+m.unit)
+		parts = append(parts, m.name+" "+chart.Number(m.of(s))+m.unit)
 	}
 	return strings.Join(parts, ", ")
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/millrace-go/millrace/bench/peers/child"
 )
@@ -93,28 +91,4 @@ func boolOrder(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-const nothing = "–"
-
-// number writes three digits that count, and thousands apart.
-func number(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nothing
-	}
-	if v == 0 {
-		return "0"
-	}
-	rounded, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', 2, 64), "e")
-	digits, _ := strconv.Atoi(exponent)
-	v, _ = strconv.ParseFloat(rounded+"e"+exponent, 64)
-	text := strconv.FormatFloat(v, 'f', max(2-digits, 0), 64)
-	whole, fraction, dot := strings.Cut(text, ".")
-	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if dot {
-		whole += "." + fraction
-	}
-	return whole
 }

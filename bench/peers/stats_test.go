@@ -65,14 +65,3 @@ func TestTimes(t *testing.T) {
 		t.Error("the wrong one is better")
 	}
 }
-
-func TestNumber(t *testing.T) {
-	for v, want := range map[float64]string{
-		0: "0", 0.04: "0.0400", 0.0123456: "0.0123", 1.2345: "1.23", 12.345: "12.3", 99.96: "100", 123.4: "123", 1234: "1,230", 99960: "100,000",
-		1234567: "1,230,000", -1234: "-1,230", math.NaN(): "–", math.Inf(1): "–",
-	} {
-		if got := number(v); got != want {
-			t.Errorf("number(%v) = %q, want %q", v, got, want)
-		}
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/millrace-go/millrace/bench/peers/child"
+	"github.com/millrace-go/millrace/internal/chart"
 )
 
 var headings = map[child.Work]string{
@@ -31,10 +32,10 @@ type column struct {
 // markdown writes a table for each work, and what the systems were.
 func (r *Report) markdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Medians of %s repetitions, [lowest, highest]; %v for each rate, a backlog of %s; %s.\n", r.repetitions(), r.For, number(float64(r.Backlog)), r.Machine)
+	fmt.Fprintf(&b, "Medians of %s repetitions, [lowest, highest]; %v for each rate, a backlog of %s; %s.\n", r.repetitions(), r.For, chart.Number(float64(r.Backlog)), r.Machine)
 	b.WriteString("“×” is how many times as good: more jobs, or less time. Strict: a job that was sent survives a power failure. Relaxed: it may not. Servers run on the same machine, behind Unix sockets.\n")
 	fmt.Fprintf(&b, "N is how many jobs were counted: after a warm-up of a third of the time or a tenth of the backlog, and a drain for at most %v. Latency is of one job at a time, 60 to 300 ms apart: of so few, the p99 is about the longest.\n", 4*r.For)
-	fmt.Fprintf(&b, "The host gave others at most %s %% of this machine's processor time during a measurement, in the middle one %s %%.\n", number(100*r.stolen().max), number(100*r.stolen().median))
+	fmt.Fprintf(&b, "The host gave others at most %s %% of this machine's processor time during a measurement, in the middle one %s %%.\n", chart.Number(100*r.stolen().max), chart.Number(100*r.stolen().median))
 	for _, s := range r.Systems {
 		if strings.Contains(r.versions(s.Name), "; ") {
 			fmt.Fprintf(&b, "%s was measured in more than one version, see below.\n", s.Title)
@@ -82,20 +83,20 @@ func (r *Report) work(b *strings.Builder, work child.Work) {
 			r.split("client + server, s/min", work, perMinute),
 			column{"store operations/min", func(s System) string {
 				if all := r.of(s.Name, work); all[0].Operations == child.Unknown {
-					return nothing
+					return chart.Nothing
 				}
-				return number(r.sum(s.Name, work, func(s child.Sample) float64 { return perMinute(s, float64(s.Operations)) }).median)
+				return chart.Number(r.sum(s.Name, work, func(s child.Sample) float64 { return perMinute(s, float64(s.Operations)) }).median)
 			}})
 	} else {
 		if work == child.Latency {
 			columns = append(columns, column{"p99 of all repetitions, ms", func(s System) string {
-				return number(r.p99(s))
+				return chart.Number(r.p99(s))
 			}})
 		} else {
 			columns = append(columns, r.split("CPU µs a job, client + server", work, func(s child.Sample, v float64) float64 { return v * 1e6 / float64(s.N) }))
 		}
 		columns = append(columns, column{"N", func(s System) string {
-			return number(r.sum(s.Name, work, func(s child.Sample) float64 { return float64(s.N) }).median)
+			return chart.Number(r.sum(s.Name, work, func(s child.Sample) float64 { return float64(s.N) }).median)
 		}})
 	}
 	table(b, rows, columns)
@@ -105,14 +106,14 @@ func (r *Report) work(b *strings.Builder, work child.Work) {
 func (r *Report) columns(work child.Work, m metric) []column {
 	median := func(name string) float64 { return r.sum(name, work, m.of).median }
 	times := func(a, b float64) string {
-		if text := number(m.times(a, b)); text != nothing {
+		if text := chart.Number(m.times(a, b)); text != chart.Nothing {
 			return text + " ×"
 		}
-		return nothing
+		return chart.Nothing
 	}
 	all := []column{{m.name + ", " + strings.TrimSpace(m.unit), func(s System) string {
 		v := r.sum(s.Name, work, m.of)
-		return fmt.Sprintf("%s [%s, %s]", number(v.median), number(v.min), number(v.max))
+		return fmt.Sprintf("%s [%s, %s]", chart.Number(v.median), chart.Number(v.min), chart.Number(v.max))
 	}}}
 	if work == child.Sync {
 		return all
@@ -120,13 +121,13 @@ func (r *Report) columns(work child.Work, m metric) []column {
 	return append(all,
 		column{"to the best peer of its durability", func(s System) string {
 			if s.Role == Limit {
-				return nothing
+				return chart.Nothing
 			}
 			return times(median(s.Name), r.best(work, m, s.Durability))
 		}},
 		column{"Millrace to it", func(s System) string {
 			if s.Role != Peer {
-				return nothing
+				return chart.Nothing
 			}
 			return times(median("millrace"), median(s.Name))
 		}},
@@ -139,7 +140,7 @@ func (r *Report) split(title string, work child.Work, per func(s child.Sample, v
 	return column{title, func(s System) string {
 		client := r.sum(s.Name, work, func(s child.Sample) float64 { return per(s, s.ClientCPU) }).median
 		server := r.sum(s.Name, work, func(s child.Sample) float64 { return per(s, s.ServerCPU) }).median
-		return number(client) + " + " + number(server)
+		return chart.Number(client) + " + " + chart.Number(server)
 	}}
 }
 
@@ -151,7 +152,7 @@ func (r *Report) versions(name string) string {
 			all = append(all, s.Versions)
 		}
 	}
-	return cmp.Or(strings.Join(all, "; "), nothing)
+	return cmp.Or(strings.Join(all, "; "), chart.Nothing)
 }
 
 func table(b *strings.Builder, rows []System, columns []column) {
