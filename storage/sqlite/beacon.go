@@ -162,7 +162,8 @@ func (b *beacon) watcher() (*fsnotify.Watcher, error) {
 
 // hear rings for the signs of others, and every now and then where that may not be enough: while it doesn't hear its own signs, for
 // then it hears nobody's; and while there are others, and once after one may have gone: they give no sign when they die, nor when
-// a visibility ends. watch begins and ends to watch the folder, which somebody may have removed, or the log.
+// a visibility ends. watch begins or ends to watch the folder, which somebody may have removed, or the log,
+// and reports whether it has.
 func (b *beacon) hear(w *fsnotify.Watcher, watch func(path string, on bool) bool) {
 	deaf, gone := true, false // gone: somebody may have, since the last look
 	b.touch()

@@ -196,6 +196,29 @@ func TestASignThatFailsIsGivenLater(t *testing.T) {
 	})
 }
 
+// A ring for what is delayed doesn't rest on one timer for hours.
+func TestRingsInBetween(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWakes()
+		defer w.close()
+		ring, stop := w.add("queue")
+		defer stop()
+		<-ring // at the beginning
+		begin := time.Now()
+		w.at("queue", begin.Add(time.Hour))
+		<-ring
+		if got := time.Since(begin); got != wakeAnyway {
+			t.Errorf("rung after %v, want %v", got, wakeAnyway)
+		}
+		w.at("queue", begin.Add(wakeAnyway+time.Second)) // who looks says so again
+		<-ring
+		if got, want := time.Since(begin), wakeAnyway+time.Second; got != want {
+			t.Errorf("rung after %v, want %v", got, want)
+		}
+	})
+}
+
 // What others have written isn't forgotten with a group that is repeated, or undone.
 func TestNewsOfARepeatedGroup(t *testing.T) {
 	t.Parallel()
