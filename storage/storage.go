@@ -200,17 +200,21 @@ type Waker interface {
 // Optional for a [Queue].
 type Awaiter interface {
 	// Await claims messages for visibility, both as Receive does, as they are sent without a delay through this
-	// store. Once a commit has brought some, ready is closed and no more come. What is in the queue already, becomes
+	// store. When a commit is to bring some, or has, ready is closed and no more come. What is in the queue already, becomes
 	// receivable by time, or is sent through another store it never brings. take ends it, must be called, and returns
-	// what was claimed, none if there was none. It waits for a commit under way; if ctx ends before that does, its
+	// what comes, none if that is nothing. It waits for a transaction under way; if ctx ends before it knows, its
 	// messages stay hidden until the visibility ends. Bad arguments bring nothing; Receive tells what is bad.
 	Await(max int, visibility time.Duration) (ready <-chan struct{}, take func(ctx context.Context) Handed)
 }
 
-// Handed is what an [Awaiter] has claimed.
+// Handed is what an [Awaiter] claims. It can be told before it is durable, so that it can be decoded meanwhile.
 type Handed struct {
-	Deliveries []Delivery
-	Since      time.Time // when the visibility began, or somewhat before, by this process's clock
+	Deliveries []Delivery // none of them is the caller's before Wait has returned true
+	Since      time.Time  // when the visibility begins, or somewhat before, by this process's clock
+
+	// Wait waits for the commit, and reports whether it has brought them. If not, none of them was claimed; but if ctx ended before, they
+	// may be hidden until the visibility ends. Nil without deliveries.
+	Wait func(ctx context.Context) bool
 }
 
 // As finds an optional ability of a store, looking through decorators that have an Unwrap() Store method.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -38,6 +39,55 @@ func TestHandedOverTooLate(t *testing.T) {
 			t.Errorf("got %+v; want the late one once, after its visibility has ended", calls)
 		}
 		if slow.Load() {
+			t.Error("nothing was handed over")
+		}
+	})
+}
+
+// doubtful is a store that says once, when it is told to, that the commit of what was handed over is not known to have come to be.
+type doubtful struct {
+	storage.Store
+	once *atomic.Bool
+}
+
+func (s doubtful) Queue(name string) storage.Queue { return doubtfulQueue{s.Store.Queue(name), s.once} }
+
+type doubtfulQueue struct {
+	storage.Queue
+	once *atomic.Bool
+}
+
+func (q doubtfulQueue) Await(most int, visibility time.Duration) (<-chan struct{}, func(context.Context) storage.Handed) {
+	ready, take := q.Queue.(storage.Awaiter).Await(most, visibility)
+	return ready, func(ctx context.Context) storage.Handed {
+		h := take(ctx)
+		wait := h.Wait
+		h.Wait = func(ctx context.Context) bool { return wait(ctx) && !q.once.Swap(false) }
+		return h
+	}
+}
+
+// What is told before it is committed is not handled without the commit.
+func TestHandedOverOnlyWithCommit(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const visibility = 12 * time.Second
+		var once atomic.Bool
+		l := newLab(t, doubtful{openStore(t), &once}, func(context.Context, job) error { return nil })
+		stop := l.start(t, worker.Config{Visibility: visibility})
+		l.sendJobs(t, job{Name: "sure"})
+		l.empty(t, 20*time.Millisecond)
+		once.Store(true)
+		sent := time.Now()
+		l.sendJobs(t, job{Name: "doubtful"})
+		l.empty(t, 20*time.Millisecond)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		calls := l.called()
+		if len(calls) != 2 || calls[1].job.Name != "doubtful" || calls[1].at.Sub(sent) < visibility {
+			t.Errorf("got %+v; want the doubtful one once, after its visibility has ended", calls)
+		}
+		if once.Load() {
 			t.Error("nothing was handed over")
 		}
 	})

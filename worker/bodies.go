@@ -84,6 +84,10 @@ func (c *consumer) fetch(ctx context.Context, m *message) {
 		c.fetchNext(c.bodies.resize(m, len(m.envelope.Data)))
 		c.mu.Unlock()
 	}
+	if err := c.resolve(m); err != nil {
+		c.conclude(ctx, m, err, false)
+		return
+	}
 	if g := c.route(m); g != nil {
 		c.push(task{g: g})
 	}

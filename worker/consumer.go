@@ -196,22 +196,27 @@ func (c *consumer) stuck() bool {
 	return false
 }
 
-// take accepts what was received by a call that began then.
-func (c *consumer) take(ds []storage.Delivery, began time.Time, full bool) []*message {
+// messages are what was received by a call that began then, not yet in hand.
+func (c *consumer) messages(ds []storage.Delivery, began time.Time) []*message {
 	now := time.Now()
 	ms := make([]*message, len(ds))
+	for i, d := range ds {
+		ms[i] = &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, asked: began, received: now, turn: make(turn, 1), receipt: d.Receipt, owned: began}
+	}
+	return ms
+}
+
+// hold takes messages in hand. full says that the call brought all that it asked for.
+func (c *consumer) hold(ms []*message, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.room.full = full
-	if len(c.inHand) == 0 && len(ds) > 0 {
+	if len(c.inHand) == 0 && len(ms) > 0 {
 		c.renewals.Reset(renewEvery(c.cfg.Visibility))
 	}
-	for i, d := range ds {
-		m := &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, asked: began, received: now, turn: make(turn, 1), receipt: d.Receipt, owned: began}
-		ms[i] = m
+	for _, m := range ms {
 		c.inHand[m] = struct{}{}
 	}
-	return ms
 }
 
 // sort finds out what to do with messages that came together, but for suspects among them. Groups that they begin are
@@ -219,12 +224,14 @@ func (c *consumer) take(ds []storage.Delivery, began time.Time, full bool) []*me
 func (c *consumer) sort(ctx context.Context, ms []*message) (suspects []*message) {
 	var begun []*group
 	for _, m := range ms {
-		silent, err := c.open(m)
+		if !m.opened.Load() {
+			c.open(m)
+		}
 		c.trace(ctx, "message taken", m)
 		switch {
-		case err != nil:
-			c.push(task{m: m, err: err})
-		case silent >= c.suspectAt:
+		case m.bad != nil:
+			c.push(task{m: m, err: m.bad})
+		case m.silent >= c.suspectAt:
 			suspects = append(suspects, m)
 		case m.envelope.DataRef != "":
 			c.push(task{m: m}) // fetched by a working goroutine
@@ -240,38 +247,48 @@ func (c *consumer) sort(ctx context.Context, ms []*message) (suspects []*message
 	return suspects
 }
 
-// open decodes a message, and tells how many of its deliveries were silent.
-func (c *consumer) open(m *message) (silent int, err error) {
+// open decodes a message, and resolves it if it is whole and no suspect.
+func (c *consumer) open(m *message) {
 	defer m.opened.Store(true)
+	if m.bad = c.decode(m); m.bad == nil && m.silent < c.suspectAt && m.envelope.DataRef == "" {
+		m.bad = c.resolve(m)
+	}
+}
+
+func (c *consumer) decode(m *message) (err error) {
 	if m.envelope, err = channel.Decode(m.body); err == nil {
 		err = m.envelope.CheckDataRef(c.queue)
 	}
 	if err != nil {
-		return 0, handlers.Poison(handlers.ReasonUndecodable, err)
+		return handlers.Poison(handlers.ReasonUndecodable, err)
 	}
 	m.believe()
-	silent = m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks
-	if silent >= c.cfg.MaxDeliveries {
-		return silent, handlers.Poison(handlers.ReasonDeliveries,
-			fmt.Errorf("delivered %d times and not heard of again: does it kill its worker? last error: %s", silent, m.envelope.LastError))
+	m.silent = m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks
+	if m.silent >= c.cfg.MaxDeliveries {
+		return handlers.Poison(handlers.ReasonDeliveries,
+			fmt.Errorf("delivered %d times and not heard of again: does it kill its worker? last error: %s", m.silent, m.envelope.LastError))
 	}
-	return silent, nil
+	return nil
 }
 
-// route gives a message with its data to its group, which it returns if it is new, or to be handled alone.
-func (c *consumer) route(m *message) *group {
+// resolve finds the handler of a message with its data.
+func (c *consumer) resolve(m *message) error {
 	d, err := c.w.h.Resolve(c.queue, &m.envelope)
+	if isBadBody(err) {
+		return handlers.Poison(handlers.ReasonUndecodable, err)
+	}
 	if err == nil {
 		m.delivery = d
 		d.Claim, d.Unclaim = m.claim, m.unclaim
-		var id handlers.Group
-		var grouped bool
-		if id, grouped, err = d.Group(); grouped && err == nil {
-			return c.join(id, m)
-		}
 	}
-	if isBadBody(err) {
-		err = handlers.Poison(handlers.ReasonUndecodable, err)
+	return err
+}
+
+// route gives a message that is resolved to its group, which it returns if it is new, or to be handled alone.
+func (c *consumer) route(m *message) *group {
+	id, grouped, err := m.delivery.Group()
+	if grouped && err == nil {
+		return c.join(id, m)
 	}
 	c.push(task{m: m, err: err})
 	return nil

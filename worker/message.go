@@ -17,6 +17,8 @@ type message struct {
 	body       []byte           // as received
 	envelope   channel.Envelope // with data, once fetched
 	opened     atomic.Bool      // envelope is decoded, its ID for all to read
+	silent     int              // how many deliveries were
+	bad        error            // found when it was opened
 	delivery   *handlers.Delivery
 	deliveries int
 	sentAt     time.Time

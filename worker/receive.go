@@ -148,7 +148,8 @@ func (c *consumer) receive(ctx, base context.Context) {
 			trouble.Reset()
 		}
 		full := len(ds) >= min(n, props.MaxReceive)
-		if ms := c.take(ds, began, full); len(ms) > 0 {
+		ms := c.messages(ds, began)
+		if c.hold(ms, full); len(ms) > 0 {
 			arrived <- ms
 		}
 		if len(ds) > 0 {
@@ -200,11 +201,16 @@ func (c *consumer) await(ctx, base context.Context, d time.Duration, ring <-chan
 		}
 		call, cancel := context.WithTimeout(base, c.cfg.Visibility)
 		h := take(call)
-		cancel()
-		if len(h.Deliveries) > 0 {
-			// None of them can be a suspect: it is their first delivery.
-			c.sort(base, c.take(h.Deliveries, h.Since, len(h.Deliveries) >= min(n, c.w.store.Props().MaxReceive)))
+		ms := c.messages(h.Deliveries, h.Since)
+		for _, m := range ms { // while the disk writes
+			c.open(m)
 		}
+		if len(ms) > 0 && h.Wait(call) {
+			// None of them can be a suspect: it is their first delivery.
+			c.hold(ms, len(ms) >= min(n, c.w.store.Props().MaxReceive))
+			c.sort(base, ms)
+		}
+		cancel()
 		if over {
 			return rung
 		}

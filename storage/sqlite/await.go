@@ -13,18 +13,21 @@ var _ storage.Awaiter = (*queue)(nil)
 
 // An await is a want that outlives transactions:
 //
-//	waiting ──choose──▶ chosen ──commit──▶ over
-//	   ▲  │                │                ▲ ▲
-//	   │  │                ├─rollback, left─┘ │
-//	   │  └────leave───────┼──────────────────┘
+//	waiting ──choose──▶ chosen ──promise──▶ promised ──commit, rollback──▶ over
+//	   ▲  │                │                                                ▲ ▲
+//	   │  │                ├─rollback, left─────────────────────────────────┘ │
+//	   │  └────leave───────┼──────────────────────────────────────────────────┘
 //	   └───────rollback────┘
 //
-// While it waits it is in awaits; while it is chosen it is the writer's.
+// While it waits it is in awaits; from then on it is the writer's, but for what it has got once that is promised: the caller reads it
+// while the disk writes.
 type await struct {
 	want
-	since time.Time
-	left  bool          // the caller is gone, or waits for the end of the transaction
-	over  chan struct{} // closed: nothing changes any more
+	since  time.Time
+	left   bool          // the caller is gone, or waits for the promise
+	told   chan struct{} // closed: promised or over
+	over   chan struct{} // closed: nothing changes any more
+	undone bool          // what was promised was not committed
 }
 
 // awaits are those that wait, by queue.
@@ -35,26 +38,35 @@ type awaits struct {
 
 // Await implements storage.Awaiter.
 func (q *queue) Await(max int, visibility time.Duration) (<-chan struct{}, func(context.Context) storage.Handed) {
-	a := &await{want: want{max: min(max, maxReceive), visibility: visibility}, over: make(chan struct{})}
+	a := &await{want: want{max: min(max, maxReceive), visibility: visibility}, told: make(chan struct{}), over: make(chan struct{})}
 	if q.invalid != nil || storage.CheckReceive(max, visibility) != nil {
-		return a.over, func(context.Context) storage.Handed { return storage.Handed{} }
+		return a.told, func(context.Context) storage.Handed { return storage.Handed{} }
 	}
 	q.s.awaits.add(q.name, a)
-	return a.over, func(ctx context.Context) storage.Handed {
+	return a.told, func(ctx context.Context) storage.Handed {
 		q.s.awaits.leave(q.name, a)
-		select {
-		case <-a.over:
-		default:
-			select {
-			case <-a.over:
-			case <-ctx.Done():
-				return storage.Handed{}
-			}
+		if !closed(ctx, a.told) || len(a.got) == 0 {
+			return storage.Handed{}
 		}
-		if len(a.got) > 0 {
-			q.s.count("receive", "queue", q.name)
-		}
-		return storage.Handed{Deliveries: a.got, Since: a.since}
+		q.s.count("receive", "queue", q.name)
+		return storage.Handed{Deliveries: a.got, Since: a.since, Wait: func(ctx context.Context) bool {
+			return closed(ctx, a.over) && !a.undone
+		}}
+	}
+}
+
+// closed waits until c is closed, and reports whether that was before ctx ended.
+func closed(ctx context.Context, c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+	}
+	select {
+	case <-c:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -64,14 +76,14 @@ func (x *awaits) add(queue string, a *await) {
 	x.queues[queue] = append(x.queues[queue], a)
 }
 
-// leave ends an await: at once while it waits, else with the transaction.
+// leave ends an await: at once while it waits, else with the promise or the end of the transaction.
 func (x *awaits) leave(queue string, a *await) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	a.left = true
 	if i := slices.Index(x.queues[queue], a); i >= 0 {
 		x.queues[queue] = slices.Delete(x.queues[queue], i, i+1)
-		close(a.over)
+		a.end()
 	}
 }
 
@@ -96,6 +108,15 @@ type chosen struct {
 	a     *await
 }
 
+// promise tells those who were chosen what the commit that follows will bring them.
+func (w *writer) promise() {
+	for _, x := range w.chosen {
+		if len(x.a.got) > 0 {
+			close(x.a.told)
+		}
+	}
+}
+
 // settle ends the transaction for those who were chosen in it.
 func (w *writer) settle(committed bool) {
 	x := &w.s.awaits
@@ -103,15 +124,26 @@ func (w *writer) settle(committed bool) {
 	defer x.mu.Unlock()
 	for i := len(w.chosen) - 1; i >= 0; i-- {
 		queue, a := w.chosen[i].queue, w.chosen[i].a
-		if !committed {
-			a.got, a.gen = nil, 0
-		}
-		if len(a.got) > 0 || a.left {
+		select {
+		case <-a.told:
+			a.undone = !committed
 			close(a.over)
+			continue
+		default:
+		}
+		a.got, a.gen = nil, 0
+		if a.left {
+			a.end()
 		} else {
 			x.queues[queue] = slices.Insert(x.queues[queue], 0, a)
 		}
 	}
 	clear(w.chosen)
 	w.chosen = w.chosen[:0]
+}
+
+// end is for an await without a promise.
+func (a *await) end() {
+	close(a.told)
+	close(a.over)
 }

@@ -126,6 +126,56 @@ func TestAwaitRollback(t *testing.T) {
 	})
 }
 
+// What a commit is to bring is told before the disk has it, and is nobody's when that fails: what was sent alone then is there for
+// whoever receives it, and there is a ring for it.
+func TestAwaitBrokenPromise(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *store) {
+		synctest.Wait() // the connection is ours as long as nobody writes
+		if err := s.writer.c.exec("PRAGMA foreign_keys = ON", "CREATE TABLE parents (id INTEGER PRIMARY KEY)",
+			"CREATE TABLE children (id REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)"); err != nil {
+			t.Fatal(err)
+		}
+		ring, stop := s.Wake("queue")
+		defer stop()
+		<-ring // at the beginning
+		ready, take := awaiting(t, s, 10)
+		together(t, s, func() { sendOne(t, s, 0) }, func() {
+			err := s.write(&op{ctx: t.Context(), run: func(w *writer) error { return w.c.exec("INSERT INTO children VALUES (1)") }})
+			if e := new(Error); !errors.As(err, &e) || e.Code != sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY {
+				t.Errorf("got %v, want a commit that fails", err)
+			}
+		})
+		if !isReady(ready) {
+			t.Fatal("nothing was told")
+		}
+		if h := take(); len(h.Deliveries) != 1 || h.Wait(t.Context()) {
+			t.Errorf("got %+v; want one message, and that it was not committed", h)
+		}
+		if !isReady(ring) {
+			t.Error("no ring for what was sent")
+		}
+		if got := receive(t, s, "queue", 10); len(got) != 1 || got[0].Deliveries != 1 {
+			t.Errorf("got %+v, want the message for the first time", got)
+		}
+	})
+}
+
+// Who won't wait for the commit gets nothing.
+func TestAwaitPromiseTakesLong(t *testing.T) {
+	t.Parallel()
+	a := &await{told: make(chan struct{}), over: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if closed(ctx, a.over) {
+		t.Error("over before it was")
+	}
+	close(a.over)
+	if !closed(ctx, a.over) {
+		t.Error("not over though it was; ctx ended afterwards")
+	}
+}
+
 // Leaving while a transaction is open waits for it, and brings what it has claimed; or brings nothing, when it undoes that.
 // Who won't wait leaves the messages hidden until the visibility ends.
 func TestAwaitLeavesDuringCommit(t *testing.T) {

@@ -153,6 +153,14 @@ func (w *writer) enter(queueID int64, d entry, n int64) {
 func (w *writer) place() error {
 	for _, p := range w.placed {
 		d := p.first
+		if p.n == 1 {
+			err := w.c.stmt(`INSERT INTO due VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`).
+				int(1, p.queue).int(2, d.visible).int(3, d.id).int(4, d.held).int(5, d.gen).int(6, d.sent).int(7, d.deliveries).run()
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		err := w.c.stmt(`INSERT INTO due SELECT ?1, ?2, id, ?4, ?5, ?6, ?7 FROM messages WHERE id BETWEEN ?3 AND ?8`).
 			int(1, p.queue).int(2, d.visible).int(3, d.id).int(4, d.held).int(5, d.gen).int(6, d.sent).int(7, d.deliveries).int(8, d.id+p.n-1).run()
 		if err != nil {

@@ -165,6 +165,9 @@ func (w *writer) loop() {
 	defer w.syncer.finish()
 	group := make([]*op, 0, maxGroup)
 	for {
+		if len(w.s.ops) == 0 {
+			w.relax(w.normal) // so that a lone send need not wait for that; what fails is tried again
+		}
 		select {
 		case o := <-w.s.ops:
 			group = w.collect(group[:0], o)
@@ -312,6 +315,7 @@ func (w *writer) transact(group []*op) (err error) {
 		err = w.s.place.check()
 	}
 	if err == nil {
+		w.promise()
 		err = w.s.place.saw(w.c.stmt("COMMIT").run())
 	}
 	if err != nil {

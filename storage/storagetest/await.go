@@ -50,6 +50,9 @@ func (a awaited) brings(from time.Time, want ...string) []storage.Delivery {
 	a.t.eventually("something handed over", a.isReady)
 	h := a.take()
 	a.t.equal("bodies", bodies(h.Deliveries), want)
+	if h.Wait == nil || !h.Wait(a.t.ctx) {
+		a.t.Error("what was handed over was not committed, though nothing failed")
+	}
 	if h.Since.Before(from) || h.Since.After(time.Now()) {
 		a.t.Errorf("claimed at %v; want it between %v and now", h.Since, from)
 	}
