@@ -30,8 +30,8 @@
 //   - Where Config.ActiveWorkers says so, some workers consume a queue and the others stand by. Nothing that is promised
 //     depends on it: it saves races. Who leaves a queue to another finishes what is running, in its own time, and hands back
 //     what waits; when the queue is its own again meanwhile, it runs Concurrency handlers besides.
-//   - Idle costs next to nothing: the worker takes what the store hands over as it is sent (storage.Awaiter), waits for a
-//     ring where the store has one (storage.Waker), and looks by itself at growing intervals up to
+//   - Idle costs next to nothing: the worker takes what the store hands over as it is sent (storage.Awaiter; decoded while the store
+//     commits it, handled when it has), waits for a ring where the store has one (storage.Waker), and looks by itself at growing intervals up to
 //     Config.PollInterval; at the longest at once where what it found last had been rung for, or nothing yet and the
 //     store vouches for its rings. Such a store says how seldom to look then (storage.Props.QuietInterval), which holds unless
 //     something came without a ring within an hour.
