@@ -207,14 +207,15 @@ type Awaiter interface {
 	Await(max int, visibility time.Duration) (ready <-chan struct{}, take func(ctx context.Context) Handed)
 }
 
-// Handed is what an [Awaiter] claims. It can be told before it is durable, so that it can be decoded meanwhile.
+// Handed is what an [Awaiter] claims. It can be told before it is durable, so that it can be decoded meanwhile: none of it is
+// the caller's before Over is closed and Committed true.
 type Handed struct {
-	Deliveries []Delivery // none of them is the caller's before Wait has returned true
-	Since      time.Time  // when the visibility begins, or somewhat before, by this process's clock
+	Deliveries []Delivery
+	Since      time.Time // when the visibility begins, or somewhat before, by this process's clock
 
-	// Wait waits for the commit, and reports whether it has brought them. If not, none of them was claimed; but if ctx ended before, they
-	// may be hidden until the visibility ends. Nil without deliveries.
-	Wait func(ctx context.Context) bool
+	// Set where there are deliveries.
+	Over      <-chan struct{} // closed when the commit is over. Who doesn't wait for that may leave them hidden until the visibility ends.
+	Committed func() bool     // once Over is closed: whether it has brought them; if not, nothing was claimed, as far as this store knows
 }
 
 // As finds an optional ability of a store, looking through decorators that have an Unwrap() Store method.

@@ -2,10 +2,14 @@ package worker_test
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -61,8 +65,8 @@ func (q doubtfulQueue) Await(most int, visibility time.Duration) (<-chan struct{
 	ready, take := q.Queue.(storage.Awaiter).Await(most, visibility)
 	return ready, func(ctx context.Context) storage.Handed {
 		h := take(ctx)
-		wait := h.Wait
-		h.Wait = func(ctx context.Context) bool { return wait(ctx) && !q.once.Swap(false) }
+		committed := h.Committed
+		h.Committed = func() bool { return committed() && !q.once.Swap(false) }
 		return h
 	}
 }
@@ -89,6 +93,46 @@ func TestHandedOverOnlyWithCommit(t *testing.T) {
 		}
 		if once.Load() {
 			t.Error("nothing was handed over")
+		}
+	})
+}
+
+// slow is a message that takes its time to be decoded.
+type slow struct{}
+
+func (slow) Kind() channel.Kind { return "test.slow.v1" }
+
+func (slow) MarshalJSON() ([]byte, error) { return []byte("1"), nil }
+
+func (*slow) UnmarshalJSON([]byte) error { time.Sleep(time.Millisecond); return nil }
+
+// The first of many that are handed over doesn't wait until all are decoded.
+func TestHandedOverOneByOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const n = 100
+		routes, err := channel.NewRoutes(channel.Command[slow]("slow"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := world{store: openStore(t)}
+		if l.channels, err = channel.New(l.store, routes, "/test"); err != nil {
+			t.Fatal(err)
+		}
+		sender, err := channel.SenderOf[slow](l.channels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		handled := make(chan time.Time, n)
+		l.registry = handlers.NewRegistry(l.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+		handlers.React(l.registry, "slow", func(context.Context, slow) error { handled <- time.Now(); return nil })
+		l.start(t, worker.Config{Concurrency: n})
+		synctest.Wait() // it awaits
+		sent := time.Now()
+		if err := sender.Send(t.Context(), make([]slow, n)...); err != nil {
+			t.Fatal(err)
+		}
+		if took := (<-handled).Sub(sent); took > 3*time.Millisecond {
+			t.Errorf("the first was handled after %v, when some %v are enough", took, time.Millisecond)
 		}
 	})
 }

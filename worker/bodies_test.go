@@ -3,12 +3,14 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -107,5 +109,36 @@ func TestStopBesideFullRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantInt(t, "handled", len(l.called()), 1)
+	})
+}
+
+// A message whose claim-checked body doesn't fit its kind, or whose kind nobody knows, ends as one that brings its body along.
+func TestBadFetchedBody(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s storage.Store) {
+		l := newLab(t, s, func(context.Context, job) error { return nil })
+		large := strings.Repeat("x", 60_000)
+		for _, e := range []channel.Envelope{
+			{ID: "unfit", Kind: job{}.Kind(), Data: []byte(`["` + large + `"]`)},
+			{ID: "unknown", Kind: "test.unknown.v1", Data: []byte(`{"body":"` + large + `"}`)},
+		} {
+			e.Source = "/test"
+			p, err := l.channels.PackFor(t.Context(), "jobs", e)
+			if err == nil {
+				err = l.channels.SendPacked(t.Context(), p)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.start(t, worker.Config{UnknownFor: time.Minute})
+		l.empty(t, time.Minute)
+		reasons := map[string]string{}
+		for _, p := range l.poisoned(t, "jobs") {
+			reasons[p.ID] = p.Reason
+		}
+		want := map[string]string{"unfit": handlers.ReasonUndecodable, "unknown": handlers.ReasonUnknownKind}
+		if !maps.Equal(reasons, want) || len(l.called()) > 0 {
+			t.Errorf("poisoned %v, %d handled; want %v and none", reasons, len(l.called()), want)
+		}
 	})
 }

@@ -24,7 +24,7 @@ const (
 
 // consumer consumes one queue.
 //
-//	receive ──take, sort──▶ ready ──▶ work (Concurrency of them) ──▶ conclude ──▶ finish (deletes in batches)
+//	receive ──hold, sort──▶ ready ──▶ work (Concurrency of them) ──▶ conclude ──▶ finish (deletes in batches)
 //	                    ▲   fetch                                 └──▶ settle (rewrite, poison)
 //	groups ─────────────┘            renew watches all that is in hand
 type consumer struct {
@@ -214,7 +214,9 @@ func (c *consumer) hold(ms []*message, full bool) {
 	if len(c.inHand) == 0 && len(ms) > 0 {
 		c.renewals.Reset(renewEvery(c.cfg.Visibility))
 	}
+	now := time.Now()
 	for _, m := range ms {
+		m.received = now
 		c.inHand[m] = struct{}{}
 	}
 }

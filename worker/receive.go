@@ -200,20 +200,35 @@ func (c *consumer) await(ctx, base context.Context, d time.Duration, ring <-chan
 		case <-ctx.Done():
 		}
 		call, cancel := context.WithTimeout(base, c.cfg.Visibility)
-		h := take(call)
-		ms := c.messages(h.Deliveries, h.Since)
-		for _, m := range ms { // while the disk writes
-			c.open(m)
-		}
-		if len(ms) > 0 && h.Wait(call) {
-			// None of them can be a suspect: it is their first delivery.
-			c.hold(ms, len(ms) >= min(n, c.w.store.Props().MaxReceive))
-			c.sort(base, ms)
+		if h := take(call); len(h.Deliveries) > 0 {
+			c.takeOver(call, base, h, len(h.Deliveries) >= min(n, c.w.store.Props().MaxReceive))
 		}
 		cancel()
 		if over {
 			return rung
 		}
+	}
+}
+
+// takeOver takes in hand what is handed over, if it is before call ends. As many as can be are opened while the store commits them.
+func (c *consumer) takeOver(call, base context.Context, h storage.Handed, full bool) {
+	ms := c.messages(h.Deliveries, h.Since)
+	over := false
+	for i := 0; i < len(ms) && !over; i++ {
+		select {
+		case <-h.Over:
+			over = true
+		default:
+			c.open(ms[i])
+		}
+	}
+	select {
+	case <-h.Over:
+		if h.Committed() {
+			c.hold(ms, full)
+			c.sort(base, ms) // no suspects: it is their first delivery
+		}
+	case <-call.Done():
 	}
 }
 

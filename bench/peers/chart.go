@@ -117,7 +117,7 @@ func (r *Report) chart(w io.Writer) error {
 	}
 	y := head + len(rows)*lineHeight + 12
 	add(text{Class: "note", X: margin, Y: y, Text: "Full colour: a job that was sent survives a power failure. Pale: it may not. Dashed: bare loops over SQLite."})
-	add(text{Class: "note", X: margin, Y: y + 15, Text: fmt.Sprintf("Medians of %s repetitions; %s.", r.repetitions(), r.Machine)})
+	add(text{Class: "note", X: margin, Y: y + 15, Text: fmt.Sprintf("Medians of %s repetitions; %s.", r.repetitions(child.Idle), r.Machine)})
 	var b bytes.Buffer
 	enc := xml.NewEncoder(&b)
 	enc.Indent("", " ")

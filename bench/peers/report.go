@@ -74,11 +74,11 @@ func (r *Report) stolen() summary {
 	return summarize(shares)
 }
 
-// repetitions tells how many there are of what was measured: of a run that was stopped, not of all alike.
-func (r *Report) repetitions() string {
+// repetitions tells how many there are of what was measured, but for some works: of a run that was stopped, not of all alike.
+func (r *Report) repetitions(but ...child.Work) string {
 	counts := map[[2]string]int{}
 	for _, s := range r.Samples {
-		if s.Err == "" {
+		if s.Err == "" && !slices.Contains(but, s.Work) {
 			counts[[2]string{s.System, string(s.Work)}]++
 		}
 	}

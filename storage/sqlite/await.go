@@ -45,28 +45,20 @@ func (q *queue) Await(max int, visibility time.Duration) (<-chan struct{}, func(
 	q.s.awaits.add(q.name, a)
 	return a.told, func(ctx context.Context) storage.Handed {
 		q.s.awaits.leave(q.name, a)
-		if !closed(ctx, a.told) || len(a.got) == 0 {
+		select {
+		case <-a.told:
+		default:
+			select {
+			case <-a.told:
+			case <-ctx.Done():
+				return storage.Handed{}
+			}
+		}
+		if len(a.got) == 0 {
 			return storage.Handed{}
 		}
 		q.s.count("receive", "queue", q.name)
-		return storage.Handed{Deliveries: a.got, Since: a.since, Wait: func(ctx context.Context) bool {
-			return closed(ctx, a.over) && !a.undone
-		}}
-	}
-}
-
-// closed waits until c is closed, and reports whether that was before ctx ended.
-func closed(ctx context.Context, c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-	}
-	select {
-	case <-c:
-		return true
-	case <-ctx.Done():
-		return false
+		return storage.Handed{Deliveries: a.got, Since: a.since, Over: a.over, Committed: func() bool { return !a.undone }}
 	}
 }
 

@@ -149,7 +149,7 @@ func TestAwaitBrokenPromise(t *testing.T) {
 		if !isReady(ready) {
 			t.Fatal("nothing was told")
 		}
-		if h := take(); len(h.Deliveries) != 1 || h.Wait(t.Context()) {
+		if h := take(); len(h.Deliveries) != 1 || !isReady(h.Over) || h.Committed() {
 			t.Errorf("got %+v; want one message, and that it was not committed", h)
 		}
 		if !isReady(ring) {
@@ -161,19 +161,28 @@ func TestAwaitBrokenPromise(t *testing.T) {
 	})
 }
 
-// Who won't wait for the commit gets nothing.
-func TestAwaitPromiseTakesLong(t *testing.T) {
+// What is told is over with the commit, not before.
+func TestAwaitPromise(t *testing.T) {
 	t.Parallel()
-	a := &await{told: make(chan struct{}), over: make(chan struct{})}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if closed(ctx, a.over) {
-		t.Error("over before it was")
-	}
-	close(a.over)
-	if !closed(ctx, a.over) {
-		t.Error("not over though it was; ctx ended afterwards")
-	}
+	virtual(t, func(t *testing.T, s *store) {
+		for _, committed := range []bool{true, false} {
+			w := &writer{s: s, now: time.Now()}
+			ready, take := awaiting(t, s, 1)
+			w.choose("queue").got = []storage.Delivery{{Body: []byte("one")}}
+			if isReady(ready) {
+				t.Error("ready before the transaction was done")
+			}
+			w.promise()
+			h := take()
+			if len(h.Deliveries) != 1 || isReady(h.Over) {
+				t.Errorf("got %+v; want one message, and that its commit is under way", h)
+			}
+			w.settle(committed)
+			if !isReady(h.Over) || h.Committed() != committed {
+				t.Errorf("over: %v, committed: %v; want true, %v", isReady(h.Over), h.Committed(), committed)
+			}
+		}
+	})
 }
 
 // Leaving while a transaction is open waits for it, and brings what it has claimed; or brings nothing, when it undoes that.

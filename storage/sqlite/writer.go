@@ -365,7 +365,7 @@ func (w *writer) one(o *op) error {
 // holder of a claim is dead: they are delivered once more, sooner than otherwise. Everything else was promised to its
 // caller.
 //
-// Changing it costs some 2 µs, a sync of the disk a hundred or more.
+// Changing it costs some 2 µs, 30 after a rest; a sync of the disk a hundred or more.
 func (w *writer) relax(relaxed bool) error {
 	if relaxed == w.relaxed {
 		return nil

@@ -50,8 +50,16 @@ func (a awaited) brings(from time.Time, want ...string) []storage.Delivery {
 	a.t.eventually("something handed over", a.isReady)
 	h := a.take()
 	a.t.equal("bodies", bodies(h.Deliveries), want)
-	if h.Wait == nil || !h.Wait(a.t.ctx) {
-		a.t.Error("what was handed over was not committed, though nothing failed")
+	if h.Over == nil || h.Committed == nil {
+		a.t.Fatal("nothing tells whether what was handed over is committed")
+	}
+	select {
+	case <-h.Over:
+		if !h.Committed() {
+			a.t.Error("what was handed over was not committed, though nothing failed")
+		}
+	case <-a.t.ctx.Done():
+		a.t.Fatal("the commit of what was handed over doesn't end")
 	}
 	if h.Since.Before(from) || h.Since.After(time.Now()) {
 		a.t.Errorf("claimed at %v; want it between %v and now", h.Since, from)

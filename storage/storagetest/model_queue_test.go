@@ -109,7 +109,9 @@ func (q modelQueue) Await(most int, visibility time.Duration) (<-chan struct{}, 
 		if !p.has("hands over to who has left") {
 			p.awaits[q.name] = slices.DeleteFunc(p.awaits[q.name], func(x *modelAwait) bool { return x == a })
 		}
-		a.got.Wait = func(context.Context) bool { return true }
+		over := make(chan struct{})
+		close(over)
+		a.got.Over, a.got.Committed = over, func() bool { return true }
 		return a.got
 	}
 }
