@@ -9,10 +9,16 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
 pkg=${PKG:-./worker}
-if ! git rev-parse -q --verify "${BASE:-}^{commit}" >/dev/null || ! git rev-parse -q --verify "${HEAD:-HEAD}^{commit}" >/dev/null; then
-	echo "bench-compare: want BASE=REVISION, what to compare with, and a HEAD=REVISION or none; got BASE='${BASE:-}' HEAD='${HEAD:-}'" >&2
+if [ -z "${BASE:-}" ]; then
+	echo "bench-compare: want BASE=REVISION, what to compare with, and HEAD=REVISION unless that is the one that is checked out" >&2
 	exit 2
 fi
+for revision in "$BASE" "${HEAD:-HEAD}"; do
+	if ! git rev-parse -q --verify "$revision^{commit}" >/dev/null; then
+		echo "bench-compare: '$revision' is no revision of this clone" >&2
+		exit 2
+	fi
+done
 
 tmp=$(mktemp -d)
 trap 'for r in base head; do git worktree remove --force "$tmp/$r" 2>/dev/null || true; done; rm -rf "$tmp"' EXIT

@@ -43,7 +43,7 @@ fi
 (cd bench && $go build -buildvcs=auto -o "$out/" ./peers)
 (cd bench/riversqlite && $go build -o "$out/" .) # a module of its own; the program looks for it beside itself
 
-systems=$("$out/peers" "$@" -list) || exit 2 # what is wrong with the arguments, it has said
+systems=$("$out/peers" -list "$@") || exit 2 # what is wrong with the arguments, it has said
 missing=()
 if [[ " $* " != *" -list "* ]]; then
 	grep -q '^river \|^river-defaults\|^watermill' <<<"$systems" && ! postgres && missing+=(postgresql)

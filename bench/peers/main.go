@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	works := flags.String("works", "", "the `WORKS` to measure; all by default")
 	p := plan{}
 	flags.IntVar(&p.reps, "reps", 3, "how many `REPETITIONS`")
-	flags.DurationVar(&p.spec.For, "for", 3*time.Second, "the `TIME` of a rate; latency and idle take six times as long, a drain at most four times")
+	flags.DurationVar(&p.spec.For, "for", 3*time.Second, "the `TIME` of a rate, such as 500ms; latency and idle take six times as long, a drain at most four times")
 	flags.IntVar(&p.spec.Backlog, "backlog", 100_000, "how many `JOBS` to drain")
 	flags.Float64Var(&p.stolen, "stolen", 1, "measure again if the host took more than this `SHARE` of the processors' time meanwhile: 0.02 for a machine that is shared")
 	flags.Uint64Var(&p.spec.Seed, "seed", 1, "`SEED` of the order and the gaps")
@@ -75,8 +75,14 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 			err = writable(path)
 		}
 	}
-	if err == nil && (flags.NArg() > 0 || p.reps < 1 || p.spec.For <= 0 || p.spec.Backlog < 1 || p.stolen < 0) {
-		err = errors.New("-reps, -for and -backlog are positive, -stolen is not below 0, and there are no arguments")
+	switch {
+	case err != nil:
+	case flags.NArg() > 0:
+		err = fmt.Errorf("%q is no flag: lists have commas and no spaces, as in -systems millrace,river", flags.Arg(0))
+	case p.reps < 1 || p.spec.For <= 0 || p.spec.Backlog < 1:
+		err = fmt.Errorf("-reps %d, -for %v, -backlog %d: want positive ones", p.reps, p.spec.For, p.spec.Backlog)
+	case !(p.stolen >= 0 && p.stolen <= 1):
+		err = fmt.Errorf("-stolen %v: want a share from 0 to 1, 0.03 for 3 %%", p.stolen)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(errs, "peers:", err)
@@ -92,7 +98,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 			if c.named {
 				name += " *"
 			}
-			_, _ = fmt.Fprintf(out, "%-22s %-8s %s (%s)\n", name, c.Durability, c.Settings, c.Source)
+			_, _ = fmt.Fprintf(out, "%-22s %s, %s: %s (%s)\n", name, c.Title, c.Durability, c.Settings, c.Source)
 		}
 		_, _ = fmt.Fprintln(out, "* measured only if it is named")
 		for _, w := range child.Works {

@@ -115,7 +115,7 @@ func TestAStopLeavesNothingBehind(t *testing.T) {
 }
 
 func TestWrongFlags(t *testing.T) {
-	for _, args := range []string{"-systems none", "-works none", "-reps 0", "-for -1s", "-backlog 0", "-stolen -1", "word", "-nonsense"} {
+	for _, args := range []string{"-systems none", "-works none", "-reps 0", "-for -1s", "-backlog 0", "-stolen -1", "-stolen 3", "-list -svg", "word", "-nonsense"} {
 		var out, errs strings.Builder
 		if code := run(t.Context(), strings.Fields(args), &out, &errs); code != 2 || errs.Len() == 0 || out.Len() > 0 {
 			t.Errorf("%s: code %d, %q, %q", args, code, out.String(), errs.String())

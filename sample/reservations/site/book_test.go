@@ -226,6 +226,7 @@ func TestUnreadable(t *testing.T) {
 		{"two JSONs", asJSON, `{}{}`, 400, "application/problem+json"},
 		{"another JSON", asJSON, `[]`, 400, "application/problem+json"},
 		{"no JSON", asJSON, "", 400, "application/problem+json"},
+		{"JSON that is not UTF-8", asJSON, "{\"name\":\"\xff\"}", 400, "application/problem+json"},
 		{"a broken form", asForm, "name=%zz", 400, "text/html; charset=utf-8"},
 		{"JSON null", asJSON, `null`, 422, "application/problem+json"},
 		{"some other JSON type", "application/vnd.example+json; charset=utf-8", `{}`, 422, "application/problem+json"},

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/sample/reservations"
@@ -65,6 +66,9 @@ func parseForm(body []byte) (input, reservations.Faults, error) {
 // others are still read.
 func parseJSON(body []byte) (input, reservations.Faults, error) {
 	var members map[string]json.RawMessage
+	if !utf8.Valid(body) { // the decoder would put U+FFFD for what isn't
+		return input{}, nil, errors.New("not UTF-8")
+	}
 	if err := json.Unmarshal(body, &members); err != nil {
 		return input{}, nil, err
 	}
