@@ -15,50 +15,61 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
+// awaitedFor is the visibility of what is handed over in these tests.
+const awaitedFor = 12 * time.Second
+
+// comesBack demands that a message that is handed over while there is trouble, which its store takes back then, is handled once, after
+// its visibility has ended.
+func comesBack(t *testing.T, s storage.Store, trouble *atomic.Bool) {
+	t.Helper()
+	l := newLab(t, s, func(context.Context, job) error { return nil })
+	stop := l.start(t, worker.Config{Visibility: awaitedFor})
+	l.sendJobs(t, job{Name: "before"}) // so that the worker awaits
+	l.empty(t, 20*time.Millisecond)
+	trouble.Store(true)
+	sent := time.Now()
+	l.sendJobs(t, job{Name: "troubled"})
+	l.empty(t, 20*time.Millisecond)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	calls := l.called()
+	if len(calls) != 2 || calls[1].job.Name != "troubled" || calls[1].at.Sub(sent) < awaitedFor {
+		t.Errorf("got %+v; want the troubled one once, after its visibility has ended", calls)
+	}
+	if trouble.Load() {
+		t.Error("nothing was handed over")
+	}
+}
+
 // A message that is handed over as it is sent is ours from that moment, not from when we get it: what comes too late is left to
 // whoever receives it next.
 func TestHandedOverTooLate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		const visibility = 12 * time.Second
 		var slow atomic.Bool
-		l := newLab(t, storagetest.Intercept(openStore(t), func(_ context.Context, op storagetest.Op, do func() error) error {
+		comesBack(t, storagetest.Intercept(openStore(t), func(_ context.Context, op storagetest.Op, do func() error) error {
 			err := do()
 			if op.Name == "receive" && slow.CompareAndSwap(true, false) {
-				time.Sleep(visibility - visibility/12)
+				time.Sleep(awaitedFor - awaitedFor/12)
 			}
 			return err
-		}), func(context.Context, job) error { return nil })
-		stop := l.start(t, worker.Config{Visibility: visibility})
-		l.sendJobs(t, job{Name: "in time"})
-		l.empty(t, 20*time.Millisecond)
-		slow.Store(true)
-		sent := time.Now()
-		l.sendJobs(t, job{Name: "late"})
-		l.empty(t, 20*time.Millisecond)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		calls := l.called()
-		if len(calls) != 2 || calls[1].job.Name != "late" || calls[1].at.Sub(sent) < visibility {
-			t.Errorf("got %+v; want the late one once, after its visibility has ended", calls)
-		}
-		if slow.Load() {
-			t.Error("nothing was handed over")
-		}
+		}), &slow)
 	})
 }
 
-// doubtful is a store that says once, when it is told to, that the commit of what was handed over is not known to have come to be.
+// doubtful is a store that says, once while there is doubt, that what was handed over was not committed.
 type doubtful struct {
 	storage.Store
-	once *atomic.Bool
+	doubt *atomic.Bool
 }
 
-func (s doubtful) Queue(name string) storage.Queue { return doubtfulQueue{s.Store.Queue(name), s.once} }
+func (s doubtful) Queue(name string) storage.Queue {
+	return doubtfulQueue{s.Store.Queue(name), s.doubt}
+}
 
 type doubtfulQueue struct {
 	storage.Queue
-	once *atomic.Bool
+	doubt *atomic.Bool
 }
 
 func (q doubtfulQueue) Await(most int, visibility time.Duration) (<-chan struct{}, func(context.Context) storage.Handed) {
@@ -66,7 +77,7 @@ func (q doubtfulQueue) Await(most int, visibility time.Duration) (<-chan struct{
 	return ready, func(ctx context.Context) storage.Handed {
 		h := take(ctx)
 		committed := h.Committed
-		h.Committed = func() bool { return committed() && !q.once.Swap(false) }
+		h.Committed = func() bool { return committed() && !q.doubt.Swap(false) }
 		return h
 	}
 }
@@ -74,26 +85,8 @@ func (q doubtfulQueue) Await(most int, visibility time.Duration) (<-chan struct{
 // What is told before it is committed is not handled without the commit.
 func TestHandedOverOnlyWithCommit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		const visibility = 12 * time.Second
-		var once atomic.Bool
-		l := newLab(t, doubtful{openStore(t), &once}, func(context.Context, job) error { return nil })
-		stop := l.start(t, worker.Config{Visibility: visibility})
-		l.sendJobs(t, job{Name: "sure"})
-		l.empty(t, 20*time.Millisecond)
-		once.Store(true)
-		sent := time.Now()
-		l.sendJobs(t, job{Name: "doubtful"})
-		l.empty(t, 20*time.Millisecond)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		calls := l.called()
-		if len(calls) != 2 || calls[1].job.Name != "doubtful" || calls[1].at.Sub(sent) < visibility {
-			t.Errorf("got %+v; want the doubtful one once, after its visibility has ended", calls)
-		}
-		if once.Load() {
-			t.Error("nothing was handed over")
-		}
+		var doubt atomic.Bool
+		comesBack(t, doubtful{openStore(t), &doubt}, &doubt)
 	})
 }
 

@@ -216,7 +216,7 @@ func (c *consumer) hold(ms []*message, full bool) {
 	}
 	now := time.Now()
 	for _, m := range ms {
-		m.received = now
+		m.received = now // until then it waited for its commit, not for us
 		c.inHand[m] = struct{}{}
 	}
 }

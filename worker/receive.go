@@ -213,13 +213,13 @@ func (c *consumer) await(ctx, base context.Context, d time.Duration, ring <-chan
 // takeOver takes in hand what is handed over, if it is before call ends. As many as can be are opened while the store commits them.
 func (c *consumer) takeOver(call, base context.Context, h storage.Handed, full bool) {
 	ms := c.messages(h.Deliveries, h.Since)
-	over := false
-	for i := 0; i < len(ms) && !over; i++ {
+opening:
+	for _, m := range ms {
 		select {
 		case <-h.Over:
-			over = true
+			break opening
 		default:
-			c.open(ms[i])
+			c.open(m)
 		}
 	}
 	select {

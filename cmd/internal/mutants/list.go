@@ -221,7 +221,7 @@ func mutants() []mutant {
 			file: "storage/sqlite/await.go",
 			old:  "Over: a.over,",
 			new:  "Over: a.told,",
-			by:   "storage/sqlite", // the simulation runs on a store whose commits take no time
+			by:   "storage/sqlite", // likewise
 		},
 	}
 }
