@@ -36,10 +36,11 @@
 //   - Who ranks highest of those alive is active, as soon as it has looked. Nobody beats who isn't fit, or hasn't been able
 //     to look for three beats: others would wait for it in vain.
 //   - When an active member leaves, the next one takes over within a beat; when it isn't fit any more, within two, since
-//     it withdraws its row when its next beat is due. When it dies, the next one takes over within four: up to one to
-//     see the last beat, and three of silence. When the next ones have died too, each of them adds two or so.
-//   - When an active member can write but not read, the next one takes over within eight: the active one notices within
-//     one, goes on beating for three, and then it is as if it had died.
+//     it withdraws its row when its next beat is due. When it dies, the next one takes over within four and a second: up
+//     to one to see the last beat, three of silence, and up to a second until it looks again. When the next ones have
+//     died too, each of them adds two or so.
+//   - When an active member can write but not read, the next one takes over within eight and a second: the active one
+//     notices within one, goes on beating for three, and then it is as if it had died.
 //   - A member that joins and ranks high enough is active at once; who has to make room for it hears of that within a
 //     beat. Those that died lately it takes for alive at first, until it has seen three beats of silence.
 //   - A store in trouble changes nothing: each goes by what it saw last.

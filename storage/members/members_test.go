@@ -127,10 +127,10 @@ func TestTakeOver(t *testing.T) {
 	}{
 		{"left", 3, nil, 0, beat},
 		{"left many", 16, nil, 0, beat},
-		{"dead", 3, func(l *storagetest.Link) { l.Cut() }, 2 * beat, 4 * beat},
-		{"dead among many", 16, func(l *storagetest.Link) { l.Cut() }, 2 * beat, 4 * beat},
-		{"can't read", 3, func(l *storagetest.Link) { l.Cut("query") }, 5 * beat, 8 * beat},
-		{"can't write", 3, func(l *storagetest.Link) { l.Cut("put row") }, 2 * beat, 4 * beat},
+		{"dead", 3, func(l *storagetest.Link) { l.Cut() }, 2 * beat, 4*beat + time.Second},
+		{"dead among many", 16, func(l *storagetest.Link) { l.Cut() }, 2 * beat, 4*beat + time.Second},
+		{"can't read", 3, func(l *storagetest.Link) { l.Cut("query") }, 5 * beat, 8*beat + time.Second},
+		{"can't write", 3, func(l *storagetest.Link) { l.Cut("put row") }, 2 * beat, 4*beat + time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
