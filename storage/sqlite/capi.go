@@ -51,7 +51,7 @@ var patchLibrary sync.Once
 type conn struct {
 	tls   *libc.TLS
 	db    uintptr
-	word  uintptr // room for two results of the library
+	word  uintptr // room for three results of the library
 	stmts map[string]*stmt
 }
 
@@ -64,7 +64,7 @@ const (
 func openConn(path string, flags int32) (*conn, error) {
 	patchLibrary.Do(sqlite3.PatchIssue199)
 	c := &conn{tls: libc.NewTLS(), stmts: map[string]*stmt{}}
-	c.word = libc.Xmalloc(c.tls, 16)
+	c.word = libc.Xcalloc(c.tls, 3, 8)
 	name, err := libc.CString(path)
 	if err != nil {
 		return nil, err
@@ -152,6 +152,20 @@ func (c *conn) pagesWritten() int {
 	sqlite3.Xsqlite3_db_status(c.tls, c.db, sqlite3.SQLITE_DBSTATUS_CACHE_WRITE, c.word, c.word+8, 1)
 	return int(*at[int32](c.word))
 }
+
+// watchLog has logPages know how long the log is.
+func (c *conn) watchLog() {
+	note := noteLog
+	sqlite3.Xsqlite3_wal_hook(c.tls, c.db, *(*uintptr)(unsafe.Pointer(&note)), c.word+16)
+}
+
+func noteLog(_ *libc.TLS, to, _, _ uintptr, pages int32) int32 {
+	*at[int32](to) = pages
+	return sqlite3.SQLITE_OK
+}
+
+// logPages tells how many pages the log had when this connection last wrote to it, those of other connections included.
+func (c *conn) logPages() int64 { return int64(*at[int32](c.word + 16)) }
 
 // exec runs statements once, one after the other.
 func (c *conn) exec(sqls ...string) error {

@@ -1,9 +1,6 @@
 package sqlite
 
-import (
-	"os"
-	"time"
-)
+import "time"
 
 // Copying the log back into the file (a checkpoint) takes some milliseconds, and SQLite by itself does it
 // inside a commit: that is what the slowest writes wait for. So a second connection does it beside the
@@ -14,11 +11,6 @@ const (
 	ckptFew   = 2000  // so many the writer copies itself
 	ckptLimit = 16384 // the log has grown enough (64 MB) by what is copied and written meanwhile: the writer copies all, now
 )
-
-// logAhead is how long the log is made, about, ahead of what is written to it. A disk takes some 150 µs more for a commit that
-// makes a file longer than for one that overwrites, and a store that rests for a second now and then begins its log anew
-// before it is longer than this.
-const logAhead = 4 << 20
 
 // Free pages are used again, and what is above a reserve is given back to the file system, in steps short enough for a
 // caller to wait for: one after the other while there is nothing else to do, else so few that others lose some hundredths.
@@ -132,7 +124,6 @@ func (w *writer) tidyLater() {
 func (w *writer) tidy() {
 	wrote := w.lately
 	w.lately, w.waits = false, false
-	w.stretch()
 	free, err := w.c.oneInt("PRAGMA freelist_count")
 	if err == nil && free > vacuumKeep {
 		err = w.relax(true) // an empty page is nobody's
@@ -165,31 +156,5 @@ func (w *writer) tidy() {
 		again(vacuumPause)
 	case k.pages > 0 && !k.running:
 		k.begin()
-	}
-}
-
-// stretch makes the log longer where it is short, by a transaction that doesn't fit into the cache and is undone.
-func (w *writer) stretch() {
-	if w.stretched {
-		return
-	}
-	log, err := os.Stat(w.c.logPath())
-	if err != nil {
-		return
-	}
-	if w.stretched = log.Size() >= logAhead; w.stretched {
-		return
-	}
-	defer w.c.exec(cacheSize)
-	if w.c.exec("PRAGMA cache_size = -100", "BEGIN IMMEDIATE") != nil {
-		return // next time
-	}
-	w.stretched = true
-	// What fails here, a full disk perhaps, the next commit finds too, or it doesn't matter.
-	w.c.stmt("INSERT INTO blobs VALUES (NULL, 0, '', 0, 0, zeroblob(?1))").int(1, logAhead).run()
-	w.c.exec("ROLLBACK")
-	w.c.pagesWritten() // none that need be copied
-	if !w.ckpt.running {
-		w.ckpt.begin() // which syncs the log, beside the writer
 	}
 }

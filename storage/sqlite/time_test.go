@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -213,46 +212,6 @@ func logIsBounded(t *testing.T, size int) {
 	if _, err := os.Stat(s.path + "-wal"); !os.IsNotExist(err) {
 		t.Errorf("the log is there after Close (%v)", err)
 	}
-}
-
-// TestLogIsAhead sees that commits overwrite a log that is longer, beside others and with little to do, and that nothing of
-// what made it longer is there.
-func TestLogIsAhead(t *testing.T) {
-	t.Parallel()
-	virtual(t, func(t *testing.T, s *store) {
-		size := func() int64 {
-			t.Helper()
-			info, err := os.Stat(s.path + "-wal")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return info.Size()
-		}
-		var sizes []int64
-		for i := range 30 {
-			send(t, s, "queue", fmt.Sprint(i))
-			time.Sleep(100 * time.Millisecond)
-			synctest.Wait()
-			sizes = append(sizes, size())
-		}
-		if first, mid, last := sizes[0], sizes[14], sizes[29]; first > 1<<20 || mid < logAhead*9/10 || last != mid {
-			t.Errorf("the log has %d bytes at first, %d after more than a second, %d at last; want a small one, about %d, and that again", first, mid, last, logAhead)
-		}
-		if got := all(t, s, "queue"); len(got) != 30 {
-			t.Errorf("%d messages; want 30", len(got))
-		}
-		err := s.readers.do(t.Context(), func(c *conn) error {
-			blobs, err := c.oneInt("SELECT count(*) FROM blobs")
-			pages, perr := c.oneInt("PRAGMA page_count")
-			if blobs != 0 || pages > 100 {
-				t.Errorf("%d blobs, %d pages; want none, and few", blobs, pages)
-			}
-			return errors.Join(err, perr)
-		})
-		if err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // TestMigrations sees that a file is marked, and that opening it again changes nothing.

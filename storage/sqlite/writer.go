@@ -109,7 +109,7 @@ type writer struct {
 	steps    int         // that tidy has taken among other work since the log was last copied for it
 	lately   bool        // something was written since it last ran
 
-	stretched bool // the log has been made longer, or is long
+	logEnd logEnd
 
 	wrote    bool          // something, as of the last group
 	quick    time.Duration // how long a small group takes, about: the least lately
@@ -145,6 +145,12 @@ func newWriter(s *store, c *conn, normal bool) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	page, err := c.oneInt("PRAGMA page_size")
+	if err != nil {
+		return nil, err
+	}
+	w.logEnd.frame = logFrameHeader + page
+	c.watchLog() // not before wal_autocheckpoint is set, which stops it
 	w.ckpt, err = newCheckpointer(s.place)
 	if err != nil {
 		return nil, err
@@ -315,6 +321,7 @@ func (w *writer) transact(group []*op) (err error) {
 		err = w.s.place.check()
 	}
 	if err == nil {
+		w.lengthen()
 		w.promise()
 		err = w.s.place.saw(w.c.stmt("COMMIT").run())
 	}

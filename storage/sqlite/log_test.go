@@ -1,0 +1,94 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// grow sends n messages of some three pages each, and returns how often that made the log longer, and how long it is.
+func grow(t *testing.T, n int, stores ...*store) (longer int, size int64) {
+	t.Helper()
+	for i := range n {
+		send(t, stores[i%len(stores)], "queue", fmt.Sprintf("%03d%s", i, strings.Repeat("x", 5000)))
+		info, err := os.Stat(stores[0].path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() > size && size > 0 {
+			longer++
+		}
+		size = info.Size()
+	}
+	return longer, size
+}
+
+// written returns where the store's last commit ends in the log.
+func written(t *testing.T, s *store) (size int64) {
+	t.Helper()
+	err := s.write(&op{ctx: t.Context(), run: func(w *writer) error {
+		size = logHeader + w.c.logPages()*w.logEnd.frame
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return size
+}
+
+// TestLogIsAhead sees that few commits make the log longer, whoever writes, and that a copy of file and log has all messages.
+func TestLogIsAhead(t *testing.T) {
+	t.Parallel()
+	for _, writers := range []int{1, 3} {
+		t.Run(fmt.Sprint(writers), func(t *testing.T) {
+			t.Parallel()
+			path, to := filepath.Join(t.TempDir(), "test.db"), filepath.Join(t.TempDir(), "test.db")
+			synctest.Test(t, func(t *testing.T) {
+				var stores []*store
+				for range writers {
+					stores = append(stores, openAt(t, path, "?wake=off&sync=normal"))
+				}
+				if _, size := grow(t, 1, stores...); size != written(t, stores[0]) {
+					t.Errorf("a message makes a log of %d bytes; want no more than it needs", size)
+				}
+				longer, size := grow(t, 600, stores...)
+				if want := written(t, stores[599%writers]); size < want || size > 2*want || longer > 30 {
+					t.Errorf("the log has %d bytes and was made longer %d times; want more than %d, and 30 times at most", size, longer, want)
+				}
+				for _, end := range []string{"", "-wal"} {
+					data, err := os.ReadFile(path + end)
+					if err == nil {
+						err = os.WriteFile(to+end, data, 0o600)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				s := openAt(t, to, "?wake=off")
+				if got, want := all(t, s, "queue"), all(t, stores[0], "queue"); len(want) != 601 || !slices.Equal(got, want) {
+					t.Errorf("the copy has %d messages; want the %d", len(got), len(want))
+				}
+			})
+		})
+	}
+}
+
+// TestLogIsAheadAnew sees that a log that SQLite has cut is made longer as before.
+func TestLogIsAheadAnew(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *store) {
+		pragma(t, s, "PRAGMA journal_size_limit = 100000")
+		_, long := grow(t, 300, s)
+		scratch(t, s.path, passiveCheckpoint)
+		if _, short := grow(t, 1, s); short > long/2 {
+			t.Fatalf("the log had %d bytes and has %d; want it cut", long, short)
+		}
+		if longer, size := grow(t, 300, s); size < long/2 || longer > 20 {
+			t.Errorf("the log has %d bytes and was made longer %d times; want some %d, and 20 times at most", size, longer, long)
+		}
+	})
+}
