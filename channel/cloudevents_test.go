@@ -27,7 +27,6 @@ func TestSDKReadsOurs(t *testing.T) {
 		{"type", got.Type(), string(want.Kind)},
 		{"subject", got.Subject(), want.Subject},
 		{"time", got.Time(), want.Time},
-		{"datacontenttype", got.DataContentType(), "application/json"},
 		{"data", string(got.Data()), string(want.Data)},
 		{"correlationid", got.Extensions()["correlationid"], want.Correlation},
 		{"causationid", got.Extensions()["causationid"], want.Causation},
@@ -76,8 +75,8 @@ func TestSDKReadsWhatIsSent(t *testing.T) {
 	if want := (Order{Table: 4, Dish: "<b>&\"\u2028"}); o != want {
 		t.Errorf("got %+v, want %+v", o, want)
 	}
-	if got, want := len(got.Extensions()), 1; got != want {
-		t.Errorf("got %d extensions, want the correlation alone", got)
+	if got := got.Extensions(); len(got) > 0 {
+		t.Errorf("got extensions %v, want none", got)
 	}
 }
 

@@ -50,7 +50,7 @@ type Envelope struct {
 	Time    time.Time // when it was made, by the maker's clock
 	Data    []byte    // the body, JSON, in the form that EncodeBody gives it; nil while DataRef stands for it
 
-	Correlation string // ID of the first message of the chain
+	Correlation string // ID of the first message of the chain, empty for that one itself
 	Causation   string // ID of the message that brought this one about, empty for the first
 	TraceParent string // W3C Trace Context
 	Tenant      string
@@ -90,27 +90,6 @@ type wire struct {
 	Extensions  map[string]jsontext.Value `json:",embed"`
 	Data        jsontext.Value            `json:"data,omitzero"`
 	DataBase64  *string                   `json:"data_base64,omitzero"`
-}
-
-// Encode validates the envelope and returns its JSON form.
-func (e *Envelope) Encode() ([]byte, error) {
-	if err := e.check(); err != nil {
-		return nil, err
-	}
-	w := wire{
-		SpecVersion: specVersion, ID: e.ID, Source: e.Source, Type: e.Kind, Subject: e.Subject, Time: e.Time.UTC(), ContentType: contentType,
-		Correlation: e.Correlation, Causation: e.Causation, TraceParent: e.TraceParent, Tenant: e.Tenant, DataRef: e.DataRef,
-		Attempts: e.Attempts, HandBacks: e.HandBacks, LastError: shorten(e.LastError, maxLastErr), FirstFailed: e.FirstFailed.UTC(),
-		Extensions: e.Extensions, Data: e.Data,
-	}
-	if e.Sequence > 0 {
-		w.Sequence = fmt.Sprintf("%020d", e.Sequence) // the sequence extension is compared as text
-	}
-	b, err := json.Marshal(&w)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	return b, nil
 }
 
 // Decode reads an envelope from its JSON form and validates it. The error matches [ErrMalformed],

@@ -1,9 +1,12 @@
 package channel_test
 
 import (
+	"bytes"
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace-go/millrace/channel"
 )
@@ -62,6 +65,31 @@ func FuzzDecode(f *testing.F) {
 		}
 		if third, err := channel.Decode(again); err != nil || !reflect.DeepEqual(third, second) && !reflect.DeepEqual(normal(third), normal(second)) || third.LastError != second.LastError {
 			t.Fatalf("not stable (error %v):\n%s\n%s", err, b, again)
+		}
+	})
+}
+
+// An envelope without extensions is encoded by another way than one with them, to the same bytes.
+func FuzzEncode(f *testing.F) {
+	f.Add("1", "4", "north", "00-trace-01", "failed", int64(1e18), uint64(17), 2, []byte(`{"table":4}`))
+	f.Add("ü €", "<b>&\u2028\"", "\xff", "", "\x00\U0001f372", int64(-1), uint64(0), 0, []byte(`{"a":1,"a":2}`))
+	f.Add("1", "", "", "", "\xff", int64(0), uint64(1<<64-1), -1, []byte(`{ "a" : "\u003c" }`))
+	f.Add("1", "", "", "", "", int64(0), uint64(0), 0, []byte(`x`))
+	f.Add("1", "", "", "", "", int64(0), uint64(0), 0, []byte{})
+	f.Fuzz(func(t *testing.T, id, subject, tenant, trace, last string, at int64, sequence uint64, attempts int, data []byte) {
+		e := channel.Envelope{
+			ID: id, Source: "/web", Kind: "k", Subject: subject, Time: time.Unix(0, at), Tenant: tenant, TraceParent: trace, Causation: tenant, Correlation: trace,
+			Sequence: sequence, Attempts: attempts, HandBacks: attempts, LastError: last, FirstFailed: time.Unix(at, 0), Data: data,
+		}
+		if at == 0 {
+			e.Time, e.FirstFailed = time.Time{}, time.Time{}
+		}
+		got, err := e.Encode()
+		e.Extensions = map[string]jsontext.Value{"zz": jsontext.Value("0")}
+		want, err2 := e.Encode()
+		want = bytes.Replace(want, []byte(`,"zz":0`), nil, 1)
+		if (err == nil) != (err2 == nil) || !bytes.Equal(got, want) {
+			t.Errorf("got  %s (error %v)\nwant %s (error %v)", got, err, want, err2)
 		}
 	})
 }

@@ -144,7 +144,7 @@ func (c *Channels) envelope(ctx context.Context, m Message, delay time.Duration)
 		e.ID = NewID()
 	}
 	t, _ := ctx.Value(traceKey{}).(Trace)
-	e.Correlation, e.TraceParent, e.Tenant = e.ID, t.Parent, t.Tenant
+	e.TraceParent, e.Tenant = t.Parent, t.Tenant
 	return e, nil
 }
 

@@ -126,7 +126,6 @@ func (c *call) envelope(m channel.Message) (channel.Envelope, error) {
 	case e.ID == "":
 		e.ID = channel.NewID()
 	}
-	e.Correlation = e.ID
 	return e, channel.CheckID(e.ID)
 }
 

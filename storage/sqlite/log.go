@@ -10,8 +10,6 @@ const (
 	logChunk       = 1 << 20  // by as much as it is long, and by this at most: the sync of so many zeros takes a millisecond or two
 )
 
-var zeros [logChunk]byte
-
 // A logEnd is what the writer knows of the log's end.
 type logEnd struct {
 	frame int64 // bytes
@@ -39,7 +37,7 @@ func (w *writer) lengthen() {
 	}
 	e.size = info.Size()
 	if near > e.size {
-		n, _ := w.syncer.log.WriteAt(zeros[:min(max(e.size, logNear), logChunk)], e.size)
+		n, _ := w.syncer.log.WriteAt(make([]byte, min(max(e.size, logNear), logChunk)), e.size)
 		e.size += int64(n)
 	}
 }
