@@ -27,6 +27,7 @@ func TestSDKReadsOurs(t *testing.T) {
 		{"type", got.Type(), string(want.Kind)},
 		{"subject", got.Subject(), want.Subject},
 		{"time", got.Time(), want.Time},
+		{"datacontenttype", got.DataContentType(), "application/json"},
 		{"data", string(got.Data()), string(want.Data)},
 		{"correlationid", got.Extensions()["correlationid"], want.Correlation},
 		{"causationid", got.Extensions()["causationid"], want.Causation},

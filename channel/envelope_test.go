@@ -72,7 +72,7 @@ func TestEnvelopeWire(t *testing.T) {
 	e := fullEnvelope()
 	e.Extensions = map[string]jsontext.Value{"region": jsontext.Value(`"eu"`)}
 	want := `{"specversion":"1.0","id":"0190b6a2-7b1c-7def-8123-456789abcdef","source":"/capacity/2026-12-24",` +
-		`"type":"test.served.v1","subject":"2026-12-24","time":"2026-12-01T18:30:00.123456789Z",` +
+		`"type":"test.served.v1","subject":"2026-12-24","time":"2026-12-01T18:30:00.123456789Z","datacontenttype":"application/json",` +
 		`"correlationid":"first","causationid":"before","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",` +
 		`"tenantid":"north","sequence":"00000000000000000017","attempts":2,"handbacks":3,"lasterror":"no \"oven\"",` +
 		`"firstfailed":"2026-12-01T18:31:00Z","data":{"table":4,"menu":"<Gänse> \"1\""},"region":"eu"}`
@@ -80,7 +80,7 @@ func TestEnvelopeWire(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	least := channel.Envelope{ID: "1", Source: "/web", Kind: "k"}
-	want = `{"specversion":"1.0","id":"1","source":"/web","type":"k"}`
+	want = `{"specversion":"1.0","id":"1","source":"/web","type":"k","datacontenttype":"application/json"}`
 	if got := string(mustEncode(t, least)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -139,7 +139,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"trailing text", members() + "x", channel.ErrMalformed},
 		{"trailing object", members() + members(), channel.ErrMalformed},
 		{"trailing comma", `{"specversion":"1.0","id":"1","source":"/web","type":"k",}`, channel.ErrMalformed},
-		{"duplicate attribute", `{"specversion":"1.0","id":"1","id":"2","source":"/web","type":"k"}`, channel.ErrMalformed},
+		{"duplicate attribute", `{"specversion":"1.0","id":"1","id":"2","source":"/web","type":"k","datacontenttype":"application/json"}`, channel.ErrMalformed},
 		{"duplicate extension", `{"specversion":"1.0","id":"1","source":"/web","type":"k","a":1,"a":2}`, channel.ErrMalformed},
 		{"duplicate in data", members("data", `{"a":1,"a":2}`), channel.ErrMalformed},
 		{"invalid UTF-8 in an attribute", members("subject", "\"\xff\""), channel.ErrMalformed},
@@ -160,7 +160,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no specversion", members("specversion", ""), channel.ErrSpecVersion},
 		{"old specversion", members("specversion", `"0.3"`), channel.ErrSpecVersion},
 		{"newer specversion", members("specversion", `"1.1"`), channel.ErrSpecVersion},
-		{"case of specversion", `{"SpecVersion":"1.0","id":"1","source":"/web","type":"k"}`, channel.ErrSpecVersion},
+		{"case of specversion", `{"SpecVersion":"1.0","id":"1","source":"/web","type":"k","datacontenttype":"application/json"}`, channel.ErrSpecVersion},
 
 		{"no id", members("id", ""), channel.ErrAttribute},
 		{"empty id", members("id", `""`), channel.ErrAttribute},

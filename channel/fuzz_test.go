@@ -3,6 +3,7 @@ package channel_test
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,18 +72,27 @@ func FuzzDecode(f *testing.F) {
 
 // An envelope without extensions is encoded by another way than one with them, to the same bytes.
 func FuzzEncode(f *testing.F) {
-	f.Add("1", "4", "north", "00-trace-01", "failed", int64(1e18), uint64(17), 2, []byte(`{"table":4}`))
-	f.Add("ü €", "<b>&\u2028\"", "\xff", "", "\x00\U0001f372", int64(-1), uint64(0), 0, []byte(`{"a":1,"a":2}`))
-	f.Add("1", "", "", "", "\xff", int64(0), uint64(1<<64-1), -1, []byte(`{ "a" : "\u003c" }`))
-	f.Add("1", "", "", "", "", int64(0), uint64(0), 0, []byte(`x`))
-	f.Add("1", "", "", "", "", int64(0), uint64(0), 0, []byte{})
-	f.Fuzz(func(t *testing.T, id, subject, tenant, trace, last string, at int64, sequence uint64, attempts int, data []byte) {
+	f.Add("1", "/web", "4", "north", "failed", int64(1e18), uint64(17), 2, []byte(`{"table":4}`))
+	f.Add("ü €", "urn:a:b", "<b>&\u2028\"", "\xff", "\x00\U0001f372", int64(-1), uint64(0), 0, []byte(`{"a":1,"a":2}`))
+	f.Add("1", "/\xff", "", "", "\xff", int64(0), uint64(1<<64-1), -1, []byte(`{ "a" : "\u003c" }`))
+	f.Add("1", "/a b", "", "", "", int64(0), uint64(0), 0, []byte(`x`))
+	f.Add("1", "/web", "", "", "", int64(0), uint64(0), 0, []byte{})
+	for _, depth := range []int{9_999, 10_000} {
+		f.Add("1", "/web", "", "", "", int64(0), uint64(0), 0, slices.Concat(bytes.Repeat([]byte("["), depth), bytes.Repeat([]byte("]"), depth)))
+	}
+	f.Fuzz(func(t *testing.T, id, source, subject, tenant, last string, at int64, sequence uint64, attempts int, data []byte) {
 		e := channel.Envelope{
-			ID: id, Source: "/web", Kind: "k", Subject: subject, Time: time.Unix(0, at), Tenant: tenant, TraceParent: trace, Causation: tenant, Correlation: trace,
+			ID: id, Source: source, Kind: channel.Kind("k" + last), Subject: subject, Time: time.Unix(0, at), Tenant: tenant, TraceParent: last, Causation: tenant, Correlation: last,
 			Sequence: sequence, Attempts: attempts, HandBacks: attempts, LastError: last, FirstFailed: time.Unix(at, 0), Data: data,
+		}
+		if e.Kind.Check() != nil {
+			e.Kind = "k"
 		}
 		if at == 0 {
 			e.Time, e.FirstFailed = time.Time{}, time.Time{}
+		}
+		if sequence%5 == 1 {
+			e.Data, e.DataRef = nil, someClaim
 		}
 		got, err := e.Encode()
 		e.Extensions = map[string]jsontext.Value{"zz": jsontext.Value("0")}
@@ -130,7 +140,7 @@ func BenchmarkDerivedID(b *testing.B) {
 func benchEnvelope() channel.Envelope {
 	id := channel.NewID()
 	return channel.Envelope{
-		ID: id, Source: "/web", Kind: "reservations.make.v1", Time: time.Now(), Correlation: id,
+		ID: id, Source: "/web", Kind: "reservations.make.v1", Time: time.Now(),
 		TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		Data:        []byte(`{"id":"0190b6a2-7b1c-7def-8123-456789abcdef","date":"2026-12-24","name":"Ada Lovelace","email":"ada@example.org","quantity":4}`),
 	}

@@ -31,7 +31,7 @@ type Config struct {
 	Concurrency int
 
 	// ActiveWorkers is, by queue, how many workers consume it at a time, where all of them name it here. The others
-	// stand by: one takes over within some ten seconds from a worker that stops, within forty from one that dies, and
+	// stand by: one takes over within some ten seconds from a worker that stops, within some forty from one that dies, and
 	// within twenty after StuckAfter from one that can't receive any more. It is for queues whose messages meet in few
 	// documents, where many workers lose races against one another and fold less; not for handlers that wait, which
 	// want many workers. Who is active is by chance, one that joins may take a queue over, and now and then there are

@@ -12,7 +12,7 @@ import (
 )
 
 // envelope is how long a small command is in a queue.
-const envelope = 450
+const envelope = 390
 
 const hold = time.Hour // the visibility of what is drained here; nothing comes back
 

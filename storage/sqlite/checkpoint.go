@@ -119,11 +119,17 @@ func (w *writer) tidyLater() {
 	}
 }
 
-// tidy gives some free pages back: many while nothing else is written, fewer among other work. When there are no more it
+// tidy makes the log longer once, and gives some free pages back: many while nothing else is written, fewer among other work. When there are no more it
 // copies the log, which makes the file shorter.
 func (w *writer) tidy() {
+	again := func(d time.Duration) { w.waits = true; w.vacuum.Reset(d) }
+	w.waits = false
+	if w.lengthenAtRest() {
+		again(vacuumPause)
+		return
+	}
 	wrote := w.lately
-	w.lately, w.waits = false, false
+	w.lately = false
 	free, err := w.c.oneInt("PRAGMA freelist_count")
 	if err == nil && free > vacuumKeep {
 		err = w.relax(true) // an empty page is nobody's
@@ -135,7 +141,6 @@ func (w *writer) tidy() {
 			w.steps++
 		}
 	}
-	again := func(d time.Duration) { w.waits = true; w.vacuum.Reset(d) }
 	switch k := w.ckpt; {
 	case err != nil && busy(err):
 		again(vacuumIdle)

@@ -1,13 +1,15 @@
 package sqlite
 
 // A commit that makes the log longer takes the disk up to three times as long as one that overwrites: the file system has to keep the
-// file's new length as well. So zeros are written ahead of what comes, a chunk for many commits. Whatever follows the last commit in
-// the log is nothing to SQLite, which knows its own by numbers that each log begins anew with.
+// file's new length as well. So zeros are written ahead of what comes, a chunk for many commits: in one of them where that is near,
+// and while the store is at rest until there is enough for one with little to do. Whatever follows the last commit in the log is
+// nothing to SQLite, which knows its own by numbers that each log begins anew with.
 const (
 	logHeader      = 32
 	logFrameHeader = 24
-	logNear        = 64 << 10 // so near to its end the log is made longer
-	logChunk       = 1 << 20  // by as much as it is long, and by this at most: the sync of so many zeros takes a millisecond or two
+	logNear        = 64 << 10  // so near to its end the log is made longer
+	logChunk       = 256 << 10 // by as much as it is long, and by this at most, which takes a millisecond or two
+	logAhead       = 4 << 20   // so long it is made at rest
 )
 
 // A logEnd is what the writer knows of the log's end.
@@ -17,27 +19,49 @@ type logEnd struct {
 	size  int64 // at least as long the file is, unless it was cut since
 }
 
-// lengthen writes zeros behind the log where what is committed comes near to its end. It is called in a transaction: nobody else
-// writes to the log. What fails here, on a full disk perhaps, the next commit finds too, or it doesn't matter.
+// lengthen makes the log longer where what is committed comes near to its end. It is called in a transaction: nobody else
+// writes to the log.
 func (w *writer) lengthen() {
 	e := &w.logEnd
 	pages := w.c.logPages()
-	if pages < e.pages {
-		e.size = 0 // it began anew, and SQLite may have cut it
+	grown := pages - e.pages // others' too: as much may come until the next look
+	if grown < 0 {
+		grown, e.size = 0, 0 // it began anew, and SQLite may have cut it
 	}
 	e.pages = pages
-	near := logHeader + pages*e.frame + logNear
-	if pages == 0 || near <= e.size { // a program that sends one message writes nothing ahead
+	near := logHeader + (pages+grown)*e.frame + logNear
+	if pages == 0 || near <= e.size || !w.c.inTransaction() { // a program that sends one message writes nothing ahead
 		return
 	}
+	w.zeros(near)
+	e.size = max(e.size, near) // also if that failed: not again with the next commit
+}
+
+// lengthenAtRest makes the log longer by a chunk, with its sync beside the writer. It reports whether there may be more to do.
+func (w *writer) lengthenAtRest() bool {
+	if w.stretched || w.c.exec("BEGIN IMMEDIATE") != nil {
+		return false
+	}
+	w.stretched = w.zeros(logAhead) == 0
+	w.c.exec("ROLLBACK")
+	if !w.stretched {
+		w.syncer.in <- nil
+	}
+	return !w.stretched
+}
+
+// zeros writes a chunk behind the log if it is shorter than it should be, and returns how much. What fails, on a full disk perhaps, the
+// next commit finds too, or it doesn't matter.
+func (w *writer) zeros(should int64) (n int) {
 	// Seldom, because a file system that is asked for a file's times notes each later change of them.
 	info, err := w.syncer.log.Stat()
 	if err != nil {
-		return
+		return 0
 	}
-	e.size = info.Size()
-	if near > e.size {
-		n, _ := w.syncer.log.WriteAt(make([]byte, min(max(e.size, logNear), logChunk)), e.size)
-		e.size += int64(n)
+	size := info.Size()
+	if size < should {
+		n, _ = w.syncer.log.WriteAt(make([]byte, min(max(size, logNear), logChunk)), size)
 	}
+	w.logEnd.size = size + int64(n)
+	return n
 }

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
-// grow sends n messages of some three pages each, and returns how often that made the log longer, and how long it is.
-func grow(t *testing.T, n int, stores ...*store) (longer int, size int64) {
+// grow sends n messages, some five pages each with bodies of 5,000 bytes, and returns how often that made the log longer, and how long it is.
+func grow(t *testing.T, n, bytes int, stores ...*store) (longer int, size int64) {
 	t.Helper()
 	for i := range n {
-		send(t, stores[i%len(stores)], "queue", fmt.Sprintf("%03d%s", i, strings.Repeat("x", 5000)))
+		send(t, stores[i%len(stores)], "queue", fmt.Sprintf("%03d%s", i, strings.Repeat("x", bytes)))
 		info, err := os.Stat(stores[0].path + "-wal")
 		if err != nil {
 			t.Fatal(err)
@@ -43,21 +44,25 @@ func written(t *testing.T, s *store) (size int64) {
 // TestLogIsAhead sees that few commits make the log longer, whoever writes, and that a copy of file and log has all messages.
 func TestLogIsAhead(t *testing.T) {
 	t.Parallel()
-	for _, writers := range []int{1, 3} {
-		t.Run(fmt.Sprint(writers), func(t *testing.T) {
+	for _, c := range []struct{ writers, n, bytes int }{
+		{1, 600, 5000},
+		{3, 600, 5000},
+		{3, 150, 40000}, // others write more than a writer does
+	} {
+		t.Run(fmt.Sprintf("%d by %d", c.n, c.writers), func(t *testing.T) {
 			t.Parallel()
 			path, to := filepath.Join(t.TempDir(), "test.db"), filepath.Join(t.TempDir(), "test.db")
 			synctest.Test(t, func(t *testing.T) {
 				var stores []*store
-				for range writers {
+				for range c.writers {
 					stores = append(stores, openAt(t, path, "?wake=off&sync=normal"))
 				}
-				if _, size := grow(t, 1, stores...); size != written(t, stores[0]) {
+				if _, size := grow(t, 1, 5000, stores...); size != written(t, stores[0]) {
 					t.Errorf("a message makes a log of %d bytes; want no more than it needs", size)
 				}
-				longer, size := grow(t, 600, stores...)
-				if want := written(t, stores[599%writers]); size < want || size > 2*want || longer > 30 {
-					t.Errorf("the log has %d bytes and was made longer %d times; want more than %d, and 30 times at most", size, longer, want)
+				longer, size := grow(t, c.n, c.bytes, stores...)
+				if want := written(t, stores[(c.n-1)%c.writers]); size < want || size > 2*want || longer > 80 {
+					t.Errorf("the log has %d bytes and was made longer %d times; want more than %d, and 80 times at most", size, longer, want)
 				}
 				for _, end := range []string{"", "-wal"} {
 					data, err := os.ReadFile(path + end)
@@ -69,7 +74,7 @@ func TestLogIsAhead(t *testing.T) {
 					}
 				}
 				s := openAt(t, to, "?wake=off")
-				if got, want := all(t, s, "queue"), all(t, stores[0], "queue"); len(want) != 601 || !slices.Equal(got, want) {
+				if got, want := all(t, s, "queue"), all(t, stores[0], "queue"); len(want) != c.n+1 || !slices.Equal(got, want) {
 					t.Errorf("the copy has %d messages; want the %d", len(got), len(want))
 				}
 			})
@@ -82,13 +87,33 @@ func TestLogIsAheadAnew(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
 		pragma(t, s, "PRAGMA journal_size_limit = 100000")
-		_, long := grow(t, 300, s)
+		_, long := grow(t, 300, 5000, s)
 		scratch(t, s.path, passiveCheckpoint)
-		if _, short := grow(t, 1, s); short > long/2 {
+		if _, short := grow(t, 1, 5000, s); short > long/2 {
 			t.Fatalf("the log had %d bytes and has %d; want it cut", long, short)
 		}
-		if longer, size := grow(t, 300, s); size < long/2 || longer > 20 {
-			t.Errorf("the log has %d bytes and was made longer %d times; want some %d, and 20 times at most", size, longer, long)
+		if longer, size := grow(t, 300, 5000, s); size < long/2 || longer > 40 {
+			t.Errorf("the log has %d bytes and was made longer %d times; want some %d, and 40 times at most", size, longer, long)
+		}
+	})
+}
+
+// TestLogIsAheadAtRest sees that a store with little to do overwrites a long log before long, and that it stays that long.
+func TestLogIsAheadAtRest(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *store) {
+		var sizes []int64
+		for range 30 {
+			_, size := grow(t, 1, 10, s)
+			sizes = append(sizes, size)
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		if first, mid, last := sizes[0], sizes[14], sizes[29]; first > logChunk || mid < logAhead || last != mid {
+			t.Errorf("the log has %d bytes at first, %d after more than a second, %d at last; want few, %d, and that again", first, mid, last, logAhead)
+		}
+		if got := all(t, s, "queue"); len(got) != 30 {
+			t.Errorf("%d messages; want 30", len(got))
 		}
 	})
 }

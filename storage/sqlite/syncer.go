@@ -14,7 +14,7 @@ type syncer struct {
 	place *place
 	log   *os.File
 	sync  func() error // log.Sync, but in a test
-	in    chan []*op   // of groups; when it is full the writer waits for the disk
+	in    chan []*op   // of groups, or nil for a sync alone; when it is full the writer waits for the disk
 	ended chan struct{}
 }
 

@@ -109,7 +109,8 @@ type writer struct {
 	steps    int         // that tidy has taken among other work since the log was last copied for it
 	lately   bool        // something was written since it last ran
 
-	logEnd logEnd
+	logEnd    logEnd
+	stretched bool // lengthenAtRest has no more to do
 
 	wrote    bool          // something, as of the last group
 	quick    time.Duration // how long a small group takes, about: the least lately
@@ -321,8 +322,8 @@ func (w *writer) transact(group []*op) (err error) {
 		err = w.s.place.check()
 	}
 	if err == nil {
-		w.lengthen()
 		w.promise()
+		w.lengthen()
 		err = w.s.place.saw(w.c.stmt("COMMIT").run())
 	}
 	if err != nil {
