@@ -8,7 +8,8 @@ const (
 	logHeader      = 32
 	logFrameHeader = 24
 	logNear        = 64 << 10  // so near to its end the log is made longer
-	logChunk       = 256 << 10 // by as much as it is long, and by this at most, which takes a millisecond or two
+	logChunk       = 1 << 20   // by as much as it is long, and by this at most: seldom, because the disk notes each length
+	logStep        = 256 << 10 // at rest by this at most, because it takes three milliseconds less, and a message may come
 	logAhead       = 4 << 20   // so long it is made at rest
 )
 
@@ -17,6 +18,7 @@ type logEnd struct {
 	frame int64 // bytes
 	pages int64 // to its last commit, when the writer last looked
 	size  int64 // at least as long the file is, unless it was cut since
+	zeros []byte
 }
 
 // lengthen makes the log longer where what is committed comes near to its end. It is called in a transaction: nobody else
@@ -33,7 +35,7 @@ func (w *writer) lengthen() {
 	if pages == 0 || near <= e.size || !w.c.inTransaction() { // a program that sends one message writes nothing ahead
 		return
 	}
-	w.zeros(near)
+	w.zeros(near, logChunk)
 	e.size = max(e.size, near) // also if that failed: not again with the next commit
 }
 
@@ -42,7 +44,7 @@ func (w *writer) lengthenAtRest() bool {
 	if w.stretched || w.c.exec("BEGIN IMMEDIATE") != nil {
 		return false
 	}
-	w.stretched = w.zeros(logAhead) == 0
+	w.stretched = w.zeros(logAhead, logStep) == 0
 	w.c.exec("ROLLBACK")
 	if !w.stretched {
 		w.syncer.in <- nil
@@ -50,18 +52,22 @@ func (w *writer) lengthenAtRest() bool {
 	return !w.stretched
 }
 
-// zeros writes a chunk behind the log if it is shorter than it should be, and returns how much. What fails, on a full disk perhaps, the
-// next commit finds too, or it doesn't matter.
-func (w *writer) zeros(should int64) (n int) {
+// zeros writes as much behind the log as it is long, or most, if it is shorter than it should be, and returns how much. What fails,
+// on a full disk perhaps, the next commit finds too, or it doesn't matter.
+func (w *writer) zeros(should, most int64) (n int) {
 	// Seldom, because a file system that is asked for a file's times notes each later change of them.
 	info, err := w.syncer.log.Stat()
 	if err != nil {
 		return 0
 	}
-	size := info.Size()
-	if size < should {
-		n, _ = w.syncer.log.WriteAt(make([]byte, min(max(size, logNear), logChunk)), size)
+	e := &w.logEnd
+	e.size = info.Size()
+	if e.size < should {
+		if e.zeros == nil {
+			e.zeros = make([]byte, logChunk) // kept: the memory for it costs as much as to write it
+		}
+		n, _ = w.syncer.log.WriteAt(e.zeros[:min(max(e.size, logNear), most)], e.size)
+		e.size += int64(n)
 	}
-	w.logEnd.size = size + int64(n)
 	return n
 }

@@ -61,8 +61,8 @@ func TestLogIsAhead(t *testing.T) {
 					t.Errorf("a message makes a log of %d bytes; want no more than it needs", size)
 				}
 				longer, size := grow(t, c.n, c.bytes, stores...)
-				if want := written(t, stores[(c.n-1)%c.writers]); size < want || size > 2*want || longer > 80 {
-					t.Errorf("the log has %d bytes and was made longer %d times; want more than %d, and 80 times at most", size, longer, want)
+				if want := written(t, stores[(c.n-1)%c.writers]); size < want || size > 2*want || longer > 40 {
+					t.Errorf("the log has %d bytes and was made longer %d times; want more than %d, and 40 times at most", size, longer, want)
 				}
 				for _, end := range []string{"", "-wal"} {
 					data, err := os.ReadFile(path + end)
@@ -92,8 +92,8 @@ func TestLogIsAheadAnew(t *testing.T) {
 		if _, short := grow(t, 1, 5000, s); short > long/2 {
 			t.Fatalf("the log had %d bytes and has %d; want it cut", long, short)
 		}
-		if longer, size := grow(t, 300, 5000, s); size < long/2 || longer > 40 {
-			t.Errorf("the log has %d bytes and was made longer %d times; want some %d, and 40 times at most", size, longer, long)
+		if longer, size := grow(t, 300, 5000, s); size < long/2 || longer > 20 {
+			t.Errorf("the log has %d bytes and was made longer %d times; want some %d, and 20 times at most", size, longer, long)
 		}
 	})
 }
