@@ -127,6 +127,11 @@ func Decode(body []byte) (Envelope, error) {
 		if err := w.Data.Format(); err != nil {
 			return Envelope{}, fmt.Errorf("%w: data_base64: want JSON: %w", ErrAttribute, Unfit[wire](err))
 		}
+		if len(w.Data) >= deep {
+			if _, err := json.Marshal([]jsontext.Value{w.Data}); err != nil { // the envelope is one level, too
+				return Envelope{}, fmt.Errorf("%w: data_base64: %w", ErrAttribute, Unfit[wire](err))
+			}
+		}
 		e.Data = w.Data
 	} else if !plain(w.Data) {
 		if err := w.Data.Format(); err != nil {

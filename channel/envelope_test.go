@@ -191,6 +191,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"null and a body", members("data", "null", "data_base64", `"MQ=="`), channel.ErrAttribute},
 		{"bad base64", members("data_base64", `"%"`), channel.ErrAttribute},
 		{"base64 of no JSON", members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte("hello")))), channel.ErrAttribute},
+		{"deep base64", members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("[", 10000)+strings.Repeat("]", 10000))))), channel.ErrAttribute},
 		{"base64 of nothing", members("data_base64", `""`), channel.ErrAttribute},
 		{"base64 of invalid UTF-8", members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte("\"\xff\"")))), channel.ErrAttribute},
 		{"dataref and data", members("dataref", quoted(someClaim), "data", "1"), channel.ErrAttribute},

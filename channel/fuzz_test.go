@@ -2,8 +2,10 @@ package channel_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,11 +35,15 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
+	deep := func(n int) string {
+		return members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("[", n)+strings.Repeat("]", n)))))
+	}
 	for _, s := range []string{
 		members(), "null", "{}", "[]", "", members("data", `{ "a" : "\u003c" }`), members("data_base64", `"MQ=="`), members("data", "null"),
 		members("dataref", quoted(someClaim)), members("time", `"2026-12-24T18:00:00.5+02:00"`), members("time", `"9999-12-31T23:59:59-01:00"`),
 		members("sequence", `"99999999999999999999"`), members("region", `"\u0065u"`), members("priority", "1e400"), members("region", "null"),
 		members("lasterror", `"\u0000\ud83c\udf72"`), members("attempts", "-0"), members("id", `"\u00e9"`), members() + " x",
+		deep(9_999), deep(10_000),
 	} {
 		f.Add([]byte(s))
 	}

@@ -48,8 +48,8 @@ type Config struct {
 	// Defaults to 256 MiB.
 	MaxBodies int
 
-	// PollInterval is, by queue, the longest time between two looks of an idle worker; a ring ends it early, where
-	// the store can ring. Defaults to the store's own for each queue that is not named: [storage.Props].PollInterval, or
+	// PollInterval is, by queue, the longest time between two looks of an idle worker, at least 20 ms; a ring ends it early,
+	// where the store can ring. Defaults to the store's own for each queue that is not named: [storage.Props].PollInterval, or
 	// QuietInterval where rings are vouched for and nothing came without one for an hour.
 	PollInterval map[string]time.Duration
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ type plan struct {
 // run measures everything, works in turn, systems in an order that changes with every repetition. What fails is said, and becomes
 // a sample with an error; a system whose programs are missing is left out. When ctx ends, the report holds what there is.
 func (p plan) run(ctx context.Context, log io.Writer) *Report {
-	r := &Report{Machine: host.Machine(), For: p.spec.For, Backlog: p.spec.Backlog, Reps: p.reps, Seed: p.spec.Seed, Skipped: map[string]string{}, Samples: slices.Clone(p.done)}
+	r := &Report{Machine: host.Machine(), Millrace: child.Revision(), For: p.spec.For, Backlog: p.spec.Backlog, Reps: p.reps, Seed: p.spec.Seed, Skipped: map[string]string{}, Samples: slices.Clone(p.done)}
 	for _, c := range p.systems {
 		r.Systems = append(r.Systems, c.System)
 	}
@@ -77,6 +78,9 @@ func (p plan) run(ctx context.Context, log io.Writer) *Report {
 func (p *plan) resume(r *Report) error {
 	if r.Machine != host.Machine() || r.For != p.spec.For || r.Backlog != p.spec.Backlog || r.Seed != p.spec.Seed {
 		return fmt.Errorf("that run was made with -for %v -backlog %d -seed %d on %s; this one is not", r.For, r.Backlog, r.Seed, r.Machine)
+	}
+	if now := child.Revision(); r.Millrace != now {
+		return fmt.Errorf("that run was made with Millrace %s; this is %s", cmp.Or(r.Millrace, "of an unknown revision"), now)
 	}
 	p.before = r.Systems
 	p.done = slices.DeleteFunc(slices.Clone(r.Samples), func(s child.Sample) bool { return s.Err != "" })

@@ -57,7 +57,7 @@ func (p *program) parts(app *boot.App) ([]boot.Part, error) {
 	parts := []boot.Part{app.Server("server", handler)}
 	worker := "does not run here; start one, with the same -store: go run ./cmd/worker"
 	if *p.worker {
-		w, err := app.Worker(0, 0)
+		w, err := app.Worker(0)
 		if err != nil {
 			return nil, err
 		}

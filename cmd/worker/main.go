@@ -27,7 +27,6 @@ type program struct {
 	boot.Settings
 	admin       *string
 	concurrency *int
-	active      *int
 	stdout      io.Writer
 }
 
@@ -37,7 +36,6 @@ func run(ctx context.Context, p boot.Process) int {
 		Settings:    boot.AddSettings(flags),
 		admin:       flags.String("admin", "127.0.0.1:9090", "the `ADDRESS` to serve /healthz, /readyz and /metrics, HOST:PORT; port 0 takes a free one, "+adminOff+" means none"),
 		concurrency: flags.Int("concurrency", 0, 0, 10_000, "how many `HANDLERS` run at a time, for each queue; 0 leaves it to the worker"),
-		active:      flags.Int("active", 0, 0, 1000, "how many `WORKERS` consume a queue at a time, while the others stand by; not for mails, which wait. Give all workers the same; 0 means all"),
 		stdout:      p.Stdout,
 	}
 	return boot.Main(ctx, p, flags, w.run)
@@ -54,7 +52,7 @@ func (p *program) run(ctx context.Context, log *slog.Logger) (err error) {
 }
 
 func (p *program) parts(app *boot.App) ([]boot.Part, error) {
-	w, err := app.Worker(*p.concurrency, *p.active)
+	w, err := app.Worker(*p.concurrency)
 	if err != nil {
 		return nil, err
 	}

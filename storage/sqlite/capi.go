@@ -153,8 +153,8 @@ func (c *conn) pagesWritten() int {
 	return int(*at[int32](c.word))
 }
 
-// watchLog has logPages know how long the log is.
-func (c *conn) watchLog() {
+// noteLogPages has logPages know how long the log is.
+func (c *conn) noteLogPages() {
 	note := noteLog
 	sqlite3.Xsqlite3_wal_hook(c.tls, c.db, *(*uintptr)(unsafe.Pointer(&note)), c.word+16)
 }

@@ -119,8 +119,8 @@ func (w *writer) tidyLater() {
 	}
 }
 
-// tidy makes the log longer once, and gives some free pages back: many while nothing else is written, fewer among other work. When there are no more it
-// copies the log, which makes the file shorter.
+// tidy makes the log longer, once, and after that gives some free pages back: many while nothing else is written, fewer among other
+// work. When there are no more it copies the log, which makes the file shorter.
 func (w *writer) tidy() {
 	again := func(d time.Duration) { w.waits = true; w.vacuum.Reset(d) }
 	w.waits = false

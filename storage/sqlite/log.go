@@ -1,23 +1,23 @@
 package sqlite
 
 // A commit that makes the log longer takes the disk up to three times as long as one that overwrites: the file system has to keep the
-// file's new length as well. So zeros are written ahead of what comes, a chunk for many commits: in one of them where that is near,
-// and while the store is at rest until there is enough for one with little to do. Whatever follows the last commit in the log is
-// nothing to SQLite, which knows its own by numbers that each log begins anew with.
+// file's new length as well. So zeros are written behind the log, a chunk for many commits: by a commit that comes near to the end,
+// and once, in steps between other work, from the second after the first write on. SQLite takes nothing behind the last commit for its
+// own: the frames of a log carry two numbers that are new with each log.
 const (
 	logHeader      = 32
 	logFrameHeader = 24
-	logNear        = 64 << 10  // so near to its end the log is made longer
-	logChunk       = 1 << 20   // by as much as it is long, and by this at most: seldom, because the disk notes each length
-	logStep        = 256 << 10 // at rest by this at most, because it takes three milliseconds less, and a message may come
-	logAhead       = 4 << 20   // so long it is made at rest
+	logNear        = 64 << 10  // a commit that ends so near to the log's end makes it longer
+	logChunk       = 1 << 20   // by as much as it is long, but by no more than this
+	logStep        = 256 << 10 // between other work by no more than this: a message may come, and it takes three milliseconds less
+	logAhead       = 4 << 20   // until it is so long
 )
 
 // A logEnd is what the writer knows of the log's end.
 type logEnd struct {
 	frame int64 // bytes
 	pages int64 // to its last commit, when the writer last looked
-	size  int64 // at least as long the file is, unless it was cut since
+	size  int64 // of the file when the writer last looked, or more where it could not be made longer
 	zeros []byte
 }
 
@@ -35,11 +35,12 @@ func (w *writer) lengthen() {
 	if pages == 0 || near <= e.size || !w.c.inTransaction() { // a program that sends one message writes nothing ahead
 		return
 	}
-	w.zeros(near, logChunk)
-	e.size = max(e.size, near) // also if that failed: not again with the next commit
+	if w.zeros(near, logChunk) == 0 && e.size < near {
+		e.size = near + logChunk // it failed: not again with each commit
+	}
 }
 
-// lengthenAtRest makes the log longer by a chunk, with its sync beside the writer. It reports whether there may be more to do.
+// lengthenAtRest makes the log longer by a step, with its sync beside the writer. It reports whether there may be more to do.
 func (w *writer) lengthenAtRest() bool {
 	if w.stretched || w.c.exec("BEGIN IMMEDIATE") != nil {
 		return false

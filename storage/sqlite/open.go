@@ -44,7 +44,7 @@ type store struct {
 	wakes   *wakes
 	awaits  awaits
 	beacon  *beacon // nil with wake=off
-	version int64   // of the file, as of the last call of news; its
+	version int64   // of the file, when news was last called; news alone uses it
 	life    *life
 	tally   storage.Tally
 

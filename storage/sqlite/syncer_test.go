@@ -16,13 +16,24 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// slow makes the syncer of a store without traffic say when a sync begins, and wait for its result; after that the disk is synced.
-func slow(s *store) (began chan struct{}, result chan error) {
-	began, result = make(chan struct{}), make(chan error)
-	s.writer.syncer.sync = func() error {
-		began <- struct{}{}
-		return errors.Join(<-result, s.writer.syncer.log.Sync())
+// syncing makes the syncer of a store that was just opened call before ahead of each sync, and leaves it nothing to sync but deletions.
+func syncing(t *testing.T, s *store, before func() error) {
+	t.Helper()
+	err := s.write(&op{ctx: t.Context(), run: func(w *writer) error {
+		w.stretched = true
+		w.syncer.sync = func() error { return errors.Join(before(), w.syncer.log.Sync()) }
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
 	}
+}
+
+// slow makes the syncer of a store that was just opened say when a sync begins, and wait for its result; after that the disk is synced.
+func slow(t *testing.T, s *store) (began chan struct{}, result chan error) {
+	t.Helper()
+	began, result = make(chan struct{}), make(chan error)
+	syncing(t, s, func() error { began <- struct{}{}; return <-result })
 	return began, result
 }
 
@@ -47,9 +58,9 @@ func wantDue(t *testing.T, what string, done <-chan error) {
 func TestDeletionsAreSyncedBeside(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
+	began, result := slow(t, s)
 	send(t, s, "queue", "a", "b", "c", "d")
 	d := receive(t, s, "queue", 3)
-	began, result := slow(s)
 	first := deletion(s, d[0])
 	<-began
 	if st, err := s.Queue("queue").Stats(t.Context()); err != nil || st.Ready+st.InFlight != 3 {
@@ -95,10 +106,10 @@ func TestWhatIsSyncedBeside(t *testing.T) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			t.Parallel()
 			s := openTest(t, c.query)
+			syncs := 0
+			syncing(t, s, func() error { syncs++; return nil })
 			send(t, s, "queue", "a")
 			d := receive(t, s, "queue", 1)
-			syncs := 0
-			s.writer.syncer.sync = func() error { syncs++; return s.writer.syncer.log.Sync() }
 			release := hold(t, s)
 			ops := []<-chan error{enqueue(s, func() error { return s.Queue("queue").Delete(t.Context(), []storage.Receipt{d[0].Receipt}) })}
 			if c.send {
@@ -124,9 +135,9 @@ func TestWhatIsSyncedBeside(t *testing.T) {
 func TestDiskFailsToSync(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
+	began, result := slow(t, s)
 	send(t, s, "queue", "a", "b")
 	d := receive(t, s, "queue", 2)
-	began, result := slow(s)
 	deleted := deletion(s, d[0])
 	<-began
 	result <- syscall.EIO
@@ -144,6 +155,9 @@ func TestDiskFailsToSync(t *testing.T) {
 	_, read := s.Queue("queue").Stats(t.Context())
 	for _, err := range []error{received, read} {
 		wantError(t, err, storage.ErrUnavailable, "did not keep")
+	}
+	if !s.news() {
+		t.Error("no news, though nobody can look; want them to try")
 	}
 	log := size(t, s.path+"-wal")
 	if err := s.Close(); err != nil {
@@ -196,19 +210,20 @@ func TestWhatSQLiteFailsToSync(t *testing.T) {
 func TestPowerFailure(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
-	send(t, s, "queue", "a")
-	d := receive(t, s, "queue", 1)
 	var kept []string // what was written when each sync began
-	keep := func() {
+	keep := func() error {
 		dir := t.TempDir()
 		// By another process: closing the file in this one would drop SQLite's locks on it.
 		if out, err := exec.Command("cp", s.path, s.path+"-wal", dir).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 		kept = append(kept, filepath.Join(dir, filepath.Base(s.path)))
+		return nil
 	}
+	syncing(t, s, keep)
+	send(t, s, "queue", "a")
+	d := receive(t, s, "queue", 1)
 	keep()
-	s.writer.syncer.sync = func() error { keep(); return s.writer.syncer.log.Sync() }
 	if err := <-deletion(s, d[0]); err != nil {
 		t.Fatal(err)
 	}

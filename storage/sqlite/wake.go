@@ -136,19 +136,20 @@ func (q *watched) disarm() {
 	q.timer, q.due = nil, time.Time{}
 }
 
-// news reports whether somebody else has changed the file since the last call, or since the store was opened. It is a transaction that
-// writes nothing, so it waits for whoever is writing.
+// news reports whether somebody else has changed the file since the last call, or since the store was opened, or may have. It is a
+// transaction that writes nothing, so it waits for whoever is writing.
 func (s *store) news() bool {
 	var v int64
 	err := s.write(&op{ctx: context.Background(), aside: true, relaxed: true, run: func(w *writer) (err error) {
 		v, err = w.c.dataVersion()
 		return err
 	}})
-	if err != nil || v == s.version {
-		return false
+	if err != nil {
+		return true
 	}
+	old := s.version
 	s.version = v // not in the op, which may run again
-	return true
+	return v != old
 }
 
 // publish tells consumers, here and in other processes, what a commit has made receivable.

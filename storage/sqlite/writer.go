@@ -151,7 +151,7 @@ func newWriter(s *store, c *conn, normal bool) (*writer, error) {
 		return nil, err
 	}
 	w.logEnd.frame = logFrameHeader + page
-	c.watchLog() // not before wal_autocheckpoint is set, which stops it
+	c.noteLogPages() // not before wal_autocheckpoint is set, which stops it
 	w.ckpt, err = newCheckpointer(s.place)
 	if err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ type App struct {
 	Log      *slog.Logger
 
 	mails   reservations.Mails
+	active  int // workers that consume a queue at a time, or 0
 	prices  *cost.Prices
 	metrics *prometheus.Registry
 	handled func() int64 // commands; nil where no worker runs
@@ -58,7 +59,7 @@ func (s Settings) Run(ctx context.Context, log *slog.Logger, ln net.Listener, ou
 	metrics := NewMetrics()
 	app := &App{
 		Listener: ln, Store: store, Seats: *s.seats, MailsTo: to, Stopping: ctx.Done(), Log: log,
-		mails: mails, prices: prices, metrics: metrics,
+		mails: mails, active: *s.active, prices: prices, metrics: metrics,
 	}
 	summary := sync.OnceValue(func() error { return app.summary(out) })
 	defer func() { err = errors.Join(err, summary()) }() // last: closing may ask something, too
@@ -94,9 +95,9 @@ func (a *App) summary(out io.Writer) error {
 	return cost.Summary(out, a.Store, a.sent.Load(), "command sent", a.prices)
 }
 
-// Worker is a part that handles all of the sample's messages. A concurrency of 0 is the worker's default. With active above 0 no
-// more than so many workers consume a queue at a time, but that of the mails, whose handlers wait.
-func (a *App) Worker(concurrency, active int) (Part, error) {
+// Worker is a part that handles all of the sample's messages. A concurrency of 0 is the worker's default. What the settings say of
+// active workers isn't for the queue of the mails, whose handlers wait.
+func (a *App) Worker(concurrency int) (Part, error) {
 	channels, err := Channels(a.Store, "/worker")
 	if err != nil {
 		return Part{}, err
@@ -105,8 +106,8 @@ func (a *App) Worker(concurrency, active int) (Part, error) {
 	reservations.Register(h, a.Seats, a.mails)
 	cfg := worker.Config{Logger: a.Log, Metrics: a.metrics, Concurrency: concurrency, ActiveWorkers: map[string]int{}}
 	for _, queue := range h.Queues() {
-		if active > 0 && queue != reservations.MailQueue {
-			cfg.ActiveWorkers[queue] = active
+		if a.active > 0 && queue != reservations.MailQueue {
+			cfg.ActiveWorkers[queue] = a.active
 		}
 	}
 	w, err := worker.New(a.Store, h, cfg)

@@ -34,7 +34,7 @@ const maxSeats = 10_000
 type Settings struct {
 	store, smtp, url, prices  *string
 	doorbell, doorbellAddress *string
-	seats                     *int
+	seats, active             *int
 }
 
 // AddSettings defines the common flags.
@@ -44,6 +44,8 @@ func AddSettings(f *Flags) Settings {
 			"azure://ACCOUNT?prefix=NAME an account entered by the program's own identity, azure:?prefix=NAME one by the connection\n"+
 			"string in "+azure.EnvConnectionString+", azure:UseDevelopmentStorage=true Azurite on this machine"),
 		seats: f.Int("seats", 40, 1, maxSeats, "how many `SEATS` the restaurant has; the same for all programs of one system"),
+		active: f.Int("active", 0, 0, 1000, "how many `WORKERS` consume a queue at a time, while the others stand by; not for mails, which wait. The same for\n"+
+			"all programs that run a worker; 0 means all"),
 		smtp: f.String("smtp", "", "the `URL` of the SMTP server for mails, for example smtp://localhost:25?from=tables@example.org\n"+
 			"or smtps://USER:PASSWORD@HOST:465. Without one, each mail becomes a file in "+mailFolder),
 		doorbell: f.String("doorbell", ":0", "the UDP `ADDRESS` where an idle worker is rung when the store is in the cloud, IP:PORT; "+

@@ -196,6 +196,13 @@ func mutants() []mutant {
 			by:   "storage/sqlite",
 		},
 		{
+			name: "the log is made longer where it ended when this process last looked",
+			file: "storage/sqlite/log.go",
+			old:  "	e.size = info.Size()\n",
+			new:  "	if e.size == 0 {\n		e.size = info.Size()\n	}\n",
+			by:   "storage/sqlite",
+		},
+		{
 			name: "what is handed over stays so when its transaction is undone",
 			file: "storage/sqlite/writer.go",
 			old:  "		w.settle(false)\n",
