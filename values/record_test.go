@@ -2,7 +2,6 @@ package values
 
 import (
 	"bytes"
-
 	"fmt"
 	"math/rand/v2"
 	"slices"

@@ -190,7 +190,7 @@ func (d *depth) stats(ctx context.Context) (float64, error) {
 	return median(times), nil
 }
 
-const normal = 26 // MB that a store keeps for itself: 8 in reserve, 16 of log, and what is in use
+const normal = 26 // MB that a store keeps for itself after much work: 8 in reserve, 16 of log, and what is in use
 
 // wait lets the file become small, and returns how large it is then, in MB.
 func (d *depth) wait(ctx context.Context, busy bool) (float64, error) {
