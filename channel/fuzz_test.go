@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -36,7 +35,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(b)
 	deep := func(n int) string {
-		return members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("[", n)+strings.Repeat("]", n)))))
+		return members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte(nested(n)))))
 	}
 	for _, s := range []string{
 		members(), "null", "{}", "[]", "", members("data", `{ "a" : "\u003c" }`), members("data_base64", `"MQ=="`), members("data", "null"),

@@ -79,13 +79,13 @@ func TestSmoke(t *testing.T) {
 	if code := run(t.Context(), append(args, "-resume", json, "-backlog", "301"), &again, &log); code != 2 {
 		t.Errorf("resumed with another backlog, with code %d", code)
 	}
-	r.Millrace = "1234567"
+	r.Program = "1234567"
 	if err := r.save(json); err != nil {
 		t.Fatal(err)
 	}
 	log.Reset()
-	if code := run(t.Context(), append(args, "-resume", json), &again, &log); code != 2 || !strings.Contains(log.String(), r.Millrace) {
-		t.Errorf("resumed with another revision, with code %d:\n%s", code, log.String())
+	if code := run(t.Context(), append(args, "-resume", json), &again, &log); code != 2 || !strings.Contains(log.String(), "another build") {
+		t.Errorf("resumed by another program, with code %d:\n%s", code, log.String())
 	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

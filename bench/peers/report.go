@@ -15,15 +15,15 @@ import (
 
 // A Report is all that a run measured. Tables and charts are made of it alone.
 type Report struct {
-	Machine  string            `json:"machine"`
-	Millrace string            `json:"millrace"` // its revision
-	For      time.Duration     `json:"for"`
-	Backlog  int               `json:"backlog"`
-	Reps     int               `json:"reps"`
-	Seed     uint64            `json:"seed"`
-	Systems  []System          `json:"systems"`
-	Skipped  map[string]string `json:"skipped,omitempty"` // why, by system
-	Samples  []child.Sample    `json:"samples"`
+	Machine string            `json:"machine"`
+	Program string            `json:"program"` // SHA-256 of what measured, Millrace in it
+	For     time.Duration     `json:"for"`
+	Backlog int               `json:"backlog"`
+	Reps    int               `json:"reps"`
+	Seed    uint64            `json:"seed"`
+	Systems []System          `json:"systems"`
+	Skipped map[string]string `json:"skipped,omitempty"` // why, by system
+	Samples []child.Sample    `json:"samples"`
 }
 
 func load(path string) (*Report, error) {

@@ -2,8 +2,9 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ type plan struct {
 // run measures everything, works in turn, systems in an order that changes with every repetition. What fails is said, and becomes
 // a sample with an error; a system whose programs are missing is left out. When ctx ends, the report holds what there is.
 func (p plan) run(ctx context.Context, log io.Writer) *Report {
-	r := &Report{Machine: host.Machine(), Millrace: child.Revision(), For: p.spec.For, Backlog: p.spec.Backlog, Reps: p.reps, Seed: p.spec.Seed, Skipped: map[string]string{}, Samples: slices.Clone(p.done)}
+	r := &Report{Machine: host.Machine(), Program: program(), For: p.spec.For, Backlog: p.spec.Backlog, Reps: p.reps, Seed: p.spec.Seed, Skipped: map[string]string{}, Samples: slices.Clone(p.done)}
 	for _, c := range p.systems {
 		r.Systems = append(r.Systems, c.System)
 	}
@@ -79,12 +80,30 @@ func (p *plan) resume(r *Report) error {
 	if r.Machine != host.Machine() || r.For != p.spec.For || r.Backlog != p.spec.Backlog || r.Seed != p.spec.Seed {
 		return fmt.Errorf("that run was made with -for %v -backlog %d -seed %d on %s; this one is not", r.For, r.Backlog, r.Seed, r.Machine)
 	}
-	if now := child.Revision(); r.Millrace != now {
-		return fmt.Errorf("that run was made with Millrace %s; this is %s", cmp.Or(r.Millrace, "of an unknown revision"), now)
+	if now := program(); r.Program != now || now == "" {
+		return errors.New("that run was made by another build of this program, maybe of other code; begin anew")
 	}
 	p.before = r.Systems
 	p.done = slices.DeleteFunc(slices.Clone(r.Samples), func(s child.Sample) bool { return s.Err != "" })
 	return nil
+}
+
+// program is the SHA-256 of this program, which differs where its code does; empty where it can't be read.
+func program() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // quietly measures until the host leaves the machine its processors, and keeps the quietest sample.

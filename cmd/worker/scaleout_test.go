@@ -63,7 +63,7 @@ func newReservations(n int) []reservations.MakeReservation {
 	return all
 }
 
-// With -active 1 one of three workers decides. Another follows when it stops, and the last when that one is killed.
+// With -active 1 one of three workers decides, one of which runs beside the pages. Another follows when it stops, and the last when that one is killed.
 func TestActiveWorkers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until a killed worker is missed, half a minute")
@@ -74,8 +74,9 @@ func TestActiveWorkers(t *testing.T) {
 func takeTurns(t *testing.T, at place) {
 	url := startWeb(t, at).URL(t)
 	all := map[string]*boottest.Program{} // by address
-	for range 3 {
-		p := startWorker(t, at, "-active", "1")
+	for _, p := range []*boottest.Program{
+		startWorker(t, at, "-active", "1"), startWorker(t, at, "-active", "1"), startWeb(t, at, "-worker=true", "-active", "1"),
+	} {
 		all[p.URL(t)] = p
 	}
 	store, channels := openSample(t, at)

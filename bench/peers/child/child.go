@@ -142,15 +142,6 @@ func serve(ctx context.Context, systems []System, in io.Reader, out io.Writer) e
 }
 
 // versions names modules as this program was built with them.
-// Revision is that of the repository which this program was built from, with a mark where files had changed.
-func Revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
-	return revision(info)
-}
-
 func versions(modules []string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -183,6 +174,7 @@ func versionsIn(info *debug.BuildInfo, modules []string) string {
 	return strings.Join(all, ", ")
 }
 
+// revision is that of the repository which the program was built from, with a mark where files had changed.
 func revision(info *debug.BuildInfo) string {
 	var id, changed string
 	for _, s := range info.Settings {
