@@ -25,7 +25,7 @@ func groups(burst int) []group {
 	for _, n := range []int{1, 4, 16, 64, 256, 1000} {
 		workers.runs = append(workers.runs, scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: 16, commands: 100_000})
 	}
-	waiting = group{name: "waiting", title: "Handlers that wait: as many queues as workers, at most 16; a backlog; 10 s for each event"}
+	waiting = group{name: "waiting", title: "Handlers that wait 10 s: as many queues as workers, at most 16; a backlog"}
 	for _, n := range []int{1, 10, 100, 1000} {
 		run := scenario{name: fmt.Sprintf("%d workers", n), workers: n, queues: min(n, 16), keys: 5000, commands: min(600*n, 300_000), work: 10 * time.Second}
 		waiting.runs = append(waiting.runs, run)

@@ -105,6 +105,10 @@ func (w *Worker) announce(ctx context.Context) {
 		for _, h := range w.h.Handlers(q) {
 			kinds = append(kinds, fmt.Sprintf("%s → %s", h.Kind(), h.Name()))
 		}
-		log.LogAttrs(ctx, slog.LevelInfo, "worker consumes", slog.String("queue", q), slog.Any("kinds", kinds))
+		attrs := []slog.Attr{slog.String("queue", q), slog.Any("kinds", kinds)}
+		if n := c.ActiveWorkers[q]; n > 0 {
+			attrs = append(attrs, slog.Int("active_workers", n))
+		}
+		log.LogAttrs(ctx, slog.LevelInfo, "worker consumes", attrs...)
 	}
 }

@@ -64,6 +64,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if p.systems, err = pick(split(*systems)); err == nil {
 		p.works, err = pickWorks(split(*works))
 	}
+	if err == nil && *resume != "" && *from != "" {
+		err = errors.New("-resume measures and -from doesn't: want one of them")
+	}
 	if err == nil && *resume != "" {
 		var r *Report
 		if r, err = load(*resume); err == nil {

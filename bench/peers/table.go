@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -96,7 +97,11 @@ func (r *Report) work(b *strings.Builder, work child.Work) {
 			columns = append(columns, r.split("CPU µs a job, client + server", work, func(s child.Sample, v float64) float64 { return v * 1e6 / float64(s.N) }))
 		}
 		columns = append(columns, column{"N", func(s System) string {
-			return chart.Number(r.sum(s.Name, work, func(s child.Sample) float64 { return float64(s.N) }).median)
+			n := r.sum(s.Name, work, func(s child.Sample) float64 { return float64(s.N) }).median
+			if math.IsNaN(n) {
+				return chart.Nothing
+			}
+			return chart.Whole(int(n))
 		}})
 	}
 	table(b, rows, columns)

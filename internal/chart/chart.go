@@ -108,7 +108,7 @@ func (c Chart) SVG() string {
 	}
 	for _, v := range x.ticks() {
 		p(`<path d="M%.1f %.1fV%.1f" stroke="#dddddd"/>`, x.at(v), top, bottom)
-		text(min(x.at(v), width-3.5*float64(len(tick(v)))), bottom+16, "middle", tick(v), "") // a long one stays on the paper
+		text(min(x.at(v), width-4.2*float64(len(tick(v)))), bottom+16, "middle", tick(v), "") // a long one stays on the paper
 	}
 	text(left, foot, "start", c.X, "")
 	text(16, (top+bottom)/2, "middle", c.Y, fmt.Sprintf(` transform="rotate(-90 16 %.0f)"`, (top+bottom)/2))

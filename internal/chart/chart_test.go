@@ -84,8 +84,8 @@ func TestAxes(t *testing.T) {
 		if got := ticks(`d="(M.*L.*?)" .* stroke-dasharray`); got != c.path {
 			t.Errorf("log %v %v: got %s, want %s", c.logX, c.logY, got, c.path)
 		}
-		if got := ticks(`x="(.*)" y="366.0" .*>1000000<`); c.logX && got != "695.5" {
-			t.Errorf("the last tick: got %s, want 695.5", got)
+		if got := ticks(`x="(.*)" y="366.0" .*>1000000<`); c.logX && got != "690.6" {
+			t.Errorf("the last tick: got %s, want 690.6", got)
 		}
 	}
 }

@@ -119,6 +119,18 @@ func TestSameIDForSomethingElse(t *testing.T) {
 	}
 }
 
+// Whoever names an ID means one: without any, a repeated request books again.
+func TestEmptyID(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, site.Config{})
+	for _, id := range []string{`""`, `" "`, "null"} {
+		a := s.postJSON(strings.Replace(body("x", in(1), 2), `"x"`, id, 1)).want(t, http.StatusUnprocessableEntity)
+		if p := decode[problem](t, a); len(p.Errors) != 1 || p.Errors[0].Pointer != "#/id" {
+			t.Errorf("%s: got %+v, want a fault of the ID alone", id, p)
+		}
+	}
+}
+
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, site.Config{})

@@ -63,7 +63,7 @@ func parseForm(body []byte) (input, reservations.Faults, error) {
 }
 
 // parseJSON tolerates members that it doesn't know. A member of the wrong type is a fault of that field, and the
-// others are still read.
+// others are still read; so is an ID that is there and empty.
 func parseJSON(body []byte) (input, reservations.Faults, error) {
 	var members map[string]json.RawMessage
 	if !utf8.Valid(body) { // the decoder would put U+FFFD for what isn't
@@ -78,6 +78,9 @@ func parseJSON(body []byte) (input, reservations.Faults, error) {
 		if raw, ok := members[field]; ok && json.Unmarshal(raw, to) != nil {
 			faults[field] = "Send a string."
 		}
+	}
+	if _, ok := members["id"]; ok && faults["id"] == "" && strings.TrimSpace(in.ID) == "" {
+		faults["id"] = "Send an ID, or none at all: without one, sending this again books again." // a script's variable was empty
 	}
 	if raw, ok := members["quantity"]; ok {
 		var n int
