@@ -18,9 +18,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
@@ -56,23 +60,34 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintf(out, "%5.0fs  the unbroken code passes\n", time.Since(began).Seconds())
 	}
 	n, caught := 0, 0
+	var mu sync.Mutex // of caught and out
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(runtime.GOMAXPROCS(0)) // go test runs as many packages at a time
 	for _, m := range mutants() {
 		if !wanted.MatchString(m.name) {
 			continue
 		}
 		n++
-		began := time.Now()
-		check, err := r.judge(ctx, m)
-		switch {
-		case err != nil:
-			fmt.Fprintf(errs, "mutants: %s: %v\n", m.name, err)
-			return 1
-		case check == "":
-			check = "NOBODY"
-		default:
-			caught++
-		}
-		fmt.Fprintf(out, "%5.0fs  %s\n        caught by %s\n", time.Since(began).Seconds(), m.name, check)
+		all.Go(func() error {
+			began := time.Now()
+			check, err := r.judge(ctx, m)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if check == "" {
+				check = "NOBODY"
+			} else {
+				caught++
+			}
+			fmt.Fprintf(out, "%5.0fs  %s\n        caught by %s\n", time.Since(began).Seconds(), m.name, check)
+			return nil
+		})
+	}
+	if err := all.Wait(); err != nil {
+		fmt.Fprintln(errs, "mutants:", err)
+		return 1
 	}
 	fmt.Fprintf(out, "caught %d of %d\n", caught, n)
 	if caught < n || n == 0 {
