@@ -20,15 +20,13 @@ type panel struct {
 }
 
 var panels = []panel{
-	{"send and handle, jobs/s", rateOf(child.Balanced)},
-	{"drain, jobs/s", rateOf(child.Drain)},
-	{"idle latency p99, ms: less is better", func(r *Report, s System) float64 {
-		return r.sum(s.Name, child.Latency, metrics[child.Latency][1].of).median
-	}},
+	{"send and handle, jobs/s", medianOf(child.Balanced, rate[0])},
+	{"drain, jobs/s", medianOf(child.Drain, rate[0])},
+	{"idle latency p99, ms: less is better", medianOf(child.Latency, metrics[child.Latency][1])},
 }
 
-func rateOf(work child.Work) func(*Report, System) float64 {
-	return func(r *Report, s System) float64 { return r.sum(s.Name, work, rate[0].of).median }
+func medianOf(work child.Work, m metric) func(*Report, System) float64 {
+	return func(r *Report, s System) float64 { return r.sum(s.Name, work, m.of).median }
 }
 
 // The chart's measures.

@@ -135,7 +135,7 @@ func TestChart(t *testing.T) {
 		t.Errorf("bars %v, want %v", balanced, want)
 	}
 	all := strings.Join(got.Text, "\n")
-	for _, want := range []string{"\nSlow & sure\n", "\n2,000\n", "\n8.00\n", "<processor>"} {
+	for _, want := range []string{"\nSlow & sure\n", "\n2,000\n", "\n8.00\n", "\n2.67\n", "<processor>"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in the chart", want)
 		}

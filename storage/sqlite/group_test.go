@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -32,7 +33,7 @@ func enqueue(s *store, f func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	for len(s.ops) == n {
-		time.Sleep(10 * time.Microsecond)
+		runtime.Gosched()
 	}
 	return done
 }

@@ -82,6 +82,43 @@ func TestLogIsAhead(t *testing.T) {
 	}
 }
 
+// TestLogCantBeAhead sees that a log that can't be made longer is let be for many commits, which go on without.
+func TestLogCantBeAhead(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *store) {
+		grow(t, 1, 10, s)
+		locked, err := os.Open(s.path + "-wal") // nobody can write by it
+		if err != nil {
+			t.Fatal(err)
+		}
+		inWriter := func(f func(w *writer)) {
+			t.Helper()
+			if err := s.write(&op{ctx: t.Context(), run: func(w *writer) error { f(w); return nil }}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		inWriter(func(w *writer) {
+			w.syncer.log, locked = locked, w.syncer.log
+			w.stretched = true // only commits shall
+		})
+		defer locked.Close()
+		sizes := map[int64]bool{}
+		for range 50 {
+			_, size := grow(t, 1, 10, s)
+			if end := written(t, s); size > end {
+				t.Fatalf("the log has %d bytes and its last commit ends at %d; want it no longer", size, end)
+			}
+			inWriter(func(w *writer) { sizes[w.logEnd.size] = true })
+		}
+		if len(sizes) > 2 {
+			t.Errorf("it was tried %d times in 50 commits, %v; want once", len(sizes), sizes)
+		}
+		if got := all(t, s, "queue"); len(got) != 51 {
+			t.Errorf("%d messages; want 51", len(got))
+		}
+	})
+}
+
 // TestLogIsAheadAnew sees that a log that SQLite has cut is made longer as before.
 func TestLogIsAheadAnew(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"strings"
-	"time"
 
 	"github.com/millrace-go/millrace/storage"
 )
@@ -203,9 +202,7 @@ func (t modelTable) PutBatch(ctx context.Context, partition string, rows []stora
 	}, func() error {
 		for _, r := range rows {
 			if t.m.has("batches mix") {
-				t.m.mu.Unlock()
-				time.Sleep(50 * time.Microsecond)
-				t.m.mu.Lock()
+				t.m.letIn()
 			}
 			if _, err := t.m.put(t.shelf(partition), r.Key, r.Data, storage.Condition{}); err != nil {
 				return err

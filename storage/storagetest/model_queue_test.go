@@ -131,7 +131,7 @@ func (q modelQueue) Send(ctx context.Context, messages []storage.Message) error 
 			if err := q.send(ctx, []storage.Message{x}); err != nil {
 				return err
 			}
-			time.Sleep(time.Millisecond)
+			yield()
 		}
 		return nil
 	}
@@ -199,9 +199,7 @@ func (q modelQueue) Receive(ctx context.Context, most int, visibility time.Durat
 				continue
 			}
 			if p.has("delivers twice") {
-				p.mu.Unlock()
-				time.Sleep(10 * time.Microsecond)
-				p.mu.Lock()
+				p.letIn()
 			}
 			x.deliveries++
 			if p.has("does not count deliveries") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,6 +61,20 @@ func (p *place) open() *model { return &model{place: p} }
 
 // has tells whether the model is to be wrong in one of these ways.
 func (p *place) has(bugs ...string) bool { return slices.Contains(bugs, p.bug) }
+
+// letIn lets others in where a sound store wouldn't.
+func (p *place) letIn() {
+	p.mu.Unlock()
+	yield()
+	p.mu.Lock()
+}
+
+// yield gives others time to do something.
+func yield() {
+	for range 1000 {
+		runtime.Gosched()
+	}
+}
 
 func (m *model) Props() storage.Props {
 	p := storage.Props{Driver: "model", MaxMessage: 48 << 10, MaxBlob: 1 << 20, MaxRow: 32 << 10, MaxReceive: 32, PollInterval: time.Second, Atomic: true}
@@ -237,13 +252,19 @@ func (m *model) Commit(ctx context.Context, w storage.Work) (done storage.Commit
 		if x := w.Rows; x != nil && !m.has("commit forgets the rows") {
 			putRows()
 		}
-		if m.has("commit is visible half-way", "hangs half-way when cancelled") {
-			m.mu.Unlock()
-			time.Sleep(time.Millisecond)
-			m.mu.Lock()
+		if m.has("commit is visible half-way") {
+			m.letIn()
 		}
-		if m.has("hangs half-way when cancelled") && ctx.Err() != nil {
-			return nil
+		if m.has("hangs half-way when cancelled") {
+			m.mu.Unlock()
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Millisecond):
+			}
+			m.mu.Lock()
+			if ctx.Err() != nil {
+				return nil
+			}
 		}
 		switch p := m.place; {
 		case m.has("commit sends before the condition"):
@@ -300,9 +321,7 @@ func (p *place) put(shelf, key string, body []byte, cond storage.Condition) (sto
 		return "", storage.ErrPrecondition
 	}
 	if p.has("puts race") {
-		p.mu.Unlock()
-		time.Sleep(100 * time.Microsecond)
-		p.mu.Lock()
+		p.letIn()
 	}
 	etag := p.next()
 	switch p.bug {
