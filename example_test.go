@@ -41,7 +41,7 @@ func Example() {
 		return nil
 	})
 
-	w, _ := worker.New(store, h, worker.Config{})
+	w, _ := worker.New(h, worker.Config{})
 	stopped := make(chan error)
 	go func() { stopped <- w.Run(ctx) }()
 

@@ -47,7 +47,7 @@ func decided(t *testing.T) (*auditor, []*order) {
 
 	h := handlers.NewRegistry(a.channels, handlers.Config{Logger: quiet})
 	reservations.Register(h, seats, reservations.Mails{Mailer: mail.NewFolder(a.mails)})
-	w, err := worker.New(store, h, worker.Config{})
+	w, err := worker.New(h, worker.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

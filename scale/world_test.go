@@ -186,7 +186,7 @@ func (w *world) work(ctx context.Context, process int) {
 				cfg.ActiveWorkers[w.shards[i].events] = 1
 			}
 		}
-		wk, err := worker.New(c.Store(), w.shards[i].register(c, log, w.progress, w.scenario.work), cfg)
+		wk, err := worker.New(w.shards[i].register(c, log, w.progress, w.scenario.work), cfg)
 		if err != nil {
 			w.t.Error(err)
 			return

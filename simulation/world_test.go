@@ -162,7 +162,7 @@ func (p *process) live(ctx context.Context) {
 			consumers[q] = p.world.plan.consumers
 		}
 	}
-	wk, err := worker.New(p.store, h, worker.Config{
+	wk, err := worker.New(h, worker.Config{
 		Name: p.name, Concurrency: 4, MaxDeliveries: 40, Visibility: p.world.plan.visibility, PollInterval: often, ActiveWorkers: consumers, Logger: p.world.log(p.name),
 		RetryDelay: func(int, string) time.Duration { return time.Minute },
 	})

@@ -35,7 +35,7 @@ type Config struct {
 	// within twenty after StuckAfter from one that can't receive any more. It is for queues whose messages meet in few
 	// documents, where many workers lose races against one another and fold less; not for handlers that wait, which
 	// want many workers. Who is active is by chance, one that joins may take a queue over, and now and then there are
-	// more. Workers that know other kinds (an older version) don't count. See storage/members, which takes a dozen
+	// more. Workers that know other kinds (an older version) don't count. See coord/members, which takes a dozen
 	// requests a minute for each queue and worker. Defaults to all workers, for each queue that is not named.
 	ActiveWorkers map[string]int
 

@@ -363,7 +363,7 @@ func TestConfigFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, openStore(t), nil)
 		handlers.React(l.registry, "jobs", func(context.Context, job) error { return nil })
-		_, err := worker.New(l.store, l.registry, worker.Config{
+		_, err := worker.New(l.registry, worker.Config{
 			Queues: []string{"jobs", "nowhere", "jobs"}, Concurrency: -1, MaxInHand: -2, MaxBodies: -8, Visibility: time.Millisecond, MaxAttempts: -3,
 			MaxDeliveries: -4, UnknownFor: -5, DrainTimeout: -6, StuckAfter: -7,
 			PollInterval:  map[string]time.Duration{"jobs": -1, "elsewhere": time.Minute},
@@ -379,7 +379,7 @@ func TestConfigFaults(t *testing.T) {
 			}
 		}
 		none := handlers.NewRegistry(l.channels, handlers.Config{})
-		if _, err := worker.New(l.store, none, worker.Config{}); err == nil || !strings.Contains(err.Error(), "no handler is registered") {
+		if _, err := worker.New(none, worker.Config{}); err == nil || !strings.Contains(err.Error(), "no handler is registered") {
 			t.Errorf("empty registry: got %v", err)
 		}
 	})
@@ -416,7 +416,7 @@ func TestMetrics(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		cfg := worker.Config{Metrics: registry, Logger: slog.New(slog.DiscardHandler)}
 		l.start(t, cfg)
-		if _, err := worker.New(l.store, l.registry, cfg); err == nil {
+		if _, err := worker.New(l.registry, cfg); err == nil {
 			t.Error("two workers with one registerer: got no error")
 		}
 		l.sendJobs(t, job{}, job{}, job{Name: "bad"})

@@ -51,7 +51,7 @@ func newVictim(t testing.TB) *victim {
 		}
 		return decide(a, c)
 	}
-	v.worker, err = worker.New(store, v.registry, worker.Config{
+	v.worker, err = worker.New(v.registry, worker.Config{
 		Logger: slog.New(poisonLog{slog.DiscardHandler, v, ""}), MaxAttempts: 2, MaxDeliveries: 3, UnknownFor: time.Nanosecond, RetryDelay: func(int, string) time.Duration { return time.Millisecond },
 	})
 	if err != nil {

@@ -419,7 +419,7 @@ func TestStartProbesTheStore(t *testing.T) {
 		link := storagetest.NewLink(openStore(t))
 		link.Cut("stats")
 		l := newLab(t, link, func(context.Context, job) error { return nil })
-		w, err := worker.New(l.store, l.registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
+		w, err := worker.New(l.registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -439,7 +439,7 @@ func TestStartProbesTheStore(t *testing.T) {
 func TestRunOnceAtATime(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, openStore(t), func(context.Context, job) error { return nil })
-		w, err := worker.New(l.store, l.registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
+		w, err := worker.New(l.registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

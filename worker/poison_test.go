@@ -75,7 +75,7 @@ func TestPoisonIsLoggedOnce(t *testing.T) {
 		} {
 			h := handlers.NewRegistry(l.channels, handlers.Config{Logger: slog.New(&shared)})
 			handlers.React(h, "jobs", func(context.Context, job) error { return handlers.Poison("never", errors.New("no such customer")) })
-			w, err := worker.New(l.store, h, test.cfg)
+			w, err := worker.New(h, test.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/storage/members"
+	"github.com/millrace-go/millrace/coord/members"
 )
 
 const maxBeat = 10 * time.Second

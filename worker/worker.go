@@ -18,9 +18,9 @@ var (
 	ErrDraining      = errors.New("worker: stopping, and the time to finish is over")
 )
 
-// A Worker consumes queues of a store.
+// A Worker consumes queues of its registry's store.
 type Worker struct {
-	store   storage.Store
+	store   storage.Store // that of the registry's channels
 	h       *handlers.Registry
 	cfg     Config
 	metrics *metrics
@@ -28,9 +28,10 @@ type Worker struct {
 	running atomic.Bool
 }
 
-// New returns a worker for the handlers of a registry, which must be complete by then. The error tells all
-// that is wrong with the registry and the configuration.
-func New(store storage.Store, h *handlers.Registry, cfg Config) (*Worker, error) {
+// New returns a worker for the handlers of a registry, which must be complete by then. The worker consumes the queues of
+// the store that the registry's channels send to. The error tells all that is wrong with the registry and the
+// configuration.
+func New(h *handlers.Registry, cfg Config) (*Worker, error) {
 	cfg, err := cfg.withDefaults(h)
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func New(store storage.Store, h *handlers.Registry, cfg Config) (*Worker, error)
 	if err != nil {
 		return nil, fmt.Errorf("worker: metrics: %w", err)
 	}
-	w := &Worker{store: store, h: h, cfg: cfg, metrics: m, handled: map[string]*atomic.Int64{}}
+	w := &Worker{store: h.Channels().Store(), h: h, cfg: cfg, metrics: m, handled: map[string]*atomic.Int64{}}
 	for _, q := range cfg.Queues {
 		w.handled[q] = new(atomic.Int64)
 		m.queue(q) // so that a worker that stands by has its metrics too

@@ -111,7 +111,7 @@ func (w *world) start(t testing.TB, cfg worker.Config) (stop func() error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	wk, err := worker.New(w.store, w.registry, cfg)
+	wk, err := worker.New(w.registry, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

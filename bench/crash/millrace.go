@@ -52,7 +52,7 @@ func millraceSystem() system {
 				run(ctx, j.ID)
 				return context.Cause(ctx)
 			})
-			w, err := worker.New(store, h, worker.Config{})
+			w, err := worker.New(h, worker.Config{})
 			if err != nil {
 				return err
 			}

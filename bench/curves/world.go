@@ -156,7 +156,7 @@ func (w *world) register(p plan) error {
 // work runs a worker until done says so, looking every look; done gets how many messages of the queue the worker has handled.
 // It returns how long that took.
 func (w *world) work(ctx context.Context, cfg worker.Config, queue string, look time.Duration, done func(handled int64) (bool, error)) (took time.Duration, err error) {
-	x, err := worker.New(w.store, w.registry, cfg)
+	x, err := worker.New(w.registry, cfg)
 	if err != nil {
 		return 0, err
 	}

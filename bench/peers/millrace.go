@@ -104,7 +104,7 @@ func (m *millrace) Fill(ctx context.Context, jobs []child.Job) error {
 func (m *millrace) Start(ctx context.Context, handle func(child.Job)) error {
 	h := handlers.NewRegistry(m.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
 	m.register(h, handle)
-	w, err := worker.New(m.store, h, worker.Config{})
+	w, err := worker.New(h, worker.Config{})
 	if err != nil {
 		return err
 	}

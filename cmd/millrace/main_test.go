@@ -167,7 +167,7 @@ func (w *world) start(t *testing.T, register func(*handlers.Registry)) (stop fun
 	t.Helper()
 	h := handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
 	register(h)
-	wk, err := worker.New(w.store, h, worker.Config{MaxAttempts: 2, Name: "tester", RetryDelay: func(int, string) time.Duration { return time.Millisecond }})
+	wk, err := worker.New(h, worker.Config{MaxAttempts: 2, Name: "tester", RetryDelay: func(int, string) time.Duration { return time.Millisecond }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestCostOfACommand(t *testing.T) {
 	channels := sampleChannels(t, store)
 	registry := handlers.NewRegistry(channels, handlers.Config{Logger: quiet})
 	reservations.Register(registry, 1000, reservations.Mails{Mailer: &outbox{}})
-	w, err := worker.New(store, registry, worker.Config{Logger: quiet, Metrics: metrics})
+	w, err := worker.New(registry, worker.Config{Logger: quiet, Metrics: metrics})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func TestNoLogHoldsTheRightToCancel(t *testing.T) {
 			}),
 			Receipt: func(id string) string { return "https://tables.example.org/reservations/" + id },
 		})
-		w, err := worker.New(broken, h, worker.Config{Logger: log})
+		w, err := worker.New(h, worker.Config{Logger: log})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -110,7 +110,7 @@ func (a *App) Worker(concurrency int) (Part, error) {
 			cfg.ActiveWorkers[queue] = a.active
 		}
 	}
-	w, err := worker.New(a.Store, h, cfg)
+	w, err := worker.New(h, cfg)
 	if err != nil {
 		return Part{}, err
 	}

@@ -138,7 +138,7 @@ func (s *stack) work() {
 	for _, q := range s.registry.Queues() {
 		often[q] = 500 * time.Millisecond
 	}
-	w, err := worker.New(s.store, s.registry, worker.Config{Logger: slog.New(slog.DiscardHandler), PollInterval: often})
+	w, err := worker.New(s.registry, worker.Config{Logger: slog.New(slog.DiscardHandler), PollInterval: often})
 	if err != nil {
 		s.t.Fatal(err)
 	}

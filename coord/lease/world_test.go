@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/lease"
+	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )

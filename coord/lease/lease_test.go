@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
-	"github.com/millrace-go/millrace/storage/lease"
+	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
-	"github.com/millrace-go/millrace/storage/members"
+	"github.com/millrace-go/millrace/coord/members"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/members"
+	"github.com/millrace-go/millrace/coord/members"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )

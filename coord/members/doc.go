@@ -45,7 +45,7 @@
 //     beat. Those that died lately it takes for alive at first, until it has seen three beats of silence.
 //   - A store in trouble changes nothing: each goes by what it saw last.
 //   - More than as many as were asked for are active now and then: while news travel; when one isn't fit, can't reach the
-//     store, or stands still. So it is for thrift, not for safety. Use storage/lease where two would do harm.
+//     store, or stands still. So it is for thrift, not for safety. Use coord/lease where two would do harm.
 //
 // # Cost
 //
