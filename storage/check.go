@@ -6,17 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Limits that hold for every driver, so that a program that runs on one runs on all. They are the
-// narrowest of the engines foreseen (Azure Storage's, where nothing else is said).
 const (
-	MinVisibility = time.Second
-	MaxVisibility = 7 * 24 * time.Hour
-	MaxDelay      = 7*24*time.Hour - time.Second
-	MaxKey        = 256 // bytes
-	MaxBatchRows  = 100
-	MaxBatchBytes = 2 << 20
-	minName       = 3
-	maxName       = 50 // leaves room for an application's prefix
+	minName = 3
+	maxName = 50 // leaves room for an application's prefix
 )
 
 // CheckName checks the name of a queue, container or table: 3 to 50 lower-case letters, digits and
@@ -48,34 +40,28 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// Quote makes untrusted text fit for an error or a log line: quoted, escaped, shortened.
-func Quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		return fmt.Sprintf("%q… (%d bytes)", s[:most], len(s))
-	}
-	return fmt.Sprintf("%q", s)
-}
-
-// CheckMessages checks what Queue.Send is given; the error names the first bad item.
-func (p Props) CheckMessages(messages []Message) error {
+// checkMessages names the first bad one.
+func checkMessages(messages []Message, limit int) error {
 	for i, m := range messages {
-		if err := p.checkMessage(m); err != nil {
+		if err := checkMessage(m, limit); err != nil {
 			return fmt.Errorf("message %d of %d: %w", i+1, len(messages), err)
 		}
 	}
 	return nil
 }
 
-func (p Props) checkMessage(m Message) error {
-	if len(m.Body) > p.MaxMessage {
-		return fmt.Errorf("%w: a body of %d bytes; at most %d", ErrTooLarge, len(m.Body), p.MaxMessage)
+func checkMessage(m Message, limit int) error {
+	if len(m.Body) > limit {
+		return fmt.Errorf("%w: a body of %d bytes; at most %d", ErrTooLarge, len(m.Body), limit)
 	}
-	return CheckDelay(m.Delay)
+	if m.Delay < 0 || m.Delay > MaxDelay {
+		return fmt.Errorf("%w: a delay of %v; want 0 to %v", ErrInvalid, m.Delay, MaxDelay)
+	}
+	return nil
 }
 
-// CheckBatch checks what BatchTable.PutBatch is given; the error names a bad row.
-func (p Props) CheckBatch(partition string, rows []RowPut) error {
+// checkBatch checks rows that are written or deleted together; it names a bad one.
+func checkBatch(partition string, rows []RowPut, limit int) error {
 	if len(rows) > MaxBatchRows {
 		return fmt.Errorf("%w: %d rows in a batch; at most %d", ErrInvalid, len(rows), MaxBatchRows)
 	}
@@ -85,10 +71,10 @@ func (p Props) CheckBatch(partition string, rows []RowPut) error {
 			return fmt.Errorf("row %d of %d: %w: more than %d bytes in a batch", i+1, len(rows), ErrInvalid, MaxBatchBytes)
 		}
 	}
-	return p.checkRows(partition, rows)
+	return checkRows(partition, rows, limit)
 }
 
-func (p Props) checkRows(partition string, rows []RowPut) error {
+func checkRows(partition string, rows []RowPut, limit int) error {
 	if err := CheckKey(partition); err != nil {
 		return err
 	}
@@ -97,8 +83,8 @@ func (p Props) checkRows(partition string, rows []RowPut) error {
 		err := CheckKey(r.Key)
 		switch {
 		case err != nil:
-		case len(r.Data) > p.MaxRow:
-			err = fmt.Errorf("%w: data of %d bytes; at most %d", ErrTooLarge, len(r.Data), p.MaxRow)
+		case len(r.Data) > limit:
+			err = fmt.Errorf("%w: data of %d bytes; at most %d", ErrTooLarge, len(r.Data), limit)
 		case seen[r.Key]:
 			err = fmt.Errorf("%w: key %s stands there twice", ErrInvalid, Quote(r.Key))
 		}
@@ -110,33 +96,14 @@ func (p Props) checkRows(partition string, rows []RowPut) error {
 	return nil
 }
 
-// CheckDeleteBatch checks what BatchDeleter.DeleteBatch is given; the error names the first bad row.
-func CheckDeleteBatch(partition string, keys []string) error {
-	rows := make([]RowPut, len(keys))
-	for i, key := range keys {
-		rows[i].Key = key
-	}
-	return Props{}.CheckBatch(partition, rows)
-}
-
-// CheckDelay checks a delay: 0 to [MaxDelay].
-func CheckDelay(d time.Duration) error {
-	if d < 0 || d > MaxDelay {
-		return fmt.Errorf("%w: a delay of %v; want 0 to %v", ErrInvalid, d, MaxDelay)
-	}
-	return nil
-}
-
-// CheckReceive checks what Queue.Receive is given.
-func CheckReceive(max int, visibility time.Duration) error {
+func checkReceive(max int, visibility time.Duration) error {
 	if max < 1 {
 		return fmt.Errorf("%w: receive at most %d messages; want at least 1", ErrInvalid, max)
 	}
 	return checkVisibility(visibility)
 }
 
-// CheckExtend checks the visibility that Queue.Extend is given.
-func CheckExtend(visibility time.Duration) error {
+func checkExtend(visibility time.Duration) error {
 	if visibility == 0 {
 		return nil
 	}
@@ -150,64 +117,42 @@ func checkVisibility(v time.Duration) error {
 	return nil
 }
 
-// Check refuses a condition that can't hold.
-func (c Condition) Check() error {
-	if c.IfAbsent && c.IfMatch != "" {
-		return fmt.Errorf("%w: a condition with both IfAbsent and IfMatch", ErrInvalid)
+// checkWork refuses a unit of work for its content.
+func checkWork(w Work, p Props) error {
+	wrong := func(resource string, err error) error {
+		return &Error{Op: "commit", Resource: resource, Err: err}
 	}
-	return nil
-}
-
-// CheckDelete refuses a condition that a deletion can't have.
-func (c Condition) CheckDelete() error {
-	if c.IfAbsent {
-		return fmt.Errorf("%w: a deletion with IfAbsent", ErrInvalid)
-	}
-	return nil
-}
-
-// Check refuses a unit of work for its content.
-func (w Work) Check(p Props) error {
 	if x := w.Rows; x != nil {
 		err := CheckName(x.Table)
 		if err == nil {
-			err = p.checkRows(x.Partition, x.Puts)
+			err = checkRows(x.Partition, x.Puts, p.MaxRow)
 		}
 		if err != nil {
-			return &Error{Op: "commit", Resource: "partition " + x.Table + "/" + Quote(x.Partition), Err: err}
+			return wrong("partition "+Quote(x.Table)+"/"+Quote(x.Partition), err)
 		}
 	}
 	if x := w.Write; x != nil {
-		if err := checkWrite(p, x); err != nil {
-			return &Error{Op: "commit", Resource: "blob " + Quote(x.Container) + "/" + Quote(x.Key), Err: err}
+		err := CheckName(x.Container)
+		if err == nil {
+			err = checkPut(CheckKey(x.Key), len(x.Body), p.MaxBlob, x.If)
+		}
+		if err != nil {
+			return wrong("blob "+Quote(x.Container)+"/"+Quote(x.Key), err)
 		}
 	}
 	for _, s := range w.Send {
 		err := CheckName(s.Queue)
 		if err == nil {
-			err = p.checkMessage(s.Message)
+			err = checkMessage(s.Message, p.MaxMessage)
 		}
 		if err != nil {
-			return &Error{Op: "commit", Resource: "queue " + Quote(s.Queue), Err: err}
+			return wrong("queue "+Quote(s.Queue), err)
 		}
 	}
-	for _, c := range w.Delete {
-		if err := CheckName(c.Queue); err != nil {
-			return &Error{Op: "commit", Resource: "queue " + Quote(c.Queue), Err: err}
+	for _, x := range w.Delete {
+		if err := CheckName(x.Queue); err != nil {
+			return wrong("queue "+Quote(x.Queue), err)
 		}
 	}
 	return nil
-}
-
-func checkWrite(p Props, w *Write) error {
-	if err := CheckName(w.Container); err != nil {
-		return err
-	}
-	if err := CheckKey(w.Key); err != nil {
-		return err
-	}
-	if len(w.Body) > p.MaxBlob {
-		return fmt.Errorf("%w: a body of %d bytes; at most %d", ErrTooLarge, len(w.Body), p.MaxBlob)
-	}
-	return w.If.Check()
 }

@@ -7,69 +7,43 @@ import (
 	"sync"
 )
 
-// Work is one unit of work: write rows, then a document, then send messages, then delete the messages that asked
-// for it. Any part may be missing.
-type Work struct {
-	Rows   *Rows
-	Write  *Write
-	Send   []Send
-	Delete []Claim
-}
-
-// Rows puts rows of one partition, unconditionally: any number, each key once.
-type Rows struct {
-	Table, Partition string
-	Puts             []RowPut
-}
-
-// A Write puts one blob.
-type Write struct {
-	Container, Key string
-	Body           []byte
-	If             Condition
-}
-
-// A Send adds one message to a queue.
-type Send struct {
-	Queue   string
-	Message Message
-}
-
-// A Claim is a received message: its queue and the newest receipt.
-type Claim struct {
-	Queue   string
-	Receipt Receipt
-}
-
-// Committed is what a unit of work brought about.
-type Committed struct {
-	ETag  ETag    // of the blob written, if any
-	Stale []Claim // deletions that did nothing, because somebody else holds or has deleted the message
-}
-
-// A Committer does a unit of work atomically: all or nothing, but that stale receipts in Delete are
-// reported and undo neither the write nor the sends. Optional, goes with Props.Atomic; see [Commit].
-type Committer interface {
-	Commit(ctx context.Context, w Work) (Committed, error)
-}
-
-// Commit does a unit of work: atomically where the store is a [Committer], else rows, write, sends, deletes
+// Commit does a unit of work: atomically where the store is [Store.Atomic], else rows, write, sends, deletes
 // in this order, stopping where one fails. In both a crash or an error leaves the messages to be
 // deleted where they are unless all before was done, so the work comes back; that is what makes a repeat
 // possible, and IDs and ETags make it harmless.
 //
 // [ErrPrecondition] or [ErrExists] mean that the write's condition failed and nothing was done, but that the
-// rows may be there where the store is no Committer. After any other error an unknown beginning of the work may have been done. Stale receipts are no error.
-func Commit(ctx context.Context, s Store, w Work) (Committed, error) {
-	if c, ok := As[Committer](s); ok {
-		return c.Commit(ctx, w)
-	}
-	if err := w.Check(s.Props()); err != nil {
+// rows may be there where the store isn't Atomic. After any other error an unknown beginning of the work may have been
+// done. Stale receipts are no error.
+func (s *Store) Commit(ctx context.Context, w Work) (Committed, error) {
+	if err := checkWork(w, s.props); err != nil {
 		return Committed{}, err
 	}
+	if ctx.Err() != nil {
+		return Committed{}, &Error{Op: "commit", Resource: workResource(w), Err: context.Cause(ctx)}
+	}
+	if s.committer != nil {
+		done, err := s.committer.Commit(ctx, w)
+		if err != nil {
+			return Committed{}, fail("commit", workResource(w), err)
+		}
+		return done, nil
+	}
+	return s.commitInSteps(ctx, w)
+}
+
+// workResource names a unit of work by the document that it writes.
+func workResource(w Work) string {
+	if w.Write == nil {
+		return "work"
+	}
+	return "blob " + w.Write.Container + "/" + Quote(w.Write.Key)
+}
+
+func (s *Store) commitInSteps(ctx context.Context, w Work) (Committed, error) {
 	var done Committed
 	if x := w.Rows; x != nil {
-		if err := PutRows(ctx, s.Table(x.Table), x.Partition, x.Puts); err != nil {
+		if err := s.Table(x.Table).PutRows(ctx, x.Partition, x.Puts); err != nil {
 			return done, notContent(err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // A Driver opens a store from what stands behind the scheme of a store URL.
-type Driver func(ctx context.Context, rest string) (Store, error)
+type Driver func(ctx context.Context, rest string) (*Store, error)
 
 // Drivers maps the scheme of a store URL to its driver. A program lists the ones it wants; none
 // registers itself.
@@ -18,7 +18,7 @@ type Drivers map[string]Driver
 
 // Open opens the store that a URL names, for example "sqlite:data/app.db". The URL may hold a secret, so
 // errors name its scheme only.
-func (d Drivers) Open(ctx context.Context, url string) (Store, error) {
+func (d Drivers) Open(ctx context.Context, url string) (*Store, error) {
 	scheme, rest, ok := strings.Cut(url, ":")
 	open := d[scheme]
 	if !ok || open == nil {

@@ -6,28 +6,22 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
-var _ storage.Awaiter = (*queue)(nil)
-
-// An await is a want that outlives transactions:
+// An await is a want that outlives transactions: a subscription's claim on messages that will be sent.
 //
-//	waiting ──choose──▶ chosen ──promise──▶ promised ──commit, rollback──▶ over
-//	   ▲  │                │                                                ▲ ▲
-//	   │  │                ├─rollback, left─────────────────────────────────┘ │
-//	   │  └────leave───────┼──────────────────────────────────────────────────┘
-//	   └───────rollback────┘
+//	waiting ──choose──▶ chosen ──commit that brings some──▶ over
+//	   ▲  │                │                                 ▲
+//	   │  └────leave───────┼─────────────────────────────────┤
+//	   └──rollback, nothing┴──if its caller has left─────────┘
 //
-// While it waits it is in awaits; from then on it is the writer's, but for what it has got once that is promised: the caller reads it
-// while the disk writes.
+// While it waits it is in awaits; once it is chosen it is the writer's, until the transaction ends.
 type await struct {
 	want
-	since  time.Time
-	left   bool          // the caller is gone, or waits for the promise
-	told   chan struct{} // closed: promised or over
-	over   chan struct{} // closed: nothing changes any more
-	undone bool          // what was promised was not committed
+	since time.Time
+	left  bool          // the caller has asked for what has come
+	over  chan struct{} // closed: nothing changes any more
 }
 
 // awaits are those that wait, by queue.
@@ -36,29 +30,25 @@ type awaits struct {
 	queues map[string][]*await
 }
 
-// Await implements storage.Awaiter.
-func (q *queue) Await(max int, visibility time.Duration) (<-chan struct{}, func(context.Context) storage.Handed) {
-	a := &await{want: want{max: min(max, maxReceive), visibility: visibility}, told: make(chan struct{}), over: make(chan struct{})}
-	if q.invalid != nil || storage.CheckReceive(max, visibility) != nil {
-		return a.told, func(context.Context) storage.Handed { return storage.Handed{} }
-	}
-	q.s.awaits.add(q.name, a)
-	return a.told, func(ctx context.Context) storage.Handed {
-		q.s.awaits.leave(q.name, a)
+// Claim implements driver.Subscription.
+func (l *subscription) Claim(max int, visibility time.Duration) (<-chan struct{}, func(context.Context) ([]driver.Delivery, time.Time)) {
+	a := &await{want: want{max: max, visibility: visibility}, over: make(chan struct{})}
+	l.s.awaits.add(l.topic, a)
+	return a.over, func(ctx context.Context) ([]driver.Delivery, time.Time) {
+		l.s.awaits.leave(l.topic, a)
 		select {
-		case <-a.told:
+		case <-a.over:
 		default:
 			select {
-			case <-a.told:
+			case <-a.over:
 			case <-ctx.Done():
-				return storage.Handed{}
+				return nil, time.Time{}
 			}
 		}
-		if len(a.got) == 0 {
-			return storage.Handed{}
+		if len(a.got) > 0 {
+			l.s.count("receive", "queue", l.topic)
 		}
-		q.s.count("receive", "queue", q.name)
-		return storage.Handed{Deliveries: a.got, Since: a.since, Over: a.over, Committed: func() bool { return !a.undone }}
+		return a.got, a.since
 	}
 }
 
@@ -68,14 +58,14 @@ func (x *awaits) add(queue string, a *await) {
 	x.queues[queue] = append(x.queues[queue], a)
 }
 
-// leave ends an await: at once while it waits, else with the promise or the end of the transaction.
+// leave ends an await: at once while it waits, else with the end of the transaction.
 func (x *awaits) leave(queue string, a *await) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	a.left = true
 	if i := slices.Index(x.queues[queue], a); i >= 0 {
 		x.queues[queue] = slices.Delete(x.queues[queue], i, i+1)
-		a.end()
+		close(a.over)
 	}
 }
 
@@ -100,42 +90,22 @@ type chosen struct {
 	a     *await
 }
 
-// promise tells those who were chosen what the commit that follows will bring them.
-func (w *writer) promise() {
-	for _, x := range w.chosen {
-		if len(x.a.got) > 0 {
-			close(x.a.told)
-		}
-	}
-}
-
-// settle ends the transaction for those who were chosen in it.
+// settle ends the transaction for those who were chosen in it: they have what it brought, or wait on.
 func (w *writer) settle(committed bool) {
 	x := &w.s.awaits
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for i := len(w.chosen) - 1; i >= 0; i-- {
 		queue, a := w.chosen[i].queue, w.chosen[i].a
-		select {
-		case <-a.told:
-			a.undone = !committed
-			close(a.over)
-			continue
-		default:
+		if !committed {
+			a.got, a.gen = nil, 0
 		}
-		a.got, a.gen = nil, 0
-		if a.left {
-			a.end()
+		if a.left || len(a.got) > 0 {
+			close(a.over)
 		} else {
 			x.queues[queue] = slices.Insert(x.queues[queue], 0, a)
 		}
 	}
 	clear(w.chosen)
 	w.chosen = w.chosen[:0]
-}
-
-// end is for an await without a promise.
-func (a *await) end() {
-	close(a.told)
-	close(a.over)
 }

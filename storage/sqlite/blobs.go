@@ -5,7 +5,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // A listing reads so many entries at a time, or so many bytes of them. Between two pages it holds nothing.
@@ -14,84 +14,60 @@ const (
 	pageBytes = 1 << 20
 )
 
-// blobs implements storage.Blobs.
+// blobs implements driver.Blobs.
 type blobs struct {
-	s       *store
-	name    string
-	invalid error
+	s    *store
+	name string
 }
 
-func (b *blobs) resource(key string) string {
-	return "blob " + b.name + "/" + storage.Quote(key)
-}
-
-func (b *blobs) check(key string) error {
-	if b.invalid != nil {
-		return b.invalid
-	}
-	return storage.CheckKey(key)
-}
-
-func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (storage.Blob, error) {
+func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch driver.ETag) (driver.Blob, error) {
 	b.s.count("get", "blob", b.name)
-	err := b.check(key)
-	var blob storage.Blob
-	if err == nil {
-		err = b.s.readers.do(ctx, func(c *conn) (err error) {
-			blob, err = b.read(c, key, ifNoneMatch)
-			return err
-		})
-	}
+	var blob driver.Blob
+	err := b.s.readers.do(ctx, func(c *conn) (err error) {
+		blob, err = b.read(c, key, ifNoneMatch)
+		return err
+	})
 	if err != nil {
-		return storage.Blob{}, fail("get", b.resource(key), err)
+		return driver.Blob{}, kinded(err)
 	}
 	return blob, nil
 }
 
-func (b *blobs) read(c *conn, key string, ifNoneMatch storage.ETag) (storage.Blob, error) {
+func (b *blobs) read(c *conn, key string, ifNoneMatch driver.ETag) (driver.Blob, error) {
 	id, err := b.s.names.lookup(c, nameKey{kindContainer, b.name})
 	if err != nil {
-		return storage.Blob{}, err
+		return driver.Blob{}, err
 	}
 	s := c.stmt(`SELECT etag, body FROM blobs WHERE container = ?1 AND key = ?2`).int(1, id).text(2, key)
 	row, err := s.step()
 	if err != nil {
-		return storage.Blob{}, err
+		return driver.Blob{}, err
 	}
 	if !row {
-		return storage.Blob{}, storage.ErrNotFound
+		return driver.Blob{}, driver.ErrNotFound
 	}
 	defer s.reset()
 	etag := s.colInt(0)
 	if ifNoneMatch != "" && ifNoneMatch == formatETag(etag) {
-		return storage.Blob{}, storage.ErrNotModified
+		return driver.Blob{}, driver.ErrNotModified
 	}
-	return storage.Blob{Body: s.colBytes(1), ETag: formatETag(etag)}, nil
+	return driver.Blob{Body: s.colBytes(1), ETag: formatETag(etag)}, nil
 }
 
-func (b *blobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
+func (b *blobs) Put(ctx context.Context, key string, body []byte, cond driver.Condition) (driver.ETag, error) {
 	b.s.count("put", "blob", b.name)
-	err := b.check(key)
-	if err == nil && len(body) > maxBlob {
-		err = tooLarge(len(body), maxBlob)
-	}
-	if err == nil {
-		err = cond.Check()
-	}
-	var etag storage.ETag
-	if err == nil {
-		err = b.s.write(&op{ctx: ctx, size: len(body) + len(key) + 100, run: func(w *writer) (err error) {
-			etag, err = w.putBlob(b.name, key, body, cond)
-			return err
-		}})
-	}
+	var etag driver.ETag
+	err := b.s.write(&op{ctx: ctx, size: len(body) + len(key) + 100, run: func(w *writer) (err error) {
+		etag, err = w.putBlob(b.name, key, body, cond)
+		return err
+	}})
 	if err != nil {
-		return "", fail("put", b.resource(key), err)
+		return "", kinded(err)
 	}
 	return etag, nil
 }
 
-func (w *writer) putBlob(container, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
+func (w *writer) putBlob(container, key string, body []byte, cond driver.Condition) (driver.ETag, error) {
 	return w.put(kindContainer, container, cond, puts{
 		always: `INSERT INTO blobs (container, key, etag, modified, body) VALUES (?1, ?2, ?3, ?4, ?5)
 			ON CONFLICT DO UPDATE SET etag = excluded.etag, modified = excluded.modified, body = excluded.body`,
@@ -102,35 +78,25 @@ func (w *writer) putBlob(container, key string, body []byte, cond storage.Condit
 	})
 }
 
-func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
+func (b *blobs) Delete(ctx context.Context, key string, cond driver.Condition) error {
 	b.s.count("delete", "blob", b.name)
-	err := b.check(key)
-	if err == nil {
-		err = cond.CheckDelete()
-	}
-	if err == nil {
-		err = b.s.write(&op{ctx: ctx, size: 100, run: func(w *writer) error {
-			return w.remove(kindContainer, b.name, cond,
-				`SELECT etag FROM blobs WHERE container = ?1 AND key = ?2`,
-				`DELETE FROM blobs WHERE container = ?1 AND key = ?2`,
-				func(s *stmt, id int64) { s.int(1, id).text(2, key) })
-		}})
-	}
-	if err != nil {
-		return fail("delete", b.resource(key), err)
-	}
-	return nil
+	return kinded(b.s.write(&op{ctx: ctx, size: 100, run: func(w *writer) error {
+		return w.remove(kindContainer, b.name, cond,
+			`SELECT etag FROM blobs WHERE container = ?1 AND key = ?2`,
+			`DELETE FROM blobs WHERE container = ?1 AND key = ?2`,
+			func(s *stmt, id int64) { s.int(1, id).text(2, key) })
+	}}))
 }
 
-func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobInfo, error] {
-	return pages(ctx, b.s.readers, "list", "container "+storage.Quote(b.name), b.invalid, prefix,
-		func(c *conn, from string) ([]storage.BlobInfo, string, bool, error) {
+func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[driver.BlobInfo, error] {
+	return pages(ctx, b.s.readers, prefix,
+		func(c *conn, from string) ([]driver.BlobInfo, string, bool, error) {
 			b.s.count("list", "blob", b.name)
 			return b.page(c, prefix, from)
 		})
 }
 
-func (b *blobs) page(c *conn, prefix, from string) (page []storage.BlobInfo, next string, more bool, err error) {
+func (b *blobs) page(c *conn, prefix, from string) (page []driver.BlobInfo, next string, more bool, err error) {
 	id, err := b.s.names.lookup(c, nameKey{kindContainer, b.name})
 	if err != nil || id == 0 {
 		return nil, "", false, err
@@ -145,7 +111,7 @@ func (b *blobs) page(c *conn, prefix, from string) (page []storage.BlobInfo, nex
 		if !row {
 			return page, next, len(page) == pageItems, nil
 		}
-		i := storage.BlobInfo{
+		i := driver.BlobInfo{
 			Key:      s.colText(0),
 			ETag:     formatETag(s.colInt(1)),
 			Size:     s.colInt(2),
@@ -158,14 +124,10 @@ func (b *blobs) page(c *conn, prefix, from string) (page []storage.BlobInfo, nex
 
 // pages yields what page returns, page after page: the items from a key on, the key from which the next
 // page begins, and whether there may be one.
-func pages[T any](ctx context.Context, r *readers, op, resource string, invalid error, from string,
+func pages[T any](ctx context.Context, r *readers, from string,
 	page func(c *conn, from string) (items []T, next string, more bool, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		if invalid != nil {
-			yield(none, fail(op, resource, invalid))
-			return
-		}
 		from := from
 		for more := true; more; {
 			var items []T
@@ -178,12 +140,12 @@ func pages[T any](ctx context.Context, r *readers, op, resource string, invalid 
 				return err
 			})
 			if err != nil {
-				yield(none, fail(op, resource, err))
+				yield(none, kinded(err))
 				return
 			}
 			for _, it := range items {
-				if err := done(ctx, op, resource); err != nil {
-					yield(none, err)
+				if ctx.Err() != nil {
+					yield(none, context.Cause(ctx))
 					return
 				}
 				if !yield(it, nil) {

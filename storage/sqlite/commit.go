@@ -3,15 +3,12 @@ package sqlite
 import (
 	"context"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// Commit implements storage.Committer: all of it in one transaction. The write comes first, because it alone
+// Commit implements driver.Committer: all of it in one transaction. The write comes first, because it alone
 // can fail by a condition.
-func (s *store) Commit(ctx context.Context, work storage.Work) (storage.Committed, error) {
-	if err := work.Check(s.Props()); err != nil {
-		return storage.Committed{}, err
-	}
+func (s *store) Commit(ctx context.Context, work driver.Work) (driver.Committed, error) {
 	size := 100 * len(work.Delete)
 	s.count("commit", "store", "")
 	if x := work.Rows; x != nil {
@@ -23,18 +20,14 @@ func (s *store) Commit(ctx context.Context, work storage.Work) (storage.Committe
 	for _, x := range work.Send {
 		size += messageSize(x.Message)
 	}
-	var did storage.Committed
+	var did driver.Committed
 	gone := make([]bool, len(work.Delete))
 	err := s.write(&op{ctx: ctx, size: size, run: func(w *writer) (err error) {
 		did, err = w.commit(work, gone)
 		return err
 	}})
 	if err != nil {
-		resource := "work"
-		if x := work.Write; x != nil {
-			resource = "blob " + x.Container + "/" + storage.Quote(x.Key)
-		}
-		return storage.Committed{}, fail("commit", resource, err)
+		return driver.Committed{}, kinded(err)
 	}
 	for i, x := range work.Delete {
 		if !gone[i] {
@@ -45,7 +38,7 @@ func (s *store) Commit(ctx context.Context, work storage.Work) (storage.Committe
 }
 
 // commit does the work, and sets gone for each deletion that was not stale before the transaction ends.
-func (w *writer) commit(work storage.Work, gone []bool) (did storage.Committed, err error) {
+func (w *writer) commit(work driver.Work, gone []bool) (did driver.Committed, err error) {
 	if x := work.Write; x != nil {
 		if did.ETag, err = w.putBlob(x.Container, x.Key, x.Body, x.If); err != nil {
 			return did, err

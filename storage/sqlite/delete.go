@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // A removal is done at the end of its transaction: what several delete are neighbours, which go by one statement.
@@ -15,7 +15,7 @@ type removal struct {
 }
 
 // delete removes a message before the transaction ends. It sets gone if the receipt was the newest, or clears it.
-func (w *writer) delete(queue string, r storage.Receipt, gone *bool) error {
+func (w *writer) delete(queue string, r driver.Receipt, gone *bool) error {
 	*gone = false
 	queueID, err := w.find(kindQueue, queue)
 	if err != nil {

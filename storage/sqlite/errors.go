@@ -1,26 +1,25 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
-var errClosed = fmt.Errorf("%w: the store is closed", storage.ErrUnavailable)
+var errClosed = fmt.Errorf("%w: the store is closed", driver.ErrUnavailable)
 
-// fail makes the error that leaves the driver. It gives SQLite's failures their kind, and a hint for whoever
-// runs the program where there is one.
+// fail is for what doesn't come through package storage: opening and closing.
 func fail(op, resource string, err error) error {
-	return &storage.Error{Op: op, Resource: resource, Err: kinded(err)}
+	return &driver.Error{Op: op, Resource: resource, Err: kinded(err)}
 }
 
+// kinded gives SQLite's failures their kind, and the operator a hint where there is one.
 func kinded(err error) error {
 	var e *Error
-	if !errors.As(err, &e) || errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrInvalid) {
+	if !errors.As(err, &e) || errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrInvalid) {
 		return err
 	}
 	hint := ""
@@ -35,17 +34,9 @@ func kinded(err error) error {
 		hint = "the file is damaged: restore it from a backup"
 	}
 	if hint == "" {
-		return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
-	return fmt.Errorf("%w: %s: %w", storage.ErrUnavailable, hint, err)
-}
-
-// done returns an error when ctx has ended.
-func done(ctx context.Context, op, resource string) error {
-	if ctx.Err() == nil {
-		return nil
-	}
-	return &storage.Error{Op: op, Resource: resource, Err: context.Cause(ctx)}
+	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, hint, err)
 }
 
 // busy reports that another connection is in the way, for a moment usually.

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // puts are the statements that write a blob or a row: always, when there is none, and when its ETag is parameter 6. Each
@@ -12,10 +12,10 @@ import (
 type puts struct{ always, absent, match string }
 
 // put writes what bind binds, under a name's number and the new ETag, if the condition holds.
-func (w *writer) put(kind int64, name string, cond storage.Condition, sql puts, bind func(s *stmt, id, etag int64)) (storage.ETag, error) {
+func (w *writer) put(kind int64, name string, cond driver.Condition, sql puts, bind func(s *stmt, id, etag int64)) (driver.ETag, error) {
 	old, ok := parseETag(cond.IfMatch)
 	if !ok {
-		return "", storage.ErrPrecondition
+		return "", driver.ErrPrecondition
 	}
 	id, err := w.nameFor(kind, name, cond)
 	if err != nil {
@@ -24,9 +24,9 @@ func (w *writer) put(kind int64, name string, cond storage.Condition, sql puts, 
 	s, failed := (*stmt)(nil), error(nil)
 	switch {
 	case cond.IfAbsent:
-		s, failed = w.c.stmt(sql.absent), storage.ErrExists
+		s, failed = w.c.stmt(sql.absent), driver.ErrExists
 	case cond.IfMatch != "":
-		s, failed = w.c.stmt(sql.match).int(6, old), storage.ErrPrecondition
+		s, failed = w.c.stmt(sql.match).int(6, old), driver.ErrPrecondition
 	default:
 		s = w.c.stmt(sql.always)
 	}
@@ -42,7 +42,7 @@ func (w *writer) put(kind int64, name string, cond storage.Condition, sql puts, 
 }
 
 // remove deletes a blob or a row if the condition holds: find reads its ETag, del deletes it. bind binds both.
-func (w *writer) remove(kind int64, name string, cond storage.Condition, find, del string, bind func(s *stmt, id int64)) error {
+func (w *writer) remove(kind int64, name string, cond driver.Condition, find, del string, bind func(s *stmt, id int64)) error {
 	id, err := w.find(kind, name)
 	if err != nil {
 		return err
@@ -54,12 +54,12 @@ func (w *writer) remove(kind int64, name string, cond storage.Condition, find, d
 		return err
 	}
 	if !row {
-		return storage.ErrNotFound
+		return driver.ErrNotFound
 	}
 	etag := formatETag(s.colInt(0))
 	s.reset()
 	if cond.IfMatch != "" && cond.IfMatch != etag {
-		return storage.ErrPrecondition
+		return driver.ErrPrecondition
 	}
 	s = w.c.stmt(del)
 	bind(s, id)
@@ -70,17 +70,17 @@ func (w *writer) remove(kind int64, name string, cond storage.Condition, find, d
 // from a backup, while browsers keep what they have by ETag.
 func newETag() int64 { return int64(rand.Uint64()) }
 
-func formatETag(e int64) storage.ETag {
+func formatETag(e int64) driver.ETag {
 	const digits = "0123456789abcdef"
 	var b [16]byte
 	for i := range b {
 		b[i] = digits[uint64(e)>>(60-4*i)&15]
 	}
-	return storage.ETag(b[:])
+	return driver.ETag(b[:])
 }
 
 // parseETag reads an ETag. One that isn't ours matches nothing; the empty one is none.
-func parseETag(e storage.ETag) (v int64, ok bool) {
+func parseETag(e driver.ETag) (v int64, ok bool) {
 	if e == "" {
 		return 0, true
 	}

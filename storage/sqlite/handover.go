@@ -4,14 +4,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // A want is for messages that are not there yet: of a receive that found fewer than it asked for, or of an await. What is
 // sent meanwhile is claimed for it as it is written, which saves a move.
 type want struct {
 	by         *op // nil for an await
-	got        []storage.Delivery
+	got        []driver.Delivery
 	max        int
 	visibility time.Duration
 	gen        int64
@@ -26,7 +26,7 @@ func (w *writer) want(queue string, x *want) {
 }
 
 // handOver writes a message as one that is claimed already, and reports whether somebody wants it.
-func (w *writer) handOver(queue string, id int64, m storage.Message) (done bool, err error) {
+func (w *writer) handOver(queue string, id int64, m driver.Message) (done bool, err error) {
 	x := w.wants[queue]
 	if x == nil {
 		if x = w.choose(queue); x == nil {
@@ -50,7 +50,7 @@ func (w *writer) handOver(queue string, id int64, m storage.Message) (done bool,
 	if err != nil {
 		return false, err
 	}
-	x.got = append(x.got, storage.Delivery{
+	x.got = append(x.got, driver.Delivery{
 		Body: slices.Clone(m.Body), Receipt: d.receipt(), Deliveries: 1, SentAt: time.UnixMicro(d.sent),
 	})
 	if len(x.got) == x.max {

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"sync"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // Kinds of names. They are in the file.
@@ -108,13 +108,13 @@ func (w *writer) need(kind int64, name string) (int64, error) {
 }
 
 // nameFor is need for a write under a condition. One that needs a present state makes nothing.
-func (w *writer) nameFor(kind int64, name string, cond storage.Condition) (int64, error) {
+func (w *writer) nameFor(kind int64, name string, cond driver.Condition) (int64, error) {
 	if cond.IfMatch == "" {
 		return w.need(kind, name)
 	}
 	id, err := w.find(kind, name)
 	if err == nil && id == 0 {
-		err = storage.ErrPrecondition
+		err = driver.ErrPrecondition
 	}
 	return id, err
 }

@@ -13,6 +13,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // The limits on content are those of the Azure driver where that one's are narrower, so that a program that
@@ -46,7 +47,7 @@ type store struct {
 	beacon  *beacon // nil with wake=off
 	version int64   // of the file, when news was last called; news alone uses it
 	life    *life
-	tally   storage.Tally
+	tally   driver.Tally
 
 	closing  chan struct{} // closed when Close begins
 	stopped  chan struct{} // closed when the writer has ended
@@ -57,7 +58,7 @@ type store struct {
 // Open opens the file that rest names, the part of a store URL after "sqlite:"; see the package comment. It
 // is a storage.Driver. A missing file is made, for this user only, and so are missing folders. A file that
 // isn't this package's is refused; nothing in it is changed and nothing is left beside it.
-func Open(ctx context.Context, rest string) (storage.Store, error) {
+func Open(ctx context.Context, rest string) (*storage.Store, error) {
 	p, err := parse(rest)
 	if err != nil {
 		return nil, fail("open", "sqlite store", err)
@@ -66,7 +67,7 @@ func Open(ctx context.Context, rest string) (storage.Store, error) {
 	if err != nil {
 		return nil, fail("open", "sqlite store "+p.path, err)
 	}
-	return s, nil
+	return storage.New(s), nil
 }
 
 func open(ctx context.Context, p params) (*store, error) {
@@ -119,17 +120,17 @@ func openFile(ctx context.Context, path string) (*conn, *place, error) {
 	switch {
 	case isNew:
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return nil, nil, fmt.Errorf("%w: can't make the folder: %w", storage.ErrUnavailable, err)
+			return nil, nil, fmt.Errorf("%w: can't make the folder: %w", driver.ErrUnavailable, err)
 		}
 	case err != nil:
-		return nil, nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+		return nil, nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	case info.IsDir():
-		return nil, nil, fmt.Errorf("%w: it is a folder; want the path of a file in it", storage.ErrInvalid)
+		return nil, nil, fmt.Errorf("%w: it is a folder; want the path of a file in it", driver.ErrInvalid)
 	case !info.Mode().IsRegular():
-		return nil, nil, fmt.Errorf("%w: it is not a regular file", storage.ErrInvalid)
+		return nil, nil, fmt.Errorf("%w: it is not a regular file", driver.ErrInvalid)
 	}
 	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 && (isNew || info.Size() == 0) {
-		return nil, nil, fmt.Errorf("%w: the file is not there or empty, but a log of one is, %s, and would be lost: put the file back beside it, or move the log away, and start again", storage.ErrUnavailable, storage.Quote(path+"-wal"))
+		return nil, nil, fmt.Errorf("%w: the file is not there or empty, but a log of one is, %s, and would be lost: put the file back beside it, or move the log away, and start again", driver.ErrUnavailable, driver.Quote(path+"-wal"))
 	}
 	c, err := openConn(path, openCreate)
 	if err != nil {
@@ -171,42 +172,35 @@ func blame(path string, err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](probed); ok {
 		probed = pe.Err // without the probe's name
 	}
-	return fmt.Errorf("%w: can't make files in the folder, as the database must: %w", storage.ErrUnavailable, probed)
+	return fmt.Errorf("%w: can't make files in the folder, as the database must: %w", driver.ErrUnavailable, probed)
 }
 
-// Queue, Blobs and Table implement storage.Store.
-func (s *store) Queue(name string) storage.Queue {
-	return &queue{s: s, name: name, invalid: storage.CheckName(name)}
-}
+// Queue, Blobs, Table, Committer and Listener implement driver.Store.
+func (s *store) Queue(name string) driver.Queue      { return &queue{s: s, name: name} }
+func (s *store) Blobs(container string) driver.Blobs { return &blobs{s: s, name: container} }
+func (s *store) Table(name string) driver.Table      { return &table{s: s, name: name} }
+func (s *store) Committer() driver.Committer         { return s }
+func (s *store) Listener() driver.Listener           { return s }
 
-func (s *store) Blobs(container string) storage.Blobs {
-	return &blobs{s: s, name: container, invalid: storage.CheckName(container)}
-}
-
-func (s *store) Table(name string) storage.Table {
-	return &table{s: s, name: name, invalid: storage.CheckName(name)}
-}
-
-// Requests implements storage.Meter: a call is a request, and costs nothing.
-func (s *store) Requests() []storage.Requests { return s.tally.Requests() }
+// Requests implements driver.Store: a call is a request, and costs nothing.
+func (s *store) Requests() []driver.Requests { return s.tally.Requests() }
 
 func (s *store) count(op, kind, target string) {
-	s.tally.Add(storage.Request{Op: op, Kind: kind, Target: target}, false)
+	s.tally.Add(driver.Request{Op: op, Kind: kind, Target: target}, false)
 }
 
-func (s *store) Props() storage.Props {
+func (s *store) Props() driver.Props {
 	poll, quiet := pollWake, pollQuiet
 	if s.beacon == nil {
 		poll, quiet = pollAlone, 0
 	}
-	return storage.Props{
+	return driver.Props{
 		Driver:        "sqlite",
 		MaxMessage:    maxMessage,
 		MaxBlob:       maxBlob,
 		MaxRow:        maxRow,
 		MaxReceive:    maxReceive,
 		PollInterval:  poll,
-		Atomic:        true,
 		QuietInterval: quiet,
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // params are what stands in a store URL after "sqlite:".
@@ -23,7 +23,7 @@ func parse(rest string) (params, error) {
 	p := params{wake: true}
 	path, query, _ := strings.Cut(rest, "?")
 	bad := func(format string, args ...any) (params, error) {
-		return params{}, fmt.Errorf("%w: "+format, append([]any{storage.ErrInvalid}, args...)...)
+		return params{}, fmt.Errorf("%w: "+format, append([]any{driver.ErrInvalid}, args...)...)
 	}
 	switch {
 	case path == "":
@@ -33,9 +33,9 @@ func parse(rest string) (params, error) {
 	case strings.HasPrefix(path, "//"), strings.HasPrefix(path, "file:"):
 		return bad("a path is wanted, not a URL: sqlite:relative/path or sqlite:/absolute/path") // a URL may hold a password
 	case strings.ContainsRune(path, 0):
-		return bad("path %s: it holds a zero byte", storage.Quote(path))
+		return bad("path %s: it holds a zero byte", driver.Quote(path))
 	case os.IsPathSeparator(path[len(path)-1]):
-		return bad("path %s is a folder; want the path of a file in it", storage.Quote(path))
+		return bad("path %s is a folder; want the path of a file in it", driver.Quote(path))
 	}
 	seen := map[string]bool{}
 	for query != "" {
@@ -43,7 +43,7 @@ func parse(rest string) (params, error) {
 		pair, query, _ = strings.Cut(query, "&")
 		name, value, _ := strings.Cut(pair, "=")
 		if seen[name] {
-			return bad("parameter %s stands there twice; known are %s", storage.Quote(name), knownParams)
+			return bad("parameter %s stands there twice; known are %s", driver.Quote(name), knownParams)
 		}
 		seen[name] = true
 		switch name + "=" + value {
@@ -53,12 +53,12 @@ func parse(rest string) (params, error) {
 		case "wake=off":
 			p.wake = false
 		default:
-			return bad("parameter %s, or its value, is unknown; known are %s", storage.Quote(name), knownParams) // a value may be a secret
+			return bad("parameter %s, or its value, is unknown; known are %s", driver.Quote(name), knownParams) // a value may be a secret
 		}
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return bad("path %s: %v", storage.Quote(path), err)
+		return bad("path %s: %v", driver.Quote(path), err)
 	}
 	p.path = abs
 	return p, nil

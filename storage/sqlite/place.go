@@ -10,14 +10,14 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // lookEvery is how long what a look at the file's path has found is believed.
 const lookEvery = time.Second
 
 var errLost = fmt.Errorf("%w: the file, or the -wal beside it, was replaced or removed while this program had it open: stop every program that uses it, "+
-	"see that no -wal and -shm of an old file lie beside a new one, and start again", storage.ErrUnavailable)
+	"see that no -wal and -shm of an old file lie beside a new one, and start again", driver.ErrUnavailable)
 
 // A place knows whether what is written will be there later.
 //
@@ -40,7 +40,7 @@ type place struct {
 func newPlace(path string) (*place, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	return &place{path: path, file: info, looked: time.Now()}, nil
 }
@@ -109,7 +109,7 @@ func (p *place) unsynced(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.lost == nil {
-		p.lost = fmt.Errorf("%w: the disk did not keep what was written: see what ails it, and start this program again: %w", storage.ErrUnavailable, err)
+		p.lost = fmt.Errorf("%w: the disk did not keep what was written: see what ails it, and start this program again: %w", driver.ErrUnavailable, err)
 	}
 	return p.lost
 }

@@ -8,47 +8,30 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// queue implements storage.Queue.
+// queue implements driver.Queue.
 type queue struct {
-	s       *store
-	name    string
-	invalid error
+	s    *store
+	name string
 }
 
-func (q *queue) fail(op string, err error) error {
-	return fail(op, "queue "+storage.Quote(q.name), err)
-}
-
-func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
+func (q *queue) Send(ctx context.Context, messages []driver.Message) error {
 	q.s.count("send", "queue", q.name)
-	err := q.invalid
-	if err == nil {
-		err = q.s.Props().CheckMessages(messages)
+	size := 0
+	sends := make([]driver.Send, len(messages))
+	for i, m := range messages {
+		size += messageSize(m)
+		sends[i] = driver.Send{Queue: q.name, Message: m}
 	}
-	if err == nil && len(messages) > 0 {
-		size := 0
-		for _, m := range messages {
-			size += messageSize(m)
-		}
-		sends := make([]storage.Send, len(messages))
-		for i, m := range messages {
-			sends[i] = storage.Send{Queue: q.name, Message: m}
-		}
-		err = q.s.write(&op{ctx: ctx, size: size, run: func(w *writer) error { return w.send(sends) }})
-	}
-	if err != nil {
-		return q.fail("send", err)
-	}
-	return nil
+	return kinded(q.s.write(&op{ctx: ctx, size: size, run: func(w *writer) error { return w.send(sends) }}))
 }
 
-func messageSize(m storage.Message) int { return len(m.Body) + 100 }
+func messageSize(m driver.Message) int { return len(m.Body) + 100 }
 
 // send adds messages.
-func (w *writer) send(sends []storage.Send) error {
+func (w *writer) send(sends []driver.Send) error {
 	for len(sends) > 0 {
 		x := sends[0]
 		id, err := w.need(kindQueue, x.Queue)
@@ -108,7 +91,7 @@ var insertSome = "INSERT INTO messages (queue, sent, body) VALUES (?1, ?2, ?3)" 
 }()
 
 // insertAll writes messages of one place.
-func (w *writer) insertAll(queueID int64, sends []storage.Send, d entry) error {
+func (w *writer) insertAll(queueID int64, sends []driver.Send, d entry) error {
 	for ; len(sends) >= insertRows; sends = sends[insertRows:] {
 		s := w.c.stmt(insertSome).int(1, queueID).int(2, d.sent)
 		for i, x := range sends[:insertRows] {
@@ -173,16 +156,8 @@ func (w *writer) place() error {
 	return nil
 }
 
-func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
+func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]driver.Delivery, error) {
 	q.s.count("receive", "queue", q.name)
-	err := q.invalid
-	if err == nil {
-		err = storage.CheckReceive(max, visibility)
-	}
-	if err != nil {
-		return nil, q.fail("receive", err)
-	}
-	max = min(max, maxReceive)
 	q.s.releaseDead(ctx)
 	o := &op{ctx: ctx, size: max * 1024, relaxed: true, early: true}
 	x := &want{by: o, max: max, visibility: visibility}
@@ -192,22 +167,21 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 		}
 		return err
 	}
-	err = q.s.write(o)
-	if err != nil {
-		return nil, q.fail("receive", err)
+	if err := q.s.write(o); err != nil {
+		return nil, kinded(err)
 	}
 	return x.got, nil
 }
 
 // claim gives the caller messages. It reads them, gives all of them new places and then takes them out of the old ones, which takes
 // two thirds of the time of an UPDATE.
-func (w *writer) claim(queue string, max int, visibility time.Duration) ([]storage.Delivery, error) {
+func (w *writer) claim(queue string, max int, visibility time.Duration) ([]driver.Delivery, error) {
 	id, err := w.find(kindQueue, queue)
 	if err != nil || id == 0 {
 		return nil, err
 	}
 	var (
-		got   []storage.Delivery
+		got   []driver.Delivery
 		until = w.now.Add(visibility) // after now: no new place is among the old ones
 		d     = entry{visible: micros(until)}
 		last  entry
@@ -228,7 +202,7 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]stora
 		}
 		last = entry{visible: s.colInt(0), id: s.colInt(1)}
 		d.id = last.id
-		got = append(got, storage.Delivery{
+		got = append(got, driver.Delivery{
 			Body:       s.colBytes(4),
 			Receipt:    d.receipt(),
 			Deliveries: int(s.colInt(3)) + 1,
@@ -265,33 +239,27 @@ func (w *writer) announceNext(queue string, id int64) error {
 	return nil
 }
 
-func (q *queue) Extend(ctx context.Context, receipt storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
+func (q *queue) Extend(ctx context.Context, receipt driver.Receipt, visibility time.Duration) (driver.Receipt, error) {
 	q.s.count("extend", "queue", q.name)
-	err := q.invalid
-	if err == nil {
-		err = storage.CheckExtend(visibility)
-	}
-	var next storage.Receipt
-	if err == nil {
-		err = q.s.write(&op{ctx: ctx, size: 100, relaxed: true, run: func(w *writer) (err error) {
-			next, err = w.extend(q.name, receipt, visibility)
-			return err
-		}})
-	}
+	var next driver.Receipt
+	err := q.s.write(&op{ctx: ctx, size: 100, relaxed: true, run: func(w *writer) (err error) {
+		next, err = w.extend(q.name, receipt, visibility)
+		return err
+	}})
 	if err != nil {
-		return "", q.fail("extend", err)
+		return "", kinded(err)
 	}
 	return next, nil
 }
 
-func (w *writer) extend(queue string, receipt storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
+func (w *writer) extend(queue string, receipt driver.Receipt, visibility time.Duration) (driver.Receipt, error) {
 	d, ok := parseReceipt(receipt)
 	queueID, err := w.find(kindQueue, queue)
 	if err != nil {
 		return "", err
 	}
 	if !ok || queueID == 0 {
-		return "", storage.ErrReceiptStale
+		return "", driver.ErrReceiptStale
 	}
 	at, next := w.now.Add(visibility), w.s.life.next(d.gen)
 	err = w.c.stmt(`UPDATE due SET visible = ?5, held = 1, gen = ?6 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
@@ -300,39 +268,29 @@ func (w *writer) extend(queue string, receipt storage.Receipt, visibility time.D
 		return "", err
 	}
 	if w.c.changes() == 0 {
-		return "", storage.ErrReceiptStale
+		return "", driver.ErrReceiptStale
 	}
 	w.announce(queue, at, visibility == 0)
 	d.visible, d.gen = micros(at), next
 	return d.receipt(), nil
 }
 
-func (q *queue) Rewrite(ctx context.Context, receipt storage.Receipt, body []byte, delay time.Duration) error {
+func (q *queue) Rewrite(ctx context.Context, receipt driver.Receipt, body []byte, delay time.Duration) error {
 	q.s.count("rewrite", "queue", q.name)
-	m := storage.Message{Body: body, Delay: delay}
-	err := q.invalid
-	if err == nil {
-		err = q.s.Props().CheckMessages([]storage.Message{m})
-	}
-	if err == nil {
-		err = q.s.write(&op{ctx: ctx, size: messageSize(m), run: func(w *writer) error {
-			return w.rewrite(q.name, receipt, m)
-		}})
-	}
-	if err != nil {
-		return q.fail("rewrite", err)
-	}
-	return nil
+	m := driver.Message{Body: body, Delay: delay}
+	return kinded(q.s.write(&op{ctx: ctx, size: messageSize(m), run: func(w *writer) error {
+		return w.rewrite(q.name, receipt, m)
+	}}))
 }
 
-func (w *writer) rewrite(queue string, receipt storage.Receipt, m storage.Message) error {
+func (w *writer) rewrite(queue string, receipt driver.Receipt, m driver.Message) error {
 	d, ok := parseReceipt(receipt)
 	queueID, err := w.find(kindQueue, queue)
 	if err != nil {
 		return err
 	}
 	if !ok || queueID == 0 {
-		return storage.ErrReceiptStale
+		return driver.ErrReceiptStale
 	}
 	at := w.now.Add(m.Delay)
 	err = w.c.stmt(`UPDATE due SET visible = ?5, held = 0, gen = gen + 1 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
@@ -341,7 +299,7 @@ func (w *writer) rewrite(queue string, receipt storage.Receipt, m storage.Messag
 		return err
 	}
 	if w.c.changes() == 0 {
-		return storage.ErrReceiptStale
+		return driver.ErrReceiptStale
 	}
 	if err := w.c.stmt(`UPDATE messages SET body = ?2 WHERE id = ?1`).int(1, d.id).blob(2, m.Body).run(); err != nil {
 		return err
@@ -350,47 +308,44 @@ func (w *writer) rewrite(queue string, receipt storage.Receipt, m storage.Messag
 	return nil
 }
 
-func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
+func (q *queue) Delete(ctx context.Context, receipts []driver.Receipt) error {
 	q.s.count("delete", "queue", q.name)
-	err := q.invalid
 	gone := make([]bool, len(receipts))
-	if err == nil && len(receipts) > 0 {
-		err = q.s.write(&op{ctx: ctx, size: 100 * len(receipts), aside: true, late: true, run: func(w *writer) error {
-			for i, r := range receipts {
-				if err := w.delete(q.name, r, &gone[i]); err != nil {
-					return err
-				}
+	err := q.s.write(&op{ctx: ctx, size: 100 * len(receipts), aside: true, late: true, run: func(w *writer) error {
+		for i, r := range receipts {
+			if err := w.delete(q.name, r, &gone[i]); err != nil {
+				return err
 			}
-			return nil
-		}})
-	}
+		}
+		return nil
+	}})
 	if err != nil {
-		return q.fail("delete", err)
+		return kinded(err)
 	}
-	var stale []storage.Receipt
+	var stale []driver.Receipt
 	for i, r := range receipts {
 		if !gone[i] {
 			stale = append(stale, r)
 		}
 	}
 	if len(stale) > 0 {
-		return &storage.StaleError{Queue: q.name, Receipts: stale}
+		return &driver.StaleError{Queue: q.name, Receipts: stale}
 	}
 	return nil
 }
 
 // A receipt is a message's id, generation and time of visibility in base 36.
-func (d entry) receipt() storage.Receipt {
+func (d entry) receipt() driver.Receipt {
 	b := make([]byte, 0, 48)
 	b = strconv.AppendInt(b, d.id, 36)
 	b = append(b, '.')
 	b = strconv.AppendInt(b, d.gen, 36)
 	b = append(b, '.')
 	b = strconv.AppendInt(b, d.visible, 36)
-	return storage.Receipt(b)
+	return driver.Receipt(b)
 }
 
-func parseReceipt(r storage.Receipt) (d entry, ok bool) {
+func parseReceipt(r driver.Receipt) (d entry, ok bool) {
 	rest := string(r)
 	for _, to := range []*int64{&d.id, &d.gen, &d.visible} {
 		field, more, _ := strings.Cut(rest, ".")

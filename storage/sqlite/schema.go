@@ -9,7 +9,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // applicationID marks a file as Millrace's, in its header ("Mill").
@@ -143,18 +143,18 @@ func (c *conn) version() (int, error) {
 	case id == 0 && version == 0 && tables == 0:
 		return 0, nil
 	case id != applicationID:
-		return 0, fmt.Errorf("%w: the file is the database of another program; choose another path", storage.ErrInvalid)
+		return 0, fmt.Errorf("%w: the file is the database of another program; choose another path", driver.ErrInvalid)
 	case version > int64(len(migrations)):
-		return 0, fmt.Errorf("%w: the file has schema version %d and this program knows up to %d; start a newer program", storage.ErrUnsupported, version, len(migrations))
+		return 0, fmt.Errorf("%w: the file has schema version %d and this program knows up to %d; start a newer program", driver.ErrUnsupported, version, len(migrations))
 	case version < 1 || tables == 0:
-		return 0, fmt.Errorf("%w: the file is marked as this program's but has no schema; restore it from a backup or choose another path", storage.ErrInvalid)
+		return 0, fmt.Errorf("%w: the file is marked as this program's but has no schema; restore it from a backup or choose another path", driver.ErrInvalid)
 	}
 	return int(version), nil
 }
 
 func notDatabase(err error) error {
 	if e, ok := err.(*Error); ok && e.primary() == sqlite3.SQLITE_NOTADB {
-		return fmt.Errorf("%w: the file is not an SQLite database; choose another path: %w", storage.ErrInvalid, err)
+		return fmt.Errorf("%w: the file is not an SQLite database; choose another path: %w", driver.ErrInvalid, err)
 	}
 	return err
 }
@@ -189,7 +189,7 @@ func prepareFile(ctx context.Context, c *conn) error {
 		return err
 	}
 	if mode != "wal" {
-		return fmt.Errorf("%w: this file system can't share memory between processes (the journal mode stays %q); put the file on a local disk", storage.ErrUnsupported, mode)
+		return fmt.Errorf("%w: this file system can't share memory between processes (the journal mode stays %q); put the file on a local disk", driver.ErrUnsupported, mode)
 	}
 	if version == len(migrations) {
 		return nil

@@ -4,21 +4,18 @@ import (
 	"context"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
-func (q *queue) Stats(ctx context.Context) (storage.Stats, error) {
+func (q *queue) Stats(ctx context.Context) (driver.Stats, error) {
 	q.s.count("stats", "queue", q.name)
-	err := q.invalid
-	var st storage.Stats
-	if err == nil {
-		err = q.s.readers.do(ctx, func(c *conn) (err error) {
-			st, err = q.count(c)
-			return err
-		})
-	}
+	var st driver.Stats
+	err := q.s.readers.do(ctx, func(c *conn) (err error) {
+		st, err = q.count(c)
+		return err
+	})
 	if err != nil {
-		return storage.Stats{}, q.fail("stats", err)
+		return driver.Stats{}, kinded(err)
 	}
 	return st, nil
 }
@@ -30,11 +27,11 @@ const (
 )
 
 // count reads the queue's places, not the messages.
-func (q *queue) count(c *conn) (storage.Stats, error) {
+func (q *queue) count(c *conn) (driver.Stats, error) {
 	return q.countBy(c, time.Now(), fewIndexed, fewStored)
 }
 
-func (q *queue) countBy(c *conn, now time.Time, indexed, stored int64) (st storage.Stats, err error) {
+func (q *queue) countBy(c *conn, now time.Time, indexed, stored int64) (st driver.Stats, err error) {
 	id, err := q.s.names.lookup(c, nameKey{kindQueue, q.name})
 	if err != nil || id == 0 {
 		return st, err

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // A syncer waits for the disk beside the writer, and then answers what is late: deletions. It breaks no promise that others see a message
@@ -23,12 +23,12 @@ type syncer struct {
 func newSyncer(p *place, path string) (*syncer, error) {
 	log, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	info, err := log.Stat()
 	if err != nil {
 		log.Close()
-		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	p.watchLog(path, info)
 	if err := p.checkNow(); err != nil { // then it is another file's

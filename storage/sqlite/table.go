@@ -2,98 +2,61 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// table implements storage.Table, storage.BatchTable and storage.BatchDeleter.
+// table implements driver.Table.
 type table struct {
-	s       *store
-	name    string
-	invalid error
+	s    *store
+	name string
 }
 
-var (
-	_ storage.BatchTable   = (*table)(nil)
-	_ storage.BatchDeleter = (*table)(nil)
-)
-
-func tooLarge(n, most int) error {
-	return fmt.Errorf("%w: %d bytes; at most %d", storage.ErrTooLarge, n, most)
-}
-
-func (t *table) resource(partition, key string) string {
-	return "row " + t.name + "/" + storage.Quote(partition) + "/" + storage.Quote(key)
-}
-
-func (t *table) check(partition, key string) error {
-	if t.invalid != nil {
-		return t.invalid
-	}
-	if err := storage.CheckKey(partition); err != nil {
-		return err
-	}
-	return storage.CheckKey(key)
-}
-
-func (t *table) Get(ctx context.Context, partition, key string) (storage.Row, error) {
+func (t *table) Get(ctx context.Context, partition, key string) (driver.Row, error) {
 	t.s.count("get", "table", t.name)
-	err := t.check(partition, key)
-	var row storage.Row
-	if err == nil {
-		err = t.s.readers.do(ctx, func(c *conn) (err error) {
-			row, err = t.read(c, partition, key)
-			return err
-		})
-	}
+	var row driver.Row
+	err := t.s.readers.do(ctx, func(c *conn) (err error) {
+		row, err = t.read(c, partition, key)
+		return err
+	})
 	if err != nil {
-		return storage.Row{}, fail("get", t.resource(partition, key), err)
+		return driver.Row{}, kinded(err)
 	}
 	return row, nil
 }
 
-func (t *table) read(c *conn, partition, key string) (storage.Row, error) {
+func (t *table) read(c *conn, partition, key string) (driver.Row, error) {
 	id, err := t.s.names.lookup(c, nameKey{kindTable, t.name})
 	if err != nil {
-		return storage.Row{}, err
+		return driver.Row{}, err
 	}
 	s := c.stmt(`SELECT etag, data FROM rows WHERE tbl = ?1 AND partition = ?2 AND key = ?3`).int(1, id).text(2, partition).text(3, key)
 	row, err := s.step()
 	if err != nil {
-		return storage.Row{}, err
+		return driver.Row{}, err
 	}
 	if !row {
-		return storage.Row{}, storage.ErrNotFound
+		return driver.Row{}, driver.ErrNotFound
 	}
 	defer s.reset()
-	return storage.Row{Key: key, ETag: formatETag(s.colInt(0)), Data: s.colBytes(1)}, nil
+	return driver.Row{Key: key, ETag: formatETag(s.colInt(0)), Data: s.colBytes(1)}, nil
 }
 
-func (t *table) Put(ctx context.Context, partition, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
+func (t *table) Put(ctx context.Context, partition, key string, data []byte, cond driver.Condition) (driver.ETag, error) {
 	t.s.count("put", "table", t.name)
-	err := t.check(partition, key)
-	if err == nil && len(data) > maxRow {
-		err = tooLarge(len(data), maxRow)
-	}
-	if err == nil {
-		err = cond.Check()
-	}
-	var etag storage.ETag
-	if err == nil {
-		err = t.s.write(&op{ctx: ctx, size: len(data) + len(key) + 100, run: func(w *writer) (err error) {
-			etag, err = w.putRow(t.name, partition, key, data, cond)
-			return err
-		}})
-	}
+	var etag driver.ETag
+	err := t.s.write(&op{ctx: ctx, size: len(data) + len(key) + 100, run: func(w *writer) (err error) {
+		etag, err = w.putRow(t.name, partition, key, data, cond)
+		return err
+	}})
 	if err != nil {
-		return "", fail("put", t.resource(partition, key), err)
+		return "", kinded(err)
 	}
 	return etag, nil
 }
 
-func (w *writer) putRow(name, partition, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
+func (w *writer) putRow(name, partition, key string, data []byte, cond driver.Condition) (driver.ETag, error) {
 	return w.put(kindTable, name, cond, puts{
 		always: `INSERT INTO rows (tbl, partition, key, etag, data) VALUES (?1, ?2, ?3, ?4, ?5)
 			ON CONFLICT DO UPDATE SET etag = excluded.etag, data = excluded.data`,
@@ -104,101 +67,65 @@ func (w *writer) putRow(name, partition, key string, data []byte, cond storage.C
 	})
 }
 
-// PutBatch implements storage.BatchTable.
-func (t *table) PutBatch(ctx context.Context, partition string, rows []storage.RowPut) error {
+func (t *table) PutBatch(ctx context.Context, partition string, rows []driver.RowPut) error {
 	t.s.count("put batch", "table", t.name)
-	err := t.invalid
-	if err == nil {
-		err = t.s.Props().CheckBatch(partition, rows)
-	}
-	if err == nil && len(rows) > 0 {
-		err = t.s.write(&op{ctx: ctx, size: rowsSize(rows), run: func(w *writer) error { return w.putRows(t.name, partition, rows) }})
-	}
-	if err != nil {
-		return fail("put batch", "partition "+t.name+"/"+storage.Quote(partition), err)
-	}
-	return nil
+	return kinded(t.s.write(&op{ctx: ctx, size: rowsSize(rows), run: func(w *writer) error { return w.putRows(t.name, partition, rows) }}))
 }
 
-func rowsSize(rows []storage.RowPut) (size int) {
+func rowsSize(rows []driver.RowPut) (size int) {
 	for _, r := range rows {
 		size += len(r.Data) + len(r.Key) + 100
 	}
 	return size
 }
 
-func (w *writer) putRows(name, partition string, rows []storage.RowPut) error {
+func (w *writer) putRows(name, partition string, rows []driver.RowPut) error {
 	for _, r := range rows {
-		if _, err := w.putRow(name, partition, r.Key, r.Data, storage.Condition{}); err != nil {
+		if _, err := w.putRow(name, partition, r.Key, r.Data, driver.Condition{}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *table) Delete(ctx context.Context, partition, key string, cond storage.Condition) error {
+func (t *table) Delete(ctx context.Context, partition, key string, cond driver.Condition) error {
 	t.s.count("delete", "table", t.name)
-	err := t.check(partition, key)
-	if err == nil {
-		err = cond.CheckDelete()
-	}
-	if err == nil {
-		err = t.s.write(&op{ctx: ctx, size: 100, run: func(w *writer) error {
-			return w.remove(kindTable, t.name, cond,
-				`SELECT etag FROM rows WHERE tbl = ?1 AND partition = ?2 AND key = ?3`,
-				`DELETE FROM rows WHERE tbl = ?1 AND partition = ?2 AND key = ?3`,
-				func(s *stmt, id int64) { s.int(1, id).text(2, partition).text(3, key) })
-		}})
-	}
-	if err != nil {
-		return fail("delete", t.resource(partition, key), err)
-	}
-	return nil
+	return kinded(t.s.write(&op{ctx: ctx, size: 100, run: func(w *writer) error {
+		return w.remove(kindTable, t.name, cond,
+			`SELECT etag FROM rows WHERE tbl = ?1 AND partition = ?2 AND key = ?3`,
+			`DELETE FROM rows WHERE tbl = ?1 AND partition = ?2 AND key = ?3`,
+			func(s *stmt, id int64) { s.int(1, id).text(2, partition).text(3, key) })
+	}}))
 }
 
-// DeleteBatch implements storage.BatchDeleter, all or none.
+// DeleteBatch deletes all or none.
 func (t *table) DeleteBatch(ctx context.Context, partition string, keys []string) error {
 	t.s.count("delete batch", "table", t.name)
-	err := t.invalid
-	if err == nil {
-		err = storage.CheckDeleteBatch(partition, keys)
-	}
-	if err == nil && len(keys) > 0 {
-		err = t.s.write(&op{ctx: ctx, size: 100 * len(keys), run: func(w *writer) error {
-			id, err := w.find(kindTable, t.name)
-			if err != nil || id == 0 {
+	return kinded(t.s.write(&op{ctx: ctx, size: 100 * len(keys), run: func(w *writer) error {
+		id, err := w.find(kindTable, t.name)
+		if err != nil || id == 0 {
+			return err
+		}
+		for _, key := range keys {
+			err := w.c.stmt(`DELETE FROM rows WHERE tbl = ?1 AND partition = ?2 AND key = ?3`).int(1, id).text(2, partition).text(3, key).run()
+			if err != nil {
 				return err
 			}
-			for _, key := range keys {
-				err := w.c.stmt(`DELETE FROM rows WHERE tbl = ?1 AND partition = ?2 AND key = ?3`).int(1, id).text(2, partition).text(3, key).run()
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		}})
-	}
-	if err != nil {
-		return fail("delete batch", "partition "+t.name+"/"+storage.Quote(partition), err)
-	}
-	return nil
+		}
+		return nil
+	}}))
 }
 
-func (t *table) Query(ctx context.Context, partition string, r storage.RowRange) iter.Seq2[storage.Row, error] {
-	resource := "partition " + t.name + "/" + storage.Quote(partition)
-	invalid := t.invalid
-	if invalid == nil {
-		invalid = storage.CheckKey(partition)
-	}
-	rows := pages(ctx, t.s.readers, "query", resource, invalid, r.From,
-		func(c *conn, from string) ([]storage.Row, string, bool, error) {
+func (t *table) Query(ctx context.Context, partition string, r driver.RowRange) iter.Seq2[driver.Row, error] {
+	rows := pages(ctx, t.s.readers, r.From,
+		func(c *conn, from string) ([]driver.Row, string, bool, error) {
 			t.s.count("query", "table", t.name)
 			return t.page(c, partition, from, r.To, r.Limit)
 		})
 	if r.Limit <= 0 {
 		return rows
 	}
-	return func(yield func(storage.Row, error) bool) {
+	return func(yield func(driver.Row, error) bool) {
 		n := 0
 		for row, err := range rows {
 			if !yield(row, err) {
@@ -211,7 +138,7 @@ func (t *table) Query(ctx context.Context, partition string, r storage.RowRange)
 	}
 }
 
-func (t *table) page(c *conn, partition, from, to string, limit int) (page []storage.Row, next string, more bool, err error) {
+func (t *table) page(c *conn, partition, from, to string, limit int) (page []driver.Row, next string, more bool, err error) {
 	id, err := t.s.names.lookup(c, nameKey{kindTable, t.name})
 	if err != nil || id == 0 {
 		return nil, "", false, err
@@ -231,7 +158,7 @@ func (t *table) page(c *conn, partition, from, to string, limit int) (page []sto
 		if !row {
 			return page, next, len(page) == n, nil
 		}
-		r := storage.Row{Key: s.colText(0), ETag: formatETag(s.colInt(1)), Data: s.colBytes(2)}
+		r := driver.Row{Key: s.colText(0), ETag: formatETag(s.colInt(1)), Data: s.colBytes(2)}
 		page = append(page, r)
 		next = r.Key + "\x00"
 		bytes += len(r.Data)

@@ -5,20 +5,42 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
-var _ storage.Waker = (*store)(nil)
+// A subscription implements driver.Subscription.
+type subscription struct {
+	s     *store
+	topic string
+	rings <-chan struct{}
+	stop  func()
+}
 
-// Wake implements storage.Waker. It rings once at the beginning, so that the first look arms the timer for
+// Listen implements driver.Listener. It rings once at the beginning, so that the first look arms the timer for
 // what is not due yet.
-func (s *store) Wake(queue string) (ring <-chan struct{}, stop func()) {
+func (s *store) Listen(topic string) driver.Subscription {
 	if s.beacon != nil {
 		s.life.present() // it will have claims, and needs no news of itself
 		s.beacon.watch()
 	}
-	return s.wakes.add(queue)
+	rings, stop := s.wakes.add(topic)
+	return &subscription{s, topic, rings, stop}
 }
+
+// Ring implements driver.Listener. Other processes ring all their topics.
+func (s *store) Ring(topic string) {
+	s.wakes.at(topic, time.Time{})
+	if s.beacon != nil {
+		s.life.present()
+		s.beacon.touch()
+	}
+}
+
+// Rings implements driver.Subscription.
+func (l *subscription) Rings() <-chan struct{} { return l.rings }
+
+// Close implements driver.Subscription.
+func (l *subscription) Close() { l.stop() }
 
 // wakes are the consumers of this process that want to be told.
 type wakes struct {

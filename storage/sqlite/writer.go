@@ -9,7 +9,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 const (
@@ -322,7 +322,6 @@ func (w *writer) transact(group []*op) (err error) {
 		err = w.s.place.check()
 	}
 	if err == nil {
-		w.promise()
 		w.lengthen()
 		err = w.s.place.saw(w.c.stmt("COMMIT").run())
 	}
@@ -411,4 +410,4 @@ func (w *writer) close() error {
 // micros is a time as it is stored.
 func micros(t time.Time) int64 { return t.UnixMicro() }
 
-var _ storage.Committer = (*store)(nil)
+var _ driver.Committer = (*store)(nil)

@@ -1,4 +1,5 @@
-package storage
+// Package rate holds what keeps a caller near the rate that somebody else takes.
+package rate
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package storage
+package driver
 
 import (
 	"maps"
@@ -6,12 +6,6 @@ import (
 	"strings"
 	"sync"
 )
-
-// A Meter tells what a store has asked of its engine since it was opened: every request, repeated and refused ones
-// included, because those are billed too. Optional; find it with [As].
-type Meter interface {
-	Requests() []Requests
-}
 
 // Requests counts requests of one sort.
 type Requests struct {
@@ -52,7 +46,7 @@ func (t *Tally) Add(r Request, throttled bool) {
 	}
 }
 
-// Requests implements [Meter], in an order of its own that stays the same.
+// Requests lists the counts for [Store], in an order that stays the same.
 func (t *Tally) Requests() []Requests {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,0 +1,141 @@
+package storage
+
+import (
+	"context"
+	"errors"
+
+	"github.com/millrace-go/millrace/storage/driver"
+)
+
+// A Store is one place that keeps queues, blobs and tables. Open one with a driver's Open, or by its URL with
+// [Drivers]. All methods may be called concurrently, also those of the queues, blobs and tables that it returns.
+type Store struct {
+	d         driver.Store
+	props     Props
+	committer driver.Committer // nil: a unit of work is done step by step
+	listener  driver.Listener  // nil: nothing rings
+}
+
+// New returns the store that stands on a driver. Programs call a driver's Open instead; a driver's Open and a
+// decorator call New.
+func New(d driver.Store) *Store {
+	return &Store{d: d, props: d.Props(), committer: d.Committer(), listener: d.Listener()}
+}
+
+// Driver returns what the store stands on, for a decorator to wrap.
+func (s *Store) Driver() driver.Store { return s.d }
+
+// Props tells the driver's fixed properties.
+func (s *Store) Props() Props { return s.props }
+
+// Atomic reports that [Store.Commit] is all or nothing.
+func (s *Store) Atomic() bool { return s.committer != nil }
+
+// Rings reports that the store can tell when something has happened; see [Store.Listen].
+func (s *Store) Rings() bool { return s.listener != nil }
+
+// Requests lists what the store has asked of its engine since it was opened: every request, repeated and refused ones
+// included, because those are billed too. nil where nothing is counted.
+func (s *Store) Requests() []Requests { return s.d.Requests() }
+
+// Queue returns the queue of a name. It makes no request and can't fail: a name that [CheckName] refuses is
+// reported by the first call. The same goes for Blobs and Table.
+func (s *Store) Queue(name string) *Queue {
+	q := &Queue{place: place{kind: "queue", name: name, fault: CheckName(name)}, most: s.props.MaxReceive, limit: s.props.MaxMessage}
+	if q.fault == nil {
+		q.d = s.d.Queue(name)
+	}
+	return q
+}
+
+// Blobs returns the container of a name.
+func (s *Store) Blobs(container string) *Blobs {
+	b := &Blobs{place: place{kind: "container", name: container, fault: CheckName(container)}, limit: s.props.MaxBlob}
+	if b.fault == nil {
+		b.d = s.d.Blobs(container)
+	}
+	return b
+}
+
+// Table returns the table of a name.
+func (s *Store) Table(name string) *Table {
+	t := &Table{place: place{kind: "table", name: name, fault: CheckName(name)}, limit: s.props.MaxRow}
+	if t.fault == nil {
+		t.d = s.d.Table(name)
+	}
+	return t
+}
+
+// Listen subscribes to a topic: the name of a queue, which rings when the queue may have become receivable, or any
+// other that is good for a queue. Where nothing rings, and for a name that is no good, the subscription never does.
+func (s *Store) Listen(topic string) *Subscription {
+	sub := &Subscription{most: s.props.MaxReceive}
+	if s.listener != nil && CheckName(topic) == nil {
+		sub.d = s.listener.Listen(topic)
+	}
+	return sub
+}
+
+// Ring rings all who listen to a topic, in this process and in others, as far as the store can. It doesn't wait for
+// them. A ring is a hint, and may be lost.
+func (s *Store) Ring(topic string) {
+	if s.listener != nil && CheckName(topic) == nil {
+		s.listener.Ring(topic)
+	}
+}
+
+// Close releases what the store holds. Calls under way end with an error or finish; later ones fail with
+// [ErrUnavailable]. Closing twice is harmless.
+func (s *Store) Close() error { return s.d.Close() }
+
+// A place is what a queue, a container and a table have in common.
+type place struct {
+	kind, name string
+	fault      error // of the name
+}
+
+// ready tells what is wrong before a call begins: its name, its context, or what the caller found wrong with it.
+func (p *place) ready(ctx context.Context, wrong error) error {
+	switch {
+	case p.fault != nil:
+		return p.fault
+	case wrong != nil:
+		return wrong
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// fail gives an error its operation and resource, unless it has them.
+func fail(op, resource string, err error) error {
+	var (
+		whole *Error
+		stale *StaleError
+	)
+	if errors.As(err, &whole) || errors.As(err, &stale) {
+		return err
+	}
+	return &Error{Op: op, Resource: resource, Err: err}
+}
+
+func (p *place) fail(op string, err error) error {
+	return fail(op, p.kind+" "+quoteUnless(p.fault == nil, p.name), err)
+}
+
+// failAt is fail for a part of the place: a blob, a row, a partition.
+func (p *place) failAt(op, part string, err error, keys ...string) error {
+	resource := part + " " + quoteUnless(p.fault == nil, p.name)
+	for _, k := range keys {
+		resource += "/" + Quote(k)
+	}
+	return fail(op, resource, err)
+}
+
+// quoteUnless quotes what may hold anything.
+func quoteUnless(good bool, s string) string {
+	if good {
+		return s
+	}
+	return Quote(s)
+}
