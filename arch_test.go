@@ -25,23 +25,26 @@ func house() []floor {
 	framework := []string{"cost", "worker", "handlers", "views", "values", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
-		{pkg: "storage", why: "the ports are what everybody stands on: the standard library and nothing else"},
-		{pkg: "storage/storagetest", may: []string{"storage"}, why: "the conformance suite tests any driver, so it knows the ports only"},
+		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
+		{pkg: "storage", may: []string{"storage/driver"}, why: "it is what everybody holds: the drivers' interfaces and the standard library, nothing else"},
+		{pkg: "storage/inbox", may: []string{"storage"}, vendor: true, why: "it waits for the queues of any store"},
+		{pkg: "storage/storagetest", may: []string{"storage", "storage/driver"}, why: "the conformance suite tests any driver, so it knows the ports only"},
 		{pkg: "storage/azure/azuretest", why: "it starts a program for tests and knows nothing of what they test"},
 		{pkg: "coord/lease", may: []string{"storage"}, why: "it stands on guarded writes, which every store has"},
 		{pkg: "coord/members", may: []string{"storage"}, why: "it stands on rows, which every store has"},
-		{pkg: "storage/doorbell", may: []string{"storage"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite"}},
-		{pkg: "storage/...", may: []string{"storage"}, vendor: true, why: "a driver knows the ports and its engine; drivers don't know one another, nor what they are used for"},
+		{pkg: "storage/doorbell", may: []string{"storage", "storage/driver"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite"}},
+		{pkg: "storage/...", may: []string{"storage", "storage/driver", "internal/rate"}, vendor: true, why: "a driver knows the interfaces and its engine; drivers don't know one another, nor what they are used for"},
 		{pkg: "cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},
 		{pkg: "channel", may: []string{"storage"}, vendor: true, why: "messages know how they are stored, not how they are handled"},
 		{pkg: "values", may: []string{"channel", "storage"}, vendor: true, why: "the document with its replay record is below both Decide and Project"},
 		{pkg: "handlers", may: []string{"values", "channel", "storage"}, vendor: true, why: "handlers don't know who runs them, nor that views exist"},
 		{pkg: "views", may: []string{"handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them"},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
-		{pkg: "worker", may: []string{"handlers", "values", "channel", "storage", "coord/members"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: []string{"views"}},
+		{pkg: "worker", may: []string{"handlers", "values", "channel", "storage", "storage/inbox", "coord/members"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: []string{"views"}},
 		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program"},
 		{pkg: "simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves"},
-		{pkg: "scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store", tests: []string{"internal/chart"}},
+		{pkg: "scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store", tests: []string{"internal/chart", "internal/rate"}},
+		{pkg: "internal/rate", why: "it holds a caller to a rate and doesn't know of what: the standard library is enough", tests: []string{"storage"}},
 		{pkg: "internal/chart", why: "it draws numbers and doesn't know what they count: the standard library is enough"},
 		{pkg: "model", why: "it holds the protocol, not the code; the test runs spin"},
 		{pkg: "deploy", why: "it holds examples; the test reads them and runs the programs"},
@@ -52,7 +55,7 @@ func house() []floor {
 // testsMay is what tests may import beyond their package's own table: stores that work, one that fails on command,
 // and the law tests for projections.
 func testsMay() []string {
-	return []string{"storage/sqlite", "storage/azure", "storage/azure/azuretest", "storage/doorbell", "storage/storagetest", "views/viewstest"}
+	return []string{"storage/driver", "storage/sqlite", "storage/azure", "storage/azure/azuretest", "storage/doorbell", "storage/storagetest", "views/viewstest"}
 }
 
 // owned are other modules that one place alone may import, so that they can be replaced there.

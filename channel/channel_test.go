@@ -63,12 +63,12 @@ func testRoutes(t testing.TB) *channel.Routes {
 }
 
 // openStore opens a store of its own until the end of the test.
-func openStore(t testing.TB) storage.Store {
+func openStore(t testing.TB) *storage.Store {
 	t.Helper()
 	return openAt(t, filepath.Join(t.TempDir(), "test.db"))
 }
 
-func openAt(t testing.TB, path string) storage.Store {
+func openAt(t testing.TB, path string) *storage.Store {
 	t.Helper()
 	s, err := sqlite.Open(context.Background(), path+"?wake=off")
 	if err != nil {
@@ -82,7 +82,7 @@ func openAt(t testing.TB, path string) storage.Store {
 	return s
 }
 
-func newChannels(t testing.TB, s storage.Store) *channel.Channels {
+func newChannels(t testing.TB, s *storage.Store) *channel.Channels {
 	t.Helper()
 	c, err := channel.New(s, testRoutes(t), "/web")
 	if err != nil {
@@ -101,7 +101,7 @@ func senderOf[M channel.Message](t testing.TB, c *channel.Channels) *channel.Sen
 }
 
 // received takes all ready messages of a queue and decodes their envelopes.
-func received(t testing.TB, s storage.Store, queue string) []channel.Envelope {
+func received(t testing.TB, s *storage.Store, queue string) []channel.Envelope {
 	t.Helper()
 	var all []channel.Envelope
 	for {
@@ -122,7 +122,7 @@ func received(t testing.TB, s storage.Store, queue string) []channel.Envelope {
 	}
 }
 
-func receivedOne(t testing.TB, s storage.Store, queue string) channel.Envelope {
+func receivedOne(t testing.TB, s *storage.Store, queue string) channel.Envelope {
 	t.Helper()
 	all := received(t, s, queue)
 	if len(all) != 1 {
@@ -132,7 +132,7 @@ func receivedOne(t testing.TB, s storage.Store, queue string) channel.Envelope {
 }
 
 // claims lists the claim-checked bodies.
-func claims(t testing.TB, s storage.Store) []string {
+func claims(t testing.TB, s *storage.Store) []string {
 	t.Helper()
 	var keys []string
 	for info, err := range s.Blobs("claims").List(t.Context(), "") {
@@ -145,7 +145,7 @@ func claims(t testing.TB, s storage.Store) []string {
 }
 
 // waiting counts the messages of a queue.
-func waiting(t testing.TB, s storage.Store, queue string) int64 {
+func waiting(t testing.TB, s *storage.Store, queue string) int64 {
 	t.Helper()
 	st, err := s.Queue(queue).Stats(t.Context())
 	if err != nil {

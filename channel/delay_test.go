@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 const day = 24 * time.Hour
@@ -36,7 +37,7 @@ func sentAfter(t testing.TB, parent string, delay time.Duration) string {
 // delayedUnder sends orders under the handling of a message and returns their IDs, whatever their delay.
 func delayedUnder(t testing.TB, e *channel.Envelope, send func(ctx context.Context, orders *channel.Sender[Order]) error) (ids []string) {
 	t.Helper()
-	s := undelayed{Store: openStore(t)}
+	s := storage.New(undelayed{openStore(t).Driver()})
 	must(t, send(channel.Handling(t.Context(), e, "kitchen"), senderOf[Order](t, newChannels(t, s))))
 	for _, got := range received(t, s, "orders") {
 		ids = append(ids, got.ID)
@@ -46,13 +47,15 @@ func delayedUnder(t testing.TB, e *channel.Envelope, send func(ctx context.Conte
 }
 
 // undelayed is a store that takes delayed messages as if they had none.
-type undelayed struct{ storage.Store }
+type undelayed struct{ driver.Store }
+
+func (s undelayed) Committer() driver.Committer { return s }
 
 func (s undelayed) Commit(ctx context.Context, w storage.Work) (storage.Committed, error) {
 	for i := range w.Send {
 		w.Send[i].Message.Delay = 0
 	}
-	return storage.Commit(ctx, s.Store, w)
+	return s.Store.Committer().Commit(ctx, w)
 }
 
 // However long a chain of delayed messages goes on, each is as old as its own delivery.

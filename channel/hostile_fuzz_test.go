@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // form is a body with what a body may have.
@@ -88,16 +89,19 @@ func FuzzBody(f *testing.F) {
 
 // touched is a store that notes which blobs somebody reaches for.
 type touched struct {
-	storage.Store
+	driver.Store
 	keys *[]string
 }
 
-func (s touched) Blobs(container string) storage.Blobs {
+func (s touched) Props() (p driver.Props)     { return p }
+func (s touched) Committer() driver.Committer { return nil }
+func (s touched) Listener() driver.Listener   { return nil }
+func (s touched) Blobs(container string) driver.Blobs {
 	return touchedBlobs{container: container, keys: s.keys}
 }
 
 type touchedBlobs struct {
-	storage.Blobs
+	driver.Blobs
 	container string
 	keys      *[]string
 }
@@ -127,7 +131,7 @@ func checkReference(t *testing.T, queue, ref string) {
 		return
 	}
 	var keys []string
-	c := &Channels{store: touched{keys: &keys}}
+	c := &Channels{store: storage.New(touched{keys: &keys})}
 	if err := errors.Join(c.Fetch(t.Context(), &e), c.Release(t.Context(), e.DataRef)); err != nil {
 		t.Errorf("%q passes for queue %s, but: %v", ref, queue, err)
 	}

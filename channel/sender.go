@@ -16,13 +16,13 @@ import (
 
 // Channels sends into the queues of a store, by routes.
 type Channels struct {
-	store  storage.Store
+	store  *storage.Store
 	routes *Routes
 	source string
 }
 
 // New returns channels that send on behalf of source, a URI reference such as "/web".
-func New(store storage.Store, routes *Routes, source string) (*Channels, error) {
+func New(store *storage.Store, routes *Routes, source string) (*Channels, error) {
 	if err := checkSource(source); err != nil {
 		return nil, fmt.Errorf("channel: source %s: %w", storage.Quote(source), err)
 	}
@@ -33,7 +33,7 @@ func New(store storage.Store, routes *Routes, source string) (*Channels, error) 
 func (c *Channels) Routes() *Routes { return c.routes }
 
 // Store returns the store that holds the queues.
-func (c *Channels) Store() storage.Store { return c.store }
+func (c *Channels) Store() *storage.Store { return c.store }
 
 // A Sender is the sending end of the channel of one type of message. It can't receive. Safe for concurrent use.
 type Sender[M Message] struct {
@@ -76,7 +76,7 @@ func (s *Sender[M]) SendWith(ctx context.Context, w storage.Write, messages ...M
 	if err != nil {
 		return "", err
 	}
-	done, err := storage.Commit(ctx, s.channels.store, storage.Work{Write: &w, Send: p.Sends})
+	done, err := s.channels.store.Commit(ctx, storage.Work{Write: &w, Send: p.Sends})
 	return done.ETag, s.channels.sent(ctx, p, err)
 }
 
@@ -105,7 +105,7 @@ func (s *Sender[M]) pack(ctx context.Context, delay time.Duration, messages []M)
 
 // SendPacked sends packed messages. The errors are those of Send.
 func (c *Channels) SendPacked(ctx context.Context, p Packed) error {
-	_, err := storage.Commit(ctx, c.store, storage.Work{Send: p.Sends})
+	_, err := c.store.Commit(ctx, storage.Work{Send: p.Sends})
 	return c.sent(ctx, p, err)
 }
 

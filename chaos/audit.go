@@ -36,7 +36,7 @@ func (f finding) String() string { return f.check + ": " + f.what }
 
 // An auditor compares what the web and the store say with what was sent and acknowledged.
 type auditor struct {
-	store    storage.Store
+	store    *storage.Store
 	channels *channel.Channels
 	url      string // of the web
 	seats    int    // of a date
@@ -58,7 +58,7 @@ func (a *auditor) fault(check, format string, args ...any) {
 	}
 }
 
-func newAuditor(store storage.Store, url string, seats int, mails string) (*auditor, error) {
+func newAuditor(store *storage.Store, url string, seats int, mails string) (*auditor, error) {
 	routes, err := reservations.Routes()
 	if err != nil {
 		return nil, err

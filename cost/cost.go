@@ -1,6 +1,6 @@
 // Package cost shows what a program asks of its store, where every request is billed: as metrics, and as a summary for
 // people. The numbers come from the driver, which counts each request that it makes, repeated and refused ones
-// included; see storage.Meter.
+// included; see [storage.Store.Requests].
 //
 // Prices are not in the code. A file turns counts into money, by the billing class that the driver gives each request; see
 // [Classes]. docs/operating.md has a whole one:
@@ -80,28 +80,25 @@ func ReadPrices(r io.Reader) (*Prices, error) {
 
 // Collector offers a store's requests as metrics: millrace_storage_requests_total and millrace_storage_throttled_total, by
 // op, kind, target and class. A store that counts nothing has none.
-func Collector(store storage.Store) prometheus.Collector {
+func Collector(store *storage.Store) prometheus.Collector {
 	labels := []string{"op", "kind", "target", "class"}
 	c := collector{
 		requests:  prometheus.NewDesc("millrace_storage_requests_total", "Requests to the store's engine.", labels, nil),
 		throttled: prometheus.NewDesc("millrace_storage_throttled_total", "Requests that the engine refused because there were too many.", labels, nil),
 	}
-	c.meter, _ = storage.As[storage.Meter](store)
+	c.store = store
 	return c
 }
 
 type collector struct {
-	meter               storage.Meter
+	store               *storage.Store
 	requests, throttled *prometheus.Desc
 }
 
 func (c collector) Describe(d chan<- *prometheus.Desc) { d <- c.requests; d <- c.throttled }
 
 func (c collector) Collect(m chan<- prometheus.Metric) {
-	if c.meter == nil {
-		return
-	}
-	for _, r := range c.meter.Requests() {
+	for _, r := range c.store.Requests() {
 		labels := []string{r.Op, r.Kind, r.Target, r.Class}
 		m <- prometheus.MustNewConstMetric(c.requests, prometheus.CounterValue, float64(r.Count), labels...)
 		m <- prometheus.MustNewConstMetric(c.throttled, prometheus.CounterValue, float64(r.Throttled), labels...)
@@ -111,12 +108,11 @@ func (c collector) Collect(m chan<- prometheus.Metric) {
 // Summary writes how many requests there were, for how many units of work, by what they were and by what they cost. one
 // names a unit, and may say what was done to it ("command", "command handled"); prices may be nil. It writes nothing of a
 // store that counts nothing.
-func Summary(w io.Writer, store storage.Store, units int64, one string, prices *Prices) error {
-	meter, ok := storage.As[storage.Meter](store)
-	if !ok {
+func Summary(w io.Writer, store *storage.Store, units int64, one string, prices *Prices) error {
+	list := store.Requests()
+	if list == nil {
 		return nil
 	}
-	list := meter.Requests()
 	var total, throttled int64
 	classes := map[string]int64{}
 	for _, r := range list {

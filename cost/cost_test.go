@@ -18,23 +18,26 @@ import (
 	"github.com/millrace-go/millrace/cost"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-// counted is a store with a meter of its own.
+// counted is a store with a tally of its own.
 type counted struct {
-	storage.Store
-	storage.Tally
+	driver.Store
+	*driver.Tally
 }
 
-func newCounted(t *testing.T) *counted {
+func (c counted) Requests() []storage.Requests { return c.Tally.Requests() }
+
+func newCounted(t *testing.T) *storage.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "c.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	c := &counted{Store: s}
+	c := counted{s.Driver(), new(driver.Tally)}
 	for range 20 {
 		c.Add(storage.Request{Op: "send", Kind: "queue", Target: "jobs", Class: "queue write"}, false)
 	}
@@ -42,7 +45,7 @@ func newCounted(t *testing.T) *counted {
 	for range 10 {
 		c.Add(storage.Request{Op: "put", Kind: "blob", Target: "capacity", Class: "blob write"}, false)
 	}
-	return c
+	return storage.New(c)
 }
 
 func TestSummary(t *testing.T) {
@@ -186,11 +189,10 @@ func TestClassesAreTheDrivers(t *testing.T) {
 	_ = table.Delete(ctx, "p", "k", storage.Condition{})
 	for range table.Query(ctx, "p", storage.RowRange{}) {
 	}
-	_ = storage.PutRows(ctx, table, "p", []storage.RowPut{{Key: "k"}, {Key: "l"}})
+	_ = table.PutRows(ctx, "p", []storage.RowPut{{Key: "k"}, {Key: "l"}})
 
-	meter, _ := storage.As[storage.Meter](s)
 	var got []string
-	for _, r := range meter.Requests() {
+	for _, r := range s.Requests() {
 		got = append(got, r.Class)
 	}
 	slices.Sort(got)

@@ -47,7 +47,7 @@ type onceMark struct {
 //
 // Notes are kept for 30 days, those of IDs that carry no time for ever. A message whose ID carries an older time
 // can't be judged and goes to the poison queue, as values.ErrTooOld.
-func Once[E channel.Message](store storage.Store, group string, f func(context.Context, E) error) func(context.Context, E) error {
+func Once[E channel.Message](store *storage.Store, group string, f func(context.Context, E) error) func(context.Context, E) error {
 	table := store.Table(onceTable)
 	var sinceSweep atomic.Int64
 	sinceSweep.Store(mathrand.Int64N(onceSweep)) // a process that ends sooner does its part
@@ -84,7 +84,7 @@ func Once[E channel.Message](store storage.Store, group string, f func(context.C
 
 // onceNote is the row of one message in one run of its reaction.
 type onceNote struct {
-	table                       storage.Table
+	table                       *storage.Table
 	group, key, content, holder string
 
 	mu     sync.Mutex // held during a renewal
@@ -242,7 +242,7 @@ func onceKey(id, group string) string {
 // onceForget deletes the oldest notes that are past retention. Nothing rests on it: a message of such a note is too old to
 // be judged. So what fails, or is left when ctx ends, is for the next time. More go than have come since the last time, so
 // they don't pile up.
-func onceForget(ctx context.Context, t storage.Table, group string) error {
+func onceForget(ctx context.Context, t *storage.Table, group string) error {
 	ms := fmt.Sprintf("%012x", time.Now().Add(-onceRetention-onceClocks).UnixMilli())
 	var old []string
 	for row, err := range t.Query(ctx, group, storage.RowRange{From: "t-", To: "t-" + ms[:8] + "-" + ms[8:], Limit: 2 * onceSweep}) {
@@ -251,5 +251,5 @@ func onceForget(ctx context.Context, t storage.Table, group string) error {
 		}
 		old = append(old, row.Key)
 	}
-	return storage.DeleteRows(ctx, t, group, old)
+	return t.DeleteRows(ctx, group, old)
 }

@@ -16,13 +16,13 @@ import (
 )
 
 // once runs a guarded reaction on a message, as its handler would.
-func once(ctx context.Context, s storage.Store, group, id string, f func(context.Context) error) error {
+func once(ctx context.Context, s *storage.Store, group, id string, f func(context.Context) error) error {
 	guarded := handlers.Once(s, group, func(ctx context.Context, _ Added) error { return f(ctx) })
 	return guarded(channel.Handling(ctx, envelope(id, "test.added.v1", "{}"), group), Added{})
 }
 
 // notes lists the rows of a group.
-func notes(t testing.TB, s storage.Store, group string) []string {
+func notes(t testing.TB, s *storage.Store, group string) []string {
 	t.Helper()
 	var keys []string
 	for row, err := range s.Table("once").Query(t.Context(), group, storage.RowRange{}) {
@@ -96,7 +96,7 @@ func TestOnceInAReaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := storage.Commit(t.Context(), w.store, storage.Work{Send: p.Sends}); err != nil {
+		if _, err := w.store.Commit(t.Context(), storage.Work{Send: p.Sends}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,7 +216,7 @@ func TestOnceCopiesRace(t *testing.T) {
 }
 
 // copies delivers a message n times at once. Each does the effect, finds it done, or is told to come later.
-func copies(t *testing.T, s storage.Store, id string, n int, effect func(context.Context) error) {
+func copies(t *testing.T, s *storage.Store, id string, n int, effect func(context.Context) error) {
 	t.Helper()
 	var all sync.WaitGroup
 	for range n {

@@ -72,7 +72,7 @@ type Total struct {
 // world is a store with channels, and what a test registers.
 type world struct {
 	t        testing.TB
-	store    storage.Store
+	store    *storage.Store
 	channels *channel.Channels
 	h        *handlers.Registry
 	accounts *values.Collection[Account]
@@ -93,7 +93,7 @@ func newWorld(t testing.TB, cfg handlers.Config) *world {
 	return worldOn(t, s, cfg)
 }
 
-func worldOn(t testing.TB, s storage.Store, cfg handlers.Config) *world {
+func worldOn(t testing.TB, s *storage.Store, cfg handlers.Config) *world {
 	t.Helper()
 	routes, err := channel.NewRoutes(
 		channel.Command[Add]("accounts"),

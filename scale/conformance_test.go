@@ -13,8 +13,8 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, storagetest.Config{
-		Open:    func(*testing.T) storage.Store { return newService(1, limits{}, latencies{}).open() },
-		Reopen:  func(_ *testing.T, s storage.Store) storage.Store { return s.(*store).s.open() },
-		Durable: true, BatchTable: true, Precision: time.Second, Parallel: 64,
+		Open:    func(*testing.T) *storage.Store { return newService(1, limits{}, latencies{}).open() },
+		Reopen:  func(_ *testing.T, s *storage.Store) *storage.Store { return s.Driver().(*store).s.open() },
+		Durable: true, Precision: time.Second, Parallel: 64,
 	})
 }

@@ -3,14 +3,14 @@ package scale
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"iter"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 const (
@@ -20,12 +20,12 @@ const (
 
 type blobData struct {
 	body     []byte
-	etag     storage.ETag
+	etag     driver.ETag
 	modified time.Time
 	bucket   *bucket
 }
 
-// blobs implements storage.Blobs.
+// blobs implements driver.Blobs.
 type blobs struct {
 	c    *store
 	name string
@@ -44,38 +44,27 @@ func (b *blobs) request(op, key string, l latency, effect func(container map[str
 	}
 }
 
-func (b *blobs) do(ctx context.Context, key string, check error, r request) error {
-	return b.c.do(ctx, b.name+"/"+storage.Quote(key), check, r)
-}
-
-func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (storage.Blob, error) {
-	var got storage.Blob
-	err := b.do(ctx, key, storage.CheckKey(key), b.request("get", key, b.c.s.latency.read, func(container map[string]*blobData) error {
+func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch driver.ETag) (driver.Blob, error) {
+	var got driver.Blob
+	err := b.c.do(ctx, b.request("get", key, b.c.s.latency.read, func(container map[string]*blobData) error {
 		x := container[key]
 		switch {
 		case x == nil:
-			return storage.ErrNotFound
+			return driver.ErrNotFound
 		case ifNoneMatch != "" && x.etag == ifNoneMatch:
-			return storage.ErrNotModified
+			return driver.ErrNotModified
 		}
-		got = storage.Blob{Body: slices.Clone(x.body), ETag: x.etag}
+		got = driver.Blob{Body: slices.Clone(x.body), ETag: x.etag}
 		return nil
 	}))
 	return got, err
 }
 
-func (b *blobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
-	check := storage.CheckKey(key)
-	if check == nil && len(body) > b.c.Props().MaxBlob {
-		check = fmt.Errorf("%w: a body of %d bytes", storage.ErrTooLarge, len(body))
-	}
-	if check == nil {
-		check = cond.Check()
-	}
-	var etag storage.ETag
-	err := b.do(ctx, key, check, b.request("put", key, b.c.s.latency.write, func(container map[string]*blobData) error {
+func (b *blobs) Put(ctx context.Context, key string, body []byte, cond driver.Condition) (driver.ETag, error) {
+	var etag driver.ETag
+	err := b.c.do(ctx, b.request("put", key, b.c.s.latency.write, func(container map[string]*blobData) error {
 		x := container[key]
-		var now storage.ETag
+		var now driver.ETag
 		if x != nil {
 			now = x.etag
 		}
@@ -98,27 +87,23 @@ func (b *blobs) Put(ctx context.Context, key string, body []byte, cond storage.C
 }
 
 // holds says why a write's condition fails where now is stored. Under mu.
-func (s *service) holds(cond storage.Condition, now storage.ETag) error {
+func (s *service) holds(cond driver.Condition, now driver.ETag) error {
 	switch {
 	case cond.IfAbsent && now != "":
 		s.lost++
-		return storage.ErrExists
+		return driver.ErrExists
 	case cond.IfMatch != "" && cond.IfMatch != now:
 		s.lost++
-		return storage.ErrPrecondition
+		return driver.ErrPrecondition
 	}
 	return nil
 }
 
-func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
-	check := storage.CheckKey(key)
-	if check == nil {
-		check = cond.CheckDelete()
-	}
-	return b.do(ctx, key, check, b.request("delete", key, b.c.s.latency.write, func(container map[string]*blobData) error {
+func (b *blobs) Delete(ctx context.Context, key string, cond driver.Condition) error {
+	return b.c.do(ctx, b.request("delete", key, b.c.s.latency.write, func(container map[string]*blobData) error {
 		x := container[key]
 		if x == nil {
-			return storage.ErrNotFound
+			return driver.ErrNotFound
 		}
 		if err := b.c.s.holds(cond, x.etag); err != nil {
 			return err
@@ -128,9 +113,9 @@ func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) 
 	}))
 }
 
-func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobInfo, error] {
-	return pages(ctx, pageOfBlobs, func(from string, most int) (page []storage.BlobInfo, next string, err error) {
-		err = b.do(ctx, prefix, nil, b.request("list", "", b.c.s.latency.read, func(container map[string]*blobData) error {
+func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[driver.BlobInfo, error] {
+	return pages(ctx, pageOfBlobs, func(from string, most int) (page []driver.BlobInfo, next string, err error) {
+		err = b.c.do(ctx, b.request("list", "", b.c.s.latency.read, func(container map[string]*blobData) error {
 			for _, key := range slices.Sorted(maps.Keys(container)) {
 				if !strings.HasPrefix(key, prefix) || key < from {
 					continue
@@ -140,7 +125,7 @@ func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobI
 					break
 				}
 				x := container[key]
-				page = append(page, storage.BlobInfo{Key: key, ETag: x.etag, Size: int64(len(x.body)), Modified: x.modified})
+				page = append(page, driver.BlobInfo{Key: key, ETag: x.etag, Size: int64(len(x.body)), Modified: x.modified})
 			}
 			return nil
 		}))
@@ -177,17 +162,17 @@ func pages[T any](ctx context.Context, most int, read func(from string, most int
 // partition has rows in the order of their keys.
 type partition struct {
 	bucket *bucket
-	rows   []storage.Row
+	rows   []driver.Row
 }
 
 func (p *partition) find(key string) (int, bool) {
 	if p == nil {
 		return 0, false
 	}
-	return slices.BinarySearchFunc(p.rows, key, func(r storage.Row, key string) int { return strings.Compare(r.Key, key) })
+	return slices.BinarySearchFunc(p.rows, key, func(r driver.Row, key string) int { return strings.Compare(r.Key, key) })
 }
 
-// table implements storage.Table and storage.BatchTable.
+// table implements driver.Table.
 type table struct {
 	c    *store
 	name string
@@ -219,23 +204,12 @@ func (t *table) request(op, key string, write bool, effect func(p *partition) (f
 	}
 }
 
-func (t *table) do(ctx context.Context, partition, key string, check error, r request) error {
-	if check == nil {
-		check = storage.CheckKey(partition)
-	}
-	resource := t.name + "/" + storage.Quote(partition)
-	if key != "" {
-		resource += "/" + storage.Quote(key)
-	}
-	return t.c.do(ctx, resource, check, r)
-}
-
-func (t *table) Get(ctx context.Context, in, key string) (storage.Row, error) {
-	var row storage.Row
-	err := t.do(ctx, in, key, storage.CheckKey(key), t.request("get", in, false, func(p *partition) (float64, error) {
+func (t *table) Get(ctx context.Context, in, key string) (driver.Row, error) {
+	var row driver.Row
+	err := t.c.do(ctx, t.request("get", in, false, func(p *partition) (float64, error) {
 		i, ok := p.find(key)
 		if !ok {
-			return 1, storage.ErrNotFound
+			return 1, driver.ErrNotFound
 		}
 		row = p.rows[i]
 		row.Data = slices.Clone(row.Data)
@@ -244,17 +218,10 @@ func (t *table) Get(ctx context.Context, in, key string) (storage.Row, error) {
 	return row, err
 }
 
-func (t *table) Put(ctx context.Context, in, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
-	check := storage.CheckKey(key)
-	if check == nil && len(data) > t.c.Props().MaxRow {
-		check = fmt.Errorf("%w: data of %d bytes", storage.ErrTooLarge, len(data))
-	}
-	if check == nil {
-		check = cond.Check()
-	}
-	var etag storage.ETag
-	err := t.do(ctx, in, key, check, t.request("put", in, true, func(p *partition) (float64, error) {
-		var now storage.ETag
+func (t *table) Put(ctx context.Context, in, key string, data []byte, cond driver.Condition) (driver.ETag, error) {
+	var etag driver.ETag
+	err := t.c.do(ctx, t.request("put", in, true, func(p *partition) (float64, error) {
+		var now driver.ETag
 		if i, ok := p.find(key); ok {
 			now = p.rows[i].ETag
 		}
@@ -267,8 +234,8 @@ func (t *table) Put(ctx context.Context, in, key string, data []byte, cond stora
 	return etag, err
 }
 
-func (t *table) set(p *partition, key string, data []byte) storage.ETag {
-	row := storage.Row{Key: key, Data: bytes.Clone(data), ETag: t.c.s.etag()}
+func (t *table) set(p *partition, key string, data []byte) driver.ETag {
+	row := driver.Row{Key: key, Data: bytes.Clone(data), ETag: t.c.s.etag()}
 	if i, ok := p.find(key); ok {
 		p.rows[i] = row
 	} else {
@@ -277,15 +244,11 @@ func (t *table) set(p *partition, key string, data []byte) storage.ETag {
 	return row.ETag
 }
 
-func (t *table) Delete(ctx context.Context, in, key string, cond storage.Condition) error {
-	check := storage.CheckKey(key)
-	if check == nil {
-		check = cond.CheckDelete()
-	}
-	return t.do(ctx, in, key, check, t.request("delete", in, false, func(p *partition) (float64, error) {
+func (t *table) Delete(ctx context.Context, in, key string, cond driver.Condition) error {
+	return t.c.do(ctx, t.request("delete", in, false, func(p *partition) (float64, error) {
 		i, ok := p.find(key)
 		if !ok {
-			return 1, storage.ErrNotFound
+			return 1, driver.ErrNotFound
 		}
 		if err := t.c.s.holds(cond, p.rows[i].ETag); err != nil {
 			return 1, err
@@ -295,13 +258,13 @@ func (t *table) Delete(ctx context.Context, in, key string, cond storage.Conditi
 	}))
 }
 
-func (t *table) Query(ctx context.Context, in string, r storage.RowRange) iter.Seq2[storage.Row, error] {
+func (t *table) Query(ctx context.Context, in string, r driver.RowRange) iter.Seq2[driver.Row, error] {
 	left := r.Limit
-	return pages(ctx, pageOfRows, func(from string, most int) (page []storage.Row, next string, err error) {
+	return pages(ctx, pageOfRows, func(from string, most int) (page []driver.Row, next string, err error) {
 		if r.Limit > 0 {
 			most = min(most, left)
 		}
-		err = t.do(ctx, in, "", nil, t.request("query", in, false, func(p *partition) (float64, error) {
+		err = t.c.do(ctx, t.request("query", in, false, func(p *partition) (float64, error) {
 			if p == nil {
 				return 1, nil
 			}
@@ -324,16 +287,36 @@ func (t *table) Query(ctx context.Context, in string, r storage.RowRange) iter.S
 	})
 }
 
-// PutBatch implements storage.BatchTable.
-func (t *table) PutBatch(ctx context.Context, in string, rows []storage.RowPut) error {
-	check := t.c.Props().CheckBatch(in, rows)
-	if check == nil && len(rows) == 0 {
-		return nil
-	}
-	return t.do(ctx, in, "", check, t.request("put batch", in, true, func(p *partition) (float64, error) {
+func (t *table) PutBatch(ctx context.Context, in string, rows []driver.RowPut) error {
+	return t.c.do(ctx, t.request("put batch", in, true, func(p *partition) (float64, error) {
 		for _, r := range rows {
 			t.set(p, r.Key, r.Data)
 		}
 		return float64(len(rows)), nil
 	}))
+}
+
+// DeleteBatch is one request, which is refused when a row isn't there; then each row is deleted by itself.
+func (t *table) DeleteBatch(ctx context.Context, in string, keys []string) error {
+	err := t.c.do(ctx, t.request("delete batch", in, false, func(p *partition) (float64, error) {
+		for _, key := range keys {
+			if _, ok := p.find(key); !ok {
+				return float64(len(keys)), driver.ErrNotFound
+			}
+		}
+		for _, key := range keys {
+			i, _ := p.find(key)
+			p.rows = slices.Delete(p.rows, i, i+1)
+		}
+		return float64(len(keys)), nil
+	}))
+	if !errors.Is(err, driver.ErrNotFound) {
+		return err
+	}
+	for _, key := range keys {
+		if err := t.Delete(ctx, in, key, driver.Condition{}); err != nil && !errors.Is(err, driver.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
 }

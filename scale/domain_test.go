@@ -70,7 +70,7 @@ func newShard(i int) shard {
 	return shard{fmt.Sprintf("commands-%d", i), fmt.Sprintf("events-%d", i)}
 }
 
-func (s shard) channels(store storage.Store) (*channel.Channels, error) {
+func (s shard) channels(store *storage.Store) (*channel.Channels, error) {
 	routes, err := channel.NewRoutes(channel.Command[count](s.commands), channel.Event[counted](s.events))
 	if err != nil {
 		return nil, err

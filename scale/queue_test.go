@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // queueData is a queue: all its messages, the next one to be visible first.
@@ -50,7 +50,7 @@ func (o *order) Pop() any {
 	return m
 }
 
-// queue implements storage.Queue.
+// queue implements driver.Queue.
 type queue struct {
 	c    *store
 	name string
@@ -74,29 +74,14 @@ func (q *queue) request(op string, effect func(d *queueData) (float64, error)) r
 	}
 }
 
-func (q *queue) do(ctx context.Context, check error, r request) error {
-	return q.c.do(ctx, storage.Quote(q.name), check, r)
-}
-
-// none fails a call for its arguments, or for the state of the store, without a request.
-func (q *queue) none(ctx context.Context, op string, check error) error {
-	if err := q.c.ready(ctx, q.name, check); err != nil {
-		return &storage.Error{Op: op, Resource: "queue " + storage.Quote(q.name), Err: err}
-	}
-	return nil
-}
-
 // wholeSeconds is a time as the service takes it.
 func wholeSeconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }
 
-func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
-	if err := q.none(ctx, "send", q.c.Props().CheckMessages(messages)); err != nil {
-		return err
-	}
+func (q *queue) Send(ctx context.Context, messages []driver.Message) error {
 	return each(ctx, len(messages), func(ctx context.Context, i int) error {
-		return q.do(ctx, nil, q.request("send", func(d *queueData) (float64, error) {
+		return q.c.do(ctx, q.request("send", func(d *queueData) (float64, error) {
 			now := time.Now()
 			m := &message{id: q.c.s.next(), body: slices.Clone(messages[i].Body), sent: now.UnixNano(), visible: now.Add(wholeSeconds(messages[i].Delay)).UnixNano()}
 			d.byID[m.id] = m
@@ -106,11 +91,11 @@ func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
 	})
 }
 
-func (q *queue) Receive(ctx context.Context, most int, visibility time.Duration) ([]storage.Delivery, error) {
-	var got []storage.Delivery
-	err := q.do(ctx, storage.CheckReceive(most, visibility), q.request("receive", func(d *queueData) (float64, error) {
+func (q *queue) Receive(ctx context.Context, most int, visibility time.Duration) ([]driver.Delivery, error) {
+	var got []driver.Delivery
+	err := q.c.do(ctx, q.request("receive", func(d *queueData) (float64, error) {
 		now := time.Now()
-		for len(got) < min(most, q.c.Props().MaxReceive) && len(d.order) > 0 && d.order[0].visible <= now.UnixNano() {
+		for len(got) < most && len(d.order) > 0 && d.order[0].visible <= now.UnixNano() {
 			m := d.order[0]
 			m.deliveries++
 			if m.deliveries > 1 {
@@ -118,7 +103,7 @@ func (q *queue) Receive(ctx context.Context, most int, visibility time.Duration)
 			}
 			q.hide(d, m, visibility)
 			m.held = true
-			got = append(got, storage.Delivery{Body: slices.Clone(m.body), Receipt: m.receipt(), Deliveries: int(m.deliveries), SentAt: time.Unix(0, m.sent)})
+			got = append(got, driver.Delivery{Body: slices.Clone(m.body), Receipt: m.receipt(), Deliveries: int(m.deliveries), SentAt: time.Unix(0, m.sent)})
 		}
 		return max(1, float64(len(got))), nil
 	}))
@@ -135,23 +120,23 @@ func (q *queue) hide(d *queueData, m *message, visibility time.Duration) {
 	heap.Fix(&d.order, int(m.index))
 }
 
-func (m *message) receipt() storage.Receipt {
-	return storage.Receipt(strconv.FormatUint(m.id, 36) + " " + strconv.FormatUint(m.pop, 36))
+func (m *message) receipt() driver.Receipt {
+	return driver.Receipt(strconv.FormatUint(m.id, 36) + " " + strconv.FormatUint(m.pop, 36))
 }
 
-func (d *queueData) find(r storage.Receipt) (*message, error) {
+func (d *queueData) find(r driver.Receipt) (*message, error) {
 	first, second, _ := strings.Cut(string(r), " ")
 	id, err1 := strconv.ParseUint(first, 36, 64)
 	pop, err2 := strconv.ParseUint(second, 36, 64)
 	m := d.byID[id]
 	if err1 != nil || err2 != nil || m == nil || m.pop != pop {
-		return nil, storage.ErrReceiptStale
+		return nil, driver.ErrReceiptStale
 	}
 	return m, nil
 }
 
-func (q *queue) Extend(ctx context.Context, r storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
-	var next storage.Receipt
+func (q *queue) Extend(ctx context.Context, r driver.Receipt, visibility time.Duration) (driver.Receipt, error) {
+	var next driver.Receipt
 	x := q.request("extend", func(d *queueData) (float64, error) {
 		m, err := d.find(r)
 		if err != nil {
@@ -162,13 +147,12 @@ func (q *queue) Extend(ctx context.Context, r storage.Receipt, visibility time.D
 		return 1, nil
 	})
 	x.once = true
-	err := q.do(ctx, storage.CheckExtend(visibility), x)
+	err := q.c.do(ctx, x)
 	return next, err
 }
 
-func (q *queue) Rewrite(ctx context.Context, r storage.Receipt, body []byte, delay time.Duration) error {
-	check := q.c.Props().CheckMessages([]storage.Message{{Body: body, Delay: delay}})
-	return q.do(ctx, check, q.request("rewrite", func(d *queueData) (float64, error) {
+func (q *queue) Rewrite(ctx context.Context, r driver.Receipt, body []byte, delay time.Duration) error {
+	return q.c.do(ctx, q.request("rewrite", func(d *queueData) (float64, error) {
 		m, err := d.find(r)
 		if err != nil {
 			return 1, err
@@ -180,13 +164,10 @@ func (q *queue) Rewrite(ctx context.Context, r storage.Receipt, body []byte, del
 	}))
 }
 
-func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
-	if err := q.none(ctx, "delete", nil); err != nil {
-		return err
-	}
+func (q *queue) Delete(ctx context.Context, receipts []driver.Receipt) error {
 	dead := make([]bool, len(receipts))
 	err := each(ctx, len(receipts), func(ctx context.Context, i int) error {
-		err := q.do(ctx, nil, q.request("delete", func(d *queueData) (float64, error) {
+		err := q.c.do(ctx, q.request("delete", func(d *queueData) (float64, error) {
 			m, err := d.find(receipts[i])
 			if err != nil {
 				return 1, err
@@ -195,7 +176,7 @@ func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
 			delete(d.byID, m.id)
 			return 1, nil
 		}))
-		if dead[i] = errors.Is(err, storage.ErrReceiptStale); dead[i] {
+		if dead[i] = errors.Is(err, driver.ErrReceiptStale); dead[i] {
 			return nil
 		}
 		return err
@@ -203,22 +184,22 @@ func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
 	if err != nil || !slices.Contains(dead, true) {
 		return err
 	}
-	stale := &storage.StaleError{Queue: q.name}
+	stale := &driver.StaleError{Queue: q.name}
 	for i, r := range receipts {
 		if dead[i] {
 			stale.Receipts = append(stale.Receipts, r)
 		}
 	}
-	return &storage.Error{Op: "delete", Resource: "queue " + storage.Quote(q.name), Err: stale}
+	return stale
 }
 
 // Stats takes two requests, as the driver's.
-func (q *queue) Stats(ctx context.Context) (storage.Stats, error) {
-	var st storage.Stats
-	if err := q.do(ctx, nil, q.request("stats", func(*queueData) (float64, error) { return 0, nil })); err != nil {
+func (q *queue) Stats(ctx context.Context) (driver.Stats, error) {
+	var st driver.Stats
+	if err := q.c.do(ctx, q.request("stats", func(*queueData) (float64, error) { return 0, nil })); err != nil {
 		return st, err
 	}
-	err := q.do(ctx, nil, q.request("peek", func(d *queueData) (float64, error) {
+	err := q.c.do(ctx, q.request("peek", func(d *queueData) (float64, error) {
 		now := time.Now()
 		for _, m := range d.order {
 			switch {

@@ -12,7 +12,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-go/millrace/internal/rate"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // What the azure driver does, which is part of the model: see its call.go and open.go.
@@ -104,10 +106,10 @@ func newService(seed uint64, l limits, d latencies) *service {
 }
 
 // requests are those of all processes.
-func (s *service) requests() []storage.Requests {
+func (s *service) requests() []driver.Requests {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []storage.Requests
+	var all []driver.Requests
 	for _, c := range s.stores {
 		all = append(all, c.Requests()...)
 	}
@@ -119,8 +121,8 @@ func (s *service) next() uint64 {
 	return s.serial
 }
 
-func (s *service) etag() storage.ETag {
-	return storage.ETag(`"` + strconv.FormatUint(s.next(), 36) + `"`)
+func (s *service) etag() driver.ETag {
+	return driver.ETag(`"` + strconv.FormatUint(s.next(), 36) + `"`)
 }
 
 func (s *service) draw(l latency) time.Duration {
@@ -136,16 +138,16 @@ func (s *service) draw(l latency) time.Duration {
 	return d
 }
 
-// store is the account as one process sees it.
+// store is the account as one process sees it; it implements driver.Store.
 type store struct {
 	s      *service
 	conns  map[string]chan struct{} // by kind
-	paces  sync.Map                 // of *storage.Pace by kind and target
-	tally  storage.Tally
+	paces  sync.Map                 // of *rate.Pace by kind and target
+	tally  driver.Tally
 	closed atomic.Bool
 }
 
-func (s *service) open() *store {
+func (s *service) open() *storage.Store {
 	conns := map[string]chan struct{}{}
 	for _, kind := range []string{"queue", "blob", "table"} {
 		conns[kind] = make(chan struct{}, connections)
@@ -154,19 +156,22 @@ func (s *service) open() *store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stores = append(s.stores, c)
-	return c
+	return storage.New(c)
 }
 
-func (c *store) Queue(name string) storage.Queue { return &queue{c, name} }
-func (c *store) Blobs(name string) storage.Blobs { return &blobs{c, name} }
-func (c *store) Table(name string) storage.Table { return &table{c, name} }
+func (c *store) Queue(name string) driver.Queue { return &queue{c, name} }
+func (c *store) Blobs(name string) driver.Blobs { return &blobs{c, name} }
+func (c *store) Table(name string) driver.Table { return &table{c, name} }
 
-func (c *store) Props() storage.Props {
-	return storage.Props{Driver: "azure model", MaxMessage: 48 << 10, MaxBlob: 64 << 20, MaxRow: 48 << 10, MaxReceive: 32, PollInterval: 30 * time.Second, Billed: true}
+func (c *store) Props() driver.Props {
+	return driver.Props{Driver: "azure model", MaxMessage: 48 << 10, MaxBlob: 64 << 20, MaxRow: 48 << 10, MaxReceive: 32, PollInterval: 30 * time.Second, Billed: true}
 }
 
-// Requests implements storage.Meter.
-func (c *store) Requests() []storage.Requests { return c.tally.Requests() }
+func (c *store) Committer() driver.Committer { return nil }
+func (c *store) Listener() driver.Listener   { return nil }
+
+// Requests implements driver.Store.
+func (c *store) Requests() []driver.Requests { return c.tally.Requests() }
 
 func (c *store) Close() error {
 	c.closed.Store(true)
@@ -191,41 +196,19 @@ func (r request) class() string {
 		return r.kind + " list"
 	case r.op == "delete" && r.kind != "queue":
 		return r.kind + " delete"
-	case r.op == "put batch":
+	case r.op == "put batch", r.op == "delete batch":
 		return r.kind + " batch"
 	}
 	return r.kind + " write"
 }
 
-// do makes a request as often as the driver would. check is what is wrong with the arguments.
-func (c *store) do(ctx context.Context, resource string, check error, r request) error {
-	if err := c.try(ctx, check, r); err != nil {
-		op := r.op
-		if r.kind != "queue" {
-			op += " " + r.kind
-		}
-		return &storage.Error{Op: op, Resource: r.kind + " " + resource, Err: err}
-	}
-	return nil
-}
-
-// ready says why a call can't begin.
-func (c *store) ready(ctx context.Context, name string, check error) error {
+// do makes a request as often as the driver would.
+func (c *store) do(ctx context.Context, r request) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case c.closed.Load():
-		return fmt.Errorf("%w: the store is closed", storage.ErrUnavailable)
-	}
-	if err := storage.CheckName(name); err != nil {
-		return err
-	}
-	return check
-}
-
-func (c *store) try(ctx context.Context, check error, r request) error {
-	if err := c.ready(ctx, r.target, check); err != nil {
-		return err
+		return fmt.Errorf("%w: the store is closed", driver.ErrUnavailable)
 	}
 	p := c.pace(r)
 	if !c.s.isFree() {
@@ -249,7 +232,7 @@ func (c *store) try(ctx context.Context, check error, r request) error {
 			return err
 		}
 		if r.once || try == maxTries {
-			return fmt.Errorf("%w: 503 ServerBusy", storage.ErrThrottled)
+			return fmt.Errorf("%w: 503 ServerBusy", driver.ErrThrottled)
 		}
 		c.s.mu.Lock()
 		spread := 0.8 + 0.5*c.s.chance.Float64()
@@ -261,9 +244,9 @@ func (c *store) try(ctx context.Context, check error, r request) error {
 }
 
 // pace is what the driver keeps for each queue, container and table, and for sends.
-func (c *store) pace(r request) *storage.Pace {
-	p, _ := c.paces.LoadOrStore(fmt.Sprint(r.kind, r.target, r.op == "send"), new(storage.Pace))
-	return p.(*storage.Pace)
+func (c *store) pace(r request) *rate.Pace {
+	p, _ := c.paces.LoadOrStore(fmt.Sprint(r.kind, r.target, r.op == "send"), new(rate.Pace))
+	return p.(*rate.Pace)
 }
 
 func (s *service) isFree() bool {
@@ -296,7 +279,7 @@ func (c *store) ask(ctx context.Context, r request) (refused bool, err error) {
 	}
 	free := s.free
 	s.mu.Unlock()
-	c.tally.Add(storage.Request{Op: r.op, Kind: r.kind, Target: r.target, Class: r.class()}, refused)
+	c.tally.Add(driver.Request{Op: r.op, Kind: r.kind, Target: r.target, Class: r.class()}, refused)
 	if err := pause(ctx, wait); err != nil || refused {
 		return refused, err
 	}

@@ -155,15 +155,15 @@ func (w *world) shardOf(key int) int {
 }
 
 // stores are the accounts as one process sees them.
-func (w *world) stores() []storage.Store {
-	var all []storage.Store
+func (w *world) stores() []*storage.Store {
+	var all []*storage.Store
 	for _, s := range w.services {
 		all = append(all, s.open())
 	}
 	return all
 }
 
-func (w *world) channels(stores []storage.Store, shard int) *channel.Channels {
+func (w *world) channels(stores []*storage.Store, shard int) *channel.Channels {
 	c, err := w.shards[shard].channels(stores[shard%w.accounts])
 	if err != nil {
 		w.t.Error(err)

@@ -23,7 +23,7 @@ import (
 type world struct {
 	t     *testing.T
 	plan  plan
-	store storage.Store // undisturbed
+	store *storage.Store // undisturbed
 	began time.Time
 
 	mended atomic.Bool // stubborn commands work from now on
@@ -44,7 +44,7 @@ type process struct {
 	world    *world
 	name     string
 	old      bool // runs the version before
-	store    storage.Store
+	store    *storage.Store
 	fuse     *storagetest.Fuse
 	channels *channel.Channels
 }

@@ -54,8 +54,13 @@ func checkMessage(m Message, limit int) error {
 	if len(m.Body) > limit {
 		return fmt.Errorf("%w: a body of %d bytes; at most %d", ErrTooLarge, len(m.Body), limit)
 	}
-	if m.Delay < 0 || m.Delay > MaxDelay {
-		return fmt.Errorf("%w: a delay of %v; want 0 to %v", ErrInvalid, m.Delay, MaxDelay)
+	return CheckDelay(m.Delay)
+}
+
+// CheckDelay checks the delay of a message: 0 to [MaxDelay].
+func CheckDelay(d time.Duration) error {
+	if d < 0 || d > MaxDelay {
+		return fmt.Errorf("%w: a delay of %v; want 0 to %v", ErrInvalid, d, MaxDelay)
 	}
 	return nil
 }

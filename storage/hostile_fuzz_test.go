@@ -32,19 +32,21 @@ func FuzzWork(f *testing.F) {
 	f.Add("Docs", "\n", "../queue", []byte(nil), int64(-1))
 	f.Add("docs", "\xff", "queue\x00", []byte("12345678901234567890"), int64(1<<62))
 	f.Fuzz(func(t *testing.T, container, key, queue string, body []byte, etag int64) {
-		p := storage.Props{MaxMessage: 16, MaxBlob: 32, MaxRow: 16}
+		d := &script{}
+		store := storage.New(d)
+		p := store.Props()
 		w := storage.Work{Write: &storage.Write{Container: container, Key: key, Body: body, If: storage.Condition{IfAbsent: etag < 0}},
 			Send: []storage.Send{{Queue: queue, Message: storage.Message{Body: body}}}, Delete: []storage.Claim{{Queue: queue}}}
-		err := w.Check(p)
+		_, err := store.Commit(t.Context(), w)
 		good := storage.CheckName(container) == nil && storage.CheckKey(key) == nil && storage.CheckName(queue) == nil && len(body) <= p.MaxMessage
-		if (err == nil) != good {
-			t.Errorf("%q/%q and %q with %d bytes: got %v", container, key, queue, len(body), err)
+		if asked := d.calls(); (err == nil) != good || (len(asked) > 0) != good {
+			t.Errorf("%q/%q and %q with %d bytes: got %v, the driver was asked %q", container, key, queue, len(body), err, asked)
 		}
 		if err != nil && strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("the error is %q", err)
 		}
 		rows := []storage.RowPut{{Key: key, Data: body}, {Key: container}}
-		if err := p.CheckBatch(queue, rows); err != nil && strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if err := store.Table("rows").PutBatch(t.Context(), queue, rows); err != nil && strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("the error is %q", err)
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/storage"
@@ -15,8 +14,8 @@ import (
 func TestOpenNamesTheSchemeOnly(t *testing.T) {
 	t.Parallel()
 	drivers := storage.Drivers{
-		"good": func(_ context.Context, rest string) (storage.Store, error) { return nil, nil },
-		"bad":  func(_ context.Context, rest string) (storage.Store, error) { return nil, fs.ErrPermission },
+		"good": func(_ context.Context, rest string) (*storage.Store, error) { return nil, nil },
+		"bad":  func(_ context.Context, rest string) (*storage.Store, error) { return nil, fs.ErrPermission },
 	}
 	if _, err := drivers.Open(t.Context(), "good:anything"); err != nil {
 		t.Errorf("good: got %v, want nil", err)
@@ -65,55 +64,6 @@ func TestCheckKey(t *testing.T) {
 	}
 }
 
-func TestCheckMessagesNamesTheBadOne(t *testing.T) {
-	t.Parallel()
-	p := storage.Props{MaxMessage: 10}
-	good := storage.Message{Body: []byte("0123456789"), Delay: storage.MaxDelay}
-	if err := p.CheckMessages([]storage.Message{good, {}}); err != nil {
-		t.Errorf("good ones: got %v, want nil", err)
-	}
-	for want, bad := range map[error]storage.Message{
-		storage.ErrTooLarge: {Body: []byte("0123456789X")},
-		storage.ErrInvalid:  {Delay: -time.Nanosecond},
-	} {
-		err := p.CheckMessages([]storage.Message{good, bad})
-		if !errors.Is(err, want) || !strings.Contains(err.Error(), "message 2 of 2") {
-			t.Errorf("got %v, want %v that names message 2", err, want)
-		}
-	}
-}
-
-func TestWorkCheck(t *testing.T) {
-	t.Parallel()
-	p := storage.Props{MaxMessage: 4, MaxBlob: 4}
-	good := storage.Work{
-		Write:  &storage.Write{Container: "docs", Key: "k", Body: []byte("1234")},
-		Send:   []storage.Send{{Queue: "queue", Message: storage.Message{Body: []byte("1234")}}},
-		Delete: []storage.Claim{{Queue: "queue", Receipt: "anything"}},
-	}
-	if err := good.Check(p); err != nil {
-		t.Errorf("good: got %v, want nil", err)
-	}
-	for name, bad := range map[string]struct {
-		w    storage.Work
-		want error
-	}{
-		"container": {storage.Work{Write: &storage.Write{Container: "D", Key: "k"}}, storage.ErrInvalid},
-		"key":       {storage.Work{Write: &storage.Write{Container: "docs", Key: ""}}, storage.ErrInvalid},
-		"body":      {storage.Work{Write: &storage.Write{Container: "docs", Key: "k", Body: []byte("12345")}}, storage.ErrTooLarge},
-		"condition": {storage.Work{Write: &storage.Write{Container: "docs", Key: "k", If: storage.Condition{IfAbsent: true, IfMatch: "e"}}}, storage.ErrInvalid},
-		"queue":     {storage.Work{Send: []storage.Send{{Queue: "Q"}}}, storage.ErrInvalid},
-		"message":   {storage.Work{Send: []storage.Send{{Queue: "queue", Message: storage.Message{Body: []byte("12345")}}}}, storage.ErrTooLarge},
-		"claim":     {storage.Work{Delete: []storage.Claim{{Queue: "Q"}}}, storage.ErrInvalid},
-	} {
-		err := bad.w.Check(p)
-		var e *storage.Error
-		if !errors.Is(err, bad.want) || !errors.As(err, &e) {
-			t.Errorf("%s: got %v, want a *storage.Error of %v", name, err, bad.want)
-		}
-	}
-}
-
 func TestStaleErrorMatches(t *testing.T) {
 	t.Parallel()
 	err := error(&storage.StaleError{Queue: "mails", Receipts: []storage.Receipt{"secret"}})
@@ -144,7 +94,7 @@ func FuzzCheckKey(f *testing.F) {
 }
 
 func FuzzOpen(f *testing.F) {
-	drivers := storage.Drivers{"good": func(_ context.Context, rest string) (storage.Store, error) {
+	drivers := storage.Drivers{"good": func(_ context.Context, rest string) (*storage.Store, error) {
 		return nil, errors.New("refused")
 	}}
 	for _, s := range []string{"good:x", "good", ":", "", "GOOD:x", "good:\x00", "a b:c"} {

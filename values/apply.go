@@ -149,7 +149,7 @@ func (u *unit[V]) run() (err error) {
 	}
 	rows := u.age(committed)
 	if rows != nil && !u.c.atomic { // while deliveries are renewed, and before anything lies beside the document
-		if err := storage.PutRows(u.ctx, u.c.rows, rows.Partition, rows.Puts); err != nil {
+		if err := u.c.rows.PutRows(u.ctx, rows.Partition, rows.Puts); err != nil {
 			return u.fault(err)
 		}
 		rows = nil
@@ -305,7 +305,7 @@ func (u *unit[V]) finish(work storage.Work) error {
 	if work.Write == nil && len(work.Send) == 0 && len(work.Delete) == 0 {
 		return nil
 	}
-	done, err := storage.Commit(u.ctx, u.c.channels.Store(), work)
+	done, err := u.c.channels.Store().Commit(u.ctx, work)
 	if err != nil {
 		for _, i := range u.done {
 			if unclaim := u.changes[i].Unclaim; unclaim != nil {

@@ -83,7 +83,7 @@ func TestCache(t *testing.T) {
 // The memory of documents is bounded by their bytes, too; one that is larger than all of it takes no other's place.
 func TestMemoryOfDocumentsInBytes(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[sum]{CacheBytes: 5000})
 		grow := func(key string, size int) {
@@ -128,7 +128,7 @@ func TestMemoryOfDocumentsInBytes(t *testing.T) {
 // What is wrong with a Config is said all together, before and instead of any work.
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		store := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			t.Errorf("%s was called", op.Name)
 			return do()

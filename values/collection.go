@@ -92,8 +92,8 @@ func (c Config[V]) withDefaults() (Config[V], error) {
 type Collection[V any] struct {
 	name     string
 	channels *channel.Channels
-	blobs    storage.Blobs
-	rows     storage.Table
+	blobs    *storage.Blobs
+	rows     *storage.Table
 	cfg      Config[V]
 	fault    error // of cfg
 	cache    *Cache[*document[V]]
@@ -116,7 +116,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collect
 	store := channels.Store()
 	return &Collection[V]{
 		name: name, channels: channels, cfg: cfg, fault: fault, cache: NewCache[*document[V]](cfg.Cache, cfg.CacheBytes),
-		blobs: store.Blobs(name), rows: store.Table(name + rowsSuffix), atomic: store.Props().Atomic, billed: store.Props().Billed,
+		blobs: store.Blobs(name), rows: store.Table(name + rowsSuffix), atomic: store.Atomic(), billed: store.Props().Billed,
 	}
 }
 

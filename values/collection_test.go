@@ -19,7 +19,7 @@ import (
 // Many writers in several processes: every message counts once.
 func TestManyWriters(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const processes, goroutines, each, keys = 3, 4, 15, 3
 		want := map[string]int{}
 		var wg sync.WaitGroup
@@ -60,7 +60,7 @@ func TestManyWriters(t *testing.T) {
 
 func TestGet(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[sum]{Initial: func(key string) sum { return sum{Total: len(key)} }})
 		d, err := p.sums.Get(t.Context(), "four", "")
 		if err != nil || d.Value.Total != 4 || d.Version != 0 || d.Emitted != 0 || d.ETag != "" {
@@ -85,7 +85,7 @@ func TestGet(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[sum]{})
 		want := []string{"2026-12-24", "a/b", "ä", "z z"}
 		for _, key := range want {
@@ -117,7 +117,7 @@ func TestKeys(t *testing.T) {
 
 func TestUpdate(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		rival := newProcess(t, s, values.Config[sum]{})
 		id := newID()
 		p := newProcess(t, storagetest.Intercept(s, once("put blob", func(_ storagetest.Op, do func() error) error {
@@ -151,7 +151,7 @@ func TestUpdate(t *testing.T) {
 
 func TestDelete(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p, other := newProcess(t, s, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})
 		p.applied("k", p.change(newID(), 1))
 		other.applied("k", other.change(newID(), 1))
@@ -188,7 +188,7 @@ func TestCheck(t *testing.T) {
 // A value that is a pointer, a map or a slice, and nil, is stored as null and comes back.
 func TestNilValues(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		routes, err := channel.NewRoutes()
 		if err != nil {
 			t.Fatal(err)
@@ -222,7 +222,7 @@ func TestNilValues(t *testing.T) {
 // A refusal by what a process remembers is not the last word when another process has changed the document since.
 func TestRefusalLooksAgain(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		here, there := newProcess(t, s, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})
 		refuse := errors.New("nothing there yet")
 		id := newID()

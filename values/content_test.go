@@ -39,33 +39,9 @@ func (twice) MarshalJSON() ([]byte, error) { return []byte(`{"a":1,"a":2}`), nil
 // bag is a value that can hold what can't be encoded.
 type bag map[string]any
 
-// small narrows the largest blob of a store.
-type small struct {
-	storage.Store
-	max int
-}
-
-func (s small) Props() storage.Props {
-	p := s.Store.Props()
-	p.MaxBlob = s.max
-	return p
-}
-
-// smallAtomic is a small store that commits as one.
-type smallAtomic struct{ small }
-
-func (s smallAtomic) Commit(ctx context.Context, w storage.Work) (storage.Committed, error) {
-	if err := w.Check(s.Props()); err != nil {
-		return storage.Committed{}, err
-	}
-	return storage.Commit(ctx, s.Store, w)
-}
-
-func newSmall(s storage.Store, max int) storage.Store {
-	if s.Props().Atomic {
-		return smallAtomic{small{s, max}}
-	}
-	return small{s, max}
+// newSmall narrows the largest blob of a store.
+func newSmall(s *storage.Store, max int) *storage.Store {
+	return storagetest.WithProps(s, func(p *storage.Props) { p.MaxBlob = max })
 }
 
 // Law 6: what can't be encoded, is too large or goes nowhere fails its own message, before anything is done; the
@@ -91,7 +67,7 @@ func TestLaw6BadContentFailsAlone(t *testing.T) {
 	} {
 		t.Run(bad.name, func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, s storage.Store) {
+			onEachStore(t, func(t *testing.T, s *storage.Store) {
 				if bad.event == nil || bad.value != nil {
 					s = newSmall(s, 4000)
 				}
@@ -150,7 +126,7 @@ func TestLaw6BadContentFailsAlone(t *testing.T) {
 // the others, or to what is kept for the next time.
 func TestFailingFoldLeavesNoTrace(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[sum]{Initial: func(string) sum { return sum{Notes: map[string]int{}} }})
 		note := func(name string, fail func() error) values.Change[sum] {
 			c := p.change(newID(), 0)
@@ -197,7 +173,7 @@ func TestFailingFoldLeavesNoTrace(t *testing.T) {
 // One message several times in one batch is applied once; with other content it is refused.
 func TestDuplicatesInOneBatch(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[sum]{})
 		id := newID()
 		for range 3 {
@@ -231,7 +207,7 @@ func TestFailedCallsLeaveNoWrongMemory(t *testing.T) {
 	for _, effect := range []bool{false, true} {
 		t.Run(fmt.Sprintf("effect=%v", effect), func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, s storage.Store) {
+			onEachStore(t, func(t *testing.T, s *storage.Store) {
 				names := []string{writing(s), "send", "get blob", "put row", "put rows", "query"}
 				for _, name := range names {
 					key := "k-" + strings.ReplaceAll(name, " ", "-")
@@ -269,7 +245,7 @@ func TestFailedCallsLeaveNoWrongMemory(t *testing.T) {
 // A document that a process wrote last is not read again; the least used one is forgotten.
 func TestMemoryOfDocuments(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[sum]{Cache: 2})
 		for range 5 {
@@ -290,7 +266,7 @@ func TestMemoryOfDocuments(t *testing.T) {
 // Races are bounded: after MaxRaces repeats the messages are handed back, undone.
 func TestContended(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		rival := newProcess(t, s, values.Config[sum]{})
 		tries := 0
 		p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -320,7 +296,7 @@ func TestContended(t *testing.T) {
 // A lost race is waited out under the caller's context.
 func TestRaceEndsWithTheContext(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		rival := newProcess(t, s, values.Config[sum]{})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("stop")

@@ -47,5 +47,5 @@ func (c *Collection[V]) forgetRows(ctx context.Context, key string, now time.Tim
 		}
 		old = append(old, row.Key)
 	}
-	_ = storage.DeleteRows(ctx, c.rows, key, old)
+	_ = c.rows.DeleteRows(ctx, key, old)
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // aged returns a process whose document has so many rows past retention, all of them, and calls that were counted since.
-func aged(t testing.TB, s storage.Store, n int) (p *process, calls *storagetest.Calls) {
+func aged(t testing.TB, s *storage.Store, n int) (p *process, calls *storagetest.Calls) {
 	t.Helper()
 	calls = &storagetest.Calls{}
 	cfg := values.Config[sum]{Window: 4, Retention: 10 * aDay}
@@ -54,18 +54,18 @@ func (p *process) settled() {
 func isDelete(op storagetest.Op) bool { return strings.HasPrefix(op.Name, "delete row") }
 
 // seedOld writes so many rows past retention.
-func seedOld(t testing.TB, s storage.Store, n int) {
+func seedOld(t testing.TB, s *storage.Store, n int) {
 	t.Helper()
 	puts := make([]storage.RowPut, n)
 	for i := range puts {
 		puts[i] = storage.RowPut{Key: fmt.Sprintf("%012x-%024x", 1, i), Data: make([]byte, 6)}
 	}
-	if err := storage.PutRows(t.Context(), s.Table("sums-applied"), "k", puts); err != nil {
+	if err := s.Table("sums-applied").PutRows(t.Context(), "k", puts); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func oldRows(t testing.TB, s storage.Store) int {
+func oldRows(t testing.TB, s *storage.Store) int {
 	t.Helper()
 	n := 0
 	before := fmt.Sprintf("%012x", time.Now().Add(-11*aDay).UnixMilli())
@@ -81,7 +81,7 @@ func oldRows(t testing.TB, s storage.Store) int {
 // Old rows are looked for once in a hundred messages, and as many are deleted as leave the window, or more.
 func TestForgettingIsAmortised(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p, calls := aged(t, s, 350)
 		for range 3 * forgetEvery {
 			time.Sleep(time.Millisecond)
@@ -100,7 +100,7 @@ func TestForgettingIsAmortised(t *testing.T) {
 // Whoever writes the document does his part, be it for one message only.
 func TestForgettingBySome(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		aged(t, s, 150)
 		for range forgetEvery {
 			p := newProcess(t, s, values.Config[sum]{Window: 4, Retention: 10 * aDay})
@@ -113,7 +113,7 @@ func TestForgettingBySome(t *testing.T) {
 // Changes outside of messages count too, or they could take every turn.
 func TestForgettingByUpdates(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p, _ := aged(t, s, 150)
 		p.settled()
 		if err := p.sums.Update(t.Context(), "k", func(v sum) (sum, bool) { return v, true }); err != nil {
@@ -126,7 +126,7 @@ func TestForgettingByUpdates(t *testing.T) {
 // A document in steady use keeps all rows within retention, and never many more.
 func TestForgettingInSteadyUse(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[sum]{Window: 4, Retention: 10 * aDay})
 		const every = 3 * time.Hour
 		var all []string
@@ -152,7 +152,7 @@ func TestForgettingInSteadyUse(t *testing.T) {
 // Nothing is forgotten before the document is written, nor for a write that fails.
 func TestForgettingComesAfterTheCommit(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p, _ := aged(t, s, 150)
 		p.settled()
 		at := stored(t, s, "k").Version + 1
@@ -181,7 +181,7 @@ func TestForgettingFails(t *testing.T) {
 	for _, failing := range []string{"query", "delete row"} {
 		t.Run(failing, func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, s storage.Store) {
+			onEachStore(t, func(t *testing.T, s *storage.Store) {
 				aged(t, s, 150)
 				var down atomic.Bool
 				var n atomic.Int64
@@ -216,7 +216,7 @@ func TestForgettingCrashes(t *testing.T) {
 	for _, m := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, s storage.Store) {
+			onEachStore(t, func(t *testing.T, s *storage.Store) {
 				p, _ := aged(t, s, 0)
 				old := idAt(time.Now().Add(-12*aDay), 0)
 				halfWay := 0 // crashes while rows were deleted
@@ -248,7 +248,7 @@ func TestForgettingCrashes(t *testing.T) {
 // It ends with its caller.
 func TestForgettingIsCancelled(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		aged(t, s, 150)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var deletions atomic.Int64
@@ -298,11 +298,9 @@ func BenchmarkForgetting(b *testing.B) {
 }
 
 // asked counts the requests to a store.
-func asked(s storage.Store) (n int64) {
-	if m, ok := storage.As[storage.Meter](s); ok {
-		for _, r := range m.Requests() {
-			n += r.Count
-		}
+func asked(s *storage.Store) (n int64) {
+	for _, r := range s.Requests() {
+		n += r.Count
 	}
 	return n
 }

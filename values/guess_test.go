@@ -16,7 +16,7 @@ import (
 // there, and refused by what is there.
 func TestNewKeysAreNotRead(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		other := newProcess(t, s, values.Config[sum]{})
 		id := newID()
 		other.applied("known", other.change(id, 5))

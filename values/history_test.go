@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -63,8 +64,8 @@ func (v trail) String() string {
 // store get lost, and the message comes again. What they see is what one process would have seen that does one at a time.
 func TestHistories(t *testing.T) {
 	t.Parallel()
-	for name, wrap := range map[string]func(storage.Store) storage.Store{
-		"atomic": func(s storage.Store) storage.Store { return s },
+	for name, wrap := range map[string]func(*storage.Store) *storage.Store{
+		"atomic": func(s *storage.Store) *storage.Store { return s },
 		"plain":  storagetest.Plain,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,24 +83,24 @@ func TestHistories(t *testing.T) {
 func TestHistoriesCatchABadStore(t *testing.T) {
 	t.Parallel()
 	for name, b := range map[string]bad{
-		"puts whatever the condition": {put: func(b storage.Blobs, ctx context.Context, key string, body []byte, _ storage.Condition) (storage.ETag, error) {
+		"puts whatever the condition": {put: func(b driver.Blobs, ctx context.Context, key string, body []byte, _ storage.Condition) (storage.ETag, error) {
 			return b.Put(ctx, key, body, storage.Condition{})
 		}},
-		"loses documents": {put: func(b storage.Blobs, ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
+		"loses documents": {put: func(b driver.Blobs, ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
 			if rand.IntN(10) == 0 {
 				return "0123456789abcdef", nil
 			}
 			return b.Put(ctx, key, body, cond)
 		}},
-		"loses rows": {put: storage.Blobs.Put, noRows: true},
+		"loses rows": {put: driver.Blobs.Put, noRows: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			err := error(nil)
 			for seed := uint64(0); err == nil && seed < 5; seed++ {
-				h := trails(t, seed, func(s storage.Store) storage.Store {
-					b.Store = storagetest.Plain(s)
-					return b
+				h := trails(t, seed, func(s *storage.Store) *storage.Store {
+					b.Store = storagetest.Plain(s).Driver()
+					return storage.New(b)
 				})
 				err = storagetest.CheckHistory(h, trailStep, t.TempDir())
 			}
@@ -113,23 +114,23 @@ func TestHistoriesCatchABadStore(t *testing.T) {
 
 // bad is a store that puts documents in another way, and perhaps no rows.
 type bad struct {
-	storage.Store
-	put    func(b storage.Blobs, ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error)
+	driver.Store
+	put    func(b driver.Blobs, ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error)
 	noRows bool
 }
 
 type badBlobs struct {
-	storage.Blobs
+	driver.Blobs
 	bad
 }
 
 type badTable struct {
-	storage.Table
+	driver.Table
 	bad
 }
 
-func (x bad) Blobs(name string) storage.Blobs { return badBlobs{x.Store.Blobs(name), x} }
-func (x bad) Table(name string) storage.Table { return badTable{x.Store.Table(name), x} }
+func (x bad) Blobs(name string) driver.Blobs { return badBlobs{x.Store.Blobs(name), x} }
+func (x bad) Table(name string) driver.Table { return badTable{x.Store.Table(name), x} }
 
 func (b badBlobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
 	return b.put(b.Blobs, ctx, key, body, cond)
@@ -142,8 +143,15 @@ func (t badTable) Put(ctx context.Context, partition, key string, data []byte, c
 	return t.Table.Put(ctx, partition, key, data, cond)
 }
 
+func (t badTable) PutBatch(ctx context.Context, partition string, rows []storage.RowPut) error {
+	if t.noRows {
+		return nil
+	}
+	return t.Table.PutBatch(ctx, partition, rows)
+}
+
 // trails lets four processes work on two documents of one file.
-func trails(t *testing.T, seed uint64, wrap func(storage.Store) storage.Store) *storagetest.History[trailCall, trailAnswer] {
+func trails(t *testing.T, seed uint64, wrap func(*storage.Store) *storage.Store) *storagetest.History[trailCall, trailAnswer] {
 	t.Helper()
 	const turns = 25
 	var (
@@ -186,7 +194,7 @@ type trailer struct {
 	trails *values.Collection[trail]
 }
 
-func newTrailer(t *testing.T, h *storagetest.History[trailCall, trailAnswer], n int, path string, seed uint64, wrap func(storage.Store) storage.Store) trailer {
+func newTrailer(t *testing.T, h *storagetest.History[trailCall, trailAnswer], n int, path string, seed uint64, wrap func(*storage.Store) *storage.Store) trailer {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // Law 1: the same ID with the same content is the same message.
 func TestLaw1SameMessageIsAppliedOnce(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[sum]{})
 		id, key := newID(), "order-7/pay"
 		for range 3 { // one process
@@ -33,7 +33,7 @@ func TestLaw1SameMessageIsAppliedOnce(t *testing.T) {
 // Law 1: the same ID with other content is refused, while the ID is in the window and after it became a row.
 func TestLaw1SameIDOtherContentIsRefused(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[sum]{Window: 4})
 		for _, id := range []string{newID(), "a-key"} {
 			p.applied("k", p.change(id, 5))
@@ -57,7 +57,7 @@ func TestLaw1SameIDOtherContentIsRefused(t *testing.T) {
 // Law 1: the kind is content too, and the form of the JSON is not: queues may rewrite it.
 func TestLaw1ContentIsKindAndMeaning(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[sum]{})
 		id := newID()
 		foreign := `{"specversion": "1.0", "id": "` + id + `", "source": "/x", "type": "test.plus.v1", "data": { "n": 1, "note": "a\u003cb \"c\"" } }`
@@ -88,7 +88,7 @@ func TestLaw1ContentIsKindAndMeaning(t *testing.T) {
 // Law 2: value and replay record are one document, and each write is guarded by what was read.
 func TestLaw2ValueAndRecordAreWrittenTogetherUnderTheETag(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		rival := newProcess(t, s, values.Config[sum]{})
 		for round, first := range []string{"creation", "update"} {
 			hooked := storagetest.Intercept(s, once(writing(s), func(_ storagetest.Op, do func() error) error {
@@ -138,7 +138,7 @@ func TestLaw3CrashAfterEveryCall(t *testing.T) {
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		t.Run(moment.String(), func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, s storage.Store) {
+			onEachStore(t, func(t *testing.T, s *storage.Store) {
 				for n := int64(1); ; n++ {
 					if !crashAt(t, s, fmt.Sprintf("k-%d", n), n, moment) {
 						if n < 3 {
@@ -154,7 +154,7 @@ func TestLaw3CrashAfterEveryCall(t *testing.T) {
 
 // crashAt lets a worker die in its nth call while it applies two messages to a document that moves entries to
 // rows with every write, and another one finish. It reports whether the first worker came so far.
-func crashAt(t *testing.T, s storage.Store, key string, n int64, moment storagetest.Moment) bool {
+func crashAt(t *testing.T, s *storage.Store, key string, n int64, moment storagetest.Moment) bool {
 	cfg := values.Config[sum]{Window: 1}
 	healthy := newProcess(t, s, cfg)
 	sequence := map[string]uint64{}
@@ -213,7 +213,7 @@ func crashAt(t *testing.T, s storage.Store, key string, n int64, moment storaget
 // Law 8: a stale receipt undoes neither the write nor the sends; whoever has the message finds the record.
 func TestLaw8StaleReceiptChangesNothing(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		slow, next := newProcess(t, s, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})
 		slow.send(newID(), plus{N: 3})
 		changes := slow.received(1)
@@ -244,7 +244,7 @@ func TestLaw8StaleReceiptChangesNothing(t *testing.T) {
 // Law 7: a source's events count up by one, whoever writes, whatever is lost on the way.
 func TestLaw7SequenceGrows(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		lost := storagetest.Intercept(s, everyOther(writing(s)))
 		processes := []*process{newProcess(t, s, values.Config[sum]{}), newProcess(t, lost, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})}
 		for i := range 30 {

@@ -70,7 +70,7 @@ func (c *Collection[V]) send(u *unit[V], events []channel.Envelope) error {
 	if err != nil {
 		return u.fault(err)
 	}
-	if _, err := storage.Commit(u.ctx, c.channels.Store(), storage.Work{Send: packed.Sends}); err != nil {
+	if _, err := c.channels.Store().Commit(u.ctx, storage.Work{Send: packed.Sends}); err != nil {
 		return u.fault(err)
 	}
 	return nil

@@ -16,13 +16,13 @@ import (
 )
 
 // onPlain runs a test in virtual time on a store without an atomic Commit, the only one that needs pending.
-func onPlain(t *testing.T, test func(t *testing.T, s storage.Store)) {
+func onPlain(t *testing.T, test func(t *testing.T, s *storage.Store)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { test(t, storagetest.Plain(open(t))) })
 }
 
 // dieSending applies one message in a process that dies before it sends anything.
-func dieSending(t *testing.T, s storage.Store, cfg values.Config[sum], id string, m plus) {
+func dieSending(t *testing.T, s *storage.Store, cfg values.Config[sum], id string, m plus) {
 	t.Helper()
 	var dead atomic.Bool
 	dying := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -39,7 +39,7 @@ func dieSending(t *testing.T, s storage.Store, cfg values.Config[sum], id string
 
 // Law 4: nobody writes only to clear pending, and the writer leaves out what it has sent itself.
 func TestLaw4NoWriteOnlyToClear(t *testing.T) {
-	onPlain(t, func(t *testing.T, s storage.Store) {
+	onPlain(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[sum]{})
 		ids := []string{newID(), newID(), newID()}
@@ -62,7 +62,7 @@ func TestLaw4NoWriteOnlyToClear(t *testing.T) {
 
 // Law 4: pending survives lost races, and what this process has sent before stays known.
 func TestLaw4OwnSentIsRememberedAcrossARace(t *testing.T) {
-	onPlain(t, func(t *testing.T, s storage.Store) {
+	onPlain(t, func(t *testing.T, s *storage.Store) {
 		p, rival := newProcess(t, s, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})
 		first, second := newID(), newID()
 		p.applied("k", p.change(first, 1))
@@ -77,7 +77,7 @@ func TestLaw4OwnSentIsRememberedAcrossARace(t *testing.T) {
 // Law 4: the events of a dead writer are sent by the next one once they are old enough, before the write that
 // leaves them out, and not sooner.
 func TestLaw4UnderstudySendsWhatADeadWriterDidNot(t *testing.T) {
-	onPlain(t, func(t *testing.T, s storage.Store) {
+	onPlain(t, func(t *testing.T, s *storage.Store) {
 		cfg := values.Config[sum]{PendingAfter: time.Minute}
 		id := newID()
 		dieSending(t, s, cfg, id, plus{N: 1})
@@ -111,7 +111,7 @@ func TestLaw4UnderstudySendsWhatADeadWriterDidNot(t *testing.T) {
 
 // Law 4: an understudy that dies too, between its sends and its write, leaves the events to the next one.
 func TestLaw4UnderstudyDies(t *testing.T) {
-	onPlain(t, func(t *testing.T, s storage.Store) {
+	onPlain(t, func(t *testing.T, s *storage.Store) {
 		cfg := values.Config[sum]{PendingAfter: time.Minute}
 		id := newID()
 		dieSending(t, s, cfg, id, plus{N: 1})
@@ -134,7 +134,7 @@ func TestLaw4UnderstudyDies(t *testing.T) {
 
 // Law 4: a replay sends what is pending for it, and no write is made for that.
 func TestLaw4ReplaySendsItsPending(t *testing.T) {
-	onPlain(t, func(t *testing.T, s storage.Store) {
+	onPlain(t, func(t *testing.T, s *storage.Store) {
 		id := newID()
 		dieSending(t, s, values.Config[sum]{}, id, plus{N: 1})
 		var calls storagetest.Calls
@@ -147,7 +147,7 @@ func TestLaw4ReplaySendsItsPending(t *testing.T) {
 	})
 }
 
-func claims(t testing.TB, s storage.Store) (stowed, sent int) {
+func claims(t testing.TB, s *storage.Store) (stowed, sent int) {
 	t.Helper()
 	for info, err := range s.Blobs("claims").List(t.Context(), "") {
 		if err != nil {
@@ -167,7 +167,7 @@ func claims(t testing.TB, s storage.Store) (stowed, sent int) {
 func TestLaw4LargePending(t *testing.T) {
 	for _, by := range []string{"replay", "understudy"} {
 		t.Run(by, func(t *testing.T) {
-			onPlain(t, func(t *testing.T, s storage.Store) {
+			onPlain(t, func(t *testing.T, s *storage.Store) {
 				large := plus{N: 1, Note: strings.Repeat("long ", 20_000)}
 				id := newID()
 				dieSending(t, s, values.Config[sum]{}, id, large)
@@ -212,7 +212,7 @@ func TestLaw4LargePending(t *testing.T) {
 // A replay that reads a large pending event just as another writer lets go of it is no lost message: it fails for
 // now, and the next time it finds that all is done.
 func TestReplayMeetsPendingThatIsJustLetGo(t *testing.T) {
-	onPlain(t, func(t *testing.T, s storage.Store) {
+	onPlain(t, func(t *testing.T, s *storage.Store) {
 		large := plus{N: 1, Note: strings.Repeat("long ", 20_000)}
 		id := newID()
 		e := envelope(t, id, large)

@@ -17,7 +17,7 @@ func TestReplayByARowIsProved(t *testing.T) {
 	for _, how := range []string{"remembered", "read"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, s storage.Store) {
+			onEachStore(t, func(t *testing.T, s *storage.Store) {
 				cfg := values.Config[sum]{Window: 1}
 				start := time.Now()
 				first := idAt(start, 1)

@@ -22,7 +22,7 @@ func TestRandomSchedules(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, s storage.Store) { schedule(t, s, rand.New(rand.NewPCG(seed, 7))) })
+			onEachStore(t, func(t *testing.T, s *storage.Store) { schedule(t, s, rand.New(rand.NewPCG(seed, 7))) })
 		})
 	}
 }
@@ -45,7 +45,7 @@ func (d *dice) throw(op storagetest.Op) float64 {
 	return rand.New(rand.NewPCG(d.seed^h.Sum64(), n)).Float64()
 }
 
-func schedule(t *testing.T, s storage.Store, r *rand.Rand) {
+func schedule(t *testing.T, s *storage.Store, r *rand.Rand) {
 	const messages, keys = 60, 2
 	cfg := values.Config[sum]{Window: 3, Cache: 1 + r.IntN(3), PendingAfter: time.Minute}
 	trouble := 0.15

@@ -26,14 +26,14 @@ func (p *process) large(id string) values.Change[sum] {
 	return p.changeOf(&e)
 }
 
-func wantStowed(t testing.TB, what string, s storage.Store, want int) {
+func wantStowed(t testing.TB, what string, s *storage.Store, want int) {
 	t.Helper()
 	got, _ := claims(t, s)
 	wantInt(t, "stowed bodies "+what, got, want)
 }
 
 // arrived demands that every listener has the event of a large message, whole.
-func arrived(t testing.TB, s storage.Store, id string) {
+func arrived(t testing.TB, s *storage.Store, id string) {
 	t.Helper()
 	channels, err := channel.New(s, &channel.Routes{}, "/test")
 	if err != nil {
@@ -60,7 +60,7 @@ func arrived(t testing.TB, s storage.Store, id string) {
 }
 
 func TestLostRaceLeavesNoBody(t *testing.T) {
-	onPlain(t, func(t *testing.T, s storage.Store) {
+	onPlain(t, func(t *testing.T, s *storage.Store) {
 		rival := newProcess(t, s, values.Config[sum]{})
 		lost := 0
 		p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -85,7 +85,7 @@ func TestLostRaceLeavesNoBody(t *testing.T) {
 
 // Two workers have the same message: who loses lets go of its own body, and finds the winner's.
 func TestLoserOfARaceLeavesTheWinnersBody(t *testing.T) {
-	onPlain(t, func(t *testing.T, s storage.Store) {
+	onPlain(t, func(t *testing.T, s *storage.Store) {
 		id := newID()
 		won := false
 		p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -118,7 +118,7 @@ func TestTryWithoutAWriteLeavesNoBody(t *testing.T) {
 		{"bodies of copies can't be written", func() (channel.Message, error) { return summed{}, nil }, "blob claims/others/", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			onPlain(t, func(t *testing.T, s storage.Store) {
+			onPlain(t, func(t *testing.T, s *storage.Store) {
 				p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 					if c.fails != "" && strings.HasPrefix(op.Resource, c.fails) {
 						return op.Fail(storage.ErrUnavailable)
@@ -152,7 +152,7 @@ func TestUnknownWriteKeepsTheBody(t *testing.T) {
 	t.Parallel()
 	for _, written := range []bool{true, false} {
 		t.Run(fmt.Sprintf("written=%v", written), func(t *testing.T) {
-			onPlain(t, func(t *testing.T, s storage.Store) {
+			onPlain(t, func(t *testing.T, s *storage.Store) {
 				p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 					if op.Resource != "blob sums/k" || op.Name != "put blob" {
 						return do()
@@ -183,7 +183,7 @@ func TestCrashLeavesAtMostOneBody(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		t.Run(moment.String(), func(t *testing.T) {
-			onPlain(t, func(t *testing.T, s storage.Store) {
+			onPlain(t, func(t *testing.T, s *storage.Store) {
 				n, orphans := int64(0), 0
 				for fired := true; fired; {
 					n++

@@ -18,7 +18,7 @@ import (
 // before it, or a key, one point read.
 func TestLaw5WindowRowsAndReads(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const window = 10
 		var calls storagetest.Calls
 		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[sum]{Window: window})
@@ -43,7 +43,7 @@ func TestLaw5WindowRowsAndReads(t *testing.T) {
 		}
 		wantInt(t, "point reads for newer IDs", calls.Count("get row"), 0)
 		wantInt(t, "reads of the document", calls.Count("get blob"), 1)
-		if s.Props().Atomic { // rows go with the write
+		if s.Atomic() { // rows go with the write
 			wantInt(t, "batches of rows", calls.Count("put rows"), 0)
 			wantInt(t, "queries", calls.Count("query"), 0)
 		}
@@ -67,7 +67,7 @@ func TestLaw5WindowRowsAndReads(t *testing.T) {
 // Rows of messages that are folded together are read together, and tell the same.
 func TestLaw5RowsAreReadTogether(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const window, all = 10, 1300
 		var calls storagetest.Calls
 		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[sum]{Window: window})
@@ -135,7 +135,7 @@ func TestLaw5RowsAreReadTogether(t *testing.T) {
 // Law 5: before anything has left, nothing costs a read, keys and old times included.
 func TestLaw5NoReadBeforeAnythingLeft(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[sum]{})
 		p.applied("k", p.change("a key", 1), p.change(idAt(time.Now().Add(-1000*time.Hour), 1), 1), p.change(newID(), 1))
@@ -147,7 +147,7 @@ func TestLaw5NoReadBeforeAnythingLeft(t *testing.T) {
 // aren't atomic, a message of that write must not be taken for a replay.
 func TestLaw5OnlyCommittedEntriesBecomeRows(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		cfg := values.Config[sum]{Window: 2}
 		p := newProcess(t, s, cfg)
 		for range 4 {
@@ -163,7 +163,7 @@ func TestLaw5OnlyCommittedEntriesBecomeRows(t *testing.T) {
 		for _, err := range failing.apply("k", batch...) {
 			wantErr(t, err, storage.ErrUnavailable)
 		}
-		if n := rows(t, s, "k"); s.Props().Atomic != (n == 0) || n > 4 {
+		if n := rows(t, s, "k"); s.Atomic() != (n == 0) || n > 4 {
 			t.Errorf("rows after the failed write: got %d, want 1 to 4, or none by an atomic commit", n)
 		}
 		p.applied("k", batch...)
@@ -177,7 +177,7 @@ func TestLaw5OnlyCommittedEntriesBecomeRows(t *testing.T) {
 // small.
 func TestLaw5TenThousandMessages(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		quiet := func(c values.Change[sum]) values.Change[sum] {
 			fold := c.Fold
 			c.Fold = func(v sum) (sum, []channel.Message, error) {
@@ -188,7 +188,7 @@ func TestLaw5TenThousandMessages(t *testing.T) {
 		}
 		const batch = 200
 		n := 10_000
-		if !s.Props().Atomic {
+		if !s.Atomic() {
 			n = 3_000 // a call for every row takes its time
 		}
 		p := newProcess(t, s, values.Config[sum]{})
@@ -229,7 +229,7 @@ func TestLaw5TenThousandMessages(t *testing.T) {
 // Law 5: past retention a message can't be judged, and is not guessed about; rows past it go.
 func TestLaw5Retention(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const day = 24 * time.Hour
 		p := newProcess(t, s, values.Config[sum]{Window: 4, Retention: 10 * day})
 		old := newID()
@@ -267,7 +267,7 @@ func TestLaw5Retention(t *testing.T) {
 func TestLaw5WrongClocks(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[sum]{Window: 5})
 		offsets := []time.Duration{0, -20 * day, 365 * day, -time.Hour, 100 * 365 * day}
 		var all []string
@@ -289,7 +289,7 @@ func TestLaw5WrongClocks(t *testing.T) {
 // told about its messages; it is never applied twice.
 func TestLaw5ClockBehindRetention(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[sum]{Window: 5, Retention: time.Hour})
 		want := 0
 		for i := range 60 {
@@ -315,7 +315,7 @@ func TestLaw5ClockBehindRetention(t *testing.T) {
 // Rows that can't be read leave their message undecided, and no other.
 func TestUnreadableRow(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		cfg := values.Config[sum]{Window: 2}
 		p := newProcess(t, s, cfg)
 		old := newID()
@@ -352,7 +352,7 @@ func BenchmarkLate(b *testing.B) {
 			for i := range puts {
 				puts[i] = storage.RowPut{Key: fmt.Sprintf("%012x-%024x", begin.UnixMilli()+int64(i), i), Data: make([]byte, 6)}
 			}
-			if err := storage.PutRows(b.Context(), p.store.Table("sums-applied"), "k", puts); err != nil {
+			if err := p.store.Table("sums-applied").PutRows(b.Context(), "k", puts); err != nil {
 				b.Fatal(err)
 			}
 			for b.Loop() {

@@ -40,7 +40,7 @@ type summed struct {
 func (summed) Kind() channel.Kind { return "test.summed.v1" }
 
 // onEachStore runs a test in virtual time, on a store whose Commit is atomic and on one that takes the steps.
-func onEachStore(t *testing.T, test func(t *testing.T, s storage.Store)) {
+func onEachStore(t *testing.T, test func(t *testing.T, s *storage.Store)) {
 	t.Helper()
 	t.Run("atomic", func(t *testing.T) {
 		t.Parallel()
@@ -52,7 +52,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, s storage.Store)) {
 	})
 }
 
-func open(t testing.TB) storage.Store {
+func open(t testing.TB) *storage.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+"?wake=off&sync=normal")
 	if err != nil {
@@ -65,12 +65,12 @@ func open(t testing.TB) storage.Store {
 // process is what one process has of the world: its view of the store, and a collection with its cache.
 type process struct {
 	t     testing.TB
-	store storage.Store
+	store *storage.Store
 	sums  *values.Collection[sum]
 	folds atomic.Int64 // how often a Fold was called
 }
 
-func newProcess(t testing.TB, s storage.Store, cfg values.Config[sum]) *process {
+func newProcess(t testing.TB, s *storage.Store, cfg values.Config[sum]) *process {
 	t.Helper()
 	routes, err := channel.NewRoutes(channel.Command[plus]("commands"), channel.Event[summed]("listeners", "others"))
 	if err != nil {
@@ -183,7 +183,7 @@ func (p *process) received(want int) []values.Change[sum] {
 }
 
 // events takes all events from a listener's queue.
-func events(t testing.TB, s storage.Store, queue string) []channel.Envelope {
+func events(t testing.TB, s *storage.Store, queue string) []channel.Envelope {
 	t.Helper()
 	var all []channel.Envelope
 	for {
@@ -240,7 +240,7 @@ type record struct {
 
 const entrySize = 24
 
-func stored(t testing.TB, s storage.Store, key string) record {
+func stored(t testing.TB, s *storage.Store, key string) record {
 	t.Helper()
 	b, err := s.Blobs("sums").Get(t.Context(), key, "")
 	if err != nil {
@@ -253,7 +253,7 @@ func stored(t testing.TB, s storage.Store, key string) record {
 	return r
 }
 
-func rows(t testing.TB, s storage.Store, key string) int {
+func rows(t testing.TB, s *storage.Store, key string) int {
 	t.Helper()
 	n := 0
 	for _, err := range s.Table("sums-applied").Query(t.Context(), key, storage.RowRange{}) {
@@ -266,7 +266,7 @@ func rows(t testing.TB, s storage.Store, key string) int {
 }
 
 // queued counts what a queue holds, visible or not.
-func queued(t testing.TB, s storage.Store, queue string) int {
+func queued(t testing.TB, s *storage.Store, queue string) int {
 	t.Helper()
 	st, err := s.Queue(queue).Stats(t.Context())
 	if err != nil {
@@ -301,8 +301,8 @@ func once(name string, f func(op storagetest.Op, do func() error) error) storage
 }
 
 // writing is the name of the call that writes a document.
-func writing(s storage.Store) string {
-	if s.Props().Atomic {
+func writing(s *storage.Store) string {
+	if s.Atomic() {
 		return "commit"
 	}
 	return "put blob"

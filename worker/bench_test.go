@@ -38,7 +38,7 @@ func newNoops(b *testing.B) *noops {
 	return newNoopsOn(b, newStore(b))
 }
 
-func newNoopsOn(b testing.TB, store storage.Store) *noops {
+func newNoopsOn(b testing.TB, store *storage.Store) *noops {
 	b.Helper()
 	w := &noops{call: func() {}}
 	w.store = store

@@ -17,7 +17,7 @@ import (
 )
 
 // fetched counts the claim-checked bodies that are fetched through a store, and those that are being.
-func fetched(s storage.Store) (_ storage.Store, all, atOnce *atomic.Int64) {
+func fetched(s *storage.Store) (_ *storage.Store, all, atOnce *atomic.Int64) {
 	all, atOnce = new(atomic.Int64), new(atomic.Int64)
 	var now atomic.Int64
 	return storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -37,7 +37,7 @@ func fetched(s storage.Store) (_ storage.Store, all, atOnce *atomic.Int64) {
 // A worker holds no more of claim-checked bodies than it has room for. They go with their messages, however these
 // end, and make room for others.
 func TestBodiesAreBounded(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const (
 			n    = 60
 			size = 100_000
@@ -73,7 +73,7 @@ func TestBodiesAreBounded(t *testing.T) {
 
 // Bodies that are folded count likewise, and one message always goes on, however little room there is.
 func TestBodiesOfAFold(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		hooked, _, atOnce := fetched(s)
 		w := newWorld(t, hooked, "totals")
 		const n = 30
@@ -95,7 +95,7 @@ func TestBodiesOfAFold(t *testing.T) {
 
 // What waits for room is handed back when the worker stops.
 func TestStopBesideFullRoom(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { time.Sleep(20 * time.Second); return nil })
 		body := strings.Repeat("x", 60_000)
 		l.sendJobs(t, job{Body: body}, job{Body: body}, job{Body: body})
@@ -114,7 +114,7 @@ func TestStopBesideFullRoom(t *testing.T) {
 
 // A message whose claim-checked body doesn't fit its kind, or whose kind nobody knows, ends as one that brings its body along.
 func TestBadFetchedBody(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return nil })
 		large := strings.Repeat("x", 60_000)
 		for _, e := range []channel.Envelope{

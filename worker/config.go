@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/inbox"
 )
 
 // Config is how a worker works. The zero Config is right for most.
@@ -156,8 +157,8 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 		if !slices.Contains(c.Queues, q) {
 			faults = append(faults, fmt.Errorf("PollInterval names queue %s, which is not consumed", storage.Quote(q)))
 		}
-		if d := c.PollInterval[q]; d < pollFirst {
-			faults = append(faults, fmt.Errorf("PollInterval of queue %s is %v; want at least %v", storage.Quote(q), d, pollFirst))
+		if d := c.PollInterval[q]; d < inbox.FirstLook {
+			faults = append(faults, fmt.Errorf("PollInterval of queue %s is %v; want at least %v", storage.Quote(q), d, inbox.FirstLook))
 		}
 	}
 	faults = append(faults, h.Err())

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/inbox"
 )
 
 const (
@@ -31,7 +32,7 @@ type consumer struct {
 	w     *Worker
 	cfg   *Config
 	queue string
-	q     storage.Queue
+	q     *storage.Queue
 	log   *slog.Logger
 	stats *queueMetrics
 	owned time.Duration // how long a message is ours after the start of the call that gave it
@@ -196,29 +197,23 @@ func (c *consumer) stuck() bool {
 	return false
 }
 
-// messages are what was received by a call that began then, not yet in hand.
-func (c *consumer) messages(ds []storage.Delivery, began time.Time) []*message {
+// hold takes what was received in hand.
+func (c *consumer) hold(b inbox.Batch) []*message {
 	now := time.Now()
-	ms := make([]*message, len(ds))
-	for i, d := range ds {
-		ms[i] = &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, asked: began, received: now, turn: make(turn, 1), receipt: d.Receipt, owned: began}
+	ms := make([]*message, len(b.Deliveries))
+	for i, d := range b.Deliveries {
+		ms[i] = &message{queue: c.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, asked: b.Since, received: now, turn: make(turn, 1), receipt: d.Receipt, owned: b.Since}
 	}
-	return ms
-}
-
-// hold takes messages in hand. full says that the call brought all that it asked for.
-func (c *consumer) hold(ms []*message, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.room.full = full
+	c.room.full = b.Full
 	if len(c.inHand) == 0 && len(ms) > 0 {
 		c.renewals.Reset(renewEvery(c.cfg.Visibility))
 	}
-	now := time.Now()
 	for _, m := range ms {
-		m.received = now // until then it waited for its commit, not for us
 		c.inHand[m] = struct{}{}
 	}
+	return ms
 }
 
 // sort finds out what to do with messages that came together, but for suspects among them. Groups that they begin are
@@ -226,9 +221,7 @@ func (c *consumer) hold(ms []*message, full bool) {
 func (c *consumer) sort(ctx context.Context, ms []*message) (suspects []*message) {
 	var begun []*group
 	for _, m := range ms {
-		if !m.opened.Load() {
-			c.open(m)
-		}
+		c.open(m)
 		c.trace(ctx, "message taken", m)
 		switch {
 		case m.bad != nil:

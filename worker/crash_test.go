@@ -29,7 +29,7 @@ type pathWorld struct {
 // effects are what the reactions of all processes of a trial have done.
 type effects struct{ reacted, once atomic.Int64 }
 
-func newPathWorld(t *testing.T, s storage.Store, trial int64, e *effects) *pathWorld {
+func newPathWorld(t *testing.T, s *storage.Store, trial int64, e *effects) *pathWorld {
 	t.Helper()
 	w := &pathWorld{names: map[string]string{}, effects: e}
 	for _, n := range []string{"commands", "accounts", "totals", "reactions", "mails"} {
@@ -90,7 +90,7 @@ func TestCrashAfterEveryCall(t *testing.T) {
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		for _, large := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/large=%v", moment, large), func(t *testing.T) {
-				onEachStore(t, func(t *testing.T, s storage.Store) {
+				onEachStore(t, func(t *testing.T, s *storage.Store) {
 					s = patient(s, 3*time.Second)
 					for n := int64(1); ; n++ {
 						if !crashTrial(t, s, n, moment, large) {
@@ -110,7 +110,7 @@ func TestCrashAfterEveryCall(t *testing.T) {
 }
 
 // crashTrial reports whether the first worker came as far as its nth call.
-func crashTrial(t *testing.T, s storage.Store, n int64, moment storagetest.Moment, large bool) bool {
+func crashTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Moment, large bool) bool {
 	var e effects
 	healthy := newPathWorld(t, s, n, &e)
 	command := add{ID: idAt(time.Now(), int(n)), Account: "a", N: 7}

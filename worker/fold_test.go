@@ -22,7 +22,7 @@ import (
 
 // Messages for one document that are received together are one read and one write.
 func TestOneWriteForAFold(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		w := newWorld(t, s)
 		for range 30 {
@@ -53,7 +53,7 @@ func TestOneWriteForAFold(t *testing.T) {
 
 // One worker has one fold of a document at a time, so it never races with itself.
 func TestOneFoldAtATime(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var races atomic.Int64
 		w := newWorld(t, storagetest.Intercept(s, func(_ context.Context, _ storagetest.Op, do func() error) error {
 			err := do()
@@ -95,7 +95,7 @@ func TestOneFoldAtATime(t *testing.T) {
 
 // Slow handlers: the worker holds little more than it runs. Fast ones: it fetches large batches, also after some that were not fast.
 func TestRoomFollowsTheHandlers(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		slow := true
 		var hiccups atomic.Int64
@@ -137,7 +137,7 @@ func TestRoomFollowsTheHandlers(t *testing.T) {
 
 // Several workers share a queue: everything is handled, nothing twice, and none goes without.
 func TestWorkersShareAQueue(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const n = 300
 		var mu sync.Mutex
 		handled := map[string]int{}
@@ -177,7 +177,7 @@ func TestWorkersShareAQueue(t *testing.T) {
 // Large messages come whole to reactions, decisions and projections, through retries too, and nothing of them
 // stays behind.
 func TestLargeMessages(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		note := strings.Repeat("large ", 20_000)
 		w := newWorld(t, s)
 		var mu sync.Mutex
@@ -248,7 +248,7 @@ func TestLostBody(t *testing.T) {
 
 // The operator's view of the poison queue: list, get, send back, discard.
 func TestPoisonQueue(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var fixed atomic.Bool
 		l := newLab(t, s, func(context.Context, job) error {
 			if fixed.Load() {
@@ -316,9 +316,9 @@ func TestPoisonQueue(t *testing.T) {
 
 // A message that is put into the poison queue twice, because its deletion failed, is there once.
 func TestPoisonedTwiceIsThereOnce(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		name := "delete"
-		if s.Props().Atomic {
+		if s.Atomic() {
 			name = "commit"
 		}
 		var done atomic.Bool
@@ -340,7 +340,7 @@ func TestPoisonedTwiceIsThereOnce(t *testing.T) {
 
 // While the poison queue can't be written, the message is not lost.
 func TestPoisonQueueDown(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var down atomic.Bool
 		l := newLab(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if strings.HasPrefix(op.Resource, "blob poison/") && down.Load() {

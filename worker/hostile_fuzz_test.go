@@ -211,7 +211,7 @@ func FuzzMessage(f *testing.F) {
 
 // A message that kills its workers is found out, however many hand-backs it claims.
 func TestHistoryThatCantBe(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		for _, history := range []string{`"handbacks":1000000`, `"attempts":9223372036854775807`, `"attempts":1,"handbacks":9223372036854775807`} {
 			l := newLab(t, s, func(context.Context, job) error { return nil })
 			body := `{"specversion":"1.0","id":"a","source":"/x","type":"test.job.v1",` + history + `,"data":{"name":"killer"}}`
@@ -241,7 +241,7 @@ func TestHistoryThatCantBe(t *testing.T) {
 
 // An error of any length keeps no message out of the poison queue.
 func TestLongErrors(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error {
 			return handlers.Poison("long", errors.New(strings.Repeat("ü", 40<<20)))
 		})
@@ -259,7 +259,7 @@ func TestLongErrors(t *testing.T) {
 
 // An entry that can't be read ends no listing, however many there are; one that is as large as a blob may be is read alone.
 func TestUnreadableEntries(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := poisonAll(t, s, nil, job{ID: "a"}, job{ID: "b"})
 		blobs := s.Blobs("poison")
 		for i := range 40 {

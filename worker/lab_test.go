@@ -27,7 +27,7 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 }
 
 // onEachStore runs a test in virtual time, on a store whose Commit is atomic and on one that takes the steps.
-func onEachStore(t *testing.T, test func(t *testing.T, s storage.Store)) {
+func onEachStore(t *testing.T, test func(t *testing.T, s *storage.Store)) {
 	t.Helper()
 	t.Parallel()
 	t.Run("atomic", func(t *testing.T) { inBubble(t, func(t *testing.T) { test(t, openStore(t)) }) })
@@ -35,7 +35,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, s storage.Store)) {
 }
 
 // openStore opens a store that lives in virtual time.
-func openStore(t testing.TB) storage.Store {
+func openStore(t testing.TB) *storage.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+"?wake=off&sync=normal")
 	if err != nil {
@@ -46,19 +46,8 @@ func openStore(t testing.TB) storage.Store {
 }
 
 // patient makes idle workers look seldom, so that long virtual times cost little real time.
-func patient(s storage.Store, poll time.Duration) storage.Store { return patientStore{s, poll} }
-
-type patientStore struct {
-	storage.Store
-	poll time.Duration
-}
-
-func (s patientStore) Unwrap() storage.Store { return s.Store }
-
-func (s patientStore) Props() storage.Props {
-	p := s.Store.Props()
-	p.PollInterval = s.poll
-	return p
+func patient(s *storage.Store, poll time.Duration) *storage.Store {
+	return storagetest.WithProps(s, func(p *storage.Props) { p.PollInterval = poll })
 }
 
 // job is a message for a reaction.
@@ -88,7 +77,7 @@ type call struct {
 	at       time.Time
 }
 
-func newLab(t testing.TB, store storage.Store, handle func(ctx context.Context, j job) error) *lab {
+func newLab(t testing.TB, store *storage.Store, handle func(ctx context.Context, j job) error) *lab {
 	t.Helper()
 	routes, err := channel.NewRoutes(channel.Command[job]("jobs"))
 	if err != nil {
@@ -157,7 +146,7 @@ func (l *lab) onePoisoned(t testing.TB) worker.Poisoned {
 	return all[0]
 }
 
-func stats(t testing.TB, s storage.Store, queue string) storage.Stats {
+func stats(t testing.TB, s *storage.Store, queue string) storage.Stats {
 	t.Helper()
 	st, err := s.Queue(queue).Stats(t.Context())
 	if err != nil {
@@ -185,7 +174,7 @@ func (w *world) empty(t testing.TB, step time.Duration) {
 }
 
 // claims counts the claim-checked bodies that lie in the store.
-func claims(t testing.TB, s storage.Store) int {
+func claims(t testing.TB, s *storage.Store) int {
 	t.Helper()
 	n := 0
 	for _, err := range s.Blobs("claims").List(t.Context(), "") {

@@ -119,12 +119,13 @@ func TestLatencySender(t *testing.T) {
 func newNoopsAt(tb testing.TB, url string) *noops {
 	tb.Helper()
 	s, err := storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}.Open(context.Background(), url)
-	if err == nil {
-		s, err = doorbell.Over(s, doorbell.Config{})
-	}
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { s.Close() })
-	return newNoopsOn(tb, s)
+	bell, err := doorbell.Over(s, doorbell.Config{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { bell.Close() })
+	return newNoopsOn(tb, bell.Store)
 }

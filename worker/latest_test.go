@@ -31,7 +31,7 @@ func (flipped) Kind() channel.Kind { return "test.flipped.v1" }
 
 // Law 7: events of one source that arrive in any order, and more than once, leave the view at the newest.
 func TestLaw7LatestBearsAnyOrder(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		routes, err := channel.NewRoutes(channel.Command[flip]("flips"), channel.Event[flipped]("lamps"))
 		if err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func TestLaw7LatestBearsAnyOrder(t *testing.T) {
 }
 
 // shuffle takes all messages out of a queue and sends them again in another order, some twice.
-func shuffle(t *testing.T, q storage.Queue, r *rand.Rand) {
+func shuffle(t *testing.T, q *storage.Queue, r *rand.Rand) {
 	t.Helper()
 	var all []storage.Message
 	ctx := context.Background()

@@ -74,7 +74,7 @@ func (m *message) claim() storage.Claim {
 }
 
 // prove stops renewal and makes sure that the message is ours, for visibility from now.
-func (m *message) prove(ctx context.Context, q storage.Queue, visibility time.Duration) error {
+func (m *message) prove(ctx context.Context, q *storage.Queue, visibility time.Duration) error {
 	began := time.Now()
 	receipt, err := q.Extend(ctx, m.claim().Receipt, visibility)
 	if err != nil {
@@ -143,7 +143,7 @@ func (m *message) drop() {
 }
 
 // renew extends the visibility if it is due. It reports whether the message has just been lost.
-func (m *message) renew(ctx context.Context, q storage.Queue, visibility, due, limit time.Duration) (lost bool, err error) {
+func (m *message) renew(ctx context.Context, q *storage.Queue, visibility, due, limit time.Duration) (lost bool, err error) {
 	m.turn.lock()
 	defer m.turn.unlock()
 	if m.settling || m.lost || time.Since(m.owned) < due {

@@ -22,7 +22,7 @@ import (
 
 // A handler that runs many visibilities long keeps its message; nobody else gets it.
 func TestRenewal(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const visibility = 6 * time.Second
 		l := newLab(t, s, func(ctx context.Context, _ job) error {
 			select {
@@ -51,7 +51,7 @@ func TestRenewal(t *testing.T) {
 
 // A receive that was answered late leaves less time than usual: the message is renewed at the first look.
 func TestRenewalAfterLateReceive(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const visibility = 12 * time.Second
 		hooked := storagetest.Intercept(storagetest.Plain(s), func(_ context.Context, op storagetest.Op, do func() error) error {
 			err := do()
@@ -78,7 +78,7 @@ func TestRenewalAfterLateReceive(t *testing.T) {
 // When renewals fail the handler's context ends before anybody else can have the message; that spends no
 // attempt, and another worker handles it.
 func TestOwnershipLost(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const visibility = 12 * time.Second
 		for _, refusal := range []string{"refused", "hanging", "slow"} {
 			hooked := storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -130,7 +130,7 @@ func TestOwnershipLost(t *testing.T) {
 
 // What is lost is not renewed again, also when its handler runs on and the store is back: that would keep it from everybody.
 func TestLostIsNotRenewed(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const visibility = 12 * time.Second
 		var lost atomic.Bool
 		late := 0
@@ -170,10 +170,10 @@ func TestOwnershipLostAgainAndAgain(t *testing.T) {
 		link := storagetest.NewLink(openStore(t))
 		link.Cut("extend")
 		n := 0
-		l := newLab(t, link, func(ctx context.Context, _ job) error {
+		l := newLab(t, link.Store, func(ctx context.Context, _ job) error {
 			<-ctx.Done()
 			if n++; n == 7 {
-				link.Mend() // nobody writes to the poison queue what may be in other hands
+				link.Restore() // nobody writes to the poison queue what may be in other hands
 			}
 			return ctx.Err()
 		})
@@ -191,7 +191,7 @@ func TestOwnershipLostAgainAndAgain(t *testing.T) {
 func TestLateWorkerLeavesTheBody(t *testing.T) {
 	for _, kind := range []string{"reaction", "decision"} {
 		t.Run(kind, func(t *testing.T) {
-			onEachStore(t, func(t *testing.T, s storage.Store) {
+			onEachStore(t, func(t *testing.T, s *storage.Store) {
 				const visibility = 6 * time.Second
 				slowDone := make(chan struct{})
 				late := storagetest.NewLink(s)
@@ -206,7 +206,7 @@ func TestLateWorkerLeavesTheBody(t *testing.T) {
 				var first, second *world
 				handled := make(chan struct{}, 2)
 				if kind == "reaction" {
-					slow := newLab(t, late, func(context.Context, job) error { time.Sleep(2 * visibility); return nil })
+					slow := newLab(t, late.Store, func(context.Context, job) error { time.Sleep(2 * visibility); return nil })
 					fast := newLab(t, next, func(_ context.Context, j job) error {
 						if j.Body != body {
 							t.Errorf("got a body of %d bytes", len(j.Body))
@@ -217,7 +217,7 @@ func TestLateWorkerLeavesTheBody(t *testing.T) {
 					slow.sendJobs(t, job{Body: body})
 					first, second = &slow.world, &fast.world
 				} else {
-					first, second = newWorld(t, late), newWorld(t, next)
+					first, second = newWorld(t, late.Store), newWorld(t, next)
 					decide := first.decide
 					first.decide = func(a account, c add) (account, []channel.Message, error) {
 						time.Sleep(2 * visibility)
@@ -257,7 +257,7 @@ func TestLateWorkerLeavesTheBody(t *testing.T) {
 
 // Stopping: what runs finishes, what waits is handed back at once and unspent.
 func TestDrain(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(_ context.Context, j job) error {
 			if j.Name == "slow" {
 				time.Sleep(5 * time.Second)
@@ -308,7 +308,7 @@ func TestDrain(t *testing.T) {
 
 // What runs longer than DrainTimeout is told to stop, and handed back unspent.
 func TestDrainTimeout(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(ctx context.Context, _ job) error {
 			<-ctx.Done()
 			if cause := context.Cause(ctx); cause != worker.ErrDraining {
@@ -418,7 +418,7 @@ func TestStartProbesTheStore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		link := storagetest.NewLink(openStore(t))
 		link.Cut("stats")
-		l := newLab(t, link, func(context.Context, job) error { return nil })
+		l := newLab(t, link.Store, func(context.Context, job) error { return nil })
 		w, err := worker.New(l.registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -428,7 +428,7 @@ func TestStartProbesTheStore(t *testing.T) {
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		link.Mend()
+		link.Restore()
 		if err := w.Run(ended); err != nil {
 			t.Errorf("run under an ended context: got %v", err)
 		}
@@ -464,7 +464,7 @@ func TestReceiveRecovers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var calls storagetest.Calls
 		link := storagetest.NewLink(openStore(t))
-		l := newLab(t, storagetest.Intercept(link, calls.Hook), func(context.Context, job) error { return nil })
+		l := newLab(t, storagetest.Intercept(link.Store, calls.Hook), func(context.Context, job) error { return nil })
 		var log records
 		l.start(t, worker.Config{Logger: slog.New(&log)})
 		for round := range 2 {
@@ -477,7 +477,7 @@ func TestReceiveRecovers(t *testing.T) {
 				t.Errorf("tried %d times in 5 minutes; want growing delays up to 10 s", n)
 			}
 			wantInt(t, "handled meanwhile", len(l.called()), round)
-			link.Mend()
+			link.Restore()
 			began := time.Now()
 			l.empty(t, time.Second)
 			if d := time.Since(began); d > 15*time.Second {

@@ -54,7 +54,7 @@ type Poisoned struct {
 
 // putPoison writes a message to the poison queue and deletes it from its own, in this order, unless it is in other
 // hands by now, where it may end well: then the error is [storage.ErrReceiptStale].
-func putPoison(ctx context.Context, s storage.Store, m *message, p Poisoned) error {
+func putPoison(ctx context.Context, s *storage.Store, m *message, p Poisoned) error {
 	content := sha256.Sum256(p.Body)
 	switch ref := m.envelope.DataRef; {
 	case ref != "": // the body may not have been read; and each copy has one of its own, which the entry keeps
@@ -73,7 +73,7 @@ func putPoison(ctx context.Context, s storage.Store, m *message, p Poisoned) err
 	if err := m.prove(ctx, s.Queue(p.Queue), 2*outcomeTime); err != nil { // ours for longer than ctx lasts
 		return err
 	}
-	_, err = storage.Commit(ctx, s, storage.Work{
+	_, err = s.Commit(ctx, storage.Work{
 		Write:  &storage.Write{Container: poisonBlobs, Key: p.Queue + "/" + p.Key, Body: b},
 		Delete: []storage.Claim{m.claim()},
 	})
@@ -87,7 +87,7 @@ func idDigest(id string) string {
 }
 
 // CountPoison counts the messages in all poison queues of a store, by queue, in one listing. A queue without any is missing.
-func CountPoison(ctx context.Context, s storage.Store) (map[string]int64, error) {
+func CountPoison(ctx context.Context, s *storage.Store) (map[string]int64, error) {
 	counts := map[string]int64{}
 	for info, err := range s.Blobs(poisonBlobs).List(ctx, "") {
 		if err != nil {
@@ -111,7 +111,7 @@ func NewPoisonQueue(channels *channel.Channels, queue string) *PoisonQueue {
 	return &PoisonQueue{channels: channels, queue: queue}
 }
 
-func (p *PoisonQueue) blobs() storage.Blobs { return p.channels.Store().Blobs(poisonBlobs) }
+func (p *PoisonQueue) blobs() *storage.Blobs { return p.channels.Store().Blobs(poisonBlobs) }
 
 // List yields the messages, in no particular order. An entry that can't be read is among them: see [ReasonUnreadable].
 func (p *PoisonQueue) List(ctx context.Context) iter.Seq2[Poisoned, error] { return p.list(ctx, "") }

@@ -19,7 +19,7 @@ import (
 )
 
 // poisonAll returns a lab whose jobs are all in the poison queue, through a store that h stands around afterwards.
-func poisonAll(t *testing.T, s storage.Store, h storagetest.Hook, jobs ...job) *lab {
+func poisonAll(t *testing.T, s *storage.Store, h storagetest.Hook, jobs ...job) *lab {
 	t.Helper()
 	var on atomic.Bool
 	l := newLab(t, storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -57,7 +57,7 @@ func ids(t *testing.T, seq iter.Seq2[worker.Poisoned, error]) map[string]int {
 // More messages than are read at a time are listed once each, and those that go meanwhile are left out; Find reads those
 // of one ID only; CountPoison none.
 func TestListFindCount(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var jobs []job
 		for i := range 70 {
 			jobs = append(jobs, job{ID: fmt.Sprintf("job-%d", i)})
@@ -98,7 +98,7 @@ func TestListFindCount(t *testing.T) {
 
 // A store that fails ends the list with its error, once.
 func TestListFails(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := poisonAll(t, s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if op.Name == "get blob" {
 				return op.Fail(storage.ErrUnavailable)
@@ -119,7 +119,7 @@ func TestListFails(t *testing.T) {
 // A retry that ends at the send, or between it and the deletion, leaves the entry; the next one sends the message again, and
 // its effect is there once.
 func TestRetryEndsInTheMiddle(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var bad atomic.Bool
 		var down atomic.Value // names of operations that fail
 		down.Store([]string{})
@@ -169,7 +169,7 @@ func TestRetryEndsInTheMiddle(t *testing.T) {
 
 // A message that comes into the poison queue anew, while an operator acts on what was there, stays there, with its body.
 func TestComesInAnew(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		large := strings.Repeat("x", 100_000)
 		var anew atomic.Bool
 		l := poisonAll(t, s, func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -216,7 +216,7 @@ func TestComesInAnew(t *testing.T) {
 
 // Messages that share an ID and are not the same have an entry each, also when nobody has read what they hold.
 func TestPoisonOfOneID(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		large := strings.Repeat("x", 60<<10)
 		l := newLab(t, s, func(context.Context, job) error { return handlers.Poison("bad", nil) })
 		l.sendJobs(t, job{ID: "large", Name: "one", Body: large}, job{ID: "large", Name: "two", Body: large}, job{ID: "small"})
@@ -251,7 +251,7 @@ func TestPoisonOfOneID(t *testing.T) {
 
 // Two operators send the same message back. The slower one finds its body taken along, and says that it is gone, not lost.
 func TestRetryByTwo(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var l *lab
 		var other atomic.Bool
 		l = poisonAll(t, s, func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -275,7 +275,7 @@ func TestRetryByTwo(t *testing.T) {
 
 // A discard whose entry is gone and whose body can't be deleted says so, and not that the entry is still there.
 func TestDiscardLeavesTheBody(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := poisonAll(t, s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if op.Name == "delete blob" && strings.Contains(op.Resource, "claims/") {
 				return op.Fail(storage.ErrUnavailable)

@@ -20,7 +20,7 @@ import (
 // A worker that stood still before it could write a message to the poison queue, while another one handled it, writes
 // nothing there.
 func TestPoisonOfALostMessage(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var judged, still atomic.Bool
 		standing := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if judged.Load() && op.Name != "receive" && still.CompareAndSwap(false, true) {
@@ -29,7 +29,7 @@ func TestPoisonOfALostMessage(t *testing.T) {
 			return do()
 		})
 		link := storagetest.NewLink(standing)
-		late := newLab(t, link, func(context.Context, job) error {
+		late := newLab(t, link.Store, func(context.Context, job) error {
 			judged.Store(true)
 			link.Cut("receive")
 			return handlers.Poison("never", errors.New("not by this one"))
@@ -109,7 +109,7 @@ func (s step) MessageID() string { return s.ID }
 
 // A chain of delayed messages may go on for longer than messages are remembered.
 func TestLongChainOfDelays(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const n, delay = 12, 6 * 24 * time.Hour
 		w := &world{store: patient(s, time.Hour)}
 		routes, err := channel.NewRoutes(channel.Command[step]("steps"))

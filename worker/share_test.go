@@ -24,10 +24,10 @@ type sharer struct {
 	stop func() error
 }
 
-func newSharer(t *testing.T, s storage.Store, name string, consumers int, handle func(ctx context.Context, j job) error) *sharer {
+func newSharer(t *testing.T, s *storage.Store, name string, consumers int, handle func(ctx context.Context, j job) error) *sharer {
 	t.Helper()
 	x := &sharer{link: storagetest.NewLink(s)}
-	x.lab = newLab(t, x.link, handle)
+	x.lab = newLab(t, x.link.Store, handle)
 	x.stop = x.start(t, worker.Config{Name: name, ActiveWorkers: map[string]int{"jobs": consumers}})
 	return x
 }
@@ -50,7 +50,7 @@ func consumers(t *testing.T, all []*sharer, before []int) (who []int) {
 func TestSharedQueue(t *testing.T) {
 	for _, most := range []int{1, 2} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
-			onEachStore(t, func(t *testing.T, s storage.Store) {
+			onEachStore(t, func(t *testing.T, s *storage.Store) {
 				var all []*sharer
 				for i := range 4 {
 					all = append(all, newSharer(t, s, fmt.Sprintf("w%d", i), most, func(context.Context, job) error {
@@ -91,7 +91,7 @@ func TestSharedQueue(t *testing.T) {
 					total += n
 				}
 				wantInt(t, "runs of handlers", total, 600)
-				dead.link.Mend()
+				dead.link.Restore()
 			})
 		})
 	}
@@ -99,7 +99,7 @@ func TestSharedQueue(t *testing.T) {
 
 // Who leaves a queue to others finishes what it has begun, however long that takes, and may consume it again meanwhile.
 func TestHandOver(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var cut atomic.Int64
 		handle := func(ctx context.Context, j job) error {
 			if j.Name != "long" {
@@ -131,7 +131,7 @@ func TestHandOver(t *testing.T) {
 }
 
 // preferred starts workers until one comes that takes the queue over.
-func preferred(t *testing.T, s storage.Store, handle func(ctx context.Context, j job) error) *sharer {
+func preferred(t *testing.T, s *storage.Store, handle func(ctx context.Context, j job) error) *sharer {
 	t.Helper()
 	for i := 0; ; i++ {
 		y := newSharer(t, s, fmt.Sprintf("preferred%d", i), 1, handle)
@@ -188,9 +188,9 @@ func countOf(x *sharer, name string) (n int) {
 func TestStuckWorker(t *testing.T) {
 	for _, why := range []string{"handlers", "receive"} {
 		t.Run(why, func(t *testing.T) {
-			onEachStore(t, func(t *testing.T, s storage.Store) {
+			onEachStore(t, func(t *testing.T, s *storage.Store) {
 				link, release := storagetest.NewLink(s), make(chan struct{})
-				a := newLab(t, link, func(context.Context, job) error { <-release; return nil })
+				a := newLab(t, link.Store, func(context.Context, job) error { <-release; return nil })
 				a.start(t, worker.Config{Concurrency: 1, MaxInHand: 1, ActiveWorkers: map[string]int{"jobs": 1}})
 				time.Sleep(time.Minute)
 				a.sendJobs(t, job{})
@@ -209,7 +209,7 @@ func TestStuckWorker(t *testing.T) {
 				if why == "handlers" {
 					close(release)
 				}
-				link.Mend()
+				link.Restore()
 				b.empty(t, time.Second)
 			})
 		})
@@ -218,7 +218,7 @@ func TestStuckWorker(t *testing.T) {
 
 // Workers that know other kinds don't take turns: what an old one doesn't know finds one that does.
 func TestSharedQueueOfTwoVersions(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		for i := range 4 { // some of them would be preferred
 			newSharer(t, s, fmt.Sprintf("old%d", i), 1, nothing)
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/millrace-go/millrace/storage/inbox"
 )
 
 // suspectAfter is how many silent deliveries make a message a suspect: one that may kill its worker.
@@ -91,7 +93,7 @@ func (c *consumer) keepApart(ctx context.Context, ms []*message) {
 		entered, since := c.suspects.enter(m)
 		if !entered {
 			// One comes after the other, but not again and again while one takes long.
-			delay := max(pollFirst, min(since, retryMost))
+			delay := max(inbox.FirstLook, min(since, retryMost))
 			each(ms[i:], func(m *message) {
 				if m.end() {
 					c.handBack(ctx, m, delay, nil)

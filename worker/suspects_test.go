@@ -20,7 +20,7 @@ import (
 
 // mortal is a store as a process sees it that dies when a message kills it: from then on nothing is done, and of
 // what is under way nobody learns.
-func mortal(s storage.Store) (storage.Store, *atomic.Bool) {
+func mortal(s *storage.Store) (*storage.Store, *atomic.Bool) {
 	var dead atomic.Bool
 	return storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 		if dead.Load() {
@@ -35,7 +35,7 @@ func mortal(s storage.Store) (storage.Store, *atomic.Bool) {
 }
 
 // restarted runs one process after the other, each until it dies, until the queues are empty. It returns how many died.
-func restarted(t *testing.T, s storage.Store, cfg worker.Config, newProcess func(s storage.Store, die func()) *world) (deaths int) {
+func restarted(t *testing.T, s *storage.Store, cfg worker.Config, newProcess func(s *storage.Store, die func()) *world) (deaths int) {
 	t.Helper()
 	for range 200 {
 		dying, dead := mortal(s)
@@ -62,7 +62,7 @@ func restarted(t *testing.T, s storage.Store, cfg worker.Config, newProcess func
 }
 
 // newTwoQueues is a process with a reaction in each of two queues.
-func newTwoQueues(t *testing.T, s storage.Store, onJob func(context.Context, job) error, onOther func(context.Context, other) error) *world {
+func newTwoQueues(t *testing.T, s *storage.Store, onJob func(context.Context, job) error, onOther func(context.Context, other) error) *world {
 	t.Helper()
 	routes, err := channel.NewRoutes(channel.Command[job]("jobs"), channel.Command[other]("others"))
 	if err != nil {
@@ -81,10 +81,10 @@ func newTwoQueues(t *testing.T, s storage.Store, onJob func(context.Context, job
 // Messages that kill their worker at once end in the poison queue. Those that were in its hands with them, which take
 // longer, are handled, in whatever queue they lie.
 func TestKillersGoAlone(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		for _, limit := range []int{2, 3, 8} {
 			var handled sync.Map
-			newProcess := func(s storage.Store, die func()) *world {
+			newProcess := func(s *storage.Store, die func()) *world {
 				kill := func() error { die(); return errors.New("dead") }
 				return newTwoQueues(t, s, func(_ context.Context, j job) error {
 					if strings.HasPrefix(j.Name, "killer") {
@@ -149,8 +149,8 @@ func TestKillersGoAlone(t *testing.T) {
 
 // The same among messages that are folded together.
 func TestKillerOfAFoldGoesAlone(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
-		newProcess := func(s storage.Store, die func()) *world {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
+		newProcess := func(s *storage.Store, die func()) *world {
 			w := newWorld(t, s)
 			decide := w.decide
 			w.decide = func(a account, c add) (account, []channel.Message, error) {
@@ -186,7 +186,7 @@ func TestKillerOfAFoldGoesAlone(t *testing.T) {
 }
 
 // silence takes all that is ready, as often as makes suspects of it, without a word about it.
-func silence(t *testing.T, s storage.Store, queue string, want int) {
+func silence(t *testing.T, s *storage.Store, queue string, want int) {
 	t.Helper()
 	for range 3 {
 		ds, err := s.Queue(queue).Receive(t.Context(), want, time.Second)
@@ -199,7 +199,7 @@ func silence(t *testing.T, s storage.Store, queue string, want int) {
 
 // Many suspects (a store was away) come one after the other, and are not handed back again and again meanwhile.
 func TestManySuspects(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const n = 100
 		var calls storagetest.Calls
 		var running, suspects, together atomic.Int64
@@ -235,7 +235,7 @@ func TestManySuspects(t *testing.T) {
 
 // A suspect whose handler hangs holds the others up for StuckAfter, and other suspects until it ends.
 func TestHangingSuspect(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		l := newLab(t, storagetest.Intercept(patient(s, time.Second), calls.Hook), func(_ context.Context, j job) error {
 			if j.Name == "hanging" {
@@ -283,7 +283,7 @@ func TestHangingSuspect(t *testing.T) {
 
 // A worker stops in time though a suspect holds up what it receives.
 func TestStopBesideASuspect(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(ctx context.Context, _ job) error { <-ctx.Done(); return ctx.Err() })
 		l.sendJobs(t, job{ID: "suspect"})
 		silence(t, s, "jobs", 1)

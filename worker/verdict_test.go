@@ -18,7 +18,7 @@ import (
 
 // A handler that always says no: attempts with growing delays, then the poison queue with all that is known.
 func TestAttemptsThenPoison(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return errors.New("no, and no again") })
 		l.start(t, worker.Config{Name: "worker-7"})
 		began := time.Now()
@@ -83,7 +83,7 @@ func TestRetryAfter(t *testing.T) {
 
 // Later spends no attempt, however often, nor do its deliveries count as silent ones.
 func TestLaterSpendsNothing(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		n := 0
 		l := newLab(t, s, func(context.Context, job) error {
 			if n++; n <= 25 {
@@ -107,7 +107,7 @@ func TestLaterSpendsNothing(t *testing.T) {
 }
 
 func TestPoisonVerdictAndPanic(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(_ context.Context, j job) error {
 			switch j.Name {
 			case "poison":
@@ -185,7 +185,7 @@ func TestOddRetryDelays(t *testing.T) {
 
 // A message that kills its worker each time is taken MaxDeliveries times and then given up, without being handled.
 func TestSilentDeliveries(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return nil })
 		die := func(times int) {
 			for range times {
@@ -218,7 +218,7 @@ func TestSilentDeliveries(t *testing.T) {
 
 // A kind that nobody here knows is handed back with growing delay, because a newer worker may know it.
 func TestUnknownKind(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		l := newLab(t, storagetest.Intercept(patient(s, 30*time.Second), calls.Hook), func(context.Context, job) error { return nil })
 		l.start(t, worker.Config{UnknownFor: time.Hour})
@@ -263,7 +263,7 @@ type other struct{}
 func (other) Kind() channel.Kind { return "test.other.v1" }
 
 // newNoKinds is a worker's world that consumes the jobs' queue but doesn't know jobs.
-func newNoKinds(t testing.TB, s storage.Store) *world {
+func newNoKinds(t testing.TB, s *storage.Store) *world {
 	t.Helper()
 	routes, err := channel.NewRoutes(channel.Command[other]("jobs"))
 	if err != nil {
@@ -280,7 +280,7 @@ func newNoKinds(t testing.TB, s storage.Store) *world {
 
 // What can't be decoded goes to the poison queue at once, whole.
 func TestUndecodable(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return nil })
 		l.start(t, worker.Config{})
 		bodies := []string{"", "garbage \xff\x00", `{"specversion":"0.3"}`, raw("bad", "test.job.v1", "not an object"), `{}`}
@@ -312,7 +312,7 @@ func TestUndecodable(t *testing.T) {
 // One command of a fold fails, by error or panic, after it has scribbled into what the others share: it fails
 // alone.
 func TestOneOfAFoldFails(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := newWorld(t, s)
 		w.decide = func(a account, c add) (account, []channel.Message, error) {
 			a.Sum += c.N
@@ -344,7 +344,7 @@ func TestOneOfAFoldFails(t *testing.T) {
 // Law 1 and 5 end in the poison queue: the same ID with other content, while in the window and as a row; and a
 // message too old to judge.
 func TestLawsOneAndFiveInThePoisonQueue(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := newWorld(t, s)
 		stop := w.start(t, worker.Config{})
 		send := func(c add) {
@@ -408,13 +408,13 @@ func idAt(at time.Time, n int) string {
 
 // A store that fails in the middle costs no attempts, however long.
 func TestStoreTroubleSpendsNoAttempt(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		name := "commit"
-		if !s.Props().Atomic {
+		if !s.Atomic() {
 			name = "put blob"
 		}
 		link := storagetest.NewLink(patient(s, 5*time.Second))
-		w := newWorld(t, link)
+		w := newWorld(t, link.Store)
 		link.Cut(name)
 		w.start(t, worker.Config{})
 		for i := range 20 {
@@ -423,7 +423,7 @@ func TestStoreTroubleSpendsNoAttempt(t *testing.T) {
 			}
 		}
 		if name == "commit" { // sending needs it too
-			link.Mend()
+			link.Restore()
 			for i := range 20 {
 				if err := w.send.Send(t.Context(), add{Account: fmt.Sprint("a-", i%3), N: 1}); err != nil {
 					t.Fatal(err)
@@ -432,7 +432,7 @@ func TestStoreTroubleSpendsNoAttempt(t *testing.T) {
 			link.Cut(name)
 		}
 		time.Sleep(time.Minute)
-		link.Mend()
+		link.Restore()
 		w.empty(t, time.Second)
 		synctest.Wait()
 		wantInt(t, "poisoned", len(w.poisoned(t, "commands"))+len(w.poisoned(t, "totals")), 0)

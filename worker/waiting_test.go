@@ -22,11 +22,11 @@ func TestWaitingMessages(t *testing.T) {
 			name = "lost"
 		}
 		t.Run(name, func(t *testing.T) {
-			onEachStore(t, func(t *testing.T, s storage.Store) {
+			onEachStore(t, func(t *testing.T, s *storage.Store) {
 				var here, there atomic.Int64
 				refuse := storagetest.NewLink(s)
-				deaf := storagetest.NewLink(refuse)
-				l := newLab(t, deaf, func(_ context.Context, j job) error {
+				deaf := storagetest.NewLink(refuse.Store)
+				l := newLab(t, deaf.Store, func(_ context.Context, j job) error {
 					switch j.Name {
 					case "slow":
 						time.Sleep(20 * time.Second)
@@ -58,7 +58,7 @@ func TestWaitingMessages(t *testing.T) {
 				next.start(t, cfg)
 				time.Sleep(30 * time.Second)
 				next.empty(t, time.Second)
-				deaf.Mend()
+				deaf.Restore()
 				if err := stop(); err != nil {
 					t.Fatal(err)
 				}
@@ -76,10 +76,10 @@ func TestWaitingMessages(t *testing.T) {
 
 // The same for messages that wait for a fold of their document.
 func TestWaitingForAFold(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s storage.Store) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		link.Cut("extend")
-		w := newWorld(t, link)
+		w := newWorld(t, link.Store)
 		decide := w.decide
 		slow := true
 		w.decide = func(a account, c add) (account, []channel.Message, error) {
@@ -97,7 +97,7 @@ func TestWaitingForAFold(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(10 * time.Second)
-		link.Mend()
+		link.Restore()
 		w.empty(t, time.Second)
 		if d, err := w.accounts.Get(t.Context(), "a", ""); err != nil || d.Value != (account{Sum: 5, Count: 5}) || d.Version != 5 {
 			t.Errorf("got %+v, %v; want each message once", d, err)
@@ -109,23 +109,10 @@ func TestWaitingForAFold(t *testing.T) {
 	})
 }
 
-// silent is a store whose rings never come.
-type silent struct{ storage.Store }
-
-func (silent) Wake(string) (<-chan struct{}, func()) { return make(chan struct{}), func() {} }
-
-// rung is a store that rings when the test does.
-type rung struct {
-	storage.Store
-	bell chan struct{}
-}
-
-func (s rung) Wake(string) (<-chan struct{}, func()) { return s.bell, func() {} }
-
 // A doorbell that is blocked is no worse than none: who finds messages without a ring goes on looking.
 func TestBlockedRings(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := silent{patient(storagetest.Plain(openStore(t)), 30*time.Second)}
+		s := storagetest.WithRings(patient(storagetest.Plain(openStore(t)), 30*time.Second), make(chan struct{}))
 		l := newLab(t, s, func(context.Context, job) error { return nil })
 		l.start(t, worker.Config{})
 		time.Sleep(time.Minute) // idle: it looks seldom now
@@ -156,22 +143,6 @@ func TestBlockedRings(t *testing.T) {
 	})
 }
 
-// vouching is a store that vouches for its rings, or doesn't.
-type vouching struct {
-	storage.Store
-	rings bool
-}
-
-func (s vouching) Unwrap() storage.Store { return s.Store }
-
-func (s vouching) Props() storage.Props {
-	p := s.Store.Props()
-	if s.rings {
-		p.QuietInterval = 5 * time.Minute
-	}
-	return p
-}
-
 // A worker that starts looks once, or twice if something is there, and then seldom if the store vouches for its rings. When a
 // message came without one all the same, it looks often, and for an hour not seldom.
 func TestRingsVouchedFor(t *testing.T) {
@@ -181,7 +152,12 @@ func TestRingsVouchedFor(t *testing.T) {
 				var calls storagetest.Calls
 				s := storagetest.Intercept(patient(storagetest.Plain(openStore(t)), 30*time.Second), calls.Hook)
 				bell := make(chan struct{}, 1)
-				l := newLab(t, vouching{rung{s, bell}, rings}, func(context.Context, job) error { return nil })
+				s = storagetest.WithProps(storagetest.WithRings(s, bell), func(p *storage.Props) {
+					if rings {
+						p.QuietInterval = 5 * time.Minute
+					}
+				})
+				l := newLab(t, s, func(context.Context, job) error { return nil })
 				l.sendJobs(t, job{Name: "before"})
 				l.start(t, worker.Config{})
 				time.Sleep(20 * time.Second)

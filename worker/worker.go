@@ -20,7 +20,7 @@ var (
 
 // A Worker consumes queues of its registry's store.
 type Worker struct {
-	store   storage.Store // that of the registry's channels
+	store   *storage.Store // that of the registry's channels
 	h       *handlers.Registry
 	cfg     Config
 	metrics *metrics

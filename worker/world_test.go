@@ -46,7 +46,7 @@ type account struct {
 
 // world is a store with routes, a registry and a sender, ready for handlers.
 type world struct {
-	store    storage.Store
+	store    *storage.Store
 	channels *channel.Channels
 	registry *handlers.Registry
 	accounts *values.Collection[account]
@@ -58,7 +58,7 @@ type world struct {
 	react    func(context.Context, added) error
 }
 
-func newStore(t testing.TB) storage.Store {
+func newStore(t testing.TB) *storage.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
 	if err != nil {
@@ -69,7 +69,7 @@ func newStore(t testing.TB) storage.Store {
 }
 
 // newWorld makes a world. Its events go to the groups given, or to totals and reactions.
-func newWorld(t testing.TB, store storage.Store, groups ...string) *world {
+func newWorld(t testing.TB, store *storage.Store, groups ...string) *world {
 	t.Helper()
 	if len(groups) == 0 {
 		groups = []string{"totals", "reactions"}

@@ -61,7 +61,7 @@ func millraceSystem() system {
 	}
 }
 
-func openMillrace(ctx context.Context, dir string, trial int) (storage.Store, *channel.Channels, error) {
+func openMillrace(ctx context.Context, dir string, trial int) (*storage.Store, *channel.Channels, error) {
 	routes, err := channel.NewRoutes(channel.Event[job]("jobs"))
 	if err != nil {
 		return nil, nil, err

@@ -58,7 +58,7 @@ func (b *bench) ageOf(ctx context.Context, window int, t *table) (err error) {
 	}
 	defer func() { _ = w.store.Close() }()
 	a := &ager{bench: b, world: w, applied: make(chan struct{}, 1)}
-	w.store.committed = func() {
+	w.counted.committed = func() {
 		select {
 		case a.applied <- struct{}{}:
 		default:
@@ -97,21 +97,21 @@ func (a *ager) row(ctx context.Context, window, most int, more string) ([]any, e
 		age = cell(age) + more
 	}
 	n := min(a.n, most)
-	before := a.store.counts()
+	before := a.counted.counts()
 	times, err := a.oneByOne(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	single := a.store.counts().minus(before)
+	single := a.counted.counts().minus(before)
 	ones := len(times)
 
-	before = a.store.counts()
+	before = a.counted.counts()
 	n = min(10*a.n, most) // or it would be over before the worker is warm
 	took, err := a.fold(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	folded := a.store.counts().minus(before)
+	folded := a.counted.counts().minus(before)
 	doc, err := a.counters.Get(ctx, theOne, "")
 	if err != nil {
 		return nil, err
@@ -185,12 +185,12 @@ func (a *ager) replay(ctx context.Context) (n int, reads int64, err error) {
 			ids = append(ids[:len(ids):len(ids)], rest[i*len(rest)/(late/2)])
 		}
 	}
-	before := a.store.counts()
+	before := a.counted.counts()
 	err = fill(ctx, a.ticks, len(ids), 500, func(i int) tick { return tick{Key: theOne, Payload: payload(small), ID: ids[i]} })
 	if err == nil {
 		_, err = a.drain(ctx, worker.Config{}, ticks, len(ids))
 	}
-	return len(ids), a.store.counts().minus(before).Reads, err
+	return len(ids), a.counted.counts().minus(before).Reads, err
 }
 
 // tooOld sends a command from before the retention, which can't be judged, and tells how many of it were refused: one, or
@@ -230,5 +230,5 @@ func (a *ager) seedPast(ctx context.Context, n int) error {
 	for i := range rows {
 		rows[i] = storage.RowPut{Key: fmt.Sprintf("%012x-%024x", old+int64(i), i), Data: make([]byte, 6)}
 	}
-	return storage.PutRows(ctx, a.store.Table("counters-applied"), theOne, rows)
+	return a.store.Table("counters-applied").PutRows(ctx, theOne, rows)
 }

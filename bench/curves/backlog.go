@@ -20,8 +20,8 @@ const hold = time.Hour // the visibility of what is drained here; nothing comes 
 type depth struct {
 	*bench
 	path  string
-	store storage.Store
-	q     storage.Queue
+	store *storage.Store
+	q     *storage.Queue
 }
 
 func (b *bench) backlog(ctx context.Context) ([]*table, error) {

@@ -98,7 +98,7 @@ func (s *workerSpec) run(ctx context.Context, begin <-chan struct{}, say func(sa
 	case <-ctx.Done():
 		return nil
 	}
-	before := w.store.counts()
+	before := w.counted.counts()
 	cfg := worker.Config{Concurrency: s.Concurrency, MaxInHand: s.MaxInHand, Logger: quiet}
 	if s.Alone {
 		cfg.ActiveWorkers = map[string]int{s.Plan.queue(): 1}
@@ -116,7 +116,7 @@ func (s *workerSpec) run(ctx context.Context, begin <-chan struct{}, say func(sa
 		}
 		return ctx.Err() != nil, nil
 	})
-	c := w.store.counts().minus(before)
+	c := w.counted.counts().minus(before)
 	say(saying{Handled: last, At: changed, Counts: &c})
 	return err
 }

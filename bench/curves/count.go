@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // A counted store counts what units of work write, and the races that they lose; requests the driver counts by itself.
 type counted struct {
-	storage.Store
+	driver.Store
 	writes, bytes, lost, rows atomic.Int64
 	done                      atomic.Int64 // deliveries ended by units of work
 	committed                 func()       // called after a unit of work; may be nil
@@ -36,62 +37,107 @@ func (a counts) minus(b counts) counts {
 
 func (a counts) plus(b counts) counts { return a.minus(counts{}.minus(b)) }
 
-func (s *counted) Unwrap() storage.Store { return s.Store }
-
-// Commit does a unit of work as the store does it, atomic or not.
-func (s *counted) Commit(ctx context.Context, w storage.Work) (storage.Committed, error) {
-	done, err := storage.Commit(ctx, s.Store, w)
-	switch {
-	case err == nil && w.Write != nil:
-		if w.Rows != nil {
-			s.rows.Add(int64(len(w.Rows.Puts)))
-		}
-		s.writes.Add(1)
-		s.bytes.Add(int64(len(w.Write.Body)))
-	case storage.LostRace(err):
-		s.lost.Add(1)
+// Committer counts what units of work do, where the driver does them atomically.
+func (s *counted) Committer() driver.Committer {
+	if inner := s.Store.Committer(); inner != nil {
+		return countedCommitter{inner, s}
 	}
-	if err == nil && len(w.Delete) > 0 {
-		s.done.Add(int64(len(w.Delete)))
-		if s.committed != nil {
-			s.committed()
+	return nil
+}
+
+type countedCommitter struct {
+	driver.Committer
+	s *counted
+}
+
+func (c countedCommitter) Commit(ctx context.Context, w driver.Work) (driver.Committed, error) {
+	done, err := c.Committer.Commit(ctx, w)
+	if w.Write != nil {
+		c.s.wrote(len(w.Write.Body), err)
+	}
+	if err == nil {
+		if w.Rows != nil {
+			c.s.rows.Add(int64(len(w.Rows.Puts)))
 		}
+		c.s.ended(len(w.Delete))
 	}
 	return done, err
 }
 
-func (s *counted) Table(name string) storage.Table { return countedTable{s.Store.Table(name), s} }
+// wrote counts the write of a document.
+func (s *counted) wrote(n int, err error) {
+	switch {
+	case err == nil:
+		s.writes.Add(1)
+		s.bytes.Add(int64(n))
+	case storage.LostRace(err):
+		s.lost.Add(1)
+	}
+}
 
-type countedTable struct {
-	storage.Table
+// ended counts deliveries that ended.
+func (s *counted) ended(n int) {
+	if n == 0 {
+		return
+	}
+	s.done.Add(int64(n))
+	if s.committed != nil {
+		s.committed()
+	}
+}
+
+func (s *counted) Queue(name string) driver.Queue { return countedQueue{s.Store.Queue(name), s} }
+func (s *counted) Blobs(container string) driver.Blobs {
+	return countedBlobs{s.Store.Blobs(container), s}
+}
+func (s *counted) Table(name string) driver.Table { return countedTable{s.Store.Table(name), s} }
+
+type countedQueue struct {
+	driver.Queue
 	s *counted
 }
 
-// PutBatch writes rows as the table can.
-func (t countedTable) PutBatch(ctx context.Context, partition string, rows []storage.RowPut) error {
-	t.s.rows.Add(int64(len(rows)))
-	return storage.PutRows(ctx, t.Table, partition, rows)
+func (q countedQueue) Delete(ctx context.Context, receipts []driver.Receipt) error {
+	err := q.Queue.Delete(ctx, receipts)
+	if err == nil {
+		q.s.ended(len(receipts))
+	}
+	return err
 }
 
-// DeleteBatch deletes rows as the table can.
-func (t countedTable) DeleteBatch(ctx context.Context, partition string, keys []string) error {
-	return storage.DeleteRows(ctx, t.Table, partition, keys)
+type countedBlobs struct {
+	driver.Blobs
+	s *counted
+}
+
+func (b countedBlobs) Put(ctx context.Context, key string, body []byte, cond driver.Condition) (driver.ETag, error) {
+	etag, err := b.Blobs.Put(ctx, key, body, cond)
+	b.s.wrote(len(body), err)
+	return etag, err
+}
+
+type countedTable struct {
+	driver.Table
+	s *counted
+}
+
+func (t countedTable) PutBatch(ctx context.Context, partition string, rows []driver.RowPut) error {
+	t.s.rows.Add(int64(len(rows)))
+	return t.Table.PutBatch(ctx, partition, rows)
 }
 
 func (s *counted) counts() counts {
 	c := counts{Writes: s.writes.Load(), Bytes: s.bytes.Load(), Lost: s.lost.Load(), Rows: s.rows.Load(), File: written()}
-	if m, ok := storage.As[storage.Meter](s.Store); ok {
-		for _, r := range m.Requests() {
-			switch r.Kind + " " + r.Op {
-			case "queue stats", "queue peek":
-				continue
-			case "table get":
-				c.Reads += r.Count
-			case "queue rewrite":
-				c.Rewrites += r.Count
-			}
-			c.Requests += r.Count
+	for _, r := range s.Requests() {
+		switch r.Kind + " " + r.Op {
+		case "queue stats", "queue peek":
+			continue
+		case "table get":
+			c.Reads += r.Count
+		case "queue rewrite":
+			c.Rewrites += r.Count
 		}
+		c.Requests += r.Count
 	}
 	return c
 }

@@ -58,7 +58,8 @@ const (
 
 // A world is what a process has in hand.
 type world struct {
-	store    *counted
+	store    *storage.Store
+	counted  *counted
 	channels *channel.Channels
 	ticks    *channel.Sender[tick]
 	noops    *channel.Sender[noop]
@@ -103,9 +104,10 @@ func open(ctx context.Context, url string, p plan) (*world, error) {
 		if err != nil {
 			return nil, errors.Join(err, opened.Close())
 		}
-		opened = rung
+		opened = rung.Store
 	}
-	w := &world{store: &counted{Store: opened}}
+	w := &world{counted: &counted{Store: opened.Driver()}}
+	w.store = storage.New(w.counted)
 	if err := w.register(p); err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}

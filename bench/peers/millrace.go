@@ -34,7 +34,7 @@ type sum struct {
 
 // millrace is a client of Millrace with all its defaults.
 type millrace struct {
-	store    storage.Store
+	store    *storage.Store
 	channels *channel.Channels
 	sender   *channel.Sender[job]
 	register func(h *handlers.Registry, handle func(child.Job))
@@ -113,12 +113,8 @@ func (m *millrace) Start(ctx context.Context, handle func(child.Job)) error {
 }
 
 func (m *millrace) Operations(context.Context) (int64, error) {
-	meter, ok := storage.As[storage.Meter](m.store)
-	if !ok {
-		return child.Unknown, nil
-	}
 	var n int64
-	for _, r := range meter.Requests() {
+	for _, r := range m.store.Requests() {
 		n += r.Count
 	}
 	return n, nil

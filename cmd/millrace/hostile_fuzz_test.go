@@ -19,7 +19,7 @@ import (
 
 // A desk is an operator's, in this process: what each verb prints is kept.
 type desk struct {
-	store    storage.Store
+	store    *storage.Store
 	channels *channel.Channels
 }
 

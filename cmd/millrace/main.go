@@ -92,7 +92,7 @@ type call struct {
 	in       io.Reader
 	message  channel.Envelope         // that is to be sent
 	otherIDs func(id string) []string // of messages that a person may mean by an ID, besides; may be nil
-	store    storage.Store
+	store    *storage.Store
 	channels *channel.Channels
 }
 

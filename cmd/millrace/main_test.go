@@ -37,7 +37,7 @@ const (
 // A world is a store of the sample, with a folder that the program runs in.
 type world struct {
 	dir, url string
-	store    storage.Store
+	store    *storage.Store
 	channels *channel.Channels
 }
 

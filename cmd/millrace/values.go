@@ -117,10 +117,6 @@ func viewsRebuild(ctx context.Context, c *call) error {
 
 // watch shows how many documents of a collection are read, as the store counts its requests, until stop is called.
 func (c *call) watch(from string, bar *progress) (stop func()) {
-	meter, ok := storage.As[storage.Meter](c.store)
-	if !ok {
-		return bar.end
-	}
 	done, ended := make(chan struct{}), make(chan struct{})
 	tick := time.NewTicker(barEvery)
 	go func() {
@@ -133,7 +129,7 @@ func (c *call) watch(from string, bar *progress) (stop func()) {
 				return
 			case <-tick.C:
 			}
-			for _, r := range meter.Requests() {
+			for _, r := range c.store.Requests() {
 				if r.Op == "get" && r.Kind == "blob" && r.Target == from {
 					bar.add(int(r.Count) - shown)
 					shown = int(r.Count)

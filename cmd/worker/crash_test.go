@@ -169,7 +169,7 @@ func post(t *testing.T, url string, m reservations.MakeReservation) int {
 	return res.StatusCode
 }
 
-func openSample(t *testing.T, at place) (storage.Store, *channel.Channels) {
+func openSample(t *testing.T, at place) (*storage.Store, *channel.Channels) {
 	t.Helper()
 	_, url, _ := strings.Cut(at.env[0], "=")
 	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
@@ -188,7 +188,7 @@ func openSample(t *testing.T, at place) (storage.Store, *channel.Channels) {
 }
 
 // waitDrained waits until all queues are empty.
-func waitDrained(t *testing.T, store storage.Store, channels *channel.Channels) {
+func waitDrained(t *testing.T, store *storage.Store, channels *channel.Channels) {
 	t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -223,7 +223,7 @@ func waitDrained(t *testing.T, store storage.Store, channels *channel.Channels) 
 }
 
 // audit looks from outside, knowing only what was sent.
-func audit(t *testing.T, store storage.Store, channels *channel.Channels, url, dir string, sent []reservations.MakeReservation) {
+func audit(t *testing.T, store *storage.Store, channels *channel.Channels, url, dir string, sent []reservations.MakeReservation) {
 	t.Helper()
 	ctx := t.Context()
 	capacities, statuses := reservations.Capacities(channels, crashSeats), reservations.Statuses(channels)

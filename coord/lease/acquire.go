@@ -25,18 +25,18 @@ var ErrHeld = errors.New("held")
 //
 // The end of ctx ends the lease's context too. To wait for a limited time only, cancel ctx by a timer, and stop the
 // timer when the lease is there.
-func Acquire(ctx context.Context, store storage.Store, name string, cfg Config) (*Lease, error) {
+func Acquire(ctx context.Context, store *storage.Store, name string, cfg Config) (*Lease, error) {
 	return acquire(ctx, store, name, cfg, true)
 }
 
 // Try is [Acquire] without waiting: [ErrHeld] when somebody else may hold the lease, and other errors after three
 // tries. That a holder has died shows only to who watches for a while, so Try never takes over from a dead one: where
 // all use Try, a lease that nobody released stays held. Let one use Acquire then.
-func Try(ctx context.Context, store storage.Store, name string, cfg Config) (*Lease, error) {
+func Try(ctx context.Context, store *storage.Store, name string, cfg Config) (*Lease, error) {
 	return acquire(ctx, store, name, cfg, false)
 }
 
-func acquire(ctx context.Context, store storage.Store, name string, cfg Config, wait bool) (*Lease, error) {
+func acquire(ctx context.Context, store *storage.Store, name string, cfg Config, wait bool) (*Lease, error) {
 	cfg, err := cfg.withDefaults(name)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ type document struct {
 
 // A spot is where a lease is stored. Its calls end after a quarter of the TTL, so that there is time for another.
 type spot struct {
-	blobs storage.Blobs
+	blobs *storage.Blobs
 	key   string
 	ttl   time.Duration
 }

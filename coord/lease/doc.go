@@ -1,4 +1,4 @@
-// Package lease gives work to one process at a time (a nightly report, a leader) on any storage.Store, by guarded
+// Package lease gives work to one process at a time (a nightly report, a leader) on any *storage.Store, by guarded
 // writes of one blob. It needs no clock that others agree with.
 //
 //	l, err := lease.Acquire(ctx, store, "nightly-report", lease.Config{}) // waits until it is ours, or ctx ends

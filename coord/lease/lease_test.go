@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
-	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
@@ -23,7 +23,7 @@ func TestOneAtATime(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			virtual(t, func(t *testing.T, s storage.Store) {
+			virtual(t, func(t *testing.T, s *storage.Store) {
 				var (
 					seen          watch
 					holders, late sync.WaitGroup
@@ -37,7 +37,7 @@ func TestOneAtATime(t *testing.T) {
 						}
 						for range 4 {
 							link := storagetest.NewLink(mine)
-							l, err := lease.Acquire(t.Context(), link, name, lease.Config{TTL: ttl})
+							l, err := lease.Acquire(t.Context(), link.Store, name, lease.Config{TTL: ttl})
 							if err != nil {
 								t.Error(err)
 								return
@@ -68,9 +68,9 @@ func TestOneAtATime(t *testing.T) {
 
 func TestAHolderDies(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
-		dead := acquire(t, link)
+		dead := acquire(t, link.Store)
 		link.Cut()
 		begin := time.Now()
 		next := acquire(t, s)
@@ -81,7 +81,7 @@ func TestAHolderDies(t *testing.T) {
 		if dead.Fence() != 1 || next.Fence() != 2 {
 			t.Errorf("fences %d and %d, want 1 and 2", dead.Fence(), next.Fence())
 		}
-		link.Mend()
+		link.Restore()
 		release(t, dead) // it must not take from the next what isn't its own
 		time.Sleep(3 * ttl)
 		if err := next.Context().Err(); err != nil {
@@ -102,7 +102,7 @@ func TestTheStoreIsUnreachable(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			virtual(t, func(t *testing.T, s storage.Store) {
+			virtual(t, func(t *testing.T, s *storage.Store) {
 				over := make(chan struct{})
 				var last time.Time // when the last call that succeeded began
 				l := acquire(t, storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -132,10 +132,10 @@ func TestTheStoreIsUnreachable(t *testing.T) {
 
 func TestTheContextEndsInTime(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		begin := time.Now()
-		l := acquire(t, link)
+		l := acquire(t, link.Store)
 		time.Sleep(ttl/3 + time.Second) // one renewal, at ttl/3
 		link.Cut()
 		<-l.Context().Done()
@@ -150,7 +150,7 @@ func TestTheContextEndsInTime(t *testing.T) {
 // proves nothing.
 func TestAnOldWriteProvesNothing(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		begin := time.Now()
 		learnt := 0
 		l := acquire(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -177,7 +177,7 @@ func TestAnOldWriteProvesNothing(t *testing.T) {
 // What somebody else has written is never written over.
 func TestSomebodyElseHasIt(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		old, err := lease.Acquire(ctx, s, name, lease.Config{TTL: ttl})
 		if err != nil {
@@ -212,13 +212,13 @@ func TestSomebodyElseHasIt(t *testing.T) {
 func TestAnyCallFails(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
-		for way, get := range map[string]func(context.Context, storage.Store, string, lease.Config) (*lease.Lease, error){"acquire": lease.Acquire, "try": lease.Try} {
+		for way, get := range map[string]func(context.Context, *storage.Store, string, lease.Config) (*lease.Lease, error){"acquire": lease.Acquire, "try": lease.Try} {
 			t.Run(fmt.Sprintf("%s/%s", way, moment), func(t *testing.T) {
 				t.Parallel()
 				hit := true
 				for n := int64(1); hit; n++ {
 					hit = false
-					virtual(t, func(t *testing.T, s storage.Store) {
+					virtual(t, func(t *testing.T, s *storage.Store) {
 						l, err := get(t.Context(), storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 							if op.Seq != n {
 								return do()
@@ -266,14 +266,14 @@ func TestDeathInAnyCall(t *testing.T) {
 			for n := int64(1); n < 7; n++ {
 				t.Run(fmt.Sprintf("%s/%s/%d", while, moment, n), func(t *testing.T) {
 					t.Parallel()
-					virtual(t, func(t *testing.T, s storage.Store) { dieAt(t, s, n, moment, while == "holding") })
+					virtual(t, func(t *testing.T, s *storage.Store) { dieAt(t, s, n, moment, while == "holding") })
 				})
 			}
 		}
 	}
 }
 
-func dieAt(t *testing.T, s storage.Store, n int64, moment storagetest.Moment, holding bool) {
+func dieAt(t *testing.T, s *storage.Store, n int64, moment storagetest.Moment, holding bool) {
 	dying, fuse := storagetest.Crash(s, n, moment)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*ttl)
 	defer cancel()
@@ -307,7 +307,7 @@ func dieAt(t *testing.T, s storage.Store, n int64, moment storagetest.Moment, ho
 
 func TestRelease(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		ctx, cancel := context.WithCancelCause(t.Context())
 		l, err := lease.Acquire(ctx, storagetest.Intercept(s, calls.Hook), name, lease.Config{})
@@ -344,15 +344,15 @@ func TestRelease(t *testing.T) {
 
 func TestAReleaseThatFails(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
-		l := acquire(t, link)
+		l := acquire(t, link.Store)
 		link.Cut()
 		begin := time.Now()
 		if err := l.Release(t.Context()); !errors.Is(err, storage.ErrUnavailable) || time.Since(begin) > ttl/3 {
 			t.Errorf("released with %v in %v", err, time.Since(begin))
 		}
-		link.Mend()
+		link.Restore()
 		release(t, l)
 		next, err := lease.Try(t.Context(), s, name, lease.Config{})
 		if err != nil {
@@ -364,7 +364,7 @@ func TestAReleaseThatFails(t *testing.T) {
 
 func TestTheContextEndsWhileWaiting(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		l := acquire(t, s)
 		end := errors.New("over")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*ttl+time.Second, end)
@@ -382,7 +382,7 @@ func TestTheContextEndsWhileWaiting(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		blobs := s.Blobs("leases")
 		for key, body := range map[string]string{"text": "x", "no-fence": `{"id":"a","ttl":5}`, "no-ttl": `{"id":"a","fence":1}`, "long-ttl": `{"id":"a","fence":1,"ttl":9e17}`} {
 			if _, err := blobs.Put(t.Context(), key, []byte(body), storage.Condition{}); err != nil {
@@ -434,7 +434,7 @@ func TestOnAzure(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	const ttl = 3 * time.Second
-	get := func(s storage.Store, holder string) *lease.Lease {
+	get := func(s *storage.Store, holder string) *lease.Lease {
 		l, err := lease.Acquire(t.Context(), s, name, lease.Config{TTL: ttl, Holder: holder})
 		if err != nil {
 			t.Fatal(err)
@@ -449,7 +449,7 @@ func TestOnAzure(t *testing.T) {
 	}
 	release(t, a)
 	link := storagetest.NewLink(s)
-	b := get(link, "b")
+	b := get(link.Store, "b")
 	seen.see(t, b)
 	link.Cut()
 	c := get(s, "c")

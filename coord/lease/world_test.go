@@ -10,8 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -22,7 +23,7 @@ const (
 )
 
 // virtual runs a test in virtual time, on a store in a file. It fails if a goroutine is left.
-func virtual(t *testing.T, f func(t *testing.T, s storage.Store)) {
+func virtual(t *testing.T, f func(t *testing.T, s *storage.Store)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db") + "?wake=off&sync=normal"
 	synctest.Test(t, func(t *testing.T) {
@@ -39,7 +40,7 @@ func virtual(t *testing.T, f func(t *testing.T, s storage.Store)) {
 	})
 }
 
-func acquire(t *testing.T, s storage.Store) *lease.Lease {
+func acquire(t *testing.T, s *storage.Store) *lease.Lease {
 	t.Helper()
 	l, err := lease.Acquire(t.Context(), s, name, lease.Config{TTL: ttl})
 	if err != nil {
@@ -64,10 +65,10 @@ func wantCause(t *testing.T, l *lease.Lease, want error) {
 
 // weather makes calls slow, fails them before or after their effect, lets some hang until their contexts end, and some
 // writes come long after nobody waits for them any more; late counts those.
-func weather(s storage.Store, r *rand.Rand, late *sync.WaitGroup) storage.Store {
+func weather(s *storage.Store, r *rand.Rand, late *sync.WaitGroup) *storage.Store {
 	var mu sync.Mutex
 	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return r.IntN(n) }
-	return storagetest.Intercept(lateStore{s, roll, late}, func(ctx context.Context, op storagetest.Op, do func() error) error {
+	return storagetest.Intercept(storage.New(lateStore{s.Driver(), roll, late}), func(ctx context.Context, op storagetest.Op, do func() error) error {
 		slow := func() { time.Sleep(time.Duration(roll(2000)) * time.Millisecond) }
 		slow()
 		switch roll(12) {
@@ -88,17 +89,17 @@ func weather(s storage.Store, r *rand.Rand, late *sync.WaitGroup) storage.Store 
 }
 
 type lateStore struct {
-	storage.Store
+	driver.Store
 	roll func(n int) int
 	late *sync.WaitGroup
 }
 
-func (s lateStore) Blobs(name string) storage.Blobs {
+func (s lateStore) Blobs(name string) driver.Blobs {
 	return lateBlobs{s.Store.Blobs(name), s.roll, s.late}
 }
 
 type lateBlobs struct {
-	storage.Blobs
+	driver.Blobs
 	roll func(n int) int
 	late *sync.WaitGroup
 }

@@ -28,7 +28,7 @@ type Member struct {
 	cfg   Config
 	group string
 	key   string // of its row; lower ones rank higher
-	rows  storage.Table
+	rows  *storage.Table
 	stop  context.CancelFunc
 	ended chan struct{} // closed when nothing is written any more
 
@@ -66,7 +66,7 @@ func (s sighting) dies() time.Time {
 
 // Join makes the process a member of a group until it leaves. It doesn't wait for the store, and the member isn't active
 // before it has seen the others. An error is about the group's name (see storage.CheckKey) or cfg.
-func Join(store storage.Store, group string, cfg Config) (*Member, error) {
+func Join(store *storage.Store, group string, cfg Config) (*Member, error) {
 	cfg, err := cfg.withDefaults(group)
 	if err != nil {
 		return nil, fmt.Errorf("members: join %s: %w", storage.Quote(group), err)

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/members"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
-	"github.com/millrace-go/millrace/coord/members"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
@@ -25,7 +25,7 @@ func TestAsManyAsWanted(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			virtual(t, func(t *testing.T, s storage.Store) {
+			virtual(t, func(t *testing.T, s *storage.Store) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				want := 1 + r.IntN(3)
 				var fair atomic.Bool
@@ -39,7 +39,7 @@ func TestAsManyAsWanted(t *testing.T) {
 					switch x := r.IntN(6); {
 					case x < 3 || len(alive) == 0:
 						p := process{link: storagetest.NewLink(weather(s, rand.New(rand.NewPCG(seed, uint64(i))), &fair))}
-						p.Member = join(t, p.link, group, members.Config{Active: want})
+						p.Member = join(t, p.link.Store, group, members.Config{Active: want})
 						alive = append(alive, p)
 					default:
 						i := r.IntN(len(alive))
@@ -49,14 +49,14 @@ func TestAsManyAsWanted(t *testing.T) {
 						}
 						switch x {
 						case 3:
-							p.link.Mend()
+							p.link.Restore()
 							_ = p.Leave(t.Context())
 						case 4:
 							p.link.Cut()
 							dead = append(dead, p)
 						case 5: // cut off, and back later
 							p.link.Cut()
-							alive[i].back = time.AfterFunc(time.Duration(r.IntN(100))*time.Second, p.link.Mend)
+							alive[i].back = time.AfterFunc(time.Duration(r.IntN(100))*time.Second, p.link.Restore)
 							continue
 						}
 						alive = slices.Delete(alive, i, i+1)
@@ -87,12 +87,12 @@ func TestAsManyAsWanted(t *testing.T) {
 }
 
 // line joins some members, and returns them by rank, with their links.
-func line(t *testing.T, s storage.Store, n int) (all []*members.Member, links []*storagetest.Link) {
+func line(t *testing.T, s *storage.Store, n int) (all []*members.Member, links []*storagetest.Link) {
 	t.Helper()
 	fit := make(map[*members.Member]*storagetest.Link)
 	for range n {
 		l := storagetest.NewLink(s)
-		fit[join(t, l, group, members.Config{})] = l
+		fit[join(t, l.Store, group, members.Config{})] = l
 	}
 	time.Sleep(2 * beat)
 	for len(fit) > 0 { // who is active leaves the others alone: its link is cut, and mended at the end
@@ -106,7 +106,7 @@ func line(t *testing.T, s storage.Store, n int) (all []*members.Member, links []
 		time.Sleep(beat)
 	}
 	for _, l := range links {
-		l.Mend()
+		l.Restore()
 	}
 	time.Sleep(20 * beat)
 	for i, m := range all {
@@ -134,7 +134,7 @@ func TestTakeOver(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			virtual(t, func(t *testing.T, s storage.Store) {
+			virtual(t, func(t *testing.T, s *storage.Store) {
 				all, links := line(t, s, c.n)
 				if c.cut != nil {
 					c.cut(links[0])
@@ -148,7 +148,7 @@ func TestTakeOver(t *testing.T) {
 					if !active(all[0]) {
 						t.Error("who is cut off has given up")
 					}
-					links[0].Mend()
+					links[0].Restore()
 					await(t, all[1], false)
 					if !active(all[0]) {
 						t.Error("back, it isn't active")
@@ -167,7 +167,7 @@ func TestTakeOver(t *testing.T) {
 // Who isn't fit is silent, and others take over; then they make room again.
 func TestUnfit(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		var unfit atomic.Bool
 		first := join(t, s, group, members.Config{Fit: func() bool { return !unfit.Load() }})
 		time.Sleep(beat)
@@ -196,7 +196,7 @@ func TestUnfit(t *testing.T) {
 // Those who look after the next one in the row look seldom, and still one of them takes over in the end.
 func TestMassDeath(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		all, links := line(t, s, 12)
 		for _, l := range links[:10] {
 			l.Cut()
@@ -209,7 +209,7 @@ func TestMassDeath(t *testing.T) {
 			t.Error("so did the next one")
 		}
 		for _, l := range links {
-			l.Mend()
+			l.Restore()
 		}
 		leave(t, all...)
 	})
@@ -218,8 +218,8 @@ func TestMassDeath(t *testing.T) {
 // A beat that is late doesn't come after the end.
 func TestLateBeat(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
-		m := join(t, lateStore{s}, group, members.Config{})
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		m := join(t, storage.New(lateStore{s.Driver()}), group, members.Config{})
 		time.Sleep(beat + beat/4)
 		leave(t, m)
 		time.Sleep(beat)
@@ -232,7 +232,7 @@ func TestLateBeat(t *testing.T) {
 // Who goes changes nothing for groups in which it had no part, and groups are spread over their members.
 func TestOnlyItsOwnPart(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		const groups, each = 24, 4
 		all := make([][]*members.Member, groups)
 		part := make([]int, each)
@@ -274,7 +274,7 @@ func TestOnlyItsOwnPart(t *testing.T) {
 // Rows that this version can't read are left alone.
 func TestStrangeRows(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		strange := map[string]string{
 			"00text": "hello", "00empty": "", "00list": "[]", "00none": "{}", "00quick": `{"active":9,"beat":1}`, "00never": `{"active":9,"beat":9000000000000000000}`, "00less": `{"active":1,"beat":-5}`,
 		}
@@ -298,21 +298,21 @@ func TestStrangeRows(t *testing.T) {
 // A store in trouble changes nothing, and is told of once.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		for _, c := range []struct {
 			calls []string // that fail
 			want  [2]int   // warnings, and ends
 		}{{nil, [2]int{2, 2}}, {[]string{"put row"}, [2]int{1, 1}}, {[]string{"query"}, [2]int{1, 1}}} {
 			var log bytes.Buffer
 			toStore := storagetest.NewLink(s)
-			m := join(t, toStore, group, members.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			m := join(t, toStore.Store, group, members.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			time.Sleep(beat)
 			toStore.Cut(c.calls...)
 			time.Sleep(10 * beat)
 			if !active(m) {
 				t.Error("it has given up")
 			}
-			toStore.Mend()
+			toStore.Restore()
 			time.Sleep(3 * beat)
 			toStore.Cut("delete row")
 			if err := m.Leave(t.Context()); err == nil || !strings.Contains(err.Error(), `members: leave "commands"`) {
@@ -333,7 +333,7 @@ func TestTrouble(t *testing.T) {
 
 func TestBadJoin(t *testing.T) {
 	t.Parallel()
-	virtual(t, func(t *testing.T, s storage.Store) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
 		_, err := members.Join(s, "a\nb", members.Config{Active: -1, Beat: time.Millisecond})
 		for _, want := range []string{`key "a\nb"`, "Active is -1", "Beat is 1ms; want 1s to 1h0m0s"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
@@ -360,7 +360,7 @@ func TestOnAzure(t *testing.T) {
 	var links []*storagetest.Link
 	for i := range 3 {
 		links = append(links, storagetest.NewLink(s))
-		m, err := members.Join(links[i], "worker/group/ü", members.Config{Name: fmt.Sprintf("host-%d", i), Beat: time.Second})
+		m, err := members.Join(links[i].Store, "worker/group/ü", members.Config{Name: fmt.Sprintf("host-%d", i), Beat: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/coord/members"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -22,7 +23,7 @@ const (
 )
 
 // virtual runs a test in virtual time, on a store in a file. It fails if a goroutine is left.
-func virtual(t *testing.T, f func(t *testing.T, s storage.Store)) {
+func virtual(t *testing.T, f func(t *testing.T, s *storage.Store)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db") + "?wake=off&sync=normal"
 	synctest.Test(t, func(t *testing.T) {
@@ -39,7 +40,7 @@ func virtual(t *testing.T, f func(t *testing.T, s storage.Store)) {
 	})
 }
 
-func join(t *testing.T, s storage.Store, group string, cfg members.Config) *members.Member {
+func join(t *testing.T, s *storage.Store, group string, cfg members.Config) *members.Member {
 	t.Helper()
 	cfg.Beat = beat
 	m, err := members.Join(s, group, cfg)
@@ -90,7 +91,7 @@ func await(t *testing.T, m *members.Member, want bool) time.Duration {
 }
 
 // rows are the keys in a group.
-func rows(t *testing.T, s storage.Store) (keys []string) {
+func rows(t *testing.T, s *storage.Store) (keys []string) {
 	t.Helper()
 	for row, err := range s.Table("members").Query(t.Context(), group, storage.RowRange{}) {
 		if err != nil {
@@ -102,7 +103,7 @@ func rows(t *testing.T, s storage.Store) (keys []string) {
 }
 
 // weather makes calls slow, fails them before or after their effect, and lets some hang until their contexts end.
-func weather(s storage.Store, r *rand.Rand, fair *atomic.Bool) storage.Store {
+func weather(s *storage.Store, r *rand.Rand, fair *atomic.Bool) *storage.Store {
 	var mu sync.Mutex
 	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return r.IntN(n) }
 	return storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -125,11 +126,11 @@ func weather(s storage.Store, r *rand.Rand, fair *atomic.Bool) storage.Store {
 }
 
 // A lateStore writes rows half a beat late, also when nobody waits for it any more.
-type lateStore struct{ storage.Store }
+type lateStore struct{ driver.Store }
 
-func (s lateStore) Table(name string) storage.Table { return lateTable{s.Store.Table(name)} }
+func (s lateStore) Table(name string) driver.Table { return lateTable{s.Store.Table(name)} }
 
-type lateTable struct{ storage.Table }
+type lateTable struct{ driver.Table }
 
 func (x lateTable) Put(ctx context.Context, partition, key string, data []byte, cond storage.Condition) (etag storage.ETag, err error) {
 	done := make(chan struct{})

@@ -1,4 +1,4 @@
-package storage_test
+package rate_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/internal/rate"
 )
 
 // A gate lets through so many requests a second, and refuses others.
@@ -50,13 +50,13 @@ func TestPace(t *testing.T) {
 		t.Run(fmt.Sprint(processes), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				const rate = 1000
-				g := &gate{rate: rate, left: rate, last: time.Now()}
+				const taken = 1000
+				g := &gate{rate: taken, left: taken, last: time.Now()}
 				ctx, stop := context.WithCancel(t.Context())
 				var all sync.WaitGroup
 				done := make([]atomic.Int64, processes)
 				for i := range processes {
-					var p storage.Pace
+					var p rate.Pace
 					for range max(1, 256/processes) { // each has some at once
 						all.Go(func() {
 							for ctx.Err() == nil {
@@ -87,8 +87,8 @@ func TestPace(t *testing.T) {
 					least, most = min(least, done[i].Load()), max(most, done[i].Load())
 				}
 				t.Logf("%d a second, %.1f %% refused, by process %d to %d", ok/60, 100*float64(refused)/float64(ok+refused), least, most)
-				if ok/60 < rate*8/10 || refused > ok/5 || most > 10*least {
-					t.Errorf("%d a second of %d; %d refused; by process %d to %d; want most of them, few, and shares", ok/60, rate, refused, least, most)
+				if ok/60 < taken*8/10 || refused > ok/5 || most > 10*least {
+					t.Errorf("%d a second of %d; %d refused; by process %d to %d; want most of them, few, and shares", ok/60, taken, refused, least, most)
 				}
 			})
 		})
@@ -99,7 +99,7 @@ func TestPace(t *testing.T) {
 func TestPaceWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var p storage.Pace
+		var p rate.Pace
 		took := func(n int, ctx context.Context, most time.Duration) time.Duration {
 			t.Helper()
 			began := time.Now()

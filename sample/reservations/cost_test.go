@@ -143,10 +143,9 @@ func load(t *testing.T, c *channel.Channels, dates, first, n int, done func() in
 }
 
 // counted adds up requests by kind and operation.
-func counted(s storage.Store) map[string]float64 {
-	m, _ := storage.As[storage.Meter](s)
+func counted(s *storage.Store) map[string]float64 {
 	sum := map[string]float64{}
-	for _, r := range m.Requests() {
+	for _, r := range s.Requests() {
 		sum[r.Kind+" "+r.Op] += float64(r.Count)
 	}
 	return sum

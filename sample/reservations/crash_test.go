@@ -34,8 +34,8 @@ const (
 func TestCrashAfterEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
-		for name, engine := range map[string]func(storage.Store) storage.Store{
-			"atomic": func(s storage.Store) storage.Store { return s },
+		for name, engine := range map[string]func(*storage.Store) *storage.Store{
+			"atomic": func(s *storage.Store) *storage.Store { return s },
 			"plain":  storagetest.Plain,
 		} {
 			t.Run(fmt.Sprintf("%s/%s", moment, name), func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestCrashAfterEveryCallOnAzure(t *testing.T) {
 								t.Fatal(err)
 							}
 							defer func() { _ = store.Close() }()
-							if !crashAt(t, eager{store}, n, moment, time.Second) {
+							if !crashAt(t, eager(store), n, moment, time.Second) {
 								over.Store(true)
 							}
 						})
@@ -102,13 +102,9 @@ func TestCrashAfterEveryCallOnAzure(t *testing.T) {
 
 var azurite = sync.OnceValues(azuretest.Launch)
 
-// eager is a store whose idle workers look often.
-type eager struct{ storage.Store }
-
-func (e eager) Props() storage.Props {
-	p := e.Store.Props()
-	p.PollInterval = 500 * time.Millisecond
-	return p
+// eager makes a store whose idle workers look often.
+func eager(s *storage.Store) *storage.Store {
+	return storagetest.WithProps(s, func(p *storage.Props) { p.PollInterval = 500 * time.Millisecond })
 }
 
 // outbox is a mailer that keeps what it sends.
@@ -125,7 +121,7 @@ func (o *outbox) Send(_ context.Context, m reservations.Mail) error {
 }
 
 // crashAt reports whether the worker got as far as its nth call. It looks as often as look says.
-func crashAt(t *testing.T, s storage.Store, n int64, moment storagetest.Moment, look time.Duration) (more bool) {
+func crashAt(t *testing.T, s *storage.Store, n int64, moment storagetest.Moment, look time.Duration) (more bool) {
 	channels := sampleChannels(t, s)
 	sender, err := channel.SenderOf[reservations.MakeReservation](channels)
 	if err != nil {
@@ -160,7 +156,7 @@ func crashAt(t *testing.T, s storage.Store, n int64, moment storagetest.Moment, 
 	return fired
 }
 
-func sampleChannels(t *testing.T, s storage.Store) *channel.Channels {
+func sampleChannels(t *testing.T, s *storage.Store) *channel.Channels {
 	t.Helper()
 	routes, err := reservations.Routes()
 	if err != nil {
@@ -174,7 +170,7 @@ func sampleChannels(t *testing.T, s storage.Store) *channel.Channels {
 }
 
 // work runs a worker on s; stop returns when it has ended, one way or the other.
-func work(t *testing.T, s storage.Store, m reservations.Mailer) (stop func()) {
+func work(t *testing.T, s *storage.Store, m reservations.Mailer) (stop func()) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	h := handlers.NewRegistry(sampleChannels(t, s), handlers.Config{Logger: quiet})
@@ -192,7 +188,7 @@ func work(t *testing.T, s storage.Store, m reservations.Mailer) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-func queued(t *testing.T, s storage.Store, c *channel.Channels) int64 {
+func queued(t *testing.T, s *storage.Store, c *channel.Channels) int64 {
 	t.Helper()
 	var n int64
 	for _, q := range c.Routes().Queues() {
@@ -213,7 +209,7 @@ func queued(t *testing.T, s storage.Store, c *channel.Channels) int64 {
 
 // checkBooked checks that the reservation was decided once, that both views and the ledger tell it, that the mail was
 // sent, and that the calendar comes back equal when it is lost.
-func checkBooked(t *testing.T, s storage.Store, c *channel.Channels, m reservations.MakeReservation, mails []string, n int64) {
+func checkBooked(t *testing.T, s *storage.Store, c *channel.Channels, m reservations.MakeReservation, mails []string, n int64) {
 	t.Helper()
 	ctx := t.Context()
 	object, err := reservations.Capacities(c, crashSeats).Get(ctx, crashDate, "")

@@ -20,11 +20,11 @@ import (
 // cancelled reservation has no row and an accepted one has. A reservation is cancelled at most once and
 // never comes back, so the mark stays; it holds nothing about the person.
 type Ledger struct {
-	rows, cancelled storage.Table
+	rows, cancelled *storage.Table
 }
 
 // NewLedger returns the ledger in a store.
-func NewLedger(s storage.Store) *Ledger {
+func NewLedger(s *storage.Store) *Ledger {
 	return &Ledger{rows: s.Table("reservations"), cancelled: s.Table("cancellations")}
 }
 

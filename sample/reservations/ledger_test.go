@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-func openStore(t *testing.T) storage.Store {
+func openStore(t *testing.T) *storage.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+"?sync=normal")
 	if err != nil {

@@ -19,25 +19,24 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // opName names the metadata that tells whose write a blob is. The service may change the case of its letters.
 const opName = "op"
 
-// blobs implements storage.Blobs.
+// blobs implements driver.Blobs.
 type blobs struct {
 	part
 	c *container.Client
 }
 
-func (s *store) Blobs(name string) storage.Blobs {
-	full, err := plainName(s.prefix, name)
-	return &blobs{part{s, "blob", name, err}, s.blobs.NewContainerClient(full)}
+func (s *store) Blobs(name string) driver.Blobs {
+	return &blobs{part{s, "blob", name}, s.blobs.NewContainerClient(plainName(s.prefix, name))}
 }
 
-func (b *blobs) call(op, key string, size int) *call {
-	c := b.part.call(op, "blob "+b.name+"/"+storage.Quote(key), always)
+func (b *blobs) call(op string, size int) *call {
+	c := b.part.call(op, always)
 	c.size = size
 	return c
 }
@@ -46,7 +45,7 @@ func (b *blobs) call(op, key string, size int) *call {
 func newOp() string { return rand.Text() }
 
 // etag is an ETag as the SDK takes it.
-func etag(e storage.ETag) *azcore.ETag {
+func etag(e driver.ETag) *azcore.ETag {
 	if e == "" {
 		return nil
 	}
@@ -55,7 +54,7 @@ func etag(e storage.ETag) *azcore.ETag {
 
 // isETag reports that an ETag may be one of the service's. Others never match, whatever the service would think of them:
 // to it "*" matches all.
-func isETag(e storage.ETag) bool {
+func isETag(e driver.ETag) bool {
 	inner := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(string(e), "W/"), `"`), `"`)
 	if len(e)-len(inner) < 2 || inner == "" {
 		return false
@@ -70,23 +69,23 @@ func isETag(e storage.ETag) bool {
 
 // never is the error of a guarded write whose ETag can't be.
 func never() error {
-	return fmt.Errorf("%w: the ETag is none of the service's", storage.ErrPrecondition)
+	return fmt.Errorf("%w: the ETag is none of the service's", driver.ErrPrecondition)
 }
 
 // fromETag reads an ETag. Listings show it without its quotes.
-func fromETag(e *azcore.ETag) storage.ETag {
+func fromETag(e *azcore.ETag) driver.ETag {
 	if e == nil || *e == "" {
 		return ""
 	}
 	if s := string(*e); s[len(s)-1] != '"' {
-		return storage.ETag(`"` + s + `"`)
+		return driver.ETag(`"` + s + `"`)
 	}
-	return storage.ETag(*e)
+	return driver.ETag(*e)
 }
 
-func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (storage.Blob, error) {
-	var got storage.Blob
-	err := b.do(ctx, b.call("get", key, maxBlob), storage.CheckKey(key), func(ctx context.Context) error {
+func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch driver.ETag) (driver.Blob, error) {
+	var got driver.Blob
+	err := b.do(ctx, b.call("get", maxBlob), func(ctx context.Context) error {
 		o := &blob.DownloadStreamOptions{}
 		if isETag(ifNoneMatch) {
 			o.AccessConditions = &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: etag(ifNoneMatch)}}
@@ -96,18 +95,18 @@ func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (
 			r, err := one.DownloadStream(ctx, o)
 			switch {
 			case is(err, http.StatusNotModified):
-				return storage.ErrNotModified
+				return driver.ErrNotModified
 			case err != nil:
 				return gone(err)
 			case r.ErrorCode != nil || r.Body == nil: // that is how the SDK says 304
-				return storage.ErrNotModified
+				return driver.ErrNotModified
 			}
 			w := watch(r.Body, b.s.timing.tryTime)
 			body, err := readAll(w, r.ContentLength)
 			w.timer.Stop()
 			r.Body.Close()
 			if err == nil {
-				got = storage.Blob{Body: body, ETag: fromETag(r.ETag)}
+				got = driver.Blob{Body: body, ETag: fromETag(r.ETag)}
 				return nil
 			}
 			if ctx.Err() != nil || try == maxTries { // the SDK repeats what fails before the body
@@ -149,22 +148,15 @@ func (w watched) Read(p []byte) (int, error) {
 func gone(err error) error {
 	if isMissing(err) {
 		e, _ := answer(err)
-		return fmt.Errorf("%w: %w", storage.ErrNotFound, e)
+		return fmt.Errorf("%w: %w", driver.ErrNotFound, e)
 	}
 	return err
 }
 
-func (b *blobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
-	check := storage.CheckKey(key)
-	if check == nil && len(body) > maxBlob {
-		check = fmt.Errorf("%w: a body of %d bytes; at most %d", storage.ErrTooLarge, len(body), maxBlob)
-	}
-	if check == nil {
-		check = cond.Check()
-	}
-	var tag storage.ETag
-	c := b.call("put", key, len(body))
-	err := b.do(ctx, c, check, func(ctx context.Context) error {
+func (b *blobs) Put(ctx context.Context, key string, body []byte, cond driver.Condition) (driver.ETag, error) {
+	var tag driver.ETag
+	c := b.call("put", len(body))
+	err := b.do(ctx, c, func(ctx context.Context) error {
 		one := b.c.NewBlockBlobClient(blobKey(key))
 		op := newOp()
 		o := &blockblob.UploadOptions{Metadata: map[string]*string{opName: &op}}
@@ -200,16 +192,16 @@ func (b *blobs) Put(ctx context.Context, key string, body []byte, cond storage.C
 }
 
 // lost is the error of a guarded write that somebody else came before.
-func lost(err error, cond storage.Condition) error {
+func lost(err error, cond driver.Condition) error {
 	e, _ := answer(err)
 	if cond.IfAbsent {
-		return fmt.Errorf("%w: %w", storage.ErrExists, e)
+		return fmt.Errorf("%w: %w", driver.ErrExists, e)
 	}
-	return fmt.Errorf("%w: %w", storage.ErrPrecondition, e)
+	return fmt.Errorf("%w: %w", driver.ErrPrecondition, e)
 }
 
 // own finds out whether a write that was repeated has written: what is there carries its operation ID then.
-func (b *blobs) own(ctx context.Context, one *blob.Client, op string, failed error) (storage.ETag, error) {
+func (b *blobs) own(ctx context.Context, one *blob.Client, op string, failed error) (driver.ETag, error) {
 	p, err := one.GetProperties(ctx, nil)
 	if err != nil && !isMissing(err) {
 		return "", unknown(err)
@@ -222,13 +214,9 @@ func (b *blobs) own(ctx context.Context, one *blob.Client, op string, failed err
 	return "", unknown(failed)
 }
 
-func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
-	check := storage.CheckKey(key)
-	if check == nil {
-		check = cond.CheckDelete()
-	}
-	c := b.call("delete", key, 0)
-	return b.do(ctx, c, check, func(ctx context.Context) error {
+func (b *blobs) Delete(ctx context.Context, key string, cond driver.Condition) error {
+	c := b.call("delete", 0)
+	return b.do(ctx, c, func(ctx context.Context) error {
 		o := &blob.DeleteOptions{}
 		if cond.IfMatch != "" {
 			o.AccessConditions = &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: etag(cond.IfMatch)}}
@@ -261,14 +249,12 @@ func (b *blobs) Delete(ctx context.Context, key string, cond storage.Condition) 
 	})
 }
 
-func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobInfo, error] {
-	return func(yield func(storage.BlobInfo, error) bool) {
+func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[driver.BlobInfo, error] {
+	return func(yield func(driver.BlobInfo, error) bool) {
 		p := b.c.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: to.Ptr(encodeKey(prefix))})
 		for p.More() {
 			var page container.ListBlobsFlatResponse
-			c := b.call("list", prefix, 0)
-			c.resource = "container " + b.name
-			err := b.do(ctx, c, nil, func(ctx context.Context) (err error) {
+			err := b.do(ctx, b.call("list", 0), func(ctx context.Context) (err error) {
 				page, err = p.NextPage(ctx)
 				return err
 			})
@@ -276,7 +262,7 @@ func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobI
 				return
 			}
 			if err != nil {
-				yield(storage.BlobInfo{}, err)
+				yield(driver.BlobInfo{}, err)
 				return
 			}
 			if page.Segment == nil {
@@ -285,11 +271,11 @@ func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobI
 			for _, item := range page.Segment.BlobItems {
 				info, err := readItem(item)
 				if err != nil {
-					yield(storage.BlobInfo{}, &storage.Error{Op: "list", Resource: c.resource, Err: err})
+					yield(driver.BlobInfo{}, err)
 					return
 				}
 				if ctx.Err() != nil {
-					yield(storage.BlobInfo{}, &storage.Error{Op: "list", Resource: c.resource, Err: context.Cause(ctx)})
+					yield(driver.BlobInfo{}, context.Cause(ctx))
 					return
 				}
 				if !yield(info, nil) {
@@ -300,15 +286,15 @@ func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobI
 	}
 }
 
-func readItem(item *container.BlobItem) (storage.BlobInfo, error) {
+func readItem(item *container.BlobItem) (driver.BlobInfo, error) {
 	if item.Name == nil || item.Properties == nil {
-		return storage.BlobInfo{}, fmt.Errorf("%w: the service's answer has a blob without a name or properties", storage.ErrUnavailable)
+		return driver.BlobInfo{}, fmt.Errorf("%w: the service's answer has a blob without a name or properties", driver.ErrUnavailable)
 	}
 	key, err := decodeBlobKey(*item.Name)
 	if err != nil {
-		return storage.BlobInfo{}, fmt.Errorf("%w: %w", storage.ErrUnsupported, err)
+		return driver.BlobInfo{}, fmt.Errorf("%w: %w", driver.ErrUnsupported, err)
 	}
-	info := storage.BlobInfo{Key: key, ETag: fromETag(item.Properties.ETag)}
+	info := driver.BlobInfo{Key: key, ETag: fromETag(item.Properties.ETag)}
 	if item.Properties.ContentLength != nil {
 		info.Size = *item.Properties.ContentLength
 	}

@@ -16,19 +16,19 @@ import (
 // even when the call has ended.
 func TestTriesShareNoBody(t *testing.T) {
 	t.Parallel()
-	for name, write := range map[string]func(ctx context.Context, s *store, data []byte) error{
-		"blob": func(ctx context.Context, s *store, data []byte) error {
+	for name, write := range map[string]func(ctx context.Context, s *opened, data []byte) error{
+		"blob": func(ctx context.Context, s *opened, data []byte) error {
 			_, err := s.Blobs("docs").Put(ctx, "doc", data, storage.Condition{})
 			return err
 		},
-		"row": func(ctx context.Context, s *store, data []byte) error {
+		"row": func(ctx context.Context, s *opened, data []byte) error {
 			_, err := s.Table("rows").Put(ctx, "p", "k", data, storage.Condition{})
 			return err
 		},
-		"rows": func(ctx context.Context, s *store, data []byte) error {
-			return s.Table("rows").(storage.BatchTable).PutBatch(ctx, "p", []storage.RowPut{{Key: "k", Data: data}})
+		"rows": func(ctx context.Context, s *opened, data []byte) error {
+			return s.Table("rows").PutBatch(ctx, "p", []storage.RowPut{{Key: "k", Data: data}})
 		},
-		"message": func(ctx context.Context, s *store, data []byte) error {
+		"message": func(ctx context.Context, s *opened, data []byte) error {
 			return s.Queue("jobs").Send(ctx, []storage.Message{{Body: data}})
 		},
 	} {

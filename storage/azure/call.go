@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-
-	"github.com/millrace-go/millrace/storage"
 )
 
 const (
@@ -30,15 +28,15 @@ const (
 	neverTry               // never
 )
 
-// A call is one method of the port on its way. It travels in the context of its requests.
+// A call is one method of the driver on its way. It travels in the context of its requests.
 type call struct {
-	op, resource string // as in storage.Error
-	kind, target string // as in storage.Request
-	repeat       repeat
-	size         int // bytes of the body, either way
-	timing       timing
-	doubtful     bool                   // a request may have taken effect, although it was not answered so; set by the policy below repeats
-	met          *atomic.Pointer[error] // what the last try that failed met; shared by the requests of one method
+	op, kind, target string // as in driver.Request
+
+	repeat   repeat
+	size     int // bytes of the body, either way
+	timing   timing
+	doubtful bool                   // a request may have taken effect, although it was not answered so; set by the policy below repeats
+	met      *atomic.Pointer[error] // what the last try that failed met; shared by the requests of one method
 }
 
 type callKey struct{}
@@ -51,36 +49,24 @@ type timing struct {
 
 // part is what a queue, a container and a table have in common.
 type part struct {
-	s       *store
-	kind    string // as in storage.Request
-	name    string
-	invalid error // of the name
+	s    *store
+	kind string // as in driver.Request
+	name string
 }
 
-func (p *part) call(op, resource string, r repeat) *call {
-	return &call{op: op, kind: p.kind, target: p.name, resource: resource, repeat: r, timing: p.s.timing, met: new(atomic.Pointer[error])}
+func (p *part) call(op string, r repeat) *call {
+	return &call{op: op, kind: p.kind, target: p.name, repeat: r, timing: p.s.timing, met: new(atomic.Pointer[error])}
 }
 
-// do runs f, which makes requests with the context it is given, as one method of the port. check is what is wrong with
-// what the caller gave.
-func (p *part) do(ctx context.Context, c *call, check error, f func(ctx context.Context) error) error {
-	err := func() error {
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case p.s.closed.Load():
-			return errClosed
-		case p.invalid != nil:
-			return p.invalid
-		case check != nil:
-			return check
-		}
-		return c.explain(ctx, f(c.options(ctx)))
-	}()
-	if err != nil {
-		return &storage.Error{Op: c.op, Resource: c.resource, Err: err}
+// do runs f, which makes requests with the context it is given, as one method of the driver, or one page of it.
+func (p *part) do(ctx context.Context, c *call, f func(ctx context.Context) error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case p.s.closed.Load():
+		return errClosed
 	}
-	return nil
+	return c.explain(ctx, f(c.options(ctx)))
 }
 
 // options is a context that makes the SDK repeat as the call says.

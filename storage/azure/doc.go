@@ -42,7 +42,7 @@
 //
 // A store that throttles (429, 503, 500 with OperationTimedOut) is obeyed: waits are as long as it says, up to 10 s, and what it
 // refuses to the end is storage.ErrThrottled. After a refusal calls for the same queue, container or table wait for their turn
-// (storage.Pace): up to 15 s or half the time that their context has left, a send half a second; what ends a delivery, or
+// (internal/rate): up to 15 s or half the time that their context has left, a send half a second; what ends a delivery, or
 // extends it, doesn't wait. A call whose deadline comes first is storage.ErrUnavailable and context.DeadlineExceeded, and says what its last try met.
 //
 // # What differs from an embedded store

@@ -12,7 +12,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // ServiceError is what the service answered. It is the cause in this driver's errors; reach it, or the SDK's own error
@@ -44,17 +44,17 @@ func (e *ServiceError) Unwrap() error { return e.cause }
 func (e *ServiceError) kind() error {
 	switch {
 	case e.throttled():
-		return storage.ErrThrottled
+		return driver.ErrThrottled
 	case e.missing():
-		return storage.ErrNotFound
+		return driver.ErrNotFound
 	case e.Status == http.StatusRequestEntityTooLarge, e.Code == "PropertyValueTooLarge", e.Code == "EntityTooLarge":
-		return storage.ErrTooLarge
+		return driver.ErrTooLarge
 	case e.Status == http.StatusBadRequest && (e.Code == "InvalidResourceName" || e.Code == "OutOfRangeInput" || e.Code == "InvalidInput" || e.Code == "KeyValueTooLarge"):
-		return storage.ErrInvalid // any other is about the request, which isn't the caller's
+		return driver.ErrInvalid // any other is about the request, which isn't the caller's
 	case e.Status == http.StatusNotImplemented:
-		return storage.ErrUnsupported
+		return driver.ErrUnsupported
 	}
-	return storage.ErrUnavailable
+	return driver.ErrUnavailable
 }
 
 // missing reports that the service says that something isn't there. A 404 without one of its codes comes from somewhere else.
@@ -93,7 +93,7 @@ func (e *ServiceError) advice() string {
 	case e.Code == "QueueBeingDeleted", e.Code == "ContainerBeingDeleted", e.Code == "TableBeingDeleted":
 		return "; it was deleted a moment ago and can't be made again until that is done"
 	case e.noAccount != "":
-		return fmt.Sprintf("; %s has no account %s: are its name and the endpoint right?", e.host, storage.Quote(e.noAccount))
+		return fmt.Sprintf("; %s has no account %s: are its name and the endpoint right?", e.host, driver.Quote(e.noAccount))
 	case e.host != "" && (e.Status == http.StatusNotFound && !e.missing() || e.Status < 500 && e.Code == "" && !e.throttled()):
 		return fmt.Sprintf("; are the account's name and the endpoint %s right?", e.host)
 	}
@@ -161,21 +161,18 @@ func (e silent) advice() string {
 
 // explain turns what the SDK returned into an error of the port's.
 func (c *call) explain(ctx context.Context, err error) error {
-	var known *storage.Error
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return c.ended(ctx)
-	case errors.As(err, &known):
-		return err
 	case hasKind(err):
 		return err
 	}
 	if e, ok := answer(err); ok {
 		return fmt.Errorf("%w: %w%s", e.kind(), e, e.advice())
 	}
-	return fmt.Errorf("%w: %w%s", storage.ErrUnavailable, silent{err}, silent{err}.advice())
+	return fmt.Errorf("%w: %w%s", driver.ErrUnavailable, silent{err}, silent{err}.advice())
 }
 
 // ended is the error of a call whose context has ended under way. Of a deadline it says what was met until then.
@@ -185,7 +182,7 @@ func (c *call) ended(ctx context.Context) error {
 		return cause
 	}
 	if cause == context.DeadlineExceeded {
-		cause = fmt.Errorf("%w: no answer in time: %w", storage.ErrUnavailable, cause)
+		cause = fmt.Errorf("%w: no answer in time: %w", driver.ErrUnavailable, cause)
 	}
 	if met := c.met.Load(); met != nil {
 		return fmt.Errorf("%w (last: %w)", cause, *met)
@@ -195,8 +192,8 @@ func (c *call) ended(ctx context.Context) error {
 
 // hasKind reports that the error has been given its kind already.
 func hasKind(err error) bool {
-	for _, kind := range []error{storage.ErrNotFound, storage.ErrNotModified, storage.ErrExists, storage.ErrPrecondition, storage.ErrReceiptStale,
-		storage.ErrTooLarge, storage.ErrInvalid, storage.ErrThrottled, storage.ErrUnavailable, storage.ErrUnsupported} {
+	for _, kind := range []error{driver.ErrNotFound, driver.ErrNotModified, driver.ErrExists, driver.ErrPrecondition, driver.ErrReceiptStale,
+		driver.ErrTooLarge, driver.ErrInvalid, driver.ErrThrottled, driver.ErrUnavailable, driver.ErrUnsupported} {
 		if errors.Is(err, kind) {
 			return true
 		}
@@ -220,11 +217,11 @@ func is(err error, status int, codes ...string) bool {
 
 // unknown is the error of a call that can't tell whether it has written: an answer was lost, and the last one, err, doesn't help.
 func unknown(err error) error {
-	kind, cause := storage.ErrUnavailable, error(silent{err})
+	kind, cause := driver.ErrUnavailable, error(silent{err})
 	if e, ok := answer(err); ok {
 		cause = e
 		if e.throttled() {
-			kind = storage.ErrThrottled
+			kind = driver.ErrThrottled
 		}
 	}
 	return fmt.Errorf("%w: an answer was lost, and whether this call has written is unknown: %w", kind, cause)

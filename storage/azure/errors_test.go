@@ -20,7 +20,7 @@ import (
 )
 
 // everyService makes a request to each service.
-func everyService(t *testing.T, s *store) map[string]error {
+func everyService(t *testing.T, s *opened) map[string]error {
 	t.Helper()
 	_, blob := s.Blobs("docs").Get(t.Context(), "doc", "")
 	_, row := s.Table("rows").Get(t.Context(), "p", "k")
@@ -28,7 +28,7 @@ func everyService(t *testing.T, s *store) map[string]error {
 	return map[string]error{
 		"blob": blob, "row": row, "guarded row": write,
 		"list":  firstError(s.Blobs("docs").List(t.Context(), "")),
-		"rows":  s.Table("rows").(storage.BatchTable).PutBatch(t.Context(), "p", []storage.RowPut{{Key: "k"}}),
+		"rows":  s.Table("rows").PutBatch(t.Context(), "p", []storage.RowPut{{Key: "k"}}),
 		"queue": s.Queue("jobs").Send(t.Context(), []storage.Message{{Body: []byte("x")}}),
 	}
 }
@@ -109,7 +109,7 @@ func TestNoIdentity(t *testing.T) {
 		s := answeredBy(t, asked)
 		p := must[place](t)(parse("//acct", none))
 		p.who = nobody{c.cause}
-		noError(t, s.connect(p, func(policy.Transporter) policy.Transporter { return asked }))
+		noError(t, s.d.connect(p, func(policy.Transporter) policy.Transporter { return asked }))
 		for service, err := range everyService(t, s) {
 			var whole *storage.Error
 			if !errors.Is(err, storage.ErrUnavailable) || !errors.Is(err, c.cause) || !errors.As(err, &whole) || !strings.HasPrefix(whole.Err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
@@ -136,7 +136,7 @@ func TestErrorTexts(t *testing.T) {
 	for got, want := range map[error]string{
 		forbidden: `storage: get blob docs/"doc": store unavailable: azure: 403 AuthorizationFailure (request scripted); is the key or signature right, `,
 		missing:   `storage: get blob docs/"doc": not found: azure: 404 BlobNotFound (request scripted)`,
-		name:      `storage: get blob x/"doc": invalid argument: name "x": want `,
+		name:      `storage: get blob "x"/"doc": invalid argument: name "x": want `,
 		open1:     `storage: open azure store: invalid argument: want azure://ACCOUNT, `,
 		open2:     `storage: open azure store: invalid argument: AccountKey is not base64`,
 		open3:     `storage: open azure store: invalid argument: the prefix: want `,

@@ -16,25 +16,20 @@ import (
 )
 
 // disturbed opens a store whose requests can be disturbed.
-func disturbed(t *testing.T) (*store, *faults) {
+func disturbed(t *testing.T) (*opened, *faults) {
 	t.Helper()
 	return disturbedAt(t, testURL(t))
 }
 
-func disturbedAt(t *testing.T, url string) (*store, *faults) {
+func disturbedAt(t *testing.T, url string) (*opened, *faults) {
 	t.Helper()
 	f := &faults{}
-	s, err := open(t.Context(), url, func(next policy.Transporter) policy.Transporter {
+	s := openBy(t, url, func(next policy.Transporter) policy.Transporter {
 		f.next = next
 		return f
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	st := s.(*store)
-	st.timing = timing{tryTime, time.Millisecond, 1 << 30}
-	return st, f
+	s.d.timing = timing{tryTime, time.Millisecond, 1 << 30}
+	return s, f
 }
 
 // An act is an operation under test: prepare gives the call, and a check of what must be true after it.
@@ -46,10 +41,10 @@ type act struct {
 
 	choose func(*http.Request) bool // the request to disturb; nil: the first
 
-	prepare func(t *testing.T, s *store) (call func() error, after func(t *testing.T, err error))
+	prepare func(t *testing.T, s *opened) (call func() error, after func(t *testing.T, err error))
 
 	// silent checks what is true when the answer began but its body never came, and the SDK gave up.
-	silent func(t *testing.T, s *store)
+	silent func(t *testing.T, s *opened)
 }
 
 func must[T any](t *testing.T) func(T, error) T {
@@ -70,7 +65,7 @@ func noError(t *testing.T, err error) {
 }
 
 // received makes a queue with one message and receives it.
-func received(t *testing.T, s *store) (storage.Queue, storage.Delivery) {
+func received(t *testing.T, s *opened) (*storage.Queue, storage.Delivery) {
 	t.Helper()
 	q := s.Queue("jobs")
 	noError(t, q.Send(t.Context(), []storage.Message{{Body: []byte("job")}}))
@@ -81,7 +76,7 @@ func received(t *testing.T, s *store) (storage.Queue, storage.Delivery) {
 	return q, got[0]
 }
 
-func bodies(t *testing.T, q storage.Queue) []string {
+func bodies(t *testing.T, q *storage.Queue) []string {
 	t.Helper()
 	var list []string
 	for _, d := range must[[]storage.Delivery](t)(q.Receive(t.Context(), 32, time.Minute)) {
@@ -92,11 +87,11 @@ func bodies(t *testing.T, q storage.Queue) []string {
 
 func acts() []act {
 	return []act{
-		{name: "send", silent: func(t *testing.T, s *store) {
+		{name: "send", silent: func(t *testing.T, s *opened) {
 			if got := bodies(t, s.Queue("jobs")); !slices.Equal(got, []string{"a"}) {
 				t.Errorf("the queue holds %q", got)
 			}
-		}, prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		}, prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			q, d := received(t, s)
 			noError(t, q.Delete(t.Context(), []storage.Receipt{d.Receipt}))
 			return func() error { return q.Send(t.Context(), []storage.Message{{Body: []byte("a")}}) },
@@ -108,7 +103,7 @@ func acts() []act {
 					}
 				}
 		}},
-		{name: "receive", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: "receive", prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			q := s.Queue("jobs")
 			noError(t, q.Send(t.Context(), []storage.Message{{Body: []byte("a")}}))
 			var got []storage.Delivery
@@ -123,7 +118,7 @@ func acts() []act {
 					}
 				}
 		}},
-		{name: "extend", never: true, prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: "extend", never: true, prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			q, d := received(t, s)
 			var next storage.Receipt
 			return func() (err error) { next, err = q.Extend(t.Context(), d.Receipt, time.Minute); return err },
@@ -137,7 +132,7 @@ func acts() []act {
 					}
 				}
 		}},
-		{name: "rewrite", sure: true, prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: "rewrite", sure: true, prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			q, d := received(t, s)
 			return func() error { return q.Rewrite(t.Context(), d.Receipt, []byte("new"), 0) },
 				func(t *testing.T, err error) {
@@ -150,7 +145,7 @@ func acts() []act {
 					}
 				}
 		}},
-		{name: "delete messages", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: "delete messages", prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			q, d := received(t, s)
 			return func() error { return q.Delete(t.Context(), []storage.Receipt{d.Receipt}) },
 				func(t *testing.T, err error) {
@@ -163,11 +158,11 @@ func acts() []act {
 					}
 				}
 		}},
-		{name: "stats", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: "stats", prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			q, _ := received(t, s)
 			return func() error { _, err := q.Stats(t.Context()); return err }, noErrorAfter
 		}},
-		{name: "stats peek", choose: func(req *http.Request) bool { return req.URL.Query().Has("peekonly") }, prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: "stats peek", choose: func(req *http.Request) bool { return req.URL.Query().Has("peekonly") }, prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			q := s.Queue("jobs")
 			noError(t, q.Send(t.Context(), []storage.Message{{Body: []byte("a")}}))
 			var st storage.Stats
@@ -178,15 +173,15 @@ func acts() []act {
 				}
 			}
 		}},
-		{name: "list blobs", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: "list blobs", prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			must[storage.ETag](t)(s.Blobs("docs").Put(t.Context(), "a", nil, storage.Condition{}))
 			return listing(s.Blobs("docs").List(t.Context(), ""))
 		}},
-		{name: "query rows", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: "query rows", prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			must[storage.ETag](t)(s.Table("rows").Put(t.Context(), "p", "a", nil, storage.Condition{}))
 			return listing(s.Table("rows").Query(t.Context(), "p", storage.RowRange{}))
 		}},
-		{name: "create queue", choose: creates("/jobs"), prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: "create queue", choose: creates("/jobs"), prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			q := s.Queue("jobs")
 			return func() error { return q.Send(t.Context(), []storage.Message{{Body: []byte("a")}}) }, func(t *testing.T, err error) {
 				noError(t, err)
@@ -195,24 +190,24 @@ func acts() []act {
 				}
 			}
 		}},
-		{name: "create container", choose: creates("/docs"), prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: "create container", choose: creates("/docs"), prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			return created(t, docsOf(s)["blob"])
 		}},
-		{name: "create table", choose: creates("/Tables"), silent: func(t *testing.T, s *store) {
+		{name: "create table", choose: creates("/Tables"), silent: func(t *testing.T, s *opened) {
 			d := docsOf(s)["row"] // not written, but nothing keeps it from being
 			_, after := created(t, d)
 			must[storage.ETag](t)(d.put(t, "first", storage.Condition{IfAbsent: true}))
 			after(t, nil)
-		}, prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		}, prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			return created(t, docsOf(s)["row"])
 		}},
-		{name: "put rows together", silent: func(t *testing.T, s *store) {
+		{name: "put rows together", silent: func(t *testing.T, s *opened) {
 			if r := must[storage.Row](t)(s.Table("rows").Get(t.Context(), "p", "b")); string(r.Data) != "2" {
 				t.Errorf("row b holds %q", r.Data)
 			}
-		}, prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		}, prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			rows := []storage.RowPut{{Key: "a", Data: []byte("1")}, {Key: "b", Data: []byte("2")}}
-			tab := s.Table("rows").(storage.BatchTable)
+			tab := s.Table("rows")
 			noError(t, tab.PutBatch(t.Context(), "p", rows[:1]))
 			return func() error { return tab.PutBatch(t.Context(), "p", rows) }, func(t *testing.T, err error) {
 				noError(t, err)
@@ -267,7 +262,7 @@ type doc struct {
 	remove func(t *testing.T, cond storage.Condition) error
 }
 
-func docsOf(s *store) map[string]doc {
+func docsOf(s *opened) map[string]doc {
 	b, tab := s.Blobs("docs"), s.Table("rows")
 	return map[string]doc{
 		"blob": {
@@ -295,8 +290,8 @@ func docsOf(s *store) map[string]doc {
 
 // docActs are the operations on documents. All are repeated, and their outcome is known in the end.
 func docActs(kind string) []act {
-	written := func(body string) func(s *store, tag *storage.ETag) func(*testing.T, error) {
-		return func(s *store, tag *storage.ETag) func(*testing.T, error) {
+	written := func(body string) func(s *opened, tag *storage.ETag) func(*testing.T, error) {
+		return func(s *opened, tag *storage.ETag) func(*testing.T, error) {
 			return func(t *testing.T, err error) {
 				noError(t, err)
 				got, now, err := docsOf(s)[kind].get(t)
@@ -306,14 +301,14 @@ func docActs(kind string) []act {
 			}
 		}
 	}
-	gone := func(t *testing.T, s *store, err error) {
+	gone := func(t *testing.T, s *opened, err error) {
 		noError(t, err)
 		if got, _, err := docsOf(s)[kind].get(t); !errors.Is(err, storage.ErrNotFound) {
 			t.Errorf("holds %q, %v; want nothing", got, err)
 		}
 	}
 	return []act{
-		{name: kind + " get", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: kind + " get", prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			d := docsOf(s)[kind]
 			must[storage.ETag](t)(d.put(t, "body", storage.Condition{}))
 			var got string
@@ -324,32 +319,32 @@ func docActs(kind string) []act {
 				}
 			}
 		}},
-		{name: kind + " put", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: kind + " put", prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			d, tag := docsOf(s)[kind], new(storage.ETag)
 			must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
 			return func() (err error) { *tag, err = d.put(t, "new", storage.Condition{}); return err }, written("new")(s, tag)
 		}},
-		{name: kind + " put if absent", reads: true, silent: func(t *testing.T, s *store) {
+		{name: kind + " put if absent", reads: true, silent: func(t *testing.T, s *opened) {
 			if got, _, err := docsOf(s)[kind].get(t); err != nil || got != "new" {
 				t.Errorf("holds %q, %v", got, err)
 			}
-		}, prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		}, prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			d, tag := docsOf(s)[kind], new(storage.ETag)
 			must[storage.ETag](t)(d.put(t, "old", storage.Condition{})) // so that the container is there
 			noError(t, d.remove(t, storage.Condition{}))
 			return func() (err error) { *tag, err = d.put(t, "new", storage.Condition{IfAbsent: true}); return err }, written("new")(s, tag)
 		}},
-		{name: kind + " put if match", reads: true, prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: kind + " put if match", reads: true, prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			d, tag := docsOf(s)[kind], new(storage.ETag)
 			old := must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
 			return func() (err error) { *tag, err = d.put(t, "new", storage.Condition{IfMatch: old}); return err }, written("new")(s, tag)
 		}},
-		{name: kind + " delete", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: kind + " delete", prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			d := docsOf(s)[kind]
 			must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
 			return func() error { return d.remove(t, storage.Condition{}) }, func(t *testing.T, err error) { gone(t, s, err) }
 		}},
-		{name: kind + " delete if match", reads: kind == "blob", prepare: func(t *testing.T, s *store) (func() error, func(*testing.T, error)) {
+		{name: kind + " delete if match", reads: kind == "blob", prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			d := docsOf(s)[kind]
 			old := must[storage.ETag](t)(d.put(t, "old", storage.Condition{}))
 			return func() error { return d.remove(t, storage.Condition{IfMatch: old}) }, func(t *testing.T, err error) { gone(t, s, err) }

@@ -7,20 +7,17 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
-var (
-	_ storage.Meter = (*store)(nil)
-	_ policy.Policy = (*meter)(nil)
-)
+var _ policy.Policy = (*meter)(nil)
 
-// Requests implements storage.Meter.
-func (s *store) Requests() []storage.Requests { return s.meter.Requests() }
+// Requests implements driver.Store.
+func (s *store) Requests() []driver.Requests { return s.meter.Requests() }
 
 // meter counts each request as it goes out, behind the policy that repeats them.
 type meter struct {
-	storage.Tally
+	driver.Tally
 	paces paces // which hear from it what is refused
 }
 
@@ -47,7 +44,7 @@ func (m *meter) Do(req *policy.Request) (*http.Response, error) {
 	if refused {
 		m.paces.of(c).Refused()
 	}
-	m.Add(storage.Request{Op: c.op, Kind: c.kind, Target: c.target, Class: class(c.kind, c.op)}, refused)
+	m.Add(driver.Request{Op: c.op, Kind: c.kind, Target: c.target, Class: class(c.kind, c.op)}, refused)
 	return resp, err
 }
 

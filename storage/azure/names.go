@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // maxPrefix leaves room for the longest name: the service allows 63 characters in all.
@@ -23,31 +23,26 @@ func checkPrefix(prefix string) error {
 	}
 	if bad {
 		return fmt.Errorf("%w: the prefix: want at most %d lower-case letters and digits, beginning with a letter",
-			storage.ErrInvalid, maxPrefix) // it may be a secret that got into the wrong place
+			driver.ErrInvalid, maxPrefix) // it may be a secret that got into the wrong place
 	}
 	return nil
 }
 
-// plainName is the service's name of a queue or container: storage.CheckName asks no less than the service does.
-func plainName(prefix, name string) (string, error) {
-	if err := storage.CheckName(name); err != nil {
-		return "", err
-	}
+// plainName is the service's name of a queue or container. Package storage has checked the name, and asks no less than the
+// service does; the longest prefix and the longest name have 63 characters together.
+func plainName(prefix, name string) string {
 	if prefix == "" {
-		return name, nil
+		return name
 	}
-	return prefix + "-" + name, nil
+	return prefix + "-" + name
 }
 
 func forTables() *strings.Replacer { return strings.NewReplacer("-", "zx", "z", "zz") }
 
 // tableName is the service's name of a table, which can't hold hyphens: "zx" is a hyphen and "zz" a z. What gets too
 // long by that ends in "zh" and a hash of the whole.
-func tableName(prefix, name string) (string, error) {
-	plain, err := plainName(prefix, name)
-	if err != nil {
-		return "", err
-	}
+func tableName(prefix, name string) string {
+	plain := plainName(prefix, name)
 	t := forTables().Replace(plain)
 	if len(t) > maxServiceName {
 		sum := sha256.Sum256([]byte(plain))
@@ -57,5 +52,5 @@ func tableName(prefix, name string) (string, error) {
 	if t == "tables" { // reserved
 		t += "zh"
 	}
-	return t, nil
+	return t
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 const (
@@ -43,9 +44,9 @@ const (
 // EnvConnectionString names the environment variable that holds the connection string of "azure:".
 const EnvConnectionString = "AZURE_STORAGE_CONNECTION_STRING"
 
-var errClosed = fmt.Errorf("%w: the store is closed", storage.ErrUnavailable)
+var errClosed = fmt.Errorf("%w: the store is closed", driver.ErrUnavailable)
 
-// store implements storage.Store.
+// store implements driver.Store.
 type store struct {
 	prefix string
 	queues *azqueue.ServiceClient
@@ -59,12 +60,16 @@ type store struct {
 
 // Open is a storage.Driver; see the package comment for what stands behind "azure:". It makes no request: a wrong key
 // or a missing role shows at the first call.
-func Open(ctx context.Context, rest string) (storage.Store, error) {
-	return open(ctx, rest, nil)
+func Open(ctx context.Context, rest string) (*storage.Store, error) {
+	s, err := open(ctx, rest, nil)
+	if err != nil {
+		return nil, err
+	}
+	return storage.New(s), nil
 }
 
 // open takes another transport for tests.
-func open(ctx context.Context, rest string, wrap func(policy.Transporter) policy.Transporter) (storage.Store, error) {
+func open(ctx context.Context, rest string, wrap func(policy.Transporter) policy.Transporter) (*store, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -88,7 +93,7 @@ func open(ctx context.Context, rest string, wrap func(policy.Transporter) policy
 	}
 	s := &store{prefix: p.prefix, http: &http.Client{Transport: transport}, meter: newMeter(), timing: timing{tryTime, firstDelay, slowest}}
 	if err := s.connect(p, wrap); err != nil {
-		return nil, fmt.Errorf("%w: %w", storage.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 	}
 	return s, nil
 }
@@ -144,8 +149,12 @@ func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporte
 	return nil
 }
 
-func (s *store) Props() storage.Props {
-	return storage.Props{
+// Committer and Listener implement driver.Store: the service can do neither.
+func (s *store) Committer() driver.Committer { return nil }
+func (s *store) Listener() driver.Listener   { return nil }
+
+func (s *store) Props() driver.Props {
+	return driver.Props{
 		Driver:       "azure",
 		MaxMessage:   maxMessage,
 		MaxBlob:      maxBlob,
@@ -186,7 +195,7 @@ const (
 func parse(rest string, getenv func(string) string) (place, error) {
 	var p place
 	bad := func(format string, args ...any) (place, error) {
-		return place{}, fmt.Errorf("%w: "+format, append([]any{storage.ErrInvalid}, args...)...)
+		return place{}, fmt.Errorf("%w: "+format, append([]any{driver.ErrInvalid}, args...)...)
 	}
 	// A signature may be written with its question mark, so the parameters are what follows the last one, if they look so.
 	suffix := "" // which is usual
@@ -279,7 +288,7 @@ func (p *place) endpoints(scheme, suffix string) {
 // readConnectionString reads a connection string as the portal gives it. endpoint is the parameter beside it, empty for none.
 func (p *place) readConnectionString(text, endpoint string) error {
 	if strings.ContainsAny(text, `"'`) {
-		return fmt.Errorf("%w: the connection string has quotation marks in it, as some shells and files want them around it: remove them", storage.ErrInvalid)
+		return fmt.Errorf("%w: the connection string has quotation marks in it, as some shells and files want them around it: remove them", driver.ErrInvalid)
 	}
 	scheme, suffix := "https", ""
 	given := map[string]bool{}
@@ -291,17 +300,17 @@ func (p *place) readConnectionString(text, endpoint string) error {
 		}
 		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		if !ok {
-			return fmt.Errorf("%w: a connection string is pairs like AccountName=…; one of its parts has no equals sign", storage.ErrInvalid)
+			return fmt.Errorf("%w: a connection string is pairs like AccountName=…; one of its parts has no equals sign", driver.ErrInvalid)
 		}
 		field := strings.ToLower(name)
 		if given[field] {
-			return fmt.Errorf("%w: the connection string has the field%s twice, again as its part %d", storage.ErrInvalid, harmless(name), n)
+			return fmt.Errorf("%w: the connection string has the field%s twice, again as its part %d", driver.ErrInvalid, harmless(name), n)
 		}
 		given[field] = true
 		switch field {
 		case "usedevelopmentstorage":
 			if value != "true" {
-				return fmt.Errorf("%w: want UseDevelopmentStorage=true", storage.ErrInvalid)
+				return fmt.Errorf("%w: want UseDevelopmentStorage=true", driver.ErrInvalid)
 			}
 			p.account, p.key = devAccount, devKey
 			p.blob, p.queue, p.table = "http://127.0.0.1:10000/"+devAccount, "http://127.0.0.1:10001/"+devAccount, "http://127.0.0.1:10002/"+devAccount
@@ -309,7 +318,7 @@ func (p *place) readConnectionString(text, endpoint string) error {
 			scheme = value
 		case "endpointsuffix":
 			if !isHost(value) {
-				return fmt.Errorf("%w: EndpointSuffix is what stands behind the service in addresses; want one like core.windows.net", storage.ErrInvalid)
+				return fmt.Errorf("%w: EndpointSuffix is what stands behind the service in addresses; want one like core.windows.net", driver.ErrInvalid)
 			}
 			suffix = value
 		case "accountname":
@@ -326,30 +335,30 @@ func (p *place) readConnectionString(text, endpoint string) error {
 			p.table = value
 		case "fileendpoint", "developmentstorageproxyuri":
 		default:
-			return fmt.Errorf("%w: the connection string has an unknown field%s, its part %d", storage.ErrInvalid, harmless(name), n)
+			return fmt.Errorf("%w: the connection string has an unknown field%s, its part %d", driver.ErrInvalid, harmless(name), n)
 		}
 	}
 	all := p.queue != "" && p.blob != "" && p.table != ""
 	switch {
 	case scheme != "http" && scheme != "https":
-		return fmt.Errorf("%w: DefaultEndpointsProtocol is neither http nor https", storage.ErrInvalid)
+		return fmt.Errorf("%w: DefaultEndpointsProtocol is neither http nor https", driver.ErrInvalid)
 	case p.key == "" && p.sas == "":
-		return fmt.Errorf("%w: the connection string has neither AccountKey nor SharedAccessSignature; without a secret use azure://ACCOUNT", storage.ErrInvalid)
+		return fmt.Errorf("%w: the connection string has neither AccountKey nor SharedAccessSignature; without a secret use azure://ACCOUNT", driver.ErrInvalid)
 	case p.key != "" && p.sas != "":
-		return fmt.Errorf("%w: the connection string has both AccountKey and SharedAccessSignature", storage.ErrInvalid)
+		return fmt.Errorf("%w: the connection string has both AccountKey and SharedAccessSignature", driver.ErrInvalid)
 	case p.account == "" && (p.key != "" || !all):
-		return fmt.Errorf("%w: the connection string has no AccountName", storage.ErrInvalid)
+		return fmt.Errorf("%w: the connection string has no AccountName", driver.ErrInvalid)
 	case endpoint != "" && suffix != "":
-		return fmt.Errorf("%w: the connection string has an EndpointSuffix, and the parameter endpoint stands behind it: leave out one of them", storage.ErrInvalid)
+		return fmt.Errorf("%w: the connection string has an EndpointSuffix, and the parameter endpoint stands behind it: leave out one of them", driver.ErrInvalid)
 	case endpoint != "" && all:
-		return fmt.Errorf("%w: the connection string says where all services are, so the parameter endpoint has no effect: leave it out", storage.ErrInvalid)
+		return fmt.Errorf("%w: the connection string says where all services are, so the parameter endpoint has no effect: leave it out", driver.ErrInvalid)
 	case !all && !isAccount(p.account), p.account != strings.ToLower(p.account): // it becomes part of an address, and may be the key that got into the wrong place
-		return fmt.Errorf("%w: the connection string's AccountName is no account's: want 3 to 24 lower-case letters and digits", storage.ErrInvalid)
+		return fmt.Errorf("%w: the connection string's AccountName is no account's: want 3 to 24 lower-case letters and digits", driver.ErrInvalid)
 	}
 	p.endpoints(scheme, cmp.Or(endpoint, suffix, usualSuffix))
 	for _, address := range []string{p.queue, p.blob, p.table} {
 		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.User != nil || u.Fragment != "" {
-			return fmt.Errorf("%w: an endpoint in the connection string is no address like https://ACCOUNT.queue.core.windows.net", storage.ErrInvalid)
+			return fmt.Errorf("%w: an endpoint in the connection string is no address like https://ACCOUNT.queue.core.windows.net", driver.ErrInvalid)
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/internal/rate"
 )
 
 const (
@@ -17,7 +17,7 @@ const (
 
 // paces hold back what this process asks of a queue, a container or a table that has refused requests lately. An account's
 // limit shows at all of them.
-type paces struct{ m sync.Map } // of *storage.Pace by target
+type paces struct{ m sync.Map } // of *rate.Pace by target
 
 // A target has a pace of its own. Sends have another than the rest: in a burst they come first, and those who handle give way,
 // but not to a standstill.
@@ -26,13 +26,13 @@ type target struct {
 	send       bool
 }
 
-func (p *paces) of(c *call) *storage.Pace {
+func (p *paces) of(c *call) *rate.Pace {
 	t := target{c.kind, c.target, c.op == "send"}
 	pace, ok := p.m.Load(t)
 	if !ok {
-		pace, _ = p.m.LoadOrStore(t, new(storage.Pace))
+		pace, _ = p.m.LoadOrStore(t, new(rate.Pace))
 	}
-	return pace.(*storage.Pace)
+	return pace.(*rate.Pace)
 }
 
 // Do makes a call wait for its turn, above the policy that repeats requests: those wait by themselves.

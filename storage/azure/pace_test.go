@@ -43,11 +43,9 @@ func TestBusyService(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{rate: 100, left: 100, last: time.Now()}
-		s, err := open(t.Context(), "AccountName=acct;AccountKey=a2V5", func(policy.Transporter) policy.Transporter { return b })
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		d := must[*store](t)(open(t.Context(), "AccountName=acct;AccountKey=a2V5", func(policy.Transporter) policy.Transporter { return b }))
+		defer d.Close()
+		s := storage.New(d)
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for range 64 {
@@ -87,7 +85,7 @@ func TestBusyService(t *testing.T) {
 			t.Errorf("%d senders were %d requests, and told after %v; want each to ask, and soon", senders, asked, d)
 		}
 		before, began = b.refused, time.Now()
-		if _, err = q.Extend(t.Context(), someReceipt, time.Minute); !errors.Is(err, storage.ErrThrottled) {
+		if _, err := q.Extend(t.Context(), someReceipt, time.Minute); !errors.Is(err, storage.ErrThrottled) {
 			t.Errorf("an extension met %v", err)
 		}
 		if d := time.Since(began); b.refused == before || d > time.Second {

@@ -63,17 +63,17 @@ func keysOf[T any](t *testing.T, items iter.Seq2[T, error], key func(T) string) 
 // A listing whose second page is disturbed goes on where it was; one that doesn't get it ends with the error.
 func TestDisturbedSecondPage(t *testing.T) {
 	t.Parallel()
-	rows := func(limit int) func(*testing.T, *store) ([]string, error) {
-		return func(t *testing.T, s *store) ([]string, error) {
+	rows := func(limit int) func(*testing.T, *opened) ([]string, error) {
+		return func(t *testing.T, s *opened) ([]string, error) {
 			return keysOf(t, s.Table("rows").Query(t.Context(), "p", storage.RowRange{Limit: limit}), func(r storage.Row) string { return r.Key })
 		}
 	}
 	for _, c := range []struct {
 		name string
-		list func(*testing.T, *store) ([]string, error)
+		list func(*testing.T, *opened) ([]string, error)
 		want []string
 	}{
-		{"blobs", func(t *testing.T, s *store) ([]string, error) {
+		{"blobs", func(t *testing.T, s *opened) ([]string, error) {
 			return keysOf(t, s.Blobs("docs").List(t.Context(), ""), func(b storage.BlobInfo) string { return b.Key })
 		}, []string{"a", "b", "c", "d"}},
 		{"rows", rows(0), []string{"a", "b", "c", "d"}},

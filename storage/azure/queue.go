@@ -14,25 +14,20 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // atOnce bounds the requests of one call that are under way together.
 const atOnce = 32
 
-// queue implements storage.Queue.
+// queue implements driver.Queue.
 type queue struct {
 	part
 	c *azqueue.QueueClient
 }
 
-func (s *store) Queue(name string) storage.Queue {
-	full, err := plainName(s.prefix, name)
-	return &queue{part{s, "queue", name, err}, s.queues.NewQueueClient(full)}
-}
-
-func (q *queue) call(op string, r repeat) *call {
-	return q.part.call(op, "queue "+storage.Quote(q.name), r)
+func (s *store) Queue(name string) driver.Queue {
+	return &queue{part{s, "queue", name}, s.queues.NewQueueClient(plainName(s.prefix, name))}
 }
 
 // seconds is a time as the service takes it.
@@ -40,8 +35,8 @@ func seconds(d time.Duration) *int32 {
 	return to.Ptr(int32((d + time.Second - 1) / time.Second))
 }
 
-func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
-	return q.do(ctx, q.call("send", always), q.s.Props().CheckMessages(messages), func(ctx context.Context) error {
+func (q *queue) Send(ctx context.Context, messages []driver.Message) error {
+	return q.do(ctx, q.call("send", always), func(ctx context.Context) error {
 		return each(ctx, messages, q.send)
 	})
 }
@@ -64,7 +59,7 @@ func each[T any](ctx context.Context, items []T, f func(ctx context.Context, ite
 	return g.Wait()
 }
 
-func (q *queue) send(ctx context.Context, m storage.Message) error {
+func (q *queue) send(ctx context.Context, m driver.Message) error {
 	c := q.call("send", always) // each request counts its own tries
 	put := func() error {
 		_, err := q.c.EnqueueMessage(c.options(ctx), encodeBody(m.Body), &azqueue.EnqueueMessageOptions{
@@ -81,11 +76,11 @@ func (q *queue) send(ctx context.Context, m storage.Message) error {
 
 func encodeBody(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
 
-func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
-	var got []storage.Delivery
-	err := q.do(ctx, q.call("receive", always), storage.CheckReceive(max, visibility), func(ctx context.Context) error {
+func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]driver.Delivery, error) {
+	var got []driver.Delivery
+	err := q.do(ctx, q.call("receive", always), func(ctx context.Context) error {
 		r, err := q.c.DequeueMessages(ctx, &azqueue.DequeueMessagesOptions{
-			NumberOfMessages:  to.Ptr(int32(min(max, maxReceive))),
+			NumberOfMessages:  to.Ptr(int32(max)),
 			VisibilityTimeout: seconds(visibility),
 		})
 		if is(err, http.StatusNotFound, "QueueNotFound") {
@@ -107,11 +102,11 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 }
 
 // read reads a message. What is not base64 comes from another program, and is taken as it is.
-func read(m *azqueue.DequeuedMessage) (storage.Delivery, error) {
+func read(m *azqueue.DequeuedMessage) (driver.Delivery, error) {
 	if m.MessageID == nil || m.PopReceipt == nil || m.DequeueCount == nil {
-		return storage.Delivery{}, fmt.Errorf("%w: the service's answer has a message without an ID or a receipt", storage.ErrUnavailable)
+		return driver.Delivery{}, fmt.Errorf("%w: the service's answer has a message without an ID or a receipt", driver.ErrUnavailable)
 	}
-	d := storage.Delivery{Receipt: receipt(*m.MessageID, *m.PopReceipt), Deliveries: int(*m.DequeueCount)}
+	d := driver.Delivery{Receipt: receipt(*m.MessageID, *m.PopReceipt), Deliveries: int(*m.DequeueCount)}
 	if m.InsertionTime != nil {
 		d.SentAt = *m.InsertionTime
 	}
@@ -126,9 +121,9 @@ func read(m *azqueue.DequeuedMessage) (storage.Delivery, error) {
 }
 
 // A receipt is the message's ID and its pop receipt.
-func receipt(id, pop string) storage.Receipt { return storage.Receipt(id + " " + pop) }
+func receipt(id, pop string) driver.Receipt { return driver.Receipt(id + " " + pop) }
 
-func splitReceipt(r storage.Receipt) (id, pop string, err error) {
+func splitReceipt(r driver.Receipt) (id, pop string, err error) {
 	id, pop, ok := strings.Cut(string(r), " ")
 	// IDs are UUIDs. Nothing else may get into an address.
 	bad := !ok || len(id) != 36 || pop == "" || len(pop) > 256
@@ -137,7 +132,7 @@ func splitReceipt(r storage.Receipt) (id, pop string, err error) {
 		bad = !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' || c == '-')
 	}
 	if bad {
-		return "", "", storage.ErrReceiptStale
+		return "", "", driver.ErrReceiptStale
 	}
 	return id, pop, nil
 }
@@ -149,29 +144,28 @@ func staled(err error) error {
 		// A pop receipt that no service has made.
 		is(err, http.StatusBadRequest, "InvalidQueryParameterValue", "OutOfRangeInput", "InvalidInput") {
 		e, _ := answer(err)
-		return fmt.Errorf("%w: %w", storage.ErrReceiptStale, e)
+		return fmt.Errorf("%w: %w", driver.ErrReceiptStale, e)
 	}
 	return err
 }
 
-func (q *queue) Extend(ctx context.Context, r storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
-	var next storage.Receipt
-	err := q.do(ctx, q.call("extend", neverTry), storage.CheckExtend(visibility), func(ctx context.Context) (err error) {
+func (q *queue) Extend(ctx context.Context, r driver.Receipt, visibility time.Duration) (driver.Receipt, error) {
+	var next driver.Receipt
+	err := q.do(ctx, q.call("extend", neverTry), func(ctx context.Context) (err error) {
 		next, err = q.update(ctx, r, "", visibility)
 		return err
 	})
 	return next, err
 }
 
-func (q *queue) Rewrite(ctx context.Context, r storage.Receipt, body []byte, delay time.Duration) error {
-	check := q.s.Props().CheckMessages([]storage.Message{{Body: body, Delay: delay}})
-	return q.do(ctx, q.call("rewrite", undone), check, func(ctx context.Context) error {
+func (q *queue) Rewrite(ctx context.Context, r driver.Receipt, body []byte, delay time.Duration) error {
+	return q.do(ctx, q.call("rewrite", undone), func(ctx context.Context) error {
 		_, err := q.update(ctx, r, encodeBody(body), delay)
 		return err
 	})
 }
 
-func (q *queue) update(ctx context.Context, r storage.Receipt, text string, visibility time.Duration) (storage.Receipt, error) {
+func (q *queue) update(ctx context.Context, r driver.Receipt, text string, visibility time.Duration) (driver.Receipt, error) {
 	id, pop, err := splitReceipt(r)
 	if err != nil {
 		return "", err
@@ -181,21 +175,21 @@ func (q *queue) update(ctx context.Context, r storage.Receipt, text string, visi
 		return "", staled(err)
 	}
 	if u.PopReceipt == nil {
-		return "", fmt.Errorf("%w: the service's answer has no receipt", storage.ErrUnavailable)
+		return "", fmt.Errorf("%w: the service's answer has no receipt", driver.ErrUnavailable)
 	}
 	return receipt(id, *u.PopReceipt), nil
 }
 
-func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
+func (q *queue) Delete(ctx context.Context, receipts []driver.Receipt) error {
 	stale := make([]bool, len(receipts))
-	err := q.do(ctx, q.call("delete", always), nil, func(ctx context.Context) error {
+	err := q.do(ctx, q.call("delete", always), func(ctx context.Context) error {
 		index := make([]int, len(receipts))
 		for i := range index {
 			index[i] = i
 		}
 		return each(ctx, index, func(ctx context.Context, i int) error {
 			err := q.delete(ctx, receipts[i])
-			stale[i] = errors.Is(err, storage.ErrReceiptStale)
+			stale[i] = errors.Is(err, driver.ErrReceiptStale)
 			if stale[i] {
 				return nil
 			}
@@ -203,7 +197,7 @@ func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
 		})
 	})
 	if err == nil && slices.Contains(stale, true) {
-		e := &storage.StaleError{Queue: q.name}
+		e := &driver.StaleError{Queue: q.name}
 		for i, r := range receipts {
 			if stale[i] {
 				e.Receipts = append(e.Receipts, r)
@@ -214,7 +208,7 @@ func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
 	return err
 }
 
-func (q *queue) delete(ctx context.Context, r storage.Receipt) error {
+func (q *queue) delete(ctx context.Context, r driver.Receipt) error {
 	id, pop, err := splitReceipt(r)
 	if err != nil {
 		return err
@@ -224,10 +218,10 @@ func (q *queue) delete(ctx context.Context, r storage.Receipt) error {
 }
 
 // Stats takes two requests.
-func (q *queue) Stats(ctx context.Context) (storage.Stats, error) {
-	var st storage.Stats
+func (q *queue) Stats(ctx context.Context) (driver.Stats, error) {
+	var st driver.Stats
 	c := q.call("stats", always)
-	err := q.do(ctx, c, nil, func(ctx context.Context) error {
+	err := q.do(ctx, c, func(ctx context.Context) error {
 		p, err := q.c.GetProperties(ctx, nil)
 		if is(err, http.StatusNotFound, "QueueNotFound") {
 			return nil
@@ -248,8 +242,8 @@ func (q *queue) Stats(ctx context.Context) (storage.Stats, error) {
 // count makes the best of what the service tells: how many messages there are in all, and the first of those that are
 // ready. So long as that is fewer than it shows at once, the ready ones are counted; beyond that all are, which is too many
 // by those that are hidden. Those in flight and the delayed can't be told apart.
-func count(all *int64, ready []*azqueue.PeekedMessage, now time.Time) storage.Stats {
-	st := storage.Stats{Ready: int64(len(ready)), InFlight: -1, Delayed: -1}
+func count(all *int64, ready []*azqueue.PeekedMessage, now time.Time) driver.Stats {
+	st := driver.Stats{Ready: int64(len(ready)), InFlight: -1, Delayed: -1}
 	if len(ready) == maxReceive && all != nil {
 		st.Ready = max(st.Ready, *all)
 	}

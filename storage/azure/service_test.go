@@ -52,20 +52,18 @@ func (s *scripted) Do(req *http.Request) (*http.Response, error) {
 }
 
 // service opens a store that the script answers.
-func service(t *testing.T, answers ...*http.Response) (*store, *scripted) {
+func service(t *testing.T, answers ...*http.Response) (*opened, *scripted) {
 	t.Helper()
 	script := &scripted{answers: answers}
 	return answeredBy(t, script), script
 }
 
 // answeredBy opens a store that has a transport for its service.
-func answeredBy(t *testing.T, service policy.Transporter) *store {
+func answeredBy(t *testing.T, service policy.Transporter) *opened {
 	t.Helper()
-	s := must[storage.Store](t)(open(t.Context(), "AccountName=acct;AccountKey=a2V5", func(policy.Transporter) policy.Transporter { return service }))
-	t.Cleanup(func() { s.Close() })
-	st := s.(*store)
-	st.timing = timing{tryTime, time.Millisecond, slowest}
-	return st
+	s := openBy(t, "AccountName=acct;AccountKey=a2V5", func(policy.Transporter) policy.Transporter { return service })
+	s.d.timing = timing{tryTime, time.Millisecond, slowest}
+	return s
 }
 
 func says(status int, code string, header ...string) *http.Response {
@@ -337,7 +335,7 @@ func TestServiceRefusedTransaction(t *testing.T) {
 		"no parts":         {plain(202, "application/json", `{"odata.error":{"code":"InvalidInput","message":{"lang":"en-US","value":"scripted"}}}`), storage.ErrInvalid, "InvalidInput"},
 	} {
 		s, script := service(t, c.answer)
-		err := s.Table("rows").(storage.BatchTable).PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "b"}, {Key: "c"}})
+		err := s.Table("rows").PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "b"}, {Key: "c"}})
 		requests := 1
 		if c.kind == storage.ErrThrottled {
 			requests = maxTries
@@ -360,7 +358,7 @@ func TestServiceBusyTransaction(t *testing.T) {
 		s, script := service(t, busy, transaction(partDone, partDone))
 		began := time.Now()
 		// What a row holds is no answer.
-		noError(t, s.Table("rows").(storage.BatchTable).PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "HTTP/1.1 500"}}))
+		noError(t, s.Table("rows").PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "HTTP/1.1 500"}}))
 		if took := time.Since(began); took != 2*time.Second || len(script.asked) != 2 || script.bodies[0] != script.bodies[1] {
 			t.Errorf("%d requests in %v; want the same one again after 2 s", len(script.asked), took)
 		}
@@ -374,7 +372,7 @@ func TestServiceBusyTransaction(t *testing.T) {
 func TestServiceTransactionWithoutTable(t *testing.T) {
 	t.Parallel()
 	s, script := service(t, transaction(partSays(424, "FailedDependency"), partSays(404, "TableNotFound")), plain(201, "application/json", `{"TableName":"rows"}`), transaction(partDone, partDone))
-	noError(t, s.Table("rows").(storage.BatchTable).PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "b"}}))
+	noError(t, s.Table("rows").PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "b"}}))
 	if len(script.asked) != 3 || !strings.HasSuffix(script.asked[1].URL.Path, "/Tables") || len(script.bodies[2]) != len(script.bodies[0]) {
 		t.Errorf("%d requests", len(script.asked))
 	}

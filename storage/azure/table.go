@@ -13,23 +13,17 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// table implements storage.Table, storage.BatchTable and storage.BatchDeleter.
+// table implements driver.Table.
 type table struct {
 	part
 	c *aztables.Client
 }
 
-var (
-	_ storage.BatchTable   = (*table)(nil)
-	_ storage.BatchDeleter = (*table)(nil)
-)
-
-func (s *store) Table(name string) storage.Table {
-	full, err := tableName(s.prefix, name)
-	return &table{part{s, "table", name, err}, s.tables.NewClient(full)}
+func (s *store) Table(name string) driver.Table {
+	return &table{part{s, "table", name}, s.tables.NewClient(tableName(s.prefix, name))}
 }
 
 // entity is a row as it is stored.
@@ -51,25 +45,14 @@ func newEntity(partition, key string, data []byte) (e entity, text []byte, err e
 	return e, text, err
 }
 
-func (t *table) call(op, partition, key string) *call {
-	return t.part.call(op, "row "+t.name+"/"+storage.Quote(partition)+"/"+storage.Quote(key), always)
-}
-
-func checkRow(partition, key string) error {
-	if err := storage.CheckKey(partition); err != nil {
-		return fmt.Errorf("partition: %w", err)
-	}
-	return storage.CheckKey(key)
-}
-
-func (t *table) Get(ctx context.Context, partition, key string) (storage.Row, error) {
-	var row storage.Row
-	err := t.do(ctx, t.call("get", partition, key), checkRow(partition, key), func(ctx context.Context) error {
+func (t *table) Get(ctx context.Context, partition, key string) (driver.Row, error) {
+	var row driver.Row
+	err := t.do(ctx, t.call("get", always), func(ctx context.Context) error {
 		e, err := t.get(ctx, partition, key)
 		if err != nil {
 			return gone(err)
 		}
-		row = storage.Row{Key: key, Data: e.Data, ETag: storage.ETag(e.ETag)}
+		row = driver.Row{Key: key, Data: e.Data, ETag: driver.ETag(e.ETag)}
 		return nil
 	})
 	return row, err
@@ -90,7 +73,7 @@ func (t *table) get(ctx context.Context, partition, key string) (entity, error) 
 func readEntity(text []byte) (entity, error) {
 	var e entity
 	if err := json.Unmarshal(text, &e); err != nil {
-		return e, fmt.Errorf("%w: a row that this driver did not write: does another program use the table? %w", storage.ErrUnsupported, err)
+		return e, fmt.Errorf("%w: a row that this driver did not write: does another program use the table? %w", driver.ErrUnsupported, err)
 	}
 	return e, nil
 }
@@ -102,17 +85,10 @@ func (t *table) create(ctx context.Context, c *call) func() error {
 	}
 }
 
-func (t *table) Put(ctx context.Context, partition, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
-	check := checkRow(partition, key)
-	if check == nil {
-		check = checkData(data)
-	}
-	if check == nil {
-		check = cond.Check()
-	}
-	var tag storage.ETag
-	c := t.call("put", partition, key)
-	err := t.do(ctx, c, check, func(ctx context.Context) error {
+func (t *table) Put(ctx context.Context, partition, key string, data []byte, cond driver.Condition) (driver.ETag, error) {
+	var tag driver.ETag
+	c := t.call("put", always)
+	err := t.do(ctx, c, func(ctx context.Context) error {
 		if cond.IfMatch != "" && !isETag(cond.IfMatch) {
 			return never()
 		}
@@ -124,15 +100,15 @@ func (t *table) Put(ctx context.Context, partition, key string, data []byte, con
 			switch {
 			case cond.IfAbsent:
 				r, err := t.c.AddEntity(ctx, text, nil)
-				tag = storage.ETag(r.ETag)
+				tag = driver.ETag(r.ETag)
 				return err
 			case cond.IfMatch != "":
 				r, err := t.c.UpdateEntity(ctx, text, &aztables.UpdateEntityOptions{IfMatch: etag(cond.IfMatch), UpdateMode: aztables.UpdateModeReplace})
-				tag = storage.ETag(r.ETag)
+				tag = driver.ETag(r.ETag)
 				return err
 			}
 			r, err := t.c.UpsertEntity(ctx, text, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
-			tag = storage.ETag(r.ETag)
+			tag = driver.ETag(r.ETag)
 			return err
 		}
 		err = creating(put(), "TableNotFound", t.create(ctx, c), put)
@@ -146,7 +122,7 @@ func (t *table) Put(ctx context.Context, partition, key string, data []byte, con
 			case there != nil && !isMissing(there):
 				return unknown(there)
 			case there == nil && now.Op == e.Op:
-				tag = storage.ETag(now.ETag)
+				tag = driver.ETag(now.ETag)
 				return nil
 			}
 			return unknown(err)
@@ -156,20 +132,9 @@ func (t *table) Put(ctx context.Context, partition, key string, data []byte, con
 	return tag, err
 }
 
-func checkData(data []byte) error {
-	if len(data) > maxRow {
-		return fmt.Errorf("%w: data of %d bytes; at most %d", storage.ErrTooLarge, len(data), maxRow)
-	}
-	return nil
-}
-
-func (t *table) Delete(ctx context.Context, partition, key string, cond storage.Condition) error {
-	check := checkRow(partition, key)
-	if check == nil {
-		check = cond.CheckDelete()
-	}
-	c := t.call("delete", partition, key)
-	return t.do(ctx, c, check, func(ctx context.Context) error {
+func (t *table) Delete(ctx context.Context, partition, key string, cond driver.Condition) error {
+	c := t.call("delete", always)
+	return t.do(ctx, c, func(ctx context.Context) error {
 		if cond.IfMatch != "" && !isETag(cond.IfMatch) {
 			if _, err := t.get(c.beside(ctx, "get"), partition, key); err != nil {
 				return gone(err)
@@ -189,8 +154,8 @@ func (t *table) Delete(ctx context.Context, partition, key string, cond storage.
 	})
 }
 
-func (t *table) Query(ctx context.Context, partition string, r storage.RowRange) iter.Seq2[storage.Row, error] {
-	return func(yield func(storage.Row, error) bool) {
+func (t *table) Query(ctx context.Context, partition string, r driver.RowRange) iter.Seq2[driver.Row, error] {
+	return func(yield func(driver.Row, error) bool) {
 		var filter strings.Builder
 		fmt.Fprintf(&filter, "PartitionKey eq '%s'", rowKey(partition))
 		if r.From != "" {
@@ -203,14 +168,11 @@ func (t *table) Query(ctx context.Context, partition string, r storage.RowRange)
 		if r.Limit > 0 && r.Limit < 1000 {
 			o.Top = to.Ptr(int32(r.Limit))
 		}
-		check := storage.CheckKey(partition)
 		p := t.c.NewListEntitiesPager(o)
 		n := 0
 		for p.More() {
 			var page aztables.ListEntitiesResponse
-			c := t.call("query", partition, "")
-			c.resource = "partition " + t.name + "/" + storage.Quote(partition)
-			err := t.do(ctx, c, check, func(ctx context.Context) (err error) {
+			err := t.do(ctx, t.call("query", always), func(ctx context.Context) (err error) {
 				page, err = p.NextPage(ctx)
 				return err
 			})
@@ -218,7 +180,7 @@ func (t *table) Query(ctx context.Context, partition string, r storage.RowRange)
 				return
 			}
 			if err != nil {
-				yield(storage.Row{}, err)
+				yield(driver.Row{}, err)
 				return
 			}
 			for _, text := range page.Entities {
@@ -231,10 +193,10 @@ func (t *table) Query(ctx context.Context, partition string, r storage.RowRange)
 					err = context.Cause(ctx)
 				}
 				if err != nil {
-					yield(storage.Row{}, &storage.Error{Op: "query", Resource: c.resource, Err: err})
+					yield(driver.Row{}, err)
 					return
 				}
-				if !yield(storage.Row{Key: key, Data: e.Data, ETag: storage.ETag(e.ETag)}, nil) {
+				if !yield(driver.Row{Key: key, Data: e.Data, ETag: driver.ETag(e.ETag)}, nil) {
 					return
 				}
 				if n++; n == r.Limit {
@@ -245,17 +207,13 @@ func (t *table) Query(ctx context.Context, partition string, r storage.RowRange)
 	}
 }
 
-// PutBatch implements storage.BatchTable by one transaction of the service. Repeating it is harmless.
-func (t *table) PutBatch(ctx context.Context, partition string, rows []storage.RowPut) error {
-	c := t.call("put batch", partition, "")
-	c.resource = "partition " + t.name + "/" + storage.Quote(partition)
+// PutBatch is one transaction of the service. Repeating it is harmless.
+func (t *table) PutBatch(ctx context.Context, partition string, rows []driver.RowPut) error {
+	c := t.call("put batch", always)
 	for _, r := range rows {
 		c.size += len(r.Data)
 	}
-	return t.do(ctx, c, t.s.Props().CheckBatch(partition, rows), func(ctx context.Context) error {
-		if len(rows) == 0 {
-			return nil
-		}
+	return t.do(ctx, c, func(ctx context.Context) error {
 		actions := make([]aztables.TransactionAction, len(rows))
 		for i, r := range rows {
 			_, text, err := newEntity(partition, r.Key, r.Data)
@@ -272,15 +230,11 @@ func (t *table) PutBatch(ctx context.Context, partition string, rows []storage.R
 	})
 }
 
-// DeleteBatch implements storage.BatchDeleter by one transaction of the service. It refuses the whole when a row isn't there, because
+// DeleteBatch is one transaction of the service, which refuses the whole when a row isn't there, because
 // another process, or a try before this one, has deleted it; then each is deleted by itself.
 func (t *table) DeleteBatch(ctx context.Context, partition string, keys []string) error {
-	c := t.call("delete batch", partition, "")
-	c.resource = "partition " + t.name + "/" + storage.Quote(partition)
-	return t.do(ctx, c, storage.CheckDeleteBatch(partition, keys), func(ctx context.Context) error {
-		if len(keys) == 0 {
-			return nil
-		}
+	c := t.call("delete batch", always)
+	return t.do(ctx, c, func(ctx context.Context) error {
 		actions := make([]aztables.TransactionAction, len(keys))
 		for i, key := range keys {
 			text, err := json.Marshal(map[string]string{"PartitionKey": rowKey(partition), "RowKey": rowKey(key)})

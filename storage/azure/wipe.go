@@ -6,20 +6,19 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // Wipe deletes all queues, containers and tables whose names begin with the prefix of a place, given as to Open. It is for
 // tests on an account that others use, too; without a prefix it refuses.
 func Wipe(ctx context.Context, rest string) error {
-	opened, err := Open(ctx, rest)
+	s, err := open(ctx, rest, nil)
 	if err != nil {
 		return err
 	}
-	s := opened.(*store)
 	defer s.Close()
 	if s.prefix == "" {
-		return fmt.Errorf("%w: the place has no prefix; all of an account is never wiped", storage.ErrInvalid)
+		return fmt.Errorf("%w: the place has no prefix; all of an account is never wiped", driver.ErrInvalid)
 	}
 	return s.wipe(ctx, s.prefix+"-")
 }
@@ -72,20 +71,20 @@ func (s *store) wipeAll(ctx context.Context, kind, begin string, more func() boo
 	p := part{s: s, kind: kind, name: begin}
 	for more() {
 		var names []string
-		err := p.do(ctx, p.call("list", kind+" names", always), nil, func(ctx context.Context) (err error) {
+		err := p.do(ctx, p.call("list", always), func(ctx context.Context) (err error) {
 			names, err = next(ctx)
 			return err
 		})
 		if err != nil {
-			return err
+			return &driver.Error{Op: "list", Resource: kind + " names", Err: err}
 		}
 		for _, name := range names {
 			if !strings.HasPrefix(name, begin) {
 				continue
 			}
-			err := p.do(ctx, p.call("delete", kind+" "+name, always), nil, func(ctx context.Context) error { return gone(remove(ctx, name)) })
-			if err != nil && !errors.Is(err, storage.ErrNotFound) { // a try before this one may have deleted it
-				return err
+			err := p.do(ctx, p.call("delete", always), func(ctx context.Context) error { return gone(remove(ctx, name)) })
+			if err != nil && !errors.Is(err, driver.ErrNotFound) { // a try before this one may have deleted it
+				return &driver.Error{Op: "delete", Resource: kind + " " + name, Err: err}
 			}
 		}
 	}

@@ -6,16 +6,14 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/millrace-go/millrace/storage"
 )
 
 const (
 	// pause is the time between two rounds of rings of one queue, told or heard.
 	pause = 20 * time.Millisecond
 
-	// secondLook is when a queue rings once more after the end of a delay or visibility: engines keep whole seconds, by a
-	// clock of their own.
+	// secondLook is when a queue rings once more after the end of a delay: engines keep whole seconds, by a clock of their
+	// own.
 	secondLook = time.Second
 
 	alarmStep = 100 * time.Millisecond // alarms closer together than this are one
@@ -34,13 +32,13 @@ type bells struct {
 	closed bool
 }
 
-// bell is one queue.
+// bell is one queue, or another topic.
 type bell struct {
 	watchers map[chan struct{}]struct{}
-	heard    limit                             // of rings from others, for the watchers
-	told     limit                             // of rings to others
-	alarms   []alarm                           // by time
-	held     map[storage.Receipt]time.Duration // messages in hand, and the time of their alarm
+	heard    limit   // of rings from others, for the watchers
+	told     limit   // of rings to others
+	everyone bool    // the next of those goes to all who listen
+	alarms   []alarm // by time
 
 	rang    time.Duration // when the watchers were rung last
 	looked  time.Duration // when the last Receive began
@@ -49,12 +47,10 @@ type bell struct {
 	trusted bool          // others have rung since it last found what nobody had rung for
 }
 
-// An alarm is a time at which messages become receivable.
+// An alarm is a time at which messages become receivable, because their delay has ended.
 type alarm struct {
-	at   time.Duration
-	held int  // messages in hand whose visibility ends
-	sent bool // messages were sent or rewritten with a delay
-	last bool // it is a second look
+	at    time.Duration
+	again bool // a second look follows
 }
 
 // A limit lets something happen at once and then once in each pause: what comes between waits.
@@ -74,8 +70,9 @@ func (l *limit) take(now time.Duration) bool {
 
 // due is one round to tell.
 type due struct {
-	queue string
-	local int // 1 if this process waits for the queue itself
+	queue    string
+	local    int  // 1 if this process waits for the queue itself
+	everyone bool // all who listen are to be rung
 }
 
 func newBells() *bells {
@@ -102,7 +99,7 @@ func (b *bells) kick() {
 func (b *bells) bell(queue string) *bell {
 	q := b.queues[queue]
 	if q == nil {
-		q = &bell{watchers: map[chan struct{}]struct{}{}, held: map[storage.Receipt]time.Duration{}}
+		q = &bell{watchers: map[chan struct{}]struct{}{}}
 		b.queues[queue] = q
 	}
 	return q
@@ -133,7 +130,7 @@ func (b *bells) watched() []string {
 	defer b.mu.Unlock()
 	var names []string
 	for name, q := range b.queues {
-		if len(q.watchers) > 0 && storage.CheckName(name) == nil {
+		if len(q.watchers) > 0 {
 			names = append(names, name)
 		}
 	}
@@ -150,9 +147,22 @@ func (b *bells) sent(queue string, delay time.Duration) {
 	}
 	q := b.bell(queue)
 	if delay > 0 {
-		b.alarm(q, delay, func(a *alarm) { a.sent = true })
+		b.alarm(q, delay)
 		return
 	}
+	q.ring(b.now())
+	b.tellSoon(q)
+}
+
+// ringAll rings all who listen to a topic, here and elsewhere.
+func (b *bells) ringAll(topic string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	q := b.bell(topic)
+	q.everyone = true
 	q.ring(b.now())
 	b.tellSoon(q)
 }
@@ -192,20 +202,6 @@ func (b *bells) hear(queue string) bool {
 	return true
 }
 
-// hold rings the queue when the visibility ends, unless the message is released before. What nobody here waits for
-// is left to whoever does.
-func (b *bells) hold(queue string, receipt storage.Receipt, visibility time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	q := b.queues[queue]
-	if q == nil || b.closed || len(q.watchers) == 0 {
-		return
-	}
-	if at, ok := b.alarm(q, visibility, func(a *alarm) { a.held++ }); ok {
-		q.held[receipt] = at
-	}
-}
-
 // received notes what came of a Receive that began at that time. It reports a sign that the row of this process is gone:
 // the store works again after a failure, or a message has come since the last look that nobody rang for, though others do
 // ring. After one such message it is no sign until they have rung again: their rings may all be lost on the way.
@@ -223,75 +219,25 @@ func (b *bells) received(queue string, began time.Duration, n int, err error) (s
 	return sign
 }
 
-// release forgets messages in hand.
-func (b *bells) release(queue string, receipts ...storage.Receipt) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	q := b.queues[queue]
-	if q == nil {
-		return
-	}
-	for _, r := range receipts {
-		at, ok := q.held[r]
-		if !ok {
-			continue
-		}
-		delete(q.held, r)
-		i, ok := q.find(at)
-		if !ok {
-			continue
-		}
-		a := &q.alarms[i]
-		if a.held--; a.held <= 0 && !a.sent && !a.last {
-			q.alarms = slices.Delete(q.alarms, i, i+1)
-		}
-	}
-}
-
-// alarm sets an alarm d from now, where d is rounded up to whole seconds, as engines round it. It returns its time, and
-// whether there was room; mu is held.
-func (b *bells) alarm(q *bell, d time.Duration, mark func(*alarm)) (time.Duration, bool) {
+// alarm sets an alarm d from now, where d is rounded up to whole seconds, as engines round it; mu is held.
+func (b *bells) alarm(q *bell, d time.Duration) {
 	at := b.now() + (d + time.Second - 1).Truncate(time.Second)
 	at = (at + alarmStep - 1).Truncate(alarmStep)
-	if !q.at(at, mark) {
-		return 0, false
-	}
+	q.setAlarm(at, true)
 	if q.alarms[0].at == at {
 		b.kick()
 	}
-	return at, true
 }
 
-// at marks the alarm of that time. It reports false where there is no room for it.
-func (q *bell) at(at time.Duration, mark func(*alarm)) bool {
-	i, ok := q.find(at)
+// setAlarm sets an alarm, unless there are too many that are earlier.
+func (q *bell) setAlarm(at time.Duration, again bool) {
+	i, ok := slices.BinarySearchFunc(q.alarms, at, func(a alarm, at time.Duration) int { return cmp.Compare(a.at, at) })
 	if !ok {
-		if len(q.alarms) >= maxAlarms {
-			if i == maxAlarms {
-				return false
-			}
-			q.drop(q.alarms[maxAlarms-1])
-			q.alarms = q.alarms[:maxAlarms-1]
-		}
 		q.alarms = slices.Insert(q.alarms, i, alarm{at: at})
+		q.alarms = q.alarms[:min(len(q.alarms), maxAlarms)]
 	}
-	mark(&q.alarms[i])
-	return true
-}
-
-func (q *bell) find(at time.Duration) (int, bool) {
-	return slices.BinarySearchFunc(q.alarms, at, func(a alarm, at time.Duration) int { return cmp.Compare(a.at, at) })
-}
-
-// drop forgets the messages in hand that an alarm was for.
-func (q *bell) drop(a alarm) {
-	if a.held == 0 {
-		return
-	}
-	for r, at := range q.held {
-		if at == a.at {
-			delete(q.held, r)
-		}
+	if i < maxAlarms {
+		q.alarms[i].again = q.alarms[i].again || again
 	}
 }
 
@@ -334,9 +280,8 @@ func (b *bells) turn(now time.Duration) (list []due, wait time.Duration) {
 		for len(q.alarms) > 0 && q.alarms[0].at <= now {
 			a := q.alarms[0]
 			q.alarms = slices.Delete(q.alarms, 0, 1)
-			q.drop(a)
-			if a.sent || a.held > 0 {
-				q.at(a.at+secondLook, func(a *alarm) { a.last = true })
+			if a.again {
+				q.setAlarm(a.at+secondLook, false)
 			}
 			q.ring(now)
 			q.told.waiting = true
@@ -345,7 +290,7 @@ func (b *bells) turn(now time.Duration) (list []due, wait time.Duration) {
 			q.ring(now)
 		}
 		if q.told.take(now) {
-			list = append(list, due{name, q.local()})
+			list = append(list, q.takeDue(name))
 		}
 		if len(q.alarms) > 0 {
 			next = min(next, q.alarms[0].at)
@@ -355,7 +300,7 @@ func (b *bells) turn(now time.Duration) (list []due, wait time.Duration) {
 				next = min(next, l.next)
 			}
 		}
-		if len(q.watchers)+len(q.held)+len(q.alarms) == 0 && !q.told.waiting {
+		if len(q.watchers)+len(q.alarms) == 0 && !q.told.waiting {
 			if q.told.next <= now {
 				delete(b.queues, name)
 			} else {
@@ -366,7 +311,12 @@ func (b *bells) turn(now time.Duration) (list []due, wait time.Duration) {
 	return list, next - now
 }
 
-func (q *bell) local() int { return min(1, len(q.watchers)) }
+// takeDue returns the round of the queue that is about to be told.
+func (q *bell) takeDue(name string) due {
+	x := due{name, min(1, len(q.watchers)), q.everyone}
+	q.everyone = false
+	return x
+}
 
 // rest returns what waits to be told, at the end, and forgets everything.
 func (b *bells) rest() []due {
@@ -375,7 +325,7 @@ func (b *bells) rest() []due {
 	var list []due
 	for name, q := range b.queues {
 		if q.told.waiting {
-			list = append(list, due{name, q.local()})
+			list = append(list, q.takeDue(name))
 		}
 	}
 	clear(b.queues)

@@ -3,6 +3,7 @@ package doorbell
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -126,27 +127,31 @@ func TestDelaysRing(t *testing.T) {
 	})
 }
 
-func TestVisibilityRings(t *testing.T) {
+// Ends of visibilities ring nobody, and nothing is remembered of messages in hand.
+func TestVisibilityRingsNobody(t *testing.T) {
 	t.Parallel()
-	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
-		b.hold("queue", "unwatched", time.Second)
+	synctest.Test(t, func(t *testing.T) {
+		s := put(t, plain(t, filepath.Join(t.TempDir(), "test.db")), loopback(), usualPace())
+		b := s.own.bells
 		ring, stop := b.watch("queue")
-		b.hold("queue", "deleted", 10*time.Second)
-		b.hold("queue", "extended", 10*time.Second)
-		b.hold("queue", "lost", 20*time.Second)
-		time.Sleep(5 * time.Second)
-		b.release("queue", "deleted", "extended", "unknown")
-		b.release("other", "unknown")
-		b.hold("queue", "next", 25*time.Second)
-		want := []time.Duration{20 * time.Second, 21 * time.Second, 30 * time.Second, 31 * time.Second}
-		if got := rings(b, ring, time.Hour); !slices.Equal(got, want) {
-			t.Errorf("rang at %v; want %v: at the end of what was not released", got, want)
+		defer stop()
+		send(t, s, "queue")
+		<-ring
+		q := s.Queue("queue")
+		got, err := q.Receive(t.Context(), 1, time.Second)
+		if err != nil || len(got) != 1 {
+			t.Fatalf("received %d, %v", len(got), err)
 		}
-		told()
-		stop()
-		synctest.Wait()
-		if len(b.queues) != 0 {
-			t.Errorf("%+v is remembered", b.queues["queue"])
+		if _, err := q.Extend(t.Context(), got[0].Receipt, 2*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if at := rings(b, ring, time.Minute); len(at) != 0 {
+			t.Errorf("rang at %v", at)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if n := len(b.queues["queue"].alarms); n != 0 {
+			t.Errorf("%d alarms", n)
 		}
 	})
 }
@@ -156,16 +161,15 @@ func TestAlarmsAreBounded(t *testing.T) {
 	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
 		ring, stop := b.watch("queue")
 		defer stop()
-		b.hold("queue", "latest", storage.MaxVisibility)
 		for i := range 2 * maxAlarms {
 			b.sent("queue", time.Hour-time.Duration(i)*time.Second)
 		}
-		b.hold("queue", "too late", storage.MaxVisibility)
+		b.sent("queue", storage.MaxDelay)
 		b.mu.Lock()
-		alarms, held := len(b.queues["queue"].alarms), len(b.queues["queue"].held)
+		alarms := len(b.queues["queue"].alarms)
 		b.mu.Unlock()
-		if alarms != maxAlarms || held != 0 {
-			t.Errorf("%d alarms and %d messages in hand; want %d, and none that has no alarm", alarms, held, maxAlarms)
+		if alarms != maxAlarms {
+			t.Errorf("%d alarms; want %d", alarms, maxAlarms)
 		}
 		got := rings(b, ring, time.Hour)
 		if want := time.Hour - (2*maxAlarms-1)*time.Second; len(got) == 0 || got[0] != want {

@@ -11,20 +11,20 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// ears are listeners that a test plays.
-func ears(t *testing.T, s *store, n int) []*net.UDPConn {
+// playListeners writes the rows of listeners whose sockets the test has.
+func playListeners(t *testing.T, s *Doorbell, n int) []*net.UDPConn {
 	t.Helper()
 	var list []*net.UDPConn
 	for i := range n {
 		conn := socket(t)
 		list = append(list, conn)
-		writeRow(t, s, fmt.Sprint("ear", i), func(r *row) { r.Addresses = []string{conn.LocalAddr().String()} })
+		writeRow(t, s, fmt.Sprint("listener", i), func(r *row) { r.Addresses = []string{conn.LocalAddr().String()} })
 	}
 	return list
 }
 
-// heard takes what the ears have got, by ear. The sockets' buffers have it before the sender's call returns, and so before
-// the mark that each ear sends itself.
+// heard takes what the listeners have got, by listener. The sockets' buffers have it before the sender's call returns, and so before
+// the mark that each listener sends itself.
 func heard(t *testing.T, list []*net.UDPConn) map[int][][]byte {
 	t.Helper()
 	got := map[int][][]byte{}
@@ -65,12 +65,11 @@ func TestFanout(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := put(t, plain(t, filepath.Join(t.TempDir(), "test.db")), Config{Listen: "127.0.0.1:0", Fanout: c.fanout}, usualPace())
-			list := ears(t, s, 5)
+			list := playListeners(t, s, 5)
 			writeRow(t, s, "other", func(r *row) { r.Queues = []string{"other"} })
 			writeRow(t, s, "dead", func(r *row) { r.Until = time.Now().Unix() - 1 })
 			if c.local {
-				_, stop := s.Wake("queue")
-				defer stop()
+				defer s.Listen("queue").Close()
 			}
 			everybody := map[int]bool{}
 			for round := range 60 {
@@ -94,18 +93,48 @@ func TestFanout(t *testing.T) {
 	}
 }
 
+// TestTopicRingsAll rings a topic: all who listen hear of it, whatever the fanout is. A send after it goes to few again.
+func TestTopicRingsAll(t *testing.T) {
+	t.Parallel()
+	for _, local := range []bool{false, true} {
+		s := put(t, plain(t, filepath.Join(t.TempDir(), "test.db")), loopback(), usualPace())
+		const all = 5
+		list := playListeners(t, s, all)
+		fanout := 2
+		if local {
+			sub := s.Listen("queue")
+			defer sub.Close()
+			fanout--
+			s.Ring("queue")
+			wantRing(t, sub.Rings(), "a ring of this process")
+		} else {
+			s.Ring("queue")
+		}
+		until(t, "the rings", func() bool { return s.Counts().Sent == all })
+		send(t, s, "queue")
+		until(t, "the rings of a send", func() bool { return s.Counts().Sent == int64(all+fanout) })
+		rung := 0
+		for _, datagrams := range heard(t, list) {
+			rung += len(datagrams)
+		}
+		if rung != all+fanout {
+			t.Errorf("listening itself: %v: %d rings of %d listeners; want one of each, and %d for a send", local, rung, all, fanout)
+		}
+	}
+}
+
 // TestKnownAreRungOnce reads the table again: that is no reason to ring again.
 func TestKnownAreRungOnce(t *testing.T) {
 	t.Parallel()
 	var calls storagetest.Calls
 	s := put(t, storagetest.Intercept(plain(t, filepath.Join(t.TempDir(), "test.db")), calls.Hook), loopback(), quick())
-	list := ears(t, s, 1)
+	list := playListeners(t, s, 1)
 	for round := range 5 {
 		send(t, s, "queue")
 		until(t, "the ring and the read", func() bool {
-			s.others.mu.Lock()
-			defer s.others.mu.Unlock()
-			return calls.Count("query") == round+1 && !s.others.reading
+			s.own.others.mu.Lock()
+			defer s.own.others.mu.Unlock()
+			return calls.Count("query") == round+1 && !s.own.others.reading
 		})
 		if rung := heard(t, list); len(rung[0]) != 1 {
 			t.Errorf("round %d: a listener was rung %d times; want once", round, len(rung[0]))
@@ -122,9 +151,9 @@ func TestNotItself(t *testing.T) {
 		send(t, a, "queue")
 		wantRing(t, ring, "a send of its own")
 		until(t, "the table to be read", func() bool {
-			a.others.mu.Lock()
-			defer a.others.mu.Unlock()
-			return a.others.begun && !a.others.reading
+			a.own.others.mu.Lock()
+			defer a.own.others.mu.Unlock()
+			return a.own.others.begun && !a.own.others.reading
 		})
 		if got := a.Counts(); got != (Counts{}) {
 			t.Errorf("round %d: counts %+v; want no rings to itself", round, got)

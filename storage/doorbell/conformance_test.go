@@ -14,24 +14,28 @@ import (
 // TestConformance runs the suite over stores that have no rings of their own.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	run := func(name string, inner func(storage.Store) storage.Store, atomic bool) {
+	run := func(name string, inner func(*storage.Store) *storage.Store, atomic bool) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := usualPace()
 			p.readEvery, p.readSoon = 200*time.Millisecond, 100*time.Millisecond
-			cfg := storagetest.Driver(func(ctx context.Context, rest string) (storage.Store, error) {
+			cfg := storagetest.Driver(func(ctx context.Context, rest string) (*storage.Store, error) {
 				s, err := sqlite.Open(ctx, rest)
 				if err != nil {
 					return nil, err
 				}
-				return over(inner(s), loopback(), p)
+				d, err := over(inner(s), loopback(), p)
+				if err != nil {
+					return nil, err
+				}
+				return d.Store, nil
 			}, func(t *testing.T) string {
 				return filepath.Join(t.TempDir(), "test.db") + "?wake=off&sync=normal"
 			})
-			cfg.Waker, cfg.Atomic, cfg.Short = true, atomic, true
+			cfg.Rings, cfg.Atomic, cfg.Short = true, atomic, true
 			storagetest.Run(t, cfg)
 		})
 	}
 	run("plain", storagetest.Plain, false)
-	run("atomic", func(s storage.Store) storage.Store { return newAble(s) }, true)
+	run("atomic", withoutRings, true)
 }

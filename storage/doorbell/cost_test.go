@@ -18,8 +18,7 @@ func TestRequests(t *testing.T) {
 	a := put(t, storagetest.Intercept(plain(t, path), listening.Hook), loopback(), slow)
 	b := put(t, storagetest.Intercept(plain(t, path), sending.Hook), loopback(), usualPace())
 	other := put(t, plain(t, path), loopback(), usualPace())
-	_, stop := a.Wake("first")
-	defer stop()
+	defer a.Listen("first").Close()
 	ring := watch(t, a, other, "second")
 	for range 20 {
 		send(t, b, "second")
@@ -32,8 +31,7 @@ func TestRequests(t *testing.T) {
 	if reads, all := sending.Count("query"), sending.Count(); reads != 1 || all != 21 {
 		t.Errorf("a sender read the table %d times in %d requests; want once, and a request for each send", reads, all)
 	}
-	_, stop = a.Wake("third")
-	stop()
+	a.Listen("third").Close()
 	watch(t, a, other, "fourth")
 	if rows := listening.Count("put row"); rows > 3 {
 		t.Errorf("%d rows written for two more queues", rows)

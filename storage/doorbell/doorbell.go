@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // Config is how a process rings and is rung. The zero Config is right for most.
@@ -36,9 +37,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// A Counter tells how often a process rang and was rung. Find it with storage.As.
-type Counter interface {
-	Counts() Counts
+// A Doorbell is a store that rings.
+type Doorbell struct {
+	*storage.Store
+	own *store // nil: the store rings by itself
 }
 
 // Counts are of rings between processes since the store was opened.
@@ -63,16 +65,16 @@ func usualPace() pace {
 	return pace{settle: 50 * time.Millisecond, renew: 4 * time.Minute, valid: 10 * time.Minute, retry: 30 * time.Second, readEvery: time.Minute, readSoon: 10 * time.Second}
 }
 
-// Over returns a store that keeps everything in inner, and rings. A store that is a storage.Waker already is
-// returned as it is. Closing the result closes inner. It opens nothing yet and makes no request; an error is
-// about cfg only, and inner stays open.
-func Over(inner storage.Store, cfg Config) (storage.Store, error) {
+// Over returns a store that keeps everything in inner, and rings. A store that rings by itself stays as it is, and the
+// counts of its Doorbell stay zero. Closing the result closes inner. It opens nothing yet and makes no request; an error
+// is about cfg only, and inner stays open.
+func Over(inner *storage.Store, cfg Config) (*Doorbell, error) {
 	return over(inner, cfg, usualPace())
 }
 
-func over(inner storage.Store, cfg Config, p pace) (storage.Store, error) {
-	if _, ok := storage.As[storage.Waker](inner); ok {
-		return inner, nil
+func over(inner *storage.Store, cfg Config, p pace) (*Doorbell, error) {
+	if inner.Rings() {
+		return &Doorbell{Store: inner}, nil
 	}
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -81,7 +83,8 @@ func over(inner storage.Store, cfg Config, p pace) (storage.Store, error) {
 	var sender [8]byte
 	rand.Read(sender[:])
 	s := &store{
-		Store:  inner,
+		Store:  inner.Driver(),
+		table:  inner.Table(tableName),
 		cfg:    cfg,
 		pace:   p,
 		id:     rand.Text(),
@@ -92,12 +95,18 @@ func over(inner storage.Store, cfg Config, p pace) (storage.Store, error) {
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.all.Go(func() {
-		s.bells.run(s.ctx, func(x due) { s.tell(x.queue, s.cfg.Fanout-x.local) })
+		s.bells.run(s.ctx, s.tell)
 	})
-	if c, ok := storage.As[storage.Committer](inner); ok {
-		return &committing{s, c}, nil
+	return &Doorbell{storage.New(s), s}, nil
+}
+
+// Counts tells how often this process rang others and was rung.
+func (d *Doorbell) Counts() Counts {
+	if d.own == nil {
+		return Counts{}
 	}
-	return s, nil
+	c := &d.own.counts
+	return Counts{Sent: c.sent.Load(), Heard: c.heard.Load(), Repeated: c.repeated.Load(), Refused: c.refused.Load()}
 }
 
 // Check reports all that is wrong with the Config. [Over] does the same, where it looks at it.
@@ -145,9 +154,10 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-// store implements storage.Store, storage.Waker and Counter.
+// store implements driver.Store and driver.Listener over a store that has no Listener.
 type store struct {
-	storage.Store
+	driver.Store
+	table  *storage.Table // beneath, with the rows of those who listen
 	cfg    Config
 	pace   pace
 	id     string // names this process's row
@@ -169,28 +179,33 @@ type store struct {
 	published bool // there may be a row of ours
 }
 
-var (
-	_ storage.Waker = (*store)(nil)
-	_ Counter       = (*store)(nil)
-)
-
-// Unwrap lets storage.As find what else the store can do.
-func (s *store) Unwrap() storage.Store { return s.Store }
-
-func (s *store) Queue(name string) storage.Queue {
+func (s *store) Queue(name string) driver.Queue {
 	return &queue{Queue: s.Store.Queue(name), name: name, bells: s.bells, most: s.Props().MaxReceive, doubt: s.doubt}
 }
 
-// Wake implements storage.Waker. The first call for a name that a queue can have makes this process a listener.
-func (s *store) Wake(name string) (ring <-chan struct{}, stop func()) {
-	ring, stop = s.bells.watch(name)
-	if storage.CheckName(name) != nil {
-		return ring, stop
+// Committer implements driver.Store: where the store beneath commits atomically, what is sent by that rings, too.
+func (s *store) Committer() driver.Committer {
+	inner := s.Store.Committer()
+	if inner == nil {
+		return nil
 	}
+	return &committer{inner, s.bells}
+}
+
+// Listener implements driver.Store.
+func (s *store) Listener() driver.Listener { return s }
+
+// Ring implements driver.Listener.
+func (s *store) Ring(topic string) { s.bells.ringAll(topic) }
+
+// Listen implements driver.Listener. The first call makes this process a listener.
+func (s *store) Listen(topic string) driver.Subscription {
+	rings, stop := s.bells.watch(topic)
+	sub := &subscription{rings, stop}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return ring, stop
+		return sub
 	}
 	if !s.listening {
 		s.listening = true
@@ -200,13 +215,21 @@ func (s *store) Wake(name string) (ring <-chan struct{}, stop func()) {
 	case s.more <- struct{}{}:
 	default:
 	}
-	return ring, stop
+	return sub
 }
 
-// Counts implements Counter.
-func (s *store) Counts() Counts {
-	c := &s.counts
-	return Counts{Sent: c.sent.Load(), Heard: c.heard.Load(), Repeated: c.repeated.Load(), Refused: c.refused.Load()}
+// A subscription implements driver.Subscription.
+type subscription struct {
+	rings <-chan struct{}
+	stop  func()
+}
+
+func (x *subscription) Rings() <-chan struct{} { return x.rings }
+func (x *subscription) Close()                 { x.stop() }
+
+// Claim implements driver.Subscription: what is sent goes to the store alone, so that nothing can be claimed on its way.
+func (x *subscription) Claim(int, time.Duration) (<-chan struct{}, func(context.Context) ([]driver.Delivery, time.Time)) {
+	return nil, nil
 }
 
 // Close tells listeners what is still to be told, takes this process out of the table and closes the store beneath.

@@ -17,7 +17,7 @@ import (
 // A poller is a process under virtual time that keeps its row and looks at a queue. It has no socket, because virtual time
 // stands while somebody waits for the network; rings are put into its bells.
 type poller struct {
-	*store
+	*Doorbell
 	t     *testing.T
 	calls storagetest.Calls
 	down  atomic.Bool // the store fails
@@ -26,16 +26,15 @@ type poller struct {
 func polling(t *testing.T) *poller {
 	t.Helper()
 	x := &poller{t: t}
-	x.store = put(t, storagetest.Intercept(plain(t, filepath.Join(t.TempDir(), "test.db")), func(ctx context.Context, op storagetest.Op, do func() error) error {
+	x.Doorbell = put(t, storagetest.Intercept(plain(t, filepath.Join(t.TempDir(), "test.db")), func(ctx context.Context, op storagetest.Op, do func() error) error {
 		if x.down.Load() {
 			return op.Fail(storage.ErrUnavailable)
 		}
 		return x.calls.Hook(ctx, op, do)
 	}), loopback(), usualPace())
-	x.listening = true
-	_, stop := x.Wake("queue")
-	t.Cleanup(stop)
-	x.all.Go(func() { x.publish(keyOf(1), netip.MustParseAddrPort("127.0.0.1:9")) })
+	x.own.listening = true
+	t.Cleanup(x.Listen("queue").Close)
+	x.own.all.Go(func() { x.own.publish(keyOf(1), netip.MustParseAddrPort("127.0.0.1:9")) })
 	time.Sleep(time.Minute)
 	if !x.stands() {
 		t.Fatal("there is no row")
@@ -45,7 +44,7 @@ func polling(t *testing.T) *poller {
 
 func (x *poller) stands() bool {
 	x.t.Helper()
-	_, err := x.Table(tableName).Get(x.t.Context(), partition, x.id)
+	_, err := x.Table(tableName).Get(x.t.Context(), partition, x.own.id)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		x.t.Fatal(err)
 	}
@@ -70,7 +69,7 @@ func (x *poller) look(want int) {
 // comes has a message sent by another process, and its ring heard or not.
 func (x *poller) comes(rung bool) {
 	x.t.Helper()
-	send(x.t, x.Store, "queue")
+	send(x.t, storage.New(x.own.Store), "queue")
 	if rung {
 		x.rings()
 	}
@@ -78,7 +77,7 @@ func (x *poller) comes(rung bool) {
 
 func (x *poller) rings() {
 	x.t.Helper()
-	if !x.bells.hear("queue") {
+	if !x.own.bells.hear("queue") {
 		x.t.Fatal("a ring was not heeded")
 	}
 	time.Sleep(pause)
@@ -113,7 +112,7 @@ func TestVanishedRowComesBack(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				x := polling(t)
-				if err := x.Table(tableName).Delete(t.Context(), partition, x.id, storage.Condition{}); err != nil {
+				if err := x.Table(tableName).Delete(t.Context(), partition, x.own.id, storage.Condition{}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -214,14 +213,14 @@ func TestRungAgain(t *testing.T) {
 	send(t, b, "queue")
 	wantRing(t, ring, "a send")
 	receive(1)
-	if err := a.Table(tableName).Delete(t.Context(), partition, a.id, storage.Condition{}); err != nil {
+	if err := a.Table(tableName).Delete(t.Context(), partition, a.own.id, storage.Condition{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the sender to forget the listener", func() bool {
 		send(t, b, "elsewhere")
-		b.others.mu.Lock()
-		defer b.others.mu.Unlock()
-		return len(b.others.list) == 0
+		b.own.others.mu.Lock()
+		defer b.own.others.mu.Unlock()
+		return len(b.own.others.list) == 0
 	})
 	receive(0)
 	send(t, b, "queue")

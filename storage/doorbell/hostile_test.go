@@ -32,7 +32,7 @@ func (x *stranger) ring(queue string) []byte {
 }
 
 // settled waits until all that was shouted has been heard or lost, and passed on.
-func (x *stranger) settled(s *store) {
+func (x *stranger) settled(s *Doorbell) {
 	x.t.Helper()
 	before := s.Counts().Heard
 	until(x.t, "a good ring to be heard", func() bool {
@@ -40,14 +40,14 @@ func (x *stranger) settled(s *store) {
 		return s.Counts().Heard > before
 	})
 	until(x.t, "rings held back", func() bool {
-		s.bells.mu.Lock()
-		defer s.bells.mu.Unlock()
-		return !s.bells.queues["queue"].heard.waiting
+		s.own.bells.mu.Lock()
+		defer s.own.bells.mu.Unlock()
+		return !s.own.bells.queues["queue"].heard.waiting
 	})
 }
 
 // listening is a store with its calls counted, waiting for "queue" and "marker", and a stranger to it.
-func listening(t *testing.T) (s *store, calls *storagetest.Calls, ring <-chan struct{}, x *stranger) {
+func listening(t *testing.T) (s *Doorbell, calls *storagetest.Calls, ring <-chan struct{}, x *stranger) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db")
 	calls = new(storagetest.Calls)

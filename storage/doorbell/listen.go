@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	clocks    = 10 * time.Minute       // how far the time of a ring may be off
-	maxVoices = 20000                  // senders and queues remembered
-	slice     = 100 * time.Millisecond // in each, so many worthless datagrams are looked at
-	worthless = 1000
-	leftAlone = time.Hour // after which a row that is no longer valid is removed
+	clocks     = 10 * time.Minute       // how far the time of a ring may be off
+	maxStreams = 20000                  // senders and queues remembered
+	slice      = 100 * time.Millisecond // in each, so many worthless datagrams are looked at
+	worthless  = 1000
+	leftAlone  = time.Hour // after which a row that is no longer valid is removed
 
 	withdrawTime = 2 * time.Second // how long Close tries to remove the row
 )
@@ -46,7 +46,7 @@ func (s *store) listen() {
 
 // hear takes rings until the socket is closed.
 func (s *store) hear(conn *net.UDPConn, key []byte) {
-	e := newEar(key)
+	filter := newRingFilter(key)
 	var b budget
 	buf := make([]byte, maxRing+1) // so that one that is too long is seen to be
 	for {
@@ -55,7 +55,7 @@ func (s *store) hear(conn *net.UDPConn, key []byte) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err == nil:
-			queue, v := e.hear(buf[:n], time.Now())
+			queue, v := filter.judgeDatagram(buf[:n], time.Now())
 			switch v {
 			case fresh:
 				if s.bells.hear(queue) {
@@ -87,39 +87,43 @@ const (
 	refused
 )
 
-// An ear tells rings from anything else.
-type ear struct {
-	mac    hash.Hash
-	voices map[voice]int64 // the time of the last ring of each
+// A ringFilter tells rings from anything else.
+type ringFilter struct {
+	mac      hash.Hash
+	lastSeen map[streamKey]int64 // the time of the last ring of each
 }
 
-// A voice is a sender's about one queue. Rings of other queues may overtake.
-type voice struct {
+// A streamKey names a sender's rings of one queue. Rings of other queues may overtake them.
+type streamKey struct {
 	sender uint64
 	queue  string
 }
 
-func newEar(key []byte) *ear { return &ear{mac: newMAC(key), voices: map[voice]int64{}} }
+func newRingFilter(key []byte) *ringFilter {
+	return &ringFilter{mac: newMAC(key), lastSeen: map[streamKey]int64{}}
+}
 
-// hear judges a datagram. Each ring is fresh once, and only if no later one of its sender about its queue was heard: so a
-// replay is worth nothing, and clocks need not agree well. Voices are forgotten when their last ring is too old anyway.
-func (e *ear) hear(b []byte, now time.Time) (queue string, v verdict) {
-	r, ok := readRing(b, e.mac)
-	if !ok || r.at < now.Add(-clocks).UnixMicro() || r.at > now.Add(clocks).UnixMicro() {
+// judgeDatagram tells what a datagram is. Each ring is fresh once, and only if no later one of its sender about its queue
+// was heard: so a replay is worth nothing, and clocks need not agree well. A stream is forgotten when its last ring is too
+// old anyway.
+func (f *ringFilter) judgeDatagram(b []byte, now time.Time) (queue string, v verdict) {
+	r, ok := readRing(b, f.mac)
+	oldest := now.Add(-clocks).UnixMicro()
+	if !ok || r.at < oldest || r.at > now.Add(clocks).UnixMicro() {
 		return "", refused
 	}
-	who := voice{r.sender, r.queue}
-	last, known := e.voices[who]
+	stream := streamKey{r.sender, r.queue}
+	last, known := f.lastSeen[stream]
 	if known && r.at <= last {
 		return "", repeated
 	}
-	if !known && len(e.voices) >= maxVoices {
-		maps.DeleteFunc(e.voices, func(_ voice, at int64) bool { return at < now.Add(-clocks).UnixMicro() })
-		if len(e.voices) >= maxVoices {
+	if !known && len(f.lastSeen) >= maxStreams {
+		maps.DeleteFunc(f.lastSeen, func(_ streamKey, at int64) bool { return at < oldest })
+		if len(f.lastSeen) >= maxStreams {
 			return "", refused
 		}
 	}
-	e.voices[who] = r.at
+	f.lastSeen[stream] = r.at
 	return r.queue, fresh
 }
 
@@ -220,7 +224,7 @@ func (s *store) write(queues []string, key []byte, at netip.AddrPort) error {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
 	defer cancel()
-	_, err = s.Store.Table(tableName).Put(ctx, partition, s.id, data, storage.Condition{})
+	_, err = s.table.Put(ctx, partition, s.id, data, storage.Condition{})
 	return err
 }
 
@@ -235,7 +239,7 @@ func (s *store) withdraw(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, withdrawTime)
 	defer cancel()
-	err := s.Store.Table(tableName).Delete(ctx, partition, s.id, storage.Condition{})
+	err := s.table.Delete(ctx, partition, s.id, storage.Condition{})
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
@@ -252,7 +256,7 @@ func (s *store) tidy() {
 	}
 	for _, l := range list {
 		if time.Since(l.until()) > leftAlone {
-			if s.Store.Table(tableName).Delete(ctx, partition, l.id, storage.Condition{IfMatch: l.etag}) != nil {
+			if s.table.Delete(ctx, partition, l.id, storage.Condition{IfMatch: l.etag}) != nil {
 				return
 			}
 		}

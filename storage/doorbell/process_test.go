@@ -31,8 +31,8 @@ func child(path string) int {
 		fmt.Println(err)
 		return 1
 	}
-	ring, stop := s.(storage.Waker).Wake("queue")
-	defer stop()
+	sub := s.Listen("queue")
+	defer sub.Close()
 	ended := make(chan struct{})
 	go func() {
 		bufio.NewReader(os.Stdin).ReadString(0)
@@ -41,7 +41,7 @@ func child(path string) int {
 	q := s.Queue("queue")
 	for {
 		select {
-		case <-ring:
+		case <-sub.Rings():
 		case <-ended:
 			if err := s.Close(); err != nil {
 				fmt.Println(err)

@@ -2,23 +2,23 @@ package doorbell
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // queue is a queue whose calls tell the bells what they have made receivable, now or later. A call that fails tells
-// nothing: if it took effect nonetheless, a poll finds out.
+// nothing: if it took effect nonetheless, a poll finds out. Nor does the end of a visibility ring: a consumer has crashed
+// then, which is rare, and a poll finds that message, too.
 type queue struct {
-	storage.Queue
+	driver.Queue
 	name  string
 	bells *bells
 	most  int    // that one Receive brings
 	doubt func() // says that the row may be gone
 }
 
-func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
+func (q *queue) Send(ctx context.Context, messages []driver.Message) error {
 	if err := q.Queue.Send(ctx, messages); err != nil {
 		return err
 	}
@@ -28,74 +28,48 @@ func (q *queue) Send(ctx context.Context, messages []storage.Message) error {
 	return nil
 }
 
-func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
+func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]driver.Delivery, error) {
 	began := q.bells.now()
 	got, err := q.Queue.Receive(ctx, max, visibility)
 	if q.bells.received(q.name, began, len(got), err) {
 		q.doubt()
 	}
-	for _, d := range got {
-		q.bells.hold(q.name, d.Receipt, visibility)
-	}
-	if len(got) == min(max, q.most) && len(got) > q.most/4 {
+	if len(got) == max && len(got) > q.most/4 {
 		q.bells.backlog(q.name)
 	}
 	return got, err
 }
 
-func (q *queue) Extend(ctx context.Context, receipt storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
+func (q *queue) Extend(ctx context.Context, receipt driver.Receipt, visibility time.Duration) (driver.Receipt, error) {
 	next, err := q.Queue.Extend(ctx, receipt, visibility)
-	if err == nil || errors.Is(err, storage.ErrReceiptStale) {
-		q.bells.release(q.name, receipt)
-	}
-	switch {
-	case err != nil:
-	case visibility == 0:
+	if err == nil && visibility == 0 {
 		q.bells.sent(q.name, 0)
-	default:
-		q.bells.hold(q.name, next, visibility)
 	}
 	return next, err
 }
 
-func (q *queue) Rewrite(ctx context.Context, receipt storage.Receipt, body []byte, delay time.Duration) error {
-	err := q.Queue.Rewrite(ctx, receipt, body, delay)
-	if err == nil || errors.Is(err, storage.ErrReceiptStale) {
-		q.bells.release(q.name, receipt)
+func (q *queue) Rewrite(ctx context.Context, receipt driver.Receipt, body []byte, delay time.Duration) error {
+	if err := q.Queue.Rewrite(ctx, receipt, body, delay); err != nil {
+		return err
 	}
-	if err == nil {
-		q.bells.sent(q.name, delay)
-	}
-	return err
+	q.bells.sent(q.name, delay)
+	return nil
 }
 
-func (q *queue) Delete(ctx context.Context, receipts []storage.Receipt) error {
-	err := q.Queue.Delete(ctx, receipts)
-	if err == nil || errors.Is(err, storage.ErrReceiptStale) {
-		q.bells.release(q.name, receipts...)
-	}
-	return err
+// committer rings for what is sent by an atomic commit, as a database without notifications would have one. No driver of
+// this module is such a one.
+type committer struct {
+	driver.Committer
+	bells *bells
 }
 
-// committing is a store over one that commits atomically and doesn't ring, as a database without notifications would be: what
-// it sends must ring, too. Without this [storage.As] would find the Commit beneath, past the bells. No driver of this module
-// is such a one.
-type committing struct {
-	*store
-	inner storage.Committer
-}
-
-// Commit implements storage.Committer.
-func (s *committing) Commit(ctx context.Context, w storage.Work) (storage.Committed, error) {
-	done, err := s.inner.Commit(ctx, w)
+func (c *committer) Commit(ctx context.Context, w driver.Work) (driver.Committed, error) {
+	done, err := c.Committer.Commit(ctx, w)
 	if err != nil {
 		return done, err
 	}
 	for _, x := range w.Send {
-		s.bells.sent(x.Queue, x.Message.Delay)
-	}
-	for _, x := range w.Delete {
-		s.bells.release(x.Queue, x.Receipt)
+		c.bells.sent(x.Queue, x.Message.Delay)
 	}
 	return done, nil
 }

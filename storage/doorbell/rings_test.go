@@ -34,7 +34,7 @@ func TestOthersAreRung(t *testing.T) {
 	wantRing(t, ring, "the first send")
 	send(t, b, "queue")
 	wantRing(t, ring, "a send")
-	_, err := storage.Commit(t.Context(), b, storage.Work{Send: []storage.Send{{Queue: "queue"}}})
+	_, err := b.Commit(t.Context(), storage.Work{Send: []storage.Send{{Queue: "queue"}}})
 	must(err)
 	wantRing(t, ring, "a commit")
 	_, err = q.Extend(t.Context(), one(), 0)
@@ -95,7 +95,7 @@ func TestBacklogWakesOthers(t *testing.T) {
 	watch(t, a, b, "jobs")
 	second := watch(t, b, a, "jobs")
 
-	quiet := a.Store.Queue("jobs")
+	quiet := storage.New(a.own.Store).Queue("jobs")
 	most := a.Props().MaxReceive
 	if err := quiet.Send(t.Context(), make([]storage.Message, most+3)); err != nil {
 		t.Fatal(err)

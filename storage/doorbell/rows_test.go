@@ -21,7 +21,7 @@ func TestRowsComeAndGo(t *testing.T) {
 		writeRow(t, b, id, func(r *row) { r.Until = time.Now().Add(-age).Unix() })
 	}
 	a := put(t, plain(t, path), loopback(), p)
-	ring, stop := a.Wake("queue")
+	sub := a.Listen("queue")
 	list := listeners(t, b, 2)
 	until(t, "the row to be renewed", func() bool {
 		next := listeners(t, b, 2)
@@ -30,10 +30,9 @@ func TestRowsComeAndGo(t *testing.T) {
 	if !slices.ContainsFunc(list, func(l listener) bool { return l.id == "just dead" }) {
 		t.Error("the row of somebody whose clock may be behind was removed")
 	}
-	stop()
+	sub.Close()
 	listeners(t, b, 1) // nobody waits any more
-	_, stop = a.Wake("queue")
-	defer stop()
+	defer a.Listen("queue").Close()
 	listeners(t, b, 2)
 	if err := a.Close(); err != nil {
 		t.Error(err)
@@ -42,7 +41,7 @@ func TestRowsComeAndGo(t *testing.T) {
 		t.Errorf("row %q is left", got[0].id)
 	}
 	select {
-	case <-ring:
+	case <-sub.Rings():
 		t.Error("a ring for nothing")
 	default:
 	}
@@ -67,12 +66,12 @@ func TestAdvertised(t *testing.T) {
 		{Config{Listen: "127.0.0.1:0", Advertise: []string{"10.0.0.4", "10.0.0.4:9", "2001:db8::1", "10.0.0.4"}}, "[10.0.0.4:# 10.0.0.4:9 [2001:db8::1]:#]"},
 	} {
 		a := put(t, plain(t, path), c.cfg, quick())
-		_, stop := a.Wake("queue")
+		sub := a.Listen("queue")
 		l := listeners(t, b, 1)[0]
 		if got, want := fmt.Sprint(l.addresses), strings.ReplaceAll(c.want, "#", fmt.Sprint(l.addresses[0].Port())); got != want {
 			t.Errorf("%+v: advertised %v; want %v", c.cfg, got, want)
 		}
-		stop()
+		sub.Close()
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}

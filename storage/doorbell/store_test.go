@@ -9,29 +9,23 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/sqlite"
-	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// able is a store with abilities, as a driver with counted requests or atomic commits would be.
-type able struct {
-	storage.Store
-	storage.Committer
-	storage.Tally
+// withoutRings hides the rings of a store, and leaves what else it can do: atomic commits, counted requests.
+func withoutRings(s *storage.Store) *storage.Store {
+	return storage.New(ringless{s.Driver()})
 }
 
-func (a *able) Unwrap() storage.Store { return a.Store }
+type ringless struct{ driver.Store }
 
-func (a *able) Props() storage.Props {
-	p := a.Store.Props()
-	p.Atomic = true
+func (ringless) Listener() driver.Listener { return nil }
+
+func (r ringless) Props() driver.Props {
+	p := r.Store.Props()
+	p.QuietInterval = 0
 	return p
-}
-
-// newAble hides what of a store is not wanted, above all its rings.
-func newAble(s storage.Store) *able {
-	committer, _ := storage.As[storage.Committer](s)
-	return &able{Store: storagetest.Plain(s), Committer: committer}
 }
 
 func TestAbilities(t *testing.T) {
@@ -41,53 +35,46 @@ func TestAbilities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := Over(own, Config{Fanout: -1}); s != own || err != nil {
+	if s, err := Over(own, Config{Fanout: -1}); err != nil || s.Store != own || s.Counts() != (Counts{}) {
 		t.Errorf("over a store that rings: got %v, %v; want that store", s, err)
 	}
 	if _, err := Over(plain(t, path), Config{Fanout: -1}); !errors.Is(err, storage.ErrInvalid) {
 		t.Errorf("with a bad Config: error %v", err)
 	}
-	inner := newAble(own)
-	s, err := Over(inner, loopback())
+	s, err := Over(withoutRings(own), loopback())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, ok := storage.As[storage.Meter](s); !ok {
-		t.Error("a Meter beneath is not found")
+	if !s.Atomic() || !s.Rings() || s.Requests() == nil {
+		t.Errorf("atomic: %v, rings: %v, requests: %v; want all of them", s.Atomic(), s.Rings(), s.Requests())
 	}
-	if _, ok := storage.As[Counter](s); !ok {
-		t.Error("it is no Counter")
+	sub := s.Listen("queue")
+	defer sub.Close()
+	if _, _, ok := sub.Claim(1, time.Minute); ok {
+		t.Error("it can claim")
 	}
-	if c, ok := storage.As[storage.Committer](s); !ok || c == inner.Committer {
-		t.Error("a commit goes past the doorbell")
-	}
-	w, ok := storage.As[storage.Waker](s)
-	if !ok {
-		t.Fatal("it is no Waker")
-	}
-	ring, stop := w.Wake("queue")
-	defer stop()
+	ring := sub.Rings()
 	work := storage.Work{
 		Write: &storage.Write{Container: "container", Key: "key", If: storage.Condition{IfAbsent: true}},
 		Send:  []storage.Send{{Queue: "queue"}},
 	}
-	if _, err := storage.Commit(t.Context(), s, work); err != nil {
+	if _, err := s.Commit(t.Context(), work); err != nil {
 		t.Fatal(err)
 	}
 	wantRing(t, ring, "an atomic commit")
-	if _, err := storage.Commit(t.Context(), s, work); !errors.Is(err, storage.ErrExists) {
+	if _, err := s.Commit(t.Context(), work); !errors.Is(err, storage.ErrExists) {
 		t.Fatalf("the same again: error %v", err)
 	}
 	got, err := s.Queue("queue").Receive(t.Context(), 1, time.Second)
 	if err != nil || len(got) != 1 {
 		t.Fatalf("received %v, %v", got, err)
 	}
-	if _, err := storage.Commit(t.Context(), s, storage.Work{Delete: []storage.Claim{{Queue: "queue", Receipt: got[0].Receipt}}}); err != nil {
+	if _, err := s.Commit(t.Context(), storage.Work{Delete: []storage.Claim{{Queue: "queue", Receipt: got[0].Receipt}}}); err != nil {
 		t.Fatal(err)
 	}
-	if b := s.(*committing).bells; len(ring) != 0 || len(b.queues["queue"].held) != 0 {
-		t.Errorf("%d rings and %+v; want none for a failed commit, and nothing in hand", len(ring), b.queues["queue"])
+	if len(ring) != 0 {
+		t.Error("a ring for a failed commit, or for a deletion")
 	}
 }
 
@@ -100,13 +87,13 @@ func TestCloseEndsEverything(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ring, stop := s.(storage.Waker).Wake("queue")
+		sub := s.Listen("queue")
 		send(t, s, "queue")
 		send(t, s, "other")
 		if err := s.Queue("queue").Send(t.Context(), []storage.Message{{Delay: time.Hour}}); err != nil {
 			t.Fatal(err)
 		}
-		<-ring
+		<-sub.Rings()
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
@@ -119,11 +106,12 @@ func TestCloseEndsEverything(t *testing.T) {
 		if err := s.Queue("queue").Send(t.Context(), []storage.Message{{}}); !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("send after Close: error %v", err)
 		}
-		ring, after := s.(storage.Waker).Wake("queue")
-		if len(ring) != 0 {
+		after := s.Listen("queue")
+		if len(after.Rings()) != 0 {
 			t.Error("a ring after Close")
 		}
-		after()
-		stop()
+		after.Close()
+		sub.Close()
+		s.Ring("queue")
 	})
 }

@@ -24,16 +24,16 @@ const (
 
 // others are the listeners of other processes, as far as this one has learnt.
 type others struct {
-	mu      sync.Mutex
-	list    []listener
-	begun   bool           // a read, ever
-	began   time.Duration  // when the last one began
-	reading bool           // it is under way
-	asked   map[string]int // while reading: queues that were told, and how many listeners each was to reach
-	failing bool           // the last read failed
-	stamp   int64          // of the last ring
-	conn    *net.UDPConn   // nil until needed
-	mute    bool           // it can't be opened
+	mu       sync.Mutex
+	list     []listener
+	begun    bool           // a read, ever
+	began    time.Duration  // when the last one began
+	reading  bool           // it is under way
+	asked    map[string]int // while reading: queues that were told, and how many listeners each was to reach
+	failing  bool           // the last read failed
+	stamp    int64          // of the last ring
+	conn     *net.UDPConn   // nil until needed
+	noSocket bool           // it can't be opened
 }
 
 // A listener is a process that can be rung.
@@ -47,9 +47,13 @@ type listener struct {
 
 func (l *listener) hears(queue string) bool { return l.alive && slices.Contains(l.Queues, queue) }
 
-// tell rings up to n listeners of a queue, of those known. When the table is due to be read, it is, in the background,
-// and then listeners that were not known are rung too.
-func (s *store) tell(queue string, n int) {
+// tell rings listeners of a queue, of those known: all of them, or so many that with this process they are the fanout. When
+// the table is due to be read, it is, in the background, and then listeners that were not known are rung too.
+func (s *store) tell(x due) {
+	n := s.cfg.Fanout - x.local
+	if x.everyone {
+		n = mostRows
+	}
 	if n <= 0 {
 		return
 	}
@@ -57,7 +61,7 @@ func (s *store) tell(queue string, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	every := s.pace.readEvery
-	if s.ring(queue, n, nil) == 0 && n == s.cfg.Fanout {
+	if s.ring(x.queue, n, nil) == 0 && x.local == 0 {
 		every = s.pace.readSoon
 	}
 	now := s.bells.now()
@@ -66,7 +70,7 @@ func (s *store) tell(queue string, n int) {
 		s.all.Go(s.learn)
 	}
 	if o.reading {
-		o.asked[queue] = n
+		o.asked[x.queue] = max(o.asked[x.queue], n)
 	}
 }
 
@@ -105,7 +109,7 @@ func (s *store) learn() {
 // rows reads the rows of others, and whether there is one of this process, as far as can be seen.
 func (s *store) rows(ctx context.Context) (list []listener, own bool, err error) {
 	n := 0
-	for r, err := range s.Store.Table(tableName).Query(ctx, partition, storage.RowRange{Limit: mostRows}) {
+	for r, err := range s.table.Query(ctx, partition, storage.RowRange{Limit: mostRows}) {
 		if err != nil {
 			return nil, false, err
 		}
@@ -166,10 +170,10 @@ func (s *store) ring(queue string, n int, known []listener) int {
 // open opens the socket to send from, once; others.mu is held.
 func (s *store) open() bool {
 	o := &s.others
-	if o.conn == nil && !o.mute {
+	if o.conn == nil && !o.noSocket {
 		conn, err := net.ListenUDP("udp", nil)
 		if err != nil {
-			o.mute = true
+			o.noSocket = true
 			s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "doorbell: can't ring; idle workers find messages by polling", slog.Any("error", err))
 			return false
 		}

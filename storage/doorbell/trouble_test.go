@@ -26,15 +26,15 @@ func TestBlocked(t *testing.T) {
 	var calls storagetest.Calls
 	s := put(t, storagetest.Intercept(plain(t, filepath.Join(t.TempDir(), "test.db")), calls.Hook),
 		Config{Listen: taken.LocalAddr().String(), Logger: slog.New(slog.NewTextHandler(&log, nil))}, quick())
-	first, stop := s.Wake("first")
-	defer stop()
+	first := s.Listen("first")
+	defer first.Close()
 	until(t, "a line in the log", func() bool { return log.String() != "" })
-	second, stop := s.Wake("second")
-	defer stop()
+	second := s.Listen("second")
+	defer second.Close()
 	send(t, s, "first")
-	wantRing(t, first, "a send of this process")
+	wantRing(t, first.Rings(), "a send of this process")
 	send(t, s, "second")
-	wantRing(t, second, "a send of this process")
+	wantRing(t, second.Rings(), "a send of this process")
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -65,8 +65,8 @@ func TestTableFails(t *testing.T) {
 	p := quick()
 	p.retry = time.Millisecond
 	s := put(t, inner, Config{Listen: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&log, nil))}, p)
-	ring, stop := s.Wake("watched")
-	defer stop()
+	sub := s.Listen("watched")
+	defer sub.Close()
 	until(t, "a few failures of each sort", func() bool {
 		send(t, s, "elsewhere")
 		mu.Lock()
@@ -82,5 +82,5 @@ func TestTableFails(t *testing.T) {
 	b := put(t, plain(t, path), loopback(), quick())
 	listeners(t, b, 1)
 	send(t, b, "watched")
-	wantRing(t, ring, "the table works again")
+	wantRing(t, sub.Rings(), "the table works again")
 }

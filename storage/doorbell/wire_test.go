@@ -14,10 +14,10 @@ import (
 
 func keyOf(c byte) []byte { return bytes.Repeat([]byte{c}, keySize) }
 
-func TestEar(t *testing.T) {
+func TestRingFilter(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	e := newEar(keyOf(1))
+	f := newRingFilter(keyOf(1))
 	datagram := func(key byte, sender uint64, at time.Duration, queue string) []byte {
 		return appendRing(nil, newMAC(keyOf(key)), ring{sender, now.Add(at).UnixMicro(), queue})
 	}
@@ -45,7 +45,7 @@ func TestEar(t *testing.T) {
 		{"zeros", make([]byte, maxRing), refused},
 		{"one with a tail", append(bytes.Clone(first), 0), refused},
 	} {
-		if _, got := e.hear(c.b, now); got != c.want {
+		if _, got := f.judgeDatagram(c.b, now); got != c.want {
 			t.Errorf("%s: verdict %d; want %d", c.what, got, c.want)
 		}
 	}
@@ -54,38 +54,38 @@ func TestEar(t *testing.T) {
 		for bit := range 8 {
 			b := bytes.Clone(whole)
 			b[i] ^= 1 << bit
-			if _, got := e.hear(b, now); got != refused {
+			if _, got := f.judgeDatagram(b, now); got != refused {
 				t.Errorf("byte %d, bit %d flipped: verdict %d", i, bit, got)
 			}
 		}
-		if _, got := e.hear(whole[:i], now); got != refused {
+		if _, got := f.judgeDatagram(whole[:i], now); got != refused {
 			t.Errorf("the first %d bytes: verdict %d", i, got)
 		}
 	}
-	if queue, got := e.hear(whole, now); got != fresh || queue != "queue" {
+	if queue, got := f.judgeDatagram(whole, now); got != fresh || queue != "queue" {
 		t.Errorf("the whole ring: %q, verdict %d", queue, got)
 	}
 }
 
-func TestVoicesAreBounded(t *testing.T) {
+func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	e := newEar(keyOf(1))
+	f := newRingFilter(keyOf(1))
 	hear := func(sender uint64) verdict {
-		_, v := e.hear(appendRing(nil, e.mac, ring{sender, now.UnixMicro(), "queue"}), now)
+		_, v := f.judgeDatagram(appendRing(nil, f.mac, ring{sender, now.UnixMicro(), "queue"}), now)
 		return v
 	}
-	for i := range uint64(maxVoices) {
+	for i := range uint64(maxStreams) {
 		if v := hear(i); v != fresh {
 			t.Fatalf("sender %d: verdict %d", i, v)
 		}
 	}
-	if v := hear(maxVoices); v != refused || len(e.voices) != maxVoices {
-		t.Errorf("one sender too many: verdict %d, %d remembered; want it refused, lest a replay of the forgotten be fresh", v, len(e.voices))
+	if v := hear(maxStreams); v != refused || len(f.lastSeen) != maxStreams {
+		t.Errorf("one sender too many: verdict %d, %d remembered; want it refused, lest a replay of the forgotten be fresh", v, len(f.lastSeen))
 	}
 	now = now.Add(clocks + time.Second)
-	if v := hear(maxVoices); v != fresh || len(e.voices) != 1 {
-		t.Errorf("when all others are too old: verdict %d, %d remembered; want 1", v, len(e.voices))
+	if v := hear(maxStreams); v != fresh || len(f.lastSeen) != 1 {
+		t.Errorf("when all others are too old: verdict %d, %d remembered; want 1", v, len(f.lastSeen))
 	}
 }
 
@@ -102,7 +102,7 @@ func TestBudget(t *testing.T) {
 	var calm budget
 	for now := time.Duration(0); now < time.Minute; now += time.Millisecond {
 		if wait := calm.spend(now); wait > 0 {
-			t.Fatalf("a thousand a second made the listener deaf for %v", wait)
+			t.Fatalf("a thousand a second made the listener look at nothing for %v", wait)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func quick() pace {
 func loopback() Config { return Config{Listen: "127.0.0.1:0"} }
 
 // plain opens a file as a store that can do no more than it must.
-func plain(t *testing.T, path string) storage.Store {
+func plain(t *testing.T, path string) *storage.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path+"?wake=off")
 	if err != nil {
@@ -43,7 +43,7 @@ func plain(t *testing.T, path string) storage.Store {
 }
 
 // put puts a doorbell over a store, until the end of the test.
-func put(t *testing.T, inner storage.Store, cfg Config, p pace) *store {
+func put(t *testing.T, inner *storage.Store, cfg Config, p pace) *Doorbell {
 	t.Helper()
 	s, err := over(inner, cfg, p)
 	if err != nil {
@@ -54,11 +54,11 @@ func put(t *testing.T, inner storage.Store, cfg Config, p pace) *store {
 			t.Error(err)
 		}
 	})
-	return s.(*store)
+	return s
 }
 
 // two opens what would be two processes.
-func two(t *testing.T) (a, b *store) {
+func two(t *testing.T) (a, b *Doorbell) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db")
 	return put(t, plain(t, path), loopback(), quick()), put(t, plain(t, path), loopback(), quick())
@@ -80,11 +80,11 @@ func until(t *testing.T, what string, ok func() bool) {
 }
 
 // listeners waits for so many rows that others see, and returns them.
-func listeners(t *testing.T, s *store, n int) (list []listener) {
+func listeners(t *testing.T, s *Doorbell, n int) (list []listener) {
 	t.Helper()
 	until(t, "the rows of others", func() bool {
 		var err error
-		if list, _, err = s.rows(t.Context()); err != nil {
+		if list, _, err = s.own.rows(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return len(list) == n
@@ -93,18 +93,18 @@ func listeners(t *testing.T, s *store, n int) (list []listener) {
 }
 
 // watch waits for a queue, until s can be rung for it.
-func watch(t *testing.T, s, seenBy *store, queue string) <-chan struct{} {
+func watch(t *testing.T, s, seenBy *Doorbell, queue string) <-chan struct{} {
 	t.Helper()
-	ring, stop := s.Wake(queue)
-	t.Cleanup(stop)
+	sub := s.Listen(queue)
+	t.Cleanup(sub.Close)
 	until(t, "the row", func() bool {
-		list, _, err := seenBy.rows(t.Context())
+		list, _, err := seenBy.own.rows(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(list, func(l listener) bool { return l.id == s.id && slices.Contains(l.Queues, queue) })
+		return slices.ContainsFunc(list, func(l listener) bool { return l.id == s.own.id && slices.Contains(l.Queues, queue) })
 	})
-	return ring
+	return sub.Rings()
 }
 
 func wantRing(t *testing.T, ring <-chan struct{}, after string) {
@@ -116,7 +116,7 @@ func wantRing(t *testing.T, ring <-chan struct{}, after string) {
 	}
 }
 
-func send(t *testing.T, s storage.Store, queue string) {
+func send(t *testing.T, s interface{ Queue(string) *storage.Queue }, queue string) {
 	t.Helper()
 	if err := s.Queue(queue).Send(t.Context(), []storage.Message{{Body: []byte("body")}}); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func send(t *testing.T, s storage.Store, queue string) {
 }
 
 // writeRow writes a listener's row by hand.
-func writeRow(t *testing.T, s *store, id string, change func(*row)) {
+func writeRow(t *testing.T, s *Doorbell, id string, change func(*row)) {
 	t.Helper()
 	r := row{Version: version, Addresses: []string{"127.0.0.1:9"}, Queues: []string{"queue"}, Key: keyOf(1), Until: time.Now().Add(5 * time.Minute).Unix()}
 	change(&r)

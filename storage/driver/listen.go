@@ -12,7 +12,8 @@ import (
 // to the store before the ring, and looked for now and then without one.
 type Listener interface {
 	// Listen subscribes to a topic, until the subscription is closed. The topic of a queue rings when the queue may
-	// have become receivable: a message is sent, or a delay or a visibility ends.
+	// have become receivable: a message is sent or handed back, or a delay ends. The end of a visibility rings where the
+	// driver can tell it cheaply; else the next poll finds the message.
 	Listen(topic string) Subscription
 
 	// Ring rings all who listen to a topic, in this process and in others. It doesn't wait for them.

@@ -12,10 +12,13 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-func awaiting(t *testing.T, s *store, max int) (ready <-chan struct{}, take func() storage.Handed) {
+func awaiting(t *testing.T, s *store, max int) (ready <-chan struct{}, take func() []storage.Delivery) {
 	t.Helper()
-	ready, end := s.Queue("queue").(storage.Awaiter).Await(max, time.Minute)
-	return ready, func() storage.Handed { return end(t.Context()) }
+	ready, end := s.Listen("queue").Claim(max, time.Minute)
+	return ready, func() []storage.Delivery {
+		got, _ := end(t.Context())
+		return got
+	}
 }
 
 func sendOne(t *testing.T, s *store, delay time.Duration) {
@@ -38,12 +41,12 @@ func isReady(ready <-chan struct{}) bool {
 func TestAwaitIsQuiet(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
-		ring, stop := s.Wake("queue")
+		ring, stop := wake(s, "queue")
 		defer stop()
 		<-ring // at the beginning
 		_, take := awaiting(t, s, 1)
 		sendOne(t, s, 0)
-		if n := len(take().Deliveries); n != 1 {
+		if n := len(take()); n != 1 {
 			t.Fatalf("got %d messages, want 1", n)
 		}
 		time.Sleep(time.Minute - time.Millisecond)
@@ -68,14 +71,14 @@ func TestAwaitLeft(t *testing.T) {
 		_, leave := awaiting(t, s, 1)
 		_, first := awaiting(t, s, 1)
 		_, second := awaiting(t, s, 1)
-		if n := len(leave().Deliveries); n != 0 {
+		if n := len(leave()); n != 0 {
 			t.Fatalf("got %d messages before any was sent", n)
 		}
 		together(t, s, func() { sendOne(t, s, 0) }, func() { sendOne(t, s, 0) }, func() { sendOne(t, s, 0) })
-		if a, b := len(first().Deliveries), len(second().Deliveries); a != 1 || b != 1 {
+		if a, b := len(first()), len(second()); a != 1 || b != 1 {
 			t.Errorf("got %d and %d messages, want one each", a, b)
 		}
-		if n := len(leave().Deliveries); n != 0 {
+		if n := len(leave()); n != 0 {
 			t.Errorf("got %d messages after leaving", n)
 		}
 		if n := len(receive(t, s, "queue", 10)); n != 1 {
@@ -112,23 +115,22 @@ func TestAwaitRollback(t *testing.T) {
 		}
 		together(t, s, func() { sendOne(t, s, 0) }, fails)
 		h := take()
-		if len(h.Deliveries) != 1 || string(h.Deliveries[0].Body) != "one" {
-			t.Fatalf("got %+v, want the message that was sent", h.Deliveries)
+		if len(h) != 1 || string(h[0].Body) != "one" {
+			t.Fatalf("got %+v, want the message that was sent", h)
 		}
-		if err := s.Queue("queue").Delete(t.Context(), []storage.Receipt{h.Deliveries[0].Receipt}); err != nil {
+		if err := s.Queue("queue").Delete(t.Context(), []storage.Receipt{h[0].Receipt}); err != nil {
 			t.Error(err)
 		}
 		_, take = awaiting(t, s, 10)
 		failsAfterSend()
-		if h := take(); len(h.Deliveries) != 0 {
-			t.Errorf("got %+v after a rollback", h.Deliveries)
+		if h := take(); len(h) != 0 {
+			t.Errorf("got %+v after a rollback", h)
 		}
 	})
 }
 
-// What a commit is to bring is told before the disk has it, and is nobody's when that fails: what was sent alone then is there for
-// whoever receives it, and there is a ring for it.
-func TestAwaitBrokenPromise(t *testing.T) {
+// A transaction that fails as it commits hands nothing over: who waits goes on waiting, and gets what is sent again.
+func TestAwaitFailedCommit(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
 		synctest.Wait() // the connection is ours as long as nobody writes
@@ -136,9 +138,6 @@ func TestAwaitBrokenPromise(t *testing.T) {
 			"CREATE TABLE children (id REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)"); err != nil {
 			t.Fatal(err)
 		}
-		ring, stop := s.Wake("queue")
-		defer stop()
-		<-ring // at the beginning
 		ready, take := awaiting(t, s, 10)
 		together(t, s, func() { sendOne(t, s, 0) }, func() {
 			err := s.write(&op{ctx: t.Context(), run: func(w *writer) error { return w.c.exec("INSERT INTO children VALUES (1)") }})
@@ -147,22 +146,19 @@ func TestAwaitBrokenPromise(t *testing.T) {
 			}
 		})
 		if !isReady(ready) {
-			t.Fatal("nothing was told")
+			t.Fatal("what was sent alone after the failure was not handed over")
 		}
-		if h := take(); len(h.Deliveries) != 1 || !isReady(h.Over) || h.Committed() {
-			t.Errorf("got %+v; want one message, and that it was not committed", h)
-		}
-		if !isReady(ring) {
-			t.Error("no ring for what was sent")
-		}
-		if got := receive(t, s, "queue", 10); len(got) != 1 || got[0].Deliveries != 1 {
+		if got := take(); len(got) != 1 || got[0].Deliveries != 1 {
 			t.Errorf("got %+v, want the message for the first time", got)
+		}
+		if n := len(receive(t, s, "queue", 10)); n != 0 {
+			t.Errorf("%d messages besides, want none", n)
 		}
 	})
 }
 
-// What is told is over with the commit, not before.
-func TestAwaitPromise(t *testing.T) {
+// A claim is over with the commit, not before.
+func TestAwaitIsDurable(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
 		for _, committed := range []bool{true, false} {
@@ -172,14 +168,12 @@ func TestAwaitPromise(t *testing.T) {
 			if isReady(ready) {
 				t.Error("ready before the transaction was done")
 			}
-			w.promise()
-			h := take()
-			if len(h.Deliveries) != 1 || isReady(h.Over) {
-				t.Errorf("got %+v; want one message, and that its commit is under way", h)
-			}
 			w.settle(committed)
-			if !isReady(h.Over) || h.Committed() != committed {
-				t.Errorf("over: %v, committed: %v; want true, %v", isReady(h.Over), h.Committed(), committed)
+			if isReady(ready) != committed {
+				t.Errorf("ready: %v; want %v", isReady(ready), committed)
+			}
+			if n := len(take()); n == 1 != committed {
+				t.Errorf("got %d messages of a transaction that was committed: %v", n, committed)
 			}
 		}
 	})
@@ -207,22 +201,22 @@ func TestAwaitLeavesDuringCommit(t *testing.T) {
 		}
 		_, take := awaiting(t, s, 1)
 		during(nil, func() {
-			if n := len(take().Deliveries); n != 1 {
+			if n := len(take()); n != 1 {
 				t.Errorf("got %d messages, want the one of the transaction", n)
 			}
 		})
 		_, take = awaiting(t, s, 1)
 		during(&Error{Code: sqlite3.SQLITE_FULL}, func() {
-			if n := len(take().Deliveries); n != 0 {
+			if n := len(take()); n != 0 {
 				t.Errorf("got %d messages of a transaction that was undone", n)
 			}
 		})
-		_, end := s.Queue("queue").(storage.Awaiter).Await(1, time.Minute)
+		_, end := s.Listen("queue").Claim(1, time.Minute)
 		during(nil, func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			if n := len(end(ctx).Deliveries); n != 0 {
-				t.Errorf("got %d messages before they were committed", n)
+			if got, _ := end(ctx); len(got) != 0 {
+				t.Errorf("got %d messages before they were committed", len(got))
 			}
 		})
 		if n := len(receive(t, s, "queue", 10)); n != 0 {
@@ -243,7 +237,7 @@ func TestAwaitClosed(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if h := take(); len(h.Deliveries) != 0 {
+		if h := take(); len(h) != 0 {
 			t.Errorf("a closed store handed over %+v", h)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // Bodies are as long as a small command's envelope.
@@ -67,7 +68,7 @@ func BenchmarkSendBatch(b *testing.B) {
 	b.ReportMetric(float64(b.N)*100/b.Elapsed().Seconds(), "msg/s")
 }
 
-func fill(b *testing.B, q storage.Queue, n int) {
+func fill(b *testing.B, q driver.Queue, n int) {
 	b.Helper()
 	batch := slices.Repeat([]storage.Message{{Body: benchBody}}, 500)
 	for ; n > 0; n -= len(batch) {
@@ -78,7 +79,7 @@ func fill(b *testing.B, q storage.Queue, n int) {
 }
 
 // drain receives and deletes until n messages are gone.
-func drain(b *testing.B, q storage.Queue, batch, n int) {
+func drain(b *testing.B, q driver.Queue, batch, n int) {
 	var receipts []storage.Receipt
 	for n > 0 {
 		got, err := q.Receive(b.Context(), batch, time.Minute)
@@ -137,7 +138,7 @@ func BenchmarkCommit(b *testing.B) {
 			Send:   []storage.Send{{Queue: "events", Message: storage.Message{Body: benchBody}}},
 			Delete: []storage.Claim{{Queue: "commands", Receipt: <-receipts}},
 		}
-		did, err := storage.Commit(b.Context(), s, w)
+		did, err := s.Commit(b.Context(), w)
 		etags[i] = did.ETag
 		return err
 	})
@@ -151,7 +152,7 @@ func BenchmarkPath(b *testing.B) {
 	doc := make([]byte, 3000)
 	stage := func(from, to string) *sync.WaitGroup {
 		var all sync.WaitGroup
-		ring, stop := s.Wake(from)
+		ring, stop := wake(s, from)
 		work := make(chan storage.Delivery, 64)
 		all.Go(func() {
 			defer stop()
@@ -182,7 +183,7 @@ func BenchmarkPath(b *testing.B) {
 					if to != "" {
 						w.Send = []storage.Send{{Queue: to, Message: storage.Message{Body: d.Body}}}
 					}
-					did, err := storage.Commit(ctx, s, w)
+					did, err := s.Commit(ctx, w)
 					if err != nil || len(did.Stale) > 0 {
 						b.Error(err, did.Stale)
 					}
@@ -208,7 +209,7 @@ func BenchmarkPath(b *testing.B) {
 func BenchmarkBalanced(b *testing.B) {
 	s := openTest(b, "")
 	q := s.Queue("bench")
-	ring, stop := s.Wake("bench")
+	ring, stop := wake(s, "bench")
 	defer stop()
 	var consumer sync.WaitGroup
 	consumer.Go(func() {
@@ -245,7 +246,7 @@ func BenchmarkBalanced(b *testing.B) {
 func BenchmarkLatency(b *testing.B) {
 	s := openTest(b, "")
 	q := s.Queue("bench")
-	ring, stop := s.Wake("bench")
+	ring, stop := wake(s, "bench")
 	defer stop()
 	arrived := make(chan time.Time)
 	ctx, cancel := context.WithCancel(b.Context())

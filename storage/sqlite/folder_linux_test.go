@@ -84,7 +84,7 @@ func TestRootBeforeTheService(t *testing.T) {
 	t.Parallel()
 	path := foreignFile(t)
 	s := openAt(t, path, "")
-	ring, stop := s.Wake("pong")
+	ring, stop := wake(s, "pong")
 	defer stop()
 	send(t, s, "queue", "a")
 	receive(t, s, "queue", 1)
@@ -183,7 +183,7 @@ func TestRootFollowsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openAt(t, path, "")
-	_, stop := s.Wake("queue")
+	_, stop := wake(s, "queue")
 	defer stop()
 	send(t, s, "queue", "a")
 	receive(t, s, "queue", 1)

@@ -13,7 +13,7 @@ import (
 )
 
 // A keeper is a store in whose folder nothing may appear but its own files.
-type keeper struct{ storage.Store }
+type keeper struct{ *storage.Store }
 
 func newKeeper(t testing.TB) keeper {
 	t.Helper()
@@ -48,7 +48,7 @@ func (k keeper) checkKey(t *testing.T, name, key, from, to string) {
 	blobs, table := k.Blobs(name), k.Table(name)
 	_, blobErr := blobs.Put(ctx, key, []byte("1"), storage.Condition{})
 	_, rowErr := table.Put(ctx, key, key, []byte("1"), storage.Condition{})
-	_, commitErr := storage.Commit(ctx, k.Store, storage.Work{Write: &storage.Write{Container: name, Key: key, Body: []byte("1")}})
+	_, commitErr := k.Commit(ctx, storage.Work{Write: &storage.Write{Container: name, Key: key, Body: []byte("1")}})
 	if bad := errors.Join(storage.CheckName(name), storage.CheckKey(key)); bad != nil {
 		for what, err := range map[string]error{"blob": blobErr, "row": rowErr, "work": commitErr} {
 			named := storage.CheckName(name) != nil // the program's own mistake, and repeated as it is

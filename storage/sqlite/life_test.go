@@ -87,7 +87,7 @@ func TestClaimsOfTheDead(t *testing.T) {
 	p, dead := holder(t, s, len(want))
 	wantHeld(t, s, 2+int64(len(want)))
 
-	ring, stop := waiting.Wake("queue")
+	ring, stop := wake(waiting, "queue")
 	defer stop()
 	<-ring
 	p.kill()
@@ -120,7 +120,7 @@ func TestClaimsOfTheDead(t *testing.T) {
 func TestClaimsOfTheDeadRing(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "")
-	ring, stop := s.Wake("queue")
+	ring, stop := wake(s, "queue")
 	defer stop()
 	send(t, s, "queue", "held")
 	p, _ := holder(t, s, 1)
@@ -230,7 +230,7 @@ func TestFolderIsRemoved(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	s, other := openAt(t, path, ""), openAt(t, path, "")
-	ring, stop := s.Wake("queue")
+	ring, stop := wake(s, "queue")
 	defer stop()
 	<-ring
 	sign := filepath.Join(path+"-wake", s.beacon.own)

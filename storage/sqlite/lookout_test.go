@@ -120,7 +120,7 @@ func TestLookout(t *testing.T) {
 func TestFoundWithoutASign(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "")
-	ring, stop := s.Wake("queue")
+	ring, stop := wake(s, "queue")
 	defer stop()
 	<-ring // at the beginning
 	silent := openAt(t, s.path, "?wake=off")
@@ -167,7 +167,7 @@ func TestWhoListensShowsItself(t *testing.T) {
 	if n := len(lives(t, s)); n != 0 {
 		t.Fatalf("%d show themselves before anybody listens", n)
 	}
-	_, stop := s.Wake("queue")
+	_, stop := wake(s, "queue")
 	defer stop()
 	if n := len(lives(t, s)); n != 1 {
 		t.Errorf("%d show themselves; want 1", n)

@@ -34,7 +34,7 @@ func everyCall(t *testing.T, s *store, receipt storage.Receipt) map[string]error
 	}
 	_, errs["get row"] = rows.Get(ctx, "p", "k")
 	_, errs["put row"] = rows.Put(ctx, "p", "k", []byte("late"), storage.Condition{})
-	errs["put rows"] = rows.(storage.BatchTable).PutBatch(ctx, "p", []storage.RowPut{{Key: "k"}})
+	errs["put rows"] = rows.PutBatch(ctx, "p", []storage.RowPut{{Key: "k"}})
 	errs["delete row"] = rows.Delete(ctx, "p", "k", storage.Condition{})
 	for _, err := range rows.Query(ctx, "p", storage.RowRange{}) {
 		errs["query rows"] = err
@@ -210,7 +210,7 @@ func TestProcessesMeetBehindALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := openAt(t, link, "")
-	ring, stop := b.Wake("queue")
+	ring, stop := wake(b, "queue")
 	defer stop()
 	<-ring // the one at the beginning
 	send(t, a, "queue", "body")

@@ -77,7 +77,7 @@ func child(role, url string) int {
 		}
 		<-ended
 	case "ping": // sends a message for each it receives
-		ring, stop := s.(storage.Waker).Wake("ping")
+		ring, stop := wake(s.Driver(), "ping")
 		defer stop()
 		fmt.Println("ready")
 		for running() {
@@ -242,7 +242,7 @@ func TestProcessesWakeEachOther(t *testing.T) {
 		t.Fatalf("the other process said %q", got)
 	}
 	s := openAt(t, path, "")
-	ring, stop := s.Wake("pong")
+	ring, stop := wake(s, "pong")
 	defer stop()
 	var took []time.Duration
 	for i := range 50 {
@@ -269,10 +269,10 @@ func TestSignsOfItself(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	s, other := openAt(t, path, ""), openAt(t, path, "")
 	other.beacon.write() // the first sign would be two events, of the folder and of the file
-	ring, stop := s.Wake("idle")
+	ring, stop := wake(s, "idle")
 	defer stop()
 	<-ring
-	heard, stopHeard := other.Wake("idle")
+	heard, stopHeard := wake(other, "idle")
 	defer stopHeard()
 	<-heard
 	send(t, s, "busy", "body")
@@ -291,7 +291,7 @@ func TestSignFileIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	s, other := openAt(t, path, ""), openAt(t, path, "")
-	ring, stop := other.Wake("queue")
+	ring, stop := wake(other, "queue")
 	defer stop()
 	<-ring
 	for range 3 {
@@ -309,7 +309,7 @@ func TestSignFileIsMadeAgain(t *testing.T) {
 	if err := os.Chtimes(stale, old, old); err != nil {
 		t.Fatal(err)
 	}
-	_, stop = openAt(t, path, "").Wake("queue")
+	_, stop = wake(openAt(t, path, ""), "queue")
 	stop()
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {
 		t.Errorf("the file of a process long dead is still there (%v)", err)

@@ -20,7 +20,7 @@ func virtual(t *testing.T, f func(t *testing.T, s *store)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(t, s.(*store))
+		f(t, s.Driver().(*store))
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -70,7 +70,7 @@ func TestRingsAreOnTime(t *testing.T) {
 		q := s.Queue("queue")
 		send(t, s, "queue", "before")
 		d := receive(t, s, "queue", 10)[0]
-		ring, stop := s.Wake("queue")
+		ring, stop := wake(s, "queue")
 		begin := time.Now()
 		after := func(want time.Duration, what string) {
 			t.Helper()
@@ -289,7 +289,7 @@ func TestIdleIsCheap(t *testing.T) {
 		looks := 0
 		for i := range 5 {
 			name := fmt.Sprintf("queue-%d", i)
-			ring, stop := s.Wake(name)
+			ring, stop := wake(s, name)
 			stops = append(stops, stop)
 			end := make(chan struct{})
 			stops = append(stops, func() { close(end) })

@@ -43,7 +43,7 @@ func aliasSend(t *check) {
 
 	body = []byte("committed")
 	send := []storage.Send{{Queue: q.name, Message: storage.Message{Body: body}}}
-	_, err := storage.Commit(t.ctx, t.s, storage.Work{Send: send})
+	_, err := t.s.Commit(t.ctx, storage.Work{Send: send})
 	t.ok(err)
 	scribble(body)
 	send[0] = storage.Send{}
@@ -83,7 +83,7 @@ func aliasNeighbours(t *check) {
 	t.same("bodies", texts, want)
 
 	tab := t.s.Table(t.name("table"))
-	t.ok(storage.PutRows(t.ctx, tab, "p", []storage.RowPut{{Key: "a", Data: []byte("row a")}, {Key: "b", Data: []byte("row b")}, {Key: "c", Data: []byte("row c")}}))
+	t.ok(tab.PutRows(t.ctx, "p", []storage.RowPut{{Key: "a", Data: []byte("row a")}, {Key: "b", Data: []byte("row b")}, {Key: "c", Data: []byte("row c")}}))
 	rows, err := collect(t, tab.Query(t.ctx, "p", storage.RowRange{}))
 	t.ok(err)
 	texts = nil
@@ -117,7 +117,7 @@ func aliasPut(t *check) {
 
 	body = []byte("body")
 	data := []byte("body")
-	_, err = storage.Commit(t.ctx, t.s, storage.Work{
+	_, err = t.s.Commit(t.ctx, storage.Work{
 		Rows:  &storage.Rows{Table: table, Partition: "p", Puts: []storage.RowPut{{Key: "commit", Data: data}}},
 		Write: &storage.Write{Container: container, Key: "commit", Body: body},
 	})
@@ -134,7 +134,7 @@ func aliasPut(t *check) {
 	scribble(body)
 	body = []byte("body")
 	rows := []storage.RowPut{{Key: "batch", Data: body}}
-	t.ok(storage.PutRows(t.ctx, tab, "p", rows))
+	t.ok(tab.PutRows(t.ctx, "p", rows))
 	scribble(body)
 	rows[0] = storage.RowPut{}
 	for _, k := range []string{"put", "batch", "commit"} {
@@ -177,7 +177,7 @@ func aliasArguments(t *check) {
 		}
 	}
 	rows := []storage.RowPut{{Key: "c", Data: bs[0]}, {Key: "a", Data: bs[1]}, {Key: "b", Data: bs[2]}}
-	t.ok(storage.PutRows(t.ctx, t.s.Table(t.name("table")), "p", rows))
+	t.ok(t.s.Table(t.name("table")).PutRows(t.ctx, "p", rows))
 	if rows[0].Key != "c" || rows[1].Key != "a" || rows[2].Key != "b" || string(rows[0].Data) != "c-body" {
 		t.Errorf("PutRows changed its argument: %q", rows)
 	}

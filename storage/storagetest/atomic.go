@@ -20,8 +20,8 @@ func atomicTests() []test {
 
 func (t *check) needAtomic() {
 	t.Helper()
-	if !t.s.Props().Atomic {
-		t.leaveOut("Props.Atomic is false")
+	if !t.s.Atomic() {
+		t.leaveOut("commits are not atomic")
 	}
 }
 
@@ -48,7 +48,7 @@ func noHalfCommit(t *check) {
 		if i == 0 {
 			defer over.Store(true)
 			for v := 1; v <= last; v++ {
-				if _, err := storage.Commit(t.ctx, t.s, storage.Work{
+				if _, err := t.s.Commit(t.ctx, storage.Work{
 					Write: &storage.Write{Container: container, Key: "doc", Body: fmt.Append(nil, v)},
 					Send:  []storage.Send{send(out.name, strconv.Itoa(v))},
 				}); err != nil {
@@ -97,7 +97,7 @@ func noHalfCancelled(t *check) {
 	t.needAtomic()
 	container, out := t.name("container"), t.queue()
 	done, open := disturb(t, func(ctx context.Context, id string, body []byte) error {
-		_, err := storage.Commit(ctx, t.s, storage.Work{
+		_, err := t.s.Commit(ctx, storage.Work{
 			Write: &storage.Write{Container: container, Key: id, Body: body},
 			Send:  []storage.Send{send(out.name, id)},
 		})

@@ -10,7 +10,7 @@ import (
 )
 
 func blobTests() []test {
-	return append(documentTests(func(t *check, s storage.Store) documents {
+	return append(documentTests(func(t *check, s *storage.Store) documents {
 		c := t.name("container")
 		return blobDocs{s.Blobs(c), c, t.name("blob")}
 	}),
@@ -30,7 +30,7 @@ type documents interface {
 }
 
 type blobDocs struct {
-	storage.Blobs
+	*storage.Blobs
 	container, key string
 }
 
@@ -46,7 +46,7 @@ func (d blobDocs) limit(t *check) int                            { return t.s.Pr
 func (d blobDocs) where() string                                 { return d.container }
 
 // documentTests are the laws of one document, whether blob or row.
-func documentTests(open func(t *check, s storage.Store) documents) []test {
+func documentTests(open func(t *check, s *storage.Store) documents) []test {
 	with := func(f func(t *check, d documents)) func(t *check) {
 		return func(t *check) { f(t, open(t, t.s)) }
 	}

@@ -30,14 +30,14 @@ type call struct {
 }
 
 // calls lists every call that a store offers.
-func calls(s storage.Store, at target) []call {
+func calls(s *storage.Store, at target) []call {
 	queue := func(x target) string { return x.queue }
 	container := func(x target) string { return x.container }
 	table := func(x target) string { return x.table }
 	q, b, tab := s.Queue(at.queue), s.Blobs(at.container), s.Table(at.table)
 	body := []byte(secret)
 	var none storage.Condition
-	list := []call{
+	return []call{
 		{"send", queue, false, func(ctx context.Context) error { return q.Send(ctx, []storage.Message{{Body: body}}) }},
 		{"receive", queue, false, func(ctx context.Context) error { _, err := q.Receive(ctx, 1, hold); return err }},
 		{"extend", queue, false, func(ctx context.Context) error { _, err := q.Extend(ctx, at.receipt, hold); return err }},
@@ -58,28 +58,28 @@ func calls(s storage.Store, at target) []call {
 			return lastError(tab.Query(ctx, at.partition, storage.RowRange{}))
 		}},
 		{"commit rows", table, true, func(ctx context.Context) error {
-			_, err := storage.Commit(ctx, s, storage.Work{Rows: &storage.Rows{Table: at.table, Partition: at.partition, Puts: []storage.RowPut{{Key: "good"}, {Key: at.key, Data: body}}}})
+			_, err := s.Commit(ctx, storage.Work{Rows: &storage.Rows{Table: at.table, Partition: at.partition, Puts: []storage.RowPut{{Key: "good"}, {Key: at.key, Data: body}}}})
 			return err
 		}},
 		{"commit write", container, true, func(ctx context.Context) error {
-			_, err := storage.Commit(ctx, s, storage.Work{Write: &storage.Write{Container: at.container, Key: at.key, Body: body}})
+			_, err := s.Commit(ctx, storage.Work{Write: &storage.Write{Container: at.container, Key: at.key, Body: body}})
 			return err
 		}},
 		{"commit send", queue, false, func(ctx context.Context) error {
-			_, err := storage.Commit(ctx, s, storage.Work{Send: []storage.Send{{Queue: at.queue, Message: storage.Message{Body: body}}}})
+			_, err := s.Commit(ctx, storage.Work{Send: []storage.Send{{Queue: at.queue, Message: storage.Message{Body: body}}}})
 			return err
 		}},
 		{"commit delete", queue, false, func(ctx context.Context) error {
-			_, err := storage.Commit(ctx, s, storage.Work{Delete: []storage.Claim{{Queue: at.queue, Receipt: at.receipt}}})
+			_, err := s.Commit(ctx, storage.Work{Delete: []storage.Claim{{Queue: at.queue, Receipt: at.receipt}}})
 			return err
 		}},
+		{"put rows", table, true, func(ctx context.Context) error {
+			return tab.PutBatch(ctx, at.partition, []storage.RowPut{{Key: "good"}, {Key: at.key, Data: body}})
+		}},
+		{"delete rows", table, true, func(ctx context.Context) error {
+			return tab.DeleteBatch(ctx, at.partition, []string{"good", at.key})
+		}},
 	}
-	if b, ok := tab.(storage.BatchTable); ok {
-		list = append(list, call{"put rows", table, true, func(ctx context.Context) error {
-			return b.PutBatch(ctx, at.partition, []storage.RowPut{{Key: "good"}, {Key: at.key, Data: body}})
-		}})
-	}
-	return list
 }
 
 // lastError reads a listing to its end.
@@ -92,7 +92,7 @@ func lastError[T any](seq func(yield func(T, error) bool)) error {
 }
 
 // untouched demands that nothing was ever written to the names of at.
-func (t *check) untouched(s storage.Store, at target) {
+func (t *check) untouched(s *storage.Store, at target) {
 	t.Helper()
 	t.queueIn(s, at.queue).gone()
 	infos, err := collect(t, s.Blobs(at.container).List(t.ctx, ""))

@@ -25,7 +25,7 @@ const secret = "s3cret-b0dy"
 type check struct {
 	*testing.T
 	cfg   Config
-	s     storage.Store // shared with other tests
+	s     *storage.Store // shared with other tests
 	ctx   context.Context
 	names *atomic.Int64
 }
@@ -34,7 +34,7 @@ type check struct {
 func (t *check) name(kind string) string { return fmt.Sprintf("%s-%d", kind, t.names.Add(1)) }
 
 // own opens a store that the test may close.
-func (t *check) own() storage.Store {
+func (t *check) own() *storage.Store {
 	t.Helper()
 	return openStore(t.T, t.cfg)
 }
@@ -47,7 +47,7 @@ type absent string
 func (t *check) leaveOut(why string) { panic(absent(why)) }
 
 // again opens the place of s a second time, or leaves the test out.
-func (t *check) again(s storage.Store) storage.Store {
+func (t *check) again(s *storage.Store) *storage.Store {
 	t.Helper()
 	if t.cfg.Reopen == nil {
 		t.leaveOut("Config.Reopen is not set")

@@ -24,7 +24,7 @@ func commitTests() []test {
 		{"content faults refuse everything first", commitContent},
 		{"delayed sends", commitDelayed},
 		{"a cancelled context does nothing", commitCancelled},
-		{"concurrent commits on one document", func(t *check) { concurrentCommits(t, []storage.Store{t.s}) }},
+		{"concurrent commits on one document", func(t *check) { concurrentCommits(t, []*storage.Store{t.s}) }},
 	}
 }
 
@@ -34,7 +34,7 @@ func send(queue, body string) storage.Send {
 
 func (t *check) commit(w storage.Work) storage.Committed {
 	t.Helper()
-	done, err := storage.Commit(t.ctx, t.s, w)
+	done, err := t.s.Commit(t.ctx, w)
 	t.ok(err)
 	return done
 }
@@ -152,9 +152,9 @@ func commitRows(t *check) {
 	t.equal("rows", []string{fmt.Sprint(count())}, []string{fmt.Sprint(n + 10)})
 	in.gone()
 
-	_, err := storage.Commit(t.ctx, t.s, work(n, n+20, storage.Condition{IfAbsent: true}))
+	_, err := t.s.Commit(t.ctx, work(n, n+20, storage.Condition{IfAbsent: true}))
 	t.fails(err, storage.ErrExists, container)
-	if t.s.Props().Atomic {
+	if t.s.Atomic() {
 		t.equal("rows after a refusal", []string{fmt.Sprint(count())}, []string{fmt.Sprint(n + 10)})
 	}
 	t.commit(storage.Work{Rows: &storage.Rows{Table: table, Partition: "q", Puts: []storage.RowPut{{Key: "k", Data: []byte("v")}}}})
@@ -190,7 +190,7 @@ func commitFailedMatch(t *check) {
 			Send:   []storage.Send{send(out.name, "event")},
 			Delete: []storage.Claim{in.claim(), in.claim()},
 		}
-		_, err := storage.Commit(t.ctx, t.s, w)
+		_, err := t.s.Commit(t.ctx, w)
 		t.fails(err, storage.ErrPrecondition, container)
 		commitNothing(t, w, in, out)
 	}
@@ -209,7 +209,7 @@ func commitFailedAbsent(t *check) {
 		Send:   []storage.Send{send(out.name, "event")},
 		Delete: []storage.Claim{in.claim()},
 	}
-	_, err := storage.Commit(t.ctx, t.s, w)
+	_, err := t.s.Commit(t.ctx, w)
 	t.fails(err, storage.ErrExists, container)
 	commitNothing(t, w, in, out)
 	docIs(t, doc, "one", etag)
@@ -219,7 +219,7 @@ func commitOneCreator(t *check) {
 	out := t.queue()
 	container := t.name("container")
 	docRace(t, 16, func(i int) error {
-		_, err := storage.Commit(t.ctx, t.s, storage.Work{
+		_, err := t.s.Commit(t.ctx, storage.Work{
 			Write: &storage.Write{Container: container, Key: "doc", Body: fmt.Append(nil, i), If: storage.Condition{IfAbsent: true}},
 			Send:  []storage.Send{send(out.name, fmt.Sprint(i))},
 		})
@@ -310,7 +310,7 @@ func commitContent(t *check) {
 		}
 		good := w.Delete
 		x.spoil(&w)
-		if _, err := storage.Commit(t.ctx, t.s, w); err == nil {
+		if _, err := t.s.Commit(t.ctx, w); err == nil {
 			t.Errorf("%s: no error", name)
 		} else {
 			t.fails(err, x.kind, "")
@@ -338,7 +338,7 @@ func commitCancelled(t *check) {
 		Send:   []storage.Send{send(out.name, "event")},
 		Delete: []storage.Claim{in.claim()},
 	}
-	if _, err := storage.Commit(t.cancelled(), t.s, w); !errors.Is(err, errCause) {
+	if _, err := t.s.Commit(t.cancelled(), w); !errors.Is(err, errCause) {
 		t.Errorf("got error %v; want one that matches context.Cause", err)
 	}
 	commitNothing(t, w, in, out)
@@ -348,7 +348,7 @@ func commitCancelled(t *check) {
 
 // concurrentCommits lets sixteen workers, spread over views of one store, add to one document, each
 // commit sending one message and deleting its command.
-func concurrentCommits(t *check, views []storage.Store) {
+func concurrentCommits(t *check, views []*storage.Store) {
 	const workers, each = 16, 3
 	in, out := t.queueIn(views[0], t.name("queue")), t.queueIn(views[0], t.name("queue"))
 	container := t.name("container")
@@ -366,7 +366,7 @@ func concurrentCommits(t *check, views []storage.Store) {
 				return
 			}
 			id := fmt.Sprintf("%d after %d", w, len(blob.Body))
-			done, err := storage.Commit(t.ctx, s, storage.Work{
+			done, err := s.Commit(t.ctx, storage.Work{
 				Write: &storage.Write{Container: container, Key: "doc", Body: append(blob.Body, 'x'),
 					If: storage.Condition{IfMatch: blob.ETag, IfAbsent: blob.ETag == ""}},
 				Send:   []storage.Send{send(out.name, id)},

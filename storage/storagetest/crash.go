@@ -61,7 +61,7 @@ func (f *Fuse) Fired() bool {
 //		work(s) // the next process finishes it
 //		audit(s)
 //	}
-func Crash(s storage.Store, n int64, m Moment) (storage.Store, *Fuse) {
+func Crash(s *storage.Store, n int64, m Moment) (*storage.Store, *Fuse) {
 	return Disturb(s, Disturbance{Schedule: func(op Op) Fault {
 		switch {
 		case op.Seq != n:

@@ -86,7 +86,7 @@ type Disturbance struct {
 // don't close the wrapped store.
 //
 // Without a schedule it does nothing.
-func Disturb(s storage.Store, d Disturbance) (storage.Store, *Fuse) {
+func Disturb(s *storage.Store, d Disturbance) (*storage.Store, *Fuse) {
 	if d.Delay == 0 {
 		d.Delay = time.Minute
 	}

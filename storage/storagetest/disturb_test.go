@@ -16,11 +16,11 @@ import (
 
 func TestDisturbWithoutASchedule(t *testing.T) {
 	t.Parallel()
-	cfg := onSQLite(func(s storage.Store) storage.Store {
+	cfg := onSQLite(func(s *storage.Store) *storage.Store {
 		s, _ = storagetest.Disturb(s, storagetest.Disturbance{})
 		return s
 	})
-	cfg.Atomic, cfg.Waker, cfg.BatchTable, cfg.Awaiter = true, true, true, true
+	cfg.Atomic, cfg.Rings, cfg.Claims = true, true, true
 	storagetest.Run(t, cfg)
 }
 
@@ -35,7 +35,7 @@ func only(name string, f storagetest.Fault) func(storagetest.Op) storagetest.Fau
 }
 
 // ready counts what can be received.
-func ready(t *testing.T, s storage.Store) int {
+func ready(t *testing.T, s *storage.Store) int {
 	t.Helper()
 	st, err := s.Queue("jobs").Stats(t.Context())
 	if err != nil {
@@ -67,7 +67,7 @@ func TestFaultsOfASend(t *testing.T) {
 	} {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
-			disturbedStore(t, func(t *testing.T, below storage.Store) {
+			disturbedStore(t, func(t *testing.T, below *storage.Store) {
 				s, fuse := storagetest.Disturb(below, storagetest.Disturbance{Schedule: only("send", fault)})
 				began := time.Now()
 				err := s.Queue("jobs").Send(t.Context(), []storage.Message{{Body: []byte("a")}})
@@ -97,7 +97,7 @@ func TestFaultsOfASend(t *testing.T) {
 }
 
 // disturbedStore runs a test in virtual time, on a store that is to be disturbed.
-func disturbedStore(t *testing.T, test func(t *testing.T, below storage.Store)) {
+func disturbedStore(t *testing.T, test func(t *testing.T, below *storage.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+"?wake=off&sync=normal")
@@ -112,7 +112,7 @@ func disturbedStore(t *testing.T, test func(t *testing.T, below storage.Store)) 
 // What is received under Release is at once there for others too, and whoever takes it last owns it.
 func TestReleaseOfAReceive(t *testing.T) {
 	t.Parallel()
-	disturbedStore(t, func(t *testing.T, below storage.Store) {
+	disturbedStore(t, func(t *testing.T, below *storage.Store) {
 		s, _ := storagetest.Disturb(below, storagetest.Disturbance{Schedule: only("receive", storagetest.Release)})
 		mine, other := s.Queue("jobs"), below.Queue("jobs")
 		for _, taken := range []bool{false, true} {
@@ -142,7 +142,7 @@ func TestReleaseOfReceipts(t *testing.T) {
 	for _, name := range []string{"extend", "rewrite", "delete", "commit"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			disturbedStore(t, func(t *testing.T, below storage.Store) {
+			disturbedStore(t, func(t *testing.T, below *storage.Store) {
 				s, _ := storagetest.Disturb(below, storagetest.Disturbance{Schedule: only(name, storagetest.Release)})
 				q := s.Queue("jobs")
 				if err := q.Send(t.Context(), []storage.Message{{Body: []byte("a")}}); err != nil {
@@ -165,7 +165,7 @@ func TestReleaseOfReceipts(t *testing.T) {
 						Delete: []storage.Claim{{Queue: "jobs", Receipt: receipt}},
 					}
 					var done storage.Committed
-					if done, err = storage.Commit(t.Context(), s, work); err == nil && slices.Equal(done.Stale, work.Delete) {
+					if done, err = s.Commit(t.Context(), work); err == nil && slices.Equal(done.Stale, work.Delete) {
 						err = storage.ErrReceiptStale
 					}
 					if _, err := below.Blobs("docs").Get(t.Context(), "k", ""); err != nil {
@@ -189,7 +189,7 @@ func TestFaultsOfOthersUnderWay(t *testing.T) {
 	for _, fault := range []storagetest.Fault{storagetest.Partition, storagetest.CrashBefore, storagetest.CrashAfter} {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
-			disturbedStore(t, func(t *testing.T, below storage.Store) {
+			disturbedStore(t, func(t *testing.T, below *storage.Store) {
 				s, _ := storagetest.Disturb(below, storagetest.Disturbance{Schedule: func(op storagetest.Op) storagetest.Fault {
 					switch op.Name {
 					case "send":

@@ -156,7 +156,7 @@ func RunHistories(t *testing.T, cfg Config) {
 	if cfg.Reopen == nil {
 		t.Fatal("storagetest: histories need Config.Reopen")
 	}
-	stores := []storage.Store{openStore(t, cfg)}
+	stores := []*storage.Store{openStore(t, cfg)}
 	for range 3 {
 		s := cfg.Reopen(t, stores[0])
 		t.Cleanup(func() { s.Close() })
@@ -174,7 +174,7 @@ func RunHistories(t *testing.T, cfg Config) {
 }
 
 // A play lets a player for each store make calls, and returns what is wrong with their history.
-type play func(ctx context.Context, stores []storage.Store, seed uint64, folder string) error
+type play func(ctx context.Context, stores []*storage.Store, seed uint64, folder string) error
 
 // turns is how many calls each player makes. To check a history can take a time exponential in its size.
 const turns = 50
@@ -187,13 +187,13 @@ func plays() map[string]play {
 type player struct {
 	*rand.Rand
 	n      int // its number
-	store  storage.Store
+	store  *storage.Store
 	steady bool          // nothing happens to its calls
 	last   time.Duration // how long its last call took
 }
 
 // together lets a player for each store play at the same time as the others.
-func together(stores []storage.Store, seed uint64, plays func(p *player)) {
+func together(stores []*storage.Store, seed uint64, plays func(p *player)) {
 	crowd(len(stores), func(n int) {
 		p := &player{Rand: rand.New(rand.NewPCG(seed, uint64(n))), n: n}
 		seeded := Seeded(seed+uint64(n), map[Fault]float64{FailBefore: 0.02, FailAfter: 0.03})

@@ -28,11 +28,11 @@ type access struct {
 	delete func(ctx context.Context, key string, cond storage.Condition) error
 }
 
-func playBlobs(ctx context.Context, stores []storage.Store, seed uint64, folder string) error {
-	return playDocs(ctx, stores, seed, folder, func(s storage.Store) access { return blobAccess(s, "history") })
+func playBlobs(ctx context.Context, stores []*storage.Store, seed uint64, folder string) error {
+	return playDocs(ctx, stores, seed, folder, func(s *storage.Store) access { return blobAccess(s, "history") })
 }
 
-func blobAccess(s storage.Store, container string) access {
+func blobAccess(s *storage.Store, container string) access {
 	b := s.Blobs(container)
 	return access{
 		get: func(ctx context.Context, key string, not storage.ETag) (string, storage.ETag, error) {
@@ -47,19 +47,19 @@ func blobAccess(s storage.Store, container string) access {
 }
 
 // playCommits is playBlobs with units of work.
-func playCommits(ctx context.Context, stores []storage.Store, seed uint64, folder string) error {
-	return playDocs(ctx, stores, seed, folder, func(s storage.Store) access {
+func playCommits(ctx context.Context, stores []*storage.Store, seed uint64, folder string) error {
+	return playDocs(ctx, stores, seed, folder, func(s *storage.Store) access {
 		a := blobAccess(s, "history-of-commits")
 		a.put = func(ctx context.Context, key, body string, cond storage.Condition) (storage.ETag, error) {
-			done, err := storage.Commit(ctx, s, storage.Work{Write: &storage.Write{Container: "history-of-commits", Key: key, Body: []byte(body), If: cond}})
+			done, err := s.Commit(ctx, storage.Work{Write: &storage.Write{Container: "history-of-commits", Key: key, Body: []byte(body), If: cond}})
 			return done.ETag, err
 		}
 		return a
 	})
 }
 
-func playRows(ctx context.Context, stores []storage.Store, seed uint64, folder string) error {
-	return playDocs(ctx, stores, seed, folder, func(s storage.Store) access {
+func playRows(ctx context.Context, stores []*storage.Store, seed uint64, folder string) error {
+	return playDocs(ctx, stores, seed, folder, func(s *storage.Store) access {
 		table := s.Table("history")
 		return access{
 			get: func(ctx context.Context, key string, not storage.ETag) (string, storage.ETag, error) {
@@ -79,7 +79,7 @@ func playRows(ctx context.Context, stores []storage.Store, seed uint64, folder s
 	})
 }
 
-func playDocs(ctx context.Context, stores []storage.Store, seed uint64, folder string, open func(storage.Store) access) error {
+func playDocs(ctx context.Context, stores []*storage.Store, seed uint64, folder string, open func(*storage.Store) access) error {
 	h := new(History[docCall, docAnswer])
 	together(stores, seed, func(p *player) {
 		docs, keys, seen := open(p.store), []string{"a", "b", "c"}, map[string]storage.ETag{}

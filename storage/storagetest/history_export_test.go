@@ -7,6 +7,6 @@ import (
 )
 
 // PlayHistory plays one history of RunHistories and returns what is wrong with it, so that a test may want something wrong.
-func PlayHistory(ctx context.Context, kind string, stores []storage.Store, seed uint64, folder string) error {
+func PlayHistory(ctx context.Context, kind string, stores []*storage.Store, seed uint64, folder string) error {
 	return plays()[kind](ctx, stores, seed, folder)
 }

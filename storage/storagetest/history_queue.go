@@ -70,12 +70,12 @@ func (c *claims) choose(p *player, n int) []claimed {
 type queuePlayer struct {
 	*player
 	ctx    context.Context
-	q      storage.Queue
+	q      *storage.Queue
 	h      *History[queueCall, queueAnswer]
 	claims *claims
 }
 
-func playQueue(ctx context.Context, stores []storage.Store, seed uint64, folder string) error {
+func playQueue(ctx context.Context, stores []*storage.Store, seed uint64, folder string) error {
 	h, c := new(History[queueCall, queueAnswer]), new(claims)
 	together(stores, seed, func(p *player) {
 		x := queuePlayer{p, ctx, p.store.Queue("history"), h, c}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
@@ -37,9 +38,9 @@ func TestHistoriesCatchBugs(t *testing.T) {
 				err := error(nil)
 				for seed := uint64(0); err == nil && seed < 20; seed++ {
 					p := newPlace(bug)
-					stores := make([]storage.Store, 4)
+					stores := make([]*storage.Store, 4)
 					for i := range stores {
-						stores[i] = storagetest.Intercept(wrong{p.open()}, turns)
+						stores[i] = storagetest.Intercept(storage.New(wrong{p.open()}), turns)
 					}
 					err = storagetest.PlayHistory(t.Context(), kind, stores, seed, t.TempDir())
 				}
@@ -75,14 +76,14 @@ const (
 // wrong is a model that is wrong in ways that calls made one after the other don't show, or seldom.
 type wrong struct{ *model }
 
-func (s wrong) Blobs(name string) storage.Blobs {
+func (s wrong) Blobs(name string) driver.Blobs {
 	if s.has(staleReads) {
 		return &forgetful{Blobs: s.model.Blobs(name), read: map[string]storage.Blob{}}
 	}
 	return s.model.Blobs(name)
 }
 
-func (s wrong) Queue(name string) storage.Queue {
+func (s wrong) Queue(name string) driver.Queue {
 	if s.has(lostSends) {
 		return lossy{s.model.Queue(name)}
 	}
@@ -91,7 +92,7 @@ func (s wrong) Queue(name string) storage.Queue {
 
 // forgetful answers every read with the first.
 type forgetful struct {
-	storage.Blobs
+	driver.Blobs
 	mu   sync.Mutex
 	read map[string]storage.Blob // under mu
 }
@@ -110,7 +111,7 @@ func (b *forgetful) Get(ctx context.Context, key string, not storage.ETag) (stor
 }
 
 // lossy loses every message of a third player.
-type lossy struct{ storage.Queue }
+type lossy struct{ driver.Queue }
 
 func (q lossy) Send(ctx context.Context, messages []storage.Message) error {
 	if strings.HasSuffix(string(messages[0].Body), "7/0") {

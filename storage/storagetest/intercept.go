@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // Op is one storage call, as a [Hook] sees it.
@@ -51,39 +52,25 @@ func (op Op) Fail(kind error) error {
 // A listing is one call; do runs the caller's loop over it. A hook is called concurrently.
 type Hook func(ctx context.Context, op Op, do func() error) error
 
-// Intercept wraps a store so that h stands around every call. It has the abilities (storage.Committer,
-// storage.Waker, storage.BatchTable, storage.Awaiter) that s has, and they too pass through h, except for Wake. Props
-// and Close do not.
-func Intercept(s storage.Store, h Hook) storage.Store {
-	x := &intercepted{s: s, hook: h}
-	committer, commits := storage.As[storage.Committer](s)
-	waker, wakes := storage.As[storage.Waker](s)
-	c := interceptedCommitter{x, committer}
-	switch {
-	case commits && wakes:
-		return &struct {
-			*intercepted
-			interceptedCommitter
-			storage.Waker
-		}{x, c, waker}
-	case commits:
-		return &struct {
-			*intercepted
-			interceptedCommitter
-		}{x, c}
-	case wakes:
-		return &struct {
-			*intercepted
-			storage.Waker
-		}{x, waker}
+// Intercept wraps a store so that h stands around every call. It has the abilities that s has; commits and what is claimed
+// pass through h too. Ring, Props, Requests and Close do not.
+func Intercept(s *storage.Store, h Hook) *storage.Store {
+	x := &intercepted{Store: s.Driver(), hook: h}
+	if c := x.Store.Committer(); c != nil {
+		x.committer = interceptedCommitter{x, c}
 	}
-	return x
+	if l := x.Store.Listener(); l != nil {
+		x.listener = interceptedListener{l, x}
+	}
+	return storage.New(x)
 }
 
 type intercepted struct {
-	s    storage.Store
-	hook Hook
-	seq  atomic.Int64
+	driver.Store
+	hook      Hook
+	committer driver.Committer // nil if there is none
+	listener  driver.Listener  // likewise
+	seq       atomic.Int64
 }
 
 // around passes a call through the hook and forgets its result if the hook returns an error.
@@ -112,7 +99,7 @@ func (x *intercepted) releasing(claims ...storage.Claim) func(context.Context) {
 	}
 	return func(ctx context.Context) {
 		for _, c := range claims {
-			_, _ = x.s.Queue(c.Queue).Extend(ctx, c.Receipt, 0) // stale already, or soon
+			_, _ = x.Store.Queue(c.Queue).Extend(ctx, c.Receipt, 0) // stale already, or soon
 		}
 	}
 }
@@ -139,31 +126,24 @@ func listed[T any](x *intercepted, ctx context.Context, op Op, seq iter.Seq2[T, 
 	}
 }
 
-func (x *intercepted) Props() storage.Props { return x.s.Props() }
-func (x *intercepted) Close() error         { return x.s.Close() }
-func (x *intercepted) Queue(name string) storage.Queue {
-	q := interceptedQueue{x, x.s.Queue(name), name}
-	if a, ok := q.q.(storage.Awaiter); ok {
-		return interceptedAwaiter{q, a}
-	}
-	return q
-}
-func (x *intercepted) Blobs(name string) storage.Blobs {
-	return interceptedBlobs{x, x.s.Blobs(name), name}
+func (x *intercepted) Queue(name string) driver.Queue {
+	return interceptedQueue{x, x.Store.Queue(name), name}
 }
 
-func (x *intercepted) Table(name string) storage.Table {
-	inner := x.s.Table(name)
-	t := interceptedTable{x, inner, name}
-	if b, ok := inner.(storage.BatchTable); ok {
-		return interceptedBatchTable{t, b}
-	}
-	return t
+func (x *intercepted) Blobs(name string) driver.Blobs {
+	return interceptedBlobs{x, x.Store.Blobs(name), name}
 }
+
+func (x *intercepted) Table(name string) driver.Table {
+	return interceptedTable{x, x.Store.Table(name), name}
+}
+
+func (x *intercepted) Committer() driver.Committer { return x.committer }
+func (x *intercepted) Listener() driver.Listener   { return x.listener }
 
 type interceptedCommitter struct {
 	x *intercepted
-	c storage.Committer
+	c driver.Committer
 }
 
 func (c interceptedCommitter) Commit(ctx context.Context, w storage.Work) (storage.Committed, error) {
@@ -177,7 +157,7 @@ func (c interceptedCommitter) Commit(ctx context.Context, w storage.Work) (stora
 
 type interceptedQueue struct {
 	x    *intercepted
-	q    storage.Queue
+	q    driver.Queue
 	name string
 }
 
@@ -213,24 +193,6 @@ func (q interceptedQueue) receive(ctx context.Context, do func() ([]storage.Deli
 	})
 }
 
-// interceptedAwaiter passes what was handed over through the hook as a receive, when it is taken: what the hook fails
-// stays hidden until its visibility ends.
-type interceptedAwaiter struct {
-	interceptedQueue
-	a storage.Awaiter
-}
-
-func (q interceptedAwaiter) Await(max int, visibility time.Duration) (<-chan struct{}, func(context.Context) storage.Handed) {
-	ready, take := q.a.Await(max, visibility)
-	return ready, func(ctx context.Context) storage.Handed {
-		h := take(ctx) // whatever becomes of it: nobody else would
-		if len(h.Deliveries) > 0 {
-			h.Deliveries, _ = q.receive(ctx, func() ([]storage.Delivery, error) { return h.Deliveries, nil })
-		}
-		return h
-	}
-}
-
 func (q interceptedQueue) Extend(ctx context.Context, r storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
 	return around(q.x, ctx, q.op("extend", r), func() (storage.Receipt, error) { return q.q.Extend(ctx, r, visibility) })
 }
@@ -247,9 +209,40 @@ func (q interceptedQueue) Stats(ctx context.Context) (storage.Stats, error) {
 	return around(q.x, ctx, q.op("stats"), func() (storage.Stats, error) { return q.q.Stats(ctx) })
 }
 
+// interceptedListener lets rings pass.
+type interceptedListener struct {
+	driver.Listener
+	x *intercepted
+}
+
+func (l interceptedListener) Listen(topic string) driver.Subscription {
+	return interceptedSubscription{l.Listener.Listen(topic), interceptedQueue{l.x, l.x.Store.Queue(topic), topic}}
+}
+
+// interceptedSubscription passes what was claimed through the hook as a receive, when it is taken: what the hook fails
+// stays hidden until its visibility ends.
+type interceptedSubscription struct {
+	driver.Subscription
+	q interceptedQueue
+}
+
+func (s interceptedSubscription) Claim(max int, visibility time.Duration) (<-chan struct{}, func(context.Context) ([]storage.Delivery, time.Time)) {
+	ready, take := s.Subscription.Claim(max, visibility)
+	if take == nil {
+		return nil, nil
+	}
+	return ready, func(ctx context.Context) ([]storage.Delivery, time.Time) {
+		got, since := take(ctx) // whatever becomes of it: nobody else would
+		if len(got) > 0 {
+			got, _ = s.q.receive(ctx, func() ([]storage.Delivery, error) { return got, nil })
+		}
+		return got, since
+	}
+}
+
 type interceptedBlobs struct {
 	x    *intercepted
-	b    storage.Blobs
+	b    driver.Blobs
 	name string
 }
 
@@ -275,12 +268,16 @@ func (b interceptedBlobs) List(ctx context.Context, prefix string) iter.Seq2[sto
 
 type interceptedTable struct {
 	x    *intercepted
-	t    storage.Table
+	t    driver.Table
 	name string
 }
 
 func (t interceptedTable) op(name, partition, key string) Op {
 	return Op{Name: name, Resource: "row " + t.name + "/" + partition + "/" + key}
+}
+
+func (t interceptedTable) partitionOp(name, partition string) Op {
+	return Op{Name: name, Resource: "partition " + t.name + "/" + partition}
 }
 
 func (t interceptedTable) Get(ctx context.Context, partition, key string) (storage.Row, error) {
@@ -296,39 +293,26 @@ func (t interceptedTable) Delete(ctx context.Context, partition, key string, con
 }
 
 func (t interceptedTable) Query(ctx context.Context, partition string, r storage.RowRange) iter.Seq2[storage.Row, error] {
-	return listed(t.x, ctx, Op{Name: "query", Resource: "partition " + t.name + "/" + partition}, t.t.Query(ctx, partition, r))
+	return listed(t.x, ctx, t.partitionOp("query", partition), t.t.Query(ctx, partition, r))
 }
 
-type interceptedBatchTable struct {
-	interceptedTable
-	b storage.BatchTable
+func (t interceptedTable) PutBatch(ctx context.Context, partition string, rows []storage.RowPut) error {
+	return t.x.call(ctx, t.partitionOp("put rows", partition), func() error { return t.t.PutBatch(ctx, partition, rows) })
 }
 
-func (t interceptedBatchTable) PutBatch(ctx context.Context, partition string, rows []storage.RowPut) error {
-	return t.x.call(ctx, Op{Name: "put rows", Resource: "partition " + t.name + "/" + partition}, func() error { return t.b.PutBatch(ctx, partition, rows) })
+func (t interceptedTable) DeleteBatch(ctx context.Context, partition string, keys []string) error {
+	return t.x.call(ctx, t.partitionOp("delete rows", partition), func() error { return t.t.DeleteBatch(ctx, partition, keys) })
 }
 
-func (t interceptedBatchTable) DeleteBatch(ctx context.Context, partition string, keys []string) error {
-	return t.x.call(ctx, Op{Name: "delete rows", Resource: "partition " + t.name + "/" + partition}, func() error {
-		if b, ok := t.t.(storage.BatchDeleter); ok {
-			return b.DeleteBatch(ctx, partition, keys)
-		}
-		if err := storage.CheckDeleteBatch(partition, keys); err != nil {
-			return &storage.Error{Op: "delete batch", Resource: "partition " + t.name, Err: err}
-		}
-		return storage.DeleteRows(ctx, t.t, partition, keys)
-	})
-}
-
-// Link is a store as one process reaches it, by a way that can be cut and mended while the process runs; others on the same
+// Link is a store as one process reaches it, by a way that can be cut and restored while the process runs; others on the same
 // store have links of their own, or none. It has the abilities that the store has, and may be used concurrently.
 type Link struct {
-	storage.Store
+	*storage.Store
 	cut atomic.Pointer[[]string] // the names of calls that fail, none for all; nil if it is whole
 }
 
 // NewLink makes a link to s that is whole.
-func NewLink(s storage.Store) *Link {
+func NewLink(s *storage.Store) *Link {
 	l := &Link{}
 	l.Store = Intercept(s, func(_ context.Context, op Op, do func() error) error {
 		if names := l.cut.Load(); names != nil && (len(*names) == 0 || slices.Contains(*names, op.Name)) {
@@ -343,11 +327,8 @@ func NewLink(s storage.Store) *Link {
 // or all if none is given. Calls under way go on. It replaces an earlier cut.
 func (l *Link) Cut(names ...string) { l.cut.Store(&names) }
 
-// Mend ends the cut, if there is one.
-func (l *Link) Mend() { l.cut.Store(nil) }
-
-// Unwrap is where storage.As finds the abilities.
-func (l *Link) Unwrap() storage.Store { return l.Store }
+// Restore ends the cut, if there is one.
+func (l *Link) Restore() { l.cut.Store(nil) }
 
 // Calls counts what passes through its Hook method. The zero value is ready.
 type Calls struct {

@@ -10,55 +10,128 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// onlyCommits and onlyWakes hide one ability of a store.
-type onlyCommits struct {
-	storage.Store
-	storage.Committer
+// onlyCommits, onlyRings and noClaims hide abilities of a store.
+type onlyCommits struct{ driver.Store }
+
+func (onlyCommits) Listener() driver.Listener { return nil }
+
+type onlyRings struct{ driver.Store }
+
+func (onlyRings) Committer() driver.Committer { return nil }
+
+type noClaims struct{ driver.Store }
+
+func (s noClaims) Listener() driver.Listener { return noClaimsListener{s.Store.Listener()} }
+
+type noClaimsListener struct{ driver.Listener }
+
+func (l noClaimsListener) Listen(topic string) driver.Subscription {
+	return noClaimsSubscription{l.Listener.Listen(topic)}
 }
-type onlyWakes struct {
-	storage.Store
-	storage.Waker
+
+type noClaimsSubscription struct{ driver.Subscription }
+
+func (noClaimsSubscription) Claim(int, time.Duration) (<-chan struct{}, func(context.Context) ([]storage.Delivery, time.Time)) {
+	return nil, nil
 }
 
 func TestInterceptForwardsAbilities(t *testing.T) {
 	t.Parallel()
 	m := newPlace("").open()
-	plain := storagetest.Plain(m)
+	all := storage.New(m)
 	pass := func(_ context.Context, _ storagetest.Op, do func() error) error { return do() }
 	for _, x := range []struct {
-		name                            string
-		s                               storage.Store
-		commits, wakes, batches, awaits bool
+		name                   string
+		s                      *storage.Store
+		commits, rings, claims bool
 	}{
-		{"all", m, true, true, true, true},
-		{"none", plain, false, false, false, false},
-		{"commits", onlyCommits{plain, m}, true, false, false, false},
-		{"wakes", onlyWakes{plain, m}, false, true, false, false},
+		{"all", all, true, true, true},
+		{"none", storagetest.Plain(all), false, false, false},
+		{"commits", storage.New(onlyCommits{m}), true, false, false},
+		{"rings and claims", storage.New(onlyRings{m}), false, true, true},
+		{"commits and rings", storage.New(noClaims{m}), true, true, false},
 	} {
-		for depth, s := range []storage.Store{x.s, storagetest.Intercept(x.s, pass), storagetest.Intercept(storagetest.NewLink(x.s), pass)} {
-			_, commits := storage.As[storage.Committer](s)
-			_, wakes := storage.As[storage.Waker](s)
-			_, batches := s.Table("table").(storage.BatchTable)
-			_, awaits := s.Queue("queue").(storage.Awaiter)
-			if commits != x.commits || wakes != x.wakes || batches != x.batches || awaits != x.awaits {
-				t.Errorf("%s, %d times wrapped: commits %v, wakes %v, batches %v, awaits %v; want %v, %v, %v, %v",
-					x.name, depth, commits, wakes, batches, awaits, x.commits, x.wakes, x.batches, x.awaits)
+		for depth, s := range []*storage.Store{x.s, storagetest.Intercept(x.s, pass), storagetest.Intercept(storagetest.NewLink(x.s).Store, pass)} {
+			sub := s.Listen("queue")
+			_, take, claims := sub.Claim(1, time.Minute)
+			if claims {
+				take(t.Context())
+			}
+			sub.Close()
+			if s.Atomic() != x.commits || s.Rings() != x.rings || claims != x.claims {
+				t.Errorf("%s, %d times wrapped: commits %v, rings %v, claims %v; want %v, %v, %v",
+					x.name, depth, s.Atomic(), s.Rings(), claims, x.commits, x.rings, x.claims)
 			}
 			if got, want := s.Props(), x.s.Props(); got != want {
 				t.Errorf("%s: Props = %+v; want %+v", x.name, got, want)
 			}
+			if got, again := s.Driver().Listener(), s.Driver().Listener(); got != again {
+				t.Errorf("%s, %d times wrapped: the Listener is another one each time", x.name, depth)
+			}
 		}
 	}
-	if plain.Props().Atomic {
-		t.Error("Plain says Atomic")
+}
+
+// quietProps is a driver that vouches for its rings.
+type quietProps struct{ driver.Store }
+
+func (s quietProps) Props() driver.Props {
+	p := s.Store.Props()
+	p.QuietInterval = time.Hour
+	return p
+}
+
+func TestPlainHidesTheQuietInterval(t *testing.T) {
+	t.Parallel()
+	s := storage.New(quietProps{newPlace("").open()})
+	if got := storagetest.Plain(s).Props().QuietInterval; got != 0 {
+		t.Errorf("QuietInterval = %v; want 0", got)
+	}
+}
+
+// What was claimed passes through the hook as a receive, and stays hidden if that fails it.
+func TestInterceptSeesClaims(t *testing.T) {
+	t.Parallel()
+	var calls storagetest.Calls
+	below := newPlace("").store()
+	fail := false
+	s := storagetest.Intercept(below, func(ctx context.Context, op storagetest.Op, do func() error) error {
+		if err := calls.Hook(ctx, op, do); err != nil || !fail {
+			return err
+		}
+		return op.Fail(storage.ErrUnavailable)
+	})
+	sub := s.Listen("queue")
+	defer sub.Close()
+	for _, fails := range []bool{false, true} {
+		_, take, ok := sub.Claim(1, time.Hour)
+		if !ok {
+			t.Fatal("nothing can be claimed")
+		}
+		if err := below.Queue("queue").Send(t.Context(), []storage.Message{{Body: []byte("a")}}); err != nil {
+			t.Fatal(err)
+		}
+		fail = fails
+		got, _ := take(t.Context())
+		if want := map[bool]int{false: 1, true: 0}[fails]; len(got) != want {
+			t.Errorf("the hook fails: %v; got %d messages, want %d", fails, len(got), want)
+		}
+		if ds, err := below.Queue("queue").Receive(t.Context(), 1, time.Hour); err != nil || len(ds) != 0 {
+			t.Errorf("the hook fails: %v; received %d besides, %v; want none", fails, len(ds), err)
+		}
+	}
+	s.Ring("queue")
+	if got := calls.Count(); got != 2 || calls.Count("receive") != 2 {
+		t.Errorf("%d calls, %d of them receives; want 2, 2", got, calls.Count("receive"))
 	}
 }
 
 // everyCall makes each call of the ports once.
-func everyCall(ctx context.Context, s storage.Store) {
+func everyCall(ctx context.Context, s *storage.Store) {
 	q, b, tab := s.Queue("queue"), s.Blobs("container"), s.Table("table")
 	_ = q.Send(ctx, []storage.Message{{Body: []byte("one")}, {Body: []byte("two")}})
 	ds, _ := q.Receive(ctx, 2, time.Minute)
@@ -79,22 +152,23 @@ func everyCall(ctx context.Context, s storage.Store) {
 	for range tab.Query(ctx, "p", storage.RowRange{}) {
 	}
 	_ = tab.Delete(ctx, "p", "key", storage.Condition{})
-	_ = storage.PutRows(ctx, tab, "p", []storage.RowPut{{Key: "key"}})
-	_, _ = storage.Commit(ctx, s, storage.Work{Write: &storage.Write{Container: "container", Key: "doc"}})
-	_, _ = storage.Commit(ctx, s, storage.Work{})
+	_ = tab.PutRows(ctx, "p", []storage.RowPut{{Key: "key"}})
+	_ = tab.DeleteRows(ctx, "p", []string{"key"})
+	_, _ = s.Commit(ctx, storage.Work{Write: &storage.Write{Container: "container", Key: "doc"}})
+	_, _ = s.Commit(ctx, storage.Work{})
 }
 
 var everyOp = []string{
 	"1 send queue queue", "2 receive queue queue", "3 extend queue queue", "4 rewrite queue queue", "5 delete queue queue", "6 stats queue queue",
 	"7 put blob blob container/key", "8 get blob blob container/key", "9 list blobs container container", "10 delete blob blob container/key",
 	"11 put row row table/p/key", "12 get row row table/p/key", "13 query partition table/p", "14 delete row row table/p/key", "15 put rows partition table/p",
-	"16 commit blob container/doc", "17 commit work",
+	"16 delete rows partition table/p", "17 commit blob container/doc", "18 commit work",
 }
 
 func TestCallsSeesEveryCall(t *testing.T) {
 	t.Parallel()
 	var calls storagetest.Calls
-	everyCall(t.Context(), storagetest.Intercept(newPlace("").open(), calls.Hook))
+	everyCall(t.Context(), storagetest.Intercept(newPlace("").store(), calls.Hook))
 	var got []string
 	for _, op := range calls.Ops() {
 		got = append(got, fmt.Sprint(op.Seq, " ", op.Name, " ", op.Resource))
@@ -111,7 +185,7 @@ func TestHookFailsCalls(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	errMine := errors.New("mine")
-	m := newPlace("").open()
+	m := newPlace("").store()
 	before := storagetest.Intercept(m, func(context.Context, storagetest.Op, func() error) error { return errMine })
 	after := storagetest.Intercept(m, func(_ context.Context, _ storagetest.Op, do func() error) error {
 		if err := do(); err != nil {
@@ -131,24 +205,24 @@ func TestHookFailsCalls(t *testing.T) {
 		}
 		return st.Ready
 	}
-	if err := before.Queue("queue").Send(ctx, message); err != errMine || count() != 0 {
+	if err := before.Queue("queue").Send(ctx, message); !errors.Is(err, errMine) || count() != 0 {
 		t.Errorf("failed before its effect: got %v, %d messages; want %v, 0", err, count(), errMine)
 	}
-	if err := after.Queue("queue").Send(ctx, message); err != errMine || count() != 1 {
+	if err := after.Queue("queue").Send(ctx, message); !errors.Is(err, errMine) || count() != 1 {
 		t.Errorf("failed after its effect: got %v, %d messages; want %v, 1", err, count(), errMine)
 	}
 	if err := twice.Queue("queue").Send(ctx, message); err != nil || count() != 3 {
 		t.Errorf("performed twice: got %v, %d messages; want nil, 3", err, count())
 	}
-	if ds, err := after.Queue("queue").Receive(ctx, 1, time.Minute); err != errMine || len(ds) != 0 || count() != 2 {
+	if ds, err := after.Queue("queue").Receive(ctx, 1, time.Minute); !errors.Is(err, errMine) || len(ds) != 0 || count() != 2 {
 		t.Errorf("a lost answer: got %d deliveries, %v, %d left; want 0, %v, 2", len(ds), err, count(), errMine)
 	}
 	etag, err := after.Blobs("container").Put(ctx, "key", nil, storage.Condition{})
-	if _, found := m.Blobs("container").Get(ctx, "key", ""); err != errMine || etag != "" || found != nil {
+	if _, found := m.Blobs("container").Get(ctx, "key", ""); !errors.Is(err, errMine) || etag != "" || found != nil {
 		t.Errorf("a lost put: got ETag %q, %v, then %v; want none, %v, then the blob", etag, err, found, errMine)
 	}
 	for name, x := range map[string]struct {
-		s    storage.Store
+		s    *storage.Store
 		want int
 	}{"before": {before, 0}, "after": {after, 1}} {
 		items, failed := 0, 0
@@ -170,7 +244,7 @@ func TestHookFailsCalls(t *testing.T) {
 
 func TestLink(t *testing.T) {
 	t.Parallel()
-	link := storagetest.NewLink(newPlace("").open())
+	link := storagetest.NewLink(newPlace("").store())
 	want := func(sends, counts error) (ready int64) {
 		t.Helper()
 		sent := link.Queue("queue").Send(t.Context(), []storage.Message{{}})
@@ -185,7 +259,7 @@ func TestLink(t *testing.T) {
 	want(storage.ErrUnavailable, storage.ErrUnavailable)
 	link.Cut("query", "send")
 	want(storage.ErrUnavailable, nil)
-	link.Mend()
+	link.Restore()
 	if n := want(nil, nil); n != 2 {
 		t.Errorf("%d messages were sent; want 2", n)
 	}
@@ -196,7 +270,7 @@ func TestCrash(t *testing.T) {
 	ctx := t.Context()
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		for n := int64(1); n <= 5; n++ {
-			m := newPlace("").open()
+			m := newPlace("").store()
 			s, fuse := storagetest.Crash(m, n, moment)
 			sent := int64(0)
 			for i := range 4 {
@@ -225,7 +299,7 @@ func TestCrash(t *testing.T) {
 func TestCrashTakesCallsUnderWay(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	m := newPlace("").open()
+	m := newPlace("").store()
 	entered, release := make(chan struct{}), make(chan struct{})
 	slow := storagetest.Intercept(m, func(_ context.Context, op storagetest.Op, do func() error) error {
 		if op.Name == "send" {

@@ -143,15 +143,15 @@ func nastyRows(t *check) {
 		t.equal("after", rowKeys(t, tab, "p", storage.RowRange{From: keys[i] + "\x00", Limit: 5}), keys[min(i+1, len(keys)):min(i+6, len(keys))])
 		t.equal("to", rowKeys(t, tab, "p", storage.RowRange{To: keys[i]}), keys[:i])
 	}
-	if _, ok := tab.(storage.BatchTable); ok {
-		other := t.s.Table(t.name("table"))
-		var rows []storage.RowPut
-		for _, k := range keys {
-			rows = append(rows, storage.RowPut{Key: k, Data: []byte(k)})
-		}
-		t.ok(storage.PutRows(t.ctx, other, "p", rows))
-		t.equal("listed after batches", rowKeys(t, other, "p", storage.RowRange{}), keys)
+	other := t.s.Table(t.name("table"))
+	var rows []storage.RowPut
+	for _, k := range keys {
+		rows = append(rows, storage.RowPut{Key: k, Data: []byte(k)})
 	}
+	t.ok(other.PutRows(t.ctx, "p", rows))
+	t.equal("listed after batches", rowKeys(t, other, "p", storage.RowRange{}), keys)
+	t.ok(other.DeleteRows(t.ctx, "p", keys[1:]))
+	t.equal("left after batches", rowKeys(t, other, "p", storage.RowRange{}), keys[:1])
 }
 
 func nastyPartitions(t *check) {

@@ -13,22 +13,8 @@ type modelBlobs struct {
 	name string
 }
 
-func (b modelBlobs) do(ctx context.Context, op, key string, check func() error, f func() error) error {
-	return b.m.do(ctx, op, "blob "+b.name+"/"+storage.Quote(key), func() error {
-		if err := storage.CheckName(b.name); err != nil {
-			return err
-		}
-		if err := storage.CheckKey(key); err != nil && !b.m.has("takes any key") {
-			return err
-		}
-		return check()
-	}, f)
-}
-
-func noCheck() error { return nil }
-
 func (b modelBlobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (blob storage.Blob, err error) {
-	err = b.do(ctx, "get blob", key, noCheck, func() error {
+	err = b.m.do(ctx, "get", func() error {
 		d, err := b.m.get("blobs "+b.name, key)
 		switch {
 		case err != nil:
@@ -44,12 +30,7 @@ func (b modelBlobs) Get(ctx context.Context, key string, ifNoneMatch storage.ETa
 }
 
 func (b modelBlobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (etag storage.ETag, err error) {
-	err = b.do(ctx, "put blob", key, func() error {
-		if len(body) > b.m.Props().MaxBlob {
-			return storage.ErrTooLarge
-		}
-		return cond.Check()
-	}, func() error {
+	err = b.m.do(ctx, "put", func() error {
 		etag, err = b.m.put("blobs "+b.name, key, body, cond)
 		return err
 	})
@@ -57,7 +38,7 @@ func (b modelBlobs) Put(ctx context.Context, key string, body []byte, cond stora
 }
 
 func (b modelBlobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
-	return b.do(ctx, "delete blob", key, cond.Check, func() error { return b.m.drop("blobs "+b.name, key, cond) })
+	return b.m.do(ctx, "delete", func() error { return b.m.drop("blobs "+b.name, key, cond) })
 }
 
 func (b modelBlobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobInfo, error] {
@@ -68,8 +49,7 @@ func (b modelBlobs) List(ctx context.Context, prefix string) iter.Seq2[storage.B
 		}
 		return strings.HasPrefix(key, prefix)
 	}
-	check := func() error { return storage.CheckName(b.name) }
-	return listing(ctx, b.m, "list blobs", "container "+b.name, check, 0, func(from string) (infos []storage.BlobInfo, last string) {
+	return listing(ctx, b.m, 0, func(from string) (infos []storage.BlobInfo, last string) {
 		for _, k := range b.m.sorted(shelf, func(k string) bool {
 			return match(k) && (k >= from || b.m.has("lists without order", "lists in UTF-16 order", "lists without case"))
 		}) {
@@ -91,17 +71,6 @@ type modelTable struct {
 	name string
 }
 
-func (t modelTable) do(ctx context.Context, op, partition, key string, check func() error, f func() error) error {
-	return t.m.do(ctx, op, "row "+t.name+"/"+storage.Quote(partition)+"/"+storage.Quote(key), func() error {
-		for _, err := range []error{storage.CheckName(t.name), storage.CheckKey(partition), storage.CheckKey(key)} {
-			if err != nil && !t.m.has("takes any key") {
-				return err
-			}
-		}
-		return check()
-	}, f)
-}
-
 // shelf keeps one partition.
 func (t modelTable) shelf(partition string) string {
 	if t.m.has("partitions flow together") {
@@ -111,7 +80,7 @@ func (t modelTable) shelf(partition string) string {
 }
 
 func (t modelTable) Get(ctx context.Context, partition, key string) (row storage.Row, err error) {
-	err = t.do(ctx, "get row", partition, key, noCheck, func() error {
+	err = t.m.do(ctx, "get", func() error {
 		d, err := t.m.get(t.shelf(partition), key)
 		if err != nil {
 			return err
@@ -123,12 +92,7 @@ func (t modelTable) Get(ctx context.Context, partition, key string) (row storage
 }
 
 func (t modelTable) Put(ctx context.Context, partition, key string, data []byte, cond storage.Condition) (etag storage.ETag, err error) {
-	err = t.do(ctx, "put row", partition, key, func() error {
-		if len(data) > t.m.Props().MaxRow {
-			return storage.ErrTooLarge
-		}
-		return cond.Check()
-	}, func() error {
+	err = t.m.do(ctx, "put", func() error {
 		etag, err = t.m.put(t.shelf(partition), key, data, cond)
 		return err
 	})
@@ -136,17 +100,11 @@ func (t modelTable) Put(ctx context.Context, partition, key string, data []byte,
 }
 
 func (t modelTable) Delete(ctx context.Context, partition, key string, cond storage.Condition) error {
-	return t.do(ctx, "delete row", partition, key, cond.Check, func() error { return t.m.drop(t.shelf(partition), key, cond) })
+	return t.m.do(ctx, "delete", func() error { return t.m.drop(t.shelf(partition), key, cond) })
 }
 
 func (t modelTable) Query(ctx context.Context, partition string, r storage.RowRange) iter.Seq2[storage.Row, error] {
 	shelf := t.shelf(partition)
-	check := func() error {
-		if err := storage.CheckName(t.name); err != nil {
-			return err
-		}
-		return storage.CheckKey(partition)
-	}
 	match := func(k string) bool {
 		switch {
 		case k == r.From && t.m.has("query leaves out from"), k == r.To && !t.m.has("query includes to"):
@@ -156,7 +114,7 @@ func (t modelTable) Query(ctx context.Context, partition string, r storage.RowRa
 		}
 		return k >= r.From && (r.To == "" || k <= r.To)
 	}
-	return listing(ctx, t.m, "query", "partition "+t.name+"/"+partition, check, r.Limit, func(from string) (rows []storage.Row, last string) {
+	return listing(ctx, t.m, r.Limit, func(from string) (rows []storage.Row, last string) {
 		for _, k := range t.m.sorted(shelf, func(k string) bool {
 			return match(k) && (k >= from || t.m.has("lists without order", "lists in UTF-16 order", "lists without case"))
 		}) {
@@ -171,35 +129,7 @@ func (t modelTable) Query(ctx context.Context, partition string, r storage.RowRa
 }
 
 func (t modelTable) PutBatch(ctx context.Context, partition string, rows []storage.RowPut) error {
-	seen := map[string]bool{}
-	bad := func(r storage.RowPut) error {
-		if seen[r.Key] && !t.m.has("batch takes a key twice") {
-			return storage.ErrInvalid
-		}
-		seen[r.Key] = true
-		if len(r.Data) > t.m.Props().MaxRow {
-			return storage.ErrTooLarge
-		}
-		return storage.CheckKey(r.Key)
-	}
-	return t.do(ctx, "put rows", partition, "batch", func() error {
-		if len(rows) > storage.MaxBatchRows {
-			return storage.ErrInvalid
-		}
-		for i, r := range rows {
-			if err := bad(r); err != nil {
-				if t.m.has("batch writes what is good") {
-					t.m.mu.Lock()
-					for _, r := range rows[:i] {
-						_, _ = t.m.put(t.shelf(partition), r.Key, r.Data, storage.Condition{})
-					}
-					t.m.mu.Unlock()
-				}
-				return err
-			}
-		}
-		return nil
-	}, func() error {
+	return t.m.do(ctx, "put batch", func() error {
 		for _, r := range rows {
 			if t.m.has("batches mix") {
 				t.m.letIn()
@@ -211,6 +141,17 @@ func (t modelTable) PutBatch(ctx context.Context, partition string, rows []stora
 		if t.m.has("batch keeps etags") {
 			for _, r := range rows {
 				t.m.docs[t.shelf(partition)][r.Key].etag = "batch"
+			}
+		}
+		return nil
+	})
+}
+
+func (t modelTable) DeleteBatch(ctx context.Context, partition string, keys []string) error {
+	return t.m.do(ctx, "delete batch", func() error {
+		for _, k := range keys {
+			if err := t.m.drop(t.shelf(partition), k, storage.Condition{}); err != nil && t.m.has("batch deletes what is there only") {
+				return err
 			}
 		}
 		return nil

@@ -16,18 +16,6 @@ type modelQueue struct {
 	name string
 }
 
-func (q modelQueue) do(ctx context.Context, op string, check func() error, f func() error) error {
-	return q.m.do(ctx, op, "queue "+q.name, func() error {
-		if q.m.has("takes any name") {
-			return check()
-		}
-		if err := storage.CheckName(q.name); err != nil {
-			return err
-		}
-		return check()
-	}, f)
-}
-
 // add is one message of a send. Under mu.
 func (p *place) add(queue string, x storage.Message) {
 	if p.has("loses delays") {
@@ -51,81 +39,14 @@ func (p *place) add(queue string, x storage.Message) {
 		x1.sent = time.Time{}
 	}
 	p.queues[queue] = append(p.queues[queue], x1)
-	if p.handOver(queue, x1, x.Delay) {
+	if p.claimFor(queue, x1, x.Delay) {
 		return
 	}
 	p.ring(queue, x1.from)
 }
 
-// modelAwait is somebody who awaits messages. Under mu.
-type modelAwait struct {
-	max        int
-	visibility time.Duration
-	got        storage.Handed
-	ready      chan struct{} // closed with the first message: the model hands over one at a time, but those of one send together
-	since      int           // calls of send when the first came
-}
-
-// handOver claims a message for who awaits it. Under mu.
-func (p *place) handOver(queue string, x *message, delay time.Duration) bool {
-	if delay > 0 && !p.has("hands over what is delayed") || p.has("never hands over") {
-		return false
-	}
-	for _, a := range p.awaits[queue] {
-		if len(a.got.Deliveries) > 0 && a.since != p.sends || len(a.got.Deliveries) >= a.max && !p.has("hands over more than max") {
-			continue
-		}
-		if len(a.got.Deliveries) == 0 {
-			a.since, a.got.Since = p.sends, time.Now()
-			if p.has("hands over a claim of long ago") {
-				a.got.Since = time.Now().Add(-time.Hour)
-			}
-			close(a.ready)
-		}
-		x.deliveries++
-		x.receipt = storage.Receipt(fmt.Sprintf("r-%012s", p.next()))
-		if x.from = p.at(a.visibility); p.has("hands over what it doesn't hide") {
-			x.from = time.Now()
-		}
-		p.ring(queue, x.from)
-		a.got.Deliveries = append(a.got.Deliveries, storage.Delivery{Body: slices.Clone(x.body), Receipt: x.receipt, Deliveries: x.deliveries, SentAt: x.sent})
-		return true
-	}
-	return false
-}
-
-func (q modelQueue) Await(most int, visibility time.Duration) (<-chan struct{}, func(context.Context) storage.Handed) {
-	p := q.m.place
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	a := &modelAwait{max: most, visibility: visibility, ready: make(chan struct{})}
-	if storage.CheckName(q.name) == nil && storage.CheckReceive(most, visibility) == nil || p.has("awaits whatever is asked for") {
-		a.max = max(a.max, 1)
-		p.awaits[q.name] = append(p.awaits[q.name], a)
-	}
-	return a.ready, func(context.Context) storage.Handed {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if !p.has("hands over to who has left") {
-			p.awaits[q.name] = slices.DeleteFunc(p.awaits[q.name], func(x *modelAwait) bool { return x == a })
-		}
-		over := make(chan struct{})
-		close(over)
-		a.got.Over, a.got.Committed = over, func() bool { return true }
-		return a.got
-	}
-}
-
 func (q modelQueue) Send(ctx context.Context, messages []storage.Message) error {
 	p := q.m.place
-	if p.has("sends part of a bad batch") {
-		for _, x := range messages {
-			if err := q.send(ctx, []storage.Message{x}); err != nil {
-				return fmt.Errorf("message 1 of 3, 2 of 3, 3 of 3: %w", err)
-			}
-		}
-		return nil
-	}
 	if p.has("sends a batch bit by bit") {
 		for _, x := range messages {
 			if err := q.send(ctx, []storage.Message{x}); err != nil {
@@ -139,25 +60,15 @@ func (q modelQueue) Send(ctx context.Context, messages []storage.Message) error 
 }
 
 func (q modelQueue) send(ctx context.Context, messages []storage.Message) error {
-	return q.do(ctx, "send", func() error {
-		props := q.m.Props()
-		switch q.m.bug {
-		case "no size limit":
-			props.MaxMessage = 1 << 40
-		case "size limit off by one":
-			props.MaxMessage--
-		}
-		err := props.CheckMessages(messages)
-		if err != nil && q.m.has("tells bodies in errors") {
-			for _, x := range messages {
-				err = fmt.Errorf("%w: %.40s", err, x.Body)
-			}
-		}
+	return q.m.do(ctx, "send", func() error {
 		if q.m.has("overwrites its arguments") {
 			slices.SortFunc(messages, func(a, b storage.Message) int { return bytes.Compare(a.Body, b.Body) })
 		}
-		return err
-	}, func() error {
+		for _, x := range messages {
+			if len(x.Body) == q.m.Props().MaxMessage && q.m.has("size limit off by one") {
+				return storage.ErrTooLarge
+			}
+		}
 		if q.m.has("uses a body after a cancelled call") && ctx.Done() != nil {
 			messages = slices.Clone(messages)
 			time.AfterFunc(time.Millisecond/2, func() {
@@ -180,16 +91,7 @@ func (q modelQueue) send(ctx context.Context, messages []storage.Message) error 
 func (q modelQueue) Receive(ctx context.Context, most int, visibility time.Duration) ([]storage.Delivery, error) {
 	var got []storage.Delivery
 	p := q.m.place
-	if !p.has("receives any number") {
-		most = min(most, q.m.Props().MaxReceive)
-	}
-	err := q.do(ctx, "receive", func() error {
-		if p.has("receive checks nothing") {
-			most = max(most, 0)
-			return nil
-		}
-		return storage.CheckReceive(most, visibility)
-	}, func() error {
+	err := q.m.do(ctx, "receive", func() error {
 		var shared []byte
 		for _, x := range p.queues[q.name] {
 			if len(got) == most && !p.has("more than max") {
@@ -254,12 +156,7 @@ func (p *place) held(queue string, r storage.Receipt) (int, bool) {
 func (q modelQueue) Extend(ctx context.Context, r storage.Receipt, visibility time.Duration) (storage.Receipt, error) {
 	p := q.m.place
 	var newer storage.Receipt
-	err := q.do(ctx, "extend", func() error {
-		if p.has("extend checks nothing") {
-			return nil
-		}
-		return storage.CheckExtend(visibility)
-	}, func() error {
+	err := q.m.do(ctx, "extend", func() error {
 		i, ok := p.held(q.name, r)
 		if !ok {
 			if p.has("tells receipts in errors") {
@@ -294,15 +191,7 @@ func (q modelQueue) Extend(ctx context.Context, r storage.Receipt, visibility ti
 
 func (q modelQueue) Rewrite(ctx context.Context, r storage.Receipt, body []byte, delay time.Duration) error {
 	p := q.m.place
-	return q.do(ctx, "rewrite", func() error {
-		if p.has("rewrite checks nothing") {
-			return nil
-		}
-		if len(body) > q.m.Props().MaxMessage {
-			return storage.ErrTooLarge
-		}
-		return storage.CheckDelay(delay)
-	}, func() error {
+	return q.m.do(ctx, "rewrite", func() error {
 		i, ok := p.held(q.name, r)
 		if !ok {
 			return storage.ErrReceiptStale
@@ -350,7 +239,7 @@ func (p *place) remove(queue string, rs []storage.Receipt) (dead []storage.Recei
 }
 
 func (q modelQueue) Delete(ctx context.Context, rs []storage.Receipt) error {
-	return q.do(ctx, "delete", func() error { return nil }, func() error {
+	return q.m.do(ctx, "delete", func() error {
 		dead := q.m.remove(q.name, rs)
 		switch {
 		case len(dead) == 0 || q.m.has("delete tells of no dead receipt"):
@@ -363,7 +252,7 @@ func (q modelQueue) Delete(ctx context.Context, rs []storage.Receipt) error {
 }
 
 func (q modelQueue) Stats(ctx context.Context) (st storage.Stats, err error) {
-	err = q.do(ctx, "stats", func() error { return nil }, func() error {
+	err = q.m.do(ctx, "stats", func() error {
 		for _, x := range q.m.queues[q.name] {
 			switch now := time.Now(); {
 			case !now.Before(x.from) || q.m.has("stats count all as ready"):

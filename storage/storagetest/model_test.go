@@ -14,9 +14,10 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// model is the smallest store that keeps the laws: maps under a mutex. It is here to show that the suite
+// model is the smallest driver that keeps the laws: maps under a mutex. It is here to show that the suite
 // can be passed, and that it fails a store that breaks a law: bug names one deliberate fault (see
 // broken_test.go).
 type model struct {
@@ -29,14 +30,14 @@ type place struct {
 	bug    string
 	coarse bool // whole seconds, like Azure Storage
 
-	mu       sync.Mutex // guards all below
-	seq      int64      // numbers receipts and ETags
-	queues   map[string][]*message
-	docs     map[string]map[string]*document // by "blobs NAME", "rows NAME" and key
-	perKey   map[string]int64                // for a bug: ETags numbered by key
-	watchers map[string][]chan struct{}
-	awaits   map[string][]*modelAwait
-	sends    int // calls
+	mu     sync.Mutex // guards all below
+	seq    int64      // numbers receipts and ETags
+	queues map[string][]*message
+	docs   map[string]map[string]*document // by "blobs NAME", "rows NAME" and key
+	perKey map[string]int64                // for a bug: ETags numbered by key
+	subs   map[string][]*modelSubscription // by topic
+	claims map[string][]*modelClaim        // by queue
+	sends  int                             // calls
 }
 
 type message struct {
@@ -54,10 +55,12 @@ type document struct {
 }
 
 func newPlace(bug string) *place {
-	return &place{bug: bug, queues: map[string][]*message{}, docs: map[string]map[string]*document{}, perKey: map[string]int64{}, watchers: map[string][]chan struct{}{}, awaits: map[string][]*modelAwait{}}
+	return &place{bug: bug, queues: map[string][]*message{}, docs: map[string]map[string]*document{}, perKey: map[string]int64{}, subs: map[string][]*modelSubscription{}, claims: map[string][]*modelClaim{}}
 }
 
 func (p *place) open() *model { return &model{place: p} }
+
+func (p *place) store() *storage.Store { return storage.New(p.open()) }
 
 // has tells whether the model is to be wrong in one of these ways.
 func (p *place) has(bugs ...string) bool { return slices.Contains(bugs, p.bug) }
@@ -77,16 +80,19 @@ func yield() {
 }
 
 func (m *model) Props() storage.Props {
-	p := storage.Props{Driver: "model", MaxMessage: 48 << 10, MaxBlob: 1 << 20, MaxRow: 32 << 10, MaxReceive: 32, PollInterval: time.Second, Atomic: true}
+	p := storage.Props{Driver: "model", MaxMessage: 48 << 10, MaxBlob: 1 << 20, MaxRow: 32 << 10, MaxReceive: 32, PollInterval: time.Second}
 	if m.has("props without a limit") {
 		p.MaxRow = 0
 	}
 	return p
 }
 
-func (m *model) Queue(name string) storage.Queue { return modelQueue{m, name} }
-func (m *model) Blobs(name string) storage.Blobs { return modelBlobs{m, name} }
-func (m *model) Table(name string) storage.Table { return modelTable{m, name} }
+func (m *model) Queue(name string) driver.Queue { return modelQueue{m, name} }
+func (m *model) Blobs(name string) driver.Blobs { return modelBlobs{m, name} }
+func (m *model) Table(name string) driver.Table { return modelTable{m, name} }
+func (m *model) Committer() driver.Committer    { return m }
+func (m *model) Listener() driver.Listener      { return m }
+func (m *model) Requests() []driver.Requests    { return nil }
 
 func (m *model) Close() error {
 	if m.closed.Swap(true) && m.has("second close fails") {
@@ -95,21 +101,15 @@ func (m *model) Close() error {
 	return nil
 }
 
-// do runs f under the lock, after checks of content and context, and wraps its error.
-func (m *model) do(ctx context.Context, op, resource string, check func() error, f func() error) error {
-	err := check()
-	if err == nil && m.closed.Load() && !m.has("works after close") {
+// do runs f under the lock, unless the store is closed or the context has ended.
+func (m *model) do(ctx context.Context, op string, f func() error) error {
+	var err error
+	if m.closed.Load() && !m.has("works after close") {
 		err = storage.ErrUnavailable
 	}
 	if err == nil && ctx.Err() != nil && !m.has("ignores the context") {
-		err = context.Cause(ctx)
-		switch {
-		case m.has("hides the cause"):
+		if err = context.Cause(ctx); m.has("hides the cause") {
 			err = ctx.Err()
-		case m.has("writes though cancelled"):
-			m.mu.Lock()
-			_ = f()
-			m.mu.Unlock()
 		}
 	}
 	if err == nil {
@@ -124,17 +124,11 @@ func (m *model) do(ctx context.Context, op, resource string, check func() error,
 		case <-time.After(time.Millisecond):
 		}
 	}
-	switch stale, ok := err.(*storage.StaleError); {
-	case err == nil:
-		return nil
-	case ok:
-		return stale
-	case m.has("bare errors"):
-		return err
-	case m.has("wraps twice"):
-		err = &storage.Error{Op: op, Resource: resource, Err: err}
+	if err != nil && m.has("wraps twice") {
+		inner := &storage.Error{Op: op, Resource: "something", Err: err}
+		err = &storage.Error{Op: op, Resource: "something", Err: inner}
 	}
-	return &storage.Error{Op: op, Resource: resource, Err: err}
+	return err
 }
 
 func (p *place) next() string {
@@ -156,63 +150,8 @@ func (p *place) at(d time.Duration) time.Time {
 	return time.Now().Add(d)
 }
 
-// ring wakes the watchers of a queue at a time. Under mu.
-func (p *place) ring(queue string, at time.Time) {
-	if p.has("never rings") || p.has("rings for sends only") && time.Until(at) > 0 {
-		return
-	}
-	time.AfterFunc(max(0, time.Until(at))+time.Millisecond, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for _, c := range p.watchers[queue] {
-			select {
-			case c <- struct{}{}:
-			default:
-			}
-			if p.has("wakes one watcher") {
-				return
-			}
-		}
-	})
-}
-
-func (m *model) Wake(queue string) (<-chan struct{}, func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c := make(chan struct{}, 1)
-	if m.has("rings without a buffer") {
-		c = make(chan struct{})
-	}
-	m.watchers[queue] = append(m.watchers[queue], c)
-	return c, func() {
-		if m.has("rings after stop") {
-			return
-		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.watchers[queue] = slices.DeleteFunc(m.watchers[queue], func(x chan struct{}) bool { return x == c })
-	}
-}
-
-// Commit makes the model a storage.Committer.
+// Commit implements driver.Committer.
 func (m *model) Commit(ctx context.Context, w storage.Work) (done storage.Committed, err error) {
-	op := "work"
-	switch {
-	case w.Write != nil:
-		op = "blob " + w.Write.Container + "/" + w.Write.Key
-	case w.Rows != nil:
-		op = "partition " + w.Rows.Table + "/" + w.Rows.Partition
-	}
-	check := func() error {
-		err := w.Check(m.Props())
-		if err != nil && m.has("checks content late") && w.Write != nil && storage.CheckName(w.Write.Container) == nil {
-			_, _ = m.Blobs(w.Write.Container).Put(ctx, w.Write.Key, w.Write.Body, w.Write.If)
-		}
-		if e, ok := err.(*storage.Error); ok {
-			return e.Err
-		}
-		return err
-	}
 	if m.has("hangs half-way when cancelled") {
 		defer func() {
 			if err == nil && ctx.Err() != nil {
@@ -220,7 +159,7 @@ func (m *model) Commit(ctx context.Context, w storage.Work) (done storage.Commit
 			}
 		}()
 	}
-	err = m.do(ctx, "commit", op, check, func() error {
+	err = m.do(ctx, "commit", func() error {
 		sendAll := func() {
 			for _, s := range w.Send {
 				m.add(s.Queue, s.Message)
@@ -318,6 +257,9 @@ func (p *place) put(shelf, key string, body []byte, cond storage.Condition) (sto
 	case p.has("any etag matches the star") && cond.IfMatch == "*" && old != nil:
 	case p.has("if-match creates") && old == nil:
 	case cond.IfMatch != "" && (old == nil || old.etag != cond.IfMatch) && !p.has("put ignores if-match"):
+		if p.has("tells bodies in errors") {
+			return "", fmt.Errorf("%w: %.40s", storage.ErrPrecondition, body)
+		}
 		return "", storage.ErrPrecondition
 	}
 	if p.has("puts race") {
@@ -363,8 +305,6 @@ func (p *place) drop(shelf, key string, cond storage.Condition) error {
 	case d == nil:
 		return storage.ErrNotFound
 	case p.has("delete ignores conditions"):
-	case cond.IfAbsent:
-		return storage.ErrExists
 	case cond.IfMatch != "" && cond.IfMatch != d.etag:
 		return storage.ErrPrecondition
 	}
@@ -392,7 +332,7 @@ func (p *place) sorted(shelf string, f func(key string) bool) []string {
 const page = 100
 
 // listing yields in pages what read returns from a key on.
-func listing[T any](ctx context.Context, m *model, op, resource string, check func() error, limit int, read func(from string) ([]T, string)) iter.Seq2[T, error] {
+func listing[T any](ctx context.Context, m *model, limit int, read func(from string) ([]T, string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		n, from := 0, ""
@@ -400,11 +340,8 @@ func listing[T any](ctx context.Context, m *model, op, resource string, check fu
 			var items []T
 			var last string
 			read1 := func() error { items, last = read(from); return nil }
-			if err := m.do(ctx, op, resource, check, read1); err != nil {
+			if err := m.do(ctx, "list", read1); err != nil {
 				if m.has("listings hide cancellation") && n > 0 {
-					return
-				}
-				if !yield(none, err) || !m.has("listings go on after an error") {
 					return
 				}
 				yield(none, err)

@@ -11,12 +11,12 @@ import (
 type places struct {
 	bug string
 	mu  sync.Mutex
-	of  map[storage.Store]*place // under mu
+	of  map[*storage.Store]*place // under mu
 }
 
-func newPlaces(bug string) *places { return &places{bug: bug, of: map[storage.Store]*place{}} }
+func newPlaces(bug string) *places { return &places{bug: bug, of: map[*storage.Store]*place{}} }
 
-func (x *places) add(s storage.Store, p *place) storage.Store {
+func (x *places) add(s *storage.Store, p *place) *storage.Store {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.of[s] = p
@@ -24,7 +24,7 @@ func (x *places) add(s storage.Store, p *place) storage.Store {
 }
 
 // reopened is the place of s as a second opening finds it.
-func (x *places) reopened(s storage.Store) *place {
+func (x *places) reopened(s *storage.Store) *place {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p := x.of[s]

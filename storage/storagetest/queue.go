@@ -24,26 +24,26 @@ func propsSane(t *check) {
 	if again := t.s.Props(); again != p {
 		t.Errorf("Props changes: %+v, then %+v", p, again)
 	}
-	if _, ok := storage.As[storage.Committer](t.s); ok != p.Atomic {
-		t.Errorf("the store is a Committer: %v, but Props.Atomic = %v", ok, p.Atomic)
-	}
-	if _, ok := storage.As[storage.Waker](t.s); p.QuietInterval != 0 && !ok {
-		t.Error("the store is no Waker, but Props.QuietInterval is set")
+	if p.QuietInterval != 0 && !t.s.Rings() {
+		t.Error("nothing rings, but Props.QuietInterval is set")
 	}
 }
 
 func abilitiesThere(t *check) {
-	if t.cfg.Atomic && !t.s.Props().Atomic {
-		t.Error("Config.Atomic is set, Props.Atomic is not")
+	if t.cfg.Atomic && !t.s.Atomic() {
+		t.Error("Config.Atomic is set, but commits are not atomic")
 	}
-	if _, ok := storage.As[storage.Waker](t.s); t.cfg.Waker && !ok {
-		t.Error("Config.Waker is set, but the store is no Waker")
+	if t.cfg.Rings && !t.s.Rings() {
+		t.Error("Config.Rings is set, but nothing rings")
 	}
-	if _, ok := t.s.Queue(t.name("queue")).(storage.Awaiter); t.cfg.Awaiter && !ok {
-		t.Error("Config.Awaiter is set, but a queue is no Awaiter")
+	sub := t.s.Listen(t.name("queue"))
+	defer sub.Close()
+	_, take, ok := sub.Claim(1, hold)
+	if ok {
+		take(t.ctx)
 	}
-	if _, ok := t.s.Table(t.name("table")).(storage.BatchTable); t.cfg.BatchTable && !ok {
-		t.Error("Config.BatchTable is set, but a table is no BatchTable")
+	if t.cfg.Claims && !ok {
+		t.Error("Config.Claims is set, but nothing can be claimed")
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // queue is a queue under test with its name.
 type queue struct {
-	storage.Queue
+	*storage.Queue
 	t    *check
 	name string
 }
@@ -17,7 +17,7 @@ type queue struct {
 // queue gives a queue never used before, in the shared store.
 func (t *check) queue() *queue { return t.queueIn(t.s, t.name("queue")) }
 
-func (t *check) queueIn(s storage.Store, name string) *queue {
+func (t *check) queueIn(s *storage.Store, name string) *queue {
 	return &queue{Queue: s.Queue(name), t: t, name: name}
 }
 

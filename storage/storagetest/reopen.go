@@ -21,7 +21,7 @@ func twoStoresTests() []test {
 }
 
 // pair opens one place twice.
-func (t *check) pair() (a, b storage.Store) {
+func (t *check) pair() (a, b *storage.Store) {
 	t.Helper()
 	a = t.own()
 	return a, t.again(a)
@@ -68,10 +68,10 @@ func pairReceipts(t *check) {
 
 func pairRace(t *check) {
 	a, b := t.pair()
-	views := []storage.Store{a, b}
-	for _, open := range []func(s storage.Store) documents{
-		func(s storage.Store) documents { return blobDocs{s.Blobs("container"), "container", "key"} },
-		func(s storage.Store) documents { return rowDocs{s.Table("table"), "table", "p", "key"} },
+	views := []*storage.Store{a, b}
+	for _, open := range []func(s *storage.Store) documents{
+		func(s *storage.Store) documents { return blobDocs{s.Blobs("container"), "container", "key"} },
+		func(s *storage.Store) documents { return rowDocs{s.Table("table"), "table", "p", "key"} },
 	} {
 		etag := docSet(t, open(a), "start", storage.Condition{})
 		docRace(t, 32, func(i int) error {
@@ -117,7 +117,7 @@ func pairETags(t *check) {
 	a, b := t.pair()
 	seen := map[storage.ETag]bool{}
 	for range 4 {
-		for _, s := range []storage.Store{a, b} {
+		for _, s := range []*storage.Store{a, b} {
 			d := blobDocs{s.Blobs("container"), "container", "key"}
 			etag := docSet(t, d, "the same", storage.Condition{})
 			if seen[etag] {
@@ -131,7 +131,7 @@ func pairETags(t *check) {
 
 func pairCommits(t *check) {
 	a, b := t.pair()
-	concurrentCommits(t, []storage.Store{a, b})
+	concurrentCommits(t, []*storage.Store{a, b})
 }
 
 func pairClose(t *check) {
@@ -152,7 +152,7 @@ func durableTests() []test {
 }
 
 // after closes a store and opens its place again.
-func (t *check) after(s storage.Store) storage.Store {
+func (t *check) after(s *storage.Store) *storage.Store {
 	t.Helper()
 	if !t.cfg.Durable {
 		t.leaveOut("Config.Durable is not set")
@@ -172,12 +172,12 @@ func foundAgain(t *check) {
 	t.ok(q.Send(t.ctx, []storage.Message{{Body: []byte("delayed"), Delay: hold}, {Body: []byte("\x00\xff")}}))
 	blob := docSet(t, blobDocs{s.Blobs("container"), "container", "key"}, "blob\x00", storage.Condition{})
 	row := docSet(t, rowDocs{s.Table("table"), "table", "p", "key"}, "row\x00", storage.Condition{})
-	done, err := storage.Commit(t.ctx, s, storage.Work{
+	done, err := s.Commit(t.ctx, storage.Work{
 		Write: &storage.Write{Container: "container", Key: "committed", Body: []byte("committed")},
 		Send:  []storage.Send{send("other", "event")},
 	})
 	t.ok(err)
-	t.ok(storage.PutRows(t.ctx, s.Table("table"), "p", []storage.RowPut{{Key: "batch", Data: []byte("batch")}}))
+	t.ok(s.Table("table").PutRows(t.ctx, "p", []storage.RowPut{{Key: "batch", Data: []byte("batch")}}))
 
 	s = t.after(s)
 	q = t.queueIn(s, "queue")
@@ -204,7 +204,7 @@ func deletionStays(t *check) {
 	q.send("one", "two")
 	ds := q.take(2, hold)
 	q.remove(ds[0])
-	_, err := storage.Commit(t.ctx, s, storage.Work{Delete: []storage.Claim{{Queue: "queue", Receipt: ds[1].Receipt}}})
+	_, err := s.Commit(t.ctx, storage.Work{Delete: []storage.Claim{{Queue: "queue", Receipt: ds[1].Receipt}}})
 	t.ok(err)
 	docSet(t, blobDocs{s.Blobs("container"), "container", "key"}, "body", storage.Condition{})
 	t.ok(s.Blobs("container").Delete(t.ctx, "key", storage.Condition{}))

@@ -1,31 +1,3 @@
-// Package storagetest tells whether a store keeps the laws of package storage, and gives tests the means
-// to disturb a store.
-//
-// # The suite
-//
-// [Run] is the conformance suite. A driver adopts it in a few lines:
-//
-//	func TestConformance(t *testing.T) {
-//		storagetest.Run(t, storagetest.Driver(sqlite.Open, func(t *testing.T) string {
-//			return filepath.Join(t.TempDir(), "test.db")
-//		}))
-//	}
-//
-// A decorator does the same around a driver that passes. Most tests share one store and keep apart by
-// the names of queues, containers and tables; the few that close a store or open it twice get their own.
-// The suite closes every store it has opened.
-//
-// Sub-tests run beside each other, as many as Config.Parallel says and whatever -parallel says, because
-// most of their time is waiting for a visibility to end. No queue holds more than about 200 messages.
-//
-// # The decorators
-//
-// [Intercept] passes every storage call through a hook, which may count it, hold it, fail it before its
-// effect or after. [Disturb] does all that a store may do to a process, by a schedule, such as the random one of
-// [Seeded]; [Crash] ends a process's work at a chosen storage call. A [Link] is cut and mended whenever the
-// test likes. [Plain] hides what a store can do beyond the minimum, so that the general fallbacks run on any engine.
-//
-// [RunHistories] has several stores call one place at once, and checks that what they saw can be told one after the other.
 package storagetest
 
 import (
@@ -43,11 +15,11 @@ import (
 type Config struct {
 	// Open opens a store on a fresh, empty place. The suite closes it; what else is to be cleaned up is
 	// the maker's, by t.Cleanup. Required.
-	Open func(t *testing.T) storage.Store
+	Open func(t *testing.T) *storage.Store
 
 	// Reopen opens the place of s once more, as another process would. s came from Open or Reopen, and
 	// may be closed. The suite closes the result. Without it the tests with two stores are skipped.
-	Reopen func(t *testing.T, s storage.Store) storage.Store
+	Reopen func(t *testing.T, s *storage.Store) *storage.Store
 
 	// Precision is how far the moments at which a delay or a visibility ends may be off: a driver of
 	// whole seconds says 1 s. Defaults to 20 ms.
@@ -58,7 +30,10 @@ type Config struct {
 
 	// Abilities that the store must have. One that is found is tested whether named here or not; one
 	// that is named and not found is a failure, not a skip.
-	Atomic, Waker, BatchTable, Awaiter bool
+	Atomic, Rings, Claims bool
+
+	// RingsVisibility says that a queue also rings when a visibility ends; elsewhere the next poll finds out.
+	RingsVisibility bool
 
 	// Short uses fewer blobs, rows and messages, for an engine with slow calls.
 	Short bool
@@ -73,8 +48,8 @@ type Config struct {
 // Driver is the Config of a driver that keeps its laws across openings: fresh names a new place each
 // time, and the driver opens it as often as wanted.
 func Driver(open storage.Driver, fresh func(t *testing.T) string) Config {
-	var places sync.Map // storage.Store → string
-	at := func(t *testing.T, place string) storage.Store {
+	var places sync.Map // *storage.Store → string
+	at := func(t *testing.T, place string) *storage.Store {
 		t.Helper()
 		s, err := open(t.Context(), place)
 		if err != nil {
@@ -84,11 +59,11 @@ func Driver(open storage.Driver, fresh func(t *testing.T) string) Config {
 		return s
 	}
 	return Config{
-		Open: func(t *testing.T) storage.Store {
+		Open: func(t *testing.T) *storage.Store {
 			t.Helper()
 			return at(t, fresh(t))
 		},
-		Reopen: func(t *testing.T, s storage.Store) storage.Store {
+		Reopen: func(t *testing.T, s *storage.Store) *storage.Store {
 			t.Helper()
 			place, ok := places.Load(s)
 			if !ok {
@@ -148,8 +123,8 @@ func groups() []struct {
 		{"cancelling", cancelTests()},
 		{"commit", commitTests()},
 		{"atomic", atomicTests()},
-		{"wake", wakeTests()},
-		{"await", awaitTests()},
+		{"listen", listenTests()},
+		{"claim", claimTests()},
 		{"close", closeTests()},
 		{"two stores", twoStoresTests()},
 		{"durable", durableTests()},
@@ -201,7 +176,7 @@ func Run(t *testing.T, cfg Config) {
 	all.Wait()
 }
 
-func openStore(t *testing.T, cfg Config) storage.Store {
+func openStore(t *testing.T, cfg Config) *storage.Store {
 	t.Helper()
 	s := cfg.Open(t)
 	t.Cleanup(func() {

@@ -13,34 +13,34 @@ import (
 )
 
 // onModel is the Config of a model, wrapped.
-func onModel(bug string, wrap func(storage.Store) storage.Store) storagetest.Config {
+func onModel(bug string, wrap func(*storage.Store) *storage.Store) storagetest.Config {
 	places := newPlaces(bug)
 	return storagetest.Config{
-		Open: func(*testing.T) storage.Store {
+		Open: func(*testing.T) *storage.Store {
 			p := newPlace(bug)
-			return places.add(wrap(p.open()), p)
+			return places.add(wrap(p.store()), p)
 		},
-		Reopen: func(_ *testing.T, s storage.Store) storage.Store {
+		Reopen: func(_ *testing.T, s *storage.Store) *storage.Store {
 			p := places.reopened(s)
-			return places.add(wrap(p.open()), p)
+			return places.add(wrap(p.store()), p)
 		},
 		Durable: true,
 	}
 }
 
-func bare(s storage.Store) storage.Store { return s }
+func bare(s *storage.Store) *storage.Store { return s }
 
 func TestModel(t *testing.T) {
 	t.Parallel()
 	cfg := onModel("", bare)
-	cfg.Atomic, cfg.Waker, cfg.BatchTable, cfg.Awaiter = true, true, true, true
+	cfg.Atomic, cfg.Rings, cfg.Claims = true, true, true
 	storagetest.Run(t, cfg)
 }
 
 func TestCoarseModel(t *testing.T) {
 	t.Parallel()
-	cfg := onModel("", func(s storage.Store) storage.Store {
-		s.(*model).coarse = true
+	cfg := onModel("", func(s *storage.Store) *storage.Store {
+		s.Driver().(*model).coarse = true
 		return storagetest.Plain(s)
 	})
 	cfg.Precision = time.Second
@@ -49,8 +49,8 @@ func TestCoarseModel(t *testing.T) {
 }
 
 // onSQLite is the Config of the embedded driver, wrapped.
-func onSQLite(wrap func(storage.Store) storage.Store) storagetest.Config {
-	open := func(ctx context.Context, rest string) (storage.Store, error) {
+func onSQLite(wrap func(*storage.Store) *storage.Store) storagetest.Config {
+	open := func(ctx context.Context, rest string) (*storage.Store, error) {
 		s, err := sqlite.Open(ctx, rest)
 		if err != nil {
 			return nil, err
@@ -64,10 +64,10 @@ func onSQLite(wrap func(storage.Store) storage.Store) storagetest.Config {
 
 func TestIntercept(t *testing.T) {
 	t.Parallel()
-	cfg := onSQLite(func(s storage.Store) storage.Store {
+	cfg := onSQLite(func(s *storage.Store) *storage.Store {
 		return storagetest.Intercept(s, new(storagetest.Calls).Hook)
 	})
-	cfg.Atomic, cfg.Waker, cfg.BatchTable, cfg.Awaiter = true, true, true, true
+	cfg.Atomic, cfg.Rings, cfg.Claims = true, true, true
 	storagetest.Run(t, cfg)
 }
 
@@ -78,7 +78,7 @@ func TestPlain(t *testing.T) {
 
 func TestInterceptPlain(t *testing.T) {
 	t.Parallel()
-	cfg := onModel("", func(s storage.Store) storage.Store {
+	cfg := onModel("", func(s *storage.Store) *storage.Store {
 		return storagetest.Intercept(storagetest.Plain(s), new(storagetest.Calls).Hook)
 	})
 	storagetest.Run(t, cfg)
@@ -86,10 +86,10 @@ func TestInterceptPlain(t *testing.T) {
 
 func TestCrashThatNeverComes(t *testing.T) {
 	t.Parallel()
-	cfg := onModel("", func(s storage.Store) storage.Store {
+	cfg := onModel("", func(s *storage.Store) *storage.Store {
 		s, _ = storagetest.Crash(s, math.MaxInt64, storagetest.BeforeEffect)
 		return s
 	})
-	cfg.Atomic, cfg.Waker, cfg.BatchTable, cfg.Awaiter = true, true, true, true
+	cfg.Atomic, cfg.Rings, cfg.Claims = true, true, true
 	storagetest.Run(t, cfg)
 }

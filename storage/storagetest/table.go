@@ -11,7 +11,7 @@ import (
 )
 
 type rowDocs struct {
-	storage.Table
+	*storage.Table
 	table, partition, key string
 }
 
@@ -32,7 +32,7 @@ func (d rowDocs) limit(t *check) int { return t.s.Props().MaxRow }
 func (d rowDocs) where() string      { return d.table }
 
 func tableTests() []test {
-	return append(documentTests(func(t *check, s storage.Store) documents {
+	return append(documentTests(func(t *check, s *storage.Store) documents {
 		name := t.name("table")
 		return rowDocs{s.Table(name), name, t.name("partition"), t.name("row")}
 	}),
@@ -43,7 +43,7 @@ func tableTests() []test {
 	)
 }
 
-func rowKeys(t *check, tab storage.Table, partition string, r storage.RowRange) []string {
+func rowKeys(t *check, tab *storage.Table, partition string, r storage.RowRange) []string {
 	t.Helper()
 	rows, err := collect(t, tab.Query(t.ctx, partition, r))
 	t.ok(err)
@@ -119,7 +119,7 @@ func pagingByLastKey(t *check) {
 	for i := range t.many(1050) {
 		want = append(want, fmt.Sprintf("row-%05d", i))
 	}
-	crowd(16, func(i int) { // PutRows may write one by one, which is slow
+	crowd(16, func(i int) {
 		for ; i < len(want); i += 16 {
 			if _, err := tab.Put(t.ctx, "p", want[i], nil, storage.Condition{}); err != nil {
 				t.Errorf("put row: %v", err)
@@ -174,10 +174,9 @@ func batchTests() []test {
 	}
 }
 
-// manyRows and rowsReplace run on every table: PutRows falls back to single writes.
 func manyRows(t *check) {
 	tab := t.s.Table(t.name("table"))
-	t.ok(storage.PutRows(t.ctx, tab, "p", nil))
+	t.ok(tab.PutRows(t.ctx, "p", nil))
 	n := 2*storage.MaxBatchRows + 50
 	rows := make([]storage.RowPut, n)
 	var want []string
@@ -185,10 +184,10 @@ func manyRows(t *check) {
 		rows[i] = storage.RowPut{Key: fmt.Sprintf("%04d", i), Data: fmt.Append(nil, i)}
 		want = append(want, rows[i].Key)
 	}
-	t.ok(storage.PutRows(t.ctx, tab, "p", rows))
+	t.ok(tab.PutRows(t.ctx, "p", rows))
 	t.equal("keys", rowKeys(t, tab, "p", storage.RowRange{}), want)
 	t.equal("another partition", rowKeys(t, tab, "q", storage.RowRange{}), nil)
-	t.ok(storage.PutRows(t.ctx, tab, "p", rows)) // repeating is harmless
+	t.ok(tab.PutRows(t.ctx, "p", rows)) // repeating is harmless
 	t.equal("keys", rowKeys(t, tab, "p", storage.RowRange{}), want)
 }
 
@@ -196,7 +195,7 @@ func rowsReplace(t *check) {
 	tab := t.s.Table(t.name("table"))
 	old, err := tab.Put(t.ctx, "p", "b", []byte("old"), storage.Condition{})
 	t.ok(err)
-	t.ok(storage.PutRows(t.ctx, tab, "p", []storage.RowPut{{Key: "a", Data: []byte("a")}, {Key: "b", Data: []byte("new")}, {Key: "c"}}))
+	t.ok(tab.PutRows(t.ctx, "p", []storage.RowPut{{Key: "a", Data: []byte("a")}, {Key: "b", Data: []byte("new")}, {Key: "c"}}))
 	_, err = tab.Put(t.ctx, "p", "b", nil, storage.Condition{IfMatch: old})
 	t.fails(err, storage.ErrPrecondition, "")
 	row, err := tab.Get(t.ctx, "p", "b")
@@ -206,25 +205,14 @@ func rowsReplace(t *check) {
 	t.ok(err)
 	row, err = tab.Get(t.ctx, "p", "a")
 	t.ok(err)
-	t.ok(storage.PutRows(t.ctx, tab, "p", []storage.RowPut{{Key: "a", Data: []byte("a")}})) // the same content
+	t.ok(tab.PutRows(t.ctx, "p", []storage.RowPut{{Key: "a", Data: []byte("a")}})) // the same content
 	_, err = tab.Put(t.ctx, "p", "a", nil, storage.Condition{IfMatch: row.ETag})
 	t.fails(err, storage.ErrPrecondition, "")
 }
 
-// batch gives a table that can, or leaves the test out.
-func (t *check) batch() (storage.Table, storage.BatchTable, string) {
-	t.Helper()
+func badRows(t *check) {
 	name := t.name("table")
 	tab := t.s.Table(name)
-	b, ok := tab.(storage.BatchTable)
-	if !ok {
-		t.leaveOut("no BatchTable")
-	}
-	return tab, b, name
-}
-
-func badRows(t *check) {
-	tab, b, name := t.batch()
 	good := []storage.RowPut{{Key: "a", Data: []byte(secret)}, {Key: "b", Data: []byte(secret)}}
 	tooMany := make([]storage.RowPut, storage.MaxBatchRows+1)
 	for i := range tooMany {
@@ -241,31 +229,32 @@ func badRows(t *check) {
 		{"one key twice", append(good[:2:2], good[0]), storage.ErrInvalid},
 		{"too many", tooMany, storage.ErrInvalid},
 	} {
-		t.fails(b.PutBatch(t.ctx, "p", x.rows), x.kind, name)
+		t.fails(tab.PutBatch(t.ctx, "p", x.rows), x.kind, name)
 		t.equal(x.name, rowKeys(t, tab, "p", storage.RowRange{}), nil)
 	}
-	t.fails(b.PutBatch(t.ctx, "", good), storage.ErrInvalid, name)
-	t.ok(b.PutBatch(t.ctx, "p", nil))
+	t.fails(tab.PutBatch(t.ctx, "", good), storage.ErrInvalid, name)
+	t.ok(tab.PutBatch(t.ctx, "p", nil))
 	t.equal("rows", rowKeys(t, tab, "p", storage.RowRange{}), nil)
 
 	ctx, cancel := context.WithCancelCause(t.ctx)
 	cause := errors.New("had enough")
 	cancel(cause)
-	if err := b.PutBatch(ctx, "p", good); !errors.Is(err, cause) {
+	if err := tab.PutBatch(ctx, "p", good); !errors.Is(err, cause) {
 		t.Errorf("got error %v; want one that matches context.Cause", err)
 	}
 	t.equal("rows", rowKeys(t, tab, "p", storage.RowRange{}), nil)
 }
 
 func fullBatch(t *check) {
-	tab, b, _ := t.batch()
+	tab := t.s.Table(t.name("table"))
 	rows := make([]storage.RowPut, storage.MaxBatchRows)
+	size := min(storage.MaxBatchBytes/storage.MaxBatchRows, t.s.Props().MaxRow)
 	var want []string
 	for i := range rows {
-		rows[i] = storage.RowPut{Key: fmt.Sprintf("%03d", i), Data: filled(2000, byte(i))}
+		rows[i] = storage.RowPut{Key: fmt.Sprintf("%03d", i), Data: filled(size, byte(i))}
 		want = append(want, rows[i].Key)
 	}
-	t.ok(b.PutBatch(t.ctx, "p", rows))
+	t.ok(tab.PutBatch(t.ctx, "p", rows))
 	t.equal("rows", rowKeys(t, tab, "p", storage.RowRange{}), want)
 	got, err := collect(t, tab.Query(t.ctx, "p", storage.RowRange{}))
 	t.ok(err)
@@ -275,14 +264,14 @@ func fullBatch(t *check) {
 }
 
 func batchesDoNotMix(t *check) {
-	tab, b, _ := t.batch()
+	tab := t.s.Table(t.name("table"))
 	for round := range 8 {
 		crowd(6, func(i int) {
 			rows := make([]storage.RowPut, 10)
 			for k := range rows { // each writer begins with another row
 				rows[k] = storage.RowPut{Key: fmt.Sprint((k*3 + i) % 10), Data: fmt.Append(nil, round, i)}
 			}
-			if err := b.PutBatch(t.ctx, "p", rows); err != nil {
+			if err := tab.PutBatch(t.ctx, "p", rows); err != nil {
 				t.Errorf("put batch: %v", err)
 			}
 		})
@@ -297,28 +286,24 @@ func batchesDoNotMix(t *check) {
 func deleteRows(t *check) {
 	name := t.name("table")
 	tab := t.s.Table(name)
-	t.ok(storage.DeleteRows(t.ctx, tab, "p", []string{"a", "b"})) // there is no table yet
+	t.ok(tab.DeleteRows(t.ctx, "p", []string{"a", "b"})) // there is no table yet
 	var rows []storage.RowPut
 	var keys []string
 	for i := range storage.MaxBatchRows + 5 {
 		keys = append(keys, fmt.Sprintf("%03d", i))
 		rows = append(rows, storage.RowPut{Key: keys[i], Data: []byte("data")})
 	}
-	t.ok(storage.PutRows(t.ctx, tab, "p", rows))
-	t.ok(storage.PutRows(t.ctx, tab, "q", rows[:2]))
-	t.ok(storage.DeleteRows(t.ctx, tab, "p", nil))
-	t.ok(storage.DeleteRows(t.ctx, tab, "p", append([]string{"never"}, keys[1:3]...))) // what isn't there keeps nothing else
+	t.ok(tab.PutRows(t.ctx, "p", rows))
+	t.ok(tab.PutRows(t.ctx, "q", rows[:2]))
+	t.ok(tab.DeleteRows(t.ctx, "p", nil))
+	t.ok(tab.DeleteRows(t.ctx, "p", append([]string{"never"}, keys[1:3]...))) // what isn't there keeps nothing else
 	t.equal("rows", rowKeys(t, tab, "p", storage.RowRange{}), append(keys[:1:1], keys[3:]...))
-	t.ok(storage.DeleteRows(t.ctx, tab, "p", keys[:len(keys)-1]))
-	t.ok(storage.DeleteRows(t.ctx, tab, "p", keys[:2])) // repeating is harmless
+	t.ok(tab.DeleteRows(t.ctx, "p", keys[:len(keys)-1]))
+	t.ok(tab.DeleteRows(t.ctx, "p", keys[:2])) // repeating is harmless
 	t.equal("rows", rowKeys(t, tab, "p", storage.RowRange{}), keys[len(keys)-1:])
 	t.equal("rows of the other partition", rowKeys(t, tab, "q", storage.RowRange{}), keys[:2])
-	b, ok := tab.(storage.BatchDeleter)
-	if !ok {
-		return
-	}
-	t.fails(b.DeleteBatch(t.ctx, "q", append(keys[:1:1], "\x00")), storage.ErrInvalid, name)
-	t.fails(b.DeleteBatch(t.ctx, "q", []string{keys[0], keys[0]}), storage.ErrInvalid, name)
-	t.fails(b.DeleteBatch(t.ctx, "q", keys), storage.ErrInvalid, name)
+	t.fails(tab.DeleteBatch(t.ctx, "q", append(keys[:1:1], "\x00")), storage.ErrInvalid, name)
+	t.fails(tab.DeleteBatch(t.ctx, "q", []string{keys[0], keys[0]}), storage.ErrInvalid, name)
+	t.fails(tab.DeleteBatch(t.ctx, "q", keys), storage.ErrInvalid, name)
 	t.equal("rows after refusals", rowKeys(t, tab, "q", storage.RowRange{}), keys[:2])
 }

@@ -23,7 +23,7 @@ import (
 // An App is what a program of the sample has in hand when it starts.
 type App struct {
 	Listener net.Listener // nil for none
-	Store    storage.Store
+	Store    *storage.Store
 	Seats    int             // of the restaurant
 	MailsTo  string          // where mails go, for people
 	Stopping <-chan struct{} // closed when the program begins to stop
@@ -52,7 +52,7 @@ func (s Settings) Run(ctx context.Context, log *slog.Logger, ln net.Listener, ou
 	if err != nil {
 		return err
 	}
-	store, err := s.OpenStore(ctx, log)
+	store, rings, err := s.OpenStore(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -65,8 +65,8 @@ func (s Settings) Run(ctx context.Context, log *slog.Logger, ln net.Listener, ou
 	defer func() { err = errors.Join(err, summary()) }() // last: closing may ask something, too
 	defer Close(store, &err)
 	metrics.MustRegister(cost.Collector(store))
-	if bell, ok := storage.As[doorbell.Counter](store); ok {
-		metrics.MustRegister(doorbellMetrics(bell)...)
+	if rings != nil {
+		metrics.MustRegister(doorbellMetrics(rings)...)
 	}
 	parts, err := plan(app)
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *App) Worker(concurrency int) (Part, error) {
 }
 
 // doorbellMetrics are the rings between processes.
-func doorbellMetrics(bell doorbell.Counter) (all []prometheus.Collector) {
+func doorbellMetrics(rings func() doorbell.Counts) (all []prometheus.Collector) {
 	for what, count := range map[string]func(doorbell.Counts) int64{
 		"sent":     func(c doorbell.Counts) int64 { return c.Sent },
 		"heard":    func(c doorbell.Counts) int64 { return c.Heard },
@@ -132,7 +132,7 @@ func doorbellMetrics(bell doorbell.Counter) (all []prometheus.Collector) {
 	} {
 		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Namespace: "millrace", Name: "doorbell_rings_total", Help: "Rings between processes.", ConstLabels: prometheus.Labels{"what": what},
-		}, func() float64 { return float64(count(bell.Counts())) }))
+		}, func() float64 { return float64(count(rings())) }))
 	}
 	return all
 }

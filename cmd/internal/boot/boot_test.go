@@ -25,6 +25,7 @@ import (
 	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
@@ -314,16 +315,19 @@ func TestServeReportsFailure(t *testing.T) {
 
 // store answers one read, as it is told.
 type store struct {
-	storage.Store
+	driver.Store
 	err   error
 	hang  bool
 	reads int
 }
 
-func (s *store) Blobs(string) storage.Blobs { return blobs{s: s} }
+func (s *store) Props() (p driver.Props)     { return p }
+func (s *store) Committer() driver.Committer { return nil }
+func (s *store) Listener() driver.Listener   { return nil }
+func (s *store) Blobs(string) driver.Blobs   { return blobs{s: s} }
 
 type blobs struct {
-	storage.Blobs
+	driver.Blobs
 	s *store
 }
 
@@ -367,7 +371,7 @@ func TestReady(t *testing.T) {
 				if c.stopping {
 					close(stopping)
 				}
-				h := boot.Ops(c.store, boot.NewMetrics(), stopping, quiet())
+				h := boot.Ops(storage.New(c.store), boot.NewMetrics(), stopping, quiet())
 				for range 3 { // the second and third answer come from the first one's reading
 					w := httptest.NewRecorder()
 					h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
@@ -424,7 +428,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%q: got %v, want a UsageError that names the flag and no password", bad, err)
 		}
 	}
-	if _, err := settings("-store", "floppy:x").OpenStore(t.Context(), slog.New(slog.DiscardHandler)); !errors.As(err, &usage) {
+	if _, _, err := settings("-store", "floppy:x").OpenStore(t.Context(), slog.New(slog.DiscardHandler)); !errors.As(err, &usage) {
 		t.Errorf("got %v, want a UsageError", err)
 	}
 	// A store that rings by itself has no use for a doorbell, and refuses bad ones all the same, before it makes a file.
@@ -433,7 +437,7 @@ func TestSettings(t *testing.T) {
 		"-doorbell: ":         {"-doorbell", "nonsense"},
 		"-doorbell-address: ": {"-doorbell-address", "10.0.0.4,here", "-doorbell", "off"},
 	} {
-		_, err := settings(append(bad, "-store", "sqlite:"+file)...).OpenStore(t.Context(), quiet())
+		_, _, err := settings(append(bad, "-store", "sqlite:"+file)...).OpenStore(t.Context(), quiet())
 		if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), flag+"invalid argument: ") || !strings.Contains(err.Error(), "want a") {
 			t.Errorf("%q: got %v, want a UsageError that names the flag and says what is wanted", bad, err)
 		}
@@ -448,7 +452,7 @@ func TestSettings(t *testing.T) {
 	if _, err := settings("-prices", prices).Prices(); !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), "-prices: "+prices+`: nothing is billed as "blob wirte"; want any of `) {
 		t.Errorf("got %v, want a UsageError that names the file and the class", err)
 	}
-	store, err := settings("-store", "sqlite:"+t.TempDir()+"/x.db").OpenStore(t.Context(), slog.New(slog.DiscardHandler))
+	store, _, err := settings("-store", "sqlite:"+t.TempDir()+"/x.db").OpenStore(t.Context(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 // OpenExisting is OpenStore for a program that shall not make an empty store where somebody has mistyped the name of one. It
 // can tell for files only.
-func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (storage.Store, error) {
+func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
 	file, ok := strings.CutPrefix(*s.store, "sqlite:")
 	file, _, _ = strings.Cut(file, "?")
 	notPath := strings.HasPrefix(file, "//") || strings.HasPrefix(file, "file:") || file == ":memory:" // the driver says what is wrong
@@ -31,5 +31,6 @@ func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (storage.S
 			return nil, fmt.Errorf("-store: file %s is empty; the web or a worker makes a store of it when it first starts", storage.Quote(full))
 		}
 	}
-	return s.OpenStore(ctx, log)
+	store, _, err := s.OpenStore(ctx, log)
+	return store, err
 }

@@ -41,7 +41,7 @@ func NewMetrics() *prometheus.Registry {
 //	GET /healthz   200 while the process answers at all
 //	GET /readyz    200 while it should get work; 503 once stopping is closed, or when the store can't be read, with the cause
 //	GET /metrics   for Prometheus
-func Ops(store storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger) http.Handler {
+func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger) http.Handler {
 	r := &readiness{store: store, stopping: stopping, log: log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "alive") })
@@ -52,7 +52,7 @@ func Ops(store storage.Store, metrics *prometheus.Registry, stopping <-chan stru
 
 // readiness answers /readyz.
 type readiness struct {
-	store    storage.Store
+	store    *storage.Store
 	stopping <-chan struct{}
 	log      *slog.Logger
 

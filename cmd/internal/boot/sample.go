@@ -66,8 +66,9 @@ func Drivers() storage.Drivers {
 // off as an address means none.
 const off = "off"
 
-// OpenStore opens the store that the settings name, with a doorbell if it has none of its own.
-func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (storage.Store, error) {
+// OpenStore opens the store that the settings name, with a doorbell if it has none of its own. rings is nil where it
+// has none.
+func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (store *storage.Store, rings func() doorbell.Counts, err error) {
 	cfg := doorbell.Config{Logger: log}
 	if *s.doorbell != off {
 		cfg.Listen = *s.doorbell
@@ -76,20 +77,20 @@ func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (storage.Stor
 		cfg.Advertise = strings.Split(*s.doorbellAddress, ",")
 	}
 	if err := errors.Join(badFlag("doorbell", doorbell.Config{Listen: cfg.Listen}.Check()), badFlag("doorbell-address", doorbell.Config{Advertise: cfg.Advertise}.Check())); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	store, err := Drivers().Open(ctx, *s.store)
+	store, err = Drivers().Open(ctx, *s.store)
 	if errors.Is(err, storage.ErrInvalid) {
-		return nil, badFlag("store", err)
+		return nil, nil, badFlag("store", err)
 	}
-	if err != nil || *s.doorbell == off {
-		return store, err
+	if err != nil || *s.doorbell == off || store.Rings() {
+		return store, nil, err
 	}
-	rung, err := doorbell.Over(store, cfg)
+	bell, err := doorbell.Over(store, cfg)
 	if err != nil {
-		return nil, errors.Join(err, store.Close())
+		return nil, nil, errors.Join(err, store.Close())
 	}
-	return rung, nil
+	return bell.Store, bell.Counts, nil
 }
 
 // badFlag says what is wrong with a flag, if anything is. Its name says what was to be done with it.
@@ -105,7 +106,7 @@ func badFlag(flag string, err error) error {
 }
 
 // Close closes a store when a program's function returns, and adds the error to the function's own.
-func Close(store storage.Store, err *error) {
+func Close(store *storage.Store, err *error) {
 	closing := store.Close()
 	var cause *sqlite.Error
 	if errors.As(closing, &cause) { // what the store says besides is for programs that go on
@@ -174,7 +175,7 @@ func (s Settings) Prices() (*cost.Prices, error) {
 }
 
 // Channels returns the sample's channels, for what sends on behalf of source.
-func Channels(store storage.Store, source string) (*channel.Channels, error) {
+func Channels(store *storage.Store, source string) (*channel.Channels, error) {
 	routes, err := reservations.Routes()
 	if err != nil {
 		return nil, err

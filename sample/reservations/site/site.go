@@ -69,7 +69,7 @@ type site struct {
 	cancels  *channel.Sender[reservations.CancelReservation]
 	months   *views.View[reservations.Month]
 	statuses *views.View[reservations.Status]
-	requests storage.Blobs // what people asked for, by reservations.Key
+	requests *storage.Blobs // what people asked for, by reservations.Key
 
 	cfg     Config
 	log     *slog.Logger

@@ -37,7 +37,7 @@ const patience = 30 * time.Second // for what must happen; a test that waits so 
 type stack struct {
 	t        *testing.T
 	url      string
-	store    storage.Store
+	store    *storage.Store
 	channels *channel.Channels
 	registry *handlers.Registry
 	client   *http.Client // follows no redirects
@@ -76,7 +76,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, s *stack)) {
 var azurite = sync.OnceValues(azuretest.Launch)
 
 // newStackOn closes the store when the test ends.
-func newStackOn(t *testing.T, store storage.Store, cfg site.Config, change ...func(*httptest.Server)) *stack {
+func newStackOn(t *testing.T, store *storage.Store, cfg site.Config, change ...func(*httptest.Server)) *stack {
 	t.Helper()
 	s := &stack{t: t, log: &logBuffer{}, mails: &outbox{}}
 	t.Cleanup(func() { _ = store.Close() })

@@ -6,28 +6,32 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-func wakeTests() []test {
+func listenTests() []test {
 	return []test{
-		{"after a send", wakeSend},
-		{"after a commit", wakeCommit},
-		{"after handing back", wakeHandBack},
-		{"at the end of a delay", wakeDelay},
-		{"at the end of a visibility", wakeVisibility},
-		{"all watchers of a queue", wakeAll},
-		{"rings nobody takes are folded", wakeFolded},
-		{"after stop no more", wakeStop},
-		{"watching what can't be", wakeNonsense},
-		{"from a second store", wakeSecond},
+		{"after a send", ringsAfterSend},
+		{"after a commit", ringsAfterCommit},
+		{"after handing back", ringsAfterHandBack},
+		{"at the end of a delay", ringsAfterDelay},
+		{"at the end of a visibility", ringsAfterVisibility},
+		{"all listeners of a queue", ringsForAll},
+		{"rings nobody takes are folded", ringsFolded},
+		{"after close no more", ringsUntilClosed},
+		{"a bad topic never rings", ringsForBadTopics},
+		{"what a second store sends", ringsFromSecond},
+		{"a topic that is no queue rings all", ringTopic},
+		{"a topic rings in a second store", ringTopicSecond},
 	}
 }
 
-func (t *check) waker(s storage.Store) storage.Waker {
+// listen subscribes until the test ends, or leaves the test out.
+func (t *check) listen(s *storage.Store, topic string) *storage.Subscription {
 	t.Helper()
-	w, ok := storage.As[storage.Waker](s)
-	if !ok {
-		t.leaveOut("the store is no Waker")
+	if !s.Rings() {
+		t.leaveOut("nothing rings")
 	}
-	return w
+	sub := s.Listen(topic)
+	t.Cleanup(sub.Close)
+	return sub
 }
 
 // rings demands a ring, at or after from. A ring may rarely be missing, so act is done again a few times.
@@ -71,12 +75,10 @@ func (t *check) quiet(ring <-chan struct{}) {
 
 func (t *check) watch(q *queue) <-chan struct{} {
 	t.Helper()
-	ring, stop := t.waker(t.s).Wake(q.name)
-	t.Cleanup(stop)
-	return ring
+	return t.listen(t.s, q.name).Rings()
 }
 
-func wakeSend(t *check) {
+func ringsAfterSend(t *check) {
 	q := t.queue()
 	ring := t.watch(q)
 	for range 3 {
@@ -89,7 +91,7 @@ func wakeSend(t *check) {
 	}
 }
 
-func wakeCommit(t *check) {
+func ringsAfterCommit(t *check) {
 	q := t.queue()
 	ring := t.watch(q)
 	t.rings(ring, func() time.Time {
@@ -99,7 +101,7 @@ func wakeCommit(t *check) {
 	})
 }
 
-func wakeHandBack(t *check) {
+func ringsAfterHandBack(t *check) {
 	q := t.queue()
 	ring := t.watch(q)
 	q.send("body")
@@ -117,7 +119,7 @@ func wakeHandBack(t *check) {
 	}
 }
 
-func wakeDelay(t *check) {
+func ringsAfterDelay(t *check) {
 	q := t.queue()
 	ring := t.watch(q)
 	t.rings(ring, func() time.Time {
@@ -133,7 +135,10 @@ func wakeDelay(t *check) {
 	})
 }
 
-func wakeVisibility(t *check) {
+func ringsAfterVisibility(t *check) {
+	if !t.cfg.RingsVisibility {
+		t.leaveOut("Config.RingsVisibility is not set")
+	}
 	q := t.queue()
 	ring := t.watch(q)
 	q.send("body")
@@ -151,7 +156,7 @@ func wakeVisibility(t *check) {
 	})
 }
 
-func wakeAll(t *check) {
+func ringsForAll(t *check) {
 	q := t.queue()
 	for _, ring := range []<-chan struct{}{t.watch(q), t.watch(q), t.watch(q)} {
 		t.rings(ring, func() time.Time {
@@ -160,30 +165,37 @@ func wakeAll(t *check) {
 			return now
 		})
 	}
-	// One send wakes all: each has heard at least one of a few.
-	a, b := t.watch(q), t.watch(q)
-	heard := map[string]bool{}
-	for i := 0; i < 5 && len(heard) < 2; i++ {
-		q.send("body")
-		limit := time.NewTimer(t.cfg.Patience / 5)
-		for waiting := true; waiting && len(heard) < 2; {
+	t.bothRing(t.watch(q), t.watch(q), func() { q.send("body") })
+}
+
+// bothRing demands that one act rings both channels. A ring may rarely be missing, so there are a few tries.
+func (t *check) bothRing(a, b <-chan struct{}, act func()) {
+	t.Helper()
+	const tries = 5
+	rung := map[string]bool{}
+	t.quiet(a)
+	t.quiet(b)
+	for i := 0; i < tries && len(rung) < 2; i++ {
+		act()
+		limit := time.NewTimer(t.cfg.Patience / tries)
+		for waiting := true; waiting && len(rung) < 2; {
 			select {
 			case <-a:
-				heard["a"] = true
+				rung["first"] = true
 			case <-b:
-				heard["b"] = true
+				rung["second"] = true
 			case <-limit.C:
 				waiting = false
 			}
 		}
 		limit.Stop()
 	}
-	if len(heard) < 2 {
-		t.Errorf("of two watchers only %v heard", heard)
+	if len(rung) < 2 {
+		t.Errorf("of two listeners %v got a ring; want both", rung)
 	}
 }
 
-func wakeFolded(t *check) {
+func ringsFolded(t *check) {
 	q := t.queue()
 	ring := t.watch(q)
 	if cap(ring) != 1 {
@@ -203,19 +215,21 @@ func wakeFolded(t *check) {
 	})
 }
 
-func wakeStop(t *check) {
+func ringsUntilClosed(t *check) {
 	q := t.queue()
-	stopped, stop := t.waker(t.s).Wake(q.name)
+	sub := t.listen(t.s, q.name)
+	closed := sub.Rings()
 	other := t.watch(q)
-	t.rings(stopped, func() time.Time {
+	t.rings(closed, func() time.Time {
 		now := time.Now()
 		q.send("body")
 		return now
 	})
-	stop()
+	sub.Close()
+	sub.Close() // twice is harmless
 	t.quiet(other)
-	for range len(stopped) { // a ring from before
-		<-stopped
+	for range len(closed) { // a ring from before
+		<-closed
 	}
 	t.rings(other, func() time.Time {
 		now := time.Now()
@@ -224,39 +238,43 @@ func wakeStop(t *check) {
 	})
 	t.quiet(other)
 	select {
-	case _, ok := <-stopped:
+	case _, ok := <-closed:
 		if ok {
-			t.Error("a ring after stop")
+			t.Error("a ring after Close")
 		}
 	default:
 	}
 }
 
-func wakeNonsense(t *check) {
+func ringsForBadTopics(t *check) {
 	s := t.own()
-	w := t.waker(s)
-	for _, name := range []string{"", "Bad_Name", "\x00"} {
-		ring, stop := w.Wake(name)
-		if ring == nil {
-			t.Errorf("Wake(%q) has no channel", name)
+	for _, topic := range []string{"", "Bad_Name", "\x00"} {
+		sub := t.listen(s, topic)
+		s.Ring(topic)
+		t.quiet(sub.Rings())
+		select {
+		case <-sub.Rings():
+			t.Errorf("topic %s rang", storage.Quote(topic))
+		default:
 		}
-		stop()
+		sub.Close()
 	}
-	_, before := w.Wake("queue")
+	before := t.listen(s, "queue")
 	t.ok(s.Close())
-	_, after := w.Wake("queue")
-	before()
-	after()
+	after := t.listen(s, "queue")
+	t.within("what follows Close of the store", func() {
+		s.Ring("queue")
+		before.Close()
+		after.Close()
+	})
 }
 
-func wakeSecond(t *check) {
+func ringsFromSecond(t *check) {
 	a := t.own()
-	w := t.waker(a)
-	b := t.again(a)
 	name := t.name("queue")
+	ring := t.listen(a, name).Rings()
+	b := t.again(a)
 	t.queueIn(a, name).none()
-	ring, stop := w.Wake(name)
-	defer stop()
 	t.quiet(ring)
 	t.rings(ring, func() time.Time {
 		now := time.Now()
@@ -264,4 +282,41 @@ func wakeSecond(t *check) {
 		return now
 	})
 	t.equal("sent", bodies(t.queueIn(a, name).take(1, hold)), []string{"body"})
+}
+
+func ringTopic(t *check) {
+	topic, other := t.name("topic"), t.name("topic")
+	a, b := t.listen(t.s, topic).Rings(), t.listen(t.s, topic).Rings()
+	third := t.listen(t.s, other).Rings()
+	t.quiet(third)
+	t.bothRing(a, b, func() { t.s.Ring(topic) })
+	for _, ring := range []<-chan struct{}{a, b} { // and again, each of them
+		t.rings(ring, func() time.Time {
+			now := time.Now()
+			t.s.Ring(topic)
+			return now
+		})
+	}
+	t.within("ringing while nobody takes the rings", func() {
+		for range 20 {
+			t.s.Ring(topic)
+		}
+	})
+	t.queueIn(t.s, topic).gone() // a ring is no message
+	t.rings(third, func() time.Time {
+		now := time.Now()
+		t.s.Ring(other)
+		return now
+	})
+}
+
+func ringTopicSecond(t *check) {
+	a := t.own()
+	topic := t.name("topic")
+	mine := t.listen(a, topic).Rings()
+	b := t.again(a)
+	theirs := t.listen(b, topic).Rings()
+	for _, s := range []*storage.Store{a, b} {
+		t.bothRing(mine, theirs, func() { s.Ring(topic) })
+	}
 }

@@ -1,0 +1,217 @@
+// Package inbox waits for the messages of a queue: at once where the store rings or hands them over as they are sent, by
+// polling where it doesn't, and rarely while nothing comes.
+//
+//	in := inbox.Open(store, "mails", inbox.Config{})
+//	defer in.Close()
+//	batch, err := in.Receive(ctx, 100, 30*time.Second) // waits until there is something, or ctx ends
+//
+// A consumer that has to do something between two looks uses the two halves of Receive: [Inbox.Look] asks the store
+// once, and [Inbox.Wait] waits until the next look is due, or something is handed over.
+//
+// # How it waits
+//
+//   - A look that brings all it asked for is followed by the next one at once. So is one that brings something, where the
+//     store doesn't ring.
+//   - A ring ends the wait.
+//   - Else the time between two looks doubles, from 20 ms up to the poll interval.
+//   - Rings are trusted once a message came after one: then nothing is there until the next ring, and the interval is the
+//     longest at once. A message that came without a ring ends the trust, until one comes after a ring again.
+//   - A store that vouches for its rings (Props.QuietInterval) is trusted from the beginning, and looked at as rarely as it
+//     says. For an hour after a message came without a ring, the poll interval counts instead.
+//   - A look that fails is repeated after 0.1 to 10 seconds, whatever rings.
+//
+// Intervals are jittered, so that idle consumers don't look all at once.
+//
+// # Laws
+//
+//   - A call of the store is never cut off by the end of ctx: what it received would stay hidden for a visibility.
+//   - A message belongs to the caller from [Batch].Since for the visibility. Since is before the store's own beginning, by
+//     this process's clock, whatever that clock says.
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// FirstLook is the time until the second look of an idle consumer, without rings.
+const FirstLook = 20 * time.Millisecond
+
+const distrustFor = time.Hour // how long a store is looked at often after a message came without a ring
+
+// Config is how a queue is waited for. The zero Config is right for most.
+type Config struct {
+	// Poll is the longest time between two looks, at least [FirstLook]. Defaults to the store's own: Props.PollInterval,
+	// or Props.QuietInterval where the store vouches for its rings.
+	Poll time.Duration
+}
+
+// A Batch is what was received together. The caller owns it.
+type Batch struct {
+	Deliveries []storage.Delivery
+	Since      time.Time // the visibility began then, or later
+	Full       bool      // it has all that was asked for: there may be more
+}
+
+// An Inbox waits for one queue. One goroutine uses it.
+type Inbox struct {
+	queue   *storage.Queue
+	sub     *storage.Subscription
+	most    int // messages of one look
+	longest time.Duration
+	quiet   time.Duration
+
+	poll, trouble backoff.ExponentialBackOff
+	next          time.Time // when the next look is due
+	failed        bool      // the last look failed
+	trusted       bool      // what was found last, if anything, came after a ring: silence means that nothing is there
+	rung          bool      // a ring ended the last wait
+	distrusted    time.Time // when something last came without a ring
+}
+
+// Open begins to wait for a queue. It makes no request.
+func Open(store *storage.Store, queue string, cfg Config) *Inbox {
+	props := store.Props()
+	in := &Inbox{
+		queue: store.Queue(queue), sub: store.Listen(queue), most: props.MaxReceive,
+		longest: cmp.Or(cfg.Poll, props.PollInterval),
+		trusted: store.Rings() && props.QuietInterval > 0,
+	}
+	in.quiet = cmp.Or(cfg.Poll, props.QuietInterval, in.longest)
+	in.rung = in.trusted // as good as a ring: what the first look finds was there before
+	in.poll = newBackOff(FirstLook, in.longest)
+	in.trouble = newBackOff(100*time.Millisecond, 10*time.Second)
+	return in
+}
+
+func newBackOff(first, most time.Duration) backoff.ExponentialBackOff {
+	b := backoff.ExponentialBackOff{InitialInterval: first, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: most, Clock: backoff.SystemClock}
+	b.Reset()
+	return b
+}
+
+// Close ends the waiting.
+func (in *Inbox) Close() { in.sub.Close() }
+
+// Receive waits until there is something, and returns up to max messages, hidden for visibility. Its error is that of a
+// look, or context.Cause when ctx ends. It may be called again after an error of a look, which has its delay then.
+func (in *Inbox) Receive(ctx context.Context, max int, visibility time.Duration) (Batch, error) {
+	for {
+		batch, due := in.Wait(ctx, max, visibility)
+		if len(batch.Deliveries) > 0 {
+			return batch, nil
+		}
+		if !due {
+			return Batch{}, context.Cause(ctx)
+		}
+		batch, err := in.Look(ctx, max, visibility)
+		if err != nil || len(batch.Deliveries) > 0 {
+			return batch, err
+		}
+	}
+}
+
+// Look asks the store once, without waiting: up to max messages, hidden for visibility. It bounds the call by the
+// visibility, and doesn't end it with ctx.
+func (in *Inbox) Look(ctx context.Context, max int, visibility time.Duration) (Batch, error) {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), visibility)
+	defer cancel()
+	began := time.Now()
+	ds, err := in.queue.Receive(call, max, visibility)
+	if err != nil {
+		in.failed, in.next = true, time.Now().Add(in.trouble.NextBackOff())
+		return Batch{}, err
+	}
+	if in.failed {
+		in.failed = false
+		in.trouble.Reset()
+	}
+	batch := Batch{Deliveries: ds, Since: began, Full: len(ds) >= min(max, in.most)}
+	in.next = time.Now().Add(in.pause(len(ds) > 0, batch.Full))
+	return batch, nil
+}
+
+// pause tells how long after a look the next one is due, if nothing rings.
+func (in *Inbox) pause(found, full bool) time.Duration {
+	if found {
+		in.poll.Reset()
+	}
+	rings := in.sub.Rings() != nil
+	switch {
+	case full || found && !rings:
+		in.rung = in.rung && full
+		return 0
+	case found:
+		if in.trusted = in.rung; !in.rung {
+			in.distrusted = time.Now()
+		}
+		return in.poll.NextBackOff()
+	case in.trusted:
+		interval := in.quiet
+		if time.Since(in.distrusted) < distrustFor {
+			interval = in.longest
+		}
+		return interval * time.Duration(80+rand.IntN(20)) / 100
+	}
+	return min(in.poll.NextBackOff(), in.longest)
+}
+
+// Wait waits until the next look is due: due is true then, at once before the first one. It returns earlier with what
+// is handed over as it is sent, up to max messages, hidden for visibility; call it again to wait on. When ctx ends it
+// returns neither.
+func (in *Inbox) Wait(ctx context.Context, max int, visibility time.Duration) (batch Batch, due bool) {
+	if ctx.Err() != nil {
+		return Batch{}, false
+	}
+	d := time.Until(in.next)
+	if d <= 0 {
+		return Batch{}, true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	if in.failed {
+		select {
+		case <-timer.C:
+			return Batch{}, true
+		case <-ctx.Done():
+			return Batch{}, false
+		}
+	}
+	in.rung = false
+	for {
+		batch, due = in.waitOnce(ctx, timer.C, max, visibility)
+		if due || len(batch.Deliveries) > 0 || ctx.Err() != nil {
+			return batch, due
+		}
+	}
+}
+
+// waitOnce waits for a ring, for what is handed over, for the timer, or for the end of ctx.
+func (in *Inbox) waitOnce(ctx context.Context, timer <-chan time.Time, max int, visibility time.Duration) (batch Batch, due bool) {
+	ready, take, _ := in.sub.Claim(max, visibility)
+	select {
+	case <-ready:
+	case <-timer:
+		due = true
+	case <-in.sub.Rings():
+		in.rung, due = true, true
+		in.next = time.Time{}
+	case <-ctx.Done():
+	}
+	if take == nil {
+		return Batch{}, due
+	}
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), visibility)
+	defer cancel()
+	ds, since := take(call) // also what came beside the ring or the end
+	if len(ds) == 0 {
+		return Batch{}, due
+	}
+	return Batch{Deliveries: ds, Since: since, Full: len(ds) >= min(max, in.most)}, due
+}
