@@ -42,11 +42,11 @@ func house() []floor {
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
 		{pkg: "worker", may: []string{"handlers", "values", "channel", "storage", "storage/inbox", "coord/members"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: []string{"views"}},
 		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program"},
-		{pkg: "simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves"},
-		{pkg: "scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store", tests: []string{"internal/chart", "internal/rate"}},
+		{pkg: "proof/simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves"},
+		{pkg: "proof/scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store", tests: []string{"internal/chart", "internal/rate"}},
 		{pkg: "internal/rate", why: "it holds a caller to a rate and doesn't know of what: the standard library is enough", tests: []string{"storage"}},
 		{pkg: "internal/chart", why: "it draws numbers and doesn't know what they count: the standard library is enough"},
-		{pkg: "model", why: "it holds the protocol, not the code; the test runs spin"},
+		{pkg: "proof/model", why: "it holds the protocol, not the code; the test runs spin"},
 		{pkg: "deploy", why: "it holds examples; the test reads them and runs the programs"},
 		{pkg: "cmd/...", may: []string{"..."}, vendor: true, why: "programs wire everything together"},
 	}
@@ -229,14 +229,29 @@ func TestPackageComments(t *testing.T) {
 	t.Parallel()
 	for pkg, files := range packages(t) {
 		var with []string
+		onlyTests := !slices.ContainsFunc(files, func(f source) bool { return !f.test })
 		for _, f := range files {
-			if !f.test && f.tree.Doc != nil {
+			if f.test == onlyTests && f.tree.Doc != nil {
 				with = append(with, f.name)
 			}
 		}
-		all := slices.ContainsFunc(files, func(f source) bool { return !f.test })
-		if all && len(with) != 1 {
+		if len(with) != 1 {
 			t.Errorf("package %s has a package comment in %d files %q: want one, which tells its model", pkg, len(with), with)
+		}
+	}
+}
+
+// A package that others can import must hold something. The root alone holds a comment only, about the whole.
+func TestNoEmptyPackages(t *testing.T) {
+	t.Parallel()
+	for pkg, files := range packages(t) {
+		code, declared := false, false
+		for _, f := range files {
+			code = code || !f.test
+			declared = declared || !f.test && len(f.tree.Decls) > 0
+		}
+		if pkg != "." && code && !declared {
+			t.Errorf("package %s can be imported and holds nothing: put its comment into one of its tests", pkg)
 		}
 	}
 }

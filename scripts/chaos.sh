@@ -8,12 +8,12 @@
 # The program is a module of its own, with tests of its own. It takes Linux and root for a full disk, and Azurite, which
 # scripts/setup.sh installs; what is missing is said, and fails where CI is set.
 set -euo pipefail
-cd "$(dirname "$0")/../chaos"
+cd "$(dirname "$0")/../proof/chaos"
 go=${GO:-go}
 
 $go vet ./...
 $go test ./...
-mkdir -p ../.cache
-$go build -o ../.cache/chaos .
+mkdir -p ../../.cache
+$go build -o ../../.cache/chaos .
 # Not `go run`, which doesn't pass signals on.
-exec ../.cache/chaos ${SEED:+-seed "$SEED"} "$@"
+exec ../../.cache/chaos ${SEED:+-seed "$SEED"} "$@"

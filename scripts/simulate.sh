@@ -9,7 +9,7 @@ if ! [[ "${SEED:-0}${SEEDS:-1000}" =~ ^[0-9]+$ ]]; then
 	exit 2
 fi
 if [ -n "${SEED:-}" ]; then
-	MILLRACE_SEED=$SEED exec $go test ./simulation -count=1 -run 'TestRandomSchedules' -v
+	MILLRACE_SEED=$SEED exec $go test ./proof/simulation -count=1 -run 'TestRandomSchedules' -v
 fi
 echo "${SEEDS:-1000} schedules, and each single fault; on two processors a thousand take some 5 minutes"
-MILLRACE_SEEDS=${SEEDS:-1000} exec $go test ./simulation -count=1 -timeout 0
+MILLRACE_SEEDS=${SEEDS:-1000} exec $go test ./proof/simulation -count=1 -timeout 0

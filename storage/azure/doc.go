@@ -7,7 +7,12 @@
 //	azure:CONNECTION-STRING?prefix=shop   shared key or shared access signature
 //	azure:?prefix=shop                    the connection string in $AZURE_STORAGE_CONNECTION_STRING, so that no secret
 //	                                      stands on a command line
-//	azure:UseDevelopmentStorage=true      Azurite on this machine's usual ports
+//	azure:UseDevelopmentStorage=true      Azurite on this machine's usual ports; on another machine's with
+//	                                      ;DevelopmentStorageProxyUri=http://HOST behind it
+//
+// A connection string has the fields that Azure's SDKs know. Each of them has its effect, or is refused by its name, as are
+// the *SecondaryEndpoint, from which nothing is ever read. FileEndpoint alone is taken and not used: the portal writes it
+// beside the others.
 //
 // prefix, up to 12 lower-case letters and digits, stands before all names, so that applications can share an account. An
 // account in another cloud: endpoint=core.chinacloudapi.cn, and AZURE_AUTHORITY_HOST for the identity.

@@ -112,7 +112,8 @@ func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporte
 			Telemetry:        policy.TelemetryOptions{ApplicationID: "millrace"},
 		}
 	}
-	var errs [3]error
+	services := [...]string{"queues", "blobs", "tables"}
+	var errs [len(services)]error
 	switch {
 	case p.key != "":
 		shared, err := azqueue.NewSharedKeyCredential(p.account, p.key)
@@ -141,9 +142,9 @@ func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporte
 		s.blobs, errs[1] = blobservice.NewClient(p.blob, who, &blobservice.ClientOptions{ClientOptions: options()})
 		s.tables, errs[2] = aztables.NewServiceClient(p.table, who, &aztables.ClientOptions{ClientOptions: options()})
 	}
-	for _, err := range errs {
+	for i, err := range errs {
 		if err != nil {
-			return errors.New("an endpoint of the connection string can't be used") // the cause may show a signature
+			return fmt.Errorf("the address of the %s can't be used", services[i]) // the cause may show a signature
 		}
 	}
 	return nil
@@ -180,16 +181,11 @@ type place struct {
 	queue, blob, table string                 // addresses of the services
 }
 
+// local tells Azurite, wherever it runs.
 func (p place) local() bool {
 	u, err := url.Parse(p.queue)
-	return err == nil && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost" || u.Hostname() == "::1")
+	return p.account == devAccount || err == nil && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost" || u.Hostname() == "::1")
 }
-
-// The account of the emulators is the same everywhere, and no secret.
-const (
-	devAccount = "devstoreaccount1"
-	devKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-)
 
 // parse reads what stands behind "azure:". Its errors name no value, which may be a secret.
 func parse(rest string, getenv func(string) string) (place, error) {
@@ -283,83 +279,4 @@ func (p *place) endpoints(scheme, suffix string) {
 		}
 		*address = strings.TrimSuffix(*address, "/") + "/"
 	}
-}
-
-// readConnectionString reads a connection string as the portal gives it. endpoint is the parameter beside it, empty for none.
-func (p *place) readConnectionString(text, endpoint string) error {
-	if strings.ContainsAny(text, `"'`) {
-		return fmt.Errorf("%w: the connection string has quotation marks in it, as some shells and files want them around it: remove them", driver.ErrInvalid)
-	}
-	scheme, suffix := "https", ""
-	given := map[string]bool{}
-	n := 0
-	for part := range strings.SplitSeq(text, ";") {
-		n++
-		if strings.TrimSpace(part) == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
-		if !ok {
-			return fmt.Errorf("%w: a connection string is pairs like AccountName=…; one of its parts has no equals sign", driver.ErrInvalid)
-		}
-		field := strings.ToLower(name)
-		if given[field] {
-			return fmt.Errorf("%w: the connection string has the field%s twice, again as its part %d", driver.ErrInvalid, harmless(name), n)
-		}
-		given[field] = true
-		switch field {
-		case "usedevelopmentstorage":
-			if value != "true" {
-				return fmt.Errorf("%w: want UseDevelopmentStorage=true", driver.ErrInvalid)
-			}
-			p.account, p.key = devAccount, devKey
-			p.blob, p.queue, p.table = "http://127.0.0.1:10000/"+devAccount, "http://127.0.0.1:10001/"+devAccount, "http://127.0.0.1:10002/"+devAccount
-		case "defaultendpointsprotocol":
-			scheme = value
-		case "endpointsuffix":
-			if !isHost(value) {
-				return fmt.Errorf("%w: EndpointSuffix is what stands behind the service in addresses; want one like core.windows.net", driver.ErrInvalid)
-			}
-			suffix = value
-		case "accountname":
-			p.account = value
-		case "accountkey":
-			p.key = value
-		case "sharedaccesssignature":
-			p.sas = strings.TrimPrefix(value, "?")
-		case "queueendpoint":
-			p.queue = value
-		case "blobendpoint":
-			p.blob = value
-		case "tableendpoint":
-			p.table = value
-		case "fileendpoint", "developmentstorageproxyuri":
-		default:
-			return fmt.Errorf("%w: the connection string has an unknown field%s, its part %d", driver.ErrInvalid, harmless(name), n)
-		}
-	}
-	all := p.queue != "" && p.blob != "" && p.table != ""
-	switch {
-	case scheme != "http" && scheme != "https":
-		return fmt.Errorf("%w: DefaultEndpointsProtocol is neither http nor https", driver.ErrInvalid)
-	case p.key == "" && p.sas == "":
-		return fmt.Errorf("%w: the connection string has neither AccountKey nor SharedAccessSignature; without a secret use azure://ACCOUNT", driver.ErrInvalid)
-	case p.key != "" && p.sas != "":
-		return fmt.Errorf("%w: the connection string has both AccountKey and SharedAccessSignature", driver.ErrInvalid)
-	case p.account == "" && (p.key != "" || !all):
-		return fmt.Errorf("%w: the connection string has no AccountName", driver.ErrInvalid)
-	case endpoint != "" && suffix != "":
-		return fmt.Errorf("%w: the connection string has an EndpointSuffix, and the parameter endpoint stands behind it: leave out one of them", driver.ErrInvalid)
-	case endpoint != "" && all:
-		return fmt.Errorf("%w: the connection string says where all services are, so the parameter endpoint has no effect: leave it out", driver.ErrInvalid)
-	case !all && !isAccount(p.account), p.account != strings.ToLower(p.account): // it becomes part of an address, and may be the key that got into the wrong place
-		return fmt.Errorf("%w: the connection string's AccountName is no account's: want 3 to 24 lower-case letters and digits", driver.ErrInvalid)
-	}
-	p.endpoints(scheme, cmp.Or(endpoint, suffix, usualSuffix))
-	for _, address := range []string{p.queue, p.blob, p.table} {
-		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.User != nil || u.Fragment != "" {
-			return fmt.Errorf("%w: an endpoint in the connection string is no address like https://ACCOUNT.queue.core.windows.net", driver.ErrInvalid)
-		}
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package azure
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,12 @@ func TestPlaces(t *testing.T) {
 		"?prefix=shop":                                               {prefix: "shop", account: "fromenv", key: secret, queue: "https://fromenv.queue.core.windows.net/", blob: "https://fromenv.blob.core.windows.net/", table: "https://fromenv.table.core.windows.net/"},
 		"UseDevelopmentStorage=true": {account: devAccount, key: devKey, queue: "http://127.0.0.1:10001/" + devAccount + "/", blob: "http://127.0.0.1:10000/" + devAccount + "/",
 			table: "http://127.0.0.1:10002/" + devAccount + "/"},
+		"DevelopmentStorageProxyUri=http://azurite/;UseDevelopmentStorage=true": {account: devAccount, key: devKey, queue: "http://azurite:10001/" + devAccount + "/",
+			blob: "http://azurite:10000/" + devAccount + "/", table: "http://azurite:10002/" + devAccount + "/"},
+		"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=https://[::2]": {account: devAccount, key: devKey, queue: "https://[::2]:10001/" + devAccount + "/",
+			blob: "https://[::2]:10000/" + devAccount + "/", table: "https://[::2]:10002/" + devAccount + "/"},
+		"BlobEndpoint=https://b.example/;AccountName=acct;SharedAccessSignature=sig=" + secret: {account: "acct", sas: "sig=" + secret,
+			queue: "https://acct.queue.core.windows.net/", blob: "https://b.example/", table: "https://acct.table.core.windows.net/"},
 		"DefaultEndpointsProtocol=https; accountname=acct ;AccountKey=" + secret + "==;EndpointSuffix=core.x;": {account: "acct", key: secret + "==",
 			queue: "https://acct.queue.core.x/", blob: "https://acct.blob.core.x/", table: "https://acct.table.core.x/"},
 		"AccountName=acct;SharedAccessSignature=?sv=2024&sig=" + secret + "%3D": {account: "acct", sas: "sv=2024&sig=" + secret + "%3D",
@@ -65,7 +72,7 @@ func TestBadPlaces(t *testing.T) {
 		"AccountName=a;AccountKye=" + secret: "AccountKye",
 		"AccountName=acct;AccountKey=" + secret + ";SharedAccessSignature=sig=" + secret:                                 "both",
 		"AccountName=acct;AccountKey=" + secret + ";DefaultEndpointsProtocol=ftp":                                        "neither http nor https",
-		"AccountName=acct;AccountKey=" + secret + ";BlobEndpoint=" + secret:                                              "endpoint",
+		"AccountName=acct;AccountKey=" + secret + ";BlobEndpoint=" + secret:                                              "BlobEndpoint is no address",
 		"AccountName=acct;" + secret + "==":                                                                              "part 2",
 		"//acct?" + secret + "==":                                                                                        "prefix",
 		"AccountName=acct;AccountKey=%" + secret:                                                                         "base64",
@@ -78,6 +85,21 @@ func TestBadPlaces(t *testing.T) {
 		"AccountName=acct;AccountKey=" + secret + ";EndpointSuffix=x?endpoint=core.x":                                    "leave out one",
 		"AccountName=acct;AccountKey=" + secret + ";EndpointSuffix=core.x/y":                                             "EndpointSuffix",
 		"AccountName=acct;AccountKey=" + secret + ";EndpointSuffix=":                                                     "EndpointSuffix",
+		"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://azurite:10000":                                     "DevelopmentStorageProxyUri",
+		"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://azurite/devstoreaccount1":                          "DevelopmentStorageProxyUri",
+		"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://u:" + secret + "@azurite":                          "DevelopmentStorageProxyUri",
+		"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://azurite:":                                          "DevelopmentStorageProxyUri",
+		"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=azurite":                                                  "want http://HOST",
+		"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=":                                                         "DevelopmentStorageProxyUri has no value",
+		"AccountName=acct;AccountKey=" + secret + ";DevelopmentStorageProxyUri=http://azurite":                           "want UseDevelopmentStorage=true",
+		"UseDevelopmentStorage=true;BlobEndpoint=http://azurite:10000/devstoreaccount1":                                  "BlobEndpoint has no effect",
+		"AccountKey=" + secret + ";UseDevelopmentStorage=true":                                                           "AccountKey has no effect",
+		"AccountName=acct;AccountKey=" + secret + ";BlobSecondaryEndpoint=https://acct-secondary.blob.core.windows.net":  "BlobSecondaryEndpoint",
+		"AccountName=acct;AccountKey=" + secret + ";DfsEndpoint=https://acct.dfs.core.windows.net":                       "DfsEndpoint",
+		"AccountName=acct;AccountKey=" + secret + ";QueueEndpoint=":                                                      "QueueEndpoint has no value",
+		"AccountName=acct;AccountKey=":                                                                                   "AccountKey has no value",
+		"BlobEndpoint=https://b;QueueEndpoint=https://q;SharedAccessSignature=sig=" + secret:                             "has no TableEndpoint, and no AccountName",
+		"TableEndpoint=https://t;SharedAccessSignature=sig=" + secret:                                                    "has no QueueEndpoint and no BlobEndpoint, and no AccountName",
 		"AccountName=Acct;AccountKey=" + secret:                                                                          "lower-case",
 		"AccountName=Acct;AccountKey=" + secret + ";BlobEndpoint=http://b;QueueEndpoint=http://q;TableEndpoint=http://t": "lower-case",
 		"AccountName=acct;AccountKey=" + secret + ";accountname=acct":                                                    "twice",
@@ -95,6 +117,37 @@ func TestBadPlaces(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), secret) {
 			t.Errorf("the error tells the secret: %v", err)
+		}
+	}
+}
+
+// What is set has an effect, or is refused by its name. FileEndpoint, which the portal writes beside the others, is the one
+// exception.
+func TestNoFieldIsIgnored(t *testing.T) {
+	t.Parallel()
+	bases := []string{"AccountName=acct;AccountKey=" + secret, "AccountName=acct;SharedAccessSignature=sig=" + secret, "UseDevelopmentStorage=true"}
+	values := map[string]string{
+		fieldDevelopment: "true", fieldProxy: "http://elsewhere", fieldProtocol: "http", fieldSuffix: "core.x", fieldAccount: "other", fieldKey: "b3RoZXI=",
+		fieldSignature: "sig=b3RoZXI", fieldQueue: "http://q", fieldBlob: "http://b", fieldTable: "http://t", "colour": "red",
+	}
+	for _, name := range slices.Concat(knownFields, secondaryFields) {
+		if values[name] == "" && name != fieldFile {
+			values[name] = "http://elsewhere"
+		}
+	}
+	for _, base := range bases {
+		without, err := parse(base, none)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range values {
+			with, err := parse(base+";"+name+"="+value, none)
+			switch {
+			case err == nil && with == without:
+				t.Errorf("%s;%s: the field is taken and ignored", base, name)
+			case err != nil && !strings.Contains(err.Error(), name):
+				t.Errorf("%s;%s: got %v, want the field named", base, name, err)
+			}
 		}
 	}
 }

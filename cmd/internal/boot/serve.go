@@ -53,19 +53,23 @@ func URL(ln net.Listener) string {
 }
 
 // Serve answers requests until ctx ends. Then it takes no more, waits for those under way for a while, and cuts off
-// what is left, which is an error. It closes the listener.
+// and logs what is left: a client that doesn't finish its request, or doesn't read its answer, must not make a stop
+// look like a failure. It closes the listener.
 func Serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	// Requests outlive ctx, so that those under way can be answered.
 	requests, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
+	unanswered := newUnanswered()
 	srv := &http.Server{
-		Handler:           h,
+		Handler:           unanswered.handler(h),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return requests },
+		ConnContext:       unanswered.connContext,
+		ConnState:         unanswered.connState,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)
@@ -75,11 +79,21 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logge
 		return err
 	case <-ctx.Done():
 	}
+	began := time.Now()
+	unanswered.countClosed()
 	draining, done := context.WithTimeout(context.WithoutCancel(ctx), httpDrainTimeout)
 	defer done()
-	if err := srv.Shutdown(draining); err != nil {
-		cancel(context.Cause(ctx))
-		return errors.Join(fmt.Errorf("requests were still under way after %v and are cut off", httpDrainTimeout), srv.Close())
+	err := srv.Shutdown(draining)
+	if err == nil {
+		unanswered.waitUntilClosed()
 	}
-	return nil
+	if n := unanswered.count(); n > 0 {
+		log.WarnContext(ctx, "requests cut off: the server stops, and they had not come whole or were not answered in time",
+			"requests", n, "waited", time.Since(began).Round(time.Millisecond))
+	}
+	if err == nil {
+		return nil
+	}
+	cancel(context.Cause(ctx))
+	return srv.Close() // of the listener only: cut-off requests are no failure
 }

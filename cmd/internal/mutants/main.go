@@ -118,7 +118,7 @@ func (m mutant) tests() [][]string {
 	if m.by != "" {
 		return [][]string{{"./" + m.by, "-short"}}
 	}
-	return [][]string{{"./simulation", "-run=Random"}, {"./simulation", "-run=Single"}} // the first is quicker to find something
+	return [][]string{{"./proof/simulation", "-run=Random"}, {"./proof/simulation", "-run=Single"}} // the first is quicker to find something
 }
 
 // allTests are those of all mutants, each once.

@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	workers := flags.Int("workers", 4, "how many `PROCESSES` of cmd/worker run")
 	only := flags.String("only", "", "the `KINDS` of disturbance, with commas, by what the report calls them; none means all")
 	keep := flags.String("keep", "", "the `FOLDER` for the logs of all processes; without one they are kept only after a run that failed")
-	root := flags.String("root", "..", "the repository's `FOLDER`")
+	root := flags.String("root", "../..", "the repository's `FOLDER`")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}

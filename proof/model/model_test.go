@@ -1,3 +1,6 @@
+// Package model holds the protocol of the promise as a Promela model, promise.pml, and the test that has spin check
+// it: every state that its small worlds can reach, with whatever stops, comes late or fails in between. It is no part
+// of the framework; docs/promise.md tells what the model says, what it leaves out, and what happens without each law.
 package model_test
 
 import (
@@ -134,7 +137,7 @@ func breaks(t *testing.T, name, in string) {
 func TestEveryBreakIsExplained(t *testing.T) {
 	t.Parallel()
 	want := slices.Sorted(maps.Keys(flaws()))
-	for _, name := range []string{"promise.pml", "../docs/promise.md"} {
+	for _, name := range []string{"promise.pml", "../../docs/promise.md"} {
 		if got := breaksIn(t, name); !slices.Equal(got, want) {
 			t.Errorf("%s names the breaks\n%s\nwant those that are tested:\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}

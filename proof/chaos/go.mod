@@ -1,8 +1,8 @@
-module github.com/millrace-go/millrace/chaos
+module github.com/millrace-go/millrace/proof/chaos
 
 go 1.26.0
 
-replace github.com/millrace-go/millrace => ../
+replace github.com/millrace-go/millrace => ../../
 
 require (
 	github.com/Shopify/toxiproxy/v2 v2.5.0
