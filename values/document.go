@@ -2,6 +2,7 @@ package values
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -17,6 +18,7 @@ type document[V any] struct {
 	value   V              // as its JSON form gives it back; see settle
 	form    jsontext.Value // the value's JSON form, if settle had to make it
 	raw     jsontext.Value // the value as it is stored; nil before the first write
+	foreign bool           // raw has members that V doesn't know
 	version uint64         // messages applied
 	emitted uint64         // events emitted
 	record  record
@@ -60,7 +62,7 @@ func decodeDocument[V any](b storage.Blob) (*document[V], error) {
 	if err != nil {
 		return nil, fmt.Errorf("document: %w", err)
 	}
-	d.value, err = decodeValue[V](s.Value)
+	d.value, d.foreign, err = decodeStored[V](s.Value)
 	return d, err
 }
 
@@ -70,6 +72,11 @@ func (d *document[V]) encode() (b []byte, err error) {
 	if raw == nil {
 		if raw, err = encodeValue(d.value); err != nil {
 			return nil, err
+		}
+	}
+	if d.foreign {
+		if raw, err = jsonform.KeepUnknown(reflect.TypeFor[V](), d.raw, raw); err != nil {
+			return nil, fmt.Errorf("value: %w", err)
 		}
 	}
 	d.raw, d.form = raw, nil
@@ -109,4 +116,14 @@ func decodeValue[V any](raw []byte) (v V, err error) {
 		return v, fmt.Errorf("value: %w", channel.Unfit[V](err))
 	}
 	return v, nil
+}
+
+// decodeStored is decodeValue, and tells whether there are members that V doesn't know.
+func decodeStored[V any](raw []byte) (v V, foreign bool, err error) {
+	defer caught(&err)
+	v, known, err := jsonform.DecodeKnown[V](raw)
+	if err != nil {
+		return v, false, fmt.Errorf("value: %w", channel.Unfit[V](err))
+	}
+	return v, !known, nil
 }
