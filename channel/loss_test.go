@@ -8,7 +8,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 )
 
-// What would arrive empty, and what could not be sent or read at all.
+// Types of messages that would arrive empty, or that could not be sent at all.
 type (
 	sealedOrder struct{ table int }
 	nestedOrder struct{ Lines []sealedOrder }
@@ -58,8 +58,8 @@ func TestMessagesThatWouldArriveEmpty(t *testing.T) {
 	}
 }
 
-// Text that JSON can't hold is refused before anything is sent, by the member and nothing of the content: two texts would
-// become one.
+// Text that JSON can't hold is refused before anything is sent: two texts would become one. The error has the member
+// and nothing of the content.
 func TestSendWhatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
@@ -79,7 +79,7 @@ func TestSendWhatIsNotUTF8(t *testing.T) {
 	}
 }
 
-// Nor is a body that came in another way taken for what it isn't.
+// A body that came in another way is refused when it is read.
 func TestDecodeWhatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	var c channel.Codec

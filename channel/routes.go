@@ -34,8 +34,8 @@ type Routes struct {
 	byKind map[Kind]Route
 }
 
-// NewRoutes checks the routes and returns them as one. It reports all faults together, a type whose fields JSON doesn't keep
-// among them.
+// NewRoutes checks the routes and returns them as one. It reports all faults together, and a type of which JSON
+// keeps no field is one.
 func NewRoutes(routes ...Route) (*Routes, error) {
 	r := &Routes{byKind: map[Kind]Route{}}
 	var faults []error

@@ -51,8 +51,8 @@ func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
 	return s.SendAfter(ctx, 0, messages...)
 }
 
-// SendAfter sends messages that can't be received before delay has passed, which is at most [storage.MaxDelay]. What was due
-// in the past (a negative delay) is sent at once.
+// SendAfter sends messages that can't be received before delay has passed, which is at most [storage.MaxDelay].
+// Messages that were due in the past (a negative delay) are sent at once.
 //
 // Under a handler's context a derived ID carries the time of the handled message's ID plus the delay, so a message may
 // send its successor with a delay for ever. The delay is part of what the ID is derived from: a handler that runs

@@ -207,7 +207,7 @@ func TestSendAfter(t *testing.T) {
 	})
 }
 
-// What was due before now is sent at once, under the same ID as without a delay.
+// Messages that were due before now are sent at once, under the same ID as without a delay.
 func TestSendAfterPast(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{-1, -50 * time.Nanosecond, -300 * 24 * time.Hour, time.Until(time.Now()), math.MinInt64} {

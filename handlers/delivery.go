@@ -86,7 +86,7 @@ func newFolder[V any](c *values.Collection[V]) *folder {
 		for i, d := range ds {
 			fold := d.Handler.fold.(func(V, *Delivery) (V, []channel.Message, error))
 			changes[i] = values.Change[V]{Envelope: d.Envelope, Claim: d.Claim, Unclaim: d.Unclaim, Fold: func(v V) (next V, events []channel.Message, err error) {
-				if d.folded { // its value may have got what the message refers to, and may have changed it since
+				if d.folded { // the value may share memory with the message, and later folds may have changed it
 					if d.Message, err = d.Handler.decode(d.Envelope); err != nil {
 						return v, nil, err
 					}

@@ -29,7 +29,7 @@ type (
 		Fail bool           `json:"fail,omitempty"`
 	}
 
-	// tagged is a value that is given what a command refers to.
+	// tagged is a value that is given the map of a command.
 	tagged struct {
 		Tags map[string]int `json:"tags"`
 	}
@@ -59,7 +59,7 @@ func lossyWorld(t *testing.T, log *bytes.Buffer) (*channel.Channels, *handlers.R
 	return c, handlers.NewRegistry(c, handlers.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 }
 
-// What gets lost of a value, a command or an event is said once, when it is registered.
+// The fields that a value, a command or an event loses are logged once, when it is registered.
 func TestLossIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	log := &bytes.Buffer{}
@@ -98,7 +98,7 @@ func TestValueOfWhichNothingIsKept(t *testing.T) {
 	}
 }
 
-// A decision may put what its command refers to into the value, and a later one may change it there. When they are
+// A decision may put a map of its command into the value, and a later one may change it there. When they are
 // decided again, because another message has failed, the command is as it was sent.
 func TestCommandIsAsSentWhenDecidedAgain(t *testing.T) {
 	t.Parallel()

@@ -20,9 +20,9 @@ type Change[V any] struct {
 	// Envelope is the message, with its data.
 	Envelope *channel.Envelope
 
-	// Fold makes the next value from the present one, and the events that tell of it. It is pure, but may change what
-	// the value refers to. When it fails, its message alone fails, with this error. It may be called again when a race
-	// is lost or another message fails; what it takes from its message must be new then.
+	// Fold makes the next value from the present one, and the events that tell of it. It is pure, but may change the
+	// maps and slices of the value. When it fails, its message alone fails, with this error. It may be called again
+	// when a race is lost or another message fails; maps and slices that it takes from its message must be new then.
 	Fold func(V) (V, []channel.Message, error)
 
 	// Claim returns the delivery to end, and stops its renewal until Unclaim. Unclaim follows when the

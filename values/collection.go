@@ -25,8 +25,8 @@ var (
 // Config is how a collection works. The zero Config works. What is negative in it is reported by [Collection.Check], and
 // by whatever reads a document.
 type Config[V any] struct {
-	// Initial gives the value of a document before its first message. What it refers to must be new each time: decisions
-	// may change it. Defaults to the zero V.
+	// Initial gives the value of a document before its first message, with maps and slices of its own each time:
+	// decisions may change them. Defaults to the zero V.
 	Initial func(key string) V
 
 	// Window is how many applied messages a document remembers by itself at least; it holds up to twice as

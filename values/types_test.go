@@ -85,7 +85,7 @@ func TestTypeOfWhichNothingIsKept(t *testing.T) {
 	}
 }
 
-// The values of a law test: each sees something else of what memory has.
+// The values of a law test: each finds something else that only memory has.
 type (
 	loose map[string]any
 
@@ -108,8 +108,8 @@ type (
 	}
 )
 
-// What a decision sees is what the stored document gives back: whether messages come together or one by one, whether
-// the document is in memory, and whether another message has failed beside them makes no difference.
+// A decision sees its value as the stored document gives it back. It makes no difference whether messages come together
+// or one by one, whether the document is in memory, and whether another message has failed beside them.
 func TestDecisionsSeeWhatIsStored(t *testing.T) {
 	t.Parallel()
 	t.Run("numbers in anything", func(t *testing.T) {

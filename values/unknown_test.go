@@ -146,7 +146,7 @@ func TestUnknownMembersFromMemory(t *testing.T) {
 	})
 }
 
-// What is kept counts for the size of the document: a message that would make it too large fails.
+// Kept members count for the size of the document: a message that would make it too large fails.
 func TestUnknownMembersCountForTheSize(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s storage.Store) {
@@ -164,7 +164,7 @@ func TestUnknownMembersCountForTheSize(t *testing.T) {
 	})
 }
 
-// own decodes itself: what it keeps is its own business.
+// own decodes itself.
 type own struct{ N int }
 
 func (x *own) UnmarshalJSON(b []byte) error {
@@ -176,7 +176,7 @@ func (x *own) UnmarshalJSON(b []byte) error {
 
 func (x own) MarshalJSON() ([]byte, error) { return json.Marshal(map[string]int{"n": x.N}) }
 
-// What is no struct knows all that it reads.
+// Maps, interfaces and types that decode themselves know all members.
 func TestValuesThatKnowEverything(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s storage.Store) {

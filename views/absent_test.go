@@ -74,7 +74,7 @@ func wantProblem(t *testing.T, name string, r *http.Response, body, method strin
 	}
 }
 
-// What was not found is found as soon as there is something to show.
+// A view that was not found is found as soon as there is something to show.
 func TestHandlerAfterTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: -1})

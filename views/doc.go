@@ -14,5 +14,6 @@
 //
 // Readers go through a cache: a document is taken from memory for Config.Fresh, and after that revalidated by
 // ETag, by one reader for all. [View.Handler] serves a view over HTTP with ETag and 304; with [View.Server] a handler of
-// one's own does. Before its first event a view is served as its initial view, never as null. [Content] serves any bytes in this way, such as static files.
+// one's own does. Before its first event a view is served as its initial view, never
+// as null. [Content] serves any bytes in this way, such as static files.
 package views

@@ -119,11 +119,11 @@ func (v *View[V]) keep(key string, c *cached[V], began time.Time) *cached[V] {
 	return c
 }
 
-// Handler serves documents as JSON with ETag, If-None-Match, HEAD and Cache-Control. key takes the document's key
-// from the request; "" is answered with 404. render makes what is encoded of a view. A document without events is served as
-// its initial view: a calendar with nothing in it is one, too. Where there is nothing to show, render returns nil, which is
-// answered with 404; a nil slice or map is [] or {}. A store that fails is answered with 503 and Retry-After. What is not
-// 200 or 304 has a body as RFC 9457 has it (application/problem+json).
+// Handler serves documents as JSON with ETag, If-None-Match, HEAD and Cache-Control. key takes the document's key from
+// the request; "" is answered with 404. render makes what is encoded of a view. A document without events is served as
+// its initial view: a calendar with nothing in it is one, too. Where there is nothing to show, render returns nil,
+// which is answered with 404; a nil slice or map is [] or {}. A store that fails is answered with 503 and Retry-After.
+// These errors are problems as in RFC 9457 (application/problem+json).
 func (v *View[V]) Handler(key func(*http.Request) string, render func(key string, view V) any) http.Handler {
 	s := v.Server(render)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -212,8 +212,8 @@ func answerProblem(w http.ResponseWriter, status int, detail string) {
 	_, _ = w.Write(append(body, '\n')) // net/http leaves it out for HEAD
 }
 
-// encode makes the content of a view; nil: there is nothing to show. The ETag is a digest of it, so that all web processes
-// agree on it and a write that changes nothing visible changes no ETag.
+// encode makes the content of a view; nil: there is nothing to show. The ETag is a digest of it, so that all web
+// processes agree on it and a write that changes nothing visible changes no ETag.
 func encode(x any, cacheControl string) (*Content, error) {
 	body, err := json.Marshal(x)
 	if err != nil {

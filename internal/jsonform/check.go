@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Check reads a type, and those that it is made of. lost are the fields whose content doesn't come back; where that is
-// all that a struct has, it is an error, as is what can't be encoded or read back at all. What is left out by json:"-" is left
-// out on purpose, and a type with methods of its own for it (MarshalJSON, MarshalText) keeps what it likes.
+// Check reads a type, and those that it is made of. lost are the fields whose content doesn't come back. A struct that
+// has no other fields is an error, as is a type that can't be encoded or read back at all. Fields with json:"-" are
+// left out on purpose, and types with methods of their own for it (MarshalJSON, MarshalText) are not judged.
 func Check(t reflect.Type) (lost []string, err error) {
 	c := checker{seen: map[reflect.Type]bool{}}
 	c.walk(t, t.String())
@@ -80,7 +80,7 @@ func (c *checker) walkFields(t reflect.Type, where string) {
 	}
 }
 
-// plainKey tells what a map in JSON may have as keys without methods of its own.
+// plainKey tells a type that can be a map's key in JSON without methods of its own.
 func plainKey(t reflect.Type) bool {
 	return t.Kind() == reflect.String || t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr
 }

@@ -131,7 +131,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What a type is said to keep is what encoding/json keeps.
+// encoding/json keeps the same fields as Check says.
 func TestCheckAgreesWithEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -1,5 +1,5 @@
-// Package jsonform holds what JSON, by encoding/json's rules, makes of Go values: how messages and documents are encoded,
-// which fields of a type get lost on the way, and which values come back exactly as they were.
+// Package jsonform holds what JSON, by encoding/json's rules, makes of Go values: how messages and documents are
+// encoded, which fields of a type get lost on the way, and which values come back exactly as they were.
 //
 //   - [Encode], [Decode] and [DecodeKnown] are the encoding of bodies and values. Text that is not UTF-8 is refused in
 //     both directions, where encoding/json would put U+FFFD in its place.

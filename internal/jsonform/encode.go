@@ -14,8 +14,8 @@ import (
 // ErrNotUTF8 is text that JSON can't hold.
 var ErrNotUTF8 = errors.New("text that is not valid UTF-8")
 
-// Encode encodes by encoding/json's rules, but escapes nothing that need not be, and refuses two members of one name, and text that
-// is not UTF-8 by [ErrNotUTF8], with the member that it stands in.
+// Encode encodes by encoding/json's rules, but escapes nothing that need not be. It refuses two members of one name,
+// and text that is not UTF-8 by [ErrNotUTF8], with the member that it stands in.
 func Encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false), jsontext.AllowDuplicateNames(false),
 		jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false), jsontext.PreserveRawStrings(false))
@@ -34,7 +34,8 @@ func Encode(v any) ([]byte, error) {
 	return nil, fmt.Errorf("%w in %s", ErrNotUTF8, place(reflect.TypeOf(v), at.JSONPointer))
 }
 
-// Decode decodes by encoding/json's rules, but refuses text that is not UTF-8. Members that the type doesn't have are ignored.
+// Decode decodes by encoding/json's rules, but refuses text that is not UTF-8. Members that the type doesn't have are
+// ignored.
 func Decode[T any](data []byte) (v T, err error) {
 	err = json.Unmarshal(data, &v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false))
 	return v, err
@@ -50,8 +51,8 @@ func DecodeKnown[T any](data []byte) (v T, known bool, err error) {
 	return v, false, err
 }
 
-// place says where in a value of a type a pointer points to, by names that the type has. Keys of maps, and what types of
-// their own make, are content, which no error may repeat.
+// place says where in a value of a type a pointer points to, by names that the type has. Keys of maps, and members that
+// a type's own methods make, are content, which no error may repeat.
 func place(t reflect.Type, p jsontext.Pointer) string {
 	var names []string
 	for token := range p.Tokens() {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Exact tells of the values of one type whether decoding their JSON form would give the same again. What it can't vouch
-// for is not exact: that costs time only.
+// Exact tells of the values of one type whether decoding their JSON form would give the same again. A value in doubt
+// is not exact: that costs time only.
 type Exact struct {
 	never bool
 	test  tester // nil: all values of the type are
@@ -28,7 +28,7 @@ func ExactOf(t reflect.Type) *Exact {
 }
 
 // Same reports that the JSON form of what v points to gives the same again. A value that refers to one thing twice does
-// not: what comes back are two.
+// not: two things come back.
 func (x *Exact) Same(v any) bool {
 	if x.never || x.test == nil {
 		return !x.never
@@ -46,8 +46,8 @@ func (x *Exact) Same(v any) bool {
 	return true
 }
 
-// compile returns the tester of a type (nil: all of its values are exact), or false where nothing can be said: for interfaces,
-// for types with methods of their own, for what is lost, and for types that contain themselves.
+// compile returns the tester of a type (nil: all of its values are exact), or false where nothing can be said: for
+// interfaces, types with methods of their own, structs that lose fields, and types that contain themselves.
 func compile(t reflect.Type, within []reflect.Type) (tester, bool) {
 	if t == reflect.TypeFor[time.Time]() {
 		return exactTime, true
@@ -113,7 +113,7 @@ func compileStruct(t reflect.Type, within []reflect.Type) (tester, bool) {
 	}, true
 }
 
-// omitted returns what tells a value that is left out although it isn't the zero value that comes back.
+// omitted returns a function that tells a value that is left out although it isn't the zero value that comes back.
 func omitted(m member) func(reflect.Value) bool {
 	switch k := m.typ.Kind(); {
 	case m.empty && (k == reflect.Slice || k == reflect.Map):

@@ -113,7 +113,7 @@ func TestNotExact(t *testing.T) {
 	no(same(t, json.RawMessage(`{"a": 1}`)))
 }
 
-// What is in one place in memory is in two in JSON: a change to one would show in the other until a restart.
+// One place in memory is two in JSON: a change to one would show in the other until a restart.
 func TestNotExactWhereMemoryIsShared(t *testing.T) {
 	t.Parallel()
 	notes, tags, one := map[string]string{"a": "b"}, []string{"a", "b", "c"}, &inner{N: 1}

@@ -118,7 +118,7 @@ func holdsNothing(t reflect.Type) bool {
 	return t.Size() == 0 || t.PkgPath() == "sync" && t.Name() != "Map"
 }
 
-// custom tells a type that says by methods of its own how it is encoded or decoded: it keeps what it likes.
+// custom tells a type that says by methods of its own how it is encoded or decoded.
 func custom(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	for _, method := range []reflect.Type{

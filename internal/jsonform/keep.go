@@ -7,9 +7,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// KeepUnknown returns the new form of a value together with the members of its old form that its type doesn't know, which
-// a newer version of the program has put there. Objects within objects are the same one as long as they have the same
-// name, or the same key in a map. What is in arrays isn't kept: their elements have nothing to be known by.
+// KeepUnknown returns the new form of a value together with those members of its old form that its type doesn't know: a
+// newer version of the program has put them there. Objects within objects are the same one as long as they have the
+// same name, or the same key in a map. Members of objects in arrays are not kept: elements have nothing to be known by.
 func KeepUnknown(t reflect.Type, old, new []byte) ([]byte, error) {
 	u, err := (&finder{structures: map[reflect.Type]*structure{}}).find(jsontext.NewDecoder(bytes.NewReader(old)), t)
 	if u == nil || err != nil {
@@ -22,7 +22,7 @@ func KeepUnknown(t reflect.Type, old, new []byte) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// unknown is what the type of an object doesn't know of it.
+// unknown are the members of an object that its type doesn't know.
 type unknown struct {
 	names  []string
 	values []jsontext.Value
@@ -73,7 +73,7 @@ func (f *finder) find(dec *jsontext.Decoder, t reflect.Type) (*unknown, error) {
 	return u, err
 }
 
-// member returns the name under which a type encodes what it reads from a name, and the type of that; nil: it is unknown.
+// member returns the name that a type encodes a member under, and the member's type; nil: it is unknown.
 func (f *finder) member(t reflect.Type, name string) (string, reflect.Type) {
 	if t.Kind() == reflect.Map {
 		return name, t.Elem()
