@@ -35,7 +35,7 @@ type Unheard struct{}
 
 // Broken can't be encoded.
 type Broken struct {
-	C chan int `json:"c"`
+	C any
 }
 
 func (Order) Kind() channel.Kind   { return "test.order.v1" }

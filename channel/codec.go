@@ -31,6 +31,9 @@ func Register[M Message](c *Codec) error {
 	if err := k.Check(); err != nil {
 		return fmt.Errorf("channel: %w", err)
 	}
+	if err := checkType[M](); err != nil {
+		return fmt.Errorf("channel: %w", err)
+	}
 	t := reflect.TypeFor[M]()
 	if old, ok := c.kinds[k]; ok && (old.message != t || old.current != k) {
 		return fmt.Errorf("channel: kind %s: type %v is registered for it, or an upgrade from it; not %v too", k, old.message, t)
@@ -60,6 +63,9 @@ func Upgrade[Old, New Message](c *Codec, f func(Old) New) error {
 	}
 	if _, ok := c.kinds[from]; ok {
 		return fmt.Errorf("channel: upgrade from %s: that kind is registered already", from)
+	}
+	if err := checkType[Old](); err != nil {
+		return fmt.Errorf("channel: upgrade: %w", err)
 	}
 	lift := func(old any) any { return next.lift(f(old.(Old))) }
 	c.add(from, decoder{message: reflect.TypeFor[Old](), current: next.current, lift: lift, decode: func(b []byte) (any, error) {

@@ -25,7 +25,8 @@
 //     different IDs.
 //   - Send returns nil when every copy is durable. After an error any part may have been sent; send all
 //     of it again. To be safe across a repeat the messages must choose their IDs.
-//   - All that can fail because of content fails before anything is sent.
+//   - All that can fail because of content fails before anything is sent, such as text that is not UTF-8. A type
+//     without an exported field, of which nothing would arrive, has no route.
 //   - Correlation, causation, trace and tenant travel by themselves: a message sent under a handler's
 //     context continues what that handler is working on, and its ID is derived from the handled message,
 //     the content and the delay, so that a repeated handler repeats the same IDs.

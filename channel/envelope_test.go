@@ -395,7 +395,7 @@ func TestBodyKeepsItsBytes(t *testing.T) {
 	raw := struct {
 		Raw json.Marshaler
 		S   string
-	}{S: "<a>&\u2028 é\n\"" + string([]byte{0xff})}
+	}{S: "<a>&\u2028 é\n\" \ufffd"}
 	body, err := channel.EncodeBody(raw)
 	if err != nil {
 		t.Fatal(err)

@@ -27,8 +27,9 @@ func (k Kind) Check() error {
 	return nil
 }
 
-// A Message is a Go type that names its kind. Kind must return the same for every value of the type, the zero
-// value included. The value is encoded by encoding/json's rules.
+// A Message is a Go type that names its kind. Kind must return the same for every value of the type, the zero value
+// included. The value is encoded by encoding/json's rules: a field that is not exported doesn't arrive, and a type that
+// has no other is refused by its route. Text must be UTF-8.
 type Message interface {
 	Kind() Kind
 }

@@ -14,18 +14,19 @@ type Route struct {
 	kind    Kind
 	command bool
 	queues  []string
+	fault   error // of the type
 }
 
 // Command routes the commands of a type to the one queue whose workers decide them. A queue's name is 3 to 50 lower-case
 // letters, digits and single hyphens, beginning with a letter; see storage.CheckName. NewRoutes reports others.
 func Command[M Message](queue string) Route {
-	return Route{kind: KindOf[M](), command: true, queues: []string{queue}}
+	return Route{kind: KindOf[M](), command: true, queues: []string{queue}, fault: checkType[M]()}
 }
 
 // Event routes the events of a type to its subscriber groups, each with a queue of its own by the same name.
 // The name is one as for [Command]. No group at all says: nobody listens yet.
 func Event[M Message](groups ...string) Route {
-	return Route{kind: KindOf[M](), queues: slices.Clone(groups)}
+	return Route{kind: KindOf[M](), queues: slices.Clone(groups), fault: checkType[M]()}
 }
 
 // Routes is where messages go: one value, shared by those who send and those who work. It doesn't change.
@@ -33,7 +34,8 @@ type Routes struct {
 	byKind map[Kind]Route
 }
 
-// NewRoutes checks the routes and returns them as one. It reports all faults together.
+// NewRoutes checks the routes and returns them as one. It reports all faults together, and a type of which JSON
+// keeps no field is one.
 func NewRoutes(routes ...Route) (*Routes, error) {
 	r := &Routes{byKind: map[Kind]Route{}}
 	var faults []error
@@ -42,6 +44,9 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 			faults = append(faults, err)
 		} else if _, ok := r.byKind[x.kind]; ok {
 			faults = append(faults, fmt.Errorf("kind %s has two routes; want one", x.kind))
+		}
+		if x.fault != nil {
+			faults = append(faults, x.fault)
 		}
 		seen := map[string]bool{}
 		for _, q := range x.queues {

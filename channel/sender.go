@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
-
+	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -53,7 +51,8 @@ func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
 	return s.SendAfter(ctx, 0, messages...)
 }
 
-// SendAfter sends messages that can't be received before delay has passed (0 to [storage.MaxDelay]).
+// SendAfter sends messages that can't be received before delay has passed, which is at most [storage.MaxDelay].
+// Messages that were due in the past (a negative delay) are sent at once.
 //
 // Under a handler's context a derived ID carries the time of the handled message's ID plus the delay, so a message may
 // send its successor with a delay for ever. The delay is part of what the ID is derived from: a handler that runs
@@ -81,6 +80,7 @@ func (s *Sender[M]) SendWith(ctx context.Context, w storage.Write, messages ...M
 }
 
 func (s *Sender[M]) pack(ctx context.Context, delay time.Duration, messages []M) (Packed, error) {
+	delay = max(delay, 0)
 	if err := storage.CheckDelay(delay); err != nil {
 		return Packed{}, fmt.Errorf("channel: send %s: %w", KindOf[M](), err)
 	}
@@ -158,10 +158,9 @@ func (e *Envelope) Follow(parent *Envelope) {
 }
 
 // EncodeBody encodes a message by encoding/json's rules, but escapes nothing that need not be: so a body has
-// the same bytes in a message, a blob and a document.
+// the same bytes in a message, a blob and a document. Text that is not UTF-8 is an error, which names the member.
 func EncodeBody(m any) ([]byte, error) {
-	b, err := json.Marshal(m, jsonv1.DefaultOptionsV1(),
-		jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false), jsontext.PreserveRawStrings(false))
+	b, err := jsonform.Encode(m)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBody, err)
 	}
@@ -169,9 +168,17 @@ func EncodeBody(m any) ([]byte, error) {
 }
 
 func decodeBody[M any](data []byte) (M, error) {
-	var m M
-	if err := json.Unmarshal(data, &m, jsonv1.DefaultOptionsV1()); err != nil {
+	m, err := jsonform.Decode[M](data)
+	if err != nil {
 		return m, fmt.Errorf("%w: %w", ErrBody, Unfit[M](err))
 	}
 	return m, nil
+}
+
+// checkType refuses a type of message whose content would not arrive.
+func checkType[M Message]() error {
+	if _, err := jsonform.Check(reflect.TypeFor[M]()); err != nil {
+		return fmt.Errorf("kind %s: %w", KindOf[M](), err)
+	}
+	return nil
 }

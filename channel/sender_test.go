@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -206,14 +207,28 @@ func TestSendAfter(t *testing.T) {
 	})
 }
 
+// Messages that were due before now are sent at once, under the same ID as without a delay.
+func TestSendAfterPast(t *testing.T) {
+	t.Parallel()
+	for _, delay := range []time.Duration{-1, -50 * time.Nanosecond, -300 * 24 * time.Hour, time.Until(time.Now()), math.MinInt64} {
+		s := openStore(t)
+		orders := senderOf[Order](t, newChannels(t, s))
+		must(t, orders.SendAfter(t.Context(), delay, Order{Table: 1}))
+		if got := received(t, s, "orders"); len(got) != 1 {
+			t.Errorf("delay %v: got %d messages at once, want 1", delay, len(got))
+		}
+		if got, want := sentAfter(t, timedID, delay), sentAfter(t, timedID, 0); got != want {
+			t.Errorf("delay %v: got ID %s, want %s as without one", delay, got, want)
+		}
+	}
+}
+
 func TestSendAfterBadDelay(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
 	orders := senderOf[Order](t, newChannels(t, s))
-	for _, d := range []time.Duration{-1, storage.MaxDelay + 1} {
-		if err := orders.SendAfter(t.Context(), d, Order{}); !errors.Is(err, storage.ErrInvalid) {
-			t.Errorf("delay %v: got error %v, want %v", d, err, storage.ErrInvalid)
-		}
+	if err := orders.SendAfter(t.Context(), storage.MaxDelay+1, Order{}); !errors.Is(err, storage.ErrInvalid) {
+		t.Errorf("got error %v, want %v", err, storage.ErrInvalid)
 	}
 	must(t, orders.SendAfter(t.Context(), storage.MaxDelay, Order{}))
 	if n := waiting(t, s, "orders"); n != 1 {

@@ -21,7 +21,8 @@ type Delivery struct {
 	Claim   func() storage.Claim
 	Unclaim func()
 
-	body func() error // what the innermost middleware of a fold calls
+	body   func() error // what the innermost middleware of a fold calls
+	folded bool
 }
 
 // Resolve finds the handler of a message that came from a queue, and decodes the message. The envelope must have
@@ -85,6 +86,12 @@ func newFolder[V any](c *values.Collection[V]) *folder {
 		for i, d := range ds {
 			fold := d.Handler.fold.(func(V, *Delivery) (V, []channel.Message, error))
 			changes[i] = values.Change[V]{Envelope: d.Envelope, Claim: d.Claim, Unclaim: d.Unclaim, Fold: func(v V) (next V, events []channel.Message, err error) {
+				if d.folded { // the value may share memory with the message, and later folds may have changed it
+					if d.Message, err = d.Handler.decode(d.Envelope); err != nil {
+						return v, nil, err
+					}
+				}
+				d.folded = true
 				next = v // a middleware may end the message without running its fold
 				d.body = func() error {
 					to, told, err := fold(v, d)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -36,6 +37,7 @@ type Registry struct {
 	handlers map[string]map[channel.Kind]*Handler // by queue
 	folders  map[any]*folder                      // by collection
 	decided  map[channel.Kind]bool
+	judged   map[reflect.Type]bool // see warnOfLoss
 	faults   []error
 }
 
@@ -51,6 +53,7 @@ func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
 	r := &Registry{
 		channels: channels, cfg: cfg,
 		handlers: map[string]map[channel.Kind]*Handler{}, folders: map[any]*folder{}, decided: map[channel.Kind]bool{},
+		judged: map[reflect.Type]bool{},
 	}
 	if cfg.Timeout < 0 {
 		r.fault("Timeout is %v; want at least %v", cfg.Timeout, time.Duration(1))
@@ -98,6 +101,7 @@ type Handler struct {
 
 	key    func(any) string // of folding handlers
 	folder *folder
+	decode func(*channel.Envelope) (any, error)
 	fold   any // func(V, *Delivery) (V, []channel.Message, error), for the folder's V
 
 	react func(context.Context, any) error // of reactions
@@ -114,7 +118,8 @@ func (h *Handler) Folds() bool { return h.folder != nil }
 
 // Decide registers the one handler of a command kind: it changes the value object that key names, and emits
 // events. decide is pure: the same value and command always give the same result, and what the value refers
-// to (maps, slices) may be changed only where the function succeeds. emits has a value of every type of event
+// to (maps, slices) may be changed only where the function succeeds. It sees the value as JSON gives it back; see
+// package values. emits has a value of every type of event
 // that it can emit, so that a missing route is found at start-up.
 func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key func(C) string, decide func(V, C) (V, []channel.Message, error), emits ...channel.Message) {
 	kind := channel.KindOf[C]()
@@ -131,6 +136,7 @@ func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key 
 	declared := map[channel.Kind]bool{}
 	for _, e := range emits {
 		declared[e.Kind()] = true
+		r.warnOfLoss(reflect.TypeOf(e))
 		if _, err := r.channels.Routes().EventGroups(e.Kind()); err != nil {
 			r.fault("decide %s: %w", kind, err)
 		}
@@ -152,10 +158,12 @@ func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.C
 	if err := c.Check(); err != nil {
 		r.fault("%s: %w", name, err)
 	}
+	r.warnOfLoss(reflect.TypeFor[V]())
 	h := register[M](r, name, queue)
 	if h == nil {
 		return
 	}
+	h.decode = r.codec.Decode
 	h.key = func(m any) string { return key(m.(M)) }
 	h.fold = func(v V, d *Delivery) (V, []channel.Message, error) { return fold(v, d.Envelope, d.Message.(M)) }
 	h.folder = r.folders[c]
@@ -217,6 +225,7 @@ func register[M channel.Message](r *Registry, name, queue string) *Handler {
 		r.fault("%s: queue %s has a handler for %s already: %s", name, queue, kind, old.name)
 		return nil
 	}
+	r.warnOfLoss(reflect.TypeFor[M]())
 	h := &Handler{name: name, queue: queue, kind: kind}
 	r.handlers[queue][kind] = h
 	return h

@@ -20,9 +20,9 @@ type Change[V any] struct {
 	// Envelope is the message, with its data.
 	Envelope *channel.Envelope
 
-	// Fold makes the next value from the present one, and the events that tell of it. It is pure; when it
-	// fails, its message alone fails, with this error. It may be called again when a race is lost or
-	// another message fails.
+	// Fold makes the next value from the present one, and the events that tell of it. It is pure, but may change the
+	// maps and slices of the value. When it fails, its message alone fails, with this error. It may be called again
+	// when a race is lost or another message fails; maps and slices that it takes from its message must be new then.
 	Fold func(V) (V, []channel.Message, error)
 
 	// Claim returns the delivery to end, and stops its renewal until Unclaim. Unclaim follows when the
@@ -262,6 +262,9 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 	if err != nil {
 		return err
 	}
+	if d.value, d.form, err = u.c.settle(v); err != nil {
+		return u.fault(fmt.Errorf("%w: %w", errContent, err))
+	}
 	for j, m := range events {
 		data, err := channel.EncodeBody(m)
 		if err != nil {
@@ -278,7 +281,6 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 	if len(events) > 0 && !u.c.atomic {
 		u.noted = append(u.noted, pending{Message: x.id, At: u.now, Events: make([]jsontext.Value, len(events))})
 	}
-	d.value = v
 	d.version++
 	d.record.add(x)
 	u.applied++

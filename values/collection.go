@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"net/url"
+	"reflect"
 	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -23,7 +25,8 @@ var (
 // Config is how a collection works. The zero Config works. What is negative in it is reported by [Collection.Check], and
 // by whatever reads a document.
 type Config[V any] struct {
-	// Initial gives the value of a document before its first message. Defaults to the zero V.
+	// Initial gives the value of a document before its first message, with maps and slices of its own each time:
+	// decisions may change them. Defaults to the zero V.
 	Initial func(key string) V
 
 	// Window is how many applied messages a document remembers by itself at least; it holds up to twice as
@@ -95,8 +98,9 @@ type Collection[V any] struct {
 	blobs    *storage.Blobs
 	rows     *storage.Table
 	cfg      Config[V]
-	fault    error // of cfg
+	fault    error // of cfg, or of V
 	cache    *Cache[*document[V]]
+	exact    *jsonform.Exact // which values need not be decoded to be what decoding gives
 	atomic   bool
 	billed   bool
 	absent   atomic.Int32 // how many keys in a row were not stored yet when they were read to be changed
@@ -113,9 +117,13 @@ const rowsSuffix = "-applied"
 // messages are in the table NAME-applied.
 func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collection[V] {
 	cfg, fault := cfg.withDefaults()
+	if _, err := jsonform.Check(reflect.TypeFor[V]()); err != nil {
+		fault = errors.Join(fault, err)
+	}
 	store := channels.Store()
 	return &Collection[V]{
 		name: name, channels: channels, cfg: cfg, fault: fault, cache: NewCache[*document[V]](cfg.Cache, cfg.CacheBytes),
+		exact: jsonform.ExactOf(reflect.TypeFor[V]()),
 		blobs: store.Blobs(name), rows: store.Table(name + rowsSuffix), atomic: store.Atomic(), billed: store.Props().Billed,
 	}
 }
@@ -123,7 +131,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collect
 // Name returns the collection's name.
 func (c *Collection[V]) Name() string { return c.name }
 
-// Check reports a name that can't be used, and all that is wrong with the Config.
+// Check reports a name that can't be used, a V that can't be stored, and all that is wrong with the Config.
 func (c *Collection[V]) Check() error {
 	if err := errors.Join(storage.CheckName(c.name+rowsSuffix), c.fault); err != nil {
 		return fmt.Errorf("values: collection %s: %w", storage.Quote(c.name), err)
@@ -177,9 +185,11 @@ func (c *Collection[V]) Update(ctx context.Context, key string, f func(V) (V, bo
 		if !changed {
 			return nil
 		}
-		d.value = v
 		d.version++
-		body, err := d.encode()
+		var body []byte
+		if d.value, d.form, err = c.settle(v); err == nil {
+			body, err = d.encode()
+		}
 		if err != nil {
 			return fmt.Errorf("values: %s %s: %w", c.name, storage.Quote(key), err)
 		}

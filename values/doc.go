@@ -37,4 +37,30 @@
 //     it. It is written before the unit of work. It goes when it is certain that the document was not written with it (a
 //     lost race, a failure before), or when a later write has left its event out. When the outcome is unknown it
 //     stays: so a crash or a lost answer may leave a body that nobody refers to, never an event without its body.
+//  9. A decision sees its value as the stored JSON gives it back, whether the document was in memory or not, and
+//     whether its message came alone or with others: an int in an any is a float64, a field that isn't stored is zero,
+//     and maps and slices are its own. Only the value of [Config.Initial] is seen as it is.
+//
+// # Types of values
+//
+// A value is stored by encoding/json's rules. A type of which nothing would be kept, because no field is exported, is
+// refused by [Collection.Check]; handlers log once which fields a type loses. Text that is not UTF-8 fails the message
+// that put it there.
+//
+// For law 9 a changed value is encoded and decoded at once, unless it is known to come back as it is. That is so for
+// numbers, text, booleans, times in UTC, and structs, slices, maps and pointers of those, as long as all fields are
+// stored, nothing is referred to twice, and nothing empty is there that omitempty makes nil. With interfaces, fields
+// that aren't stored, types with methods like MarshalJSON and types that contain themselves each message of a fold
+// costs an encoding and a decoding of the whole value. Don't put a map or slice that others hold, such as a package's
+// variable, into a value.
+//
+// # Changing a type
+//
+// While a program is updated, two versions of it work on the same documents. Members that a type doesn't know are kept
+// when it writes the document: in objects within objects, and in those of a map as long as their key is there. They are
+// not kept in arrays, whose elements have nothing to be known by, nor within an object that was null or absent in
+// between, nor in a type that decodes itself. So a new member needs one release. To change the meaning, name or type of
+// a member takes two: the first reads both forms and writes the old one, or both; when no process of an older version
+// runs any more, the second writes the new one alone. A member that no version knows any longer stays in the documents
+// that have it.
 package values

@@ -2,20 +2,23 @@ package values
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/storage"
 )
 
 // document is a value with its replay record, in memory.
 type document[V any] struct {
-	value   V
+	value   V              // as its JSON form gives it back; see settle
+	form    jsontext.Value // the value's JSON form, if settle had to make it
 	raw     jsontext.Value // the value as it is stored; nil before the first write
+	foreign bool           // raw has members that V doesn't know
 	version uint64         // messages applied
 	emitted uint64         // events emitted
 	record  record
@@ -59,18 +62,24 @@ func decodeDocument[V any](b storage.Blob) (*document[V], error) {
 	if err != nil {
 		return nil, fmt.Errorf("document: %w", err)
 	}
-	d.value, err = decodeValue[V](s.Value)
+	d.value, d.foreign, err = decodeStored[V](s.Value)
 	return d, err
 }
 
 // encode sets raw and size, and returns the stored form.
 func (d *document[V]) encode() (b []byte, err error) {
-	defer caught(&err)
-	raw, err := json.Marshal(d.value, jsonv1.DefaultOptionsV1())
-	if err != nil {
-		return nil, fmt.Errorf("value: %w", err)
+	raw := d.form
+	if raw == nil {
+		if raw, err = encodeValue(d.value); err != nil {
+			return nil, err
+		}
 	}
-	d.raw = raw
+	if d.foreign {
+		if raw, err = jsonform.KeepUnknown(reflect.TypeFor[V](), d.raw, raw); err != nil {
+			return nil, fmt.Errorf("value: %w", err)
+		}
+	}
+	d.raw, d.form = raw, nil
 	b, err = json.Marshal(&stored{
 		Version: d.version, Emitted: d.emitted, Value: raw, Applied: d.record.packed,
 		Watermark: d.record.watermark, Left: d.record.left, Pending: d.pending,
@@ -79,10 +88,42 @@ func (d *document[V]) encode() (b []byte, err error) {
 	return b, err
 }
 
+// settle returns a value as its JSON form gives it back, and the form, where it had to be made. A value that is known
+// to come back the same is left as it is (see [jsonform.Exact]). So no decision sees what only the memory of one
+// process has: an int where there will be a float64, a field that isn't stored, a map that something else refers to.
+func (c *Collection[V]) settle(v V) (settled V, form jsontext.Value, err error) {
+	if c.exact.Same(&v) {
+		return v, nil, nil
+	}
+	if form, err = encodeValue(v); err != nil {
+		return v, nil, err
+	}
+	settled, err = decodeValue[V](form)
+	return settled, form, err
+}
+
+func encodeValue[V any](v V) (form jsontext.Value, err error) {
+	defer caught(&err)
+	if form, err = jsonform.Encode(v); err != nil {
+		return nil, fmt.Errorf("value: %w", err)
+	}
+	return form, nil
+}
+
 func decodeValue[V any](raw []byte) (v V, err error) {
 	defer caught(&err)
-	if err := json.Unmarshal(raw, &v, jsonv1.DefaultOptionsV1()); err != nil {
+	if v, err = jsonform.Decode[V](raw); err != nil {
 		return v, fmt.Errorf("value: %w", channel.Unfit[V](err))
 	}
 	return v, nil
+}
+
+// decodeStored is decodeValue, and tells whether there are members that V doesn't know.
+func decodeStored[V any](raw []byte) (v V, foreign bool, err error) {
+	defer caught(&err)
+	v, known, err := jsonform.DecodeKnown[V](raw)
+	if err != nil {
+		return v, false, fmt.Errorf("value: %w", channel.Unfit[V](err))
+	}
+	return v, !known, nil
 }

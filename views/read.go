@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +28,7 @@ type cached[V any] struct {
 // rendered is a document as HTTP serves it.
 type rendered[V any] struct {
 	from    *cached[V]
-	content *Content
+	content *Content // nil: there is nothing to show
 }
 
 // Get returns the document of a key; before its first event that is the initial view. It may be as old as
@@ -118,9 +119,11 @@ func (v *View[V]) keep(key string, c *cached[V], began time.Time) *cached[V] {
 	return c
 }
 
-// Handler serves documents as JSON with ETag, If-None-Match, HEAD and Cache-Control. key takes the document's key
-// from the request; "" is answered with 404. render makes what is encoded of a view. A store that fails is
-// answered with 503 and Retry-After.
+// Handler serves documents as JSON with ETag, If-None-Match, HEAD and Cache-Control. key takes the document's key from
+// the request; "" is answered with 404. render makes what is encoded of a view. A document without events is served as
+// its initial view: a calendar with nothing in it is one, too. Where there is nothing to show, render returns nil,
+// which is answered with 404; a nil slice or map is [] or {}. A store that fails is answered with 503 and Retry-After.
+// These errors are problems as in RFC 9457 (application/problem+json).
 func (v *View[V]) Handler(key func(*http.Request) string, render func(key string, view V) any) http.Handler {
 	s := v.Server(render)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -129,7 +132,7 @@ func (v *View[V]) Handler(key func(*http.Request) string, render func(key string
 		}
 		k := key(r)
 		if storage.CheckKey(k) != nil {
-			http.NotFound(w, r)
+			answerProblem(w, http.StatusNotFound, "there is no view of this name")
 			return
 		}
 		if err := s.Serve(r.Context(), w, r, k); err != nil {
@@ -137,7 +140,7 @@ func (v *View[V]) Handler(key func(*http.Request) string, render func(key string
 				v.cfg.Logger.WarnContext(r.Context(), "a view can't be read", "view", v.Name(), "error", err)
 			}
 			w.Header().Set("Retry-After", "1")
-			http.Error(w, "the view can't be read at the moment", http.StatusServiceUnavailable)
+			answerProblem(w, http.StatusServiceUnavailable, "the view can't be read at the moment")
 		}
 	})
 }
@@ -150,7 +153,7 @@ type Server[V any] struct {
 	kept   *values.Cache[*rendered[V]]
 }
 
-// Server returns a server of the view. render makes what is encoded of a document.
+// Server returns a server of the view. render makes what is encoded of a document; nil is answered with 404.
 func (v *View[V]) Server(render func(key string, view V) any) *Server[V] {
 	return &Server[V]{v, render, values.NewCache[*rendered[V]](v.cfg.Cache, v.cfg.CacheBytes)}
 }
@@ -180,21 +183,51 @@ func (s *Server[V]) serve(w http.ResponseWriter, r *http.Request, key string, c 
 		content, err := encode(s.render(key, c.snapshot.Value.View), s.view.cfg.CacheControl)
 		if err != nil { // a programmer's mistake, whoever asks
 			s.view.cfg.Logger.ErrorContext(r.Context(), "a view can't be encoded", "view", s.view.Name(), "error", err)
-			http.Error(w, "the view can't be encoded", http.StatusInternalServerError)
+			answerProblem(w, http.StatusInternalServerError, "the view can't be encoded")
 			return
 		}
 		out = &rendered[V]{c, content}
-		s.kept.Add(key, out, len(content.body))
+		size := 0
+		if content != nil {
+			size = len(content.body)
+		}
+		s.kept.Add(key, out, size)
+	}
+	if out.content == nil {
+		if reads(w, r) {
+			answerProblem(w, http.StatusNotFound, "there is nothing here yet")
+		}
+		return
 	}
 	out.content.ServeHTTP(w, r)
 }
 
-// encode makes the content of a view. The ETag is a digest of it, so that all web processes agree on it and a write
-// that changes nothing visible changes no ETag.
+// answerProblem answers in the form of RFC 9457, which is not to be kept: the next answer may be another one.
+func answerProblem(w http.ResponseWriter, status int, detail string) {
+	body, _ := json.Marshal(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // net/http leaves it out for HEAD
+}
+
+// encode makes the content of a view; nil: there is nothing to show. The ETag is a digest of it, so that all web
+// processes agree on it and a write that changes nothing visible changes no ETag.
 func encode(x any, cacheControl string) (*Content, error) {
 	body, err := json.Marshal(x)
 	if err != nil {
 		return nil, err
+	}
+	if string(body) == "null" {
+		switch v := reflect.ValueOf(x); v.Kind() {
+		case reflect.Slice:
+			body = []byte("[]")
+		case reflect.Map:
+			body = []byte("{}")
+		default:
+			return nil, nil
+		}
 	}
 	sum := sha256.Sum256(body)
 	return NewContent(append(body, '\n'), http.Header{

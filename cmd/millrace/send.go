@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/cmd/internal/boot"
@@ -132,6 +133,9 @@ func (c *call) envelope(m channel.Message) (channel.Envelope, error) {
 // strictly decodes a command: every member that it has must be there, in its own letters, once, and no other. What the
 // sample can tell of a command by itself is checked, too: it would refuse it, and write to somebody.
 func strictly[M channel.Message](body []byte) (channel.Message, error) {
+	if !utf8.Valid(body) { // the decoder would put U+FFFD for what isn't
+		return nil, errors.New("want UTF-8")
+	}
 	given, err := members(body)
 	if err != nil {
 		return nil, err

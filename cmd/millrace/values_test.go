@@ -164,6 +164,7 @@ func TestSendRefuses(t *testing.T) {
 		{"cancel", `{"id":"a","date":"b"} {}`, "more behind"},
 		{"cancel", `{"id":"a"}`, `"date" is missing`},
 		{"cancel", `{"id":"a","Date":"b"}`, `"date" is missing`},
+		{"cancel", "{\"id\":\"caf\xe9\",\"date\":\"b\"}", "want UTF-8"},
 		{"cancel", `{"id":"a","date":"b","date":"c"}`, `"date" stands there twice`},
 		{"cancel", `{"id":"a","date":"b","Date":"c"}`, `unknown member "Date"`},
 		{"cancel", `{"id":"a","date":"b","x":1}`, `"x"`},

@@ -1,0 +1,82 @@
+package jsonform
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+)
+
+// ErrNotUTF8 is text that JSON can't hold.
+var ErrNotUTF8 = errors.New("text that is not valid UTF-8")
+
+// Encode encodes by encoding/json's rules, but escapes nothing that need not be. It refuses two members of one name,
+// and text that is not UTF-8 by [ErrNotUTF8], with the member that it stands in.
+func Encode(v any) ([]byte, error) {
+	b, err := json.Marshal(v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false), jsontext.AllowDuplicateNames(false),
+		jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false), jsontext.PreserveRawStrings(false))
+	if err == nil {
+		return b, nil
+	}
+	if _, other := json.Marshal(v, jsonv1.DefaultOptionsV1(), jsontext.AllowDuplicateNames(false)); other != nil {
+		return nil, err
+	}
+	// The text alone is at fault. Only the newer form of errors tells where it stands.
+	_, err = json.Marshal(v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false), jsonv1.ReportErrorsWithLegacySemantics(false))
+	var at *jsontext.SyntacticError
+	if !errors.As(err, &at) {
+		return nil, ErrNotUTF8
+	}
+	return nil, fmt.Errorf("%w in %s", ErrNotUTF8, place(reflect.TypeOf(v), at.JSONPointer))
+}
+
+// Decode decodes by encoding/json's rules, but refuses text that is not UTF-8. Members that the type doesn't have are
+// ignored.
+func Decode[T any](data []byte) (v T, err error) {
+	err = json.Unmarshal(data, &v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false))
+	return v, err
+}
+
+// DecodeKnown is Decode, and reports whether the type knows all members that it came upon.
+func DecodeKnown[T any](data []byte) (v T, known bool, err error) {
+	err = json.Unmarshal(data, &v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false), json.RejectUnknownMembers(true))
+	if err == nil {
+		return v, true, nil
+	}
+	v, err = Decode[T](data)
+	return v, false, err
+}
+
+// place says where in a value of a type a pointer points to, by names that the type has. Keys of maps, and members that
+// a type's own methods make, are content, which no error may repeat.
+func place(t reflect.Type, p jsontext.Pointer) string {
+	var names []string
+	for token := range p.Tokens() {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() == reflect.Interface || custom(t) {
+			break
+		}
+		switch t.Kind() {
+		case reflect.Struct:
+			m, ok := structureOf(t).find(token)
+			if !ok {
+				return "member " + strings.Join(names, ".")
+			}
+			names, t = append(names, m.name), m.typ
+		case reflect.Map:
+			names, t = append(names, "*"), t.Elem()
+		case reflect.Slice, reflect.Array:
+			names, t = append(names, token), t.Elem()
+		}
+	}
+	if len(names) == 0 {
+		return "it"
+	}
+	return "member " + strings.Join(names, ".")
+}

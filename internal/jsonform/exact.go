@@ -1,0 +1,187 @@
+package jsonform
+
+import (
+	"cmp"
+	"math"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// Exact tells of the values of one type whether decoding their JSON form would give the same again. A value in doubt
+// is not exact: that costs time only.
+type Exact struct {
+	never bool
+	test  tester // nil: all values of the type are
+}
+
+// tester tells whether a value comes back as it is, and notes the memory that it refers to.
+type tester func(v reflect.Value, refs *[]span) bool
+
+// span is memory that a value refers to and that its owner may write to.
+type span struct{ from, to uintptr }
+
+// ExactOf returns the Exact of a type.
+func ExactOf(t reflect.Type) *Exact {
+	test, ok := compile(t, nil)
+	return &Exact{never: !ok, test: test}
+}
+
+// Same reports that the JSON form of what v points to gives the same again. A value that refers to one thing twice does
+// not: two things come back.
+func (x *Exact) Same(v any) bool {
+	if x.never || x.test == nil {
+		return !x.never
+	}
+	refs := make([]span, 0, 4)
+	if !x.test(reflect.ValueOf(v).Elem(), &refs) {
+		return false
+	}
+	slices.SortFunc(refs, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for i := 1; i < len(refs); i++ {
+		if refs[i].from < refs[i-1].to {
+			return false
+		}
+	}
+	return true
+}
+
+// compile returns the tester of a type (nil: all of its values are exact), or false where nothing can be said: for
+// interfaces, types with methods of their own, structs that lose fields, and types that contain themselves.
+func compile(t reflect.Type, within []reflect.Type) (tester, bool) {
+	if t == reflect.TypeFor[time.Time]() {
+		return exactTime, true
+	}
+	if slices.Contains(within, t) || t.PkgPath() == "encoding/json" || t.Kind() != reflect.Interface && custom(t) {
+		return nil, false
+	}
+	within = append(slices.Clone(within), t)
+	switch k := t.Kind(); k {
+	case reflect.Bool, reflect.String, reflect.Float32, reflect.Float64:
+		return nil, true
+	case reflect.Struct:
+		return compileStruct(t, within)
+	case reflect.Array, reflect.Slice, reflect.Map, reflect.Pointer:
+		elem, ok := compile(t.Elem(), within)
+		if !ok {
+			return nil, false
+		}
+		switch {
+		case k == reflect.Array:
+			return exactArray(elem), true
+		case k == reflect.Slice:
+			return exactSlice(t, elem), true
+		case k == reflect.Map:
+			return exactMap(elem), plainKey(t.Key()) && !custom(t.Key()) // a key's own text need not be the key
+		}
+		inner := t.Elem().Kind()
+		return exactPointer(t, elem), inner != reflect.Pointer && inner != reflect.Slice && inner != reflect.Map // null would stand for either
+	}
+	return nil, t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr
+}
+
+func compileStruct(t reflect.Type, within []reflect.Type) (tester, bool) {
+	s := structureOf(t)
+	if len(s.lost) > 0 || s.left || s.pointer {
+		return nil, false
+	}
+	var tests []tester
+	for _, m := range s.members {
+		test, ok := compile(m.typ, within)
+		_, judges := reflect.PointerTo(m.typ).MethodByName("IsZero")
+		judges = judges || m.typ.Kind() == reflect.Struct || m.typ.Kind() == reflect.Array // one with a negative zero is zero, too
+		if !ok || m.zero && judges && m.typ != reflect.TypeFor[time.Time]() || m.quoted && m.typ.Kind() == reflect.Pointer {
+			return nil, false
+		}
+		if omits := omitted(m); omits != nil || test != nil {
+			tests = append(tests, func(v reflect.Value, refs *[]span) bool {
+				v = v.FieldByIndex(m.index)
+				return (omits == nil || !omits(v)) && (test == nil || test(v, refs))
+			})
+		}
+	}
+	if tests == nil {
+		return nil, true
+	}
+	return func(v reflect.Value, refs *[]span) bool {
+		for _, test := range tests {
+			if !test(v, refs) {
+				return false
+			}
+		}
+		return true
+	}, true
+}
+
+// omitted returns a function that tells a value that is left out although it isn't the zero value that comes back.
+func omitted(m member) func(reflect.Value) bool {
+	switch k := m.typ.Kind(); {
+	case m.empty && (k == reflect.Slice || k == reflect.Map):
+		return func(v reflect.Value) bool { return !v.IsNil() && v.Len() == 0 }
+	case (m.empty || m.zero) && (k == reflect.Float32 || k == reflect.Float64):
+		return func(v reflect.Value) bool { return v.Float() == 0 && math.Signbit(v.Float()) }
+	}
+	return nil
+}
+
+// exactTime: a time comes back in UTC for sure only when it went there as such, and never with a monotonic reading.
+func exactTime(v reflect.Value, _ *[]span) bool {
+	t := v.Interface().(time.Time)
+	return t == t.Round(0).UTC()
+}
+
+func exactArray(elem tester) tester {
+	if elem == nil {
+		return nil
+	}
+	return func(v reflect.Value, refs *[]span) bool {
+		for i := range v.Len() {
+			if !elem(v.Index(i), refs) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func exactSlice(t reflect.Type, elem tester) tester {
+	all := exactArray(elem)
+	size := t.Elem().Size()
+	return func(v reflect.Value, refs *[]span) bool {
+		if n := uintptr(v.Cap()) * size; n > 0 {
+			*refs = append(*refs, span{v.Pointer(), v.Pointer() + n})
+		}
+		return all == nil || all(v, refs)
+	}
+}
+
+func exactMap(elem tester) tester {
+	return func(v reflect.Value, refs *[]span) bool {
+		if v.IsNil() {
+			return true
+		}
+		*refs = append(*refs, span{v.Pointer(), v.Pointer() + 1})
+		if elem == nil {
+			return true
+		}
+		for each := v.MapRange(); each.Next(); {
+			if !elem(each.Value(), refs) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func exactPointer(t reflect.Type, elem tester) tester {
+	size := t.Elem().Size()
+	return func(v reflect.Value, refs *[]span) bool {
+		if v.IsNil() {
+			return true
+		}
+		if size > 0 {
+			*refs = append(*refs, span{v.Pointer(), v.Pointer() + size})
+		}
+		return elem == nil || elem(v.Elem(), refs)
+	}
+}
