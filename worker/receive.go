@@ -10,6 +10,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -213,15 +214,13 @@ func (c *consumer) await(ctx, base context.Context, d time.Duration, ring <-chan
 // takeOver takes in hand what is handed over, if it is before call ends. As many as can be are opened while the store commits them.
 func (c *consumer) takeOver(call, base context.Context, h storage.Handed, full bool) {
 	ms := c.messages(h.Deliveries, h.Since)
-opening:
-	for _, m := range ms {
+	handlers.Guard(len(ms), func(i int) {
 		select {
 		case <-h.Over:
-			break opening
 		default:
-			c.open(m)
+			c.open(ms[i])
 		}
-	}
+	}, func(i int, err error) { ms[i].bad = err })
 	select {
 	case <-h.Over:
 		if h.Committed() {
@@ -235,6 +234,12 @@ opening:
 // waitRoom returns how many messages may be received, when that is some, or 0 when ctx ended.
 func (c *consumer) waitRoom(ctx context.Context) int {
 	for {
+		if c.hung.full.Load() {
+			c.full.CompareAndSwap(0, time.Now().UnixNano())
+			if c.hung.wait(ctx); ctx.Err() != nil {
+				return 0
+			}
+		}
 		c.mu.Lock()
 		n := c.room.free(len(c.inHand))
 		c.mu.Unlock()
