@@ -35,6 +35,7 @@ func TestSDKReadsOurs(t *testing.T) {
 		{"tenantid", got.Extensions()["tenantid"], want.Tenant},
 		{"sequence", got.Extensions()["sequence"], "00000000000000000017"},
 		{"attempts", got.Extensions()["attempts"], int32(2)},
+		{"hangs", got.Extensions()["hangs"], int32(1)},
 		{"handbacks", got.Extensions()["handbacks"], int32(3)},
 		{"lasterror", got.Extensions()["lasterror"], want.LastError},
 		{"firstfailed", got.Extensions()["firstfailed"], "2026-12-01T18:31:00Z"},
@@ -46,7 +47,7 @@ func TestSDKReadsOurs(t *testing.T) {
 			t.Errorf("%s: got %#v, want %#v", attribute.name, attribute.got, attribute.want)
 		}
 	}
-	if got, want := len(got.Extensions()), 12; got != want {
+	if got, want := len(got.Extensions()), 13; got != want {
 		t.Errorf("got %d extensions, want %d", got, want)
 	}
 }

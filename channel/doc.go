@@ -14,7 +14,7 @@
 //
 // On the wire a message is a CloudEvents 1.0 event in JSON format
 // (https://github.com/cloudevents/spec, v1.0.2), with the extensions correlationid, causationid,
-// traceparent, tenantid, sequence and dataref, and, once a delivery has failed, attempts, handbacks,
+// traceparent, tenantid, sequence and dataref, and, once a delivery has failed, attempts, hangs, handbacks,
 // lasterror and firstfailed. There is no correlationid in the first message of a chain, whose ID it is.
 //
 // # Laws

@@ -59,6 +59,7 @@ type Envelope struct {
 
 	// The delivery's history, written by workers when an attempt ends without success.
 	Attempts    int       // how often a handler has said no
+	Hangs       int       // how many of these attempts were given up because the handler didn't end
 	HandBacks   int       // deliveries that ended for no fault of the message
 	LastError   string    // shortened
 	FirstFailed time.Time // when the first attempt failed
@@ -84,6 +85,7 @@ type wire struct {
 	Sequence    string                    `json:"sequence,omitzero"`
 	DataRef     string                    `json:"dataref,omitzero"`
 	Attempts    int                       `json:"attempts,omitzero"`
+	Hangs       int                       `json:"hangs,omitzero"`
 	HandBacks   int                       `json:"handbacks,omitzero"`
 	LastError   string                    `json:"lasterror,omitzero"`
 	FirstFailed time.Time                 `json:"firstfailed,omitzero"`
@@ -108,7 +110,7 @@ func Decode(body []byte) (Envelope, error) {
 	e := Envelope{
 		ID: w.ID, Source: w.Source, Kind: w.Type, Subject: w.Subject, Time: w.Time, Data: w.Data,
 		Correlation: w.Correlation, Causation: w.Causation, TraceParent: w.TraceParent, Tenant: w.Tenant, DataRef: w.DataRef,
-		Attempts: w.Attempts, HandBacks: w.HandBacks, LastError: w.LastError, FirstFailed: w.FirstFailed, Extensions: w.Extensions,
+		Attempts: w.Attempts, Hangs: w.Hangs, HandBacks: w.HandBacks, LastError: w.LastError, FirstFailed: w.FirstFailed, Extensions: w.Extensions,
 	}
 	if w.ContentType != contentType { // the ordinary case needs no parsing
 		if err := checkContentType(w.ContentType); err != nil {
@@ -205,8 +207,8 @@ func (e *Envelope) check() error {
 			return fmt.Errorf("%w: a time in the year %d: want 0 to 9999", ErrAttribute, y)
 		}
 	}
-	if e.Attempts < 0 || e.HandBacks < 0 {
-		return fmt.Errorf("%w: attempts, handbacks: want no negative number", ErrAttribute)
+	if e.Attempts < 0 || e.Hangs < 0 || e.HandBacks < 0 {
+		return fmt.Errorf("%w: attempts, hangs, handbacks: want no negative number", ErrAttribute)
 	}
 	if e.DataRef != "" {
 		if e.Data != nil {

@@ -24,7 +24,7 @@ func fullEnvelope() channel.Envelope {
 		Time: time.Date(2026, 12, 1, 18, 30, 0, 123456789, time.UTC), Data: []byte(`{"table":4,"menu":"<Gänse> \"1\""}`),
 		Correlation: "first", Causation: "before", TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		Tenant: "north", Sequence: 17,
-		Attempts: 2, HandBacks: 3, LastError: "no \"oven\"", FirstFailed: time.Date(2026, 12, 1, 18, 31, 0, 0, time.UTC),
+		Attempts: 2, Hangs: 1, HandBacks: 3, LastError: "no \"oven\"", FirstFailed: time.Date(2026, 12, 1, 18, 31, 0, 0, time.UTC),
 		Extensions: map[string]jsontext.Value{
 			"priority": jsontext.Value("3"), "region": jsontext.Value(`"eu"`), "sampled": jsontext.Value("true"),
 		},
@@ -74,7 +74,7 @@ func TestEnvelopeWire(t *testing.T) {
 	want := `{"specversion":"1.0","id":"0190b6a2-7b1c-7def-8123-456789abcdef","source":"/capacity/2026-12-24",` +
 		`"type":"test.served.v1","subject":"2026-12-24","time":"2026-12-01T18:30:00.123456789Z","datacontenttype":"application/json",` +
 		`"correlationid":"first","causationid":"before","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",` +
-		`"tenantid":"north","sequence":"00000000000000000017","attempts":2,"handbacks":3,"lasterror":"no \"oven\"",` +
+		`"tenantid":"north","sequence":"00000000000000000017","attempts":2,"hangs":1,"handbacks":3,"lasterror":"no \"oven\"",` +
 		`"firstfailed":"2026-12-01T18:31:00Z","data":{"table":4,"menu":"<Gänse> \"1\""},"region":"eu"}`
 	if got := string(mustEncode(t, e)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -188,6 +188,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"time after the calendar", members("time", `"9999-12-31T23:59:59-01:00"`), channel.ErrAttribute},
 		{"failed after the calendar", members("firstfailed", `"9999-12-31T23:59:59-01:00"`), channel.ErrAttribute},
 		{"negative attempts", members("attempts", "-1"), channel.ErrAttribute},
+		{"negative hangs", members("hangs", "-1"), channel.ErrAttribute},
 		{"negative handbacks", members("handbacks", "-1"), channel.ErrAttribute},
 		{"two bodies", members("data", "1", "data_base64", `"MQ=="`), channel.ErrAttribute},
 		{"null and a body", members("data", "null", "data_base64", `"MQ=="`), channel.ErrAttribute},
@@ -371,7 +372,7 @@ func TestHistoryFits(t *testing.T) {
 	for _, unit := range []string{"a", `"`, "\\", "\x00", "\n", "\x7f", "\xff", "é", "🍲", "\u2028", "\u0085", "<", "a\xff"} {
 		for _, n := range []int{1, 1023, 1024, 1025, 5000} {
 			e := bare
-			e.Attempts, e.HandBacks, e.FirstFailed = 1<<31, 1<<31, time.Date(9999, 1, 1, 1, 1, 1, 999999999, time.UTC)
+			e.Attempts, e.Hangs, e.HandBacks, e.FirstFailed = 1<<31, 1<<31, 1<<31, time.Date(9999, 1, 1, 1, 1, 1, 999999999, time.UTC)
 			e.LastError = strings.Repeat(unit, n)
 			b := mustEncode(t, e)
 			if got := len(b) - before; got > room {

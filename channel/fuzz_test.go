@@ -88,7 +88,7 @@ func FuzzEncode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, source, subject, tenant, last string, at int64, sequence uint64, attempts int, data []byte) {
 		e := channel.Envelope{
 			ID: id, Source: source, Kind: channel.Kind("k" + last), Subject: subject, Time: time.Unix(0, at), Tenant: tenant, TraceParent: last, Causation: tenant, Correlation: last,
-			Sequence: sequence, Attempts: attempts, HandBacks: attempts, LastError: last, FirstFailed: time.Unix(at, 0), Data: data,
+			Sequence: sequence, Attempts: attempts, Hangs: attempts, HandBacks: attempts, LastError: last, FirstFailed: time.Unix(at, 0), Data: data,
 		}
 		if e.Kind.Check() != nil {
 			e.Kind = "k"

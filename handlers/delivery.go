@@ -2,7 +2,10 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
@@ -21,25 +24,42 @@ type Delivery struct {
 	Claim   func() storage.Claim
 	Unclaim func()
 
+	key    string       // of the document it is for, where its handler folds
 	body   func() error // what the innermost middleware of a fold calls
-	folded bool
+	folded bool         // its fold has run before
 }
 
-// Resolve finds the handler of a message that came from a queue, and decodes the message. The envelope must have
-// its data. Errors are those of channel.Codec's Decode; a kind that is known, but not to this queue, is
-// unknown here. An upgrade or a type's own decoding that panics is an error of the message.
+// Resolve finds the handler of a message that came from a queue, decodes the message, and finds out which document it is
+// for. The envelope must have its data. Errors are those of channel.Codec's Decode; a kind that is known, but not to this
+// queue, is unknown here; a key that can't be one is poison. Where an upgrade, a type's own decoding or a key function
+// panics, that is an error of the message. They may also end the goroutine: see [Guard].
 func (r *Registry) Resolve(queue string, e *channel.Envelope) (d *Delivery, err error) {
 	defer caught(&err)
+	d, err = r.resolve(queue, e)
+	return d, settled(err)
+}
+
+func (r *Registry) resolve(queue string, e *channel.Envelope) (*Delivery, error) {
 	kind, ok := r.codec.Current(e.Kind)
 	h := r.handlers[queue][kind]
 	if !ok || h == nil {
 		return nil, fmt.Errorf("%w %s in queue %s", channel.ErrUnknownKind, e.Kind, queue)
 	}
 	m, err := r.codec.Decode(e)
+	if errors.Is(err, channel.ErrBody) {
+		return nil, Poison(ReasonUndecodable, err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &Delivery{Envelope: e, Message: m, Queue: queue, Handler: h}, nil
+	d := &Delivery{Envelope: e, Message: m, Queue: queue, Handler: h}
+	if h.folder != nil {
+		d.key = h.key(m)
+		if err := storage.CheckKey(d.key); err != nil {
+			return nil, Poison(ReasonBadKey, fmt.Errorf("%s: %w", h.name, err))
+		}
+	}
+	return d, nil
 }
 
 // Group names the document that a delivery is for. Deliveries of one group are handled together.
@@ -48,40 +68,83 @@ type Group struct {
 	key    string
 }
 
-// Group returns the delivery's group; ok is false for one that is handled alone. A key function that panics is
-// an error of the message.
-func (d *Delivery) Group() (g Group, ok bool, err error) {
-	if d.Handler.folder == nil {
-		return Group{}, false, nil
-	}
-	defer caught(&err)
-	key := d.Handler.key(d.Message)
-	if err := storage.CheckKey(key); err != nil {
-		return Group{}, false, Poison(ReasonBadKey, fmt.Errorf("%s: %w", d.Handler.name, err))
-	}
-	return Group{folder: d.Handler.folder, key: key}, true, nil
+// Group returns the delivery's group; ok is false for one that is handled alone.
+func (d *Delivery) Group() (g Group, ok bool) {
+	return Group{folder: d.Handler.folder, key: d.key}, d.Handler.folder != nil
 }
 
 // Handle runs a group of deliveries, or one that is alone, and returns how each ended. deleted is true when
-// those that ended well have been deleted with it.
+// those that ended well have been deleted with it. Whatever the user's code does becomes an error of the delivery it was
+// called for: a [PanicError], also of runtime.Goexit; a [HangError] when it doesn't end. The errors run none of the user's
+// code.
 func Handle(ctx context.Context, g Group, ds []*Delivery) (errs []error, deleted bool) {
 	if g.folder != nil {
-		return g.folder.apply(ctx, g.key, ds), true
+		errs = g.folder.handle(ctx, g.key, ds)
+		settledAll(errs)
+		return errs, true
 	}
 	errs = make([]error, len(ds))
 	for i, d := range ds {
-		errs[i] = d.Handler.run(channel.Handling(ctx, d.Envelope, d.Queue), d)
+		errs[i] = d.handle(ctx)
 	}
 	return errs, false
 }
 
-// folder folds deliveries into the documents of one collection. Its generic type is known to newFolder only.
-type folder struct {
-	apply func(ctx context.Context, key string, ds []*Delivery) []error
+// handle runs a reaction.
+func (d *Delivery) handle(ctx context.Context) error {
+	h := d.Handler
+	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout, h.late)
+	defer cancel()
+	var err error
+	r := start(func(r *run) {
+		err = r.user(channel.Handling(ctx, d.Envelope, d.Queue), 0, d)
+	})
+	switch _, hung := r.watch(ctx, untilDone); {
+	case hung:
+		return hangs(r, h.timeout)
+	case !r.returned:
+		return r.fault
+	}
+	return err
 }
 
-func newFolder[V any](c *values.Collection[V]) *folder {
-	return &folder{apply: func(ctx context.Context, key string, ds []*Delivery) []error {
+// folder folds deliveries into the documents of one collection. Its generic type is known to newFolder only.
+type folder struct {
+	collection any // the first one of its name
+	apply      func(ctx context.Context, r *run, key string, ds []*Delivery) []error
+	timeout    time.Duration
+}
+
+// handle folds deliveries. One whose code ends the goroutine, or never ends, fails, and the others are folded without it:
+// nothing is written as long as the user's code runs.
+func (f *folder) handle(ctx context.Context, key string, ds []*Delivery) []error {
+	var errs []error
+	r := start(func(r *run) { errs = f.apply(ctx, r, key, ds) })
+	at, hung := r.watch(ctx, f.timeout+giveUpAfter)
+	var err error
+	switch called, ok := r.inCall(); {
+	case hung:
+		err = hangs(r, f.timeout)
+	case r.returned:
+		return errs
+	case ok:
+		at, err = called, r.fault
+	case len(ds) == 1:
+		return []error{r.fault}
+	default: // a method of the value, or of an event: whose fault it is shows when each is folded by itself
+		for i := range ds {
+			errs = append(errs, f.handle(ctx, key, ds[i:i+1])...)
+		}
+		return errs
+	}
+	if len(ds) > 1 {
+		errs = f.handle(ctx, key, slices.Delete(slices.Clone(ds), at, at+1))
+	}
+	return slices.Insert(errs, at, err)
+}
+
+func newFolder[V any](c *values.Collection[V], timeout time.Duration) *folder {
+	return &folder{collection: c, timeout: timeout, apply: func(ctx context.Context, r *run, key string, ds []*Delivery) []error {
 		changes := make([]values.Change[V], len(ds))
 		for i, d := range ds {
 			fold := d.Handler.fold.(func(V, *Delivery) (V, []channel.Message, error))
@@ -100,7 +163,7 @@ func newFolder[V any](c *values.Collection[V]) *folder {
 					}
 					return err
 				}
-				err = d.Handler.run(ctx, d)
+				err = r.user(ctx, i, d)
 				return next, events, err
 			}}
 		}

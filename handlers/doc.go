@@ -14,9 +14,10 @@
 //
 // A business refusal ("no tables left") is an event, not an error.
 //
-// Handlers are wrapped by middleware. Built in and on: panics become errors of that message alone, a reaction
-// is bounded by Config.Timeout, and failures are logged, once, without the message's body: a verdict of
-// poison by the worker, when it is carried out.
+// Whatever a handler does ends in a verdict for its message alone. A panic is a failed attempt, as are runtime.Goexit (a
+// test's FailNow) and an error whose own methods panic: the user's code runs on goroutines that can be spared only, and an
+// error is asked once, there, for all it knows. A handler that goes on after Config.Timeout is given up, which is a failed
+// attempt, too.
 //
 // Messages for one document that were received together are folded in one read-modify-write; see package
 // values. Reactions run alone.

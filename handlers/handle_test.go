@@ -106,7 +106,7 @@ func TestReactionThatFailsKeepsItsMessage(t *testing.T) {
 	broken := errors.New("no paper")
 	handlers.React(w.h, "audits", func(context.Context, Added) error { return broken })
 	send(w, Added{To: "ada"})
-	if err := w.one(t.Context(), "audits"); err != broken {
+	if err := w.one(t.Context(), "audits"); !errors.Is(err, broken) {
 		t.Errorf("got error %v, want the handler's own", err)
 	}
 	if n := w.left("audits"); n != 1 {
@@ -161,14 +161,11 @@ func TestPanicInAReaction(t *testing.T) {
 	send(w, Added{To: "secret-body"})
 	err := w.one(t.Context(), "audits")
 	var p *handlers.PanicError
-	if !errors.As(err, &p) || !strings.Contains(string(p.Stack), "TestPanicInAReaction") {
+	if !errors.As(err, &p) || !strings.Contains(p.Stack, "TestPanicInAReaction") {
 		t.Fatalf("got error %v, want a panic with its stack", err)
 	}
 	if v := handlers.Judge(err); v.Action != handlers.TryAgain {
 		t.Errorf("got %+v, want another attempt", v)
-	}
-	if log := w.log.String(); !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "stack=") || !strings.Contains(log, "out of range") {
-		t.Errorf("got log %s", log)
 	}
 }
 
@@ -304,7 +301,7 @@ func TestMiddlewareEffect(t *testing.T) {
 		return errors.New("no paper")
 	})
 	send(w, Add{To: "ada", Amount: 13}, Add{To: "ada", Amount: 5})
-	if errs := w.drain("accounts"); len(errs) != 1 || errs[0] != refused {
+	if errs := w.drain("accounts"); len(errs) != 1 || !errors.Is(errs[0], refused) {
 		t.Errorf("decide: got errors %v, want one, %v", errs, refused)
 	}
 	if got := w.balance("ada"); got != 5 {

@@ -126,10 +126,7 @@ func TestCommandIsAsSentWhenDecidedAgain(t *testing.T) {
 		}
 		ds = append(ds, d)
 	}
-	g, _, err := ds[0].Group()
-	if err != nil {
-		t.Fatal(err)
-	}
+	g, _ := ds[0].Group()
 	errs, _ := handlers.Handle(t.Context(), g, ds)
 	if errs[0] != nil || errs[1] != nil || errs[2] == nil {
 		t.Errorf("got errors %v, want one for the last alone", errs)

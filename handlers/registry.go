@@ -17,14 +17,15 @@ import (
 
 // Config is how handlers are run. The zero Config works.
 type Config struct {
-	// Logger gets failures, and what a worker has to say that has no logger of its own. Defaults to slog.Default().
+	// Logger gets what a worker has to say that has no logger of its own: failures, and more. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// Timeout bounds one run of a reaction. Defaults to 5 minutes.
+	// Timeout bounds one run of a handler. The context of a reaction ends then. A handler that hasn't ended 10 seconds
+	// later, of any kind, is given up: that is a failed attempt, and what it does from then on has no effect on its
+	// message. Defaults to 5 minutes.
 	Timeout time.Duration
 
-	// Middleware wraps every handler, the first one outermost, inside the built-in ones for logging and
-	// panics.
+	// Middleware wraps every handler, the first one outermost. Panics become errors outside of it.
 	Middleware []Middleware
 }
 
@@ -35,7 +36,7 @@ type Registry struct {
 	cfg      Config
 	codec    channel.Codec
 	handlers map[string]map[channel.Kind]*Handler // by queue
-	folders  map[any]*folder                      // by collection
+	folders  map[string]*folder                   // by the collection's name
 	decided  map[channel.Kind]bool
 	judged   map[reflect.Type]bool // see warnOfLoss
 	faults   []error
@@ -47,12 +48,13 @@ func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	cfg.Logger = GuardLogger(cfg.Logger)
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Minute
 	}
 	r := &Registry{
 		channels: channels, cfg: cfg,
-		handlers: map[string]map[channel.Kind]*Handler{}, folders: map[any]*folder{}, decided: map[channel.Kind]bool{},
+		handlers: map[string]map[channel.Kind]*Handler{}, folders: map[string]*folder{}, decided: map[channel.Kind]bool{},
 		judged: map[reflect.Type]bool{},
 	}
 	if cfg.Timeout < 0 {
@@ -104,7 +106,9 @@ type Handler struct {
 	decode func(*channel.Envelope) (any, error)
 	fold   any // func(V, *Delivery) (V, []channel.Message, error), for the folder's V
 
-	react func(context.Context, any) error // of reactions
+	react   func(context.Context, any) error // of reactions
+	timeout time.Duration                    // of reactions
+	late    error                            // likewise: the cause when it has passed
 }
 
 // Name tells what the handler does, for people: "decide capacity", "react mails".
@@ -153,7 +157,8 @@ func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key 
 }
 
 // Fold registers a handler that folds the messages of a queue into a collection: what Decide and projections
-// have in common.
+// have in common. Two collections of one name are one, so that a worker doesn't race with itself; they must be the same in
+// all that values.Collection.SameAs compares.
 func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, fold func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
 	if err := c.Check(); err != nil {
 		r.fault("%s: %w", name, err)
@@ -166,12 +171,14 @@ func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.C
 	h.decode = r.codec.Decode
 	h.key = func(m any) string { return key(m.(M)) }
 	h.fold = func(v V, d *Delivery) (V, []channel.Message, error) { return fold(v, d.Envelope, d.Message.(M)) }
-	h.folder = r.folders[c]
+	h.folder = r.folders[c.Name()]
 	if h.folder == nil {
-		h.folder = newFolder(c)
-		r.folders[c] = h.folder
+		h.folder = newFolder(c, r.cfg.Timeout)
+		r.folders[c.Name()] = h.folder
+	} else if err := c.SameAs(h.folder.collection); err != nil {
+		r.fault("%s: %w: make it once and hand it to all that fold into it", name, err)
 	}
-	h.run = r.wrap(h, func(_ context.Context, d *Delivery) error { return d.body() })
+	h.run = r.wrap(func(_ context.Context, d *Delivery) error { return d.body() })
 }
 
 // React registers a reaction of a subscriber group to a kind. The group's queue must be among the kind's
@@ -182,10 +189,8 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 		return
 	}
 	h.react = func(ctx context.Context, m any) error { return f(ctx, m.(E)) }
-	late := fmt.Errorf("the handler took longer than %v", r.cfg.Timeout)
-	h.run = r.wrap(h, func(ctx context.Context, d *Delivery) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.Timeout, late)
-		defer cancel()
+	h.timeout, h.late = r.cfg.Timeout, fmt.Errorf("the handler took longer than %v", r.cfg.Timeout)
+	h.run = r.wrap(func(ctx context.Context, d *Delivery) error {
 		// A middleware may run it again. What it sends must get the same IDs then: each run counts for itself.
 		return h.react(channel.Handling(ctx, d.Envelope, d.Queue), d.Message)
 	})

@@ -56,14 +56,6 @@ func (e *PoisonError) Error() string {
 // Unwrap returns the cause, or nil.
 func (e *PoisonError) Unwrap() error { return e.Err }
 
-// PanicError is what a handler's panic becomes.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
-
 // Action is how a delivery ends.
 type Action int
 
@@ -71,6 +63,7 @@ const (
 	Done        Action = iota // delete it
 	TryAgain                  // attempts + 1, after a delay
 	HandBack                  // no attempt spent, after a delay
+	UnknownKind               // a newer worker may know it: no attempt spent, for a while
 	ToPoison                  // to the poison queue
 	Unavailable               // the store failed: no attempt spent, after a delay; perhaps done
 )
@@ -79,7 +72,8 @@ const (
 type Verdict struct {
 	Action Action
 	After  time.Duration // 0: the worker chooses
-	Reason string        // of ToPoison: short, stable, fit to select by
+	Reason string        // of ToPoison: short, stable, fit to select by; of HandBack by Later: the handler's
+	Spent  bool          // an attempt: the handler has said no
 	Err    error
 }
 
@@ -88,6 +82,7 @@ const (
 	ReasonUndecodable    = "undecodable"
 	ReasonUnknownKind    = "unknown kind"
 	ReasonAttempts       = "too many attempts"
+	ReasonHangs          = "handler hangs"
 	ReasonDeliveries     = "too many deliveries"
 	ReasonContentDiffers = "same ID, other content"
 	ReasonTooOld         = "too old to judge"
@@ -95,8 +90,19 @@ const (
 	ReasonBadKey         = "bad key"
 )
 
-// Judge turns what a handler returned into how the delivery ends.
-func Judge(err error) Verdict {
+// Judge turns what a handler returned into how the delivery ends. An error whose methods panic is like any other error.
+func Judge(err error) (v Verdict) {
+	if f, ok := err.(*failure); ok {
+		v = f.verdict
+		v.Err = f
+		return v
+	}
+	failed := Verdict{Action: TryAgain, Spent: true, Err: err}
+	defer func() {
+		if recover() != nil {
+			v = failed
+		}
+	}()
 	var (
 		retry  *RetryError
 		later  *LaterError
@@ -106,17 +112,17 @@ func Judge(err error) Verdict {
 	case err == nil:
 		return Verdict{Action: Done}
 	case errors.As(err, &poison):
-		return Verdict{Action: ToPoison, Reason: poison.Reason, Err: err}
+		return Verdict{Action: ToPoison, Reason: poison.Reason, Spent: true, Err: err}
 	case errors.As(err, &later):
-		return Verdict{Action: HandBack, After: later.After, Err: err}
+		return Verdict{Action: HandBack, After: later.After, Reason: later.Reason, Err: err}
 	case errors.As(err, &retry):
-		return Verdict{Action: TryAgain, After: retry.After, Err: err}
+		return Verdict{Action: TryAgain, After: retry.After, Spent: true, Err: err}
 	case errors.Is(err, values.ErrContentDiffers):
 		return Verdict{Action: ToPoison, Reason: ReasonContentDiffers, Err: err}
 	case errors.Is(err, values.ErrTooOld):
 		return Verdict{Action: ToPoison, Reason: ReasonTooOld, Err: err}
 	case errors.Is(err, channel.ErrUnknownKind):
-		return Verdict{Action: HandBack, Err: err}
+		return Verdict{Action: UnknownKind, Err: err}
 	case errors.Is(err, channel.ErrDataLost):
 		return Verdict{Action: ToPoison, Reason: ReasonDataLost, Err: err}
 	case errors.Is(err, values.ErrContended):
@@ -124,5 +130,5 @@ func Judge(err error) Verdict {
 	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrThrottled):
 		return Verdict{Action: Unavailable, Err: err}
 	}
-	return Verdict{Action: TryAgain, Err: err}
+	return failed
 }

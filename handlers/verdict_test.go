@@ -27,16 +27,16 @@ func TestJudge(t *testing.T) {
 		{"any error", cause, handlers.TryAgain, 0, ""},
 		{"retry", handlers.Retry(time.Minute, cause), handlers.TryAgain, time.Minute, ""},
 		{"retry without a cause", handlers.Retry(time.Minute, nil), handlers.TryAgain, time.Minute, ""},
-		{"later", handlers.Later(time.Hour, "not open yet"), handlers.HandBack, time.Hour, ""},
+		{"later", handlers.Later(time.Hour, "not open yet"), handlers.HandBack, time.Hour, "not open yet"},
 		{"poison", handlers.Poison("nonsense", cause), handlers.ToPoison, 0, "nonsense"},
 		{"poison without a cause", handlers.Poison("nonsense", nil), handlers.ToPoison, 0, "nonsense"},
 		{"retry of an unavailable store", handlers.Retry(time.Minute, storage.ErrUnavailable), handlers.TryAgain, time.Minute, ""},
 		{"poison for an unavailable store", handlers.Poison("x", storage.ErrUnavailable), handlers.ToPoison, 0, "x"},
-		{"panic", &handlers.PanicError{Value: "x"}, handlers.TryAgain, 0, ""},
+		{"panic", &handlers.PanicError{Text: "panic: x"}, handlers.TryAgain, 0, ""},
 		{"other content", values.ErrContentDiffers, handlers.ToPoison, 0, handlers.ReasonContentDiffers},
 		{"too old", values.ErrTooOld, handlers.ToPoison, 0, handlers.ReasonTooOld},
 		{"contended", values.ErrContended, handlers.HandBack, 0, ""},
-		{"unknown kind", channel.ErrUnknownKind, handlers.HandBack, 0, ""},
+		{"unknown kind", channel.ErrUnknownKind, handlers.UnknownKind, 0, ""},
 		{"data lost", channel.ErrDataLost, handlers.ToPoison, 0, handlers.ReasonDataLost},
 		{"store unavailable", storage.ErrUnavailable, handlers.Unavailable, 0, ""},
 		{"throttled", storage.ErrThrottled, handlers.Unavailable, 0, ""},
@@ -68,7 +68,7 @@ func TestVerdictsTellTheirCause(t *testing.T) {
 		"poison: bad order: no oven":    handlers.Poison("bad order", cause),
 		"poison: bad order":             handlers.Poison("bad order", nil),
 		"later, after 1h0m0s: not open": handlers.Later(time.Hour, "not open"),
-		"panic: no oven":                &handlers.PanicError{Value: "no oven"},
+		"panic: no oven":                &handlers.PanicError{Text: "panic: no oven"},
 	} {
 		if err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)

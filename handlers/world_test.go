@@ -180,13 +180,9 @@ func (w *world) handle(ctx context.Context, ds ...*handlers.Delivery) map[*handl
 		}
 	}
 	for _, d := range ds {
-		g, ok, err := d.Group()
-		switch {
-		case err != nil:
-			result[d] = err
-		case ok:
+		if g, ok := d.Group(); ok {
 			groups[g] = append(groups[g], d)
-		default:
+		} else {
 			finish(g, []*handlers.Delivery{d})
 		}
 	}

@@ -212,9 +212,9 @@ func (w *world) fold(queue string, events ...channel.Envelope) []error {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		g, ok, err := d.Group()
-		if err != nil || !ok {
-			w.t.Fatalf("got group %v, error %v", ok, err)
+		g, ok := d.Group()
+		if !ok {
+			w.t.Fatal("got no group")
 		}
 		ds[i], groups[g] = d, append(groups[g], i)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
 )
 
 // bodyRoom bounds the claim-checked bodies in hand by their bytes. How large one is shows when it is there; until then
@@ -84,7 +85,9 @@ func (c *consumer) fetch(ctx context.Context, m *message) {
 		c.fetchNext(c.bodies.resize(m, len(m.envelope.Data)))
 		c.mu.Unlock()
 	}
-	if err := c.resolve(m); err != nil {
+	var err error
+	handlers.Guard(1, func(int) { err = c.resolve(m) }, func(_ int, exited error) { err = exited })
+	if err != nil {
 		c.conclude(ctx, m, err, false)
 		return
 	}

@@ -71,8 +71,9 @@ type Config struct {
 	// may know it, before they go to the poison queue. Defaults to 1 hour.
 	UnknownFor time.Duration
 
-	// RetryDelay gives the time to the next attempt after the given number of failed ones (1, 2, …), for the
-	// message of that ID. It must be pure. Defaults to [RetryDelay].
+	// RetryDelay gives the time to the next attempt after the given number of failed ones (1 to MaxAttempts-1), for
+	// the message of that ID. It must be pure. A negative time is none; the longest is storage.MaxDelay; when it panics
+	// the default is taken. It isn't asked where no attempt was spent. Defaults to [RetryDelay].
 	RetryDelay func(failed int, id string) time.Duration
 
 	// DrainTimeout is how long running handlers may take to finish when the worker stops.
@@ -125,6 +126,7 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 	if c.Logger == nil {
 		c.Logger = h.Logger()
 	}
+	c.Logger = handlers.GuardLogger(c.Logger)
 	if c.Name == "" {
 		c.Name = defaultName()
 	}

@@ -37,6 +37,7 @@ type consumer struct {
 	stats *queueMetrics
 	owned time.Duration // how long a message is ours after the start of the call that gave it
 
+	hung      *hung       // of all consumers of the queue
 	suspects  *suspects   // of all consumers of the worker
 	suspectAt int         // silent deliveries that make a message one
 	single    atomic.Bool // there were suspects among the last messages: receive one by one
@@ -48,6 +49,7 @@ type consumer struct {
 	draining atomic.Bool
 	full     atomic.Int64 // since when there is no room to receive, UnixNano; 0: there is
 	failing  atomic.Int64 // since when it can't receive, likewise
+	trouble  trouble      // with the store, while messages are handled
 
 	mu     sync.Mutex
 	inHand map[*message]struct{}
@@ -76,6 +78,7 @@ func newConsumer(w *Worker, queue string, s *suspects) *consumer {
 		w: w, cfg: cfg, queue: queue, q: w.store.Queue(queue),
 		log: cfg.Logger.With("queue", queue), stats: w.metrics.queue(queue),
 		owned:     cfg.Visibility - cfg.Visibility/6,
+		hung:      w.hung[queue],
 		suspects:  s,
 		suspectAt: max(1, min(suspectAfter, cfg.MaxDeliveries-1)),
 		ready:     make(chan task, cfg.MaxInHand),
@@ -217,11 +220,11 @@ func (c *consumer) hold(b inbox.Batch) []*message {
 }
 
 // sort finds out what to do with messages that came together, but for suspects among them. Groups that they begin are
-// pushed once all of them are in.
+// pushed once all of them are in. What the user's code does while a message is decoded and resolved is the fault of that
+// message alone.
 func (c *consumer) sort(ctx context.Context, ms []*message) (suspects []*message) {
 	var begun []*group
-	for _, m := range ms {
-		c.open(m)
+	next := func(m *message) {
 		c.trace(ctx, "message taken", m)
 		switch {
 		case m.bad != nil:
@@ -236,6 +239,13 @@ func (c *consumer) sort(ctx context.Context, ms []*message) (suspects []*message
 			}
 		}
 	}
+	handlers.Guard(len(ms), func(i int) {
+		c.open(ms[i])
+		next(ms[i])
+	}, func(i int, err error) {
+		ms[i].bad = err
+		next(ms[i])
+	})
 	for _, g := range begun {
 		c.push(task{g: g})
 	}
@@ -269,9 +279,6 @@ func (c *consumer) decode(m *message) (err error) {
 // resolve finds the handler of a message with its data.
 func (c *consumer) resolve(m *message) error {
 	d, err := c.w.h.Resolve(c.queue, &m.envelope)
-	if isBadBody(err) {
-		return handlers.Poison(handlers.ReasonUndecodable, err)
-	}
 	if err == nil {
 		m.delivery = d
 		d.Claim, d.Unclaim = m.claim, m.unclaim
@@ -281,11 +288,10 @@ func (c *consumer) resolve(m *message) error {
 
 // route gives a message that is resolved to its group, which it returns if it is new, or to be handled alone.
 func (c *consumer) route(m *message) *group {
-	id, grouped, err := m.delivery.Group()
-	if grouped && err == nil {
+	if id, grouped := m.delivery.Group(); grouped {
 		return c.join(id, m)
 	}
-	c.push(task{m: m, err: err})
+	c.push(task{m: m})
 	return nil
 }
 
@@ -322,7 +328,7 @@ func (c *consumer) work(ctx context.Context) {
 			c.runGroup(ctx, t.g)
 		case t.err != nil:
 			c.conclude(ctx, t.m, t.err, false)
-		case c.draining.Load():
+		case c.idle():
 			c.giveBack(ctx, t.m)
 		case t.m.delivery == nil:
 			c.fetch(ctx, t.m)
@@ -331,6 +337,9 @@ func (c *consumer) work(ctx context.Context) {
 		}
 	}
 }
+
+// idle reports that no handler is started any more: because the worker stops, or because too many hang.
+func (c *consumer) idle() bool { return c.draining.Load() || c.hung.full.Load() }
 
 func (c *consumer) runOne(ctx context.Context, m *message) {
 	ctx, ok := m.start(ctx, c.owned)
@@ -341,7 +350,7 @@ func (c *consumer) runOne(ctx context.Context, m *message) {
 	}
 	began := c.started(m)
 	errs, deleted := handlers.Handle(ctx, handlers.Group{}, []*handlers.Delivery{m.delivery})
-	c.ended(began, 1)
+	c.ended(began, errs)
 	m.cancel(nil)
 	c.conclude(ctx, m, errs[0], deleted)
 }
@@ -369,7 +378,7 @@ func (c *consumer) runGroup(ctx context.Context, g *group) {
 }
 
 func (c *consumer) fold(ctx context.Context, id handlers.Group, batch []*message) {
-	if c.draining.Load() {
+	if c.idle() {
 		for _, m := range batch {
 			c.giveBack(ctx, m)
 		}
@@ -391,7 +400,7 @@ func (c *consumer) fold(ctx context.Context, id handlers.Group, batch []*message
 		return
 	}
 	errs, deleted := handlers.Handle(ctx, id, ds)
-	c.ended(began, len(ms))
+	c.ended(began, errs)
 	for i, m := range ms {
 		c.conclude(ctx, m, errs[i], deleted)
 	}
@@ -407,9 +416,15 @@ func (c *consumer) started(m *message) time.Time {
 	return now
 }
 
-func (c *consumer) ended(began time.Time, n int) {
-	c.stats.running.Sub(float64(n))
+// ended notes that handlers have ended, or were given up.
+func (c *consumer) ended(began time.Time, errs []error) {
+	c.stats.running.Sub(float64(len(errs)))
 	c.stats.seconds.Observe(time.Since(began).Seconds())
+	for _, err := range errs {
+		if hangs, ok := err.(*handlers.HangError); ok {
+			c.hung.add(hangs.Ended)
+		}
+	}
 }
 
 // trace tells, at the debug level, which messages come into hand and leave it: what a worker had when it died.

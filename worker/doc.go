@@ -25,6 +25,11 @@
 //     receives nothing while that one runs (for StuckAfter at most) but what is handed over as it is sent.
 //   - Messages for one document that are in hand together are folded in one read-modify-write, and one
 //     worker doesn't race with itself: a document has one fold at a time.
+//   - Whatever the user's code does ends in a verdict for its message alone: it returns, panics, ends its goroutine or never
+//     returns. A handler that hangs is given up, and its message is poison after the third time. As many as run at a time may
+//     hang; then the worker takes nothing more off that queue, and Healthy says so.
+//   - What fails is logged here, in one place, by whomever it was raised: when it begins, seldom while it goes on, and when
+//     it is over.
 //   - A worker takes no more than it can soon run. How many it holds follows from how long they wait: when
 //     messages wait long it holds fewer, and leaves the others to other workers.
 //   - Where Config.ActiveWorkers says so, some workers consume a queue and the others stand by. Nothing that is promised

@@ -24,10 +24,11 @@ type message struct {
 	sentAt     time.Time
 	asked      time.Time // when the call began that received it
 	received   time.Time
-	began      atomic.Int64 // when its handler started, UnixNano; 0 it hasn't
-	reported   time.Time    // when it was last reported as stuck; renewDue's
-	suspect    bool         // see suspects
-	bodyBytes  int          // what it takes of consumer.bodies; under consumer.mu
+	began      atomic.Int64      // when its handler started, UnixNano; 0 it hasn't
+	reported   time.Time         // when it was last reported as stuck; renewDue's
+	suspect    bool              // see suspects
+	bodyBytes  int               // what it takes of consumer.bodies; under consumer.mu
+	written    *channel.Envelope // see history
 
 	turn     turn // guards what follows; held during a renewal, so that nobody uses a receipt that is being replaced
 	receipt  storage.Receipt
@@ -49,12 +50,22 @@ func (t turn) unlock() { <-t }
 // message come back for ever.
 func (m *message) believe() {
 	e := &m.envelope
-	if before := m.deliveries - 1; e.Attempts > before || e.HandBacks > before-e.Attempts {
-		e.Attempts, e.HandBacks = 0, 0
+	if before := m.deliveries - 1; e.Attempts > before || e.HandBacks > before-e.Attempts || e.Hangs > e.Attempts {
+		e.Attempts, e.Hangs, e.HandBacks = 0, 0, 0
 	}
 	if e.FirstFailed.After(m.received) {
 		e.FirstFailed = time.Time{}
 	}
+}
+
+// history is the envelope in which the end of the delivery is noted, for whoever is to record it. It is a copy: a handler that
+// was given up may look at the envelope still.
+func (m *message) history() *channel.Envelope {
+	if m.written == nil {
+		e := m.envelope
+		m.written = &e
+	}
+	return m.written
 }
 
 // id names the message in a log. Nothing does as long as it isn't decoded.

@@ -7,7 +7,7 @@ import (
 // metrics are all queues' metrics. docs/operating.md explains them.
 type metrics struct {
 	outcomes, receiveErrors, stuck *prometheus.CounterVec
-	running, consuming             *prometheus.GaugeVec
+	running, consuming, abandoned  *prometheus.GaugeVec
 	pickup, seconds, lag           *prometheus.HistogramVec
 }
 
@@ -15,7 +15,7 @@ type metrics struct {
 type queueMetrics struct {
 	done, retried, handedBack, poisoned, unavailable, lost prometheus.Counter
 	receiveErrors, stuck                                   prometheus.Counter
-	running, consuming                                     prometheus.Gauge
+	running, consuming, abandoned                          prometheus.Gauge
 	pickup, seconds, lag                                   prometheus.Observer
 }
 
@@ -35,6 +35,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		stuck:         counter("stuck_reports_total", "Reports of handlers that run longer than StuckAfter."),
 		running:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "running", Help: "Messages being handled."}, queue),
 		consuming:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "consuming", Help: "1 while the worker takes messages off the queue, 0 while it stands by for others. During a hand-over more workers than asked for may be at 1, or none."}, queue),
+		abandoned:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "abandoned", Help: "Handlers that were given up because they didn't end, and run on."}, queue),
 		pickup:        histogram("pickup_seconds", "From the store's taking of a message to the start of its handler."),
 		seconds:       histogram("handle_seconds", "Running time of handlers, or of folds of one document."),
 		lag:           histogram("lag_seconds", "From the making of a message to the end of its handling; of a view's queue, how far the view is behind."),
@@ -42,7 +43,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.outcomes, m.receiveErrors, m.stuck, m.running, m.consuming, m.pickup, m.seconds, m.lag} {
+	for _, c := range []prometheus.Collector{m.outcomes, m.receiveErrors, m.stuck, m.running, m.consuming, m.abandoned, m.pickup, m.seconds, m.lag} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
@@ -56,7 +57,7 @@ func (m *metrics) queue(q string) *queueMetrics {
 		done: outcome("done"), retried: outcome("retried"), handedBack: outcome("handed_back"), poisoned: outcome("poisoned"),
 		unavailable: outcome("unavailable"), lost: outcome("lost"),
 		receiveErrors: m.receiveErrors.WithLabelValues(q), stuck: m.stuck.WithLabelValues(q), running: m.running.WithLabelValues(q),
-		consuming: m.consuming.WithLabelValues(q),
-		pickup:    m.pickup.WithLabelValues(q), seconds: m.seconds.WithLabelValues(q), lag: m.lag.WithLabelValues(q),
+		consuming: m.consuming.WithLabelValues(q), abandoned: m.abandoned.WithLabelValues(q),
+		pickup: m.pickup.WithLabelValues(q), seconds: m.seconds.WithLabelValues(q), lag: m.lag.WithLabelValues(q),
 	}
 }

@@ -239,7 +239,7 @@ func (p *PoisonQueue) Retry(ctx context.Context, key string) error {
 			}
 			return p.fault(key, err)
 		}
-		e.DataRef, e.Attempts, e.HandBacks, e.LastError, e.FirstFailed = "", 0, 0, "", time.Time{}
+		e.DataRef, e.Attempts, e.Hangs, e.HandBacks, e.LastError, e.FirstFailed = "", 0, 0, 0, "", time.Time{}
 		if packed, err = p.channels.PackFor(ctx, p.queue, e); err != nil {
 			return p.fault(key, err)
 		}

@@ -90,7 +90,7 @@ func TestPoisonIsLoggedOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantInt(t, name+": lines of the failure", test.of.count("no such customer"), 1)
-			wantInt(t, name+": lines of its end", test.of.count("message is in the poison queue id="+name+" kind=test.job.v1 reason=never"), 1)
+			wantInt(t, name+": lines of its end", test.of.count("message is in the poison queue id="+name+" kind=test.job.v1 handler=react jobs reason=never"), 1)
 			wantInt(t, name+": lines with the handler", test.of.count("handler=react jobs"), 1)
 			wantInt(t, name+": start", test.of.count("worker starts"), 1)
 			wantInt(t, name+": lines elsewhere", len(test.than.all), 0)

@@ -137,6 +137,12 @@ func (c *consumer) looked(ctx context.Context, err error) {
 // waitRoom returns how many messages may be received, when that is some, or 0 when ctx ended.
 func (c *consumer) waitRoom(ctx context.Context) int {
 	for {
+		if c.hung.full.Load() {
+			c.full.CompareAndSwap(0, time.Now().UnixNano())
+			if c.hung.wait(ctx); ctx.Err() != nil {
+				return 0
+			}
+		}
 		c.mu.Lock()
 		n := c.room.free(len(c.inHand))
 		c.mu.Unlock()

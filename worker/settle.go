@@ -19,8 +19,6 @@ const (
 
 func isStale(err error) bool { return errors.Is(err, storage.ErrReceiptStale) }
 
-func isBadBody(err error) bool { return errors.Is(err, channel.ErrBody) }
-
 // conclude ends a delivery as its handler said.
 func (c *consumer) conclude(ctx context.Context, m *message, err error, deleted bool) {
 	if !m.end() {
@@ -100,6 +98,7 @@ func (c *consumer) delete(ctx context.Context, batch []*message, receipts []stor
 
 // done counts a message that has been handled and deleted.
 func (c *consumer) done(m *message) {
+	c.logSuccess(m)
 	c.stats.done.Inc()
 	c.w.handled[c.queue].Add(1)
 	if !m.envelope.Time.IsZero() {
@@ -122,38 +121,28 @@ func (c *consumer) dropBody(ctx context.Context, m *message) {
 // settle ends a delivery that did not succeed.
 func (c *consumer) settle(ctx context.Context, m *message, err error) {
 	if context.Cause(ctx) == ErrDraining {
+		c.logCutOff(ctx, m, ErrDraining, err)
 		c.handBack(ctx, m, 0, nil) // it may have failed because it was told to stop
 		return
 	}
 	if m.dropped() {
+		c.logCutOff(ctx, m, ErrOwnershipLost, err)
 		c.release(m) // it may have failed because of that; whoever has the message now decides
 		return
 	}
 	v := handlers.Judge(err)
-	e := &m.envelope
-	now := time.Now()
-	switch {
-	case v.Action == handlers.ToPoison:
-		var said *handlers.PoisonError
-		if m.began.Load() != 0 && errors.As(err, &said) { // its handler said so, not who looked at it before
+	e := m.history()
+	switch v.Action {
+	case handlers.ToPoison:
+		if v.Spent && m.began.Load() != 0 { // its handler said so, not who looked at it before
 			e.Attempts++
 		}
 		c.poison(ctx, m, v.Reason, err)
-	case v.Action == handlers.TryAgain:
-		e.Attempts++
-		if e.FirstFailed.IsZero() {
-			e.FirstFailed = now
-		}
-		if e.Attempts >= c.cfg.MaxAttempts {
-			c.poison(ctx, m, handlers.ReasonAttempts, err)
-			return
-		}
-		if v.After <= 0 {
-			v.After = c.cfg.RetryDelay(e.Attempts, e.ID)
-		}
-		c.stats.retried.Inc()
-		c.rewrite(ctx, m, v.After, err)
-	case errors.Is(err, channel.ErrUnknownKind):
+	case handlers.TryAgain:
+		c.logFailure(ctx, m, err)
+		c.tryAgain(ctx, m, v)
+	case handlers.UnknownKind:
+		now := time.Now()
 		if e.FirstFailed.IsZero() {
 			e.FirstFailed = now
 		}
@@ -161,17 +150,43 @@ func (c *consumer) settle(ctx context.Context, m *message, err error) {
 			c.poison(ctx, m, handlers.ReasonUnknownKind, err)
 			return
 		}
-		c.log.LogAttrs(ctx, slog.LevelWarn, "unknown kind; handed back for a newer worker", slog.String("id", e.ID), slog.Any("error", err))
-		c.handBack(ctx, m, c.cfg.RetryDelay(e.HandBacks+1, e.ID), err)
-	case v.Action == handlers.Unavailable:
+		c.logHandBack(ctx, m, v)
+		c.handBack(ctx, m, RetryDelay(e.HandBacks+1, e.ID), err)
+	case handlers.Unavailable:
 		c.stats.unavailable.Inc()
+		c.logTrouble(ctx, m, err)
 		c.handBack(ctx, m, storeDelay, err)
 	default:
 		if v.After <= 0 {
-			v.After = c.cfg.RetryDelay(1, e.ID)
+			v.After = RetryDelay(1, e.ID)
 		}
+		c.logHandBack(ctx, m, v)
 		c.handBack(ctx, m, v.After, err)
 	}
+}
+
+// tryAgain spends an attempt.
+func (c *consumer) tryAgain(ctx context.Context, m *message, v handlers.Verdict) {
+	e := m.history()
+	e.Attempts++
+	if e.FirstFailed.IsZero() {
+		e.FirstFailed = time.Now()
+	}
+	if _, hangs := v.Err.(*handlers.HangError); hangs {
+		e.Hangs++
+	}
+	switch {
+	case e.Hangs >= maxHangs:
+		c.poison(ctx, m, handlers.ReasonHangs, v.Err)
+		return
+	case e.Attempts >= c.cfg.MaxAttempts:
+		c.poison(ctx, m, handlers.ReasonAttempts, v.Err)
+		return
+	case v.After <= 0:
+		v.After = c.retryDelay(ctx, e.Attempts, e.ID)
+	}
+	c.stats.retried.Inc()
+	c.rewrite(ctx, m, v.After, v.Err)
 }
 
 // giveBack hands a message back that was not handled, because the worker stops.
@@ -183,7 +198,7 @@ func (c *consumer) giveBack(ctx context.Context, m *message) {
 
 // handBack gives a message back, not for its own fault.
 func (c *consumer) handBack(ctx context.Context, m *message, delay time.Duration, cause error) {
-	m.envelope.HandBacks++
+	m.history().HandBacks++
 	c.stats.handedBack.Inc()
 	c.rewrite(ctx, m, delay, cause)
 }
@@ -194,7 +209,7 @@ func (c *consumer) rewrite(ctx context.Context, m *message, delay time.Duration,
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
 	delay = max(0, min(delay, storage.MaxDelay))
-	e := m.envelope
+	e := *m.history()
 	if cause != nil {
 		e.LastError = cause.Error()
 	}
@@ -224,14 +239,11 @@ func (c *consumer) poison(ctx context.Context, m *message, reason string, cause 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
 	err := putPoison(ctx, c.w.store, m, Poisoned{
-		Queue: c.queue, Reason: reason, Error: cause.Error(), Attempts: m.envelope.Attempts, Deliveries: m.deliveries,
+		Queue: c.queue, Reason: reason, Error: cause.Error(), Attempts: m.history().Attempts, Deliveries: m.deliveries,
 		First: firstTime(m), Last: time.Now(), Worker: c.cfg.Name,
 		ID: m.envelope.ID, Kind: m.envelope.Kind, Body: m.body,
 	})
-	attrs := []slog.Attr{slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind)), slog.String("reason", reason), slog.Any("error", cause)}
-	if m.delivery != nil {
-		attrs = append(attrs, slog.String("handler", m.delivery.Handler.Name()))
-	}
+	attrs := append(m.attrs(), slog.String("reason", reason), slog.Any("error", cause))
 	switch {
 	case isStale(err): // whoever has the message now decides
 		c.stats.lost.Inc()
@@ -244,7 +256,7 @@ func (c *consumer) poison(ctx context.Context, m *message, reason string, cause 
 }
 
 func firstTime(m *message) time.Time {
-	if t := m.envelope.FirstFailed; !t.IsZero() {
+	if t := m.history().FirstFailed; !t.IsZero() {
 		return t
 	}
 	return m.received

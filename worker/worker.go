@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -25,6 +27,7 @@ type Worker struct {
 	cfg     Config
 	metrics *metrics
 	handled map[string]*atomic.Int64 // by queue
+	hung    map[string]*hung         // by queue
 	running atomic.Bool
 }
 
@@ -40,10 +43,11 @@ func New(h *handlers.Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: metrics: %w", err)
 	}
-	w := &Worker{store: h.Channels().Store(), h: h, cfg: cfg, metrics: m, handled: map[string]*atomic.Int64{}}
+	w := &Worker{store: h.Channels().Store(), h: h, cfg: cfg, metrics: m, handled: map[string]*atomic.Int64{}, hung: map[string]*hung{}}
 	for _, q := range cfg.Queues {
 		w.handled[q] = new(atomic.Int64)
-		m.queue(q) // so that a worker that stands by has its metrics too
+		stats := m.queue(q) // so that a worker that stands by has its metrics too
+		w.hung[q] = newHung(q, cfg.Concurrency, cfg.Logger, stats.abandoned)
 	}
 	return w, nil
 }
@@ -90,7 +94,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	wg.Wait()
 	err := errors.Join(errs...)
-	w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stopped", slog.String("worker", w.cfg.Name), slog.Any("error", err))
+	attrs := []slog.Attr{slog.String("worker", w.cfg.Name)}
+	if err != nil {
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stopped", attrs...)
 	return err
 }
 
@@ -106,10 +114,16 @@ func (w *Worker) announce(ctx context.Context) {
 		for _, h := range w.h.Handlers(q) {
 			kinds = append(kinds, fmt.Sprintf("%s → %s", h.Kind(), h.Name()))
 		}
-		attrs := []slog.Attr{slog.String("queue", q), slog.Any("kinds", kinds)}
+		attrs := []slog.Attr{slog.String("queue", q), slog.String("kinds", strings.Join(kinds, ", "))}
 		if n := c.ActiveWorkers[q]; n > 0 {
 			attrs = append(attrs, slog.Int("active_workers", n))
 		}
 		log.LogAttrs(ctx, slog.LevelInfo, "worker consumes", attrs...)
+	}
+	known := w.h.Queues()
+	for _, q := range w.h.Channels().Routes().Queues() {
+		if !slices.Contains(known, q) {
+			log.LogAttrs(ctx, slog.LevelInfo, "the routes name a queue that has no handler here; another program must consume it", slog.String("queue", q))
+		}
 	}
 }

@@ -34,6 +34,7 @@ type App struct {
 	prices  *cost.Prices
 	metrics *prometheus.Registry
 	handled func() int64 // commands; nil where no worker runs
+	healthy func() error // of the worker; likewise
 	sent    atomic.Int64 // commands
 }
 
@@ -77,7 +78,14 @@ func (s Settings) Run(ctx context.Context, log *slog.Logger, ln net.Listener, ou
 }
 
 // Ops returns the handler of what operators ask; see [Ops].
-func (a *App) Ops() http.Handler { return Ops(a.Store, a.metrics, a.Stopping, a.Log) }
+func (a *App) Ops() http.Handler {
+	return Ops(a.Store, a.metrics, a.Stopping, a.Log, func() error {
+		if a.healthy == nil {
+			return nil
+		}
+		return a.healthy()
+	})
+}
 
 // Server is a part that serves the listener.
 func (a *App) Server(name string, h http.Handler) Part {
@@ -119,6 +127,7 @@ func (a *App) Worker(concurrency int) (Part, error) {
 		return Part{}, err
 	}
 	a.handled = func() int64 { return w.Handled(commands) }
+	a.healthy = w.Healthy
 	return Part{Name: "worker", Run: w.Run}, nil
 }
 

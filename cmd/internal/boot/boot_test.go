@@ -345,6 +345,7 @@ func TestReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		store    *store
 		stopping bool
+		healthy  error
 		code     int
 		body     string
 	}{
@@ -363,6 +364,7 @@ func TestReady(t *testing.T) {
 		"unavailable":    {store: &store{err: fmt.Errorf("%w: secret path", storage.ErrUnavailable)}, code: 503, body: "not ready: can't read from the store: it is unavailable; see the log\n"},
 		"something else": {store: &store{err: errors.New("secret path")}, code: 503, body: "not ready: can't read from the store: see the log\n"},
 		"stopping":       {store: &store{err: storage.ErrNotFound}, stopping: true, code: 503, body: "not ready: stopping\n"},
+		"handlers hang":  {store: &store{err: storage.ErrNotFound}, healthy: errors.New("handlers hang"), code: 503, body: "not ready: handlers hang\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -371,7 +373,7 @@ func TestReady(t *testing.T) {
 				if c.stopping {
 					close(stopping)
 				}
-				h := boot.Ops(storage.New(c.store), boot.NewMetrics(), stopping, quiet())
+				h := boot.Ops(storage.New(c.store), boot.NewMetrics(), stopping, quiet(), func() error { return c.healthy })
 				for range 3 { // the second and third answer come from the first one's reading
 					w := httptest.NewRecorder()
 					h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))

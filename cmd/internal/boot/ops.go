@@ -39,10 +39,11 @@ func NewMetrics() *prometheus.Registry {
 // Ops returns the handler of what operators ask a program:
 //
 //	GET /healthz   200 while the process answers at all
-//	GET /readyz    200 while it should get work; 503 once stopping is closed, or when the store can't be read, with the cause
+//	GET /readyz    200 while it should get work; 503 once stopping is closed, when healthy says no, or when the store can't be
+//	               read, with the cause
 //	GET /metrics   for Prometheus
-func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger) http.Handler {
-	r := &readiness{store: store, stopping: stopping, log: log}
+func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger, healthy func() error) http.Handler {
+	r := &readiness{store: store, stopping: stopping, healthy: healthy, log: log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "alive") })
 	mux.Handle("GET /readyz", r)
@@ -54,6 +55,7 @@ func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan str
 type readiness struct {
 	store    *storage.Store
 	stopping <-chan struct{}
+	healthy  func() error
 	log      *slog.Logger
 
 	mu    sync.Mutex // held while the store is asked, so that it is asked once for all who wait
@@ -67,6 +69,10 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusServiceUnavailable, "not ready: stopping")
 		return
 	default:
+	}
+	if err := r.healthy(); err != nil {
+		answer(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+		return
 	}
 	if err := r.check(); err != nil {
 		answer(w, http.StatusServiceUnavailable, "not ready: can't read from the store: "+cause(err))

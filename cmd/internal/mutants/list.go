@@ -131,14 +131,14 @@ func mutants() []mutant {
 		{
 			name: "a message of an unknown kind is done",
 			file: "worker/settle.go",
-			old:  "	case errors.Is(err, channel.ErrUnknownKind):\n",
-			new:  "	case errors.Is(err, channel.ErrUnknownKind):\n		c.finished <- m\n		return\n",
+			old:  "	case handlers.UnknownKind:\n",
+			new:  "	case handlers.UnknownKind:\n		c.finished <- m\n		return\n",
 		},
 		{
 			name: "a stop costs an attempt",
 			file: "worker/settle.go",
 			old:  "		c.handBack(ctx, m, 0, nil) // it may have failed because it was told to stop\n",
-			new:  "		m.envelope.Attempts++\n		c.handBack(ctx, m, 0, nil)\n",
+			new:  "		m.history().Attempts++\n		c.handBack(ctx, m, 0, nil)\n",
 			by:   "worker", // it takes five stops in the middle of one handler
 		},
 		{

@@ -1,0 +1,231 @@
+package handlers
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// failure is what is kept of an error that the user's code returned. All that the error can do is asked of it once, where a
+// panic in its methods (of a nil pointer that became an error, say) harms nobody: no later caller runs the user's code.
+type failure struct {
+	text    string
+	tree    []error // the error and what it wraps
+	verdict Verdict // without Err
+}
+
+func (f *failure) Error() string { return f.text }
+
+// Is compares without calling a method of the error that was returned.
+func (f *failure) Is(target error) (is bool) {
+	defer func() { _ = recover() }() // of a comparison
+	for _, err := range f.tree {
+		if err == target {
+			return true
+		}
+	}
+	return false
+}
+
+// As looks for an error of the target's type, likewise.
+func (f *failure) As(target any) bool {
+	to := reflect.ValueOf(target).Elem()
+	for _, err := range f.tree {
+		if reflect.TypeOf(err).AssignableTo(to.Type()) {
+			to.Set(reflect.ValueOf(err))
+			return true
+		}
+	}
+	return false
+}
+
+// settled returns an error that runs none of the user's code: nil, the error itself where it is one of these types, or what
+// is kept of it.
+func settled(err error) error {
+	switch err := err.(type) {
+	case nil:
+		return nil
+	case *failure:
+		return err
+	case *PanicError:
+		if err != nil {
+			return err
+		}
+	case *HangError:
+		if err != nil {
+			return err
+		}
+	}
+	f := &failure{text: textOf(err), verdict: Judge(err)}
+	f.verdict.Err = nil
+	f.tree = treeOf(err, nil)
+	return f
+}
+
+// settledAll is settled for errors that didn't come from the user's code, but may wrap its errors.
+func settledAll(errs []error) {
+	var open []int
+	for i, err := range errs {
+		switch err.(type) {
+		case nil, *failure, *PanicError, *HangError:
+		default:
+			open = append(open, i)
+		}
+	}
+	Guard(len(open), func(i int) { errs[open[i]] = settled(errs[open[i]]) }, func(i int, err error) { errs[open[i]] = err })
+}
+
+// maxTree bounds what is kept of errors that wrap many, or themselves.
+const maxTree = 64
+
+// treeOf appends an error and what it wraps, until a method of one of them panics.
+func treeOf(err error, tree []error) (all []error) {
+	if err == nil || len(tree) >= maxTree {
+		return tree
+	}
+	tree = append(tree, err)
+	defer func() {
+		if recover() != nil {
+			all = tree
+		}
+	}()
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		return treeOf(err.Unwrap(), tree)
+	case interface{ Unwrap() []error }:
+		for _, err := range err.Unwrap() {
+			tree = treeOf(err, tree)
+		}
+	}
+	return tree
+}
+
+// textOf is the text of an error, or of what somebody has panicked with.
+func textOf(v any) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("a %T whose text can't be had: its method panics", v)
+			if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && r.IsNil() {
+				text = fmt.Sprintf("a nil %T, returned as an error that is not nil", v)
+			}
+		}
+	}()
+	switch v := v.(type) {
+	case error:
+		return v.Error()
+	case fmt.Stringer:
+		return v.String()
+	}
+	return fmt.Sprint(v)
+}
+
+// PanicError is what becomes of a panic in a handler, and of a call of runtime.Goexit.
+type PanicError struct {
+	Text  string
+	Stack string // of the user's code: the framework's frames are left out
+}
+
+func (e *PanicError) Error() string { return e.Text }
+
+const exited = "the handler ended its goroutine by runtime.Goexit, as a test's FailNow does; return an error instead"
+
+// newPanicError makes the error of what was recovered, nil for runtime.Goexit. Call it in the deferred function.
+func newPanicError(v any) *PanicError {
+	if v == nil {
+		return &PanicError{Text: exited, Stack: userStack()}
+	}
+	return &PanicError{Text: "panic: " + textOf(v), Stack: userStack()}
+}
+
+// caught is deferred where a panic is to become an error.
+func caught(err *error) {
+	if v := recover(); v != nil {
+		*err = newPanicError(v)
+	}
+}
+
+// own is how the names of this package's functions begin.
+const own = "github.com/millrace-go/millrace/handlers."
+
+// userStack is the stack of a panic, or of runtime.Goexit, that runs deferred functions: from the line that is to blame
+// down to where the registry called the user's code.
+func userStack() string {
+	pcs := make([]uintptr, 256)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	var stack []runtime.Frame
+	blamed := false
+	for {
+		f, more := frames.Next()
+		switch {
+		case f.Function == own+"callUser", f.Function == own+"(*Registry).Resolve":
+			more = false
+		case f.Function == "runtime.gopanic", f.Function == "runtime.Goexit":
+			blamed = true // what was above are the deferred functions
+		case blamed && !strings.HasPrefix(f.Function, "runtime."):
+			stack = append(stack, f)
+		}
+		if !more {
+			break
+		}
+	}
+	for len(stack) > 1 && strings.HasPrefix(stack[len(stack)-1].Function, own) {
+		stack = stack[:len(stack)-1]
+	}
+	var b strings.Builder
+	for _, f := range stack {
+		fmt.Fprintf(&b, "%s\n\t%s:%d\n", f.Function, f.File, f.Line)
+	}
+	return b.String()
+}
+
+// HangError is what becomes of a handler that doesn't end: it was given up, and runs on.
+type HangError struct {
+	Limit time.Duration   // that it was given
+	Stack string          // where it is
+	Ended <-chan struct{} // closed when it ends after all
+}
+
+func (e *HangError) Error() string {
+	return fmt.Sprintf("the handler hangs: it was to end within %v, and was given up %v later", e.Limit, giveUpAfter)
+}
+
+// hangs makes the error of a call that was given up by the caller's goroutine, which started it.
+func hangs(r *run, limit time.Duration) *HangError {
+	return &HangError{Limit: limit, Stack: childStack(), Ended: r.ended}
+}
+
+const maxDump = 16 << 20 // of all goroutines' stacks
+
+// childStack returns the stack of the goroutine in the user's code that the calling goroutine has started, the newest one
+// of several.
+func childStack() string {
+	var head [64]byte
+	fields := bytes.Fields(head[:runtime.Stack(head[:], false)])
+	if len(fields) < 2 {
+		return ""
+	}
+	dump := make([]byte, 64<<10)
+	n := runtime.Stack(dump, true)
+	for n == len(dump) && n < maxDump {
+		dump = make([]byte, 4*n)
+		n = runtime.Stack(dump, true)
+	}
+	newest, stack := 0, ""
+	parent := " in goroutine " + string(fields[1]) + "\n"
+	for block := range strings.SplitSeq(string(dump[:n]), "\n\ngoroutine ") {
+		user, _, ok := strings.Cut(block, "\n"+own+"callUser(")
+		if !ok || !strings.Contains(block+"\n", parent) {
+			continue
+		}
+		id, frames, _ := strings.Cut(user, "\n")
+		id, _, _ = strings.Cut(id, " ")
+		if n, _ := strconv.Atoi(id); n >= newest {
+			newest, stack = n, frames
+		}
+	}
+	return stack
+}

@@ -1,0 +1,151 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+)
+
+// counting is an error that counts the calls of its methods.
+type counting struct{ calls *int }
+
+func (c counting) Error() string { *c.calls++; return "counted" }
+func (c counting) Unwrap() error { *c.calls++; return os.ErrClosed }
+func (c counting) Is(error) bool { *c.calls++; return false }
+func (c counting) As(any) bool   { *c.calls++; return false }
+
+// What Handle returns is asked as often as one likes; the handler's own error is asked no more. It still tells what it was.
+func TestErrorsAreAskedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	calls := 0
+	handlers.React(w.h, "audits", func(context.Context, Added) error {
+		return fmt.Errorf("around: %w", errors.Join(io.EOF, counting{&calls}, handlers.Retry(time.Minute, os.ErrExist)))
+	})
+	send(w, Added{To: "ada"})
+	err := w.one(t.Context(), "audits")
+	before := calls
+	if before == 0 {
+		t.Error("its text was never asked")
+	}
+	if text := err.Error(); !strings.Contains(text, "counted") {
+		t.Errorf("got text %q", text)
+	}
+	if v := handlers.Judge(err); v.Action != handlers.TryAgain || v.After != time.Minute || v.Err != err {
+		t.Errorf("got %+v, want a retry after a minute", v)
+	}
+	for _, target := range []error{io.EOF, os.ErrClosed, os.ErrExist} {
+		if !errors.Is(err, target) {
+			t.Errorf("it isn't %v", target)
+		}
+	}
+	if errors.Is(err, io.ErrShortWrite) {
+		t.Error("it is an error that it doesn't wrap")
+	}
+	var retry *handlers.RetryError
+	if !errors.As(err, &retry) || retry.After != time.Minute {
+		t.Errorf("got %v, want the handler's own", retry)
+	}
+	if calls != before {
+		t.Errorf("it was asked %d times after Handle had returned", calls-before)
+	}
+}
+
+// Stacks hold the user's code, and no more.
+func TestStacks(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fail  func()
+		above []string // what the stack begins with
+	}{
+		"panic":   {func() { panic("boom") }, []string{"TestStacks.func"}},
+		"runtime": {func() { _ = []int{}[len(os.Args)] }, []string{"TestStacks.func"}},
+		"nil":     {func() { _ = *(*int)(nil) }, []string{"TestStacks.func"}},
+		"failnow": {func() { (&testing.T{}).FailNow() }, []string{"testing.(*common).FailNow", "TestStacks.func"}},
+		"again": {func() {
+			defer func() { panic(recover()) }()
+			panic("boom")
+		}, []string{"TestStacks.func"}},
+	} {
+		w := newWorld(t, handlers.Config{})
+		handlers.Decide(w.h, w.accounts, Add.to, func(a Account, _ Add) (Account, []channel.Message, error) {
+			test.fail()
+			return a, nil, nil
+		})
+		send(w, Add{To: "ada"})
+		var p *handlers.PanicError
+		if err := w.one(t.Context(), "accounts"); !errors.As(err, &p) {
+			t.Fatalf("%s: got %v, want a panic", name, err)
+		}
+		lines := strings.Split(p.Stack, "\n")
+		for i, want := range test.above {
+			if len(lines) <= 2*i || !strings.Contains(lines[2*i], want) {
+				t.Errorf("%s: frame %d: want %s in\n%s", name, i, want, p.Stack)
+			}
+		}
+		for _, no := range []string{"runtime.", "runtime/debug", "handlers.callUser", "handlers.Decide", "values.", "testing.tRunner"} {
+			if strings.Contains(p.Stack, "\n"+no) || strings.HasPrefix(p.Stack, no) || strings.Contains(p.Stack, "millrace/"+no) {
+				t.Errorf("%s: %s is in\n%s", name, no, p.Stack)
+			}
+		}
+	}
+}
+
+// A handler that hangs is given up ten seconds after its time is over, and ends where the user's code returns.
+func TestHangsAreGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		free := sync.OnceFunc(func() { close(release) })
+		t.Cleanup(free)
+		w := newWorld(t, handlers.Config{Timeout: time.Minute})
+		handlers.React(w.h, "audits", func(context.Context, Added) error { <-release; return nil })
+		handlers.Decide(w.h, w.accounts, Add.to, func(a Account, m Add) (Account, []channel.Message, error) {
+			if m.Amount == 13 {
+				<-release
+			}
+			return a.Add(m)
+		}, Added{}, Refused{})
+		send(w, Added{To: "ada"})
+		began := time.Now()
+		var h *handlers.HangError
+		if err := w.one(t.Context(), "audits"); !errors.As(err, &h) || !strings.Contains(h.Stack, "TestHangsAreGivenUp") {
+			t.Fatalf("react: got %v with stack %q, want that it hangs, and where", err, h.Stack)
+		}
+		if took := time.Since(began); took != 70*time.Second {
+			t.Errorf("react: given up after %v, want 70 s", took)
+		}
+		send(w, Add{To: "ada", Amount: 1}, Add{To: "ada", Amount: 13}, Add{To: "ada", Amount: 2})
+		began = time.Now()
+		errs := w.drain("accounts")
+		if len(errs) != 1 || !errors.As(errs[0], &h) {
+			t.Fatalf("decide: got %v, want that one hangs", errs)
+		}
+		if took := time.Since(began); took < 70*time.Second || took > 81*time.Second {
+			t.Errorf("decide: given up after %v, want some 70 s", took)
+		}
+		if got := w.balance("ada"); got != 3 {
+			t.Errorf("got balance %d, want that of the others, 3", got)
+		}
+		select {
+		case <-h.Ended:
+			t.Error("it has ended already")
+		default:
+		}
+		free()
+		<-h.Ended
+		if got := w.balance("ada"); got != 3 {
+			t.Errorf("got balance %d after it had ended, want 3", got)
+		}
+	})
+}

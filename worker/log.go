@@ -1,0 +1,126 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/handlers"
+)
+
+// All that a delivery can fail by is logged here, by whomever it was raised: the handler, what is done before it or after
+// it. The lines name messages by kind and ID, never by content.
+
+// attrs name a message, and its handler where that is known.
+func (m *message) attrs() []slog.Attr {
+	attrs := []slog.Attr{slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind))}
+	if m.delivery != nil {
+		attrs = append(attrs, slog.String("handler", m.delivery.Handler.Name()))
+	}
+	return attrs
+}
+
+// seldom tells that the nth repeat deserves a line again: more and more seldom as it goes on.
+func seldom(n int) bool { return n >= 8 && n&(n-1) == 0 }
+
+// logFailure logs a failed attempt. The stack of a panic, or of a handler that hangs, is logged once for a message.
+func (c *consumer) logFailure(ctx context.Context, m *message, err error) {
+	e := &m.envelope
+	level, attrs := slog.LevelWarn, append(m.attrs(), slog.Int("attempt", e.Attempts+1), slog.Any("error", err))
+	switch err := err.(type) {
+	case *handlers.PanicError:
+		level = slog.LevelError
+		if before := e.LastError; before != err.Text && !strings.HasPrefix(before, "panic: ") {
+			attrs = append(attrs, slog.String("stack", err.Stack))
+		}
+	case *handlers.HangError:
+		level = slog.LevelError
+		if e.Hangs == 0 {
+			attrs = append(attrs, slog.String("stack", err.Stack))
+		}
+	}
+	c.log.LogAttrs(ctx, level, "handler failed", attrs...)
+}
+
+// logHandBack logs that a message is handed back for no fault of its own: the first time, and then as a warning, more and
+// more seldom. What lies between is for the debug level.
+func (c *consumer) logHandBack(ctx context.Context, m *message, v handlers.Verdict) {
+	n := m.envelope.HandBacks + 1
+	level := slog.LevelDebug
+	switch {
+	case seldom(n), n == 1 && v.Action == handlers.UnknownKind:
+		level = slog.LevelWarn
+	case n == 1:
+		level = slog.LevelInfo
+	}
+	attrs := append(m.attrs(), slog.Int("hand_backs", n))
+	if v.Reason != "" { // Later is no error
+		attrs = append(attrs, slog.String("reason", v.Reason))
+	} else {
+		attrs = append(attrs, slog.Any("error", v.Err))
+	}
+	what := "handed back"
+	if v.Action == handlers.UnknownKind {
+		what = "unknown kind; handed back for a newer worker"
+	}
+	c.log.LogAttrs(ctx, level, what, attrs...)
+}
+
+// logCutOff logs that a handler ended with its context, which is no attempt.
+func (c *consumer) logCutOff(ctx context.Context, m *message, cause, err error) {
+	if m.began.Load() != 0 {
+		c.log.LogAttrs(ctx, slog.LevelInfo, "handler was cut off", append(m.attrs(), slog.Any("cause", cause), slog.Any("error", err))...)
+	}
+}
+
+// trouble is what a consumer remembers of a store that fails while messages are handled.
+type trouble struct {
+	failing atomic.Bool // the last line said so
+
+	mu   sync.Mutex
+	n    int // hand-backs since a message was handled
+	last time.Time
+}
+
+// troubleEvery is how often a beginning is logged at most: where one document fails and others don't, it begins again and again.
+const troubleEvery = time.Minute
+
+// logTrouble logs that the store fails: when it begins, and then more and more seldom.
+func (c *consumer) logTrouble(ctx context.Context, m *message, err error) {
+	t, now := &c.trouble, time.Now()
+	t.mu.Lock()
+	t.n++
+	n := t.n
+	tell := t.failing.Load() && seldom(n) || !t.failing.Load() && (t.last.IsZero() || now.Sub(t.last) >= troubleEvery)
+	if tell {
+		t.last = now
+		t.failing.Store(true)
+	}
+	t.mu.Unlock()
+	if tell {
+		c.log.LogAttrs(ctx, slog.LevelWarn, "the store fails; messages are handed back and tried again",
+			append(m.attrs(), slog.Int("handed_back", n), slog.Any("error", err))...)
+	}
+}
+
+// logSuccess logs that what had failed, and was logged, goes on.
+func (c *consumer) logSuccess(m *message) {
+	if n := m.envelope.Attempts; n > 0 {
+		c.log.LogAttrs(context.Background(), slog.LevelInfo, "handled after failed attempts", append(m.attrs(), slog.Int("failed", n))...)
+	}
+	t := &c.trouble
+	if !t.failing.Load() {
+		return
+	}
+	t.mu.Lock()
+	n := t.n
+	t.n = 0
+	told := t.failing.Swap(false)
+	t.mu.Unlock()
+	if told {
+		c.log.LogAttrs(context.Background(), slog.LevelInfo, "the store works again", slog.Int("handed_back", n))
+	}
+}
