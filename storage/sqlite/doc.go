@@ -7,6 +7,7 @@
 //	                   survives the death of the process, a power failure may take the last moments.
 //	wake=on|off        off: don't watch for what other processes send, nor whether they live. For virtual time in tests.
 //
+// [Open] itself takes it with or without "sqlite:".
 // PATH is relative to the working directory or absolute, and on a local disk. Beside it live PATH-wal and
 // PATH-shm, which belong to the database while it is open, and the folder PATH-wake. What root makes there belongs to the file's
 // owner. A store that can't use PATH-wake logs that once, to slog.Default, and works without it.
