@@ -38,9 +38,10 @@
 // A message that somebody waits for is written as claimed, which saves that move: for a consumer of
 // this store that awaits it, or for a receive in the same transaction that has found less than it asked for.
 //
-// SQLite goes on with a file that was removed or that another has replaced, or whose log was, and what it writes then is lost. So before a
-// commit, a second apart at least, the writer looks whether the paths still lead to both; readers do likewise. Where one
-// doesn't, all calls fail from then on. A log without its file, which SQLite would delete, keeps a store from being opened.
+// SQLite goes on with a file that was removed or that another has replaced, or whose log or shared memory was, and what it writes then is
+// lost. So after each commit, and each sync of deletions, a look tells whether the paths still lead to all three before anybody is answered;
+// it takes two microseconds. Before a commit, and before a read, what a look has found in the last second is enough. Where a path leads
+// elsewhere, all calls fail from then on. A log without its file, which SQLite would delete, keeps a store from being opened.
 //
 // Several processes may have one file open; SQLite's lock lets them write in turn. A process that has sent
 // something touches a file of its own in PATH-wake, and the others watch that folder; nobody polls quickly. A store rings its
