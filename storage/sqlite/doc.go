@@ -43,6 +43,9 @@
 // it takes two microseconds. Before a commit, and before a read, what a look has found in the last second is enough. Where a path leads
 // elsewhere, all calls fail from then on. A log without its file, which SQLite would delete, keeps a store from being opened.
 //
+// The log lies in the folder of the file's name, after all links have been followed. So a file that is mounted by itself (seen on Linux from
+// 5.8 on), or that has two names (hard links), is refused: its log would be missing wherever the file is reached by another way.
+//
 // Several processes may have one file open; SQLite's lock lets them write in turn. A process that has sent
 // something touches a file of its own in PATH-wake, and the others watch that folder; nobody polls quickly. A store rings its
 // consumers every five seconds while it doesn't hear its own touch, and while others are there, who may

@@ -48,7 +48,24 @@ func newPlace(path string) (*place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 	}
+	if err := checkNames(path, info); err != nil {
+		return nil, err
+	}
 	return &place{path: path, files: []watchedFile{{path, info}}, looked: time.Now()}, nil
+}
+
+// checkNames refuses a file that can be reached without its log, which lies in the folder where the file was opened. SQLite begins
+// with an empty log there, and without a word: what was acknowledged last would be missing, and the old log would spoil what came since.
+func checkNames(path string, info os.FileInfo) error {
+	if isMounted(path) {
+		return fmt.Errorf("%w: the file is mounted by itself, so its log (-wal), which has what was acknowledged last, would lie elsewhere and be lost with the container: "+
+			"mount the folder that holds the file (docker run -v FOLDER:..., not -v FILE:...; in Kubernetes no subPath)", storage.ErrInvalid)
+	}
+	if n := countLinks(info); n > 1 {
+		return fmt.Errorf("%w: the file has %d names (hard links), and its log (-wal), which has what was acknowledged last, lies beside one of them only: "+
+			"stop every program that uses it, keep the name that has a -wal beside it, remove the others (find FOLDER -samefile FILE lists them), and start again", storage.ErrInvalid, n)
+	}
+	return nil
 }
 
 // open opens another connection to the file.
