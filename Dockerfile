@@ -6,6 +6,9 @@
 #	docker run -p 8080:8080 -v millrace:/home/nonroot/data millrace     # web, with a worker in its process
 #	docker run millrace worker -store 'azure://ACCOUNT?prefix=bistro'
 #
+# Mount a folder, as here, never the SQLite file alone: its log lies beside it, and would go with the container. Such a
+# file is refused.
+#
 # Nothing here needs BuildKit, so that `az acr build` can build it too.
 
 FROM golang:1.26 AS build

@@ -7,6 +7,7 @@
 //	                   survives the death of the process, a power failure may take the last moments.
 //	wake=on|off        off: don't watch for what other processes send, nor whether they live. For virtual time in tests.
 //
+// [Open] itself takes it with or without "sqlite:".
 // PATH is relative to the working directory or absolute, and on a local disk. Beside it live PATH-wal and
 // PATH-shm, which belong to the database while it is open, and the folder PATH-wake. What root makes there belongs to the file's
 // owner. A store that can't use PATH-wake logs that once, to slog.Default, and works without it.
@@ -37,9 +38,13 @@
 // A message that somebody waits for is written as claimed, which saves that move: for a consumer of
 // this store that awaits it, or for a receive in the same transaction that has found less than it asked for.
 //
-// SQLite goes on with a file that was removed or that another has replaced, or whose log was, and what it writes then is lost. So before a
-// commit, a second apart at least, the writer looks whether the paths still lead to both; readers do likewise. Where one
-// doesn't, all calls fail from then on. A log without its file, which SQLite would delete, keeps a store from being opened.
+// SQLite goes on with a file that was removed or that another has replaced, or whose log or shared memory was, and what it writes then is
+// lost. So after each commit, and each sync of deletions, a look tells whether the paths still lead to all three before anybody is answered;
+// it takes two microseconds. Before a commit, and before a read, what a look has found in the last second is enough. Where a path leads
+// elsewhere, all calls fail from then on. A log without its file, which SQLite would delete, keeps a store from being opened.
+//
+// The log lies in the folder of the file's name, after all links have been followed. So a file that is mounted by itself (seen on Linux from
+// 5.8 on), or that has two names (hard links), is refused: its log would be missing wherever the file is reached by another way.
 //
 // Several processes may have one file open; SQLite's lock lets them write in turn. A process that has sent
 // something touches a file of its own in PATH-wake, and the others watch that folder; nobody polls quickly. A store rings its

@@ -14,3 +14,5 @@ func mountTmpfs(dir, options string, again, readOnly bool) error {
 }
 
 func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
+
+func mountBind(from, to string) error { return syscall.Mount(from, to, "", syscall.MS_BIND, "") }

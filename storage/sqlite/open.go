@@ -55,11 +55,11 @@ type store struct {
 	closeErr error
 }
 
-// Open opens the file that rest names, the part of a store URL after "sqlite:"; see the package comment. It
-// is a storage.Driver. A missing file is made, for this user only, and so are missing folders. A file that
+// Open opens the file that a store URL names, such as "sqlite:data/app.db"; see the package comment. "sqlite:" may be left out: it
+// is a storage.Driver. A file whose name begins so is opened as "./sqlite:...". A missing file is made, for this user only, and so are missing folders. A file that
 // isn't this package's is refused; nothing in it is changed and nothing is left beside it.
-func Open(ctx context.Context, rest string) (*storage.Store, error) {
-	p, err := parse(rest)
+func Open(ctx context.Context, url string) (*storage.Store, error) {
+	p, err := parse(url)
 	if err != nil {
 		return nil, fail("open", "sqlite store", err)
 	}

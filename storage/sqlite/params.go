@@ -18,10 +18,10 @@ type params struct {
 
 const knownParams = "sync=full|normal, wake=on|off"
 
-// parse splits what stands after the scheme. The path is taken as it is: nothing in it is escaped.
-func parse(rest string) (params, error) {
+// parse splits a store URL, or what stands in it after the scheme. The path is taken as it is: nothing in it is escaped.
+func parse(url string) (params, error) {
 	p := params{wake: true}
-	path, query, _ := strings.Cut(rest, "?")
+	path, query, _ := strings.Cut(strings.TrimPrefix(url, "sqlite:"), "?")
 	bad := func(format string, args ...any) (params, error) {
 		return params{}, fmt.Errorf("%w: "+format, append([]any{driver.ErrInvalid}, args...)...)
 	}
@@ -30,7 +30,7 @@ func parse(rest string) (params, error) {
 		return bad("no path; want one like sqlite:data/app.db")
 	case path == ":memory:":
 		return bad("a database in memory is not durable; want a path like sqlite:data/app.db")
-	case strings.HasPrefix(path, "//"), strings.HasPrefix(path, "file:"):
+	case strings.HasPrefix(path, "file:"), isURL(path):
 		return bad("a path is wanted, not a URL: sqlite:relative/path or sqlite:/absolute/path") // a URL may hold a password
 	case strings.ContainsRune(path, 0):
 		return bad("path %s: it holds a zero byte", driver.Quote(path))
@@ -62,4 +62,10 @@ func parse(rest string) (params, error) {
 	}
 	p.path = abs
 	return p, nil
+}
+
+// isURL reports that two slashes begin a path, or follow a name and a colon, as in the URL of another kind of store.
+func isURL(path string) bool {
+	scheme, _, ok := strings.Cut(path, "//")
+	return ok && (scheme == "" || strings.HasSuffix(scheme, ":") && !strings.ContainsAny(scheme, `/\`))
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,10 @@ func TestParse(t *testing.T) {
 		"/b.db?wake=on&sync=full":      {path: "/b.db", wake: true},
 		"/:memory:":                    {path: "/:memory:", wake: true},
 		"/x.db-wal":                    {path: "/x.db-wal", wake: true},
+		"sqlite:/a/b.db?wake=off":      {path: "/a/b.db"},
+		"/sqlite:/b.db":                {path: "/sqlite:/b.db", wake: true},
+		"/a:/b.db":                     {path: "/a:/b.db", wake: true},
+		"/a://b.db":                    {path: "/a:/b.db", wake: true},
 		"/" + strings.Repeat("ü", 100): {path: "/" + strings.Repeat("ü", 100), wake: true},
 	}
 	for rest, want := range good {
@@ -33,6 +38,11 @@ func TestParse(t *testing.T) {
 		"?sync=full":                       "no path",
 		":memory:":                         "not durable",
 		"//host/a.db":                      "sqlite:/absolute/path",
+		"sqlite:":                          "no path",
+		"sqlite::memory:":                  "not durable",
+		"sqlite://host/a.db":               "sqlite:/absolute/path",
+		"azure://account?prefix=a":         "sqlite:relative/path",
+		"postgres://user@host/a":           "sqlite:relative/path",
 		"file:a.db":                        "sqlite:relative/path",
 		"a\x00b":                           "zero byte",
 		"data/":                            "folder",
@@ -66,7 +76,7 @@ func TestOpenKeepsSecrets(t *testing.T) {
 	dir := t.TempDir()
 	for _, rest := range []string{
 		"x.db?AccountKey=SECRET", "x.db?sync=SECRET", "x.db?sync=full&sync=SECRET", "?sig=SECRET", ":memory:?sig=SECRET", "x\x00?sig=SECRET",
-		dir + "/?sig=SECRET", "//user:SECRET@host/x.db", "//host/x.db?sig=SECRET", "file:x.db?key=SECRET", "file://user:SECRET@host/x.db",
+		dir + "/?sig=SECRET", "sqlite:x.db?AccountKey=SECRET", "postgres://user:SECRET@host/x", "azure://x?sig=SECRET", "//user:SECRET@host/x.db", "//host/x.db?sig=SECRET", "file:x.db?key=SECRET", "file://user:SECRET@host/x.db",
 	} {
 		_, err := Open(t.Context(), rest)
 		wantError(t, err, storage.ErrInvalid)
@@ -76,8 +86,33 @@ func TestOpenKeepsSecrets(t *testing.T) {
 	}
 }
 
+// TestOpenTakesWhatItRecommends opens one file by its path and by its URL.
+func TestOpenTakesWhatItRecommends(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	a := openAt(t, path, "")
+	for url, open := range map[string]func(context.Context, string) (*storage.Store, error){
+		"sqlite:" + path:               Open,
+		"sqlite:" + path + "?":         storage.Drivers{"sqlite": Open}.Open,
+		path + "?wake=off":             Open,
+		"sqlite:" + path + "?wake=off": Open,
+	} {
+		b, err := open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(t, b.Driver(), "queue", url)
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := all(t, a, "queue"); len(got) != 4 {
+		t.Errorf("%q in the file; want the messages of all four", got)
+	}
+}
+
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"data/app.db", "/a?sync=normal&wake=off", "?", ":memory:", "a?b=c&d", "//", "a?sync=full&sync=full"} {
+	for _, s := range []string{"data/app.db", "/a?sync=normal&wake=off", "?", ":memory:", "a?b=c&d", "//", "a?sync=full&sync=full", "sqlite:a", "sqlite:sqlite:a", "a://b"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, rest string) {

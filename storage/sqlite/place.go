@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
@@ -13,28 +14,33 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// lookEvery is how long what a look at the file's path has found is believed.
+// lookEvery is how long what a look at the paths has found is believed by readers, and before a commit. Nobody is told of a commit before
+// another look.
 const lookEvery = time.Second
 
-var errLost = fmt.Errorf("%w: the file, or the -wal beside it, was replaced or removed while this program had it open: stop every program that uses it, "+
+var errLost = fmt.Errorf("%w: the file, or the -wal or -shm beside it, was replaced or removed while this program had it open: stop every program that uses it, "+
 	"see that no -wal and -shm of an old file lie beside a new one, and start again", driver.ErrUnavailable)
 
 // A place knows whether what is written will be there later.
 //
-// It sees whether the paths still lead to the file that was opened, and to its log. SQLite doesn't look: its connections go on with
+// It sees whether the paths still lead to the file that was opened, and to the log and the shared memory beside it. SQLite doesn't look: its connections go on with
 // files that have lost their names, and whatever they write goes with them when the program ends.
 //
 // And it hears of a disk that failed to sync. Such a disk may have dropped what it was given, and may report success the next time: what is
 // acknowledged after that would rest on what isn't there, and what is copied from the log might be something else.
 type place struct {
 	path string
-	file os.FileInfo
 
-	mu      sync.Mutex
-	logPath string // none until it is known
-	logFile os.FileInfo
-	looked  time.Time
-	lost    error // for good: nobody knows what became of the log meanwhile
+	mu     sync.Mutex
+	files  []watchedFile
+	looked time.Time
+	lost   error // for good: nobody knows what became of the log meanwhile
+}
+
+// A watchedFile is one that a path must lead to.
+type watchedFile struct {
+	path string
+	info os.FileInfo
 }
 
 func newPlace(path string) (*place, error) {
@@ -42,7 +48,24 @@ func newPlace(path string) (*place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
-	return &place{path: path, file: info, looked: time.Now()}, nil
+	if err := checkNames(path, info); err != nil {
+		return nil, err
+	}
+	return &place{path: path, files: []watchedFile{{path, info}}, looked: time.Now()}, nil
+}
+
+// checkNames refuses a file that can be reached without its log, which lies in the folder where the file was opened. SQLite begins
+// with an empty log there, and without a word: what was acknowledged last would be missing, and the old log would spoil what came since.
+func checkNames(path string, info os.FileInfo) error {
+	if isMounted(path) {
+		return fmt.Errorf("%w: the file is mounted by itself, so its log (-wal), which has what was acknowledged last, would lie elsewhere and be lost with the container: "+
+			"mount the folder that holds the file (docker run -v FOLDER:..., not -v FILE:...; in Kubernetes no subPath)", driver.ErrInvalid)
+	}
+	if n := countLinks(info); n > 1 {
+		return fmt.Errorf("%w: the file has %d names (hard links), and its log (-wal), which has what was acknowledged last, lies beside one of them only: "+
+			"stop every program that uses it, keep the name that has a -wal beside it, remove the others (find FOLDER -samefile FILE lists them), and start again", driver.ErrInvalid, n)
+	}
+	return nil
 }
 
 // open opens another connection to the file.
@@ -76,23 +99,30 @@ func (p *place) checkNow() error {
 
 func (p *place) look() error {
 	p.looked = time.Now()
-	if p.lost == nil && (gone(p.path, p.file) || p.logPath != "" && gone(p.logPath, p.logFile)) {
-		p.lost = errLost
+	for _, f := range p.files {
+		if p.lost == nil && leadsElsewhere(f.path, f.info) {
+			p.lost = errLost
+		}
 	}
 	return p.lost
 }
 
-// gone tells that a path leads to another file or none.
-func gone(path string, file os.FileInfo) bool {
+// otherFile is leadsElsewhere for any system.
+func otherFile(path string, file os.FileInfo) bool {
 	info, err := os.Stat(path)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, file) // any other error says nothing
+	return isAbsence(err) || err == nil && !os.SameFile(info, file)
 }
 
-// watchLog looks for the log, too, from now on. It stays the same file for as long as a connection is open.
-func (p *place) watchLog(path string, file os.FileInfo) {
+// isAbsence reports an error which says that a path leads to no file. Any other says nothing.
+func isAbsence(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// watch looks for another file, too, from now on.
+func (p *place) watch(path string, info os.FileInfo) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.logPath, p.logFile = path, file
+	p.files = append(p.files, watchedFile{path, info})
 }
 
 // saw passes on how something went that may have synced, and remembers a sync that failed.

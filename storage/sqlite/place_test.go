@@ -56,84 +56,118 @@ func writeEach(t *testing.T, s *store, body string) {
 	}
 }
 
-// TestFileIsLost takes the file away under an open store. What is not in the file that has the name is not acknowledged.
-// A file that took its place stays as it is, and so does the lost one: its log may be the other's by then.
+// TestFileIsLost takes the file away under an open store, which finds that before it writes or, where it has just looked, before it answers.
+// What is not in the file that has the name is not acknowledged. A file that took its place stays as it is, and so does the lost one: its
+// log may be the other's by then.
 func TestFileIsLost(t *testing.T) {
 	t.Parallel()
 	moves := map[string]func(path, backup string) error{
-		"removed":        func(path, _ string) error { return os.Remove(path) },
-		"moved away":     func(path, _ string) error { return os.Rename(path, path+".old") },
-		"log removed":    func(path, _ string) error { return os.Remove(path + "-wal") },
-		"log replaced":   func(path, backup string) error { return os.Rename(backup, path+"-wal") },
-		"folder is gone": func(path, _ string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") },
-		"replaced":       func(path, backup string) error { return os.Rename(backup, path) },
+		"removed":           func(path, _ string) error { return os.Remove(path) },
+		"moved away":        func(path, _ string) error { return os.Rename(path, path+".old") },
+		"log removed":       func(path, _ string) error { return os.Remove(path + "-wal") },
+		"log index removed": func(path, _ string) error { return os.Remove(path + "-shm") },
+		"log replaced":      func(path, backup string) error { return os.Rename(backup, path+"-wal") },
+		"folder is gone":    func(path, _ string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") },
+		"replaced":          func(path, backup string) error { return os.Rename(backup, path) },
 		"a link to another": func(path, backup string) error {
 			return errors.Join(os.Remove(path), os.Symlink(backup, path))
 		},
 	}
 	for name, move := range moves {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			path, backup := filepath.Join(dir, "sub", "test.db"), filepath.Join(dir, "backup.db")
-			b := openAt(t, backup, "?wake=off")
-			writeEach(t, b, "backup")
-			if err := b.Close(); err != nil {
-				t.Fatal(err)
-			}
-			content, err := os.ReadFile(backup)
-			if err != nil {
-				t.Fatal(err)
-			}
-			synctest.Test(t, func(t *testing.T) {
-				s := openAt(t, path, "?wake=off")
-				writeEach(t, s, "old")
-				receipt := receive(t, s, "queue", 1)[0].Receipt
-				time.Sleep(lookEvery)
-				writeEach(t, s, "old") // it has looked, and found the file
-				synctest.Wait()        // until the log of the first is copied
-				lost, err := os.Open(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer lost.Close()
-				before, err := io.ReadAll(lost)
-				if err == nil {
-					err = move(path, backup)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(lookEvery)
-				for range 2 {
-					for call, err := range everyCall(t, s, receipt) {
-						if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "replaced or removed") || !strings.Contains(err.Error(), "start again") {
-							t.Errorf("%s: got error %v; want unavailable, why, and what to do", call, err)
-						}
-					}
-					time.Sleep(time.Hour) // for what the writer does while idle
-				}
-				if err := s.Close(); err != nil {
-					t.Errorf("close: %v", err)
-				}
-				if after, err := io.ReadAll(io.NewSectionReader(lost, 0, 1<<30)); err != nil || !bytes.Equal(after, before) {
-					t.Errorf("the lost file was changed (%v)", err)
-				}
+		for when, later := range map[string]time.Duration{"": 0, ", long ago": lookEvery} {
+			t.Run(name+when, func(t *testing.T) {
+				t.Parallel()
+				testFileIsLost(t, name, move, later)
 			})
-			now, err := os.ReadFile(path)
-			switch {
-			case strings.HasPrefix(name, "log"): // nothing took the file's place
-			case errors.Is(err, os.ErrNotExist):
-				if strings.HasPrefix(name, "replaced") || strings.HasPrefix(name, "a link") {
-					t.Error("the file that took the place is gone")
-				}
-			case err != nil:
-				t.Fatal(err)
-			case !bytes.Equal(now, content):
-				t.Error("the file that took the place was changed")
-			}
-		})
+		}
 	}
+}
+
+func testFileIsLost(t *testing.T, name string, move func(path, backup string) error, later time.Duration) {
+	dir := t.TempDir()
+	path, backup := filepath.Join(dir, "sub", "test.db"), filepath.Join(dir, "backup.db")
+	b := openAt(t, backup, "?wake=off")
+	writeEach(t, b, "backup")
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(backup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := openAt(t, path, "?wake=off")
+		writeEach(t, s, "old")
+		receipt := receive(t, s, "queue", 1)[0].Receipt
+		time.Sleep(lookEvery)
+		writeEach(t, s, "old") // it has looked, and found the file
+		synctest.Wait()        // until the log of the first is copied
+		lost, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lost.Close()
+		before, err := io.ReadAll(lost)
+		if err == nil {
+			err = move(path, backup)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(later)
+		for range 2 {
+			for call, err := range everyCall(t, s, receipt) {
+				if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "replaced or removed") || !strings.Contains(err.Error(), "start again") {
+					t.Errorf("%s: got error %v; want unavailable, why, and what to do", call, err)
+				}
+			}
+			time.Sleep(time.Hour) // for what the writer does while idle
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if after, err := io.ReadAll(io.NewSectionReader(lost, 0, 1<<30)); err != nil || !bytes.Equal(after, before) {
+			t.Errorf("the lost file was changed (%v)", err)
+		}
+	})
+	now, err := os.ReadFile(path)
+	switch {
+	case strings.HasPrefix(name, "log"): // nothing took the file's place
+	case errors.Is(err, os.ErrNotExist):
+		if strings.HasPrefix(name, "replaced") || strings.HasPrefix(name, "a link") {
+			t.Error("the file that took the place is gone")
+		}
+	case err != nil:
+		t.Fatal(err)
+	case !bytes.Equal(now, content):
+		t.Error("the file that took the place was changed")
+	}
+}
+
+// TestFileIsLostMeanwhile has the file replaced while an op runs, and while a deletion waits for the disk: neither is acknowledged.
+func TestFileIsLostMeanwhile(t *testing.T) {
+	t.Parallel()
+	replace := func(t *testing.T, s *store) error {
+		copied := filepath.Join(t.TempDir(), "copy.db")
+		return errors.Join(os.WriteFile(copied, nil, 0o600), os.Rename(copied, s.path))
+	}
+	t.Run("op", func(t *testing.T) {
+		t.Parallel()
+		s := openTest(t, "?wake=off")
+		send(t, s, "queue", "body")
+		err := s.write(&op{ctx: t.Context(), run: func(w *writer) error { return replace(t, s) }})
+		if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "replaced or removed") {
+			t.Errorf("got error %v; want that the file was replaced", err)
+		}
+	})
+	t.Run("deletion", func(t *testing.T) {
+		t.Parallel()
+		s := openTest(t, "?wake=off")
+		send(t, s, "queue", "body")
+		d := receive(t, s, "queue", 1)
+		syncing(t, s, func() error { return replace(t, s) })
+		wantError(t, <-deletion(s, d[0]), storage.ErrUnavailable, "replaced or removed")
+	})
 }
 
 // TestFileIsReplacedBehindReaders sees that no connection opened later reads the other file, before anybody has looked.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/millrace-go/millrace/storage/driver"
 )
@@ -30,8 +31,15 @@ func newSyncer(p *place, path string) (*syncer, error) {
 		log.Close()
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
-	p.watchLog(path, info)
-	if err := p.checkNow(); err != nil { // then it is another file's
+	shmPath := strings.TrimSuffix(path, "-wal") + "-shm"
+	shm, err := os.Stat(shmPath)
+	if err != nil {
+		log.Close()
+		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+	}
+	p.watch(path, info) // both stay the same for as long as a connection is open
+	p.watch(shmPath, shm)
+	if err := p.checkNow(); err != nil { // then they are another file's
 		log.Close()
 		return nil, err
 	}
@@ -51,6 +59,8 @@ func (y *syncer) loop() {
 		if err == nil {
 			if err = y.sync(); err != nil {
 				err = y.place.unsynced(err)
+			} else {
+				err = y.place.checkNow()
 			}
 		}
 		for _, o := range ops {

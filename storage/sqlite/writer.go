@@ -325,6 +325,9 @@ func (w *writer) transact(group []*op) (err error) {
 		w.lengthen()
 		err = w.s.place.saw(w.c.stmt("COMMIT").run())
 	}
+	if err == nil {
+		err = w.s.place.checkNow() // the commit may have gone to a file that was lost meanwhile
+	}
 	if err != nil {
 		if w.c.inTransaction() {
 			w.c.stmt("ROLLBACK").run() // the first error tells more

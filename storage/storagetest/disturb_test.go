@@ -20,7 +20,7 @@ func TestDisturbWithoutASchedule(t *testing.T) {
 		s, _ = storagetest.Disturb(s, storagetest.Disturbance{})
 		return s
 	})
-	cfg.Atomic, cfg.Rings, cfg.Claims = true, true, true
+	cfg.Atomic, cfg.Rings, cfg.RingsVisibility, cfg.Claims = true, true, true, true
 	storagetest.Run(t, cfg)
 }
 
