@@ -11,56 +11,57 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
 
 const (
-	onceTable     = "once"
-	onceLease     = 30 * time.Second // how long a second copy waits for a first one that says nothing more
-	onceMargin    = onceLease / 10   // how long before the lease ends f must know
-	onceNoting    = 5 * time.Second  // bounds the note after f
+	onceTable = "once"
+
+	// A note begun is a lease with the times of coord/lease, whose package comment proves them. It is a row, not a lease's
+	// blob, because it ends as the note done, by the same write that releases it, and is one of many that are swept.
+	onceLease  = 30 * time.Second
+	onceRenew  = onceLease / 3
+	onceProved = onceLease * 5 / 6 // how long after the start of its last write a run has the note for sure
+	onceDead   = onceLease * 7 / 6 // how long a process sees a note unchanged before it takes it over
+	onceLook   = onceLease / 3     // how often a copy that waits is delivered, so that all workers begin to watch soon
+	onceCall   = onceLease / 4     // bounds a renewal, so that there is time for another
+	onceAgain  = onceLease / 12    // after one that failed
+	onceSights = 4096              // notes that a process watches; one beyond is seen for the first time again
+
+	onceNoting    = 5 * time.Second // bounds the note after f
 	onceRetention = 30 * 24 * time.Hour
 	onceClocks    = 24 * time.Hour       // how much longer notes are kept than they are trusted: clocks differ
 	onceSweep     = storage.MaxBatchRows // old notes are forgotten once in so many effects, up to twice as many
 )
 
-// onceMark is the row that tells of an effect: begun, or done.
+// onceMark is the row that tells of an effect: begun, or done. It holds no time: no two machines' clocks are compared.
 type onceMark struct {
-	Done    bool      `json:"done"`
-	Until   time.Time `json:"until,omitzero"`  // of one begun: when a second copy may take over
-	Holder  string    `json:"holder,omitzero"` // of one begun: the run that it belongs to
-	Content string    `json:"content"`         // digest: is a message with this ID the same message?
+	Done    bool   `json:"done"`
+	Holder  string `json:"holder,omitzero"` // of one begun: the run that it belongs to
+	Beat    int64  `json:"beat,omitzero"`   // of one begun: each renewal adds one
+	Content string `json:"content"`         // digest: is a message with this ID the same message?
 }
 
-// Once guards a reaction whose effect should not be repeated: an e-mail, a payment. It notes each message that
-// group has handled, by its ID, before and after f. A copy of a message done is skipped; a copy of one that is
-// being handled waits; another message with the same ID is refused, as values.ErrContentDiffers. When f fails the note is taken back, and the next attempt begins at once.
-//
-// The note begun is a lease of 30 seconds, renewed while f runs; when it can't be renewed in time, f's context
-// ends.
-//
-// One gap remains that no guard can close from this side: if the process dies after the effect and before the
-// note, the effect is repeated once the lease ends. Give the outside world the message's ID where it can
-// recognise a repeat; channel.Handled tells it.
-//
-// Notes are kept for 30 days, those of IDs that carry no time for ever. A message whose ID carries an older time
-// can't be judged and goes to the poison queue, as values.ErrTooOld.
-func Once[E channel.Message](store *storage.Store, group string, f func(context.Context, E) error) func(context.Context, E) error {
+// guardOnce is what [ReactOnce] does to a reaction.
+func guardOnce[E channel.Message](store *storage.Store, group string, f func(context.Context, E) error) func(context.Context, E) error {
 	table := store.Table(onceTable)
+	watch := newOnceWatch()
 	var sinceSweep atomic.Int64
 	sinceSweep.Store(mathrand.Int64N(onceSweep)) // a process that ends sooner does its part
 	return func(ctx context.Context, m E) error {
 		e, _, ok := channel.Handled(ctx)
 		if !ok {
-			return errors.New("handlers: Once outside of a handler's context")
+			return errors.New("handlers: a reaction of ReactOnce outside of a handler's context")
 		}
 		if t, timed := channel.IDTime(e.ID); timed && time.Since(t) > onceRetention {
 			return values.ErrTooOld
 		}
 		n := onceNote{table: table, group: group, key: onceKey(e.ID, group), content: channel.HandledContent(ctx), holder: rand.Text()}
-		if done, err := n.begin(ctx); done || err != nil {
+		if done, err := n.begin(ctx, watch); done || err != nil {
 			return err
 		}
 		failed := n.while(ctx, func(ctx context.Context) error { return f(ctx, m) })
@@ -69,7 +70,7 @@ func Once[E channel.Message](store *storage.Store, group string, f func(context.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), onceNoting)
 		defer cancel()
 		if failed != nil {
-			_ = table.Delete(ctx, group, n.key, storage.Condition{IfMatch: n.etag}) // else the lease ends by itself
+			_ = table.Delete(ctx, group, n.key, storage.Condition{IfMatch: n.etag}) // else others see it unchanged
 			return failed
 		}
 		if err := n.put(ctx, onceMark{Done: true}, storage.Condition{}); err != nil {
@@ -89,37 +90,44 @@ type onceNote struct {
 
 	mu     sync.Mutex // held during a renewal
 	etag   storage.ETag
-	until  time.Time // end of the lease
-	timer  *time.Timer
+	beat   int64
+	proved time.Time // until then nobody else can have the note
+	next   *time.Timer
+	lost   *time.Timer             // ends f's context at proved
 	cancel context.CancelCauseFunc // ends f's context; nil before f and after
-	lost   bool                    // another run has the note
+	taken  bool                    // another run has the note
+
+	failure atomic.Pointer[error] // of the last renewal; not under mu, which a store that hangs would hold
 }
 
 // begin notes the beginning, unless the effect is done already.
-func (n *onceNote) begin(ctx context.Context) (done bool, err error) {
-	err = n.lease(ctx, storage.Condition{IfAbsent: true})
+func (n *onceNote) begin(ctx context.Context, watch *onceWatch) (done bool, err error) {
+	err = n.hold(ctx, storage.Condition{IfAbsent: true})
 	if !errors.Is(err, storage.ErrExists) {
 		return false, err
 	}
 	mark, etag, err := n.get(ctx)
-	if errors.Is(err, storage.ErrNotFound) {
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		watch.forget(n.key)
 		return false, Later(time.Second, "the first copy of this message has just failed")
-	}
-	if err != nil {
+	case err != nil:
 		return false, err
-	}
-	if mark.Content != n.content {
+	case mark.Content != n.content:
 		return false, values.ErrContentDiffers
-	}
-	if mark.Done {
+	case mark.Done:
+		watch.forget(n.key)
 		return true, nil
 	}
-	if wait := time.Until(mark.Until); wait > 0 {
-		return false, Later(wait, "a copy of this message is being handled")
+	if rest := watch.rest(n.key, etag); rest > 0 {
+		return false, Later(min(rest, onceLook), "a copy of this message is being handled")
 	}
-	err = n.lease(ctx, storage.Condition{IfMatch: etag})
+	err = n.hold(ctx, storage.Condition{IfMatch: etag})
 	if storage.LostRace(err) {
 		return false, errTaken()
+	}
+	if err == nil {
+		watch.forget(n.key)
 	}
 	return false, err
 }
@@ -137,11 +145,13 @@ func (n *onceNote) get(ctx context.Context) (mark onceMark, etag storage.ETag, e
 	return mark, row.ETag, nil
 }
 
-func (n *onceNote) lease(ctx context.Context, cond storage.Condition) error {
-	until := time.Now().Add(onceLease)
-	err := n.put(ctx, onceMark{Until: until, Holder: n.holder}, cond)
+// hold writes the note begun. Only an answer proves it: others may have watched a write without one for longer.
+func (n *onceNote) hold(ctx context.Context, cond storage.Condition) error {
+	n.beat++
+	start := time.Now()
+	err := n.put(ctx, onceMark{Holder: n.holder, Beat: n.beat}, cond)
 	if err == nil {
-		n.until = until
+		n.proved = start.Add(onceProved)
 	}
 	return err
 }
@@ -159,7 +169,7 @@ func (n *onceNote) put(ctx context.Context, m onceMark, cond storage.Condition) 
 	return err
 }
 
-// while runs f under the lease. A panic is an error like any other: the note is taken back.
+// while runs f under the note. A panic is an error like any other: the note is taken back.
 func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (err error) {
 	defer caught(&err)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -168,46 +178,59 @@ func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (er
 		defer n.letGo(cancel)
 		return f(ctx)
 	}()
-	if err != nil && n.lost {
+	if err != nil && n.taken {
 		return errTaken() // it is not f's fault
 	}
 	return err
 }
 
-// keep renews the lease until letGo, and cancels when that fails.
+// keep renews the note until letGo, and cancels when it is no longer proved to be this run's.
 func (n *onceNote) keep(ctx context.Context, cancel context.CancelCauseFunc) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cancel = cancel
-	n.timer = time.AfterFunc(onceLease/3, func() { n.renew(ctx) })
+	n.lost = time.AfterFunc(time.Until(n.proved), func() {
+		err := fmt.Errorf("%w: no answer", storage.ErrUnavailable)
+		if last := n.failure.Load(); last != nil {
+			err = *last
+		}
+		cancel(errNotRenewed(err))
+	})
+	n.next = time.AfterFunc(onceRenew, func() { n.renew(ctx) })
+}
+
+func errNotRenewed(err error) error {
+	return fmt.Errorf("handlers: once: can't renew the note that this message is being handled: %w", err)
 }
 
 func (n *onceNote) renew(ctx context.Context) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.cancel == nil {
+	if n.cancel == nil || ctx.Err() != nil {
 		return
 	}
-	last := n.until.Add(-onceMargin)
-	c, cancel := context.WithDeadline(ctx, last)
+	c, cancel := context.WithTimeout(ctx, onceCall)
 	defer cancel()
-	err := n.lease(c, storage.Condition{IfMatch: n.etag})
+	err := n.hold(c, storage.Condition{IfMatch: n.etag})
 	if storage.LostRace(err) {
-		err = n.adopt(c, err)
+		err = n.holdAgain(c, err)
 	}
-	n.lost = storage.LostRace(err)
 	switch {
 	case err == nil:
-		n.timer.Reset(onceLease / 3)
-	case n.lost, time.Until(last) <= 0:
-		n.cancel(fmt.Errorf("handlers: once: can't renew the note that this message is being handled: %w", err))
+		n.failure.Store(nil)
+		n.lost.Reset(time.Until(n.proved))
+		n.next.Reset(onceRenew)
+	case storage.LostRace(err):
+		n.taken = true
+		n.cancel(errNotRenewed(err))
 	default:
-		n.timer.Reset(min(onceMargin, time.Until(last)))
+		n.failure.Store(&err)
+		n.next.Reset(onceAgain)
 	}
 }
 
-// adopt finds out whether a note that has changed was changed by an earlier renewal, whose answer was lost.
-func (n *onceNote) adopt(ctx context.Context, changed error) error {
+// holdAgain renews a note that has changed, if it was changed by an earlier renewal, whose answer was lost.
+func (n *onceNote) holdAgain(ctx context.Context, changed error) error {
 	mark, etag, err := n.get(ctx)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
@@ -217,8 +240,8 @@ func (n *onceNote) adopt(ctx context.Context, changed error) error {
 	case mark.Holder != n.holder:
 		return changed
 	}
-	n.etag, n.until = etag, mark.Until
-	return nil
+	n.etag = etag
+	return n.hold(ctx, storage.Condition{IfMatch: etag})
 }
 
 // letGo ends renewal, also one that is under way.
@@ -226,8 +249,44 @@ func (n *onceNote) letGo(cancel context.CancelCauseFunc) {
 	cancel(nil)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.timer.Stop()
+	n.next.Stop()
+	n.lost.Stop()
 	n.cancel = nil
+}
+
+// onceWatch remembers, between deliveries of waiting copies, since when this process has seen notes of other runs unchanged.
+// Elapsed time on one machine decides. A copy that is delivered to another worker is watched there from the beginning.
+type onceWatch struct {
+	mu   sync.Mutex
+	seen *simplelru.LRU[string, onceSight]
+}
+
+type onceSight struct {
+	etag storage.ETag
+	at   time.Time
+}
+
+func newOnceWatch() *onceWatch {
+	seen, _ := simplelru.NewLRU[string, onceSight](onceSights, nil) // fails for a size below 1 only
+	return &onceWatch{seen: seen}
+}
+
+// rest returns for how long a note that was just read must still be seen unchanged until its run is dead.
+func (w *onceWatch) rest(key string, etag storage.ETag) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sight, ok := w.seen.Get(key)
+	if !ok || sight.etag != etag {
+		sight = onceSight{etag, time.Now()} // after it was read, so not before it was written
+		w.seen.Add(key, sight)
+	}
+	return onceDead - time.Since(sight.at)
+}
+
+func (w *onceWatch) forget(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen.Remove(key)
 }
 
 // onceKey sorts the notes of IDs that carry a time by it, and the others behind them.

@@ -2,8 +2,11 @@ package handlers_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,8 +17,13 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// A process that dies between the effect and the note: the effect is repeated, after the lease and not before. Of
-// those that wait for it, one repeats it.
+const (
+	noteDead = 35 * time.Second // for so long a worker sees a note unchanged before it takes it over
+	noteLook = 10 * time.Second // a copy comes again after so long at most
+)
+
+// A process that dies between the effect and the note: the effect is repeated by a worker that has seen the note
+// unchanged for long enough, and not before. Of the copies that wait there, one repeats it.
 func TestOnceAfterACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -27,13 +35,74 @@ func TestOnceAfterACrash(t *testing.T) {
 			t.Fatalf("got error %v, want the crash", err)
 		}
 		effect.want(t, 1)
-		time.Sleep(30*time.Second - time.Millisecond)
-		wantLater(t, once(t.Context(), s, "mails", id, effect.do), time.Millisecond)
+		time.Sleep(time.Hour) // nobody has watched yet
+		react, elsewhere := reaction(s, "mails", effect.do), reaction(s, "mails", effect.do)
+		wantLater(t, react(t.Context(), id), noteLook)
+		time.Sleep(noteDead - time.Millisecond)
+		wantLater(t, react(t.Context(), id), time.Millisecond)
+		wantLater(t, elsewhere(t.Context(), id), noteLook)
 		effect.want(t, 1)
 		time.Sleep(time.Millisecond)
-		copies(t, s, id, 8, effect.do)
+		wantLater(t, elsewhere(t.Context(), id), noteLook) // it has only begun to watch
+		effect.want(t, 1)
+		copies(t, react, id, 8)
 		effect.want(t, 2)
 	})
+}
+
+// A copy that is delivered now to one worker, now to another comes through: they watch at the same time.
+func TestOnceAfterACrashAmongMany(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newWorld(t, handlers.Config{}).store
+		id := channel.NewID()
+		var effect counted
+		dying, _ := storagetest.Crash(s, 2, storagetest.BeforeEffect)
+		_ = once(t.Context(), dying, "mails", id, effect.do)
+		var workers []func(context.Context, string) error
+		for range 5 {
+			workers = append(workers, reaction(s, "mails", effect.do))
+		}
+		began := time.Now()
+		for i := 0; ; i++ {
+			err := workers[i%len(workers)](t.Context(), id)
+			if err == nil {
+				break
+			}
+			wantLater(t, err, noteLook)
+			var later *handlers.LaterError
+			errors.As(err, &later)
+			time.Sleep(later.After)
+		}
+		effect.want(t, 2)
+		if took := time.Since(began); took < noteDead || took > noteDead+5*noteLook {
+			t.Errorf("the effect was repeated after %v", took)
+		}
+	})
+}
+
+// A note that is begun holds no time: workers whose clocks differ can't disagree about it.
+func TestOnceWritesNoTime(t *testing.T) {
+	t.Parallel()
+	s := newWorld(t, handlers.Config{}).store
+	err := once(t.Context(), s, "mails", "17", func(ctx context.Context) error {
+		for row, err := range s.Table("once").Query(ctx, "mails", storage.RowRange{}) {
+			var got map[string]any
+			if err == nil {
+				err = json.Unmarshal(row.Data, &got)
+			}
+			if err != nil {
+				return err
+			}
+			if keys := slices.Sorted(maps.Keys(got)); !slices.Equal(keys, []string{"beat", "content", "done", "holder"}) {
+				t.Errorf("the note holds %q", keys)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // An effect that takes longer than the lease keeps it, so that no copy begins meanwhile.
@@ -53,9 +122,10 @@ func TestOnceOfALongEffect(t *testing.T) {
 				return effect.do(ctx)
 			})
 		}()
+		react := reaction(s, "mails", effect.do)
 		for range 23 {
 			time.Sleep(10 * time.Second)
-			wantLater(t, once(t.Context(), s, "mails", id, effect.do), 30*time.Second)
+			wantLater(t, react(t.Context(), id), noteLook)
 		}
 		if err := <-first; err != nil {
 			t.Fatal(err)
@@ -103,7 +173,7 @@ func TestOnceCannotRenew(t *testing.T) {
 				err := once(t.Context(), s, "mails", "17", func(ctx context.Context) error {
 					select {
 					case <-ctx.Done():
-						if took := time.Since(began); !test.ends || took >= 30*time.Second {
+						if took := time.Since(began); !test.ends || took != 25*time.Second {
 							t.Errorf("its context ended after %v: %v", took, context.Cause(ctx))
 						}
 						return context.Cause(ctx)
@@ -120,6 +190,31 @@ func TestOnceCannotRenew(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A store that doesn't even answer keeps nobody's effect running.
+func TestOnceRenewalHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began, over := time.Now(), make(chan struct{})
+		s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Seq == 2 {
+				<-over // whatever its context does
+			}
+			return do()
+		})
+		err := once(t.Context(), s, "mails", "17", func(ctx context.Context) error {
+			<-ctx.Done()
+			if took := time.Since(began); took != 25*time.Second {
+				t.Errorf("its context ended after %v", took)
+			}
+			close(over)
+			return context.Cause(ctx)
+		})
+		if !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("got error %v", err)
+		}
+	})
 }
 
 // A renewal whose answer got lost doesn't make the next one believe that somebody else has the note.
@@ -157,7 +252,7 @@ func TestOnceIsTakenOver(t *testing.T) {
 		s := newWorld(t, handlers.Config{}).store
 		err := once(t.Context(), s, "mails", "17", func(ctx context.Context) error {
 			key := notes(t, s, "mails")[0]
-			if _, err := s.Table("once").Put(t.Context(), "mails", key, []byte(`{"done":false,"until":"2100-01-01T00:00:00Z"}`), storage.Condition{}); err != nil {
+			if _, err := s.Table("once").Put(t.Context(), "mails", key, []byte(`{"done":false,"holder":"another"}`), storage.Condition{}); err != nil {
 				t.Fatal(err)
 			}
 			<-ctx.Done()
@@ -184,10 +279,11 @@ func TestOnceCrashesAnywhere(t *testing.T) {
 					var effect counted
 					dying, _ := storagetest.Crash(s, n, m)
 					_ = once(t.Context(), dying, "mails", id, effect.do)
-					for range 3 {
-						if err := once(t.Context(), s, "mails", id, effect.do); err != nil {
-							wantLater(t, err, 30*time.Second)
-							time.Sleep(30 * time.Second)
+					react := reaction(s, "mails", effect.do)
+					for range 5 {
+						if err := react(t.Context(), id); err != nil {
+							wantLater(t, err, noteLook)
+							time.Sleep(noteLook)
 						}
 					}
 					want := int64(1)

@@ -15,10 +15,17 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// once runs a guarded reaction on a message, as its handler would.
+// once runs a guarded reaction on a message, as the handler of a worker of its own would.
 func once(ctx context.Context, s *storage.Store, group, id string, f func(context.Context) error) error {
+	return reaction(s, group, f)(ctx, id)
+}
+
+// reaction is a guarded reaction as one worker has it, which remembers what it has seen.
+func reaction(s *storage.Store, group string, f func(context.Context) error) func(ctx context.Context, id string) error {
 	guarded := handlers.Once(s, group, func(ctx context.Context, _ Added) error { return f(ctx) })
-	return guarded(channel.Handling(ctx, envelope(id, "test.added.v1", "{}"), group), Added{})
+	return func(ctx context.Context, id string) error {
+		return guarded(channel.Handling(ctx, envelope(id, "test.added.v1", "{}"), group), Added{})
+	}
 }
 
 // notes lists the rows of a group.
@@ -211,17 +218,17 @@ func TestOnceCopiesRace(t *testing.T) {
 	s := newWorld(t, handlers.Config{}).store
 	id := channel.NewID()
 	var effect counted
-	copies(t, s, id, 16, effect.do)
+	copies(t, reaction(s, "mails", effect.do), id, 16)
 	effect.want(t, 1)
 }
 
 // copies delivers a message n times at once. Each does the effect, finds it done, or is told to come later.
-func copies(t *testing.T, s *storage.Store, id string, n int, effect func(context.Context) error) {
+func copies(t *testing.T, react func(context.Context, string) error, id string, n int) {
 	t.Helper()
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
-			if err := once(t.Context(), s, "mails", id, effect); err != nil {
+			if err := react(t.Context(), id); err != nil {
 				wantLater(t, err, 30*time.Second)
 			}
 		})

@@ -196,9 +196,24 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 	})
 }
 
-// ReactOnce registers a reaction guarded by [Once]: one whose effect should not be repeated.
+// ReactOnce registers a reaction whose effect should not be repeated: an e-mail, a payment. It notes each message that
+// the group has handled, by its ID, before and after f. A copy of a message done is skipped; a copy of one that is
+// being handled waits; another message with the same ID is refused, as values.ErrContentDiffers. When f fails the note is
+// taken back, and the next attempt begins at once.
+//
+// The note begun is renewed every ten seconds while f runs; when 25 seconds have passed without that, f's context ends. A copy takes
+// over when its worker has seen the note unchanged for 35 seconds. It looks every ten seconds, without keeping a handler's
+// place meanwhile; each worker that it is delivered to counts for itself, so with several it may take some looks more. Both count
+// the time that passes on their machine; what clocks show decides nothing.
+//
+// One gap remains that no guard can close from this side: if the process dies after the effect and before the
+// note, the effect is repeated when a copy takes over. Give the outside world the message's ID where it can
+// recognise a repeat; channel.Handled tells it.
+//
+// Notes are kept for 30 days, those of IDs that carry no time for ever. A message whose ID carries an older time
+// can't be judged and goes to the poison queue, as values.ErrTooOld.
 func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
-	React(r, group, Once(r.channels.Store(), group, f))
+	React(r, group, guardOnce(r.channels.Store(), group, f))
 }
 
 // Upgrade makes an older type of message known, which becomes a newer one as it is received. Register the

@@ -19,7 +19,7 @@ import (
 )
 
 // pathWorld is one process on the whole path of a command: a decision, a view, a reaction, and one that is
-// guarded by Once. All names end in a number, so that many trials share a store.
+// registered by ReactOnce. All names end in a number, so that many trials share a store.
 type pathWorld struct {
 	world
 	names   map[string]string
@@ -55,7 +55,7 @@ func newPathWorld(t *testing.T, s *storage.Store, trial int64, e *effects) *path
 	views.Project(w.registry, w.totals, func(e added) string { return e.Account },
 		func(a account, e added) account { return account{Sum: a.Sum + e.N, Count: a.Count + 1} })
 	handlers.React(w.registry, w.names["reactions"], func(context.Context, added) error { e.reacted.Add(1); return nil })
-	handlers.React(w.registry, w.names["mails"], handlers.Once(s, w.names["mails"], func(context.Context, added) error { e.once.Add(1); return nil }))
+	handlers.ReactOnce(w.registry, w.names["mails"], func(context.Context, added) error { e.once.Add(1); return nil })
 	return w
 }
 
@@ -155,7 +155,7 @@ func crashTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Mome
 	if e.reacted.Load() < 1 {
 		t.Errorf("call %d: the reaction never happened", n)
 	}
-	if got := e.once.Load(); got != 1 && !(gap && got == 2) { // the gap that Once tells of
+	if got := e.once.Load(); got != 1 && !(gap && got == 2) { // the gap that ReactOnce tells of
 		t.Errorf("call %d: the guarded reaction happened %d times", n, got)
 	}
 	for _, q := range healthy.channels.Routes().Queues() {
