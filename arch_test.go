@@ -22,7 +22,7 @@ type floor struct {
 
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
-	framework := []string{"cost", "worker", "handlers", "views", "values", "channel", "storage"}
+	framework := []string{"cost", "worker", "poison", "handlers", "views", "values", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -37,14 +37,16 @@ func house() []floor {
 		{pkg: "cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},
 		{pkg: "internal/jsonform", vendor: true, why: "it knows Go types and JSON, not what is made of them"},
 		{pkg: "channel", may: []string{"storage", "internal/jsonform"}, vendor: true, why: "messages know how they are stored, not how they are handled"},
-		{pkg: "values", may: []string{"channel", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project"},
-		{pkg: "handlers", may: []string{"values", "channel", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist"},
-		{pkg: "views", may: []string{"handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them"},
+		{pkg: "values", may: []string{"internal/lru", "channel", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project"},
+		{pkg: "poison", may: []string{"channel", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there"},
+		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist"},
+		{pkg: "views", may: []string{"internal/lru", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them"},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
-		{pkg: "worker", may: []string{"handlers", "values", "channel", "storage", "storage/inbox", "coord/members"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: []string{"views"}},
+		{pkg: "worker", may: []string{"handlers", "values", "channel", "storage", "storage/inbox", "poison", "coord/members"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: []string{"views"}},
 		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program"},
 		{pkg: "proof/simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves"},
 		{pkg: "proof/scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store", tests: []string{"internal/chart", "internal/rate"}},
+		{pkg: "internal/lru", vendor: true, why: "it keeps anything and doesn't know what"},
 		{pkg: "internal/rate", why: "it holds a caller to a rate and doesn't know of what: the standard library is enough", tests: []string{"storage"}},
 		{pkg: "internal/chart", why: "it draws numbers and doesn't know what they count: the standard library is enough"},
 		{pkg: "proof/model", why: "it holds the protocol, not the code; the test runs spin"},
@@ -73,7 +75,7 @@ func owned() map[string]struct{ owner, why string } {
 		"github.com/emersion/":            {"", "it is the mail server of the tests"},
 		"github.com/go-json-experiment/":  {"channel, values, internal/jsonform", "bodies and documents are encoded where their form is defined"},
 		"github.com/prometheus/":          {"worker, cost, cmd/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
-		"github.com/hashicorp/golang-lru": {"views, values, handlers", "caches are a matter of readers"},
+		"github.com/hashicorp/golang-lru": {"internal/lru", "all that is kept is bounded in one way"},
 	}
 }
 

@@ -11,9 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -258,7 +257,7 @@ func (n *onceNote) letGo(cancel context.CancelCauseFunc) {
 // Elapsed time on one machine decides. A copy that is delivered to another worker is watched there from the beginning.
 type onceWatch struct {
 	mu   sync.Mutex
-	seen *simplelru.LRU[string, onceSight]
+	seen *lru.Cache[onceSight]
 }
 
 type onceSight struct {
@@ -267,8 +266,7 @@ type onceSight struct {
 }
 
 func newOnceWatch() *onceWatch {
-	seen, _ := simplelru.NewLRU[string, onceSight](onceSights, nil) // fails for a size below 1 only
-	return &onceWatch{seen: seen}
+	return &onceWatch{seen: lru.New[onceSight](onceSights, onceSights)}
 }
 
 // rest returns for how long a note that was just read must still be seen unchanged until its run is dead.
@@ -278,7 +276,7 @@ func (w *onceWatch) rest(key string, etag storage.ETag) time.Duration {
 	sight, ok := w.seen.Get(key)
 	if !ok || sight.etag != etag {
 		sight = onceSight{etag, time.Now()} // after it was read, so not before it was written
-		w.seen.Add(key, sight)
+		w.seen.Add(key, sight, 1)
 	}
 	return onceDead - time.Since(sight.at)
 }
@@ -286,7 +284,7 @@ func (w *onceWatch) rest(key string, etag storage.ETag) time.Duration {
 func (w *onceWatch) forget(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.seen.Remove(key)
+	w.seen.Take(key)
 }
 
 // onceKey sorts the notes of IDs that carry a time by it, and the others behind them.

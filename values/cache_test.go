@@ -3,9 +3,6 @@ package values_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,70 +12,6 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
 )
-
-// The cache holds what a plain list would, where both the number and the bytes are bounded.
-func TestCache(t *testing.T) {
-	t.Parallel()
-	type item struct {
-		key         string
-		what, bytes int
-	}
-	for seed := range uint64(20) {
-		r := rand.New(rand.NewPCG(seed, 3))
-		entries, most := 1+r.IntN(6), 1+r.IntN(40)
-		c := values.NewCache[int](entries, most)
-		var list []item // the one used last is last
-		find := func(key string) int { return slices.IndexFunc(list, func(x item) bool { return x.key == key }) }
-		for n := range 2000 {
-			key := fmt.Sprint(r.IntN(10))
-			at := find(key)
-			switch r.IntN(8) {
-			case 0, 1, 2, 3:
-				x := item{key, n, r.IntN(12)}
-				c.Add(key, x.what, x.bytes)
-				if at >= 0 {
-					list = slices.Delete(list, at, at+1)
-				}
-				if x.bytes <= most {
-					list = append(list, x)
-				}
-				for sum := 0; ; sum = 0 {
-					for _, x := range list {
-						sum += x.bytes
-					}
-					if sum <= most && len(list) <= entries {
-						break
-					}
-					list = list[1:]
-				}
-				continue
-			case 4:
-				if r.IntN(50) == 0 {
-					c.Clear()
-					list = nil
-				}
-				continue
-			case 5:
-				what, ok := c.Take(key)
-				if ok != (at >= 0) || ok && what != list[at].what {
-					t.Fatalf("seed %d: take %s: got %d, %v; want one of %v", seed, key, what, ok, list)
-				}
-				if ok {
-					list = slices.Delete(list, at, at+1)
-				}
-			default:
-				what, ok := c.Get(key)
-				if ok != (at >= 0) || ok && what != list[at].what {
-					t.Fatalf("seed %d: get %s: got %d, %v; want one of %v", seed, key, what, ok, list)
-				}
-				if ok {
-					x := list[at]
-					list = append(slices.Delete(list, at, at+1), x)
-				}
-			}
-		}
-	}
-}
 
 // The memory of documents is bounded by their bytes, too; one that is larger than all of it takes no other's place.
 func TestMemoryOfDocumentsInBytes(t *testing.T) {

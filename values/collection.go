@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/jsonform"
+	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -54,11 +55,6 @@ type Config[V any] struct {
 	MaxRaces int
 }
 
-const (
-	defaultCache      = 4096
-	defaultCacheBytes = 32 << 20
-)
-
 // withDefaults returns a copy that is complete, or all that is wrong with it.
 func (c Config[V]) withDefaults() (Config[V], error) {
 	var faults []error
@@ -84,8 +80,8 @@ func (c Config[V]) withDefaults() (Config[V], error) {
 	def("Window", &c.Window, 32)
 	defTime("Retention", &c.Retention, 30*24*time.Hour)
 	defTime("PendingAfter", &c.PendingAfter, 2*time.Minute)
-	def("Cache", &c.Cache, defaultCache)
-	def("CacheBytes", &c.CacheBytes, defaultCacheBytes)
+	def("Cache", &c.Cache, lru.DefaultEntries)
+	def("CacheBytes", &c.CacheBytes, lru.DefaultBytes)
 	def("MaxRaces", &c.MaxRaces, 10)
 	return c, errors.Join(faults...)
 }
@@ -99,7 +95,7 @@ type Collection[V any] struct {
 	rows     *storage.Table
 	cfg      Config[V]
 	fault    error // of cfg, or of V
-	cache    *Cache[*document[V]]
+	cache    *lru.Cache[*document[V]]
 	exact    *jsonform.Exact // which values need not be decoded to be what decoding gives
 	atomic   bool
 	billed   bool
@@ -122,7 +118,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collect
 	}
 	store := channels.Store()
 	return &Collection[V]{
-		name: name, channels: channels, cfg: cfg, fault: fault, cache: NewCache[*document[V]](cfg.Cache, cfg.CacheBytes),
+		name: name, channels: channels, cfg: cfg, fault: fault, cache: lru.New[*document[V]](cfg.Cache, cfg.CacheBytes),
 		exact: jsonform.ExactOf(reflect.TypeFor[V]()),
 		blobs: store.Blobs(name), rows: store.Table(name + rowsSuffix), atomic: store.Atomic(), billed: store.Props().Billed,
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -150,12 +151,12 @@ func (v *View[V]) Handler(key func(*http.Request) string, render func(key string
 type Server[V any] struct {
 	view   *View[V]
 	render func(key string, view V) any
-	kept   *values.Cache[*rendered[V]]
+	kept   *lru.Cache[*rendered[V]]
 }
 
 // Server returns a server of the view. render makes what is encoded of a document; nil is answered with 404.
 func (v *View[V]) Server(render func(key string, view V) any) *Server[V] {
-	return &Server[V]{v, render, values.NewCache[*rendered[V]](v.cfg.Cache, v.cfg.CacheBytes)}
+	return &Server[V]{v, render, lru.New[*rendered[V]](v.cfg.Cache, v.cfg.CacheBytes)}
 }
 
 // ServeCached answers with a key's document, if that is in memory and no older than Config.Fresh; otherwise it answers

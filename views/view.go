@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -54,7 +55,7 @@ type folded[V any] struct {
 type View[V any] struct {
 	docs    *values.Collection[folded[V]]
 	cfg     Config[V]
-	cache   *values.Cache[*cached[V]]
+	cache   *lru.Cache[*cached[V]]
 	keeping sync.Mutex // held by whoever replaces what is cached
 	reads   singleflight.Group
 	start   time.Time // what times are counted from: a clock that is set back makes nothing fresh again
@@ -79,7 +80,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *View[V]
 			Initial: func(key string) folded[V] { return folded[V]{View: cfg.Initial(key)} },
 			Cache:   cfg.Cache, CacheBytes: cfg.CacheBytes, // and it reports what is wrong with them
 		}),
-		cfg: cfg, cache: values.NewCache[*cached[V]](cfg.Cache, cfg.CacheBytes), start: time.Now(),
+		cfg: cfg, cache: lru.New[*cached[V]](cfg.Cache, cfg.CacheBytes), start: time.Now(),
 	}
 }
 

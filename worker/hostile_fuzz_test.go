@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/worker"
@@ -114,7 +115,7 @@ func soon(t *testing.T, check func() error) {
 // ends puts bodies into a queue, and wants each to end: handled, or in the poison queue, whole.
 func (v *victim) ends(t *testing.T, queue string, bodies ...[]byte) {
 	t.Helper()
-	poison := worker.NewPoisonQueue(v.channels, queue)
+	entries := poison.At(v.channels, queue)
 	handled, poisoned := v.worker.Handled(queue), v.poisoned[queue].Load()
 	messages := make([]storage.Message, len(bodies))
 	undecodable := map[string]bool{}
@@ -136,15 +137,15 @@ func (v *victim) ends(t *testing.T, queue string, bodies ...[]byte) {
 	})
 	v.drained(t) // of the events, too
 	found := 0
-	for m, err := range poison.List(t.Context()) {
+	for m, err := range entries.List(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.ID == "" && !undecodable[string(m.Body)] || m.Reason == worker.ReasonUnreadable || strings.ContainsAny(m.Error, "\n\x1b") {
+		if m.ID == "" && !undecodable[string(m.Body)] || m.Reason == poison.ReasonUnreadable || strings.ContainsAny(m.Error, "\n\x1b") {
 			t.Errorf("got the entry %+v of none of %q", m, bodies)
 		}
 		delete(undecodable, string(m.Body))
-		if err := poison.Discard(t.Context(), m.Key); err != nil {
+		if err := entries.Discard(t.Context(), m.Key); err != nil {
 			t.Error(err)
 		}
 		found++
@@ -276,7 +277,7 @@ func TestUnreadableEntries(t *testing.T) {
 				t.Fatal(err)
 			}
 			reasons[m.Reason]++
-			if m.Reason != worker.ReasonUnreadable {
+			if m.Reason != poison.ReasonUnreadable {
 				continue
 			}
 			if m.Error == "" || len(m.Body) < 8 || m.ID != "" {
@@ -289,7 +290,7 @@ func TestUnreadableEntries(t *testing.T) {
 				t.Errorf("discard: got %v", err)
 			}
 		}
-		wantInt(t, "unreadable", reasons[worker.ReasonUnreadable], 41)
+		wantInt(t, "unreadable", reasons[poison.ReasonUnreadable], 41)
 		wantInt(t, "readable", reasons["bad"], 2)
 		wantInt(t, "left", len(l.poisoned(t, "jobs")), 2)
 	})

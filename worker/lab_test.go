@@ -13,10 +13,10 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
-	"github.com/millrace-go/millrace/worker"
 )
 
 // inBubble runs a test in virtual time. When it ends, all that the worker started must have ended too.
@@ -64,7 +64,7 @@ func (j job) MessageID() string { return j.ID }
 type lab struct {
 	world
 	jobs   *channel.Sender[job]
-	poison *worker.PoisonQueue
+	poison *poison.Queue
 
 	mu    sync.Mutex
 	calls []call // under mu
@@ -91,7 +91,7 @@ func newLab(t testing.TB, store *storage.Store, handle func(ctx context.Context,
 	if l.jobs, err = channel.SenderOf[job](l.channels); err != nil {
 		t.Fatal(err)
 	}
-	l.poison = worker.NewPoisonQueue(l.channels, "jobs")
+	l.poison = poison.At(l.channels, "jobs")
 	l.registry = handlers.NewRegistry(l.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler), Timeout: 24 * time.Hour})
 	handlers.React(l.registry, "jobs", func(ctx context.Context, j job) error {
 		e, _, _ := channel.Handled(ctx)
@@ -125,10 +125,10 @@ func (l *lab) sendRaw(t testing.TB, body string) {
 }
 
 // poisoned lists the poison queue of a queue.
-func (w *world) poisoned(t testing.TB, queue string) []worker.Poisoned {
+func (w *world) poisoned(t testing.TB, queue string) []poison.Entry {
 	t.Helper()
-	var all []worker.Poisoned
-	for p, err := range worker.NewPoisonQueue(w.channels, queue).List(t.Context()) {
+	var all []poison.Entry
+	for p, err := range poison.At(w.channels, queue).List(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func (w *world) poisoned(t testing.TB, queue string) []worker.Poisoned {
 	return all
 }
 
-func (l *lab) onePoisoned(t testing.TB) worker.Poisoned {
+func (l *lab) onePoisoned(t testing.TB) poison.Entry {
 	t.Helper()
 	all := l.poisoned(t, "jobs")
 	if len(all) != 1 {

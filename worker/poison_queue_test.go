@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -39,7 +40,7 @@ func poisonAll(t *testing.T, s *storage.Store, h storagetest.Hook, jobs ...job) 
 	return l
 }
 
-func ids(t *testing.T, seq iter.Seq2[worker.Poisoned, error]) map[string]int {
+func ids(t *testing.T, seq iter.Seq2[poison.Entry, error]) map[string]int {
 	t.Helper()
 	got := map[string]int{}
 	for m, err := range seq {
@@ -84,7 +85,7 @@ func TestListFindCount(t *testing.T) {
 		}
 		wantInt(t, "found of none", len(ids(t, l.poison.Find(t.Context(), "job"))), 0)
 		wantInt(t, "reads to find", int(reads.Load()), 2)
-		counts, err := worker.CountPoison(t.Context(), l.store)
+		counts, err := poison.Count(t.Context(), l.store)
 		if err != nil || len(counts) != 1 || counts["jobs"] != 71 {
 			t.Errorf("counts: got %v, %v", counts, err)
 		}
@@ -143,7 +144,7 @@ func TestRetryEndsInTheMiddle(t *testing.T) {
 		}
 		w.empty(t, time.Second)
 		bad.Store(false)
-		poison := worker.NewPoisonQueue(w.channels, "commands")
+		poison := poison.At(w.channels, "commands")
 		key := w.poisoned(t, "commands")[0].Key
 		for _, names := range [][]string{{"send", "commit"}, {"delete blob"}} {
 			down.Store(names)
@@ -283,8 +284,8 @@ func TestDiscardLeavesTheBody(t *testing.T) {
 			return do()
 		}, job{ID: "a", Body: strings.Repeat("x", 60<<10)})
 		err := l.poison.Discard(t.Context(), l.onePoisoned(t).Key)
-		if !errors.Is(err, worker.ErrBodyLeft) || !strings.Contains(err.Error(), "claims/jobs/") {
-			t.Errorf("got %v, want %v and its name", err, worker.ErrBodyLeft)
+		if !errors.Is(err, poison.ErrBodyLeft) || !strings.Contains(err.Error(), "claims/jobs/") {
+			t.Errorf("got %v, want %v and its name", err, poison.ErrBodyLeft)
 		}
 		wantInt(t, "entries", len(l.poisoned(t, "jobs")), 0)
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -238,10 +239,13 @@ func (c *consumer) poison(ctx context.Context, m *message, reason string, cause 
 	defer c.release(m)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	err := putPoison(ctx, c.w.store, m, Poisoned{
+	err := poison.Put(ctx, c.w.store, &m.envelope, poison.Entry{
 		Queue: c.queue, Reason: reason, Error: cause.Error(), Attempts: m.history().Attempts, Deliveries: m.deliveries,
 		First: firstTime(m), Last: time.Now(), Worker: c.cfg.Name,
 		ID: m.envelope.ID, Kind: m.envelope.Kind, Body: m.body,
+	}, func(ctx context.Context) (storage.Claim, error) {
+		err := m.prove(ctx, c.q, 2*outcomeTime) // ours for longer than ctx lasts
+		return m.claim(), err
 	})
 	attrs := append(m.attrs(), slog.String("reason", reason), slog.Any("error", cause))
 	switch {

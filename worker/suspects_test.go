@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -137,7 +138,7 @@ func TestKillersGoAlone(t *testing.T) {
 					if p.Reason != handlers.ReasonDeliveries || !killer {
 						t.Errorf("limit %d: poisoned in %s: %s after %d deliveries: %.200s", limit, queue, p.Reason, p.Deliveries, p.Body)
 					}
-					if err := worker.NewPoisonQueue(w.channels, queue).Discard(t.Context(), p.Key); err != nil {
+					if err := poison.At(w.channels, queue).Discard(t.Context(), p.Key); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -120,7 +121,7 @@ func TestPoisonVerdictAndPanic(t *testing.T) {
 		l.start(t, worker.Config{MaxAttempts: 2})
 		l.sendJobs(t, job{Name: "poison"}, job{Name: "fine"}, job{Name: "panic"}, job{Name: "fine"})
 		l.empty(t, time.Second)
-		got := map[string]worker.Poisoned{}
+		got := map[string]poison.Entry{}
 		for _, p := range l.poisoned(t, "jobs") {
 			got[p.Reason] = p
 		}

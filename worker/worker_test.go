@@ -6,6 +6,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -63,7 +64,7 @@ func TestBodyOfAnotherQueue(t *testing.T) {
 	}
 	w.start(t, worker.Config{})
 	w.drained(t)
-	poison := worker.NewPoisonQueue(w.channels, "commands")
+	poison := poison.At(w.channels, "commands")
 	n := 0
 	for m, err := range poison.List(t.Context()) {
 		if err != nil {

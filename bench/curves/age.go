@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -197,7 +198,7 @@ func (a *ager) replay(ctx context.Context) (n int, reads int64, err error) {
 // none when it was applied.
 func (a *ager) tooOld(ctx context.Context) (int, error) {
 	poison := func() (int64, error) {
-		all, err := worker.CountPoison(ctx, a.store)
+		all, err := poison.Count(ctx, a.store)
 		return all[ticks], err
 	}
 	before, err := poison()

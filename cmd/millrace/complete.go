@@ -8,8 +8,8 @@ import (
 
 	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
-	"github.com/millrace-go/millrace/worker"
 )
 
 // hiddenVerb is what the shells' scripts ask: its arguments are the words of a command line, the last one the one that is
@@ -163,7 +163,7 @@ func flagWords(name string) []string {
 		return slices.Compact(kinds)
 	case "reason":
 		return []string{handlers.ReasonUndecodable, handlers.ReasonUnknownKind, handlers.ReasonAttempts, handlers.ReasonDeliveries,
-			handlers.ReasonContentDiffers, handlers.ReasonTooOld, handlers.ReasonDataLost, handlers.ReasonBadKey, boot.ReasonMailRefused, worker.ReasonUnreadable}
+			handlers.ReasonContentDiffers, handlers.ReasonTooOld, handlers.ReasonDataLost, handlers.ReasonBadKey, boot.ReasonMailRefused, poison.ReasonUnreadable}
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace-go/millrace/worker"
+	"github.com/millrace-go/millrace/poison"
 )
 
 // A line is the words of a command line, the last of which is being typed, and what that may become.
@@ -34,7 +34,7 @@ func TestCompleteWords(t *testing.T) {
 		{[]string{"poison", "discard", "-all", "-kind", "reservations.m"}, []string{"reservations.make.v1"}},
 		{[]string{"poison", "list", "-reason", "und"}, []string{"undecodable"}},
 		{[]string{"poison", "list", "-reason", "b"}, []string{"bad key", "body is gone"}},
-		{[]string{"poison", "list", "-reason", "unr"}, []string{worker.ReasonUnreadable}},
+		{[]string{"poison", "list", "-reason", "unr"}, []string{poison.ReasonUnreadable}},
 		{[]string{"values", "show", "-json", "ca"}, []string{"capacity"}},
 		{[]string{"views", "rebuild", ""}, []string{"months"}},
 		{[]string{"send", "reservations.c"}, []string{"reservations.cancel.v1"}},

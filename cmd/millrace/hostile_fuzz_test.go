@@ -13,8 +13,8 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/cmd/internal/boot"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/worker"
 )
 
 // A desk is an operator's, in this process: what each verb prints is kept.
@@ -110,7 +110,7 @@ const goodKey = "00112233445566778899aabbccddeeff"
 func goodEntry(t testing.TB, key string) []byte {
 	t.Helper()
 	body := `{"specversion":"1.0","id":"good","source":"/web","type":"reservations.make.v1","data":{"name":"Ada"}}`
-	b, err := json.Marshal(worker.Poisoned{Key: key, Queue: "reservations", Reason: "kitchen closed", ID: "good", Kind: "reservations.make.v1", Last: time.Now(), Body: []byte(body)})
+	b, err := json.Marshal(poison.Entry{Key: key, Queue: "reservations", Reason: "kitchen closed", ID: "good", Kind: "reservations.make.v1", Last: time.Now(), Body: []byte(body)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,14 +133,14 @@ func TestUnreadableEntries(t *testing.T) {
 	d.put(t, "alone", []byte("x"))
 
 	out, code := d.do(t, "poison", "list")
-	if code != 0 || !strings.Contains(out, "kitchen closed") || strings.Count(out, worker.ReasonUnreadable) != len(broken)+1 {
+	if code != 0 || !strings.Contains(out, "kitchen closed") || strings.Count(out, poison.ReasonUnreadable) != len(broken)+1 {
 		t.Errorf("list: got exit code %d and\n%swant the good one and %d unreadable ones", code, out, len(broken)+1)
 	}
 	if out, code := d.do(t, "queues"); code != 0 || !strings.Contains(out, "No Queue") {
 		t.Errorf("queues: got exit code %d and\n%s", code, out)
 	}
 	for key, body := range broken {
-		if out, code := d.do(t, "poison", "show", key); code != 0 || !strings.Contains(out, worker.ReasonUnreadable) || body == "null" && !strings.Contains(out, "null") {
+		if out, code := d.do(t, "poison", "show", key); code != 0 || !strings.Contains(out, poison.ReasonUnreadable) || body == "null" && !strings.Contains(out, "null") {
 			t.Errorf("show %q: got exit code %d and\n%s", key, code, out)
 		}
 	}
@@ -150,7 +150,7 @@ func TestUnreadableEntries(t *testing.T) {
 	if got := d.taken(t); len(got) != 1 || !strings.Contains(got[0], `"good"`) {
 		t.Errorf("sent: got %q, want the good one", got)
 	}
-	if out, code := d.do(t, "poison", "discard", "-yes", "-reason", worker.ReasonUnreadable); code != 0 {
+	if out, code := d.do(t, "poison", "discard", "-yes", "-reason", poison.ReasonUnreadable); code != 0 {
 		t.Errorf("discard: got exit code %d and\n%s", code, out)
 	}
 	if got := d.count(t, "poison"); got != 1 { // that of no queue
@@ -163,7 +163,7 @@ func TestHugeFields(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	huge := strings.Repeat("😀", 1<<20)
-	b, err := json.Marshal(worker.Poisoned{Key: goodKey, Reason: huge, Worker: huge, Error: huge})
+	b, err := json.Marshal(poison.Entry{Key: goodKey, Reason: huge, Worker: huge, Error: huge})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/cmd/internal/boottest"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
@@ -236,10 +237,10 @@ func closed(reservations.MakeReservation) error {
 }
 
 // poisoned returns what is in the poison queue of the commands, by ID.
-func (w *world) poisoned(t *testing.T) map[string]worker.Poisoned {
+func (w *world) poisoned(t *testing.T) map[string]poison.Entry {
 	t.Helper()
-	all := map[string]worker.Poisoned{}
-	for m, err := range worker.NewPoisonQueue(w.channels, "reservations").List(t.Context()) {
+	all := map[string]poison.Entry{}
+	for m, err := range poison.At(w.channels, "reservations").List(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/cmd/internal/boot"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/worker"
 )
 
 // remembered is how long replay records and notes of Once know messages that have left their windows: the default of
@@ -45,7 +45,7 @@ func isOld(id string) bool {
 	return timed && time.Since(t) > remembered
 }
 
-func newEntry(m worker.Poisoned) entry {
+func newEntry(m poison.Entry) entry {
 	return entry{Queue: m.Queue, Key: m.Key, ID: m.ID, Kind: m.Kind, Reason: m.Reason, Attempts: m.Attempts, Deliveries: m.Deliveries,
 		First: m.First, Last: m.Last, Worker: m.Worker, Old: isOld(m.ID), etag: m.ETag}
 }
@@ -87,7 +87,7 @@ func (c *call) pick(ctx context.Context) (p picked, err error) {
 	defer reading.end()
 	kinds, reasons := map[string]bool{}, map[string]bool{}
 	found, taken := map[string]bool{}, map[string]bool{}
-	take := func(m worker.Poisoned, name string) {
+	take := func(m poison.Entry, name string) {
 		found[name] = true
 		kinds[string(m.Kind)], reasons[m.Reason] = true, true
 		fits := (c.kind == "" || c.kind == string(m.Kind)) && (c.reason == "" || c.reason == m.Reason)
@@ -100,7 +100,7 @@ func (c *call) pick(ctx context.Context) (p picked, err error) {
 		if counts[q] == 0 {
 			continue
 		}
-		poison := worker.NewPoisonQueue(c.channels, q)
+		poison := poison.At(c.channels, q)
 		for _, id := range c.ids {
 			isID := false
 			ids := []string{id}
@@ -242,7 +242,7 @@ func poisonShow(ctx context.Context, c *call) error {
 		return err
 	}
 	for i, e := range p.entries {
-		m, err := worker.NewPoisonQueue(c.channels, e.Queue).Get(ctx, e.Key)
+		m, err := poison.At(c.channels, e.Queue).Get(ctx, e.Key)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue // gone meanwhile
 		}
@@ -268,7 +268,7 @@ func poisonShow(ctx context.Context, c *call) error {
 }
 
 // newShown brings in a claim-checked body, and says so if it is gone.
-func (c *call) newShown(ctx context.Context, m worker.Poisoned) (shown, error) {
+func (c *call) newShown(ctx context.Context, m poison.Entry) (shown, error) {
 	s := shown{entry: newEntry(m), Error: m.Error, Message: m.Body}
 	if !json.Valid(m.Body) {
 		s.Message, s.Raw = nil, m.Body

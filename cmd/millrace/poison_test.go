@@ -15,10 +15,10 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
-	"github.com/millrace-go/millrace/worker"
 )
 
 // The first line and the columns, for people; each number, for programs.
@@ -357,7 +357,7 @@ func TestRetryWithoutARoute(t *testing.T) {
 	if got := len(w.poisoned(t)); got != 1 {
 		t.Errorf("of reservations: got %d, want it untouched", got)
 	}
-	for range worker.NewPoisonQueue(w.channels, "former").List(t.Context()) {
+	for range poison.At(w.channels, "former").List(t.Context()) {
 		t.Error("the entry is still there")
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/worker"
 )
 
 // queueLine is what -json prints of a queue. null is not known.
@@ -75,18 +75,18 @@ func queues(ctx context.Context, c *call) error {
 }
 
 // knownQueues returns the queues of the routes and those that have a poison queue, sorted, and what is in the latter.
-func (c *call) knownQueues(ctx context.Context) (names []string, poison map[string]int64, err error) {
-	if poison, err = worker.CountPoison(ctx, c.store); err != nil {
+func (c *call) knownQueues(ctx context.Context) (names []string, poisoned map[string]int64, err error) {
+	if poisoned, err = poison.Count(ctx, c.store); err != nil {
 		return nil, nil, err
 	}
 	all := map[string]bool{}
-	for q := range poison {
+	for q := range poisoned {
 		all[q] = true
 	}
 	for _, q := range c.channels.Routes().Queues() {
 		all[q] = true
 	}
-	return slices.Sorted(maps.Keys(all)), poison, nil
+	return slices.Sorted(maps.Keys(all)), poisoned, nil
 }
 
 // routed reports that messages are sent to a queue.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-go/millrace/cmd/internal/boot"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/worker"
 )
 
 const (
@@ -95,7 +95,7 @@ func poisonRetry(ctx context.Context, c *call) error {
 		return c.conclude("Would send back %s.\n", len(p.entries), p, nil)
 	}
 	done, err := c.each(ctx, "Sending back", p.entries, sentBack, func(ctx context.Context, e entry) error {
-		return worker.NewPoisonQueue(c.channels, e.Queue).Retry(ctx, e.Key)
+		return poison.At(c.channels, e.Queue).Retry(ctx, e.Key)
 	})
 	return c.conclude("Sent back %s.\n", done, p, err)
 }
@@ -115,7 +115,7 @@ func poisonDiscard(ctx context.Context, c *call) error {
 
 // discard deletes the entry that was read.
 func (c *call) discard(ctx context.Context, e entry) error {
-	return worker.NewPoisonQueue(c.channels, e.Queue).DiscardIf(ctx, e.Key, e.etag)
+	return poison.At(c.channels, e.Queue).DiscardIf(ctx, e.Key, e.etag)
 }
 
 // conclude says how many, for people, and returns what else there is to say.
@@ -173,7 +173,7 @@ func (c *call) each(ctx context.Context, what string, entries []entry, well stri
 				result, fault = gone, nil
 			case errors.Is(err, storage.ErrPrecondition):
 				result = changed
-			case errors.Is(err, worker.ErrBodyLeft): // told, and done
+			case errors.Is(err, poison.ErrBodyLeft): // told, and done
 			case err != nil:
 				result = failed
 			}

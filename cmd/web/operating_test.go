@@ -84,7 +84,7 @@ func TestTellsNoID(t *testing.T) {
 		return strings.Contains(page, `data-status="cancelled"`)
 	})
 	for _, kind := range []string{"accepted", "cancelled"} {
-		p.Line(t, `"handler":"react mails","kind":"reservations.`+kind) // failed, which the test needs to prove anything
+		p.Line(t, `"kind":"reservations.`+kind+`.v1","handler":"react mails"`) // failed, which the test needs to prove anything
 	}
 	if _, metrics := get(t, url+"/metrics"); strings.Contains(metrics, id) {
 		t.Error("the metrics tell the reservation's ID")

@@ -11,9 +11,9 @@ import (
 	"sync"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/worker"
 )
 
 // The auditor's checks.
@@ -115,7 +115,7 @@ func (a *auditor) audit(ctx context.Context, orders []*order) {
 		a.lost += max(0, a.decided-len(files))
 	}
 	for _, q := range a.channels.Routes().Queues() {
-		for entry, err := range worker.NewPoisonQueue(a.channels, q).List(ctx) {
+		for entry, err := range poison.At(a.channels, q).List(ctx) {
 			if err != nil {
 				a.fault(nothingFails, "%v", err)
 				break

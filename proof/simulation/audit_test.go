@@ -8,9 +8,9 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
-	"github.com/millrace-go/millrace/worker"
 )
 
 // The auditor's checks.
@@ -135,7 +135,7 @@ func (a *auditor) decisions(days map[string]day) map[string]int {
 func (a *auditor) poison(ctx context.Context, decided map[string]int) {
 	held := map[string]bool{}
 	for _, q := range queues() {
-		for entry, err := range worker.NewPoisonQueue(a.p.channels, q).List(ctx) {
+		for entry, err := range poison.At(a.p.channels, q).List(ctx) {
 			if err != nil {
 				a.fault(nothingFails, "%v", err)
 				return
@@ -176,7 +176,7 @@ func (a *auditor) poison(ctx context.Context, decided map[string]int) {
 }
 
 // padded tells whether a message was too large for a queue. Whether it had its effect is for other checks to say.
-func (a *auditor) padded(entry worker.Poisoned) bool {
+func (a *auditor) padded(entry poison.Entry) bool {
 	e, err := channel.Decode(entry.Body)
 	return err == nil && e.DataRef != ""
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
-	"github.com/millrace-go/millrace/worker"
 )
 
 // simulate runs a plan, and returns what the auditor has against it.
@@ -149,7 +149,7 @@ func (w *world) operate(ctx context.Context) {
 		w.failed("operator: %v", err)
 		return
 	}
-	poison := worker.NewPoisonQueue(p.channels, "commands")
+	poison := poison.At(p.channels, "commands")
 	n := 0
 	for entry, err := range poison.List(ctx) {
 		if err != nil {
@@ -175,7 +175,7 @@ func (w *world) operate(ctx context.Context) {
 }
 
 // sortOf is how the command behaves that lies in the poison queue.
-func (w *world) sortOf(entry worker.Poisoned) string {
+func (w *world) sortOf(entry poison.Entry) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, sort := range []string{stubborn, bad, deadly} {

@@ -157,13 +157,13 @@ func mutants() []mutant {
 		},
 		{
 			name: "a message that can't be handled is not found in the poison queue",
-			file: "worker/poison.go",
-			old:  "		Write:  &storage.Write{Container: poisonBlobs, Key: p.Queue + \"/\" + p.Key, Body: b},\n",
-			new:  "		Write:  &storage.Write{Container: \"elsewhere\", Key: p.Key, Body: b},\n",
+			file: "poison/poison.go",
+			old:  "		Write:  &storage.Write{Container: container, Key: e.Queue + \"/\" + e.Key, Body: b},\n",
+			new:  "		Write:  &storage.Write{Container: \"elsewhere\", Key: e.Key, Body: b},\n",
 		},
 		{
 			name: "a retry from the poison queue has a new ID",
-			file: "worker/poison.go",
+			file: "poison/poison.go",
 			old:  `		e.DataRef, e.Attempts,`,
 			new:  "		e.ID = channel.NewID()\n		e.DataRef, e.Attempts,",
 			by:   "worker",
@@ -171,8 +171,8 @@ func mutants() []mutant {
 		{
 			name: "an effect is noted before it has happened",
 			file: "handlers/once.go",
-			old:  "	err := n.put(ctx, onceMark{Until: until, Holder: n.holder}, cond)",
-			new:  "	err := n.put(ctx, onceMark{Until: until, Holder: n.holder, Done: true}, cond)",
+			old:  "	err := n.put(ctx, onceMark{Holder: n.holder, Beat: n.beat}, cond)",
+			new:  "	err := n.put(ctx, onceMark{Holder: n.holder, Beat: n.beat, Done: true}, cond)",
 		},
 		{
 			name: "what a reaction sends has a new ID each time",

@@ -1,4 +1,5 @@
-package values
+// Package lru keeps what was used last, bounded by its number and by its bytes.
+package lru
 
 import (
 	"sync"
@@ -6,8 +7,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// A Cache keeps what was used last, bounded by its number and by its bytes. Safe for concurrent use. Collections keep
-// their documents in one, and what is built on them may do likewise.
+// A Cache keeps what was used last. Safe for concurrent use.
 type Cache[T any] struct {
 	mu    sync.Mutex
 	kept  *simplelru.LRU[string, sized[T]]
@@ -20,14 +20,19 @@ type sized[T any] struct {
 	bytes int
 }
 
-// NewCache returns a cache for so many entries and bytes; what is not above 0 is as Config's Cache and CacheBytes
-// default to.
-func NewCache[T any](entries, bytes int) *Cache[T] {
+// Defaults of [New]: the collections of package values keep as many documents, and so do views.
+const (
+	DefaultEntries = 4096
+	DefaultBytes   = 32 << 20
+)
+
+// New returns a cache for so many entries and bytes. What is not above 0 is [DefaultEntries] or [DefaultBytes].
+func New[T any](entries, bytes int) *Cache[T] {
 	if entries <= 0 {
-		entries = defaultCache
+		entries = DefaultEntries
 	}
 	if bytes <= 0 {
-		bytes = defaultCacheBytes
+		bytes = DefaultBytes
 	}
 	c := &Cache[T]{most: bytes}
 	c.kept, _ = simplelru.NewLRU(entries, func(_ string, x sized[T]) { c.bytes -= x.bytes }) // fails for a size below 1 only
@@ -67,7 +72,7 @@ func (c *Cache[T]) Take(key string) (what T, ok bool) {
 	return x.what, ok
 }
 
-// Clear lets go of all.
+// Clear empties the cache.
 func (c *Cache[T]) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,4 +1,23 @@
-package worker
+// Package poison keeps the messages that no handler could handle, whole, until an operator decides.
+//
+//	q := poison.At(channels, "mails")
+//	for e, err := range q.List(ctx) {       // what is there, and why
+//		…
+//		err = q.Retry(ctx, e.Key)            // back into its queue, without its history
+//		err = q.DiscardIf(ctx, e.Key, e.ETag) // or away for good, if it is still what was looked at
+//	}
+//	counts, err := poison.Count(ctx, store) // of all queues, in one listing
+//
+// A worker puts a message there after too many attempts or deliveries, or because a handler said so. The poison queue of a
+// queue is not a queue of the store, but a blob for each message, under QUEUE/DIGEST. So it can be listed without being
+// consumed, it takes messages of any size, and a message that is put twice is there once.
+//
+// # Laws
+//
+//   - A message is in its own queue, in the poison queue, or (after a crash in between) in both; never in neither.
+//   - A message that another worker holds by now is not put: it may still end well.
+//   - Retry and discard may be repeated, by several operators, while workers run. What came in again meanwhile stays.
+package poison
 
 import (
 	"context"
@@ -17,10 +36,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// poisonBlobs is where the poison queues of all queues are: a blob per message under QUEUE/DIGEST, not a queue of
-// the store, so that it can be listed without being consumed, bears any size, and a message put twice is
-// there once.
-const poisonBlobs = "poison"
+// container is where the poison queues of all queues are.
+const container = "poison"
 
 // maxError bounds the error in an entry, in bytes, so that it doesn't keep the message out of the poison queue.
 const maxError = 64 << 10
@@ -34,8 +51,8 @@ var ErrBodyLeft = errors.New("discarded, but its claim-checked body is left")
 // nothing in it to be sent back.
 const ReasonUnreadable = "unreadable entry"
 
-// Poisoned is a message in the poison queue: whole, with what is known of its end.
-type Poisoned struct {
+// An Entry is a message in the poison queue: whole, with what is known of its end.
+type Entry struct {
 	Key        string       `json:"key"` // names it in the poison queue of its queue
 	Queue      string       `json:"queue"`
 	Reason     string       `json:"reason"`   // short and stable: handlers.Reason…, a handler's own, or [ReasonUnreadable]
@@ -52,30 +69,32 @@ type Poisoned struct {
 	ETag storage.ETag `json:"-"` // of this state of the entry, for DiscardIf
 }
 
-// putPoison writes a message to the poison queue and deletes it from its own, in this order, unless it is in other
-// hands by now, where it may end well: then the error is [storage.ErrReceiptStale].
-func putPoison(ctx context.Context, s *storage.Store, m *message, p Poisoned) error {
-	content := sha256.Sum256(p.Body)
-	switch ref := m.envelope.DataRef; {
+// Put writes a message to the poison queue and deletes it from its own, in this order. prove makes sure first that the
+// message is in nobody else's hands and stays in the caller's until ctx ends, and returns the claim to delete; its error is
+// Put's, and nothing is written then. e needs no key. For workers.
+func Put(ctx context.Context, s *storage.Store, envelope *channel.Envelope, e Entry, prove func(context.Context) (storage.Claim, error)) error {
+	content := sha256.Sum256(e.Body)
+	switch ref := envelope.DataRef; {
 	case ref != "": // the body may not have been read; and each copy has one of its own, which the entry keeps
 		content = sha256.Sum256([]byte(ref))
-	case p.ID != "": // history doesn't make it another message
-		content = m.envelope.Content()
+	case e.ID != "": // history doesn't make it another message
+		content = envelope.Content()
 	}
-	p.Key = idDigest(p.ID) + hex.EncodeToString(content[:8])
-	if len(p.Error) > maxError {
-		p.Error = strings.ToValidUTF8(p.Error[:maxError], "") + "…"
+	e.Key = idDigest(e.ID) + hex.EncodeToString(content[:8])
+	if len(e.Error) > maxError {
+		e.Error = strings.ToValidUTF8(e.Error[:maxError], "") + "…"
 	}
-	b, err := json.Marshal(p)
+	b, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	if err := m.prove(ctx, s.Queue(p.Queue), 2*outcomeTime); err != nil { // ours for longer than ctx lasts
+	claim, err := prove(ctx)
+	if err != nil {
 		return err
 	}
 	_, err = s.Commit(ctx, storage.Work{
-		Write:  &storage.Write{Container: poisonBlobs, Key: p.Queue + "/" + p.Key, Body: b},
-		Delete: []storage.Claim{m.claim()},
+		Write:  &storage.Write{Container: container, Key: e.Queue + "/" + e.Key, Body: b},
+		Delete: []storage.Claim{claim},
 	})
 	return err
 }
@@ -86,10 +105,10 @@ func idDigest(id string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// CountPoison counts the messages in all poison queues of a store, by queue, in one listing. A queue without any is missing.
-func CountPoison(ctx context.Context, s *storage.Store) (map[string]int64, error) {
+// Count counts the messages in all poison queues of a store, by queue, in one listing. A queue without any is missing.
+func Count(ctx context.Context, s *storage.Store) (map[string]int64, error) {
 	counts := map[string]int64{}
-	for info, err := range s.Blobs(poisonBlobs).List(ctx, "") {
+	for info, err := range s.Blobs(container).List(ctx, "") {
 		if err != nil {
 			return nil, err
 		}
@@ -99,31 +118,30 @@ func CountPoison(ctx context.Context, s *storage.Store) (map[string]int64, error
 	return counts, nil
 }
 
-// PoisonQueue is for the operator of a queue: what is in its poison queue, and what becomes of it. It may be
-// used while workers run.
-type PoisonQueue struct {
+// A Queue is the poison queue of a queue, for its operator. It may be used while workers run.
+type Queue struct {
 	channels *channel.Channels
 	queue    string
 }
 
-// NewPoisonQueue returns the poison queue of a queue.
-func NewPoisonQueue(channels *channel.Channels, queue string) *PoisonQueue {
-	return &PoisonQueue{channels: channels, queue: queue}
+// At returns the poison queue of a queue.
+func At(channels *channel.Channels, queue string) *Queue {
+	return &Queue{channels: channels, queue: queue}
 }
 
-func (p *PoisonQueue) blobs() *storage.Blobs { return p.channels.Store().Blobs(poisonBlobs) }
+func (p *Queue) blobs() *storage.Blobs { return p.channels.Store().Blobs(container) }
 
 // List yields the messages, in no particular order. An entry that can't be read is among them: see [ReasonUnreadable].
-func (p *PoisonQueue) List(ctx context.Context) iter.Seq2[Poisoned, error] { return p.list(ctx, "") }
+func (p *Queue) List(ctx context.Context) iter.Seq2[Entry, error] { return p.list(ctx, "") }
 
 // Find yields the messages of an ID, which may be several with different contents, and reads no others.
-func (p *PoisonQueue) Find(ctx context.Context, id string) iter.Seq2[Poisoned, error] {
+func (p *Queue) Find(ctx context.Context, id string) iter.Seq2[Entry, error] {
 	return p.list(ctx, idDigest(id))
 }
 
 // list yields the messages whose keys begin with some digits. It reads some at a time, because a store may be far away.
-func (p *PoisonQueue) list(ctx context.Context, digits string) iter.Seq2[Poisoned, error] {
-	return func(yield func(Poisoned, error) bool) {
+func (p *Queue) list(ctx context.Context, digits string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
 		var keys []string
 		var bytes int64
 		flush := func() (more bool) {
@@ -135,14 +153,14 @@ func (p *PoisonQueue) list(ctx context.Context, digits string) iter.Seq2[Poisone
 				}
 			}
 			if err != nil {
-				yield(Poisoned{}, err)
+				yield(Entry{}, err)
 			}
 			return err == nil
 		}
 		for info, err := range p.blobs().List(ctx, p.queue+"/"+digits) {
 			if err != nil {
 				if flush() {
-					yield(Poisoned{}, err)
+					yield(Entry{}, err)
 				}
 				return
 			}
@@ -165,8 +183,8 @@ const (
 )
 
 // getAll reads messages, in the order of their keys. One that is gone meanwhile has no ETag.
-func (p *PoisonQueue) getAll(ctx context.Context, keys []string) ([]Poisoned, error) {
-	all := make([]Poisoned, len(keys))
+func (p *Queue) getAll(ctx context.Context, keys []string) ([]Entry, error) {
+	all := make([]Entry, len(keys))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, key := range keys {
 		g.Go(func() (err error) {
@@ -181,7 +199,7 @@ func (p *PoisonQueue) getAll(ctx context.Context, keys []string) ([]Poisoned, er
 
 // Get returns one message. [storage.ErrNotFound] if there is none of that key. One that can't be read is no error: see
 // [ReasonUnreadable].
-func (p *PoisonQueue) Get(ctx context.Context, key string) (Poisoned, error) {
+func (p *Queue) Get(ctx context.Context, key string) (Entry, error) {
 	m, unreadable, err := p.get(ctx, key)
 	if unreadable != nil {
 		m.Reason, m.Error = ReasonUnreadable, unreadable.Error()
@@ -190,20 +208,20 @@ func (p *PoisonQueue) Get(ctx context.Context, key string) (Poisoned, error) {
 }
 
 // get is Get, and says apart why an entry can't be read.
-func (p *PoisonQueue) get(ctx context.Context, key string) (m Poisoned, unreadable, err error) {
+func (p *Queue) get(ctx context.Context, key string) (m Entry, unreadable, err error) {
 	blob, err := p.blobs().Get(ctx, p.queue+"/"+key, "")
 	if err != nil {
-		return Poisoned{}, nil, err
+		return Entry{}, nil, err
 	}
 	if unreadable = m.read(key, blob.Body); unreadable != nil {
-		m = Poisoned{Body: blob.Body}
+		m = Entry{Body: blob.Body}
 	}
 	m.Queue, m.Key, m.ETag = p.queue, key, blob.ETag
 	return m, unreadable, nil
 }
 
 // read reads an entry. Its errors repeat nothing of what stands there.
-func (m *Poisoned) read(key string, body []byte) error {
+func (m *Entry) read(key string, body []byte) error {
 	switch err := json.Unmarshal(body, m); {
 	case err != nil:
 		return errors.New("it is not the JSON of a message in the poison queue")
@@ -218,7 +236,7 @@ func (m *Poisoned) read(key string, body []byte) error {
 // Retry sends a message back to its queue, with its ID and without its history. If it is interrupted the message
 // may be in both places, with a body for each; retrying it again is harmless. [storage.ErrNotFound] if there is none
 // of that key. One that can't be read stays, and that is an error.
-func (p *PoisonQueue) Retry(ctx context.Context, key string) error {
+func (p *Queue) Retry(ctx context.Context, key string) error {
 	m, unreadable, err := p.get(ctx, key)
 	switch {
 	case err != nil:
@@ -258,19 +276,19 @@ func (p *PoisonQueue) Retry(ctx context.Context, key string) error {
 	return nil
 }
 
-func (p *PoisonQueue) fault(key string, err error) error {
-	return fmt.Errorf("worker: poison queue of %s: message %s: %w", p.queue, storage.Quote(key), err)
+func (p *Queue) fault(key string, err error) error {
+	return fmt.Errorf("poison: queue %s: message %s: %w", p.queue, storage.Quote(key), err)
 }
 
 // Discard deletes a message for good, and its claim-checked body. [storage.ErrNotFound] if there is none of that key,
 // [storage.ErrPrecondition] if it came in anew meanwhile: that one stays. [ErrBodyLeft] if only the body could not be deleted.
-func (p *PoisonQueue) Discard(ctx context.Context, key string) error {
+func (p *Queue) Discard(ctx context.Context, key string) error {
 	return p.DiscardIf(ctx, key, "")
 }
 
 // DiscardIf is Discard of the very entry that somebody has looked at: [storage.ErrPrecondition] also if it came in anew since
 // it had that ETag.
-func (p *PoisonQueue) DiscardIf(ctx context.Context, key string, etag storage.ETag) error {
+func (p *Queue) DiscardIf(ctx context.Context, key string, etag storage.ETag) error {
 	m, unreadable, err := p.get(ctx, key)
 	if err != nil {
 		return err
@@ -290,6 +308,6 @@ func (p *PoisonQueue) DiscardIf(ctx context.Context, key string, etag storage.ET
 }
 
 // remove takes out what has that ETag.
-func (p *PoisonQueue) remove(ctx context.Context, key string, etag storage.ETag) error {
+func (p *Queue) remove(ctx context.Context, key string, etag storage.ETag) error {
 	return p.blobs().Delete(ctx, p.queue+"/"+key, storage.Condition{IfMatch: etag})
 }
