@@ -133,7 +133,8 @@ func (c *consumer) receive(ctx, base context.Context) {
 		}
 		if err != nil {
 			if !failed {
-				c.failing.Store(time.Now().UnixNano())
+				now := time.Now()
+				c.failing.Store(&now)
 				c.log.LogAttrs(ctx, slog.LevelError, "can't receive; will go on trying", slog.Any("error", err))
 			}
 			failed = true
@@ -144,7 +145,7 @@ func (c *consumer) receive(ctx, base context.Context) {
 		if failed {
 			c.log.LogAttrs(ctx, slog.LevelInfo, "can receive again")
 			failed = false
-			c.failing.Store(0)
+			c.failing.Store(nil)
 			trouble.Reset()
 		}
 		full := len(ds) >= min(n, props.MaxReceive)
@@ -239,10 +240,11 @@ func (c *consumer) waitRoom(ctx context.Context) int {
 		n := c.room.free(len(c.inHand))
 		c.mu.Unlock()
 		if n > 0 {
-			c.full.Store(0)
+			c.full.Store(nil)
 			return n
 		}
-		c.full.CompareAndSwap(0, time.Now().UnixNano())
+		now := time.Now()
+		c.full.CompareAndSwap(nil, &now)
 		select {
 		case <-c.room.freed:
 		case <-ctx.Done():

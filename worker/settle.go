@@ -135,7 +135,7 @@ func (c *consumer) settle(ctx context.Context, m *message, err error) {
 	switch {
 	case v.Action == handlers.ToPoison:
 		var said *handlers.PoisonError
-		if m.began.Load() != 0 && errors.As(err, &said) { // its handler said so, not who looked at it before
+		if m.began.Load() != nil && errors.As(err, &said) { // its handler said so, not who looked at it before
 			e.Attempts++
 		}
 		c.poison(ctx, m, v.Reason, err)
