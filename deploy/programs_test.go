@@ -62,7 +62,7 @@ var askPrograms = sync.OnceValues(func() (p programs, err error) {
 			Msg   string
 			Drain string `json:"drain_timeout"`
 			Queue string
-			Kinds []string
+			Kinds string
 		}
 		if json.Unmarshal([]byte(line), &l) != nil {
 			continue // it is for people
@@ -74,7 +74,7 @@ var askPrograms = sync.OnceValues(func() (p programs, err error) {
 			}
 		case "worker consumes":
 			p.queues = append(p.queues, l.Queue)
-			if slices.ContainsFunc(l.Kinds, func(k string) bool { return strings.Contains(k, "decide") }) {
+			if strings.Contains(l.Kinds, "decide") {
 				p.commands = append(p.commands, l.Queue)
 			}
 		}

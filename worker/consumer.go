@@ -47,9 +47,9 @@ type consumer struct {
 	finished chan *message
 	renewals *time.Ticker // runs while something is in hand
 	draining atomic.Bool
-	full     atomic.Int64 // since when there is no room to receive, UnixNano; 0: there is
-	failing  atomic.Int64 // since when it can't receive, likewise
-	trouble  trouble      // with the store, while messages are handled
+	full     atomic.Pointer[time.Time] // since when there is no room to receive; nil: there is
+	failing  atomic.Pointer[time.Time] // since when it can't receive, likewise
+	trouble  trouble                   // with the store, while messages are handled
 
 	mu     sync.Mutex
 	inHand map[*message]struct{}
@@ -192,8 +192,8 @@ func (c *consumer) abandon() error {
 
 // stuck reports that nothing could be received for long.
 func (c *consumer) stuck() bool {
-	for _, since := range []int64{c.full.Load(), c.failing.Load()} {
-		if since > 0 && time.Since(time.Unix(0, since)) > c.cfg.StuckAfter {
+	for _, since := range []*time.Time{c.full.Load(), c.failing.Load()} {
+		if since != nil && time.Since(*since) > c.cfg.StuckAfter {
 			return true
 		}
 	}
@@ -409,7 +409,7 @@ func (c *consumer) fold(ctx context.Context, id handlers.Group, batch []*message
 // started notes that a message's handler starts.
 func (c *consumer) started(m *message) time.Time {
 	now := time.Now()
-	m.began.Store(now.UnixNano())
+	m.began.Store(&now)
 	c.stats.running.Inc()
 	c.stats.pickup.Observe(max(0, now.Sub(m.sentAt)).Seconds())
 	c.room.waited(now.Sub(m.received))

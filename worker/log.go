@@ -71,7 +71,7 @@ func (c *consumer) logHandBack(ctx context.Context, m *message, v handlers.Verdi
 
 // logCutOff logs that a handler ended with its context, which is no attempt.
 func (c *consumer) logCutOff(ctx context.Context, m *message, cause, err error) {
-	if m.began.Load() != 0 {
+	if m.began.Load() != nil {
 		c.log.LogAttrs(ctx, slog.LevelInfo, "handler was cut off", append(m.attrs(), slog.Any("cause", cause), slog.Any("error", err))...)
 	}
 }

@@ -24,11 +24,11 @@ type message struct {
 	sentAt     time.Time
 	asked      time.Time // when the call began that received it
 	received   time.Time
-	began      atomic.Int64      // when its handler started, UnixNano; 0 it hasn't
-	reported   time.Time         // when it was last reported as stuck; renewDue's
-	suspect    bool              // see suspects
-	bodyBytes  int               // what it takes of consumer.bodies; under consumer.mu
-	written    *channel.Envelope // see history
+	began      atomic.Pointer[time.Time] // when its handler started; nil: it hasn't
+	reported   time.Time                 // when it was last reported as stuck; renewDue's
+	suspect    bool                      // see suspects
+	bodyBytes  int                       // what it takes of consumer.bodies; under consumer.mu
+	written    *channel.Envelope         // see history
 
 	turn     turn // guards what follows; held during a renewal, so that nobody uses a receipt that is being replaced
 	receipt  storage.Receipt

@@ -120,16 +120,17 @@ func (c *consumer) receive(ctx, base context.Context) {
 
 // looked logs when receiving begins to fail, and when it works again.
 func (c *consumer) looked(ctx context.Context, err error) {
-	failing := c.failing.Load() != 0
+	failing := c.failing.Load() != nil
 	switch {
 	case err != nil:
 		c.stats.receiveErrors.Inc()
 		if !failing {
-			c.failing.Store(time.Now().UnixNano())
+			now := time.Now()
+			c.failing.Store(&now)
 			c.log.LogAttrs(ctx, slog.LevelError, "can't receive; will go on trying", slog.Any("error", err))
 		}
 	case failing:
-		c.failing.Store(0)
+		c.failing.Store(nil)
 		c.log.LogAttrs(ctx, slog.LevelInfo, "can receive again")
 	}
 }
@@ -138,7 +139,8 @@ func (c *consumer) looked(ctx context.Context, err error) {
 func (c *consumer) waitRoom(ctx context.Context) int {
 	for {
 		if c.hung.full.Load() {
-			c.full.CompareAndSwap(0, time.Now().UnixNano())
+			now := time.Now()
+			c.full.CompareAndSwap(nil, &now)
 			if c.hung.wait(ctx); ctx.Err() != nil {
 				return 0
 			}
@@ -147,10 +149,11 @@ func (c *consumer) waitRoom(ctx context.Context) int {
 		n := c.room.free(len(c.inHand))
 		c.mu.Unlock()
 		if n > 0 {
-			c.full.Store(0)
+			c.full.Store(nil)
 			return n
 		}
-		c.full.CompareAndSwap(0, time.Now().UnixNano())
+		now := time.Now()
+		c.full.CompareAndSwap(nil, &now)
 		select {
 		case <-c.room.freed:
 		case <-ctx.Done():

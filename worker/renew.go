@@ -66,11 +66,11 @@ func each(ms []*message, f func(*message)) {
 
 func (c *consumer) reportStuck(ctx context.Context, m *message, now time.Time) {
 	began := m.began.Load()
-	if began == 0 || now.Sub(time.Unix(0, began)) < c.cfg.StuckAfter || now.Sub(m.reported) < c.cfg.StuckAfter {
+	if began == nil || now.Sub(*began) < c.cfg.StuckAfter || now.Sub(m.reported) < c.cfg.StuckAfter {
 		return
 	}
 	m.reported = now
 	c.stats.stuck.Inc()
 	c.log.LogAttrs(ctx, slog.LevelWarn, "a handler runs long", slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind)),
-		slog.Duration("running", now.Sub(time.Unix(0, began))))
+		slog.Duration("running", now.Sub(*began)))
 }

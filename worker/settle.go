@@ -135,7 +135,7 @@ func (c *consumer) settle(ctx context.Context, m *message, err error) {
 	e := m.history()
 	switch v.Action {
 	case handlers.ToPoison:
-		if v.Spent && m.began.Load() != 0 { // its handler said so, not who looked at it before
+		if v.Spent && m.began.Load() != nil { // its handler said so, not who looked at it before
 			e.Attempts++
 		}
 		c.poison(ctx, m, v.Reason, err)

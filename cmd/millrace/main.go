@@ -39,7 +39,7 @@
 //
 //   - A retry sends the message with its ID, kind and body to the queue that it came from, and then deletes the entry. Its
 //     counts of attempts begin anew. If it ends between the two the entry stays, and the next retry sends the message
-//     again: replay records and notes of Once know its ID. If the message fails again meanwhile, its new entry stays.
+//     again: replay records and notes of ReactOnce know its ID. If the message fails again meanwhile, its new entry stays.
 //   - The ID carries the time of the message. Where that is more than 30 days ago, nobody may be able to tell any more
 //     whether it has been applied: then it comes back here as too old to judge, and never has its effect twice. retry says
 //     beforehand how many there are. Somebody who knows that it has not been applied sends it with another ID.

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// remembered is how long replay records and notes of Once know messages that have left their windows: the default of
+// remembered is how long replay records and notes of ReactOnce know messages that have left their windows: the default of
 // values.Config.Retention.
 const remembered = 30 * 24 * time.Hour
 

@@ -5,7 +5,8 @@
 //
 //	sync=full|normal   full (the default): what was acknowledged survives a power failure. normal: it
 //	                   survives the death of the process, a power failure may take the last moments.
-//	wake=on|off        off: don't watch for what other processes send, nor whether they live. For virtual time in tests.
+//	wake=on|off        off: don't watch for what other processes send, nor whether they live, and go by the wall clock.
+//	                   For virtual time in tests.
 //
 // [Open] itself takes it with or without "sqlite:".
 // PATH is relative to the working directory or absolute, and on a local disk. Beside it live PATH-wal and
@@ -52,7 +53,14 @@
 // have claims whose ends it can't know. A store that is alone as far as it sees watches the log while it rests, and finds there what is sent
 // by who can't use the folder.
 //
-// Times are those of the process that acts, to the microsecond.
+// # Clocks
+//
+// What is due is told by the file's time, to the microsecond. It counts what CLOCK_MONOTONIC counts, which timers follow as well, and
+// all stores of one boot have the same. So a claim becomes receivable when its visibility has passed on this
+// machine, or its process is dead, whatever becomes of the wall clock. The clock stands still while the machine sleeps, and so do the timers of a
+// handler that renews its claim. The file's time begins by the wall clock with each boot, and never before the time that was
+// last written down, once a minute of work; it holds for each boot how far it is ahead. Elsewhere than on Linux, and with wake=off, the
+// file's time is the wall clock of the process that acts. When something was sent or modified is by the wall clock always.
 //
 // # The claims of the dead
 //

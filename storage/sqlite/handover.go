@@ -15,7 +15,7 @@ type want struct {
 	max        int
 	visibility time.Duration
 	gen        int64
-	until      time.Time
+	visible    int64
 }
 
 // want remembers a receive until the transaction ends; of several for one queue, the first.
@@ -43,9 +43,9 @@ func (w *writer) handOver(queue string, id int64, m driver.Message) (done bool, 
 		}
 	}
 	if x.gen == 0 {
-		x.gen, x.until = w.s.life.gen(), w.now.Add(x.visibility) // alike for all: they are deleted in one statement
+		x.gen, x.visible = w.s.life.gen(), w.after(x.visibility) // alike for all: they are deleted in one statement
 	}
-	d := entry{visible: micros(x.until), held: 1, gen: x.gen, sent: micros(w.now), deliveries: 1}
+	d := entry{visible: x.visible, held: 1, gen: x.gen, sent: micros(w.now), deliveries: 1}
 	d.id, err = w.insert(id, m.Body, d)
 	if err != nil {
 		return false, err
@@ -56,6 +56,6 @@ func (w *writer) handOver(queue string, id int64, m driver.Message) (done bool, 
 	if len(x.got) == x.max {
 		delete(w.wants, queue)
 	}
-	w.announce(queue, x.until, false)
+	w.announce(queue, w.now.Add(x.visibility), false)
 	return true, nil
 }

@@ -236,7 +236,7 @@ func (w *writer) release(number int64) error {
 	first := lifeGen + number*lifeRandom
 	for _, q := range queues {
 		err := w.c.stmt(`UPDATE due SET visible = ?2 WHERE queue = ?1 AND visible > ?2 AND held AND gen BETWEEN ?3 AND ?4 AND deliveries <= ?5`).
-			int(1, q.id).int(2, micros(w.now)).int(3, first).int(4, first+lifeRandom-1).int(5, lifeTrust).run()
+			int(1, q.id).int(2, w.at).int(3, first).int(4, first+lifeRandom-1).int(5, lifeTrust).run()
 		if err != nil {
 			return err
 		}

@@ -47,6 +47,7 @@ type store struct {
 	beacon  *beacon // nil with wake=off
 	version int64   // of the file, when news was last called; news alone uses it
 	life    *life
+	clock   clock
 	tally   driver.Tally
 
 	closing  chan struct{} // closed when Close begins
@@ -101,6 +102,10 @@ func open(ctx context.Context, p params) (*store, error) {
 		return nil, err
 	}
 	if p.wake {
+		if s.clock, err = newClock(ctx, c); err != nil {
+			c.close()
+			return nil, err
+		}
 		s.beacon = newBeacon(dir, c.logPath(), s.wakes, s.lookout, s.news)
 	}
 	s.writer, err = newWriter(s, c, p.normal)

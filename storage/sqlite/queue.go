@@ -52,11 +52,10 @@ func (w *writer) send(sends []driver.Send) error {
 		for n < len(sends) && sends[n].Queue == x.Queue && sends[n].Message.Delay == x.Message.Delay {
 			n++
 		}
-		at := w.now.Add(x.Message.Delay)
-		if err := w.insertAll(id, sends[:n], entry{visible: micros(at), sent: micros(w.now)}); err != nil {
+		if err := w.insertAll(id, sends[:n], entry{visible: w.after(x.Message.Delay), sent: micros(w.now)}); err != nil {
 			return err
 		}
-		w.announce(x.Queue, at, true)
+		w.announce(x.Queue, w.now.Add(x.Message.Delay), true)
 		sends = sends[n:]
 	}
 	return nil
@@ -134,6 +133,11 @@ func (w *writer) enter(queueID int64, d entry, n int64) {
 
 // place writes the places of all that was inserted: neighbours by one statement, which takes a third of the time.
 func (w *writer) place() error {
+	if len(w.placed) > 0 {
+		if err := w.noteTime(); err != nil {
+			return err
+		}
+	}
 	for _, p := range w.placed {
 		d := p.first
 		if p.n == 1 {
@@ -181,14 +185,13 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]drive
 		return nil, err
 	}
 	var (
-		got   []driver.Delivery
-		until = w.now.Add(visibility) // after now: no new place is among the old ones
-		d     = entry{visible: micros(until)}
-		last  entry
+		got  []driver.Delivery
+		d    = entry{visible: w.after(visibility)} // after now: no new place is among the old ones
+		last entry
 	)
 	s := w.c.stmt(`SELECT visible, due.id, due.sent, deliveries, body FROM due CROSS JOIN messages USING (id)
 		WHERE due.queue = ?1 AND visible <= ?2 ORDER BY visible, due.id LIMIT ?3`).
-		int(1, id).int(2, micros(w.now)).int(3, int64(max))
+		int(1, id).int(2, w.at).int(3, int64(max))
 	for {
 		row, err := s.step()
 		if err != nil {
@@ -219,7 +222,10 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]drive
 		if err != nil {
 			return nil, err
 		}
-		w.announce(queue, until, false)
+		if err := w.noteTime(); err != nil {
+			return nil, err
+		}
+		w.announce(queue, w.now.Add(visibility), false)
 	}
 	if len(got) < max && w.s.wakes.watches(queue) {
 		return got, w.announceNext(queue, id)
@@ -229,12 +235,12 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]drive
 
 // announceNext arms the timer for the queue's next message, once all that are due have been claimed.
 func (w *writer) announceNext(queue string, id int64) error {
-	s := w.c.stmt(`SELECT visible FROM due WHERE queue = ?1 AND visible > ?2 ORDER BY visible LIMIT 1`).int(1, id).int(2, micros(w.now))
+	s := w.c.stmt(`SELECT visible FROM due WHERE queue = ?1 AND visible > ?2 ORDER BY visible LIMIT 1`).int(1, id).int(2, w.at)
 	row, err := s.step()
 	if !row {
 		return err
 	}
-	w.announce(queue, time.UnixMicro(s.colInt(0)), false)
+	w.announce(queue, w.now.Add(time.Duration(s.colInt(0)-w.at)*time.Microsecond), false)
 	s.reset()
 	return nil
 }
@@ -261,17 +267,17 @@ func (w *writer) extend(queue string, receipt driver.Receipt, visibility time.Du
 	if !ok || queueID == 0 {
 		return "", driver.ErrReceiptStale
 	}
-	at, next := w.now.Add(visibility), w.s.life.next(d.gen)
+	visible, next := w.after(visibility), w.s.life.next(d.gen)
 	err = w.c.stmt(`UPDATE due SET visible = ?5, held = 1, gen = ?6 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
-		int(1, queueID).int(2, d.visible).int(3, d.id).int(4, d.gen).int(5, micros(at)).int(6, next).run()
+		int(1, queueID).int(2, d.visible).int(3, d.id).int(4, d.gen).int(5, visible).int(6, next).run()
 	if err != nil {
 		return "", err
 	}
 	if w.c.changes() == 0 {
 		return "", driver.ErrReceiptStale
 	}
-	w.announce(queue, at, visibility == 0)
-	d.visible, d.gen = micros(at), next
+	w.announce(queue, w.now.Add(visibility), visibility == 0)
+	d.visible, d.gen = visible, next
 	return d.receipt(), nil
 }
 
@@ -292,9 +298,8 @@ func (w *writer) rewrite(queue string, receipt driver.Receipt, m driver.Message)
 	if !ok || queueID == 0 {
 		return driver.ErrReceiptStale
 	}
-	at := w.now.Add(m.Delay)
 	err = w.c.stmt(`UPDATE due SET visible = ?5, held = 0, gen = gen + 1 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
-		int(1, queueID).int(2, d.visible).int(3, d.id).int(4, d.gen).int(5, micros(at)).run()
+		int(1, queueID).int(2, d.visible).int(3, d.id).int(4, d.gen).int(5, w.after(m.Delay)).run()
 	if err != nil {
 		return err
 	}
@@ -304,7 +309,7 @@ func (w *writer) rewrite(queue string, receipt driver.Receipt, m driver.Message)
 	if err := w.c.stmt(`UPDATE messages SET body = ?2 WHERE id = ?1`).int(1, d.id).blob(2, m.Body).run(); err != nil {
 		return err
 	}
-	w.announce(queue, at, true)
+	w.announce(queue, w.now.Add(m.Delay), true)
 	return nil
 }
 

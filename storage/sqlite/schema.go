@@ -25,6 +25,8 @@ const applicationID = 0x4d696c6c
 //     rewrites adds one; so a place and gen are a receipt, even though SQLite may use an id again. held tells a received message from a
 //     delayed one.
 //   - messages: what stays. When something was sent is in both: Stats looks for the oldest by either.
+//   - clocks: how far the file's time, by which visible is meant, is ahead of the monotonic clock of a boot, and the latest that was
+//     written down (see clock). sent and modified are by the wall clock, for people.
 //   - rows are small and many: one tree. Blobs are large: a tree of their keys, so that a listing is quick.
 var migrations = [...][]string{
 	{
@@ -84,6 +86,13 @@ var migrations = [...][]string{
 		`INSERT INTO moved SELECT id, queue, sent, body FROM messages ORDER BY id`,
 		`DROP TABLE messages`,
 		`ALTER TABLE moved RENAME TO messages`,
+	},
+	{ // until then, the wall clocks of whoever looked said what is due
+		`CREATE TABLE clocks (
+			boot  TEXT PRIMARY KEY,
+			ahead INTEGER NOT NULL,
+			seen  INTEGER NOT NULL
+		) STRICT, WITHOUT ROWID`,
 	},
 }
 

@@ -40,7 +40,7 @@ func (q *queue) countBy(c *conn, now time.Time, indexed, stored int64) (st drive
 		return st, err
 	}
 	defer c.exec("ROLLBACK")
-	at := micros(now)
+	at := q.s.clock.at(now)
 	hidden, err := firstRow(c.stmt(`SELECT count(*), sum(held) FROM due WHERE queue = ?1 AND visible > ?2`).int(1, id).int(2, at))
 	if err != nil {
 		return st, err

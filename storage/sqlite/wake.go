@@ -90,7 +90,8 @@ func (w *wakes) watches(queue string) bool {
 	return w.queues[queue] != nil
 }
 
-// wakeAnyway is how late a ring may be after the clock was set forward or the machine slept, of which timers know nothing.
+// wakeAnyway is how late a ring may be where the wall clock tells what is due, after it was set forward or the machine slept: timers don't
+// know that.
 const wakeAnyway = 5 * time.Minute
 
 // at rings a queue at that time, or sooner if it is to ring sooner already. It rings in between where that is far away: who looks sets the timer anew.

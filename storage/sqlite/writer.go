@@ -97,6 +97,8 @@ type writer struct {
 
 	relaxed  bool             // the connection commits without waiting for the disk just now
 	now      time.Time        // of the transaction that is open
+	at       int64            // likewise, by the file's clock
+	noted    int64            // the file's time that was written down last
 	placed   []placed         // by it, not yet written
 	removals []removal        // asked of it, not yet done
 	effects  effects          // of the transaction that is open
@@ -302,6 +304,7 @@ func (w *writer) transact(group []*op) (err error) {
 		return err
 	}
 	w.now, w.placed = time.Now(), w.placed[:0] // one time for all: what is sent together can be placed together
+	w.at = w.s.clock.at(w.now)
 	w.removals = w.removals[:0]
 	w.effects.names, w.effects.due = w.effects.names[:0], w.effects.due[:0]
 	defer func() { clear(w.wants); clear(w.removals) }() // they refer to what is the callers'
@@ -410,7 +413,10 @@ func (w *writer) close() error {
 	return errors.Join(err, w.c.close())
 }
 
-// micros is a time as it is stored.
+// after returns the file's time at which d will have passed since the transaction began.
+func (w *writer) after(d time.Duration) int64 { return w.at + d.Microseconds() }
+
+// micros is a time of the wall clock as it is stored.
 func micros(t time.Time) int64 { return t.UnixMicro() }
 
 var _ driver.Committer = (*store)(nil)

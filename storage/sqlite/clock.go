@@ -1,0 +1,124 @@
+package sqlite
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// noteEvery is how often a store that is at work writes the file's time down, about.
+const noteEvery = time.Minute
+
+// A clock tells a file's time, in microseconds: delays and visibilities end by it. It begins as the wall clock at the first
+// opening since the machine was started, and from then on it counts what the monotonic clock counts. All stores of that boot
+// read in the file how far the one is ahead of the other, so they have the same time, whatever becomes of the wall clock.
+//
+// The next boot begins by the wall clock, but not before the time that was written down last: what was receivable stays so
+// within noteEvery where the wall clock has lost its time.
+//
+// The zero clock is the wall clock: with wake=off, and where processes share no monotonic clock.
+type clock struct {
+	boot  string    // see bootName
+	start time.Time // when the file's time was base
+	base  int64
+}
+
+// at returns the file's time at t, which time.Now has returned.
+func (k clock) at(t time.Time) int64 {
+	if k.boot == "" {
+		return micros(t)
+	}
+	return k.base + t.Sub(k.start).Microseconds()
+}
+
+// newClock finds the file's time, or begins it when this is the first opening of a boot.
+func newClock(ctx context.Context, c *conn) (clock, error) {
+	boot := bootName()
+	start, at, ok := readMonotonic()
+	if boot == "" || !ok {
+		return clock{}, nil
+	}
+	var ahead int64
+	err := patient(cause(ctx), func() (err error) {
+		ahead, ok, err = c.clockAhead(boot)
+		return err
+	})
+	if err == nil && !ok {
+		ahead, err = c.beginClock(ctx, boot, micros(start), at.Microseconds())
+	}
+	if err != nil {
+		return clock{}, err
+	}
+	return clock{boot, start, ahead + at.Microseconds()}, nil
+}
+
+// readMonotonic reads the monotonic clock, and the time at which it was read, to some hundred nanoseconds.
+func readMonotonic() (start time.Time, at time.Duration, ok bool) {
+	const tries = 5 // something else may run between two readings, though hardly every time
+	best := time.Duration(-1)
+	for range tries {
+		before := time.Now()
+		now, read := monotonic()
+		if !read {
+			return time.Time{}, 0, false
+		}
+		after := time.Now()
+		if took := after.Sub(before); best < 0 || took < best {
+			best, start, at = took, after, now
+		}
+	}
+	return start, at, true
+}
+
+// clockAhead reads how far the file's time is ahead of the monotonic clock of a boot. ok is false when none was begun.
+func (c *conn) clockAhead(boot string) (ahead int64, ok bool, err error) {
+	s := c.stmt("SELECT ahead FROM clocks WHERE boot = ?1").text(1, boot)
+	if ok, err = s.step(); !ok {
+		return 0, false, err
+	}
+	ahead = s.colInt(0)
+	s.reset()
+	return ahead, true, nil
+}
+
+// beginClock begins the file's time of a boot, unless another process has meanwhile.
+func (c *conn) beginClock(ctx context.Context, boot string, wall, at int64) (ahead int64, err error) {
+	if err := patient(cause(ctx), c.stmt("BEGIN IMMEDIATE").run); err != nil {
+		return 0, err
+	}
+	defer func() {
+		if c.inTransaction() {
+			c.stmt("ROLLBACK").run() // the first error tells more
+		}
+	}()
+	ahead, ok, err := c.clockAhead(boot)
+	if err != nil || ok {
+		return ahead, err
+	}
+	seen, err := c.oneInt("SELECT ifnull(max(seen), 0) FROM clocks")
+	if err != nil {
+		return 0, err
+	}
+	now := max(wall, seen)
+	id, _, _ := strings.Cut(boot, " ")
+	// Other time namespaces of this boot go on. Nothing of another boot does.
+	if err := c.stmt("DELETE FROM clocks WHERE boot < ?1").text(1, id).run(); err != nil {
+		return 0, err
+	}
+	if err := c.stmt("DELETE FROM clocks WHERE boot > ?1").text(1, id+"!").run(); err != nil { // the byte after a space
+		return 0, err
+	}
+	if err := c.stmt("INSERT INTO clocks VALUES (?1, ?2, ?3)").text(1, boot).int(2, now-at).int(3, now).run(); err != nil {
+		return 0, err
+	}
+	return now - at, c.stmt("COMMIT").run()
+}
+
+// noteTime writes the file's time down, in a transaction that writes anyway.
+func (w *writer) noteTime() error {
+	if w.s.clock.boot == "" || w.at-w.noted < noteEvery.Microseconds() {
+		return nil
+	}
+	w.noted = w.at
+	return w.c.stmt("UPDATE clocks SET seen = ?2 WHERE boot = ?1 AND seen < ?2").text(1, w.s.clock.boot).int(2, w.at).run()
+}

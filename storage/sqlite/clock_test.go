@@ -1,0 +1,158 @@
+package sqlite
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// thisBoot returns the name of this boot; where it has none, files go by the wall clock.
+func thisBoot(t *testing.T) string {
+	t.Helper()
+	boot := bootName()
+	if boot == "" {
+		t.Skip("processes share no monotonic clock here")
+	}
+	return boot
+}
+
+// ahead tells how far a store's time is ahead of the wall clock.
+func ahead(s *store) time.Duration {
+	now := time.Now()
+	return time.Duration(s.clock.at(now)-micros(now)) * time.Microsecond
+}
+
+func wantAhead(t *testing.T, s *store, want time.Duration) {
+	t.Helper()
+	if got := ahead(s); got < want-time.Second || got > want+time.Second {
+		t.Errorf("the file's time is %v ahead of the wall clock, want %v", got, want)
+	}
+}
+
+// boots counts the boots that a file knows, besides this one.
+func boots(t *testing.T, path string) (others int64) {
+	t.Helper()
+	c, err := openConn(path, openReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	others, err = c.oneInt("SELECT count(*) FROM clocks WHERE boot <> '" + bootName() + "'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return others
+}
+
+// All stores of a boot go by the time that the first of them has begun, whatever the wall clock shows to the next.
+func TestClockIsTheFiles(t *testing.T) {
+	t.Parallel()
+	thisBoot(t)
+	for _, set := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(fmt.Sprint(set), func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "test.db")
+			wantAhead(t, openAt(t, path, ""), 0)
+			scratch(t, path, fmt.Sprintf("UPDATE clocks SET ahead = ahead + %d", set.Microseconds())) // as if the wall clock had been set since
+			s, other := openAt(t, path, ""), openAt(t, path, "")
+			wantAhead(t, s, set)
+			send(t, s, "queue", "body")
+			if got := receive(t, other, "queue", 10); len(got) != 1 {
+				t.Fatalf("received %d messages", len(got))
+			}
+			if got := receive(t, s, "queue", 10); len(got) != 0 {
+				t.Errorf("received what another has claimed")
+			}
+			if st, err := s.Queue("queue").Stats(t.Context()); err != nil || st != (storage.Stats{InFlight: 1}) {
+				t.Errorf("stats %+v, %v", st, err)
+			}
+		})
+	}
+}
+
+// The next boot begins by its wall clock. Where that has lost its time, what was receivable stays so.
+func TestClockOfTheNextBoot(t *testing.T) {
+	t.Parallel()
+	thisBoot(t)
+	for name, c := range map[string]struct{ before, want time.Duration }{
+		"right": {-time.Hour, 0},
+		"lost":  {3 * time.Hour, 3 * time.Hour}, // the file's time was that far ahead of what the wall clock shows now
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "test.db")
+			s := openAt(t, path, "")
+			send(t, s, "queue", "body")
+			old := time.Now().Add(c.before)
+			scratch(t, path,
+				fmt.Sprintf("UPDATE clocks SET boot = 'another boot', ahead = 17, seen = %d", micros(old)),
+				fmt.Sprintf("UPDATE due SET visible = %d", micros(old)))
+			next := openAt(t, path, "")
+			wantAhead(t, next, c.want)
+			if got := receive(t, next, "queue", 10); len(got) != 1 {
+				t.Errorf("received %d messages, want the one from before", len(got))
+			}
+			if n := boots(t, path); n != 0 {
+				t.Errorf("%d boots before this one are kept", n)
+			}
+		})
+	}
+}
+
+// A container with a monotonic clock of its own goes on while others begin theirs.
+func TestClockOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	boot := thisBoot(t)
+	path := filepath.Join(t.TempDir(), "test.db")
+	s := openAt(t, path, "")
+	scratch(t, path, fmt.Sprintf("UPDATE clocks SET boot = '%s', seen = 0", boot[:36]+" time:[17]"))
+	wantAhead(t, openAt(t, path, ""), 0)
+	wantAhead(t, s, 0)
+	if n := boots(t, path); n != 1 {
+		t.Errorf("%d other namespaces are kept; want 1", n)
+	}
+}
+
+// A store that works writes the file's time down, for the next boot.
+func TestClockIsNoted(t *testing.T) {
+	t.Parallel()
+	thisBoot(t)
+	for name, work := range map[string]func(*store){
+		"send":    func(s *store) { send(t, s, "other", "body") },
+		"receive": func(s *store) { receive(t, s, "queue", 10) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openTest(t, "")
+			send(t, s, "queue", "body")
+			scratch(t, s.path, "UPDATE clocks SET seen = 0")
+			noted := func() (seen int64) {
+				t.Helper()
+				err := s.write(&op{ctx: t.Context(), run: func(w *writer) (err error) {
+					seen, err = w.c.oneInt("SELECT seen FROM clocks")
+					return err
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return seen
+			}
+			work(s)
+			if got := noted(); got != 0 {
+				t.Errorf("it was noted as %d within a minute", got)
+			}
+			send(t, s, "queue", "body")
+			err := s.write(&op{ctx: t.Context(), run: func(w *writer) error { w.noted -= noteEvery.Microseconds(); return nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			work(s)
+			if got := time.Since(time.UnixMicro(noted())); got > time.Minute || got < 0 {
+				t.Errorf("what was noted is %v old", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,137 @@
+// Command clock is a worker whose wall clock can be set. TestClockIsSet builds it with a package time that has Stepped.
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// Task is what the worker does: it has its effect when it is told to, or at once.
+type Task struct{ ID string }
+
+// Kind and MessageID implement channel.Message and channel.Identified.
+func (Task) Kind() channel.Kind { return "clock.task.v1" }
+
+func (t Task) MessageID() string { return t.ID }
+
+type program struct {
+	store    storage.Store
+	send     *channel.Sender[Task]
+	registry *handlers.Registry
+	finish   chan struct{}
+}
+
+func main() {
+	ctx := context.Background()
+	p, err := open(ctx, os.Args[1])
+	for in := bufio.NewScanner(os.Stdin); err == nil && in.Scan(); {
+		verb, args, _ := strings.Cut(in.Text(), " ")
+		err = p.do(ctx, verb, strings.Fields(args))
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+func open(ctx context.Context, path string) (*program, error) {
+	store, err := sqlite.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	routes, err := channel.NewRoutes(channel.Event[Task]("tasks"))
+	if err != nil {
+		return nil, err
+	}
+	channels, err := channel.New(store, routes, "/clock")
+	if err != nil {
+		return nil, err
+	}
+	p := &program{store: store, finish: make(chan struct{})}
+	if p.send, err = channel.SenderOf[Task](channels); err != nil {
+		return nil, err
+	}
+	p.registry = handlers.NewRegistry(channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+	handlers.ReactOnce(p.registry, "tasks", func(ctx context.Context, t Task) error {
+		fmt.Println("began", t.ID)
+		if t.ID == "slow" {
+			select {
+			case <-p.finish:
+			case <-ctx.Done():
+				fmt.Println("cut off:", context.Cause(ctx))
+				return context.Cause(ctx)
+			}
+		}
+		fmt.Println("effect", t.ID)
+		return nil
+	})
+	return p, nil
+}
+
+func (p *program) do(ctx context.Context, verb string, args []string) error {
+	q := p.store.Queue("claims")
+	switch verb {
+	case "step": // the wall clock, by seconds
+		seconds, err := strconv.ParseInt(args[0], 10, 64)
+		time.Stepped += seconds
+		fmt.Println("stepped")
+		return err
+	case "work":
+		log := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		w, err := worker.New(p.registry, worker.Config{Concurrency: 1, MaxInHand: 1, Visibility: 3 * time.Second, StuckAfter: time.Minute, Logger: log})
+		if err == nil {
+			go w.Run(ctx)
+			fmt.Println("working")
+		}
+		return err
+	case "send":
+		var tasks []Task
+		for _, id := range args {
+			tasks = append(tasks, Task{id})
+		}
+		return p.send.Send(ctx, tasks...)
+	case "finish":
+		close(p.finish)
+	case "hold": // sends a message, and receives it for so long
+		visibility, err := time.ParseDuration(args[0])
+		if err == nil {
+			err = q.Send(ctx, []storage.Message{{}})
+		}
+		if err != nil {
+			return err
+		}
+		return receive(ctx, q, visibility)
+	case "look":
+		return receive(ctx, q, time.Minute)
+	case "wait": // until there is something
+		ring, stop := p.store.(storage.Waker).Wake("claims")
+		defer stop()
+		for {
+			<-ring
+			got, err := q.Receive(ctx, 1, time.Minute)
+			if err != nil || len(got) > 0 {
+				fmt.Println("found", len(got))
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func receive(ctx context.Context, q storage.Queue, visibility time.Duration) error {
+	got, err := q.Receive(ctx, 10, visibility)
+	fmt.Println("found", len(got))
+	return err
+}
