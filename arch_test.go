@@ -22,6 +22,7 @@ type floor struct {
 
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
+	world := []string{"internal/worldtest"}
 	framework := []string{"cost", "worker", "poison", "handlers", "views", "values", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
@@ -36,18 +37,19 @@ func house() []floor {
 		{pkg: "storage/...", may: []string{"storage", "storage/driver", "internal/rate"}, vendor: true, why: "a driver knows the interfaces and its engine; drivers don't know one another, nor what they are used for"},
 		{pkg: "cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},
 		{pkg: "internal/jsonform", vendor: true, why: "it knows Go types and JSON, not what is made of them"},
-		{pkg: "channel", may: []string{"storage", "internal/jsonform"}, vendor: true, why: "messages know how they are stored, not how they are handled"},
-		{pkg: "values", may: []string{"internal/lru", "channel", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project"},
+		{pkg: "channel", may: []string{"storage", "internal/jsonform"}, vendor: true, why: "messages know how they are stored, not how they are handled", tests: world},
+		{pkg: "values", may: []string{"internal/lru", "channel", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project", tests: world},
 		{pkg: "poison", may: []string{"channel", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there"},
-		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist"},
-		{pkg: "views", may: []string{"internal/lru", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them"},
+		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
+		{pkg: "views", may: []string{"internal/lru", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
-		{pkg: "worker", may: []string{"handlers", "values", "channel", "storage", "storage/inbox", "poison", "coord/members"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: []string{"views"}},
+		{pkg: "worker", may: []string{"handlers", "values", "channel", "storage", "storage/inbox", "poison", "coord/members"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: append([]string{"views"}, world...)},
 		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program"},
-		{pkg: "proof/simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves"},
-		{pkg: "proof/scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store", tests: []string{"internal/chart", "internal/rate"}},
+		{pkg: "proof/simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves", tests: world},
+		{pkg: "proof/scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store", tests: append([]string{"internal/chart", "internal/rate"}, world...)},
 		{pkg: "internal/lru", vendor: true, why: "it keeps anything and doesn't know what"},
 		{pkg: "internal/rate", why: "it holds a caller to a rate and doesn't know of what: the standard library is enough", tests: []string{"storage"}},
+		{pkg: "internal/worldtest", may: append([]string{"storage/sqlite", "storage/storagetest"}, framework...), why: "it is the world of the framework's tests, so it knows the framework and a store that works"},
 		{pkg: "internal/chart", why: "it draws numbers and doesn't know what they count: the standard library is enough"},
 		{pkg: "proof/model", why: "it holds the protocol, not the code; the test runs spin"},
 		{pkg: "deploy", why: "it holds examples; the test reads them and runs the programs"},
@@ -124,6 +126,11 @@ func TestTheTableRefuses(t *testing.T) {
 		{pkg: "worker", imported: module + "/storage/sqlite"},
 		{pkg: "worker", imported: module + "/storage/sqlite", test: true, want: true},
 		{pkg: "worker", imported: module + "/sample/reservations", test: true},
+		{pkg: "values", imported: module + "/internal/worldtest"},
+		{pkg: "values", imported: module + "/internal/worldtest", test: true, want: true},
+		{pkg: "storage/sqlite", imported: module + "/internal/worldtest", test: true},
+		{pkg: "internal/worldtest", imported: module + "/worker", want: true},
+		{pkg: "internal/worldtest", imported: module + "/sample/reservations"},
 		{pkg: "sample/reservations/site", imported: module + "/sample/reservations", want: true},
 		{pkg: "sample/reservations/site", imported: module + "/storage/sqlite"},
 		{pkg: "sample/reservations", imported: module + "/cmd/internal/boot"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
@@ -24,12 +25,6 @@ type count struct {
 
 func (count) Kind() channel.Kind  { return "scale.count.v1" }
 func (c count) MessageID() string { return c.ID }
-
-// timedID is an ID of a time. The usual ones never go back in time, not even when the next run begins in the same year.
-func timedID(t time.Time, n int) string {
-	ms := t.UnixMilli()
-	return fmt.Sprintf("%08x-%04x-7000-8000-%012x", ms>>16, ms&0xffff, n)
-}
 
 type counted struct {
 	N   int    `json:"n"`
@@ -89,7 +84,7 @@ func (s shard) register(c *channel.Channels, log *slog.Logger, p *progress, work
 		}, counted{})
 	if work > 0 {
 		handlers.React(h, s.events, func(ctx context.Context, e counted) error {
-			if err := pause(ctx, work); err != nil {
+			if err := worldtest.Pause(ctx, work); err != nil {
 				return err
 			}
 			p.see(e.N)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-go/millrace/internal/rate"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
 )
@@ -237,7 +238,7 @@ func (c *store) do(ctx context.Context, r request) error {
 		c.s.mu.Lock()
 		spread := 0.8 + 0.5*c.s.chance.Float64()
 		c.s.mu.Unlock()
-		if err := pause(ctx, time.Duration(spread*float64(firstDelay)*float64(int(1)<<try-1))); err != nil {
+		if err := worldtest.Pause(ctx, time.Duration(spread*float64(firstDelay)*float64(int(1)<<try-1))); err != nil {
 			return err
 		}
 	}
@@ -280,7 +281,7 @@ func (c *store) ask(ctx context.Context, r request) (refused bool, err error) {
 	free := s.free
 	s.mu.Unlock()
 	c.tally.Add(driver.Request{Op: r.op, Kind: r.kind, Target: r.target, Class: r.class()}, refused)
-	if err := pause(ctx, wait); err != nil || refused {
+	if err := worldtest.Pause(ctx, wait); err != nil || refused {
 		return refused, err
 	}
 	s.mu.Lock()
@@ -290,21 +291,6 @@ func (c *store) ask(ctx context.Context, r request) (refused bool, err error) {
 		narrow.take(units)
 	}
 	return false, err
-}
-
-// pause waits, but no longer than ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // each does f for each of n, some at a time, and stops where one fails, as the driver does.

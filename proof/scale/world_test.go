@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
@@ -194,7 +195,7 @@ func (w *world) work(ctx context.Context, process int) {
 		all.Go(func() {
 			for ctx.Err() == nil { // a store that refuses the start is tried again, as a supervisor does
 				if wk.Run(ctx) != nil {
-					_ = pause(ctx, again)
+					_ = worldtest.Pause(ctx, again)
 				}
 			}
 		})
@@ -217,20 +218,20 @@ func (w *world) send(ctx context.Context) {
 		}
 	}
 	one := func(i int) {
-		c := count{ID: timedID(time.Now(), i), N: i, Key: fmt.Sprintf("key-%06d", w.key[i])}
+		c := count{ID: worldtest.IDAt(time.Now(), i), N: i, Key: fmt.Sprintf("key-%06d", w.key[i])}
 		sender := processes[i%webs][w.shardOf(w.key[i])]
 		if w.rate > 0 { // a backlog counts from when the workers start
 			w.progress.sent[i].Store(w.progress.now())
 		}
 		for sender.Send(ctx, c) != nil && ctx.Err() == nil {
 			w.refused.Add(1)
-			_ = pause(ctx, again)
+			_ = worldtest.Pause(ctx, again)
 		}
 	}
 	if w.rate == 0 {
 		for i := range w.commands {
 			one(i)
-			_ = pause(ctx, time.Millisecond) // so that their IDs have times of their own, as in life
+			_ = worldtest.Pause(ctx, time.Millisecond) // so that their IDs have times of their own, as in life
 		}
 		return
 	}
@@ -239,7 +240,7 @@ func (w *world) send(ctx context.Context) {
 	next := time.Now()
 	for i := range w.commands {
 		next = next.Add(time.Duration(r.ExpFloat64() / w.rate * float64(time.Second)))
-		_ = pause(ctx, time.Until(next))
+		_ = worldtest.Pause(ctx, time.Until(next))
 		users.Go(func() { one(i) })
 	}
 	users.Wait()
@@ -248,7 +249,7 @@ func (w *world) send(ctx context.Context) {
 // watch returns when every command is in its view and no message is left.
 func (w *world) watch() {
 	for began := time.Now(); time.Since(began) < longest; {
-		_ = pause(context.Background(), watching)
+		_ = worldtest.Pause(context.Background(), watching)
 		s := sample{at: time.Since(began), seen: w.progress.done.Load()}
 		for _, x := range w.services {
 			x.mu.Lock()

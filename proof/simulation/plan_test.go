@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
 )
@@ -37,12 +38,6 @@ type command struct {
 }
 
 func fresh(string) day { return day{Left: seats} }
-
-// timedID is a UUIDv7 that is the same in every run.
-func timedID(at time.Time, n int) string {
-	ms := fmt.Sprintf("%012x", at.UnixMilli())
-	return fmt.Sprintf("%s-%s-7000-8000-%012x", ms[:8], ms[8:], n)
-}
 
 // draw makes the plan of a seed. epoch is when the run begins.
 func draw(seed uint64, epoch time.Time) plan {
@@ -76,10 +71,10 @@ func draw(seed uint64, epoch time.Time) plan {
 			c.after = 0 // a burst
 		}
 		at = at.Add(c.after)
-		c.book = book{ID: timedID(at, i), Day: days[r.IntN(len(days))], Seats: 1 + r.IntN(4), Sort: ordinary}
+		c.book = book{ID: worldtest.IDAt(at, i), Day: days[r.IntN(len(days))], Seats: 1 + r.IntN(4), Sort: ordinary}
 		switch {
 		case maybe(0.1): // a wrong clock
-			c.ID = timedID(at.Add(time.Duration(r.IntN(41)-20)*24*time.Hour), i)
+			c.ID = worldtest.IDAt(at.Add(time.Duration(r.IntN(41)-20)*24*time.Hour), i)
 		case maybe(0.1): // a key without a time
 			c.ID = fmt.Sprintf("order-%d", i)
 		}

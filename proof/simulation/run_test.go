@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -20,7 +21,6 @@ func simulate(t *testing.T, p func(epoch time.Time) plan) (w *world, found []fin
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w = newWorld(t, p(time.Now()))
-		defer func() { _ = w.store.Close() }()
 		ctx, stop := context.WithCancel(context.Background())
 		var workers sync.WaitGroup
 		for i := range w.plan.workers {
@@ -28,14 +28,14 @@ func simulate(t *testing.T, p func(epoch time.Time) plan) (w *world, found []fin
 		}
 		w.client(ctx)
 		if w.plan.schedule == nil {
-			pause(ctx, 10*time.Minute)
+			_ = worldtest.Pause(ctx, 10*time.Minute)
 		} else {
 			w.drain(ctx)
 		}
 		w.quiet.Store(true)
 		w.tell("faults are over")
 		if w.plan.schedule == nil {
-			pause(ctx, 15*time.Minute)
+			_ = worldtest.Pause(ctx, 15*time.Minute)
 			w.operate(ctx)
 		}
 		w.drain(ctx)
@@ -50,7 +50,7 @@ func simulate(t *testing.T, p func(epoch time.Time) plan) (w *world, found []fin
 func (w *world) keep(ctx context.Context, slot int) {
 	r := rand.New(rand.NewPCG(w.plan.seed, 100+uint64(slot)))
 	upgradeAfter := time.Duration(r.IntN(600)) * time.Second // since the beginning
-	pause(ctx, w.plan.late)
+	_ = worldtest.Pause(ctx, w.plan.late)
 	for n := 1; ctx.Err() == nil; n++ {
 		old := w.plan.upgrades && time.Since(w.began) < upgradeAfter
 		p := w.newProcess(fmt.Sprintf("worker%d.%d", slot+1, n), slot == 0 && n == 1, old)
@@ -63,7 +63,7 @@ func (w *world) keep(ctx context.Context, slot int) {
 		}
 		p.live(life)
 		stop()
-		pause(ctx, time.Duration(r.IntN(20))*time.Second)
+		_ = worldtest.Pause(ctx, time.Duration(r.IntN(20))*time.Second)
 	}
 }
 
@@ -86,7 +86,7 @@ func (w *world) client(ctx context.Context) {
 	}
 	garbage := w.plan.seed%5 == 0
 	for i, c := range w.plan.commands {
-		pause(ctx, c.after)
+		_ = worldtest.Pause(ctx, c.after)
 		batch := append([]command{c}, w.plan.commands[max(0, i-c.with):i]...)
 		for _, c := range batch {
 			for try := 1; ; try++ {
@@ -103,7 +103,7 @@ func (w *world) client(ctx context.Context) {
 				if err == nil || !c.insist && try > 1 || try > 200 {
 					break
 				}
-				pause(ctx, 5*time.Second)
+				_ = worldtest.Pause(ctx, 5*time.Second)
 			}
 		}
 		if garbage && i == 2 {
@@ -188,7 +188,7 @@ func (w *world) sortOf(entry poison.Entry) string {
 
 // drain lets virtual time pass until no queue holds a message.
 func (w *world) drain(ctx context.Context) {
-	for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); pause(ctx, 20*time.Second) {
+	for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); _ = worldtest.Pause(ctx, 20*time.Second) {
 		n := int64(0)
 		for _, q := range queues() {
 			st, err := w.store.Queue(q).Stats(ctx)

@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
 )
@@ -109,7 +110,7 @@ func TestEverySingleFault(t *testing.T) {
 						w, found := simulate(t, func(epoch time.Time) plan {
 							p := plan{plain: plain, workers: 1, visibility: 15 * time.Second, delay: 20 * time.Second, days: values.Config[day]{Initial: fresh}}
 							p.commands = []command{{
-								book: book{ID: timedID(epoch, 1), Day: "2030-01-01", Seats: 2, Sort: ordinary, Pad: strings.Repeat("x", pad)}, insist: true,
+								book: book{ID: worldtest.IDAt(epoch, 1), Day: "2030-01-01", Seats: 2, Sort: ordinary, Pad: strings.Repeat("x", pad)}, insist: true,
 							}}
 							p.schedule = func(op storagetest.Op) storagetest.Fault {
 								if calls.Add(1) != int64(n) {

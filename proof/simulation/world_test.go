@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,8 +12,8 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -51,10 +50,7 @@ type process struct {
 
 func newWorld(t *testing.T, p plan) *world {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "world.db")+"?wake=off&sync=normal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	w := &world{
 		t: t, plan: p, store: s, began: time.Now(), first: map[string]time.Time{}, notes: map[string]int{},
 		acked: map[string]bool{}, sent: map[string]book{}, discarded: map[string]bool{},
@@ -200,14 +196,4 @@ func (w *world) failed(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failures = append(w.failures, fmt.Sprintf(format, args...))
-}
-
-// pause waits in virtual time, but no longer than ctx.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -169,7 +169,7 @@ func TestBroken(t *testing.T) {
 		return
 	}
 	cfg := onModel(bug, bare)
-	cfg.RingsVisibility, cfg.Patience = true, 2 * time.Second
+	cfg.RingsVisibility, cfg.Patience = true, 2*time.Second
 	storagetest.Run(t, cfg)
 }
 

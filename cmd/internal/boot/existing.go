@@ -17,7 +17,7 @@ import (
 // can tell for files only.
 func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
 	file, ok := strings.CutPrefix(*s.store, "sqlite:")
-	file, _, _ = strings.Cut(strings.TrimPrefix(file, "sqlite:"), "?") // as the driver does, which takes a whole URL, too
+	file, _, _ = strings.Cut(strings.TrimPrefix(file, "sqlite:"), "?")                                 // as the driver does, which takes a whole URL, too
 	notPath := strings.HasPrefix(file, "//") || strings.HasPrefix(file, "file:") || file == ":memory:" // the driver says what is wrong
 	if ok && file != "" && !notPath {
 		full, err := filepath.Abs(file)

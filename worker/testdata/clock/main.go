@@ -27,7 +27,7 @@ func (Task) Kind() channel.Kind { return "clock.task.v1" }
 func (t Task) MessageID() string { return t.ID }
 
 type program struct {
-	store    storage.Store
+	store    *storage.Store
 	send     *channel.Sender[Task]
 	registry *handlers.Registry
 	finish   chan struct{}
@@ -130,7 +130,7 @@ func (p *program) do(ctx context.Context, verb string, args []string) error {
 	return nil
 }
 
-func receive(ctx context.Context, q storage.Queue, visibility time.Duration) error {
+func receive(ctx context.Context, q *storage.Queue, visibility time.Duration) error {
 	got, err := q.Receive(ctx, 10, visibility)
 	fmt.Println("found", len(got))
 	return err

@@ -1,0 +1,89 @@
+// Package worldtest is what the tests of the framework's packages share: a small domain, and the means to work on it.
+//
+// The domain is accounts. The command [Add] asks an [Account], which is a value object, to add an amount. What comes of
+// it is the event [Added], which the view [Total] sums up, or the event [Refused]. A [World] is that on a store, ready
+// for handlers, and a worker. What a test needs beyond it, it registers itself.
+//
+// A package whose tests are about other messages, or about none, takes the functions alone: a store in a temporary
+// folder, IDs of a time, what a queue holds.
+package worldtest
+
+import "github.com/millrace-go/millrace/channel"
+
+// Queues and groups of the domain.
+const (
+	Accounts = "accounts" // the queue of Add, and the collection
+	Totals   = "totals"   // a group of Added, and the view
+	Audits   = "audits"   // a group of Added and Refused; the domain has no handler for it
+)
+
+// Add asks an account to add; a negative amount beyond its balance is refused.
+type Add struct {
+	Key    string `json:"key,omitempty"` // the message's ID, if it isn't empty
+	To     string `json:"to"`            // the account
+	Amount int    `json:"amount"`
+	Note   string `json:"note,omitempty"`
+}
+
+// Added says that an account has added.
+type Added struct {
+	To      string `json:"to"`
+	Amount  int    `json:"amount"`
+	Balance int    `json:"balance"`
+	Note    string `json:"note,omitempty"`
+}
+
+// Refused says that an account has not added.
+type Refused struct {
+	To string `json:"to"`
+}
+
+// The names on the wire.
+const (
+	AddKind     channel.Kind = "test.add.v1"
+	AddedKind   channel.Kind = "test.added.v1"
+	RefusedKind channel.Kind = "test.refused.v1"
+)
+
+// Kind is the name on the wire.
+func (Add) Kind() channel.Kind { return AddKind }
+
+// MessageID is the idempotency key.
+func (a Add) MessageID() string { return a.Key }
+
+// Subject is the account's key.
+func (a Add) Subject() string { return a.To }
+
+// Kind is the name on the wire.
+func (Added) Kind() channel.Kind { return AddedKind }
+
+// Subject is the account's key.
+func (a Added) Subject() string { return a.To }
+
+// Kind is the name on the wire.
+func (Refused) Kind() channel.Kind { return RefusedKind }
+
+// Account is a value object.
+type Account struct {
+	Balance int `json:"balance"`
+	Count   int `json:"count"` // commands that were accepted
+}
+
+// Add decides the command. It is pure.
+func (a Account) Add(m Add) (Account, []channel.Message, error) {
+	if a.Balance+m.Amount < 0 {
+		return a, []channel.Message{Refused{To: m.To}}, nil
+	}
+	a.Balance += m.Amount
+	a.Count++
+	return a, []channel.Message{Added{To: m.To, Amount: m.Amount, Balance: a.Balance, Note: m.Note}}, nil
+}
+
+// Total is a view of an account's events, in any order.
+type Total struct {
+	Sum   int `json:"sum"`
+	Count int `json:"count"`
+}
+
+// Add projects the event. It is pure.
+func (t Total) Add(e Added) Total { return Total{Sum: t.Sum + e.Amount, Count: t.Count + 1} }

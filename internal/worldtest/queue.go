@@ -1,0 +1,61 @@
+package worldtest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	visibility = time.Minute
+	most       = 32 // what every store hands out at once
+)
+
+// Take takes all that is ready in a queue out of it.
+func Take(t testing.TB, s *storage.Store, queue string) []channel.Envelope {
+	t.Helper()
+	var all []channel.Envelope
+	for {
+		ds, err := s.Queue(queue).Receive(t.Context(), most, visibility)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ds) == 0 {
+			return all
+		}
+		var done []storage.Receipt
+		for _, d := range ds {
+			e, err := channel.Decode(d.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, done = append(all, e), append(done, d.Receipt)
+		}
+		if err := s.Queue(queue).Delete(t.Context(), done); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Bodies returns the bodies of envelopes, sorted.
+func Bodies(es []channel.Envelope) []string {
+	var bodies []string
+	for _, e := range es {
+		bodies = append(bodies, string(e.Data))
+	}
+	slices.Sort(bodies)
+	return bodies
+}
+
+// Queued counts what a queue holds, visible or not.
+func Queued(t testing.TB, s *storage.Store, queue string) int {
+	t.Helper()
+	st, err := s.Queue(queue).Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(st.Ready + st.InFlight + st.Delayed)
+}

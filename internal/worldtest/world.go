@@ -1,0 +1,147 @@
+package worldtest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
+	"github.com/millrace-go/millrace/views"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// Config is what a test wants otherwise.
+type Config struct {
+	// Groups are the subscribers of Added. Defaults to Totals and Audits.
+	Groups []string
+
+	// Routes are those of the test's own messages. Defaults to none.
+	Routes []channel.Route
+
+	// Handlers is for the registry. Its Logger defaults to one that discards.
+	Handlers handlers.Config
+}
+
+// World is the domain on a store. Nothing is registered yet.
+type World struct {
+	Store    *storage.Store
+	Channels *channel.Channels
+	Registry *handlers.Registry
+	Accounts *values.Collection[Account]
+	Totals   *views.View[Total]
+
+	t testing.TB
+}
+
+// New makes a world.
+func New(t testing.TB, s *storage.Store, cfg Config) *World {
+	t.Helper()
+	if len(cfg.Groups) == 0 {
+		cfg.Groups = []string{Totals, Audits}
+	}
+	if cfg.Handlers.Logger == nil {
+		cfg.Handlers.Logger = slog.New(slog.DiscardHandler)
+	}
+	own := []channel.Route{channel.Command[Add](Accounts), channel.Event[Added](cfg.Groups...), channel.Event[Refused](Audits)}
+	routes, err := channel.NewRoutes(append(own, cfg.Routes...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := channel.New(s, routes, "/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &World{
+		Store: s, Channels: c, Registry: handlers.NewRegistry(c, cfg.Handlers), t: t,
+		Accounts: values.New(c, Accounts, values.Config[Account]{}), Totals: views.New(c, Totals, views.Config[Total]{}),
+	}
+}
+
+// Decide registers the handler of Add.
+func (w *World) Decide() {
+	handlers.Decide(w.Registry, w.Accounts, Add.Subject, Account.Add, Added{}, Refused{})
+}
+
+// Project registers the view of Added.
+func (w *World) Project() { views.Project(w.Registry, w.Totals, Added.Subject, Total.Add) }
+
+// Send sends messages of one kind.
+func Send[M channel.Message](w *World, messages ...M) {
+	w.t.Helper()
+	s, err := channel.SenderOf[M](w.Channels)
+	if err == nil {
+		err = s.Send(w.t.Context(), messages...)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Balance returns an account's.
+func (w *World) Balance(key string) int {
+	w.t.Helper()
+	d, err := w.Accounts.Get(w.t.Context(), key, "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d.Value.Balance
+}
+
+// Total returns a view as it is stored.
+func (w *World) Total(key string) Total {
+	w.t.Helper()
+	v, _, err := w.Totals.GetFresh(w.t.Context(), key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return v
+}
+
+// Start runs a worker until stop is called, which returns what Run returned. The end of the test stops it, too.
+func (w *World) Start(cfg worker.Config) (stop func() error) {
+	w.t.Helper()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	wk, err := worker.New(w.Registry, cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- wk.Run(ctx) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	w.t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// WaitUntilIdle waits until no queue holds a message.
+func (w *World) WaitUntilIdle() {
+	w.t.Helper()
+	Eventually(w.t, func() error {
+		for _, q := range w.Channels.Routes().Queues() {
+			if n := Queued(w.t, w.Store, q); n > 0 {
+				return fmt.Errorf("queue %s holds %d messages", q, n)
+			}
+		}
+		return nil
+	})
+}
+
+// RunUntilIdle runs a worker until no queue holds a message.
+func (w *World) RunUntilIdle(cfg worker.Config) {
+	w.t.Helper()
+	stop := w.Start(cfg)
+	w.WaitUntilIdle()
+	if err := stop(); err != nil {
+		w.t.Fatal(err)
+	}
+}
