@@ -32,8 +32,25 @@ type checkpointer struct {
 	running bool
 
 	start chan struct{}
-	done  chan struct{}
+	done  chan copied
 	ended chan struct{}
+}
+
+// copied is what a copy has found in the log, and left there: pages that some reader doesn't see yet, or that came too late. Both are
+// below zero where another connection was copying.
+type copied struct{ pages, left int64 }
+
+func (c *conn) copyLog() (copied, error) {
+	s, err := c.prepare(passiveCheckpoint, 0)
+	if err != nil {
+		return copied{-1, -1}, err
+	}
+	defer s.finalize()
+	row, err := firstRow(s) // whether it was in the way of another, pages, pages that are copied
+	if err != nil || row[1] < 0 {
+		return copied{-1, -1}, err
+	}
+	return copied{row[1], row[1] - row[2]}, nil
 }
 
 func newCheckpointer(p *place) (*checkpointer, error) {
@@ -47,15 +64,16 @@ func newCheckpointer(p *place) (*checkpointer, error) {
 	}
 	k := &checkpointer{
 		start: make(chan struct{}, 1),
-		done:  make(chan struct{}, 1),
+		done:  make(chan copied, 1),
 		ended: make(chan struct{}),
 	}
 	go func() {
 		defer close(k.ended)
 		defer c.close()
 		for range k.start {
-			p.saw(c.exec(passiveCheckpoint)) // what it can't do now it does next time
-			k.done <- struct{}{}
+			did, err := c.copyLog()
+			p.saw(err) // what it can't do now it does next time
+			k.done <- did
 		}
 	}()
 	return k, nil
@@ -91,7 +109,8 @@ func (w *writer) checkpoint() (wrote bool) {
 }
 
 // finishCheckpoint copies what came while the other connection copied.
-func (w *writer) finishCheckpoint() {
+func (w *writer) finishCheckpoint(did copied) {
+	w.readerWatch.see(did)
 	if w.ckpt.pages > ckptFew {
 		w.ckpt.begin()
 		return
@@ -106,7 +125,9 @@ func (w *writer) copyLog() {
 		<-k.done
 		k.running = false
 	}
-	w.s.place.saw(w.c.exec(passiveCheckpoint))
+	did, err := w.c.copyLog()
+	w.s.place.saw(err)
+	w.readerWatch.see(did)
 	k.pages, k.log = 0, 0
 }
 

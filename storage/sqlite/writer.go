@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"sync"
 	"time"
@@ -111,8 +112,9 @@ type writer struct {
 	steps    int         // that tidy has taken among other work since the log was last copied for it
 	lately   bool        // something was written since it last ran
 
-	logEnd    logEnd
-	stretched bool // lengthenAtRest has no more to do
+	logEnd      logEnd
+	stretched   bool // lengthenAtRest has no more to do
+	readerWatch readerWatch
 
 	wrote    bool          // something, as of the last group
 	quick    time.Duration // how long a small group takes, about: the least lately
@@ -153,6 +155,7 @@ func newWriter(s *store, c *conn, normal bool) (*writer, error) {
 		return nil, err
 	}
 	w.logEnd.frame = logFrameHeader + page
+	w.readerWatch = readerWatch{path: c.logPath(), frame: w.logEnd.frame, limit: logHeld, log: slog.Default()}
 	c.noteLogPages() // not before wal_autocheckpoint is set, which stops it
 	w.ckpt, err = newCheckpointer(s.place)
 	if err != nil {
@@ -185,10 +188,10 @@ func (w *writer) loop() {
 			if w.checkpoint() { // idle workers look in vain without end
 				w.tidyLater()
 			}
-		case <-w.ckpt.done:
+		case did := <-w.ckpt.done:
 			w.ckpt.running = false
 			if w.s.place.check() == nil { // else the log may be another file's by now
-				w.finishCheckpoint()
+				w.finishCheckpoint(did)
 			}
 		case <-w.vacuum.C:
 			if w.s.place.check() == nil {
