@@ -54,7 +54,7 @@ simulate: ## Hold the promise against random faults in virtual time: SEEDS=1000 
 
 .PHONY: scale
 scale: ## Simulate up to 1,000 workers on a modelled Azure account, some twenty minutes on one core; BURST=1000000 for a burst too
-	GOMAXPROCS=1 GOGC=300 MILLRACE_SCALE=$(CURDIR)/docs/scale MILLRACE_SCALE_BURST=$(BURST) $(GO) test ./proof/scale -run '^TestScale$$' -count=1 -v -timeout 0
+	GOMAXPROCS=1 GOGC=300 MILLRACE_SCALE=$(CURDIR)/docs/measured/scale MILLRACE_SCALE_BURST=$(BURST) $(GO) test ./proof/scale -run '^TestScale$$' -count=1 -v -timeout 0
 
 .PHONY: mutants
 mutants: ## Break one law of the promise at a time, some 3 minutes: the tests must catch each

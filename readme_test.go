@@ -56,7 +56,7 @@ func TestLinks(t *testing.T) {
 	code := regexp.MustCompile("(?s)```.*?```|`[^`]*`")
 	link, outside := regexp.MustCompile(`\]\(([^)\s]+)\)`), regexp.MustCompile(`^[a-z]+:`)
 	n := 0
-	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md"} {
+	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md", "*/*/*/*.md"} {
 		pages, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -35,11 +35,8 @@
 //   - Where Config.ActiveWorkers says so, some workers consume a queue and the others stand by. Nothing that is promised
 //     depends on it: it saves races. Who leaves a queue to another finishes what is running, in its own time, and hands back
 //     what waits; when the queue is its own again meanwhile, it runs Concurrency handlers besides.
-//   - Idle costs next to nothing: the worker takes what the store hands over as it is sent (storage.Awaiter; decoded while the store
-//     commits it, handled when it has), and waits for a ring where the store has one (storage.Waker). It also looks by itself, at
-//     intervals that grow up to Config.PollInterval. Where rings have proved good, by what was found last or by the store's word,
-//     the interval is the longest at once. A store that vouches for its rings says how long that may be
-//     (storage.Props.QuietInterval), which holds unless something came without a ring within an hour.
+//   - Idle costs next to nothing: the worker waits as package storage/inbox does, for rings, for what the store hands over
+//     as it is sent, and by polls that become rare.
 //   - Stopping: no more is received; what waits is handed back; what runs may finish within DrainTimeout,
 //     then its context ends with [ErrDraining] and it is handed back without spending an attempt. Outcomes
 //     are still recorded, on a context of their own.

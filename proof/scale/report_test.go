@@ -23,7 +23,7 @@ func write(dir string, g group, results []result) error {
 
 func tableOf(g group, results []result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\nWritten by `make scale`; [scale.md](../scale.md) explains it.\n\n", g.title)
+	fmt.Fprintf(&b, "# %s\n\nWritten by `make scale`; [scale.md](../../scale.md) explains it.\n\n", g.title)
 	b.WriteString("| run | commands a second | lag p50 | lag p99 | requests a command | refused | writes | races lost | delivered again | price of a million | commands | virtual time | real time |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range results {

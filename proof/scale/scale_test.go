@@ -8,7 +8,7 @@
 // A run has processes, queues, keys and a load. It ends when every command is in its view, and then counts: commands a
 // second, lag, requests, refusals, money. docs/scale.md says what came of it.
 //
-//	make scale        all runs, some twenty minutes: writes the tables and charts in docs/scale
+//	make scale        all runs, some twenty minutes: writes the tables and charts in docs/measured/scale
 //
 // The package consists of tests.
 package scale
@@ -112,8 +112,9 @@ const perKey = 8
 // burstRate is ten million commands in ten minutes.
 const burstRate = 16_667
 
-// TestScale is make scale: it writes what docs/scale.md shows into the folder that MILLRACE_SCALE names. MILLRACE_SCALE_BURST
-// is the number of commands of the burst, without which there is none. MILLRACE_SCALE_ONLY names one group.
+// TestScale is make scale: it writes the tables that docs/scale.md explains into the folder that MILLRACE_SCALE names.
+// MILLRACE_SCALE_BURST is the number of commands of the burst, without which there is none. MILLRACE_SCALE_ONLY names
+// one group.
 func TestScale(t *testing.T) {
 	dir := os.Getenv("MILLRACE_SCALE")
 	if dir == "" {
@@ -153,7 +154,7 @@ func TestScale(t *testing.T) {
 		}
 	}
 	if !known {
-		t.Fatalf("MILLRACE_SCALE_ONLY: there is no group %q; their names are in docs/scale, and the burst wants BURST", only)
+		t.Fatalf("MILLRACE_SCALE_ONLY: there is no group %q; their names are in docs/measured/scale, and the burst wants BURST", only)
 	}
 }
 

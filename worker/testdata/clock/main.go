@@ -116,10 +116,10 @@ func (p *program) do(ctx context.Context, verb string, args []string) error {
 	case "look":
 		return receive(ctx, q, time.Minute)
 	case "wait": // until there is something
-		ring, stop := p.store.(storage.Waker).Wake("claims")
-		defer stop()
+		sub := p.store.Listen("claims")
+		defer sub.Close()
 		for {
-			<-ring
+			<-sub.Rings()
 			got, err := q.Receive(ctx, 1, time.Minute)
 			if err != nil || len(got) > 0 {
 				fmt.Println("found", len(got))
