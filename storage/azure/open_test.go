@@ -121,8 +121,8 @@ func TestBadPlaces(t *testing.T) {
 	}
 }
 
-// What is set has an effect, or is refused by its name. FileEndpoint, which the portal writes beside the others, is the one
-// exception.
+// A field that is set has an effect, or is refused by its name. FileEndpoint, which the portal writes beside the others,
+// may stand there without effect.
 func TestNoFieldIsIgnored(t *testing.T) {
 	t.Parallel()
 	bases := []string{"AccountName=acct;AccountKey=" + secret, "AccountName=acct;SharedAccessSignature=sig=" + secret, "UseDevelopmentStorage=true"}
@@ -133,6 +133,12 @@ func TestNoFieldIsIgnored(t *testing.T) {
 	for _, name := range slices.Concat(knownFields, secondaryFields) {
 		if values[name] == "" && name != fieldFile {
 			values[name] = "http://elsewhere"
+		}
+	}
+	for _, base := range bases[:2] {
+		without, _ := parse(base, none)
+		if with, err := parse(base+";"+fieldFile+"=https://acct.file.core.windows.net", none); err != nil || with != without {
+			t.Errorf("%s;FileEndpoint: got %+v, %v; want it taken and not used", base, with, err)
 		}
 	}
 	for _, base := range bases {
