@@ -15,18 +15,19 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// Example is the one in the README, between the two marks.
+// Example is the program in the README, between the marks, and so are the types below.
 func Example() {
 	dir, _ := os.MkdirTemp("", "millrace")
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithCancel(context.Background())
-	store, _ := sqlite.Open(ctx, filepath.Join(dir, "shop.db"))
-	defer store.Close()
+	path := filepath.Join(dir, "shop.db")
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	// README begins
+	store, _ := sqlite.Open(ctx, path) // one file; or azure.Open
+	defer store.Close()
 	routes, _ := channel.NewRoutes(
-		channel.Command[Buy]("purchases"),            // a command goes to one queue
-		channel.Event[Bought]("bestsellers", "mail"), // an event to one per subscriber
+		channel.Command[Buy]("purchases"),
+		channel.Event[Bought]("bestsellers", "mail"),
 	)
 	channels, _ := channel.New(store, routes, "/shop")
 	stock := values.New(channels, "stock", values.Config[Stock]{Initial: func(string) Stock { return Stock{Left: 10} }})
@@ -54,7 +55,8 @@ func Example() {
 	// Output: 2 × teapot is on its way
 }
 
-// Buy is a command, Bought an event, Stock the value object that decides.
+// README begins
+// Buy is a command: it goes to one queue.
 type Buy struct {
 	Item string
 	N    int
@@ -63,22 +65,21 @@ type Buy struct {
 // Kind is the stable name on the wire.
 func (Buy) Kind() channel.Kind { return "shop.buy.v1" }
 
-// Bought tells that something was bought.
-type Bought struct {
-	Item string
-	N    int
-}
+// Bought is an event: each subscriber has a queue of its own.
+type Bought Buy
 
 // Kind is the stable name on the wire.
 func (Bought) Kind() channel.Kind { return "shop.bought.v1" }
 
-// Stock is what is left of an item.
+// Stock is a value object: what is left of an item.
 type Stock struct{ Left int }
 
-// Buy decides: pure, so that it can be repeated.
+// Buy decides. It is pure, so it can be repeated. A refusal would be an event, too.
 func (s Stock) Buy(c Buy) (Stock, []channel.Message, error) {
 	if c.N > s.Left {
-		return s, nil, nil // a refusal would be an event too
+		return s, nil, nil
 	}
 	return Stock{Left: s.Left - c.N}, []channel.Message{Bought(c)}, nil
 }
+
+// README ends

@@ -9,43 +9,61 @@ import (
 	"testing"
 )
 
-// TestReadme checks that the README's program is the one that runs as the example.
+// TestReadme checks that the README's program is the one that runs as the example: its types first, then its main part.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	got := between(t, "README.md", "```go\n", "```")
 	want := between(t, "example_test.go", "// README begins\n", "// README ends")
-	for i := range max(len(got), len(want)) {
-		if i >= len(got) || i >= len(want) || got[i] != want[i] {
-			t.Fatalf("they differ from line %d on.\nREADME.md:\n%s\n\nexample_test.go:\n%s", i+1, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	slices.Reverse(want)
+	if len(got) != 2 || len(want) != 2 {
+		t.Fatalf("README.md has %d parts, example_test.go %d; want two", len(got), len(want))
+	}
+	for n := range got {
+		got, want := got[n], want[n]
+		for i := range max(len(got), len(want)) {
+			if i >= len(got) || i >= len(want) || got[i] != want[i] {
+				t.Fatalf("they differ from line %d on.\nREADME.md:\n%s\n\nexample_test.go:\n%s", i+1, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
 		}
 	}
 }
 
-// between returns a file's lines between two marks that are there once, without what may differ: how deep a Go
-// file's function is indented, and how gofmt aligns comments.
-func between(t *testing.T, file, begin, end string) []string {
+// TestReadmeIsShort holds the README to what somebody reads in five minutes.
+func TestReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(strings.Fields(string(text))); n >= 900 {
+		t.Errorf("README.md has %d words; want fewer than 900", n)
+	}
+}
+
+// between returns the parts of a file between two marks, by lines, without what may differ: how deep a Go file's
+// function is indented, and how gofmt aligns comments.
+func between(t *testing.T, file, begin, end string) (parts [][]string) {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(content)
-	if n := strings.Count(text, begin); n != 1 {
-		t.Fatalf("%s has %q %d times, want once", file, begin, n)
-	}
-	_, text, _ = strings.Cut(text, begin)
-	text, _, ok := strings.Cut(text, end)
-	if !ok {
-		t.Fatalf("%s has no %q after %q", file, end, begin)
-	}
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	for i, line := range lines {
-		if strings.HasSuffix(file, ".go") {
-			line = strings.TrimPrefix(line, "\t")
+	for _, text := range strings.Split(string(content), begin)[1:] {
+		text, _, ok := strings.Cut(text, end)
+		if !ok {
+			t.Fatalf("%s has no %q after %q", file, end, begin)
 		}
-		lines[i] = strings.TrimRight(spaces.ReplaceAllString(line, " "), " \t")
+		lines := strings.Split(strings.TrimRight(text, " \t\n"), "\n")
+		inFunction := strings.HasPrefix(text, "\t")
+		for i, line := range lines {
+			if inFunction {
+				line = strings.TrimPrefix(line, "\t")
+			}
+			lines[i] = strings.TrimRight(spaces.ReplaceAllString(line, " "), " \t")
+		}
+		parts = append(parts, lines)
 	}
-	return lines
+	return parts
 }
 
 var spaces = regexp.MustCompile(` +`)
