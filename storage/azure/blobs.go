@@ -22,7 +22,7 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// opName names the metadata that tells whose write a blob is. The service may change the case of its letters.
+// opName is the metadata key that holds the operation ID of a blob's last write. The service may change its case.
 const opName = "op"
 
 // blobs implements driver.Blobs.
@@ -52,8 +52,8 @@ func etag(e driver.ETag) *azcore.ETag {
 	return to.Ptr(azcore.ETag(e))
 }
 
-// isETag reports that an ETag may be one of the service's. Others never match, whatever the service would think of them:
-// to it "*" matches all.
+// isETag reports whether an ETag may be one of the service's. Any other never matches. It is never sent, because
+// the service takes "*" to match everything.
 func isETag(e driver.ETag) bool {
 	inner := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(string(e), "W/"), `"`), `"`)
 	if len(e)-len(inner) < 2 || inner == "" {
@@ -67,7 +67,7 @@ func isETag(e driver.ETag) bool {
 	return true
 }
 
-// never is the error of a guarded write whose ETag can't be.
+// never is the error of a guarded write whose ETag can't exist.
 func never() error {
 	return fmt.Errorf("%w: the ETag is none of the service's", driver.ErrPrecondition)
 }
@@ -98,7 +98,7 @@ func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch driver.ETag) (d
 				return driver.ErrNotModified
 			case err != nil:
 				return gone(err)
-			case r.ErrorCode != nil || r.Body == nil: // that is how the SDK says 304
+			case r.ErrorCode != nil || r.Body == nil: // the SDK reports a 304 like this
 				return driver.ErrNotModified
 			}
 			w := watch(r.Body, b.s.timing.tryTime)
@@ -109,7 +109,7 @@ func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch driver.ETag) (d
 				got = driver.Blob{Body: body, ETag: fromETag(r.ETag)}
 				return nil
 			}
-			if ctx.Err() != nil || try == maxTries { // the SDK repeats what fails before the body
+			if ctx.Err() != nil || try == maxTries { // the SDK repeats only failures before the body
 				return err
 			}
 		}
@@ -117,7 +117,7 @@ func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch driver.ETag) (d
 	return got, err
 }
 
-// readAll reads a body whose length is known, mostly.
+// readAll reads a body whose length is usually known.
 func readAll(r io.Reader, size *int64) ([]byte, error) {
 	if size == nil || *size < 0 || *size > maxBlob {
 		return io.ReadAll(r)
@@ -127,7 +127,8 @@ func readAll(r io.Reader, size *int64) ([]byte, error) {
 	return body, err
 }
 
-// watched is a body that is given up when nothing of it comes for a while: how long all of it may take depends on its size.
+// watched is a body that is abandoned when no byte arrives for a while. The time for the whole body depends on its
+// size.
 type watched struct {
 	io.ReadCloser
 	timer *time.Timer
@@ -144,7 +145,7 @@ func (w watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// gone turns the answers that mean that there is nothing into ErrNotFound.
+// gone turns the answers that mean "nothing there" into ErrNotFound.
 func gone(err error) error {
 	if isMissing(err) {
 		e, _ := answer(err)
@@ -182,7 +183,7 @@ func (b *blobs) Put(ctx context.Context, key string, body []byte, cond driver.Co
 			return err
 		}
 		if c.doubtful {
-			// A try before this one may have written.
+			// An earlier try may have written.
 			tag, err = b.own(c.beside(ctx, "get"), one.BlobClient(), op, err)
 			return err
 		}
@@ -191,7 +192,7 @@ func (b *blobs) Put(ctx context.Context, key string, body []byte, cond driver.Co
 	return tag, err
 }
 
-// lost is the error of a guarded write that somebody else came before.
+// lost is the error of a guarded write that another write preceded.
 func lost(err error, cond driver.Condition) error {
 	e, _ := answer(err)
 	if cond.IfAbsent {
@@ -200,7 +201,7 @@ func lost(err error, cond driver.Condition) error {
 	return fmt.Errorf("%w: %w", driver.ErrPrecondition, e)
 }
 
-// own finds out whether a write that was repeated has written: what is there carries its operation ID then.
+// own finds out whether a repeated write took effect: the stored blob then carries its operation ID.
 func (b *blobs) own(ctx context.Context, one *blob.Client, op string, failed error) (driver.ETag, error) {
 	p, err := one.GetProperties(ctx, nil)
 	if err != nil && !isMissing(err) {
@@ -231,11 +232,11 @@ func (b *blobs) Delete(ctx context.Context, key string, cond driver.Condition) e
 		_, err := one.Delete(ctx, o)
 		switch {
 		case err == nil, isMissing(err) && c.doubtful:
-			return nil // a try before this one has deleted it, if nobody else has
+			return nil // an earlier try has deleted it, or another caller
 		case !is(err, http.StatusPreconditionFailed):
 			return gone(err)
 		}
-		// Azurite says so of a missing blob, too.
+		// Azurite answers 412 for a missing blob, too.
 		_, there := one.GetProperties(c.beside(ctx, "get"), nil)
 		switch {
 		case isMissing(there) && c.doubtful:

@@ -8,10 +8,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// ownBodies gives each try a body of its own. The SDK has one reader for all tries of a call and rewinds it for the next,
-// while net/http may still read from it for the one before: an answer may come before the body is sent, a try may be given
-// up. It may do so even when the call has returned, and the bytes are the caller's again: so the body is copied, not only
-// the reader. Beside a request the copy takes no time, but a large blob is in memory twice while it is written.
+// ownBodies gives each try a body of its own. The SDK has one reader for all tries of a call and rewinds it for the
+// next.
+// But net/http may still read from it for an earlier try: an answer may come before the body is sent, or a try may be
+// abandoned. That may happen even after the call has returned and the bytes are the caller's again. So the bytes are
+// copied, not only the reader. The copy takes no time beside a request, but a large blob is in memory twice while it is
+// written.
 type ownBodies struct{ next policy.Transporter }
 
 func (o ownBodies) Do(req *http.Request) (*http.Response, error) {
@@ -26,8 +28,8 @@ func (o ownBodies) Do(req *http.Request) (*http.Response, error) {
 	return o.next.Do(req)
 }
 
-// keepBody makes an extension leave the message's body alone: with a body the service writes it, an empty one too, and
-// without one it keeps what it has. The SDK knows no call for that.
+// keepBody makes an extension leave the message's body alone. Given a body, even an empty one, the service writes
+// it; without one it keeps the old one. The SDK has no call for that.
 type keepBody struct{}
 
 func (keepBody) Do(req *policy.Request) (*http.Response, error) {

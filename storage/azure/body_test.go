@@ -12,8 +12,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A server may answer before it has read a body, and net/http then goes on reading it while the next try is on its way, and
-// even when the call has ended.
+// A server may answer before it has read a body. net/http then goes on reading the body while the next try runs,
+// and even after the call has ended.
 func TestTriesShareNoBody(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(ctx context.Context, s *opened, data []byte) error{
@@ -71,7 +71,7 @@ func TestTriesShareNoBody(t *testing.T) {
 	}
 }
 
-// How long a body may take depends on its size, but not for how long nothing of it may come.
+// The time for a whole body depends on its size. The time in which no byte arrives has a fixed bound.
 func TestSilentBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 
 const (
 	maxTries    = 4
-	firstDelay  = 200 * time.Millisecond // then three and seven times that, by the SDK's rule
-	longestWait = 10 * time.Second       // that a Retry-After may ask for
+	firstDelay  = 200 * time.Millisecond // then three and seven times as long, by the SDK's rule
+	longestWait = 10 * time.Second       // the longest Retry-After that is obeyed
 	tryTime     = 15 * time.Second
 	slowest     = 1 << 20 // bytes a second, for large bodies
 )
@@ -23,9 +23,9 @@ const (
 type repeat int
 
 const (
-	always   repeat = iota // when the outcome is unknown: it is harmless, or resolved
-	undone                 // when it surely had no effect
-	neverTry               // never
+	always repeat = iota // also when the outcome is unknown: a repeat is harmless, or its outcome is found out
+	undone               // only when the request certainly had no effect
+	neverTry
 )
 
 // A call is one method of the driver on its way. It travels in the context of its requests.
@@ -33,15 +33,15 @@ type call struct {
 	op, kind, target string // as in driver.Request
 
 	repeat   repeat
-	size     int // bytes of the body, either way
+	size     int // of the body, in bytes, either way
 	timing   timing
-	doubtful bool                   // a request may have taken effect, although it was not answered so; set by the policy below repeats
-	met      *atomic.Pointer[error] // what the last try that failed met; shared by the requests of one method
+	doubtful bool                   // a request failed and may have taken effect; set by the policy below repeats
+	met      *atomic.Pointer[error] // the error of the last failed try; shared by the requests of one method
 }
 
 type callKey struct{}
 
-// timing is what tests make shorter.
+// timing holds the times that tests shorten.
 type timing struct {
 	tryTime, firstDelay time.Duration
 	slowest             int
@@ -58,7 +58,7 @@ func (p *part) call(op string, r repeat) *call {
 	return &call{op: op, kind: p.kind, target: p.name, repeat: r, timing: p.s.timing, met: new(atomic.Pointer[error])}
 }
 
-// do runs f, which makes requests with the context it is given, as one method of the driver, or one page of it.
+// do runs f as one method of the driver, or as one page of it. f makes its requests with the context it is given.
 func (p *part) do(ctx context.Context, c *call, f func(ctx context.Context) error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -90,12 +90,12 @@ func (c *call) options(ctx context.Context) context.Context {
 	return policy.WithRetryOptions(context.WithValue(ctx, callKey{}, c), o)
 }
 
-// beside is the context of another request that the call needs, such as making the queue that was missing.
+// beside is the context of a further request that the call needs, such as creating a missing queue.
 func (c *call) beside(ctx context.Context, op string) context.Context {
 	return (&call{op: op, kind: c.kind, target: c.target, size: c.size, timing: c.timing, met: c.met}).options(ctx)
 }
 
-// meet notes what a try met that is worth another one, for the error of a call that runs out of time before it is answered.
+// meet notes a failure that is worth another try. A call that runs out of time reports it.
 func (c *call) meet(resp *http.Response, err error) {
 	switch {
 	case err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
@@ -108,7 +108,7 @@ func (c *call) meet(resp *http.Response, err error) {
 	c.met.Store(&err)
 }
 
-// surelyUndone reports that a request had no effect, and may have one if it is repeated.
+// surelyUndone reports that a request certainly had no effect, so that a repeat may have one.
 func surelyUndone(r *http.Response, err error) bool {
 	if err != nil {
 		var (
@@ -120,7 +120,7 @@ func surelyUndone(r *http.Response, err error) bool {
 	return r.StatusCode == http.StatusTooManyRequests || r.StatusCode == http.StatusServiceUnavailable
 }
 
-// creating makes what a request did not find, and does it again.
+// creating creates what a request did not find, and repeats the request.
 func creating(err error, missing string, create, f func() error) error {
 	if !is(err, http.StatusNotFound, missing) {
 		return err

@@ -18,7 +18,7 @@ import (
 
 var azurite = sync.OnceValues(azuretest.Launch)
 
-// testURL is what stands behind "azure:" for a place that nobody else uses.
+// testURL returns a place, without its "azure:", that no other test uses.
 func testURL(t *testing.T) string {
 	t.Helper()
 	return azuretest.Place(t, azurite, Wipe)
@@ -49,11 +49,12 @@ func TestConformance(t *testing.T) {
 	storagetest.Run(t, cfg)
 }
 
-// TestSweep tests nothing: it removes what killed tests have left on a real account. scripts/test-azure.sh calls it last.
+// TestSweep tests nothing: it removes the remains of killed tests from a real account. scripts/test-azure.sh calls
+// it last.
 func TestSweep(t *testing.T) {
 	account, run := os.Getenv(azuretest.EnvAccount), os.Getenv(azuretest.EnvRun)
 	if account == "" || len(run) != 5 {
-		return // no run on a real account; CI takes a skipped test for a missing tool
+		return // not a run on a real account; CI takes a skipped test for a missing tool
 	}
 	noError(t, openStore(t, account).d.wipe(t.Context(), run))
 }
@@ -67,7 +68,7 @@ func TestWipeFails(t *testing.T) {
 	}
 }
 
-// Its requests are made again as any others are, and a deletion whose answer was lost is done.
+// Wipe's requests are repeated like any others, and a deletion whose answer was lost counts as done.
 func TestDisturbedWipe(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
@@ -94,7 +95,7 @@ func TestDisturbedWipe(t *testing.T) {
 	}
 }
 
-// What is wiped after a test on a real account is the test's own, and all of it.
+// A test on a real account wipes exactly its own queues, containers and tables.
 func TestWipe(t *testing.T) {
 	t.Parallel()
 	account := azuretest.Shared(t, azurite).Account(t).ConnectionString()

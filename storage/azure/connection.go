@@ -23,7 +23,7 @@ const (
 	fieldQueue       = "QueueEndpoint"
 	fieldBlob        = "BlobEndpoint"
 	fieldTable       = "TableEndpoint"
-	fieldFile        = "FileEndpoint" // the portal writes it beside the others; this driver has no use for files
+	fieldFile        = "FileEndpoint" // written by the portal; this driver doesn't use files
 )
 
 var knownFields = []string{
@@ -31,17 +31,18 @@ var knownFields = []string{
 	fieldQueue, fieldBlob, fieldTable, fieldFile,
 }
 
-// secondaryFields are known to the SDKs. To ignore them would promise that reads go there when the account fails.
+// secondaryFields are fields that the SDKs know. Ignoring them would promise that reads go there when the account
+// fails.
 var secondaryFields = []string{"QueueSecondaryEndpoint", "BlobSecondaryEndpoint", "TableSecondaryEndpoint", "FileSecondaryEndpoint"}
 
-// The account of the emulators is the same everywhere, and no secret.
+// All emulators have the same account, and its key is no secret.
 const (
 	devAccount = "devstoreaccount1"
 	devKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 
-// readConnectionString reads a connection string as the portal gives it. endpoint is the parameter beside it, empty
-// for none.
+// readConnectionString reads a connection string as the portal gives it. endpoint is the URL parameter beside it,
+// or empty.
 func (p *place) readConnectionString(text, endpoint string) error {
 	given, err := readFields(text)
 	if err != nil {
@@ -63,7 +64,7 @@ func (p *place) readConnectionString(text, endpoint string) error {
 	return nil
 }
 
-// readFields returns a connection string's fields, by the names that the SDKs give them. Each of them has a value.
+// readFields returns a connection string's fields by the names that the SDKs give them. No value is empty.
 func readFields(text string) (map[string]string, error) {
 	if strings.ContainsAny(text, `"'`) {
 		return nil, fmt.Errorf("%w: the connection string has quotation marks in it, as some shells and files want them around it: remove them", driver.ErrInvalid)
@@ -99,7 +100,7 @@ func readFields(text string) (map[string]string, error) {
 	return given, nil
 }
 
-// useEmulator reads the short form for Azurite, which names the account, its key, and the ports by itself.
+// useEmulator reads the short form for Azurite, which implies the account, its key and the ports.
 func (p *place) useEmulator(given map[string]string, endpoint string) error {
 	if given[fieldDevelopment] != "true" {
 		return fmt.Errorf("%w: want %s=true in the connection string, which %s needs beside it", driver.ErrInvalid, fieldDevelopment, fieldProxy)
@@ -124,7 +125,8 @@ func (p *place) useEmulator(given map[string]string, endpoint string) error {
 	return nil
 }
 
-// useAccount reads the long form. An endpoint that is given counts more than what follows from the account's name.
+// useAccount reads the long form. A given endpoint takes precedence over the one that follows from the account's
+// name.
 func (p *place) useAccount(given map[string]string, endpoint string) error {
 	p.account, p.key, p.sas = given[fieldAccount], given[fieldKey], strings.TrimPrefix(given[fieldSignature], "?")
 	p.queue, p.blob, p.table = given[fieldQueue], given[fieldBlob], given[fieldTable]
@@ -154,7 +156,7 @@ func (p *place) useAccount(given map[string]string, endpoint string) error {
 		return fmt.Errorf("%w: the connection string has an EndpointSuffix, and the parameter endpoint stands behind it: leave out one of them", driver.ErrInvalid)
 	case endpoint != "" && all:
 		return fmt.Errorf("%w: the connection string says where all services are, so the parameter endpoint has no effect: leave it out", driver.ErrInvalid)
-	case !all && !isAccount(p.account), p.account != strings.ToLower(p.account): // it becomes part of an address, and may be the key that got into the wrong place
+	case !all && !isAccount(p.account), p.account != strings.ToLower(p.account): // the name becomes part of an address, and may be a key in the wrong place
 		return fmt.Errorf("%w: the connection string's AccountName is no account's: want 3 to 24 lower-case letters and digits", driver.ErrInvalid)
 	}
 	p.endpoints(scheme, cmp.Or(endpoint, suffix, usualSuffix))

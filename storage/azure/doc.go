@@ -10,49 +10,67 @@
 //	azure:UseDevelopmentStorage=true      Azurite on this machine's usual ports; on another machine's with
 //	                                      ;DevelopmentStorageProxyUri=http://HOST behind it
 //
-// A connection string has the fields that Azure's SDKs know. Each of them has its effect, or is refused by its name, as are
-// the *SecondaryEndpoint, from which nothing is ever read. FileEndpoint alone is taken and not used: the portal writes it
-// beside the others.
+// A connection string has the fields that Azure's SDKs know. Each field has its effect, or is refused by its name.
 //
-// prefix, up to 12 lower-case letters and digits, stands before all names, so that applications can share an account. An
-// account in another cloud: endpoint=core.chinacloudapi.cn, and AZURE_AUTHORITY_HOST for the identity.
+//   - The *SecondaryEndpoint fields are refused: this driver never reads from a secondary.
+//   - FileEndpoint is accepted and ignored: the portal writes it beside the others.
 //
-// # What stands where
+// The parameter prefix, up to 12 lower-case letters and digits, stands before all names, so that applications can share
+// an account. An account in another cloud needs endpoint=core.chinacloudapi.cn, and AZURE_AUTHORITY_HOST for the
+// identity.
 //
-// A queue q is the queue prefix-q, a container c the container prefix-c, a table t the table prefix-t with its hyphens
-// written "zx", since tables can have none. They are created when something is first written to them. Keys keep letters,
-// digits and most signs; see keys.go for the others. A message is base64, as other tools expect it, and never expires. A
-// row is an entity with its data in the binary property "data".
+// # How names and data are stored
+//
+//   - A queue q is the queue prefix-q.
+//   - A container c is the container prefix-c.
+//   - A table t is the table prefix-t, with its hyphens written "zx": a table's name can't have hyphens.
+//   - A key keeps letters, digits and most signs; see keys.go for the others.
+//   - A message is base64, as other tools expect it, and never expires.
+//   - A row is an entity with its data in the binary property "data".
+//
+// Queues, containers and tables are created by the first write to them.
 //
 // # Requests, repeats and unknown outcomes
 //
-// One method is one request for each message, blob or row; a Receive is one, a listing one for each page. A request that
-// is answered 429, 500, 502, 503 or 504, or not at all, may have taken effect, unless it was refused before. Whether it is
-// repeated is decided for each operation:
+// A method makes one request for each message, blob or row. A Receive makes one, a listing one for each page. A request
+// that is answered 429, 500, 502, 503 or 504, or not at all, may have taken effect, unless it was refused before. Each
+// operation has its own rule for repeats:
 //
-//   - Reads, and writes that say the same twice (unconditional puts, batches of them): repeated.
-//   - Sends: repeated. The queue may then hold a message twice; consumers know its ID. Of one whose body is claim-checked the
-//     second copy may come after the first has taken the body along: it goes to the poison queue with the reason "body is gone".
-//   - Guarded writes: repeated, and carry a random operation ID. When the repeat finds the condition broken, what is stored is
-//     read: if it carries the ID, it is our own write that succeeded. If not, or if it can't be read, the outcome stays
-//     unknown, and the error says so: somebody may have written since.
-//   - Deletions of blobs and rows, guarded or not: repeated. A repeat that finds nothing has done its work.
-//   - Deleting a message: repeated. A repeat that finds the receipt dead reports it stale: it can't know who deleted it.
-//   - Receive: repeated. If the lost answer held messages, they come back when their visibility ends.
-//   - Extend: never repeated: the answer holds the receipt.
-//   - Rewrite: repeated only after an answer that says that nothing was done (429, 503), or when no connection was made.
+//   - A read, or a write that is harmless twice (an unconditional put, or a batch of them), is repeated.
+//   - A send is repeated. The queue may then hold a message twice; consumers know its ID. If its body is claim-checked,
+//     the first copy may have removed the body before the second is delivered. The second then goes to the poison queue
+//     with the reason "body is gone".
+//   - A guarded write is repeated, and carries a random operation ID. When a repeat finds the condition broken, the
+//     stored document is read. If it carries the ID, this write has succeeded. If not, or if it can't be read, the
+//     outcome stays unknown, and the error says so: another writer may have written since.
+//   - The deletion of a blob or row, guarded or not, is repeated. A repeat that finds nothing succeeds.
+//   - The deletion of a message is repeated. A repeat that finds a dead receipt reports it as stale: it can't know
+//     whose request deleted the message.
+//   - A Receive is repeated. If the lost answer held messages, they come back when their visibility ends.
+//   - An Extend is never repeated: the lost answer holds the new receipt.
+//   - A Rewrite is repeated only after an answer that says that nothing was done (429, 503), or when no connection was
+//     made.
 //
-// An answer to a send, or to a write of rows, that begins and never ends is the exception: the SDK asks for none again, so the
-// outcome stays unknown. A batch of rows is refused as a whole by an answer about one of them, which counts as that of the whole.
+// There is one exception: when the answer to a send, or to a write of rows, begins and never ends, the SDK doesn't
+// repeat the request, and the outcome stays unknown. A batch of rows is refused as a whole by an answer about one of its rows;
+// that answer counts as the answer to the batch.
 //
-// A store that throttles (429, 503, 500 with OperationTimedOut) is obeyed: waits are as long as it says, up to 10 s, and what it
-// refuses to the end is storage.ErrThrottled. After a refusal calls for the same queue, container or table wait for their turn
-// (internal/rate): up to 15 s or half the time that their context has left, a send half a second; what ends a delivery, or
-// extends it, doesn't wait. A call whose deadline comes first is storage.ErrUnavailable and context.DeadlineExceeded, and says what its last try met.
+// # Throttling
 //
-// # What differs from an embedded store
+// A store that throttles (429, 503, 500 with OperationTimedOut) is obeyed:
 //
-// Delays and visibilities are whole seconds, rounded up, by the service's clock; a message may come back early by as much as
-// two machines' clocks differ there. Stats count at most 32 ready messages exactly. Commit is write, then sends, then
-// deletions: package values repairs what a crash leaves between them.
+//   - A repeat waits as long as the store says, up to 10 s.
+//   - A request that is refused until the last try returns storage.ErrThrottled.
+//   - After a refusal, calls for the same queue, container or table wait for their turn (internal/rate). They wait up
+//     to 15 s or half the time that their context has left, and a send half a second. A call that ends or extends a
+//     delivery doesn't wait.
+//   - A call whose deadline passes first returns storage.ErrUnavailable and context.DeadlineExceeded, and reports the
+//     failure of its last try.
+//
+// # Differences from an embedded store
+//
+//   - Delays and visibilities are whole seconds, rounded up, by the service's clock. A message may come back early by
+//     as much as the clocks of two of the service's machines differ.
+//   - Stats counts at most 32 ready messages exactly.
+//   - A commit is write, then sends, then deletions. Package values repairs what a crash leaves between them.
 package azure

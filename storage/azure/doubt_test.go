@@ -17,7 +17,7 @@ func isRead(req *http.Request) bool {
 
 func isWrite(req *http.Request) bool { return !isRead(req) }
 
-// After a lost answer the store is read. When that is disturbed in its turn, it is repeated, and what is learnt is the same.
+// After a lost answer the store is read. If that read is disturbed, it is repeated and learns the same.
 func TestDisturbedReadBack(t *testing.T) {
 	t.Parallel()
 	for _, a := range slices.Concat(docActs("blob"), docActs("row")) {
@@ -33,7 +33,7 @@ func TestDisturbedReadBack(t *testing.T) {
 				err := call()
 				log, _ := f.made()
 				reads := slices.DeleteFunc(log, func(r string) bool { return !strings.HasPrefix(r, "GET ") && !strings.HasPrefix(r, "HEAD ") })
-				if x.name == "slow body" && strings.HasPrefix(reads[0], "HEAD ") { // the SDK repeats no HEAD that was answered
+				if x.name == "slow body" && strings.HasPrefix(reads[0], "HEAD ") { // the SDK never repeats a HEAD that was answered
 					checkUnknown(t, err)
 					return
 				}
@@ -46,7 +46,7 @@ func TestDisturbedReadBack(t *testing.T) {
 	}
 }
 
-// checkUnknown checks the error of a write of which nobody can say whether it was done.
+// checkUnknown checks the error of a write whose outcome nobody can know.
 func checkUnknown(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, storage.ErrUnavailable) && !errors.Is(err, storage.ErrThrottled) || storage.LostRace(err) || errors.Is(err, storage.ErrNotFound) ||
@@ -55,7 +55,8 @@ func checkUnknown(t *testing.T, err error) {
 	}
 }
 
-// Where the store can't be read either, or doesn't tell, the outcome stays unknown: neither a lost race nor a success.
+// If the store can't be read either, or its answer doesn't tell, the outcome stays unknown: neither a lost race nor
+// a success.
 func TestFailingReadBack(t *testing.T) {
 	t.Parallel()
 	put := func(cond storage.Condition) func(*testing.T, doc) error {
@@ -69,7 +70,7 @@ func TestFailingReadBack(t *testing.T) {
 	for _, c := range []struct {
 		name, kind string
 		write      func(*testing.T, doc) error
-		broken     *http.Response // what a repeat is answered
+		broken     *http.Response // the answer to a repeat
 	}{
 		{"blob put if absent", "blob", put(storage.Condition{IfAbsent: true}), says(409, "BlobAlreadyExists")},
 		{"blob put if match", "blob", put(storage.Condition{IfMatch: `"0x1"`}), says(412, "ConditionNotMet")},

@@ -15,16 +15,17 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// ServiceError is what the service answered. It is the cause in this driver's errors; reach it, or the SDK's own error
-// behind it, with errors.As. Unlike the SDK's, its text holds no address: that may carry a signature.
+// ServiceError is an answer of the service that reports a failure. It is the cause in this driver's errors; reach
+// it, or the SDK's own error behind it, with errors.As. Unlike the SDK's, its text holds no address, which may
+// carry a signature.
 type ServiceError struct {
 	Status    int    // of HTTP
 	Code      string // the service's, such as "ServerBusy"; may be empty
-	RequestID string // the service's, to be quoted to its support
+	RequestID string // the service's; its support asks for it
 
 	cause     error
-	host      string // that answered
-	noAccount string // the account that it doesn't have
+	host      string // where the answer comes from
+	noAccount string // an account that this host doesn't have
 }
 
 func (e *ServiceError) Error() string {
@@ -40,7 +41,7 @@ func (e *ServiceError) Error() string {
 
 func (e *ServiceError) Unwrap() error { return e.cause }
 
-// kind says which of the port's kinds an answer is, for operations that have no closer idea of it.
+// kind returns the port's kind for an answer. Operations that know it better don't use it.
 func (e *ServiceError) kind() error {
 	switch {
 	case e.throttled():
@@ -50,14 +51,15 @@ func (e *ServiceError) kind() error {
 	case e.Status == http.StatusRequestEntityTooLarge, e.Code == "PropertyValueTooLarge", e.Code == "EntityTooLarge":
 		return driver.ErrTooLarge
 	case e.Status == http.StatusBadRequest && (e.Code == "InvalidResourceName" || e.Code == "OutOfRangeInput" || e.Code == "InvalidInput" || e.Code == "KeyValueTooLarge"):
-		return driver.ErrInvalid // any other is about the request, which isn't the caller's
+		return driver.ErrInvalid // any other code is about the request, which the driver made, not the caller
 	case e.Status == http.StatusNotImplemented:
 		return driver.ErrUnsupported
 	}
 	return driver.ErrUnavailable
 }
 
-// missing reports that the service says that something isn't there. A 404 without one of its codes comes from somewhere else.
+// missing reports that the service says that something isn't there. A 404 without one of its codes comes from
+// elsewhere.
 func (e *ServiceError) missing() bool {
 	if e.noAccount != "" {
 		return false
@@ -83,7 +85,7 @@ func throttled(status int, code string) bool {
 		status == http.StatusInternalServerError && code == "OperationTimedOut"
 }
 
-// advice says what to do about an answer that the store's user can mend.
+// advice tells an operator how to fix the cause of an answer, where that is possible.
 func (e *ServiceError) advice() string {
 	switch {
 	case e.Status == http.StatusUnauthorized:
@@ -100,7 +102,7 @@ func (e *ServiceError) advice() string {
 	return ""
 }
 
-// answer finds what the service answered, if err is such an answer.
+// answer returns the service's answer, if err holds one.
 func answer(err error) (*ServiceError, bool) {
 	var own *ServiceError
 	if errors.As(err, &own) {
@@ -118,8 +120,8 @@ func answer(err error) (*ServiceError, bool) {
 	return e, true
 }
 
-// locate tells where an answer comes from. An account that doesn't exist has no address in Azure; Azurite says of it what
-// the table service says of a row, but never in JSON, nor within a transaction's answer.
+// locate notes where an answer comes from. In Azure, an account that doesn't exist has no address. Azurite answers
+// for it as the table service does for a missing row, but never in JSON, nor within a transaction's answer.
 func (e *ServiceError) locate(r *http.Response) {
 	if r.Request == nil || r.Request.URL == nil {
 		return
@@ -144,7 +146,7 @@ func (e silent) Error() string {
 
 func (e silent) Unwrap() error { return e.cause }
 
-// advice is as for answers.
+// advice is as ServiceError's.
 func (e silent) advice() string {
 	var dns *net.DNSError
 	var who *noToken
@@ -159,7 +161,7 @@ func (e silent) advice() string {
 	return ""
 }
 
-// explain turns what the SDK returned into an error of the port's.
+// explain turns the SDK's error into one of the port's.
 func (c *call) explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -175,7 +177,8 @@ func (c *call) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w%s", driver.ErrUnavailable, silent{err}, silent{err}.advice())
 }
 
-// ended is the error of a call whose context has ended under way. Of a deadline it says what was met until then.
+// ended is the error of a call whose context ended before the answer. After a deadline it reports the last failed
+// try.
 func (c *call) ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -190,7 +193,7 @@ func (c *call) ended(ctx context.Context) error {
 	return cause
 }
 
-// hasKind reports that the error has been given its kind already.
+// hasKind reports that the error already has one of the port's kinds.
 func hasKind(err error) bool {
 	for _, kind := range []error{driver.ErrNotFound, driver.ErrNotModified, driver.ErrExists, driver.ErrPrecondition, driver.ErrReceiptStale,
 		driver.ErrTooLarge, driver.ErrInvalid, driver.ErrThrottled, driver.ErrUnavailable, driver.ErrUnsupported} {
@@ -201,7 +204,7 @@ func hasKind(err error) bool {
 	return false
 }
 
-// is reports that the service answered with a status and one of the codes; no codes are any.
+// is reports that the service answered with a status and one of the codes, or any code if none is given.
 func is(err error, status int, codes ...string) bool {
 	e, ok := answer(err)
 	if !ok || e.Status != status {
@@ -215,7 +218,8 @@ func is(err error, status int, codes ...string) bool {
 	return len(codes) == 0
 }
 
-// unknown is the error of a call that can't tell whether it has written: an answer was lost, and the last one, err, doesn't help.
+// unknown is the error of a call that can't tell whether it has written: an answer was lost, and the last one, err,
+// doesn't help.
 func unknown(err error) error {
 	kind, cause := driver.ErrUnavailable, error(silent{err})
 	if e, ok := answer(err); ok {

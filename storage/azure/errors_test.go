@@ -41,7 +41,7 @@ func firstError[T any](items func(func(T, error) bool)) (failed error) {
 	return failed
 }
 
-// An account that isn't there is not an account in which nothing is.
+// An account that doesn't exist must not look like an empty account.
 func TestNoAccount(t *testing.T) {
 	t.Parallel()
 	a := azuretest.Shared(t, azurite).Account(t)
@@ -60,7 +60,8 @@ func TestNoAccount(t *testing.T) {
 	}
 }
 
-// What comes from elsewhere than the account's services tells where, and without an answer what to check.
+// An answer from elsewhere than the account's services names its host. A failure without an answer says what to
+// check.
 func TestWrongPlace(t *testing.T) {
 	t.Parallel()
 	fails := func(err error) func(*http.Request) (*http.Response, error) {
@@ -85,14 +86,15 @@ func TestWrongPlace(t *testing.T) {
 	}
 }
 
-// nobody is a credential that has no token: what the SDK says of all that it tried, or of the one kind.
+// nobody is a credential that has no token. Its error is the SDK's, for all kinds of identity it tried or for a
+// single one.
 type nobody struct{ err error }
 
 func (n nobody) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	return azcore.AccessToken{}, n.err
 }
 
-// A program that can't prove who it is asks nobody, and says in one line what to do.
+// A program that can't prove its identity makes no request. Its error says in one line what to do.
 func TestNoIdentity(t *testing.T) {
 	t.Parallel()
 	nothing := azidentity.NewCredentialUnavailableError("DefaultAzureCredential: failed to acquire a token.\nAttempted credentials:\n\tEnvironmentCredential: missing\n\tAzureCLICredential: Azure CLI not found on path\n\t\tmore")

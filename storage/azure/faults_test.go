@@ -32,18 +32,18 @@ func disturbedAt(t *testing.T, url string) (*opened, *faults) {
 	return s, f
 }
 
-// An act is an operation under test: prepare gives the call, and a check of what must be true after it.
+// An act is an operation under test: prepare returns the call, and a check of what must be true after it.
 type act struct {
 	name  string
-	never bool // not repeated by the driver, whatever happens
-	sure  bool // repeated only when it surely had no effect
-	reads bool // after a lost answer, to learn what became of it
+	never bool // the driver never repeats it
+	sure  bool // repeated only after a request that certainly had no effect
+	reads bool // reads after a lost answer, to learn the outcome
 
-	choose func(*http.Request) bool // the request to disturb; nil: the first
+	choose func(*http.Request) bool // the request to disturb; nil for the first
 
 	prepare func(t *testing.T, s *opened) (call func() error, after func(t *testing.T, err error))
 
-	// silent checks what is true when the answer began but its body never came, and the SDK gave up.
+	// silent checks the store after an answer that began but whose body never came, so that the SDK gave up.
 	silent func(t *testing.T, s *opened)
 }
 
@@ -149,7 +149,7 @@ func acts() []act {
 			q, d := received(t, s)
 			return func() error { return q.Delete(t.Context(), []storage.Receipt{d.Receipt}) },
 				func(t *testing.T, err error) {
-					// Who deleted it can't be known after a lost answer.
+					// After a lost answer nobody can know whose request deleted it.
 					if err != nil && !errors.Is(err, storage.ErrReceiptStale) {
 						t.Errorf("delete: %v", err)
 					}
@@ -194,7 +194,7 @@ func acts() []act {
 			return created(t, docsOf(s)["blob"])
 		}},
 		{name: "create table", choose: creates("/Tables"), silent: func(t *testing.T, s *opened) {
-			d := docsOf(s)["row"] // not written, but nothing keeps it from being
+			d := docsOf(s)["row"] // not written, but it can be
 			_, after := created(t, d)
 			must[storage.ETag](t)(d.put(t, "first", storage.Condition{IfAbsent: true}))
 			after(t, nil)
@@ -219,12 +219,12 @@ func acts() []act {
 	}
 }
 
-// creates chooses the request that makes what was missing.
+// creates chooses the request that creates a missing container or table.
 func creates(path string) func(*http.Request) bool {
 	return func(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, path) }
 }
 
-// created writes the first document of a container or table, which nobody else may have written then.
+// created writes the first document of a container or table. No other caller may have written it by then.
 func created(t *testing.T, d doc) (func() error, func(*testing.T, error)) {
 	return func() error { _, err := d.put(t, "first", storage.Condition{IfAbsent: true}); return err }, func(t *testing.T, err error) {
 		noError(t, err)
@@ -234,7 +234,7 @@ func created(t *testing.T, d doc) (func() error, func(*testing.T, error)) {
 	}
 }
 
-// listing goes through a listing that has one item.
+// listing reads a listing that has one item.
 func listing[T any](items iter.Seq2[T, error]) (func() error, func(*testing.T, error)) {
 	n := 0
 	return func() error {
@@ -255,7 +255,7 @@ func listing[T any](items iter.Seq2[T, error]) (func() error, func(*testing.T, e
 
 func noErrorAfter(t *testing.T, err error) { t.Helper(); noError(t, err) }
 
-// doc is a blob or a row, which keep the same laws.
+// doc is a blob or a row: both have the same guarantees.
 type doc struct {
 	get    func(t *testing.T) (string, storage.ETag, error)
 	put    func(t *testing.T, body string, cond storage.Condition) (storage.ETag, error)
@@ -330,7 +330,7 @@ func docActs(kind string) []act {
 			}
 		}, prepare: func(t *testing.T, s *opened) (func() error, func(*testing.T, error)) {
 			d, tag := docsOf(s)[kind], new(storage.ETag)
-			must[storage.ETag](t)(d.put(t, "old", storage.Condition{})) // so that the container is there
+			must[storage.ETag](t)(d.put(t, "old", storage.Condition{})) // creates the container
 			noError(t, d.remove(t, storage.Condition{}))
 			return func() (err error) { *tag, err = d.put(t, "new", storage.Condition{IfAbsent: true}); return err }, written("new")(s, tag)
 		}},
@@ -368,7 +368,7 @@ func TestFaults(t *testing.T) {
 				}
 				repeats := !a.never && (!a.sure || x.refused)
 				if x.name == "slow body" && len(slices.Compact(slices.Clone(log))) == len(log) {
-					// There was no body to wait for, or the SDK gave up: it repeats no answer to a POST that has begun.
+					// Either there was no body to wait for, or the SDK gave up: it doesn't repeat a POST whose answer has begun.
 					switch {
 					case err == nil || a.never || a.sure:
 						after(t, err)
@@ -397,7 +397,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Between a write whose answer is lost and its repeat somebody else may write: then nobody can know.
+// Another writer may write between a write whose answer is lost and its repeat. Then nobody can know the outcome.
 func TestLostAnswerAndAnotherWriter(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"blob", "row"} {
@@ -423,7 +423,7 @@ func TestLostAnswerAndAnotherWriter(t *testing.T) {
 	}
 }
 
-// What has no answer to the end is unavailable, within bounds, and tells no secret.
+// A call whose tries are never answered returns ErrUnavailable in bounded time, and tells no secret.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for _, x := range allFaults() {
@@ -431,7 +431,7 @@ func TestOutage(t *testing.T) {
 			t.Parallel()
 			s, f := disturbed(t)
 			_, d := received(t, s)
-			if x.name == "503" { // without the second that it asks for
+			if x.name == "503" { // without its Retry-After of one second
 				x.do = func(_ *faults, req *http.Request) (*http.Response, error) {
 					return respond(req, 503, "ServerBusy"), nil
 				}

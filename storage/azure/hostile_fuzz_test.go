@@ -8,11 +8,11 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// checkSecret opens what stands behind "azure:" with a secret somewhere in it. An error must not tell it, and what is opened
-// must lead where it says.
+// checkSecret opens a place with a secret somewhere in it. An error must not tell the secret, and an opened store
+// must have the address that the place says.
 func checkSecret(t *testing.T, before, after string) {
 	t.Helper()
-	const key = "Zm9y/YmlkZGVu" // what it tells is forbidden
+	const key = "Zm9y/YmlkZGVu" // no error may contain it
 	rest := before + key + after
 	p, err := parse(rest, none)
 	if err == nil && (p.key != "" || p.sas != "") {
@@ -44,7 +44,7 @@ var secretPlaces = [][2]string{
 	{"AccountName=acct;SharedAccessSignature=\x00", "%zz"}, {"UseDevelopmentStorage=true;AccountKey=", ""}, {"DefaultEndpointsProtocol=", ";AccountName=acct;AccountKey=a2V5"}, {`"AccountName=acct;AccountKey=`, `"`}, {"?", ""}, {"\n", "\x1b"},
 }
 
-// A connection string's secret is told by no error, and its account and endpoints lead nowhere else.
+// No error tells a connection string's secret. Its account and endpoints lead to no other host.
 func TestSecretsAndPlaces(t *testing.T) {
 	t.Parallel()
 	for _, s := range secretPlaces {
@@ -59,7 +59,8 @@ func FuzzSecret(f *testing.F) {
 	f.Fuzz(checkSecret)
 }
 
-// FuzzNames checks that names of the port become names that the service takes, different ones different.
+// FuzzNames checks that the port's names become names that the service accepts, and that different names stay
+// different.
 func FuzzNames(f *testing.F) {
 	f.Add("shop", "mails", "mails-z")
 	f.Add("", "tables", "tableszh")

@@ -8,7 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// identity is a credential whose errors are a noToken.
+// identity is a credential whose errors are noToken errors.
 type identity struct{ azcore.TokenCredential }
 
 func (i identity) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -19,8 +19,8 @@ func (i identity) GetToken(ctx context.Context, o policy.TokenRequestOptions) (a
 	return token, err
 }
 
-// noToken says that the program couldn't prove who it is, so that no request was made. The SDK's text has a paragraph for each
-// kind of identity that was tried; this one's has one line: the first, and that of the kind tried last, where it ended.
+// noToken says that the program couldn't prove its identity, so that no request was made. The SDK's text has a
+// paragraph for each kind of identity that it tried. This one has one line: the first, and the last kind tried.
 type noToken struct{ cause error }
 
 func (e *noToken) Error() string {

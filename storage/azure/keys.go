@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// The service gives some characters in keys a meaning of its own, refuses others, and compares the rest in an order
-// that is documented for ASCII only. So keys are written in letters, digits and harmless signs, each key in one way,
-// such that the order of keys and what begins with what stay the same:
+// The service gives some characters in keys a meaning of its own and refuses others. It documents the order of the
+// rest for ASCII only. So keys are written in letters, digits and harmless signs. Each key has one written form,
+// and the forms keep the order of keys and their prefixes:
 //
-//   - A forbidden character is written as the one below it in ASCII and "1"; that one itself, as it is and "0".
-//     So '.' is ".0" and, in tables, '/' is ".1".
-//   - '|' and all above it is written in two characters: one of "|}~" and a letter or digit.
-//   - Blobs keep the slash, which portals show as folders. A key that ends with one gets a "!".
+//   - A forbidden character is written as a lower ASCII character and "1". That lower character itself is written with
+//     "0" behind it. So '.' is ".0" and, in tables, '/' is ".1".
+//   - '|' and every higher byte are written as two characters: one of "|}~" and a letter or digit.
+//   - A blob's key keeps its slashes, which portals show as folders. A key that ends with one gets a "!".
 //
-// No key gets longer than twice its bytes, 512, which both services allow.
+// A written key is at most twice as long as the key, 512 bytes, which both services allow.
 
 const (
-	below = `"$&+.>[` // followed by "0" they mean themselves, by "1" what stands above them in ASCII:
+	below = `"$&+.>[` // each with "0" is itself, and with "1" the character at the same index of above
 	above = "#%',/?\\"
 
 	leads  = "|}~"
 	digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefgh"
 )
 
-// encodeKey writes a blob's key, or the beginning of one.
+// encodeKey writes a blob's key, or a prefix of one.
 func encodeKey(key string) string { return encode(key, true) }
 
 // blobKey writes a whole key of a blob.
@@ -39,11 +39,11 @@ func blobKey(key string) string {
 // rowKey writes a partition or key of a row.
 func rowKey(key string) string { return encode(key, false) }
 
-// rowBound writes an end of a range of rows, which may hold anything.
+// rowBound writes one end of a range of rows. It may hold any bytes.
 func rowBound(key string) string {
 	for i := range len(key) {
 		if key[i] < ' ' {
-			// No key has such a character: what is left to say is "behind what came so far".
+			// No key has such a character, so the bound is "after every key that begins like this".
 			return encode(key[:i], false) + "!"
 		}
 	}
@@ -72,7 +72,7 @@ func encode(key string, slash bool) string {
 			b = append(b, leads[n/len(digits)], digits[n%len(digits)])
 		case strings.IndexByte(below, c) >= 0:
 			b = append(b, c, '0')
-		default: // the one below it leads
+		default: // the lower character in ASCII leads
 			b = append(b, c-1, '1')
 		}
 	}

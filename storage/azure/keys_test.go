@@ -54,7 +54,8 @@ func TestRangesMeanTheSame(t *testing.T) {
 	}
 }
 
-// What the service refuses or changes in names and keys, by its documentation and by experience.
+// These are the characters that the service refuses or changes in names and keys, by its documentation and by
+// experience.
 func TestNamesAreHarmless(t *testing.T) {
 	t.Parallel()
 	for _, k := range keySamples() {
@@ -80,7 +81,7 @@ func TestNamesAreHarmless(t *testing.T) {
 }
 
 func FuzzKeys(f *testing.F) {
-	for i, k := range keySamples() { // all of them take longer than the fuzzing
+	for i, k := range keySamples() { // all samples take longer than the fuzzing
 		if i%50 == 0 {
 			f.Add(k, "a")
 		}

@@ -15,10 +15,10 @@ var _ policy.Policy = (*meter)(nil)
 // Requests implements driver.Store.
 func (s *store) Requests() []driver.Requests { return s.meter.Requests() }
 
-// meter counts each request as it goes out, behind the policy that repeats them.
+// meter counts each request as it goes out, below the policy that repeats requests.
 type meter struct {
 	driver.Tally
-	paces paces // which hear from it what is refused
+	paces paces // each refusal is reported to its pace
 }
 
 func newMeter() *meter { return &meter{} }
@@ -35,7 +35,7 @@ func (m *meter) Do(req *policy.Request) (*http.Response, error) {
 	c.meet(resp, err)
 	c.doubtful = c.doubtful || mayHaveActed(resp, err)
 	if err != nil && surelyUndone(nil, err) {
-		return resp, err // nobody was asked
+		return resp, err // no request went out
 	}
 	if resp != nil {
 		bound(resp.Header)
@@ -48,8 +48,8 @@ func (m *meter) Do(req *policy.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// bound shortens a wait that the service asks for to the longest one that is waited: the SDK would give up at once, and the
-// caller ask again sooner.
+// bound shortens a wait that the service asks for to the longest one allowed. Otherwise the SDK would give up at
+// once, and the caller would ask again sooner.
 func bound(h http.Header) {
 	for name, unit := range map[string]time.Duration{"Retry-After": time.Second, "retry-after-ms": time.Millisecond, "x-ms-retry-after-ms": time.Millisecond} {
 		n, err := strconv.Atoi(h.Get(name))
@@ -60,7 +60,7 @@ func bound(h http.Header) {
 	}
 }
 
-// mayHaveActed reports that a request failed and may have taken effect all the same.
+// mayHaveActed reports that a request failed but may have taken effect.
 func mayHaveActed(resp *http.Response, err error) bool {
 	if err != nil {
 		return !surelyUndone(nil, err)
@@ -68,7 +68,8 @@ func mayHaveActed(resp *http.Response, err error) bool {
 	return resp.StatusCode == http.StatusRequestTimeout || resp.StatusCode >= 500 && !surelyUndone(resp, nil)
 }
 
-// class is the billing class of a request. Every one is billed, failing ones as well, but for those that fail to say who asks.
+// class is the billing class of a request. Every request is billed, even a failed one, except one that fails to
+// authenticate.
 // https://learn.microsoft.com/azure/storage/blobs/map-rest-apis-transaction-categories
 func class(kind, op string) string {
 	switch op {
@@ -79,7 +80,7 @@ func class(kind, op string) string {
 			return kind + " list"
 		}
 	case "create":
-		if kind == "blob" { // one class with listing
+		if kind == "blob" { // billed as a listing
 			return kind + " list"
 		}
 	case "delete":

@@ -14,7 +14,7 @@ const maxPrefix = 12
 
 const maxServiceName = 63
 
-// checkPrefix checks what stands before all names of an application.
+// checkPrefix checks an application's prefix.
 func checkPrefix(prefix string) error {
 	bad := len(prefix) > maxPrefix || prefix != "" && (prefix[0] < 'a' || prefix[0] > 'z')
 	for i := 0; i < len(prefix) && !bad; i++ {
@@ -23,13 +23,13 @@ func checkPrefix(prefix string) error {
 	}
 	if bad {
 		return fmt.Errorf("%w: the prefix: want at most %d lower-case letters and digits, beginning with a letter",
-			driver.ErrInvalid, maxPrefix) // it may be a secret that got into the wrong place
+			driver.ErrInvalid, maxPrefix) // the error leaves out the prefix, which may be a secret in the wrong place
 	}
 	return nil
 }
 
-// plainName is the service's name of a queue or container. Package storage has checked the name, and asks no less than the
-// service does; the longest prefix and the longest name have 63 characters together.
+// plainName is the service's name of a queue or container. Package storage has checked the name, with rules at
+// least as strict as the service's. The longest prefix and the longest name have 63 characters together.
 func plainName(prefix, name string) string {
 	if prefix == "" {
 		return name
@@ -39,8 +39,8 @@ func plainName(prefix, name string) string {
 
 func forTables() *strings.Replacer { return strings.NewReplacer("-", "zx", "z", "zz") }
 
-// tableName is the service's name of a table, which can't hold hyphens: "zx" is a hyphen and "zz" a z. What gets too
-// long by that ends in "zh" and a hash of the whole.
+// tableName is the service's name of a table, which can't hold hyphens: "zx" is a hyphen and "zz" a z. A name that
+// gets too long by that ends in "zh" and a hash of the whole.
 func tableName(prefix, name string) string {
 	plain := plainName(prefix, name)
 	t := forTables().Replace(plain)

@@ -32,9 +32,9 @@ const (
 	maxReceive = 32
 	poll       = 30 * time.Second
 
-	usualSuffix = "core.windows.net" // of addresses, in Azure's worldwide cloud
+	usualSuffix = "core.windows.net" // in Azure's worldwide cloud
 
-	// connections to one service. Few idle ones would make every burst open and close the rest.
+	// connections is per service. With few idle connections, every burst would open and close the rest.
 	connections = 256
 	dialTime    = 10 * time.Second
 	keepAlive   = 60 * time.Second
@@ -58,7 +58,7 @@ type store struct {
 	closed atomic.Bool
 }
 
-// Open is a storage.Driver; see the package comment for what stands behind "azure:". It makes no request: a wrong key
+// Open is a storage.Driver; the package comment describes the text after "azure:". It makes no request: a wrong key
 // or a missing role shows at the first call.
 func Open(ctx context.Context, rest string) (*storage.Store, error) {
 	s, err := open(ctx, rest, nil)
@@ -68,7 +68,7 @@ func Open(ctx context.Context, rest string) (*storage.Store, error) {
 	return storage.New(s), nil
 }
 
-// open takes another transport for tests.
+// open lets tests replace the transport.
 func open(ctx context.Context, rest string, wrap func(policy.Transporter) policy.Transporter) (*store, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -98,7 +98,7 @@ func open(ctx context.Context, rest string, wrap func(policy.Transporter) policy
 	return s, nil
 }
 
-// connect makes the three clients. Each gets options of its own, because the SDK writes into them.
+// connect makes the three clients. Each gets its own options, because the SDK writes into them.
 func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporter) error {
 	var transport policy.Transporter = s.http
 	if wrap != nil {
@@ -120,7 +120,7 @@ func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporte
 		if err != nil {
 			return errors.New("AccountKey is not base64")
 		}
-		blobKey, _ := azblob.NewSharedKeyCredential(p.account, p.key) // fails as the first does
+		blobKey, _ := azblob.NewSharedKeyCredential(p.account, p.key) // fails only if the first does
 		tableKey, _ := aztables.NewSharedKeyCredential(p.account, p.key)
 		s.queues, errs[0] = azqueue.NewServiceClientWithSharedKeyCredential(p.queue, shared, &azqueue.ClientOptions{ClientOptions: options()})
 		s.blobs, errs[1] = blobservice.NewClientWithSharedKeyCredential(p.blob, blobKey, &blobservice.ClientOptions{ClientOptions: options()})
@@ -150,7 +150,7 @@ func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporte
 	return nil
 }
 
-// Committer and Listener implement driver.Store: the service can do neither.
+// Committer and Listener implement driver.Store: the service supports neither.
 func (s *store) Committer() driver.Committer { return nil }
 func (s *store) Listener() driver.Listener   { return nil }
 
@@ -172,29 +172,30 @@ func (s *store) Close() error {
 	return nil
 }
 
-// A place is where a store's services are, and how they are entered.
+// A place has the addresses of a store's services, and the credentials for them.
 type place struct {
 	prefix             string
 	account            string
-	key, sas           string                 // one of them, or neither
-	who                azcore.TokenCredential // in tests, where neither; nil is the default chain
+	key, sas           string                 // at most one of them
+	who                azcore.TokenCredential // set by tests, if both are empty; nil is the default chain
 	queue, blob, table string                 // addresses of the services
 }
 
-// local tells Azurite, wherever it runs.
+// local reports that the store is an Azurite, on any machine.
 func (p place) local() bool {
 	u, err := url.Parse(p.queue)
 	return p.account == devAccount || err == nil && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost" || u.Hostname() == "::1")
 }
 
-// parse reads what stands behind "azure:". Its errors name no value, which may be a secret.
+// parse reads the text after "azure:". Its errors quote no value, which may be a secret.
 func parse(rest string, getenv func(string) string) (place, error) {
 	var p place
 	bad := func(format string, args ...any) (place, error) {
 		return place{}, fmt.Errorf("%w: "+format, append([]any{driver.ErrInvalid}, args...)...)
 	}
-	// A signature may be written with its question mark, so the parameters are what follows the last one, if they look so.
-	suffix := "" // which is usual
+	// A signature may be written with its own question mark. So the parameters begin at the last one, unless a
+	// signature follows it.
+	suffix := "" // empty for the usual one
 	if i := strings.LastIndexByte(rest, '?'); i >= 0 && !strings.Contains(rest[i:], "sig=") {
 		query, err := url.ParseQuery(rest[i+1:])
 		if err != nil {
@@ -238,8 +239,8 @@ func parse(rest string, getenv func(string) string) (place, error) {
 	return p, nil
 }
 
-// harmless is a name for an error, with a blank before it, if it looks like one: a key whose own name was forgotten ends with
-// an equals sign, too.
+// harmless returns a field's name for an error, with a blank before it, if it looks like a name. A key without its
+// field name looks like a field, too, because it ends with an equals sign.
 func harmless(name string) string {
 	for _, c := range name {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
@@ -252,7 +253,7 @@ func harmless(name string) string {
 	return " " + name
 }
 
-// isHost reports that a text can stand in an address as the end of a host's name, and nothing else.
+// isHost reports that a text can be the end of a host's name in an address, and nothing else.
 func isHost(s string) bool {
 	for _, c := range s {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-') {
@@ -271,7 +272,7 @@ func isAccount(s string) bool {
 	return len(s) >= 3 && len(s) <= 24
 }
 
-// endpoints fills in the addresses that are not given.
+// endpoints fills in the missing addresses.
 func (p *place) endpoints(scheme, suffix string) {
 	for service, address := range map[string]*string{"queue": &p.queue, "blob": &p.blob, "table": &p.table} {
 		if *address == "" {

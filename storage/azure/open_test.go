@@ -106,7 +106,7 @@ func TestBadPlaces(t *testing.T) {
 		"AccountName=acct;AccountKey=" + secret + ";AccountKey=" + secret:                                                "twice",
 	} {
 		p, err := parse(rest, none)
-		if err == nil { // the SDK has the last word
+		if err == nil { // the SDK may refuse it, too
 			s := &store{meter: newMeter()}
 			if err = s.connect(p, nil); err != nil {
 				err = errors.Join(storage.ErrInvalid, err)
@@ -121,8 +121,8 @@ func TestBadPlaces(t *testing.T) {
 	}
 }
 
-// A field that is set has an effect, or is refused by its name. FileEndpoint, which the portal writes beside the others,
-// may stand there without effect.
+// A field that is set has an effect, or is refused by its name. Only FileEndpoint, which the portal writes beside
+// the others, is ignored.
 func TestNoFieldIsIgnored(t *testing.T) {
 	t.Parallel()
 	bases := []string{"AccountName=acct;AccountKey=" + secret, "AccountName=acct;SharedAccessSignature=sig=" + secret, "UseDevelopmentStorage=true"}

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	longestSend = 500 * time.Millisecond // that a sender, a user perhaps, waits for its turn
-	longestLine = 15 * time.Second       // that anybody else does
+	longestSend = 500 * time.Millisecond // a sender's longest wait for its turn; a user may wait for it
+	longestLine = 15 * time.Second       // the longest wait of any other call
 )
 
-// paces hold back what this process asks of a queue, a container or a table that has refused requests lately. An account's
-// limit shows at all of them.
+// paces slow down this process's calls for a queue, container or table that has recently refused requests. When the
+// account's limit is reached, all of them refuse.
 type paces struct{ m sync.Map } // of *rate.Pace by target
 
-// A target has a pace of its own. Sends have another than the rest: in a burst they come first, and those who handle give way,
-// but not to a standstill.
+// A target has a pace of its own. Sends have a separate one: in a burst, sends come first, and the consumers slow
+// down but don't stop.
 type target struct {
 	kind, name string
 	send       bool
@@ -35,7 +35,8 @@ func (p *paces) of(c *call) *rate.Pace {
 	return pace.(*rate.Pace)
 }
 
-// Do makes a call wait for its turn, above the policy that repeats requests: those wait by themselves.
+// Do makes a call wait for its turn. It runs above the policy that repeats requests, because repeats have waits of
+// their own.
 func (p *paces) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
@@ -44,7 +45,7 @@ func (p *paces) Do(req *policy.Request) (*http.Response, error) {
 		case c.op == "send":
 			most = longestSend
 		case c.kind == "queue" && (c.op == "extend" || c.op == "delete" || c.op == "rewrite"):
-			most = 0 // a message whose end comes too late is handled twice
+			most = 0 // a message whose deletion comes too late is handled twice
 		}
 		if err := p.of(c).Wait(ctx, most); err != nil {
 			return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// busy is a service that answers so many requests a second, and refuses others.
+// busy is a service that answers a limited number of requests a second, and refuses others.
 type busy struct {
 	mu          sync.Mutex
 	rate, left  float64
@@ -37,8 +37,8 @@ func (b *busy) Do(req *http.Request) (*http.Response, error) {
 	return respond(req, http.StatusNotFound, "BlobNotFound"), nil
 }
 
-// Many callers come near to what a busy service does, and few of their requests are refused. A sender asks soon, whatever
-// was refused before; an extension, which can't wait, at once.
+// Many callers together nearly use a busy service's limit, and few of their requests are refused. After any
+// refusals a sender still asks soon. An extension, which can't wait, asks at once.
 func TestBusyService(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// twoPages answers listings: first of a and b, then of c and d.
+// twoPages answers listings: first with a and b, then with c and d.
 func twoPages(req *http.Request) (*http.Response, error) {
 	keys := []string{"a", "b"}
 	if secondPage(req) {
@@ -45,7 +45,7 @@ func secondPage(req *http.Request) bool {
 	return req.URL.Query().Has("marker") || req.URL.Query().Has("NextRowKey")
 }
 
-// keysOf goes through a listing to its end, which an error must be.
+// keysOf reads a listing to its end, or to its error.
 func keysOf[T any](t *testing.T, items iter.Seq2[T, error], key func(T) string) (keys []string, failed error) {
 	for item, err := range items {
 		if failed != nil {
@@ -60,7 +60,7 @@ func keysOf[T any](t *testing.T, items iter.Seq2[T, error], key func(T) string) 
 	return keys, failed
 }
 
-// A listing whose second page is disturbed goes on where it was; one that doesn't get it ends with the error.
+// A listing whose second page is disturbed goes on where it was. If it can't get the page, it ends with the error.
 func TestDisturbedSecondPage(t *testing.T) {
 	t.Parallel()
 	rows := func(limit int) func(*testing.T, *opened) ([]string, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// atOnce bounds the requests of one call that are under way together.
+// atOnce bounds the concurrent requests of one call.
 const atOnce = 32
 
 // queue implements driver.Queue.
@@ -41,7 +41,7 @@ func (q *queue) Send(ctx context.Context, messages []driver.Message) error {
 	})
 }
 
-// each does f for each item, some at a time, and stops where one fails.
+// each calls f for each item, some concurrently, and stops at the first failure.
 func each[T any](ctx context.Context, items []T, f func(ctx context.Context, item T) error) error {
 	if len(items) == 1 {
 		return f(ctx, items[0])
@@ -63,7 +63,7 @@ func (q *queue) send(ctx context.Context, m driver.Message) error {
 	c := q.call("send", always) // each request counts its own tries
 	put := func() error {
 		_, err := q.c.EnqueueMessage(c.options(ctx), encodeBody(m.Body), &azqueue.EnqueueMessageOptions{
-			TimeToLive:        to.Ptr(int32(-1)), // the default would drop it after seven days
+			TimeToLive:        to.Ptr(int32(-1)), // by default the service drops a message after seven days
 			VisibilityTimeout: seconds(m.Delay),
 		})
 		return err
@@ -101,7 +101,7 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 	return got, err
 }
 
-// read reads a message. What is not base64 comes from another program, and is taken as it is.
+// read reads a message. A body that is not base64 comes from another program, and is taken as it is.
 func read(m *azqueue.DequeuedMessage) (driver.Delivery, error) {
 	if m.MessageID == nil || m.PopReceipt == nil || m.DequeueCount == nil {
 		return driver.Delivery{}, fmt.Errorf("%w: the service's answer has a message without an ID or a receipt", driver.ErrUnavailable)
@@ -125,7 +125,7 @@ func receipt(id, pop string) driver.Receipt { return driver.Receipt(id + " " + p
 
 func splitReceipt(r driver.Receipt) (id, pop string, err error) {
 	id, pop, ok := strings.Cut(string(r), " ")
-	// IDs are UUIDs. Nothing else may get into an address.
+	// IDs are UUIDs. No other text may get into an address.
 	bad := !ok || len(id) != 36 || pop == "" || len(pop) > 256
 	for i := 0; i < len(id) && !bad; i++ {
 		c := id[i]
@@ -137,11 +137,11 @@ func splitReceipt(r driver.Receipt) (id, pop string, err error) {
 	return id, pop, nil
 }
 
-// staled turns the answers that mean a dead receipt into that. The service answers 404 for both reasons, Azurite 400 when
-// the message is still there.
+// staled turns the answers that mean a dead receipt into ErrReceiptStale. The service answers 404 whether the
+// message is there or not; Azurite answers 400 while it is.
 func staled(err error) error {
 	if is(err, http.StatusNotFound, "MessageNotFound", "QueueNotFound") || is(err, http.StatusBadRequest, "PopReceiptMismatch") ||
-		// A pop receipt that no service has made.
+		// No service has made such a pop receipt.
 		is(err, http.StatusBadRequest, "InvalidQueryParameterValue", "OutOfRangeInput", "InvalidInput") {
 		e, _ := answer(err)
 		return fmt.Errorf("%w: %w", driver.ErrReceiptStale, e)
@@ -239,9 +239,9 @@ func (q *queue) Stats(ctx context.Context) (driver.Stats, error) {
 	return st, err
 }
 
-// count makes the best of what the service tells: how many messages there are in all, and the first of those that are
-// ready. So long as that is fewer than it shows at once, the ready ones are counted; beyond that all are, which is too many
-// by those that are hidden. Those in flight and the delayed can't be told apart.
+// count estimates the counts. The service tells the number of all messages, and shows the first ready ones, at most
+// maxReceive. If it shows fewer, exactly those are ready. If not, all messages are counted as ready, which is too
+// many by the hidden ones. Messages in flight and delayed ones can't be told apart.
 func count(all *int64, ready []*azqueue.PeekedMessage, now time.Time) driver.Stats {
 	st := driver.Stats{Ready: int64(len(ready)), InFlight: -1, Delayed: -1}
 	if len(ready) == maxReceive && all != nil {

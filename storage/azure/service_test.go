@@ -18,8 +18,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Answers as the service documents them, where Azurite gives others or none. They are scripted: a transport answers each
-// request with the next one, and the last for ever.
+// These tests script answers as the service documents them, where Azurite gives others or none. A transport answers
+// each request with the next one, and repeats the last for ever.
 
 type scripted struct {
 	answers []*http.Response
@@ -51,14 +51,14 @@ func (s *scripted) Do(req *http.Request) (*http.Response, error) {
 	return &a, nil
 }
 
-// service opens a store that the script answers.
+// service opens a store whose requests the script answers.
 func service(t *testing.T, answers ...*http.Response) (*opened, *scripted) {
 	t.Helper()
 	script := &scripted{answers: answers}
 	return answeredBy(t, script), script
 }
 
-// answeredBy opens a store that has a transport for its service.
+// answeredBy opens a store with a transport in place of its service.
 func answeredBy(t *testing.T, service policy.Transporter) *opened {
 	t.Helper()
 	s := openBy(t, "AccountName=acct;AccountKey=a2V5", func(policy.Transporter) policy.Transporter { return service })
@@ -75,7 +75,7 @@ func odata(status int, code string) *http.Response {
 	return plain(status, "application/json;odata=minimalmetadata", `{"odata.error":{"code":"`+code+`","message":{"lang":"en-US","value":"scripted"}}}`)
 }
 
-// plain is an answer whose error, if it is one, stands in the body alone.
+// plain is an answer of any service. If it is an error, only its body says so.
 func plain(status int, contentType, body string) *http.Response {
 	r := says(status, "", "Content-Type", contentType)
 	r.Header.Del("X-Ms-Error-Code")
@@ -104,7 +104,7 @@ func TestServiceDeadReceipts(t *testing.T) {
 	}
 }
 
-// The service may say 404 for a guarded deletion of nothing; Azurite says 412.
+// The service may answer 404 to a guarded deletion of nothing; Azurite answers 412.
 func TestServiceDeletesOfNothing(t *testing.T) {
 	t.Parallel()
 	s, _ := service(t, says(404, "BlobNotFound"))
@@ -117,7 +117,8 @@ func TestServiceDeletesOfNothing(t *testing.T) {
 	}
 }
 
-// What a caller must not see as a lost race, nor as nothing there, and what people are told.
+// The caller of a refused request must not see a lost race, or nothing there. Its error tells an operator what to
+// do.
 func TestServiceRefusals(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -150,7 +151,7 @@ func TestServiceRefusals(t *testing.T) {
 	}
 }
 
-// Throttling shows in the counts, request by request.
+// The counts show each throttled request.
 func TestServiceThrottlingIsCounted(t *testing.T) {
 	t.Parallel()
 	s, _ := service(t, says(503, "ServerBusy"), says(500, "OperationTimedOut"), says(201, ""))
@@ -160,7 +161,7 @@ func TestServiceThrottlingIsCounted(t *testing.T) {
 	}
 }
 
-// A wait that the service asks for is waited, up to the longest one.
+// The driver waits as long as the service asks, up to the longest wait.
 func TestServiceRetryAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +184,7 @@ func TestServiceRetryAfter(t *testing.T) {
 	})
 }
 
-// A call that runs out of time says what its tries met; one that is cancelled gives its cause alone.
+// A call whose deadline passes reports the failures of its tries. A cancelled one returns only its cause.
 func TestServiceDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -264,7 +265,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	}
 }
 
-// How requests look: an extension has no body, a message never expires, bodies are base64, conditions are the ETag as it came.
+// An extension has no body, a message never expires, a body is base64, and a condition is the ETag as it came.
 func TestServiceRequests(t *testing.T) {
 	t.Parallel()
 	s, script := service(t, says(204, "", "x-ms-popreceipt", "next", "x-ms-time-next-visible", "Fri, 21 Nov 2025 12:00:00 GMT"))
@@ -291,7 +292,7 @@ func TestServiceRequests(t *testing.T) {
 	}
 }
 
-// transaction is the answer to a transaction: 202, whatever it says of its parts.
+// transaction is the answer to a transaction. Its status is 202, whatever its parts say.
 func transaction(parts ...string) *http.Response {
 	var body strings.Builder
 	body.WriteString("--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_1\r\n\r\n")
@@ -308,11 +309,11 @@ func partSays(status int, code string) string {
 		`{"odata.error":{"code":"` + code + `","message":{"lang":"en-US","value":"1:scripted"}}}`
 }
 
-// A part's headers may hold any text of the row's key.
+// A part's headers may hold any text from the row's key.
 const partDone = "HTTP/1.1 204 No Content\r\nX-Content-Type-Options: nosniff\r\nLocation: https://acct/rows(RowKey='HTTP/1.1 500')\r\n\r\n"
 
-// A transaction is refused with the status of the whole, 202; what it says of the row that failed counts. Its rows are
-// written whatever was there, so that a conflict is no lost race, but a reason to repeat.
+// A refused transaction has the status 202; only its part for the failed row tells the failure. It writes its rows
+// unconditionally, so a conflict is no lost race, but a reason to repeat.
 func TestServiceRefusedTransaction(t *testing.T) {
 	t.Parallel()
 	dependent := partSays(424, "FailedDependency")
@@ -349,7 +350,7 @@ func TestServiceRefusedTransaction(t *testing.T) {
 	}
 }
 
-// A transaction that was refused in a part is waited for and sent again as a whole.
+// A transaction whose part is throttled waits, and is sent again as a whole.
 func TestServiceBusyTransaction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -357,7 +358,7 @@ func TestServiceBusyTransaction(t *testing.T) {
 		busy.Header.Set("Retry-After", "2")
 		s, script := service(t, busy, transaction(partDone, partDone))
 		began := time.Now()
-		// What a row holds is no answer.
+		// A row's data is never read as an answer.
 		noError(t, s.Table("rows").PutBatch(t.Context(), "p", []storage.RowPut{{Key: "a"}, {Key: "HTTP/1.1 500"}}))
 		if took := time.Since(began); took != 2*time.Second || len(script.asked) != 2 || script.bodies[0] != script.bodies[1] {
 			t.Errorf("%d requests in %v; want the same one again after 2 s", len(script.asked), took)
@@ -368,7 +369,7 @@ func TestServiceBusyTransaction(t *testing.T) {
 	})
 }
 
-// A transaction may find its table missing in any part; the table is made, and all is sent again.
+// Any part of a transaction may find its table missing. Then the table is created, and the whole is sent again.
 func TestServiceTransactionWithoutTable(t *testing.T) {
 	t.Parallel()
 	s, script := service(t, transaction(partSays(424, "FailedDependency"), partSays(404, "TableNotFound")), plain(201, "application/json", `{"TableName":"rows"}`), transaction(partDone, partDone))
@@ -378,7 +379,7 @@ func TestServiceTransactionWithoutTable(t *testing.T) {
 	}
 }
 
-// A blob in a listing has its ETag without quotes; it is the same one as a read's.
+// A listing shows a blob's ETag without quotes. It becomes the same ETag as a read's.
 func TestServiceListsETags(t *testing.T) {
 	t.Parallel()
 	const list = `<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="https://acct.blob.core.windows.net/" ContainerName="docs"><Blobs><Blob><Name>a!0b</Name>` +

@@ -33,12 +33,12 @@ type entity struct {
 	RowKey       string
 	Data         []byte `json:"data"` // base64
 	DataType     string `json:"data@odata.type,omitempty"`
-	Op           string `json:"op"` // whose write it is
+	Op           string `json:"op"` // the operation ID of the last write
 }
 
 func newEntity(partition, key string, data []byte) (e entity, text []byte, err error) {
 	if data == nil {
-		data = []byte{} // null would be no property at all
+		data = []byte{} // with null the entity would have no such property
 	}
 	e = entity{PartitionKey: rowKey(partition), RowKey: rowKey(key), Data: data, DataType: "Edm.Binary", Op: newOp()}
 	text, err = json.Marshal(e)
@@ -116,7 +116,7 @@ func (t *table) Put(ctx context.Context, partition, key string, data []byte, con
 			return err
 		}
 		if c.doubtful {
-			// A try before this one may have written.
+			// An earlier try may have written.
 			now, there := t.get(c.beside(ctx, "get"), partition, key)
 			switch {
 			case there != nil && !isMissing(there):
@@ -144,7 +144,7 @@ func (t *table) Delete(ctx context.Context, partition, key string, cond driver.C
 		_, err := t.c.DeleteEntity(ctx, rowKey(partition), rowKey(key), &aztables.DeleteEntityOptions{IfMatch: etag(cond.IfMatch)})
 		switch {
 		case err == nil, isMissing(err) && c.doubtful:
-			return nil // a try before this one has deleted it, if nobody else has
+			return nil // an earlier try has deleted it, or another caller
 		case !is(err, http.StatusPreconditionFailed):
 			return gone(err)
 		case c.doubtful:
@@ -207,7 +207,7 @@ func (t *table) Query(ctx context.Context, partition string, r driver.RowRange) 
 	}
 }
 
-// PutBatch is one transaction of the service. Repeating it is harmless.
+// PutBatch is one transaction of the service. A repeat is harmless.
 func (t *table) PutBatch(ctx context.Context, partition string, rows []driver.RowPut) error {
 	c := t.call("put batch", always)
 	for _, r := range rows {
@@ -230,8 +230,8 @@ func (t *table) PutBatch(ctx context.Context, partition string, rows []driver.Ro
 	})
 }
 
-// DeleteBatch is one transaction of the service, which refuses the whole when a row isn't there, because
-// another process, or a try before this one, has deleted it; then each is deleted by itself.
+// DeleteBatch is one transaction of the service. The service refuses the whole when a row is missing, because
+// another process or an earlier try has deleted it. Then each row is deleted by itself.
 func (t *table) DeleteBatch(ctx context.Context, partition string, keys []string) error {
 	c := t.call("delete batch", always)
 	return t.do(ctx, c, func(ctx context.Context) error {
@@ -260,8 +260,9 @@ func (t *table) DeleteBatch(ctx context.Context, partition string, keys []string
 	})
 }
 
-// reveal turns the answer to a transaction that was refused, 202 for the whole, into that of the part which failed: nothing was
-// done then. So the policies above it see what the service means, and repeat what is to be repeated.
+// reveal turns the answer to a refused transaction, which has the status 202, into the answer of its failed part:
+// the whole transaction had no effect. So the policies above see what the service means, and repeat the request
+// where they must.
 func reveal(resp *http.Response) {
 	if resp.StatusCode != http.StatusAccepted {
 		return
@@ -273,14 +274,14 @@ func reveal(resp *http.Response) {
 	status, refused := 0, ""
 	for i, p := range strings.Split(string(body), "\nHTTP/1.1 ") {
 		if i == 0 {
-			if strings.HasPrefix(p, "{") { // one answer to all of them
+			if strings.HasPrefix(p, "{") { // one answer to all rows
 				status, refused = http.StatusBadRequest, p
 			}
 			continue
 		}
 		if n, err := strconv.Atoi(p[:min(3, len(p))]); err == nil && n >= 400 {
 			status, refused = n, p
-			if n != http.StatusFailedDependency { // that is another's fault
+			if n != http.StatusFailedDependency { // FailedDependency means that another row failed
 				break
 			}
 		}

@@ -19,7 +19,7 @@ type fault struct {
 	name      string
 	do        func(f *faults, req *http.Request) (*http.Response, error)
 	refused   bool // the service says that it has done nothing
-	throttled bool // and, or, that there is too much to do
+	throttled bool // the service says that it has too much to do
 }
 
 var errReset = errors.New("read: connection reset by peer")
@@ -65,13 +65,14 @@ func allFaults() []fault {
 	}
 }
 
-// named finds a fault.
+// named returns the fault with a name.
 func named(name string) fault {
 	list := allFaults()
 	return list[slices.IndexFunc(list, func(x fault) bool { return x.name == name })]
 }
 
-// silence is how a request ends of which nothing comes: it is given up. Only in a synctest bubble that is waited for.
+// silence ends a request that is never answered: the request is given up. Only a test in a synctest bubble waits
+// for that.
 func (f *faults) silence(ctx context.Context, closed <-chan struct{}) error {
 	if _, ok := ctx.Deadline(); !ok {
 		panic("nothing ends this request")
@@ -113,10 +114,10 @@ func respond(req *http.Request, status int, code string, header ...string) *http
 		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: req}
 }
 
-// faults is a transport that disturbs requests, each fault one of them.
+// faults is a transport that disturbs requests. Each fault hits one request.
 type faults struct {
 	next   policy.Transporter
-	bubble bool // time can be waited for
+	bubble bool // the test runs in a bubble, and can wait
 
 	mu    sync.Mutex
 	armed []aimed
@@ -124,11 +125,11 @@ type faults struct {
 	times []time.Time
 }
 
-// aimed is a fault and the requests that it may hit; nil are all.
+// aimed is a fault and the requests that it may hit; nil for all.
 type aimed struct {
 	fault
 	choose func(*http.Request) bool
-	always bool // hits all of them, not the first alone
+	always bool // hits all of them, not only the first
 }
 
 func (f *faults) Do(req *http.Request) (*http.Response, error) {
@@ -147,7 +148,7 @@ func (f *faults) Do(req *http.Request) (*http.Response, error) {
 	return do(f, req)
 }
 
-// arm makes ready for what comes: of several faults that may hit a request the first does.
+// arm sets the faults of the next requests. If several may hit a request, the first one does.
 func (f *faults) arm(list ...aimed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

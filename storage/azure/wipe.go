@@ -9,8 +9,8 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// Wipe deletes all queues, containers and tables whose names begin with the prefix of a place, given as to Open. It is for
-// tests on an account that others use, too; without a prefix it refuses.
+// Wipe deletes all queues, containers and tables whose names begin with the prefix of a place, given as to Open. It
+// is for tests on an account that others also use; it refuses a place without a prefix.
 func Wipe(ctx context.Context, rest string) error {
 	s, err := open(ctx, rest, nil)
 	if err != nil {
@@ -23,7 +23,7 @@ func Wipe(ctx context.Context, rest string) error {
 	return s.wipe(ctx, s.prefix+"-")
 }
 
-// wipe deletes all whose names begin so.
+// wipe deletes all queues, containers and tables whose names begin with begin.
 func (s *store) wipe(ctx context.Context, begin string) error {
 	queues := s.queues.NewListQueuesPager(nil)
 	err := s.wipeAll(ctx, "queue", begin, queues.More, func(ctx context.Context) (names []string, err error) {
@@ -66,7 +66,7 @@ func (s *store) wipe(ctx context.Context, begin string) error {
 	})
 }
 
-// wipeAll lists what there is of one kind, page by page, and deletes what has the name.
+// wipeAll lists all of one kind, page by page, and deletes those whose names begin with begin.
 func (s *store) wipeAll(ctx context.Context, kind, begin string, more func() bool, next func(context.Context) ([]string, error), remove func(context.Context, string) error) error {
 	p := part{s: s, kind: kind, name: begin}
 	for more() {
@@ -83,7 +83,7 @@ func (s *store) wipeAll(ctx context.Context, kind, begin string, more func() boo
 				continue
 			}
 			err := p.do(ctx, p.call("delete", always), func(ctx context.Context) error { return gone(remove(ctx, name)) })
-			if err != nil && !errors.Is(err, driver.ErrNotFound) { // a try before this one may have deleted it
+			if err != nil && !errors.Is(err, driver.ErrNotFound) { // an earlier try may have deleted it
 				return &driver.Error{Op: "delete", Resource: kind + " " + name, Err: err}
 			}
 		}

@@ -1,25 +1,28 @@
 // Package azuretest gives tests a real Azurite, which plays Azure Storage on this machine.
 //
-// scripts/setup.sh, and so make test, installs it into tools/azurite. Where it is missing, tests that ask for it are
-// skipped; with azurite in MILLRACE_REQUIRE (a list with commas) they fail instead.
+// scripts/setup.sh, and so make test, installs it into tools/azurite. Where it is missing, tests that ask for it
+// are skipped. With azurite in MILLRACE_REQUIRE (a list with commas) they fail instead.
 //
-// A test that takes the store away has a server of its own:
+// A test that makes the store unavailable has its own server:
 //
 //	server := azuretest.Start(t)
 //	place := server.Account(t).ConnectionString()
 //	server.Pause(t)
 //
-// The others of a package share one, and keep apart by their accounts:
+// The other tests of a package share a server, and each has its own account:
 //
 //	var azurite = sync.OnceValues(azuretest.Launch)
 //
 //	place := azuretest.Shared(t, azurite).Account(t).ConnectionString()
 //
-// Nobody has to stop a shared server: a server lives no longer than the process that launched it, even when that is
-// killed. Everything is kept in memory ([LaunchIn]: in files), and no two servers have a port in common.
+// A shared server needs no stop: a server lives no longer than the process that launched it, even if that process
+// is killed. It keeps everything in memory, or in files after [LaunchIn]. No two servers have a port in common.
 //
-// Azurite isn't Azure: it is slow, above all with queues of more than some hundred messages, refuses versions of the
-// API that are newer than itself, and forgives much that the service refuses.
+// Azurite isn't Azure:
+//
+//   - It is slow, above all with queues of more than some hundred messages.
+//   - It refuses versions of the API that are newer than itself.
+//   - It accepts many requests that the service refuses.
 package azuretest
 
 import (
@@ -46,8 +49,8 @@ func Start(tb testing.TB) *Server {
 	return s
 }
 
-// Shared returns what launch returns, which is [Launch], or the same behind [sync.OnceValues]. Without a server the test
-// ends here: as skipped if Azurite isn't installed and needn't be, else as failed.
+// Shared returns launch's server. launch is [Launch], or [Launch] in [sync.OnceValues]. Without a server the test
+// ends here: skipped if Azurite isn't installed and isn't required, else failed.
 func Shared(tb testing.TB, launch func() (*Server, error)) *Server {
 	tb.Helper()
 	s, err := launch()
@@ -66,16 +69,17 @@ func Shared(tb testing.TB, launch func() (*Server, error)) *Server {
 	return nil
 }
 
-// EnvAccount names the environment variable with a real account to test on, as it stands behind "azure:" in a store URL, without
-// parameters. The tests then use it in place of Azurite.
+// EnvAccount names the environment variable with a real account for the tests, as it stands behind "azure:" in a
+// store URL, without parameters. The tests then use it instead of Azurite.
 const EnvAccount = "MILLRACE_TEST_AZURE"
 
-// EnvRun names the environment variable with what the prefixes of all places of one run begin with, a letter and up to four
-// letters or digits, so that what a killed test has left can be found. Defaults to t.
+// EnvRun names the environment variable with the beginning of every prefix of one run: a letter and up to four
+// letters or digits. By it the remains of a killed test can be found. Defaults to t.
 const EnvRun = "MILLRACE_TEST_AZURE_RUN"
 
-// Place returns what stands behind "azure:" for a place that nobody else uses: an account of the shared server, or a fresh
-// prefix on the account that EnvAccount names, which wipe cleans after the test.
+// Place returns a place that no other test uses, as it stands behind "azure:" in a store URL. It is an account of
+// the shared server, or a fresh prefix on the account that EnvAccount names. After the test, wipe deletes
+// everything with that prefix.
 func Place(tb testing.TB, launch func() (*Server, error), wipe func(ctx context.Context, place string) error) string {
 	tb.Helper()
 	account := os.Getenv(EnvAccount)
@@ -93,19 +97,19 @@ func Place(tb testing.TB, launch func() (*Server, error), wipe func(ctx context.
 	return place
 }
 
-// An Account is a storage account. Nothing is in it at first.
+// An Account is a storage account. It begins empty.
 type Account struct {
 	Name, Key          string
-	Blob, Queue, Table string // endpoints: URLs that end with the account's name
+	Blob, Queue, Table string // URLs that end with the account's name
 }
 
-// ConnectionString is what Azure's libraries and tools want to know of an account.
+// ConnectionString is the account's connection string for Azure's libraries and tools.
 func (a Account) ConnectionString() string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;BlobEndpoint=%s;QueueEndpoint=%s;TableEndpoint=%s;",
 		a.Name, a.Key, a.Blob, a.Queue, a.Table)
 }
 
-// Azurite learns its accounts when it starts, from an environment variable of at most 128 KiB.
+// Azurite reads its accounts at its start from an environment variable of at most 128 KiB.
 const (
 	accounts = 4096
 	key      = "bWlsbHJhY2U="
@@ -121,7 +125,7 @@ func accountList() string {
 	return list.String()
 }
 
-// Account returns an account that nobody has had before.
+// Account returns an account that no test has used before.
 func (s *Server) Account(tb testing.TB) Account {
 	tb.Helper()
 	i := s.given.Add(1) - 1

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// azurite is the server of the tests that leave it as it is.
+// azurite is the server of all tests that don't stop or pause it.
 var azurite = sync.OnceValues(Launch)
 
 func TestAnswers(t *testing.T) {
@@ -47,7 +47,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A server keeps what it has in the folder that it is given, and answers as any.
+// A server with a folder keeps its data there, and answers like any other.
 func TestLaunchIn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -76,7 +76,7 @@ func TestAccountsAreApart(t *testing.T) {
 		{http.MethodGet, one, http.StatusOK},
 		{http.MethodGet, two, http.StatusNotFound},
 		{http.MethodPut, two, http.StatusCreated},
-		{http.MethodGet, last, http.StatusNotFound}, // known, or it were forbidden
+		{http.MethodGet, last, http.StatusNotFound}, // Azurite knows the account: else it would answer 403
 		{http.MethodGet, Account{Name: one.Name, Key: "b3RoZXI=", Queue: one.Queue}, http.StatusForbidden},
 	} {
 		if got := queue(t, call.method, call.in); got != call.want {
@@ -119,7 +119,7 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	s := Start(t)
 	url := s.Account(t).Blob
-	for range 100 { // as fast as it goes
+	for range 100 { // as fast as possible
 		s.Pause(t)
 		s.Continue()
 	}
@@ -142,7 +142,7 @@ func TestPause(t *testing.T) {
 	broken(t, open)
 }
 
-// Nothing may be left of a server whose process was killed, not even of one that was paused.
+// A killed process leaves nothing of its server behind, even of a paused one.
 func TestGoneAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"running", "paused"} {
@@ -175,7 +175,7 @@ func TestGoneAfterAKill(t *testing.T) {
 	}
 }
 
-// child launches a server, tells where, and leaves it to its fate.
+// child launches a server, reports its addresses, and doesn't stop it.
 func child(mode string) int {
 	s, err := Launch()
 	if err == nil && mode == "paused" {
@@ -220,7 +220,7 @@ func TestNotInstalled(t *testing.T) {
 	demand("no Node.js")
 }
 
-// What is missing skips a test, but where it must not be missing.
+// A missing Azurite skips a test, or fails it if Azurite is required.
 func TestSkips(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ require, want string }{
@@ -237,7 +237,7 @@ func TestSkips(t *testing.T) {
 	}
 }
 
-// request has a connection of its own, so that it tells whether new ones are served.
+// request uses its own connection, so that it tells whether the server accepts new ones.
 func request(ctx context.Context, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"?comp=list", nil)
 	if err != nil {
@@ -281,7 +281,7 @@ func queue(t *testing.T, method string, a Account) int {
 		t.Fatal(err)
 	}
 	sum := hmac.New(sha256.New, secret)
-	// The account is there twice: once as every request's, and once from the path of this one.
+	// The account is in it twice: once as in every request, and once from this request's path.
 	fmt.Fprintf(sum, "%s%sx-ms-date:%s\nx-ms-version:2021-06-08\n/%s/%s/apart%s", method, strings.Repeat("\n", 12), date, a.Name, a.Name, query)
 	req.Header.Set("Authorization", "SharedKey "+a.Name+":"+base64.StdEncoding.EncodeToString(sum.Sum(nil)))
 	resp, err := http.DefaultClient.Do(req)
@@ -312,7 +312,7 @@ func connect(t *testing.T, urls ...string) []net.Conn {
 	return open
 }
 
-// broken demands that the process at the other end goes. Azurite itself would wait for longer with hanging up.
+// broken demands that the process at the other end ends. Azurite itself would close a connection later.
 func broken(t *testing.T, open []net.Conn) {
 	t.Helper()
 	for _, conn := range open {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// patience is how long Azurite may take for what takes half a second on an idle machine.
+// patience bounds the time for anything that takes Azurite half a second on an idle machine.
 const patience = 60 * time.Second
 
 // A Server is a running Azurite. Its methods may be called concurrently.
@@ -25,11 +25,11 @@ type Server struct {
 	given              atomic.Int64
 
 	cmd      *exec.Cmd
-	commands io.Writer // to run.js, a byte each; Azurite ends when they do
+	commands io.Writer // to run.js, a byte each; Azurite ends when the stream does
 	output   output
 	gone     chan struct{} // closed when the process has ended
 
-	mu     sync.Mutex // for what follows, and so that pauses come one after the other
+	mu     sync.Mutex // for the fields below; also makes pauses follow one another
 	paused bool
 	pauses int
 }
@@ -37,8 +37,9 @@ type Server struct {
 // Launch starts a server and waits until it answers. It lives until Stop, or for as long as this process.
 func Launch() (*Server, error) { return launch("--inMemoryPersistence") }
 
-// LaunchIn does as Launch does, with a server that keeps everything in files in a folder, which must be absolute. That is
-// slower, but bears more than the ten thousand messages in its first minute after which one in memory answers no more for minutes.
+// LaunchIn is Launch with a server that keeps everything in files in a folder, whose path must be absolute. That is
+// slower. But a server in memory stops answering for minutes after more than ten thousand messages in its first
+// minute.
 func LaunchIn(folder string) (*Server, error) { return launch("--location", folder) }
 
 func launch(persistence ...string) (*Server, error) {
@@ -61,7 +62,7 @@ func launch(persistence ...string) (*Server, error) {
 		return nil, fmt.Errorf("azuretest: start Azurite: %w", err)
 	}
 	go func() {
-		_ = s.cmd.Wait() // how it ended is in ProcessState
+		_ = s.cmd.Wait() // ProcessState tells how it ended
 		close(s.gone)
 	}()
 	if err := s.wait(s.listening); err != nil {
@@ -71,7 +72,7 @@ func launch(persistence ...string) (*Server, error) {
 	return s, nil
 }
 
-// installation finds tools/azurite above the working directory, which is the package's while it is tested.
+// installation finds tools/azurite above the working directory. In a test, that is the package's directory.
 func installation() (dir, node string, err error) {
 	dir, err = os.Getwd()
 	if err != nil {
@@ -105,7 +106,7 @@ func exists(name string) bool {
 
 var address = regexp.MustCompile(`(?m)^Azurite (\w+) service is successfully listening at (http://\S+)$`)
 
-// listening takes the addresses from what Azurite has printed, if they are all there.
+// listening takes the addresses from Azurite's output, and reports whether all are there.
 func (s *Server) listening(text string) bool {
 	for _, found := range address.FindAllStringSubmatch(text, -1) {
 		switch found[1] {
@@ -120,7 +121,7 @@ func (s *Server) listening(text string) bool {
 	return s.blob != "" && s.queue != "" && s.table != ""
 }
 
-// wait waits until Azurite has printed what enough wants to see.
+// wait waits until enough accepts Azurite's output.
 func (s *Server) wait(enough func(text string) bool) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -139,7 +140,7 @@ func (s *Server) wait(enough func(text string) bool) error {
 	}
 }
 
-// ended returns an error if there is no server any more.
+// ended returns an error if the server has ended.
 func (s *Server) ended() error {
 	select {
 	case <-s.gone:
@@ -150,15 +151,15 @@ func (s *Server) ended() error {
 	}
 }
 
-// Stop kills the server, and returns when it is gone with all that was in it. Stopping twice is fine.
+// Stop kills the server, and returns when the process has ended. All its data in memory is lost. A second Stop does
+// nothing.
 func (s *Server) Stop() {
 	_ = s.cmd.Process.Kill() // it may have ended
 	<-s.gone
 }
 
-// Pause stops the server from answering, from now until Continue or the end of the test. Connections stay open, new
-// ones are accepted, and requests wait; they are carried out when the server goes on, even if nobody waits for them any
-// longer.
+// Pause stops the server from answering until Continue or the end of the test. Connections stay open, new ones are
+// accepted, and requests wait. The server carries them out when it goes on, even if their clients have given up.
 func (s *Server) Pause(tb testing.TB) {
 	tb.Helper()
 	tb.Cleanup(s.Continue)
@@ -195,7 +196,7 @@ func (s *Server) Continue() {
 type output struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
-	changed chan struct{} // closed, and made anew, with each write
+	changed chan struct{} // closed and replaced by each write
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -207,7 +208,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// get returns what is there, and a channel that is closed when there is more.
+// get returns the output so far, and a channel that is closed by the next write.
 func (o *output) get() (string, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
