@@ -16,21 +16,23 @@ import (
 // container holds the blobs of all leases.
 const container = "leases"
 
-// ErrHeld is in the error of [Try] when somebody holds the lease, or may.
+// ErrHeld is in the error of [Try] when another process holds the lease, or may hold it.
 var ErrHeld = errors.New("held")
 
-// Acquire waits until the lease of that name is ours, or ctx ends; the error then has the cause of that. A name is a
-// key of a blob (see storage.CheckKey). While the store fails it goes on trying; an error of another kind is about the
-// name, cfg, or a blob that is no lease.
+// Acquire waits until it gets the lease of that name, or ctx ends; the error then has the cause of ctx. A name is a
+// key of a blob (see storage.CheckKey). While the store fails, Acquire goes on trying. An error of another kind is
+// about the name, cfg, or a blob that is no lease.
 //
-// The end of ctx ends the lease's context too. To wait for a limited time only, cancel ctx by a timer, and stop the
-// timer when the lease is there.
+// The end of ctx also ends the lease's context. To wait for a limited time only, cancel ctx by a timer, and stop the
+// timer when Acquire returns.
 func Acquire(ctx context.Context, store *storage.Store, name string, cfg Config) (*Lease, error) {
 	return acquire(ctx, store, name, cfg, true)
 }
 
-// Try is [Acquire] without waiting: [ErrHeld] when somebody else may hold the lease, and other errors after three
-// tries. That a holder has died shows only to who watches for a while, so Try never takes over from a dead one: where
+// Try is [Acquire] without waiting. It returns [ErrHeld] when another process may hold the lease, and other errors
+// after three tries. A process must watch the lease for a while to see that its holder has died, so Try never takes
+// over from a dead holder. If all processes use Try, a lease that was not released stays held; then let one use
+// Acquire.
 // all use Try, a lease that nobody released stays held. Let one use Acquire then.
 func Try(ctx context.Context, store *storage.Store, name string, cfg Config) (*Lease, error) {
 	return acquire(ctx, store, name, cfg, false)
@@ -41,7 +43,7 @@ func acquire(ctx context.Context, store *storage.Store, name string, cfg Config,
 	if err != nil {
 		return nil, err
 	}
-	c := &candidate{spot: spot{blobs: store.Blobs(container), key: name, ttl: cfg.TTL}, cfg: cfg, id: rand.Text()}
+	c := &candidate{leaseBlob: leaseBlob{blobs: store.Blobs(container), key: name, ttl: cfg.TTL}, cfg: cfg, id: rand.Text()}
 	for tries := 1; ; tries++ {
 		l, err := c.look(ctx)
 		held := errors.Is(err, ErrHeld)
@@ -51,7 +53,7 @@ func acquire(ctx context.Context, store *storage.Store, name string, cfg Config,
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
 		case storage.LostRace(err):
-			continue // somebody was faster: see who
+			continue // another process wrote first: read the lease again
 		case permanent(err), !wait && (held || tries == 3):
 		case !wait:
 			continue
@@ -67,7 +69,7 @@ func acquire(ctx context.Context, store *storage.Store, name string, cfg Config,
 	}
 }
 
-// permanent reports that trying again won't help.
+// permanent reports that another try can't succeed.
 func permanent(err error) bool {
 	return errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrUnsupported) || errors.Is(err, storage.ErrTooLarge)
 }
@@ -83,28 +85,28 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A candidate wants the lease, and remembers what it saw last.
+// A candidate tries to get the lease, and remembers what it read last.
 type candidate struct {
-	spot
+	leaseBlob
 	cfg  Config
 	id   string
 	doc  document
-	etag storage.ETag // none: there is no blob
+	etag storage.ETag // empty: there is no blob
 	seen time.Time    // when this state was first seen
 }
 
-// look reads the blob, and writes it if the lease is free or was left alone for too long.
+// look reads the blob. It writes the blob if the lease is free, or has stayed the same for too long.
 func (c *candidate) look(ctx context.Context) (*Lease, error) {
 	doc, etag, err := c.get(ctx, c.etag)
 	switch {
 	case err == nil:
-		c.doc, c.etag, c.seen = doc, etag, time.Now() // after the call: not before it was written
+		c.doc, c.etag, c.seen = doc, etag, time.Now() // after the read, so not before the blob was written
 	case errors.Is(err, storage.ErrNotFound):
 		c.doc, c.etag = document{}, ""
 	case !errors.Is(err, storage.ErrNotModified):
 		return nil, err
 	}
-	if c.rest() > 0 {
+	if c.waitBeforeTakeover() > 0 {
 		return nil, fmt.Errorf("%w by %s", ErrHeld, storage.Quote(c.doc.Holder))
 	}
 	doc = document{Holder: c.cfg.Holder, ID: c.id, Fence: c.doc.Fence + 1, TTL: c.ttl.Milliseconds()}
@@ -113,27 +115,28 @@ func (c *candidate) look(ctx context.Context) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hold(ctx, c.spot, c.cfg.Logger, doc, etag, start), nil
+	return hold(ctx, c.leaseBlob, c.cfg.Logger, doc, etag, start), nil
 }
 
-// rest is how long the lease must still be left to its holder. An own ID is of a write whose answer was lost.
-func (c *candidate) rest() time.Duration {
+// waitBeforeTakeover is how long the lease must be left to its holder. The blob has this candidate's own ID after a
+// write whose answer was lost.
+func (c *candidate) waitBeforeTakeover() time.Duration {
 	if c.doc.ID == "" || c.doc.ID == c.id {
 		return 0
 	}
 	return time.Until(c.seen.Add(time.Duration(c.doc.TTL) * time.Millisecond * 7 / 6))
 }
 
-// pause is the time to the next look.
+// pause is the time until the next look.
 func (c *candidate) pause() time.Duration {
 	d := c.ttl/6 + mathrand.N(c.ttl/6)
-	if rest := c.rest(); rest > 0 {
-		d = min(d, rest)
+	if wait := c.waitBeforeTakeover(); wait > 0 {
+		d = min(d, wait)
 	}
 	return d
 }
 
-// A document is what the blob holds, as JSON.
+// A document is the blob's content, as JSON.
 type document struct {
 	Holder string `json:"holder"`
 	ID     string `json:"id"`
@@ -142,21 +145,21 @@ type document struct {
 	Beat   int64  `json:"beat"`
 }
 
-// A spot is where a lease is stored. Its calls end after a quarter of the TTL, so that there is time for another.
-type spot struct {
+// A leaseBlob is the blob of a lease. Its calls end after a quarter of the TTL, so that there is time for another.
+type leaseBlob struct {
 	blobs *storage.Blobs
 	key   string
 	ttl   time.Duration
 }
 
-func (s spot) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, s.ttl/4, fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, s.ttl/4))
+func (b leaseBlob) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, b.ttl/4, fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, b.ttl/4))
 }
 
-func (s spot) get(ctx context.Context, ifNoneMatch storage.ETag) (document, storage.ETag, error) {
-	ctx, cancel := s.limit(ctx)
+func (b leaseBlob) get(ctx context.Context, ifNoneMatch storage.ETag) (document, storage.ETag, error) {
+	ctx, cancel := b.limit(ctx)
 	defer cancel()
-	blob, err := s.blobs.Get(ctx, s.key, ifNoneMatch)
+	blob, err := b.blobs.Get(ctx, b.key, ifNoneMatch)
 	if err != nil {
 		return document{}, "", err
 	}
@@ -167,12 +170,12 @@ func (s spot) get(ctx context.Context, ifNoneMatch storage.ETag) (document, stor
 	return d, blob.ETag, nil
 }
 
-func (s spot) put(ctx context.Context, d document, cond storage.Condition) (storage.ETag, error) {
-	ctx, cancel := s.limit(ctx)
+func (b leaseBlob) put(ctx context.Context, d document, cond storage.Condition) (storage.ETag, error) {
+	ctx, cancel := b.limit(ctx)
 	defer cancel()
 	body, err := json.Marshal(d)
 	if err != nil {
 		return "", err
 	}
-	return s.blobs.Put(ctx, s.key, body, cond)
+	return b.blobs.Put(ctx, b.key, body, cond)
 }

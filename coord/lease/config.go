@@ -15,21 +15,22 @@ const (
 	maxTTL = 24 * time.Hour
 )
 
-// Config is how a lease is held. The zero Config is right for most.
+// Config is how a lease is held. The zero Config is right for most callers.
 type Config struct {
-	// TTL is how long a lease outlives a holder that has died, about: who waits for it takes it over 7/6 to 3/2 of it
-	// after the last renewal. It is renewed every third of it, and lost when that fails until 5/6 of it. Holders of one
-	// name may have different ones. At least 3 seconds, at most 24 hours, in whole milliseconds. Defaults to 30 seconds.
+	// TTL bounds how long a lease stays held after its holder has died: a waiting process takes it over 7/6 to 3/2 of
+	// the TTL after the last renewal. The holder renews the lease every third of the TTL, and loses it when renewals
+	// fail for 5/6 of it. Holders of one name may have different TTLs. At least 3 seconds, at most 24 hours, in whole
+	// milliseconds. Defaults to 30 seconds.
 	TTL time.Duration
 
-	// Holder says who holds the lease, for people. Defaults to host and process ID.
+	// Holder tells an operator who holds the lease. Defaults to host and process ID.
 	Holder string
 
-	// Logger gets what no caller is told: failures while waiting or renewing, and a loss. Defaults to none.
+	// Logger gets failures that no caller is told of: while waiting or renewing, and a loss. Defaults to none.
 	Logger *slog.Logger
 }
 
-// withDefaults returns a copy that is complete, or all that is wrong with it and the name.
+// withDefaults returns a complete copy, or all that is wrong with it and the name.
 func (c Config) withDefaults(name string) (Config, error) {
 	faults := []error{storage.CheckKey(name)}
 	if c.TTL == 0 {

@@ -11,13 +11,14 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// ErrLost is the cause with which a lease's context ends when it can no longer be proved that nobody else holds it.
+// ErrLost is the cause of the end of a lease's context when nothing proves any more that no other process holds the
+// lease.
 var ErrLost = errors.New("lease lost")
 
-// A Lease is held until it is released or lost, or the context that it was acquired with ends. Its methods may be
-// called concurrently.
+// A Lease is held until it is released or lost, or the context of its acquisition ends. Its methods may be called
+// concurrently.
 type Lease struct {
-	spot
+	leaseBlob
 	log   *slog.Logger
 	id    string
 	fence int64
@@ -27,7 +28,7 @@ type Lease struct {
 	lost *time.Timer   // ends ctx when ownership can't be proved any more
 	done chan struct{} // closed when the renewal has ended
 
-	// Of the renewal, and when that has ended of Release.
+	// These fields belong to the renewal, and after its end to Release.
 	doc  document
 	etag storage.ETag
 
@@ -35,25 +36,27 @@ type Lease struct {
 	released bool // under mu
 }
 
-// hold begins to hold what a call that began at start has written.
-func hold(ctx context.Context, s spot, log *slog.Logger, doc document, etag storage.ETag, start time.Time) *Lease {
-	l := &Lease{spot: s, log: log, id: doc.ID, fence: doc.Fence, done: make(chan struct{}), doc: doc, etag: etag}
+// hold begins to hold a lease whose write started at start.
+func hold(ctx context.Context, b leaseBlob, log *slog.Logger, doc document, etag storage.ETag, start time.Time) *Lease {
+	l := &Lease{leaseBlob: b, log: log, id: doc.ID, fence: doc.Fence, done: make(chan struct{}), doc: doc, etag: etag}
 	l.ctx, l.end = context.WithCancelCause(ctx)
 	l.lost = time.AfterFunc(l.proved(start), func() { l.lose("not renewed in time") })
 	go l.renew(start)
 	return l
 }
 
-// Context ends with the lease: with the cause [ErrLost], with that of the context that the lease was acquired with, or
-// when it is released.
+// Context ends with the lease: with the cause [ErrLost], with the cause of the context of its acquisition, or when
+// it is released.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Fence numbers the acquisitions of a name: each has a larger one than those before, though not always by 1.
+// Fence numbers the acquisitions of a name: each has a larger number than those before, though not always by 1. It
+// is the fencing token.
 func (l *Lease) Fence() int64 { return l.fence }
 
-// Release ends the lease's context and lets others have the lease at once. Since ctx has often ended already, and with
-// it the work, its end is ignored; Release takes a third of the TTL at most. On an error the lease may look held to
-// others until they take it over. A repeat of it tries again; when the lease is released or lost, Release does nothing.
+// Release ends the lease's context and lets others have the lease at once. It ignores the end of ctx, because ctx
+// has often ended with the work. It takes at most a third of the TTL. After an error the lease may look held until
+// another process takes it over; another call of Release tries again. For a lease that is released or lost, Release
+// does nothing.
 func (l *Lease) Release(ctx context.Context) error {
 	l.end(nil)
 	l.mu.Lock()
@@ -85,10 +88,10 @@ func (l *Lease) fail(err error) error {
 	return fmt.Errorf("lease: release %s: %w", storage.Quote(l.key), err)
 }
 
-// proved is how long it is proved that a write of a call that began at start has not been replaced.
+// proved is how long a write that started at start certainly stays unreplaced by others.
 func (l *Lease) proved(start time.Time) time.Duration { return time.Until(start.Add(l.ttl * 5 / 6)) }
 
-// renew writes every third of the TTL until the context ends, and more often while that fails.
+// renew writes every third of the TTL until the context ends, and more often while writes fail.
 func (l *Lease) renew(start time.Time) {
 	defer close(l.done)
 	defer l.lost.Stop()
@@ -117,8 +120,9 @@ func (l *Lease) lose(why string) {
 	}
 }
 
-// write puts the document, and tells when the call that did it began. When somebody was faster, and it was a write of
-// ours whose answer was lost, it writes again; else [ErrLost]. After any other error the outcome is unknown.
+// write puts the document, and returns when that call started. If another write came first, and it was an own write
+// whose answer was lost, it writes again; otherwise it returns [ErrLost]. After any other error the outcome is
+// unknown.
 func (l *Lease) write(ctx context.Context) (start time.Time, err error) {
 	for {
 		l.doc.Beat++

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// Eight want it again and again, in fair weather and in foul. Some die with it.
+// Eight processes acquire the lease again and again, while calls succeed or fail. Some die while they hold it.
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -82,7 +82,7 @@ func TestAHolderDies(t *testing.T) {
 			t.Errorf("fences %d and %d, want 1 and 2", dead.Fence(), next.Fence())
 		}
 		link.Restore()
-		release(t, dead) // it must not take from the next what isn't its own
+		release(t, dead) // it must not release the next holder's lease
 		time.Sleep(3 * ttl)
 		if err := next.Context().Err(); err != nil {
 			t.Errorf("a lease that is renewed ended: %v", err)
@@ -91,7 +91,7 @@ func TestAHolderDies(t *testing.T) {
 	})
 }
 
-// However calls fail, the context ends before another gets the lease.
+// However calls fail, the context ends before another process gets the lease.
 func TestTheStoreIsUnreachable(t *testing.T) {
 	t.Parallel()
 	for way, fail := range map[string]func(ctx context.Context, over chan struct{}) error{
@@ -104,7 +104,7 @@ func TestTheStoreIsUnreachable(t *testing.T) {
 			t.Parallel()
 			virtual(t, func(t *testing.T, s *storage.Store) {
 				over := make(chan struct{})
-				var last time.Time // when the last call that succeeded began
+				var last time.Time // when the last successful call began
 				l := acquire(t, storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
 					if op.Seq > 5 {
 						return fail(ctx, over)
@@ -146,8 +146,8 @@ func TestTheContextEndsInTime(t *testing.T) {
 	})
 }
 
-// A renewal is done, but its answer is lost. When that is learnt, others may have watched its result for long: it
-// proves nothing.
+// A renewal is done, but its answer is lost. When the holder learns that it was done, others may have watched its
+// result for long, so it proves nothing.
 func TestAnOldWriteProvesNothing(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
@@ -159,7 +159,7 @@ func TestAnOldWriteProvesNothing(t *testing.T) {
 				return do()
 			case op.Seq == 3:
 				_ = do()
-			case time.Since(begin) > ttl/2 && learnt < 2: // a write that loses the race, and the look at why
+			case time.Since(begin) > ttl/2 && learnt < 2: // a write that loses the race, and the read that tells why
 				learnt++
 				return do()
 			}
@@ -174,7 +174,7 @@ func TestAnOldWriteProvesNothing(t *testing.T) {
 	})
 }
 
-// What somebody else has written is never written over.
+// A holder never overwrites another process's write.
 func TestSomebodyElseHasIt(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
@@ -208,7 +208,7 @@ func TestSomebodyElseHasIt(t *testing.T) {
 	})
 }
 
-// One call fails, before its effect or after, whichever it is: nothing is lost and nothing stays held.
+// Any one call fails, before its effect or after it: nothing is lost, and the lease is free in the end.
 func TestAnyCallFails(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
@@ -258,7 +258,8 @@ func TestAnyCallFails(t *testing.T) {
 	}
 }
 
-// A process dies in its nth call, before its effect or after: the next one gets the lease, and never beside it.
+// A process dies in its nth call, before its effect or after it. The next process gets the lease, and never holds
+// it at the same time.
 func TestDeathInAnyCall(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
@@ -422,7 +423,7 @@ func TestFaults(t *testing.T) {
 
 var azurite = sync.OnceValues(azuretest.Launch)
 
-// Real requests and real time: one waits, is handed the lease, dies, and is followed.
+// This test uses real requests and real time: a process waits, gets the lease, dies, and is followed by another.
 func TestOnAzure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a TTL to pass")

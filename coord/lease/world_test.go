@@ -63,8 +63,8 @@ func wantCause(t *testing.T, l *lease.Lease, want error) {
 	}
 }
 
-// weather makes calls slow, fails them before or after their effect, lets some hang until their contexts end, and some
-// writes come long after nobody waits for them any more; late counts those.
+// weather makes calls slow, fails them before or after their effect, and lets some hang until their contexts end.
+// Some writes take effect long after their caller has given up; late counts those.
 func weather(s *storage.Store, r *rand.Rand, late *sync.WaitGroup) *storage.Store {
 	var mu sync.Mutex
 	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return r.IntN(n) }
@@ -116,7 +116,7 @@ func (b lateBlobs) Put(ctx context.Context, key string, body []byte, cond storag
 	return "", storage.ErrUnavailable
 }
 
-// A watch sees all leases of a name and tells when two are alive, or fences don't rise.
+// A watch sees all leases of a name. It fails the test when two are alive at once, or fences don't rise.
 type watch struct {
 	mu     sync.Mutex
 	leases []*lease.Lease

@@ -14,27 +14,27 @@ const (
 	maxBeat = time.Hour
 )
 
-// Config says who joins.
+// Config is how a process joins a group.
 type Config struct {
-	// Name says who the member is, for people: it is in its row. It needn't be unique.
+	// Name tells an operator who the member is; it is in the member's row. It needn't be unique. Defaults to none.
 	Name string
 
-	// Active is how many members are active at a time. Each goes by its own number. Defaults to 1.
+	// Active is how many members are active at a time. Each member uses its own number. Defaults to 1.
 	Active int
 
-	// Beat is how often the member says that it is alive. Others take it for dead after three beats of silence.
-	// Defaults to 10 seconds; at least 1 second, at most 1 hour, in whole milliseconds.
+	// Beat is how often the member writes its row. Others take the member for dead when the row stays the same for
+	// three beats. At least 1 second, at most 1 hour, in whole milliseconds. Defaults to 10 seconds.
 	Beat time.Duration
 
-	// Fit, if it isn't nil, is asked before each beat. While it says false the member withdraws its row, so that another takes
-	// over; Active stays as it is.
+	// Fit is called before each beat. While it returns false the member withdraws its row, so that another takes over;
+	// Active stays as it is. Defaults to always fit.
 	Fit func() bool
 
-	// Logger gets what no caller is told: that the store can't be reached, and can again. Defaults to none.
+	// Logger gets failures that no caller is told of: the store can't be reached, and can be again. Defaults to none.
 	Logger *slog.Logger
 }
 
-// withDefaults returns a copy that is complete, or all that is wrong with it and the group.
+// withDefaults returns a complete copy, or all that is wrong with it and the group.
 func (c Config) withDefaults(group string) (Config, error) {
 	faults := []error{storage.CheckKey(group)}
 	if c.Active == 0 {

@@ -18,27 +18,27 @@ import (
 
 const (
 	table   = "members"
-	silence = 3           // beats after which a member counts as dead
-	soon    = time.Second // from a change to the next look
-	view    = 100         // rows above those that are active
+	silence = 3           // a row that stays the same for so many beats is a dead member's
+	soon    = time.Second // from a change to the next read
+	view    = 100         // the most higher rows that are read, beyond the active ones
 )
 
-// A Member is one of a group until it leaves. Its methods may be called concurrently.
+// A Member belongs to a group until it leaves. Its methods may be called concurrently.
 type Member struct {
 	cfg   Config
 	group string
-	key   string // of its row; lower ones rank higher
+	key   string // of its row; a lower key ranks higher
 	rows  *storage.Table
 	stop  context.CancelFunc
-	ended chan struct{} // closed when nothing is written any more
+	ended chan struct{} // closed after the last write
 
-	// Of the goroutine that beats and looks.
-	beats int64
-	above int                 // who rank higher and are alive
-	seen  map[string]sighting // those who rank higher, by key, and dead ones whose rows are still there
-	pause time.Duration       // to the next look
-	deaf  time.Time           // since when looks fail
-	dumb  bool                // the last beat failed
+	// These fields belong to the goroutine that beats and looks.
+	beats            int64
+	above            int                 // live members that rank higher
+	seen             map[string]sighting // members that rank higher, by key, and dead ones whose rows still exist
+	pause            time.Duration       // until the next look
+	readFailingSince time.Time           // when the first of the failing looks began; zero after a success
+	writeFailing     bool                // the last beat failed
 
 	mu      sync.Mutex
 	active  bool
@@ -52,20 +52,20 @@ type sighting struct {
 	row   row
 }
 
-// A row is what is stored of a member, as JSON.
+// A row is a member as stored, in JSON.
 type row struct {
 	Name  string `json:"name"`
 	Beat  int64  `json:"beat"`  // milliseconds
 	Beats int64  `json:"beats"` // since it joined
 }
 
-// dies is when the member counts as dead, unless its row changes.
+// dies returns when the member counts as dead, unless its row changes.
 func (s sighting) dies() time.Time {
 	return s.since.Add(silence * time.Duration(s.row.Beat) * time.Millisecond)
 }
 
-// Join makes the process a member of a group until it leaves. It doesn't wait for the store, and the member isn't active
-// before it has seen the others. An error is about the group's name (see storage.CheckKey) or cfg.
+// Join makes the process a member of a group until it leaves. It doesn't wait for the store. The member isn't
+// active before it has read the others' rows. An error is about the group's name (see storage.CheckKey) or cfg.
 func Join(store *storage.Store, group string, cfg Config) (*Member, error) {
 	cfg, err := cfg.withDefaults(group)
 	if err != nil {
@@ -90,8 +90,8 @@ func (m *Member) Active() (active bool, changed <-chan struct{}) {
 	return m.active, m.changed
 }
 
-// Leave lets others take over at their next look. After an error they do as if this member had died. Active stays as it
-// is. Since ctx has often ended already, its end is ignored; Leave takes two beats at most.
+// Leave lets others take over at their next look. After an error, they take over as after a death. Active stays as
+// it is. Leave ignores the end of ctx, because ctx has often ended already. It takes at most two beats.
 func (m *Member) Leave(ctx context.Context) error {
 	m.stop()
 	<-m.ended
@@ -103,7 +103,7 @@ func (m *Member) Leave(ctx context.Context) error {
 	return nil
 }
 
-// limit bounds a call, so that one that hangs doesn't make this member look dead.
+// limit bounds a call, so that a hanging one doesn't make this member look dead.
 func (m *Member) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, m.cfg.Beat, fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, m.cfg.Beat))
 }
@@ -129,16 +129,16 @@ func (m *Member) stay(ctx context.Context) {
 	}
 }
 
-// beat says that the member is alive, which is a promise to take over: only who can look and is fit may give it.
+// beat writes the row. A live row promises to take over, so an unfit member, or one that can't read, doesn't beat.
 func (m *Member) beat(ctx context.Context) {
-	// Not cut off, so that Leave comes after it.
+	// The end of ctx doesn't cancel this call, so that Leave's deletion comes after it.
 	call, cancel := m.limit(context.WithoutCancel(ctx))
 	defer cancel()
 	if !m.cfg.Fit() {
-		_ = m.rows.Delete(call, m.group, m.key, storage.Condition{}) // else the others miss it soon
+		_ = m.rows.Delete(call, m.group, m.key, storage.Condition{}) // if it fails, the others soon take the member for dead
 		return
 	}
-	if !m.deaf.IsZero() && time.Since(m.deaf) >= silence*m.cfg.Beat {
+	if !m.readFailingSince.IsZero() && time.Since(m.readFailingSince) >= silence*m.cfg.Beat {
 		return
 	}
 	m.beats++
@@ -146,25 +146,25 @@ func (m *Member) beat(ctx context.Context) {
 	if err == nil {
 		_, err = m.rows.Put(call, m.group, m.key, data, storage.Condition{})
 	}
-	m.tell(ctx, "tell the other members", m.dumb, err)
-	m.dumb = err != nil
+	m.tell(ctx, "tell the other members", m.writeFailing, err)
+	m.writeFailing = err != nil
 }
 
-// look finds out how many rank higher, and so whether this member is active.
+// look reads how many members rank higher, and so whether this member is active.
 func (m *Member) look(ctx context.Context) {
 	began := time.Now()
 	above, err := m.read(ctx)
-	m.tell(ctx, "hear of the other members", !m.deaf.IsZero(), err)
+	m.tell(ctx, "hear of the other members", !m.readFailingSince.IsZero(), err)
 	if err != nil {
-		if m.deaf.IsZero() {
-			m.deaf = began
+		if m.readFailingSince.IsZero() {
+			m.readFailingSince = began
 		}
 		m.pause = m.cfg.Beat
 		return
 	}
-	m.deaf = time.Time{}
+	m.readFailingSince = time.Time{}
 	m.note(above < m.cfg.Active)
-	// The next one in the row looks often, others the more seldom the more are before them.
+	// The member next in rank looks often. A member looks more seldom the more rank between it and the active ones.
 	rank := time.Duration(max(1, above-m.cfg.Active+1))
 	if above != m.above || m.pause == 0 {
 		m.pause = rank * soon
@@ -179,7 +179,7 @@ func (m *Member) look(ctx context.Context) {
 	}
 }
 
-// read counts those alive who rank higher, and deletes the rows of the dead.
+// read counts the live members that rank higher, and deletes the rows of the dead.
 func (m *Member) read(ctx context.Context) (above int, err error) {
 	ctx, cancel := m.limit(ctx)
 	defer cancel()
@@ -191,9 +191,9 @@ func (m *Member) read(ctx context.Context) (above int, err error) {
 		}
 		s := m.seen[r.Key]
 		if s.etag != r.ETag {
-			s = sighting{etag: r.ETag, since: time.Now()} // after the call: not before it was written
+			s = sighting{etag: r.ETag, since: time.Now()} // after the read, so not before the row was written
 			if json.Unmarshal(r.Data, &s.row) != nil || s.row.Beat < minBeat.Milliseconds() || s.row.Beat > maxBeat.Milliseconds() {
-				continue // no member, as far as this version can tell
+				continue // this version doesn't know such a row as a member's
 			}
 		}
 		if s.dies().After(began) {
@@ -204,7 +204,7 @@ func (m *Member) read(ctx context.Context) (above int, err error) {
 	m.seen = seen
 	for key, s := range seen {
 		if !s.dies().After(began) {
-			// Others do so too, and one succeeds. Who was only slow comes back with its next beat.
+			// Other members try the same, and one succeeds. A member that was only slow comes back with its next beat.
 			_ = m.rows.Delete(ctx, m.group, key, storage.Condition{IfMatch: s.etag})
 		}
 	}
@@ -222,10 +222,10 @@ func (m *Member) note(active bool) {
 	m.changed = make(chan struct{})
 }
 
-// tell logs the beginning and the end of trouble.
+// tell logs the first failure and the first success after it.
 func (m *Member) tell(ctx context.Context, what string, before bool, err error) {
 	switch {
-	case ctx.Err() != nil: // it leaves
+	case ctx.Err() != nil: // the member leaves
 	case err != nil && !before:
 		m.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't "+what+"; will go on trying", slog.String("group", m.group), slog.Any("error", err))
 	case err == nil && before:

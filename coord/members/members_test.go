@@ -19,7 +19,8 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// Members come, leave, die and are cut off for a while, in foul weather. When it is over, as many are active as should be.
+// Members join, leave, die and lose the store for a while, while calls fail. Afterwards as many are active as asked
+// for.
 func TestAsManyAsWanted(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
@@ -32,7 +33,7 @@ func TestAsManyAsWanted(t *testing.T) {
 				type process struct {
 					*members.Member
 					link *storagetest.Link
-					back *time.Timer // ends a cut
+					back *time.Timer // restores the link
 				}
 				var alive, dead []process
 				for i := range 30 {
@@ -54,7 +55,7 @@ func TestAsManyAsWanted(t *testing.T) {
 						case 4:
 							p.link.Cut()
 							dead = append(dead, p)
-						case 5: // cut off, and back later
+						case 5: // loses the store, and gets it back later
 							p.link.Cut()
 							alive[i].back = time.AfterFunc(time.Duration(r.IntN(100))*time.Second, p.link.Restore)
 							continue
@@ -70,7 +71,7 @@ func TestAsManyAsWanted(t *testing.T) {
 				for _, p := range alive {
 					all = append(all, p.Member)
 				}
-				for range 20 { // and it stays so
+				for range 20 { // it stays like that
 					if got := actives(all); got != min(want, len(all)) {
 						t.Errorf("%d of %d members are active, want %d", got, len(all), want)
 						break
@@ -95,7 +96,7 @@ func line(t *testing.T, s *storage.Store, n int) (all []*members.Member, links [
 		fit[join(t, l.Store, group, members.Config{})] = l
 	}
 	time.Sleep(2 * beat)
-	for len(fit) > 0 { // who is active leaves the others alone: its link is cut, and mended at the end
+	for len(fit) > 0 { // an active member's link is cut, so that the next one becomes active; restored below
 		for m, l := range fit {
 			if active(m) && len(all) == n-len(fit) {
 				all, links = append(all, m), append(links, l)
@@ -122,7 +123,7 @@ func TestTakeOver(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		n           int
-		cut         func(l *storagetest.Link) // nil: it leaves
+		cut         func(l *storagetest.Link) // nil: the member leaves
 		least, most time.Duration
 	}{
 		{"left", 3, nil, 0, beat},
@@ -164,7 +165,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// Who isn't fit is silent, and others take over; then they make room again.
+// An unfit member withdraws its row, and another takes over. When it is fit again, the other makes room for it.
 func TestUnfit(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
@@ -172,14 +173,14 @@ func TestUnfit(t *testing.T) {
 		first := join(t, s, group, members.Config{Fit: func() bool { return !unfit.Load() }})
 		time.Sleep(beat)
 		var all []*members.Member
-		for active(first) { // until one comes that ranks higher
+		for active(first) { // until one ranks higher
 			all = append(all, join(t, s, group, members.Config{}))
 			time.Sleep(2 * beat)
 		}
 		leave(t, all...)
 		await(t, first, true)
 		last := join(t, s, group, members.Config{})
-		for time.Sleep(2 * beat); active(last); time.Sleep(2 * beat) { // one that ranks lower
+		for time.Sleep(2 * beat); active(last); time.Sleep(2 * beat) { // until one ranks lower
 			leave(t, last)
 			last = join(t, s, group, members.Config{})
 		}
@@ -193,7 +194,7 @@ func TestUnfit(t *testing.T) {
 	})
 }
 
-// Those who look after the next one in the row look seldom, and still one of them takes over in the end.
+// Members that rank lower than the next one look seldom, but one of them takes over in the end.
 func TestMassDeath(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
@@ -215,7 +216,7 @@ func TestMassDeath(t *testing.T) {
 	})
 }
 
-// A beat that is late doesn't come after the end.
+// A late beat doesn't write the row after Leave.
 func TestLateBeat(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
@@ -229,7 +230,7 @@ func TestLateBeat(t *testing.T) {
 	})
 }
 
-// Who goes changes nothing for groups in which it had no part, and groups are spread over their members.
+// A member that leaves changes only the groups in which it was active. Groups are spread over their members.
 func TestOnlyItsOwnPart(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
@@ -271,7 +272,7 @@ func TestOnlyItsOwnPart(t *testing.T) {
 	})
 }
 
-// Rows that this version can't read are left alone.
+// Rows that this version can't read stay.
 func TestStrangeRows(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
@@ -295,13 +296,13 @@ func TestStrangeRows(t *testing.T) {
 	})
 }
 
-// A store in trouble changes nothing, and is told of once.
+// A failing store changes nothing, and is logged once.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		for _, c := range []struct {
-			calls []string // that fail
-			want  [2]int   // warnings, and ends
+			calls []string // these fail
+			want  [2]int   // log records of the beginning and the end of a failure
 		}{{nil, [2]int{2, 2}}, {[]string{"put row"}, [2]int{1, 1}}, {[]string{"query"}, [2]int{1, 1}}} {
 			var log bytes.Buffer
 			toStore := storagetest.NewLink(s)
@@ -345,7 +346,7 @@ func TestBadJoin(t *testing.T) {
 
 var azurite = sync.OnceValues(azuretest.Launch)
 
-// Real requests and real time: one dies and another takes over, which then leaves.
+// This test uses real requests and real time: a member dies and another takes over, which then leaves.
 func TestOnAzure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for three beats to pass")

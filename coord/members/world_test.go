@@ -90,7 +90,7 @@ func await(t *testing.T, m *members.Member, want bool) time.Duration {
 	}
 }
 
-// rows are the keys in a group.
+// rows returns a group's keys.
 func rows(t *testing.T, s *storage.Store) (keys []string) {
 	t.Helper()
 	for row, err := range s.Table("members").Query(t.Context(), group, storage.RowRange{}) {
@@ -125,7 +125,7 @@ func weather(s *storage.Store, r *rand.Rand, fair *atomic.Bool) *storage.Store {
 	})
 }
 
-// A lateStore writes rows half a beat late, also when nobody waits for it any more.
+// A lateStore writes rows half a beat late, even when the caller has given up.
 type lateStore struct{ driver.Store }
 
 func (s lateStore) Table(name string) driver.Table { return lateTable{s.Store.Table(name)} }

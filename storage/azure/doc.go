@@ -52,8 +52,8 @@
 //     made.
 //
 // There is one exception: when the answer to a send, or to a write of rows, begins and never ends, the SDK doesn't
-// repeat the request, and the outcome stays unknown. A batch of rows is refused as a whole by an answer about one of its rows;
-// that answer counts as the answer to the batch.
+// repeat the request, and the outcome stays unknown. A batch of rows is refused as a whole by an answer about one of
+// its rows; that answer counts as the answer to the batch.
 //
 // # Throttling
 //
