@@ -32,10 +32,11 @@
 //
 //   - After a release. The holder's context ends before the release is written.
 //   - After a takeover. The holder started its last successful write before the store did it, and others saw the
-//     result after that: start ≤ write ≤ seen. They take over 7/6 of the holder's TTL (which the blob tells)
-//     after they saw it, and only if nothing was written meanwhile, which the ETag proves. The context ended at start
-//   - 5/6 TTL, a third of the TTL before seen + 7/6 TTL. Each span is measured on one machine's monotonic clock. So
-//     the time that the clocks show doesn't matter. It matters only that neither runs 7/5 as fast as the other.
+//     result after that: start ≤ write ≤ seen. They take over 7/6 of the holder's TTL (which the blob tells) after
+//     they saw it, and only if nothing was written meanwhile, which the ETag proves. The context ended at
+//     start + 5/6 TTL, a third of the TTL before seen + 7/6 TTL. Each span is measured on one machine's monotonic
+//     clock. So the time that the clocks show doesn't matter. It matters only that neither runs 7/5 as fast as the
+//     other.
 //   - After a write by the same Acquire that was done without an answer. Acquire hasn't returned a lease yet, and
 //     writes again.
 //

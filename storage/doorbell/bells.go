@@ -9,57 +9,57 @@ import (
 )
 
 const (
-	// pause is the time between two rounds of rings of one queue, told or heard.
+	// pause is the time between two rounds of rings of one queue, sent or received.
 	pause = 20 * time.Millisecond
 
-	// secondLook is when a queue rings once more after the end of a delay: engines keep whole seconds, by a clock of their
+	// secondLook is the time from the end of a delay to a second ring. Engines keep whole seconds, by a clock of their
 	// own.
 	secondLook = time.Second
 
-	alarmStep = 100 * time.Millisecond // alarms closer together than this are one
-	maxAlarms = 1000                   // of one queue; the latest are left to polls
+	alarmStep = 100 * time.Millisecond // alarms closer together than this become one
+	maxAlarms = 1000                   // of one queue; polls find the latest messages
 	longest   = time.Hour              // between two turns
 )
 
-// bells are the queues that this process waits for, or has something to tell about. Times are since start, by the
-// monotonic clock.
+// bells are the queues that consumers of this process wait for, or whose listeners it has to ring. Times are since
+// start, by the monotonic clock.
 type bells struct {
 	start  time.Time
-	kicked chan struct{} // of capacity 1: a turn is needed sooner than the last one said
+	kicked chan struct{} // of capacity 1: a turn is needed sooner than planned
 
 	mu     sync.Mutex
 	queues map[string]*bell
 	closed bool
 }
 
-// bell is one queue, or another topic.
+// A bell is one queue, or another topic.
 type bell struct {
 	watchers map[chan struct{}]struct{}
-	heard    limit   // of rings from others, for the watchers
-	told     limit   // of rings to others
-	everyone bool    // the next of those goes to all who listen
+	heard    limit   // of rings from other processes to the watchers
+	told     limit   // of rings to other processes
+	everyone bool    // the next ring to others goes to all listeners
 	alarms   []alarm // by time
 
-	rang    time.Duration // when the watchers were rung last
+	rang    time.Duration // when the watchers were last rung
 	looked  time.Duration // when the last Receive began
 	nothing bool          // it found nothing
 	failed  bool          // it failed
-	trusted bool          // others have rung since it last found what nobody had rung for
+	trusted bool          // another process has rung since the last message that came without a ring
 }
 
-// An alarm is a time at which messages become receivable, because their delay has ended.
+// An alarm is the end of a delay, when messages become receivable.
 type alarm struct {
 	at    time.Duration
-	again bool // a second look follows
+	again bool // a second ring follows
 }
 
-// A limit lets something happen at once and then once in each pause: what comes between waits.
+// A limit allows an event at once, and then once in each pause; an event in between waits.
 type limit struct {
 	next    time.Duration
 	waiting bool
 }
 
-// take reports whether what waits may happen now.
+// take reports whether the waiting event is allowed now.
 func (l *limit) take(now time.Duration) bool {
 	if !l.waiting || now < l.next {
 		return false
@@ -68,11 +68,11 @@ func (l *limit) take(now time.Duration) bool {
 	return true
 }
 
-// due is one round to tell.
+// due is one round of rings to other processes.
 type due struct {
 	queue    string
 	local    int  // 1 if this process waits for the queue itself
-	everyone bool // all who listen are to be rung
+	everyone bool // all listeners are to be rung
 }
 
 func newBells() *bells {
@@ -81,7 +81,7 @@ func newBells() *bells {
 
 func (b *bells) now() time.Duration { return time.Since(b.start) }
 
-// close ends all but [bells.rest].
+// close stops everything except [bells.rest].
 func (b *bells) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +95,7 @@ func (b *bells) kick() {
 	}
 }
 
-// bell returns the queue's; mu is held.
+// bell returns the bell of a queue; mu is held.
 func (b *bells) bell(queue string) *bell {
 	q := b.queues[queue]
 	if q == nil {
@@ -120,11 +120,11 @@ func (b *bells) watch(queue string) (<-chan struct{}, func()) {
 		if q := b.queues[queue]; q != nil {
 			delete(q.watchers, c)
 		}
-		b.kick() // a bell that nobody needs goes
+		b.kick() // removes the bell, if it is unused
 	}
 }
 
-// watched lists the queues that this process waits for.
+// watched lists the queues that consumers of this process wait for.
 func (b *bells) watched() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,7 +138,7 @@ func (b *bells) watched() []string {
 	return names
 }
 
-// sent rings a queue, here and elsewhere: now, or when the delay has ended.
+// sent rings a queue, here and elsewhere, now or at the end of the delay.
 func (b *bells) sent(queue string, delay time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +154,7 @@ func (b *bells) sent(queue string, delay time.Duration) {
 	b.tellSoon(q)
 }
 
-// ringAll rings all who listen to a topic, here and elsewhere.
+// ringAll rings all listeners of a topic, here and elsewhere.
 func (b *bells) ringAll(topic string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,8 +167,8 @@ func (b *bells) ringAll(topic string) {
 	b.tellSoon(q)
 }
 
-// backlog rings a queue elsewhere: a receive was full, so that others find something, too. Whoever is woken by that tells more of
-// them, until all are awake or nothing is left.
+// backlog rings a queue elsewhere after a full Receive, because other workers will find messages, too. Each worker
+// that is rung does the same, until all are awake or no message is left.
 func (b *bells) backlog(queue string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -184,7 +184,7 @@ func (b *bells) tellSoon(q *bell) {
 	}
 }
 
-// hear rings the queue for another process. It reports whether anybody waits for it here.
+// hear rings the queue for another process. It reports whether a consumer waits for it here.
 func (b *bells) hear(queue string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,9 +202,14 @@ func (b *bells) hear(queue string) bool {
 	return true
 }
 
-// received notes what came of a Receive that began at that time. It reports a sign that the row of this process is gone:
-// the store works again after a failure, or a message has come since the last look that nobody rang for, though others do
-// ring. After one such message it is no sign until they have rung again: their rings may all be lost on the way.
+// received notes the result of a Receive that began at that time. It reports a sign that this process's row is
+// gone:
+//
+//   - The store works again after a failure.
+//   - A message has come since the last Receive without a ring, although other processes do ring.
+//
+// After one message without a ring, the next one is no sign until another process has rung again: all its rings may be
+// lost on the way.
 func (b *bells) received(queue string, began time.Duration, n int, err error) (sign bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -219,7 +224,7 @@ func (b *bells) received(queue string, began time.Duration, n int, err error) (s
 	return sign
 }
 
-// alarm sets an alarm d from now, where d is rounded up to whole seconds, as engines round it; mu is held.
+// alarm sets an alarm in d from now. It rounds d up to whole seconds, as engines do; mu is held.
 func (b *bells) alarm(q *bell, d time.Duration) {
 	at := b.now() + (d + time.Second - 1).Truncate(time.Second)
 	at = (at + alarmStep - 1).Truncate(alarmStep)
@@ -229,7 +234,7 @@ func (b *bells) alarm(q *bell, d time.Duration) {
 	}
 }
 
-// setAlarm sets an alarm, unless there are too many that are earlier.
+// setAlarm sets an alarm, unless there are too many earlier ones.
 func (q *bell) setAlarm(at time.Duration, again bool) {
 	i, ok := slices.BinarySearchFunc(q.alarms, at, func(a alarm, at time.Duration) int { return cmp.Compare(a.at, at) })
 	if !ok {
@@ -252,7 +257,8 @@ func (q *bell) ring(now time.Duration) {
 	}
 }
 
-// run rings what is due here and tells what is to be told to others, until ctx ends; then it tells what is left.
+// run rings the consumers of this process and the listeners elsewhere when they are due. When ctx ends, it sends
+// the waiting rings and returns.
 func (b *bells) run(ctx context.Context, tell func(due)) {
 	for {
 		list, wait := b.turn(b.now())
@@ -271,7 +277,8 @@ func (b *bells) run(ctx context.Context, tell func(due)) {
 	}
 }
 
-// turn rings what is due here, and returns what is to be told to others and how long nothing else will be due.
+// turn rings the consumers of this process that are due. It returns the rings that are due to others, and the time
+// until the next turn.
 func (b *bells) turn(now time.Duration) (list []due, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -311,14 +318,14 @@ func (b *bells) turn(now time.Duration) (list []due, wait time.Duration) {
 	return list, next - now
 }
 
-// takeDue returns the round of the queue that is about to be told.
+// takeDue returns the queue's next round.
 func (q *bell) takeDue(name string) due {
 	x := due{name, min(1, len(q.watchers)), q.everyone}
 	q.everyone = false
 	return x
 }
 
-// rest returns what waits to be told, at the end, and forgets everything.
+// rest returns the waiting rounds at the end, and forgets all queues.
 func (b *bells) rest() []due {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// ringing runs f with bells under virtual time. told returns when each round was told, since the beginning, and forgets it.
+// ringing runs f with bells under virtual time. told returns when each round was sent, since the last call.
 func ringing(t *testing.T, f func(t *testing.T, b *bells, told func() []time.Duration)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBells()
@@ -41,7 +41,7 @@ func ringing(t *testing.T, f func(t *testing.T, b *bells, told func() []time.Dur
 	})
 }
 
-// rings takes all that a channel gets during d, and returns when.
+// rings collects a channel's rings during d, and returns when they came.
 func rings(b *bells, ring <-chan struct{}, d time.Duration) []time.Duration {
 	var list []time.Duration
 	end := time.After(d)
@@ -115,7 +115,7 @@ func TestDelaysRing(t *testing.T) {
 		ring, stop := b.watch("queue")
 		defer stop()
 		b.sent("queue", time.Hour)
-		b.sent("queue", 1500*time.Millisecond) // the earlier one must not replace the later one, nor the other way round
+		b.sent("queue", 1500*time.Millisecond) // neither may replace the other
 		b.sent("queue", 1600*time.Millisecond)
 		want := []time.Duration{2 * time.Second, 3 * time.Second, time.Hour, time.Hour + time.Second}
 		if got := rings(b, ring, 2*time.Hour); !slices.Equal(got, want) {
@@ -127,7 +127,7 @@ func TestDelaysRing(t *testing.T) {
 	})
 }
 
-// Ends of visibilities ring nobody, and nothing is remembered of messages in hand.
+// The end of a visibility doesn't ring, and bells keep nothing about messages in hand.
 func TestVisibilityRingsNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestAllWatchersAreRung(t *testing.T) {
 	})
 }
 
-// TestNothingIsForgotten sees that the end tells what a pause has held back.
+// TestNothingIsForgotten checks that the end sends the rings that a pause has held back.
 func TestNothingIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

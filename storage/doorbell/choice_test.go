@@ -11,7 +11,7 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// playListeners writes the rows of listeners whose sockets the test has.
+// playListeners writes the rows of listeners whose sockets the test holds.
 func playListeners(t *testing.T, s *Doorbell, n int) []*net.UDPConn {
 	t.Helper()
 	var list []*net.UDPConn
@@ -23,8 +23,8 @@ func playListeners(t *testing.T, s *Doorbell, n int) []*net.UDPConn {
 	return list
 }
 
-// heard takes what the listeners have got, by listener. The sockets' buffers have it before the sender's call returns, and so before
-// the mark that each listener sends itself.
+// heard returns the datagrams of each listener. They are in the sockets' buffers before the sender's call returns,
+// and so before the mark that each listener sends itself.
 func heard(t *testing.T, list []*net.UDPConn) map[int][][]byte {
 	t.Helper()
 	got := map[int][][]byte{}
@@ -93,7 +93,8 @@ func TestFanout(t *testing.T) {
 	}
 }
 
-// TestTopicRingsAll rings a topic: all who listen hear of it, whatever the fanout is. A send after it goes to few again.
+// TestTopicRingsAll rings a topic: all listeners are rung, whatever the fanout is. A send after it rings only the
+// fanout.
 func TestTopicRingsAll(t *testing.T) {
 	t.Parallel()
 	for _, local := range []bool{false, true} {
@@ -123,7 +124,7 @@ func TestTopicRingsAll(t *testing.T) {
 	}
 }
 
-// TestKnownAreRungOnce reads the table again: that is no reason to ring again.
+// TestKnownAreRungOnce reads the table again, which must not ring known listeners again.
 func TestKnownAreRungOnce(t *testing.T) {
 	t.Parallel()
 	var calls storagetest.Calls
@@ -142,7 +143,7 @@ func TestKnownAreRungOnce(t *testing.T) {
 	}
 }
 
-// TestNotItself has a row of its own in the table.
+// TestNotItself has the sender's own row in the table.
 func TestNotItself(t *testing.T) {
 	t.Parallel()
 	a, b := two(t)
@@ -162,7 +163,7 @@ func TestNotItself(t *testing.T) {
 	listeners(t, b, 1)
 }
 
-// TestGone rings a listener that has died without a word, beside one that lives.
+// TestGone rings a listener that has crashed, beside a live one.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	a, b := two(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// TestRequests counts what all of it costs.
+// TestRequests counts the storage requests of a listener and of a sender.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")

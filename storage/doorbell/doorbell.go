@@ -18,22 +18,23 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// Config is how a process rings and is rung. The zero Config is right for most.
+// Config is how a process rings and is rung. The zero Config is right for most programs.
 type Config struct {
-	// Listen is where this process is rung: a UDP "IP:port", of which either may be missing. It is opened when the process
-	// first waits for a queue; one that only sends never listens. Defaults to ":0", any free port of all addresses.
+	// Listen is where this process is rung: a UDP "IP:port", in which either part may be missing. The socket opens
+	// when the process first waits for a queue; a process that only sends never listens. Defaults to ":0", any free
+	// port of all addresses.
 	Listen string
 
-	// Advertise says under which addresses others reach Listen, at most 8: IPs, with a port where it differs from the one
-	// that is listened on. Defaults to the IP of Listen, or else to all of this machine's that lead outward.
+	// Advertise lists the addresses by which others reach Listen, at most 8: IPs, with a port where it differs from
+	// Listen's. Defaults to the IP of Listen, or else to all global unicast addresses of this machine.
 	Advertise []string
 
-	// Fanout is how many processes that wait for a queue are rung at a time, this one included. More find an idle worker
-	// sooner where most are busy, and each may cost an empty Receive. Defaults to 2, the fewest with which one listener that
-	// has crashed, can't be reached or is busy makes no message late.
+	// Fanout is how many processes that wait for a queue are rung at a time, including this one. A larger fanout finds
+	// an idle worker sooner where most are busy, but each ring may cost an empty Receive. Defaults to 2. With less,
+	// one listener that has crashed, can't be reached or is busy would delay a message.
 	Fanout int
 
-	// Logger gets what happens. Defaults to none.
+	// Logger gets the package's log records. Defaults to none.
 	Logger *slog.Logger
 }
 
@@ -43,20 +44,20 @@ type Doorbell struct {
 	own *store // nil: the store rings by itself
 }
 
-// Counts are of rings between processes since the store was opened.
+// Counts counts the rings between processes since the store was opened.
 type Counts struct {
-	Sent     int64 // rings sent; one to a listener with several addresses counts once
-	Heard    int64 // rings that were heeded, at once or folded into the next
-	Repeated int64 // rings that had been heard before, or came after a later one: also what other addresses bring
+	Sent     int64 // rings sent; a ring to several addresses of one listener counts once
+	Heard    int64 // rings accepted, which ring at once or are folded into the next
+	Repeated int64 // rings received before, or after a later one; also the copies to a listener's other addresses
 	Refused  int64 // datagrams that are no ring, or forged, or whose time is off by more than 10 minutes
 }
 
-// pace is how often things are done; tests have a faster one.
+// pace holds the intervals of the store's work; tests have shorter ones.
 type pace struct {
 	settle    time.Duration // how long a change of the queues waits for others before it is published
 	renew     time.Duration // how often a row is written
-	valid     time.Duration // how long a row is believed
-	retry     time.Duration // when a write is tried again, and how soon after one a sign brings the next
+	valid     time.Duration // how long a row is valid
+	retry     time.Duration // when a failed write is repeated, and the least time from a write to the next one after a sign
 	readEvery time.Duration // how often a busy sender reads the rows
 	readSoon  time.Duration // likewise when it knows no listener of a queue
 }
@@ -65,9 +66,9 @@ func usualPace() pace {
 	return pace{settle: 50 * time.Millisecond, renew: 4 * time.Minute, valid: 10 * time.Minute, retry: 30 * time.Second, readEvery: time.Minute, readSoon: 10 * time.Second}
 }
 
-// Over returns a store that keeps everything in inner, and rings. A store that rings by itself stays as it is, and the
-// counts of its Doorbell stay zero. Closing the result closes inner. It opens nothing yet and makes no request; an error
-// is about cfg only, and inner stays open.
+// Over returns a store that keeps all data in inner, and rings. If inner rings by itself, it stays as it is, and
+// the counts of the Doorbell stay zero. Closing the result closes inner. Over opens nothing and makes no request.
+// An error is about cfg only, and inner stays open.
 func Over(inner *storage.Store, cfg Config) (*Doorbell, error) {
 	return over(inner, cfg, usualPace())
 }
@@ -100,7 +101,7 @@ func over(inner *storage.Store, cfg Config, p pace) (*Doorbell, error) {
 	return &Doorbell{storage.New(s), s}, nil
 }
 
-// Counts tells how often this process rang others and was rung.
+// Counts returns how often this process rang others and was rung.
 func (d *Doorbell) Counts() Counts {
 	if d.own == nil {
 		return Counts{}
@@ -109,13 +110,13 @@ func (d *Doorbell) Counts() Counts {
 	return Counts{Sent: c.sent.Load(), Heard: c.heard.Load(), Repeated: c.repeated.Load(), Refused: c.refused.Load()}
 }
 
-// Check reports all that is wrong with the Config. [Over] does the same, where it looks at it.
+// Check reports all that is wrong with the Config. [Over] does the same, if the store doesn't ring by itself.
 func (c Config) Check() error {
 	_, err := c.withDefaults()
 	return err
 }
 
-// withDefaults returns a copy that is complete, or all that is wrong with it.
+// withDefaults returns a complete copy, or all that is wrong with it.
 func (c Config) withDefaults() (Config, error) {
 	var faults []error
 	bad := func(format string, args ...any) {
@@ -154,17 +155,17 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-// store implements driver.Store and driver.Listener over a store that has no Listener.
+// store implements driver.Store and driver.Listener over a store without a Listener.
 type store struct {
 	driver.Store
-	table  *storage.Table // beneath, with the rows of those who listen
+	table  *storage.Table // in the inner store, with the listeners' rows
 	cfg    Config
 	pace   pace
 	id     string // names this process's row
 	sender uint64 // names this process in its rings
 	bells  *bells
 	others others
-	more   chan struct{} // of capacity 1: a queue is waited for that the row doesn't have yet
+	more   chan struct{} // of capacity 1: a consumer waits for a queue that isn't in the row yet
 	gone   chan struct{} // of capacity 1: there is a sign that the row is gone
 	counts struct{ sent, heard, repeated, refused atomic.Int64 }
 
@@ -176,14 +177,14 @@ type store struct {
 	mu        sync.Mutex
 	listening bool
 	closed    bool
-	published bool // there may be a row of ours
+	published bool // this process may have a row
 }
 
 func (s *store) Queue(name string) driver.Queue {
 	return &queue{Queue: s.Store.Queue(name), name: name, bells: s.bells, most: s.Props().MaxReceive, doubt: s.doubt}
 }
 
-// Committer implements driver.Store: where the store beneath commits atomically, what is sent by that rings, too.
+// Committer implements driver.Store: if the inner store commits atomically, messages sent by a commit ring, too.
 func (s *store) Committer() driver.Committer {
 	inner := s.Store.Committer()
 	if inner == nil {
@@ -227,12 +228,12 @@ type subscription struct {
 func (x *subscription) Rings() <-chan struct{} { return x.rings }
 func (x *subscription) Close()                 { x.stop() }
 
-// Claim implements driver.Subscription: what is sent goes to the store alone, so that nothing can be claimed on its way.
+// Claim implements driver.Subscription. Sends go to the store alone, so no message can be claimed on its way.
 func (x *subscription) Claim(int, time.Duration) (<-chan struct{}, func(context.Context) ([]driver.Delivery, time.Time)) {
 	return nil, nil
 }
 
-// Close tells listeners what is still to be told, takes this process out of the table and closes the store beneath.
+// Close sends the waiting rings, removes this process's row and closes the inner store.
 func (s *store) Close() error {
 	s.once.Do(func() {
 		s.mu.Lock()
@@ -242,7 +243,7 @@ func (s *store) Close() error {
 		s.end()
 		s.all.Wait()
 		s.others.close()
-		_ = s.withdraw(context.Background()) // the row ends by itself
+		_ = s.withdraw(context.Background()) // the row expires by itself
 	})
 	return s.Store.Close()
 }

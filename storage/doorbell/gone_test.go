@@ -14,8 +14,8 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// A poller is a process under virtual time that keeps its row and looks at a queue. It has no socket, because virtual time
-// stands while somebody waits for the network; rings are put into its bells.
+// A poller is a process under virtual time that keeps its row and polls a queue. It has no socket, because virtual
+// time stands still while a goroutine waits for the network; a test puts rings into its bells.
 type poller struct {
 	*Doorbell
 	t     *testing.T
@@ -51,7 +51,7 @@ func (x *poller) stands() bool {
 	return err == nil
 }
 
-// look receives and deletes, and wants so many messages, or an error for -1.
+// look receives and deletes messages. It wants that many, or an error for -1.
 func (x *poller) look(want int) {
 	x.t.Helper()
 	q := x.Queue("queue")
@@ -66,7 +66,7 @@ func (x *poller) look(want int) {
 	}
 }
 
-// comes has a message sent by another process, and its ring heard or not.
+// comes sends a message from another process, and its ring arrives or not.
 func (x *poller) comes(rung bool) {
 	x.t.Helper()
 	send(x.t, storage.New(x.own.Store), "queue")
@@ -83,8 +83,8 @@ func (x *poller) rings() {
 	time.Sleep(pause)
 }
 
-// TestVanishedRowComesBack takes the row away. With the first sign of that it is written again, long before it would be
-// renewed.
+// TestVanishedRowComesBack removes the row. At the first sign of that the row is written again, long before its
+// renewal.
 func TestVanishedRowComesBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -134,8 +134,8 @@ func TestVanishedRowComesBack(t *testing.T) {
 	}
 }
 
-// TestNoSignNoRequest counts the writes of the row in an hour. Without a sign there are the renewals only, and no read;
-// with one after the other they are bounded.
+// TestNoSignNoRequest counts the writes of the row in an hour. Without a sign there are only renewals, and no read.
+// With one sign after the other the writes are bounded.
 func TestNoSignNoRequest(t *testing.T) {
 	t.Parallel()
 	const least, most = 13, 17 // renewals
@@ -195,8 +195,8 @@ func TestNoSignNoRequest(t *testing.T) {
 	}
 }
 
-// TestRungAgain empties the table under two processes, until the sender knows nobody. One message waits for a poll; for the
-// next one there is a ring.
+// TestRungAgain removes the row in the table between two processes, until the sender knows no listener. One message
+// waits for a poll; the next one rings.
 func TestRungAgain(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// A stranger knows a listener's row, or at least its address.
+// A stranger is a program that knows a listener's row, or at least its address.
 type stranger struct {
 	t    *testing.T
 	conn *net.UDPConn
@@ -25,13 +25,13 @@ func (x *stranger) shout(b []byte) {
 	}
 }
 
-// ring makes a good ring, later than the last.
+// ring makes a valid ring, later than the one before.
 func (x *stranger) ring(queue string) []byte {
 	x.at = max(x.at+1, time.Now().UnixMicro())
 	return appendRing(nil, newMAC(x.l.Key), ring{sender: 1, at: x.at, queue: queue})
 }
 
-// settled waits until all that was shouted has been heard or lost, and passed on.
+// settled waits until each datagram sent so far has been handled or lost.
 func (x *stranger) settled(s *Doorbell) {
 	x.t.Helper()
 	before := s.Counts().Heard
@@ -46,7 +46,7 @@ func (x *stranger) settled(s *Doorbell) {
 	})
 }
 
-// listening is a store with its calls counted, waiting for "queue" and "marker", and a stranger to it.
+// listening returns a store that waits for "queue" and "marker" and counts its calls, and a stranger to it.
 func listening(t *testing.T) (s *Doorbell, calls *storagetest.Calls, ring <-chan struct{}, x *stranger) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -59,7 +59,7 @@ func listening(t *testing.T) (s *Doorbell, calls *storagetest.Calls, ring <-chan
 	return s, calls, ring, &stranger{t: t, conn: socket(t), l: listeners(t, other, 1)[0]}
 }
 
-// TestWorthlessRings sends all that is no ring to a real socket. None may be heeded or cost a request.
+// TestWorthlessRings sends invalid and repeated rings to a real socket. None may ring a consumer or cost a request.
 func TestWorthlessRings(t *testing.T) {
 	t.Parallel()
 	s, calls, queue, x := listening(t)
@@ -91,7 +91,7 @@ func TestWorthlessRings(t *testing.T) {
 	}
 }
 
-// TestFlood sees that rings get through after a flood of garbage, and that it costs no request.
+// TestFlood checks that a ring gets through after a flood of garbage, and that the flood costs no request.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	s, calls, queue, x := listening(t)
@@ -118,7 +118,7 @@ func TestFlood(t *testing.T) {
 	wantRing(t, queue, "a flood")
 }
 
-// TestInsiderRingsTooOften has the key and rings as fast as it can: consumers are rung a bounded number of times.
+// TestInsiderRingsTooOften rings with the key as fast as possible: consumers are rung a bounded number of times.
 func TestInsiderRingsTooOften(t *testing.T) {
 	t.Parallel()
 	s, _, queue, x := listening(t)

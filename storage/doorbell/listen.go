@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	clocks     = 10 * time.Minute       // how far the time of a ring may be off
-	maxStreams = 20000                  // senders and queues remembered
-	slice      = 100 * time.Millisecond // in each, so many worthless datagrams are looked at
+	clocks     = 10 * time.Minute       // the time in a ring may be this far off
+	maxStreams = 20000                  // remembered pairs of a sender and a queue
+	slice      = 100 * time.Millisecond // the period for which worthless counts
 	worthless  = 1000
-	leftAlone  = time.Hour // after which a row that is no longer valid is removed
+	leftAlone  = time.Hour // an invalid row is removed after this time
 
-	withdrawTime = 2 * time.Second // how long Close tries to remove the row
+	withdrawTime = 2 * time.Second // the longest time that Close spends on removing the row
 )
 
-// listen hears rings and keeps the row until the store is closed. Where it can't, there is polling.
+// listen receives rings and keeps the row until the store is closed. If it can't, consumers poll.
 func (s *store) listen() {
 	packets, err := net.ListenPacket("udp", s.cfg.Listen)
 	if err != nil {
 		s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "doorbell: can't be rung; idle workers find messages by polling", slog.Any("error", err))
 		return
 	}
-	conn := packets.(*net.UDPConn) // what the network udp gives
+	conn := packets.(*net.UDPConn) // the network udp returns this type
 	key := make([]byte, keySize)
 	rand.Read(key)
 	s.all.Go(func() {
@@ -44,11 +44,11 @@ func (s *store) listen() {
 	s.hear(conn, key)
 }
 
-// hear takes rings until the socket is closed.
+// hear receives rings until the socket is closed.
 func (s *store) hear(conn *net.UDPConn, key []byte) {
 	filter := newRingFilter(key)
 	var b budget
-	buf := make([]byte, maxRing+1) // so that one that is too long is seen to be
+	buf := make([]byte, maxRing+1) // one byte more than a ring, to notice a longer datagram
 	for {
 		n, _, err := conn.ReadFromUDPAddrPort(buf)
 		switch {
@@ -78,7 +78,7 @@ func (s *store) hear(conn *net.UDPConn, key []byte) {
 	}
 }
 
-// A verdict is what a datagram was found to be.
+// A verdict is the result of judging a datagram.
 type verdict int
 
 const (
@@ -87,10 +87,10 @@ const (
 	refused
 )
 
-// A ringFilter tells rings from anything else.
+// A ringFilter tells rings from other datagrams.
 type ringFilter struct {
 	mac      hash.Hash
-	lastSeen map[streamKey]int64 // the time of the last ring of each
+	lastSeen map[streamKey]int64 // the time of each stream's last ring
 }
 
 // A streamKey names a sender's rings of one queue. Rings of other queues may overtake them.
@@ -103,9 +103,9 @@ func newRingFilter(key []byte) *ringFilter {
 	return &ringFilter{mac: newMAC(key), lastSeen: map[streamKey]int64{}}
 }
 
-// judgeDatagram tells what a datagram is. Each ring is fresh once, and only if no later one of its sender about its queue
-// was heard: so a replay is worth nothing, and clocks need not agree well. A stream is forgotten when its last ring is too
-// old anyway.
+// judgeDatagram judges a datagram. A ring is fresh only once, and only if its sender's last ring of the queue was
+// earlier. So a replay has no effect, and clocks need not agree well. A stream is forgotten when its last ring is
+// too old to be accepted again.
 func (f *ringFilter) judgeDatagram(b []byte, now time.Time) (queue string, v verdict) {
 	r, ok := readRing(b, f.mac)
 	oldest := now.Add(-clocks).UnixMicro()
@@ -127,13 +127,13 @@ func (f *ringFilter) judgeDatagram(b []byte, now time.Time) (queue string, v ver
 	return r.queue, fresh
 }
 
-// A budget bounds the work for worthless datagrams: what is too much waits in the socket's buffer or is lost there.
+// A budget bounds the work for worthless datagrams. Those beyond it wait in the socket's buffer, or are lost there.
 type budget struct {
-	end  time.Duration // of the present slice
+	end  time.Duration // of the current slice
 	left int
 }
 
-// spend counts one and returns how long to look at no other.
+// spend counts one datagram, and returns how long to wait before the next.
 func (b *budget) spend(now time.Duration) time.Duration {
 	if now >= b.end {
 		b.end, b.left = now+slice, worthless
@@ -145,7 +145,7 @@ func (b *budget) spend(now time.Duration) time.Duration {
 	return b.end - now
 }
 
-// doubt has the row written again because of a sign that it is gone. It makes no request itself.
+// doubt makes publish write the row again after a sign that the row is gone. It makes no request itself.
 func (s *store) doubt() {
 	select {
 	case s.gone <- struct{}{}:
@@ -153,11 +153,11 @@ func (s *store) doubt() {
 	}
 }
 
-// publish keeps the row: written soon after a queue is added or after a sign that it is gone, and renewed, until the store
-// is closed.
+// publish keeps the row until the store is closed. It writes the row soon after a queue is added or after a sign
+// that the row is gone, and renews it.
 func (s *store) publish(key []byte, at netip.AddrPort) {
 	var written []string    // the queues in the row
-	var tried time.Duration // when it was written last, or was to be
+	var tried time.Duration // when the last write began
 	failing, tidied := false, false
 	timer := time.NewTimer(s.pace.renew)
 	for {
@@ -206,7 +206,7 @@ func isSubset(a, b []string) bool {
 	return !slices.ContainsFunc(a, func(x string) bool { return !slices.Contains(b, x) })
 }
 
-// write writes the row, or removes it where there is nothing to be rung for.
+// write writes the row, or removes it when no consumer waits for a queue.
 func (s *store) write(queues []string, key []byte, at netip.AddrPort) error {
 	if len(queues) == 0 {
 		return s.withdraw(s.ctx)
@@ -220,7 +220,7 @@ func (s *store) write(queues []string, key []byte, at netip.AddrPort) error {
 		return err
 	}
 	s.mu.Lock()
-	s.published = true // also when it fails: it may have
+	s.published = true // also after a failure: the row may have been written
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
 	defer cancel()
@@ -246,7 +246,7 @@ func (s *store) withdraw(ctx context.Context) error {
 	return err
 }
 
-// tidy removes rows that crashed processes have left. If it fails, the next process to start does it.
+// tidy removes the rows of crashed processes. If it fails, the next process to start removes them.
 func (s *store) tidy() {
 	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
 	defer cancel()
@@ -263,7 +263,7 @@ func (s *store) tidy() {
 	}
 }
 
-// addresses are those that a socket bound to at can be reached by.
+// addresses returns the addresses by which others reach a socket that is bound to at.
 func (s *store) addresses(at netip.AddrPort) []netip.AddrPort {
 	var list []netip.AddrPort
 	add := func(text string) {
@@ -289,7 +289,7 @@ func (s *store) addresses(at netip.AddrPort) []netip.AddrPort {
 	return list
 }
 
-// outward lists this machine's addresses that lead out of it, those of version 4 first.
+// outward lists this machine's global unicast addresses, version 4 first.
 func outward() []netip.Addr {
 	all, err := net.InterfaceAddrs()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// child is a worker in another process: it looks at a queue only when it is rung, and says for each message when it was
-// rung and what it says. It ends when standard input does.
+// child is a worker in another process. It receives from a queue only when it is rung, and prints for each message
+// when it was rung and the message's body. It ends with its standard input.
 func child(path string) int {
 	ctx := context.Background()
 	inner, err := sqlite.Open(ctx, path+"?wake=off")
@@ -65,7 +65,7 @@ func child(path string) int {
 	}
 }
 
-// TestTwoProcesses has a real worker process, with the usual Config, and measures how long a ring takes.
+// TestTwoProcesses runs a real worker process with the default Config, and measures how long a ring takes.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -125,7 +125,7 @@ func TestTwoProcesses(t *testing.T) {
 	t.Logf("from the end of Send to the ring in the other process: p50 %v, p99 %v", rings[len(rings)/2], rings[len(rings)-1])
 	t.Logf("from the call of Send to the message in hand: p50 %v, p99 %v", pickups[len(pickups)/2], pickups[len(pickups)-1])
 
-	// A worker that is told to stop takes its row away.
+	// A worker that is told to stop removes its row.
 	in.Close()
 	for line := range lines {
 		t.Errorf("the worker said %q at its end", strings.TrimSpace(line))
@@ -134,5 +134,5 @@ func TestTwoProcesses(t *testing.T) {
 		t.Error(err)
 	}
 	listeners(t, s, 0)
-	send(t, s, "queue") // to nobody, as far as others know; this process knows no better yet
+	send(t, s, "queue") // no process listens any more, and this process doesn't know that yet
 }

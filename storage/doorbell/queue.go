@@ -7,15 +7,15 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// queue is a queue whose calls tell the bells what they have made receivable, now or later. A call that fails tells
-// nothing: if it took effect nonetheless, a poll finds out. Nor does the end of a visibility ring: a consumer has crashed
-// then, which is rare, and a poll finds that message, too.
+// queue is a queue whose calls ring for the messages that they make receivable, now or later. A failed call doesn't
+// ring: if it took effect, a poll finds the message. The end of a visibility doesn't ring either: it means that a
+// consumer has crashed, which is rare, and a poll finds that message, too.
 type queue struct {
 	driver.Queue
 	name  string
 	bells *bells
-	most  int    // that one Receive brings
-	doubt func() // says that the row may be gone
+	most  int    // the most that one Receive returns
+	doubt func() // called when the row may be gone
 }
 
 func (q *queue) Send(ctx context.Context, messages []driver.Message) error {
@@ -56,8 +56,8 @@ func (q *queue) Rewrite(ctx context.Context, receipt driver.Receipt, body []byte
 	return nil
 }
 
-// committer rings for what is sent by an atomic commit, as a database without notifications would have one. No driver of
-// this module is such a one.
+// committer rings for messages sent by an atomic commit. It is for a store like a database without notifications;
+// no driver of this module is one.
 type committer struct {
 	driver.Committer
 	bells *bells

@@ -50,13 +50,13 @@ func TestOthersAreRung(t *testing.T) {
 	if got := a.Counts(); got.Heard < 6 || got.Refused != 0 {
 		t.Errorf("the listener counts %+v", got)
 	}
-	must(b.Close()) // the last ring may be counted after it was heard
+	must(b.Close()) // the last ring may be counted only after it has rung
 	if got := b.Counts(); got.Sent < 6 {
 		t.Errorf("the sender counts %+v", got)
 	}
 }
 
-// TestLastSend has a process send and end: it must tell first, though it doesn't know yet whom.
+// TestLastSend sends and closes the store at once: Close must ring first, though the listeners aren't known yet.
 func TestLastSend(t *testing.T) {
 	t.Parallel()
 	a, b := two(t)
@@ -88,7 +88,8 @@ func TestSendDoesNotWait(t *testing.T) {
 	wantRing(t, ring, "the table could be read")
 }
 
-// Messages came without a ring. Whoever finds so many that there may be more wakes another; who finds few, nobody.
+// Messages come without a ring. A worker whose Receive is full rings another worker; one that receives few rings
+// none.
 func TestBacklogWakesOthers(t *testing.T) {
 	t.Parallel()
 	a, b := two(t)
@@ -117,7 +118,7 @@ func TestBacklogWakesOthers(t *testing.T) {
 	}
 }
 
-// TestCopies sees that a ring which comes by several ways is heeded once.
+// TestCopies checks that a ring which arrives several times rings once.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	a, b := two(t)

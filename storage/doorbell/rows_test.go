@@ -31,7 +31,7 @@ func TestRowsComeAndGo(t *testing.T) {
 		t.Error("the row of somebody whose clock may be behind was removed")
 	}
 	sub.Close()
-	listeners(t, b, 1) // nobody waits any more
+	listeners(t, b, 1) // no consumer waits any more
 	defer a.Listen("queue").Close()
 	listeners(t, b, 2)
 	if err := a.Close(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-// withoutRings hides the rings of a store, and leaves what else it can do: atomic commits, counted requests.
+// withoutRings hides a store's rings, and keeps its other abilities: atomic commits, counted requests.
 func withoutRings(s *storage.Store) *storage.Store {
 	return storage.New(ringless{s.Driver()})
 }
@@ -78,7 +78,7 @@ func TestAbilities(t *testing.T) {
 	}
 }
 
-// TestCloseEndsEverything runs in a bubble, which is left only when all that was started in it has ended.
+// TestCloseEndsEverything runs in a bubble, which ends only when all goroutines started in it have ended.
 func TestCloseEndsEverything(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")

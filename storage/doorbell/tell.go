@@ -15,25 +15,25 @@ import (
 const (
 	tableName = "doorbells"
 	partition = "listeners"
-	mostRows  = 1000 // listeners beyond so many are not rung
+	mostRows  = 1000 // more listeners than this are not rung
 
 	callTimeout = 30 * time.Second // of a request to the table
-	lastRead    = time.Second      // what is left of it when the store is closed
-	clockAhead  = 5 * time.Minute  // how far a listener's clock may be ahead of a sender's
+	lastRead    = time.Second      // the time left for a read when the store is closed
+	clockAhead  = 5 * time.Minute  // a listener's clock may be this far ahead of a sender's
 )
 
-// others are the listeners of other processes, as far as this one has learnt.
+// others are the listeners in other processes that this process knows.
 type others struct {
 	mu       sync.Mutex
 	list     []listener
-	begun    bool           // a read, ever
-	began    time.Duration  // when the last one began
-	reading  bool           // it is under way
-	asked    map[string]int // while reading: queues that were told, and how many listeners each was to reach
+	begun    bool           // a read has begun
+	began    time.Duration  // when the last read began
+	reading  bool           // a read is under way
+	asked    map[string]int // while reading: the queues rung meanwhile, with the number of listeners to ring
 	failing  bool           // the last read failed
-	stamp    int64          // of the last ring
+	stamp    int64          // the time in the last ring
 	conn     *net.UDPConn   // nil until needed
-	noSocket bool           // it can't be opened
+	noSocket bool           // the socket can't be opened
 }
 
 // A listener is a process that can be rung.
@@ -41,14 +41,14 @@ type listener struct {
 	row
 	id      string
 	etag    storage.ETag
-	changed time.Duration // when its row was first seen as it is
-	alive   bool          // probably
+	changed time.Duration // when this state of its row was first seen
+	alive   bool          // it is probably alive
 }
 
 func (l *listener) hears(queue string) bool { return l.alive && slices.Contains(l.Queues, queue) }
 
-// tell rings listeners of a queue, of those known: all of them, or so many that with this process they are the fanout. When
-// the table is due to be read, it is, in the background, and then listeners that were not known are rung too.
+// tell rings known listeners of a queue: all of them, or as many as make up the fanout together with this process.
+// When a read of the table is due, it starts one in the background, which then rings new listeners, too.
 func (s *store) tell(x due) {
 	n := s.cfg.Fanout - x.local
 	if x.everyone {
@@ -74,8 +74,8 @@ func (s *store) tell(x due) {
 	}
 }
 
-// learn reads the rows, and rings new listeners of what was told meanwhile. It sees, too, whether the row of this process
-// is still there.
+// learn reads the rows, and rings new listeners of the queues that were rung meanwhile. It also checks whether this
+// process's row still exists.
 func (s *store) learn() {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -106,7 +106,8 @@ func (s *store) learn() {
 	}
 }
 
-// rows reads the rows of others, and whether there is one of this process, as far as can be seen.
+// rows returns the other processes' rows. own reports that this process's row is among them, or may be beyond the
+// limit.
 func (s *store) rows(ctx context.Context) (list []listener, own bool, err error) {
 	n := 0
 	for r, err := range s.table.Query(ctx, partition, storage.RowRange{Limit: mostRows}) {
@@ -122,8 +123,8 @@ func (s *store) rows(ctx context.Context) (list []listener, own bool, err error)
 	return list, own, nil
 }
 
-// judge notes which listeners are probably alive: their rows are valid, by this machine's clock; and they have been written
-// again, whatever clocks say, if they have been known for so long that they must.
+// judge notes which listeners are probably alive. A row must be valid by this machine's clock. It must also have
+// been renewed, whatever the clocks say, if it has been known for longer than a renewal takes.
 func judge(list, known []listener, now time.Duration, wall time.Time, p pace) []listener {
 	for i := range list {
 		l := &list[i]
@@ -138,8 +139,8 @@ func judge(list, known []listener, now time.Duration, wall time.Time, p pace) []
 	return list
 }
 
-// ring sends a ring to up to n listeners of a queue that are not among the known ones, and returns how many there were to
-// choose from. It takes any, so that no one gets all the work. others.mu is held.
+// ring rings up to n listeners of a queue that are not among the known ones, and returns how many it could choose
+// from. It chooses at random, so that no listener gets all the work. others.mu is held.
 func (s *store) ring(queue string, n int, known []listener) int {
 	o := &s.others
 	var choice []listener
@@ -157,7 +158,7 @@ func (s *store) ring(queue string, n int, known []listener) int {
 		b := appendRing(nil, newMAC(l.Key), ring{sender: s.sender, at: o.stamp, queue: queue})
 		sent := false
 		for _, a := range l.addresses {
-			_, err := o.conn.WriteToUDPAddrPort(b, a) // an address may lead nowhere from here
+			_, err := o.conn.WriteToUDPAddrPort(b, a) // an address may be unreachable from here
 			sent = sent || err == nil
 		}
 		if sent {
@@ -167,7 +168,7 @@ func (s *store) ring(queue string, n int, known []listener) int {
 	return len(choice)
 }
 
-// open opens the socket to send from, once; others.mu is held.
+// open opens the socket for sending, once; others.mu is held.
 func (s *store) open() bool {
 	o := &s.others
 	if o.conn == nil && !o.noSocket {

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// TestBlocked can't open its socket: there are rings within the process and no others, and one line says so.
+// TestBlocked can't open its socket: rings work only within the process, and one log record says so.
 func TestBlocked(t *testing.T) {
 	t.Parallel()
 	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -46,7 +46,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// TestTableFails sees that sends go on, and that the log has one line for each process.
+// TestTableFails checks that sends go on, and that each process logs one record.
 func TestTableFails(t *testing.T) {
 	t.Parallel()
 	var log lines

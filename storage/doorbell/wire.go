@@ -17,16 +17,16 @@ const (
 	keySize      = 32
 	macSize      = 16
 	headSize     = 1 + 8 + 8 // version, sender, time
-	maxQueue     = 50        // bytes of a queue's name
+	maxQueue     = 50        // of a queue's name
 	maxRing      = headSize + maxQueue + macSize
 	maxAddresses = 8 // of one listener
 )
 
-// A ring is what a datagram says:
+// A ring is the content of a datagram:
 //
-//	version (1 byte) · sender (8) · time in µs since 1970 (8) · queue · the first 16 bytes of the HMAC-SHA256 of all before
+//	version (1 byte) · sender (8) · time in µs since 1970 (8) · queue · the first 16 bytes of the HMAC-SHA256 of the rest
 //
-// The time is later in each ring of a sender. Numbers are big-endian; the key is the listener's.
+// A sender gives each ring a later time than the one before. Numbers are big-endian; the key is the listener's.
 type ring struct {
 	sender uint64
 	at     int64
@@ -50,7 +50,7 @@ func sum(mac hash.Hash, b []byte) []byte {
 	return mac.Sum(nil)[:macSize]
 }
 
-// readRing returns what a datagram says, if it was made with the key.
+// readRing returns the ring in a datagram, if it was made with the key.
 func readRing(b []byte, mac hash.Hash) (ring, bool) {
 	if len(b) <= headSize+macSize || len(b) > maxRing || b[0] != version {
 		return ring{}, false
@@ -66,7 +66,7 @@ func readRing(b []byte, mac hash.Hash) (ring, bool) {
 	}, true
 }
 
-// A row says how a listener is rung, and for how long that is true.
+// A row tells how to ring a listener, and until when that is valid.
 type row struct {
 	Version   int      `json:"v"`
 	Addresses []string `json:"addresses"`
@@ -74,12 +74,12 @@ type row struct {
 	Key       []byte   `json:"key"`
 	Until     int64    `json:"until"` // seconds since 1970
 
-	addresses []netip.AddrPort // what can be used of Addresses
+	addresses []netip.AddrPort // the usable ones of Addresses
 }
 
 func (r row) until() time.Time { return time.Unix(r.Until, 0) }
 
-// readRow reads a row that anybody may have written.
+// readRow reads a row that any program may have written.
 func readRow(data []byte) (row, bool) {
 	var r row
 	if json.Unmarshal(data, &r) != nil || r.Version != version || len(r.Key) != keySize {
@@ -104,8 +104,8 @@ func validNames(names []string) []string {
 	return valid
 }
 
-// parseAddress reads "IP:port", or an IP for which port is taken. It refuses what can't be one host's address: a ring must
-// not become a broadcast, nor reach a service of the host's own network card.
+// parseAddress reads "IP:port", or an IP without a port, which gets port. It refuses an address that can't be one
+// host's. A ring must not become a broadcast, nor reach a link-local address.
 func parseAddress(text string, port uint16) (netip.AddrPort, bool) {
 	a, err := netip.ParseAddrPort(text)
 	if err != nil {

@@ -174,7 +174,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: alive %v; want %v", c.what, got, c.want)
 		}
 	}
-	// However long its row claims to be valid: a listener that is alive writes it again.
+	// However long its row claims to be valid, a live listener writes it again.
 	known := read(nil, time.Hour, "a", p.valid)
 	known = read(known, time.Hour+p.renew, "a", p.valid)
 	if !known[0].alive {
@@ -194,7 +194,7 @@ func TestConfig(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		cfg  Config
-		want []string // what the error tells; none for no error
+		want []string // texts in the error; none for no error
 	}{
 		{Config{}, nil},
 		{Config{Listen: ":7040"}, nil},

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// quick reads the table as often as it likes.
+// quick is a pace that may read the table every millisecond.
 func quick() pace {
 	p := usualPace()
 	p.readEvery, p.readSoon = time.Millisecond, time.Millisecond
@@ -32,7 +32,7 @@ func quick() pace {
 
 func loopback() Config { return Config{Listen: "127.0.0.1:0"} }
 
-// plain opens a file as a store that can do no more than it must.
+// plain opens a file as a store with no optional abilities.
 func plain(t *testing.T, path string) *storage.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path+"?wake=off")
@@ -57,14 +57,14 @@ func put(t *testing.T, inner *storage.Store, cfg Config, p pace) *Doorbell {
 	return s
 }
 
-// two opens what would be two processes.
+// two opens two stores like those of two processes.
 func two(t *testing.T) (a, b *Doorbell) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db")
 	return put(t, plain(t, path), loopback(), quick()), put(t, plain(t, path), loopback(), quick())
 }
 
-// until waits for what happens elsewhere.
+// until waits for an event in another goroutine or process.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick, limit := time.NewTicker(time.Millisecond), time.NewTimer(20*time.Second)
@@ -79,7 +79,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// listeners waits for so many rows that others see, and returns them.
+// listeners waits until s sees n rows of others, and returns them.
 func listeners(t *testing.T, s *Doorbell, n int) (list []listener) {
 	t.Helper()
 	until(t, "the rows of others", func() bool {
@@ -92,7 +92,7 @@ func listeners(t *testing.T, s *Doorbell, n int) (list []listener) {
 	return list
 }
 
-// watch waits for a queue, until s can be rung for it.
+// watch waits for a queue, and returns when s can be rung for it.
 func watch(t *testing.T, s, seenBy *Doorbell, queue string) <-chan struct{} {
 	t.Helper()
 	sub := s.Listen(queue)
@@ -137,7 +137,7 @@ func writeRow(t *testing.T, s *Doorbell, id string, change func(*row)) {
 	}
 }
 
-// socket opens one that a test hears or shouts with.
+// socket opens a socket for a test's rings.
 func socket(t *testing.T) *net.UDPConn {
 	t.Helper()
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
