@@ -1,9 +1,9 @@
-// Package cost shows what a program asks of its store, where every request is billed: as metrics, and as a summary for
-// people. The numbers come from the driver, which counts each request that it makes, repeated and refused ones
-// included; see [storage.Store.Requests].
+// Package cost shows a program's requests to its store, where every request is billed: as metrics, and as a summary
+// for an operator. The driver counts each request that it makes, including repeated and refused ones; see
+// [storage.Store.Requests].
 //
-// Prices are not in the code. A file turns counts into money, by the billing class that the driver gives each request; see
-// [Classes]. docs/operating.md has a whole one:
+// The code holds no prices. A price file turns counts into money, by the billing class that the driver gives each
+// request; see [Classes]. docs/operating.md has a complete file:
 //
 //	{"currency": "EUR", "per10000": {"queue write": 0.01, "blob write": 0.1, "blob read": 0.01}}
 package cost
@@ -24,9 +24,9 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Prices are what an engine charges.
+// Prices are an engine's prices.
 type Prices struct {
-	Currency string             // as it is to be printed
+	Currency string             // as it is printed
 	Per10000 map[string]float64 // by billing class, for 10,000 requests; see [Classes]
 }
 
@@ -78,8 +78,9 @@ func ReadPrices(r io.Reader) (*Prices, error) {
 	return p, nil
 }
 
-// Collector offers a store's requests as metrics: millrace_storage_requests_total and millrace_storage_throttled_total, by
-// op, kind, target and class. A store that counts nothing has none.
+// Collector offers a store's requests as metrics: millrace_storage_requests_total and
+// millrace_storage_throttled_total, by op, kind, target and class. A store that doesn't count its requests has no
+// metrics.
 func Collector(store *storage.Store) prometheus.Collector {
 	labels := []string{"op", "kind", "target", "class"}
 	c := collector{
@@ -105,9 +106,9 @@ func (c collector) Collect(m chan<- prometheus.Metric) {
 	}
 }
 
-// Summary writes how many requests there were, for how many units of work, by what they were and by what they cost. one
-// names a unit, and may say what was done to it ("command", "command handled"); prices may be nil. It writes nothing of a
-// store that counts nothing.
+// Summary writes the number of requests for a number of units of work, by operation and by billing class. one names
+// a unit, and may say what was done to it ("command", "command handled"). prices may be nil. For a store that
+// doesn't count its requests, Summary writes nothing.
 func Summary(w io.Writer, store *storage.Store, units int64, one string, prices *Prices) error {
 	list := store.Requests()
 	if list == nil {
@@ -144,7 +145,7 @@ func Summary(w io.Writer, store *storage.Store, units int64, one string, prices 
 	return bill(t, classes, units, one, prices)
 }
 
-// bill writes the prices of the classes. Where one has no price, the sums are a lower bound.
+// bill writes the prices of the classes. If a class has no price, the sums are a lower bound.
 func bill(t *tabwriter.Writer, classes map[string]int64, units int64, one string, p *Prices) error {
 	sum := 0.0
 	var unknown []string

@@ -22,7 +22,7 @@ import (
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-// counted is a store with a tally of its own.
+// counted is a store with its own tally.
 type counted struct {
 	driver.Store
 	*driver.Tally
@@ -85,7 +85,7 @@ There is no price for: queue write.
 	}
 }
 
-// A store whose engine bills nothing has a summary without money.
+// If a store's engine bills nothing, its summary shows no money.
 func TestSummaryWithoutABill(t *testing.T) {
 	t.Parallel()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "c.db"))
@@ -141,7 +141,7 @@ func TestPriceFilesThatAreWrong(t *testing.T) {
 	}
 }
 
-// What the handbook shows is a file that can be read, with all classes and no other.
+// The price file in the docs can be read, and has all classes and no other.
 func TestPriceFileInTheDocs(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/operating.md")
@@ -161,7 +161,7 @@ func TestPriceFileInTheDocs(t *testing.T) {
 	}
 }
 
-// Each request that the driver makes is billed as a class that can have a price, and no other class has one.
+// The driver bills each of its requests as a class that can have a price, and no other class can have one.
 func TestClassesAreTheDrivers(t *testing.T) {
 	t.Parallel()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

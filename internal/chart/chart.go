@@ -1,9 +1,12 @@
-// Package chart shows people what was measured: lines on paper, as an SVG that needs nothing but itself, and numbers as text.
+// Package chart shows measurements: lines in an SVG without external parts, and numbers as text.
 //
-// A chart has a title, two axes and some lines. A linear axis goes from 0 to a bit above its largest value, a logarithmic one
-// from power of ten to power of ten; what is below a logarithmic axis lies at its beginning. The lines are drawn in their
-// order, each from point to point as these were added, and the legend below has three of them in a row. The ground is white,
-// so that it can be read in dark pages.
+// A chart has a title, two axes and some lines:
+//
+//   - A linear axis goes from 0 to a bit above its largest value.
+//   - A logarithmic axis goes from power of ten to power of ten; a smaller value lies at its beginning.
+//   - The lines are drawn in their order, each from point to point in the order in which these were added.
+//   - The legend below has three lines in a row.
+//   - The background is white, so that the chart is readable in dark pages.
 package chart
 
 import (
@@ -14,24 +17,24 @@ import (
 	"strings"
 )
 
-// Line has points, which are where X and Y are at the same index.
+// Line has a point for each index of X and Y.
 type Line struct {
 	Name   string
-	Dashed bool // because it may lie on another
+	Dashed bool // to be visible when it lies on another line
 	X, Y   []float64
 }
 
-// Add puts a point at the line's end.
+// Add adds a point at the line's end.
 func (l *Line) Add(x, y float64) { l.X, l.Y = append(l.X, x), append(l.Y, y) }
 
-// Chart is what SVG draws. X and Y are what the axes show.
+// Chart is the content of an SVG. X and Y are the labels of the axes.
 type Chart struct {
 	Title, X, Y string
 	LogX, LogY  bool
 	Lines       []Line
 }
 
-// axis maps values to places on the paper.
+// axis maps values to coordinates.
 type axis struct {
 	least, most, from, to float64
 	log                   bool
@@ -45,7 +48,7 @@ func (a axis) at(v float64) float64 {
 	return a.from + (v-lo)/(hi-lo)*(a.to-a.from)
 }
 
-// ticks are round values.
+// ticks are the round values on an axis.
 func (a axis) ticks() []float64 {
 	var all []float64
 	if a.log {
@@ -64,10 +67,10 @@ func (a axis) ticks() []float64 {
 	return all
 }
 
-// tick has the digits of a float32, which don't show what steps of 0.1 add up to.
+// tick writes the digits of a float32, which hide the rounding errors of steps of 0.1.
 func tick(v float64) string { return strconv.FormatFloat(v, 'f', -1, 32) }
 
-// axisOf spans all values, and something where there is none.
+// axisOf spans all values, and is never empty.
 func axisOf(log bool, from, to float64, values func(Line) []float64, lines []Line) axis {
 	a := axis{least: math.Inf(1), from: from, to: to, log: log}
 	for _, l := range lines {
@@ -108,7 +111,7 @@ func (c Chart) SVG() string {
 	}
 	for _, v := range x.ticks() {
 		p(`<path d="M%.1f %.1fV%.1f" stroke="#dddddd"/>`, x.at(v), top, bottom)
-		text(min(x.at(v), width-4.2*float64(len(tick(v)))), bottom+16, "middle", tick(v), "") // a long one stays on the paper
+		text(min(x.at(v), width-4.2*float64(len(tick(v)))), bottom+16, "middle", tick(v), "") // keeps a long one within the picture
 	}
 	text(left, foot, "start", c.X, "")
 	text(16, (top+bottom)/2, "middle", c.Y, fmt.Sprintf(` transform="rotate(-90 16 %.0f)"`, (top+bottom)/2))

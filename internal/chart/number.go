@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Nothing is written where there is no number.
+// Nothing stands in place of a missing number.
 const Nothing = "–"
 
-// Number writes three digits that count, and thousands apart.
+// Number writes three significant digits, with separated thousands.
 func Number(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return Nothing
@@ -23,7 +23,7 @@ func Number(v float64) string {
 	return thousands(strconv.FormatFloat(v, 'f', max(2-digits, 0), 64))
 }
 
-// Whole writes all digits, and thousands apart.
+// Whole writes all digits, with separated thousands.
 func Whole(n int) string { return thousands(strconv.Itoa(n)) }
 
 func thousands(s string) string {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Check reads a type, and those that it is made of. lost are the fields whose content doesn't come back. A struct that
-// has no other fields is an error, as is a type that can't be encoded or read back at all. Fields with json:"-" are
-// left out on purpose, and types with methods of their own for it (MarshalJSON, MarshalText) are not judged.
+// Check judges a type and the types within it. lost are the fields whose content doesn't come back. It returns an
+// error for a struct without other fields, and for a type that can't be encoded or read back at all. Fields with
+// json:"-" are left out on purpose. Types with their own MarshalJSON or MarshalText are not judged.
 func Check(t reflect.Type) (lost []string, err error) {
 	c := checker{seen: map[reflect.Type]bool{}}
 	c.walk(t, t.String())
@@ -27,7 +27,7 @@ func (c *checker) fault(format string, args ...any) {
 	c.faults = append(c.faults, fmt.Errorf(format, args...))
 }
 
-// walk checks a type that stands somewhere, such as in a field.
+// walk checks a type at a place, such as in a field.
 func (c *checker) walk(t reflect.Type, where string) {
 	if c.seen[t] {
 		return
@@ -80,7 +80,7 @@ func (c *checker) walkFields(t reflect.Type, where string) {
 	}
 }
 
-// plainKey tells a type that can be a map's key in JSON without methods of its own.
+// plainKey reports that a type can be a map's key in JSON without methods of its own.
 func plainKey(t reflect.Type) bool {
 	return t.Kind() == reflect.String || t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr
 }

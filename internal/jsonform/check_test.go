@@ -87,7 +87,7 @@ func TestCheck(t *testing.T) {
 	for _, test := range []struct {
 		of     any
 		lost   string // the fields, with spaces between
-		refuse string // what the error has in it; "" is none
+		refuse string // a text in the error; empty for none
 	}{
 		{of: 5}, {of: ""}, {of: nothing{}}, {of: []string{}}, {of: map[int]string{}}, {of: anything{}}, {of: blank{}}, {of: marker{}},
 		{of: hidden{}, refuse: "no field of jsonform_test.hidden (jsonform_test.hidden.sold)"},
@@ -131,7 +131,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// encoding/json keeps the same fields as Check says.
+// encoding/json keeps the same fields as Check.
 func TestCheckAgreesWithEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -11,11 +11,11 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// ErrNotUTF8 is text that JSON can't hold.
+// ErrNotUTF8 reports text that JSON can't hold.
 var ErrNotUTF8 = errors.New("text that is not valid UTF-8")
 
-// Encode encodes by encoding/json's rules, but escapes nothing that need not be. It refuses two members of one name,
-// and text that is not UTF-8 by [ErrNotUTF8], with the member that it stands in.
+// Encode encodes by encoding/json's rules, but escapes only where JSON requires it. It refuses two members of one
+// name. It refuses text that is not UTF-8 by [ErrNotUTF8], with the text's member.
 func Encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false), jsontext.AllowDuplicateNames(false),
 		jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false), jsontext.PreserveRawStrings(false))
@@ -25,7 +25,7 @@ func Encode(v any) ([]byte, error) {
 	if _, other := json.Marshal(v, jsonv1.DefaultOptionsV1(), jsontext.AllowDuplicateNames(false)); other != nil {
 		return nil, err
 	}
-	// The text alone is at fault. Only the newer form of errors tells where it stands.
+	// Only the text is at fault, and only the newer form of errors tells its place.
 	_, err = json.Marshal(v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false), jsonv1.ReportErrorsWithLegacySemantics(false))
 	var at *jsontext.SyntacticError
 	if !errors.As(err, &at) {
@@ -34,14 +34,14 @@ func Encode(v any) ([]byte, error) {
 	return nil, fmt.Errorf("%w in %s", ErrNotUTF8, place(reflect.TypeOf(v), at.JSONPointer))
 }
 
-// Decode decodes by encoding/json's rules, but refuses text that is not UTF-8. Members that the type doesn't have are
-// ignored.
+// Decode decodes by encoding/json's rules, but refuses text that is not UTF-8. It ignores members that the type
+// doesn't have.
 func Decode[T any](data []byte) (v T, err error) {
 	err = json.Unmarshal(data, &v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false))
 	return v, err
 }
 
-// DecodeKnown is Decode, and reports whether the type knows all members that it came upon.
+// DecodeKnown is Decode, and reports whether the type knows all members of the data.
 func DecodeKnown[T any](data []byte) (v T, known bool, err error) {
 	err = json.Unmarshal(data, &v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false), json.RejectUnknownMembers(true))
 	if err == nil {
@@ -51,8 +51,8 @@ func DecodeKnown[T any](data []byte) (v T, known bool, err error) {
 	return v, false, err
 }
 
-// place says where in a value of a type a pointer points to, by names that the type has. Keys of maps, and members that
-// a type's own methods make, are content, which no error may repeat.
+// place describes the place of a pointer in a value, by names that the type has. Keys of maps, and members from a
+// type's own methods, are content, which no error may repeat.
 func place(t reflect.Type, p jsontext.Pointer) string {
 	var names []string
 	for token := range p.Tokens() {

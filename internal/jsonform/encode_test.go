@@ -16,7 +16,7 @@ type jsonOf struct{ s string }
 
 func (x jsonOf) MarshalJSON() ([]byte, error) { return []byte(`{"secret":"` + x.s + `"}`), nil }
 
-// texts has text in all places where it can be.
+// texts has text in all possible places.
 type texts struct {
 	Name  string            `json:"name"`
 	Items []inner2          `json:"items,omitempty"`
@@ -30,7 +30,7 @@ type texts struct {
 
 type inner2 struct{ Note string }
 
-// Text that is not UTF-8 is refused wherever it stands, with the member that it stands in and nothing of the content.
+// Text that is not UTF-8 is refused in every place. The error names the member and shows nothing of the content.
 func TestEncodeRefusesWhatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	const bad = "caf\xe9"

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Exact tells of the values of one type whether decoding their JSON form would give the same again. A value in doubt
-// is not exact: that costs time only.
+// Exact tells for the values of one type whether decoding their JSON form gives the same value. A doubtful value is
+// not exact, which only costs time.
 type Exact struct {
 	never bool
-	test  tester // nil: all values of the type are
+	test  tester // nil: all values of the type are exact
 }
 
-// tester tells whether a value comes back as it is, and notes the memory that it refers to.
+// tester tells whether a value comes back unchanged, and notes the memory that it refers to.
 type tester func(v reflect.Value, refs *[]span) bool
 
-// span is memory that a value refers to and that its owner may write to.
+// span is memory that a value refers to and that the value's owner may write to.
 type span struct{ from, to uintptr }
 
 // ExactOf returns the Exact of a type.
@@ -27,8 +27,8 @@ func ExactOf(t reflect.Type) *Exact {
 	return &Exact{never: !ok, test: test}
 }
 
-// Same reports that the JSON form of what v points to gives the same again. A value that refers to one thing twice does
-// not: two things come back.
+// Same reports that the JSON form of the value at pointer v gives the same value. It is false for a value that
+// refers to one thing twice, because two things come back.
 func (x *Exact) Same(v any) bool {
 	if x.never || x.test == nil {
 		return !x.never
@@ -46,7 +46,7 @@ func (x *Exact) Same(v any) bool {
 	return true
 }
 
-// compile returns the tester of a type (nil: all of its values are exact), or false where nothing can be said: for
+// compile returns the tester of a type (nil: all of its values are exact). It returns false if it can't tell: for
 // interfaces, types with methods of their own, structs that lose fields, and types that contain themselves.
 func compile(t reflect.Type, within []reflect.Type) (tester, bool) {
 	if t == reflect.TypeFor[time.Time]() {
@@ -89,7 +89,7 @@ func compileStruct(t reflect.Type, within []reflect.Type) (tester, bool) {
 	for _, m := range s.members {
 		test, ok := compile(m.typ, within)
 		_, judges := reflect.PointerTo(m.typ).MethodByName("IsZero")
-		judges = judges || m.typ.Kind() == reflect.Struct || m.typ.Kind() == reflect.Array // one with a negative zero is zero, too
+		judges = judges || m.typ.Kind() == reflect.Struct || m.typ.Kind() == reflect.Array // a negative zero in it would be left out, too
 		if !ok || m.zero && judges && m.typ != reflect.TypeFor[time.Time]() || m.quoted && m.typ.Kind() == reflect.Pointer {
 			return nil, false
 		}
@@ -113,7 +113,7 @@ func compileStruct(t reflect.Type, within []reflect.Type) (tester, bool) {
 	}, true
 }
 
-// omitted returns a function that tells a value that is left out although it isn't the zero value that comes back.
+// omitted returns a function that reports whether a value is left out although it isn't the zero value.
 func omitted(m member) func(reflect.Value) bool {
 	switch k := m.typ.Kind(); {
 	case m.empty && (k == reflect.Slice || k == reflect.Map):
@@ -124,7 +124,7 @@ func omitted(m member) func(reflect.Value) bool {
 	return nil
 }
 
-// exactTime: a time comes back in UTC for sure only when it went there as such, and never with a monotonic reading.
+// exactTime accepts only a time in UTC without a monotonic reading: no other time certainly comes back unchanged.
 func exactTime(v reflect.Value, _ *[]span) bool {
 	t := v.Interface().(time.Time)
 	return t == t.Round(0).UTC()

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace-go/millrace/internal/jsonform"
 )
 
-// plain is a type as most values are.
+// plain is a type like most value objects.
 type plain struct {
 	N     int64             `json:"n"`
 	U     uint64            `json:"u,omitempty"`
@@ -38,7 +38,7 @@ type zeroish struct{ N int }
 
 func (z zeroish) IsZero() bool { return z.N == 7 }
 
-// same reports what Exact says of a value, and whether decoding its JSON form does give the same.
+// same reports the result of Exact for a value, and whether decoding its JSON form really gives the same.
 func same[V any](t *testing.T, v V) (says, is bool) {
 	t.Helper()
 	form, err := jsonform.Encode(v)
@@ -113,7 +113,7 @@ func TestNotExact(t *testing.T) {
 	no(same(t, json.RawMessage(`{"a": 1}`)))
 }
 
-// One place in memory is two in JSON: a change to one would show in the other until a restart.
+// Shared memory becomes two copies in JSON: a change to one would show in the other only until a restart.
 func TestNotExactWhereMemoryIsShared(t *testing.T) {
 	t.Parallel()
 	notes, tags, one := map[string]string{"a": "b"}, []string{"a", "b", "c"}, &inner{N: 1}
@@ -141,7 +141,7 @@ func TestNotExactWhereMemoryIsShared(t *testing.T) {
 	}
 }
 
-// A value that contains itself must not make the test go on for ever.
+// Exact must return for a value that contains itself.
 func TestExactOfTypesThatContainThemselves(t *testing.T) {
 	t.Parallel()
 	type list []list

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// member is what a member of a JSON object is to a struct.
+// member is a member of a JSON object, as a struct sees it.
 type member struct {
 	name   string
 	typ    reflect.Type
@@ -19,20 +19,20 @@ type member struct {
 
 	depth  int // of embedding
 	tagged bool
-	field  string // as people know it: shop.Stock.Left
+	field  string // for error texts: shop.Stock.Left
 }
 
-// structure is what encoding/json sees of a struct.
+// structure is a struct, as encoding/json sees it.
 type structure struct {
 	members []member
-	lost    []string // fields that get lost: not exported, or in conflict with another one
+	lost    []string // fields that get lost: unexported, or in conflict with another field
 	sealed  []string // embedded pointers that can be encoded but not read back
-	left    bool     // something is left out, by json:"-" or as a lock
-	pointer bool     // something is embedded by a pointer
+	left    bool     // a field is left out, by json:"-" or as a lock
+	pointer bool     // a struct is embedded by a pointer
 }
 
-// structureOf follows encoding/json: of fields with one name the least embedded one counts, of several such the one
-// that is named by its tag; and where that leaves more than one, none.
+// structureOf follows encoding/json. Of fields with one name the least embedded one counts. Of several such fields
+// the one that is named by its tag counts. If that leaves more than one, none counts.
 func structureOf(t reflect.Type) *structure {
 	s := &structure{}
 	var all []member
@@ -101,7 +101,7 @@ func (s *structure) collect(t reflect.Type, index []int, within []reflect.Type, 
 	}
 }
 
-// find returns the member that a name in JSON stands for: encoding/json ignores case where nothing fits exactly.
+// find returns the member for a name in JSON. encoding/json ignores case if no name fits exactly.
 func (s *structure) find(name string) (member, bool) {
 	for _, same := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
 		for _, m := range s.members {
@@ -113,12 +113,12 @@ func (s *structure) find(name string) (member, bool) {
 	return member{}, false
 }
 
-// holdsNothing tells a type whose values carry no data: nothing of them can get lost. A lock is state of a process.
+// holdsNothing reports that a type's values carry no data that could get lost. A lock is state of a process.
 func holdsNothing(t reflect.Type) bool {
 	return t.Size() == 0 || t.PkgPath() == "sync" && t.Name() != "Map"
 }
 
-// custom tells a type that says by methods of its own how it is encoded or decoded.
+// custom reports that a type's own methods encode or decode it.
 func custom(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	for _, method := range []reflect.Type{

@@ -7,9 +7,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// KeepUnknown returns the new form of a value together with those members of its old form that its type doesn't know: a
-// newer version of the program has put them there. Objects within objects are the same one as long as they have the
-// same name, or the same key in a map. Members of objects in arrays are not kept: elements have nothing to be known by.
+// KeepUnknown returns a value's new form, with the members of its old form that its type doesn't know. A newer
+// version of the program has written them. An inner object keeps its unknown members if it has the same name, or
+// the same key in a map. Members of objects in arrays are not kept: nothing identifies an element.
 func KeepUnknown(t reflect.Type, old, new []byte) ([]byte, error) {
 	u, err := (&finder{structures: map[reflect.Type]*structure{}}).find(jsontext.NewDecoder(bytes.NewReader(old)), t)
 	if u == nil || err != nil {
@@ -22,16 +22,16 @@ func KeepUnknown(t reflect.Type, old, new []byte) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// unknown are the members of an object that its type doesn't know.
+// unknown holds the members of an object that its type doesn't know.
 type unknown struct {
 	names  []string
 	values []jsontext.Value
-	within map[string]*unknown // of the members that it does know
+	within map[string]*unknown // of the members that the type does know
 }
 
 type finder struct{ structures map[reflect.Type]*structure }
 
-// find reads a value, and returns nil where its type knows all of it.
+// find reads a value, and returns nil if its type knows all members.
 func (f *finder) find(dec *jsontext.Decoder, t reflect.Type) (*unknown, error) {
 	for t.Kind() == reflect.Pointer && !custom(t.Elem()) {
 		t = t.Elem()
@@ -73,7 +73,7 @@ func (f *finder) find(dec *jsontext.Decoder, t reflect.Type) (*unknown, error) {
 	return u, err
 }
 
-// member returns the name that a type encodes a member under, and the member's type; nil: it is unknown.
+// member returns the name under which a type encodes a member, and the member's type, or nil for an unknown member.
 func (f *finder) member(t reflect.Type, name string) (string, reflect.Type) {
 	if t.Kind() == reflect.Map {
 		return name, t.Elem()

@@ -1,4 +1,4 @@
-// Package lru keeps what was used last, bounded by its number and by its bytes.
+// Package lru keeps the most recently used entries, bounded by their number and bytes.
 package lru
 
 import (
@@ -7,11 +7,11 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// A Cache keeps what was used last. Safe for concurrent use.
+// A Cache keeps the most recently used entries. It may be used concurrently.
 type Cache[T any] struct {
 	mu    sync.Mutex
 	kept  *simplelru.LRU[string, sized[T]]
-	bytes int // of all that is kept
+	bytes int // of all entries
 	most  int
 }
 
@@ -20,13 +20,14 @@ type sized[T any] struct {
 	bytes int
 }
 
-// Defaults of [New]: the collections of package values keep as many documents, and so do views.
+// These are the defaults of [New]. The collections of package values keep as many documents, and so do views.
 const (
 	DefaultEntries = 4096
 	DefaultBytes   = 32 << 20
 )
 
-// New returns a cache for so many entries and bytes. What is not above 0 is [DefaultEntries] or [DefaultBytes].
+// New returns a cache for a number of entries and bytes. A number that is not above 0 becomes [DefaultEntries] or
+// [DefaultBytes].
 func New[T any](entries, bytes int) *Cache[T] {
 	if entries <= 0 {
 		entries = DefaultEntries
@@ -35,12 +36,12 @@ func New[T any](entries, bytes int) *Cache[T] {
 		bytes = DefaultBytes
 	}
 	c := &Cache[T]{most: bytes}
-	c.kept, _ = simplelru.NewLRU(entries, func(_ string, x sized[T]) { c.bytes -= x.bytes }) // fails for a size below 1 only
+	c.kept, _ = simplelru.NewLRU(entries, func(_ string, x sized[T]) { c.bytes -= x.bytes }) // fails only for a size below 1
 	return c
 }
 
-// Add keeps something under a key, in place of what was there. bytes is what its user counts for it; it isn't kept when
-// that is more than the cache may have.
+// Add keeps an entry under a key, in place of an older one. bytes is its size by the caller's count. An entry
+// larger than the cache is not kept.
 func (c *Cache[T]) Add(key string, what T, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +56,7 @@ func (c *Cache[T]) Add(key string, what T, bytes int) {
 	}
 }
 
-// Get returns what is kept under a key.
+// Get returns the entry under a key.
 func (c *Cache[T]) Get(key string) (what T, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +64,7 @@ func (c *Cache[T]) Get(key string) (what T, ok bool) {
 	return x.what, ok
 }
 
-// Take is Get, and what it returns is no longer kept.
+// Take is Get, and removes the entry.
 func (c *Cache[T]) Take(key string) (what T, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace-go/millrace/internal/lru"
 )
 
-// The cache holds what a plain list would, where both the number and the bytes are bounded.
+// The cache holds the same entries as a plain list, bounded by number and by bytes.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	type item struct {
@@ -20,7 +20,7 @@ func TestCache(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		entries, most := 1+r.IntN(6), 1+r.IntN(40)
 		c := lru.New[int](entries, most)
-		var list []item // the one used last is last
+		var list []item // the most recently used is last
 		find := func(key string) int { return slices.IndexFunc(list, func(x item) bool { return x.key == key }) }
 		for n := range 2000 {
 			key := fmt.Sprint(r.IntN(10))

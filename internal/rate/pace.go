@@ -1,4 +1,4 @@
-// Package rate holds what keeps a caller near the rate that somebody else takes.
+// Package rate keeps a caller near the rate that a service accepts.
 package rate
 
 import (
@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// A Pace keeps what one process asks of something that refuses when there is too much, a queue or a table, near the rate that
-// it takes. It lets everything through until a request is refused; then seven tenths of the rate that there was. From
-// there the rate grows as a CUBIC sender's does (RFC 9438): at first quickly, slowly near what was refused, quickly again
-// beyond, and at ten times of it there is no limit any more. So many processes find their shares without knowing of each
-// other. Unlike CUBIC's, the growth is in proportion to the rate, which may be ten a second or ten thousand.
+// A Pace keeps one process's requests near the rate that a queue or a table accepts. It delays no request until one
+// is refused. Then it allows seven tenths of the rate at the refusal. From there the rate grows like a CUBIC
+// sender's (RFC 9438): quickly at first, slowly near the refused rate, and quickly again beyond it. At ten times
+// that rate the limit ends. So many processes find their shares without knowing of each other. Unlike CUBIC's, the
+// growth is in proportion to the rate, which may be ten a second or ten thousand.
 //
 // A pace delays, it never refuses. The zero Pace is ready; it may be used concurrently.
 type Pace struct {
 	mu   sync.Mutex
 	cut  time.Time // when the rate was last cut; zero: there is no limit
-	peak float64   // the rate then; as all rates in requests a second
-	turn time.Time // of the request that came last, where there is a limit
+	peak float64   // the rate at the cut; like all rates in requests a second
+	turn time.Time // of the last request under a limit
 
-	window time.Time // since then n requests were counted
+	window time.Time // n counts the requests since then
 	n      int
-	rate   float64 // in the window before; 0: nobody knows
+	rate   float64 // in the window before; 0: unknown
 }
 
 const (
 	paceCut    = 0.7
-	paceBack   = 2 * time.Second // until the rate is back where it was cut
+	paceBack   = 2 * time.Second // from a cut until the rate is the same again
 	paceWindow = paceBack / 4
-	paceBurst  = 8  // requests after a rest that don't wait
-	paceFree   = 10 // times the rate that was refused: no limit any more
+	paceBurst  = 8  // requests that don't wait after a rest
+	paceFree   = 10 // times the refused rate, where the limit ends
 	paceLeast  = 2.0
-	paceAhead  = time.Second // that requests which don't wait hold up others at most
+	paceAhead  = time.Second // the longest delay of others by requests that don't wait
 )
 
-// Wait returns when the next request may be made: when its turn has come, or after most, or after half the time that ctx has
-// left, whichever is first. Its error is that of ctx. With most 0 it never waits.
+// Wait returns when the next request may be made: at its turn, after most, or after half the time that ctx has
+// left, whichever is first. Its error is ctx's. With most 0 it never waits.
 func (p *Pace) Wait(ctx context.Context, most time.Duration) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(deadline)/2)
@@ -58,7 +58,7 @@ func (p *Pace) Wait(ctx context.Context, most time.Duration) error {
 	}
 }
 
-// line gives out a turn, and says how far off it is, or most if that is sooner.
+// line takes a turn, and returns the time until it, or most if that is shorter.
 func (p *Pace) line(most time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,8 +73,8 @@ func (p *Pace) line(most time.Duration) time.Duration {
 	return d
 }
 
-// take takes the turn behind the last one, and says how far off it is. Who can't wait for it holds up others all the same, but
-// not beyond bound.
+// take takes the turn after the last one, and returns the time until it. A turn is taken, and so delays others,
+// even if its request can't wait for it; but no turn is taken beyond bound.
 func (p *Pace) take(now time.Time, rate float64, bound time.Duration) time.Duration {
 	gap := time.Duration(float64(time.Second) / rate)
 	turn := p.turn
@@ -88,11 +88,11 @@ func (p *Pace) take(now time.Time, rate float64, bound time.Duration) time.Durat
 	return turn.Sub(now)
 }
 
-// count counts a request of that time.
+// count counts a request at a time.
 func (p *Pace) count(at time.Time) {
 	p.n++
 	switch d := at.Sub(p.window); {
-	case d > 2*paceWindow: // it rested, or is new
+	case d > 2*paceWindow: // after a rest, or the first request
 		p.window, p.n, p.rate = at, 1, 0
 	case d >= paceWindow:
 		p.rate = float64(p.n) / d.Seconds()
@@ -100,7 +100,7 @@ func (p *Pace) count(at time.Time) {
 	}
 }
 
-// allowed is the rate now; 0: there is no limit.
+// allowed is the current rate; 0: there is no limit.
 func (p *Pace) allowed(now time.Time) float64 {
 	if p.cut.IsZero() {
 		return 0
@@ -115,18 +115,18 @@ func (p *Pace) allowed(now time.Time) float64 {
 	return rate
 }
 
-// Refused tells that a request was refused because there were too many. It takes a turn, in which it may be made again.
+// Refused notes that a request was refused because there were too many. It takes a turn for its repeat.
 func (p *Pace) Refused() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	allowed := p.allowed(now)
-	if now.Sub(p.cut) >= paceWindow { // else it was on its way already
+	if now.Sub(p.cut) >= paceWindow { // otherwise the request was sent before the cut
 		rate := max(p.rate, float64(p.n)/max(now.Sub(p.window), paceWindow/10).Seconds())
 		if allowed > 0 {
 			rate = min(rate, allowed)
 		}
-		if rate == 0 { // it was made before the limit was lifted
+		if rate == 0 { // the request was made before the limit ended
 			rate = p.peak
 		}
 		p.peak, p.cut = max(rate, paceLeast), now

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/internal/rate"
 )
 
-// A gate lets through so many requests a second, and refuses others.
+// A gate accepts a number of requests a second, and refuses others.
 type gate struct {
 	mu          sync.Mutex
 	rate, left  float64
@@ -34,7 +34,7 @@ func (g *gate) ask() bool {
 	return true
 }
 
-// count returns what was counted, and begins anew.
+// count returns the counts, and resets them.
 func (g *gate) count() (ok, refused int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -43,7 +43,7 @@ func (g *gate) count() (ok, refused int) {
 	return ok, refused
 }
 
-// Many processes that would ask a hundred times what a gate lets through come near to what it does, and share it.
+// Many processes that would send a hundred times a gate's rate nearly reach that rate, and share it.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	for _, processes := range []int{1, 10, 100} {
@@ -95,7 +95,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Nobody waits without a refusal, nor long after one, nor longer than he says, or than half the time that he has.
+// A request doesn't wait without a refusal, nor long after one. It waits no longer than its caller allows, and no
+// longer than half of its context's time.
 func TestPaceWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +130,7 @@ func TestPaceWaits(t *testing.T) {
 		time.Sleep(time.Hour)
 		took(1, ctx, time.Hour)
 		for range 200 {
-			p.Refused() // to the least rate, and the repetitions hold up others
+			p.Refused() // down to the least rate; the repeats delay others
 			time.Sleep(100 * time.Millisecond)
 		}
 		expect("one after two hundred refusals", took(1, ctx, time.Hour), 0, 3*second)

@@ -1,11 +1,11 @@
-// Package worldtest is what the tests of the framework's packages share: a small domain, and the means to work on it.
+// Package worldtest is shared by the tests of the framework's packages: a small domain, and helpers for it.
 //
-// The domain is accounts. The command [Add] asks an [Account], which is a value object, to add an amount. What comes of
-// it is the event [Added], which the view [Total] sums up, or the event [Refused]. A [World] is that on a store, ready
-// for handlers, and a worker. What a test needs beyond it, it registers itself.
+// The domain is accounts. The command [Add] asks an [Account], which is a value object, to add an amount. The account
+// emits the event [Added], which the view [Total] sums up, or the event [Refused]. A [World] is this domain on a store,
+// with a registry for handlers, and runs a worker. A test registers anything else itself.
 //
-// A package whose tests are about other messages, or about none, takes the functions alone: a store in a temporary
-// folder, IDs of a time, what a queue holds.
+// The tests of a package with other messages, or with none, use only the functions: a store in a temporary folder, IDs
+// of a time, the content of a queue.
 package worldtest
 
 import "github.com/millrace-go/millrace/channel"
@@ -17,7 +17,7 @@ const (
 	Audits   = "audits"   // a group of Added and Refused; the domain has no handler for it
 )
 
-// Add asks an account to add; a negative amount beyond its balance is refused.
+// Add asks an account to add an amount; a negative amount beyond its balance is refused.
 type Add struct {
 	Key    string `json:"key,omitempty"` // the message's ID, if it isn't empty
 	To     string `json:"to"`            // the account
@@ -25,7 +25,7 @@ type Add struct {
 	Note   string `json:"note,omitempty"`
 }
 
-// Added says that an account has added.
+// Added says that an account has added an amount.
 type Added struct {
 	To      string `json:"to"`
 	Amount  int    `json:"amount"`
@@ -33,12 +33,12 @@ type Added struct {
 	Note    string `json:"note,omitempty"`
 }
 
-// Refused says that an account has not added.
+// Refused says that an account has not added an amount.
 type Refused struct {
 	To string `json:"to"`
 }
 
-// The names on the wire.
+// These are the names on the wire.
 const (
 	AddKind     channel.Kind = "test.add.v1"
 	AddedKind   channel.Kind = "test.added.v1"
@@ -66,7 +66,7 @@ func (Refused) Kind() channel.Kind { return RefusedKind }
 // Account is a value object.
 type Account struct {
 	Balance int `json:"balance"`
-	Count   int `json:"count"` // commands that were accepted
+	Count   int `json:"count"` // accepted commands
 }
 
 // Add decides the command. It is pure.

@@ -11,10 +11,10 @@ import (
 
 const (
 	visibility = time.Minute
-	most       = 32 // what every store hands out at once
+	most       = 32 // the most that every store returns at once
 )
 
-// Take takes all that is ready in a queue out of it.
+// Take receives and deletes all ready messages of a queue.
 func Take(t testing.TB, s *storage.Store, queue string) []channel.Envelope {
 	t.Helper()
 	var all []channel.Envelope
@@ -50,7 +50,7 @@ func Bodies(es []channel.Envelope) []string {
 	return bodies
 }
 
-// Queued counts what a queue holds, visible or not.
+// Queued counts a queue's messages, visible or not.
 func Queued(t testing.TB, s *storage.Store, queue string) int {
 	t.Helper()
 	st, err := s.Queue(queue).Stats(t.Context())

@@ -14,11 +14,12 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// Virtual are a store's parameters for a test in virtual time: no other process rings, and no disk is waited for.
+// Virtual are a store's parameters for a test in virtual time: the store has no rings from other processes, and
+// doesn't wait for a disk.
 const Virtual = "?wake=off&sync=normal"
 
-// OpenStore opens a store in a file of a temporary folder, with parameters such as [Virtual]. The end of the test closes
-// it.
+// OpenStore opens a store in a file in a temporary folder, with parameters such as [Virtual]. The end of the test
+// closes it.
 func OpenStore(t testing.TB, parameters string) *storage.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+parameters)
@@ -33,7 +34,7 @@ func OpenStore(t testing.TB, parameters string) *storage.Store {
 	return s
 }
 
-// OnEachStore runs a test in virtual time, on a store whose Commit is atomic and on one that takes the steps.
+// OnEachStore runs a test in virtual time on two stores: one whose Commit is atomic, and one that commits in steps.
 func OnEachStore(t *testing.T, test func(t *testing.T, s *storage.Store)) {
 	t.Helper()
 	for name, limit := range map[string]func(*storage.Store) *storage.Store{
@@ -47,13 +48,14 @@ func OnEachStore(t *testing.T, test func(t *testing.T, s *storage.Store)) {
 	}
 }
 
-// IDAt is a UUIDv7 of a time, the same in every run. channel.NewID never goes back behind the time of another test.
+// IDAt returns a UUIDv7 of a time, the same in every run. channel.NewID can't be used: it never goes back behind
+// the time of another test.
 func IDAt(at time.Time, n int) string {
 	ms := at.UnixMilli()
 	return fmt.Sprintf("%08x-%04x-7000-8000-%012x", ms>>16, ms&0xffff, n)
 }
 
-// Pause waits, but no longer than ctx.
+// Pause waits for d, or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -87,7 +89,7 @@ func Eventually(t testing.TB, check func() error) {
 	}
 }
 
-// Want compares.
+// Want fails the test unless got is want.
 func Want[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -95,7 +97,7 @@ func Want[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// WantErr wants an error that is, or wraps, another one.
+// WantErr fails the test unless got is, or wraps, want.
 func WantErr(t testing.TB, got, want error) {
 	t.Helper()
 	if !errors.Is(got, want) {

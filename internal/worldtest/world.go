@@ -15,19 +15,19 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// Config is what a test wants otherwise.
+// Config is a test's changes to the world.
 type Config struct {
 	// Groups are the subscribers of Added. Defaults to Totals and Audits.
 	Groups []string
 
-	// Routes are those of the test's own messages. Defaults to none.
+	// Routes are the routes of the test's own messages. Defaults to none.
 	Routes []channel.Route
 
-	// Handlers is for the registry. Its Logger defaults to one that discards.
+	// Handlers is the registry's. Its Logger defaults to one that discards.
 	Handlers handlers.Config
 }
 
-// World is the domain on a store. Nothing is registered yet.
+// World is the domain on a store. It begins without handlers.
 type World struct {
 	Store    *storage.Store
 	Channels *channel.Channels
@@ -82,7 +82,7 @@ func Send[M channel.Message](w *World, messages ...M) {
 	}
 }
 
-// Balance returns an account's.
+// Balance returns an account's balance.
 func (w *World) Balance(key string) int {
 	w.t.Helper()
 	d, err := w.Accounts.Get(w.t.Context(), key, "")
@@ -102,7 +102,7 @@ func (w *World) Total(key string) Total {
 	return v
 }
 
-// Start runs a worker until stop is called, which returns what Run returned. The end of the test stops it, too.
+// Start runs a worker until stop is called, which returns Run's error. The end of the test stops it, too.
 func (w *World) Start(cfg worker.Config) (stop func() error) {
 	w.t.Helper()
 	if cfg.Logger == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// A worker takes commands the whole way.
+// A worker handles commands from the queue to the view.
 func TestRunUntilIdle(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -38,7 +38,7 @@ func TestRunUntilIdle(t *testing.T) {
 	})
 }
 
-// What no handler takes stays in its queue until a test takes it.
+// A message without a handler stays in its queue until a test takes it.
 func TestQueues(t *testing.T) {
 	t.Parallel()
 	w := worldtest.New(t, worldtest.OpenStore(t, worldtest.Virtual), worldtest.Config{Groups: []string{worldtest.Totals, "others"}})
@@ -67,7 +67,7 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// A stop returns once what the worker's end was, however often it is called.
+// A second stop returns the same error as the first.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	w := worldtest.New(t, worldtest.OpenStore(t, worldtest.Virtual), worldtest.Config{})
@@ -104,7 +104,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// complaints is a test that fails without failing.
+// complaints is a test that records failures and doesn't fail.
 type complaints struct {
 	testing.TB
 	n int
@@ -113,7 +113,7 @@ type complaints struct {
 func (c *complaints) Helper()               {}
 func (c *complaints) Errorf(string, ...any) { c.n++ }
 
-// What tests rely on to fail does fail.
+// Each check that tests rely on fails when it should.
 func TestWants(t *testing.T) {
 	t.Parallel()
 	c := &complaints{TB: t}

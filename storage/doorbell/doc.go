@@ -4,8 +4,8 @@
 // has the whole design.
 //
 //	sender                                       listener
-//	Send ──▶ store                               Listen ▶ socket, key ──▶ row in the table "doorbells"
-//	  └─▶ two listeners of the queue ──datagram──▶ verify ──▶ ring the consumers ──▶ Receive ──▶ store
+//	Send ──▶ store                               Listen ─▶ socket, key ─▶ row in the table "doorbells"
+//	  └─▶ two listeners of the queue ─datagram─▶ verify ─▶ ring consumers ─▶ Receive ─▶ store
 //	          ▲ known from the table, read at most once a minute
 //
 // # Laws

@@ -24,7 +24,7 @@ const (
 
 // A ring is the content of a datagram:
 //
-//	version (1 byte) · sender (8) · time in µs since 1970 (8) · queue · the first 16 bytes of the HMAC-SHA256 of the rest
+//	version (1 byte) · sender (8) · time in µs since 1970 (8) · queue · first 16 bytes of their HMAC-SHA256
 //
 // A sender gives each ring a later time than the one before. Numbers are big-endian; the key is the listener's.
 type ring struct {
