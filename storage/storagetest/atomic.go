@@ -25,7 +25,7 @@ func (t *check) needAtomic() {
 	}
 }
 
-// noHalfCommit commits versions 1, 2, 3 …, each with a message that bears its number, while readers
+// noHalfCommit commits versions 1, 2, 3 and so on, each with a message that has its number. Meanwhile readers
 // compare the document with the messages.
 func noHalfCommit(t *check) {
 	t.needAtomic()
@@ -92,7 +92,7 @@ func noHalfCommit(t *check) {
 	})
 }
 
-// noHalfCancelled cancels commits on their way: each is done whole or not at all.
+// noHalfCancelled cancels commits under way: each is done whole or not at all.
 func noHalfCancelled(t *check) {
 	t.needAtomic()
 	container, out := t.name("container"), t.queue()
@@ -103,7 +103,7 @@ func noHalfCancelled(t *check) {
 		})
 		return err
 	})
-	// A commit left behind by its caller may still be under way; what is seen of it must agree in the end.
+	// A commit whose caller has given up may still be under way. Its parts must agree in the end.
 	sent := map[string]bool{}
 	var written map[string]bool
 	t.eventually("documents and messages that agree", func() bool {
@@ -135,7 +135,7 @@ func noHalfCancelled(t *check) {
 	t.outcome(bodies, done, open)
 }
 
-// noHalfBatch sends batches of four, which come into sight together.
+// noHalfBatch sends batches of four messages, which become visible together.
 func noHalfBatch(t *check) {
 	t.needAtomic()
 	q := t.queue()

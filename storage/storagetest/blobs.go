@@ -20,13 +20,13 @@ func blobTests() []test {
 	)
 }
 
-// documents is what Blobs and Table have in common, so that both are held to the same conditions.
+// documents is the common part of Blobs and Table, so that both are held to the same conditions.
 type documents interface {
 	get(t *check) (body []byte, etag storage.ETag, err error)
 	put(t *check, body []byte, cond storage.Condition) (storage.ETag, error)
 	remove(t *check, cond storage.Condition) error
 	limit(t *check) int
-	where() string // what Error.Resource must contain
+	where() string // Error.Resource must contain this
 }
 
 type blobDocs struct {
@@ -45,7 +45,7 @@ func (d blobDocs) remove(t *check, cond storage.Condition) error { return d.Dele
 func (d blobDocs) limit(t *check) int                            { return t.s.Props().MaxBlob }
 func (d blobDocs) where() string                                 { return d.container }
 
-// documentTests are the laws of one document, whether blob or row.
+// documentTests tests the laws of one document, whether blob or row.
 func documentTests(open func(t *check, s *storage.Store) documents) []test {
 	with := func(f func(t *check, d documents)) func(t *check) {
 		return func(t *check) { f(t, open(t, t.s)) }
@@ -69,7 +69,7 @@ func documentTests(open func(t *check, s *storage.Store) documents) []test {
 	}
 }
 
-// docIs demands a present state.
+// docIs fails the test unless the document is in the given state.
 func docIs(t *check, d documents, body string, etag storage.ETag) {
 	t.Helper()
 	got, e, err := d.get(t)
@@ -80,7 +80,7 @@ func docIs(t *check, d documents, body string, etag storage.ETag) {
 	}
 }
 
-// docSet puts and demands success.
+// docSet puts a document, and fails the test on an error.
 func docSet(t *check, d documents, body string, cond storage.Condition) storage.ETag {
 	t.Helper()
 	etag, err := d.put(t, []byte(body), cond)
@@ -111,7 +111,7 @@ func docPutGet(t *check, d documents) {
 	docSet(t, d, "one", storage.Condition{})
 	docSet(t, d, "two, longer", storage.Condition{})
 	etag := docSet(t, d, "", storage.Condition{})
-	docIs(t, d, "", etag) // reading changes nothing
+	docIs(t, d, "", etag) // a read changes nothing
 	t.ok(d.remove(t, storage.Condition{}))
 	_, _, err := d.get(t)
 	t.fails(err, storage.ErrNotFound, d.where())
@@ -237,7 +237,7 @@ func docETagsAfterDelete(t *check, d documents) {
 	}
 }
 
-// docRace lets n calls compete and demands one winner; the others must have lost the race.
+// docRace lets n calls compete. It fails the test unless one wins and the others report a lost race.
 func docRace(t *check, n int, f func(i int) error) {
 	t.Helper()
 	var won atomic.Int64

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// bugEnv tells TestBroken, run in a process of its own, which bug its model is to have.
+// bugEnv names the environment variable with the bug for TestBroken's model, in a separate process.
 const bugEnv = "STORAGETEST_BUG"
 
 // broken lists deliberate faults of the model, each with a test of the suite that must catch it.
@@ -161,8 +161,7 @@ var broken = []struct{ bug, test string }{
 	{"each opening numbers its etags", "durable/etags are not used again"},
 }
 
-// TestBroken runs the suite on a model with the bug that TestBugsAreCaught asks for; by itself it does
-// nothing.
+// TestBroken runs the suite on a model with the bug that TestBugsAreCaught names. Without one it does nothing.
 func TestBroken(t *testing.T) {
 	bug := os.Getenv(bugEnv)
 	if bug == "" {
@@ -173,8 +172,8 @@ func TestBroken(t *testing.T) {
 	storagetest.Run(t, cfg)
 }
 
-// TestBugsAreCaught shows that the suite can fail: each bug fails the test that is there for it. A
-// failing test can't be run within a passing one, so each runs in a process of its own.
+// TestBugsAreCaught shows that the suite can fail: each bug fails the test for it. A failing test can't run within
+// a passing one, so each bug has a process of its own.
 func TestBugsAreCaught(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -184,7 +183,7 @@ func TestBugsAreCaught(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slots := make(chan struct{}, 8) // mostly waiting: more than there are processors
+	slots := make(chan struct{}, 8) // more than there are processors, because tests mostly wait
 	var all sync.WaitGroup
 	for _, x := range broken {
 		all.Go(func() {

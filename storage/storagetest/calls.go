@@ -6,7 +6,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// target names what calls act on.
+// target holds the names that calls act on.
 type target struct {
 	queue     string
 	receipt   storage.Receipt
@@ -16,20 +16,20 @@ type target struct {
 	key       string // of the blob and of the row
 }
 
-// target makes names never used before.
+// target returns unused names.
 func (t *check) target() target {
 	return target{queue: t.name("queue"), receipt: "none", container: t.name("container"), table: t.name("table"), partition: "partition", key: "key"}
 }
 
-// A call is one method of the ports, ready to be called.
+// A call is one method of the ports with its arguments.
 type call struct {
 	name  string
 	where func(target) string // the resource it acts on
-	keyed bool                // takes a key that is to be checked
+	keyed bool                // it takes a key, which the store checks
 	do    func(ctx context.Context) error
 }
 
-// calls lists every call that a store offers.
+// calls lists all calls of a store.
 func calls(s *storage.Store, at target) []call {
 	queue := func(x target) string { return x.queue }
 	container := func(x target) string { return x.container }
@@ -91,7 +91,7 @@ func lastError[T any](seq func(yield func(T, error) bool)) error {
 	return last
 }
 
-// untouched demands that nothing was ever written to the names of at.
+// untouched fails the test if at's names were ever written to.
 func (t *check) untouched(s *storage.Store, at target) {
 	t.Helper()
 	t.queueIn(s, at.queue).gone()

@@ -25,7 +25,7 @@ func cancelTests() []test {
 
 var errCause = errors.New("the test has had enough")
 
-// cancelled makes a context that has ended with a cause of its own.
+// cancelled returns a context that has ended with a cause of its own.
 func (t *check) cancelled() context.Context {
 	ctx, cancel := context.WithCancelCause(t.ctx)
 	cancel(errCause)
@@ -100,9 +100,9 @@ func cancelledAfter(t *check) {
 	docIs(t, blobDocs{b, "", "key"}, "body", etag)
 }
 
-// disturb lets workers call f until their context is cancelled in the midst of it. The slice that f is
-// given is overwritten as soon as f has returned, whatever it returned: a cancelled call keeps nothing.
-// It returns the bodies whose call returned nil and those whose outcome is open.
+// disturb lets workers call f, and cancels their contexts during the calls. It overwrites f's slice as soon as f
+// has returned, whatever f returned: a cancelled call must keep nothing. It returns the bodies whose call returned
+// nil and those whose outcome is unknown.
 func disturb(t *check, f func(ctx context.Context, id string, body []byte) error) (done, open []string) {
 	t.Helper()
 	const rounds, workers, most = 6, 8, 4
@@ -142,7 +142,7 @@ func disturb(t *check, f func(ctx context.Context, id string, body []byte) error
 	return done, open
 }
 
-// outcome demands that all of done is in found, and nothing but done and open, each once.
+// outcome fails the test unless found has all of done, nothing but done and open, and each body once.
 func (t *check) outcome(found, done, open []string) {
 	t.Helper()
 	count := map[string]int{}
@@ -192,7 +192,7 @@ func cancelledPuts(t *check) {
 }
 
 func cancelledReceives(t *check) {
-	// A message taken by a Receive that failed may stay hidden until its visibility ends; it is not lost.
+	// A failed Receive may have taken a message. The message stays hidden until its visibility ends, but is not lost.
 	q := t.queue()
 	q.send(numbered(40)...)
 	got := map[string]bool{}

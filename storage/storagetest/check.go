@@ -15,13 +15,13 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// hold is a visibility that does not end within a test.
+// hold is a visibility that doesn't end within a test.
 const hold = 5 * time.Minute
 
-// secret is in bodies that no error may tell.
+// secret is in bodies; no error may tell it.
 const secret = "s3cret-b0dy"
 
-// check is one running test: its store, its context and what it may assume.
+// check is one running test: its store, its context and its assumptions.
 type check struct {
 	*testing.T
 	cfg   Config
@@ -30,7 +30,7 @@ type check struct {
 	names *atomic.Int64
 }
 
-// name makes a name that no other test uses.
+// name returns a name that no other test uses.
 func (t *check) name(kind string) string { return fmt.Sprintf("%s-%d", kind, t.names.Add(1)) }
 
 // own opens a store that the test may close.
@@ -39,14 +39,14 @@ func (t *check) own() *storage.Store {
 	return openStore(t.T, t.cfg)
 }
 
-// absent is the panic that leaves a test out. It is no skip: nothing that the store claims goes unproved, and a
-// skip means something missing where skips are failures.
+// absent is the panic that leaves a test out. It is no skip, because a store that doesn't claim an ability proves
+// all it claims. Where skips are failures, a skip means that something is missing.
 type absent string
 
-// leaveOut ends a test of what the store doesn't claim to do.
+// leaveOut ends the test of an ability that the store doesn't claim.
 func (t *check) leaveOut(why string) { panic(absent(why)) }
 
-// again opens the place of s a second time, or leaves the test out.
+// again opens s's place a second time, or leaves the test out.
 func (t *check) again(s *storage.Store) *storage.Store {
 	t.Helper()
 	if t.cfg.Reopen == nil {
@@ -57,7 +57,7 @@ func (t *check) again(s *storage.Store) *storage.Store {
 	return b
 }
 
-// short is the shortest visibility or delay that is surely not over at once.
+// short is the shortest visibility or delay that certainly isn't over at once.
 func (t *check) short() time.Duration {
 	return storage.MinVisibility + t.cfg.Precision.Truncate(time.Second)
 }
@@ -78,9 +78,9 @@ func (t *check) ok(err error) {
 	}
 }
 
-// fails demands an error of the given kind, in the shape that package storage promises: one
-// storage.Error (or a StaleError) that names the resource and tells no body and no receipt. Secrets too
-// short to be told from chance are not looked for.
+// fails fails the test unless err is an error of the given kind, in the shape that package storage promises: one
+// storage.Error (or a StaleError) that names the resource and tells no body and no receipt. It doesn't look for
+// very short secrets, which may occur by chance.
 func (t *check) fails(err, kind error, resource string, secrets ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -107,7 +107,7 @@ func (t *check) fails(err, kind error, resource string, secrets ...string) {
 	}
 }
 
-// stale demands that a Delete named exactly the given receipts as dead.
+// stale fails the test unless a Delete named exactly the given receipts as dead.
 func (t *check) stale(err error, queue string, want ...storage.Receipt) {
 	t.Helper()
 	var e *storage.StaleError
@@ -127,7 +127,7 @@ func (t *check) stale(err error, queue string, want ...storage.Receipt) {
 	}
 }
 
-// eventually polls until ok, and fails the test when Patience is over.
+// eventually polls until ok, and fails the test after Patience.
 func (t *check) eventually(what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -145,7 +145,7 @@ func (t *check) eventually(what string, ok func() bool) {
 	}
 }
 
-// until waits for a moment, such as the surely past end of a visibility.
+// until waits for a time, such as one when a visibility has certainly ended.
 func (t *check) until(at time.Time) {
 	t.Helper()
 	timer := time.NewTimer(time.Until(at))
@@ -157,13 +157,13 @@ func (t *check) until(at time.Time) {
 	}
 }
 
-// past waits until a visibility or delay d that began at or before t0 has surely ended.
+// past waits until a visibility or delay d that began at or before t0 has certainly ended.
 func (t *check) past(t0 time.Time, d time.Duration) {
 	t.Helper()
 	t.until(t0.Add(d + t.cfg.Precision + 100*time.Millisecond))
 }
 
-// within fails the test when f takes three times as long as Patience: it hangs.
+// within fails the test when f takes longer than three times Patience, and so hangs.
 func (t *check) within(what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -180,7 +180,7 @@ func (t *check) within(what string, f func()) {
 	}
 }
 
-// same compares two collections whatever their order.
+// same compares two collections in any order.
 func (t *check) same(what string, got, want []string) {
 	t.Helper()
 	got, want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))
@@ -221,7 +221,7 @@ func (t *check) bytesEqual(what string, got, want []byte) {
 	}
 }
 
-// collect reads a listing to its end and holds it to the law that an error comes last and once.
+// collect reads a listing to its end. It fails the test if the listing goes on after an error.
 func collect[T any](t *check, seq iter.Seq2[T, error]) ([]T, error) {
 	t.Helper()
 	var items []T
@@ -239,7 +239,7 @@ func collect[T any](t *check, seq iter.Seq2[T, error]) ([]T, error) {
 	return items, failed
 }
 
-// filled makes n bytes that are no valid UTF-8, and different for every seed.
+// filled returns n bytes that are not valid UTF-8, and different for each seed.
 func filled(n int, seed byte) []byte {
 	b := make([]byte, n)
 	for i := range b {

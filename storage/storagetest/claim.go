@@ -26,7 +26,7 @@ type claiming struct {
 	take  func() ([]storage.Delivery, time.Time)
 }
 
-// claimNext asks for what will be sent to the queue, or leaves the test out.
+// claimNext claims the next messages sent to the queue, or leaves the test out.
 func (q *queue) claimNext(s *storage.Store, max int, visibility time.Duration) claiming {
 	q.t.Helper()
 	sub := s.Listen(q.name)
@@ -47,7 +47,8 @@ func (c claiming) isReady() bool {
 	}
 }
 
-// brings demands messages, all delivered for the first time and claimed since a moment that isn't before from.
+// brings fails the test unless the claim returns these messages, all in their first delivery, and claimed at or
+// after from.
 func (c claiming) brings(from time.Time, want ...string) []storage.Delivery {
 	c.t.Helper()
 	c.t.eventually("something claimed", c.isReady)
@@ -137,7 +138,7 @@ func claimComesBack(t *check) {
 	t.stale(q.Delete(t.ctx, receipts(old)), q.name, receipts(old)...)
 }
 
-// claimDurable deletes what was claimed as soon as it is ready, by another store of the same place.
+// claimDurable deletes claimed messages by another store of the same place as soon as they are claimed.
 func claimDurable(t *check) {
 	s := t.own()
 	q := t.queueIn(s, t.name("queue"))

@@ -24,7 +24,7 @@ func closeTwice(t *check) {
 	t.queueIn(s, "queue").send("body")
 	t.ok(s.Close())
 	t.ok(s.Close())
-	t.ok(t.own().Close()) // never used
+	t.ok(t.own().Close()) // a store that was never used
 }
 
 func closeByMany(t *check) {
@@ -45,7 +45,7 @@ func closeEnds(t *check) {
 	q := t.queueIn(s, at.queue)
 	q.send("held", "ready")
 	at.receipt = q.one(hold).Receipt
-	list := calls(s, at) // their Queue, Blobs and Table are from before
+	list := calls(s, at) // their Queue, Blobs and Table were made before Close
 	t.ok(s.Close())
 	for _, c := range append(list, calls(s, at)...) {
 		t.within(c.name+" after Close", func() {

@@ -39,7 +39,7 @@ func (t *check) commit(w storage.Work) storage.Committed {
 	return done
 }
 
-// claims a message that it sends first.
+// claim sends a message, receives it and returns its claim.
 func (q *queue) claim() storage.Claim {
 	q.t.Helper()
 	q.send("to be deleted")
@@ -119,8 +119,8 @@ func commitQueues(t *check) {
 	}
 }
 
-// commitRows writes more rows than one batch holds, some of them again, and then with a write that is refused: on an engine
-// whose commits are atomic nothing is left of it.
+// commitRows writes more rows than one batch holds, writes some of them again, and then commits with a write that
+// is refused. On an engine with atomic commits that last commit leaves no rows.
 func commitRows(t *check) {
 	container, table, in := t.name("container"), t.name("table"), t.queue()
 	count := func() (n int) {
@@ -163,7 +163,7 @@ func commitRows(t *check) {
 	t.equal("a row alone", []string{string(row.Data)}, []string{"v"})
 }
 
-// nothing demands that a refused unit of work left no trace.
+// commitNothing fails the test if a refused unit of work has had an effect.
 func commitNothing(t *check, w storage.Work, in, out *queue) {
 	t.Helper()
 	out.gone()
@@ -258,7 +258,7 @@ func commitStale(t *check) {
 	}
 	in.dead(live.Receipt)
 	in.none()
-	t.ok(in.Delete(t.ctx, []storage.Receipt{newer})) // its new holder keeps it
+	t.ok(in.Delete(t.ctx, []storage.Receipt{newer})) // the message's new holder keeps it
 	t.equal("handed back", other.rest(), []string{"to be deleted"})
 }
 
@@ -346,8 +346,8 @@ func commitCancelled(t *check) {
 	t.fails(err, storage.ErrNotFound, container)
 }
 
-// concurrentCommits lets sixteen workers, spread over views of one store, add to one document, each
-// commit sending one message and deleting its command.
+// concurrentCommits lets sixteen workers, spread over views of one store, add to one document. Each commit sends
+// one message and deletes its command.
 func concurrentCommits(t *check, views []*storage.Store) {
 	const workers, each = 16, 3
 	in, out := t.queueIn(views[0], t.name("queue")), t.queueIn(views[0], t.name("queue"))

@@ -6,17 +6,17 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Moment is where in its last call a process dies.
+// Moment is when a process dies in its last call.
 type Moment int
 
 const (
 	// BeforeEffect: the last call does nothing.
 	BeforeEffect Moment = iota
-	// AfterEffect: the last call has its effect, but nobody learns of it.
+	// AfterEffect: the last call has its effect, but returns no answer.
 	AfterEffect
 )
 
-// String names the moment in a test's name or log.
+// String returns the moment's name for a test's name or log.
 func (m Moment) String() string {
 	if m == AfterEffect {
 		return "after effect"
@@ -24,19 +24,19 @@ func (m Moment) String() string {
 	return "before effect"
 }
 
-// Fuse tells whether a crash has come, by [Crash] or [Disturb].
+// Fuse tells whether a crash by [Crash] or [Disturb] has come.
 type Fuse struct {
 	once sync.Once
 	c    chan struct{}
 }
 
-// Fire ends the process now, as a crash does that no schedule knows of.
+// Fire ends the process now, like a crash that is in no schedule.
 func (f *Fuse) Fire() { f.once.Do(func() { close(f.c) }) }
 
 // C is closed when the crash comes.
 func (f *Fuse) C() <-chan struct{} { return f.c }
 
-// Fired tells whether the crash has come.
+// Fired reports whether the crash has come.
 func (f *Fuse) Fired() bool {
 	select {
 	case <-f.c:
@@ -46,10 +46,14 @@ func (f *Fuse) Fired() bool {
 	}
 }
 
-// Crash wraps s as a process sees it that dies in its nth storage call. Calls before the nth work. The
-// nth fails with storage.ErrUnavailable, before its effect or after. Calls under way at that moment fail
-// too, with or without effect, and all later ones fail without. The store below stays as it is, for the
-// process that starts next; so don't close the wrapped store.
+// Crash wraps s as seen by a process that dies in its nth storage call:
+//
+//   - Calls before the nth work.
+//   - The nth fails with storage.ErrUnavailable, before its effect or after it.
+//   - Calls under way at that moment fail too, with or without effect.
+//   - All later calls fail without effect.
+//
+// The store below stays as it is, for the next process; so don't close the wrapped store.
 //
 //	for n := int64(1); ; n++ {
 //		s := fresh()

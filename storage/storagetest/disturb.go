@@ -11,36 +11,36 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Fault is what befalls one storage call. Each is something that a store or the way to it may do without breaking a law
-// of the ports.
+// Fault is a disturbance of one storage call. A store, or the network to it, may cause each of them without
+// breaking a law of the ports.
 type Fault int
 
 const (
-	// NoFault: the call is made.
+	// NoFault: the call runs undisturbed.
 	NoFault Fault = iota
-	// FailBefore: it fails with storage.ErrUnavailable and has no effect.
+	// FailBefore: the call fails with storage.ErrUnavailable and has no effect.
 	FailBefore
-	// FailAfter: it has its effect, then fails with storage.ErrUnavailable, so that the outcome is unknown.
+	// FailAfter: the call has its effect, then fails with storage.ErrUnavailable, so that the outcome is unknown.
 	FailAfter
-	// Throttle: it fails with storage.ErrThrottled and has no effect.
+	// Throttle: the call fails with storage.ErrThrottled and has no effect.
 	Throttle
-	// DelayBefore: it reaches the store late.
+	// DelayBefore: the call reaches the store late.
 	DelayBefore
-	// DelayAfter: its answer comes late.
+	// DelayAfter: the call's answer comes late.
 	DelayAfter
-	// Repeat: its effect happens twice, as when a driver repeats a request whose answer was lost. Of a receive, only
-	// the second answer arrives. It counts for send and receive, whose repetition shows.
+	// Repeat: the call takes effect twice, as when a driver repeats a request whose answer was lost. Of a receive,
+	// only the second answer arrives. Repeat fits send and receive, where a repeat shows.
 	Repeat
-	// Release ends a visibility early. What a receive brings can be received by others at once as well; the
-	// receipts that an extend, rewrite, delete or commit names are stale when it comes.
+	// Release ends a visibility early. Other processes can receive a receive's messages at once as well. The receipts
+	// of an extend, rewrite, delete or commit are stale when it reaches the store.
 	Release
-	// Partition: this call and all others of the process fail, those that are under way with an unknown
-	// outcome, those that begin within [Disturbance].Outage without effect.
+	// Partition: this call and all others of the process fail. Calls under way have an unknown outcome. Calls that
+	// begin within [Disturbance].Outage have no effect.
 	Partition
-	// CrashBefore ends the process: the call does nothing, nor does any later one; of those under way nobody learns
-	// the outcome.
+	// CrashBefore ends the process: this call and all later ones have no effect. Calls under way have an unknown
+	// outcome.
 	CrashBefore
-	// CrashAfter is the same, after the call's effect.
+	// CrashAfter is CrashBefore after the call's effect.
 	CrashAfter
 )
 
@@ -49,13 +49,13 @@ func Faults() []Fault {
 	return []Fault{FailBefore, FailAfter, Throttle, DelayBefore, DelayAfter, Repeat, Release, Partition, CrashBefore, CrashAfter}
 }
 
-// String names the fault in a test's name or history.
+// String returns the fault's name for a test's name or history.
 func (f Fault) String() string {
 	return [...]string{"no fault", "fail before", "fail after", "throttle", "delay before", "delay after", "repeat", "release",
 		"partition", "crash before", "crash after"}[f]
 }
 
-// Fits tells whether the fault makes a difference to the call.
+// Fits reports whether the fault makes a difference to the call.
 func (f Fault) Fits(op Op) bool {
 	switch f {
 	case Repeat:
@@ -66,24 +66,25 @@ func (f Fault) Fits(op Op) bool {
 	return true
 }
 
-// Disturbance says how [Disturb] treats a store.
+// Disturbance is how [Disturb] treats a store.
 type Disturbance struct {
-	// Schedule tells what befalls a call; what doesn't fit it is no fault. It is called concurrently. Defaults to none.
+	// Schedule returns the fault of a call; a fault that doesn't fit the call is ignored. It is called concurrently.
+	// Defaults to none.
 	Schedule func(Op) Fault
 
-	// Delay is how late what is late is. Defaults to 1 minute.
+	// Delay is the delay of a late call or answer. Defaults to 1 minute.
 	Delay time.Duration
 
 	// Outage is how long a partition lasts. Defaults to 2 minutes.
 	Outage time.Duration
 
-	// Trace is told of each call when it is over. It is called concurrently. Defaults to nobody.
+	// Trace is called after each call. It is called concurrently. Defaults to none.
 	Trace func(op Op, f Fault, err error)
 }
 
-// Disturb wraps s as one process sees it, to whose calls things happen by a schedule. Another process on the same
-// store has a wrapping of its own. The fuse tells when the schedule has ended this one; the store below stays as it is, so
-// don't close the wrapped store.
+// Disturb wraps s as seen by one process, and disturbs the process's calls by a schedule. Another process on the
+// same store needs a wrapping of its own. The fuse tells when the schedule has ended this process. The store below
+// stays as it is, so don't close the wrapped store.
 //
 // Without a schedule it does nothing.
 func Disturb(s *storage.Store, d Disturbance) (*storage.Store, *Fuse) {
@@ -102,7 +103,7 @@ type disturbed struct {
 	fuse *Fuse
 
 	mu     sync.Mutex
-	cut    time.Time // until when the process is partitioned; under mu
+	cut    time.Time // the process is partitioned until then; under mu
 	outage int       // partitions so far; under mu
 }
 
@@ -124,7 +125,7 @@ func (x *disturbed) call(ctx context.Context, op Op, fault Fault, do func() erro
 	switch fault {
 	case CrashBefore, CrashAfter:
 		if fault == CrashAfter {
-			_ = do() // its answer is lost, whatever it was
+			_ = do() // its answer is lost in any case
 		}
 		x.fuse.Fire()
 		return op.Fail(storage.ErrUnavailable)
@@ -145,7 +146,7 @@ func (x *disturbed) call(ctx context.Context, op Op, fault Fault, do func() erro
 	return err
 }
 
-// partition tells how many partitions there were, and whether there is one.
+// partition returns the number of partitions so far, and whether one is under way.
 func (x *disturbed) partition() (int, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -185,7 +186,7 @@ func (x *disturbed) disturb(ctx context.Context, op Op, fault Fault, do func() e
 	return err
 }
 
-// late waits as long as what is late takes, or until the caller or the process gives up.
+// late waits for the delay, or until the caller gives up or the process ends.
 func (x *disturbed) late(ctx context.Context, op Op) error {
 	t := time.NewTimer(x.cfg.Delay)
 	defer t.Stop()
@@ -198,8 +199,8 @@ func (x *disturbed) late(ctx context.Context, op Op) error {
 	return op.Fail(storage.ErrUnavailable)
 }
 
-// Seeded is a schedule in which each call has the given chances, by fault, from 0 to 1. What befalls the nth call of an
-// operation on a resource follows from the seed alone, whatever else goes on at the same time.
+// Seeded is a schedule in which each call has the given chances, by fault, from 0 to 1. The fault of the nth call
+// of an operation on a resource depends on the seed alone, whatever other calls run at the same time.
 func Seeded(seed uint64, chances map[Fault]float64) func(Op) Fault {
 	type call struct{ name, resource string }
 	var (

@@ -24,7 +24,7 @@ func TestDisturbWithoutASchedule(t *testing.T) {
 	storagetest.Run(t, cfg)
 }
 
-// only lets a fault befall the calls of one name.
+// only is a schedule with a fault for the calls of one name.
 func only(name string, f storagetest.Fault) func(storagetest.Op) storagetest.Fault {
 	return func(op storagetest.Op) storagetest.Fault {
 		if op.Name == name {
@@ -34,7 +34,7 @@ func only(name string, f storagetest.Fault) func(storagetest.Op) storagetest.Fau
 	}
 }
 
-// ready counts what can be received.
+// ready counts the receivable messages.
 func ready(t *testing.T, s *storage.Store) int {
 	t.Helper()
 	st, err := s.Queue("jobs").Stats(t.Context())
@@ -44,7 +44,7 @@ func ready(t *testing.T, s *storage.Store) int {
 	return int(st.Ready)
 }
 
-// Each fault, on a send: the error that the caller sees, the messages that are there, and how long it took.
+// The cases have each fault on a send: the caller's error, the messages in the queue, and the time it took.
 func TestFaultsOfASend(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[storagetest.Fault]struct {
@@ -96,7 +96,7 @@ func TestFaultsOfASend(t *testing.T) {
 	}
 }
 
-// disturbedStore runs a test in virtual time, on a store that is to be disturbed.
+// disturbedStore runs a test in virtual time, on a store to disturb.
 func disturbedStore(t *testing.T, test func(t *testing.T, below *storage.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func disturbedStore(t *testing.T, test func(t *testing.T, below *storage.Store))
 	})
 }
 
-// What is received under Release is at once there for others too, and whoever takes it last owns it.
+// Other processes can receive a message at once after a receive under Release. The last receiver owns it.
 func TestReleaseOfAReceive(t *testing.T) {
 	t.Parallel()
 	disturbedStore(t, func(t *testing.T, below *storage.Store) {
@@ -136,7 +136,8 @@ func TestReleaseOfAReceive(t *testing.T) {
 	})
 }
 
-// Under Release the receipts of a call are dead when it comes, also those of a commit, which writes and sends all the same.
+// Under Release the receipts of a call are dead when it reaches the store. So are a commit's, which writes and
+// sends all the same.
 func TestReleaseOfReceipts(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"extend", "rewrite", "delete", "commit"} {
@@ -183,7 +184,7 @@ func TestReleaseOfReceipts(t *testing.T) {
 	}
 }
 
-// Of calls that are under way when the process is cut off or ends, nobody learns the outcome.
+// Calls under way have an unknown outcome when the process is partitioned or ends.
 func TestFaultsOfOthersUnderWay(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []storagetest.Fault{storagetest.Partition, storagetest.CrashBefore, storagetest.CrashAfter} {
@@ -216,7 +217,8 @@ func TestFaultsOfOthersUnderWay(t *testing.T) {
 	}
 }
 
-// The same seed brings the same faults, in whatever order calls of different resources come; each chance is kept.
+// The same seed gives the same faults, in whatever order calls on different resources come. The faults come as
+// often as their chances say.
 func TestSeeded(t *testing.T) {
 	t.Parallel()
 	chances := map[storagetest.Fault]float64{storagetest.FailBefore: 0.2, storagetest.Repeat: 0.1, storagetest.CrashAfter: 0.05}

@@ -1,9 +1,9 @@
-// Package storagetest tells whether a store keeps the laws of packages storage and driver, and gives tests the means
-// to disturb a store.
+// Package storagetest checks whether a store keeps the laws of packages storage and driver, and helps tests to
+// disturb a store.
 //
 // # The suite
 //
-// [Run] is the conformance suite. A driver adopts it in a few lines:
+// [Run] is the conformance suite. A driver runs it in a few lines:
 //
 //	func TestConformance(t *testing.T) {
 //		storagetest.Run(t, storagetest.Driver(sqlite.Open, func(t *testing.T) string {
@@ -11,22 +11,23 @@
 //		}))
 //	}
 //
-// A decorator does the same around a driver that passes. Most tests share one store and keep apart by
-// the names of queues, containers and tables; the few that close a store or open it twice get their own.
-// The suite closes every store it has opened.
+// A decorator does the same around a driver that passes. Most tests share one store, and use their own queues,
+// containers and tables. A test that closes a store or opens it twice gets its own store. The suite closes every
+// store that it has opened.
 //
-// Sub-tests run beside each other, as many as Config.Parallel says and whatever -parallel says, because
-// most of their time is waiting for a visibility to end. No queue holds more than about 200 messages.
+// Sub-tests run concurrently, as many as Config.Parallel says and whatever -parallel says: they mostly wait for a
+// visibility to end. No queue holds more than about 200 messages.
 //
 // # The decorators
 //
-// [Intercept] passes every storage call through a hook, which may count it, hold it, fail it before its
-// effect or after. [Disturb] does all that a store may do to a process, by a schedule, such as the random one of
-// [Seeded]; [Crash] ends a process's work at a chosen storage call. A [Link] is cut and restored whenever the
-// test likes. [Plain] hides what a store can do beyond the minimum, so that the general fallbacks run on any engine.
+//   - [Intercept] passes every storage call through a hook, which may count it, hold it, or fail it before or after its
+//     effect.
+//   - [Disturb] does to a process all that a store may do, by a schedule, such as the random one of [Seeded].
+//   - [Crash] ends a process's work at a chosen storage call.
+//   - A [Link] is cut and restored by the test.
+//   - [Plain] hides a store's optional abilities, so that the general fallbacks run on any engine.
 //
-// [RunHistories] has several stores call one place at once, and checks that what they saw can be told one after the
-// other.
+// [RunHistories] has several stores call one place at once, and checks that their answers fit some order of the calls.
 //
 // # Which test proves which law
 //
@@ -54,5 +55,6 @@
 //	Listen, Ring                 listen
 //	Claim                        claim
 //
-// What storage checks and how it names errors is proved in package storage itself, and by names and keys on any driver.
+// The tests of package storage, and names and keys on any driver, prove what storage checks and how it names
+// errors.
 package storagetest

@@ -18,8 +18,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A History is what clients asked of a store at the same time, and what they were answered. [CheckHistory] tells whether
-// that could be. The zero History is empty.
+// A History is the concurrent calls of clients, and their answers. [CheckHistory] tells whether a correct store
+// could give them. The zero History is empty.
 type History[I, O any] struct {
 	clock atomic.Int64 // counts the beginnings and ends of calls in their order
 
@@ -27,12 +27,12 @@ type History[I, O any] struct {
 	calls []recorded[I, O] // under mu
 }
 
-// An Answer is a call as one object saw it.
+// An Answer is a call as seen by one object.
 type Answer[I, O any] struct {
-	Key     string // the object; "" is all of them
+	Key     string // the object; "" for all objects
 	In      I
 	Out     O
-	Unknown bool // the call may have its effect now, later or never; Out says nothing
+	Unknown bool // the call may take effect now, later or never; Out is meaningless
 }
 
 type recorded[I, O any] struct {
@@ -41,7 +41,7 @@ type recorded[I, O any] struct {
 	begin, end int64
 }
 
-// Record lets a client make a call, which returns what each object answered.
+// Record lets a client make a call, which returns each object's answer.
 func (h *History[I, O]) Record(client int, do func() []Answer[I, O]) {
 	begin := h.clock.Add(1)
 	answers := do()
@@ -53,7 +53,7 @@ func (h *History[I, O]) Record(client int, do func() []Answer[I, O]) {
 	}
 }
 
-// Answers lists the calls with a known outcome, in no order.
+// Answers lists the calls with a known outcome, in any order.
 func (h *History[I, O]) Answers() []Answer[I, O] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,8 +66,9 @@ func (h *History[I, O]) Answers() []Answer[I, O] {
 	return known
 }
 
-// operations gives each object its calls. One of unknown outcome never ends, so that its effect may come anywhere after
-// its beginning; after all others it is as good as never. In the picture it has a line of its own.
+// operations returns the calls of each object. A call of unknown outcome never ends, so that its effect may come at
+// any time after its beginning. If it comes after all other calls, it has no effect on them. In the picture such a
+// call has a line of its own.
 func (h *History[I, O]) operations() map[string][]porcupine.Operation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -93,14 +94,16 @@ func (h *History[I, O]) operations() map[string][]porcupine.Operation {
 	return of
 }
 
-// historyTime is how long the checker may think about one object.
+// historyTime is the checker's time limit for one object.
 const historyTime = 30 * time.Second
 
-// CheckHistory looks for an order in which an object could have done the calls one by one and answered so, a call that
-// ended before another began being earlier. step tells in which states an answer may leave an object that is in state s: none
-// if it can't answer so. It is pure; objects begin with the zero S.
+// CheckHistory looks for an order of an object's calls in which the object could have given their answers one by
+// one. In that order, a call that ended before another began comes first.
 //
-// The error tells where there is no such order, and the name of a file in folder with a picture.
+// step returns the states that an answer may leave an object of state s in; none, if the object can't answer so in that
+// state. step is pure, and objects begin with the zero S.
+//
+// The error names the objects without such an order, and a file in folder with a picture.
 func CheckHistory[S comparable, I, O any](h *History[I, O], step func(s S, a Answer[I, O]) []S, folder string) error {
 	nondeterministic := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{*new(S)} },
@@ -143,10 +146,10 @@ func CheckHistory[S comparable, I, O any](h *History[I, O], step func(s S, a Ans
 	return nil
 }
 
-// RunHistories checks that the documents and messages of a store are linearizable. It opens a place as several processes
-// would, lets each make some dozens of calls on few documents, and at one queue, while the others do; some calls are
-// cancelled, some fail, and of some the answers get lost. Then it calls CheckHistory, with a document as a register whose
-// writes are guarded by ETags, and a message as one thing that is in one hand at a time.
+// RunHistories checks that the documents and messages of a store are linearizable. It opens a place several times,
+// like several processes. Each makes some dozens of concurrent calls on a few documents, and on one queue. Some
+// calls are cancelled, some fail, and some lose their answers. Then it calls CheckHistory: a document is a register
+// whose writes are guarded by ETags, and a message has at most one holder at a time.
 func RunHistories(t *testing.T, cfg Config) {
 	t.Helper()
 	cfg, err := cfg.validate()
@@ -176,7 +179,7 @@ func RunHistories(t *testing.T, cfg Config) {
 // A play lets a player for each store make calls, and returns what is wrong with their history.
 type play func(ctx context.Context, stores []*storage.Store, seed uint64, folder string) error
 
-// turns is how many calls each player makes. To check a history can take a time exponential in its size.
+// turns is the number of calls of each player. Checking a history can take a time exponential in its size.
 const turns = 50
 
 func plays() map[string]play {
@@ -188,11 +191,11 @@ type player struct {
 	*rand.Rand
 	n      int // its number
 	store  *storage.Store
-	steady bool          // nothing happens to its calls
+	steady bool          // its calls are not disturbed
 	last   time.Duration // how long its last call took
 }
 
-// together lets a player for each store play at the same time as the others.
+// together runs a player for each store concurrently.
 func together(stores []*storage.Store, seed uint64, plays func(p *player)) {
 	crowd(len(stores), func(n int) {
 		p := &player{Rand: rand.New(rand.NewPCG(seed, uint64(n))), n: n}
@@ -207,8 +210,8 @@ func together(stores []*storage.Store, seed uint64, plays func(p *player)) {
 	})
 }
 
-// call makes a call, and now and then gives it up about when it is done. It returns the kind of its error: "ok" if there is
-// none, "" if the outcome is unknown.
+// call makes a call, and sometimes gives it up at about the time of its end. It returns the kind of the call's
+// error: "ok" for none, "" for an unknown outcome.
 func (p *player) call(ctx context.Context, do func(ctx context.Context) error) string {
 	if !p.steady && p.IntN(15) == 0 {
 		var cancel context.CancelFunc
@@ -231,5 +234,5 @@ func (p *player) call(ctx context.Context, do func(ctx context.Context) error) s
 			return ""
 		}
 	}
-	return err.Error() // which no model allows
+	return err.Error() // no model allows it
 }

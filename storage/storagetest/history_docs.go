@@ -10,18 +10,18 @@ import (
 // A docCall is a call on a blob or a row.
 type docCall struct {
 	op   string // "get", "put" or "delete"
-	body string // of a put; no two have the same
+	body string // of a put; no two are the same
 	cond storage.Condition
 	not  storage.ETag // of a get: ifNoneMatch
 }
 
 type docAnswer struct {
-	kind string // as of player.call
+	kind string // as player.call returns it
 	body string
 	etag storage.ETag
 }
 
-// access is how one player reaches the documents of a play.
+// access is a player's access to the documents of a play.
 type access struct {
 	get    func(ctx context.Context, key string, not storage.ETag) (string, storage.ETag, error)
 	put    func(ctx context.Context, key, body string, cond storage.Condition) (storage.ETag, error)
@@ -65,7 +65,7 @@ func playRows(ctx context.Context, stores []*storage.Store, seed uint64, folder 
 			get: func(ctx context.Context, key string, not storage.ETag) (string, storage.ETag, error) {
 				x, err := table.Get(ctx, "partition", key)
 				if err == nil && x.ETag == not {
-					err = storage.ErrNotModified // as a blob would say
+					err = storage.ErrNotModified // as a blob would answer
 				}
 				return string(x.Data), x.ETag, err
 			},
@@ -87,7 +87,7 @@ func playDocs(ctx context.Context, stores []*storage.Store, seed uint64, folder 
 			key := keys[i%len(keys)]
 			in := p.docCall(i, seen[key])
 			if i >= turns {
-				in = docCall{op: "get"} // what has become of it
+				in = docCall{op: "get"} // the final state
 			}
 			h.Record(p.n, func() []Answer[docCall, docAnswer] {
 				out := p.docAnswer(ctx, docs, key, in)
@@ -108,7 +108,7 @@ func playDocs(ctx context.Context, stores []*storage.Store, seed uint64, folder 
 	return CheckHistory(h, func(s string, a Answer[docCall, docAnswer]) []string { return docStep(bodies, s, a) }, folder)
 }
 
-// docCall chooses the player's next call on a document that it knows by the ETag.
+// docCall chooses the player's next call on a document, whose last known ETag it gets.
 func (p *player) docCall(i int, etag storage.ETag) docCall {
 	put := docCall{op: "put", body: fmt.Sprintf("%d-%d", p.n, i)}
 	switch dice := p.IntN(20); {
@@ -146,13 +146,13 @@ func (p *player) docAnswer(ctx context.Context, docs access, key string, in docC
 	return out
 }
 
-// version names a state of a document.
+// version is an ETag of a document.
 type version struct {
 	key  string
 	etag storage.ETag
 }
 
-// bodiesOf tells which body each ETag stands for: one, and no other ETag for that.
+// bodiesOf returns the body of each ETag. It fails if an ETag has two bodies, or a body two ETags.
 func bodiesOf(h *History[docCall, docAnswer]) (map[version]string, error) {
 	type state struct{ key, body string }
 	bodies, etags := map[version]string{}, map[state]storage.ETag{}
@@ -172,8 +172,8 @@ func bodiesOf(h *History[docCall, docAnswer]) (map[version]string, error) {
 	return bodies, nil
 }
 
-// docStep is a document as a register: the state is the body of the last put, "" while there is none. ETags stand for
-// bodies, so nothing need be known of the ETag of a put whose answer was lost.
+// docStep models a document as a register: the state is the body of the last put, or "" while there is no document.
+// An ETag stands for its body, so the unknown ETag of a put whose answer was lost isn't needed.
 func docStep(bodies map[version]string, s string, a Answer[docCall, docAnswer]) []string {
 	is := func(e storage.ETag) bool { return s != "" && bodies[version{a.Key, e}] == s }
 	kind, next := "ok", s

@@ -11,36 +11,36 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A queueCall is a call as one message saw it.
+// A queueCall is a call as seen by one message.
 type queueCall struct {
 	op      string // "send", "receive", "extend", "rewrite" or "delete"
 	body    string // of a send or rewrite
 	receipt storage.Receipt
-	hidden  bool // an extend or rewrite that hides for longer than the play takes; otherwise it hands back
+	hidden  bool // an extend or rewrite that hides for longer than the play takes; otherwise it makes the message visible
 }
 
 type queueAnswer struct {
-	kind       string // as of player.call
-	body       string // of a receive; "" when it brought no message
+	kind       string // as player.call returns it
+	body       string // of a receive; "" if it returned no message
 	receipt    storage.Receipt
 	deliveries int
 }
 
 type queueEvent = Answer[queueCall, queueAnswer]
 
-// messageOf is the object that a message's body belongs to: bodies are MESSAGE/REVISION.
+// messageOf returns the message of a body: bodies are MESSAGE/REVISION.
 func messageOf(body string) string {
 	message, _, _ := strings.Cut(body, "/")
 	return message
 }
 
-// A claimed is a message that somebody has or had.
+// A claimed is a message's receipt that a player got.
 type claimed struct {
 	message string
 	receipt storage.Receipt
 }
 
-// claims are all of them, of all players, the newest last.
+// claims are the receipts of all players, the newest last.
 type claims struct {
 	mu  sync.Mutex
 	all []claimed // under mu
@@ -52,7 +52,7 @@ func (c *claims) add(message string, r storage.Receipt) {
 	c.all = append(c.all, claimed{message, r})
 }
 
-// choose returns up to n of the newest, each of another message.
+// choose returns up to n of the newest receipts, each of a different message.
 func (c *claims) choose(p *player, n int) []claimed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,10 +83,10 @@ func playQueue(ctx context.Context, stores []*storage.Store, seed uint64, folder
 			switch dice := p.IntN(20); {
 			case dice < 5:
 				if body := fmt.Sprintf("%d-%d/0", p.n, i); !x.send(body) {
-					x.send(body) // as callers do; so there may be two of it
+					x.send(body) // like a real caller; the queue may then hold the message twice
 				}
 			case dice < 10:
-				p.steady = i > turns/4 // one without an answer may have taken any message there was: then none can be missed
+				p.steady = i > turns/4 // a receive without an answer may have taken any message, and then a missing one proves nothing
 				x.receive(1+p.IntN(3), false)
 				p.steady = false
 			case dice < 12:
@@ -119,7 +119,8 @@ func (x queuePlayer) send(body string) (sent bool) {
 	return sent
 }
 
-// receive reports whether there was nothing. Only when nobody else is at it, that is proof that nothing was ready.
+// receive reports whether it returned no message. That proves that no message was ready only if no other player
+// calls.
 func (x queuePlayer) receive(most int, alone bool) (nothing bool) {
 	x.h.Record(x.n, func() (events []queueEvent) {
 		var ds []storage.Delivery
@@ -200,18 +201,18 @@ func (x queuePlayer) delete(most int) {
 	})
 }
 
-// A queueState is a message, of which there may be a copy for each time it was sent.
+// A queueState is a message's copies, one for each send of it.
 type queueState [2]queueCopy
 
 type queueCopy struct {
-	body       string // "" when there is none
+	body       string // "" for no copy
 	ready      bool
-	receipt    storage.Receipt // that works; "" when nobody has one
+	receipt    storage.Receipt // the live receipt; "" for none
 	deliveries int
 }
 
-// queueStep is a message: sent, received by one at a time, in the hands of whoever has the newest receipt, and gone when
-// that one says so. A visibility ends when its holder ends it, and not by itself.
+// queueStep models a message. It is sent, and received by one player at a time. The newest receipt's holder owns
+// it, and can delete it. Its visibility ends only if that player ends it.
 func queueStep(s queueState, a queueEvent) (next []queueState) {
 	in, out := a.In, a.Out
 	with := func(i int, c queueCopy) {

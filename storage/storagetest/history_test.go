@@ -18,7 +18,8 @@ func TestHistoriesOfTheModel(t *testing.T) {
 	storagetest.RunHistories(t, onModel("", bare))
 }
 
-// Each bug must show in a history, and in a picture. It may take some: a race happens or it doesn't.
+// Each bug must show in a history, and in a picture. That may take several histories, because a race doesn't happen
+// in each.
 func TestHistoriesCatchBugs(t *testing.T) {
 	t.Parallel()
 	for kind, bugs := range map[string][]string{
@@ -60,20 +61,20 @@ func TestHistoriesCatchBugs(t *testing.T) {
 	}
 }
 
-// turns lets other players have theirs, before and after each call.
+// turns yields to other players before and after each call.
 func turns(_ context.Context, _ storagetest.Op, do func() error) error {
 	runtime.Gosched()
 	defer runtime.Gosched()
 	return do()
 }
 
-// Bugs of the wrong store, beside those of its model.
+// These bugs are in the wrong store, beside those of its model.
 const (
 	staleReads = "reads what it read before"
 	lostSends  = "loses a message"
 )
 
-// wrong is a model that is wrong in ways that calls made one after the other don't show, or seldom.
+// wrong is a model with bugs that sequential calls seldom or never show.
 type wrong struct{ *model }
 
 func (s wrong) Blobs(name string) driver.Blobs {
@@ -90,7 +91,7 @@ func (s wrong) Queue(name string) driver.Queue {
 	return s.model.Queue(name)
 }
 
-// forgetful answers every read with the first.
+// forgetful answers every read like the first.
 type forgetful struct {
 	driver.Blobs
 	mu   sync.Mutex
@@ -110,7 +111,7 @@ func (b *forgetful) Get(ctx context.Context, key string, not storage.ETag) (stor
 	return now, err
 }
 
-// lossy loses every message of a third player.
+// lossy loses the messages that are sent in turns 7, 17 and so on.
 type lossy struct{ driver.Queue }
 
 func (q lossy) Send(ctx context.Context, messages []storage.Message) error {
@@ -120,10 +121,10 @@ func (q lossy) Send(ctx context.Context, messages []storage.Message) error {
 	return q.Queue.Send(ctx, messages)
 }
 
-// CheckHistory tells apart what can be decided about outcomes that nobody knows.
+// CheckHistory decides a history with unknown outcomes where it can be decided.
 func TestUnknownOutcomes(t *testing.T) {
 	t.Parallel()
-	type answer = storagetest.Answer[string, string] // "write x", or "read" and what it brought
+	type answer = storagetest.Answer[string, string] // "write x", or "read" and its result
 	step := func(s string, a answer) []string {
 		if value, ok := strings.CutPrefix(a.In, "write "); ok {
 			return []string{value}

@@ -26,8 +26,8 @@ type Op struct {
 	// Seq numbers the calls of one Intercept from 1, in the order in which they begin.
 	Seq int64
 
-	// release makes the messages that the call names, or has received, receivable by anybody. nil for calls
-	// that name none.
+	// release makes the call's messages receivable by any process: those that it names, or has received. nil for calls
+	// without messages.
 	release func(ctx context.Context)
 }
 
@@ -36,23 +36,29 @@ func (op Op) Fail(kind error) error {
 	return &storage.Error{Op: op.Name, Resource: op.Resource, Err: fmt.Errorf("%w: made up by a test", kind)}
 }
 
-// A Hook stands around every storage call. do performs the call and returns its error; what the hook
-// returns is what the caller sees, with the results only if that is nil. So a hook fails a call before
-// its effect by not calling do, after it (an answer that got lost) by returning an error of its own, and
-// waits wherever it likes. Calling do twice performs the call twice, as a repeated request would.
+// A Hook wraps every storage call. do performs the call and returns its error. The caller gets the hook's error,
+// and the results only if that is nil:
 //
-//	// After the third call everything fails: a worker that has died.
-//	s = storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
-//		if op.Seq > 3 {
-//			return op.Fail(storage.ErrUnavailable)
-//		}
-//		return do()
-//	})
+//   - To fail a call before its effect, a hook doesn't call do.
+//
+//   - To fail it after its effect (a lost answer), a hook calls do and returns an error of its own.
+//
+//   - A hook may wait at any time.
+//
+//   - A hook that calls do twice performs the call twice, like a repeated request.
+//
+//     // After the third call everything fails: a worker that has died.
+//     s = storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+//     if op.Seq > 3 {
+//     return op.Fail(storage.ErrUnavailable)
+//     }
+//     return do()
+//     })
 //
 // A listing is one call; do runs the caller's loop over it. A hook is called concurrently.
 type Hook func(ctx context.Context, op Op, do func() error) error
 
-// Intercept wraps a store so that h stands around every call. It has the abilities that s has; commits and what is claimed
+// Intercept wraps a store so that h wraps every call. The result has s's abilities; commits and claimed messages
 // pass through h too. Ring, Props, Requests and Close do not.
 func Intercept(s *storage.Store, h Hook) *storage.Store {
 	x := &intercepted{Store: s.Driver(), hook: h}
@@ -69,7 +75,7 @@ type intercepted struct {
 	driver.Store
 	hook      Hook
 	committer driver.Committer // nil if there is none
-	listener  driver.Listener  // likewise
+	listener  driver.Listener  // nil if there is none
 	seq       atomic.Int64
 }
 
@@ -92,7 +98,7 @@ func (x *intercepted) call(ctx context.Context, op Op, f func() error) error {
 	return x.hook(ctx, op, f)
 }
 
-// releasing makes claims receivable by anybody.
+// releasing makes claims receivable by any process.
 func (x *intercepted) releasing(claims ...storage.Claim) func(context.Context) {
 	if len(claims) == 0 {
 		return nil
@@ -183,7 +189,7 @@ func (q interceptedQueue) receive(ctx context.Context, do func() ([]storage.Deli
 	op.release = func(ctx context.Context) {
 		for i := range got {
 			if r, err := q.q.Extend(ctx, got[i].Receipt, 0); err == nil {
-				got[i].Receipt = r // works until somebody receives the message
+				got[i].Receipt = r // it works until another process receives the message
 			}
 		}
 	}
@@ -209,7 +215,7 @@ func (q interceptedQueue) Stats(ctx context.Context) (storage.Stats, error) {
 	return around(q.x, ctx, q.op("stats"), func() (storage.Stats, error) { return q.q.Stats(ctx) })
 }
 
-// interceptedListener lets rings pass.
+// interceptedListener passes rings on.
 type interceptedListener struct {
 	driver.Listener
 	x *intercepted
@@ -219,8 +225,8 @@ func (l interceptedListener) Listen(topic string) driver.Subscription {
 	return interceptedSubscription{l.Listener.Listen(topic), interceptedQueue{l.x, l.x.Store.Queue(topic), topic}}
 }
 
-// interceptedSubscription passes what was claimed through the hook as a receive, when it is taken: what the hook fails
-// stays hidden until its visibility ends.
+// interceptedSubscription passes claimed messages through the hook as a receive. If the hook fails it, the messages
+// stay hidden until their visibility ends.
 type interceptedSubscription struct {
 	driver.Subscription
 	q interceptedQueue
@@ -232,7 +238,7 @@ func (s interceptedSubscription) Claim(max int, visibility time.Duration) (<-cha
 		return nil, nil
 	}
 	return ready, func(ctx context.Context) ([]storage.Delivery, time.Time) {
-		got, since := take(ctx) // whatever becomes of it: nobody else would
+		got, since := take(ctx) // always take: no other process gets these messages
 		if len(got) > 0 {
 			got, _ = s.q.receive(ctx, func() ([]storage.Delivery, error) { return got, nil })
 		}
@@ -304,14 +310,15 @@ func (t interceptedTable) DeleteBatch(ctx context.Context, partition string, key
 	return t.x.call(ctx, t.partitionOp("delete rows", partition), func() error { return t.t.DeleteBatch(ctx, partition, keys) })
 }
 
-// Link is a store as one process reaches it, by a way that can be cut and restored while the process runs; others on the same
-// store have links of their own, or none. It has the abilities that the store has, and may be used concurrently.
+// Link is a store as seen by one process, over a connection that can be cut and restored while the process runs.
+// Other processes on the same store have their own links, or none. A Link has the store's abilities, and may be
+// used concurrently.
 type Link struct {
 	*storage.Store
-	cut atomic.Pointer[[]string] // the names of calls that fail, none for all; nil if it is whole
+	cut atomic.Pointer[[]string] // the names of calls that fail, none for all; nil if uncut
 }
 
-// NewLink makes a link to s that is whole.
+// NewLink makes an uncut link to s.
 func NewLink(s *storage.Store) *Link {
 	l := &Link{}
 	l.Store = Intercept(s, func(_ context.Context, op Op, do func() error) error {
@@ -323,20 +330,20 @@ func NewLink(s *storage.Store) *Link {
 	return l
 }
 
-// Cut makes calls that begin from now on fail with storage.ErrUnavailable, without effect: those of the given names (see [Op]),
-// or all if none is given. Calls under way go on. It replaces an earlier cut.
+// Cut makes calls of the given names (see [Op]) fail with storage.ErrUnavailable, without effect; without names,
+// all calls. Calls under way go on. It replaces an earlier cut.
 func (l *Link) Cut(names ...string) { l.cut.Store(&names) }
 
 // Restore ends the cut, if there is one.
 func (l *Link) Restore() { l.cut.Store(nil) }
 
-// Calls counts what passes through its Hook method. The zero value is ready.
+// Calls counts the calls that pass its Hook method. The zero value is ready.
 type Calls struct {
 	mu  sync.Mutex
-	ops []Op // in the order in which they began to be counted; under mu
+	ops []Op // in the order of their beginnings; under mu
 }
 
-// Hook counts and performs.
+// Hook counts a call and performs it.
 func (c *Calls) Hook(_ context.Context, op Op, do func() error) error {
 	c.mu.Lock()
 	c.ops = append(c.ops, op)
@@ -344,7 +351,7 @@ func (c *Calls) Hook(_ context.Context, op Op, do func() error) error {
 	return do()
 }
 
-// Count tells how many calls of the given names there were, or of all names if none is given.
+// Count returns the number of calls with the given names, or of all calls if none is given.
 func (c *Calls) Count(names ...string) int {
 	n := 0
 	for _, op := range c.Ops() {

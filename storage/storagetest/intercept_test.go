@@ -76,7 +76,7 @@ func TestInterceptForwardsAbilities(t *testing.T) {
 	}
 }
 
-// quietProps is a driver that vouches for its rings.
+// quietProps is a driver with a QuietInterval.
 type quietProps struct{ driver.Store }
 
 func (s quietProps) Props() driver.Props {
@@ -93,7 +93,7 @@ func TestPlainHidesTheQuietInterval(t *testing.T) {
 	}
 }
 
-// What was claimed passes through the hook as a receive, and stays hidden if that fails it.
+// Claimed messages pass through the hook as a receive. If the hook fails it, they stay hidden.
 func TestInterceptSeesClaims(t *testing.T) {
 	t.Parallel()
 	var calls storagetest.Calls
@@ -135,7 +135,7 @@ func everyCall(ctx context.Context, s *storage.Store) {
 	q, b, tab := s.Queue("queue"), s.Blobs("container"), s.Table("table")
 	_ = q.Send(ctx, []storage.Message{{Body: []byte("one")}, {Body: []byte("two")}})
 	ds, _ := q.Receive(ctx, 2, time.Minute)
-	for len(ds) < 2 { // whatever a hook has made of it
+	for len(ds) < 2 { // whatever the hook did
 		ds = append(ds, storage.Delivery{Receipt: "none"})
 	}
 	_, _ = q.Extend(ctx, ds[0].Receipt, time.Minute)
@@ -237,7 +237,7 @@ func TestHookFailsCalls(t *testing.T) {
 			t.Errorf("listing failed %s: %d items, %d errors; want %d, 1", name, items, failed, x.want)
 		}
 	}
-	for range after.Blobs("container").List(ctx, "") { // a loop that was left gets no error
+	for range after.Blobs("container").List(ctx, "") { // a loop that ends early gets no error
 		break
 	}
 }

@@ -18,14 +18,14 @@ func keyTests() []test {
 	}
 }
 
-// nastyKeys are allowed keys that stores are known to mix up, clean, decode or choke on. All are distinct.
+// nastyKeys returns allowed keys that some stores confuse, clean, decode or reject. All are distinct.
 func nastyKeys() []string {
 	return []string{
 		// blanks and dots
 		" ", "  ", " a", "a ", "a  b", "a b", "\u00a0", "\u2003", "a\u00a0", ".", "..", "...", "a.", "a..", ".a", "a.b", "a/.", "a/..", "a/../b", "./a", "../a", "a./b", "~", "~a",
 		// slashes
 		"/", "//", "///", "/a", "a/", "a//", "a/b", "a//b", "/a/b/", `\`, `\\`, `a\`, `\a`, `a\b`, `a\\b`, `a\/b`, "C:", `C:\x`,
-		// what means something in URLs, queries, files, formats
+		// signs with a meaning in URLs, queries, files, formats
 		"%", "%%", "%2", "%2F", "%2f", "%252F", "%00", "%20", "+", "a+b", "?", "a?b=c", "#", "a#b", "&", "&amp;", "=", ";", ":", "@", "!", "$", "*", "**", "(", ")", "[", "]", "[a]", "{", "}",
 		"{0}", "|", "<", ">", "<a/>", ",", "^", "`", "-", "--", "---", "_", "__", "~2f", "~2F", "~~", "=2F", "_2F", "$metadata", "$batch", "NUL", "con", "aux.txt", "null", "NULL", "nil", "true", "0", "00", "-1", "1e3",
 		// quotes and fragments of languages
@@ -39,14 +39,14 @@ func nastyKeys() []string {
 	}
 }
 
-// distinct sorts keys and drops the few that are written twice above (U+0065 is "e" and the like).
+// distinct sorts keys and drops the few that occur twice above (U+0065 is "e", for example).
 func distinct(keys []string) []string {
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
 
 func goodNames(t *check) {
-	s := t.own() // these names may be in use elsewhere
+	s := t.own() // other tests may use these names
 	for _, name := range []string{
 		"abc", "a1b", "a-b", "a-1-b-2", "z99", strings.Repeat("a", 50), "a" + strings.Repeat("-b", 24),
 		"tables", "table", "select", "messages", "blobs", "queues", "root", "logs", "web", "sqlite", "sqlite-master", "con", "nul", "default", "xn-abc",

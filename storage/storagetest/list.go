@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A shelf is something that lists: a container of blobs, or a partition of a table.
+// A shelf is a resource with a listing: a container of blobs, or a partition of a table.
 type shelf struct {
 	put    func(ctx context.Context, key string) error
 	remove func(ctx context.Context, key string) error
@@ -65,7 +65,7 @@ func rowShelf(t *check) shelf {
 	}
 }
 
-// fill puts keys, several at a time.
+// fill puts keys, several concurrently.
 func (x shelf) fill(t *check, keys ...string) {
 	t.Helper()
 	work := make(chan string, len(keys))
@@ -89,7 +89,7 @@ func (x shelf) keys(t *check, prefix string) []string {
 	return keys
 }
 
-// listTests are the laws of a listing, for blobs and for rows.
+// listTests tests the laws of a listing, for blobs and for rows.
 func listTests() []test {
 	var all []test
 	for _, kind := range []struct {
@@ -123,8 +123,8 @@ func listEmpty(t *check, x shelf) {
 }
 
 func listOrder(t *check, x shelf) {
-	// Sorted by bytes: upper before lower case, a key before those it begins, and the last but one
-	// before the last, which UTF-16 orders the other way.
+	// Keys are sorted by bytes: upper before lower case, and a key before longer keys that begin with it. The last but
+	// one comes before the last, unlike in UTF-16.
 	want := []string{
 		" ", "!", "%", "'", "-", "/", "0", "00", "1", "10", "2", "A", "B", "Z", "[", "_", "a", "a ", "a!", "a-", "a.", "a/", "a/b", "a0", "aA", "aa", "ab", "b",
 		"z", "~", "é", "ü", "א", "漢", "\ufb01", "\uffee", "\U00010000", "😀",
@@ -179,7 +179,7 @@ func listPages(t *check, x shelf) {
 func listBreak(t *check, x shelf) {
 	keys := manyKeys(t)[:t.many(120)]
 	x.fill(t, keys...)
-	for i := range 40 { // often enough to run out of whatever a loop left open
+	for i := range 40 { // often enough to exhaust the resources of loops that aren't closed
 		var got []string
 		for k, err := range x.list(t.ctx, "") {
 			t.ok(err)
@@ -251,7 +251,7 @@ func listReentrant(t *check, x shelf) {
 }
 
 func listConcurrent(t *check, x shelf) {
-	// What stays is listed exactly once, whatever comes and goes around it.
+	// Keys that stay are listed exactly once, whatever other keys come and go.
 	var stay []string
 	for i := range t.many(300) {
 		stay = append(stay, fmt.Sprintf("%04d-stay", i))

@@ -34,8 +34,8 @@ func (t *check) listen(s *storage.Store, topic string) *storage.Subscription {
 	return sub
 }
 
-// rings demands a ring, at or after from. A ring may rarely be missing, so act is done again a few times.
-// Rings before from are for nothing.
+// rings fails the test unless act brings a ring, at or after from. A ring may rarely be missing, so act is repeated
+// a few times. Rings before from don't count.
 func (t *check) rings(ring <-chan struct{}, act func() (from time.Time)) {
 	t.Helper()
 	const tries = 3
@@ -60,7 +60,7 @@ func (t *check) rings(ring <-chan struct{}, act func() (from time.Time)) {
 	t.Fatalf("no ring in %d tries", tries)
 }
 
-// quiet takes rings that are under way.
+// quiet drops rings that are under way.
 func (t *check) quiet(ring <-chan struct{}) {
 	calm := time.NewTimer(150 * time.Millisecond)
 	defer calm.Stop()
@@ -168,7 +168,8 @@ func ringsForAll(t *check) {
 	t.bothRing(t.watch(q), t.watch(q), func() { q.send("body") })
 }
 
-// bothRing demands that one act rings both channels. A ring may rarely be missing, so there are a few tries.
+// bothRing fails the test unless one act rings both channels. A ring may rarely be missing, so there are a few
+// tries.
 func (t *check) bothRing(a, b <-chan struct{}, act func()) {
 	t.Helper()
 	const tries = 5
@@ -226,9 +227,9 @@ func ringsUntilClosed(t *check) {
 		return now
 	})
 	sub.Close()
-	sub.Close() // twice is harmless
+	sub.Close() // a second Close is harmless
 	t.quiet(other)
-	for range len(closed) { // a ring from before
+	for range len(closed) { // earlier rings
 		<-closed
 	}
 	t.rings(other, func() time.Time {
@@ -290,7 +291,7 @@ func ringTopic(t *check) {
 	third := t.listen(t.s, other).Rings()
 	t.quiet(third)
 	t.bothRing(a, b, func() { t.s.Ring(topic) })
-	for _, ring := range []<-chan struct{}{a, b} { // and again, each of them
+	for _, ring := range []<-chan struct{}{a, b} { // each of them again
 		t.rings(ring, func() time.Time {
 			now := time.Now()
 			t.s.Ring(topic)

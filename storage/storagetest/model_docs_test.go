@@ -71,7 +71,7 @@ type modelTable struct {
 	name string
 }
 
-// shelf keeps one partition.
+// shelf returns the place of one partition.
 func (t modelTable) shelf(partition string) string {
 	if t.m.has("partitions flow together") {
 		partition = strings.TrimRight(partition, "/")

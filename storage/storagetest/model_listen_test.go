@@ -10,7 +10,7 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// modelSubscription is one listener's.
+// modelSubscription is one listener's subscription.
 type modelSubscription struct {
 	m     *model
 	topic string
@@ -42,7 +42,7 @@ func (m *model) Ring(topic string) {
 	}
 }
 
-// ring rings the listeners of a queue at a time. Under mu.
+// ring rings the listeners of a queue at a time. mu is held.
 func (p *place) ring(queue string, at time.Time) {
 	if p.has("never rings") || p.has("rings for sends only") && time.Until(at) > 0 {
 		return
@@ -54,7 +54,7 @@ func (p *place) ring(queue string, at time.Time) {
 	})
 }
 
-// ringNow rings the listeners of a topic that are wanted. Under mu.
+// ringNow rings the wanted listeners of a topic. mu is held.
 func (p *place) ringNow(topic string, wanted func(*modelSubscription) bool) {
 	for _, s := range p.subs[topic] {
 		if !wanted(s) {
@@ -81,17 +81,17 @@ func (s *modelSubscription) Close() {
 	s.m.subs[s.topic] = slices.DeleteFunc(s.m.subs[s.topic], func(x *modelSubscription) bool { return x == s })
 }
 
-// modelClaim is a claim under way. Under mu.
+// modelClaim is a claim under way. mu guards it.
 type modelClaim struct {
 	max        int
 	visibility time.Duration
 	got        []storage.Delivery
 	begun      time.Time
-	ready      chan struct{} // closed with the first message: the model claims one at a time, but those of one send together
-	since      int           // calls of send when the first came
+	ready      chan struct{} // closed with the first message: the model claims one message at a time, but all those of one send
+	since      int           // calls of send when the first message came
 }
 
-// claimFor claims a message for a caller that asked for it. Under mu.
+// claimFor claims a message for a waiting caller. mu is held.
 func (p *place) claimFor(queue string, x *message, delay time.Duration) bool {
 	if delay > 0 && !p.has("claims what is delayed") || p.has("never claims") {
 		return false

@@ -16,7 +16,7 @@ type modelQueue struct {
 	name string
 }
 
-// add is one message of a send. Under mu.
+// add adds one message of a send. mu is held.
 func (p *place) add(queue string, x storage.Message) {
 	if p.has("loses delays") {
 		x.Delay = 0
@@ -133,7 +133,7 @@ func (q modelQueue) Receive(ctx context.Context, most int, visibility time.Durat
 	return got, nil
 }
 
-// held finds the message of a receipt. Under mu.
+// held returns the index of a receipt's message. mu is held.
 func (p *place) held(queue string, r storage.Receipt) (int, bool) {
 	if p.has("panics on garbage") {
 		_ = r[:2]
@@ -218,7 +218,7 @@ func (q modelQueue) Rewrite(ctx context.Context, r storage.Receipt, body []byte,
 	})
 }
 
-// remove deletes and returns the dead receipts. Under mu.
+// remove deletes messages and returns the dead receipts. mu is held.
 func (p *place) remove(queue string, rs []storage.Receipt) (dead []storage.Receipt) {
 	for _, r := range rs {
 		i, ok := p.held(queue, r)

@@ -17,34 +17,33 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// model is the smallest driver that keeps the laws: maps under a mutex. It is here to show that the suite
-// can be passed, and that it fails a store that breaks a law: bug names one deliberate fault (see
-// broken_test.go).
+// model is the smallest driver that keeps the laws: maps under a mutex. It shows that the suite can be passed, and
+// that the suite fails a store that breaks a law: bug names one deliberate fault (see broken_test.go).
 type model struct {
 	*place
 	closed atomic.Bool
 }
 
-// place is what several openings share.
+// place is the state that several openings share.
 type place struct {
 	bug    string
 	coarse bool // whole seconds, like Azure Storage
 
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards all fields below
 	seq    int64      // numbers receipts and ETags
 	queues map[string][]*message
 	docs   map[string]map[string]*document // by "blobs NAME", "rows NAME" and key
 	perKey map[string]int64                // for a bug: ETags numbered by key
 	subs   map[string][]*modelSubscription // by topic
 	claims map[string][]*modelClaim        // by queue
-	sends  int                             // calls
+	sends  int                             // calls of send
 }
 
 type message struct {
 	body       []byte
 	receipt    storage.Receipt
 	deliveries int
-	sent, from time.Time // from is when it is receivable
+	sent, from time.Time // from is when it becomes receivable
 	delayed    bool
 }
 
@@ -62,17 +61,17 @@ func (p *place) open() *model { return &model{place: p} }
 
 func (p *place) store() *storage.Store { return storage.New(p.open()) }
 
-// has tells whether the model is to be wrong in one of these ways.
+// has reports whether the model has one of these bugs.
 func (p *place) has(bugs ...string) bool { return slices.Contains(bugs, p.bug) }
 
-// letIn lets others in where a sound store wouldn't.
+// letIn releases the lock briefly where a correct store wouldn't.
 func (p *place) letIn() {
 	p.mu.Unlock()
 	yield()
 	p.mu.Lock()
 }
 
-// yield gives others time to do something.
+// yield lets other goroutines run.
 func yield() {
 	for range 1000 {
 		runtime.Gosched()
@@ -228,7 +227,7 @@ func (m *model) Commit(ctx context.Context, w storage.Work) (done storage.Commit
 	return done, err
 }
 
-// id is the key under which a document is kept.
+// id returns the key of a stored document.
 func (p *place) id(key string) string {
 	switch p.bug {
 	case "keys without case":
@@ -247,7 +246,7 @@ func (p *place) id(key string) string {
 	return key
 }
 
-// put writes a document. Under mu.
+// put writes a document. mu is held.
 func (p *place) put(shelf, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
 	old := p.docs[shelf][p.id(key)]
 	switch {
@@ -312,7 +311,7 @@ func (p *place) drop(shelf, key string, cond storage.Condition) error {
 	return nil
 }
 
-// sorted lists the keys of a shelf that f wants, in order. Under mu.
+// sorted lists the keys of a shelf that f accepts, in order. mu is held.
 func (p *place) sorted(shelf string, f func(key string) bool) []string {
 	keys := slices.Sorted(maps.Keys(p.docs[shelf]))
 	switch p.bug {

@@ -7,7 +7,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// places remembers where each store was opened.
+// places notes where each store was opened.
 type places struct {
 	bug string
 	mu  sync.Mutex
@@ -23,7 +23,7 @@ func (x *places) add(s *storage.Store, p *place) *storage.Store {
 	return s
 }
 
-// reopened is the place of s as a second opening finds it.
+// reopened returns s's place for a second opening.
 func (x *places) reopened(s *storage.Store) *place {
 	x.mu.Lock()
 	defer x.mu.Unlock()

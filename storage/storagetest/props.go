@@ -8,7 +8,7 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// WithProps wraps a store whose driver says something else of itself.
+// WithProps wraps a store with changed Props.
 func WithProps(s *storage.Store, change func(p *storage.Props)) *storage.Store {
 	p := s.Props()
 	change(&p)

@@ -336,7 +336,7 @@ func statsOldest(t *check) {
 }
 
 func sentAt(t *check) {
-	const skew = 15 * time.Minute // between two machines
+	const skew = 15 * time.Minute // between the clocks of two machines
 	q := t.queue()
 	q.send("body")
 	first := q.one(hold)

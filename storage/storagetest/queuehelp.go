@@ -14,7 +14,7 @@ type queue struct {
 	name string
 }
 
-// queue gives a queue never used before, in the shared store.
+// queue returns an unused queue in the shared store.
 func (t *check) queue() *queue { return t.queueIn(t.s, t.name("queue")) }
 
 func (t *check) queueIn(s *storage.Store, name string) *queue {
@@ -58,7 +58,7 @@ func (q *queue) one(visibility time.Duration) storage.Delivery {
 	return q.take(1, visibility)[0]
 }
 
-// none demands that nothing is receivable now.
+// none fails the test if a message is receivable now.
 func (q *queue) none() {
 	q.t.Helper()
 	ds, err := q.Receive(q.t.ctx, 1, hold)
@@ -69,7 +69,7 @@ func (q *queue) none() {
 	}
 }
 
-// rest receives and holds whatever is there now.
+// rest receives all messages that are ready now, and holds them.
 func (q *queue) rest() []string {
 	q.t.Helper()
 	var got []string
@@ -83,7 +83,7 @@ func (q *queue) rest() []string {
 	}
 }
 
-// gone demands that the queue holds nothing, as far as it can tell.
+// gone fails the test unless the queue is empty, as far as it can tell.
 func (q *queue) gone() {
 	q.t.Helper()
 	q.none()
@@ -94,7 +94,7 @@ func (q *queue) gone() {
 	})
 }
 
-// dead demands that a receipt does nothing any more.
+// dead fails the test if a receipt still has an effect.
 func (q *queue) dead(r storage.Receipt) {
 	q.t.Helper()
 	_, err := q.Extend(q.t.ctx, r, hold)
@@ -108,7 +108,7 @@ func (q *queue) dead(r storage.Receipt) {
 	q.t.stale(err, q.name, r)
 }
 
-// remove deletes and demands that every receipt was alive.
+// remove deletes messages, and fails the test if a receipt was dead.
 func (q *queue) remove(ds ...storage.Delivery) {
 	q.t.Helper()
 	q.t.ok(q.Delete(q.t.ctx, receipts(ds)))
@@ -130,7 +130,7 @@ func receipts(ds []storage.Delivery) []storage.Receipt {
 	return list
 }
 
-// numbered makes the texts "0" to "n-1".
+// numbered returns the texts "0" to "n-1".
 func numbered(n int) []string {
 	list := make([]string, n)
 	for i := range list {

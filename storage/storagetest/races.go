@@ -23,7 +23,7 @@ func raceTests() []test {
 	}
 }
 
-// crowd calls f(0) to f(n-1) at the same time and waits for all.
+// crowd calls f(0) to f(n-1) concurrently and waits for all.
 func crowd(n int, f func(i int)) {
 	var ready, done sync.WaitGroup
 	ready.Add(n)
@@ -63,7 +63,7 @@ func competingReceivers(t *check) {
 	competing(t, []*queue{q})
 }
 
-// competing lets receivers on all the given views of one queue take what is in it.
+// competing lets receivers on all the given views of one queue receive its messages.
 func competing(t *check, views []*queue) {
 	t.Helper()
 	n := max(t.many(200), 60)
@@ -169,7 +169,7 @@ func lateHolder(t *check) {
 	held := q.take(n, t.short())
 	t.past(time.Now(), t.short())
 
-	kept := make([]bool, n) // used successfully by its late holder
+	kept := make([]bool, n) // its late holder used it with success
 	var mu sync.Mutex
 	received := map[string]bool{}
 	crowd(n+4, func(i int) {

@@ -51,7 +51,7 @@ func deliveryKills(t *check) {
 }
 
 func endedStillWorks(t *check) {
-	// A queue each: a Receive to look at one would deliver another.
+	// Each case has its own queue: a Receive for one message would deliver another.
 	a, b, c := t.queue(), t.queue(), t.queue()
 	var ds []storage.Delivery
 	for _, q := range []*queue{a, b, c} {
@@ -139,7 +139,7 @@ func extendZero(t *check) {
 	}
 	r, err := q.Extend(t.ctx, d.Receipt, 0)
 	t.ok(err)
-	t.ok(q.Delete(t.ctx, []storage.Receipt{r})) // nobody has received it since
+	t.ok(q.Delete(t.ctx, []storage.Receipt{r})) // no process has received it since
 	q.gone()
 }
 
@@ -247,7 +247,7 @@ func foreignReceipts(t *check) {
 			continue
 		}
 		b.dead(d.Receipt)
-		a.remove(d) // and it works where it belongs
+		a.remove(d) // it works for its own queue
 	}
 	if left := b.rest(); len(left) != 1 {
 		t.Errorf("%d ready messages left; want 1", len(left))

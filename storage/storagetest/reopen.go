@@ -189,7 +189,7 @@ func foundAgain(t *check) {
 			t.Errorf("%q: Deliveries = %d; want %d", d.Body, d.Deliveries, max(want, 1))
 		}
 	}
-	q.none() // held and delayed are hidden still
+	q.none() // held and delayed messages are still hidden
 	t.ok(q.Delete(t.ctx, []storage.Receipt{held.Receipt}))
 	docIs(t, blobDocs{s.Blobs("container"), "container", "key"}, "blob\x00", blob)
 	docIs(t, blobDocs{s.Blobs("container"), "container", "committed"}, "committed", done.ETag)

@@ -11,42 +11,42 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Config says how to open the store under test and what it claims.
+// Config tells how to open the store under test and which abilities it claims.
 type Config struct {
-	// Open opens a store on a fresh, empty place. The suite closes it; what else is to be cleaned up is
-	// the maker's, by t.Cleanup. Required.
+	// Open opens a store on a fresh, empty place. The suite closes the store; Open cleans up anything else by
+	// t.Cleanup. Required.
 	Open func(t *testing.T) *storage.Store
 
-	// Reopen opens the place of s once more, as another process would. s came from Open or Reopen, and
-	// may be closed. The suite closes the result. Without it the tests with two stores are skipped.
+	// Reopen opens s's place once more, as another process would. s came from Open or Reopen, and may be closed. The
+	// suite closes the result. Defaults to none: the tests with two stores are left out.
 	Reopen func(t *testing.T, s *storage.Store) *storage.Store
 
-	// Precision is how far the moments at which a delay or a visibility ends may be off: a driver of
-	// whole seconds says 1 s. Defaults to 20 ms.
+	// Precision is how far off the end of a delay or a visibility may be: a driver with whole seconds needs 1 s.
+	// Defaults to 20 ms.
 	Precision time.Duration
 
-	// Durable says that what was acknowledged is found by Reopen after Close. It needs Reopen.
+	// Durable says that Reopen after Close finds all acknowledged writes. It needs Reopen.
 	Durable bool
 
-	// Abilities that the store must have. One that is found is tested whether named here or not; one
-	// that is named and not found is a failure, not a skip.
+	// Atomic, Rings and Claims are abilities that the store must have. An ability is tested if the store has it,
+	// required or not. A required one that is missing is a failure, not a skip.
 	Atomic, Rings, Claims bool
 
-	// RingsVisibility says that a queue also rings when a visibility ends; elsewhere the next poll finds out.
+	// RingsVisibility says that a queue also rings when a visibility ends; elsewhere the next poll finds the message.
 	RingsVisibility bool
 
 	// Short uses fewer blobs, rows and messages, for an engine with slow calls.
 	Short bool
 
-	// Parallel is how many tests run at a time. Defaults to 16.
+	// Parallel is how many tests run concurrently. Defaults to 16.
 	Parallel int
 
-	// Patience is how long the suite waits for what must happen "soon". Defaults to 15 s.
+	// Patience is how long the suite waits for an event that must happen "soon". Defaults to 15 s.
 	Patience time.Duration
 }
 
-// Driver is the Config of a driver that keeps its laws across openings: fresh names a new place each
-// time, and the driver opens it as often as wanted.
+// Driver is the Config of a driver that keeps its laws across openings. fresh returns a new place each time, and
+// the driver can open a place any number of times.
 func Driver(open storage.Driver, fresh func(t *testing.T) string) Config {
 	var places sync.Map // *storage.Store → string
 	at := func(t *testing.T, place string) *storage.Store {
@@ -94,13 +94,13 @@ func (c Config) validate() (Config, error) {
 	return c, nil
 }
 
-// A test is one named demand on a store.
+// A test is one named requirement of a store.
 type test struct {
 	name string
 	run  func(t *check)
 }
 
-// groups lists all tests. It is a function, for want of package-level state.
+// groups lists all tests. It is a function, because there is no package-level state.
 func groups() []struct {
 	name  string
 	tests []test
@@ -131,7 +131,7 @@ func groups() []struct {
 	}
 }
 
-// Run runs the suite and returns when all of it is done.
+// Run runs the suite and returns when all tests have ended.
 func Run(t *testing.T, cfg Config) {
 	t.Helper()
 	cfg, err := cfg.validate()
@@ -159,8 +159,8 @@ func Run(t *testing.T, cfg Config) {
 			x.run(&check{T: t, cfg: cfg, s: shared, ctx: ctx, names: &names})
 		})
 	}
-	// t.Parallel would let -parallel tests run at a time, two on a small machine; t.Run may be called
-	// from many goroutines.
+	// t.Parallel would run only -parallel tests at a time, two on a small machine. t.Run may be called from many
+	// goroutines.
 	var all sync.WaitGroup
 	for _, g := range groups() {
 		all.Go(func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// onModel is the Config of a model, wrapped.
+// onModel is the Config of a wrapped model.
 func onModel(bug string, wrap func(*storage.Store) *storage.Store) storagetest.Config {
 	places := newPlaces(bug)
 	return storagetest.Config{
@@ -48,7 +48,7 @@ func TestCoarseModel(t *testing.T) {
 	storagetest.Run(t, cfg)
 }
 
-// onSQLite is the Config of the embedded driver, wrapped.
+// onSQLite is the Config of the wrapped embedded driver.
 func onSQLite(wrap func(*storage.Store) *storage.Store) storagetest.Config {
 	open := func(ctx context.Context, rest string) (*storage.Store, error) {
 		s, err := sqlite.Open(ctx, rest)

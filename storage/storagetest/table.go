@@ -56,7 +56,7 @@ func rowKeys(t *check, tab *storage.Table, partition string, r storage.RowRange)
 
 func partitionsApart(t *check) {
 	tab := t.s.Table(t.name("table"))
-	// Pairs that a careless join of partition and key would take for each other.
+	// A careless join of partition and key would confuse these pairs.
 	pairs := [][2]string{
 		{"a", "b"}, {"a", "bb"}, {"ab", "b"}, {"a/b", "c"}, {"a", "b/c"}, {"a/", "b/c"}, {"a|b", "c"}, {"a", "b|c"}, {"a-b", "c"}, {"a", "b-c"}, {"a b", "c"}, {"a", "b c"},
 		{"A", "b"}, {"a", "B"}, {"a ", "b"}, {"a", " b"}, {"a%2Fb", "c"},
@@ -187,7 +187,7 @@ func manyRows(t *check) {
 	t.ok(tab.PutRows(t.ctx, "p", rows))
 	t.equal("keys", rowKeys(t, tab, "p", storage.RowRange{}), want)
 	t.equal("another partition", rowKeys(t, tab, "q", storage.RowRange{}), nil)
-	t.ok(tab.PutRows(t.ctx, "p", rows)) // repeating is harmless
+	t.ok(tab.PutRows(t.ctx, "p", rows)) // a repeat is harmless
 	t.equal("keys", rowKeys(t, tab, "p", storage.RowRange{}), want)
 }
 
@@ -296,10 +296,10 @@ func deleteRows(t *check) {
 	t.ok(tab.PutRows(t.ctx, "p", rows))
 	t.ok(tab.PutRows(t.ctx, "q", rows[:2]))
 	t.ok(tab.DeleteRows(t.ctx, "p", nil))
-	t.ok(tab.DeleteRows(t.ctx, "p", append([]string{"never"}, keys[1:3]...))) // what isn't there keeps nothing else
+	t.ok(tab.DeleteRows(t.ctx, "p", append([]string{"never"}, keys[1:3]...))) // a missing row doesn't prevent the others' deletion
 	t.equal("rows", rowKeys(t, tab, "p", storage.RowRange{}), append(keys[:1:1], keys[3:]...))
 	t.ok(tab.DeleteRows(t.ctx, "p", keys[:len(keys)-1]))
-	t.ok(tab.DeleteRows(t.ctx, "p", keys[:2])) // repeating is harmless
+	t.ok(tab.DeleteRows(t.ctx, "p", keys[:2])) // a repeat is harmless
 	t.equal("rows", rowKeys(t, tab, "p", storage.RowRange{}), keys[len(keys)-1:])
 	t.equal("rows of the other partition", rowKeys(t, tab, "q", storage.RowRange{}), keys[:2])
 	t.fails(tab.DeleteBatch(t.ctx, "q", append(keys[:1:1], "\x00")), storage.ErrInvalid, name)

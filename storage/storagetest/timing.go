@@ -17,8 +17,8 @@ func timingTests() []test {
 	}
 }
 
-// notBefore polls for one message and demands that it came no earlier than d after t0, a moment before
-// the call that hid it.
+// notBefore polls for one message. It fails the test if the message came earlier than d after t0, the time just
+// before the call that hid it.
 func (q *queue) notBefore(t0 time.Time, d, visibility time.Duration) storage.Delivery {
 	q.t.Helper()
 	got := q.one(visibility)
