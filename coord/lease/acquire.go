@@ -33,7 +33,6 @@ func Acquire(ctx context.Context, store *storage.Store, name string, cfg Config)
 // after three tries. A process must watch the lease for a while to see that its holder has died, so Try never takes
 // over from a dead holder. If all processes use Try, a lease that was not released stays held; then let one use
 // Acquire.
-// all use Try, a lease that nobody released stays held. Let one use Acquire then.
 func Try(ctx context.Context, store *storage.Store, name string, cfg Config) (*Lease, error) {
 	return acquire(ctx, store, name, cfg, false)
 }

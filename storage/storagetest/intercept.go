@@ -40,20 +40,18 @@ func (op Op) Fail(kind error) error {
 // and the results only if that is nil:
 //
 //   - To fail a call before its effect, a hook doesn't call do.
-//
 //   - To fail it after its effect (a lost answer), a hook calls do and returns an error of its own.
-//
 //   - A hook may wait at any time.
-//
 //   - A hook that calls do twice performs the call twice, like a repeated request.
 //
-//     // After the third call everything fails: a worker that has died.
-//     s = storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
-//     if op.Seq > 3 {
-//     return op.Fail(storage.ErrUnavailable)
-//     }
-//     return do()
-//     })
+// In this example a worker dies after the third call, and all later calls fail:
+//
+//	s = storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+//		if op.Seq > 3 {
+//			return op.Fail(storage.ErrUnavailable)
+//		}
+//		return do()
+//	})
 //
 // A listing is one call; do runs the caller's loop over it. A hook is called concurrently.
 type Hook func(ctx context.Context, op Op, do func() error) error

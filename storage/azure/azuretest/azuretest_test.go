@@ -312,7 +312,7 @@ func connect(t *testing.T, urls ...string) []net.Conn {
 	return open
 }
 
-// broken demands that the process at the other end ends. Azurite itself would close a connection later.
+// broken fails the test unless the process at the other end ends. Azurite itself would close a connection later.
 func broken(t *testing.T, open []net.Conn) {
 	t.Helper()
 	for _, conn := range open {
