@@ -60,9 +60,11 @@ func settled(err error) error {
 			return err
 		}
 	}
-	f := &failure{text: textOf(err), verdict: Judge(err)}
+	f := &failure{text: textOf(err), tree: treeOf(err, nil), verdict: Verdict{Action: TryAgain}}
+	if len(f.tree) < maxTree { // else it may wrap itself, and errors.As would never end
+		f.verdict = Judge(err)
+	}
 	f.verdict.Err = nil
-	f.tree = treeOf(err, nil)
 	return f
 }
 

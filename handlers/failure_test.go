@@ -149,3 +149,21 @@ func TestHangsAreGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// round is an error that wraps itself.
+type round struct{}
+
+func (round) Error() string   { return "round and round" }
+func (r round) Unwrap() error { return r }
+
+// An error that wraps itself is a failed attempt. It is not searched for ever.
+func TestErrorThatWrapsItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	handlers.React(w.h, "audits", func(context.Context, Added) error { return round{} })
+	send(w, Added{To: "ada"})
+	err := w.one(t.Context(), "audits")
+	if v := handlers.Judge(err); v.Action != handlers.TryAgain || errors.Is(err, io.EOF) || err.Error() != "round and round" {
+		t.Errorf("got %+v of %v, want another attempt", v, err)
+	}
+}

@@ -69,7 +69,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), onceNoting)
 		defer cancel()
 		if failed != nil {
-			_ = table.Delete(ctx, group, n.key, storage.Condition{IfMatch: n.etag}) // else others see it unchanged
+			n.takeBack(ctx)
 			return failed
 		}
 		if err := n.put(ctx, onceMark{Done: true}, storage.Condition{}); err != nil {
@@ -168,15 +168,31 @@ func (n *onceNote) put(ctx context.Context, m onceMark, cond storage.Condition) 
 	return err
 }
 
-// while runs f under the note. A panic is an error like any other: the note is taken back.
+// takeBack removes the note of an effect that did not happen, so that the next attempt begins at once. Where that
+// fails, others see the note unchanged and take over.
+func (n *onceNote) takeBack(ctx context.Context) {
+	_ = n.table.Delete(ctx, n.group, n.key, storage.Condition{IfMatch: n.etag})
+}
+
+// while runs f under the note. A panic is an error like any other. After runtime.Goexit nothing else runs here, so the note is
+// taken back on the way out.
 func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (err error) {
 	defer caught(&err)
+	returned := false
+	defer func(ctx context.Context) {
+		if !returned {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), onceNoting)
+			defer cancel()
+			n.takeBack(ctx)
+		}
+	}(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	n.keep(ctx, cancel)
 	err = func() error {
 		defer n.letGo(cancel)
 		return f(ctx)
 	}()
+	returned = true
 	if err != nil && n.taken {
 		return errTaken() // it is not f's fault
 	}

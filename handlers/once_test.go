@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -326,4 +327,23 @@ func TestOnceUnreadableNote(t *testing.T) {
 		t.Error("got no error")
 	}
 	effect.want(t, 1)
+}
+
+// A reaction that ends its goroutine leaves no note behind: the next attempt begins at once.
+func TestOnceAfterGoexit(t *testing.T) {
+	t.Parallel()
+	s := newWorld(t, handlers.Config{}).store
+	react := reaction(s, "mails", func(context.Context) error {
+		runtime.Goexit()
+		return nil
+	})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = react(t.Context(), channel.NewID())
+	}()
+	<-ended
+	if n := len(notes(t, s, "mails")); n != 0 {
+		t.Errorf("%d notes are left; want none", n)
+	}
 }

@@ -42,6 +42,9 @@ type Registry struct {
 	faults   []error
 }
 
+// noTimeout is as good as no limit, and leaves room for giveUpAfter.
+const noTimeout = 100 * 365 * 24 * time.Hour
+
 // NewRegistry returns an empty registry for messages that come through channels' routes. What is wrong with its
 // configuration [Registry.Err] reports.
 func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
@@ -52,6 +55,7 @@ func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Minute
 	}
+	cfg.Timeout = min(cfg.Timeout, noTimeout)
 	r := &Registry{
 		channels: channels, cfg: cfg,
 		handlers: map[string]map[channel.Kind]*Handler{}, folders: map[string]*folder{}, decided: map[channel.Kind]bool{},

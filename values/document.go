@@ -90,7 +90,7 @@ func (d *document[V]) encode() (b []byte, err error) {
 
 // settle returns a value as its JSON form gives it back, and the form, where it had to be made. A value that is known
 // to come back the same is left as it is (see [jsonform.Exact]). So no decision sees what only the memory of one
-// process has: an int where there will be a float64, a field that isn't stored, a map that something else refers to.
+// process has: an int where there will be a float64, a field that isn't stored, a map that two fields share.
 func (c *Collection[V]) settle(v V) (settled V, form jsontext.Value, err error) {
 	if c.exact.Same(&v) {
 		return v, nil, nil

@@ -101,7 +101,10 @@ func (c *consumer) receive(ctx, base context.Context) {
 			c.sort(base, c.hold(batch)) // no suspects: it is their first delivery
 			continue
 		}
-		if !due || c.suspects.receiving(ctx) != nil {
+		switch {
+		case due && c.hung.full.Load(): // since it was waited for
+			continue
+		case !due || c.suspects.receiving(ctx) != nil:
 			return
 		}
 		if c.single.Load() {

@@ -47,8 +47,8 @@ const distrustFor = time.Hour // how long a store is looked at often after a mes
 
 // Config is how a queue is waited for. The zero Config is right for most.
 type Config struct {
-	// Poll is the longest time between two looks, at least [FirstLook]. Defaults to the store's own: Props.PollInterval,
-	// or Props.QuietInterval where the store vouches for its rings.
+	// Poll is the longest time between two looks; less than [FirstLook] means that. Defaults to the store's own:
+	// Props.PollInterval, or Props.QuietInterval where the store vouches for its rings.
 	Poll time.Duration
 }
 
@@ -78,6 +78,9 @@ type Inbox struct {
 // Open begins to wait for a queue. It makes no request.
 func Open(store *storage.Store, queue string, cfg Config) *Inbox {
 	props := store.Props()
+	if cfg.Poll != 0 {
+		cfg.Poll = max(cfg.Poll, FirstLook)
+	}
 	in := &Inbox{
 		queue: store.Queue(queue), sub: store.Listen(queue), most: props.MaxReceive,
 		longest: cmp.Or(cfg.Poll, props.PollInterval),

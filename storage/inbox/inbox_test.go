@@ -119,6 +119,21 @@ func TestPollOfConfig(t *testing.T) {
 	})
 }
 
+// An interval that is too short, or negative, doesn't make a busy loop.
+func TestPollTooShort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, poll := range []time.Duration{-time.Second, time.Nanosecond} {
+			s, calls := polled(t, 30*time.Second)
+			receiveAll(t, s, inbox.Config{Poll: poll})
+			time.Sleep(time.Minute)
+			if n := calls.Count("receive"); n > 4000 {
+				t.Errorf("Poll %v: %d looks in a minute; want some 3,000", poll, n)
+			}
+		}
+	})
+}
+
 // A message that is rung for comes at once, however long nothing came.
 func TestRing(t *testing.T) {
 	t.Parallel()

@@ -25,8 +25,7 @@
 // and answers after the commit, so one sync of the disk serves everybody who came meanwhile. No op can fail
 // half-way: each has at most one condition, and checks it in its first statement that writes. So a lost
 // race costs its caller alone, and needs no savepoint. A transaction has one time. Receives run first in it, since the places in queues
-// of what it sends are written last, just before COMMIT. Then who awaits some of it is told, to decode it while the disk writes; it is
-// theirs when the commit has succeeded.
+// of what it sends are written last, just before COMMIT. What was claimed for a waiting subscription is handed over after the commit.
 //
 // Only a commit of claims, extensions, releases of what the dead held, and deletions doesn't wait for the disk; nor does giving back free
 // pages. A claim may be lost by a power failure: then its message is delivered sooner, and that delivery isn't counted. A deletion is answered once another goroutine has synced the log; if a power failure comes before, its message is back, and who
