@@ -99,7 +99,7 @@ func TestLogCantBeAhead(t *testing.T) {
 		}
 		inWriter(func(w *writer) {
 			w.syncer.log, locked = locked, w.syncer.log
-			w.stretched = true // only commits shall
+			w.logExtended = true // only commits shall
 		})
 		defer locked.Close()
 		sizes := map[int64]bool{}

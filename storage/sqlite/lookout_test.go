@@ -206,12 +206,12 @@ func TestRingsInBetween(t *testing.T) {
 		defer stop()
 		<-ring // at the beginning
 		begin := time.Now()
-		w.at("queue", begin.Add(time.Hour))
+		w.ringAt("queue", begin.Add(time.Hour))
 		<-ring
 		if got := time.Since(begin); got != wakeAnyway {
 			t.Errorf("rung after %v, want %v", got, wakeAnyway)
 		}
-		w.at("queue", begin.Add(wakeAnyway+time.Second)) // who looks says so again
+		w.ringAt("queue", begin.Add(wakeAnyway+time.Second)) // who looks says so again
 		<-ring
 		if got, want := time.Since(begin), wakeAnyway+time.Second; got != want {
 			t.Errorf("rung after %v, want %v", got, want)

@@ -20,7 +20,7 @@ import (
 func syncing(t *testing.T, s *store, before func() error) {
 	t.Helper()
 	err := s.write(&op{ctx: t.Context(), run: func(w *writer) error {
-		w.stretched = true
+		w.logExtended = true
 		w.syncer.sync = func() error { return errors.Join(before(), w.syncer.log.Sync()) }
 		return nil
 	}})
