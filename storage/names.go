@@ -2,7 +2,7 @@ package storage
 
 import "github.com/millrace-go/millrace/storage/driver"
 
-// What users hand in and get back. A driver uses the same types.
+// Types that callers hand in and get back. A driver uses the same types.
 type (
 	// Props are the fixed properties of a store's driver.
 	Props = driver.Props
