@@ -9,8 +9,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A group waits for those who were answered last, and as many more as came meanwhile, unless that takes longer than it saves.
-// Not parallel: with one processor the turns are in order.
+// A group waits for the callers that were answered last, unless that takes longer than it saves. The ops that came
+// meanwhile count on top. Not parallel: with one processor the turns are in order.
 func TestCollect(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// What a group leaves for the next: how many of its callers may come again, and how many have come.
+// A group tells the next one how many of its callers may come again, and how many ops had come before the answers.
 func TestWhoMayCome(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
