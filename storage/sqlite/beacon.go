@@ -171,7 +171,7 @@ func (b *beacon) watcher() (*fsnotify.Watcher, error) {
 //
 // watch begins or ends to watch the folder, which may have been removed, or the log. It reports whether it has.
 func (b *beacon) hear(w *fsnotify.Watcher, watch func(path string, on bool) bool) {
-	deaf, gone := true, false // deaf: own signs don't arrive; gone: a process may have left since the last look
+	deaf, gone := true, false // own signs don't arrive; a process may have left since the last look
 	b.touch()
 	look := time.NewTicker(lookoutEvery)
 	defer look.Stop()

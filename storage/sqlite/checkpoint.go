@@ -12,9 +12,9 @@ const (
 	ckptLimit = 16384 // the log has grown to 64 MB although it is being copied: the writer copies all, at once
 )
 
-// SQLite uses free pages again. What is above a reserve is given back to the file system, in steps short enough for a
-// caller to wait for. While there is nothing else to do the steps follow each other. Otherwise they are so few that
-// other work loses some hundredths.
+// SQLite uses free pages again. Free pages above a reserve are given back to the file system, in steps short enough
+// for a caller to wait for. While there is nothing else to do the steps follow each other. Otherwise they are so few
+// that other work loses some hundredths.
 const (
 	vacuumIdle  = time.Second
 	vacuumPause = 2 * time.Millisecond

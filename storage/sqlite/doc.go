@@ -3,8 +3,8 @@
 //
 //	sqlite:PATH[?PARAMETER=VALUE&…]
 //
-//	sync=full|normal   full (the default): what was acknowledged survives a power failure.
-//	                   normal: it survives the death of the process; a power failure may take the last moments.
+//	sync=full|normal   full (the default): acknowledged calls survive a power failure.
+//	                   normal: they survive the death of the process; a power failure may take the last moments.
 //	wake=on|off        on (the default): the store watches the other processes that have the file open.
 //	                   off: it watches neither what they send nor whether they live, and goes by the wall clock.
 //	                   off is for virtual time in tests.

@@ -57,8 +57,8 @@ func newPlace(path string) (*place, error) {
 }
 
 // checkNames refuses a file that can be reached without its log, which lies in the folder where the file was opened.
-// Reached so, SQLite begins with an empty log and reports nothing. What was acknowledged last would be missing, and
-// the old log would spoil what came since.
+// Reached so, SQLite begins with an empty log and reports nothing. The last acknowledged writes would be missing, and
+// the old log would spoil later ones.
 func checkNames(path string, info os.FileInfo) error {
 	if isMounted(path) {
 		return fmt.Errorf("%w: the file is mounted by itself, so its log (-wal), which has what was acknowledged last, would lie elsewhere and be lost with the container: "+
