@@ -15,8 +15,8 @@ type Blobs struct {
 	limit int // bytes of a body
 }
 
-// Get reads. With ifNoneMatch set to the present ETag it returns [ErrNotModified] and no body. [ErrNotFound] when there is
-// none.
+// Get reads a blob. With ifNoneMatch set to the present ETag it returns [ErrNotModified] and no body. Without a blob
+// it returns [ErrNotFound].
 func (b *Blobs) Get(ctx context.Context, key string, ifNoneMatch ETag) (Blob, error) {
 	err := b.ready(ctx, CheckKey(key))
 	var blob Blob
@@ -29,8 +29,8 @@ func (b *Blobs) Get(ctx context.Context, key string, ifNoneMatch ETag) (Blob, er
 	return blob, nil
 }
 
-// Put writes, guarded by a condition, and returns the new ETag. Of concurrent Puts under the same IfMatch, or with
-// IfAbsent, exactly one succeeds.
+// Put writes a blob, guarded by a condition, and returns the new ETag. Of concurrent Puts under the same IfMatch, or
+// with IfAbsent, exactly one succeeds.
 func (b *Blobs) Put(ctx context.Context, key string, body []byte, cond Condition) (ETag, error) {
 	err := b.ready(ctx, checkPut(CheckKey(key), len(body), b.limit, cond))
 	var etag ETag
@@ -43,8 +43,8 @@ func (b *Blobs) Put(ctx context.Context, key string, body []byte, cond Condition
 	return etag, nil
 }
 
-// Delete removes, guarded by IfMatch (IfAbsent makes no sense: [ErrInvalid]). [ErrNotFound] when there is none, whatever
-// IfMatch is.
+// Delete removes a blob, guarded by IfMatch (IfAbsent makes no sense: [ErrInvalid]). Without a blob it returns
+// [ErrNotFound], whatever IfMatch is.
 func (b *Blobs) Delete(ctx context.Context, key string, cond Condition) error {
 	err := b.ready(ctx, checkDelete(CheckKey(key), cond))
 	if err == nil {
@@ -76,7 +76,7 @@ func (b *Blobs) List(ctx context.Context, prefix string) iter.Seq2[BlobInfo, err
 	}
 }
 
-// checkPut puts together what may be wrong with a write of one document or row.
+// checkPut returns what is wrong with a write of one document or row.
 func checkPut(key error, size, limit int, cond Condition) error {
 	switch {
 	case key != nil:
@@ -89,7 +89,7 @@ func checkPut(key error, size, limit int, cond Condition) error {
 	return nil
 }
 
-// checkDelete is the same for a deletion.
+// checkDelete returns what is wrong with a deletion.
 func checkDelete(key error, cond Condition) error {
 	if key == nil && cond.IfAbsent {
 		return fmt.Errorf("%w: a deletion with IfAbsent", ErrInvalid)

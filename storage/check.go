@@ -40,7 +40,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// checkMessages names the first bad one.
+// checkMessages names the first bad message.
 func checkMessages(messages []Message, limit int) error {
 	for i, m := range messages {
 		if err := checkMessage(m, limit); err != nil {
@@ -65,7 +65,7 @@ func CheckDelay(d time.Duration) error {
 	return nil
 }
 
-// checkBatch checks rows that are written or deleted together; it names a bad one.
+// checkBatch checks rows that are written or deleted together, and names a bad row.
 func checkBatch(partition string, rows []RowPut, limit int) error {
 	if len(rows) > MaxBatchRows {
 		return fmt.Errorf("%w: %d rows in a batch; at most %d", ErrInvalid, len(rows), MaxBatchRows)

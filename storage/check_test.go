@@ -15,7 +15,7 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// script is a driver that lists what it is asked, and answers all of it with one error.
+// script is a driver that lists its calls, and answers all of them with one error.
 type script struct {
 	atomic, rings bool
 	err           error
@@ -36,7 +36,7 @@ func (s *script) do(op string) error {
 	return s.err
 }
 
-// calls lists what the driver was asked, and forgets it.
+// calls lists the driver's calls, and forgets them.
 func (s *script) calls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (t scriptTable) DeleteBatch(_ context.Context, _ string, keys []string) err
 	return t.s.do(fmt.Sprint("delete batch: ", len(keys)))
 }
 
-// scripted is a listing that goes on after its error, as none should.
+// scripted is a listing that goes on after its error, as no listing may.
 func scripted[T any](s *script, op string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -160,10 +160,10 @@ type call struct {
 	do   func(ctx context.Context, s *storage.Store) error
 }
 
-// a call's places: queue, container and table have one name.
+// at holds a call's places: queue, container and table have one name.
 type at struct{ name, partition, key string }
 
-// callsAt lists a good call of each method; bad names and keys come with the place.
+// callsAt lists a good call of each method. Bad names and keys come with the place.
 func callsAt(x at) []call {
 	body := []byte("body")
 	return []call{
@@ -250,7 +250,7 @@ func only[T any](seq iter.Seq2[T, error]) error {
 
 var goodPlace = at{"place", "p", "k"}
 
-// onBoth runs a test on a store whose commits are atomic, and on one that does them step by step.
+// onBoth runs a test on a store whose commits are atomic, and on a store that does them step by step.
 func onBoth(t *testing.T, test func(t *testing.T, d *script, s *storage.Store)) {
 	t.Helper()
 	for _, atomic := range []bool{false, true} {
@@ -262,7 +262,7 @@ func onBoth(t *testing.T, test func(t *testing.T, d *script, s *storage.Store)) 
 	}
 }
 
-// refused demands an error of a kind with operation and resource, and that the driver was asked nothing.
+// refused demands an error of a kind with operation and resource, and no call of the driver.
 func refused(t *testing.T, d *script, name string, err, kind error) {
 	t.Helper()
 	var e *storage.Error

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// Commit does a unit of work: atomically where the store is [Store.Atomic], else rows, write, sends, deletes
-// in this order, stopping where one fails. In both a crash or an error leaves the messages to be
-// deleted where they are unless all before was done, so the work comes back; that is what makes a repeat
-// possible, and IDs and ETags make it harmless.
+// Commit does a unit of work. Where the store is [Store.Atomic] it does so atomically, otherwise in the order rows,
+// write, sends, deletes, and stops where one fails. In both cases a crash or an error leaves the messages to be
+// deleted where they are, unless all before was done. So the work comes back, and IDs and ETags make the repeat
+// harmless.
 //
-// [ErrPrecondition] or [ErrExists] mean that the write's condition failed and nothing was done, but that the
-// rows may be there where the store isn't Atomic. After any other error an unknown beginning of the work may have been
+// [ErrPrecondition] and [ErrExists] mean that the write's condition failed and nothing was done, except that the rows
+// may be there where the store isn't Atomic. After any other error an unknown beginning of the work may have been
 // done. Stale receipts are no error.
 func (s *Store) Commit(ctx context.Context, w Work) (Committed, error) {
 	if err := checkWork(w, s.props); err != nil {
@@ -49,7 +49,7 @@ func (s *Store) commitInSteps(ctx context.Context, w Work) (Committed, error) {
 	}
 	if w.Write != nil {
 		etag, err := s.Blobs(w.Write.Container).Put(ctx, w.Write.Key, w.Write.Body, w.Write.If)
-		if err != nil && w.Rows != nil { // the rows are there by now
+		if err != nil && w.Rows != nil { // the rows are written by now
 			err = notContent(w, err)
 		}
 		if err != nil {
@@ -80,7 +80,7 @@ func (s *Store) commitInSteps(ctx context.Context, w Work) (Committed, error) {
 	return done, notContent(w, err)
 }
 
-// notContent takes away what would blame the content: the work was checked, and part of it is done by now.
+// notContent replaces an error that blames the content: the work was checked, and part of it is done by now.
 func notContent(w Work, err error) error {
 	if errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooLarge) {
 		return &Error{Op: "commit", Resource: workResource(w), Err: fmt.Errorf("%w: a unit of work stopped on its way: %v", ErrUnavailable, err)}

@@ -8,8 +8,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// FuzzQuote checks that what is quoted for an error or a log line is one short line, in which nothing moves the cursor, and
-// that an error about it is one line.
+// FuzzQuote checks that a text quoted for an error or a log line is one short line, in which nothing moves the
+// cursor. An error about the text is also one line.
 func FuzzQuote(f *testing.F) {
 	for _, s := range []string{"", "a", "a\nb", "\x1b[31m", "\u202e", "\u009b", "\xff", "\"", strings.Repeat("ü", 100), strings.Repeat("\x00", 1000)} {
 		f.Add(s)
@@ -26,7 +26,7 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
-// FuzzWork checks that a unit of work with a name or key that can't be one is refused whole, in one line.
+// FuzzWork checks that a unit of work with an impossible name or key is refused whole, in one line.
 func FuzzWork(f *testing.F) {
 	f.Add("docs", "key", "queue", []byte("body"), int64(0))
 	f.Add("Docs", "\n", "../queue", []byte(nil), int64(-1))

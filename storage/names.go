@@ -2,7 +2,7 @@ package storage
 
 import "github.com/millrace-go/millrace/storage/driver"
 
-// What users hand in and get back. A driver uses the same types.
+// Types that callers hand in and get back. A driver uses the same types.
 type (
 	// Props are the fixed properties of a store's driver.
 	Props = driver.Props
@@ -20,7 +20,7 @@ type (
 	Condition = driver.Condition
 	// A Blob is a document and its state.
 	Blob = driver.Blob
-	// A BlobInfo is what a listing tells of a blob.
+	// A BlobInfo is a listing's entry for a blob.
 	BlobInfo = driver.BlobInfo
 	// A Row is a small record under a partition and a row key.
 	Row = driver.Row
@@ -38,15 +38,15 @@ type (
 	Send = driver.Send
 	// A Claim is a received message: its queue and the newest receipt.
 	Claim = driver.Claim
-	// Committed is what a unit of work brought about.
+	// Committed is the outcome of a unit of work.
 	Committed = driver.Committed
 	// Requests counts requests of one sort.
 	Requests = driver.Requests
 	// A Request is a sort of request.
 	Request = driver.Request
-	// Error tells which operation failed on what. Err wraps a kind and the cause.
+	// Error tells which operation failed on which resource. Err wraps a kind and the cause.
 	Error = driver.Error
-	// StaleError is what Queue.Delete returns when some receipts were dead and all others are deleted.
+	// StaleError is the error of Queue.Delete when some receipts were dead and all others are deleted.
 	StaleError = driver.StaleError
 )
 

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// A Driver opens a store from what stands behind the scheme of a store URL.
+// A Driver opens a store from the part of a store URL behind its scheme.
 type Driver func(ctx context.Context, rest string) (*Store, error)
 
-// Drivers maps the scheme of a store URL to its driver. A program lists the ones it wants; none
-// registers itself.
+// Drivers maps the scheme of a store URL to its driver. A program lists the drivers that it wants; none registers
+// itself.
 type Drivers map[string]Driver
 
 // Open opens the store that a URL names, for example "sqlite:data/app.db". The URL may hold a secret, so

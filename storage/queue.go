@@ -15,8 +15,8 @@ type Queue struct {
 	limit int // bytes of a body
 }
 
-// Send adds messages. On nil all are durable. After an error a store that is [Store.Atomic] has added none; another
-// one may have added any, and the caller sends all of them again. No messages is no effect.
+// Send adds messages. On nil all are durable. After an error a store that is [Store.Atomic] has added none. Another
+// store may have added some of them, and the caller sends all of them again. A call without messages has no effect.
 func (q *Queue) Send(ctx context.Context, messages []Message) error {
 	err := q.ready(ctx, checkMessages(messages, q.limit))
 	if err == nil && len(messages) > 0 {
@@ -28,9 +28,10 @@ func (q *Queue) Send(ctx context.Context, messages []Message) error {
 	return nil
 }
 
-// Receive takes up to max ready messages (at least 1; more than Props.MaxReceive means that) and hides them for
-// visibility ([MinVisibility] to [MaxVisibility]). It does not wait: none is an empty slice. The caller owns the
-// bodies. When it fails, messages may stay hidden until the visibility ends.
+// Receive takes up to max ready messages and hides them for visibility ([MinVisibility] to [MaxVisibility]). max is
+// at least 1; more than Props.MaxReceive means Props.MaxReceive. Receive does not wait: without a ready message it
+// returns an empty slice. The caller owns the bodies. When it fails, messages may stay hidden until the visibility
+// ends.
 func (q *Queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]Delivery, error) {
 	err := q.ready(ctx, checkReceive(max, visibility))
 	var got []Delivery
@@ -44,8 +45,8 @@ func (q *Queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 }
 
 // Extend hides a received message for visibility from now, and returns the receipt to use from then on. A visibility
-// of 0 hands the message back at once; the receipt works until somebody receives it. [ErrReceiptStale] when the
-// receipt is dead or the message gone. It is never repeated: an unknown outcome means ownership unknown.
+// of 0 hands the message back at once; the receipt works until somebody receives it. When the receipt is dead or the
+// message gone it returns [ErrReceiptStale]. It is never repeated: an unknown outcome means ownership unknown.
 func (q *Queue) Extend(ctx context.Context, receipt Receipt, visibility time.Duration) (Receipt, error) {
 	err := q.ready(ctx, checkExtend(visibility))
 	var next Receipt
@@ -59,7 +60,7 @@ func (q *Queue) Extend(ctx context.Context, receipt Receipt, visibility time.Dur
 }
 
 // Rewrite ends a delivery: it replaces the body and makes the message receivable by anybody once delay has passed, in
-// one step. [ErrReceiptStale] as for Extend.
+// one step. It returns [ErrReceiptStale] as Extend does.
 func (q *Queue) Rewrite(ctx context.Context, receipt Receipt, body []byte, delay time.Duration) error {
 	err := q.ready(ctx, checkMessage(Message{Body: body, Delay: delay}, q.limit))
 	if err == nil {
@@ -71,7 +72,7 @@ func (q *Queue) Rewrite(ctx context.Context, receipt Receipt, body []byte, delay
 	return nil
 }
 
-// Delete removes received messages. Dead receipts, those of messages already deleted included, do not stop it: a
+// Delete removes received messages. Dead receipts do not stop it, nor do receipts of messages already deleted: a
 // [StaleError] names them after all others were removed. After any other error an unknown part is removed.
 func (q *Queue) Delete(ctx context.Context, receipts []Receipt) error {
 	err := q.ready(ctx, nil)
@@ -84,7 +85,7 @@ func (q *Queue) Delete(ctx context.Context, receipts []Receipt) error {
 	return nil
 }
 
-// Stats counts.
+// Stats counts the queue's messages.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	err := q.ready(ctx, nil)
 	var st Stats
@@ -97,14 +98,15 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	return st, nil
 }
 
-// A Subscription waits for what happens to a topic; see [Store.Listen]. Close it.
+// A Subscription waits for events of a topic; see [Store.Listen]. Close it.
 type Subscription struct {
 	d    driver.Subscription // nil: nothing rings
 	most int
 }
 
-// Rings is a channel of capacity 1 that gets a value when something may have happened. Rings that nobody takes are folded
-// into one. A ring may come late, twice, for nothing, or (rarely) not at all. The channel is nil where nothing rings.
+// Rings is a channel of capacity 1 that gets a value when something may have happened. Rings that nobody takes are
+// folded into one. A ring may come late, twice, for nothing, or (rarely) not at all. The channel is nil where nothing
+// rings.
 func (s *Subscription) Rings() <-chan struct{} {
 	if s.d == nil {
 		return nil
@@ -113,10 +115,12 @@ func (s *Subscription) Rings() <-chan struct{} {
 }
 
 // Claim asks for messages that will be sent to the topic's queue: up to max of them are received for this caller as
-// they are written, for visibility. ready is closed when some have come, and no more come then. take ends the claim and
-// must be called; it returns what has come, perhaps nothing, and when their visibility began, or somewhat before, by
-// this process's clock. It may wait for a transaction under way: if ctx ends first, messages of that stay hidden until
-// their visibility ends. ok is false where the store can't do this; then there is nothing to take.
+// they are written, for visibility. ready is closed when some have come, and no more come then.
+//
+// take ends the claim and must be called. It returns the messages that have come, perhaps none, and a time, by this
+// process's clock, at or somewhat before the beginning of their visibility. It may wait for a transaction under way:
+// if ctx ends first, messages of that transaction stay hidden until their visibility ends. ok is false where the
+// store can't do this; then there is nothing to take.
 func (s *Subscription) Claim(max int, visibility time.Duration) (ready <-chan struct{}, take func(context.Context) ([]Delivery, time.Time), ok bool) {
 	if s.d == nil || checkReceive(max, visibility) != nil {
 		return nil, nil, false

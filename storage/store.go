@@ -16,13 +16,13 @@ type Store struct {
 	listener  driver.Listener  // nil: nothing rings
 }
 
-// New returns the store that stands on a driver. Programs call a driver's Open instead; a driver's Open and a
-// decorator call New.
+// New returns the store that stands on a driver. A driver's Open and a decorator call it. Programs call a driver's
+// Open instead.
 func New(d driver.Store) *Store {
 	return &Store{d: d, props: d.Props(), committer: d.Committer(), listener: d.Listener()}
 }
 
-// Driver returns what the store stands on, for a decorator to wrap.
+// Driver returns the driver that the store stands on, for a decorator to wrap.
 func (s *Store) Driver() driver.Store { return s.d }
 
 // Props tells the driver's fixed properties.
@@ -31,15 +31,15 @@ func (s *Store) Props() Props { return s.props }
 // Atomic reports that [Store.Commit] is all or nothing.
 func (s *Store) Atomic() bool { return s.committer != nil }
 
-// Rings reports that the store can tell when something has happened; see [Store.Listen].
+// Rings reports whether the store can tell when something has happened; see [Store.Listen].
 func (s *Store) Rings() bool { return s.listener != nil }
 
-// Requests lists what the store has asked of its engine since it was opened: every request, repeated and refused ones
-// included, because those are billed too. nil where nothing is counted.
+// Requests lists what the store has asked of its engine since it was opened. It counts every request, repeated and
+// refused ones included, because those are billed too. It is nil where nothing is counted.
 func (s *Store) Requests() []Requests { return s.d.Requests() }
 
-// Queue returns the queue of a name. It makes no request and can't fail: a name that [CheckName] refuses is
-// reported by the first call. The same goes for Blobs and Table.
+// Queue returns the queue of a name. It makes no request and can't fail: the first call reports a name that
+// [CheckName] refuses. The same goes for Blobs and Table.
 func (s *Store) Queue(name string) *Queue {
 	q := &Queue{place: place{kind: "queue", name: name, fault: CheckName(name)}, most: s.props.MaxReceive, limit: s.props.MaxMessage}
 	if q.fault == nil {
@@ -66,8 +66,9 @@ func (s *Store) Table(name string) *Table {
 	return t
 }
 
-// Listen subscribes to a topic: the name of a queue, which rings when the queue may have become receivable, or any
-// other that is good for a queue. Where nothing rings, and for a name that is no good, the subscription never does.
+// Listen subscribes to a topic: the name of a queue, or any other name that is good for a queue. A queue's topic
+// rings when the queue may have become receivable. The subscription never rings where the store doesn't, or when the
+// name is no good.
 func (s *Store) Listen(topic string) *Subscription {
 	sub := &Subscription{most: s.props.MaxReceive}
 	if s.listener != nil && CheckName(topic) == nil {
@@ -76,7 +77,7 @@ func (s *Store) Listen(topic string) *Subscription {
 	return sub
 }
 
-// Ring rings all who listen to a topic, in this process and in others, as far as the store can. It doesn't wait for
+// Ring rings all subscribers of a topic, in this process and in others, as far as the store can. It doesn't wait for
 // them. A ring is a hint, and may be lost.
 func (s *Store) Ring(topic string) {
 	if s.listener != nil && CheckName(topic) == nil {
@@ -88,13 +89,13 @@ func (s *Store) Ring(topic string) {
 // [ErrUnavailable]. Closing twice is harmless.
 func (s *Store) Close() error { return s.d.Close() }
 
-// A place is what a queue, a container and a table have in common.
+// A place is the part that a queue, a container and a table have in common.
 type place struct {
 	kind, name string
 	fault      error // of the name
 }
 
-// ready tells what is wrong before a call begins: its name, its context, or what the caller found wrong with it.
+// ready returns what is wrong before a call begins: with its name, its context, or what the caller found wrong.
 func (p *place) ready(ctx context.Context, wrong error) error {
 	switch {
 	case p.fault != nil:
@@ -132,7 +133,7 @@ func (p *place) failAt(op, part string, err error, keys ...string) error {
 	return fail(op, resource, err)
 }
 
-// quoteUnless quotes what may hold anything.
+// quoteUnless quotes a text unless it is good: then it may hold anything.
 func quoteUnless(good bool, s string) string {
 	if good {
 		return s

@@ -22,7 +22,7 @@ func checkRowKey(partition, key string) error {
 	return CheckKey(key)
 }
 
-// Get reads a row. [ErrNotFound] when there is none.
+// Get reads a row. Without a row it returns [ErrNotFound].
 func (t *Table) Get(ctx context.Context, partition, key string) (Row, error) {
 	err := t.ready(ctx, checkRowKey(partition, key))
 	var row Row
@@ -79,8 +79,8 @@ func (t *Table) Query(ctx context.Context, partition string, r RowRange) iter.Se
 	}
 }
 
-// PutBatch writes rows of one partition unconditionally, all or none: up to [MaxBatchRows] with up to [MaxBatchBytes] of
-// data, each key once. Anything else is [ErrInvalid].
+// PutBatch writes rows of one partition unconditionally, all or none: up to [MaxBatchRows] with up to [MaxBatchBytes]
+// of data, each key once. Anything else is [ErrInvalid].
 func (t *Table) PutBatch(ctx context.Context, partition string, rows []RowPut) error {
 	err := t.ready(ctx, checkBatch(partition, rows, t.limit))
 	if err == nil && len(rows) > 0 {
@@ -126,8 +126,8 @@ func (t *Table) PutRows(ctx context.Context, partition string, rows []RowPut) er
 	return nil
 }
 
-// DeleteRows deletes any number of rows of one partition, in batches. Rows that aren't there are no error. It stops at the
-// first failure; repeating it is harmless.
+// DeleteRows deletes any number of rows of one partition, in batches. Rows that aren't there are no error. It stops
+// at the first failure; repeating it is harmless.
 func (t *Table) DeleteRows(ctx context.Context, partition string, keys []string) error {
 	for some := range slices.Chunk(keys, MaxBatchRows) {
 		if err := t.DeleteBatch(ctx, partition, some); err != nil {

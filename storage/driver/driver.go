@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A Store is one place that keeps queues, blobs and tables. Queue, Blobs and Table cost nothing and can't fail: what
-// they name is created when first written to. Reading what was never written finds nothing, which is no error for
-// Receive, Stats, List and Query.
+// A Store is one place that keeps queues, blobs and tables. Queue, Blobs and Table cost nothing and can't fail: a
+// queue, container or table is created when it is first written to. A read of one that was never written to finds
+// nothing, which is no error for Receive, Stats, List and Query.
 type Store interface {
 	Queue(name string) Queue
 	Blobs(container string) Blobs
@@ -17,14 +17,14 @@ type Store interface {
 	// Props tells the driver's fixed properties.
 	Props() Props
 
-	// Committer does units of work atomically; nil where the engine can't.
+	// Committer does units of work atomically. It is nil where the engine can't.
 	Committer() Committer
 
-	// Listener tells when something has happened; nil where only polling finds out. It is always the same one.
+	// Listener tells when something has happened. It is nil where only polling finds out. It is always the same one.
 	Listener() Listener
 
-	// Requests lists what the store has asked of its engine since it was opened: every request, repeated and refused
-	// ones included, because those are billed too. nil where nothing is counted.
+	// Requests lists what the store has asked of its engine since it was opened. It counts every request, repeated and
+	// refused ones included, because those are billed too. It is nil where nothing is counted.
 	Requests() []Requests
 
 	// Close releases what the store holds. Calls under way end with an error or finish; later ones fail
@@ -39,20 +39,20 @@ type Props struct {
 	MaxBlob       int           // bytes in one blob
 	MaxRow        int           // bytes in one table row's data
 	MaxReceive    int           // messages that one Receive returns at most
-	PollInterval  time.Duration // how often an idle consumer should look, given that the [Listener] is used where there is one
+	PollInterval  time.Duration // how often an idle consumer should look, if it uses the [Listener] where there is one
 	QuietInterval time.Duration // likewise, while the [Listener] rings for all that senders tell, late at most; 0: it doesn't vouch for that
 	Billed        bool          // each request costs money: better hold more than ask often
 }
 
-// A Receipt proves the newest delivery of a message. It is opaque. One that is malformed, or of another queue,
+// A Receipt proves the newest delivery of a message. It is opaque. A receipt that is malformed, or of another queue,
 // is stale.
 type Receipt string
 
-// An ETag names one state of a blob or row. It is opaque; no two states of one key share one, also not
-// across deletion and new creation. The empty ETag means none.
+// An ETag names one state of a blob or row. It is opaque. No two states of one key share an ETag, not even across a
+// deletion and a new creation. The empty ETag means none.
 type ETag string
 
-// A Message is what a queue takes.
+// A Message is what a queue takes: a body and perhaps a delay.
 type Message struct {
 	Body  []byte        // any bytes, at most Props.MaxMessage, may be empty
 	Delay time.Duration // hidden for so long; 0 is none, at most [MaxDelay]
@@ -76,37 +76,38 @@ type Stats struct {
 
 // A Queue is a durable queue with competing consumers.
 type Queue interface {
-	// Send adds messages, one at least. On nil all are durable. A driver with a [Committer] adds all or none;
-	// another one may have added any when it fails on the way, and the caller sends all of them again.
+	// Send adds messages, one at least. On nil all are durable. A driver with a [Committer] adds all or none. Another
+	// driver may have added some of them when it fails on the way, and the caller sends all of them again.
 	Send(ctx context.Context, messages []Message) error
 
 	// Receive takes up to max ready messages (1 to Props.MaxReceive) and hides them for visibility (at least
-	// [MinVisibility]). It does not wait: none is an empty slice.
-	// The caller owns the bodies. When it fails, messages may stay hidden until the visibility ends.
+	// [MinVisibility]). It does not wait: without a ready message it returns an empty slice. The caller owns the bodies.
+	// When it fails, messages may stay hidden until the visibility ends.
 	Receive(ctx context.Context, max int, visibility time.Duration) ([]Delivery, error)
 
-	// Extend hides a received message for visibility from now, and returns the receipt to use from then
-	// on. A visibility of 0 hands the message back at once; the receipt works until somebody receives it.
-	// [ErrReceiptStale] when the receipt is dead or the message gone. It is never retried by the driver: an unknown outcome means ownership unknown.
+	// Extend hides a received message for visibility from now, and returns the receipt to use from then on. A visibility
+	// of 0 hands the message back at once; the receipt works until somebody receives it. When the receipt is dead or the
+	// message gone it returns [ErrReceiptStale]. The driver never retries it: an unknown outcome means ownership
+	// unknown.
 	Extend(ctx context.Context, receipt Receipt, visibility time.Duration) (Receipt, error)
 
-	// Rewrite ends a delivery: it replaces the body and makes the message receivable by anybody once
-	// delay has passed, in one step. [ErrReceiptStale] as for Extend.
+	// Rewrite ends a delivery: it replaces the body and makes the message receivable by anybody once delay has passed,
+	// in one step. It returns [ErrReceiptStale] as Extend does.
 	Rewrite(ctx context.Context, receipt Receipt, body []byte, delay time.Duration) error
 
-	// Delete removes received messages, one at least. Dead receipts, those of messages already deleted included, do not
-	// stop it: a [StaleError] names them after all others were removed. After any other error an unknown
-	// part is removed.
+	// Delete removes received messages, one at least. Dead receipts do not stop it, nor do receipts of messages already
+	// deleted: a [StaleError] names them after all others were removed. After any other error an unknown part is
+	// removed.
 	Delete(ctx context.Context, receipts []Receipt) error
 
-	// Stats counts.
+	// Stats counts the queue's messages.
 	Stats(ctx context.Context) (Stats, error)
 }
 
 // A Condition guards a write. The zero Condition always holds.
 type Condition struct {
-	IfMatch  ETag // the present state has this ETag; else [ErrPrecondition], also when there is none
-	IfAbsent bool // there is nothing yet; else [ErrExists]. Not together with IfMatch
+	IfMatch  ETag // the present state has this ETag; otherwise [ErrPrecondition], also when there is none
+	IfAbsent bool // there is nothing yet; otherwise [ErrExists]. Not together with IfMatch
 }
 
 // A Blob is a document and its state.
@@ -115,7 +116,7 @@ type Blob struct {
 	ETag ETag
 }
 
-// A BlobInfo is what a listing tells of a blob.
+// A BlobInfo is a listing's entry for a blob.
 type BlobInfo struct {
 	Key      string
 	ETag     ETag
@@ -125,15 +126,16 @@ type BlobInfo struct {
 
 // Blobs is a container of documents under keys (1 to [MaxKey] bytes of UTF-8 without control characters).
 type Blobs interface {
-	// Get reads. With ifNoneMatch set to the present ETag it returns [ErrNotModified] and no body.
-	// [ErrNotFound] when there is none.
+	// Get reads a blob. With ifNoneMatch set to the present ETag it returns [ErrNotModified] and no body. Without a blob
+	// it returns [ErrNotFound].
 	Get(ctx context.Context, key string, ifNoneMatch ETag) (Blob, error)
 
-	// Put writes, guarded by a condition, and returns the new ETag. Of concurrent Puts under the same
-	// IfMatch, or with IfAbsent, exactly one succeeds.
+	// Put writes a blob, guarded by a condition, and returns the new ETag. Of concurrent Puts under the same IfMatch, or
+	// with IfAbsent, exactly one succeeds.
 	Put(ctx context.Context, key string, body []byte, cond Condition) (ETag, error)
 
-	// Delete removes, guarded by IfMatch; IfAbsent is not set. [ErrNotFound] when there is none, whatever IfMatch is.
+	// Delete removes a blob, guarded by IfMatch; IfAbsent is not set. Without a blob it returns [ErrNotFound], whatever
+	// IfMatch is.
 	Delete(ctx context.Context, key string, cond Condition) error
 
 	// List yields the blobs whose keys begin with prefix, in byte order. It reads in pages as the loop
@@ -148,16 +150,17 @@ type Row struct {
 	ETag ETag
 }
 
-// A RowRange selects rows of a partition by key: From ≤ key < To, in byte order. An empty From or To is
-// open. Limit bounds how many are yielded, 0 is no bound. The next page begins From the last key + "\x00".
+// A RowRange selects rows of a partition by key: From ≤ key < To, in byte order. An empty From or To is open. Limit
+// bounds how many rows are yielded; 0 is no bound. The next page begins From the last key + "\x00".
 type RowRange struct {
 	From, To string
 	Limit    int
 }
 
-// A Table keeps rows; the rows of one partition are ordered by key. Both are keys as those of [Blobs] are.
+// A Table keeps rows. The rows of one partition are ordered by key. Partitions and keys obey the rules for keys of
+// [Blobs].
 type Table interface {
-	// Get reads a row. [ErrNotFound] when there is none.
+	// Get reads a row. Without a row it returns [ErrNotFound].
 	Get(ctx context.Context, partition, key string) (Row, error)
 
 	// Put writes a row, guarded as Blobs.Put is.

@@ -23,7 +23,7 @@ var (
 	ErrUnsupported  = errors.New("unsupported")
 )
 
-// Error tells which operation failed on what. Err wraps a kind and the cause. It never holds a secret, a
+// Error tells which operation failed on which resource. Err wraps a kind and the cause. It never holds a secret, a
 // message body or a receipt.
 type Error struct {
 	Op       string // "receive", "put blob", "open"
@@ -42,8 +42,8 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// StaleError is what Queue.Delete returns when some receipts were dead and all others are deleted. It
-// matches [ErrReceiptStale].
+// StaleError is the error of Queue.Delete when some receipts were dead and all others are deleted. It matches
+// [ErrReceiptStale].
 type StaleError struct {
 	Queue    string
 	Receipts []Receipt

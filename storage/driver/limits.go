@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Limits that hold for every driver, so that a program that runs on one runs on all. They are the
-// narrowest of the engines foreseen (Azure Storage's, where nothing else is said).
+// Limits that hold for every driver, so that a program that runs on one runs on all. They are the narrowest of the
+// engines foreseen (Azure Storage's, where nothing else is said).
 const (
 	MinVisibility = time.Second
 	MaxVisibility = 7 * 24 * time.Hour

@@ -2,8 +2,8 @@ package driver
 
 import "context"
 
-// Work is one unit of work: write rows, then a document, then send messages, then delete the messages that asked
-// for it. Any part may be missing.
+// Work is one unit of work: write rows, then a document, then send messages, then delete received messages. Any part
+// may be missing.
 type Work struct {
 	Rows   *Rows
 	Write  *Write
@@ -36,14 +36,15 @@ type Claim struct {
 	Receipt Receipt
 }
 
-// Committed is what a unit of work brought about.
+// Committed is the outcome of a unit of work.
 type Committed struct {
 	ETag  ETag    // of the blob written, if any
 	Stale []Claim // deletions that did nothing, because somebody else holds or has deleted the message
 }
 
-// A Committer does a unit of work atomically: all or nothing, but that stale receipts in Delete are reported and undo
-// neither the write nor the sends. [ErrPrecondition] or [ErrExists] mean that the write's condition failed.
+// A Committer does a unit of work atomically: all or nothing. The exception is stale receipts in Delete: they are
+// reported, and undo neither the write nor the sends. [ErrPrecondition] and [ErrExists] mean that the write's
+// condition failed.
 type Committer interface {
 	Commit(ctx context.Context, w Work) (Committed, error)
 }

@@ -1,5 +1,5 @@
-// Package inbox waits for the messages of a queue: at once where the store rings or hands them over as they are sent, by
-// polling where it doesn't, and rarely while nothing comes.
+// Package inbox waits for the messages of a queue. A message comes at once where the store rings or hands it over as
+// it is sent, and by polling where the store doesn't. The polls are rare while nothing comes.
 //
 //	in := inbox.Open(store, "mails", inbox.Config{})
 //	defer in.Close()
@@ -10,23 +10,25 @@
 //
 // # How it waits
 //
-//   - A look that brings all it asked for is followed by the next one at once. So is one that brings something, where the
-//     store doesn't ring.
+//   - A look that brings all it asked for is followed by the next one at once. So is a look that brings something,
+//     where the store doesn't ring.
 //   - A ring ends the wait.
-//   - Else the time between two looks doubles, from 20 ms up to the poll interval.
-//   - Rings are trusted once a message came after one: then nothing is there until the next ring, and the interval is the
-//     longest at once. A message that came without a ring ends the trust, until one comes after a ring again.
-//   - A store that vouches for its rings (Props.QuietInterval) is trusted from the beginning, and looked at as rarely as it
-//     says. For an hour after a message came without a ring, the poll interval counts instead.
+//   - Otherwise the time between two looks doubles, from 20 ms up to the poll interval.
+//   - Rings are trusted once a message came after one. Then nothing is there until the next ring, so the interval is
+//     the longest at once. A message that came without a ring ends the trust, until a message comes after a ring
+//     again.
+//   - A store that vouches for its rings (Props.QuietInterval) is trusted from the beginning, and looked at as rarely
+//     as it says. For an hour after a message came without a ring, the poll interval counts instead.
 //   - A look that fails is repeated after 0.1 to 10 seconds, whatever rings.
 //
 // Intervals are jittered, so that idle consumers don't look all at once.
 //
 // # Laws
 //
-//   - A call of the store is never cut off by the end of ctx: what it received would stay hidden for a visibility.
-//   - A message belongs to the caller from [Batch].Since for the visibility. Since is before the store's own beginning, by
-//     this process's clock, whatever that clock says.
+//   - The end of ctx never cuts off a call of the store: messages that it received would stay hidden for a
+//     visibility.
+//   - A message belongs to the caller from [Batch].Since for the visibility. Since is before the store's own
+//     beginning, by this process's clock, whatever that clock says.
 package inbox
 
 import (
@@ -45,18 +47,18 @@ const FirstLook = 20 * time.Millisecond
 
 const distrustFor = time.Hour // how long a store is looked at often after a message came without a ring
 
-// Config is how a queue is waited for. The zero Config is right for most.
+// Config says how a queue is waited for. The zero Config is right for most.
 type Config struct {
 	// Poll is the longest time between two looks; less than [FirstLook] means that. Defaults to the store's own:
 	// Props.PollInterval, or Props.QuietInterval where the store vouches for its rings.
 	Poll time.Duration
 }
 
-// A Batch is what was received together. The caller owns it.
+// A Batch holds the messages that were received together. The caller owns it.
 type Batch struct {
 	Deliveries []storage.Delivery
 	Since      time.Time // the visibility began then, or later
-	Full       bool      // it has all that was asked for: there may be more
+	Full       bool      // it has as many messages as were asked for: there may be more
 }
 
 // An Inbox waits for one queue. One goroutine uses it.
@@ -70,9 +72,9 @@ type Inbox struct {
 	poll, trouble backoff.ExponentialBackOff
 	next          time.Time // when the next look is due
 	failed        bool      // the last look failed
-	trusted       bool      // what was found last, if anything, came after a ring: silence means that nothing is there
+	trusted       bool      // the messages found last, if any, came after a ring: without a ring nothing is there
 	rung          bool      // a ring ended the last wait
-	distrusted    time.Time // when something last came without a ring
+	distrusted    time.Time // when a message last came without a ring
 }
 
 // Open begins to wait for a queue. It makes no request.
@@ -87,7 +89,7 @@ func Open(store *storage.Store, queue string, cfg Config) *Inbox {
 		trusted: store.Rings() && props.QuietInterval > 0,
 	}
 	in.quiet = cmp.Or(cfg.Poll, props.QuietInterval, in.longest)
-	in.rung = in.trusted // as good as a ring: what the first look finds was there before
+	in.rung = in.trusted // as good as a ring: messages of the first look were there before
 	in.poll = newBackOff(FirstLook, in.longest)
 	in.trouble = newBackOff(100*time.Millisecond, 10*time.Second)
 	return in
@@ -102,8 +104,9 @@ func newBackOff(first, most time.Duration) backoff.ExponentialBackOff {
 // Close ends the waiting.
 func (in *Inbox) Close() { in.sub.Close() }
 
-// Receive waits until there is something, and returns up to max messages, hidden for visibility. Its error is that of a
-// look, or context.Cause when ctx ends. It may be called again after an error of a look, which has its delay then.
+// Receive waits until there is something, and returns up to max messages, hidden for visibility. Its error is that of
+// a look, or context.Cause when ctx ends. It may be called again after an error of a look, and then waits before the
+// next look.
 func (in *Inbox) Receive(ctx context.Context, max int, visibility time.Duration) (Batch, error) {
 	for {
 		batch, due := in.Wait(ctx, max, visibility)
@@ -165,9 +168,9 @@ func (in *Inbox) pause(found, full bool) time.Duration {
 	return min(in.poll.NextBackOff(), in.longest)
 }
 
-// Wait waits until the next look is due: due is true then, at once before the first one. It returns earlier with what
-// is handed over as it is sent, up to max messages, hidden for visibility; call it again to wait on. When ctx ends it
-// returns neither.
+// Wait waits until the next look is due, and then returns due as true: at once before the first look. It returns
+// earlier when messages are handed over as they are sent: up to max of them, hidden for visibility. Call it again to
+// wait on. When ctx ends it returns neither.
 func (in *Inbox) Wait(ctx context.Context, max int, visibility time.Duration) (batch Batch, due bool) {
 	if ctx.Err() != nil {
 		return Batch{}, false
@@ -195,7 +198,7 @@ func (in *Inbox) Wait(ctx context.Context, max int, visibility time.Duration) (b
 	}
 }
 
-// waitOnce waits for a ring, for what is handed over, for the timer, or for the end of ctx.
+// waitOnce waits for a ring, for messages that are handed over, for the timer, or for the end of ctx.
 func (in *Inbox) waitOnce(ctx context.Context, timer <-chan time.Time, max int, visibility time.Duration) (batch Batch, due bool) {
 	ready, take, _ := in.sub.Claim(max, visibility)
 	select {
@@ -212,7 +215,7 @@ func (in *Inbox) waitOnce(ctx context.Context, timer <-chan time.Time, max int, 
 	}
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), visibility)
 	defer cancel()
-	ds, since := take(call) // also what came beside the ring or the end
+	ds, since := take(call) // also messages that came together with the ring or the end
 	if len(ds) == 0 {
 		return Batch{}, due
 	}

@@ -32,7 +32,7 @@ func openStore(t *testing.T) *storage.Store {
 	return s
 }
 
-// polled hides what the store can do besides polling, and counts its calls.
+// polled hides the store's abilities besides polling, and counts its calls.
 func polled(t *testing.T, poll time.Duration) (*storage.Store, *storagetest.Calls) {
 	t.Helper()
 	calls := new(storagetest.Calls)
@@ -75,7 +75,8 @@ func receiveAll(t *testing.T, s *storage.Store, cfg inbox.Config) <-chan time.Ti
 	return came
 }
 
-// Without rings the time between two looks doubles from 20 ms up to the poll interval, and is 20 ms again after a message.
+// Without rings the time between two looks doubles from 20 ms up to the poll interval, and is 20 ms again after a
+// message.
 func TestPolling(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,7 +135,7 @@ func TestPollTooShort(t *testing.T) {
 	})
 }
 
-// A message that is rung for comes at once, however long nothing came.
+// A message that is rung for comes at once, however long no message came.
 func TestRing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +160,7 @@ func TestRing(t *testing.T) {
 	})
 }
 
-// What is sent through the same store is handed over, without a look.
+// A message sent through the same store is handed over, without a look.
 func TestHandedOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -193,7 +194,7 @@ func TestHandedOver(t *testing.T) {
 	})
 }
 
-// What is handed over and gets lost on the way doesn't end the waiting.
+// A message that is handed over and gets lost on the way doesn't end the waiting.
 func TestHandedOverAndLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,7 +233,7 @@ func TestHandedOverAndLost(t *testing.T) {
 	})
 }
 
-// The end of the context ends the waiting at once, and no call of the store.
+// The end of the context ends the waiting at once, but no call of the store.
 func TestEndOfContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -265,7 +266,7 @@ func TestEndOfContext(t *testing.T) {
 	})
 }
 
-// A store that fails is asked again after 0.1 to 10 seconds, whatever rings, and it is an error each time.
+// A store that fails is asked again after 0.1 to 10 seconds, whatever rings. Each failure is an error.
 func TestFailingStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,20 +11,20 @@ import (
 
 // An await is a want that outlives transactions: a subscription's claim on messages that will be sent.
 //
-//	waiting ──choose──▶ chosen ──commit that brings some──▶ over
-//	   ▲  │                │                                 ▲
-//	   │  └────leave───────┼─────────────────────────────────┤
-//	   └──rollback, nothing┴──if its caller has left─────────┘
+//	waiting --choose--> chosen --commit that brings some--> over
+//	   ^  |                |                                 ^
+//	   |  +-----leave------|---------------------------------+
+//	   +-rollback, nothing-+------if its caller has left-----+
 //
-// While it waits it is in awaits; once it is chosen it is the writer's, until the transaction ends.
+// While it waits it is in awaits. Once chosen it belongs to the writer, until the transaction ends.
 type await struct {
 	want
 	since time.Time
-	left  bool          // the caller has asked for what has come
-	over  chan struct{} // closed: nothing changes any more
+	left  bool          // the caller has called take
+	over  chan struct{} // closed when nothing changes any more
 }
 
-// awaits are those that wait, by queue.
+// awaits holds the awaits that wait, by queue.
 type awaits struct {
 	mu     sync.Mutex
 	queues map[string][]*await
@@ -58,7 +58,7 @@ func (x *awaits) add(queue string, a *await) {
 	x.queues[queue] = append(x.queues[queue], a)
 }
 
-// leave ends an await: at once while it waits, else with the end of the transaction.
+// leave ends an await: at once while it waits, otherwise with the end of the transaction.
 func (x *awaits) leave(queue string, a *await) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -90,7 +90,8 @@ type chosen struct {
 	a     *await
 }
 
-// settle ends the transaction for those who were chosen in it: they have what it brought, or wait on.
+// settle ends the transaction for the awaits that were chosen in it: they have the messages that it brought, or wait
+// on.
 func (w *writer) settle(committed bool) {
 	x := &w.s.awaits
 	x.mu.Lock()

@@ -37,7 +37,7 @@ func isReady(ready <-chan struct{}) bool {
 	}
 }
 
-// Nobody rings for what was handed over, until its visibility ends.
+// Nobody rings for a message that was handed over, until its visibility ends.
 func TestAwaitIsQuiet(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
@@ -64,7 +64,8 @@ func TestAwaitIsQuiet(t *testing.T) {
 	})
 }
 
-// Who has left gets nothing: the message would be hidden for nothing. The next in turn gets it.
+// A caller that has left gets nothing, because the message would be hidden for nothing. The next caller in turn gets
+// it.
 func TestAwaitLeft(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
@@ -87,7 +88,7 @@ func TestAwaitLeft(t *testing.T) {
 	})
 }
 
-// A transaction that fails hands nothing over. What is then done on its own does, once.
+// A transaction that fails hands nothing over. The ops that are then repeated each on its own do, once.
 func TestAwaitRollback(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
@@ -129,11 +130,12 @@ func TestAwaitRollback(t *testing.T) {
 	})
 }
 
-// A transaction that fails as it commits hands nothing over: who waits goes on waiting, and gets what is sent again.
+// A transaction that fails as it commits hands nothing over. The await goes on waiting, and gets the message that is
+// sent again.
 func TestAwaitFailedCommit(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
-		synctest.Wait() // the connection is ours as long as nobody writes
+		synctest.Wait() // the test may use the connection as long as nobody writes
 		if err := s.writer.c.exec("PRAGMA foreign_keys = ON", "CREATE TABLE parents (id INTEGER PRIMARY KEY)",
 			"CREATE TABLE children (id REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)"); err != nil {
 			t.Fatal(err)
@@ -179,8 +181,9 @@ func TestAwaitIsDurable(t *testing.T) {
 	})
 }
 
-// Leaving while a transaction is open waits for it, and brings what it has claimed; or brings nothing, when it undoes that.
-// Who won't wait leaves the messages hidden until the visibility ends.
+// A caller that leaves while a transaction is open waits for it. It gets the messages that the transaction has
+// claimed for it, or nothing when the transaction is undone. A caller that won't wait leaves the messages hidden
+// until the visibility ends.
 func TestAwaitLeavesDuringCommit(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
@@ -194,7 +197,7 @@ func TestAwaitLeavesDuringCommit(t *testing.T) {
 					defer close(done)
 					call()
 				}()
-				time.Sleep(time.Second) // call is waiting then
+				time.Sleep(time.Second) // by then call is waiting
 				return then
 			}})
 			<-done

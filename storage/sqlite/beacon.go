@@ -13,23 +13,24 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// A beacon tells other processes that there is something, and hears them. Each open store has a file of
-// its own in a folder beside the database. To tell, it writes to that file; to hear, it watches the folder
-// for the files of the others. So nobody hears itself, and no sign of anybody is overwritten.
+// A beacon signals to other processes that something was sent, and receives their signs. Each open store has a file
+// of its own in a folder beside the database. A sign is a write to that file. To receive signs, a store watches the
+// folder for the files of the others. So a store doesn't take its own sign for another's, and no sign is overwritten.
 //
-// Who can't use the folder gives no sign, but what it commits goes through the log. So while nothing is written to the log, a store that is
-// alone as far as it knows watches that, too. Once something is, it asks SQLite whether that was somebody else, and a second later watches again.
+// A process that can't use the folder gives no sign, but its commits go through the log. So a store that knows of no
+// other process watches the log as well, while nothing is written to it. When something is, the store asks SQLite
+// whether another process wrote it, and watches again a second later.
 //
-// All of it is a hint: where it fails, consumers find what there is at their next poll.
+// All of this is a hint. Where it fails, consumers find their messages at the next poll.
 type beacon struct {
 	dir   *folder
 	own   string
 	log   string
 	wakes *wakes
-	look  func() (others bool) // for those who have died, and whether there are others
-	news  func() bool          // whether others have written since the last call; it waits for who is writing
+	look  func() (others bool) // releases the claims of dead processes; tells whether others are there
+	news  func() bool          // whether others have written since the last call; it waits for the process that is writing
 
-	sign  chan struct{} // of capacity 1: there is something to tell
+	sign  chan struct{} // of capacity 1: a sign is to be given
 	ended chan struct{} // closed to end
 	all   sync.WaitGroup
 
@@ -39,18 +40,18 @@ type beacon struct {
 }
 
 const (
-	// signPause bounds the signs to a thousand a second, however much is sent. The last is never lost:
-	// sign holds it meanwhile.
+	// signPause bounds the signs to a thousand a second, however much is sent. The last is never lost: the channel sign
+	// holds it meanwhile.
 	signPause = time.Millisecond
 
-	// signStale is the age at which a file must be left over from a crash. If it isn't, its owner's next
-	// sign makes it again.
+	// signStale is the age at which a file counts as left over from a crash. If it isn't, its owner's next sign makes it
+	// again.
 	signStale = 24 * time.Hour
 
 	// lookoutEvery is how often hear looks by itself.
 	lookoutEvery = 5 * time.Second
 
-	// lookoutSoon is when it looks after something was written to the log.
+	// lookoutSoon is how long after a write to the log it looks.
 	lookoutSoon = time.Second
 )
 
@@ -69,7 +70,7 @@ func newBeacon(dir *folder, log string, w *wakes, look, news func() bool) *beaco
 	return b
 }
 
-// touch tells the others, soon. It doesn't wait.
+// touch has a sign given soon. It doesn't wait.
 func (b *beacon) touch() {
 	select {
 	case b.sign <- struct{}{}:
@@ -99,8 +100,9 @@ func (b *beacon) tell() {
 	}
 }
 
-// write changes the file's time. It opens it by name each time, so that it is there whoever tidied up. It reports whether another try is
-// of no use: the sign is given, or this process may not give any. Descriptors may be short for a while.
+// write gives the sign: it changes the file's time. It opens the file by name each time, so that the file is there
+// even after another store tidied up. done means that another try is of no use: the sign is given, or this process
+// may not give any. Any other failure may pass, as a shortage of descriptors does.
 func (b *beacon) write() (done bool) {
 	f, err := b.dir.create(b.own, os.O_WRONLY)
 	if err != nil {
@@ -111,8 +113,8 @@ func (b *beacon) write() (done bool) {
 	return true
 }
 
-// watch begins to hear the others, at the first call. Without it a store that only sends needs no watch of
-// the operating system, which are few.
+// watch begins to receive the signs of others, at the first call. So a store that only sends needs no watch of the
+// operating system, which are few.
 func (b *beacon) watch() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,7 +125,7 @@ func (b *beacon) watch() {
 	w, err := b.watcher()
 	if err != nil {
 		b.dir.tell(err)
-		w = &fsnotify.Watcher{} // that never has anything
+		w = &fsnotify.Watcher{} // it never has an event
 	}
 	b.all.Go(func() {
 		b.hear(w, func(path string, on bool) bool {
@@ -160,12 +162,16 @@ func (b *beacon) watcher() (*fsnotify.Watcher, error) {
 	return w, nil
 }
 
-// hear rings for the signs of others, and every now and then where that may not be enough: while it doesn't hear its own signs, for
-// then it hears nobody's; and while there are others, and once after one may have gone: they give no sign when they die, nor when
-// a visibility ends. watch begins or ends to watch the folder, which somebody may have removed, or the log,
-// and reports whether it has.
+// hear rings for the signs of others. It also rings every lookoutEvery where signs may not be enough:
+//
+//   - while it doesn't see its own signs, because then it sees no other store's
+//   - while there are others, and once after one may have gone: they give no sign when they die, nor when a
+//     visibility ends
+//   - when others have written without a sign.
+//
+// watch begins or ends to watch the folder, which may have been removed, or the log. It reports whether it has.
 func (b *beacon) hear(w *fsnotify.Watcher, watch func(path string, on bool) bool) {
-	deaf, gone := true, false // gone: somebody may have, since the last look
+	deaf, gone := true, false // own signs don't arrive; a process may have left since the last look
 	b.touch()
 	look := time.NewTicker(lookoutEvery)
 	defer look.Stop()
@@ -194,7 +200,8 @@ func (b *beacon) hear(w *fsnotify.Watcher, watch func(path string, on bool) bool
 			case !ok:
 				return
 			case e.Name == b.log:
-				// Of what is written next nothing is heard, but it is looked for: there may be much, of this store's own above all.
+				// No event follows for the next writes. The timer looks for them instead, because there may be many, above all of
+				// this store's own.
 				if watch(b.log, false) {
 					look.Reset(lookoutSoon)
 				}
@@ -202,22 +209,23 @@ func (b *beacon) hear(w *fsnotify.Watcher, watch func(path string, on bool) bool
 					b.wakes.all()
 				}
 			case (name == b.own || e.Name == b.dir.path) && e.Has(fsnotify.Remove|fsnotify.Rename):
-				// The own file goes before the folder does, of which an open file in it keeps the news back.
+				// The own file goes before the folder does. While a file in the folder is open, the folder's own removal is not
+				// reported.
 				deaf = true
 				look.Reset(lookoutEvery)
-			case strings.HasPrefix(name, lifeMark): // somebody has come or gone, or this store itself
+			case strings.HasPrefix(name, lifeMark): // a store has come or gone, perhaps this one
 				gone = gone || !e.Has(fsnotify.Create)
 				look.Reset(lookoutEvery)
 			case !e.Has(fsnotify.Create | fsnotify.Write):
 			case name == b.own:
 				if deaf {
 					deaf = false
-					look.Reset(lifeLook) // for those who came before it could hear
+					look.Reset(lifeLook) // for processes that came before signs arrived
 				}
 			default:
 				b.wakes.all()
 			}
-		case _, ok := <-w.Errors: // signs were lost
+		case _, ok := <-w.Errors: // events were lost
 			if !ok {
 				return
 			}
@@ -227,7 +235,7 @@ func (b *beacon) hear(w *fsnotify.Watcher, watch func(path string, on bool) bool
 	}
 }
 
-// tidy removes what crashed processes have left.
+// tidy removes the files that crashed processes have left.
 func tidy(root *os.Root) {
 	entries, _ := fs.ReadDir(root.FS(), ".")
 	for _, e := range entries {
@@ -237,7 +245,7 @@ func tidy(root *os.Root) {
 	}
 }
 
-// close ends it. The folder stays: another process may be watching it.
+// close ends the beacon. The folder stays, because another process may be watching it.
 func (b *beacon) close() {
 	if b == nil {
 		return
@@ -249,7 +257,7 @@ func (b *beacon) close() {
 	b.all.Wait()
 	select {
 	case <-b.sign:
-		b.write() // for what was sent just before the end
+		b.write() // for messages sent just before the end
 	default:
 	}
 	os.Remove(filepath.Join(b.dir.path, b.own))

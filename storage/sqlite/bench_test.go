@@ -144,8 +144,8 @@ func BenchmarkCommit(b *testing.B) {
 	})
 }
 
-// BenchmarkPath does for each command all that a worker does: 16 senders; 2 consumers that claim commands,
-// write a document and send an event for each; 2 that claim the events, write a view and delete them.
+// BenchmarkPath does for each command all that a worker does. It has 16 senders, 2 consumers that claim commands,
+// write a document and send an event for each, and 2 consumers that claim the events, write a view and delete them.
 func BenchmarkPath(b *testing.B) {
 	s := openTest(b, "")
 	ctx := b.Context()
@@ -242,7 +242,7 @@ func BenchmarkBalanced(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
 }
 
-// BenchmarkLatency measures from the call of Send to the return of the Receive that got it.
+// BenchmarkLatency measures from the call of Send to the return of the Receive that got the message.
 func BenchmarkLatency(b *testing.B) {
 	s := openTest(b, "")
 	q := s.Queue("bench")

@@ -122,8 +122,8 @@ func (b *blobs) page(c *conn, prefix, from string) (page []driver.BlobInfo, next
 	}
 }
 
-// pages yields what page returns, page after page: the items from a key on, the key from which the next
-// page begins, and whether there may be one.
+// pages yields the items that page returns, page after page. page returns the items from a key on, the key from which
+// the next page begins, and whether there may be one.
 func pages[T any](ctx context.Context, r *readers, from string,
 	page func(c *conn, from string) (items []T, next string, more bool, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -156,7 +156,7 @@ func pages[T any](ctx context.Context, r *readers, from string,
 	}
 }
 
-// endOf returns the smallest text above all that begin with prefix, or "" when there is none.
+// endOf returns the smallest text above all texts that begin with prefix, or "" when there is none.
 func endOf(prefix string) string {
 	b := []byte(prefix)
 	for i := len(b) - 1; i >= 0; i-- {
@@ -168,7 +168,7 @@ func endOf(prefix string) string {
 	return ""
 }
 
-// upTo binds an upper bound of a key; "" is none. In SQLite's order any blob is above all text.
+// upTo binds an upper bound of a key; "" is no bound. In SQLite's order any blob is above all text.
 func upTo(s *stmt, i int, end string) *stmt {
 	if end == "" {
 		return s.blob(i, nil)

@@ -10,12 +10,12 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// This file is all that touches SQLite's C interface, which modernc.org/sqlite/lib has in pure Go. It is
-// used directly because database/sql's interface costs a quarter of the time of a small statement, and an
-// allocation for each value bound or read. Besides, that package registers a driver for the whole program.
+// Only this file touches SQLite's C interface, which modernc.org/sqlite/lib has in pure Go. The driver uses it
+// directly because database/sql's interface costs a quarter of the time of a small statement, and an allocation for
+// each value bound or read. Besides, package modernc.org/sqlite registers a driver for the whole program.
 
-// Error is a failure that SQLite reported: its extended result code and what it says. It is the cause in
-// this driver's errors; reach it with errors.As.
+// Error is a failure that SQLite reported: its extended result code and its message. It is the cause in this driver's
+// errors; reach it with errors.As.
 type Error struct {
 	Code    int
 	Message string
@@ -40,8 +40,8 @@ func (e *Error) diskFull() bool {
 	return e.primary() == sqlite3.SQLITE_FULL || e.Errno == syscall.ENOSPC || e.Errno == syscall.EDQUOT
 }
 
-// at shows what the library keeps at an address. Its memory isn't Go's: nothing moves or frees it but the
-// library.
+// at shows the value that the library keeps at an address. The library's memory isn't Go's: only the library moves or
+// frees it.
 func at[T any](p uintptr) *T { return *(**T)(unsafe.Pointer(&p)) }
 
 // patchLibrary corrects the library for page sizes above 4 KiB on arm64; elsewhere it does nothing.
@@ -77,7 +77,8 @@ func openConn(path string, flags int32) (*conn, error) {
 		c.close()
 		return nil, err
 	}
-	// Else it compiles a statement again whenever a bound value might change the plan: each claim, by its time.
+	// Without this, SQLite compiles a statement again whenever a bound value might change the plan: each claim, by its
+	// time.
 	c.set(sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG)
 	return c, nil
 }
@@ -129,7 +130,7 @@ func (c *conn) lastID() int64 { return sqlite3.Xsqlite3_last_insert_rowid(c.tls,
 // changes tells how many rows the last INSERT, UPDATE or DELETE touched.
 func (c *conn) changes() int { return int(sqlite3.Xsqlite3_changes(c.tls, c.db)) }
 
-// dataVersion is another number once another connection has changed the file.
+// dataVersion returns a number that changes once another connection has changed the file.
 func (c *conn) dataVersion() (int64, error) { return c.oneInt("PRAGMA data_version") }
 
 // filePath is the path of the file, absolute and without links.
@@ -209,18 +210,18 @@ func (c *conn) oneInt(sql string) (int64, error) {
 	return s.colInt(0), nil
 }
 
-// A stmt is a prepared statement. Bind all parameters (counted from 1), then step until it returns false.
-// What went wrong while binding is reported by the next step.
+// A stmt is a prepared statement. Bind all parameters (counted from 1), then step until it returns false. The next
+// step reports an error of binding.
 type stmt struct {
 	c    *conn
 	p    uintptr
-	bufs []cbuf // by parameter, of those that are text or blobs
+	bufs []cbuf // by parameter, of texts and blobs
 	big  bool   // some buf is larger than is kept
 	err  error
 }
 
-// A cbuf is memory of the library for one parameter. It is kept from call to call: SQLite reads it in
-// place, and Go memory must not be shown to the library.
+// A cbuf is memory of the library for one parameter. It is kept from call to call: SQLite reads it in place, and Go
+// memory must not be shown to the library.
 type cbuf struct {
 	p    uintptr
 	size int
@@ -241,8 +242,8 @@ func (c *conn) stmt(sql string) *stmt {
 	return s
 }
 
-// prepare compiles a statement. One that will be kept has the flag PERSISTENT; without it, a quarter faster, it takes
-// memory that the connection keeps for short uses.
+// prepare compiles a statement. A statement that will be kept has the flag PERSISTENT. Without the flag it compiles a
+// quarter faster, in memory that the connection keeps for short uses.
 func (c *conn) prepare(sql string, flags uint32) (*stmt, error) {
 	text, err := libc.CString(sql)
 	if err != nil {
@@ -322,7 +323,7 @@ func (s *stmt) buf(i, n int) (p uintptr, ok bool) {
 	return b.p, true
 }
 
-// step runs the statement to its next row. Without one, and after an error, it is ready to be bound anew.
+// step runs the statement to its next row. When there is none, and after an error, the statement can be bound again.
 func (s *stmt) step() (row bool, err error) {
 	if s.err != nil {
 		err := s.err
@@ -380,7 +381,7 @@ func (s *stmt) colBytes(i int) []byte {
 	return append(make([]byte, 0, len(v)), v...)
 }
 
-// col returns a column's bytes where the library has them, until the next step.
+// col returns a column's bytes in the library's memory, valid until the next step.
 func (s *stmt) col(i int) []byte {
 	p := sqlite3.Xsqlite3_column_blob(s.c.tls, s.p, int32(i))
 	n := sqlite3.Xsqlite3_column_bytes(s.c.tls, s.p, int32(i))

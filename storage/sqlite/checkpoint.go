@@ -2,23 +2,24 @@ package sqlite
 
 import "time"
 
-// Copying the log back into the file (a checkpoint) takes some milliseconds, and SQLite by itself does it
-// inside a commit: that is what the slowest writes wait for. So a second connection does it beside the
-// writer. It can't finish while the writer goes on writing, and only a log that is copied whole begins anew
-// rather than grow; so the writer itself copies the few pages that came meanwhile.
+// Copying the log back into the file (a checkpoint) takes some milliseconds. SQLite by itself does it inside a
+// commit, so the slowest writes would wait for it. Therefore a second connection copies, beside the writer. It can't
+// finish while the writer goes on writing, and only a log that is copied whole is overwritten from its beginning
+// rather than made longer. So the writer itself copies the few pages that came meanwhile.
 const (
 	ckptPages = 4000  // begin beside the writer (16 MB)
-	ckptFew   = 2000  // so many the writer copies itself
-	ckptLimit = 16384 // the log has grown enough (64 MB) by what is copied and written meanwhile: the writer copies all, now
+	ckptFew   = 2000  // the writer copies so many itself
+	ckptLimit = 16384 // the log has grown to 64 MB although it is being copied: the writer copies all, at once
 )
 
-// Free pages are used again, and what is above a reserve is given back to the file system, in steps short enough for a
-// caller to wait for: one after the other while there is nothing else to do, else so few that others lose some hundredths.
+// SQLite uses free pages again. Free pages above a reserve are given back to the file system, in steps short enough
+// for a caller to wait for. While there is nothing else to do the steps follow each other. Otherwise they are so few
+// that other work loses some hundredths.
 const (
 	vacuumIdle  = time.Second
 	vacuumPause = 2 * time.Millisecond
 	vacuumBusy  = 100 * time.Millisecond
-	vacuumCopy  = 32 // steps after which the log is copied beside other work: the file is shorter only then
+	vacuumCopy  = 32 // steps after which the log is copied beside other work: only a copy makes the file shorter
 	vacuumStep  = "PRAGMA incremental_vacuum(256)"
 	vacuumKeep  = 2048 // pages (8 MB)
 )
@@ -27,8 +28,8 @@ const passiveCheckpoint = "PRAGMA wal_checkpoint(PASSIVE)"
 
 // A checkpointer copies the log beside the writer. The fields pages, log and running are the writer's.
 type checkpointer struct {
-	pages   int // that the writer has added to the log since the copying last began
-	log     int // and since all was copied
+	pages   int // that the writer has added to the log since a copy last began
+	log     int // likewise, since all was copied
 	running bool
 
 	start chan struct{}
@@ -36,8 +37,8 @@ type checkpointer struct {
 	ended chan struct{}
 }
 
-// copied is what a copy has found in the log, and left there: pages that some reader doesn't see yet, or that came too late. Both are
-// below zero where another connection was copying.
+// copied tells how many pages a copy has found in the log, and how many it left there. It leaves pages that some
+// reader doesn't see yet, and pages that came too late. Both are below zero when another connection was copying.
 type copied struct{ pages, left int64 }
 
 func (c *conn) copyLog() (copied, error) {
@@ -46,7 +47,7 @@ func (c *conn) copyLog() (copied, error) {
 		return copied{-1, -1}, err
 	}
 	defer s.finalize()
-	row, err := firstRow(s) // whether it was in the way of another, pages, pages that are copied
+	row, err := firstRow(s) // columns: whether another copy was under way, pages in the log, pages copied
 	if err != nil || row[1] < 0 {
 		return copied{-1, -1}, err
 	}
@@ -72,7 +73,7 @@ func newCheckpointer(p *place) (*checkpointer, error) {
 		defer c.close()
 		for range k.start {
 			did, err := c.copyLog()
-			p.saw(err) // what it can't do now it does next time
+			p.saw(err) // any other failure is left to the next copy
 			k.done <- did
 		}
 	}()
@@ -108,7 +109,7 @@ func (w *writer) checkpoint() (wrote bool) {
 	return n > 0
 }
 
-// finishCheckpoint copies what came while the other connection copied.
+// finishCheckpoint copies the pages that came while the other connection copied.
 func (w *writer) finishCheckpoint(did copied) {
 	w.readerWatch.see(did)
 	if w.ckpt.pages > ckptFew {
@@ -118,7 +119,7 @@ func (w *writer) finishCheckpoint(did copied) {
 	w.copyLog()
 }
 
-// copyLog copies all that is left of the log, so that it begins anew.
+// copyLog copies all that is left of the log, so that SQLite overwrites it from its beginning.
 func (w *writer) copyLog() {
 	k := w.ckpt
 	if k.running { // two can't copy at once
@@ -131,29 +132,29 @@ func (w *writer) copyLog() {
 	k.pages, k.log = 0, 0
 }
 
-// tidyLater lets tidy run after a while in which something was written.
+// tidyLater has tidy run in a while, because something was written.
 func (w *writer) tidyLater() {
-	w.lately = true
-	if !w.waits {
-		w.waits = true
+	w.wroteSinceTidy = true
+	if !w.vacuumScheduled {
+		w.vacuumScheduled = true
 		w.vacuum.Reset(vacuumIdle)
 	}
 }
 
-// tidy makes the log longer, once, and after that gives some free pages back: many while nothing else is written, fewer among other
-// work. When there are no more it copies the log, which makes the file shorter.
+// tidy makes the log longer, once. After that it gives some free pages back: many while nothing else is written,
+// fewer among other work. When no more are left it copies the log, which makes the file shorter.
 func (w *writer) tidy() {
-	again := func(d time.Duration) { w.waits = true; w.vacuum.Reset(d) }
-	w.waits = false
+	again := func(d time.Duration) { w.vacuumScheduled = true; w.vacuum.Reset(d) }
+	w.vacuumScheduled = false
 	if w.lengthenAtRest() {
 		again(vacuumPause)
 		return
 	}
-	wrote := w.lately
-	w.lately = false
+	wrote := w.wroteSinceTidy
+	w.wroteSinceTidy = false
 	free, err := w.c.oneInt("PRAGMA freelist_count")
 	if err == nil && free > vacuumKeep {
-		err = w.relax(true) // an empty page is nobody's
+		err = w.relax(true) // no caller waits for an empty page
 		if err == nil {
 			err = w.s.place.saw(w.c.exec(vacuumStep))
 		}
@@ -177,7 +178,7 @@ func (w *writer) tidy() {
 			w.steps = 0
 			k.begin()
 		}
-	case err != nil: // the next write sees to it
+	case err != nil: // tidy runs again after the next write
 	case free > vacuumKeep:
 		again(vacuumPause)
 	case k.pages > 0 && !k.running:

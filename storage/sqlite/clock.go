@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// noteEvery is how often a store that is at work writes the file's time down, about.
+// noteEvery is about how often a store that works writes the file's time down.
 const noteEvery = time.Minute
 
-// A clock tells a file's time, in microseconds: delays and visibilities end by it. It begins as the wall clock at the first
-// opening since the machine was started, and from then on it counts what the monotonic clock counts. All stores of that boot
-// read in the file how far the one is ahead of the other, so they have the same time, whatever becomes of the wall clock.
+// A clock tells a file's time, in microseconds. It decides when delays and visibilities end. It begins at the wall
+// clock, at the first opening since the machine was started. From then on it counts what the monotonic clock counts.
+// The file holds how far its time is ahead of the monotonic clock. So all stores of that boot have the same time,
+// whatever becomes of the wall clock.
 //
-// The next boot begins by the wall clock, but not before the time that was written down last: what was receivable stays so
-// within noteEvery where the wall clock has lost its time.
+// The next boot begins at the wall clock, but not before the time that was last written down. So a message that was
+// receivable stays receivable, to within noteEvery, where the wall clock has lost its time.
 //
-// The zero clock is the wall clock: with wake=off, and where processes share no monotonic clock.
+// The zero clock is the wall clock. It is used with wake=off, and where processes share no monotonic clock.
 type clock struct {
 	boot  string    // see bootName
 	start time.Time // when the file's time was base
 	base  int64
 }
 
-// at returns the file's time at t, which time.Now has returned.
+// at returns the file's time at t, a result of time.Now.
 func (k clock) at(t time.Time) int64 {
 	if k.boot == "" {
 		return micros(t)
@@ -31,7 +32,7 @@ func (k clock) at(t time.Time) int64 {
 	return k.base + t.Sub(k.start).Microseconds()
 }
 
-// newClock finds the file's time, or begins it when this is the first opening of a boot.
+// newClock finds the file's time, or begins it at the first opening of a boot.
 func newClock(ctx context.Context, c *conn) (clock, error) {
 	boot := bootName()
 	start, at, ok := readMonotonic()
@@ -54,7 +55,7 @@ func newClock(ctx context.Context, c *conn) (clock, error) {
 
 // readMonotonic reads the monotonic clock, and the time at which it was read, to some hundred nanoseconds.
 func readMonotonic() (start time.Time, at time.Duration, ok bool) {
-	const tries = 5 // something else may run between two readings, though hardly every time
+	const tries = 5 // another goroutine may run between two readings, though hardly every time
 	best := time.Duration(-1)
 	for range tries {
 		before := time.Now()
@@ -70,7 +71,8 @@ func readMonotonic() (start time.Time, at time.Duration, ok bool) {
 	return start, at, true
 }
 
-// clockAhead reads how far the file's time is ahead of the monotonic clock of a boot. ok is false when none was begun.
+// clockAhead reads how far the file's time is ahead of the monotonic clock of a boot. ok is false when the boot has
+// none yet.
 func (c *conn) clockAhead(boot string) (ahead int64, ok bool, err error) {
 	s := c.stmt("SELECT ahead FROM clocks WHERE boot = ?1").text(1, boot)
 	if ok, err = s.step(); !ok {
@@ -81,7 +83,7 @@ func (c *conn) clockAhead(boot string) (ahead int64, ok bool, err error) {
 	return ahead, true, nil
 }
 
-// beginClock begins the file's time of a boot, unless another process has meanwhile.
+// beginClock begins the file's time for a boot, unless another process has done so meanwhile.
 func (c *conn) beginClock(ctx context.Context, boot string, wall, at int64) (ahead int64, err error) {
 	if err := patient(cause(ctx), c.stmt("BEGIN IMMEDIATE").run); err != nil {
 		return 0, err
@@ -101,7 +103,7 @@ func (c *conn) beginClock(ctx context.Context, boot string, wall, at int64) (ahe
 	}
 	now := max(wall, seen)
 	id, _, _ := strings.Cut(boot, " ")
-	// Other time namespaces of this boot go on. Nothing of another boot does.
+	// The clocks of other time namespaces of this boot go on. The clocks of other boots don't.
 	if err := c.stmt("DELETE FROM clocks WHERE boot < ?1").text(1, id).run(); err != nil {
 		return 0, err
 	}

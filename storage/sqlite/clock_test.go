@@ -9,7 +9,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// thisBoot returns the name of this boot; where it has none, files go by the wall clock.
+// thisBoot returns the name of this boot. Where it has none, files go by the wall clock.
 func thisBoot(t *testing.T) string {
 	t.Helper()
 	boot := bootName()
@@ -32,7 +32,7 @@ func wantAhead(t *testing.T, s *store, want time.Duration) {
 	}
 }
 
-// boots counts the boots that a file knows, besides this one.
+// boots counts the boots, besides this one, that a file holds.
 func boots(t *testing.T, path string) (others int64) {
 	t.Helper()
 	c, err := openConn(path, openReadOnly)
@@ -73,13 +73,14 @@ func TestClockIsTheFiles(t *testing.T) {
 	}
 }
 
-// The next boot begins by its wall clock. Where that has lost its time, what was receivable stays so.
+// The next boot begins at its wall clock. A message that was receivable stays so where the wall clock has lost its
+// time.
 func TestClockOfTheNextBoot(t *testing.T) {
 	t.Parallel()
 	thisBoot(t)
 	for name, c := range map[string]struct{ before, want time.Duration }{
 		"right": {-time.Hour, 0},
-		"lost":  {3 * time.Hour, 3 * time.Hour}, // the file's time was that far ahead of what the wall clock shows now
+		"lost":  {3 * time.Hour, 3 * time.Hour}, // the file's time was so far ahead of what the wall clock shows now
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,15 +9,15 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A group waits for those who were answered last, and as many more as came meanwhile, unless that takes longer than it saves.
-// Not parallel: with one processor the turns are in order.
+// A group waits for the callers that were answered last, unless that takes longer than it saves. The ops that came
+// meanwhile count on top. Not parallel: with one processor the turns are in order.
 func TestCollect(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, c := range []struct {
 		name              string
 		first             *op
 		answered, waiting int
-		quick             time.Duration
+		minGroupTime      time.Duration
 		want              int // of the first and one that comes after some turns
 	}{
 		{"after a single caller", &op{}, 1, 0, time.Hour, 1},
@@ -28,7 +28,7 @@ func TestCollect(t *testing.T) {
 		{"after none but such", &op{}, 0, 0, time.Hour, 1},
 		{"after two, where a commit takes no time", &op{}, 2, 0, 0, 1},
 	} {
-		w := &writer{s: &store{ops: make(chan *op, 2)}, answered: c.answered, waiting: c.waiting, quick: c.quick}
+		w := &writer{s: &store{ops: make(chan *op, 2)}, answered: c.answered, waiting: c.waiting, minGroupTime: c.minGroupTime}
 		go func() {
 			for range 20 {
 				runtime.Gosched()
@@ -56,7 +56,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// What a group leaves for the next: how many of its callers may come again, and how many have come.
+// A group tells the next one how many of its callers may come again, and how many ops had come before the answers.
 func TestWhoMayCome(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
@@ -69,7 +69,7 @@ func TestWhoMayCome(t *testing.T) {
 	if err := errors.Join(<-sent, <-deleted, s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if w := s.writer; w.answered != 1 || w.waiting != 0 || w.quick <= 0 {
-		t.Errorf("answered %d, waiting %d, quick %v; want 1 of a send and a deletion, nobody, some time", w.answered, w.waiting, w.quick)
+	if w := s.writer; w.answered != 1 || w.waiting != 0 || w.minGroupTime <= 0 {
+		t.Errorf("answered %d, waiting %d, quick %v; want 1 of a send and a deletion, nobody, some time", w.answered, w.waiting, w.minGroupTime)
 	}
 }

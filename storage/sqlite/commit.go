@@ -6,8 +6,8 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// Commit implements driver.Committer: all of it in one transaction. The write comes first, because it alone
-// can fail by a condition.
+// Commit implements driver.Committer: the whole unit of work in one transaction. The write comes first, because it
+// alone can fail by a condition.
 func (s *store) Commit(ctx context.Context, work driver.Work) (driver.Committed, error) {
 	size := 100 * len(work.Delete)
 	s.count("commit", "store", "")
@@ -37,7 +37,7 @@ func (s *store) Commit(ctx context.Context, work driver.Work) (driver.Committed,
 	return did, nil
 }
 
-// commit does the work, and sets gone for each deletion that was not stale before the transaction ends.
+// commit does the work. By the end of the transaction it has set gone for each deletion whose receipt was not stale.
 func (w *writer) commit(work driver.Work, gone []bool) (did driver.Committed, err error) {
 	if x := work.Write; x != nil {
 		if did.ETag, err = w.putBlob(x.Container, x.Key, x.Body, x.If); err != nil {

@@ -7,14 +7,16 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// A removal is done at the end of its transaction: what several delete are neighbours, which go by one statement.
+// A removal is carried out at the end of its transaction. The messages that several callers delete are often
+// neighbours, and one statement deletes neighbours.
 type removal struct {
 	queue int64
 	entry
-	gone *bool // what to set if the receipt was its newest: its caller may read it once it has the answer
+	gone *bool // set if the receipt was the message's newest; the caller may read it once it has the answer
 }
 
-// delete removes a message before the transaction ends. It sets gone if the receipt was the newest, or clears it.
+// delete has a message removed before the transaction ends. gone is set by then if the receipt was the newest,
+// otherwise cleared.
 func (w *writer) delete(queue string, r driver.Receipt, gone *bool) error {
 	*gone = false
 	queueID, err := w.find(kindQueue, queue)
@@ -27,7 +29,7 @@ func (w *writer) delete(queue string, r driver.Receipt, gone *bool) error {
 	return nil
 }
 
-// deleteAll carries out the transaction's removals. Neighbours that were claimed together go by one statement.
+// deleteAll carries out the transaction's removals. One statement deletes neighbours that were claimed together.
 func (w *writer) deleteAll() error {
 	all := w.removals
 	slices.SortStableFunc(all, func(a, b removal) int { return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.id, b.id)) })
@@ -55,12 +57,13 @@ func (w *writer) deleteAll() error {
 	return nil
 }
 
-// follows tells whether a message is the next one, and was claimed together with it.
+// follows tells whether a message is the next one and was claimed together with the one before.
 func (d removal) follows(before removal) bool {
 	return d.queue == before.queue && d.id == before.id+1 && d.gen == before.gen && d.visible == before.visible
 }
 
-// deleteRun removes the messages from first to the id last if all of them are where first is, and reports whether they were.
+// deleteRun removes the messages from first to the id last if all of them are where first is. It reports whether they
+// were.
 func (w *writer) deleteRun(first removal, last int64) (whole bool, err error) {
 	s := w.c.stmt(`SELECT count(*) FROM due WHERE queue = ?1 AND visible = ?2 AND id BETWEEN ?3 AND ?4 AND gen = ?5`).
 		int(1, first.queue).int(2, first.visible).int(3, first.id).int(4, last).int(5, first.gen)

@@ -9,8 +9,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Several delete in one transaction, each of neighbours and some of the same: every message goes once, who did it is told
-// so, and what somebody else holds stays.
+// Several callers delete in one transaction, each some neighbours and some messages of the others. Each message is
+// removed once, and the caller that removed it is told so. A message that another caller has received stays.
 func TestDeletionsTogether(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
@@ -23,7 +23,7 @@ func TestDeletionsTogether(t *testing.T) {
 		got := receive(t, s, "queue", n)
 		slices.SortFunc(got, func(a, b storage.Delivery) int { return a.SentAt.Compare(b.SentAt) })
 		other := receive(t, s, "other", 2)
-		const kept = 5 // somebody else's by now
+		const kept = 5 // received by another caller by now
 		if _, err := q.Extend(ctx, got[kept].Receipt, storage.MinVisibility); err != nil {
 			t.Fatal(err)
 		}

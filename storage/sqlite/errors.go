@@ -11,12 +11,12 @@ import (
 
 var errClosed = fmt.Errorf("%w: the store is closed", driver.ErrUnavailable)
 
-// fail is for what doesn't come through package storage: opening and closing.
+// fail is for errors that don't come through package storage: of opening and closing.
 func fail(op, resource string, err error) error {
 	return &driver.Error{Op: op, Resource: resource, Err: kinded(err)}
 }
 
-// kinded gives SQLite's failures their kind, and the operator a hint where there is one.
+// kinded gives SQLite's failures their kind, and a hint for the operator where there is one.
 func kinded(err error) error {
 	var e *Error
 	if !errors.As(err, &e) || errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrInvalid) {
@@ -39,7 +39,7 @@ func kinded(err error) error {
 	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, hint, err)
 }
 
-// busy reports that another connection is in the way, for a moment usually.
+// busy reports that another connection is in the way, usually for a moment.
 func busy(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.primary() == sqlite3.SQLITE_BUSY || e.primary() == sqlite3.SQLITE_PROTOCOL)

@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// A folder is the one beside the database, PATH-wake, where stores tell of themselves. All in it is a hint, so what
-// fails there is no call's error: it is logged, once.
+// A folder is PATH-wake, the folder beside the database where stores signal to each other. Everything in it is a
+// hint. So a failure there is no call's error: it is logged, once.
 //
-// It is opened by an os.Root each time, because root may be at work where others can put links.
+// It is opened by an os.Root each time, because root may be at work where other users can put links.
 type folder struct {
 	db   string
 	path string
@@ -22,7 +22,7 @@ type folder struct {
 
 func newFolder(db string) *folder { return &folder{db: db, path: db + "-wake"} }
 
-// open opens the folder and, with missing, makes a missing one.
+// open opens the folder. With missing set it makes a missing folder.
 func (d *folder) open(missing bool) (*os.Root, error) {
 	beside, err := os.OpenRoot(filepath.Dir(d.db))
 	if err != nil {
@@ -42,7 +42,8 @@ func (d *folder) open(missing bool) (*os.Root, error) {
 	return root, err
 }
 
-// check tells early that the folder can't be used. Root mends it by that.
+// check tells early that the folder can't be used. When root calls it, that also gives root's files to the database's
+// owner.
 func (d *folder) check() {
 	root, err := d.open(false)
 	switch {
@@ -54,7 +55,7 @@ func (d *folder) check() {
 	}
 }
 
-// create opens a file in the folder with flags, and makes what is missing.
+// create opens a file in the folder with flags. It makes the folder and the file where they are missing.
 func (d *folder) create(name string, flags int) (*os.File, error) {
 	root, err := d.open(true)
 	if err != nil {
@@ -67,13 +68,14 @@ func (d *folder) create(name string, flags int) (*os.File, error) {
 		d.tell(err)
 		return nil, err
 	}
-	if uid, gid, ok := d.heir(f); ok {
+	if uid, gid, ok := d.targetOwner(f); ok {
 		d.tell(f.Chown(uid, gid))
 	}
 	return f, nil
 }
 
-// adopt gives a folder of root's to the database's owner, and before it the files that others lock.
+// adopt gives a folder that belongs to root to the database's owner. Before the folder it gives away the files that
+// other stores lock.
 func (d *folder) adopt(root *os.Root) {
 	if os.Geteuid() != 0 {
 		return
@@ -84,7 +86,7 @@ func (d *folder) adopt(root *os.Root) {
 		return
 	}
 	defer f.Close()
-	uid, gid, ok := d.heir(f)
+	uid, gid, ok := d.targetOwner(f)
 	if !ok {
 		return
 	}
@@ -97,15 +99,16 @@ func (d *folder) adopt(root *os.Root) {
 	d.tell(errors.Join(err, f.Chown(uid, gid)))
 }
 
-// heir returns to whom this process, being root, must give a file of root's: to the database's owner and group, as SQLite does
-// with its -wal and -shm. The programs run as that user.
-func (d *folder) heir(f *os.File) (uid, gid int, ok bool) {
+// targetOwner returns the user and group that a file of root's must be given to: the database's, as SQLite does with
+// its -wal and -shm, because the programs run as that user. ok is false where nothing is to be given: this process
+// isn't root, or the file is not root's.
+func (d *folder) targetOwner(f *os.File) (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false
 	}
 	db, err := os.Stat(d.db)
 	if err != nil {
-		return 0, 0, false // the store itself says so
+		return 0, 0, false // the store itself reports that
 	}
 	here, err := f.Stat()
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// nobody is a user, and a group, that is not root.
+// nobody is a user and a group other than root.
 const nobody = 65534
 
-// foreignFile returns the path of a database that a service of nobody's has made, and stopped.
+// foreignFile returns the path of a database that a service run by nobody has made. The service has stopped.
 func foreignFile(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -39,7 +39,7 @@ func foreignFile(t *testing.T) string {
 	return path
 }
 
-// startNobody starts a process as nobody. What it logs is complete once it has ended.
+// startNobody starts a process as nobody. Its log is complete once it has ended.
 func startNobody(t *testing.T, role, path string) *process {
 	t.Helper()
 	self, err := os.Open(os.Args[0])
@@ -56,7 +56,7 @@ func startNobody(t *testing.T, role, path string) *process {
 
 func (p *process) log() string { return p.cmd.Stderr.(*bytes.Buffer).String() }
 
-// wantNobodys demands that the folder and so many files in it are nobody's.
+// wantNobodys demands that the folder and so many files in it belong to nobody.
 func wantNobodys(t *testing.T, dir string, files int) {
 	t.Helper()
 	n := -1 // without the folder
@@ -111,7 +111,7 @@ func TestRootBeforeTheService(t *testing.T) {
 	}
 }
 
-// TestRootMends opens a file as root whose folder root has left to itself.
+// TestRootMends opens a file as root. Its folder belongs to root, and is given to the database's owner.
 func TestRootMends(t *testing.T) {
 	t.Parallel()
 	path := foreignFile(t)
@@ -140,7 +140,7 @@ func TestRootMends(t *testing.T) {
 	}
 }
 
-// TestFolderOfAnother sees that a service works without its folder, and says so once.
+// TestFolderOfAnother checks that a service works without its folder, and logs so once.
 func TestFolderOfAnother(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]os.FileMode{"closed": 0o700, "read-only": 0o755} {
@@ -168,7 +168,8 @@ func TestFolderOfAnother(t *testing.T) {
 	}
 }
 
-// TestRootFollowsNoLink sees that root doesn't give away, fill or tidy a folder to which the database's owner leads it.
+// TestRootFollowsNoLink checks that root doesn't give away, fill or tidy a folder behind a link of the database's
+// owner.
 func TestRootFollowsNoLink(t *testing.T) {
 	t.Parallel()
 	path, target := foreignFile(t), t.TempDir()

@@ -13,8 +13,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// hold keeps the writer busy until the returned function is called, so that what comes meanwhile is one
-// group.
+// hold keeps the writer busy until the returned function is called, so that ops that come meanwhile are one group.
 func hold(t *testing.T, s *store) (release func()) {
 	t.Helper()
 	began, end := make(chan struct{}), make(chan struct{})
@@ -118,7 +117,7 @@ func TestGroupIsolation(t *testing.T) {
 	}
 }
 
-// TestGroupTooLarge has one op in a group that can't be stored. The others are.
+// TestGroupTooLarge has one op in a group that can't be stored. The other ops are.
 func TestGroupTooLarge(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
@@ -144,7 +143,7 @@ func TestGroupTooLarge(t *testing.T) {
 	}
 }
 
-// TestAnotherHoldsTheFile has a database tool left open in a transaction. Callers who won't wait leave at once.
+// TestAnotherHoldsTheFile has a database tool left open in a transaction. Callers that won't wait leave at once.
 func TestAnotherHoldsTheFile(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
@@ -209,7 +208,7 @@ func TestCloseFinishesWhatItTook(t *testing.T) {
 	}
 }
 
-// TestRelaxed sees which groups wait for the disk.
+// TestRelaxed checks which groups wait for the disk.
 func TestRelaxed(t *testing.T) {
 	t.Parallel()
 	modes := func(query string) (got []string) {
@@ -250,7 +249,7 @@ func TestRelaxed(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
-	// One name for a queue, a container and a table is three things; reading makes none.
+	// One name for a queue, a container and a table is three things. A read makes none of them.
 	if _, err := s.Blobs("same").Get(t.Context(), "key", ""); !errors.Is(err, storage.ErrNotFound) {
 		t.Error(err)
 	}
@@ -279,7 +278,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestAnotherKeepsTheFile shows what an operator reads then, after the time that the store waits.
+// TestAnotherKeepsTheFile checks the error that an operator reads when another process locks the file for longer than
+// the store waits.
 func TestAnotherKeepsTheFile(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {

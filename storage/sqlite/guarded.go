@@ -7,11 +7,12 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// puts are the statements that write a blob or a row: always, when there is none, and when its ETag is parameter 6. Each
-// checks and writes in one, so that a condition that doesn't hold has changed nothing. The other parameters are alike.
+// puts are the statements that write a blob or a row: always, when there is none, and when its ETag is parameter 6.
+// Each checks and writes in one, so a condition that doesn't hold has changed nothing. The other parameters are the
+// same in all three.
 type puts struct{ always, absent, match string }
 
-// put writes what bind binds, under a name's number and the new ETag, if the condition holds.
+// put makes a write if the condition holds. bind binds its parameters, given a name's number and the new ETag.
 func (w *writer) put(kind int64, name string, cond driver.Condition, sql puts, bind func(s *stmt, id, etag int64)) (driver.ETag, error) {
 	old, ok := parseETag(cond.IfMatch)
 	if !ok {
@@ -41,7 +42,8 @@ func (w *writer) put(kind int64, name string, cond driver.Condition, sql puts, b
 	return formatETag(etag), nil
 }
 
-// remove deletes a blob or a row if the condition holds: find reads its ETag, del deletes it. bind binds both.
+// remove deletes a blob or a row if the condition holds. find reads its ETag, del deletes it, and bind binds the
+// parameters of either.
 func (w *writer) remove(kind int64, name string, cond driver.Condition, find, del string, bind func(s *stmt, id int64)) error {
 	id, err := w.find(kind, name)
 	if err != nil {
@@ -66,8 +68,8 @@ func (w *writer) remove(kind int64, name string, cond driver.Condition, find, de
 	return s.run()
 }
 
-// newETag returns 64 random bits: nothing that is counted could be relied on after a file was restored
-// from a backup, while browsers keep what they have by ETag.
+// newETag returns 64 random bits. A counter could repeat itself after a file was restored from a backup, while
+// browsers keep documents by ETag.
 func newETag() int64 { return int64(rand.Uint64()) }
 
 func formatETag(e int64) driver.ETag {
@@ -79,7 +81,8 @@ func formatETag(e int64) driver.ETag {
 	return driver.ETag(b[:])
 }
 
-// parseETag reads an ETag. One that isn't ours matches nothing; the empty one is none.
+// parseETag reads an ETag. The empty ETag is v = 0. A text that formatETag doesn't make is not ok and matches
+// nothing.
 func parseETag(e driver.ETag) (v int64, ok bool) {
 	if e == "" {
 		return 0, true

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// together lets calls wait for the writer, so that they share a transaction.
+// together makes calls wait for the writer, so that they share a transaction.
 func together(t *testing.T, s *store, calls ...func()) {
 	t.Helper()
 	start := make(chan struct{})
@@ -24,7 +24,8 @@ func together(t *testing.T, s *store, calls ...func()) {
 	synctest.Wait()
 }
 
-// What is sent while somebody waits for it is claimed as it is written: no more than was asked for, whoever came first.
+// A message that is sent while a caller waits for it is claimed as it is written, whichever came first. A caller gets
+// no more messages than it asked for.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
@@ -40,7 +41,7 @@ func TestHandOver(t *testing.T) {
 		var got []storage.Delivery
 		take := func() { got = receive(t, s, "queue", 2) }
 		together(t, s, send(time.Hour), send(0), take, send(0), send(0))
-		copy(body, "xxx") // it is the sender's again
+		copy(body, "xxx") // the sender may use it again
 		if len(got) != 2 {
 			t.Fatalf("got %d messages, want 2", len(got))
 		}
@@ -63,7 +64,7 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// A message that is handed over to a receive comes back like any other when nobody ends its delivery.
+// A message that is handed over to a receive comes back like any other when its delivery isn't ended.
 func TestHandOverComesBack(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
@@ -97,7 +98,7 @@ func TestHandOverComesBack(t *testing.T) {
 	})
 }
 
-// A receive whose caller has left gets nothing: the message would be hidden for nothing.
+// A receive whose caller has left gets nothing, because the message would be hidden for nothing.
 func TestHandOverToNobody(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {

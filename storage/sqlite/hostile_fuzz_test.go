@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A keeper is a store in whose folder nothing may appear but its own files.
+// A keeper is a store whose folder may hold nothing but its own files.
 type keeper struct{ *storage.Store }
 
 func newKeeper(t testing.TB) keeper {
@@ -41,7 +41,8 @@ func newKeeper(t testing.TB) keeper {
 	return keeper{s}
 }
 
-// checkKey writes, finds and deletes a blob and a row of a key, beside one that stays, under names that may be none.
+// checkKey writes, finds and deletes a blob and a row of a key, beside a blob and a row that stay. The names may be
+// invalid.
 func (k keeper) checkKey(t *testing.T, name, key, from, to string) {
 	t.Helper()
 	ctx := t.Context()
@@ -51,7 +52,7 @@ func (k keeper) checkKey(t *testing.T, name, key, from, to string) {
 	_, commitErr := k.Commit(ctx, storage.Work{Write: &storage.Write{Container: name, Key: key, Body: []byte("1")}})
 	if bad := errors.Join(storage.CheckName(name), storage.CheckKey(key)); bad != nil {
 		for what, err := range map[string]error{"blob": blobErr, "row": rowErr, "work": commitErr} {
-			named := storage.CheckName(name) != nil // the program's own mistake, and repeated as it is
+			named := storage.CheckName(name) != nil // the program's own mistake; the error quotes it as it is
 			if !errors.Is(err, storage.ErrInvalid) || !named && strings.ContainsAny(err.Error(), "\x00\r\n\x1b\x7f") {
 				t.Errorf("%s %q in %q: got %v, want %v", what, key, name, err, storage.ErrInvalid)
 			}
@@ -117,7 +118,8 @@ func FuzzKey(f *testing.F) {
 	f.Fuzz(newKeeper(f).checkKey)
 }
 
-// FuzzPath checks that a store URL means the very file that it names, and that what is refused is named in one line.
+// FuzzPath checks that a store URL leads to the very file that it names, and that the error for a refused one is one
+// line.
 func FuzzPath(f *testing.F) {
 	for _, s := range []string{"data/app.db", "/a/../../etc/x?wake=off", "../x", "a?b\n=c", "\x1b[31m?x", "//host/share", "file:a?mode=rw", "a#b", "~root/x", "a\x00", "%2e%2e/x", "C:\\x"} {
 		f.Add(s)

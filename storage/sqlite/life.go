@@ -18,33 +18,34 @@ const (
 	// lifeMark begins the names of the locked files, beside those of the beacon.
 	lifeMark = "life-"
 
-	// lifeLook is how often, at most, a store looks who has died.
+	// lifeLook is how often, at most, a store looks for dead processes.
 	lifeLook = time.Second
 
-	// lifeTrust is how often a message may have been delivered to be released. One delivered more often may be what kills,
-	// and restarts are quick.
+	// lifeTrust is how often a message may have been delivered and still be released. A message that was delivered more
+	// often may be what kills, and restarts are quick.
 	lifeTrust = 3
 
-	// The generation of a claim that shows whose it is: lifeGen, above all others, and the number and random bits below.
+	// The generation of a claim shows whose it is: lifeGen, above all other generations, plus the number and random bits
+	// below.
 	lifeNumbers = 1 << 21
 	lifeRandom  = 1 << 41
 	lifeGen     = lifeNumbers * lifeRandom
 )
 
-// A life shows other processes that this store is there, by a lock that goes with its process, and finds those that are no
-// more.
+// A life shows other processes that this store is there, by a file that is locked until the process ends. It also
+// finds the files of processes that have died.
 type life struct {
-	dir *folder // nil: it shows nothing and finds nobody
+	dir *folder // nil: it shows nothing and finds no process
 
 	first sync.Once // of show
-	file  *os.File  // locked; nil until then. After it the writer's goroutine's
+	file  *os.File  // locked; nil until show. Later it belongs to the writer's goroutine
 
 	number atomic.Int64 // from 1; 0 without a file
 	lacks  atomic.Bool  // the file was removed, and none could be made again
 
-	mu     sync.Mutex // held while it looks, so that who looks meanwhile learns what came of it
+	mu     sync.Mutex // held during a look, so that a second caller waits for its outcome
 	looked time.Time
-	others atomic.Bool // were there, alive, when it last looked
+	others atomic.Bool // the last look found living processes
 }
 
 func newLife(dir *folder) *life {
@@ -55,11 +56,11 @@ func newLife(dir *folder) *life {
 	return l
 }
 
-// present lets others know that there is somebody who may die, before telling of what it has sent or with claims. Any goroutine
-// may call it.
-func (l *life) present() { l.first.Do(l.show) }
+// announceLife shows the store's file, at the first call. A store calls it before others learn what it has sent, and
+// before it has claims. Any goroutine may call it.
+func (l *life) announceLife() { l.first.Do(l.show) }
 
-// shown reports that the file, if there was one, still is where others look for it.
+// shown reports that the file, if there was one, is still where others look for it.
 func (l *life) shown() bool {
 	n := l.number.Load()
 	if n == 0 {
@@ -69,7 +70,7 @@ func (l *life) shown() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// again makes another file. What was claimed under the first stays claimed until its visibility ends.
+// again makes another file. Claims under the first file's number stay until their visibility ends.
 func (l *life) again() {
 	l.close()
 	l.file = nil
@@ -80,14 +81,14 @@ func (l *life) again() {
 
 // gen returns a generation for a claim.
 func (l *life) gen() int64 {
-	l.present()
+	l.announceLife()
 	if l.number.Load() == 0 {
 		return newGen()
 	}
-	return lifeGen + l.number.Load()*lifeRandom + rand.Int64N(lifeRandom/2) // extending adds to it
+	return lifeGen + l.number.Load()*lifeRandom + rand.Int64N(lifeRandom/2) // an extension adds to it
 }
 
-// newGen returns a generation of nobody's: of no store that is open, and not 0.
+// newGen returns a generation that belongs to no store that is open. It is never 0.
 func newGen() int64 { return 1<<61 + rand.Int64N(1<<61) }
 
 // next returns the generation that follows when this store extends a claim.
@@ -98,8 +99,8 @@ func (l *life) next(gen int64) int64 {
 	return l.gen()
 }
 
-// show makes and locks a file. Who looks between the two takes it for that of a dead process and removes it; so it is
-// looked at once more, which also tells whether locks work in this folder.
+// show makes and locks a file. A store that looks between the two takes the file for a dead process's and removes it.
+// So show looks at it once more, which also tells whether locks work in this folder.
 func (l *life) show() {
 	if l.dir == nil {
 		return
@@ -139,23 +140,23 @@ func lockedByName(name string) bool {
 	return !lock(f)
 }
 
-// close takes the file away before its lock: claims of a store that was closed stay until their visibility ends.
+// close removes the file before its lock goes: the claims of a closed store stay until their visibility ends.
 func (l *life) close() {
-	l.first.Do(func() {}) // from now on it isn't made
+	l.first.Do(func() {}) // from now on no file is made
 	if l.file != nil {
 		os.Remove(l.file.Name())
 		l.file.Close()
 	}
 }
 
-// A grave is the file of a process that died, locked so that nobody else tends to it.
-type grave struct {
+// A deadProcess is the file of a process that died, locked so that no other store releases its claims.
+type deadProcess struct {
 	number int64
 	file   *os.File
 }
 
-// dead finds those who died since the last look. It looks once in lifeLook; in between it costs nothing.
-func (l *life) dead() (graves []grave) {
+// dead finds the processes that died since the last look. It looks once in lifeLook; in between it costs nothing.
+func (l *life) dead() (found []deadProcess) {
 	if l.dir == nil {
 		return nil
 	}
@@ -166,7 +167,7 @@ func (l *life) dead() (graves []grave) {
 	}
 	l.looked = time.Now()
 	others := false
-	entries, _ := os.ReadDir(l.dir.path) // missing until there is somebody to show
+	entries, _ := os.ReadDir(l.dir.path) // the folder is missing until some store shows itself
 	for _, e := range entries {
 		digits, ok := strings.CutPrefix(e.Name(), lifeMark)
 		number, err := strconv.ParseInt(digits, 36, 64)
@@ -179,43 +180,44 @@ func (l *life) dead() (graves []grave) {
 			continue
 		}
 		if lock(f) && leadsTo(name, f) {
-			graves = append(graves, grave{number, f})
+			found = append(found, deadProcess{number, f})
 		} else {
 			others = true
 			f.Close()
 		}
 	}
 	l.others.Store(others)
-	return graves
+	return found
 }
 
-// close unlocks the file; when all is done for the dead, it goes.
-func (g grave) close(done bool) {
+// close unlocks the file. It removes the file when the claims are released.
+func (d deadProcess) close(done bool) {
 	if done {
-		os.Remove(g.file.Name())
+		os.Remove(d.file.Name())
 	}
-	g.file.Close()
+	d.file.Close()
 }
 
-// releaseDead makes receivable what dead processes have claimed. All of it is a courtesy: where it fails, visibilities end.
-func (s *store) releaseDead(ctx context.Context) {
+// releaseClaimsOfDead makes the claims of dead processes receivable. It may fail without harm: then their
+// visibilities end.
+func (s *store) releaseClaimsOfDead(ctx context.Context) {
 	for _, g := range s.life.dead() {
 		err := s.write(&op{ctx: ctx, relaxed: true, run: func(w *writer) error { return w.release(g.number) }})
 		g.close(err == nil)
 		if err != nil {
-			s.life.others.Store(true) // somebody looks again
+			s.life.others.Store(true) // so that a later look tries again
 		}
 	}
 }
 
-// lookout releases what the dead have claimed, and reports whether there are others, as far as one can know. It shows this
-// store again, where somebody has removed its file.
-func (s *store) lookout() bool {
+// checkPeers releases the claims of dead processes. It reports whether other processes are there, as far as it can
+// know. It also shows this store again when its file was removed.
+func (s *store) checkPeers() bool {
 	if !s.life.shown() {
-		// Others may have to wait longer for it; that is no reason to fail.
+		// A failure makes others wait longer for its claims at worst.
 		_ = s.write(&op{ctx: context.Background(), relaxed: true, run: func(w *writer) error { w.s.life.again(); return nil }})
 	}
-	s.releaseDead(context.Background())
+	s.releaseClaimsOfDead(context.Background())
 	return s.life.dir == nil || s.life.others.Load()
 }
 

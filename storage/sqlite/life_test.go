@@ -16,20 +16,20 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// forget lets a life look again, however soon that is.
+// forget lets a life look again, however soon.
 func (l *life) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.looked = time.Time{}
 }
 
-// lookAgain lets the store look for the dead at its next receive, however soon that is.
+// lookAgain lets the store look for dead processes at its next receive, however soon.
 func lookAgain(s *store) *store {
 	s.life.forget()
 	return s
 }
 
-// lives lists the files of those who have shown that they are there, or died.
+// lives lists the files of the stores that have shown themselves, dead ones included.
 func lives(t *testing.T, s *store) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(s.path+"-wake", lifeMark+"*"))
@@ -52,7 +52,7 @@ func holder(t *testing.T, s *store, n int) (p *process, receipts []storage.Recei
 	return p, receipts
 }
 
-// kill kills the process; when it returns, there is nothing left of it.
+// kill kills the process, and returns once it has ended.
 func (p *process) kill() {
 	p.t.Helper()
 	if err := p.cmd.Process.Kill(); err != nil {
@@ -61,7 +61,7 @@ func (p *process) kill() {
 	p.cmd.Wait()
 }
 
-// wantHeld demands that so many messages are in flight and nothing can be received, however often somebody looks.
+// wantHeld demands that so many messages are in flight and that none can be received, however often a store looks.
 func wantHeld(t *testing.T, s *store, n int64) {
 	t.Helper()
 	for range 3 {
@@ -116,7 +116,7 @@ func TestClaimsOfTheDead(t *testing.T) {
 	}
 }
 
-// An idle process that only waits for rings is told of what the dead had, too.
+// An idle process that only waits for rings also gets a ring for a dead process's messages.
 func TestClaimsOfTheDeadRing(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "")
@@ -131,7 +131,7 @@ func TestClaimsOfTheDeadRing(t *testing.T) {
 	limit := time.After(time.Minute)
 	for {
 		select {
-		case <-ring: // perhaps for what the other has sent
+		case <-ring: // perhaps for a message that the other process sent
 		case <-limit:
 			t.Fatal("no ring for the message of a dead process")
 		}
@@ -161,7 +161,7 @@ func TestClaimsOfTheStopped(t *testing.T) {
 	}
 }
 
-// A store that is closed, and is not dead, keeps its claims, as does one that is open in the same process.
+// A store that was closed is not dead and keeps its claims. So does a store that is open in the same process.
 func TestClaimsOfTheClosed(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "")
@@ -183,7 +183,8 @@ func TestClaimsOfTheClosed(t *testing.T) {
 	}
 }
 
-// Whoever extends a claim holds it, whoever received it. And what was rewritten is nobody's: its delay goes on.
+// A claim belongs to the store that extended it last, not to the one that received the message. A rewritten message
+// belongs to no store: its delay goes on.
 func TestClaimsChangedByAnother(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "")
@@ -204,7 +205,7 @@ func TestClaimsChangedByAnother(t *testing.T) {
 	wantHeld(t, s, 4)
 }
 
-// What may have killed its holders is not released: it would kill again, sooner.
+// A message that may have killed its consumers is not released: it would kill again, sooner.
 func TestClaimsOfAKiller(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "")
@@ -224,8 +225,8 @@ func TestClaimsOfAKiller(t *testing.T) {
 	wantHeld(t, s, 2)
 }
 
-// A store whose file somebody has removed shows itself again, and so does one that hears: nobody stays deaf, although an
-// open file keeps the folder alive.
+// A store shows itself again after its file was removed. A store that watches the folder receives signs again,
+// although an open file keeps the removed folder alive.
 func TestFolderIsRemoved(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -261,7 +262,7 @@ func TestFolderIsRemoved(t *testing.T) {
 	wantHeld(t, other, 1)
 }
 
-// Without its file nobody is known to be dead.
+// Without its file a process is not known to be dead.
 func TestClaimsWithoutALife(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "")
@@ -323,7 +324,8 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
-// Stores that come, go and die while others look: who is there is never taken for dead, and each of the dead is found once.
+// Stores come, go and die while others look. A store that is there is never taken for dead, and each dead one is
+// found once.
 func TestLivesByChance(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "test.db")
@@ -333,7 +335,7 @@ func TestLivesByChance(t *testing.T) {
 	var (
 		mu          sync.Mutex
 		there       = map[int64]bool{} // by number; under mu
-		found       = map[int64]int{}  // how often each of the dead was; under mu
+		found       = map[int64]int{}  // how often each dead store was found; under mu
 		gone        = make(chan struct{})
 		comers, all sync.WaitGroup
 	)
@@ -352,7 +354,7 @@ func TestLivesByChance(t *testing.T) {
 					if there[g.number] {
 						t.Errorf("number %d is there and was taken for dead", g.number)
 					}
-					if n, died := found[g.number]; died { // others were taken for dead before they had locked their files
+					if n, died := found[g.number]; died { // other files were found before their stores had locked them
 						found[g.number] = n + 1
 					}
 					mu.Unlock()
@@ -367,7 +369,7 @@ func TestLivesByChance(t *testing.T) {
 				l := newLife(newFolder(db))
 				l.show()
 				if l.number.Load() == 0 {
-					continue // three times somebody looked just then
+					continue // another store looked at that moment, three times
 				}
 				mu.Lock()
 				there[l.number.Load()] = true

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// canLock says that lock can be relied on: the lock belongs to the open file, not to the process, so that two stores in one
-// process exclude each other, and goes when the last descriptor of it does.
+// canLock says that lock can be relied on. The lock belongs to the open file, not to the process, so two stores in
+// one process exclude each other. It goes with the file's last descriptor.
 const canLock = true
 
 // lock tries to lock a file. It doesn't wait.

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// grow sends n messages, some five pages each with bodies of 5,000 bytes, and returns how often that made the log longer, and how long it is.
+// grow sends n messages, each some five pages with a body of 5,000 bytes. It returns how often that made the log
+// longer, and how long the log is.
 func grow(t *testing.T, n, bytes int, stores ...*store) (longer int, size int64) {
 	t.Helper()
 	for i := range n {
@@ -41,13 +42,14 @@ func written(t *testing.T, s *store) (size int64) {
 	return size
 }
 
-// TestLogIsAhead sees that few commits make the log longer, whoever writes, and that a copy of file and log has all messages.
+// TestLogIsAhead checks that few commits make the log longer, whichever process writes, and that a copy of file and
+// log has all messages.
 func TestLogIsAhead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ writers, n, bytes int }{
 		{1, 600, 5000},
 		{3, 600, 5000},
-		{3, 150, 40000}, // others write more than a writer does
+		{3, 150, 40000}, // other processes write more than this one
 	} {
 		t.Run(fmt.Sprintf("%d by %d", c.n, c.writers), func(t *testing.T) {
 			t.Parallel()
@@ -82,12 +84,13 @@ func TestLogIsAhead(t *testing.T) {
 	}
 }
 
-// TestLogCantBeAhead sees that a log that can't be made longer is let be for many commits, which go on without.
+// TestLogCantBeAhead checks that commits go on when the log can't be made longer, and that many commits pass before
+// another try.
 func TestLogCantBeAhead(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
 		grow(t, 1, 10, s)
-		locked, err := os.Open(s.path + "-wal") // nobody can write by it
+		locked, err := os.Open(s.path + "-wal") // opened for reading only
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +102,7 @@ func TestLogCantBeAhead(t *testing.T) {
 		}
 		inWriter(func(w *writer) {
 			w.syncer.log, locked = locked, w.syncer.log
-			w.stretched = true // only commits shall
+			w.logExtended = true // so that only commits make it longer
 		})
 		defer locked.Close()
 		sizes := map[int64]bool{}
@@ -119,7 +122,7 @@ func TestLogCantBeAhead(t *testing.T) {
 	})
 }
 
-// TestLogIsAheadAnew sees that a log that SQLite has cut is made longer as before.
+// TestLogIsAheadAnew checks that a log that SQLite has cut is made longer as before.
 func TestLogIsAheadAnew(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
@@ -135,7 +138,7 @@ func TestLogIsAheadAnew(t *testing.T) {
 	})
 }
 
-// TestLogIsAheadAtRest sees that a store with little to do overwrites a long log before long, and that it stays that long.
+// TestLogIsAheadAtRest checks that the log of a store with little to do is soon made long, and stays that long.
 func TestLogIsAheadAtRest(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {

@@ -17,7 +17,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Who hears its own sign and has no others about looks for nothing. Until then, and when there may be others, it looks.
+// A store looks for others every five seconds until it sees its own sign, and while there may be others. Otherwise it
+// doesn't look.
 func TestLookout(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "test.db")
@@ -116,7 +117,8 @@ func TestLookout(t *testing.T) {
 	})
 }
 
-// What is sent without a sign is found by the log: while nothing else happens, and while there is no end of what this store writes itself.
+// A message that is sent without a sign is found by the log: while nothing else happens, and while this store writes
+// without end.
 func TestFoundWithoutASign(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "")
@@ -154,7 +156,7 @@ func TestFoundWithoutASign(t *testing.T) {
 	send("this store goes on")
 }
 
-// A store that can be rung vouches for it, and who listens shows itself before it claims anything.
+// A store that can be rung vouches for its rings. A store that listens shows itself before it claims anything.
 func TestWhoListensShowsItself(t *testing.T) {
 	t.Parallel()
 	if openTest(t, "?wake=off").Props().QuietInterval != 0 {
@@ -174,7 +176,8 @@ func TestWhoListensShowsItself(t *testing.T) {
 	}
 }
 
-// Who can't give a sign, for want of a descriptor, say, gives it later: others look seldom. Here the folder is in the way.
+// A store that can't give a sign, for want of a descriptor, say, gives it later, because others look seldom. Here a
+// file in the folder's place is in the way.
 func TestASignThatFailsIsGivenLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,7 +199,7 @@ func TestASignThatFailsIsGivenLater(t *testing.T) {
 	})
 }
 
-// A ring for what is delayed doesn't rest on one timer for hours.
+// A ring for a delayed message doesn't rest on one timer for hours.
 func TestRingsInBetween(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -206,12 +209,12 @@ func TestRingsInBetween(t *testing.T) {
 		defer stop()
 		<-ring // at the beginning
 		begin := time.Now()
-		w.at("queue", begin.Add(time.Hour))
+		w.ringAt("queue", begin.Add(time.Hour))
 		<-ring
 		if got := time.Since(begin); got != wakeAnyway {
 			t.Errorf("rung after %v, want %v", got, wakeAnyway)
 		}
-		w.at("queue", begin.Add(wakeAnyway+time.Second)) // who looks says so again
+		w.ringAt("queue", begin.Add(wakeAnyway+time.Second)) // a consumer's look sets it again
 		<-ring
 		if got, want := time.Since(begin), wakeAnyway+time.Second; got != want {
 			t.Errorf("rung after %v, want %v", got, want)
@@ -219,7 +222,7 @@ func TestRingsInBetween(t *testing.T) {
 	})
 }
 
-// What others have written isn't forgotten with a group that is repeated, or undone.
+// The news that another process has written isn't lost with a group that is repeated or undone.
 func TestNewsOfARepeatedGroup(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "")

@@ -37,7 +37,7 @@ func bindMount(t *testing.T, from, to string) {
 	})
 }
 
-// unfinished returns the path of a file whose program was killed: what it acknowledged last is in the log.
+// unfinished returns the path of a file whose program was killed: the log has what it acknowledged last.
 func unfinished(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "test.db")
@@ -50,7 +50,8 @@ func unfinished(t *testing.T) (path string) {
 	return path
 }
 
-// TestOpenRefusesFileWithoutItsLog opens a file by ways on which its log isn't there, as in a container that has the file alone.
+// TestOpenRefusesFileWithoutItsLog opens a file by ways that don't lead to its log, as in a container that has only
+// the file.
 func TestOpenRefusesFileWithoutItsLog(t *testing.T) {
 	t.Parallel()
 	mounted := func(t *testing.T, file, dir string) string {
@@ -102,7 +103,7 @@ func TestOpenRefusesFileWithoutItsLog(t *testing.T) {
 	}
 }
 
-// TestOpenFindsTheLog opens a file by ways on which its log is there.
+// TestOpenFindsTheLog opens a file by ways that lead to its log.
 func TestOpenFindsTheLog(t *testing.T) {
 	t.Parallel()
 	for name, way := range map[string]func(t *testing.T, file, dir string) (path string){

@@ -6,7 +6,7 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// Kinds of names. They are in the file.
+// Kinds of names. They are stored in the file.
 const (
 	kindQueue     = 1
 	kindContainer = 2
@@ -23,7 +23,7 @@ type named struct {
 	id int64
 }
 
-// names knows the numbers of queues, containers and tables that are in the file. They never change.
+// names knows the numbers of the queues, containers and tables in the file. The numbers never change.
 type names struct {
 	mu  sync.RWMutex
 	ids map[nameKey]int64
@@ -49,7 +49,7 @@ func (n *names) add(list []named) {
 	}
 }
 
-// lookup returns a name's number, 0 when it was never written to.
+// lookup returns a name's number, or 0 when the name was never written to.
 func (n *names) lookup(c *conn, k nameKey) (int64, error) {
 	if id, ok := n.get(k); ok {
 		return id, nil
@@ -89,7 +89,7 @@ func (w *writer) find(kind int64, name string) (int64, error) {
 	return id, err
 }
 
-// need is find, and makes the name where it is missing.
+// need is find, but makes a missing name.
 func (w *writer) need(kind int64, name string) (int64, error) {
 	id, err := w.find(kind, name)
 	if err != nil || id != 0 {
@@ -107,7 +107,7 @@ func (w *writer) need(kind int64, name string) (int64, error) {
 	return id, nil
 }
 
-// nameFor is need for a write under a condition. One that needs a present state makes nothing.
+// nameFor is need for a write under a condition. With IfMatch it makes no name.
 func (w *writer) nameFor(kind int64, name string, cond driver.Condition) (int64, error) {
 	if cond.IfMatch == "" {
 		return w.need(kind, name)

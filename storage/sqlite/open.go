@@ -16,8 +16,8 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// The limits on content are those of the Azure driver where that one's are narrower, so that a program that
-// runs here runs there.
+// The limits on content are those of the Azure driver where that driver's are narrower, so that a program that runs
+// here runs there.
 const (
 	maxMessage = 48 << 10
 	maxBlob    = 64 << 20
@@ -26,9 +26,9 @@ const (
 	// maxReceive bounds how long one claim keeps the writer busy, to some 2 ms.
 	maxReceive = 512
 
-	// pollWake and pollQuiet are for what no ring tells although the store itself looks for that (beacon.hear), which should be
-	// nothing. pollAlone is for stores that don't hear other processes. A look costs some 10 µs beside other work, and half a millisecond of
-	// CPU where a process wakes up for it.
+	// pollWake and pollQuiet are for messages that no ring tells of, although the store itself looks for such
+	// (beacon.hear). There should be none. pollAlone is for stores that get no signs of other processes. A look costs
+	// some 10 µs beside other work, and half a millisecond of CPU when a process wakes up for it.
 	pollWake  = 30 * time.Second
 	pollQuiet = time.Hour
 	pollAlone = time.Second
@@ -56,9 +56,10 @@ type store struct {
 	closeErr error
 }
 
-// Open opens the file that a store URL names, such as "sqlite:data/app.db"; see the package comment. "sqlite:" may be left out: it
-// is a storage.Driver. A file whose name begins so is opened as "./sqlite:...". A missing file is made, for this user only, and so are missing folders. A file that
-// isn't this package's is refused; nothing in it is changed and nothing is left beside it.
+// Open opens the file that a store URL names, such as "sqlite:data/app.db"; see the package comment. It is a
+// storage.Driver, so "sqlite:" may be left out. A file whose name begins with "sqlite:" is opened as "./sqlite:...".
+// A missing file is made, for this user only, and so are missing folders. A file that isn't this package's is
+// refused; nothing in it is changed and nothing is left beside it.
 func Open(ctx context.Context, url string) (*storage.Store, error) {
 	p, err := parse(url)
 	if err != nil {
@@ -106,7 +107,7 @@ func open(ctx context.Context, p params) (*store, error) {
 			c.close()
 			return nil, err
 		}
-		s.beacon = newBeacon(dir, c.logPath(), s.wakes, s.lookout, s.news)
+		s.beacon = newBeacon(dir, c.logPath(), s.wakes, s.checkPeers, s.news)
 	}
 	s.writer, err = newWriter(s, c, p.normal)
 	if err != nil {
@@ -143,11 +144,11 @@ func openFile(ctx context.Context, path string) (*conn, *place, error) {
 	}
 	place, err := newPlace(path)
 	if err == nil && isNew {
-		// By name, not by a descriptor: closing one would drop the locks that another store in this
-		// process holds on the file. SQLite gives the files beside it the same mode.
+		// By name, not by a descriptor: closing a descriptor would drop the locks that another store in this process holds
+		// on the file. SQLite gives the files beside it the same mode.
 		err = os.Chmod(path, 0o600)
 	}
-	// Before anything is read: a connection that can't write would leave behind what reading needs.
+	// Before anything is read: a connection that can't write would leave behind the files that a read needs.
 	if err == nil && c.readOnly() {
 		err = &Error{Code: sqlite3.SQLITE_READONLY, Message: "the file is read-only"}
 	}
@@ -161,8 +162,8 @@ func openFile(ctx context.Context, path string) (*conn, *place, error) {
 	return c, place, nil
 }
 
-// blame says why SQLite couldn't write when it is the folder's fault. SQLite tries to open for reading what it can't
-// open for writing, and reports how that went.
+// blame says why SQLite couldn't write when it is the folder's fault. SQLite itself tries to open for reading what it
+// can't open for writing, and reports how that went.
 func blame(path string, err error) error {
 	var e *Error
 	if !errors.As(err, &e) || e.primary() != sqlite3.SQLITE_CANTOPEN && e.primary() != sqlite3.SQLITE_READONLY {
@@ -187,7 +188,7 @@ func (s *store) Table(name string) driver.Table      { return &table{s: s, name:
 func (s *store) Committer() driver.Committer         { return s }
 func (s *store) Listener() driver.Listener           { return s }
 
-// Requests implements driver.Store: a call is a request, and costs nothing.
+// Requests implements driver.Store. Each call is a request, and costs nothing.
 func (s *store) Requests() []driver.Requests { return s.tally.Requests() }
 
 func (s *store) count(op, kind, target string) {

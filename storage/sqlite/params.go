@@ -9,7 +9,7 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// params are what stands in a store URL after "sqlite:".
+// params are the contents of a store URL after "sqlite:".
 type params struct {
 	path   string // absolute
 	normal bool   // sync=normal
@@ -18,7 +18,7 @@ type params struct {
 
 const knownParams = "sync=full|normal, wake=on|off"
 
-// parse splits a store URL, or what stands in it after the scheme. The path is taken as it is: nothing in it is escaped.
+// parse splits a store URL, with or without its scheme. The path is taken as it is: nothing in it is escaped.
 func parse(url string) (params, error) {
 	p := params{wake: true}
 	path, query, _ := strings.Cut(strings.TrimPrefix(url, "sqlite:"), "?")

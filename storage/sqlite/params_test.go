@@ -70,7 +70,7 @@ func TestOpenNamesTheFault(t *testing.T) {
 	wantError(t, err, storage.ErrInvalid, `"mode"`, knownParams)
 }
 
-// TestOpenKeepsSecrets opens what was meant for another kind of store, secrets and all.
+// TestOpenKeepsSecrets opens URLs for another kind of store, with secrets. No error may hold one.
 func TestOpenKeepsSecrets(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -129,7 +129,7 @@ func FuzzParse(f *testing.F) {
 		if strings.HasSuffix(p.path, string(filepath.Separator)) {
 			return // the root, by some other name; Open sees that it is a folder
 		}
-		// What it understood, said again, is the same.
+		// The result, written as a URL again, is parsed to the same.
 		again := p.path
 		switch {
 		case p.normal && p.wake:

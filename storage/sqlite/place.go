@@ -14,8 +14,8 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// lookEvery is how long what a look at the paths has found is believed by readers, and before a commit. Nobody is told of a commit before
-// another look.
+// lookEvery is how long the outcome of a look at the paths is good for reads, and before a commit. After a commit
+// another look comes before callers are answered.
 const lookEvery = time.Second
 
 var errLost = fmt.Errorf("%w: the file, or the -wal or -shm beside it, was replaced or removed while this program had it open: stop every program that uses it, "+
@@ -23,18 +23,20 @@ var errLost = fmt.Errorf("%w: the file, or the -wal or -shm beside it, was repla
 
 // A place knows whether what is written will be there later.
 //
-// It sees whether the paths still lead to the file that was opened, and to the log and the shared memory beside it. SQLite doesn't look: its connections go on with
-// files that have lost their names, and whatever they write goes with them when the program ends.
+// It sees whether the paths still lead to the file that was opened, and to the log and the shared memory beside it.
+// SQLite doesn't look: its connections go on with files that have lost their names, and what they write is lost when
+// the program ends.
 //
-// And it hears of a disk that failed to sync. Such a disk may have dropped what it was given, and may report success the next time: what is
-// acknowledged after that would rest on what isn't there, and what is copied from the log might be something else.
+// It also remembers that the disk failed to sync. Such a disk may have dropped what it was given, and may report
+// success the next time. Later acknowledgements would then rest on data that isn't there, and pages copied from the
+// log might be others.
 type place struct {
 	path string
 
 	mu     sync.Mutex
 	files  []watchedFile
 	looked time.Time
-	lost   error // for good: nobody knows what became of the log meanwhile
+	lost   error // for good: the log may have changed meanwhile
 }
 
 // A watchedFile is one that a path must lead to.
@@ -54,8 +56,9 @@ func newPlace(path string) (*place, error) {
 	return &place{path: path, files: []watchedFile{{path, info}}, looked: time.Now()}, nil
 }
 
-// checkNames refuses a file that can be reached without its log, which lies in the folder where the file was opened. SQLite begins
-// with an empty log there, and without a word: what was acknowledged last would be missing, and the old log would spoil what came since.
+// checkNames refuses a file that can be reached without its log, which lies in the folder where the file was opened.
+// Reached so, SQLite begins with an empty log and reports nothing. The last acknowledged writes would be missing, and
+// the old log would spoil later ones.
 func checkNames(path string, info os.FileInfo) error {
 	if isMounted(path) {
 		return fmt.Errorf("%w: the file is mounted by itself, so its log (-wal), which has what was acknowledged last, would lie elsewhere and be lost with the container: "+
@@ -71,7 +74,7 @@ func checkNames(path string, info os.FileInfo) error {
 // open opens another connection to the file.
 func (p *place) open(flags int32) (*conn, error) {
 	c, err := openConn(p.path, flags)
-	if lost := p.checkNow(); lost != nil { // and what was opened, if anything, is not the file
+	if lost := p.checkNow(); lost != nil { // what was opened, if anything, is not the file
 		if err == nil {
 			c.close()
 		}
@@ -80,7 +83,8 @@ func (p *place) open(flags int32) (*conn, error) {
 	return c, err
 }
 
-// check returns an error when a look, now or lookEvery ago at most, has found another file or none, or a sync has failed.
+// check returns an error when a look has found another file or none, or when a sync has failed. It looks unless the
+// last look is less than lookEvery ago.
 func (p *place) check() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,19 +117,19 @@ func otherFile(path string, file os.FileInfo) bool {
 	return isAbsence(err) || err == nil && !os.SameFile(info, file)
 }
 
-// isAbsence reports an error which says that a path leads to no file. Any other says nothing.
+// isAbsence reports that an error says that a path leads to no file. Any other error says nothing about that.
 func isAbsence(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// watch looks for another file, too, from now on.
+// watch has looks include another file from now on.
 func (p *place) watch(path string, info os.FileInfo) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.files = append(p.files, watchedFile{path, info})
 }
 
-// saw passes on how something went that may have synced, and remembers a sync that failed.
+// saw passes on the error of a call that may have synced, and remembers a sync that failed.
 func (p *place) saw(err error) error {
 	var e *Error
 	if errors.As(err, &e) && (e.Code == sqlite3.SQLITE_IOERR_FSYNC || e.Code == sqlite3.SQLITE_IOERR_DIR_FSYNC) {
@@ -134,7 +138,7 @@ func (p *place) saw(err error) error {
 	return err
 }
 
-// unsynced remembers a sync that failed, and returns what every call says from then on.
+// unsynced remembers a sync that failed, and returns the error of every call from then on.
 func (p *place) unsynced(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// everyCall runs each call of a store on what is there, and returns the errors by the call's name.
+// everyCall runs each call of a store, and returns the errors by the call's name.
 func everyCall(t *testing.T, s *store, receipt storage.Receipt) map[string]error {
 	ctx := t.Context()
 	q, b, rows := s.Queue("queue"), s.Blobs("docs"), s.Table("rows")
@@ -56,9 +56,9 @@ func writeEach(t *testing.T, s *store, body string) {
 	}
 }
 
-// TestFileIsLost takes the file away under an open store, which finds that before it writes or, where it has just looked, before it answers.
-// What is not in the file that has the name is not acknowledged. A file that took its place stays as it is, and so does the lost one: its
-// log may be the other's by then.
+// TestFileIsLost takes the file away under an open store. The store finds that before it writes or, when it has just
+// looked, before it answers. It acknowledges nothing that isn't in the file of that name. A file that took its place
+// stays as it is. So does the lost one, because its log may be the other's by then.
 func TestFileIsLost(t *testing.T) {
 	t.Parallel()
 	moves := map[string]func(path, backup string) error{
@@ -100,7 +100,7 @@ func testFileIsLost(t *testing.T, name string, move func(path, backup string) er
 		writeEach(t, s, "old")
 		receipt := receive(t, s, "queue", 1)[0].Receipt
 		time.Sleep(lookEvery)
-		writeEach(t, s, "old") // it has looked, and found the file
+		writeEach(t, s, "old") // the store has looked, and found the file
 		synctest.Wait()        // until the log of the first is copied
 		lost, err := os.Open(path)
 		if err != nil {
@@ -121,7 +121,7 @@ func testFileIsLost(t *testing.T, name string, move func(path, backup string) er
 					t.Errorf("%s: got error %v; want unavailable, why, and what to do", call, err)
 				}
 			}
-			time.Sleep(time.Hour) // for what the writer does while idle
+			time.Sleep(time.Hour) // so that the writer does its work for idle times
 		}
 		if err := s.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -144,7 +144,8 @@ func testFileIsLost(t *testing.T, name string, move func(path, backup string) er
 	}
 }
 
-// TestFileIsLostMeanwhile has the file replaced while an op runs, and while a deletion waits for the disk: neither is acknowledged.
+// TestFileIsLostMeanwhile has the file replaced while an op runs, and while a deletion waits for the disk. Neither is
+// acknowledged.
 func TestFileIsLostMeanwhile(t *testing.T) {
 	t.Parallel()
 	replace := func(t *testing.T, s *store) error {
@@ -170,7 +171,8 @@ func TestFileIsLostMeanwhile(t *testing.T) {
 	})
 }
 
-// TestFileIsReplacedBehindReaders sees that no connection opened later reads the other file, before anybody has looked.
+// TestFileIsReplacedBehindReaders checks that no connection that is opened later reads the other file, even before
+// the store has looked.
 func TestFileIsReplacedBehindReaders(t *testing.T) {
 	t.Parallel()
 	s, b := openTest(t, "?wake=off"), openTest(t, "?wake=off")
@@ -187,7 +189,7 @@ func TestFileIsReplacedBehindReaders(t *testing.T) {
 	wantError(t, s.Queue("queue").Send(t.Context(), text("late")), storage.ErrUnavailable, "replaced or removed")
 }
 
-// TestLogWithoutItsFile sees that a log which a lost file has left is not deleted by the next start, as SQLite would.
+// TestLogWithoutItsFile checks that the next start doesn't delete the log of a lost file, as SQLite would.
 func TestLogWithoutItsFile(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(string) error{"removed": os.Remove, "empty": func(path string) error { return os.Truncate(path, 0) }} {
@@ -233,7 +235,7 @@ func TestRestoreAfterLoss(t *testing.T) {
 	}
 }
 
-// TestProcessesMeetBehindALink sees that stores ring each other though they know the file by other names.
+// TestProcessesMeetBehindALink checks that stores ring each other though they know the file by different names.
 func TestProcessesMeetBehindALink(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file.db")
@@ -260,7 +262,7 @@ func TestProcessesMeetBehindALink(t *testing.T) {
 	}
 }
 
-// TestSameFileByAnotherWay sees that nothing but the file itself counts.
+// TestSameFileByAnotherWay checks that nothing but the file itself counts.
 func TestSameFileByAnotherWay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

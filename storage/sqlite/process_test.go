@@ -17,7 +17,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// child is what another process does. It answers on standard output, and ends when standard input does.
+// child is the program of another process. It answers on standard output, and ends when standard input does.
 func child(role, url string) int {
 	ctx := context.Background()
 	s, err := Open(ctx, url)
@@ -62,7 +62,7 @@ func child(role, url string) int {
 			})
 		}
 		all.Wait()
-	case "hold": // claims all there is, extends every other claim, and tells the receipts
+	case "hold": // claims all messages, extends every other claim, and prints the receipts
 		got, err := s.Queue("queue").Receive(ctx, maxReceive, 10*time.Minute)
 		if err != nil {
 			return fail(err)
@@ -140,7 +140,7 @@ func startAs(t *testing.T, cmd *exec.Cmd, role, url string) *process {
 	return p
 }
 
-// read returns the next n lines; fewer when the process ends.
+// read returns the next n lines, or fewer when the process ends.
 func (p *process) read(n int) []string {
 	var lines []string
 	for len(lines) < n && p.lines.Scan() {
@@ -149,7 +149,7 @@ func (p *process) read(n int) []string {
 	return lines
 }
 
-// stop lets the process end and returns what else it said.
+// stop ends the process and returns the rest of its output.
 func (p *process) stop() []string {
 	p.t.Helper()
 	p.in.Close()
@@ -196,7 +196,7 @@ func TestProcessesShareFairly(t *testing.T) {
 	t.Logf("worst of 200 sends beside two busy processes: %v", worst) // one that waits for longer than lockWait fails
 }
 
-// TestCrash kills a process that writes. All that it knew to be sent is there, and the file goes on.
+// TestCrash kills a process that writes. All messages that it knew to be sent are there, and the file still works.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -263,7 +263,7 @@ func TestProcessesWakeEachOther(t *testing.T) {
 	p.stop()
 }
 
-// TestSignsOfItself sees that a store is not woken by its own signs.
+// TestSignsOfItself checks that a store is not woken by its own signs.
 func TestSignsOfItself(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -277,7 +277,7 @@ func TestSignsOfItself(t *testing.T) {
 	<-heard
 	send(t, s, "busy", "body")
 	<-heard // so the sign has been made
-	// The folder's events come in order: after one of the other's, one's own would have been heard.
+	// The folder's events come in order: after the other store's event, an own one would have arrived.
 	send(t, other, "busy", "body")
 	<-ring
 	select {

@@ -48,7 +48,7 @@ func (w *writer) send(sends []driver.Send) error {
 				continue
 			}
 		}
-		n := 1 // those that go to the same place
+		n := 1 // messages for the same place
 		for n < len(sends) && sends[n].Queue == x.Queue && sends[n].Message.Delay == x.Message.Delay {
 			n++
 		}
@@ -79,7 +79,7 @@ func (w *writer) insert(queueID int64, body []byte, d entry) (id int64, err erro
 	return d.id, nil
 }
 
-// insertRows is how many messages one statement writes: batches of hundreds are a tenth faster than by one.
+// insertRows is how many messages one statement writes. Batches of hundreds are a tenth faster so than one by one.
 const insertRows = 8
 
 var insertSome = "INSERT INTO messages (queue, sent, body) VALUES (?1, ?2, ?3)" + func() (rest string) {
@@ -89,7 +89,7 @@ var insertSome = "INSERT INTO messages (queue, sent, body) VALUES (?1, ?2, ?3)" 
 	return rest
 }()
 
-// insertAll writes messages of one place.
+// insertAll writes messages that have the same place but for their ids.
 func (w *writer) insertAll(queueID int64, sends []driver.Send, d entry) error {
 	for ; len(sends) >= insertRows; sends = sends[insertRows:] {
 		s := w.c.stmt(insertSome).int(1, queueID).int(2, d.sent)
@@ -117,8 +117,8 @@ type placed struct {
 	n     int64
 }
 
-// enter gives n messages that were just inserted, the first of them d, their places when the transaction ends: nothing of
-// the same transaction looks for them, since claims come first.
+// enter gives n messages that were just inserted, the first of them d, their places when the transaction ends.
+// Nothing in the same transaction looks for them, since claims come first.
 func (w *writer) enter(queueID int64, d entry, n int64) {
 	if i := len(w.placed) - 1; i >= 0 {
 		next := w.placed[i].first
@@ -131,7 +131,7 @@ func (w *writer) enter(queueID int64, d entry, n int64) {
 	w.placed = append(w.placed, placed{queueID, d, n})
 }
 
-// place writes the places of all that was inserted: neighbours by one statement, which takes a third of the time.
+// place writes the places of all inserted messages. One statement writes neighbours, which takes a third of the time.
 func (w *writer) place() error {
 	if len(w.placed) > 0 {
 		if err := w.noteTime(); err != nil {
@@ -162,7 +162,7 @@ func (w *writer) place() error {
 
 func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]driver.Delivery, error) {
 	q.s.count("receive", "queue", q.name)
-	q.s.releaseDead(ctx)
+	q.s.releaseClaimsOfDead(ctx)
 	o := &op{ctx: ctx, size: max * 1024, relaxed: true, early: true}
 	x := &want{by: o, max: max, visibility: visibility}
 	o.run = func(w *writer) (err error) {
@@ -177,8 +177,8 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 	return x.got, nil
 }
 
-// claim gives the caller messages. It reads them, gives all of them new places and then takes them out of the old ones, which takes
-// two thirds of the time of an UPDATE.
+// claim gives the caller messages. It reads them, gives all of them new places, and then takes them out of the old
+// ones. That takes two thirds of the time of an UPDATE.
 func (w *writer) claim(queue string, max int, visibility time.Duration) ([]driver.Delivery, error) {
 	id, err := w.find(kindQueue, queue)
 	if err != nil || id == 0 {
@@ -233,7 +233,7 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]drive
 	return got, nil
 }
 
-// announceNext arms the timer for the queue's next message, once all that are due have been claimed.
+// announceNext sets the timer for the queue's next message, once all that are due have been claimed.
 func (w *writer) announceNext(queue string, id int64) error {
 	s := w.c.stmt(`SELECT visible FROM due WHERE queue = ?1 AND visible > ?2 ORDER BY visible LIMIT 1`).int(1, id).int(2, w.at)
 	row, err := s.step()

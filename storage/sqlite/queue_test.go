@@ -21,7 +21,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// statements returns the SQL in this package's source that reads or writes the tables, with where it stands.
+// statements returns the SQL in this package's source that reads or writes the tables, and its place in the source.
 func statements(t *testing.T) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(".")
@@ -51,8 +51,8 @@ func statements(t *testing.T) map[string]string {
 	return found
 }
 
-// slowPlan says what is wrong with the way that SQLite will go through the tables for a statement: nothing when it finds
-// what it wants by an index, in the order in which it wants it.
+// slowPlan says what is wrong with SQLite's plan for a statement. It says nothing when an index leads to the rows, in
+// the order in which the statement wants them.
 func slowPlan(c *conn, sql string) (string, error) {
 	s, err := c.prepare("EXPLAIN QUERY PLAN "+sql, 0)
 	if err != nil {
@@ -65,11 +65,11 @@ func slowPlan(c *conn, sql string) (string, error) {
 			return "", err
 		}
 		step := s.colText(3)
-		// What a subquery has found may be gone through; so may all places, to count them.
+		// A scan of a subquery's result is fine. So is a scan of all places, to count them.
 		if strings.HasPrefix(step, "SCAN (subquery") || step == "SCAN CONSTANT ROW" || sql == "SELECT count(*) FROM due" {
 			continue
 		}
-		// Looking at a whole queue is for the first of it.
+		// A look at a whole queue is fine for its first messages.
 		wholeQueue := strings.HasSuffix(step, "(queue=?)") && !strings.HasSuffix(sql, "ORDER BY visible LIMIT 1")
 		slow := func(what string) bool { return strings.Contains(step, what) }
 		if wholeQueue || slices.ContainsFunc([]string{"SCAN", "TEMP B-TREE", "ANY("}, slow) {
@@ -78,7 +78,7 @@ func slowPlan(c *conn, sql string) (string, error) {
 	}
 }
 
-// TestPlans looks how SQLite will run each statement, and again after somebody's tool has run ANALYZE.
+// TestPlans checks how SQLite will run each statement, and checks again after another tool has run ANALYZE.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
@@ -128,7 +128,7 @@ func TestPlans(t *testing.T) {
 	plans("after ANALYZE")
 }
 
-// A queues is what the queues of a store should hold: by the message's body, which is unlike any other.
+// A queues is what the queues of a store must hold, by the message's body, which is unique.
 type queues map[string]*message
 
 type message struct {
@@ -147,9 +147,9 @@ func (q queues) owner(queue string, r storage.Receipt) (body string, ok bool) {
 	return "", false
 }
 
-// TestQueueByChance does with two queues whose messages alternate what comes to mind, and compares with a plain
-// account of it. Above all it deletes batches in which live receipts, dead ones, repeated ones, those of the other
-// queue and garbage stand side by side.
+// TestQueueByChance does random calls on two queues whose messages alternate, and compares the outcome with a plain
+// account. Above all it deletes batches in which live receipts, dead ones, repeated ones, those of the other queue
+// and garbage stand side by side.
 func TestQueueByChance(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
@@ -298,21 +298,21 @@ func deleteBatch(t *testing.T, s *store, want queues, name string, batch []stora
 	}
 }
 
-// beside is the receipt that a message with another id would have, had it been claimed together with r's.
+// beside is the receipt that a message with another id would have if it had been claimed together with r's.
 func beside(r storage.Receipt, id int64) storage.Receipt {
 	e, _ := parseReceipt(r)
 	e.id = id
 	return e.receipt()
 }
 
-// elsewhere is the receipt of a message that has been at another time.
+// elsewhere is the receipt of a message that was at another time.
 func elsewhere(r storage.Receipt) storage.Receipt {
 	e, _ := parseReceipt(r)
 	e.visible++
 	return e.receipt()
 }
 
-// TestDeleteBatches has the mixed batches that are worth a name.
+// TestDeleteBatches deletes mixed batches that are worth a name.
 func TestDeleteBatches(t *testing.T) {
 	t.Parallel()
 	type receipts = []storage.Receipt
@@ -394,7 +394,8 @@ func TestDeleteBatches(t *testing.T) {
 	}
 }
 
-// A file whose ids are used up gives messages ids at random: what isn't where it is expected must not be taken for sent.
+// A file whose ids are used up gives messages random ids. A message that isn't where it is expected must not be taken
+// for sent.
 func TestIdsThatDoNotFollowEachOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	s := openAt(t, path, "")

@@ -2,12 +2,12 @@ package sqlite
 
 import "log/slog"
 
-// logHeld is how many pages a copy of the log may leave there before that is warned about: 256 MB. Without a reader that goes on for
-// long, a copy leaves only what others have written meanwhile.
+// logHeld is how many pages a copy of the log may leave there without a warning: 256 MB. Unless a reader goes on for
+// long, a copy leaves only pages that were written meanwhile.
 const logHeld = 1 << 16
 
-// A readerWatch warns of a read transaction that somebody keeps open. What was written since it began can't be copied from the log into
-// the file, so the log grows for as long as it lasts.
+// A readerWatch warns of a read transaction that some program keeps open. Pages that were written since it began
+// can't be copied from the log into the file, so the log grows as long as the transaction lasts.
 type readerWatch struct {
 	path  string // of the log
 	frame int64  // bytes that a page takes there
@@ -17,7 +17,7 @@ type readerWatch struct {
 	warned bool
 }
 
-// see takes what a copy has found. It logs once that there is such a transaction, and once that it is over.
+// see takes the outcome of a copy. It logs once that there is such a transaction, and once that it is over.
 func (r *readerWatch) see(did copied) {
 	switch {
 	case did.pages < 0:

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestReaderIsNoticed has somebody keep a read transaction open while much is written. That is said once, and once when it is over.
+// TestReaderIsNoticed keeps a read transaction open while much is written. The store logs that once, and once when it
+// is over.
 func TestReaderIsNoticed(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
@@ -21,7 +22,7 @@ func TestReaderIsNoticed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// said returns what was logged once the store is at rest and has tried to copy the log.
+		// said returns the log once the store is at rest and has tried to copy SQLite's log.
 		said := func(n int) string {
 			t.Helper()
 			grow(t, n, 5000, s)

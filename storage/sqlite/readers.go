@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// maxReaders bounds the connections that read. Reading seldom waits for the disk, so more would not help.
+// maxReaders bounds the connections that read. A read seldom waits for the disk, so more would not help.
 const maxReaders = 4
 
-// readers is a pool of read-only connections, opened as they are needed. A read sees all that was committed
-// before it began.
+// readers is a pool of read-only connections, opened as they are needed. A read sees all that was committed before it
+// began.
 type readers struct {
 	place   *place
-	free    chan *conn // maxReaders of them are in here or in use; nil is one not opened yet
+	free    chan *conn // maxReaders are in it or in use; nil stands for one that isn't opened yet
 	closing chan struct{}
 	once    sync.Once
 }
@@ -25,8 +25,8 @@ func newReaders(p *place) *readers {
 	return r
 }
 
-// do runs f with a connection. f may be run again when another process is in the way, so it must not have
-// lasting effects before it has succeeded.
+// do runs f with a connection. f is run again when another process was in the way, so it must have no lasting effect
+// before it succeeds.
 func (r *readers) do(ctx context.Context, f func(c *conn) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

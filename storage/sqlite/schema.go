@@ -15,19 +15,21 @@ import (
 // applicationID marks a file as Millrace's, in its header ("Mill").
 const applicationID = 0x4d696c6c
 
-// migrations lead from one schema to the next; PRAGMA user_version counts those that were done. Append,
-// never change: files with the older schemas exist.
+// migrations lead from one schema to the next. PRAGMA user_version counts those that were done. Append, never change:
+// files with the older schemas exist.
 //
-//   - names gives queues, containers and tables a small number. Its rows stay for ever, so a number once
-//     read may be kept.
-//   - due: what changes about a message, in the order in which a queue gives them out. A claim is a new place in it; the message's
-//     row, ten times as large, stays as it is. gen is 0 until the first claim; each claim draws a random one, and who extends or
-//     rewrites adds one; so a place and gen are a receipt, even though SQLite may use an id again. held tells a received message from a
-//     delayed one.
-//   - messages: what stays. When something was sent is in both: Stats looks for the oldest by either.
-//   - clocks: how far the file's time, by which visible is meant, is ahead of the monotonic clock of a boot, and the latest that was
-//     written down (see clock). sent and modified are by the wall clock, for people.
-//   - rows are small and many: one tree. Blobs are large: a tree of their keys, so that a listing is quick.
+//   - names gives queues, containers and tables a small number. Its rows stay for ever, so a number once read may be
+//     kept.
+//   - due holds what changes about a message, in the order in which a queue gives messages out. A claim is a new
+//     place in it; the message's row, ten times as large, stays as it is. gen is 0 until the first claim. Each claim
+//     draws a random gen; an extension or a rewrite adds one. So a place and a gen are a receipt, even though SQLite
+//     may use an id again. held tells a received message from a delayed one.
+//   - messages holds what stays. The time at which a message was sent is in both: Stats looks for the oldest by
+//     either.
+//   - clocks holds how far the file's time is ahead of the monotonic clock of a boot, and the latest time that was
+//     written down (see clock). visible is by the file's time. sent and modified are by the wall clock, for people.
+//   - rows are small and many, so they are one tree. Blobs are large, so their keys have a tree of their own, for a
+//     quick listing.
 var migrations = [...][]string{
 	{
 		`CREATE TABLE names (
@@ -65,7 +67,7 @@ var migrations = [...][]string{
 			PRIMARY KEY (tbl, partition, key)
 		) STRICT, WITHOUT ROWID`,
 	},
-	{ // until then, claims changed messages and its index
+	{ // before that, claims changed messages and its index
 		`CREATE TABLE due (
 			queue      INTEGER NOT NULL,
 			visible    INTEGER NOT NULL,
@@ -87,7 +89,7 @@ var migrations = [...][]string{
 		`DROP TABLE messages`,
 		`ALTER TABLE moved RENAME TO messages`,
 	},
-	{ // until then, the wall clocks of whoever looked said what is due
+	{ // before that, the wall clock of the process that looked decided what is due
 		`CREATE TABLE clocks (
 			boot  TEXT PRIMARY KEY,
 			ahead INTEGER NOT NULL,
@@ -96,12 +98,12 @@ var migrations = [...][]string{
 	},
 }
 
-// lockWait is how long another process may keep the file to itself before a call gives up.
+// lockWait is how long another process may lock the file before a call gives up.
 const lockWait = 10 * time.Second
 
-// patient repeats try while another connection is in the way. SQLite's own waiting begins at a millisecond
-// and grows, which starves this process beside one that takes the lock again at once; a short pause of
-// random length is fair to both. It gives up after lockWait, or when gone says why.
+// patient repeats try while another connection is in the way. SQLite's own waiting begins at a millisecond and grows.
+// That starves this process beside one that takes the lock again at once. A short pause of random length is fair to
+// both. patient gives up after lockWait, or when gone returns an error.
 func patient(gone func() error, try func() error) error {
 	var begin time.Time
 	for {
@@ -122,15 +124,15 @@ func patient(gone func() error, try func() error) error {
 	}
 }
 
-// cause is the gone of one caller.
+// cause is patient's gone for a single caller.
 func cause(ctx context.Context) func() error {
 	return func() error { return context.Cause(ctx) }
 }
 
-// version tells the schema's version of a file that is ours: 0 when it is empty.
+// version returns the schema's version of a file of this package, 0 when the file is empty.
 func (c *conn) version() (int, error) {
 	if !c.inTransaction() {
-		// One look, or another process's first opening may come in between.
+		// In one transaction, or another process's first opening may come in between.
 		if err := c.exec("BEGIN"); err != nil {
 			return 0, err
 		}
@@ -168,8 +170,8 @@ func notDatabase(err error) error {
 	return err
 }
 
-// prepareFile refuses a file that isn't ours, and brings one that is to the newest schema. Several processes may do so
-// at the same time.
+// prepareFile refuses a file that isn't this package's, and brings any other to the newest schema. Several processes
+// may do so at the same time.
 func prepareFile(ctx context.Context, c *conn) error {
 	version := 0
 	err := patient(cause(ctx), func() (err error) {
@@ -179,11 +181,11 @@ func prepareFile(ctx context.Context, c *conn) error {
 	if err != nil {
 		return err
 	}
-	// A migration puts something aside, and there may be no other folder to write in.
+	// A migration needs temporary storage, and there may be no other folder to write in.
 	setup := []string{"PRAGMA synchronous = FULL", "PRAGMA temp_store = MEMORY"}
 	if version == 0 {
-		// The vacuum mode must be set before there is anything in the file; later it would write, for nothing. Freed
-		// pages then can be given back in small steps; it costs 2 % of a write.
+		// The vacuum mode must be set before there is anything in the file; later it would write, for nothing. With it,
+		// free pages can be given back in small steps. It costs 2 % of a write.
 		setup = append(setup, "PRAGMA auto_vacuum = INCREMENTAL")
 	}
 	if err = patient(cause(ctx), func() error { return c.exec(setup...) }); err != nil {
@@ -206,7 +208,7 @@ func prepareFile(ctx context.Context, c *conn) error {
 	if err := patient(cause(ctx), func() error { return c.exec("BEGIN IMMEDIATE") }); err != nil {
 		return err
 	}
-	// Somebody else may have done it meanwhile.
+	// Another process may have done it meanwhile.
 	if version, err = c.version(); err != nil {
 		c.exec("ROLLBACK") // the first error tells more
 		return err

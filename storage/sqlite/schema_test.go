@@ -10,7 +10,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A file with the first schema, as a program of then left it: messages that are ready, delayed and in flight.
+// A file with the first schema, as a program of that version left it, has messages that are ready, delayed and in
+// flight.
 func TestUpgradeFromFirstSchema(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")

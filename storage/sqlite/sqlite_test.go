@@ -59,7 +59,7 @@ func unable(t *testing.T, why string) {
 	t.Skip(why)
 }
 
-// smallDisk returns a folder on a file system of its own, and a way to mount it anew, read-only.
+// smallDisk returns a folder on a file system of its own, and a function that mounts it again, read-only.
 func smallDisk(t *testing.T, size string) (dir string, remount func(readOnly bool)) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
@@ -139,7 +139,7 @@ func wantError(t *testing.T, err error, kind error, words ...string) {
 	}
 }
 
-// scratch runs SQL on a file that need not be ours.
+// scratch runs SQL on a file that need not be this package's.
 func scratch(t *testing.T, path string, sqls ...string) {
 	t.Helper()
 	c, err := openConn(path, openCreate)
@@ -243,7 +243,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// list returns the names in a folder; none when it isn't one.
+// list returns the names in a folder, or none when it isn't a folder.
 func list(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -276,7 +276,7 @@ func TestOpenReadsTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // the first leaves it such that the second says the same
+	for range 2 { // the first leaves the file so that the second says the same
 		_, err := Open(t.Context(), path)
 		wantError(t, err, storage.ErrUnsupported, "1000", "newer program")
 	}
@@ -360,7 +360,7 @@ func TestOpenOnFullDisk(t *testing.T) {
 	wantError(t, err, storage.ErrUnavailable, "disk is full")
 }
 
-// hog fills a disk, and returns what frees it.
+// hog fills a disk, and returns a function that frees it.
 func hog(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	name := filepath.Join(dir, "hog")
@@ -384,7 +384,7 @@ func hog(t *testing.T, dir string) (free func()) {
 	}
 }
 
-// fillUp sends until it is refused and returns what was acknowledged.
+// fillUp sends until a send is refused, and returns the acknowledged messages.
 func fillUp(t *testing.T, s driver.Store) (acknowledged []string, err error) {
 	t.Helper()
 	pad := strings.Repeat("x", 4000)
@@ -423,7 +423,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskReader sees that who has only looked doesn't answer for the log of others.
+// TestFullDiskReader checks that a store that has only read doesn't fail for the log of others.
 func TestFullDiskReader(t *testing.T) {
 	t.Parallel()
 	dir, _ := smallDisk(t, "3m")

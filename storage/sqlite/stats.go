@@ -23,7 +23,7 @@ func (q *queue) Stats(ctx context.Context) (driver.Stats, error) {
 // Up to so many rows are simply read; beyond, count looks for a shorter way.
 const (
 	fewIndexed = 10_000 // places, a millisecond
-	fewStored  = 1_000  // messages, without the parts of bodies that lie elsewhere
+	fewStored  = 1_000  // messages, without the parts of bodies on other pages
 )
 
 // count reads the queue's places, not the messages.
@@ -66,8 +66,8 @@ func (q *queue) countBy(c *conn, now time.Time, indexed, stored int64) (st drive
 	return st, nil
 }
 
-// countReady counts a deep queue. The library counts all messages of the file in a sixth of the time that it takes to step
-// through those of a queue, so where other queues have few, what is theirs is taken from that.
+// countReady counts a deep queue. SQLite counts all messages of the file in a sixth of the time that it takes to step
+// through those of a queue. So where other queues have few messages, countReady subtracts them from the count of all.
 func (q *queue) countReady(c *conn, id, at, hidden, indexed int64) (int64, error) {
 	others, err := firstRow(c.stmt(`SELECT (SELECT count(*) FROM (SELECT 1 FROM due WHERE queue < ?1 LIMIT ?2)),
 		(SELECT count(*) FROM (SELECT 1 FROM due WHERE queue > ?1 LIMIT ?2))`).int(1, id).int(2, indexed))
@@ -82,9 +82,10 @@ func (q *queue) countReady(c *conn, id, at, hidden, indexed int64) (int64, error
 	return ready[0], err
 }
 
-// oldestReady tells when the oldest ready message of a deep queue was sent. sent and least are the earliest time and the least
-// id of some of them. A message gets an id above all that are there, so what was sent earlier has one below least; there
-// are few such as a rule, because those are the first that become visible.
+// oldestReady tells when the oldest ready message of a deep queue was sent. sent and least are the earliest time and
+// the least id of some of its ready messages. A message gets an id above all ids that are there, so a message that
+// was sent earlier has an id below least. There are few such as a rule, because the oldest messages become visible
+// first.
 func (q *queue) oldestReady(c *conn, id, at, sent, least, stored int64) (int64, error) {
 	older, err := firstRow(c.stmt(`SELECT count(*), min(iif(queue = ?1 AND id NOT IN (SELECT id FROM due WHERE queue = ?1 AND visible > ?2 AND id < ?4), sent, ?3))
 		FROM (SELECT id, queue, sent FROM messages WHERE id < ?4 LIMIT ?5)`).int(1, id).int(2, at).int(3, sent).int(4, least).int(5, stored))

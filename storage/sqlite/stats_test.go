@@ -11,7 +11,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// However few entries count may read at first, it tells the same as one look at everything.
+// However few entries count may read at first, it returns the same as a look at all messages.
 func TestStatsByEveryWay(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off&sync=normal")
@@ -49,7 +49,7 @@ func TestStatsByEveryWay(t *testing.T) {
 				}
 			}
 		}
-		now := time.Now().Add(time.Duration(r.IntN(3)) * time.Hour) // what was hidden may be ready by then
+		now := time.Now().Add(time.Duration(r.IntN(3)) * time.Hour) // a hidden message may be ready by then
 		for _, name := range names {
 			want := statsOf(t, s, name, now)
 			for _, few := range []int64{1, 2, 10, 1000} {

@@ -8,19 +8,21 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// A syncer waits for the disk beside the writer, and then answers what is late: deletions. It breaks no promise that others see a message
-// gone before the disk has it. What they write on the strength of that comes later in the same log, so it isn't kept without the
-// deletion; and when a power failure brings the message back, it is a repeat like any other.
+// A syncer waits for the disk beside the writer, and then answers the late ops: deletions. Other callers may see that
+// a message is gone before the disk has the deletion. That breaks no promise:
+//
+//   - Their later writes come later in the same log, so they aren't kept without the deletion.
+//   - When a power failure brings the message back, its delivery is a repeat like any other.
 type syncer struct {
 	place *place
 	log   *os.File
-	sync  func() error // log.Sync, but in a test
-	in    chan []*op   // of groups, or nil for a sync alone; when it is full the writer waits for the disk
+	sync  func() error // log.Sync, except in a test
+	in    chan []*op   // ops of groups, or nil for a sync alone; when it is full the writer waits for the disk
 	ended chan struct{}
 }
 
-// newSyncer opens the log, which is there once a connection has read, and as long as one is open. Closing it drops no lock: SQLite has
-// none on this file.
+// newSyncer opens the log. The log exists once a connection has read, and as long as a connection is open. Closing
+// the log drops no lock: SQLite has none on this file.
 func newSyncer(p *place, path string) (*syncer, error) {
 	log, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -37,9 +39,9 @@ func newSyncer(p *place, path string) (*syncer, error) {
 		log.Close()
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
-	p.watch(path, info) // both stay the same for as long as a connection is open
+	p.watch(path, info) // both files stay the same as long as a connection is open
 	p.watch(shmPath, shm)
-	if err := p.checkNow(); err != nil { // then they are another file's
+	if err := p.checkNow(); err != nil { // log and shared memory are another file's
 		log.Close()
 		return nil, err
 	}
@@ -48,7 +50,7 @@ func newSyncer(p *place, path string) (*syncer, error) {
 	return y, nil
 }
 
-// loop answers ops that were committed. One sync serves all that were before it began.
+// loop answers committed ops. One sync serves all ops that came before it began.
 func (y *syncer) loop() {
 	defer close(y.ended)
 	for ops := range y.in {
@@ -72,7 +74,7 @@ func (y *syncer) loop() {
 	}
 }
 
-// finish answers what is left, after the writer's goroutine has given its last.
+// finish answers the ops that are left, after the writer's goroutine has handed over its last.
 func (y *syncer) finish() {
 	close(y.in)
 	<-y.ended

@@ -16,11 +16,12 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// syncing makes the syncer of a store that was just opened call before ahead of each sync, and leaves it nothing to sync but deletions.
+// syncing makes the syncer of a store that was just opened call before ahead of each sync. It leaves the syncer
+// nothing to sync but deletions.
 func syncing(t *testing.T, s *store, before func() error) {
 	t.Helper()
 	err := s.write(&op{ctx: t.Context(), run: func(w *writer) error {
-		w.stretched = true
+		w.logExtended = true
 		w.syncer.sync = func() error { return errors.Join(before(), w.syncer.log.Sync()) }
 		return nil
 	}})
@@ -29,7 +30,8 @@ func syncing(t *testing.T, s *store, before func() error) {
 	}
 }
 
-// slow makes the syncer of a store that was just opened say when a sync begins, and wait for its result; after that the disk is synced.
+// slow makes the syncer of a store that was just opened report when a sync begins, and wait for its result. After
+// that the disk is synced.
 func slow(t *testing.T, s *store) (began chan struct{}, result chan error) {
 	t.Helper()
 	began, result = make(chan struct{}), make(chan error)
@@ -54,7 +56,7 @@ func wantDue(t *testing.T, what string, done <-chan error) {
 	}
 }
 
-// Deletions are answered by a sync that began after their commit, and others work meanwhile.
+// Deletions are answered by a sync that began after their commit. Other ops go on meanwhile.
 func TestDeletionsAreSyncedBeside(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
@@ -95,7 +97,7 @@ func TestDeletionsAreSyncedBeside(t *testing.T) {
 	}
 }
 
-// Which deletions wait for a sync of their own: those that nothing else in their group waits for.
+// Deletions wait for a sync of their own when no other op of their group waits for the disk.
 func TestWhatIsSyncedBeside(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -131,7 +133,7 @@ func TestWhatIsSyncedBeside(t *testing.T) {
 	}
 }
 
-// A disk that fails to sync may have lost what it was given, whatever it says later. So nothing more is acknowledged.
+// A disk that fails to sync may have lost its data, whatever it reports later. So nothing more is acknowledged.
 func TestDiskFailsToSync(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
@@ -185,7 +187,7 @@ func size(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// A sync of SQLite's own that fails counts as much, whoever asked for it; what else fails doesn't.
+// A sync of SQLite's own that fails counts as much, whichever connection asked for it. Other failures don't count.
 func TestWhatSQLiteFailsToSync(t *testing.T) {
 	t.Parallel()
 	for code, fatal := range map[int]bool{
@@ -206,11 +208,12 @@ func TestWhatSQLiteFailsToSync(t *testing.T) {
 	}
 }
 
-// After a power failure there is what the disk was asked to keep: an answered deletion is among it, and one that is not answered may not be.
+// After a power failure the disk holds what it was asked to keep. An answered deletion is among it; a deletion
+// without an answer may not be.
 func TestPowerFailure(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
-	var kept []string // what was written when each sync began
+	var kept []string // copies of what was written when each sync began
 	keep := func() error {
 		dir := t.TempDir()
 		// By another process: closing the file in this one would drop SQLite's locks on it.

@@ -120,7 +120,8 @@ func TestRingsAreOnTime(t *testing.T) {
 	})
 }
 
-// TestFileShrinks drains a large queue. The file gives the room back, while nothing else happens and beside other work.
+// TestFileShrinks drains a large queue. The file gives the room back, both while nothing else happens and beside
+// other work.
 func TestFileShrinks(t *testing.T) {
 	t.Parallel()
 	for name, work := range map[string]int{"idle": 0, "at work": 100} {
@@ -214,7 +215,7 @@ func logIsBounded(t *testing.T, size int) {
 	}
 }
 
-// TestMigrations sees that a file is marked, and that opening it again changes nothing.
+// TestMigrations checks that a file is marked, and that opening it again changes nothing.
 func TestMigrations(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -281,7 +282,7 @@ func TestMigrationFails(t *testing.T) {
 	}
 }
 
-// TestIdleIsCheap has five queues polled and watched, and counts how often the writer works in a minute.
+// TestIdleIsCheap polls and watches five queues, and counts how often the writer works in a minute.
 func TestIdleIsCheap(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
@@ -321,7 +322,7 @@ func TestIdleIsCheap(t *testing.T) {
 	})
 }
 
-// BenchmarkEmptyReceive is what an idle consumer costs at each poll.
+// BenchmarkEmptyReceive measures the cost of each poll of an idle consumer.
 func BenchmarkEmptyReceive(b *testing.B) {
 	s := openTest(b, "")
 	q := s.Queue("queue")

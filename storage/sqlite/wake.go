@@ -16,11 +16,11 @@ type subscription struct {
 	stop  func()
 }
 
-// Listen implements driver.Listener. It rings once at the beginning, so that the first look arms the timer for
-// what is not due yet.
+// Listen implements driver.Listener. It rings once at the beginning, so that the first look sets the timer for
+// messages that are not due yet.
 func (s *store) Listen(topic string) driver.Subscription {
 	if s.beacon != nil {
-		s.life.present() // it will have claims, and needs no news of itself
+		s.life.announceLife() // before watch: it will have claims, and needs no event of its own file
 		s.beacon.watch()
 	}
 	rings, stop := s.wakes.add(topic)
@@ -29,9 +29,9 @@ func (s *store) Listen(topic string) driver.Subscription {
 
 // Ring implements driver.Listener. Other processes ring all their topics.
 func (s *store) Ring(topic string) {
-	s.wakes.at(topic, time.Time{})
+	s.wakes.ringAt(topic, time.Time{})
 	if s.beacon != nil {
-		s.life.present()
+		s.life.announceLife()
 		s.beacon.touch()
 	}
 }
@@ -42,14 +42,14 @@ func (l *subscription) Rings() <-chan struct{} { return l.rings }
 // Close implements driver.Subscription.
 func (l *subscription) Close() { l.stop() }
 
-// wakes are the consumers of this process that want to be told.
+// wakes holds the consumers of this process that want rings.
 type wakes struct {
 	mu     sync.Mutex
 	queues map[string]*watched
 	closed bool
 }
 
-// watched is a queue that somebody watches.
+// watched is a queue that has consumers in wakes.
 type watched struct {
 	rings map[chan struct{}]struct{}
 	timer *time.Timer // rings at due
@@ -90,12 +90,13 @@ func (w *wakes) watches(queue string) bool {
 	return w.queues[queue] != nil
 }
 
-// wakeAnyway is how late a ring may be where the wall clock tells what is due, after it was set forward or the machine slept: timers don't
-// know that.
+// wakeAnyway is how late a ring may be where the wall clock decides what is due, after the clock was set forward or
+// the machine slept. Timers don't know of either.
 const wakeAnyway = 5 * time.Minute
 
-// at rings a queue at that time, or sooner if it is to ring sooner already. It rings in between where that is far away: who looks sets the timer anew.
-func (w *wakes) at(queue string, t time.Time) {
+// ringAt rings a queue at t. A ring that is set for an earlier time comes instead. Where t is far away it rings in
+// between, and the consumer's look sets the timer again.
+func (w *wakes) ringAt(queue string, t time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	q := w.queues[queue]
@@ -159,8 +160,9 @@ func (q *watched) disarm() {
 	q.timer, q.due = nil, time.Time{}
 }
 
-// news reports whether somebody else has changed the file since the last call, or since the store was opened, or may have. It is a
-// transaction that writes nothing, so it waits for whoever is writing.
+// news reports whether another process has changed the file since the last call, or since the store was opened. It
+// also reports true when it can't tell. It is a transaction that writes nothing, so it waits for the process that is
+// writing.
 func (s *store) news() bool {
 	var v int64
 	err := s.write(&op{ctx: context.Background(), aside: true, relaxed: true, run: func(w *writer) (err error) {
@@ -175,11 +177,11 @@ func (s *store) news() bool {
 	return v != old
 }
 
-// publish tells consumers, here and in other processes, what a commit has made receivable.
+// publish rings consumers, here and in other processes, for what a commit has made receivable.
 func (s *store) publish(list []due) {
 	sent := false
 	for _, d := range list {
-		s.wakes.at(d.queue, d.at)
+		s.wakes.ringAt(d.queue, d.at)
 		sent = sent || d.sent
 	}
 	if sent && s.beacon != nil {
@@ -187,10 +189,10 @@ func (s *store) publish(list []due) {
 	}
 }
 
-// announce notes that a queue has something at that time.
+// announce notes that a queue has something to receive at that time.
 func (w *writer) announce(queue string, at time.Time, sent bool) {
 	if sent {
-		w.s.life.present() // before others may rely on being told
+		w.s.life.announceLife() // before others may rely on its rings
 	}
 	for i := range w.effects.due {
 		d := &w.effects.due[i]

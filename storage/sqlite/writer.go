@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// maxGroup and maxGroupBytes bound one transaction, and with it how long the first caller in it waits
-	// for the last. One op may be larger.
+	// maxGroup and maxGroupBytes bound one transaction, and so how long the first caller in it waits for the last. One
+	// op may be larger.
 	maxGroup      = 512
 	maxGroupBytes = 4 << 20
 
-	// maxYields bounds the turns of others, without a new op, before a group is taken as it is.
+	// maxYields is how often the writer lets other goroutines run while no op comes. Then it takes the group as it is.
 	maxYields = 1000
 
 	cacheSize = "PRAGMA cache_size = -16000"
@@ -30,27 +30,28 @@ type op struct {
 	ctx  context.Context
 	size int // bytes that it writes, about
 
-	// early: it runs before others of its group.
+	// early: it runs before the other ops of its group.
 	early bool
 
-	// aside: its caller has others do what follows, so nothing is gained by waiting for it.
+	// aside: other goroutines do what follows this op, so the writer gains nothing by waiting for its caller.
 	aside bool
 
-	// late: others may see its effect before the disk has it. Its caller waits for the disk, beside the writer.
+	// late: others may see its effect before the disk has it. The syncer, beside the writer, waits for the disk and
+	// answers.
 	late bool
 
 	// relaxed: losing the effect to a power failure breaks no promise.
 	relaxed bool
 
-	// run does the work inside the transaction. With an error of SQLite's the whole transaction is undone;
-	// with any other error run must have changed nothing.
+	// run does the work inside the transaction. An error of SQLite's undoes the whole transaction. With any other error,
+	// run must have changed nothing.
 	run func(w *writer) error
 
 	err  error
 	done chan error // of capacity 1
 
 	mu      sync.Mutex // held while run runs
-	dropped bool       // the caller has left: run would use what is the caller's again
+	dropped bool       // the caller has left and may use its memory again: run must not
 }
 
 // write hands an op to the writer and waits for its commit.
@@ -80,7 +81,7 @@ func (s *store) write(o *op) error {
 		o.mu.Unlock()
 		return context.Cause(o.ctx)
 	case <-s.stopped:
-		// It may have come in after the writer's last look.
+		// The op may have come in after the writer's last look.
 		select {
 		case err := <-o.done:
 			return err
@@ -96,33 +97,33 @@ type writer struct {
 	c      *conn
 	normal bool // sync=normal: no commit waits for the disk
 
-	relaxed  bool             // the connection commits without waiting for the disk just now
-	now      time.Time        // of the transaction that is open
-	at       int64            // likewise, by the file's clock
-	noted    int64            // the file's time that was written down last
-	placed   []placed         // by it, not yet written
-	removals []removal        // asked of it, not yet done
-	effects  effects          // of the transaction that is open
-	wants    map[string]*want // likewise, by queue
-	chosen   []chosen         // likewise, the awaits among them
-	ckpt     *checkpointer
-	syncer   *syncer
-	vacuum   *time.Timer // for tidy
-	waits    bool        // vacuum runs
-	steps    int         // that tidy has taken among other work since the log was last copied for it
-	lately   bool        // something was written since it last ran
+	relaxed         bool             // the connection commits without waiting for the disk at present
+	now             time.Time        // of the transaction that is open
+	at              int64            // likewise, by the file's clock
+	noted           int64            // the file's time that was written down last
+	placed          []placed         // messages that it has inserted, without their places yet
+	removals        []removal        // that it has yet to carry out
+	effects         effects          // of the transaction that is open
+	wants           map[string]*want // likewise, by queue
+	chosen          []chosen         // the awaits among wants
+	ckpt            *checkpointer
+	syncer          *syncer
+	vacuum          *time.Timer // for tidy
+	vacuumScheduled bool        // vacuum is set
+	steps           int         // of tidy among other work, since the log was last copied for it
+	wroteSinceTidy  bool        // something was written since tidy last ran
 
 	logEnd      logEnd
-	stretched   bool // lengthenAtRest has no more to do
+	logExtended bool // lengthenAtRest has no more to do
 	readerWatch readerWatch
 
-	wrote    bool          // something, as of the last group
-	quick    time.Duration // how long a small group takes, about: the least lately
-	answered int           // how many ops of the last group were not aside
-	waiting  int           // how many had come before they were answered
+	wrote        bool          // something, up to the last group
+	minGroupTime time.Duration // the least time that a group took lately, so about a small group's
+	answered     int           // ops of the last group that were not aside
+	waiting      int           // ops that had come before the last group was answered
 }
 
-// effects are what becomes true with the commit.
+// effects become true with the commit.
 type effects struct {
 	names []named
 	due   []due
@@ -132,7 +133,7 @@ type effects struct {
 type due struct {
 	queue string
 	at    time.Time
-	sent  bool // and other processes should know
+	sent  bool // other processes should know, too
 }
 
 func newWriter(s *store, c *conn, normal bool) (*writer, error) {
@@ -178,19 +179,19 @@ func (w *writer) loop() {
 	group := make([]*op, 0, maxGroup)
 	for {
 		if len(w.s.ops) == 0 {
-			w.relax(w.normal) // so that a lone send need not wait for that; what fails is tried again
+			w.relax(w.normal) // now, so that a lone send need not wait for it; a failure is tried again
 		}
 		select {
 		case o := <-w.s.ops:
 			group = w.collect(group[:0], o)
 			w.do(group)
 			clear(group)
-			if w.checkpoint() { // idle workers look in vain without end
+			if w.checkpoint() { // a look of an idle worker writes nothing
 				w.tidyLater()
 			}
 		case did := <-w.ckpt.done:
 			w.ckpt.running = false
-			if w.s.place.check() == nil { // else the log may be another file's by now
+			if w.s.place.check() == nil { // otherwise the log may be another file's by now
 				w.finishCheckpoint(did)
 			}
 		case <-w.vacuum.C:
@@ -210,8 +211,10 @@ func (w *writer) loop() {
 	}
 }
 
-// collect makes a group of an op, of what waits, and of what may soon come: a group of all costs the disk little more than a
-// group of half of them. Those who were answered last may, unless it was one alone, and those who came meanwhile have.
+// collect makes a group of an op, the ops that wait, and the ops that may soon come. A group of all costs the disk
+// little more than a group of half of them. collect expects as many more ops as callers were answered last, because
+// each may soon send the next. It expects none of them when one op alone was answered and none had come meanwhile.
+// Ops that had come before the answers count apart: they are in this group already.
 func (w *writer) collect(group []*op, o *op) []*op {
 	bytes, come, expected := 0, 0, w.answered
 	if w.answered+w.waiting == 1 {
@@ -234,9 +237,9 @@ func (w *writer) collect(group []*op, o *op) []*op {
 	return group
 }
 
-// another returns the op that comes next, or nil. While one is expected it lets other goroutines run, as long as the next one takes
-// less than a commit's time divided by the n who wait: what each of them loses, one more would save. In virtual time none passes
-// meanwhile, so turns are counted too.
+// another returns the next op, or nil. While one is expected it lets other goroutines run, as long as an op takes
+// less than a group's least time divided by the n callers that wait: each of them loses the time that one more op
+// would save. In virtual time none passes meanwhile, so turns are counted too.
 func (w *writer) another(n int, expected bool) *op {
 	var began time.Time
 	for yields := 0; ; yields++ {
@@ -248,15 +251,15 @@ func (w *writer) another(n int, expected bool) *op {
 		switch {
 		case yields == 0:
 			began = time.Now()
-		case !expected || yields == maxYields || time.Since(began) > w.quick/time.Duration(n):
+		case !expected || yields == maxYields || time.Since(began) > w.minGroupTime/time.Duration(n):
 			return nil
 		}
 		runtime.Gosched()
 	}
 }
 
-// do runs a group and answers. When it can't be committed, each op gets a transaction of its own, so that
-// one that is too large for the disk, say, does not take the others with it.
+// do runs a group and answers. When the group can't be committed, each op gets a transaction of its own. So one op
+// that is too large for the disk, say, does not take the others with it.
 func (w *writer) do(group []*op) {
 	began := time.Now()
 	err := w.transact(group)
@@ -267,8 +270,8 @@ func (w *writer) do(group []*op) {
 		}
 		return
 	}
-	if err == nil && w.relaxed == w.normal { // others take less than those that are worth gathering for
-		w.quick = min(time.Since(began), w.quick+w.quick/32+time.Microsecond)
+	if err == nil && w.relaxed == w.normal { // other groups take less time, and are not worth gathering for
+		w.minGroupTime = min(time.Since(began), w.minGroupTime+w.minGroupTime/32+time.Microsecond)
 	}
 	var later []*op
 	w.answered, w.waiting = 0, len(w.s.ops)
@@ -288,7 +291,7 @@ func (w *writer) do(group []*op) {
 	if len(later) > 0 {
 		w.syncer.in <- later
 	}
-	if err == nil { // after the answers: what is handed over can be handled while the next group commits
+	if err == nil { // after the answers: a consumer can handle its message while the next group commits
 		w.settle(true)
 		w.s.publish(w.effects.due)
 	}
@@ -306,11 +309,11 @@ func (w *writer) transact(group []*op) (err error) {
 	if err := patient(allGone(group), w.c.stmt("BEGIN IMMEDIATE").run); err != nil {
 		return err
 	}
-	w.now, w.placed = time.Now(), w.placed[:0] // one time for all: what is sent together can be placed together
+	w.now, w.placed = time.Now(), w.placed[:0] // one time for all, so that messages sent together can be placed together
 	w.at = w.s.clock.at(w.now)
 	w.removals = w.removals[:0]
 	w.effects.names, w.effects.due = w.effects.names[:0], w.effects.due[:0]
-	defer func() { clear(w.wants); clear(w.removals) }() // they refer to what is the callers'
+	defer func() { clear(w.wants); clear(w.removals) }() // they refer to the callers' memory
 	for _, early := range []bool{true, false} {          // calls that wait together may come in any order
 		for _, o := range group {
 			if err == nil && o.early == early {
@@ -345,7 +348,7 @@ func (w *writer) transact(group []*op) (err error) {
 	return nil
 }
 
-// allGone says why nobody waits for the group any more.
+// allGone returns why no caller waits for the group any more, or nil while one does.
 func allGone(group []*op) func() error {
 	return func() error {
 		for _, o := range group {
@@ -357,7 +360,7 @@ func allGone(group []*op) func() error {
 	}
 }
 
-// one runs an op, unless its caller has left. The error is one that ends the group.
+// one runs an op, unless its caller has left. It returns only an error that ends the group.
 func (w *writer) one(o *op) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -375,13 +378,13 @@ func (w *writer) one(o *op) error {
 
 // relax sets whether commits wait until the disk has the log.
 //
-// A group of claims and extensions need not wait, nor one with deletions, which are late. The log is
-// written in order, so after a power failure it holds a beginning of what was written, and any later commit that
-// waits makes them durable too. Losing the end of it means that messages appear unclaimed to a machine on which every
-// holder of a claim is dead: they are delivered once more, sooner than otherwise. Everything else was promised to its
-// caller.
+// A group of claims and extensions need not wait, nor need one with deletions, which are late. The log is written in
+// order. So after a power failure it holds a beginning of what was written, and any later commit that waits makes all
+// before it durable too. If the end of the log is lost, messages appear unclaimed on a machine where every process
+// that had claims is dead: they are delivered once more, sooner than otherwise. All other ops were promised to their
+// callers.
 //
-// Changing it costs some 2 µs, 30 after a rest; a sync of the disk a hundred or more.
+// A change of the setting costs some 2 µs, 30 after a rest. A sync of the disk costs a hundred or more.
 func (w *writer) relax(relaxed bool) error {
 	if relaxed == w.relaxed {
 		return nil
@@ -390,7 +393,7 @@ func (w *writer) relax(relaxed bool) error {
 	if relaxed {
 		mode = "PRAGMA synchronous = NORMAL"
 	}
-	// Not kept as a prepared statement: it takes effect when it is compiled.
+	// Not kept as a prepared statement: the setting takes effect when the statement is compiled.
 	if err := w.c.exec(mode); err != nil {
 		return err
 	}
@@ -404,14 +407,14 @@ func (w *writer) close() error {
 	w.ckpt.close()
 	var err error
 	if (w.wrote || w.c.pagesWritten() > 0) && w.s.place.checkNow() == nil {
-		// As much as other processes let us. The last process's close does the rest.
+		// As much as other processes allow. The last process's close does the rest.
 		err = w.s.place.saw(w.c.exec(passiveCheckpoint))
 	}
 	if err != nil && busy(err) {
 		err = nil
 	}
 	if w.s.place.checkNow() != nil {
-		w.c.keepLog() // or it would be copied
+		w.c.keepLog() // or close would copy it
 	}
 	return errors.Join(err, w.c.close())
 }
