@@ -12,8 +12,9 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations"
 )
 
-// hiddenVerb is what the shells' scripts ask: its arguments are the words of a command line, the last one the one that is
-// being typed. It prints what that may become, each with a tab and what it is about, or nothing where it may be a file.
+// hiddenVerb is the verb that the shells' scripts call. Its arguments are the words of a command line; the last one
+// is still being typed. It prints the candidates for that word, each with a tab and what it is about, or nothing
+// where the word may be a file.
 const hiddenVerb = "__complete"
 
 func shells() []string { return []string{"bash", "zsh", "fish"} }
@@ -75,7 +76,7 @@ func completeWords(_ context.Context, c *call) error {
 		return nil
 	}
 	last := len(c.args) - 1
-	typed := strings.ReplaceAll(c.args[last], `\`, "") // bash gives blanks as they are typed
+	typed := strings.ReplaceAll(c.args[last], `\`, "") // bash passes blanks as they are typed
 	for _, x := range candidates(c.args[:last], typed) {
 		if strings.HasPrefix(x[0], typed) {
 			c.out.printf("%s\t%s\n", x[0], x[1])
@@ -84,7 +85,7 @@ func completeWords(_ context.Context, c *call) error {
 	return nil
 }
 
-// candidates are what may follow some words, with what it is about.
+// candidates are the words that may follow some words, each with what it is about.
 func candidates(before []string, typed string) (all [][2]string) {
 	v, n := find(before)
 	if v == nil {
@@ -94,7 +95,7 @@ func candidates(before []string, typed string) (all [][2]string) {
 		return nil
 	}
 	set := v.newFlags(&options{})
-	before = slices.DeleteFunc(slices.Clone(before[n:]), func(s string) bool { return s == "=" }) // bash makes it a word of its own
+	before = slices.DeleteFunc(slices.Clone(before[n:]), func(s string) bool { return s == "=" }) // bash makes the = a word of its own
 	args := 0
 	for i := 0; i < len(before); i++ {
 		name, isFlag := strings.CutPrefix(strings.TrimPrefix(before[i], "-"), "-")

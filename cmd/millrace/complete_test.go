@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/poison"
 )
 
-// A line is the words of a command line, the last of which is being typed, and what that may become.
+// completions are command lines, whose last word is being typed, and the candidates for that word.
 var completions = []struct {
 	words []string
 	want  []string
@@ -22,10 +22,10 @@ var completions = []struct {
 	{[]string{"poison", "retry", "-d"}, []string{"-dry-run"}},
 	{[]string{"poison", "retry", "-queue", "m"}, []string{"mails", "months"}},
 	{[]string{"values", "show", ""}, []string{"capacity", "months", "statuses"}},
-	{[]string{"send", "reservations.cancel.v1", "fi"}, []string{"file.json"}}, // of the folder
+	{[]string{"send", "reservations.cancel.v1", "fi"}, []string{"file.json"}}, // a file of the folder
 }
 
-// What the scripts ask.
+// The hidden verb answers the scripts with the right candidates.
 func TestCompleteWords(t *testing.T) {
 	t.Parallel()
 	w := &world{dir: t.TempDir()}
@@ -44,12 +44,12 @@ func TestCompleteWords(t *testing.T) {
 		{[]string{"queues", "-store", ""}, nil},
 		{[]string{"queues", "-json", "-"}, []string{"-json", "-store"}},
 		{[]string{"values", "show", "capacity", ""}, nil},
-		{[]string{"poison", "list", "-queue", "=", "ma"}, []string{"mails"}}, // as bash splits it
+		{[]string{"poison", "list", "-queue", "=", "ma"}, []string{"mails"}}, // as bash splits the words
 		{[]string{"poison", "list", "-reason", `too\ many`}, []string{"too many attempts", "too many deliveries"}},
 		{[]string{"__complete", ""}, nil},
 	}...) {
 		if slices.Contains(c.want, "file.json") {
-			c.want = nil // the shell does that
+			c.want = nil // the shell offers the files
 		}
 		var got []string
 		for line := range strings.Lines(w.want(t, 0, append([]string{"__complete"}, c.words...)...).out) {
@@ -63,7 +63,7 @@ func TestCompleteWords(t *testing.T) {
 	}
 }
 
-// The scripts in real shells: bash, and those of the others that are installed here.
+// The scripts work in real shells: bash, and the others that are installed here.
 func TestCompletionInShells(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func TestCompletionInShells(t *testing.T) {
 		t.Fatal(err)
 	}
 	for shell, ask := range map[string]func(words []string) string{
-		// Where the function finds nothing, -o default takes the names of files: compgen stands for that here.
+		// Where the function finds nothing, -o default offers the names of files. compgen stands for that here.
 		"bash": func(words []string) string {
 			return fmt.Sprintf("source <(millrace completion bash); COMP_WORDS=(millrace %s); COMP_CWORD=%d; _millrace; printf '%%s\\n' \"${COMPREPLY[@]}\"\n"+
 				"[ ${#COMPREPLY[@]} -gt 0 ] || { complete -p millrace | grep -q -- '-o default' && compgen -f -- \"${COMP_WORDS[COMP_CWORD]}\"; }", quoted(words), len(words))

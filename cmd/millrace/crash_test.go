@@ -16,7 +16,7 @@ import (
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
 )
 
-// sentBack waits until so many commands, at least, have left the poison queue and wait.
+// sentBack waits until at least n commands have left the poison queue for their own.
 func (w *world) sentBack(t *testing.T, n int) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -27,7 +27,7 @@ func (w *world) sentBack(t *testing.T, n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if int(st.Ready) >= n+atOnce { // so many may be in both
+		if int(st.Ready) >= n+atOnce { // so many may be in both queues
 			return
 		}
 		select {
@@ -38,8 +38,7 @@ func (w *world) sentBack(t *testing.T, n int) {
 	}
 }
 
-// retry -all is killed in the middle. What it leaves is finished by the next one, and each command is decided exactly
-// once.
+// retry -all is killed in the middle. The next one finishes the work, and each command is decided exactly once.
 func TestRetryIsKilled(t *testing.T) {
 	t.Parallel()
 	const n = 1500
@@ -68,7 +67,7 @@ func TestRetryIsKilled(t *testing.T) {
 	}
 }
 
-// A signal stops between two messages, and the exit code tells.
+// A signal stops a retry between two messages, and the exit code tells.
 func TestRetryIsStopped(t *testing.T) {
 	t.Parallel()
 	const n = 1500
@@ -87,7 +86,7 @@ func TestRetryIsStopped(t *testing.T) {
 	}
 }
 
-// Two operators send everything back while a worker handles it, which refuses some of it again and again.
+// Two operators send everything back while a worker handles it and refuses some of it again and again.
 func TestRetryWhileAWorkerRuns(t *testing.T) {
 	t.Parallel()
 	const n = 200
@@ -126,7 +125,7 @@ func TestRetryWhileAWorkerRuns(t *testing.T) {
 	w.audit(t, sent)
 }
 
-// The same verbs on Azurite, once.
+// The same verbs work on Azurite.
 func TestOnAzurite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "azure:"+azuretest.Place(t, azuretest.Launch, azure.Wipe))

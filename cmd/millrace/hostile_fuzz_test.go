@@ -17,7 +17,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A desk is an operator's, in this process: what each verb prints is kept.
+// A desk is an operator's desk in this process: it keeps what each verb prints.
 type desk struct {
 	store    *storage.Store
 	channels *channel.Channels
@@ -37,7 +37,7 @@ func newDesk(t testing.TB) *desk {
 	return &desk{store, channels}
 }
 
-// do runs a command line, and returns what it prints and its exit code. Nothing that it prints may reach the terminal.
+// do runs a command line, and returns its output and exit code. No output may control the terminal.
 func (d *desk) do(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
 	v, opt, rest, err := parse(args)
@@ -62,7 +62,7 @@ func (d *desk) do(t *testing.T, args ...string) (out string, code int) {
 	return printed.String() + told.String(), code
 }
 
-// put puts a blob among the poison of the commands.
+// put puts a blob into the poison queue of the commands.
 func (d *desk) put(t *testing.T, key string, body []byte) {
 	t.Helper()
 	if _, err := d.store.Blobs("poison").Put(t.Context(), key, body, storage.Condition{}); err != nil {
@@ -70,7 +70,7 @@ func (d *desk) put(t *testing.T, key string, body []byte) {
 	}
 }
 
-// count is how many blobs a container has.
+// count is the number of blobs in a container.
 func (d *desk) count(t *testing.T, container string) (n int) {
 	t.Helper()
 	for _, err := range d.store.Blobs(container).List(t.Context(), "") {
@@ -82,7 +82,7 @@ func (d *desk) count(t *testing.T, container string) (n int) {
 	return n
 }
 
-// taken takes what waits in the queue of the commands.
+// taken takes the messages that wait in the queue of the commands.
 func (d *desk) taken(t *testing.T) (bodies []string) {
 	t.Helper()
 	q := d.store.Queue("reservations")
@@ -106,7 +106,7 @@ func (d *desk) taken(t *testing.T) (bodies []string) {
 
 const goodKey = "00112233445566778899aabbccddeeff"
 
-// goodEntry is an entry as a worker writes it, with a message that a retry sends back.
+// goodEntry is an entry as a worker writes it. A retry sends its message back.
 func goodEntry(t testing.TB, key string) []byte {
 	t.Helper()
 	body := `{"specversion":"1.0","id":"good","source":"/web","type":"reservations.make.v1","data":{"name":"Ada"}}`
@@ -117,7 +117,8 @@ func goodEntry(t testing.TB, key string) []byte {
 	return b
 }
 
-// What can't be read is listed beside what can, under the key that it has, shown as it is, never sent, and discarded.
+// An entry that can't be decoded is listed beside the others under its key. show prints it as it is, retry never
+// sends it, and discard deletes it.
 func TestUnreadableEntries(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -153,12 +154,12 @@ func TestUnreadableEntries(t *testing.T) {
 	if out, code := d.do(t, "poison", "discard", "-yes", "-reason", poison.ReasonUnreadable); code != 0 {
 		t.Errorf("discard: got exit code %d and\n%s", code, out)
 	}
-	if got := d.count(t, "poison"); got != 1 { // that of no queue
+	if got := d.count(t, "poison"); got != 1 { // the blob that belongs to no queue
 		t.Errorf("got %d blobs left, want 1", got)
 	}
 }
 
-// A reason as long as a blob is short in the table, and whole in JSON.
+// A reason as large as a blob is short in the table, and whole in JSON.
 func TestHugeFields(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -176,8 +177,8 @@ func TestHugeFields(t *testing.T) {
 	}
 }
 
-// Whatever lies among the poison, every verb ends well, prints nothing that a terminal obeys, and loses nothing: what a retry
-// takes out is in the queue, and what it can't send stays.
+// Whatever blobs the poison queues hold, every verb ends well, prints nothing that a terminal obeys, and loses
+// nothing: a message that a retry takes out is in the queue, and one that it can't send stays.
 func FuzzPoisonEntry(f *testing.F) {
 	d := newDesk(f)
 	f.Add("reservations/"+goodKey, goodEntry(f, goodKey))

@@ -1,5 +1,5 @@
-// Command millrace is the operator's command line of the sample: what waits in the queues, what is in the poison queues
-// and what becomes of it, what the values are. It may be used while workers run.
+// Command millrace is the operator's command line of the sample. It shows what waits in the queues, shows and settles
+// what is in the poison queues, and shows the values. It may be used while workers run.
 //
 //	millrace queues
 //	millrace poison list    [-queue Q] [-id ID]… [-kind K] [-reason R]
@@ -11,40 +11,51 @@
 //	millrace send           KIND FILE [-id ID] [-delay D]
 //	millrace completion     bash | zsh | fish
 //
-// Flags stand after the verb. Every verb but completion takes -store URL, which is also the environment variable
-// MILLRACE_STORE, and -json. A store in a file that isn't there is an error, also for send: nobody would ever look there.
+// Flags stand after the verb. Every verb but completion takes -json, and -store URL, which is also the environment
+// variable MILLRACE_STORE. A store in a file that isn't there is an error, also for send: no worker would ever look
+// there.
 //
 // # Selections
 //
-// retry and discard want to be told which messages: by -id, -kind and -reason, which narrow one another, or -all. -queue
-// alone is not enough; it narrows each of them. An ID is that of a message, or the key of an entry, which is all that one
-// has that can't be decoded. Kinds and reasons are compared whole.
+// retry and discard need a selection of messages: -id, -kind and -reason, which narrow one another, or -all. -queue
+// alone is not enough; it narrows each of them. An ID is that of a message, or the key of an entry: an entry that
+// can't be decoded has nothing but its key. Kinds and reasons are compared whole.
 //
 // # Output
 //
-// For people: tables, in which nothing of a message can move the cursor. With -json: JSON lines, one object for each queue,
-// message or document, whose names stay. Those of retry and discard have a result: sent back, discarded, selected (and left
-// alone: a dry run), gone (somebody else was quicker), changed (came in anew, and stays), failed. What is not known is "–",
-// and null. Notes and errors go to the standard error, and progress if that is a terminal. Only show shows what is in a message,
-// or why it failed: that may be personal.
+// Without -json: tables for people, in which no part of a message can move the cursor. With -json: JSON lines, one
+// object for each queue, message or document. The names of their members stay. An unknown value is "–", and null in
+// JSON.
+//
+// The lines of retry and discard have a result:
+//
+//   - sent back, discarded, failed
+//   - selected: a dry run has left the entry alone
+//   - gone: somebody else was quicker
+//   - changed: a new entry came in since the old one was read; the new one stays
+//
+// Notes and errors go to the standard error, and so does progress if that is a terminal. Only show prints a message's
+// content and why it failed, because both may be personal.
 //
 // # Exit codes
 //
-//	0   done; of -all there may have been none
-//	1   failed, or stopped by a signal: some of it may be done, and saying it again is harmless
-//	2   the command line can't be right, or discard was told neither -yes nor -dry-run, whatever there is: nothing is done
-//	3   nothing matched, an ID that was named isn't there, or there is no such document
+//	0   done; -all may have found none
+//	1   failed, or stopped by a signal: some of it may be done, and repeating the call is harmless
+//	2   the command line can't be right, or discard lacks both -yes and -dry-run, whatever there is: nothing is done
+//	3   nothing matched, a named ID isn't there, or there is no such document
 //
 // # Laws
 //
-//   - A retry sends the message with its ID, kind and body to the queue that it came from, and then deletes the entry. Its
-//     counts of attempts begin anew. If it ends between the two the entry stays, and the next retry sends the message
-//     again: replay records and notes of ReactOnce know its ID. If the message fails again meanwhile, its new entry stays.
-//   - The ID carries the time of the message. Where that is more than 30 days ago, nobody may be able to tell any more
-//     whether it has been applied: then it comes back here as too old to judge, and never has its effect twice. retry says
-//     beforehand how many there are. Somebody who knows that it has not been applied sends it with another ID.
-//   - A discard deletes the entry that was looked at. One that came in anew since then stays, and that is an error.
-//   - What can fail for one message fails for it alone. A store that can't be reached ends the run.
+//   - A retry sends the message with its ID, kind and body to the queue that it came from, and then deletes the entry.
+//     The message's counts of attempts start at zero. If the retry ends between the two steps the entry stays, and the
+//     next retry sends the message again: replay records and notes of ReactOnce know its ID. If the message fails again
+//     meanwhile, its new entry stays.
+//   - The ID carries the time of the message. If that is more than 30 days ago, perhaps nothing remembers any more
+//     whether the message was applied. Then it comes back here as too old to judge, and never has its effect twice.
+//     retry says beforehand how many such messages there are. An operator who knows that one was not applied sends it
+//     with another ID.
+//   - A discard deletes the entry that was read. An entry that came in since then stays, and that is an error.
+//   - A failure that concerns one message fails that message alone. A store that can't be reached ends the run.
 package main
 
 import (
@@ -72,7 +83,7 @@ func main() {
 // exitNothing is this program's own exit code, beside boot's.
 const exitNothing = 3
 
-// nothingError says that what was asked for isn't there.
+// nothingError reports that the thing asked for isn't there.
 type nothingError struct{ text string }
 
 func (e *nothingError) Error() string { return e.text }
@@ -83,15 +94,15 @@ func usage(format string, args ...any) error {
 	return &boot.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
-// A call is one verb on its way.
+// A call is one run of a verb.
 type call struct {
 	options
 	args     []string
 	out      *output
 	progress io.Writer // where progress and notes go
 	in       io.Reader
-	message  channel.Envelope         // that is to be sent
-	otherIDs func(id string) []string // of messages that a person may mean by an ID, besides; may be nil
+	message  channel.Envelope         // the message to send
+	otherIDs func(id string) []string // IDs of other messages that a person may mean by an ID; may be nil
 	store    *storage.Store
 	channels *channel.Channels
 }
@@ -132,7 +143,7 @@ func tell(w io.Writer, err error) int {
 	return code
 }
 
-// do runs a verb. The first signal ends its context, the second the process.
+// do runs a verb. The first signal ends its context, and the second ends the process.
 func (c *call) do(ctx context.Context, p boot.Process, v *verb) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -149,13 +160,13 @@ func (c *call) do(ctx context.Context, p boot.Process, v *verb) (err error) {
 		defer boot.Close(c.store, &err)
 	}
 	err = stopped(ctx, v.run(ctx, c))
-	if fault := c.out.flush(); fault != nil && !errors.Is(err, errors.Unwrap(fault)) { // else a line has told it
+	if fault := c.out.flush(); fault != nil && !errors.Is(err, errors.Unwrap(fault)) { // otherwise a line has told it already
 		err = errors.Join(err, fault)
 	}
 	return err
 }
 
-// stopped says what has ended ctx, in place of an error that comes of it.
+// stopped returns what has ended ctx instead of an error that only follows from it.
 func stopped(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return errors.New("stopped by a signal")
@@ -163,7 +174,7 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// open opens the store, as the other programs do: what is sent rings idle workers.
+// open opens the store as the other programs do, so that sent messages ring idle workers.
 func (c *call) open(ctx context.Context, p boot.Process) error {
 	flags := boot.NewFlags("millrace", "", p.Getenv)
 	settings := boot.AddSettings(flags)
@@ -175,7 +186,7 @@ func (c *call) open(ctx context.Context, p boot.Process) error {
 		return &boot.UsageError{Err: err}
 	}
 	log := boot.NewLogger(p.Stderr, slog.LevelWarn, p.Getenv)
-	slog.SetDefault(log) // stores warn there
+	slog.SetDefault(log) // stores log warnings there
 	store, err := settings.OpenExisting(ctx, log)
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { os.Exit(boottest.Main(m, &bin)) }
 
 const (
 	seats    = 100
-	patience = 3 * time.Minute // for what should take some seconds
+	patience = 3 * time.Minute // for work that takes some seconds on an idle machine
 )
 
 // A world is a store of the sample, with a folder that the program runs in.
@@ -42,7 +42,7 @@ type world struct {
 	channels *channel.Channels
 }
 
-// newWorld makes a world in a file, or where url says.
+// newWorld makes a world in a file, or in the store of url.
 func newWorld(t *testing.T, url string) *world {
 	t.Helper()
 	w := &world{dir: t.TempDir(), url: url}
@@ -60,13 +60,13 @@ func newWorld(t *testing.T, url string) *world {
 	return w
 }
 
-// A result is how a run of the program went.
+// A result is the output and exit code of a run of the program.
 type result struct {
 	code     int
 	out, err string
 }
 
-// command makes a run of the program, with nothing of the settings here but the store.
+// command makes a run of the program. Of the settings it has only the store.
 func command(dir, url string, args ...string) *exec.Cmd {
 	cmd := exec.Command(bin, args...)
 	cmd.Dir = dir
@@ -98,7 +98,7 @@ func (w *world) run(t *testing.T, args ...string) result {
 	return finish(t, command(w.dir, w.url, args...))
 }
 
-// want runs the program, wants its exit code, and returns what it printed.
+// want runs the program, checks its exit code, and returns the result.
 func (w *world) want(t *testing.T, code int, args ...string) result {
 	t.Helper()
 	r := w.run(t, args...)
@@ -145,7 +145,7 @@ func (w *world) send(t *testing.T, n int) []reservations.MakeReservation {
 	return all
 }
 
-// work runs a worker of the sample until stop is called. Commands for which judge has an error fail with it.
+// work runs a worker of the sample until stop is called. A command for which judge returns an error fails with it.
 func (w *world) work(t *testing.T, judge func(reservations.MakeReservation) error) (stop func()) {
 	t.Helper()
 	return w.start(t, func(h *handlers.Registry) {
@@ -185,7 +185,7 @@ func (w *world) start(t *testing.T, register func(*handlers.Registry)) (stop fun
 	return stop
 }
 
-// postbox is a mailer for mails that nobody reads.
+// postbox is a mailer that drops all mails.
 type postbox struct{}
 
 func (postbox) Send(context.Context, reservations.Mail) error { return nil }
@@ -206,7 +206,7 @@ func (w *world) drained(t *testing.T, queues ...string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			left += max(st.Ready, -st.Ready) + max(st.InFlight, -st.InFlight) + max(st.Delayed, -st.Delayed) // -1: perhaps some
+			left += max(st.Ready, -st.Ready) + max(st.InFlight, -st.InFlight) + max(st.Delayed, -st.Delayed) // -1: the number is unknown and not 0
 		}
 		if left == 0 {
 			return
@@ -219,7 +219,7 @@ func (w *world) drained(t *testing.T, queues ...string) {
 	}
 }
 
-// poison sends commands and lets all that wait fail, with the error that judge has.
+// poison sends n commands and lets all that wait fail with judge's error.
 func (w *world) poison(t *testing.T, n int, judge func(reservations.MakeReservation) error) []reservations.MakeReservation {
 	t.Helper()
 	sent := w.send(t, n)
@@ -231,7 +231,7 @@ func (w *world) poison(t *testing.T, n int, judge func(reservations.MakeReservat
 	return sent
 }
 
-// closed is why commands fail for good.
+// closed is the error of commands that fail for good.
 func closed(reservations.MakeReservation) error {
 	return handlers.Poison("kitchen closed", errors.New("no cook"))
 }
@@ -249,7 +249,7 @@ func (w *world) poisoned(t *testing.T) map[string]poison.Entry {
 	return all
 }
 
-// audit wants each command decided exactly once.
+// audit checks that each command was decided exactly once.
 func (w *world) audit(t *testing.T, sent []reservations.MakeReservation) {
 	t.Helper()
 	byDate := map[string][]reservations.MakeReservation{}

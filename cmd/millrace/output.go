@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/cmd/internal/boot"
 )
 
-// unknown stands for what isn't known.
+// unknown stands for an unknown value.
 const unknown = "–"
 
 // output is the standard output. Write errors are kept for flush.
@@ -31,11 +31,11 @@ func (o *output) flush() error {
 	return nil
 }
 
-// printf prints for people. What comes from a message or document must be clean.
+// printf prints for people. Text from a message or document must be clean.
 func (o *output) printf(format string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, _ = fmt.Fprintf(o.w, format, args...) // flush tells
+	_, _ = fmt.Fprintf(o.w, format, args...) // flush reports it
 }
 
 // table prints rows in columns; it cleans the cells.
@@ -55,7 +55,7 @@ func (o *output) table(head []string, rows [][]string) {
 	_ = t.Flush()
 }
 
-// line prints a JSON line, at once: whoever reads it shall know what is done, even if the program is killed.
+// line prints a JSON line at once, so that its reader knows what is done even if the program is killed.
 func (o *output) line(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -67,7 +67,7 @@ func (o *output) line(v any) error {
 	return o.flush()
 }
 
-// indented is JSON as people read it.
+// indented formats JSON for people.
 func indented(raw []byte) string {
 	var b bytes.Buffer
 	if json.Indent(&b, raw, "", "  ") != nil {
@@ -76,7 +76,7 @@ func indented(raw []byte) string {
 	return boot.CleanJSON(b.Bytes())
 }
 
-// short is text for a table that has a line for each of many.
+// short cuts text for a cell of a table.
 func short(s string) string {
 	const most = 100
 	if r := []rune(s[:min(len(s), 4*(most+1))]); len(r) > most {
@@ -85,7 +85,7 @@ func short(s string) string {
 	return s
 }
 
-// age is a time span as short as people say it.
+// age is a short form of a time span for people.
 func age(d time.Duration) string {
 	switch d = max(0, d); {
 	case d < time.Hour:
@@ -96,7 +96,7 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// count is a number of things.
+// count is a number with its noun.
 func count(n int, thing string) string {
 	if n != 1 {
 		thing += "s"

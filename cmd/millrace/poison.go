@@ -17,29 +17,29 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// remembered is how long replay records and notes of ReactOnce know messages that have left their windows: the default of
-// values.Config.Retention.
+// remembered is how long replay records and notes of ReactOnce know messages that have left their windows. It is the
+// default of values.Config.Retention.
 const remembered = 30 * 24 * time.Hour
 
-// An entry is a message in a poison queue, without what is in it: neither its body nor why it failed, which may be personal.
-// It is also what -json prints of it.
+// An entry is a message in a poison queue without its body and the text of its failure, because both may be personal.
+// -json prints an entry in this form.
 type entry struct {
 	Queue      string       `json:"queue"`
 	Key        string       `json:"key"`
-	ID         string       `json:"id"`   // "" if it can't be decoded
-	Kind       channel.Kind `json:"kind"` // likewise
+	ID         string       `json:"id"`   // "" if the entry can't be decoded
+	Kind       channel.Kind `json:"kind"` // "" if the entry can't be decoded
 	Reason     string       `json:"reason"`
 	Attempts   int          `json:"attempts"`
 	Deliveries int          `json:"deliveries"`
 	First      time.Time    `json:"first"`
 	Last       time.Time    `json:"last"`
 	Worker     string       `json:"worker"`
-	Old        bool         `json:"old"` // its ID carries a time that is more than 30 days ago
+	Old        bool         `json:"old"` // the ID carries a time that is more than 30 days ago
 
 	etag storage.ETag
 }
 
-// isOld reports that an ID carries a time for which nobody may remember it any more.
+// isOld reports that an ID carries a time so long ago that perhaps nothing remembers it any more.
 func isOld(id string) bool {
 	t, timed := channel.IDTime(id)
 	return timed && time.Since(t) > remembered
@@ -50,7 +50,7 @@ func newEntry(m poison.Entry) entry {
 		First: m.First, Last: m.Last, Worker: m.Worker, Old: isOld(m.ID), etag: m.ETag}
 }
 
-// name is what a person types to name it.
+// name is what a person types for the entry.
 func (e entry) name() string {
 	if e.ID == "" {
 		return e.Key
@@ -58,16 +58,16 @@ func (e entry) name() string {
 	return e.ID
 }
 
-// isKey tells the key of an entry that a worker has written. One that can't be read may have any.
+// isKey matches the key of an entry that a worker has written. An entry that can't be decoded may have any key.
 var isKey = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// picked are the entries that a call is about, the last failed first.
+// picked are the entries that a call selects, the last failed first.
 type picked struct {
 	entries []entry
 	missing error // names the first ID that isn't there, or says that nothing matched
 }
 
-// pick reads the entries that the flags name. Without any those are all.
+// pick reads the entries that the flags select; without flags, all entries.
 func (c *call) pick(ctx context.Context) (p picked, err error) {
 	names, counts, err := c.knownQueues(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *call) pick(ctx context.Context) (p picked, err error) {
 		found[name] = true
 		kinds[string(m.Kind)], reasons[m.Reason] = true, true
 		fits := (c.kind == "" || c.kind == string(m.Kind)) && (c.reason == "" || c.reason == m.Reason)
-		if fits && !taken[m.Queue+"/"+m.Key] { // it may be named twice, by ID and key
+		if fits && !taken[m.Queue+"/"+m.Key] { // it may be selected twice, by ID and by key
 			taken[m.Queue+"/"+m.Key] = true
 			p.entries = append(p.entries, newEntry(m))
 		}
@@ -147,7 +147,7 @@ func (c *call) pick(ctx context.Context) (p picked, err error) {
 	return p, nil
 }
 
-// missing says which ID isn't there, or that nothing fits the kind and reason.
+// missing returns an error for an ID that isn't there, or if no entry has the kind and reason.
 func (c *call) missing(p picked, found, kinds, reasons map[string]bool) error {
 	where := "the poison queues"
 	if c.queue != "" {
@@ -171,7 +171,7 @@ func (c *call) missing(p picked, found, kinds, reasons map[string]bool) error {
 	return nothing("in %s there is no message that fits all of that", where)
 }
 
-// listed are some words for an error.
+// listed joins words for an error.
 func listed(set map[string]bool) string {
 	words := slices.DeleteFunc(slices.Sorted(maps.Keys(set)), func(w string) bool { return w == "" })
 	for i, w := range words {
@@ -184,7 +184,7 @@ func listed(set map[string]bool) string {
 	return strings.Join(words, ", ")
 }
 
-// poisonList shows entries.
+// poisonList prints entries.
 func poisonList(ctx context.Context, c *call) error {
 	p, err := c.pick(ctx)
 	if err != nil {
@@ -225,16 +225,16 @@ func (c *call) list(entries []entry) error {
 	return nil
 }
 
-// shown is what -json prints of a message that is shown.
+// shown is what -json prints of a message that show prints.
 type shown struct {
 	entry
 	Error   string          `json:"error"`
-	Message json.RawMessage `json:"message"`       // the envelope, with its data; null if it is no JSON
-	Raw     []byte          `json:"raw,omitempty"` // of what is no JSON, base64
+	Message json.RawMessage `json:"message"`       // the envelope with its data; null if the message isn't JSON
+	Raw     []byte          `json:"raw,omitempty"` // a message that isn't JSON, as base64
 	Lost    string          `json:"lost,omitempty"`
 }
 
-// poisonShow shows all that is known of messages.
+// poisonShow prints all that is known of messages.
 func poisonShow(ctx context.Context, c *call) error {
 	c.ids, c.otherIDs = c.args, otherIDs
 	p, err := c.pick(ctx)
@@ -244,7 +244,7 @@ func poisonShow(ctx context.Context, c *call) error {
 	for i, e := range p.entries {
 		m, err := poison.At(c.channels, e.Queue).Get(ctx, e.Key)
 		if errors.Is(err, storage.ErrNotFound) {
-			continue // gone meanwhile
+			continue // the entry is gone meanwhile
 		}
 		if err != nil {
 			return err
@@ -267,7 +267,7 @@ func poisonShow(ctx context.Context, c *call) error {
 	return p.missing
 }
 
-// newShown brings in a claim-checked body, and says so if it is gone.
+// newShown also loads a body that lies beside its message, and says so if that is gone.
 func (c *call) newShown(ctx context.Context, m poison.Entry) (shown, error) {
 	s := shown{entry: newEntry(m), Error: m.Error, Message: m.Body}
 	if !json.Valid(m.Body) {

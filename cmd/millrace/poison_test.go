@@ -21,7 +21,7 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// The first line and the columns, for people; each number, for programs.
+// People get a first line and columns, programs each number.
 func TestQueues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -57,7 +57,7 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// An engine that doesn't know a number says null and –, not 0 or -1.
+// A number that an engine doesn't know is null and –, not 0 or -1.
 func TestQueuesUnknown(t *testing.T) {
 	t.Parallel()
 	if got := number(-1); got != unknown {
@@ -69,7 +69,7 @@ func TestQueuesUnknown(t *testing.T) {
 	}
 }
 
-// list tells nothing of a person, show all; neither lets a message touch the terminal.
+// list shows nothing personal, show prints everything, and neither lets a message control the terminal.
 func TestListAndShow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -122,7 +122,7 @@ func TestListAndShow(t *testing.T) {
 	}
 }
 
-// The ID of a reservation, which people have, shows the commands of it, whose IDs are others.
+// The ID of a reservation, which people have, finds its commands, whose IDs are others.
 func TestShowByReservation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -153,7 +153,7 @@ func TestShowByReservation(t *testing.T) {
 	}
 }
 
-// A body that lies beside its message is shown, and its loss is told.
+// show prints a body that lies beside its message, and reports one that is lost.
 func TestShowLargeBody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -194,7 +194,7 @@ func TestShowLargeBody(t *testing.T) {
 	}
 }
 
-// What is sent back keeps its ID, kind and body, is decided exactly once, and spends its attempts anew.
+// A message that is sent back keeps its ID, kind and body, and is decided exactly once. Its attempts start at zero.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -232,7 +232,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A dry run shows what it would be, and does nothing.
+// A dry run shows what a retry or discard would do, and does nothing.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -253,12 +253,12 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// A message whose ID is older than what is remembered is announced.
+// retry announces a message whose ID is older than the replay records remember.
 func TestRetryOfWhatIsOld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
 	m := reservation(0)
-	m.ID = "01900000" + m.ID[8:] // the time of a UUIDv7 stands first: 2024
+	m.ID = "01900000" + m.ID[8:] // a UUIDv7 begins with its time, here 2024
 	sender, err := channel.SenderOf[reservations.MakeReservation](w.channels)
 	if err == nil {
 		err = sender.Send(t.Context(), m)
@@ -285,7 +285,7 @@ func TestDiscard(t *testing.T) {
 	if got := jsonLines[settled](t, w.want(t, 0, "poison", "discard", "-yes", "-json", "-all")); len(got) != 2 || got[0].Result != discarded {
 		t.Errorf("got %+v", got)
 	}
-	w.want(t, 2, "poison", "discard", "-all") // also of none
+	w.want(t, 2, "poison", "discard", "-all") // even if there are none
 	if r := w.want(t, 0, "poison", "discard", "-all", "-yes"); r.out != "Discarded 0 messages.\n" {
 		t.Errorf("of none: got %q", r.out)
 	}
@@ -294,7 +294,7 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// An entry that came in anew, or went, after it was read: nothing is lost, and it is said.
+// An entry was replaced or deleted after it was read: nothing is lost, and the output says so.
 func TestChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -334,7 +334,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// A message that was in the poison queue of a queue without a route still goes back there.
+// A message that failed in a queue without a route goes back to that queue.
 func TestRetryWithoutARoute(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -362,7 +362,7 @@ func TestRetryWithoutARoute(t *testing.T) {
 	}
 }
 
-// A store that can't be reached ends the run: the others would fail as well, each after a long wait.
+// A store that can't be reached ends the run: the other entries would fail as well, each after a long wait.
 func TestStoreGoesAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")

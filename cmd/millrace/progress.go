@@ -14,8 +14,8 @@ const (
 	barEvery = 100 * time.Millisecond
 )
 
-// A progress shows how far long work is, as a bar that goes when the work is done. Short work shows nothing, nor is there anything
-// where there is no terminal: what a program writes there is kept, or mailed to somebody.
+// A progress shows how far long work has come, as a bar that disappears when the work is done. Short work shows
+// nothing. Without a terminal there is no bar either, because the output may be kept or mailed.
 type progress struct {
 	w        io.Writer
 	terminal bool

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A terminal gets a bar that moves ten times a second, and is gone in the end; short work gets none.
+// On a terminal, long work has a bar that moves ten times a second and disappears at the end. Short work has none.
 func TestProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	})
 }
 
-// Elsewhere there is nothing, however long it takes.
+// Without a terminal there is no bar, however long the work takes.
 func TestProgressElsewhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// queueLine is what -json prints of a queue. null is not known.
+// queueLine is what -json prints of a queue. null is an unknown number.
 type queueLine struct {
 	Queue    string   `json:"queue"`
 	Ready    *int64   `json:"ready"`
@@ -20,10 +20,10 @@ type queueLine struct {
 	Delayed  *int64   `json:"delayed"`
 	Poison   int64    `json:"poison"`
 	Oldest   *float64 `json:"oldest_seconds"` // age of the oldest ready message, 0 if there is none
-	Routed   bool     `json:"routed"`         // messages are sent there; else it is known by its poison queue only
+	Routed   bool     `json:"routed"`         // messages are sent to the queue; otherwise only its poison queue is known
 }
 
-// queues shows the queues of the routes, and those of which only a poison queue is left.
+// queues prints the queues of the routes, and the queues of which only a poison queue is left.
 func queues(ctx context.Context, c *call) error {
 	names, poison, err := c.knownQueues(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func queues(ctx context.Context, c *call) error {
 	stats := make([]storage.Stats, len(names))
 	g, asking := errgroup.WithContext(ctx)
 	for i, name := range names {
-		if storage.CheckName(name) != nil { // somebody else's blob among the poison
+		if storage.CheckName(name) != nil { // a blob that no worker has written
 			stats[i] = storage.Stats{Ready: -1, InFlight: -1, Delayed: -1, Oldest: -1}
 			continue
 		}
@@ -74,7 +74,8 @@ func queues(ctx context.Context, c *call) error {
 	return nil
 }
 
-// knownQueues returns the queues of the routes and those that have a poison queue, sorted, and what is in the latter.
+// knownQueues returns the sorted names of the queues that are routed or have a poison queue, and the number of poison
+// messages of each.
 func (c *call) knownQueues(ctx context.Context) (names []string, poisoned map[string]int64, err error) {
 	if poisoned, err = poison.Count(ctx, c.store); err != nil {
 		return nil, nil, err
@@ -89,7 +90,7 @@ func (c *call) knownQueues(ctx context.Context) (names []string, poisoned map[st
 	return slices.Sorted(maps.Keys(all)), poisoned, nil
 }
 
-// routed reports that messages are sent to a queue.
+// routed reports that a route leads to a queue.
 func (c *call) routed(queue string) bool {
 	return slices.Contains(c.channels.Routes().Queues(), queue)
 }

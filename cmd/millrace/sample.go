@@ -9,9 +9,9 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations"
 )
 
-// What this program knows of the sample; all else works for any system. Put your own here, as in cmd/internal/boot.
+// This file is all that the program knows of the sample. Put your own system here, as in cmd/internal/boot.
 
-// commands are the commands that can be sent.
+// commands are the commands that send accepts.
 func commands() map[channel.Kind]func([]byte) (channel.Message, error) {
 	return map[channel.Kind]func([]byte) (channel.Message, error){
 		reservations.MakeReservation{}.Kind():   strictly[reservations.MakeReservation],
@@ -19,12 +19,12 @@ func commands() map[channel.Kind]func([]byte) (channel.Message, error) {
 	}
 }
 
-// documents are the collections of values, views included, that can be shown.
+// documents are the collections that values show accepts, views included.
 func documents() []string { return []string{"capacity", "months", "statuses"} }
 
 const aboutKeys = "In statuses KEY may also be the ID of a reservation."
 
-// otherKey is the key of the document that a person may mean by a key that isn't there, "" for none.
+// otherKey is the key of the document that a person may mean by a key without a document, "" for none.
 func otherKey(kind, key string) string {
 	if kind == "statuses" {
 		return reservations.Key(key)
@@ -34,7 +34,7 @@ func otherKey(kind, key string) string {
 
 const aboutIDs = ", or that of a reservation, for the commands that make and cancel it"
 
-// otherIDs are the IDs of the messages that a person may mean by an ID, besides.
+// otherIDs are the IDs of other messages that a person may mean by an ID.
 func otherIDs(id string) []string {
 	return []string{reservations.MakeReservation{ID: id}.MessageID(), reservations.CancelReservation{ID: id}.MessageID()}
 }
@@ -43,7 +43,7 @@ func otherIDs(id string) []string {
 type rebuild struct {
 	from  string                                                // the collection of the values
 	clear func(context.Context, *channel.Channels) error        // empties the view
-	run   func(context.Context, *channel.Channels) (int, error) // returns from how many values
+	run   func(context.Context, *channel.Channels) (int, error) // returns the number of values read
 }
 
 // rebuilds are the views that can be rebuilt.
@@ -52,7 +52,7 @@ func rebuilds() map[string]rebuild {
 		from:  "capacity",
 		clear: func(ctx context.Context, c *channel.Channels) error { return reservations.Months(c).Clear(ctx) },
 		run: func(ctx context.Context, c *channel.Channels) (int, error) {
-			return reservations.RebuildMonths(ctx, c, 0) // seats are for dates without a document, which it never looks at
+			return reservations.RebuildMonths(ctx, c, 0) // the seats count only for dates without a document, which it never reads
 		},
 	}}
 }

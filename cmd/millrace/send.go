@@ -20,8 +20,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// readCommand reads the command that is to be sent, and makes its message. Until the input has come, which may take long, no store is
-// open, and a signal ends it.
+// readCommand reads the command and makes its message. That may take long, so no store is open meanwhile, and a
+// signal ends it.
 func readCommand(ctx context.Context, c *call) error {
 	kind, name := channel.Kind(c.args[0]), c.args[1]
 	decode := commands()[kind]
@@ -56,7 +56,7 @@ func readCommand(ctx context.Context, c *call) error {
 	return nil
 }
 
-// send sends the command that was read.
+// send sends the command that readCommand has read.
 func send(ctx context.Context, c *call) error {
 	e := c.message
 	if isOld(e.ID) {
@@ -82,7 +82,7 @@ func send(ctx context.Context, c *call) error {
 	return nil
 }
 
-// read returns what is in a file, or comes in.
+// read returns the content of a file or of the standard input.
 func (c *call) read(name string) ([]byte, error) {
 	in := c.in
 	if name != "-" {
@@ -100,7 +100,7 @@ func (c *call) read(name string) ([]byte, error) {
 	return body, err
 }
 
-// inputName is what errors call a file.
+// inputName is a file's name in errors.
 func inputName(name string) string {
 	if name == "-" {
 		return "standard input"
@@ -108,7 +108,7 @@ func inputName(name string) string {
 	return name
 }
 
-// envelope makes the message. Its ID is the one that was given, or that the command chooses, or new.
+// envelope makes the message. Its ID is the given one, else the command's own, else a new one.
 func (c *call) envelope(m channel.Message) (channel.Envelope, error) {
 	data, err := channel.EncodeBody(m)
 	if err != nil {
@@ -130,10 +130,10 @@ func (c *call) envelope(m channel.Message) (channel.Envelope, error) {
 	return e, channel.CheckID(e.ID)
 }
 
-// strictly decodes a command: every member that it has must be there, in its own letters, once, and no other. What the
-// sample can tell of a command by itself is checked, too: it would refuse it, and write to somebody.
+// strictly decodes a command. Every member must be there, in its own letters, once, and there must be no other. It
+// also makes the sample's own checks: otherwise the sample would refuse the command and write to somebody.
 func strictly[M channel.Message](body []byte) (channel.Message, error) {
-	if !utf8.Valid(body) { // the decoder would put U+FFFD for what isn't
+	if !utf8.Valid(body) { // the decoder would replace it by U+FFFD
 		return nil, errors.New("want UTF-8")
 	}
 	given, err := members(body)
@@ -177,7 +177,7 @@ func strictly[M channel.Message](body []byte) (channel.Message, error) {
 	return m, nil
 }
 
-// members returns the names of the members of a JSON object, and refuses one that is there twice.
+// members returns the names of the members of a JSON object, and refuses a name that occurs twice.
 func members(body []byte) (map[string]bool, error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {

@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	atOnce     = 16 // entries under way together
-	mostFaults = 10 // that are told for people
+	atOnce     = 16 // entries in progress together
+	mostFaults = 10 // that are printed for people
 )
 
-// What became of an entry, in the words of -json.
+// The results of an entry, in the words of -json.
 const (
-	selected  = "selected" // and left alone, with -dry-run
+	selected  = "selected" // left alone, with -dry-run
 	sentBack  = "sent back"
 	discarded = "discarded"
 	gone      = "gone"    // somebody else was quicker
-	changed   = "changed" // came in anew since it was read, and stays
+	changed   = "changed" // replaced since it was read; the new entry stays
 	failed    = "failed"
 )
 
-// settled is what -json prints of an entry that was acted on.
+// settled is what -json prints of an entry after a retry or discard.
 type settled struct {
 	entry
 	Result string `json:"result"`
 	Error  string `json:"error,omitempty"`
 }
 
-// checkSelection refuses a call that doesn't say, by at least one of -id, -kind, -reason and -all, which entries it means.
+// checkSelection refuses a call without a selection: it needs at least one of -id, -kind, -reason and -all.
 func checkSelection(verb string, o options) error {
 	some := len(o.ids) > 0 || o.kind != "" || o.reason != ""
 	switch {
@@ -53,8 +53,8 @@ func checkSelection(verb string, o options) error {
 	return nil
 }
 
-// checkDiscard also refuses a call that doesn't say whether it is meant, whatever there is to discard: a script that lacks -yes
-// shall fail the first time.
+// checkDiscard also refuses a call without -yes or -dry-run, even if there is nothing to discard: so a script that
+// lacks -yes fails the first time it runs.
 func checkDiscard(verb string, o options) error {
 	switch err := checkSelection(verb, o); {
 	case err != nil:
@@ -113,23 +113,23 @@ func poisonDiscard(ctx context.Context, c *call) error {
 	return c.conclude("Discarded %s.\n", done, p, err)
 }
 
-// discard deletes the entry that was read.
+// discard deletes the entry, unless it was replaced since it was read.
 func (c *call) discard(ctx context.Context, e entry) error {
 	return poison.At(c.channels, e.Queue).DiscardIf(ctx, e.Key, e.etag)
 }
 
-// conclude says how many, for people, and returns what else there is to say.
+// conclude prints the number of messages for people, and returns the other errors.
 func (c *call) conclude(format string, n int, p picked, err error) error {
 	if !c.json && (len(p.entries) > 0 || p.missing == nil) {
 		c.out.printf(format, count(n, "message"))
 	}
 	if err != nil && p.missing != nil {
-		return fmt.Errorf("%w\n%v", err, p.missing) // what failed counts
+		return fmt.Errorf("%w\n%v", err, p.missing) // the first error decides the exit code
 	}
 	return errors.Join(err, p.missing)
 }
 
-// warn says what a retry won't mend.
+// warn prints what a retry can't repair.
 func (c *call) warn(entries []entry) {
 	old, unrouted := 0, map[string]bool{}
 	for _, e := range entries {
@@ -148,8 +148,9 @@ func (c *call) warn(entries []entry) {
 	}
 }
 
-// each acts on entries, some at a time, and returns how many came to the result. One that fails doesn't stop the others, but a store
-// that can't be reached does, and the end of ctx, which lets those under way finish.
+// each runs act on entries, some at a time, and returns how many came to the result well. An entry that fails doesn't
+// stop the others. A store that can't be reached does, and so does the end of ctx; then the acts in progress still
+// finish.
 func (c *call) each(ctx context.Context, what string, entries []entry, well string, act func(context.Context, entry) error) (done int, err error) {
 	bar := newProgress(c.progress, what, len(entries))
 	defer bar.end()
@@ -173,7 +174,7 @@ func (c *call) each(ctx context.Context, what string, entries []entry, well stri
 				result, fault = gone, nil
 			case errors.Is(err, storage.ErrPrecondition):
 				result = changed
-			case errors.Is(err, poison.ErrBodyLeft): // told, and done
+			case errors.Is(err, poison.ErrBodyLeft): // discarded; its error is printed
 			case err != nil:
 				result = failed
 			}
@@ -208,7 +209,7 @@ func (c *call) each(ctx context.Context, what string, entries []entry, well stri
 	return results[well], errors.Join(err, tellFaults(c.progress, faults, results[changed]+results[failed]))
 }
 
-// tellFaults writes the first faults, and returns how many messages are still there.
+// tellFaults prints the first faults, and returns an error with the number of messages that are still there.
 func tellFaults(w io.Writer, faults []string, left int) error {
 	if len(faults) == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/cmd/internal/boot"
 )
 
-// What a command line gets that can't be right, or finds nothing: an exit code, and words that say what to do.
+// A command line that can't be right, or finds nothing, gets its exit code and an error that says what to do.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -61,7 +61,7 @@ func TestExitCodes(t *testing.T) {
 		{"poison discard", 2, "say -all"},
 		{"poison discard -all", 2, "-dry-run shows"},
 		{"poison discard -kind reservations.make.v1", 2, "-dry-run shows"},
-		{"poison discard -all -queue mails", 2, "-dry-run shows"}, // which is empty
+		{"poison discard -all -queue mails", 2, "-dry-run shows"}, // the queue is empty
 		{"poison discard -all -queue mails -yes", 0, "Discarded 0 messages"},
 		{"poison discard -all -yes -dry-run", 2, "not both"},
 		{"poison discard -all -dry-run", 0, "Would discard 2 messages"},
@@ -106,7 +106,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// A mistyped store is an error for every verb, and nothing is made.
+// A mistyped store is an error for every verb, and no store is made.
 func TestNoStoreIsMade(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -140,7 +140,7 @@ func TestNoStoreIsMade(t *testing.T) {
 		if r := finish(t, command(dir, "sqlite:"+empty, args...)); r.code != boot.ExitError || !strings.Contains(r.err, "is empty") {
 			t.Errorf("millrace %s on an empty file: got exit code %d and %q, want it refused", v.name, r.code, r.err)
 		}
-		for _, url := range []string{"", "sqlite:data/r.db", "sqlite:r.db?wake=off"} { // the default, too
+		for _, url := range []string{"", "sqlite:data/r.db", "sqlite:r.db?wake=off"} { // "" is the default
 			r := finish(t, command(dir, url, args...))
 			if r.code != boot.ExitError || !strings.Contains(r.err, "there is no file") || !strings.Contains(r.err, dir) {
 				t.Errorf("millrace %s on %q: got exit code %d and %q, want it refused", v.name, url, r.code, r.err)
@@ -159,7 +159,7 @@ func TestNoStoreIsMade(t *testing.T) {
 	}
 }
 
-// No error shows what may be secret in the name of a store, also where that stands in the wrong place.
+// No error shows what may be secret in the name of a store, even where that stands in the wrong place.
 func TestSecretsOfTheStore(t *testing.T) {
 	t.Parallel()
 	const secret = "c2VjcmV0c2VjcmV0"
@@ -188,13 +188,13 @@ func TestSecretsOfTheStore(t *testing.T) {
 	}
 }
 
-// Output that nobody can read is a failure, and told once.
+// Output that can't be written is a failure, and reported once.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip(err) // other systems have none
+		t.Skip(err) // other systems have no /dev/full
 	}
 	defer func() { _ = full.Close() }()
 	for _, format := range []string{"-json=false", "-json"} {
@@ -207,7 +207,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A command line ends well only where it begins with a verb, or asks for help, whatever else stands there.
+// A command line succeeds only if it begins with a verb or asks for help, whatever else it holds.
 func FuzzCommandLine(f *testing.F) {
 	for _, line := range []string{
 		"", "queues", "queues -json", "poison list -id a -id b -kind k", "poison retry -all -dry-run", "poison discard -yes -- -all",

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// recordEntry is how many bytes a document's record has for each message that it remembers.
+// recordEntry is the number of bytes that a document's record has for each message it remembers.
 const recordEntry = 24
 
 // document is a document of package values as it is stored.
@@ -34,19 +34,19 @@ type documentLine struct {
 	Key        string          `json:"key"`
 	Version    uint64          `json:"version"`    // messages applied
 	Emitted    uint64          `json:"emitted"`    // events emitted
-	Remembered int             `json:"remembered"` // messages that it knows by itself
+	Remembered int             `json:"remembered"` // messages in the document's own record
 	Pending    []pendingLine   `json:"pending"`
 	Size       int             `json:"size"` // bytes in the store
 	Value      json.RawMessage `json:"value"`
 }
 
-// pendingLine are events that are not known to be sent. Whoever writes the document next sees to it.
+// pendingLine counts events that are not known to be sent. The next write of the document sends them again.
 type pendingLine struct {
 	At     time.Time `json:"at"`
 	Events int       `json:"events"`
 }
 
-// valuesShow shows a document.
+// valuesShow prints a document.
 func valuesShow(ctx context.Context, c *call) error {
 	kind, key := c.args[0], c.args[1]
 	if !slices.Contains(documents(), kind) {
@@ -115,7 +115,7 @@ func viewsRebuild(ctx context.Context, c *call) error {
 	return nil
 }
 
-// watch shows how many documents of a collection are read, as the store counts its requests, until stop is called.
+// watch shows how many documents of a collection are read, by the store's count of requests, until stop is called.
 func (c *call) watch(from string, bar *progress) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	tick := time.NewTicker(barEvery)

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// full books a date out, and returns it.
+// full books a date out, and returns the date.
 func (w *world) full(t *testing.T) string {
 	t.Helper()
 	m := reservation(0)
@@ -66,7 +66,7 @@ func TestValuesShow(t *testing.T) {
 	}
 	m := w.send(t, 1)[0]
 	w.drained(t)
-	for _, key := range []string{m.ID, reservations.Key(m.ID)} { // people have the one, logs the other
+	for _, key := range []string{m.ID, reservations.Key(m.ID)} { // people have the first, logs the second
 		r := w.want(t, 0, "values", "show", "statuses", key, "-json")
 		if got := jsonLines[documentLine](t, r); len(got) != 1 || got[0].Key != reservations.Key(m.ID) || !strings.Contains(r.out, m.Name) {
 			t.Errorf("status by %s: got %q", key, r.out)
@@ -77,7 +77,7 @@ func TestValuesShow(t *testing.T) {
 	}
 }
 
-// A view that is lost is made from the values; one that is wrong, after -clear; also while a worker runs.
+// A lost view is rebuilt from the values, and so is a wrong one after -clear, even while a worker runs.
 func TestViewsRebuild(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -116,7 +116,7 @@ func TestViewsRebuild(t *testing.T) {
 	}
 }
 
-// A command is sent whole, or refused with what is wrong with it.
+// A command is either sent whole, or refused with what is wrong with it.
 func TestSend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -129,7 +129,7 @@ func TestSend(t *testing.T) {
 	if err := os.WriteFile(file, append(body, '\n'), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // its ID is its own, so it is one
+	for range 2 { // the ID is the command's own, so both are one message
 		if r := w.want(t, 0, "send", "reservations.make.v1", file); r.out != reservations.Key(m.ID)+"\n" {
 			t.Errorf("got %q, want the ID of the message", r.out)
 		}
@@ -188,7 +188,7 @@ func TestSendRefuses(t *testing.T) {
 	}
 }
 
-// pausing is input that doesn't come.
+// pausing is an input that never comes.
 type pausing struct {
 	began func()
 	end   <-chan struct{}
@@ -200,7 +200,7 @@ func (p pausing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// A signal ends a send that waits for its input, and no store is open meanwhile: the one here would be refused.
+// A signal ends a send that waits for its input. No store is open meanwhile: this one would be refused.
 func TestSendIsStopped(t *testing.T) {
 	t.Parallel()
 	ctx, signal := context.WithCancel(t.Context())
@@ -214,7 +214,7 @@ func TestSendIsStopped(t *testing.T) {
 	}
 }
 
-// The table of commands has all that the routes have.
+// The table of commands has every command of the routes.
 func TestEveryCommandCanBeSent(t *testing.T) {
 	t.Parallel()
 	routes, err := reservations.Routes()

@@ -15,18 +15,18 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A verb is something to do. The table of them is all that parsing, help and completion know.
+// A verb is an action of the program. Parsing, help and completion know nothing but the table of verbs.
 type verb struct {
 	name        string // one word or two
-	args        string // its arguments, for help
+	args        string // names of its arguments, for help
 	about       string // one line
 	more        string // the rest of its help
-	least, most int    // arguments
-	store       bool   // it needs one
+	least, most int    // number of arguments
+	store       bool   // it needs a store
 	flags       func(*flag.FlagSet, *options)
 	check       func(name string, o options) error
-	words       func(n int) []string               // what the argument n (0, 1, …) may be, as far as that is known
-	before      func(context.Context, *call) error // what may take long and wants no store
+	words       func(n int) []string               // candidates for argument n (0, 1, …), as far as they are known
+	before      func(context.Context, *call) error // work that may take long and needs no store
 	run         func(context.Context, *call) error
 }
 
@@ -41,7 +41,7 @@ type options struct {
 	delay               time.Duration
 }
 
-// delays are the times that a message may be told to wait.
+// delays are the valid delays of a message, in words.
 var delays = "90s, 30m or 12h, for example, up to " + storage.MaxDelay.String()
 
 func verbs() []*verb {
@@ -125,7 +125,7 @@ func selections(set *flag.FlagSet, o *options) {
 	set.BoolVar(&o.dryRun, "dry-run", false, "do nothing, and show which ones it would be")
 }
 
-// text sets a string. An empty one comes from a variable of the shell that is not set, and must not mean "any".
+// text sets a string. An empty one comes from an unset variable of the shell, and must not mean "any".
 func text(to *string) func(string) error {
 	return func(s string) error {
 		if s == "" {
@@ -160,7 +160,8 @@ func (v *verb) newFlags(o *options) *flag.FlagSet {
 	return set
 }
 
-// find returns the verb that a command line begins with, and how many words it takes; else how many words of it begin one.
+// find returns the verb that a command line begins with, and its number of words. Without a verb it returns how many
+// words begin one.
 func find(args []string) (v *verb, words int) {
 	for _, v := range verbs() {
 		name := strings.Fields(v.name)
@@ -176,7 +177,7 @@ func find(args []string) (v *verb, words int) {
 	return nil, words
 }
 
-// parse reads a command line. [flag.ErrHelp] when help is asked for, else errors are of usage.
+// parse reads a command line. It returns [flag.ErrHelp] when help is asked for; all other errors are usage errors.
 func parse(args []string) (*verb, options, []string, error) {
 	var o options
 	v, n := find(args)
@@ -196,7 +197,7 @@ func parse(args []string) (*verb, options, []string, error) {
 		return nil, o, nil, usage("%s: want %s. See millrace %s -help", v.name, v.args, v.name)
 	case len(rest) > v.most:
 		return nil, o, nil, usage("%s: unknown argument %s. See millrace %s -help", v.name, boot.Word(rest[v.most]), v.name)
-	case slices.Contains(rest, ""): // of a variable of the shell that is not set
+	case slices.Contains(rest, ""): // from an unset variable of the shell
 		return nil, o, nil, usage("%s: an argument is empty. See millrace %s -help", v.name, v.name)
 	case v.check != nil:
 		if err := v.check(v.name, o); err != nil {
@@ -206,7 +207,8 @@ func parse(args []string) (*verb, options, []string, error) {
 	return v, o, rest, nil
 }
 
-// positional parses flags before, between and after the arguments, and returns the arguments. After -- all are.
+// positional parses flags before, between and after the arguments, and returns the arguments. After -- everything is
+// an argument.
 func positional(set *flag.FlagSet, args []string) (rest []string, err error) {
 	for {
 		if err := set.Parse(args); err != nil {
@@ -220,7 +222,7 @@ func positional(set *flag.FlagSet, args []string) (rest []string, err error) {
 	}
 }
 
-// noVerb says what to do about a command line without a verb, of which n words are the beginning of one.
+// noVerb says what to do about a command line without a verb. Its first n words begin one.
 func noVerb(args []string, n int) error {
 	if len(args) == n {
 		return usage("want one of %s. See millrace -help", strings.Join(startingWith(args), ", "))
@@ -244,7 +246,7 @@ func startingWith(words []string) (names []string) {
 	return names
 }
 
-// help is for a command line that asks for it.
+// help returns the help text for a command line.
 func help(args []string) string {
 	var b strings.Builder
 	v, n := find(args)
@@ -271,7 +273,7 @@ func help(args []string) string {
 	return b.String()
 }
 
-// flagValue is what stands behind a flag, nothing for one that is true or false.
+// flagValue names a flag's value, "" for a flag that is true or false.
 func flagValue(f *flag.Flag, name string) string {
 	if x, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && x.IsBoolFlag() {
 		return ""

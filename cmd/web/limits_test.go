@@ -18,7 +18,7 @@ import (
 	"github.com/millrace-go/millrace/cmd/internal/boottest"
 )
 
-// peak returns the most memory that a program has had so far, in bytes.
+// peak returns the most memory that a program has used so far, in bytes.
 func peak(t *testing.T, p *boottest.Program) (bytes int64) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -40,7 +40,7 @@ func peak(t *testing.T, p *boottest.Program) (bytes int64) {
 	return 0
 }
 
-// wantGrowth wants the peak of a program's memory not much higher than before.
+// wantGrowth checks that the peak of a program's memory has hardly grown.
 func wantGrowth(t *testing.T, p *boottest.Program, before int64) {
 	t.Helper()
 	const most = 64 << 20
@@ -61,7 +61,7 @@ func dial(t *testing.T, url string) net.Conn {
 	return conn
 }
 
-// endless is a body that never ends by itself.
+// endless is a body without an end.
 type endless struct{}
 
 func (endless) Read(b []byte) (int, error) {
@@ -78,7 +78,7 @@ func flood(t *testing.T, url, head string) (status int, sent int64) {
 	var writing sync.WaitGroup
 	writing.Go(func() {
 		w := bufio.NewWriter(conn)
-		_, _ = w.WriteString(head) // what fails shows in the answer
+		_, _ = w.WriteString(head) // a failure shows in the answer
 		sent, _ = io.Copy(w, io.LimitReader(endless{}, 1<<30))
 	})
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -93,7 +93,8 @@ func flood(t *testing.T, url, head string) (status int, sent int64) {
 	return status, sent
 }
 
-// A body of a gigabyte is cut off where it is larger than a reservation needs, and costs no memory, however many come.
+// A body of a gigabyte is cut off where it is larger than a reservation needs. It costs no memory, even when many
+// come.
 func TestHugeBodies(t *testing.T) {
 	t.Parallel()
 	p := start(t, "-worker=false")
@@ -130,7 +131,7 @@ func TestHugeBodies(t *testing.T) {
 	}
 }
 
-// Heads that are too long are refused, in whatever they are long.
+// Heads that are too long are refused, whichever part is long.
 func TestLongHeads(t *testing.T) {
 	t.Parallel()
 	p := start(t, "-worker=false")
@@ -144,7 +145,7 @@ func TestLongHeads(t *testing.T) {
 		"address":      "GET /?month=" + strings.Repeat("x", 1<<20) + " HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
 		conn := dial(t, url)
-		go func() { _, _ = io.WriteString(conn, head) }() // fails when the server has had enough
+		go func() { _, _ = io.WriteString(conn, head) }() // fails once the server closes the connection
 		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil || res.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("%s: got %+v (%v), want 431", name, res, err)
@@ -153,8 +154,8 @@ func TestLongHeads(t *testing.T) {
 	wantGrowth(t, p, before)
 }
 
-// Connections that say nothing, never end their head, or never end their body keep nobody else from being served; those that
-// say no head are closed.
+// Some connections send nothing, never end their head, or never end their body. They keep nobody else from being
+// served. Those without a head are closed.
 func TestSlowConnections(t *testing.T) {
 	t.Parallel()
 	p := start(t, "-worker=false")

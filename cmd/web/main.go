@@ -1,5 +1,5 @@
-// Command web serves the sample: a restaurant's tables, for people and for programs. With no flags at all it does
-// the whole job on one machine: it keeps everything in one file below data/, and runs a worker in its own process.
+// Command web serves the sample: a restaurant's tables, for people and for programs. Without flags it does the whole
+// job on one machine: it keeps everything in one file below data/, and runs a worker in its own process.
 //
 //	go run ./cmd/web
 package main
@@ -64,12 +64,12 @@ func (p *program) parts(app *boot.App) ([]boot.Part, error) {
 		parts = append(parts, w)
 		worker = "runs in this process"
 	}
-	// Whoever reads programs' output line by line finds the address at the end of the first line.
+	// A program that reads this output line by line finds the address at the end of the first line.
 	_, _ = fmt.Fprintf(p.stdout, "Book a table at %s\nMails go to %s. The worker %s. Stop with Ctrl-C.\n", boot.URL(app.Listener), app.MailsTo, worker)
 	return parts, nil
 }
 
-// newHandler puts the site and what operators ask together.
+// newHandler combines the site with the operators' addresses.
 func newHandler(app *boot.App) (http.Handler, error) {
 	channels, err := boot.Channels(app.Store, "/web")
 	if err != nil {

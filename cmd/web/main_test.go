@@ -68,7 +68,7 @@ func TestBooksInAnEmptyFolder(t *testing.T) {
 	}
 }
 
-// What was accepted is there after a new start, and the work that was left is done.
+// After a restart, what was accepted is there, and the work that was left is done.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// The first signal lets a request finish that is under way.
+// The first signal lets a running request finish.
 func TestSignalDrains(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -100,14 +100,14 @@ func TestSignalDrains(t *testing.T) {
 	}
 }
 
-// Two signals at once are one, as supervisors and shells send them: requests under way are answered, and the summary is
-// printed.
+// Two signals at once count as one, because supervisors and shells send two: running requests are answered, and the
+// summary is printed.
 func TestTwoSignalsAtOnceAreOne(t *testing.T) {
 	t.Parallel()
 	p := start(t, "-worker=false")
 	answer, finish := halfSent(t, p.URL(t))
 	p.Signal(t, syscall.SIGTERM)
-	p.Signal(t, syscall.SIGINT) // another one, so that the system can't fold them
+	p.Signal(t, syscall.SIGINT) // another signal, because the system could merge two equal ones
 	p.Line(t, "counts as the signal before")
 	finish()
 	if got := answer(); got != http.StatusAccepted {
@@ -119,7 +119,7 @@ func TestTwoSignalsAtOnceAreOne(t *testing.T) {
 	p.Line(t, "1 storage request for 1 command sent")
 }
 
-// A second signal that comes later doesn't wait for anybody. What was asked of the store is told all the same.
+// A later second signal ends the program at once. The summary is printed all the same.
 func TestSecondSignalExits(t *testing.T) {
 	t.Parallel()
 	p := start(t, "-worker=false")
@@ -144,7 +144,7 @@ func TestSeatsInTheForm(t *testing.T) {
 	}
 }
 
-// A page that waits for its decision doesn't hold up the stop.
+// A page that waits for its decision doesn't delay the stop.
 func TestStreamsEndAtOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, "-worker=false")
@@ -221,7 +221,8 @@ func TestBadSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// A flag given twice counts as given last, so the ordinary address does no harm to the case of an address.
+			// A flag given twice counts as given last, so the default address doesn't affect the case with another
+			// address.
 			p := boottest.Start(t, bin, t.TempDir(), c.env, append([]string{"-addr", "127.0.0.1:0"}, c.args...)...)
 			if code := p.Wait(t); code != 2 {
 				t.Errorf("got exit code %d, want 2", code)
@@ -237,7 +238,7 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// The environment counts where no flag is given, and a flag counts more.
+// The environment counts where no flag is given. A flag wins over it.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	env := []string{"MILLRACE_ADDR=127.0.0.1:0", "MILLRACE_STORE=sqlite:from-env.db", "MILLRACE_WORKER=false", "MILLRACE_LOG=", "MILLRACE_SEATS=many"}
@@ -252,7 +253,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// within ends a test that would wait for ever.
+// within ends a test that would hang.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -273,7 +274,7 @@ func get(t *testing.T, url string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// bookable is a date that can be booked whenever the test runs.
+// bookable is a date that can be booked on the day of the test.
 func bookable() string { return time.Now().AddDate(0, 0, 7).Format(time.DateOnly) }
 
 // book makes a reservation and returns the path of its receipt.
@@ -307,7 +308,7 @@ func stream(t *testing.T, receipt string) *http.Response {
 	return res
 }
 
-// follow reads a receipt's events until the decision is there, and returns it.
+// follow reads a receipt's events until the decision comes, and returns it.
 func follow(t *testing.T, receipt string) string {
 	t.Helper()
 	res := stream(t, receipt)
@@ -329,8 +330,8 @@ func follow(t *testing.T, receipt string) string {
 	return ""
 }
 
-// halfSent begins a request whose handler runs and waits for the rest of the body. finish sends the rest, answer waits
-// for the status.
+// halfSent begins a request whose handler runs and waits for the rest of the body. finish sends the rest; answer
+// waits for the status.
 func halfSent(t *testing.T, url string) (answer func() int, finish func()) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(context.WithoutCancel(t.Context()), "tcp", strings.TrimPrefix(url, "http://"))
@@ -345,7 +346,7 @@ func halfSent(t *testing.T, url string) (answer func() int, finish func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The server says so when the handler begins to read.
+	// The server answers 100 when the handler begins to read.
 	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "100") {
 		t.Fatalf("got %q (%v), want 100 Continue", line, err)
 	}

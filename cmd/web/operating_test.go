@@ -23,7 +23,7 @@ import (
 	"github.com/millrace-go/millrace/cmd/internal/boottest"
 )
 
-// eventually asks again until ok.
+// eventually repeats ok until it is true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
@@ -53,7 +53,8 @@ func post(t *testing.T, url, id string) int {
 	return res.StatusCode
 }
 
-// Whoever knows a reservation's ID may cancel it. So no log line holds one, not of mails that fail either, and no metric.
+// Everybody who knows a reservation's ID may cancel the reservation. So no log line and no metric holds an ID, even
+// when mails fail.
 func TestTellsNoID(t *testing.T) {
 	t.Parallel()
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +85,7 @@ func TestTellsNoID(t *testing.T) {
 		return strings.Contains(page, `data-status="cancelled"`)
 	})
 	for _, kind := range []string{"accepted", "cancelled"} {
-		p.Line(t, `"kind":"reservations.`+kind+`.v1","handler":"react mails"`) // failed, which the test needs to prove anything
+		p.Line(t, `"kind":"reservations.`+kind+`.v1","handler":"react mails"`) // the test proves something only if the mail failed
 	}
 	if _, metrics := get(t, url+"/metrics"); strings.Contains(metrics, id) {
 		t.Error("the metrics tell the reservation's ID")
@@ -98,7 +99,7 @@ func TestTellsNoID(t *testing.T) {
 	}
 }
 
-// refusingStore is a setting of a store in the cloud that counts requests, and refuses them all.
+// refusingStore is the setting of a store in the cloud that counts requests and refuses them all.
 func refusingStore(t *testing.T) string {
 	t.Helper()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -109,10 +110,11 @@ func refusingStore(t *testing.T) string {
 	return fmt.Sprintf("MILLRACE_STORE=azure:AccountName=secret;AccountKey=a2V5;QueueEndpoint=%[1]s/q;BlobEndpoint=%[1]s/b;TableEndpoint=%[1]s/t", service.URL)
 }
 
-// /readyz says why the store can't be read. Everybody who sees the pages can ask: it names no address and no account.
+// /readyz says why the store can't be read. It names no address and no account, because everybody who sees the pages
+// can ask.
 func TestReadyTellsWhy(t *testing.T) {
 	t.Parallel()
-	const want, nowhere = "not ready: can't read from the store: ", "127.0.0.1:1/" // where nothing listens
+	const want, nowhere = "not ready: can't read from the store: ", "127.0.0.1:1/" // nothing listens there
 	for name, c := range map[string]struct{ store, want string }{
 		"refused":  {store: "MILLRACE_STORE=azure:AccountName=secret;AccountKey=a2V5;QueueEndpoint=http://" + nowhere + ";BlobEndpoint=http://" + nowhere + ";TableEndpoint=http://" + nowhere, want: want + "connection refused\n"},
 		"no right": {store: refusingStore(t), want: want + "403 AuthorizationFailure\n"},
@@ -127,8 +129,8 @@ func TestReadyTellsWhy(t *testing.T) {
 	}
 }
 
-// At the end the program says what it has asked of the store: alone for each command that it sent, with a worker for each
-// that this one handled.
+// At the end the program prints what it has asked of the store. The numbers are for each command that it sent, or
+// with a worker, for each command that it handled.
 func TestSummaryAtTheEnd(t *testing.T) {
 	t.Parallel()
 	p := start(t, "-worker=false")
@@ -148,7 +150,7 @@ func TestSummaryAtTheEnd(t *testing.T) {
 	p.Line(t, " storage requests for 1 command handled: ")
 }
 
-// Programs read the log: a duration says its unit, and nothing is said of no error.
+// Programs read the log: a duration has its unit, and a nil error has no field.
 func TestLogLines(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -162,7 +164,7 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// With the site's address, a mail leads to the receipt.
+// With the site's address, a mail links to the receipt.
 func TestMailLinksToTheReceipt(t *testing.T) {
 	t.Parallel()
 	p := boottest.Start(t, bin, t.TempDir(), []string{"MILLRACE_URL=https://tables.example.org"}, "-addr", "127.0.0.1:0")
@@ -190,7 +192,7 @@ func TestMailLinksToTheReceipt(t *testing.T) {
 	}
 }
 
-// A program without work costs next to nothing; one that spins would take a whole core.
+// A program without work uses hardly any processor time; one that spins would use a whole core.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -200,7 +202,7 @@ func TestIdle(t *testing.T) {
 
 	const idle, most = 3 * time.Second, 0.1 // of a core
 	before, began := metric(t, url, "process_cpu_seconds_total"), time.Now()
-	<-time.After(idle) // it is the time that is measured
+	<-time.After(idle) // the time itself is measured
 	used := (metric(t, url, "process_cpu_seconds_total") - before) / time.Since(began).Seconds()
 	t.Logf("%.4f of a core", used)
 	if before == 0 {
@@ -211,7 +213,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// metric returns a number that the program tells; 0 if it doesn't.
+// metric returns a metric's value; 0 if the program doesn't have it.
 func metric(t *testing.T, url, name string) (n float64) {
 	t.Helper()
 	_, all := get(t, url+"/metrics")
@@ -225,8 +227,8 @@ func metric(t *testing.T, url, name string) (n float64) {
 	return n
 }
 
-// On a full disk the web refuses politely, and doesn't fill what is left with its log. It can't tidy up when it stops, and
-// says so; all that was accepted is there when there is room again.
+// On a full disk the web refuses requests properly, and doesn't fill the rest of the disk with its log. It can't tidy
+// up when it stops, and says so. Everything accepted is there once the disk has room again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t)
@@ -237,7 +239,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.WriteFile(fill, make([]byte, 4<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("got %v, want a disk that is full", err)
 	}
-	if err := os.Truncate(fill, 1<<20); err != nil { // room for some
+	if err := os.Truncate(fill, 1<<20); err != nil { // leaves room for some
 		t.Fatal(err)
 	}
 	began := time.Now()
@@ -283,8 +285,8 @@ func TestFullDisk(t *testing.T) {
 	t.Logf("%d taken, %d refused", len(taken), len(refused))
 }
 
-// smallDisk returns a folder on a file system of its own of 3 MiB. Where it can't be had the test is skipped; where CI
-// is set that is a failure.
+// smallDisk returns a folder on a file system of its own of 3 MiB. Without one the test is skipped; where CI is set
+// that is a failure.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -295,7 +297,7 @@ func smallDisk(t *testing.T) string {
 		}
 		t.Skip(why)
 	}
-	t.Cleanup(func() { // after the program's, which is registered later
+	t.Cleanup(func() { // runs after the program's cleanup, which is registered later
 		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
 			t.Errorf("umount: %v: %s", err, out)
 		}

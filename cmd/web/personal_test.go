@@ -19,7 +19,8 @@ import (
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-// holders are the places in a stopped sample's folder that hold a text: containers, tables, queues, and the folder of mails.
+// holders returns the places in a stopped sample's folder that hold a text: containers, tables, queues, and the
+// folder of mails.
 func holders(t *testing.T, dir, text string) (places []string) {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "data", "reservations.db"))
@@ -65,7 +66,7 @@ func holders(t *testing.T, dir, text string) (places []string) {
 	return places
 }
 
-// erasure is how SECURITY.md erases a person.
+// erasure returns the commands with which SECURITY.md erases a person.
 func erasure(t *testing.T, address string) (commands []string) {
 	t.Helper()
 	if _, err := exec.LookPath("sqlite3"); err != nil {
@@ -88,8 +89,8 @@ func erasure(t *testing.T, address string) (commands []string) {
 	return commands
 }
 
-// An address is where SECURITY.md says, and nowhere else; so is a name. What SECURITY.md tells to do leaves
-// nothing.
+// An address is in the places that SECURITY.md names, and nowhere else; so is a name. The erasure of SECURITY.md
+// leaves nothing.
 func TestWherePersonalDataIs(t *testing.T) {
 	t.Parallel()
 	const address, name = "zqerasable@example.org", "Perpetua Zqname"
@@ -147,7 +148,7 @@ func TestWherePersonalDataIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, container := range []string{"requests", "capacity"} { // what else is there must not stop it
+	for _, container := range []string{"requests", "capacity"} { // other blobs there must not stop it
 		if _, err := store.Blobs(container).Put(t.Context(), "zq", []byte("{no JSON"), storage.Condition{}); err != nil {
 			t.Error(err)
 		}

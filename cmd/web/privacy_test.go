@@ -28,7 +28,8 @@ import (
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-// A gossip is a mail server that repeats in its answers all that it is told. Who the mail is for decides what it says.
+// A gossip is a mail server that repeats in its answers everything it receives. The recipient decides what it
+// answers.
 type gossip struct {
 	addr  string
 	taken atomic.Int64
@@ -86,13 +87,13 @@ func (s *gossipSession) Data(r io.Reader) error {
 func (*gossipSession) Reset()        {}
 func (*gossipSession) Logout() error { return nil }
 
-// A scene is the whole sample in a folder, and all that anybody could see of it.
+// A scene is the whole sample in a folder, with all its output that anybody could see.
 type scene struct {
 	t        *testing.T
 	dir      string
 	worker   string // programs
 	millrace string
-	secret   string // in every name, address and ID of a person, and in nothing else
+	secret   string // part of every name, address and ID of a person, and of nothing else
 	seen     map[string]string
 }
 
@@ -111,7 +112,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// start starts a program with all that it can log.
+// start starts a program that logs as much as it can.
 func (s *scene) start(bin string, args ...string) *boottest.Program {
 	s.t.Helper()
 	return boottest.Start(s.t, bin, s.dir, nil, append([]string{"-log", "debug"}, args...)...)
@@ -130,19 +131,20 @@ func (s *scene) operate(args ...string) string {
 	return string(out)
 }
 
-// look keeps what a page for operators says.
+// look keeps the answer of a page for operators.
 func (s *scene) look(url string) {
 	s.t.Helper()
 	_, body := get(s.t, url)
 	s.seen[url] += body
 }
 
-// person is somebody with a name and an address of their own. The address begins with what the mail server shall say.
+// person makes a person with a name and an address of their own. The address begins with what the mail server is to
+// answer.
 func (s *scene) person(mail string, quantity int) map[string]any {
 	return map[string]any{"id": channel.NewID()[:14] + "-" + s.secret, "date": bookable(), "name": "Perpetua " + s.secret, "email": mail + "-" + s.secret + "@example.org", "quantity": quantity}
 }
 
-// ask sends a request whose headers tell of a person as well, and returns the answer's status and its Location.
+// ask sends a request whose headers are personal as well, and returns the answer's status and its Location.
 func (s *scene) ask(method, address string, body io.Reader, contentType string) (int, string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(within(s.t), method, address, body)
@@ -162,7 +164,7 @@ func (s *scene) ask(method, address string, body io.Reader, contentType string) 
 	return res.StatusCode, res.Header.Get("Location")
 }
 
-// book asks for a table, and wants it decided as given.
+// book asks for a table, and checks the decision.
 func (s *scene) book(url string, person map[string]any, want string) (receipt string) {
 	s.t.Helper()
 	body, err := json.Marshal(person)
@@ -179,7 +181,7 @@ func (s *scene) book(url string, person map[string]any, want string) (receipt st
 	return receipt
 }
 
-// blunder sends what can't be right, with a person in it.
+// blunder sends requests that can't be right, with a person in each.
 func (s *scene) blunder(web string) {
 	s.t.Helper()
 	const jsonType, form = "application/json", "application/x-www-form-urlencoded"
@@ -220,7 +222,7 @@ func (s *scene) blunder(web string) {
 	if answer, readErr := io.ReadAll(conn); err != nil || readErr != nil || !bytes.Contains(answer, []byte(" 400 ")) {
 		s.t.Errorf("a broken header: got %q (%v, %v), want 400", answer, err, readErr)
 	}
-	_ = conn.Close() // it is read to its end
+	_ = conn.Close() // read to its end
 }
 
 // smuggle puts messages into the queues that the sample would not send, with a person in each.
@@ -254,9 +256,9 @@ func (s *scene) smuggle(ctx context.Context) (n int) {
 	return n
 }
 
-// A person's name, address and reservation ID are in no log and no metric, and in nothing that the operator's command line
-// lists, whatever happens: refusals, cancellations, bad input, mails that fail, messages that can't be read, an operator at
-// work, a store that goes away, a restart.
+// A person's name, address and reservation ID are in no log, in no metric, and in no list of the operator's command
+// line. The test covers refusals, cancellations, bad input, mails that fail, messages that can't be decoded, an
+// operator at work, a store that goes away, and a restart.
 func TestNamesAndAddressesStayWhereTheyBelong(t *testing.T) {
 	t.Parallel()
 	s, mails := newScene(t), newGossip(t)
@@ -275,7 +277,7 @@ func TestNamesAndAddressesStayWhereTheyBelong(t *testing.T) {
 	}
 	eventually(t, "three mails are taken", func() bool { return mails.taken.Load() == 3 })
 	s.blunder(url)
-	poisoned := 2 + s.smuggle(within(t)) // two are mails that were refused
+	poisoned := 2 + s.smuggle(within(t)) // two are refused mails
 	eventually(t, "what can't be handled is poisoned", func() bool {
 		return strings.Count(s.operate("poison", "list"), "\n") == poisoned+1
 	})
@@ -302,7 +304,7 @@ func TestNamesAndAddressesStayWhereTheyBelong(t *testing.T) {
 		}
 	}
 
-	// A worker that is killed, and another one, without a mail server, in the web's process.
+	// A worker is killed. Another one, without a mail server, runs in the web's process.
 	wk.Signal(t, syscall.SIGKILL)
 	wk.Wait(t)
 	web.Signal(t, syscall.SIGTERM)
@@ -313,14 +315,14 @@ func TestNamesAndAddressesStayWhereTheyBelong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = nobody.Close() // where nobody listens
+	_ = nobody.Close() // nothing listens there now
 	again := s.start(bin, "-addr", "127.0.0.1:0", "-seats", "8", "-smtp", "smtp://"+nobody.Addr().String())
 	url = again.URL(t)
 	s.book(url, s.person("ada", 1), "accepted")
 	again.Line(t, "connection refused")
 	s.look(url + "/metrics")
 
-	// A store that goes away.
+	// The store goes away.
 	db := filepath.Join(s.dir, "data", "reservations.db")
 	if err := os.Rename(db, db+".away"); err != nil {
 		t.Fatal(err)
@@ -341,7 +343,7 @@ func TestNamesAndAddressesStayWhereTheyBelong(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// What is searched is what was meant to be: there it is where it belongs.
+	// The search is worth something only if the texts are there where they belong.
 	if line := wk.Line(t, "message is in the poison queue"); !strings.Contains(line, `"level":"ERROR"`) {
 		t.Errorf("got %s", line)
 	}

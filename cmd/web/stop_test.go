@@ -18,7 +18,7 @@ import (
 	"github.com/millrace-go/millrace/cmd/internal/boottest"
 )
 
-// silentStore is a setting of a store that takes requests and never answers them. asked gets one value for each
+// silentStore is the setting of a store that takes requests and never answers them. asked gets one value for each
 // request.
 func silentStore(t *testing.T) (setting string, asked <-chan string) {
 	t.Helper()
@@ -44,8 +44,8 @@ func say(t *testing.T, url, text string) net.Conn {
 	return conn
 }
 
-// Clients can't keep the program from stopping, nor make its stop look like a failure: a request that doesn't come
-// whole is cut off, counted and logged. One that is being answered gets its answer.
+// Clients can't keep the program from stopping, nor make its stop look like a failure. A request that doesn't come
+// whole is cut off, counted and logged. A request that is being answered gets its answer.
 func TestStopCutsOffWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	setting, asked := silentStore(t)
@@ -63,7 +63,7 @@ func TestStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		t.Fatal("the store is never asked")
 	}
 	silent, half := dial(t, url), say(t, url, "GET / HTTP/1.1\r\nHost: x\r\nX-Half: ")
-	halfSent(t, url) // the last one: when its handler runs, the server has the others too
+	halfSent(t, url) // the last one: once its handler runs, the server has the others too
 	p.Signal(t, syscall.SIGTERM)
 
 	if res, err := http.ReadResponse(bufio.NewReader(slow), nil); err != nil || res.StatusCode != http.StatusServiceUnavailable {

@@ -32,15 +32,15 @@ const (
 	crashWorkers = 3
 )
 
-// place is where the processes of a test work: a folder, and a store.
+// place is where the processes of a test work: a folder and a store.
 type place struct {
 	dir     string
 	env     []string // with the store's URL
-	many    int      // how many reservations come in while workers are killed
-	backlog int      // how many wait for workers that share them
+	many    int      // reservations that come in while workers are killed
+	backlog int      // reservations that wait for workers that share them
 }
 
-// onEachPlace runs a test on a file, and on Azurite, which is slow: a tenth of the work takes as long there.
+// onEachPlace runs a test on a file, and on Azurite. Azurite is slow, so a tenth of the work takes as long there.
 func onEachPlace(t *testing.T, test func(t *testing.T, at place)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -49,7 +49,7 @@ func onEachPlace(t *testing.T, test func(t *testing.T, at place)) {
 	})
 	t.Run("azure", func(t *testing.T) {
 		t.Parallel()
-		// A place with a secret stays off the command line.
+		// The name of a store that holds a secret stays off the command line.
 		test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=azure:" + azuretest.Place(t, azurite, azure.Wipe)}, many: 200, backlog: 300})
 	})
 }
@@ -117,7 +117,7 @@ func startWorker(t *testing.T, at place, args ...string) *boottest.Program {
 	return boottest.Start(t, bin, at.dir, at.env, append([]string{"-admin", "127.0.0.1:0", "-seats", fmt.Sprint(crashSeats)}, args...)...)
 }
 
-// postAll posts the reservations from several clients, each one again after an error, some twice.
+// postAll posts the reservations from several clients, each again after an error, some twice.
 func postAll(t *testing.T, url string, n int) []reservations.MakeReservation {
 	t.Helper()
 	first := time.Now().AddDate(0, 1, 0)
@@ -161,10 +161,10 @@ func post(t *testing.T, url string, m reservations.MakeReservation) int {
 		return 0
 	}
 	defer func() { _ = res.Body.Close() }()
-	answer, _ := io.ReadAll(res.Body) // for the message only
+	answer, _ := io.ReadAll(res.Body) // for the error only
 	if res.StatusCode >= 400 && res.StatusCode < 500 {
 		t.Errorf("POST %s: got %d: %s", m.ID, res.StatusCode, answer)
-		return http.StatusAccepted // asking again won't help
+		return http.StatusAccepted // a repeat won't help
 	}
 	return res.StatusCode
 }
@@ -198,7 +198,7 @@ func waitDrained(t *testing.T, store *storage.Store, channels *channel.Channels)
 		for _, q := range channels.Routes().Queues() {
 			s, err := store.Queue(q).Stats(t.Context())
 			if errors.Is(err, storage.ErrUnavailable) && t.Context().Err() == nil {
-				left++ // a busy store: perhaps some
+				left++ // a busy store: count it as not empty
 				continue
 			}
 			if err != nil {
@@ -206,7 +206,7 @@ func waitDrained(t *testing.T, store *storage.Store, channels *channel.Channels)
 			}
 			for _, n := range []int64{s.Ready, s.InFlight, s.Delayed} {
 				if n < 0 {
-					n = 1 // not known: perhaps some
+					n = 1 // unknown: count it as not empty
 				}
 				left += n
 			}
@@ -222,7 +222,7 @@ func waitDrained(t *testing.T, store *storage.Store, channels *channel.Channels)
 	}
 }
 
-// audit looks from outside, knowing only what was sent.
+// audit checks the result from outside, knowing only what was sent.
 func audit(t *testing.T, store *storage.Store, channels *channel.Channels, url, dir string, sent []reservations.MakeReservation) {
 	t.Helper()
 	ctx := t.Context()
@@ -268,7 +268,8 @@ func audit(t *testing.T, store *storage.Store, channels *channel.Channels, url, 
 			t.Errorf("%s is disabled in the calendar: got %v, want %v", date, got, want)
 		}
 	}
-	// A mail that is sent twice has the same name twice. What a killed worker was writing is no .eml yet.
+	// A mail that was sent twice would have the same name twice. A file that a killed worker was writing isn't an
+	// .eml yet.
 	files, err := filepath.Glob(filepath.Join(dir, "data", "mail", "*.eml"))
 	if err != nil || len(files) != mails {
 		t.Errorf("got %d mails (%v), want %d", len(files), err, mails)

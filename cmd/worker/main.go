@@ -1,5 +1,5 @@
-// Command worker does the sample's work: it decides reservations, keeps the views and sends the mails. Start as many
-// as you like, on one store.
+// Command worker does the sample's work: it decides reservations, keeps the views and sends the mails. You can start
+// as many as you like on one store.
 package main
 
 import (
@@ -59,7 +59,7 @@ func (p *program) parts(app *boot.App) ([]boot.Part, error) {
 	parts := []boot.Part{w}
 	greeting := "The worker is starting"
 	if app.Listener != nil {
-		// Last in the order of stopping: who watches the worker sees it drain.
+		// The admin server stops last, so that a monitor sees the worker drain.
 		parts = append(parts, app.Server("admin server", app.Ops()))
 		greeting += ": health and metrics at " + boot.URL(app.Listener)
 	}

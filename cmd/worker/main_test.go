@@ -41,7 +41,7 @@ func TestRunsAndStops(t *testing.T) {
 	}
 }
 
-// Several workers on one machine: the second needs an admin address of its own, and is told so.
+// With several workers on one machine, the second needs an admin address of its own, and its error says so.
 func TestAdminAddress(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,7 +65,7 @@ func TestAdminAddress(t *testing.T) {
 	}
 }
 
-// What fails is told once, by whom and why.
+// A failure is reported once, with its origin and cause.
 func TestStoreIsAway(t *testing.T) {
 	t.Parallel()
 	const nowhere = "http://127.0.0.1:1/" // nothing listens there

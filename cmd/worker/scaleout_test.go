@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations"
 )
 
-// Three workers share a backlog on one store, beside a web process: each gets a part, nothing is done twice.
+// Three workers share a backlog on one store, beside a web process: each gets a part, and nothing is done twice.
 func TestWorkersShareABacklog(t *testing.T) {
 	onEachPlace(t, shareBacklog)
 }
@@ -63,7 +63,8 @@ func newReservations(n int) []reservations.MakeReservation {
 	return all
 }
 
-// With -active 1 one of three workers decides, one of which runs beside the pages. Another follows when it stops, and the last when that one is killed.
+// With -active 1 one of three workers decides; one of the three runs in the web's process. When the active one stops,
+// a second takes over, and when that is killed, the third does.
 func TestActiveWorkers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until a killed worker is missed, half a minute")
@@ -125,13 +126,13 @@ func theActive(t *testing.T, all map[string]*boottest.Program) string {
 	}
 }
 
-// handled adds up what a worker's metrics say it has done.
+// handled sums what a worker's metrics say it has done.
 func handled(t *testing.T, admin string) int {
 	t.Helper()
 	return metric(t, admin, `millrace_deliveries_total{outcome="done"`)
 }
 
-// metric adds up what begins so.
+// metric sums the metrics whose lines have a prefix.
 func metric(t *testing.T, admin, begin string) int {
 	t.Helper()
 	res, err := http.Get(admin + "/metrics")

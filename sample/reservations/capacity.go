@@ -8,30 +8,29 @@ import (
 	"github.com/millrace-go/millrace/channel"
 )
 
-// maxEarly bounds how many cancellations a date remembers that came before their reservation, or after its
-// refusal: nobody may grow the document by asking and cancelling all day long. The oldest is forgotten;
-// those that matter are seconds old.
+// maxEarly bounds how many early cancellations a date remembers: those that came before their reservation, or after
+// its refusal. Without the bound anybody could grow the document by asking and cancelling all day long. The oldest is
+// forgotten; the ones that matter are seconds old.
 const maxEarly = 256
 
-// Capacity is the value object of one date. The seats of the house are always Remaining plus those of
-// Accepted.
+// Capacity is the value object of one date. Remaining plus the seats of Accepted are always the seats of the house.
 type Capacity struct {
 	Remaining int                `json:"remaining"`
 	Accepted  map[string]Booking `json:"accepted,omitempty"` // by reservation ID
 	Early     []string           `json:"early,omitempty"`    // IDs cancelled before they were decided, oldest first
 }
 
-// A Booking is what must be known of an accepted reservation to tell of its cancellation.
+// A Booking is the part of an accepted reservation that the event of its cancellation needs.
 type Booking struct {
 	Name     string `json:"name"`
 	Email    string `json:"email"`
 	Quantity int    `json:"quantity"`
 }
 
-// Reserve decides a reservation. A reservation that holds its seats already changes nothing.
+// Reserve decides a reservation. A repeated reservation that holds its seats already changes nothing.
 //
-// One that was cancelled before it could be decided is answered with ReservationCancelled, not with
-// ReservationRejected: it says what the person did, not that there was no room.
+// A reservation that was cancelled before it could be decided emits ReservationCancelled, not ReservationRejected:
+// the event says what the person did, not that there was no room.
 func (c Capacity) Reserve(m MakeReservation) (Capacity, []channel.Message, error) {
 	if _, ok := c.Accepted[m.ID]; ok {
 		return c, nil, nil
@@ -47,7 +46,7 @@ func (c Capacity) Reserve(m MakeReservation) (Capacity, []channel.Message, error
 	}
 
 	c.Remaining -= m.Quantity
-	accepted := make(map[string]Booking, len(c.Accepted)+1) // the receiver's map stays as it was
+	accepted := make(map[string]Booking, len(c.Accepted)+1) // the receiver's map must not change
 	maps.Copy(accepted, c.Accepted)
 	accepted[m.ID] = Booking{Name: m.Name, Email: m.Email, Quantity: m.Quantity}
 	c.Accepted = accepted
@@ -59,10 +58,10 @@ func (c Capacity) Reserve(m MakeReservation) (Capacity, []channel.Message, error
 	return c, events, nil
 }
 
-// refusal says why a reservation can't be accepted; empty when it can.
+// refusal says why a reservation can't be accepted; it is empty for one that can.
 func (c Capacity) refusal(m MakeReservation) string {
 	switch {
-	case len(m.Faults()) > 0: // from a sender that didn't look; a negative quantity would make seats
+	case len(m.Faults()) > 0: // from a sender that doesn't check; a negative quantity would add seats
 		return "The reservation was not filled in correctly."
 	case c.Remaining == 0:
 		return "We are fully booked that day."
@@ -74,8 +73,8 @@ func (c Capacity) refusal(m MakeReservation) string {
 	return ""
 }
 
-// Cancel gives the seats of an accepted reservation back. Any other it notes, because the reservation may be
-// under way still; if it was rejected or cancelled before, nothing comes of it.
+// Cancel gives the seats of an accepted reservation back. It notes any other cancellation, because the reservation
+// may still be on its way. If that was rejected or cancelled before, the note has no effect.
 func (c Capacity) Cancel(m CancelReservation) (Capacity, []channel.Message, error) {
 	b, ok := c.Accepted[m.ID]
 	if !ok {

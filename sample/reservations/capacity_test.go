@@ -107,15 +107,15 @@ func TestEarlyCancellationsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAnySequenceKeepsTheSeats sends random commands, many of them repeated or in the wrong order, and checks
-// after each what must always hold.
+// TestAnySequenceKeepsTheSeats sends random commands, many of them repeated or in the wrong order, and checks the
+// invariants after each.
 func TestAnySequenceKeepsTheSeats(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
 		const seats = 40
 		r := rand.New(rand.NewPCG(seed, 0))
 		c := Capacity{Remaining: seats}
-		accepted := map[string]bool{} // by the events alone
+		accepted := map[string]bool{} // according to the events alone
 		soldOut := false
 		for range 200 {
 			id := fmt.Sprintf("reservation-%02d", r.IntN(30))
@@ -177,7 +177,7 @@ func TestAnySequenceKeepsTheSeats(t *testing.T) {
 	}
 }
 
-// TestStoredValueGoesOn checks that a value that was stored and read decides as one that was not.
+// TestStoredValueGoesOn checks that a value that was stored and read decides the same as the original.
 func TestStoredValueGoesOn(t *testing.T) {
 	t.Parallel()
 	c, _ := decide(t, ask("reservation-a", 4), cancel("reservation-b"), cancel("reservation-a"), ask("reservation-c", 2))

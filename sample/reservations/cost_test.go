@@ -25,14 +25,14 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// What a command costs under steady load, against what the protocol needs: for each message one send, a 32nd of a receive
-// and one deletion; for each fold of a document one write; and, the sample's own, a row in the ledger and the two notes of a
-// guarded mail.
+// The test compares the cost of a command under steady load with what the protocol needs. A message needs one send, a
+// 32nd of a receive and one deletion. A fold of a document needs one write. The sample itself needs a row in the
+// ledger and the two notes of a guarded mail.
 func TestCostOfACommand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes twenty thousand requests")
 	}
-	// Not beside other tests: a busy Azurite lets requests time out, and what is repeated costs more.
+	// The test doesn't run beside others: a busy Azurite lets requests time out, and repeats cost more.
 	const dates, warm, measured = 365, 365, 1000
 	store, err := azure.Open(t.Context(), azuretest.Place(t, azurite, azure.Wipe))
 	if err != nil {
@@ -64,7 +64,7 @@ func TestCostOfACommand(t *testing.T) {
 		}
 		return n
 	}
-	const messages = 4 // of an accepted reservation: the command, and its event for three groups
+	const messages = 4 // from an accepted reservation: the command, and its event for three groups
 	load(t, channels, dates, 0, warm, func() int64 { return handled() / messages })
 	before, foldsBefore := counted(store), runs(t, metrics)
 	load(t, channels, dates, warm, measured, func() int64 { return handled()/messages - warm })
@@ -76,7 +76,7 @@ func TestCostOfACommand(t *testing.T) {
 		folds[q] -= foldsBefore[q]
 	}
 
-	delete(spent, "queue stats") // the test's own
+	delete(spent, "queue stats") // requests of the test itself
 	delete(spent, "queue peek")
 
 	const m = measured * messages
@@ -105,7 +105,8 @@ func load(t *testing.T, c *channel.Channels, dates, first, n int, done func() in
 	day := time.Now().AddDate(0, 0, 7)
 	var next atomic.Int64
 	var clients sync.WaitGroup
-	// Where a deletion's answer was lost the message counts as lost, not as handled: empty queues are the end, too.
+	// If the answer to a deletion was lost, the message counts as lost, not as handled. So empty queues are an end,
+	// too.
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
 	late := time.After(5 * time.Minute)
@@ -123,7 +124,7 @@ func load(t *testing.T, c *channel.Channels, dates, first, n int, done func() in
 					Name: "Guest", Email: fmt.Sprintf("guest-%d@example.org", k), Quantity: 1,
 				}
 				err := sender.Send(t.Context(), command)
-				for errors.Is(err, storage.ErrUnavailable) && t.Context().Err() == nil { // the same again, as a client does; it counts as spent
+				for errors.Is(err, storage.ErrUnavailable) && t.Context().Err() == nil { // repeats the send, as a client does; the repeat counts as spent
 					err = sender.Send(t.Context(), command)
 				}
 				if err != nil {
@@ -142,7 +143,7 @@ func load(t *testing.T, c *channel.Channels, dates, first, n int, done func() in
 	}
 }
 
-// counted adds up requests by kind and operation.
+// counted sums requests by kind and operation.
 func counted(s *storage.Store) map[string]float64 {
 	sum := map[string]float64{}
 	for _, r := range s.Requests() {
@@ -151,7 +152,7 @@ func counted(s *storage.Store) map[string]float64 {
 	return sum
 }
 
-// runs tells how often handlers ran, a fold counting once, by queue.
+// runs counts by queue how often handlers ran. A fold counts once.
 func runs(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := r.Gather()
@@ -169,7 +170,7 @@ func runs(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	return n
 }
 
-// table prints what was needed and spent for each command, and returns the ratio of all.
+// table prints what each command needed and spent, and returns the ratio of the totals.
 func table(t *testing.T, needed, spent map[string]float64, commands float64) float64 {
 	t.Helper()
 	var b strings.Builder

@@ -30,7 +30,7 @@ const (
 )
 
 // A worker stops in its nth storage call, for every n, before or after the call's effect, while one reservation that
-// sells the day out goes the whole way. Another worker finishes it as if nothing had happened.
+// sells the day out goes the whole way. Another worker finishes the work as if nothing had happened.
 func TestCrashAfterEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
@@ -58,8 +58,8 @@ func TestCrashAfterEveryCall(t *testing.T) {
 	}
 }
 
-// The same on Azurite, in real time: many trials at once, each on an account of its own, because most of a trial is
-// waiting for the visibility of what the dead worker held.
+// The same test on Azurite runs in real time. Many trials run at once, each on an account of its own, because most of
+// a trial is a wait for the visibility of the dead worker's messages.
 func TestCrashAfterEveryCallOnAzure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for visibilities to end")
@@ -68,7 +68,7 @@ func TestCrashAfterEveryCallOnAzure(t *testing.T) {
 	const atOnce = 5 // more only make Azurite stall
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		t.Run(moment.String(), func(t *testing.T) {
-			// A server of its own: what others have left makes it slow.
+			// Each moment has a server of its own: the remains of other tests make Azurite slow.
 			fresh := sync.OnceValues(func() (*azuretest.Server, error) { return azuretest.Start(t), nil })
 			var (
 				trials sync.WaitGroup
@@ -102,7 +102,7 @@ func TestCrashAfterEveryCallOnAzure(t *testing.T) {
 
 var azurite = sync.OnceValues(azuretest.Launch)
 
-// eager makes a store whose idle workers look often.
+// eager makes a store whose idle workers poll often.
 func eager(s *storage.Store) *storage.Store {
 	return storagetest.WithProps(s, func(p *storage.Props) { p.PollInterval = 500 * time.Millisecond })
 }
@@ -120,7 +120,7 @@ func (o *outbox) Send(_ context.Context, m reservations.Mail) error {
 	return nil
 }
 
-// crashAt reports whether the worker got as far as its nth call. It looks as often as look says.
+// crashAt reports whether the worker reached its nth call. The worker polls as often as look says.
 func crashAt(t *testing.T, s *storage.Store, n int64, moment storagetest.Moment, look time.Duration) (more bool) {
 	channels := sampleChannels(t, s)
 	sender, err := channel.SenderOf[reservations.MakeReservation](channels)
@@ -169,7 +169,7 @@ func sampleChannels(t *testing.T, s *storage.Store) *channel.Channels {
 	return c
 }
 
-// work runs a worker on s; stop returns when it has ended, one way or the other.
+// work runs a worker on s. stop returns when the worker has ended in any way.
 func work(t *testing.T, s *storage.Store, m reservations.Mailer) (stop func()) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -194,21 +194,21 @@ func queued(t *testing.T, s *storage.Store, c *channel.Channels) int64 {
 	for _, q := range c.Routes().Queues() {
 		st, err := s.Queue(q).Stats(t.Context())
 		if errors.Is(err, storage.ErrUnavailable) && t.Context().Err() == nil {
-			n++ // a busy store: perhaps some
+			n++ // a busy store: count it as not empty
 			continue
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, k := range []int64{st.Ready, st.InFlight, st.Delayed} {
-			n += max(k, -k) // -1: not known, perhaps some
+			n += max(k, -k) // -1: unknown, so count it as not empty
 		}
 	}
 	return n
 }
 
-// checkBooked checks that the reservation was decided once, that both views and the ledger tell it, that the mail was
-// sent, and that the calendar comes back equal when it is lost.
+// checkBooked checks that the reservation was decided once, that both views and the ledger have it, that the mail was
+// sent, and that a lost calendar is rebuilt equal.
 func checkBooked(t *testing.T, s *storage.Store, c *channel.Channels, m reservations.MakeReservation, mails []string, n int64) {
 	t.Helper()
 	ctx := t.Context()

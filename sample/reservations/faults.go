@@ -12,14 +12,14 @@ import (
 	"github.com/millrace-go/millrace/channel"
 )
 
-// What the house accepts.
+// Limits of a reservation.
 const (
-	MaxQuantity = 20  // seats of one reservation; larger parties call
+	MaxQuantity = 20  // seats of one reservation; a larger party must phone
 	MaxName     = 100 // characters
 	MaxEmail    = 254 // bytes, what SMTP carries
 	MonthsAhead = 12
 
-	idYoungest = 24 * time.Hour     // how far ahead the clock of whoever made an ID may be
+	idYoungest = 24 * time.Hour     // how far ahead the clock of the ID's maker may be
 	idOldest   = 7 * 24 * time.Hour // well within the time for which the framework remembers decided IDs
 )
 
@@ -37,7 +37,7 @@ func ValidMonth(month string) bool {
 	return err == nil
 }
 
-// Faults checks what can be checked at any time and place.
+// Faults makes the checks that don't depend on the time.
 func (m MakeReservation) Faults() Faults {
 	f := Faults{}
 	if !ValidID(m.ID) {
@@ -67,8 +67,8 @@ func (m MakeReservation) Faults() Faults {
 	return f
 }
 
-// FaultsAt checks also what depends on the time: whether the date can be booked now, and whether the ID is
-// young enough for a repeat to be recognised with certainty.
+// FaultsAt also makes the checks that depend on the time: whether the date can be booked now, and whether the ID is
+// young enough to recognise a repeat with certainty.
 func (m MakeReservation) FaultsAt(now time.Time) Faults {
 	f := m.Faults()
 	first, last := Bookable(now)
@@ -85,22 +85,23 @@ func (m MakeReservation) FaultsAt(now time.Time) Faults {
 	return f
 }
 
-// Bookable returns the first and the last date that can be booked. Today is the date in now's location:
-// that of the server, which stands in the restaurant's time zone.
+// Bookable returns the first and the last date that can be booked. Today is the date in now's location: that of the
+// server, whose time zone is the restaurant's.
 func Bookable(now time.Time) (first, last string) {
 	y, m, d := now.Date()
 	end := time.Date(y, m+MonthsAhead, d, 0, 0, 0, 0, time.UTC)
 	return now.Format(time.DateOnly), end.Format(time.DateOnly)
 }
 
-// unprintable refuses control characters, those that turn the direction of what follows, and others of no look of
-// their own, but for the two joiners: names in Persian or Malayalam are not right without, nor are many emoji.
+// unprintable reports characters that a name must not have: control characters, those that change the direction of
+// text, and others that are invisible. The two joiners are allowed, because names in Persian or Malayalam need them,
+// and so do many emoji.
 func unprintable(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	return !unicode.IsGraphic(r) && r != nonJoiner && r != joiner
 }
 
-// visible finds what a name needs one of. Some letters and signs are defined to be blank.
+// visible reports characters of which a name needs at least one. Some letters and signs are defined to be blank.
 func visible(r rune) bool {
 	const blankBraille = '\u2800'
 	return r != blankBraille && unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Noon in the restaurant, midnight in Greenwich: the day must be the restaurant's.
+// noon is noon in the restaurant and midnight in Greenwich: the day must be the restaurant's.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.FixedZone("far east", 12*60*60))
 
 func TestFaults(t *testing.T) {
@@ -82,7 +82,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// The fault of a name says whether there is none to be seen, or one with something in it that must go.
+// A name's fault says whether the name has no visible character, or a character that must go.
 func TestFaultsOfNames(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"\u200b": "Tell us your name.", "\u2800": "Tell us your name.", "Ada\u202e": "can't be seen", "\u200bAda": "can't be seen"} {

@@ -10,15 +10,18 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Ledger keeps the accepted reservations as rows of the table "reservations" (partition: date, row: the
-// reservation's [Key]), for whoever prepares the tables of an evening. A cancelled one is removed.
+// Ledger keeps the accepted reservations as rows of the table "reservations" (partition: date, row: the reservation's
+// [Key]), for the staff who prepare an evening. A cancelled reservation has no row.
 //
-// ReservationCancelled may arrive before its ReservationAccepted, and both may come again. So a
-// cancellation leaves a mark in a table of its own, and each side first writes, then looks at what the other
-// may have written: Accept puts the row, and takes it back if there is a mark; Cancel puts the mark, and then
-// removes the row. Whichever comes last sees the other, so in any order, and after any crash and repeat, a
-// cancelled reservation has no row and an accepted one has. A reservation is cancelled at most once and
-// never comes back, so the mark stays; it holds nothing about the person.
+// ReservationCancelled may arrive before its ReservationAccepted, and both may come again. So a cancellation leaves a
+// mark in a table of its own, and each side first writes, and then reads what the other may have written:
+//
+//   - Accept puts the row, and deletes it if there is a mark.
+//   - Cancel puts the mark, and then deletes the row.
+//
+// The later of the two sees the other's write. So in any order, and after any crash and repeat, a cancelled
+// reservation has no row and an accepted one has. A reservation is cancelled at most once and never comes back, so
+// the mark stays. It holds nothing personal.
 type Ledger struct {
 	rows, cancelled *storage.Table
 }

@@ -59,8 +59,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestLedgerInAnyOrder lets two copies of Accept and one of Cancel run side by side, in every order that their
-// storage calls can take: none may leave a row.
+// TestLedgerInAnyOrder runs two copies of Accept and one of Cancel side by side, in every possible order of their
+// storage calls. None may leave a row.
 func TestLedgerInAnyOrder(t *testing.T) {
 	t.Parallel()
 	type turn struct{ go_, done chan struct{} }
@@ -76,7 +76,7 @@ func TestLedgerInAnyOrder(t *testing.T) {
 	})
 	l := reservations.NewLedger(store)
 
-	const calls = 3 // at most, of each
+	const calls = 3 // the most that each makes
 	n := 0
 	for schedule := range schedules([]int{calls, calls, calls}) {
 		e := accepted(fmt.Sprintf("reservation-%d", n))
@@ -117,7 +117,7 @@ func TestLedgerInAnyOrder(t *testing.T) {
 	}
 }
 
-// schedules yields all orders in which each of several can have its number of turns.
+// schedules yields all orders in which each participant has its number of turns.
 func schedules(turns []int) func(yield func([]int) bool) {
 	var order []int
 	var next func(yield func([]int) bool) bool

@@ -13,18 +13,18 @@ import (
 type Mail struct {
 	To, Subject, Text string
 
-	// MessageID is the ID of the event that the mail tells of, the same when the mail is sent again: what
-	// stands before the @ of the Message-ID header.
+	// MessageID is the ID of the event that the mail is about, the same when the mail is sent again. It becomes the
+	// part before the @ of the Message-ID header.
 	MessageID string
 }
 
-// A Mailer sends mails. Send returns nil once somebody else answers for the mail; it is called again after an
+// A Mailer sends mails. Send returns nil once another system is responsible for the mail. It is called again after an
 // error. It is safe for concurrent use.
 type Mailer interface {
 	Send(ctx context.Context, m Mail) error
 }
 
-// Mails tells people what was decided. Its methods are reactions, to be registered by handlers.ReactOnce.
+// Mails tells people what was decided. Register its methods as reactions by handlers.ReactOnce.
 type Mails struct {
 	Mailer Mailer
 
@@ -54,7 +54,7 @@ func (m Mails) Cancel(ctx context.Context, e ReservationCancelled) error {
 		e.Name, people(e.Quantity), DateInWords(e.Date), m.reference(e.ID, "See it again")))
 }
 
-// reference is how a mail ends: what the reservation is called, and where it is.
+// reference is the end of a mail: the reservation's ID and the link.
 func (m Mails) reference(id, invitation string) string {
 	text := "Reservation " + id + "\n"
 	if m.Receipt != nil {
@@ -74,7 +74,7 @@ func (m Mails) send(ctx context.Context, to, subject, text string) error {
 	return nil
 }
 
-// DateInWords says a date as people do.
+// DateInWords writes a date as people do.
 func DateInWords(date string) string {
 	t, err := time.Parse(time.DateOnly, date)
 	if err != nil {

@@ -36,7 +36,7 @@ type ReservationRejected struct {
 	Reason   string `json:"reason"` // a sentence for the person
 }
 
-// ReservationCancelled says that a reservation holds no seats any more.
+// ReservationCancelled says that a reservation no longer holds seats.
 type ReservationCancelled struct {
 	ID       string `json:"id"`
 	Date     string `json:"date"`
@@ -63,14 +63,14 @@ func (ReservationCancelled) Kind() channel.Kind { return "reservations.cancelled
 func (SoldOut) Kind() channel.Kind              { return "reservations.soldout.v1" }
 func (Reopened) Kind() channel.Kind             { return "reservations.reopened.v1" }
 
-// Key stands for a reservation where names are made: those of messages, documents and rows, which appear in logs and
-// errors. Whoever knows the ID may cancel, so the ID itself is in contents only. The key is a one-way function of it, and
-// carries the same time.
+// Key stands for a reservation in names: those of messages, documents and rows, which appear in logs and errors. The
+// ID itself is in contents only, because everybody who knows it may cancel. The key is a one-way function of the ID,
+// and carries the same time.
 func Key(id string) string { return channel.DerivedID(id, "reservation") }
 
-// MessageID makes a reservation that is sent twice one reservation.
+// MessageID makes repeated sends of a reservation one message.
 func (m MakeReservation) MessageID() string { return Key(m.ID) }
 
-// MessageID makes cancelling twice one cancellation. It carries no time on purpose: a reservation made months
-// ago can be cancelled today.
+// MessageID makes repeated cancellations one message. It carries no time on purpose: a reservation made months ago
+// can be cancelled today.
 func (m CancelReservation) MessageID() string { return channel.DerivedID("cancel:" + m.ID) }

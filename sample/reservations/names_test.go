@@ -31,7 +31,7 @@ func TestMessageIDs(t *testing.T) {
 		if again := (reservations.MakeReservation{ID: id, Name: "Ada"}).MessageID(); again != first {
 			t.Errorf("%s: got %s and %s, want one reservation to be one message", id, first, again)
 		}
-		// Nobody can make a reservation whose message is taken for somebody's cancellation.
+		// Nobody can make a reservation whose message has the ID of a cancellation's message.
 		for what, m := range map[string]string{"make": first, "cancel": cancelled, "make with the ID of cancel": reservations.MakeReservation{ID: cancelled}.MessageID()} {
 			if strings.Contains(m, id) {
 				t.Errorf("%s %s: the message's ID %s tells the reservation's", what, id, m)
@@ -51,8 +51,8 @@ func TestMessageIDs(t *testing.T) {
 	}
 }
 
-// A reservation's ID is the right to cancel it. It stands in no name: whatever fails, no log line, error or metric can
-// hold it. Here each storage call fails once, and each mail.
+// A reservation's ID is the right to cancel it. No name holds it, so whatever fails, no log line, error or metric can
+// hold it. Here each storage call fails once, and so does each mail.
 func TestNoLogHoldsTheRightToCancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestNoLogHoldsTheRightToCancel(t *testing.T) {
 			}
 			return do()
 		})
-		var out bytes.Buffer // written by one logger, read when it is done
+		var out bytes.Buffer // written by one logger, read after the end
 		log := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		channels := sampleChannels(t, broken)
 		h := handlers.NewRegistry(channels, handlers.Config{Logger: log})
@@ -129,7 +129,7 @@ func TestNoLogHoldsTheRightToCancel(t *testing.T) {
 	})
 }
 
-// sendAll sends messages of one type and waits until all that follows is done.
+// sendAll sends messages of one type and waits until all their effects are done.
 func sendAll[M channel.Message](t *testing.T, c *channel.Channels, messages ...M) {
 	t.Helper()
 	sender, err := channel.SenderOf[M](c)

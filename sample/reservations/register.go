@@ -10,11 +10,11 @@ import (
 	"github.com/millrace-go/millrace/views"
 )
 
-// MailQueue is where mails wait for being sent.
+// MailQueue is the queue of mails that wait to be sent.
 const MailQueue = "mails"
 
-// Routes says where messages go: commands to the one queue whose workers decide them, events to one queue for
-// each group of subscribers.
+// Routes is where messages go: commands to the one queue whose workers decide them, events to one queue for each
+// group of subscribers.
 func Routes() (*channel.Routes, error) {
 	return channel.NewRoutes(
 		channel.Command[MakeReservation]("reservations"),
@@ -27,7 +27,7 @@ func Routes() (*channel.Routes, error) {
 	)
 }
 
-// Register says what is done with each message. It is all that a worker needs to know of this package.
+// Register sets the handlers of all messages. A worker needs nothing else of this package.
 func Register(h *handlers.Registry, seats int, mails Mails) {
 	c := h.Channels()
 
@@ -55,7 +55,7 @@ func Register(h *handlers.Registry, seats int, mails Mails) {
 	handlers.ReactOnce(h, MailQueue, mails.Cancel)
 }
 
-// Capacities returns the value objects, by date. A date that nobody has asked for has all seats free.
+// Capacities returns the value objects, by date. A date without a document has all seats free.
 func Capacities(c *channel.Channels, seats int) *values.Collection[Capacity] {
 	return values.New(c, "capacity", values.Config[Capacity]{
 		Initial: func(string) Capacity { return Capacity{Remaining: seats} },
@@ -70,13 +70,13 @@ func Months(c *channel.Channels) *views.View[Month] {
 	})
 }
 
-// Statuses returns the view of what became of each reservation, by its [Key].
+// Statuses returns the view of each reservation's state, by its [Key].
 func Statuses(c *channel.Channels) *views.View[Status] {
 	return views.New(c, "statuses", views.Config[Status]{})
 }
 
-// RebuildMonths makes the calendar's view from the value objects, as after it was lost, and returns how many
-// there are. Workers may go on meanwhile.
+// RebuildMonths makes the calendar's view again from the value objects, for example after it was lost, and returns
+// how many there are. Workers may go on meanwhile.
 func RebuildMonths(ctx context.Context, c *channel.Channels, seats int) (int, error) {
 	month := func(date string, _ Capacity) string { return MonthOf(date) }
 	return views.Rebuild(ctx, Months(c), Capacities(c, seats), month, Month.Restore)

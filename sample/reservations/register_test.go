@@ -73,7 +73,7 @@ func TestMails(t *testing.T) {
 		}
 	}
 
-	// Where the site's address is known, the mail leads to the receipt, and is the same otherwise.
+	// With the site's address, the mail has a link to the receipt, and is the same otherwise.
 	without := got.Text
 	mails.Receipt = func(id string) string { return "https://tables.example.org/" + id }
 	for name, send := range map[string]func() error{

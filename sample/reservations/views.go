@@ -25,7 +25,7 @@ func (m Month) Enable(e Reopened) Month {
 	return m
 }
 
-// Restore sets a day as its value object says: what Rebuild makes a lost view from.
+// Restore sets a day as its value object says. Rebuild makes a lost view from such calls.
 func (m Month) Restore(date string, c Capacity) Month {
 	if c.Remaining == 0 {
 		return m.Disable(SoldOut{Date: date})
@@ -39,7 +39,7 @@ func MonthOf(date string) string { return date[:min(len(date), len("2006-01"))] 
 // State is where a reservation stands.
 type State string
 
-// The states of a reservation. Pending is never stored: it is what nothing has been decided about yet.
+// The states of a reservation. Pending is never stored: it is the state before the decision.
 const (
 	Pending   State = "pending"
 	Accepted  State = "accepted"
@@ -50,8 +50,8 @@ const (
 // Final reports whether the state can't change any more.
 func (s State) Final() bool { return s == Rejected || s == Cancelled }
 
-// Status is the view of one reservation, for the person who made it, by the reservation's [Key]. It doesn't
-// hold the e-mail address, because whoever has the link may see it.
+// Status is the view of one reservation, for the person who made it, by the reservation's [Key]. It doesn't hold the
+// e-mail address, because everybody who has the link may see it.
 type Status struct {
 	ID       string `json:"id"`
 	Date     string `json:"date"`

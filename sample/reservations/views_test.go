@@ -25,7 +25,7 @@ func TestMonthInAnyOrder(t *testing.T) {
 	var events []viewstest.Event
 	for day := 1; day <= 5; day++ {
 		date := fmt.Sprintf("2026-12-%02d", day)
-		for n := range uint64(day) { // day 1 ends sold out, day 2 open again, and so on
+		for n := range uint64(day) { // day 1 ends sold out, day 2 reopened, and so on
 			e := viewstest.Event{Message: SoldOut{date}, Source: "/capacity/" + date, Sequence: 10 * (n + 1)}
 			if n%2 == 1 {
 				e.Message = Reopened{date}

@@ -20,30 +20,31 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// An App is what a program of the sample has in hand when it starts.
+// An App is what a program of the sample works with once it has started.
 type App struct {
 	Listener net.Listener // nil for none
 	Store    *storage.Store
 	Seats    int             // of the restaurant
-	MailsTo  string          // where mails go, for people
+	MailsTo  string          // where mails go, in words for people
 	Stopping <-chan struct{} // closed when the program begins to stop
 	Log      *slog.Logger
 
 	mails   reservations.Mails
-	active  int // workers that consume a queue at a time, or 0
+	active  int // how many workers consume a queue at a time, or 0
 	prices  *cost.Prices
 	metrics *prometheus.Registry
-	handled func() int64 // commands; nil where no worker runs
-	healthy func() error // of the worker; likewise
+	handled func() int64 // counts commands; nil where no worker runs
+	healthy func() error // health of the worker; nil where no worker runs
 	sent    atomic.Int64 // commands
 }
 
-// Run opens what the settings name, lets plan make the parts of a program, and runs them until ctx ends. It closes
-// ln, which is opened first so that a taken port leaves no files behind; nil is none. At the end it tells out what was asked
-// of the store.
+// Run opens what the settings name, lets plan make the parts of a program, and runs them until ctx ends. At the end
+// it prints what the program has asked of the store.
+//
+// Run closes ln, which may be nil. Open the listener before the call, so that a taken port leaves no files behind.
 func (s Settings) Run(ctx context.Context, log *slog.Logger, ln net.Listener, out io.Writer, plan func(*App) ([]Part, error)) (err error) {
 	if ln != nil {
-		defer func() { _ = ln.Close() }() // closed already, but where the start failed
+		defer func() { _ = ln.Close() }() // fails only where the server has closed it already
 	}
 	mails, to, err := s.Mails()
 	if err != nil {
@@ -63,7 +64,7 @@ func (s Settings) Run(ctx context.Context, log *slog.Logger, ln net.Listener, ou
 		mails: mails, active: *s.active, prices: prices, metrics: metrics,
 	}
 	summary := sync.OnceValue(func() error { return app.summary(out) })
-	defer func() { err = errors.Join(err, summary()) }() // last: closing may ask something, too
+	defer func() { err = errors.Join(err, summary()) }() // runs last, because closing the store makes requests, too
 	defer Close(store, &err)
 	metrics.MustRegister(cost.Collector(store))
 	if rings != nil {
@@ -77,7 +78,7 @@ func (s Settings) Run(ctx context.Context, log *slog.Logger, ln net.Listener, ou
 	return Run(ctx, parts...)
 }
 
-// Ops returns the handler of what operators ask; see [Ops].
+// Ops returns the handler for operators; see [Ops].
 func (a *App) Ops() http.Handler {
 	return Ops(a.Store, a.metrics, a.Stopping, a.Log, func() error {
 		if a.healthy == nil {
@@ -95,7 +96,7 @@ func (a *App) Server(name string, h http.Handler) Part {
 // CountSent counts a command that this program has sent.
 func (a *App) CountSent() { a.sent.Add(1) }
 
-// summary writes what was asked of the store: for each command handled, or sent where no worker runs.
+// summary prints the requests to the store for each command that was handled, or sent where no worker runs.
 func (a *App) summary(out io.Writer) error {
 	if a.handled != nil {
 		return cost.Summary(out, a.Store, a.handled(), "command handled", a.prices)
@@ -103,8 +104,8 @@ func (a *App) summary(out io.Writer) error {
 	return cost.Summary(out, a.Store, a.sent.Load(), "command sent", a.prices)
 }
 
-// Worker is a part that handles all of the sample's messages. A concurrency of 0 is the worker's default. What the settings say of
-// active workers isn't for the queue of the mails, whose handlers wait.
+// Worker is a part that handles all of the sample's messages. A concurrency of 0 is the worker's default. The setting
+// of active workers doesn't apply to the queue of the mails, because its handlers mostly wait.
 func (a *App) Worker(concurrency int) (Part, error) {
 	channels, err := Channels(a.Store, "/worker")
 	if err != nil {
@@ -131,7 +132,7 @@ func (a *App) Worker(concurrency int) (Part, error) {
 	return Part{Name: "worker", Run: w.Run}, nil
 }
 
-// doorbellMetrics are the rings between processes.
+// doorbellMetrics are the metrics of the rings between processes.
 func doorbellMetrics(rings func() doorbell.Counts) (all []prometheus.Collector) {
 	for what, count := range map[string]func(doorbell.Counts) int64{
 		"sent":     func(c doorbell.Counts) int64 { return c.Sent },

@@ -106,7 +106,7 @@ func TestFlagsFaults(t *testing.T) {
 	}
 }
 
-// What was to be a flag's value, and stands elsewhere, may be secret: no error shows it.
+// A flag's value that stands in the wrong place may be secret: no error shows it.
 func TestFlagsHideSecrets(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
@@ -190,7 +190,7 @@ func TestMainExitCodes(t *testing.T) {
 	}
 }
 
-// parts are parts that note when they stop, and take their time over it: each waits until the test lets it go.
+// parts note when they stop. Each waits until the test lets it end.
 type parts struct {
 	mu    sync.Mutex
 	noted []string
@@ -206,7 +206,7 @@ func (p *parts) part(name string, result error) boot.Part {
 	return boot.Part{Name: name, Run: func(ctx context.Context) error {
 		<-ctx.Done()
 		p.note(name + " stops: " + context.Cause(ctx).Error())
-		synctest.Wait() // whoever could go on now has done so
+		synctest.Wait() // until every other goroutine has gone as far as it can
 		p.note(name + " ends")
 		return result
 	}}
@@ -259,7 +259,7 @@ func TestRunPartEndsByItself(t *testing.T) {
 	})
 }
 
-// Each level says once who it is: a worker's errors begin with "worker" already, and so may a program's name.
+// Each level names itself once: a worker's errors begin with "worker" already, and so may a program's name.
 func TestErrorsSayOnceWhoseTheyAre(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ program, part, err, want string }{
@@ -313,7 +313,7 @@ func TestServeReportsFailure(t *testing.T) {
 	}
 }
 
-// store answers one read, as it is told.
+// store answers one read as the test sets it.
 type store struct {
 	driver.Store
 	err   error
@@ -374,7 +374,7 @@ func TestReady(t *testing.T) {
 					close(stopping)
 				}
 				h := boot.Ops(storage.New(c.store), boot.NewMetrics(), stopping, quiet(), func() error { return c.healthy })
-				for range 3 { // the second and third answer come from the first one's reading
+				for range 3 { // the second and third answer come from the first one's read
 					w := httptest.NewRecorder()
 					h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 					if w.Code != c.code || w.Body.String() != c.body {
@@ -433,7 +433,7 @@ func TestSettings(t *testing.T) {
 	if _, _, err := settings("-store", "floppy:x").OpenStore(t.Context(), slog.New(slog.DiscardHandler)); !errors.As(err, &usage) {
 		t.Errorf("got %v, want a UsageError", err)
 	}
-	// A store that rings by itself has no use for a doorbell, and refuses bad ones all the same, before it makes a file.
+	// A store that rings by itself needs no doorbell. It refuses a bad setting all the same, before it makes a file.
 	file := filepath.Join(t.TempDir(), "none.db")
 	for flag, bad := range map[string][]string{
 		"-doorbell: ":         {"-doorbell", "nonsense"},

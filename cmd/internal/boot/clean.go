@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// printable tells what can do nothing to a terminal, nor to how a line reads.
+// printable reports that a character can neither control a terminal nor change how a line reads.
 func printable(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
 
-// Clean writes what isn't printable as Go would, so that nothing from outside can move the cursor, colour what follows or
-// turn its direction.
+// Clean escapes what isn't printable as Go does. So nothing from outside can move the cursor, colour the text after
+// it or turn its direction.
 func Clean(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -38,7 +38,7 @@ func CleanLines(s string) string {
 	return strings.Join(all, "\n")
 }
 
-// CleanJSON is Clean for JSON, which stays the same JSON: what isn't printable is in strings only.
+// CleanJSON is Clean for JSON. The JSON keeps its meaning, because unprintable characters occur in strings only.
 func CleanJSON(raw []byte) string {
 	var b strings.Builder
 	for _, r := range string(raw) {

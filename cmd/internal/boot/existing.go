@@ -13,12 +13,12 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// OpenExisting is OpenStore for a program that shall not make an empty store where somebody has mistyped the name of one. It
-// can tell for files only.
+// OpenExisting is OpenStore for a program that must not make an empty store from a mistyped name. It can tell for
+// files only.
 func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
 	file, ok := strings.CutPrefix(*s.store, "sqlite:")
-	file, _, _ = strings.Cut(strings.TrimPrefix(file, "sqlite:"), "?")                                 // as the driver does, which takes a whole URL, too
-	notPath := strings.HasPrefix(file, "//") || strings.HasPrefix(file, "file:") || file == ":memory:" // the driver says what is wrong
+	file, _, _ = strings.Cut(strings.TrimPrefix(file, "sqlite:"), "?")                                 // as the driver does, which also takes a whole URL
+	notPath := strings.HasPrefix(file, "//") || strings.HasPrefix(file, "file:") || file == ":memory:" // the driver's own error is better
 	if ok && file != "" && !notPath {
 		full, err := filepath.Abs(file)
 		if err != nil {

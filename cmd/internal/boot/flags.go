@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Flags are a program's settings: each is a flag and an environment variable. The flag wins over the variable, the
-// variable over the default; an empty variable counts as none. Define all, then call Parse.
+// Flags are a program's settings: each is a flag and an environment variable. The flag wins over the variable, and
+// the variable over the default. An empty variable counts as none. Define all settings, then call Parse.
 type Flags struct {
 	program, about string
 	set            *flag.FlagSet
 	getenv         func(string) string
 }
 
-// NewFlags returns an empty set for a program, with what -help says about it. getenv is os.Getenv, but for tests.
+// NewFlags returns an empty set for a program. about is the text of -help. getenv is os.Getenv, except in tests.
 func NewFlags(program, about string, getenv func(string) string) *Flags {
 	set := flag.NewFlagSet(program, flag.ContinueOnError)
 	set.SetOutput(io.Discard) // Main writes the errors, once
@@ -27,8 +27,8 @@ func NewFlags(program, about string, getenv func(string) string) *Flags {
 	return &Flags{program: program, about: about, set: set, getenv: getenv}
 }
 
-// String defines a setting that is text, which may be secret: no error repeats it. A word in `back quotes` in the usage
-// names its value in -help.
+// String defines a setting that is text. The text may be secret: no error repeats it. A word in `back quotes` in the
+// usage names the value in -help.
 func (f *Flags) String(name, value, usage string) *string { return f.set.String(name, value, usage) }
 
 // Int defines a setting that is a whole number from least to most.
@@ -63,8 +63,8 @@ func (f *Flags) Level(name string, value slog.Level, usage string) *slog.Level {
 	})
 }
 
-// Parse reads the arguments, and the environment for what they don't say. It returns [flag.ErrHelp] when -help is
-// asked for.
+// Parse reads the arguments, and the environment for settings that the arguments leave out. It returns [flag.ErrHelp]
+// for -help.
 func (f *Flags) Parse(args []string) error {
 	if err := f.set.Parse(args); err != nil {
 		return FlagError(err)
@@ -91,8 +91,8 @@ func (f *Flags) Parse(args []string) error {
 	return errors.Join(faults...)
 }
 
-// FlagError is an error of package flag without what may be a secret in the wrong place: a URL or a key in one word with the
-// flag's name.
+// FlagError is an error of package flag without what may be a secret: somebody may have typed a URL or a key in one
+// word with the flag's name.
 func FlagError(err error) error {
 	for _, about := range []string{"flag provided but not defined: -", "bad flag syntax: "} {
 		if word, ok := strings.CutPrefix(err.Error(), about); ok {
@@ -104,7 +104,7 @@ func FlagError(err error) error {
 
 var simpleWord = regexp.MustCompile(`^[-.\w]{0,40}$`)
 
-// Word quotes an argument that is not understood, for an error, unless it may hold a secret: then it says only that.
+// Word quotes an unknown argument for an error. An argument that may hold a secret it doesn't repeat.
 func Word(arg string) string {
 	if simpleWord.MatchString(arg) {
 		return strconv.Quote(arg)
@@ -133,7 +133,7 @@ func (f *Flags) WriteHelp(w io.Writer) {
 		fmt.Fprintf(&b, "  -%s%s\n        %s\n        Default: %s. Environment: %s\n", x.Name, value, strings.ReplaceAll(usage, "\n", "\n        "), def, Variable(x.Name))
 	})
 	b.WriteString("\nA flag wins over its environment variable.\n")
-	_, _ = io.WriteString(w, b.String()) // nobody reads it if this fails
+	_, _ = io.WriteString(w, b.String()) // nobody could read another error either
 }
 
 // setting is a flag.Value whose errors say what is allowed.
@@ -142,7 +142,7 @@ type setting[T any] struct {
 	parse func(text string) (T, error)
 }
 
-// add defines a setting that parse makes of text. Errors repeat the text.
+// add defines a setting that parse makes from text. Errors repeat the text.
 func add[T any](f *Flags, name string, value T, usage string, parse func(text string) (T, error)) *T {
 	f.set.Var(&setting[T]{&value, parse}, name, usage)
 	return &value

@@ -15,8 +15,8 @@ import (
 	"unicode"
 )
 
-// logged is what each kind of log has of a record with a text wherever it can stand: in the message, as the HTTP server's
-// complaints and panics do, and in values.
+// logged is what each kind of log makes of a record with the text in every place: in the message, as in the HTTP
+// server's errors and panics, and in values.
 func logged(text string) map[string]string {
 	all := map[string]string{}
 	for name, handler := range map[string]func(io.Writer) slog.Handler{
@@ -38,7 +38,7 @@ func logged(text string) map[string]string {
 
 var escapes = regexp.MustCompile("\x1b" + `(\[[0-9;]*m)?`)
 
-// ordinary has the escapes that an ordinary text has, which are those of the handler.
+// ordinary has the escapes of an ordinary text, which are the handler's own.
 var ordinary = sync.OnceValue(func() map[string][]string {
 	all := map[string][]string{}
 	for name, got := range logged("text with blanks") {
@@ -47,7 +47,7 @@ var ordinary = sync.OnceValue(func() map[string][]string {
 	return all
 })
 
-// checkLogged wants two lines, and no escapes but those that an ordinary text has.
+// checkLogged wants two lines, and no escapes except those of an ordinary text.
 func checkLogged(t *testing.T, text string) {
 	t.Helper()
 	for name, got := range logged(text) {
@@ -70,13 +70,13 @@ func checkLogged(t *testing.T, text string) {
 	}
 }
 
-// nasty are texts that people have had logs swallow.
+// nasty are texts that have been used to attack logs.
 var nasty = []string{
 	"\nERR all is lost", "\r\nERR all is lost", "\x1b[2J\x1b[31mred", `\x1b[31mred`, `\\x1b[31m and blanks`, "\u009b31m", "\u202eeman", "\u2028next", "\x00\x07\x08\x7f",
 	"\xff\xfe and more", "\ufffd", "a\x1b", `"}` + "\n" + `{"level":"ERROR"}`, "with=equals", "", " ", "ü€😀\u200d",
 }
 
-// Nothing from outside makes a second line in a log, or an escape.
+// No text from outside makes a second line or an escape in a log.
 func TestLogInjection(t *testing.T) {
 	t.Parallel()
 	for _, text := range nasty {
@@ -84,7 +84,7 @@ func TestLogInjection(t *testing.T) {
 	}
 }
 
-// JSON that is written clean says the same.
+// Cleaned JSON has the same content.
 func TestJSONLogsKeepTheirText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"\nERR", "\x1b[31m", "\u009b31m", "\u202eeman", "😀 ü \x7f", `\u009b`, `\\`, "\U000e0001"} {
@@ -97,8 +97,8 @@ func TestJSONLogsKeepTheirText(t *testing.T) {
 	}
 }
 
-// What a program says of why it failed reads as lines, and moves nothing on the terminal: it may repeat what a server has said. What an
-// operator has typed in the wrong place it doesn't repeat.
+// A program's error reads as lines and controls no terminal, because it may repeat a server's answer. It doesn't
+// repeat what an operator has typed in the wrong place.
 func TestFailuresAreClean(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer

@@ -21,7 +21,7 @@ const (
 	ExitUsage = 2
 )
 
-// UsageError says that the command line or the environment can't be right. It ends a program with [ExitUsage].
+// UsageError reports a command line or an environment that can't be right. It ends a program with [ExitUsage].
 type UsageError struct{ Err error }
 
 func (e *UsageError) Error() string { return e.Err.Error() }
@@ -32,16 +32,16 @@ func (e *UsageError) Unwrap() error { return e.Err }
 // A Process is what a program may touch of the world around it.
 type Process struct {
 	Args           []string            // without the program's name
-	Getenv         func(string) string // os.Getenv, but for tests
+	Getenv         func(string) string // os.Getenv, except in tests
 	Stdout, Stderr io.Writer
 }
 
-// oneStop is how long signals count as one with the first. Supervisors that repeat a signal, or send it to a group and
-// to its leader, do so within some 100 ms; people who can't wait take longer, or ask a third time.
+// oneStop is how long further signals count as the first one. Supervisors that repeat a signal, or send it to a group
+// and to its leader, do so within some 100 ms. People press Ctrl-C again later than that, or a third time.
 const oneStop = time.Second
 
-// Main is the frame of a program: it reads the settings, adds the -log flag to them, makes the logger, listens for
-// signals, calls f with a context that the first signal ends, and tells how the process shall exit.
+// Main is the frame of a program. It reads the settings, to which it adds -log, makes the logger and listens for
+// signals. It calls f with a context that the first signal ends, and returns the exit code.
 func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, *slog.Logger) error) int {
 	level := flags.Level("log", slog.LevelInfo, "the least `LEVEL` to log: debug, info, warn or error")
 	err := flags.Parse(p.Args)
@@ -59,7 +59,7 @@ func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, 
 		err = f(ctx, log)
 		var stopped *SignalError
 		if errors.As(err, &stopped) {
-			// What fails because of the signal is a stop like any other: the program had not started yet.
+			// An error that the signal has caused is an orderly stop: the program had not started yet.
 			log.InfoContext(ctx, "stopped while starting", "error", err)
 			err = nil
 		}
@@ -76,17 +76,17 @@ func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, 
 	return ExitError
 }
 
-// SignalError is why a context ended that a signal has ended.
+// SignalError is the cause of a context that a signal has ended.
 type SignalError struct{ Signal os.Signal }
 
 func (e *SignalError) Error() string { return "stopped by signal: " + e.Signal.String() }
 
-// lastWords is what is to be said before a second signal ends the process.
+// lastWords is what the program prints before a second signal ends the process.
 type lastWords struct{ say atomic.Pointer[func()] }
 
 type lastWordsKey struct{}
 
-// beforeExit lets a program say something before a second signal ends it, in place of what was to be said so far. ctx is
+// beforeExit sets what the program does before a second signal ends it, in place of the function set so far. ctx is
 // that of [Main]'s function.
 func beforeExit(ctx context.Context, say func()) {
 	if last, ok := ctx.Value(lastWordsKey{}).(*lastWords); ok {
@@ -94,8 +94,9 @@ func beforeExit(ctx context.Context, say func()) {
 	}
 }
 
-// withSignals returns a context that the first SIGINT or SIGTERM ends, with a [SignalError] as its cause. What comes
-// within [oneStop] counts as the same signal; the next one ends the process, after its last words. stop ends the listening.
+// withSignals returns a context that the first SIGINT or SIGTERM ends, with a [SignalError] as its cause. Signals
+// within [oneStop] count as the same one. The next one ends the process, after its last words. The returned function
+// stops listening for signals.
 func withSignals(parent context.Context, log *slog.Logger) (context.Context, func()) {
 	last := &lastWords{}
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, lastWordsKey{}, last))
@@ -140,7 +141,7 @@ func withSignals(parent context.Context, log *slog.Logger) (context.Context, fun
 	}
 }
 
-// speak doesn't wait long: perhaps nobody reads.
+// speak waits only a moment, because perhaps nobody reads the output.
 func (l *lastWords) speak() {
 	say := l.say.Load()
 	if say == nil {

@@ -23,24 +23,24 @@ import (
 )
 
 const (
-	// readyTimeout is above what a driver takes to give up on a store that refuses connections, 3 s at most: else the
-	// answer, and the log, would know no other cause than the deadline.
+	// readyTimeout is longer than a driver needs to give up on a store that refuses connections, 3 s at most. With
+	// less, the answer and the log would know no other cause than the deadline.
 	readyTimeout = 4 * time.Second
-	readyFor     = time.Second // how long an answer of the store is good, so that asking often costs it nothing
+	readyFor     = time.Second // how long an answer of the store counts, so that frequent requests cost nothing
 )
 
-// NewMetrics returns a registry that tells of the process and the Go runtime.
+// NewMetrics returns a registry with the metrics of the process and of the Go runtime.
 func NewMetrics() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
 	return r
 }
 
-// Ops returns the handler of what operators ask a program:
+// Ops returns the handler for operators' requests:
 //
 //	GET /healthz   200 while the process answers at all
-//	GET /readyz    200 while it should get work; 503 once stopping is closed, when healthy says no, or when the store can't be
-//	               read, with the cause
+//	GET /readyz    200 while it should get work; 503, with the cause, once stopping is closed, when healthy returns an
+//	               error, or when the store can't be read
 //	GET /metrics   for Prometheus
 func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger, healthy func() error) http.Handler {
 	r := &readiness{store: store, stopping: stopping, healthy: healthy, log: log}
@@ -58,7 +58,7 @@ type readiness struct {
 	healthy  func() error
 	log      *slog.Logger
 
-	mu    sync.Mutex // held while the store is asked, so that it is asked once for all who wait
+	mu    sync.Mutex // held during the store's read, so that one read serves all requests that wait
 	asked time.Time
 	err   error
 }
@@ -89,7 +89,7 @@ func (r *readiness) check() error {
 	if !r.asked.IsZero() && time.Since(r.asked) < readyFor {
 		return r.err
 	}
-	// Not the request's context: others wait for this answer too.
+	// The request's context doesn't fit: other requests wait for this answer too.
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
 	_, err := r.store.Blobs("health").Get(ctx, "ready", "")
@@ -103,8 +103,8 @@ func (r *readiness) check() error {
 	return err
 }
 
-// cause says why the store can't be read, in words that hold no address, path, account or key: the web serves /readyz to
-// everybody who sees its pages. The log has it whole.
+// cause says why the store can't be read, without an address, path, account or key: the web serves /readyz to
+// everybody who sees its pages. The log has the whole error.
 func cause(err error) string {
 	var (
 		service *azure.ServiceError
@@ -134,5 +134,5 @@ func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n") // whoever asked may have gone
+	_, _ = io.WriteString(w, text+"\n") // the client may have gone
 }

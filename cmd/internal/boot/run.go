@@ -16,8 +16,8 @@ type Part struct {
 	Run func(ctx context.Context) error
 }
 
-// of says whose an error is, where the error doesn't begin with that: a package often has the name of the part or program
-// that it is the heart of.
+// of puts the name of a part or program before its error, unless the error begins with that name already: a package
+// often has the name of the part that runs it.
 func of(name string, err error) error {
 	if strings.HasPrefix(err.Error(), name+": ") {
 		return err
@@ -25,8 +25,8 @@ func of(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// Run runs parts together until ctx ends or one of them does. Then it stops them in the order given, each when the
-// one before has ended, and returns the first error. A part that ends without being asked is an error.
+// Run runs parts together until ctx ends or one of them does. Then it stops them in the order given, each after the
+// one before has ended, and returns the first error. A part that ends before its stop is an error.
 func Run(ctx context.Context, parts ...Part) error {
 	g, stopping := errgroup.WithContext(ctx)
 	ended := make([]chan struct{}, len(parts))
@@ -34,7 +34,7 @@ func Run(ctx context.Context, parts ...Part) error {
 		ended[i] = make(chan struct{})
 	}
 	for i, p := range parts {
-		// Not a child of ctx: this one ends when it is the part's turn.
+		// own isn't a child of ctx: it ends when it is this part's turn.
 		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		g.Go(func() error {
 			defer close(ended[i])

@@ -24,10 +24,10 @@ import (
 // mailFolder is where mails go when there is no SMTP server.
 const mailFolder = "data/mail"
 
-// ReasonMailRefused is why a message is in the poison queue whose mail nobody will take.
+// ReasonMailRefused is the reason of a message in the poison queue whose mail no server will ever accept.
 const ReasonMailRefused = "mail refused"
 
-// maxSeats bounds -seats: the value object of a date holds all that is accepted for it.
+// maxSeats bounds -seats, because the value object of a date holds all that is accepted for it.
 const maxSeats = 10_000
 
 // Settings are what all programs of the sample need to know.
@@ -66,8 +66,8 @@ func Drivers() storage.Drivers {
 // off as an address means none.
 const off = "off"
 
-// OpenStore opens the store that the settings name, with a doorbell if it has none of its own. rings is nil where it
-// has none.
+// OpenStore opens the store that the settings name, with a doorbell if the store has none of its own. rings is nil
+// without a doorbell.
 func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (store *storage.Store, rings func() doorbell.Counts, err error) {
 	cfg := doorbell.Config{Logger: log}
 	if *s.doorbell != off {
@@ -93,7 +93,7 @@ func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (store *stora
 	return bell.Store, bell.Counts, nil
 }
 
-// badFlag says what is wrong with a flag, if anything is. Its name says what was to be done with it.
+// badFlag adds a flag's name to an error, if there is one.
 func badFlag(flag string, err error) error {
 	if err == nil {
 		return nil
@@ -109,14 +109,14 @@ func badFlag(flag string, err error) error {
 func Close(store *storage.Store, err *error) {
 	closing := store.Close()
 	var cause *sqlite.Error
-	if errors.As(closing, &cause) { // what the store says besides is for programs that go on
+	if errors.As(closing, &cause) { // the store's further text is for programs that go on
 		closing = fmt.Errorf("stopped, but the store's log could not be written back into its file: %w. "+
 			"Nothing is lost: keep both files, and the next start goes on from there", cause)
 	}
 	*err = errors.Join(*err, closing)
 }
 
-// Mails returns the mails that the settings ask for, and where they go, for people.
+// Mails returns the mails that the settings ask for. where says in words for people where they go.
 func (s Settings) Mails() (m reservations.Mails, where string, err error) {
 	if *s.url != "" {
 		if m.Receipt, err = site.Receipts(*s.url); err != nil {
@@ -136,12 +136,12 @@ func (s Settings) Mails() (m reservations.Mails, where string, err error) {
 }
 
 const (
-	mailAgain  = 30 * time.Second // until a mail that could not be sent is tried again
+	mailAgain  = 30 * time.Second // until the next try of a mail that could not be sent
 	mailGiveUp = 24 * time.Hour   // how long a server may be away before mails count as failed attempts
 )
 
-// patient says how a mail ends that could not be sent. One that is refused for good goes to the poison queue at once,
-// where an operator sees it. Anything else is the server's fault, not the mail's: it waits, for a day, without
+// patient decides what follows when a mail could not be sent. A mail that is refused for good goes to the poison
+// queue at once, where an operator sees it. Any other failure is the server's, so the mail waits, for a day, without
 // spending attempts.
 type patient struct{ reservations.Mailer }
 
@@ -174,7 +174,7 @@ func (s Settings) Prices() (*cost.Prices, error) {
 	return prices, nil
 }
 
-// Channels returns the sample's channels, for what sends on behalf of source.
+// Channels returns the sample's channels. source is the sender's name in messages.
 func Channels(store *storage.Store, source string) (*channel.Channels, error) {
 	routes, err := reservations.Routes()
 	if err != nil {

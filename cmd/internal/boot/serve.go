@@ -22,8 +22,8 @@ const (
 	httpDrainTimeout  = 10 * time.Second // for requests under way when the server stops
 )
 
-// Listen opens the port that a flag asks for, so that a program can say at once that it can't. The address is
-// HOST:PORT; no host means all, port 0 takes a free one.
+// Listen opens the port that a flag asks for, so that a program can report at once that the port is taken. The
+// address is HOST:PORT; no host means all, port 0 takes a free one.
 func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return nil, &UsageError{fmt.Errorf("-%s %q: want HOST:PORT or :PORT", flag, addr)}
@@ -52,9 +52,9 @@ func URL(ln net.Listener) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// Serve answers requests until ctx ends. Then it takes no more, waits for those under way for a while, and cuts off
-// and logs what is left: a client that doesn't finish its request, or doesn't read its answer, must not make a stop
-// look like a failure. It closes the listener.
+// Serve answers requests until ctx ends. Then it accepts no more, waits a while for those under way, and cuts off and
+// logs the rest: a client that doesn't finish its request, or doesn't read its answer, must not make a stop look like
+// a failure. Serve closes the listener.
 func Serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	// Requests outlive ctx, so that those under way can be answered.
 	requests, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -95,5 +95,5 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logge
 		return nil
 	}
 	cancel(context.Cause(ctx))
-	return srv.Close() // of the listener only: cut-off requests are no failure
+	return srv.Close() // closes the listener only: cut-off requests are no failure
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace-go/millrace/cmd/internal/boot"
 )
 
-// pipes is a listener in memory, whose connections a test's clock knows.
+// pipes is a listener in memory, so that its connections work in a synctest bubble.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -37,7 +37,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p.closed); return nil }
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "unix"} }
 
-// dial connects and sends text; the server reads all of it.
+// dial connects and sends text. It returns when the server has read all of it.
 func (p pipes) dial(t *testing.T, text string) net.Conn {
 	t.Helper()
 	client, server := net.Pipe()
@@ -49,7 +49,7 @@ func (p pipes) dial(t *testing.T, text string) net.Conn {
 	return client
 }
 
-// slowly answers as the path says, when the body has come.
+// slowly answers as the path says, once the whole body has come.
 func slowly(causes chan<- error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -65,19 +65,19 @@ func slowly(causes chan<- error) http.Handler {
 			<-r.Context().Done()
 			causes <- context.Cause(r.Context())
 		case "/large":
-			_, _ = w.Write(make([]byte, 1<<20)) // fails when it is cut off
+			_, _ = w.Write(make([]byte, 1<<20)) // fails when the server cuts it off
 		}
 	})
 }
 
-// A stop waits for the requests under way, and ends in order whatever a client does: what isn't answered by then is
-// cut off, counted and logged.
+// A stop waits for the requests under way, and ends in order whatever a client does. Requests without an answer by
+// then are cut off, counted and logged.
 func TestServeStops(t *testing.T) {
 	t.Parallel()
 	at := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n" }
 	keep := at("/")
 	for name, c := range map[string]struct {
-		sent, then string // then after an answer to sent
+		sent, then string // then is sent after the answer to sent
 		answer     bool   // the last request gets one, after the stop has begun
 		cut        int
 		most       time.Duration
@@ -86,7 +86,7 @@ func TestServeStops(t *testing.T) {
 		"a connection that never sent a byte":  {most: 7 * time.Second},
 		"an idle connection":                   {sent: keep},
 		"half a head":                          {sent: "GET / HTTP/1.1\r\nHost", cut: 1, most: 7 * time.Second},
-		"half a head on an idle connection":    {sent: keep, then: "GET / HTTP/1.1\r\nHost"}, // as idle as without
+		"half a head on an idle connection":    {sent: keep, then: "GET / HTTP/1.1\r\nHost"}, // counts as idle
 		"half a body":                          {sent: "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345", cut: 1, most: 10 * time.Second},
 		"half a body in chunks":                {sent: "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12", cut: 1, most: 10 * time.Second},
 		"half a body on an idle connection":    {sent: keep, then: "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345", cut: 1, most: 10 * time.Second},
@@ -139,7 +139,7 @@ func TestServeStops(t *testing.T) {
 	}
 }
 
-// What several clients have left undone is one line.
+// All cut-off requests of several clients are one log line.
 func TestServeCountsWhatItCutsOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -174,7 +174,7 @@ func wantAnswer(t *testing.T, in *bufio.Reader) {
 	}
 }
 
-// cutOff returns how many requests were cut off, as the log says; 0 if it has nothing at all.
+// cutOff returns how many requests were cut off, according to the log; 0 if the log is empty.
 func cutOff(t *testing.T, log *bytes.Buffer) int {
 	t.Helper()
 	if log.Len() == 0 {

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// unanswered counts the requests that a stop cuts off: those whose head or body hasn't come whole, and those that
-// are still being answered. A connection that is idle between two requests, or has never sent a byte, has none. An
-// idle one with a part of its next request's head counts as idle: net/http doesn't tell the two apart.
+// unanswered counts the requests that a stop cuts off: those whose head or body hasn't come whole, and those that are
+// still being answered. A connection that is idle between two requests, or has never sent a byte, has none. An idle
+// connection with a part of its next request's head counts as idle: net/http doesn't tell the two apart.
 type unanswered struct {
 	open sync.WaitGroup // connections
 
 	mu       sync.Mutex
-	begun    map[net.Conn]bool // connections with a request; false where its handler has returned, and the answer may be on its way
+	begun    map[net.Conn]bool // connections with a request; false where the handler has returned and the answer may still be on its way
 	stopping bool
 	closed   int // connections that ended with a request under way while the server stopped
 }
@@ -23,13 +23,13 @@ type connKey struct{}
 
 func newUnanswered() *unanswered { return &unanswered{begun: map[net.Conn]bool{}} }
 
-// connContext is for http.Server.ConnContext: it lets handler know the connection.
+// connContext is for http.Server.ConnContext. It puts the connection into the context, for handler.
 func (u *unanswered) connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// connState is for http.Server.ConnState. A connection becomes active when the head of a request has come, or when the
-// connection ends after a part of a head.
+// connState is for http.Server.ConnState. A connection becomes active when the whole head of a request has come, or
+// when it ends after a part of a head.
 func (u *unanswered) connState(c net.Conn, state http.ConnState) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -72,8 +72,8 @@ func (u *unanswered) countClosed() {
 	u.stopping = true
 }
 
-// waitUntilClosed waits for the connections that Shutdown has closed. It takes a moment only, because none of them
-// has a handler that runs.
+// waitUntilClosed waits for the connections that Shutdown has closed. That takes only a moment, because none of them
+// has a running handler.
 func (u *unanswered) waitUntilClosed() { u.open.Wait() }
 
 // count returns how many requests were cut off, or will be now.

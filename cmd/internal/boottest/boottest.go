@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what should take a moment; a busy machine may need some of it.
+// patience is how long a test waits for something that takes a moment on an idle machine.
 const patience = 60 * time.Second
 
-// Main builds the program in the working directory, runs a package's tests with its path in *bin, and removes it. Call it
-// from TestMain and exit with what it returns.
+// Main builds the program in the working directory, runs a package's tests with its path in *bin, and removes it.
+// Call it from TestMain and exit with its result.
 func Main(m *testing.M, bin *string) int {
 	if slices.Contains(os.Args, "-test.fuzzworker") {
 		return m.Run() // fuzz tests start no programs
@@ -57,11 +57,11 @@ type Program struct {
 
 	mu      sync.Mutex
 	output  strings.Builder // both streams, line by line
-	changed chan struct{}   // closed, and made anew, with each line
+	changed chan struct{}   // closed and replaced with each line
 }
 
-// Start starts a program in a folder, with further environment variables ("NAME=value") and arguments. What the test
-// leaves running is killed at its end. A failed test shows the output.
+// Start starts a program in a folder, with further environment variables ("NAME=value") and arguments. A program that
+// still runs at the end of the test is killed. A failed test shows the output.
 func Start(t *testing.T, bin, dir string, env []string, args ...string) *Program {
 	t.Helper()
 	p := &Program{Dir: dir, cmd: exec.Command(bin, args...), exited: make(chan struct{}), changed: make(chan struct{})}
@@ -88,7 +88,7 @@ func Start(t *testing.T, bin, dir string, env []string, args ...string) *Program
 		_ = p.cmd.Wait() // Wait reports how it ended
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // most have ended by then
+		_ = p.cmd.Process.Kill() // most have ended already
 		<-p.exited
 		if t.Failed() {
 			t.Logf("%s %s:\n%s", filepath.Base(bin), strings.Join(args, " "), p.Output())
@@ -143,7 +143,7 @@ func (p *Program) Line(t *testing.T, text string) string {
 		select {
 		case <-changed:
 		case <-p.exited:
-			if p.Output() == output { // else the line may be among the last ones
+			if p.Output() == output { // otherwise the line may be among the last ones
 				t.Fatalf("the program has ended without a line with %q", text)
 			}
 		case <-late:
@@ -152,7 +152,7 @@ func (p *Program) Line(t *testing.T, text string) string {
 	}
 }
 
-// URL waits until the program has told its address, and returns it.
+// URL waits until the program has printed its address, and returns it.
 func (p *Program) URL(t *testing.T) string {
 	t.Helper()
 	line := p.Line(t, "http://")

@@ -3,13 +3,13 @@ package main
 // A mutant is one deliberate break of a law.
 type mutant struct {
 	name string
-	file string // of the module
-	old  string // occurs once in it
+	file string // path within the module
+	old  string // text that occurs once in the file
 	new  string
-	by   string // the package whose tests must catch it; the simulation if there is none
+	by   string // the package whose tests must catch it; "" stands for the simulation
 }
 
-// mutants are all breaks. What a break is not caught by the simulation for has its reason beside it.
+// mutants are all breaks. A break that the simulation can't catch has the reason beside it.
 func mutants() []mutant {
 	return []mutant{
 		{
@@ -37,7 +37,7 @@ func mutants() []mutant {
 			file: "values/apply.go",
 			old:  `ID: channel.DerivedID(e.ID, "event", u.c.Source(u.key), strconv.Itoa(j)),`,
 			new:  `ID: channel.NewID() + strconv.Itoa(j),`,
-			by:   "values", // what is sent again comes from the document, so only two that decide the same make two of it
+			by:   "values", // repeats come from the document, so only two workers that decide the same event make two of it
 		},
 		{
 			name: "an event that is sent again has a random ID",
@@ -78,7 +78,7 @@ func mutants() []mutant {
 		{
 			name: "what leaves the window is kept after the write that forgets it",
 			file: "values/apply.go",
-			by:   "values", // a worker dies between two writes, and long after it somebody repeats what only the row knew
+			by:   "values", // a worker dies between two writes, and long after it somebody repeats a command that only the row knew
 			old:  "		if err := u.c.rows.PutRows(u.ctx, rows.Partition, rows.Puts); err != nil {\n			return u.fault(err)\n		}\n		rows = nil\n",
 			new: "		late := rows\n		defer func() {\n			if err == nil {\n				err = u.c.rows.PutRows(u.ctx, late.Partition, late.Puts)\n			}\n		}()\n" +
 				"		rows = nil\n",

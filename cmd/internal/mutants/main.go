@@ -1,6 +1,6 @@
-// Command mutants shows that the tests of the promise can fail. It breaks one law at a time, in a copy of a source file
-// that only the compiler sees, and runs the simulation on it, or the tests of a package where a law shows no other way. Each
-// break must be caught. The unbroken code must pass.
+// Command mutants shows that the tests of the promise can fail. It breaks one law at a time, in a copy of a source
+// file that only the compiler sees. On it runs the simulation, or the tests of a package where the simulation can't
+// show the break. Each break must be caught. The unbroken code must pass.
 //
 //	make mutants
 //	go run ./cmd/internal/mutants -run ETag
@@ -60,9 +60,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintf(out, "%5.0fs  the unbroken code passes\n", time.Since(began).Seconds())
 	}
 	n, caught := 0, 0
-	var mu sync.Mutex // of caught and out
+	var mu sync.Mutex // guards caught and out
 	all, ctx := errgroup.WithContext(ctx)
-	all.SetLimit(runtime.GOMAXPROCS(0)) // go test runs as many packages at a time
+	all.SetLimit(runtime.GOMAXPROCS(0)) // go test itself runs as many packages at a time
 	for _, m := range mutants() {
 		if !wanted.MatchString(m.name) {
 			continue
@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 
 type runner struct{ seeds int }
 
-// judge tells which check catches a mutant, "" if none does.
+// judge returns the check that catches a mutant, "" if none does.
 func (r runner) judge(ctx context.Context, m mutant) (check string, err error) {
 	overlay, remove, err := m.overlay()
 	if err != nil {
@@ -113,15 +113,15 @@ func (r runner) judge(ctx context.Context, m mutant) (check string, err error) {
 	return "", nil
 }
 
-// tests are what must catch a mutant: one of them.
+// tests returns the test runs of which one must catch the mutant.
 func (m mutant) tests() [][]string {
 	if m.by != "" {
 		return [][]string{{"./" + m.by, "-short"}}
 	}
-	return [][]string{{"./proof/simulation", "-run=Random"}, {"./proof/simulation", "-run=Single"}} // the first is quicker to find something
+	return [][]string{{"./proof/simulation", "-run=Random"}, {"./proof/simulation", "-run=Single"}} // the first finds most breaks sooner
 }
 
-// allTests are those of all mutants, each once.
+// allTests are the test runs of all mutants, each once.
 func allTests() (all [][]string) {
 	for _, m := range mutants() {
 		for _, args := range m.tests() {
@@ -133,7 +133,7 @@ func allTests() (all [][]string) {
 	return all
 }
 
-// overlay writes the broken file, and what makes the compiler take it.
+// overlay writes the broken file, and the file that makes the compiler use it.
 func (m mutant) overlay() (name string, remove func(), err error) {
 	text, err := os.ReadFile(m.file)
 	if err != nil {
@@ -165,7 +165,7 @@ func (m mutant) overlay() (name string, remove func(), err error) {
 	return name, remove, nil
 }
 
-// caught runs tests and tells which check fails, "" if they pass.
+// caught runs tests and returns the check that fails, "" if they pass.
 func (r runner) caught(ctx context.Context, overlay string, tests ...string) (check, output string, err error) {
 	args := []string{"test", "-vet=off", "-count=1", "-timeout=10m"}
 	if overlay != "" {

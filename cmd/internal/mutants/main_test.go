@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestEachBreakFitsTheCode needs no tests run: a change of the code that leaves a mutant behind fails at once.
+// TestEachBreakFitsTheCode runs no tests of the code: a code change that a mutant no longer fits fails at once.
 func TestEachBreakFitsTheCode(t *testing.T) {
 	t.Chdir(filepath.Join("..", "..", ".."))
 	for _, m := range mutants() {

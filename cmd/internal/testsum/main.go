@@ -1,6 +1,6 @@
-// Command testsum reads what go test -json writes and tells people what matters: the output of what failed, what was
-// skipped and why, and the count. With -strict a skipped test is a failure, as where all that tests need is known to
-// be there.
+// Command testsum reads the output of go test -json and prints what matters to people: the output of failed tests,
+// the skipped tests with their reasons, and the count. With -strict a skipped test is a failure: CI uses it, because
+// everything that tests need is there.
 //
 //	go test -json ./... | go run ./cmd/internal/testsum -strict
 package main
@@ -23,7 +23,7 @@ func main() {
 type event struct {
 	Action     string
 	Package    string
-	ImportPath string // of a build that failed
+	ImportPath string // only for a build that failed
 	Test       string
 	Output     string
 	Elapsed    float64
@@ -53,7 +53,7 @@ type summary struct {
 	out                                       io.Writer
 	passed, failed, skipped, broken, packages int
 	skips                                     []string
-	output                                    map[string]*strings.Builder // of what has not ended yet
+	output                                    map[string]*strings.Builder // output of tests that have not ended yet
 	open                                      map[string]bool             // packages that have begun
 }
 
@@ -64,7 +64,7 @@ func (s *summary) printf(format string, args ...any) {
 func (s *summary) line(b []byte) {
 	var e event
 	if err := json.Unmarshal(b, &e); err != nil {
-		s.printf("%s\n", b) // from something that is no test
+		s.printf("%s\n", b) // not from a test
 		return
 	}
 	key := e.Package + " " + e.Test
@@ -86,7 +86,7 @@ func (s *summary) line(b []byte) {
 	}
 }
 
-// ended counts a test, or tells of a package, which is an event without a test.
+// ended counts a test. An event without a test is a package's, whose end it prints.
 func (s *summary) ended(e event, key string) {
 	text := ""
 	if o := s.output[key]; o != nil {
@@ -118,7 +118,7 @@ func (s *summary) ended(e event, key string) {
 	}
 }
 
-// rest shows what tests wrote that never ended, because their process did: a panic, a time-out.
+// rest shows the output of tests that never ended, because their process did: a panic or a timeout.
 func (s *summary) rest(pkg string) {
 	for key, o := range s.output {
 		if p, test, _ := strings.Cut(key, " "); p == pkg && test != "" {
@@ -130,7 +130,7 @@ func (s *summary) rest(pkg string) {
 	}
 }
 
-// reason is what a test said, on one line, without the frame that go test gives it.
+// reason is a test's own text on one line, without what go test puts around it.
 func reason(output string) string {
 	var said []string
 	for line := range strings.Lines(output) {

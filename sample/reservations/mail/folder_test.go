@@ -119,7 +119,7 @@ func TestFolderNastyIDs(t *testing.T) {
 	}
 }
 
-// What a crash leaves is removed by a later start, once nobody can be writing it any more.
+// A later start removes what a crash has left, once no process can still be writing it.
 func TestFolderIsTidied(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -141,7 +141,7 @@ func TestFolderIsTidied(t *testing.T) {
 	}
 }
 
-// A symbolic link where the file shall be is replaced, not followed.
+// A symbolic link in the file's place is replaced, not followed.
 func TestFolderFollowsNoLink(t *testing.T) {
 	t.Parallel()
 	dir, m := t.TempDir(), confirmation()
@@ -170,7 +170,7 @@ func TestFolderBlocked(t *testing.T) {
 	if err := mail.NewFolder(file).Send(t.Context(), confirmation()); err == nil || errors.Is(err, mail.ErrRefused) {
 		t.Errorf("a file where the folder should be: got %v, want an error that another attempt may mend", err)
 	}
-	// What blocks the mail's own name is an error, and nothing half-written stays behind.
+	// A folder in the file's place is an error, and nothing half-written stays behind.
 	blocked := filepath.Join(dir, "blocked")
 	if err := os.MkdirAll(filepath.Join(blocked, confirmation().MessageID+".eml", "x"), 0o700); err != nil {
 		t.Fatal(err)

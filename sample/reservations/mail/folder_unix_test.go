@@ -17,8 +17,8 @@ import (
 
 const fullDisk = "TEST_FULL_DISK_FOLDER"
 
-// A write that finds no room fails, and leaves nothing that looks like a mail. The room is taken away by a limit on
-// the size of files, which holds for a whole process: so it is a process of its own.
+// A write on a full disk fails, and leaves nothing that looks like a mail. The test limits the size of files instead,
+// for a process of its own, because the limit holds for a whole process.
 func TestFolderFull(t *testing.T) {
 	if dir := os.Getenv(fullDisk); dir != "" {
 		sendWithoutRoom(t, dir)

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations/mail"
 )
 
-// What people write may hold line ends, commands and headers. Every field is tried, against both mailers.
+// Text from people may hold line ends, commands and headers. The test tries every field with both mailers.
 func TestInjection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, behaviour{})

@@ -16,18 +16,18 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations"
 )
 
-// ErrRefused says that a mail will never be accepted: its address is none, or the server said so for good. Sending
-// it again is of no use.
+// ErrRefused means that a mail will never be accepted: its address is malformed, or the server has refused it for
+// good. A repeat is useless.
 var ErrRefused = errors.New("mail refused")
 
-// DefaultFrom is who mails come from unless something else is configured.
+// DefaultFrom is the sender of mails unless another one is configured.
 const DefaultFrom = "reservations@localhost"
 
-// plainID is the form that IDs nearly always have. Any other is hashed: it may hold what has a meaning in a header
-// or in a file's name, or differ from another only by case.
+// plainID is the form that IDs nearly always have. Any other ID is hashed: it may hold characters with a meaning in a
+// header or in a file's name, or differ from another ID only by case.
 var plainID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// name returns what stands for a message's ID in a header and in a file's name: a pure function of the ID, and
+// name returns what stands for a message's ID in a header and in a file's name. It is a pure function of the ID, and
 // different for different IDs.
 func name(id string) (string, error) {
 	if id == "" {
@@ -40,8 +40,8 @@ func name(id string) (string, error) {
 	return "id-" + hex.EncodeToString(sum[:]), nil
 }
 
-// checkAddress accepts what is one plain address, such as "ada@example.org", and nothing around it. The error
-// doesn't repeat the address: it is personal.
+// checkAddress accepts one plain address, such as "ada@example.org", and nothing else. The error doesn't repeat the
+// address, because it is personal.
 func checkAddress(a string) error {
 	if parsed, err := netmail.ParseAddress(a); err != nil || parsed.Address != a || strings.ContainsFunc(a, unicode.IsControl) {
 		return errors.New("not a plain e-mail address")
@@ -49,7 +49,7 @@ func checkAddress(a string) error {
 	return nil
 }
 
-// compose makes the message that goes over the wire or into the file.
+// compose makes the message for the wire or for the file.
 func compose(from string, m reservations.Mail) (*gomail.Msg, string, error) {
 	id, err := name(m.MessageID)
 	if err != nil {
@@ -65,13 +65,13 @@ func compose(from string, m reservations.Mail) (*gomail.Msg, string, error) {
 	msg.Subject(oneLine(m.Subject))
 	msg.SetMessageIDWithValue(id + "@" + from[strings.LastIndexByte(from, '@')+1:])
 	msg.SetDate()
-	// Programs that answer mails by themselves shall not answer this one (RFC 3834).
+	// The header tells programs not to answer this mail (RFC 3834).
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(gomail.TypeTextPlain, clean(m.Text))
 	return msg, id, nil
 }
 
-// oneLine makes untrusted text fit for a header: control characters, line ends among them, become spaces.
+// oneLine makes untrusted text safe for a header: control characters, line ends included, become spaces.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) {
@@ -81,8 +81,8 @@ func oneLine(s string) string {
 	}, valid(s))
 }
 
-// clean makes untrusted text fit for a body: its line ends are LF, which the encoder turns into CRLF, and no
-// other control character but the tab remains.
+// clean makes untrusted text safe for a body: its line ends are LF, which the encoder turns into CRLF, and the tab is
+// the only other control character that remains.
 func clean(s string) string {
 	s = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(valid(s))
 	return strings.Map(func(r rune) rune {

@@ -25,10 +25,10 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations/mail"
 )
 
-// server is a real SMTP server on loopback that keeps what it gets and refuses what it is told to.
+// server is a real SMTP server on loopback. It keeps the mails that it gets, and refuses what the test tells it to.
 type server struct {
 	addr  string
-	roots *x509.CertPool // of its certificate, when it has one
+	roots *x509.CertPool // of its certificate, if it has one
 
 	mu       sync.Mutex
 	received []received
@@ -41,8 +41,8 @@ type received struct {
 
 type behaviour struct {
 	startTLS, direct    bool
-	login               string // the password that is asked for
-	mail, rcpt, content error  // what to answer
+	login               string // the password that it asks for
+	mail, rcpt, content error  // its answers
 	echoPassword        bool
 }
 
@@ -58,7 +58,7 @@ func serve(t *testing.T, b behaviour) *server {
 	}))
 	srv.Domain = "test.example"
 	srv.EnableSMTPUTF8 = true
-	srv.AllowInsecureAuth = true // the client is what must not do it
+	srv.AllowInsecureAuth = true // so that a client that logs in without TLS is found out
 	srv.ErrorLog = log.New(io.Discard, "", 0)
 	if b.startTLS || b.direct {
 		cert, roots := certificate(t)

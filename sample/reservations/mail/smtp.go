@@ -20,8 +20,8 @@ import (
 
 const (
 	connectTimeout = 30 * time.Second // to connect, greet, and log in
-	sendTimeout    = 2 * time.Minute  // to hand one mail over; servers may look for viruses meanwhile
-	quitTimeout    = 2 * time.Second  // the mail is delivered by then, politeness is all that is left
+	sendTimeout    = 2 * time.Minute  // to hand one mail over; servers may scan it for viruses meanwhile
+	quitTimeout    = 2 * time.Second  // the mail is delivered by then; QUIT is only polite
 )
 
 // SMTP hands mails to an SMTP server, each on a connection of its own.
@@ -35,7 +35,7 @@ type SMTP struct {
 	direct   bool // TLS from the first byte
 }
 
-// SMTPConfig is what a URL can't say. The zero SMTPConfig works.
+// SMTPConfig has the settings that don't fit into a URL. The zero SMTPConfig works.
 type SMTPConfig struct {
 	// TLS is the base of the TLS settings; the server's name is filled in. Defaults to those of crypto/tls.
 	TLS *tls.Config
@@ -47,9 +47,9 @@ type SMTPConfig struct {
 //	smtp://USER:PASSWORD@HOST:PORT    STARTTLS and a valid certificate required
 //	smtps://[USER:PASSWORD@]HOST:PORT TLS from the first byte, a valid certificate required
 //
-// The port defaults to 25, 587 and 465. The parameter from is the sender's address and defaults to
-// [DefaultFrom]: smtp://localhost?from=tables@example.org. It doesn't connect yet. Its errors don't
-// repeat the URL, which may hold a password.
+// The port defaults to 25, 587 and 465. The parameter from is the sender's address and defaults to [DefaultFrom]:
+// smtp://localhost?from=tables@example.org. NewSMTP doesn't connect. Its errors don't repeat the URL, which may hold
+// a password.
 func NewSMTP(address string, cfg SMTPConfig) (*SMTP, error) {
 	bad := func(format string, args ...any) (*SMTP, error) {
 		return nil, fmt.Errorf("mail: SMTP address: "+format, args...)
@@ -77,8 +77,8 @@ func NewSMTP(address string, cfg SMTPConfig) (*SMTP, error) {
 	case u.Scheme == "smtp" && s.user != "":
 		s.port = 587
 	case u.Scheme == "smtp":
-		// Whoever could show a false certificate could as well hide that the server offers TLS, so
-		// insisting on a valid one would only break local servers with a home-made one.
+		// An attacker with a false certificate could as well hide that the server offers TLS. So a check would only
+		// break local servers with a self-signed certificate.
 		s.tls.InsecureSkipVerify = true
 		s.port = 25
 	default:
@@ -133,7 +133,7 @@ func (s *SMTP) Send(ctx context.Context, m reservations.Mail) error {
 	}
 	if err := s.deliver(ctx, msg); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
-			// The connection was closed under the protocol's feet; what that looks like says nothing.
+			// The connection was closed in the middle of the protocol, and the resulting error says nothing useful.
 			err = cause
 		}
 		return fmt.Errorf("mail: %s: %w", s, err)
@@ -142,7 +142,7 @@ func (s *SMTP) Send(ctx context.Context, m reservations.Mail) error {
 }
 
 func (s *SMTP) deliver(ctx context.Context, msg *gomail.Msg) error {
-	// The library minds the context only while it connects. What ends a later wait is closing the connection.
+	// The library watches the context only while it connects. Closing the connection ends later waits.
 	var unwatch func() bool
 	dial := func(dialing context.Context, network, addr string) (net.Conn, error) {
 		conn, err := s.dial(dialing, network, addr)
@@ -169,7 +169,7 @@ func (s *SMTP) deliver(ctx context.Context, msg *gomail.Msg) error {
 	if err := client.SendWithSMTPClient(conn, msg); err != nil {
 		return verdict(err)
 	}
-	// The server has taken the mail; whatever happens to the farewell, it must not be sent again.
+	// The server has taken the mail. It must not be sent again, even if QUIT fails.
 	if conn.UpdateDeadline(quitTimeout) == nil {
 		_ = conn.Quit()
 	}
@@ -198,8 +198,9 @@ func (s *SMTP) options(dial gomail.DialContextFunc) []gomail.Option {
 	return o
 }
 
-// verdict tells a refusal for good (5xx about the recipient or the content) from all else, for which another attempt
-// may help: a server that doesn't like the sender or wants a login is mended by an operator, not by the mail.
+// verdict tells a refusal for good (5xx about the recipient or the content) from all other failures. For those a
+// repeat may help: if a server doesn't accept the sender or wants a login, the operator must act, and the mail is not
+// at fault.
 func verdict(err error) error {
 	var e *gomail.SendError
 	if !errors.As(err, &e) {
@@ -208,7 +209,7 @@ func verdict(err error) error {
 	code := e.ErrorCode()
 	loginWanted := []int{530, 534, 535, 538}
 	about := []gomail.SendErrReason{gomail.ErrSMTPRcptTo, gomail.ErrSMTPData, gomail.ErrSMTPDataClose}
-	// Not the library's own text: it repeats the address, which is personal and would end in logs.
+	// The library's own text repeats the address, which is personal and would end up in logs.
 	said := fmt.Errorf("%s: the server answered %s", e.Reason, strings.TrimSpace(fmt.Sprint(code, " ", e.EnhancedStatusCode())))
 	switch {
 	case code == 0:
@@ -219,7 +220,7 @@ func verdict(err error) error {
 	return said
 }
 
-// connectError hides what a server says while it is being logged in to: it may repeat what it was told.
+// connectError hides what a server says during the login, because it may repeat the password.
 func (s *SMTP) connectError(err error) error {
 	var answer *textproto.Error
 	if s.user != "" && errors.As(err, &answer) {

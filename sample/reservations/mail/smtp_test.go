@@ -62,7 +62,7 @@ func TestSMTPEncryption(t *testing.T) {
 	const secret = "hunter2"
 	for name, c := range map[string]struct {
 		server  behaviour
-		url     string // before the address
+		url     string // up to the address
 		trusted bool
 		err     string
 		tls     bool
@@ -157,8 +157,8 @@ func TestSMTPNobodyListens(t *testing.T) {
 	}
 }
 
-// script answers one connection line by line, the way a server does that is about to misbehave. It tells on
-// reached when it has got to the end of its answers, and then calls last.
+// script answers one connection line by line, as a server does before it misbehaves. After its last answer it signals
+// reached, and then calls last.
 func script(t *testing.T, answers map[string]string, until string, last func(net.Conn)) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -215,7 +215,7 @@ func TestSMTPServerDiesAfterTakingTheMail(t *testing.T) {
 	}
 }
 
-// A server may hang at any point: the context ends the wait.
+// A server may hang at any point. The context ends the wait.
 func TestSMTPHungServer(t *testing.T) {
 	t.Parallel()
 	for name, until := range map[string]string{"greeting": "", "hello": "EHLO", "recipient": "RCPT", "content": "Subject:", "end of content": "."} {
@@ -225,7 +225,7 @@ func TestSMTPHungServer(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(within(t))
 			addr := script(t, polite, until, func(c net.Conn) {
 				cancel(stop)
-				_, _ = io.Copy(io.Discard, c) // until the client hangs up
+				_, _ = io.Copy(io.Discard, c) // until the client closes the connection
 			})
 			if err := newSMTP(t, "smtp://"+addr, nil).Send(ctx, confirmation()); !errors.Is(err, stop) {
 				t.Fatalf("got %v, want the context's cause", err)
