@@ -18,23 +18,23 @@ import (
 
 // The auditor's checks.
 const (
-	decidedOnce  = "decided once"       // each acknowledged reservation, and no other more than once
-	seatsAddUp   = "seats add up"       // what is booked and what is left are all seats
-	viewsAreTrue = "views are true"     // receipts and calendar say what the value objects hold
+	decidedOnce  = "decided once"       // each acknowledged reservation is decided, and no reservation twice
+	seatsAddUp   = "seats add up"       // the booked and the remaining seats are all seats
+	viewsAreTrue = "views are true"     // receipts and calendar agree with the value objects
 	ledgerIsTrue = "ledger is true"     // it has the accepted reservations, and no others
 	mailsGo      = "mails go"           // one for each decision
-	poisonHolds  = "poison holds"       // nothing: nothing was wrong with any message
-	queuesEmpty  = "queues are empty"   // nothing is left
+	poisonHolds  = "poison holds"       // nothing, because no message was wrong
+	queuesEmpty  = "queues are empty"   // no message is left
 	wasDisturbed = "was disturbed"      // each kind of disturbance took place
 	nothingFails = "nothing else fails" // no process ends by itself, no request is refused
 )
 
-// A finding is what there is against a run.
+// A finding is one fault of a run.
 type finding struct{ check, what string }
 
 func (f finding) String() string { return f.check + ": " + f.what }
 
-// An auditor compares what the web and the store say with what was sent and acknowledged.
+// An auditor compares the answers of the web and the content of the store with what was sent and acknowledged.
 type auditor struct {
 	store    *storage.Store
 	channels *channel.Channels
@@ -46,13 +46,13 @@ type auditor struct {
 	found           []finding
 	decided         int // reservations
 	doubled, lost   int
-	unacked, stayed int // not acknowledged; of them decided nevertheless
+	unacked, stayed int // reservations without an acknowledgement; those of them that were decided nevertheless
 }
 
 func (a *auditor) fault(check, format string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	const most = 1000 // what more would say nobody reads
+	const most = 1000 // nobody reads more
 	if len(a.found) < most {
 		a.found = append(a.found, finding{check, fmt.Sprintf(format, args...)})
 	}
@@ -70,7 +70,7 @@ func newAuditor(store *storage.Store, url string, seats int, mails string) (*aud
 	return &auditor{store: store, channels: channels, url: url, seats: seats, mails: mails}, nil
 }
 
-// left counts what is in the queues, as far as the store can tell.
+// left counts the messages in the queues, as far as the store can tell.
 func (a *auditor) left(ctx context.Context) (n int64, err error) {
 	for _, q := range a.channels.Routes().Queues() {
 		s, err := a.store.Queue(q).Stats(ctx)
@@ -79,7 +79,7 @@ func (a *auditor) left(ctx context.Context) (n int64, err error) {
 		}
 		for _, part := range []int64{s.Ready, s.InFlight, s.Delayed} {
 			if part < 0 {
-				part = 1 // not known: perhaps some
+				part = 1 // unknown: count it as not empty
 			}
 			n += part
 		}
@@ -87,7 +87,7 @@ func (a *auditor) left(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// audit makes all checks but those of the journal.
+// audit makes all checks except those of the journal.
 func (a *auditor) audit(ctx context.Context, orders []*order) {
 	states := a.receipts(ctx, orders)
 	byDate, months := map[string][]*order{}, map[string][]string{}
@@ -128,7 +128,7 @@ func (a *auditor) audit(ctx context.Context, orders []*order) {
 	}
 }
 
-// receipts asks the web what became of each reservation.
+// receipts asks the web for the state of each reservation.
 func (a *auditor) receipts(ctx context.Context, orders []*order) map[string]reservations.State {
 	states := make([]reservations.State, len(orders))
 	var next sync.Mutex
@@ -156,7 +156,7 @@ func (a *auditor) receipts(ctx context.Context, orders []*order) map[string]rese
 	return byID
 }
 
-// receipt returns what became of a reservation: nothing but a decision is right for one that was acknowledged.
+// receipt returns the state of a reservation. An acknowledged reservation must be decided.
 func (a *auditor) receipt(ctx context.Context, o *order) reservations.State {
 	var s reservations.Status
 	status, err := a.get(ctx, "/reservations/"+o.ID, &s)
@@ -187,7 +187,7 @@ func (a *auditor) receipt(ctx context.Context, o *order) reservations.State {
 	return s.Status
 }
 
-// date checks all that was asked for one date, and returns whether it is sold out.
+// date checks all reservations of one date, and returns whether it is sold out.
 func (a *auditor) date(ctx context.Context, date string, asked []*order, states map[string]reservations.State) (soldOut bool) {
 	c, err := reservations.Capacities(a.channels, a.seats).Get(ctx, date, "")
 	if err != nil {
@@ -253,7 +253,7 @@ func (a *auditor) ledger(ctx context.Context, date string, booked map[string]boo
 	}
 }
 
-// get reads JSON from the web. The status is 0 if it could not be asked.
+// get reads JSON from the web. The status is 0 if the web didn't answer.
 func (a *auditor) get(ctx context.Context, path string, v any) (status int, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
 	if err != nil {

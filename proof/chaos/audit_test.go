@@ -22,7 +22,7 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// decided returns an auditor and orders that were all acknowledged and decided, by a web and a worker in this process.
+// decided returns an auditor and orders that a web and a worker in this process have acknowledged and decided.
 func decided(t *testing.T) (*auditor, []*order) {
 	t.Helper()
 	ctx, dir := t.Context(), t.TempDir()
@@ -76,7 +76,7 @@ func decided(t *testing.T) (*auditor, []*order) {
 func TestAuditorIsContent(t *testing.T) {
 	t.Parallel()
 	a, orders := decided(t)
-	orders[3].acked = false // whoever gave up may have been heard nevertheless
+	orders[3].acked = false // the web may have accepted an order whose client gave up
 	orders = append(orders, &order{MakeReservation: reservations.MakeReservation{ID: channel.NewID(), Date: orders[0].Date}})
 	a.audit(t.Context(), orders)
 	for _, f := range a.found {
@@ -87,7 +87,7 @@ func TestAuditorIsContent(t *testing.T) {
 	}
 }
 
-// Each thing that may be wrong is found, under its name.
+// The auditor finds each kind of fault, under its name.
 func TestAuditorFinds(t *testing.T) {
 	t.Parallel()
 	type tamper func(ctx context.Context, a *auditor, orders []*order) error
@@ -117,7 +117,7 @@ func TestAuditorFinds(t *testing.T) {
 	}{
 		"lost": {func(ctx context.Context, a *auditor, orders []*order) error {
 			return a.store.Blobs("statuses").Delete(ctx, reservations.Key(orders[0].ID), storage.Condition{})
-		}, decidedOnce, 1, 1}, // its decision seems to be nobody's
+		}, decidedOnce, 1, 1}, // the decision belongs to no reservation
 		"doubled":  {capacity(func(doc map[string]any) { doc["version"] = doc["version"].(float64) + 1 }), decidedOnce, 0, 1},
 		"not told": {capacity(func(doc map[string]any) { doc["version"] = doc["version"].(float64) - 1 }), viewsAreTrue, 0, 0},
 		"a seat too many": {capacity(func(doc map[string]any) {

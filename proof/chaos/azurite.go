@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// An azurite plays Azure Storage, with its data on disk.
+// An azurite stands for Azure Storage, with its data on disk.
 //
-// It writes its catalogue every five seconds, and what it has acknowledged since is gone when it is killed. Azure Storage
-// wouldn't do that, and nobody could mend it. So before it is killed, in the middle of its work, all its connections
-// are closed and it is told to write.
+// It writes its catalogue every five seconds. A kill loses what it has acknowledged since then. Azure Storage
+// wouldn't lose that, and no client could make up for it. So before the kill, in the middle of its work, all its
+// connections are closed and a signal makes it write.
 type azurite struct {
 	dir      string // tools/azurite
 	location string
@@ -26,7 +26,7 @@ type azurite struct {
 	ports    [3]int // blob, queue, table
 
 	cmd   *exec.Cmd
-	stdin io.Closer // run.js ends when it does
+	stdin io.Closer // run.js ends when this closes
 	ended chan struct{}
 }
 
@@ -53,7 +53,7 @@ func newAzurite(root, dir string) (*azurite, error) {
 
 func (a *azurite) addr(i int) string { return fmt.Sprintf("127.0.0.1:%d", a.ports[i]) }
 
-// place is what stands behind "azure:" in a store's URL, for addresses of the three services.
+// place is the part after "azure:" in a store's URL, for the addresses of the three services.
 func place(blob, queue, table string) string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%[1]s;AccountKey=%[2]s;BlobEndpoint=http://%[3]s/%[1]s;QueueEndpoint=http://%[4]s/%[1]s;TableEndpoint=http://%[5]s/%[1]s;",
 		account, accountKey, blob, queue, table)
@@ -68,7 +68,7 @@ func (a *azurite) start(ctx context.Context) error {
 	before := a.count("is successfully listening at")
 	args := []string{"run.js", "--location", a.location, "--silent", "--disableTelemetry"}
 	for i, service := range []string{"blob", "queue", "table"} {
-		// An hour, in seconds: with the default of five, clients send requests on connections just closed.
+		// An hour, in seconds. With the default of five, clients send requests on connections that have just closed.
 		args = append(args, "--"+service+"Port", fmt.Sprint(a.ports[i]), "--"+service+"KeepAliveTimeout", "3600")
 	}
 	a.cmd = exec.Command("node", args...)
@@ -100,7 +100,7 @@ func (a *azurite) start(ctx context.Context) error {
 	return nil
 }
 
-// count counts how often a text is in the log.
+// count counts how often the log holds a text.
 func (a *azurite) count(text string) int {
 	said, err := os.ReadFile(a.log)
 	if err != nil {
@@ -109,10 +109,10 @@ func (a *azurite) count(text string) int {
 	return bytes.Count(said, []byte(text))
 }
 
-// kill ends it, after it has written what it has acknowledged. Nobody may be connected to it.
+// kill ends Azurite, after it has written what it has acknowledged. No client may be connected.
 func (a *azurite) kill(ctx context.Context) error {
 	before := a.count("service successfully closed")
-	_ = a.cmd.Process.Signal(syscall.SIGTERM) // if it has ended, what follows says so
+	_ = a.cmd.Process.Signal(syscall.SIGTERM) // if it has ended, the wait below says so
 	err := until(ctx, 30*time.Second, func() (bool, error) {
 		return a.count("service successfully closed") >= before+3, nil
 	})
@@ -123,7 +123,7 @@ func (a *azurite) kill(ctx context.Context) error {
 	return nil
 }
 
-// close ends it at once.
+// close ends Azurite at once.
 func (a *azurite) close() {
 	if a.cmd == nil || a.ended == nil {
 		return
@@ -133,7 +133,7 @@ func (a *azurite) close() {
 	_ = a.stdin.Close()
 }
 
-// trouble returns what Azurite says about itself in its log, besides that it starts and stops.
+// trouble returns what Azurite's log says besides its starts and stops.
 func (a *azurite) trouble() string {
 	said, err := os.ReadFile(a.log)
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 const (
 	perDate     = 200             // reservations for one date
 	answerIn    = 5 * time.Second // how long the client waits for an answer
-	burst       = 5 * time.Second // reservations come in bursts, so that workers have something in hand when they die
+	burst       = 5 * time.Second // reservations come in bursts, so that workers hold messages when they die
 	impatience  = 10              // one in so many clients gives up after its first attempt
-	forgetful   = 50              // one in so many posts once more after it was acknowledged
+	forgetful   = 50              // one in so many posts once more after the acknowledgement
 	longestRest = time.Second     // between two attempts
 )
 
@@ -30,13 +30,13 @@ type order struct {
 	reservations.MakeReservation
 	due       time.Duration // after the beginning
 	impatient bool          // one attempt only
-	again     bool          // once more when it is acknowledged
+	again     bool          // posts once more after the acknowledgement
 
 	tries int
 	acked bool
 }
 
-// newOrders returns n orders over some time, for as many dates as make 200 each, and the number of seats that is enough for
+// newOrders returns n orders over some time, for as many dates as make 200 each. The number of seats is enough for
 // some of them.
 func newOrders(n int, lasts time.Duration, now time.Time) (orders []*order, seats int) {
 	dates := min(max(4, n/perDate), 300)
@@ -71,7 +71,7 @@ func newClient(url string, j *journal) *client {
 	return &client{url: url, j: j, http: &http.Client{Timeout: answerIn, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 }
 
-// postAll returns when every order is acknowledged or given up, or ctx ends.
+// postAll returns when every order is acknowledged or given up, or when ctx ends.
 func (c *client) postAll(ctx context.Context, orders []*order, atATime int) {
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -89,7 +89,7 @@ func (c *client) postAll(ctx context.Context, orders []*order, atATime int) {
 	all.Wait()
 }
 
-// post posts an order, under one ID, until it is acknowledged, or once if it is impatient.
+// post posts an order under one ID until it is acknowledged, or only once if it is impatient.
 func (c *client) post(ctx context.Context, o *order) {
 	o.ID = channel.NewID()
 	for rest := 50 * time.Millisecond; ; rest = min(2*rest, longestRest) {
@@ -119,7 +119,7 @@ func (c *client) post(ctx context.Context, o *order) {
 	}
 }
 
-// try posts once. No error means that the answer came whole.
+// try posts once. It returns no error if the whole answer came.
 func (c *client) try(ctx context.Context, m reservations.MakeReservation) (status int, err error) {
 	body, err := json.Marshal(m)
 	if err != nil {

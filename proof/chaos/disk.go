@@ -10,13 +10,15 @@ import (
 	"time"
 )
 
-// A disk is where the programs work: a small one of its own, which can be filled, where this process may mount one.
+// A disk is the folder where the programs work: a small file system that can be filled, where this process may mount
+// one.
 type disk struct {
 	dir     string
 	mounted bool
 }
 
-// newDisk makes a disk of so many bytes. Where that can't be, it is a folder that can't be filled, and why says so.
+// newDisk makes a disk of so many bytes. Without the right to mount, it is a folder that can't be filled, and why
+// says so.
 func newDisk(dir string, size int64) (d *disk, why error) {
 	d = &disk{dir: dir}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -29,7 +31,8 @@ func newDisk(dir string, size int64) (d *disk, why error) {
 
 func (d *disk) ballast() string { return filepath.Join(d.dir, "ballast") }
 
-// fill takes all that is free, and what becomes free meanwhile, until the time is over or ctx ends. Then it gives it back.
+// fill takes all free space, and what becomes free meanwhile, until the time is over or ctx ends. Then it frees the
+// space.
 func (d *disk) fill(ctx context.Context, lasts time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, lasts)
 	defer cancel()
@@ -41,7 +44,7 @@ func (d *disk) fill(ctx context.Context, lasts time.Duration) error {
 	block := make([]byte, 1<<20)
 	for ctx.Err() == nil {
 		n := len(block)
-		for n > 0 { // the last bytes, too
+		for n > 0 { // down to the last bytes
 			_, err := file.Write(block[:n])
 			switch {
 			case errors.Is(err, syscall.ENOSPC):

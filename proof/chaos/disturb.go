@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// disturb carries out a plan, and returns when all of it is over. What it finds in the way (a program that is disturbed
-// already) it does to another, or not at all.
+// disturb carries out a plan, and returns when all of it is over. If a program is disturbed already, the next
+// disturbance goes to another program, or is left out.
 func (w *world) disturb(ctx context.Context, plan []event) {
 	var under sync.WaitGroup
 	for _, e := range plan {
@@ -40,7 +40,7 @@ func (w *world) one(ctx context.Context, e event) error {
 		})
 	case stall:
 		return w.withProgram(e, w.programs[1:], func(p *program) error {
-			if w.store == sqliteStore { // it may have stopped in a transaction, with the file's lock
+			if w.store == sqliteStore { // it may have stopped in a transaction, and hold the file's lock
 				defer w.j.hardship()()
 			}
 			p.stall(ctx, e.lasts)
@@ -56,7 +56,7 @@ func (w *world) one(ctx context.Context, e event) error {
 	return w.disturbWire(ctx, e)
 }
 
-// withProgram does something to one of some programs that nobody disturbs, if there is one.
+// withProgram applies do to one of some programs that has no disturbance, if there is one.
 func (w *world) withProgram(e event, some []*program, do func(*program) error) error {
 	for i := range some {
 		p := some[(e.target+i)%len(some)]
@@ -70,7 +70,7 @@ func (w *world) withProgram(e event, some []*program, do func(*program) error) e
 	return nil
 }
 
-// free locks what nobody disturbs, or waits until nobody does.
+// free locks a program or proxy that has no disturbance. It can wait until there is none.
 func free(busy *sync.Mutex, wait bool) bool {
 	if wait {
 		busy.Lock()
@@ -85,7 +85,7 @@ func (w *world) roll(ctx context.Context, e event) error {
 	order := rand.New(rand.NewPCG(uint64(e.target), 2)).Perm(len(w.programs))
 	for _, i := range order {
 		p := w.programs[i]
-		p.busy.Lock() // for as long as it stands still, perhaps
+		p.busy.Lock() // perhaps for as long as the program is stalled
 		if ctx.Err() == nil {
 			p.stop()
 		}
@@ -112,7 +112,8 @@ func (w *world) fillDisk(ctx context.Context, e event) error {
 	return err
 }
 
-// restartStore cuts all connections to Azurite, kills it once it has written its data, and starts it after a while.
+// restartStore cuts all connections to Azurite, kills it once it has written its data, and starts it again after a
+// while.
 func (w *world) restartStore(ctx context.Context, e event) error {
 	defer w.j.hardship()()
 	for _, wire := range w.storage {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A journal tells people what was done when, and collects what the verdict has to know of it. It is safe for concurrent
+// A journal prints for people when something happened, and collects what the verdict needs. It is safe for concurrent
 // use.
 type journal struct {
 	begun time.Time
@@ -29,7 +29,7 @@ func newJournal(file string) (*journal, error) {
 	return &journal{begun: time.Now(), file: f, done: map[kind]int{}, notes: map[string]int{}}, nil
 }
 
-// begin sets the clock to zero.
+// begin starts the clock.
 func (j *journal) begin() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -38,7 +38,7 @@ func (j *journal) begin() {
 
 func (j *journal) close() error { return j.file.Close() }
 
-// say writes a line. A line that can't be written is no reason to end a run.
+// say writes a line. A failure to write doesn't end a run.
 func (j *journal) say(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -52,14 +52,14 @@ func (j *journal) did(k kind) {
 	j.done[k]++
 }
 
-// note counts what is told in the report and not judged.
+// note counts something for the report that isn't judged.
 func (j *journal) note(what string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.notes[what]++
 }
 
-// fault notes what the verdict is about.
+// fault notes a finding for the verdict.
 func (j *journal) fault(check, format string, args ...any) {
 	f := finding{check, fmt.Sprintf(format, args...)}
 	j.say("FOUND %v", f)
@@ -68,8 +68,8 @@ func (j *journal) fault(check, format string, args ...any) {
 	j.found = append(j.found, f)
 }
 
-// hardship begins a time in which a program may fail to start or to stop well, because the store or the disk is away. ease
-// ends it.
+// hardship begins a time in which a program may fail to start or to stop in order, because the store or the disk is
+// away. ease ends it.
 func (j *journal) hardship() (ease func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -82,8 +82,8 @@ func (j *journal) hardship() (ease func()) {
 	})
 }
 
-// excused reports whether there was a hardship at some time after since, or so shortly before that a program may be under
-// its impression still.
+// excused reports whether there was a hardship after since, or so shortly before it that a program may still suffer
+// from it.
 func (j *journal) excused(since time.Time) bool {
 	const impression = 20 * time.Second
 	j.mu.Lock()

@@ -1,24 +1,28 @@
-// Command chaos holds the promise against real processes and real kills.
+// Command chaos checks the promise on real processes and real kills.
 //
-// It builds cmd/web and cmd/worker and runs one web and some workers on a store, while a client posts reservations, each
-// again under the same ID until it is acknowledged or the client has no more patience. Meanwhile, by a plan that follows from a seed:
-// processes are killed, stalled for longer than a message's visibility, and restarted in order; the disk is full for a
-// while; a proxy cuts, resets and delays connections, lets only one of their directions through, and breaks answers off;
-// Azurite goes away and comes back.
+// It builds cmd/web and cmd/worker and runs one web and some workers on a store, while a client posts reservations.
+// The client repeats each under the same ID until it is acknowledged or the client gives up. Meanwhile a plan that
+// follows from a seed disturbs the run:
+//
+//   - Processes are killed, stalled for longer than a message's visibility, and restarted in order.
+//   - The disk is full for a while.
+//   - A proxy cuts, resets and delays connections, lets only one of their directions through, and breaks answers off.
+//   - Azurite goes away and comes back.
 //
 //	client ─▶ proxy ─▶ web ─────┐                        SQLite: a file on a small disk of its own
 //	                            ├─▶ (proxies ─▶) store ◀─┤
 //	                 workers ───┘                        Azure: Azurite, its data on disk
 //
-// Then all of that ends, the workers empty the queues, and an auditor looks from outside, over HTTP and in the store, knowing
-// only what was sent and acknowledged. Each of its checks has a name, as in the simulation.
+// Then all disturbances end, the workers empty the queues, and an auditor looks from outside, over HTTP and in the
+// store. It knows only what was sent and acknowledged. Each of its checks has a name, as in the simulation.
 //
 //	make chaos            both stores, the long form
 //	make chaos-short      both stores, in some minutes
 //	go run . -store sqlite -n 20000 -for 5m -seed 7
 //
-// It exits with 0 only if nothing was lost and nothing doubled, the poison queues and the queues are empty, no process ended by
-// itself, and each kind of disturbance took place. Times are told and never judged. What it measures, and how, is in docs/reliability.md.
+// The exit code is 0 only if nothing was lost or doubled, the queues and the poison queues are empty, no process
+// ended by itself, and each kind of disturbance took place. Times are reported and never judged. docs/reliability.md
+// says what the run measures, and how.
 package main
 
 import (
@@ -50,7 +54,7 @@ type settings struct {
 	bin     string // folder of the programs
 }
 
-// Forms are what -short and its absence mean for a store.
+// defaults are the length of a run on a store, short or long.
 func defaults(store string, short bool) (n int, lasts time.Duration) {
 	switch {
 	case store == azureStore && short:
@@ -71,7 +75,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once; what it started ends with it
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once, and its children with it
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -143,13 +147,13 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		good = good && len(r.found) == 0
 	}
 	if *keep != "" {
-		if err := os.CopyFS(*keep, os.DirFS(dir)); err != nil { // it may be another file system
+		if err := os.CopyFS(*keep, os.DirFS(dir)); err != nil { // the target may be on another file system
 			return fail(fmt.Errorf("the logs stay in %s: %w", dir, err))
 		}
 		_ = os.RemoveAll(dir)
 		_, _ = fmt.Fprintf(out, "logs: %s\n", *keep)
 	} else if good {
-		_ = os.RemoveAll(dir) // what is left of it harms nobody
+		_ = os.RemoveAll(dir) // remains do no harm
 	}
 	if !good {
 		return 1

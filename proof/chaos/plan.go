@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// A kind of disturbance.
+// A kind is a kind of disturbance.
 type kind string
 
 const (
 	killWorker kind = "worker killed"         // SIGKILL, and soon started again
-	killWeb    kind = "web killed"            // likewise
+	killWeb    kind = "web killed"            // SIGKILL, and soon started again
 	stall      kind = "worker stalled"        // SIGSTOP for longer than the visibility, and SIGCONT
-	rolling    kind = "rolling restart"       // all programs, one after the other: SIGTERM, wait, start
-	fullDisk   kind = "disk full"             // where the programs work
+	rolling    kind = "rolling restart"       // all programs in turn: SIGTERM, wait, start
+	fullDisk   kind = "disk full"             // the disk where the programs work
 	cut        kind = "connections cut"       // closed, and new ones refused for a while
 	reset      kind = "connections reset"     // by RST, with the first bytes of a request
 	delay      kind = "connections slow"      // each packet late, by a random time
-	oneWay     kind = "half-open connections" // requests arrive, answers don't, then it is closed
+	oneWay     kind = "half-open connections" // requests arrive, answers don't, then the connection is closed
 	torn       kind = "answers torn"          // closed in the middle of an answer
 	killStore  kind = "Azurite killed"        // and started again after a while
 )
@@ -30,11 +30,11 @@ type rate struct {
 	kind        kind
 	every       time.Duration
 	least, most time.Duration // 0: it takes no time
-	busy        bool          // it begins in the midst of work
+	busy        bool          // it begins during a burst of work
 	azure       bool          // on Azure only
 }
 
-// midst is how long a burst of reservations is worked at, about.
+// midst is about how long the workers need for a burst of reservations.
 const midst = 300 * time.Millisecond
 
 func rates() []rate {
@@ -58,12 +58,12 @@ type event struct {
 	at     time.Duration // after the beginning
 	kind   kind
 	lasts  time.Duration
-	must   bool // wait until it can be done; others are left out when they can't
-	target int  // which of several; any number
+	must   bool // wait until it is possible; other events are left out when they aren't
+	target int  // chooses one of several; any number
 	amount int  // how much, from 0 to 99: of delay, of bytes
 }
 
-// parseKinds reads names of kinds with commas between.
+// parseKinds reads names of kinds, separated by commas.
 func parseKinds(list string) (kinds []kind, err error) {
 	if list == "" {
 		return nil, nil
@@ -81,7 +81,7 @@ func parseKinds(list string) (kinds []kind, err error) {
 	return kinds, nil
 }
 
-// rates are those of the kinds that take place in a run.
+// rates are the rates of the kinds that take place in a run.
 func (s settings) rates() []rate {
 	return slices.DeleteFunc(rates(), func(r rate) bool {
 		return r.azure && s.store != azureStore || len(s.only) > 0 && !slices.Contains(s.only, r.kind)
@@ -98,11 +98,11 @@ func (s settings) plan() []event {
 			if r.most > r.least {
 				e.lasts += time.Duration(random.Int64N(int64(r.most - r.least)))
 			}
-			// All begins after the first moments, and most ends with the run.
+			// All events begin after the first moments, and most end with the run.
 			first := lasts / 50
 			last := max(first, lasts*95/100-e.lasts)
 			e.at = first + time.Duration(random.Int64N(int64(last-first)+1))
-			if r.busy { // while a burst is worked off, or nobody would lose anything
+			if r.busy { // during a burst, or no worker would lose anything
 				e.at = e.at.Truncate(burst) + midst/10 + time.Duration(random.Int64N(int64(midst)))
 			}
 			plan = append(plan, e)

@@ -24,7 +24,7 @@ func TestPlanFollowsFromItsSeed(t *testing.T) {
 	}
 }
 
-// However short a run is, each kind takes place, in order, and all of it begins within the run.
+// However short a run is, each kind takes place, in order, and begins within the run.
 func TestPlanHasEachKind(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{sqliteStore, azureStore} {
@@ -74,7 +74,7 @@ func TestOnlySomeKinds(t *testing.T) {
 	}
 }
 
-// A stalled worker must lose what it had: its visibility is 30 seconds.
+// A stalled worker must lose its messages: their visibility is 30 seconds.
 func TestStallsOutlastTheVisibility(t *testing.T) {
 	t.Parallel()
 	for _, e := range planOf(sqliteStore, 10*time.Minute, 3) {

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	againAfter = time.Second      // how soon a program is started again that has ended by itself
-	mayDrain   = 45 * time.Second // how long a program may take to stop: its drain, and what it may take after that
+	againAfter = time.Second      // how soon a program that has ended by itself is started again
+	mayDrain   = 45 * time.Second // how long a program may take to stop: its drain and some time after it
 )
 
-// A program is one of those under test. It is started again whenever it ends, until it is closed.
+// A program is one program under test. It is started again whenever it ends, until it is closed.
 type program struct {
 	name string
 	bin  string
 	args []string
 	env  []string
-	dir  string // where it works
+	dir  string // its working directory
 	logs string // folder
-	says string // in its log once it has started
+	says string // text in its log once it has started
 	j    *journal
 
-	busy sync.Mutex // held by whoever disturbs it
+	busy sync.Mutex // held during a disturbance
 
 	mu     sync.Mutex
 	lives  []*life
@@ -40,20 +40,20 @@ type program struct {
 // A life is one process of a program.
 type life struct {
 	cmd   *exec.Cmd
-	log   string // the file with all that it said
-	says  string // once it has started
+	log   string // the file with all its output
+	says  string // text of its log once it has started
 	born  time.Time
-	ended chan struct{} // closed when it has
+	ended chan struct{} // closed when the process has ended
 
-	asked  bool      // to end; under program.mu, as what follows
+	asked  bool      // to end; under program.mu, like the fields below
 	killed time.Time // zero if it was not
 	stalls []span
 }
 
-// A span is a time in which a process stood still.
+// A span is a time in which a process was stopped.
 type span struct{ from, to time.Time }
 
-// start begins a life. A program that is closed, or lives, is left as it is.
+// start begins a life. It does nothing for a program that is closed or runs already.
 func (p *program) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,7 @@ func ownEnvironment() []string {
 	return rest
 }
 
-// current returns the life that is not over, nil if there is none. Under mu.
+// current returns the life that is not over, nil if there is none. The caller holds mu.
 func (p *program) current() *life {
 	if len(p.lives) == 0 {
 		return nil
@@ -105,7 +105,7 @@ func (p *program) current() *life {
 	}
 }
 
-// watch waits for the end of a life, and begins another if nobody has asked for that end.
+// watch waits for the end of a life, and begins another unless the end was asked for.
 func (p *program) watch(l *life) {
 	_ = l.cmd.Wait() // how it ended is in ProcessState
 	p.mu.Lock()
@@ -141,7 +141,7 @@ func (l *life) said() []byte {
 	return text
 }
 
-// lastWords returns the last line that is no JSON, where programs say why they end.
+// lastWords returns the last line that isn't JSON: the line in which programs say why they end.
 func (l *life) lastWords() string {
 	lines := strings.Split(strings.TrimSpace(string(l.said())), "\n")
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -152,7 +152,7 @@ func (l *life) lastWords() string {
 	return lines[len(lines)-1]
 }
 
-// end asks the current life, if any, to end by a signal, and returns it.
+// end sends a signal to the current life, if there is one, and returns it.
 func (p *program) end(s syscall.Signal) *life {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +176,8 @@ func (p *program) kill() {
 	}
 }
 
-// stop ends the program in order. It must manage that in time, and well unless the world around it is in a bad state.
+// stop ends the program in order. The program must manage that in time, and without an error unless the store or the
+// disk is away.
 func (p *program) stop() {
 	began := time.Now()
 	l := p.end(syscall.SIGTERM)
@@ -206,7 +207,7 @@ func (p *program) stop() {
 	}
 }
 
-// stall stops the process from running for a while, or until ctx ends.
+// stall stops the process for a while, or until ctx ends.
 func (p *program) stall(ctx context.Context, d time.Duration) {
 	p.mu.Lock()
 	l := p.current()
@@ -225,7 +226,7 @@ func (p *program) stall(ctx context.Context, d time.Duration) {
 	l.stalls = append(l.stalls, span{from, time.Now()})
 }
 
-// close ends the program for good, if it still runs.
+// close ends the program for good if it still runs.
 func (p *program) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -240,7 +241,7 @@ func (p *program) all() []*life {
 	return append([]*life(nil), p.lives...)
 }
 
-// wait returns after d, or when ctx ends. It reports whether all of d is over.
+// wait returns after d, or when ctx ends. It reports whether d has passed.
 func wait(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -254,7 +255,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 var errTimeout = errors.New("it takes too long")
 
-// until looks again and again whether something is so.
+// until repeats so until it is true.
 func until(ctx context.Context, most time.Duration, so func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, most, errTimeout)
 	defer cancel()

@@ -122,7 +122,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// A month is served alike from the store and from memory.
+// The month's view is the same from the store and from memory.
 func TestMonthView(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, site.Config{})

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-// A sink is a ResponseWriter of no network.
+// A sink is a ResponseWriter without a network.
 type sink struct {
 	header http.Header
 	status int
@@ -25,7 +25,7 @@ func (w *sink) Header() http.Header         { return w.header }
 func (w *sink) WriteHeader(status int)      { w.status = status }
 func (w *sink) Write(b []byte) (int, error) { return len(b), nil }
 
-// BenchmarkPages serves what a browser asks for most, without a network.
+// BenchmarkPages serves the most frequent pages, without a network.
 func BenchmarkPages(b *testing.B) {
 	store, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "bench.db"))
 	if err != nil {

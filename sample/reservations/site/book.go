@@ -15,10 +15,10 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// requestsContainer holds what people asked for, by reservations.Key, as it was sent.
+// requestsContainer holds requests as they were sent, by reservations.Key.
 const requestsContainer = "requests"
 
-// errConflict says that an ID stands for another reservation already.
+// errConflict says that another reservation has the ID.
 var errConflict = errors.New("the ID is taken by another reservation")
 
 type formPage struct {
@@ -26,17 +26,17 @@ type formPage struct {
 	In          input
 	Faults      reservations.Faults
 	Wrong       []wrongField // the faults in order
-	Notice      string       // above the form
-	Existing    string       // ID of a reservation made with this form before
+	Notice      string       // in the fields' order
+	Existing    string       // ID of a reservation that this form has made before
 	SoldOut     bool
 	First, Last string // dates that can be chosen
-	Calendar    string // where to choose another day
+	Calendar    string // link for choosing another day
 	MaxQuantity int
 }
 
 type wrongField struct{ Field, Text string }
 
-// form shows the empty form. Its ID is made here, so that sending the form twice is one reservation.
+// form shows the empty form. Its ID is made here, so that the form makes one reservation even when it is sent twice.
 func (s *site) form(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	p := formPage{In: input{ID: channel.NewID(), Date: r.URL.Query().Get("date"), Quantity: strconv.Itoa(min(2, s.cfg.Seats))}}
 	if fault := (reservations.MakeReservation{Date: p.In.Date}).FaultsAt(s.cfg.Now())["date"]; p.In.Date != "" && fault != "" {
@@ -75,7 +75,7 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 		return err
 	}
 	m := in.reservation()
-	in.ID = m.ID // a form that is shown again and sent again asks for the same reservation
+	in.ID = m.ID // a form that is shown and sent again asks for the same reservation
 	all := m.FaultsAt(s.cfg.Now())
 	if m.Quantity < 1 || m.Quantity > s.cfg.Seats {
 		all["quantity"] = fmt.Sprintf("Choose 1 to %d seats.", s.cfg.Seats)
@@ -106,7 +106,7 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	return nil
 }
 
-// refuse answers with a problem; to a person with the form as they filled it in.
+// refuse answers with a problem: a person gets the form back as they filled it in.
 func (s *site) refuse(w http.ResponseWriter, r *http.Request, in input, err error) error {
 	if wantsJSON(r) {
 		return err
@@ -115,10 +115,11 @@ func (s *site) refuse(w http.ResponseWriter, r *http.Request, in input, err erro
 	page := formPage{In: in, Faults: p.Faults}
 	switch {
 	case p.Status == http.StatusConflict:
-		// The form was sent, changed and sent again, perhaps after going back. That may be meant.
+		// The form was sent, changed and sent again, perhaps after going back. The person may want a second
+		// reservation.
 		page.Existing, page.In.ID = in.ID, channel.NewID()
 	case p.Faults["id"] != "":
-		// Nobody types an ID: the page lay open for days, or somebody is playing.
+		// Nobody types an ID: the page was open for days, or somebody is experimenting.
 		page.In.ID = channel.NewID()
 		delete(p.Faults, "id")
 		page.Notice = "This page was open for a long time. Please check what you wrote and send it again."
@@ -129,8 +130,8 @@ func (s *site) refuse(w http.ResponseWriter, r *http.Request, in input, err erro
 	return nil
 }
 
-// request writes down what was asked for and sends the command, as one unit of work. Asking for the same again is
-// harmless, and is sent again: where the store is not atomic, the first time may have ended between the two.
+// request stores the request and sends the command, as one unit of work. A repeated request is harmless, and is sent
+// again: where the store is not atomic, the first attempt may have ended between the two steps.
 func (s *site) request(ctx context.Context, m reservations.MakeReservation) error {
 	body, err := json.Marshal(m)
 	if err != nil {
@@ -152,7 +153,7 @@ func (s *site) request(ctx context.Context, m reservations.MakeReservation) erro
 	return s.makes.Send(ctx, m)
 }
 
-// requested reads what was asked for under an ID; storage.ErrNotFound when nothing was.
+// requested reads the request with an ID; storage.ErrNotFound if there is none.
 func (s *site) requested(ctx context.Context, id string) (m reservations.MakeReservation, err error) {
 	blob, err := s.requests.Get(ctx, reservations.Key(id), "")
 	if err != nil {

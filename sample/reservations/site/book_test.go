@@ -36,7 +36,7 @@ func TestBookAsProgram(t *testing.T) { onEachStore(t, bookAsProgram) }
 func bookAsProgram(t *testing.T, s *stack) {
 	id := channel.NewID()
 	path := "/reservations/" + id
-	for range 2 { // the second time is a repeat, and harmless
+	for range 2 { // the second one is a repeat, and harmless
 		a := s.postJSON(body(id, in(3), 4)).want(t, http.StatusAccepted, "Location", path, "Content-Type", "application/json", "Cache-Control", "no-store")
 		if want := fmt.Sprintf(`{"id":%q,"status":"pending"}`+"\n", id); a.body != want {
 			t.Errorf("body: got %s, want %s", a.body, want)
@@ -71,7 +71,7 @@ func TestBookWithoutID(t *testing.T) {
 	}
 	s.get("/reservations/"+id, "Accept", "application/json").want(t, http.StatusOK)
 
-	// A form that is refused comes back with one, so that sending it twice is harmless again.
+	// A refused form comes back with an ID, so that sending it twice is harmless again.
 	page := s.postForm(form("", in(1), "0")).want(t, http.StatusUnprocessableEntity)
 	hidden := regexp.MustCompile(`name="id" value="([^"]*)"`).FindStringSubmatch(page.body)
 	if hidden == nil {
@@ -119,7 +119,7 @@ func TestSameIDForSomethingElse(t *testing.T) {
 	}
 }
 
-// Whoever names an ID means one: without any, a repeated request books again.
+// An empty ID is a fault. Without any ID, a repeated request books again.
 func TestEmptyID(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, site.Config{})
@@ -173,7 +173,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// Nobody is offered more seats than there are, nor are more taken.
+// The site offers no more seats than there are, and accepts no more.
 func TestSeats(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, site.Config{Seats: 4})
@@ -193,7 +193,7 @@ func TestSeats(t *testing.T) {
 	s.get("/reservations/new").has(t, `id="quantity-hint">1 to 20<`)
 }
 
-// Commands are counted as they are sent; what was refused is none.
+// Commands are counted when they are sent; a refused request is none.
 func TestSentIsCalled(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64
@@ -204,7 +204,7 @@ func TestSentIsCalled(t *testing.T) {
 		want int64
 	}{
 		{func() answer { return s.postJSON(body(id, in(1), 2)) }, 1},
-		{func() answer { return s.postJSON(body(id, in(1), 2)) }, 2}, // sent again
+		{func() answer { return s.postJSON(body(id, in(1), 2)) }, 2}, // a repeat
 		{func() answer { return s.postJSON(body(id, in(1), 3)) }, 2}, // a conflict
 		{func() answer { return s.postJSON(body(id, in(1), 0)) }, 2},
 		{func() answer { return s.postForm(form(channel.NewID(), in(1), "2")) }, 3},
@@ -310,7 +310,7 @@ func TestStoreHangs(t *testing.T) {
 	}
 }
 
-// TestClientHasGone checks that a client that doesn't wait is no failure of ours.
+// TestClientHasGone checks that a client that leaves early doesn't count as a failure of the site.
 func TestClientHasGone(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, site.Config{})
@@ -342,7 +342,7 @@ func TestClientHasGone(t *testing.T) {
 func TestTraceParent(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, site.Config{})
-	// sent returns the trace of the one message that was sent since it was called last.
+	// sent returns the trace of the one message that was sent since the last call.
 	sent := func() string {
 		t.Helper()
 		q := s.store.Queue("reservations")
@@ -361,7 +361,7 @@ func TestTraceParent(t *testing.T) {
 	}
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	id := channel.NewID()
-	for range 2 { // the second time is a repeat, which is sent in another way
+	for range 2 { // the second one is a repeat, which takes another path
 		s.postJSON(body(id, in(3), 4), "traceparent", parent).want(t, http.StatusAccepted)
 		if got := sent(); got != parent {
 			t.Errorf("booking: got %q, want %q", got, parent)
@@ -468,7 +468,7 @@ func TestEventStreams(t *testing.T) {
 	id := channel.NewID()
 	path := "/reservations/" + id
 	s.postJSON(body(id, in(3), 4)).want(t, http.StatusAccepted)
-	longer := time.After(500 * time.Millisecond) // than the server's timeouts
+	longer := time.After(500 * time.Millisecond) // longer than the server's timeouts
 	var seen []reservations.State
 	s.states(path, func(now reservations.Status) bool {
 		seen = append(seen, now.Status)

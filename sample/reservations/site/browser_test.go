@@ -19,8 +19,8 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations/site"
 )
 
-// chromium finds the browser. Without one the test is skipped, unless MILLRACE_REQUIRE (a list with commas)
-// says that there must be one.
+// chromium finds the browser. Without one the test is skipped, unless MILLRACE_REQUIRE (a list with commas) demands
+// it.
 func chromium(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
@@ -46,16 +46,16 @@ func browse(t *testing.T) context.Context {
 		chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("no-sandbox", os.Geteuid() == 0), // root can't have Chromium's sandbox
+		chromedp.Flag("no-sandbox", os.Geteuid() == 0), // root can't use Chromium's sandbox
 	)
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	tab, _ := chromedp.NewContext(ctx)
-	if err := chromedp.Do(tab); err != nil { // starts the browser, whose life is not to be bounded by a page's
+	if err := chromedp.Do(tab); err != nil { // starts the browser, which must outlive the timeout of a page
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := chromedp.Cancel(tab); err != nil { // waits, so that the profile's folder can go
+		if err := chromedp.Cancel(tab); err != nil { // waits, so that the profile's folder can be deleted
 			t.Logf("browser: %v", err)
 		}
 	})
@@ -84,7 +84,7 @@ func ask[T any](t *testing.T, ctx context.Context, a chromedp.Action[T]) T {
 	return v
 }
 
-// shoot keeps a picture of the page where MILLRACE_SHOTS names a folder.
+// shoot saves a picture of the page if MILLRACE_SHOTS names a folder.
 func shoot(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	folder := os.Getenv("MILLRACE_SHOTS")
@@ -117,7 +117,7 @@ func state(s string) action { return visible(`#receipt[data-status="` + s + `"]`
 func fill(date, quantity, name, email string) action {
 	return chromedp.Steps(
 		visible("form.card"),
-		chromedp.SetValue(chromedp.ID("date"), date), // how a date is typed depends on the locale
+		chromedp.SetValue(chromedp.ID("date"), date), // the way to type a date depends on the locale
 		chromedp.Clear(chromedp.ID("quantity")),
 		chromedp.SendKeys(chromedp.ID("quantity"), quantity),
 		chromedp.SendKeys(chromedp.ID("name"), name),
@@ -137,7 +137,7 @@ func count(t *testing.T, ctx context.Context, selector string) int {
 	return ask(t, ctx, chromedp.Evaluate[int](fmt.Sprintf("document.querySelectorAll(%q).length", selector)))
 }
 
-// TestBrowserBooksAndCancels books a table, sees the decision arrive without loading the page again, and cancels.
+// TestBrowserBooksAndCancels books a table, sees the decision arrive without a reload, and cancels.
 func TestBrowserBooksAndCancels(t *testing.T) { onEachStore(t, browserBooksAndCancels) }
 
 func browserBooksAndCancels(t *testing.T, s *stack) {
@@ -154,7 +154,7 @@ func browserBooksAndCancels(t *testing.T, s *stack) {
 	s.work()
 	do(t, ctx, state("accepted"))
 	shoot(t, ctx, "accepted")
-	for _, selector := range []string{"#receipt h1", "#said"} { // for eyes, and for screen readers
+	for _, selector := range []string{"#receipt h1", "#said"} { // the visible text, and the one for screen readers
 		if got, want := text(t, ctx, selector), "Your table is booked"; got != want {
 			t.Errorf("%s: got %q, want %q", selector, got, want)
 		}
@@ -198,7 +198,7 @@ func browserSellsOut(t *testing.T, s *stack) {
 	}
 }
 
-// TestBrowserFaults submits bad input and sees the faults beside the fields, with what was typed kept.
+// TestBrowserFaults submits bad input. The faults are beside the fields, and the typed text is kept.
 func TestBrowserFaults(t *testing.T) {
 	t.Parallel()
 	ctx := browse(t)
@@ -222,13 +222,13 @@ func TestBrowserFaults(t *testing.T) {
 			t.Errorf("%s: got %q, want what was typed, %q", field, got, want)
 		}
 	}
-	do(t, ctx, // corrected, it goes through
+	do(t, ctx, // the corrected form goes through
 		chromedp.SetValue(chromedp.ID("quantity"), "2"), chromedp.SetValue(chromedp.ID("email"), "ada@example.org"),
 		submit(), state("pending"))
 }
 
-// TestBrowserOnAPhone visits every page on a narrow screen, in the dark, without JavaScript: nothing may be
-// wider than the screen, and a booking goes through by plain loading.
+// TestBrowserOnAPhone visits every page on a narrow screen, in dark mode, without JavaScript. Nothing may be wider
+// than the screen, and a booking must work by plain page loads.
 func TestBrowserOnAPhone(t *testing.T) {
 	t.Parallel()
 	ctx := browse(t)
@@ -262,8 +262,8 @@ func TestBrowserOnAPhone(t *testing.T) {
 	fits("accepted")
 }
 
-// TestBrowserFollowsThePolicy checks that no page needs what the site's Content-Security-Policy forbids, nor
-// complains of anything else.
+// TestBrowserFollowsThePolicy checks that no page needs anything that the site's Content-Security-Policy forbids, and
+// that the browser reports no other error.
 func TestBrowserFollowsThePolicy(t *testing.T) {
 	t.Parallel()
 	ctx := browse(t)

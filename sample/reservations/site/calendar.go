@@ -21,15 +21,15 @@ type calendarPage struct {
 type monthLink struct{ Month, Name string }
 
 type calendarDay struct {
-	Number  int    // 0: not of this month
+	Number  int    // 0 for a day of another month
 	Date    string // 2026-12-24
 	Today   bool
 	SoldOut bool
 	Closed  bool // past, or too far ahead
 }
 
-// calendar shows a month. The months are bounded to those that have a day to book, so that nobody can walk
-// into the year 9999, nor fill the view's cache on the way.
+// calendar shows a month. It serves only months with a day to book, so that nobody can walk into the year 9999, or
+// fill the view's cache on the way.
 func (s *site) calendar(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	first, last := reservations.Bookable(s.cfg.Now())
 	month := reservations.MonthOf(first)
@@ -48,7 +48,7 @@ func (s *site) calendar(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	return nil
 }
 
-// calendarFor returns the address of the calendar that shows a date, or of the present month if none does.
+// calendarFor returns the address of the calendar with a date, or of the present month if no month has the date.
 func (s *site) calendarFor(date string) string {
 	first, last := reservations.Bookable(s.cfg.Now())
 	if month := reservations.MonthOf(date); month > reservations.MonthOf(first) && month <= reservations.MonthOf(last) && reservations.ValidMonth(month) {
@@ -57,7 +57,7 @@ func (s *site) calendarFor(date string) string {
 	return "/"
 }
 
-// newCalendar lays a month out in weeks that begin on Monday. It must be a valid month.
+// newCalendar arranges a month in weeks that begin on Monday. The month must be valid.
 func newCalendar(month, first, last string, view reservations.Month) calendarPage {
 	start, _ := time.Parse(monthLayout, month)
 	p := calendarPage{Title: "Choose a day", Month: start.Format("January 2006")}
@@ -86,7 +86,7 @@ func newCalendar(month, first, last string, view reservations.Month) calendarPag
 	return p
 }
 
-// monthView serves the view itself.
+// monthView serves the view as JSON.
 func (s *site) monthView() http.HandlerFunc {
 	type body struct {
 		Month        string   `json:"month"`
@@ -103,7 +103,7 @@ func (s *site) monthView() http.HandlerFunc {
 		return months.Serve(ctx, w, r, month)
 	})
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !months.ServeCached(w, r, r.PathValue("month")) { // only months get there, and it needs no timeout
+		if !months.ServeCached(w, r, r.PathValue("month")) { // only a valid month gets here, and the cache needs no timeout
 			read(w, r)
 		}
 	}

@@ -48,7 +48,7 @@ func cancelBeforeTheDecision(t *testing.T, s *stack) {
 	s.work()
 	s.becomes(path, reservations.Cancelled)
 	s.get(path+"?cancel=asked").want(t, http.StatusOK).has(t, "Your reservation is cancelled")
-	eventually(t, "the ledger has no row", func() bool { // its queue is one of its own
+	eventually(t, "the ledger has no row", func() bool { // its queue is separate
 		for range reservations.NewLedger(s.store).On(t.Context(), in(3)) {
 			return false
 		}

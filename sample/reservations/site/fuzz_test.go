@@ -15,7 +15,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// FuzzJSON checks that no body breaks the reader, and that what passes as a reservation is one.
+// FuzzJSON checks that no body breaks the parser, and that every body it accepts is a valid reservation.
 func FuzzJSON(f *testing.F) {
 	f.Add([]byte(`{"id":"reservation-a","date":"2026-12-24","name":"Ada","email":"ada@example.org","quantity":4}`))
 	f.Add([]byte(`{"id":7,"date":null,"name":["Ada"],"email":{},"quantity":1e3}`))
@@ -46,7 +46,7 @@ func fuzzInput(t *testing.T, contentType string, body []byte) {
 	}
 	m := in.reservation()
 	if len(faults) > 0 || len(m.Faults()) > 0 {
-		// Whatever it is, a person gets it back in a form.
+		// A person gets any input back in a form.
 		r = httptest.NewRequest("POST", "/reservations", strings.NewReader(url.Values{}.Encode()))
 		if err := s.refuse(w, r, in, &problem{Status: http.StatusUnprocessableEntity, Faults: m.Faults()}); err != nil || w.Code != http.StatusUnprocessableEntity {
 			t.Fatalf("refused with %d, %v", w.Code, err)

@@ -18,16 +18,15 @@ import (
 
 const maxBody = 64 << 10
 
-// fields are the input's fields, in the order in which a person meets them.
+// fields are the input's fields, in the order of the form.
 var fields = []string{"id", "date", "quantity", "name", "email"}
 
-// input is a reservation as it was typed: what a form shows again when something is wrong with it.
+// input is a reservation as it was typed. A form with faults shows it again.
 type input struct {
 	ID, Date, Name, Email, Quantity string
 }
 
-// readInput reads a body. Its errors are problems; the faults are of single fields that don't even have the
-// right type.
+// readInput reads a body. Its errors are problems; the faults are of single fields that have the wrong type.
 func readInput(w http.ResponseWriter, r *http.Request) (input, reservations.Faults, error) {
 	parse := parseForm
 	switch t := mediaType(r); {
@@ -62,11 +61,11 @@ func parseForm(body []byte) (input, reservations.Faults, error) {
 	return input{ID: v.Get("id"), Date: v.Get("date"), Name: v.Get("name"), Email: v.Get("email"), Quantity: v.Get("quantity")}, nil, nil
 }
 
-// parseJSON tolerates members that it doesn't know. A member of the wrong type is a fault of that field, and the
-// others are still read; so is an ID that is there and empty.
+// parseJSON ignores unknown members. A member of the wrong type is a fault of its field, and so is an ID that is
+// empty but there. The other fields are still read.
 func parseJSON(body []byte) (input, reservations.Faults, error) {
 	var members map[string]json.RawMessage
-	if !utf8.Valid(body) { // the decoder would put U+FFFD for what isn't
+	if !utf8.Valid(body) { // the decoder would replace it by U+FFFD
 		return input{}, nil, errors.New("not UTF-8")
 	}
 	if err := json.Unmarshal(body, &members); err != nil {
@@ -92,10 +91,10 @@ func parseJSON(body []byte) (input, reservations.Faults, error) {
 	return in, faults, nil
 }
 
-// reservation is the command that the input asks for. A missing ID gets made: that client doesn't mind booking
-// twice when it asks twice.
+// reservation is the command that the input asks for. It makes a missing ID: a client without an ID accepts that a
+// second request books a second time.
 func (in input) reservation() reservations.MakeReservation {
-	quantity, _ := strconv.Atoi(in.Quantity) // 0 is a fault of its own
+	quantity, _ := strconv.Atoi(in.Quantity) // 0 has a fault of its own
 	m := reservations.MakeReservation{ID: in.ID, Date: in.Date, Name: in.Name, Email: in.Email, Quantity: quantity}
 	if m.ID == "" {
 		m.ID = channel.NewID()
@@ -106,8 +105,8 @@ func (in input) reservation() reservations.MakeReservation {
 // traceParent is the form of the header in version 00 of W3C Trace Context.
 var traceParent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// traced returns a context under which what is sent belongs to the trace that the request came with. What isn't
-// a traceparent is ignored.
+// traced returns a context with the trace of the request, to which sent messages then belong. An invalid traceparent
+// is ignored.
 func traced(ctx context.Context, r *http.Request) context.Context {
 	parent := r.Header.Get("Traceparent")
 	if !traceParent.MatchString(parent) {

@@ -87,7 +87,7 @@ func TestFailuresAreLoggedOnceASecond(t *testing.T) {
 	}{
 		{"GET /", 0, "0 true"},
 		{"GET /", 0, "0 false"},
-		{"POST /reservations", 0, "0 true"}, // another one, which may fail for another reason
+		{"POST /reservations", 0, "0 true"}, // another route, which may fail for another reason
 		{"GET /", noteEvery - 1, "0 false"},
 		{"GET /", noteEvery, "2 true"},
 		{"GET /", noteEvery + 1, "0 false"},

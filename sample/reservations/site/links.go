@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// Receipts returns what makes the address of a reservation's receipt, for people who reach the site at a base such
-// as https://tables.example.org. The site's own pages need none: their links hold no host.
+// Receipts returns a function that makes the address of a reservation's receipt, for people who reach the site at a
+// base such as https://tables.example.org. The site's own pages don't need it: their links hold no host.
 func Receipts(base string) (func(id string) string, error) {
 	u, err := url.Parse(base)
 	switch {
@@ -24,5 +24,5 @@ func Receipts(base string) (func(id string) string, error) {
 	return func(id string) string { return origin + receiptPath(id) }, nil
 }
 
-// receiptPath is where a reservation's receipt is.
+// receiptPath is the path of a reservation's receipt.
 func receiptPath(id string) string { return "/reservations/" + url.PathEscape(id) }

@@ -26,13 +26,14 @@ var (
 	pages  = loadPages()
 )
 
-// An asset is a static file under a name that changes with its content, so that browsers may keep it for ever.
+// An asset is a static file whose name changes with its content, so that browsers may keep it for ever.
 type asset struct {
-	name    string // with its digest
+	name    string // includes the digest
 	content *views.Content
 }
 
-// loadAssets returns the static files by their plain names. What is compiled in can't fail at run time.
+// loadAssets returns the static files by their plain names. The files are compiled in, so loading can't fail at run
+// time.
 func loadAssets() map[string]*asset {
 	all := map[string]*asset{}
 	entries, err := fs.ReadDir(files, "static")
@@ -80,8 +81,8 @@ func loadPages() map[string]*template.Template {
 	return all
 }
 
-// page answers with a page. It is made whole before the first byte goes out, so that a mistake in a template
-// is an honest 500.
+// page answers with a page. The page is rendered whole before the first byte goes out, so that a mistake in a
+// template is a real 500.
 func (s *site) page(w http.ResponseWriter, r *http.Request, name string, status int, data any) {
 	var body bytes.Buffer
 	if err := pages[name].Execute(&body, data); err != nil {
@@ -92,7 +93,7 @@ func (s *site) page(w http.ResponseWriter, r *http.Request, name string, status 
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Add("Vary", "Accept")
 	w.WriteHeader(status)
-	_, _ = body.WriteTo(w) // the client may have gone; nobody is left to tell
+	_, _ = body.WriteTo(w) // the client may have gone
 }
 
 func people(n int) string {

@@ -19,7 +19,7 @@ import (
 // retryAfter is what a 503 suggests, in seconds.
 const retryAfter = "5"
 
-// A problem is an answer that is not what the client hoped for.
+// A problem is an answer that reports a failure or a refusal.
 type problem struct {
 	Status int
 	Detail string              // for people; has a default for the status
@@ -36,8 +36,8 @@ func (p *problem) Error() string {
 
 func (p *problem) Unwrap() error { return p.Err }
 
-// asProblem makes a problem of any error. What isn't one already comes from the store, or from a client that
-// has gone, who reads no answer.
+// asProblem makes a problem of any error. An error that isn't a problem already comes from the store, or from a
+// client that has gone and reads no answer.
 func asProblem(err error) *problem {
 	var p *problem
 	if !errors.As(err, &p) {
@@ -68,7 +68,7 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 type messagePage struct{ Title, Text string }
 
-// headline says a status in words that people use.
+// headline says a status in plain words.
 func headline(status int) string {
 	switch status {
 	case http.StatusNotFound:
@@ -81,7 +81,7 @@ func headline(status int) string {
 	return "That didn't work"
 }
 
-// report logs what an operator should know and sets what a problem's answer has in common.
+// report logs a problem that an operator should know, and sets the headers that all problems have.
 func (s *site) report(w http.ResponseWriter, r *http.Request, err error) *problem {
 	p := asProblem(err)
 	s.note(r, p)
@@ -92,8 +92,8 @@ func (s *site) report(w http.ResponseWriter, r *http.Request, err error) *proble
 	return p
 }
 
-// note logs what is our fault, unless the client has gone: then it may be that alone. The log gets the address's
-// pattern, not the address: that has the ID in it, which is the right to cancel.
+// note logs a failure of the server, unless the client has gone, because then that may be the only cause. The log
+// gets the route's pattern, not the address: the address has the ID in it, which is the right to cancel.
 func (s *site) note(r *http.Request, p *problem) {
 	if p.Status < 500 || p.Err == nil || context.Cause(r.Context()) != nil {
 		return
@@ -104,10 +104,10 @@ func (s *site) note(r *http.Request, p *problem) {
 	}
 }
 
-// noteEvery is how often failures of one route are logged: a store that is down fails every request.
+// noteEvery bounds how often failures of one route are logged, because a store that is down fails every request.
 const noteEvery = time.Second
 
-// notes remember what was logged of each route. The zero notes work.
+// notes remember the last log line of each route. The zero notes work.
 type notes struct {
 	mu   sync.Mutex
 	last map[string]noted
@@ -115,10 +115,10 @@ type notes struct {
 
 type noted struct {
 	at     time.Time
-	silent int // failures since then
+	silent int // failures since then that were not logged
 }
 
-// take reports whether to log a failure, and how many were not logged since the last one that was.
+// take reports whether to log a failure, and how many failures were not logged since the last one that was.
 func (n *notes) take(route string, now time.Time) (silent int, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -156,14 +156,14 @@ func writeProblem(w http.ResponseWriter, p *problem) {
 
 func writeJSON(w http.ResponseWriter, contentType string, status int, v any) {
 	body, err := json.Marshal(v)
-	if err != nil { // a programmer's mistake: the types are ours
+	if err != nil { // a programmer's mistake: the types are fixed
 		panic(err)
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Add("Vary", "Accept")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // the client may have gone; nobody is left to tell
+	_, _ = w.Write(append(body, '\n')) // the client may have gone
 }
 
 // wantsJSON reports whether the client is a program: it sent JSON, or it prefers JSON to HTML.
@@ -197,7 +197,7 @@ func isJSON(mediaType string) bool {
 	return mediaType == "application/json" || strings.HasPrefix(mediaType, "application/") && strings.HasSuffix(mediaType, "+json")
 }
 
-// mediaType returns the type of the request's body; empty when there is none or it is malformed.
+// mediaType returns the type of the request's body. It is empty for a missing or malformed header.
 func mediaType(r *http.Request) string {
 	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 type receiptPage struct {
 	Title string
 	reservations.Status
-	Cancelling bool   // a cancellation was asked for and is not decided
+	Cancelling bool   // a cancellation was requested and is not decided
 	Self       string // where this page can be loaded again
-	Events     string // where changes are told; empty when none is expected
-	Calendar   string // where to choose another day
+	Events     string // address of the event stream; empty when no change is expected
+	Calendar   string // link for choosing another day
 }
 
-// cancelAsked marks the address of a receipt whose owner has just asked to cancel. It only changes what the
-// page says while it waits.
+// cancelAsked marks the address of a receipt whose owner has just asked to cancel. It only changes the page's text
+// during the wait.
 const cancelAsked = "?cancel=asked"
 
 func (s *site) receipt(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
@@ -54,9 +54,9 @@ var titles = map[reservations.State]string{
 	reservations.Cancelled: "Your reservation is cancelled",
 }
 
-// cancel asks to give the seats back. Whoever knows the ID may. It is sent only for a reservation that somebody
-// asked for and that may hold seats, now or once it is decided: strangers can't fill the value object with
-// cancellations of nothing.
+// cancel asks to give the seats back. The ID is the right to do so. The command is sent only for a reservation that
+// somebody asked for and that may hold seats, now or once it is decided. So strangers can't fill the value object
+// with cancellations of nothing.
 func (s *site) cancel(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	status, err := s.lookup(ctx, r.PathValue("id"))
 	if err != nil {
@@ -72,13 +72,12 @@ func (s *site) cancel(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	return nil
 }
 
-// afterCancel is for a browser that loads the answer to its cancellation again.
+// afterCancel is for a browser that reloads the answer to its cancellation.
 func (s *site) afterCancel(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, receiptPath(r.PathValue("id")), http.StatusSeeOther)
 }
 
-// lookup tells where a reservation stands: what the view says, or before anything is decided, what was asked
-// for.
+// lookup returns the state of a reservation: the view's, or before anything is decided, the stored request.
 func (s *site) lookup(ctx context.Context, id string) (reservations.Status, error) {
 	unknown := &problem{Status: http.StatusNotFound, Detail: "We know no reservation with this number."}
 	if !reservations.ValidID(id) {

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	knownID = "reservation-a" // of a reservation that is there, and not decided
+	knownID = "reservation-a" // of a reservation that exists and is not decided
 	marker  = "<zz"           // a tag that only a client's text can have
 )
 
-// newTarget returns the site on a store of its own, as it answers without a network.
+// newTarget returns the site on a store of its own, without a network.
 func newTarget(t testing.TB) http.Handler {
 	t.Helper()
 	store, err := sqlite.Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "test.db")+"?sync=normal&wake=off")
@@ -56,10 +56,10 @@ func newTarget(t testing.TB) http.Handler {
 	return h
 }
 
-// answers are all that the site may say while its store works.
+// answers are all statuses that the site may send while its store works.
 var answers = []int{200, 202, 206, 301, 303, 304, 307, 400, 403, 404, 405, 409, 412, 413, 415, 416, 422}
 
-// checkAnswer lets the site answer what came over the wire, if it is HTTP at all.
+// checkAnswer lets the site answer bytes from the wire, if they are HTTP.
 func checkAnswer(t *testing.T, h http.Handler, wire []byte) {
 	t.Helper()
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(wire)))
@@ -105,7 +105,7 @@ func wire(method, path, body string, header ...string) []byte {
 	return []byte(b.String() + "\r\n" + body)
 }
 
-// hostilePaths are addresses that people try.
+// hostilePaths are addresses that attackers try.
 var hostilePaths = []string{
 	"/", "//", "//evil.example/..", `/\evil.example`, "/?month=" + marker, "/?month=9999-12", "/reservations", "/reservations/new?date=" + marker, "/reservations/new?date=2026-13-45;x=%zz",
 	"/reservations/" + knownID, "/reservations/" + knownID + "/events", "/reservations/" + knownID + "/cancel", "/reservations/%2e%2e%2f%2e%2e%2fetc", "/reservations/..%00/cancel",
@@ -131,8 +131,7 @@ func hostileBodies() [][]byte {
 	}
 }
 
-// No request is answered with a failure of ours, leads away from the site, adds a header, or turns what a client wrote into
-// a tag.
+// No request gets a 500, leads away from the site, adds a header, or turns a client's text into a tag.
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
 	h := newTarget(t)
@@ -144,7 +143,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// FuzzRequest is TestHostileRequests for whatever comes over the wire.
+// FuzzRequest is TestHostileRequests for any bytes from the wire.
 func FuzzRequest(f *testing.F) {
 	for _, path := range hostilePaths {
 		f.Add(wire("GET", path, "", "Accept", "text/html"))

@@ -9,9 +9,9 @@
 //	POST /reservations/{id}/cancel  asks to cancel
 //	GET  /views/months/{month}      the calendar's view
 //
-// A request for a page reads views; a request that changes something sends a command and answers before it is
-// decided. So that the receipt is there straight after the POST, the request itself is kept as a document, written
-// in one unit of work with the command.
+// A request for a page reads views. A request that changes something sends a command, and is answered before the
+// command is decided. The request itself is kept as a document, written in one unit of work with the command, so that
+// the receipt is there straight after the POST.
 //
 // An answer is JSON when the Accept header prefers it or the request's body is JSON; otherwise it is a page.
 // Pages work without JavaScript.
@@ -32,20 +32,20 @@ import (
 	"github.com/millrace-go/millrace/views"
 )
 
-// Config is how the site works. The zero Config works.
+// Config has the settings of the site. The zero Config works.
 type Config struct {
-	// Now tells the time, in the location that decides which day it is. Defaults to time.Now: the server
-	// stands in the restaurant's time zone.
+	// Now tells the time, in the location that decides which day it is. Defaults to time.Now, for a server in the
+	// restaurant's time zone.
 	Now func() time.Time
 
-	// Logger gets what failed, without anything personal. Defaults to slog.Default().
+	// Logger gets failures, without anything personal. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// Seats is how many seats there are a day: nobody is offered more at a time. Defaults to reservations.MaxQuantity,
+	// Seats is the number of seats a day: the site offers no more at a time. Defaults to reservations.MaxQuantity,
 	// which is the most in any case.
 	Seats int
 
-	// Sent is called after each command that was sent, by several goroutines at a time. Defaults to nothing.
+	// Sent is called after each sent command, by several goroutines at a time. Defaults to nothing.
 	Sent func()
 
 	// Stopping is closed when the server begins to stop, and ends the event streams, which a graceful
@@ -55,12 +55,12 @@ type Config struct {
 	// StreamFor bounds how long one event stream lasts; browsers open a new one. Defaults to 2 minutes.
 	StreamFor time.Duration
 
-	// MaxStreams bounds how many event streams are open at a time. One more gets a 503, and its page
-	// looks again by itself. Defaults to 1000.
+	// MaxStreams bounds how many event streams are open at a time. A further one gets a 503, and its page polls
+	// instead. Defaults to 1000.
 	MaxStreams int
 
-	// Timeout bounds how long a request may wait for the store; then it gets a 503. Event streams have their
-	// own bound, once they have begun. Defaults to 10 seconds.
+	// Timeout bounds how long a request may wait for the store; then it gets a 503. An event stream that has begun
+	// has its own bound. Defaults to 10 seconds.
 	Timeout time.Duration
 }
 
@@ -69,7 +69,7 @@ type site struct {
 	cancels  *channel.Sender[reservations.CancelReservation]
 	months   *views.View[reservations.Month]
 	statuses *views.View[reservations.Status]
-	requests *storage.Blobs // what people asked for, by reservations.Key
+	requests *storage.Blobs // the requests that were sent, by reservations.Key
 
 	cfg     Config
 	log     *slog.Logger
@@ -77,7 +77,7 @@ type site struct {
 	streams chan struct{} // holds a token for each open event stream
 }
 
-// New returns the handler of the site's addresses. All of them are below "/".
+// New returns the handler of the site's addresses, all below "/".
 func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -124,7 +124,7 @@ func (s *site) handler() http.Handler {
 		"GET /views/months/{month}":      s.monthView(),
 		"GET /static/{name}":             s.static,
 	}
-	mux, strict := http.NewServeMux(), http.NewServeMux() // strict tells 404 from 405, which a mux with "/" can't
+	mux, strict := http.NewServeMux(), http.NewServeMux() // strict tells 404 from 405; a mux with "/" can't
 	for pattern, h := range known {
 		mux.HandleFunc(pattern, h)
 		strict.HandleFunc(pattern, h)
@@ -138,8 +138,8 @@ func (s *site) handler() http.Handler {
 	return securityHeaders(guard.Handler(mux))
 }
 
-// unknown answers what no address matches in the words of the site, with the status (404 or 405) and the
-// headers that a mux of nothing but the known ones gives.
+// unknown answers addresses that match no route with a page of the site. The status (404 or 405) and the headers are
+// those of a mux that has only the known routes.
 func (s *site) unknown(known *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		only := statusOnly{header: w.Header()}
@@ -157,12 +157,12 @@ func (w *statusOnly) Header() http.Header         { return w.header }
 func (w *statusOnly) WriteHeader(status int)      { w.status = status }
 func (w *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
 
-// A handler gets two contexts: ctx, which bounds what it asks of the store, and the request's own, which ends when
-// the client has gone.
+// A handler gets two contexts: ctx bounds its calls of the store, and the request's own ends when the client has
+// gone.
 type handler func(ctx context.Context, w http.ResponseWriter, r *http.Request) error
 
-// serve turns what a handler returns into an answer. A *problem says what to answer; any other error comes from
-// the store, or from waiting for it too long.
+// serve turns a handler's error into an answer. A *problem says what to answer; any other error comes from the store,
+// or from a wait for the store that took too long.
 func (s *site) serve(h handler) http.HandlerFunc {
 	late := fmt.Errorf("the request took longer than %v", s.cfg.Timeout)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -174,14 +174,14 @@ func (s *site) serve(h handler) http.HandlerFunc {
 	}
 }
 
-// security are headers of every answer, as a server keeps them: nobody changes them.
+// security are the headers of every answer, in the form that a server uses. Nothing changes them.
 var security = http.Header{
 	"Content-Security-Policy": {"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"},
 	"X-Content-Type-Options": {"nosniff"},
 	"X-Frame-Options":        {"DENY"},
-	// A receipt's address is the right to cancel: no other site shall learn it. Stricter (no-referrer)
-	// would turn the Origin of our own forms into "null", which the cross-origin guard must refuse.
+	// A receipt's address is the right to cancel, so no other site may learn it. The stricter no-referrer would turn
+	// the Origin of our own forms into "null", which the cross-origin guard must refuse.
 	"Referrer-Policy":              {"same-origin"},
 	"Cross-Origin-Opener-Policy":   {"same-origin"},
 	"Cross-Origin-Resource-Policy": {"same-origin"},

@@ -31,9 +31,9 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-const patience = 30 * time.Second // for what must happen; a test that waits so long has failed
+const patience = 30 * time.Second // for events that must happen; a test that waits so long has failed
 
-// A stack is the sample as a program runs it: a store in a file, the site, and a worker once it is started.
+// A stack is the sample as a program runs it: a store in a file, the site, and a worker once it has started.
 type stack struct {
 	t        *testing.T
 	url      string
@@ -88,7 +88,7 @@ func newStackOn(t *testing.T, store *storage.Store, cfg site.Config, change ...f
 			select {
 			case <-ctx.Done():
 				return op.Fail(context.Cause(ctx))
-			case <-t.Context().Done(): // a read that several wait for heeds none of their contexts
+			case <-t.Context().Done(): // a read that several callers wait for ignores their contexts
 				return op.Fail(storage.ErrUnavailable)
 			}
 		}
@@ -122,7 +122,7 @@ func newStackOn(t *testing.T, store *storage.Store, cfg site.Config, change ...f
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	t.Cleanup(func() { close(stopping) }) // before the server, which waits for event streams
+	t.Cleanup(func() { close(stopping) }) // runs before the server's cleanup, which waits for event streams
 	s.url = server.URL
 	s.client = &http.Client{
 		Timeout:       patience,
@@ -134,7 +134,7 @@ func newStackOn(t *testing.T, store *storage.Store, cfg site.Config, change ...f
 // work starts a worker, which ends with the test.
 func (s *stack) work() {
 	s.t.Helper()
-	often := map[string]time.Duration{} // here nobody rings
+	often := map[string]time.Duration{} // poll often, because nothing rings here
 	for _, q := range s.registry.Queues() {
 		often[q] = 500 * time.Millisecond
 	}
@@ -153,7 +153,7 @@ func (s *stack) work() {
 	})
 }
 
-// An answer is a response that was read to its end.
+// An answer is a response with its whole body.
 type answer struct {
 	*http.Response
 	body string
@@ -280,7 +280,7 @@ func (s *stack) becomes(path string, want reservations.State) reservations.Statu
 	return last
 }
 
-// eventually asks again until ok, for what lags behind.
+// eventually repeats ok until it is true, for results that come later.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
@@ -310,7 +310,7 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// An outbox is a Mailer that keeps what it was given.
+// An outbox is a Mailer that keeps its mails.
 type outbox struct {
 	mu    sync.Mutex
 	mails []reservations.Mail

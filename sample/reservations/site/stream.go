@@ -14,12 +14,12 @@ import (
 const (
 	firstLook = 20 * time.Millisecond
 	lastLook  = time.Second
-	heartbeat = 15 * time.Second // keeps proxies from closing a silent stream, and finds clients that have gone
+	heartbeat = 15 * time.Second // keeps proxies from closing an idle stream, and detects clients that have gone
 	oneWrite  = 10 * time.Second
 )
 
-// events tells a reservation's state now and whenever it changes, until it can't change any more or the time
-// is up; then the browser asks again.
+// events sends a reservation's state now and whenever it changes, until the state is final or the time is up. Then
+// the browser connects again.
 func (s *site) events(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	status, err := s.lookup(ctx, r.PathValue("id"))
 	if err != nil {
@@ -35,8 +35,8 @@ func (s *site) events(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	defer cancel()
 
 	control := http.NewResponseController(w)
-	// The server's read timeout would end the request's context. Not every writer has deadlines: those of
-	// tests and of some middleware don't, and then there is none to extend.
+	// The server's read timeout would end the request's context. Writers in tests and in some middleware have no
+	// deadlines; they need no extension.
 	_ = control.SetReadDeadline(time.Time{})
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -47,7 +47,7 @@ func (s *site) events(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	}
 
 	write := func(text string) error {
-		_ = control.SetWriteDeadline(time.Now().Add(oneWrite)) // for this write, whatever the server's own is
+		_ = control.SetWriteDeadline(time.Now().Add(oneWrite)) // replaces the server's own, for this write
 		if _, err := w.Write([]byte(text)); err != nil {
 			return err
 		}
@@ -56,17 +56,17 @@ func (s *site) events(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	look := func() (reservations.Status, error) {
 		now, version, err := s.statuses.GetFresh(ctx, reservations.Key(status.ID))
 		if version == 0 {
-			return status, err // as it was when the stream began: pending
+			return status, err // the state when the stream began: pending
 		}
 		return now, err
 	}
-	// Who is streaming can't be answered with a problem any more: the stream ends, the browser comes back.
+	// A stream that has begun can't be answered with a problem any more. It ends, and the browser connects again.
 	_ = follow(ctx, s.cfg.Stopping, status, look, write)
 	return nil
 }
 
-// follow writes a state and its changes. It returns when the state is final, and when ctx or the server ends,
-// or looking or writing fails.
+// follow writes a state and its changes. It returns when the state is final, when ctx or the server ends, or when a
+// read or a write fails.
 func follow(ctx context.Context, stopping <-chan struct{}, status reservations.Status,
 	look func() (reservations.Status, error), write func(string) error) error {
 	if err := write("retry: 2000\n" + event(status)); err != nil {
@@ -107,7 +107,7 @@ func follow(ctx context.Context, stopping <-chan struct{}, status reservations.S
 
 func event(s reservations.Status) string {
 	data, err := json.Marshal(s)
-	if err != nil { // a programmer's mistake: the type is ours
+	if err != nil { // a programmer's mistake: the type is fixed
 		panic(err)
 	}
 	return fmt.Sprintf("event: status\ndata: %s\n\n", data)
