@@ -137,7 +137,7 @@ func mutants() []mutant {
 		{
 			name: "a stop costs an attempt",
 			file: "worker/settle.go",
-			old:  "		c.handBack(ctx, m, 0, nil) // it may have failed because it was told to stop\n",
+			old:  "		c.handBack(ctx, m, 0, nil) // the handler may have failed because it was told to stop\n",
 			new:  "		m.history().Attempts++\n		c.handBack(ctx, m, 0, nil)\n",
 			by:   "worker", // it takes five stops in the middle of one handler
 		},
