@@ -14,25 +14,29 @@ import (
 
 // A Delivery is one received message on its way through its handler.
 type Delivery struct {
-	Envelope *channel.Envelope // with its data
+	Envelope *channel.Envelope // has its data
 	Message  any               // decoded, upgraded
 	Queue    string
 	Handler  *Handler
 
-	// Claim returns the claim on the message for the unit of work that ends the delivery; its renewal stops
-	// until Unclaim. Set by the worker.
+	// Claim stops the message's renewal and returns the claim on it, for the unit of work that ends the delivery. Unclaim
+	// lets renewal go on. Both are set by the worker.
 	Claim   func() storage.Claim
 	Unclaim func()
 
-	key    string       // of the document it is for, where its handler folds
+	key    string       // of the document that the message is for, where its handler folds
 	body   func() error // what the innermost middleware of a fold calls
 	folded bool         // its fold has run before
 }
 
-// Resolve finds the handler of a message that came from a queue, decodes the message, and finds out which document it is
-// for. The envelope must have its data. Errors are those of channel.Codec's Decode; a kind that is known, but not to this
-// queue, is unknown here; a key that can't be one is poison. Where an upgrade, a type's own decoding or a key function
-// panics, that is an error of the message. They may also end the goroutine: see [Guard].
+// Resolve finds the handler of a message that came from a queue, decodes the message, and finds the document it is for.
+// The envelope must have its data. Errors are those of channel.Codec's Decode, and these:
+//
+//   - A kind that is known, but not to this queue, is an unknown kind.
+//   - A key that no document can have is poison.
+//   - A panic in an upgrade, in a type's own decoding or in a key function is an error of the message.
+//
+// That code may also end the goroutine: see [Guard].
 func (r *Registry) Resolve(queue string, e *channel.Envelope) (d *Delivery, err error) {
 	defer caught(&err)
 	d, err = r.resolve(queue, e)
@@ -68,15 +72,15 @@ type Group struct {
 	key    string
 }
 
-// Group returns the delivery's group; ok is false for one that is handled alone.
+// Group returns the delivery's group; ok is false for a delivery that is handled alone.
 func (d *Delivery) Group() (g Group, ok bool) {
 	return Group{folder: d.Handler.folder, key: d.key}, d.Handler.folder != nil
 }
 
-// Handle runs a group of deliveries, or one that is alone, and returns how each ended. deleted is true when
-// those that ended well have been deleted with it. Whatever the user's code does becomes an error of the delivery it was
-// called for: a [PanicError], also of runtime.Goexit; a [HangError] when it doesn't end. The errors run none of the user's
-// code.
+// Handle runs a group of deliveries, or one delivery that is alone, and returns how each ended. deleted is true when
+// the messages that succeeded have been deleted with it. A failure of the user's code is an error of the delivery it
+// was called for: a [PanicError] for a panic and for runtime.Goexit, a [HangError] for a call that doesn't end. The
+// returned errors run none of the user's code.
 func Handle(ctx context.Context, g Group, ds []*Delivery) (errs []error, deleted bool) {
 	if g.folder != nil {
 		errs = g.folder.handle(ctx, g.key, ds)
@@ -108,15 +112,15 @@ func (d *Delivery) handle(ctx context.Context) error {
 	return err
 }
 
-// folder folds deliveries into the documents of one collection. Its generic type is known to newFolder only.
+// folder folds deliveries into the documents of one collection. Only newFolder knows its generic type.
 type folder struct {
-	collection any // the first one of its name
+	collection any // the first collection of its name
 	apply      func(ctx context.Context, r *run, key string, ds []*Delivery) []error
 	timeout    time.Duration
 }
 
-// handle folds deliveries. One whose code ends the goroutine, or never ends, fails, and the others are folded without it:
-// nothing is written as long as the user's code runs.
+// handle folds deliveries. If the code of one ends the goroutine, or never ends, that delivery fails and the others are
+// folded without it. Nothing is written while the user's code runs.
 func (f *folder) handle(ctx context.Context, key string, ds []*Delivery) []error {
 	var errs []error
 	r := start(func(r *run) { errs = f.apply(ctx, r, key, ds) })
@@ -131,7 +135,7 @@ func (f *folder) handle(ctx context.Context, key string, ds []*Delivery) []error
 		at, err = called, r.fault
 	case len(ds) == 1:
 		return []error{r.fault}
-	default: // a method of the value, or of an event: whose fault it is shows when each is folded by itself
+	default: // a method of the value or of an event failed: fold each by itself to find the delivery
 		for i := range ds {
 			errs = append(errs, f.handle(ctx, key, ds[i:i+1])...)
 		}

@@ -1,24 +1,31 @@
 // Package handlers is where a program says what it does with messages: the registry of typed handlers.
 //
-//   - [Decide]: a command changes a value object and emits events. Pure.
-//   - [React]: an event (or a command) has an effect on the world outside.
-//   - views.Project and views.Latest fold events into views; they register here too.
+//	r := handlers.NewRegistry(channels, handlers.Config{})
+//	handlers.Decide(r, stock, Buy.Key, Stock.Buy, Bought{}) // a command changes a value object and emits events; pure
+//	handlers.React(r, "audit", audit)                       // an event, or a command, has an effect outside
+//	handlers.ReactOnce(r, "mail", sendMail)                 // likewise, and the effect should not be repeated
+//	views.Project(r, sold, Bought.Key, count)               // views.Project and views.Latest fold events into views
 //
-// A handler says how its message ends by the error it returns:
+// A handler says how its message ends by the error that it returns:
 //
 //	nil                    done: the message is deleted
 //	Retry(after, err)      not done, try again after a delay of its choice; spends an attempt
 //	Later(after, reason)   not yet; spends no attempt
-//	Poison(reason)         never: to the poison queue at once
+//	Poison(reason, err)    never: to the poison queue at once
 //	any other error        not done, try again; spends an attempt; the worker chooses the delay
 //
 // A business refusal ("no tables left") is an event, not an error.
 //
-// Whatever a handler does ends in a verdict for its message alone. A panic is a failed attempt, as are runtime.Goexit (a
-// test's FailNow) and an error whose own methods panic: the user's code runs on goroutines that can be spared only, and an
-// error is asked once, there, for all it knows. A handler that goes on after Config.Timeout is given up, which is a failed
-// attempt, too.
+// # How handlers run
 //
-// Messages for one document that were received together are folded in one read-modify-write; see package
+//   - Whatever a handler does ends in a verdict for its message alone.
+//   - The user's code runs on goroutines that may be lost. A panic is a failed attempt. So is runtime.Goexit (a test's
+//     FailNow), and so is an error whose own methods panic.
+//   - A returned error's methods are called once, on such a goroutine. All that the framework needs of it is copied
+//     there.
+//   - A handler that goes on after Config.Timeout is given up. That is a failed attempt, too.
+//   - Messages for one document that were received together are folded in one read-modify-write; see package values.
+//     Reactions run alone.
+//
 // values. Reactions run alone.
 package handlers

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// failure is what is kept of an error that the user's code returned. All that the error can do is asked of it once, where a
-// panic in its methods (of a nil pointer that became an error, say) harms nobody: no later caller runs the user's code.
+// failure is a copy of an error that the user's code returned. The error's methods are called once, where a panic in
+// them (of a nil pointer that became an error, say) harms nothing else. Later callers run none of the user's code.
 type failure struct {
 	text    string
-	tree    []error // the error and what it wraps
+	tree    []error // the error and all errors that it wraps
 	verdict Verdict // without Err
 }
 
 func (f *failure) Error() string { return f.text }
 
-// Is compares without calling a method of the error that was returned.
+// Is compares the errors without calling a method of the returned error.
 func (f *failure) Is(target error) (is bool) {
-	defer func() { _ = recover() }() // of a comparison
+	defer func() { _ = recover() }() // a comparison may panic
 	for _, err := range f.tree {
 		if err == target {
 			return true
@@ -31,7 +31,7 @@ func (f *failure) Is(target error) (is bool) {
 	return false
 }
 
-// As looks for an error of the target's type, likewise.
+// As looks for an error of the target's type without calling a method of the returned error.
 func (f *failure) As(target any) bool {
 	to := reflect.ValueOf(target).Elem()
 	for _, err := range f.tree {
@@ -43,8 +43,8 @@ func (f *failure) As(target any) bool {
 	return false
 }
 
-// settled returns an error that runs none of the user's code: nil, the error itself where it is one of these types, or what
-// is kept of it.
+// settled returns an error that runs none of the user's code: nil, the error itself if it has one of this package's
+// types, or a copy of it.
 func settled(err error) error {
 	switch err := err.(type) {
 	case nil:
@@ -68,7 +68,7 @@ func settled(err error) error {
 	return f
 }
 
-// settledAll is settled for errors that didn't come from the user's code, but may wrap its errors.
+// settledAll is settled for errors of the framework, which may wrap errors of the user's code.
 func settledAll(errs []error) {
 	var open []int
 	for i, err := range errs {
@@ -81,10 +81,10 @@ func settledAll(errs []error) {
 	Guard(len(open), func(i int) { errs[open[i]] = settled(errs[open[i]]) }, func(i int, err error) { errs[open[i]] = err })
 }
 
-// maxTree bounds what is kept of errors that wrap many, or themselves.
+// maxTree bounds how many errors are copied of an error that wraps many, or itself.
 const maxTree = 64
 
-// treeOf appends an error and what it wraps, until a method of one of them panics.
+// treeOf appends an error and the errors that it wraps, until a method of one of them panics.
 func treeOf(err error, tree []error) (all []error) {
 	if err == nil || len(tree) >= maxTree {
 		return tree
@@ -106,7 +106,7 @@ func treeOf(err error, tree []error) (all []error) {
 	return tree
 }
 
-// textOf is the text of an error, or of what somebody has panicked with.
+// textOf is the text of an error, or of the value of a panic.
 func textOf(v any) (text string) {
 	defer func() {
 		if recover() != nil {
@@ -125,17 +125,18 @@ func textOf(v any) (text string) {
 	return fmt.Sprint(v)
 }
 
-// PanicError is what becomes of a panic in a handler, and of a call of runtime.Goexit.
+// PanicError stands for a panic in a handler, or for a call of runtime.Goexit.
 type PanicError struct {
 	Text  string
-	Stack string // of the user's code: the framework's frames are left out
+	Stack string // of the user's code, without the framework's frames
 }
 
 func (e *PanicError) Error() string { return e.Text }
 
 const exited = "the handler ended its goroutine by runtime.Goexit, as a test's FailNow does; return an error instead"
 
-// newPanicError makes the error of what was recovered, nil for runtime.Goexit. Call it in the deferred function.
+// newPanicError makes the error of a recovered value, which is nil for runtime.Goexit. Call it in the deferred
+// function.
 func newPanicError(v any) *PanicError {
 	if v == nil {
 		return &PanicError{Text: exited, Stack: userStack()}
@@ -143,18 +144,18 @@ func newPanicError(v any) *PanicError {
 	return &PanicError{Text: "panic: " + textOf(v), Stack: userStack()}
 }
 
-// caught is deferred where a panic is to become an error.
+// caught turns a panic into an error when it is deferred.
 func caught(err *error) {
 	if v := recover(); v != nil {
 		*err = newPanicError(v)
 	}
 }
 
-// own is how the names of this package's functions begin.
+// own is the prefix of the names of this package's functions.
 const own = "github.com/millrace-go/millrace/handlers."
 
-// userStack is the stack of a panic, or of runtime.Goexit, that runs deferred functions: from the line that is to blame
-// down to where the registry called the user's code.
+// userStack is the stack of a panic, or of runtime.Goexit, that runs deferred functions. It begins at the line that
+// panicked, and ends where the registry called the user's code.
 func userStack() string {
 	pcs := make([]uintptr, 256)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
@@ -166,7 +167,7 @@ func userStack() string {
 		case f.Function == own+"callUser", f.Function == own+"(*Registry).Resolve":
 			more = false
 		case f.Function == "runtime.gopanic", f.Function == "runtime.Goexit":
-			blamed = true // what was above are the deferred functions
+			blamed = true // the frames above are those of deferred functions
 		case blamed && !strings.HasPrefix(f.Function, "runtime."):
 			stack = append(stack, f)
 		}
@@ -184,26 +185,26 @@ func userStack() string {
 	return b.String()
 }
 
-// HangError is what becomes of a handler that doesn't end: it was given up, and runs on.
+// HangError stands for a handler that didn't end. It was given up and runs on.
 type HangError struct {
-	Limit time.Duration   // that it was given
-	Stack string          // where it is
-	Ended <-chan struct{} // closed when it ends after all
+	Limit time.Duration   // the time that the handler had
+	Stack string          // where the handler is
+	Ended <-chan struct{} // closed when the handler ends after all
 }
 
 func (e *HangError) Error() string {
 	return fmt.Sprintf("the handler hangs: it was to end within %v, and was given up %v later", e.Limit, giveUpAfter)
 }
 
-// hangs makes the error of a call that was given up by the caller's goroutine, which started it.
+// hangs makes the error of a call that was given up. The calling goroutine must have started that call's goroutine.
 func hangs(r *run, limit time.Duration) *HangError {
 	return &HangError{Limit: limit, Stack: childStack(), Ended: r.ended}
 }
 
-const maxDump = 16 << 20 // of all goroutines' stacks
+const maxDump = 16 << 20 // bounds the dump of all goroutines' stacks
 
-// childStack returns the stack of the goroutine in the user's code that the calling goroutine has started, the newest one
-// of several.
+// childStack returns the stack of the goroutine that the calling goroutine has started and that runs the user's code.
+// Of several it takes the newest.
 func childStack() string {
 	var head [64]byte
 	fields := bytes.Fields(head[:runtime.Stack(head[:], false)])

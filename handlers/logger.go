@@ -6,8 +6,9 @@ import (
 	"log/slog"
 )
 
-// GuardLogger returns a logger that writes to the same handler, and bears its panics: a test's logger panics once the test is
-// over, and the worker must not end by that. What the handler panicked with is returned as its error, which slog ignores.
+// GuardLogger returns a logger that writes to the same handler and survives its panics. A test's logger panics once the
+// test is over, and the worker must not end by that. The value of the panic becomes the handler's error, which slog
+// ignores.
 func GuardLogger(l *slog.Logger) *slog.Logger {
 	if _, guarded := l.Handler().(guardedHandler); guarded {
 		return l

@@ -7,8 +7,8 @@ import (
 	"github.com/millrace-go/millrace/internal/jsonform"
 )
 
-// warnOfLoss logs, once for each type, the fields whose content gets lost when it is encoded. A type that can't be used
-// at all is refused elsewhere, by the route or the collection.
+// warnOfLoss logs, once for each type, the fields whose content is lost when it is encoded. The route or the collection
+// refuses a type that can't be used at all.
 func (r *Registry) warnOfLoss(t reflect.Type) {
 	if t == nil || r.judged[t] {
 		return

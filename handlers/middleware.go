@@ -2,12 +2,11 @@ package handlers
 
 import "context"
 
-// Next runs a delivery: a handler, or what a middleware made of one. For Decide and projections it may be
-// called more than once for a delivery, when others changed the document meanwhile.
+// Next runs a delivery: a handler, or a middleware around one. For Decide and projections it may run more than once for
+// a delivery, when others changed the document meanwhile.
 type Next func(ctx context.Context, d *Delivery) error
 
-// Middleware wraps what runs a delivery. One that returns nil without calling Next ends the message: it is done
-// and has changed nothing.
+// Middleware wraps a Next. If it returns nil without calling Next, the message is done and has changed nothing.
 type Middleware func(Next) Next
 
 // wrap puts the middleware around the innermost function, once for each handler.

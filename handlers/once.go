@@ -21,36 +21,36 @@ const (
 	onceTable = "once"
 
 	// A note begun is a lease with the times of coord/lease, whose package comment proves them. It is a row, not a lease's
-	// blob, because it ends as the note done, by the same write that releases it, and is one of many that are swept.
+	// blob: the write that releases it turns it into the note done, and rows are swept in batches.
 	onceLease  = 30 * time.Second
 	onceRenew  = onceLease / 3
-	onceProved = onceLease * 5 / 6 // how long after the start of its last write a run has the note for sure
-	onceDead   = onceLease * 7 / 6 // how long a process sees a note unchanged before it takes it over
-	onceLook   = onceLease / 3     // how often a copy that waits is delivered, so that all workers begin to watch soon
-	onceCall   = onceLease / 4     // bounds a renewal, so that there is time for another
-	onceAgain  = onceLease / 12    // after one that failed
-	onceSights = 4096              // notes that a process watches; one beyond is seen for the first time again
+	onceProved = onceLease * 5 / 6 // so long after the start of its last write a run has the note for sure
+	onceDead   = onceLease * 7 / 6 // so long a process sees a note unchanged before it takes it over
+	onceLook   = onceLease / 3     // a waiting copy is delivered so often that all workers begin to watch soon
+	onceCall   = onceLease / 4     // bounds a renewal, and leaves time for another
+	onceAgain  = onceLease / 12    // the time to the next renewal after one that failed
+	onceSights = 4096              // notes that a process watches; a note beyond them counts as seen for the first time
 
 	onceNoting    = 5 * time.Second // bounds the note after f
 	onceRetention = 30 * 24 * time.Hour
-	onceClocks    = 24 * time.Hour       // how much longer notes are kept than they are trusted: clocks differ
-	onceSweep     = storage.MaxBatchRows // old notes are forgotten once in so many effects, up to twice as many
+	onceClocks    = 24 * time.Hour       // notes are kept so much longer than they are trusted, because clocks differ
+	onceSweep     = storage.MaxBatchRows // effects between two sweeps of old notes; a sweep takes up to twice as many notes
 )
 
-// onceMark is the row that tells of an effect: begun, or done. It holds no time: no two machines' clocks are compared.
+// onceMark is the row that notes an effect as begun or done. It holds no time, so no two machines' clocks are compared.
 type onceMark struct {
 	Done    bool   `json:"done"`
-	Holder  string `json:"holder,omitzero"` // of one begun: the run that it belongs to
-	Beat    int64  `json:"beat,omitzero"`   // of one begun: each renewal adds one
-	Content string `json:"content"`         // digest: is a message with this ID the same message?
+	Holder  string `json:"holder,omitzero"` // of a note begun: the run that holds it
+	Beat    int64  `json:"beat,omitzero"`   // of a note begun: each renewal adds one
+	Content string `json:"content"`         // digest: tells whether a message with this ID is the same message
 }
 
-// guardOnce is what [ReactOnce] does to a reaction.
+// guardOnce makes a reaction one that [ReactOnce] registers.
 func guardOnce[E channel.Message](store *storage.Store, group string, f func(context.Context, E) error) func(context.Context, E) error {
 	table := store.Table(onceTable)
 	watch := newOnceWatch()
 	var sinceSweep atomic.Int64
-	sinceSweep.Store(mathrand.Int64N(onceSweep)) // a process that ends sooner does its part
+	sinceSweep.Store(mathrand.Int64N(onceSweep)) // random, so that processes that end sooner sweep, too
 	return func(ctx context.Context, m E) error {
 		e, _, ok := channel.Handled(ctx)
 		if !ok {
@@ -65,7 +65,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 		}
 		failed := n.while(ctx, func(ctx context.Context) error { return f(ctx, m) })
 
-		// Not under ctx, which may be what ended f, or may have ended since.
+		// This context doesn't follow ctx, which may have ended f, or may have ended since.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), onceNoting)
 		defer cancel()
 		if failed != nil {
@@ -76,7 +76,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 			return err
 		}
 		if sinceSweep.Add(1)%onceSweep == 0 {
-			_ = onceForget(ctx, table, group) // is no fault of this message; what stays is for the next sweep
+			_ = onceForget(ctx, table, group) // a failure is no fault of this message; the next sweep takes the rest
 		}
 		return nil
 	}
@@ -90,13 +90,13 @@ type onceNote struct {
 	mu     sync.Mutex // held during a renewal
 	etag   storage.ETag
 	beat   int64
-	proved time.Time // until then nobody else can have the note
+	proved time.Time // until then no other run can have the note
 	next   *time.Timer
 	lost   *time.Timer             // ends f's context at proved
 	cancel context.CancelCauseFunc // ends f's context; nil before f and after
 	taken  bool                    // another run has the note
 
-	failure atomic.Pointer[error] // of the last renewal; not under mu, which a store that hangs would hold
+	failure atomic.Pointer[error] // of the last renewal; without mu, which a store that hangs would keep locked
 }
 
 // begin notes the beginning, unless the effect is done already.
@@ -144,7 +144,7 @@ func (n *onceNote) get(ctx context.Context) (mark onceMark, etag storage.ETag, e
 	return mark, row.ETag, nil
 }
 
-// hold writes the note begun. Only an answer proves it: others may have watched a write without one for longer.
+// hold writes the note begun. Only an answer proves it: others may have watched an unanswered write for longer.
 func (n *onceNote) hold(ctx context.Context, cond storage.Condition) error {
 	n.beat++
 	start := time.Now()
@@ -174,8 +174,8 @@ func (n *onceNote) takeBack(ctx context.Context) {
 	_ = n.table.Delete(ctx, n.group, n.key, storage.Condition{IfMatch: n.etag})
 }
 
-// while runs f under the note. A panic is an error like any other. After runtime.Goexit nothing else runs here, so the note is
-// taken back on the way out.
+// while runs f under the note. A panic becomes an error like any other. After runtime.Goexit nothing else runs here, so
+// the note is taken back on the way out.
 func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (err error) {
 	defer caught(&err)
 	returned := false
@@ -194,12 +194,12 @@ func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (er
 	}()
 	returned = true
 	if err != nil && n.taken {
-		return errTaken() // it is not f's fault
+		return errTaken() // this is not f's fault
 	}
 	return err
 }
 
-// keep renews the note until letGo, and cancels when it is no longer proved to be this run's.
+// keep renews the note until letGo. It cancels f's context when the note is no longer proved to be this run's.
 func (n *onceNote) keep(ctx context.Context, cancel context.CancelCauseFunc) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -244,7 +244,7 @@ func (n *onceNote) renew(ctx context.Context) {
 	}
 }
 
-// holdAgain renews a note that has changed, if it was changed by an earlier renewal, whose answer was lost.
+// holdAgain renews a note that has changed, if an earlier renewal of this run changed it and its answer was lost.
 func (n *onceNote) holdAgain(ctx context.Context, changed error) error {
 	mark, etag, err := n.get(ctx)
 	switch {
@@ -259,7 +259,7 @@ func (n *onceNote) holdAgain(ctx context.Context, changed error) error {
 	return n.hold(ctx, storage.Condition{IfMatch: etag})
 }
 
-// letGo ends renewal, also one that is under way.
+// letGo ends renewal, even while a renewal is under way.
 func (n *onceNote) letGo(cancel context.CancelCauseFunc) {
 	cancel(nil)
 	n.mu.Lock()
@@ -269,8 +269,9 @@ func (n *onceNote) letGo(cancel context.CancelCauseFunc) {
 	n.cancel = nil
 }
 
-// onceWatch remembers, between deliveries of waiting copies, since when this process has seen notes of other runs unchanged.
-// Elapsed time on one machine decides. A copy that is delivered to another worker is watched there from the beginning.
+// onceWatch remembers since when this process has seen notes of other runs unchanged, between deliveries of waiting
+// copies. Elapsed time on one machine decides. A copy that is delivered to another worker is watched there from the
+// beginning.
 type onceWatch struct {
 	mu   sync.Mutex
 	seen *lru.Cache[onceSight]
@@ -285,7 +286,7 @@ func newOnceWatch() *onceWatch {
 	return &onceWatch{seen: lru.New[onceSight](onceSights, onceSights)}
 }
 
-// rest returns for how long a note that was just read must still be seen unchanged until its run is dead.
+// rest returns for how long a note that was just read must still stay unchanged until its run counts as dead.
 func (w *onceWatch) rest(key string, etag storage.ETag) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -303,7 +304,7 @@ func (w *onceWatch) forget(key string) {
 	w.seen.Take(key)
 }
 
-// onceKey sorts the notes of IDs that carry a time by it, and the others behind them.
+// onceKey sorts the notes of IDs that carry a time by that time, and puts the others behind them.
 func onceKey(id, group string) string {
 	prefix := "t-"
 	if _, timed := channel.IDTime(id); !timed {
@@ -312,9 +313,9 @@ func onceKey(id, group string) string {
 	return prefix + channel.DerivedID(id, "once", group)
 }
 
-// onceForget deletes the oldest notes that are past retention. Nothing rests on it: a message of such a note is too old to
-// be judged. So what fails, or is left when ctx ends, is for the next time. More go than have come since the last time, so
-// they don't pile up.
+// onceForget deletes the oldest notes that are past retention. No verdict depends on it, because a message of such a
+// note is too old to be judged. So a deletion that fails, or that ctx cuts off, is left to the next sweep. A sweep
+// deletes more notes than were added since the last one, so they don't pile up.
 func onceForget(ctx context.Context, t *storage.Table, group string) error {
 	ms := fmt.Sprintf("%012x", time.Now().Add(-onceRetention-onceClocks).UnixMilli())
 	var old []string

@@ -17,20 +17,20 @@ import (
 
 // Config is how handlers are run. The zero Config works.
 type Config struct {
-	// Logger gets what a worker has to say that has no logger of its own: failures, and more. Defaults to slog.Default().
+	// Logger gets the lines of a worker that has no logger of its own. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// Timeout bounds one run of a handler. The context of a reaction ends then. A handler that hasn't ended 10 seconds
-	// later, of any kind, is given up: that is a failed attempt, and what it does from then on has no effect on its
-	// message. Defaults to 5 minutes.
+	// Timeout bounds one run of a handler. The context of a reaction ends then. A handler of any kind that hasn't ended 10
+	// seconds later is given up. That is a failed attempt, and the handler's result has no effect on its message any more.
+	// Defaults to 5 minutes.
 	Timeout time.Duration
 
-	// Middleware wraps every handler, the first one outermost. Panics become errors outside of it.
+	// Middleware wraps every handler, the first one outermost. Panics become errors outside of it. Defaults to none.
 	Middleware []Middleware
 }
 
-// A Registry holds handlers. Register everything before a worker takes it; faults are collected and reported
-// by [Registry.Err].
+// A Registry holds handlers. Register all of them before a worker takes it. Faults are collected, and [Registry.Err]
+// reports them.
 type Registry struct {
 	channels *channel.Channels
 	cfg      Config
@@ -45,8 +45,8 @@ type Registry struct {
 // noTimeout is as good as no limit, and leaves room for giveUpAfter.
 const noTimeout = 100 * 365 * 24 * time.Hour
 
-// NewRegistry returns an empty registry for messages that come through channels' routes. What is wrong with its
-// configuration [Registry.Err] reports.
+// NewRegistry returns an empty registry for messages that come through channels' routes. [Registry.Err] reports what is
+// wrong with its configuration.
 func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -67,13 +67,13 @@ func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
 	return r
 }
 
-// Channels returns the channels that handlers' events are sent through.
+// Channels returns the channels that send the handlers' events.
 func (r *Registry) Channels() *channel.Channels { return r.channels }
 
-// Logger returns the logger of its configuration.
+// Logger returns the logger of the registry's configuration.
 func (r *Registry) Logger() *slog.Logger { return r.cfg.Logger }
 
-// Err returns all that is wrong with the configuration and what was registered, or nil.
+// Err returns all faults of the configuration and of the registered handlers, or nil.
 func (r *Registry) Err() error {
 	if len(r.faults) == 0 {
 		return nil
@@ -98,7 +98,7 @@ func (r *Registry) fault(format string, args ...any) {
 	r.faults = append(r.faults, fmt.Errorf(format, args...))
 }
 
-// A Handler is what a queue does with one kind.
+// A Handler handles one kind of message from a queue.
 type Handler struct {
 	name  string
 	queue string
@@ -112,10 +112,10 @@ type Handler struct {
 
 	react   func(context.Context, any) error // of reactions
 	timeout time.Duration                    // of reactions
-	late    error                            // likewise: the cause when it has passed
+	late    error                            // of reactions: the cause when timeout has passed
 }
 
-// Name tells what the handler does, for people: "decide capacity", "react mails".
+// Name names the handler for people: "decide capacity", "react mails".
 func (h *Handler) Name() string { return h.name }
 
 // Kind is the kind it handles.
@@ -124,10 +124,13 @@ func (h *Handler) Kind() channel.Kind { return h.kind }
 // Folds reports that messages with the same key are handled together.
 func (h *Handler) Folds() bool { return h.folder != nil }
 
-// Decide registers the one handler of a command kind: it changes the value object that key names, and emits
-// events. decide is pure: the same value and command always give the same result, and what the value refers
-// to (maps, slices) may be changed only where the function succeeds. It sees the value as JSON gives it back; see
-// package values. emits has a value of every type of event
+// Decide registers the one handler of a command kind. decide changes the value object that key names, and emits events.
+//
+//   - decide is pure: the same value and command always give the same result.
+//   - It may change what the value refers to (maps, slices) only where it succeeds.
+//   - It sees the value as JSON gives it back; see package values.
+//
+// emits has a value of every type of event that decide can emit, so that a missing route is found at start-up.
 // that it can emit, so that a missing route is found at start-up.
 func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key func(C) string, decide func(V, C) (V, []channel.Message, error), emits ...channel.Message) {
 	kind := channel.KindOf[C]()
@@ -160,9 +163,9 @@ func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key 
 	})
 }
 
-// Fold registers a handler that folds the messages of a queue into a collection: what Decide and projections
-// have in common. Two collections of one name are one, so that a worker doesn't race with itself; they must be the same in
-// all that values.Collection.SameAs compares.
+// Fold registers a handler that folds the messages of a queue into a collection. Decide and projections are built on
+// it. Two collections of one name are one, so that a worker doesn't race with itself. They must be the same in all that
+// values.Collection.SameAs compares.
 func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, fold func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
 	if err := c.Check(); err != nil {
 		r.fault("%s: %w", name, err)
@@ -195,33 +198,36 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 	h.react = func(ctx context.Context, m any) error { return f(ctx, m.(E)) }
 	h.timeout, h.late = r.cfg.Timeout, fmt.Errorf("the handler took longer than %v", r.cfg.Timeout)
 	h.run = r.wrap(func(ctx context.Context, d *Delivery) error {
-		// A middleware may run it again. What it sends must get the same IDs then: each run counts for itself.
+		// A middleware may run it again. Each run counts the sends for itself, so they get the same IDs.
 		return h.react(channel.Handling(ctx, d.Envelope, d.Queue), d.Message)
 	})
 }
 
 // ReactOnce registers a reaction whose effect should not be repeated: an e-mail, a payment. It notes each message that
-// the group has handled, by its ID, before and after f. A copy of a message done is skipped; a copy of one that is
-// being handled waits; another message with the same ID is refused, as values.ErrContentDiffers. When f fails the note is
-// taken back, and the next attempt begins at once.
+// the group has handled, by its ID, before and after f.
 //
-// The note begun is renewed every ten seconds while f runs; when 25 seconds have passed without that, f's context ends. A copy takes
-// over when its worker has seen the note unchanged for 35 seconds. It looks every ten seconds, without keeping a handler's
-// place meanwhile; each worker that it is delivered to counts for itself, so with several it may take some looks more. Both count
-// the time that passes on their machine; what clocks show decides nothing.
+//   - A copy of a message that is done is skipped.
+//   - A copy of a message that is being handled waits.
+//   - Another message with the same ID is refused, as values.ErrContentDiffers.
+//   - When f fails, the note is taken back, and the next attempt begins at once.
 //
-// One gap remains that no guard can close from this side: if the process dies after the effect and before the
-// note, the effect is repeated when a copy takes over. Give the outside world the message's ID where it can
-// recognise a repeat; channel.Handled tells it.
+// While f runs, the note begun is renewed every 10 seconds. When 25 seconds have passed without a renewal, f's context
+// ends. A copy takes over when its worker has seen the note unchanged for 35 seconds. The copy is delivered every 10
+// seconds, and takes no handler's place in between. Each worker that it is delivered to counts for itself, so with
+// several workers it may take some more deliveries. Both times are elapsed time on one machine; no wall clock decides.
 //
-// Notes are kept for 30 days, those of IDs that carry no time for ever. A message whose ID carries an older time
-// can't be judged and goes to the poison queue, as values.ErrTooOld.
+// One gap remains that no guard can close from this side. If the process dies after the effect and before the note, the
+// effect is repeated when a copy takes over. Give the outside world the message's ID where it can recognise a repeat;
+// channel.Handled returns it.
+//
+// Notes are kept for 30 days, and for ever if their IDs carry no time. A message whose ID carries an older time can't
+// be judged and goes to the poison queue, as values.ErrTooOld.
 func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
 	React(r, group, guardOnce(r.channels.Store(), group, f))
 }
 
-// Upgrade makes an older type of message known, which becomes a newer one as it is received. Register the
-// newer one's handlers first.
+// Upgrade registers an older type of message, which becomes a newer one when it is received. Register the newer one's
+// handlers first.
 func Upgrade[Old, New channel.Message](r *Registry, f func(Old) New) {
 	if err := channel.Upgrade(&r.codec, f); err != nil {
 		r.faults = append(r.faults, err)

@@ -16,7 +16,7 @@ type RetryError struct {
 	Err   error
 }
 
-// Retry says: not done; try again after the delay given. It spends an attempt.
+// Retry returns an error that says: not done; try again after this delay. It spends an attempt.
 func Retry(after time.Duration, err error) error { return &RetryError{After: after, Err: err} }
 
 func (e *RetryError) Error() string { return fmt.Sprintf("retry after %v: %v", e.After, e.Err) }
@@ -30,7 +30,7 @@ type LaterError struct {
 	Reason string
 }
 
-// Later says: not yet, for no fault of the message. It spends no attempt, however often.
+// Later returns an error that says: not yet, for no fault of the message. It spends no attempt, however often.
 func Later(after time.Duration, reason string) error {
 	return &LaterError{After: after, Reason: reason}
 }
@@ -43,7 +43,7 @@ type PoisonError struct {
 	Err    error // may be nil
 }
 
-// Poison says: this message can never be handled. An operator shall look at it.
+// Poison returns an error that says: this message can never be handled, and an operator must look at it.
 func Poison(reason string, cause error) error { return &PoisonError{Reason: reason, Err: cause} }
 
 func (e *PoisonError) Error() string {
@@ -63,21 +63,21 @@ const (
 	Done        Action = iota // delete it
 	TryAgain                  // attempts + 1, after a delay
 	HandBack                  // no attempt spent, after a delay
-	UnknownKind               // a newer worker may know it: no attempt spent, for a while
+	UnknownKind               // a newer worker may know the kind: no attempt spent, for a while
 	ToPoison                  // to the poison queue
-	Unavailable               // the store failed: no attempt spent, after a delay; perhaps done
+	Unavailable               // the store failed: no attempt spent, after a delay; the message may be done
 )
 
-// A Verdict is an Action with what belongs to it.
+// A Verdict is an Action with its details.
 type Verdict struct {
 	Action Action
 	After  time.Duration // 0: the worker chooses
 	Reason string        // of ToPoison: short, stable, fit to select by; of HandBack by Later: the handler's
-	Spent  bool          // an attempt: the handler has said no
+	Spent  bool          // an attempt is spent: the handler has said no
 	Err    error
 }
 
-// Reasons for which a message goes to the poison queue by itself.
+// These are the framework's own reasons for which a message goes to the poison queue.
 const (
 	ReasonUndecodable    = "undecodable"
 	ReasonUnknownKind    = "unknown kind"
@@ -90,7 +90,7 @@ const (
 	ReasonBadKey         = "bad key"
 )
 
-// Judge turns what a handler returned into how the delivery ends. An error whose methods panic is like any other error.
+// Judge turns a handler's error into a verdict. An error whose methods panic counts as any other error.
 func Judge(err error) (v Verdict) {
 	if f, ok := err.(*failure); ok {
 		v = f.verdict

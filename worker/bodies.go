@@ -7,14 +7,14 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 )
 
-// bodyRoom bounds the claim-checked bodies in hand by their bytes. How large one is shows when it is there; until then
-// it counts as the largest. Guarded by consumer.mu.
+// bodyRoom bounds the claim-checked bodies in hand by their bytes. The size of a body is known once it is fetched;
+// until then it counts as the largest. Guarded by consumer.mu.
 type bodyRoom struct {
 	most, used int
 	waiting    []*message // for room
 }
 
-// enter makes room for a message's body, or lets the message wait for it.
+// enter makes room for a message's body and returns true. Without room it queues the message and returns false.
 func (r *bodyRoom) enter(m *message) bool {
 	if m.bodyBytes > 0 {
 		return true
@@ -29,7 +29,7 @@ func (r *bodyRoom) enter(m *message) bool {
 
 func (r *bodyRoom) fits() bool { return r.used == 0 || r.used+channel.MaxData <= r.most }
 
-// resize changes the room of a message, and returns those that now have some.
+// resize changes the room of a message, and returns the waiting messages that now have room.
 func (r *bodyRoom) resize(m *message, to int) (next []*message) {
 	r.used += to - m.bodyBytes
 	m.bodyBytes = to
@@ -41,21 +41,21 @@ func (r *bodyRoom) resize(m *message, to int) (next []*message) {
 	return next
 }
 
-// leave returns all that wait.
+// leave returns all waiting messages.
 func (r *bodyRoom) leave() []*message {
 	ms := r.waiting
 	r.waiting = nil
 	return ms
 }
 
-// fetchNext lets messages be fetched. They are in hand and have no task, so this blocks as little as push.
+// fetchNext lets messages be fetched. They are in hand and have no task, so it doesn't block; see pushTask.
 func (c *consumer) fetchNext(ms []*message) {
 	for _, m := range ms {
-		c.push(task{m: m})
+		c.pushTask(task{m: m})
 	}
 }
 
-// fetch prepares a message that can't be routed as it was received: a suspect, or one whose body lies elsewhere.
+// fetch prepares a message that can't be routed as it was received: a suspect, or one whose body is claim-checked.
 func (c *consumer) fetch(ctx context.Context, m *message) {
 	if m.suspect {
 		if err := c.suspects.alone(ctx, m, c.cfg.StuckAfter); err != nil || c.draining.Load() {
@@ -71,7 +71,7 @@ func (c *consumer) fetch(ctx context.Context, m *message) {
 			return
 		}
 	}
-	if !m.ours(c.owned) { // its body may be gone with it
+	if !m.ours(c.owned) { // the body may be gone with the message
 		c.stats.lost.Inc()
 		c.release(m)
 		return
@@ -92,6 +92,6 @@ func (c *consumer) fetch(ctx context.Context, m *message) {
 		return
 	}
 	if g := c.route(m); g != nil {
-		c.push(task{g: g})
+		c.pushTask(task{g: g})
 	}
 }

@@ -24,74 +24,77 @@ type Config struct {
 	// four random digits.
 	Name string
 
-	// Queues are those to consume. Defaults to all that have handlers.
+	// Queues are the queues to consume. Defaults to all that have handlers.
 	Queues []string
 
 	// Concurrency is how many handlers (or folds of one document) run at a time, for each queue.
 	// Defaults to 32.
 	Concurrency int
 
-	// ActiveWorkers is, by queue, how many workers consume it at a time, where all of them name it here. The others
-	// stand by: one takes over within some ten seconds from a worker that stops, within some forty from one that dies, and
-	// within twenty after StuckAfter from one that can't receive any more. It is for queues whose messages meet in few
-	// documents, where many workers lose races against one another and fold less; not for handlers that wait, which
-	// want many workers. Who is active is by chance, one that joins may take a queue over, and now and then there are
-	// more. Workers that know other kinds (an older version) don't count. See coord/members, which takes a dozen
-	// requests a minute for each queue and worker. Defaults to all workers, for each queue that is not named.
+	// ActiveWorkers is, by queue, how many workers consume it at a time. All workers of a queue must name it here. The
+	// others stand by. One of them takes over
+	//
+	//   - within some 10 seconds from a worker that stops,
+	//   - within some 40 seconds from a worker that dies,
+	//   - within 20 seconds after StuckAfter from a worker that can't receive any more.
+	//
+	// It is for queues whose messages meet in few documents: many workers lose races against one another there, and fold
+	// less. It is not for handlers that wait, which want many workers. Chance decides which workers are active. A worker
+	// that joins may take a queue over, and now and then more workers are active. Workers that know other kinds (an older
+	// version) don't count. See coord/members, which takes a dozen requests a minute for each queue and worker. Defaults
+	// to all workers, for each queue that is not named.
 	ActiveWorkers map[string]int
 
-	// MaxInHand bounds how many messages of a queue the worker holds. It holds as many only when they are
-	// run soon; see the package comment. Those with the longest bodies (48 KiB) are 200 MB. Defaults to 4096.
+	// MaxInHand bounds how many messages of a queue the worker holds. It holds as many only when they run soon; see the
+	// package comment. 4096 messages with the longest bodies (48 KiB) take 200 MB. Defaults to 4096.
 	MaxInHand int
 
-	// MaxBodies bounds the claim-checked bodies that the worker holds, in bytes, for each queue; decoded they may take
-	// as much again. A message whose body might not fit waits for others to end. One is always fetched.
-	// Defaults to 256 MiB.
+	// MaxBodies bounds the claim-checked bodies that the worker holds, in bytes, for each queue. Decoded they may take as
+	// much again. A message whose body might not fit waits until others end. One body is always fetched. Defaults to
+	// 256 MiB.
 	MaxBodies int
 
-	// PollInterval is, by queue, the longest time between two looks of an idle worker, at least 20 ms; a ring ends it early,
-	// where the store can ring. Defaults to the store's own for each queue that is not named: [storage.Props].PollInterval, or
-	// QuietInterval where rings are vouched for and nothing came without one for an hour.
+	// PollInterval is, by queue, the longest time between two looks of an idle worker, at least 20 ms. A ring ends it
+	// early where the store can ring. Defaults to the store's own for each queue that is not named:
+	// [storage.Props].PollInterval, or QuietInterval where rings are vouched for and nothing came without one for an hour.
 	PollInterval map[string]time.Duration
 
-	// Visibility is how long a message is hidden from others before it must be renewed, and so how long a
-	// dead worker's messages wait for another. Defaults to 30 seconds; at least 1 second.
+	// Visibility is how long a message is hidden from others before it must be renewed. So it is also how long the
+	// messages of a worker that died wait for another worker. Defaults to 30 seconds; at least 1 second.
 	Visibility time.Duration
 
-	// MaxAttempts is how often a handler may say no before the message goes to the poison queue.
-	// Defaults to 5.
+	// MaxAttempts is how often a handler may say no before the message goes to the poison queue. Defaults to 5.
 	MaxAttempts int
 
-	// MaxDeliveries is how often a message may be taken without a word about its end before it goes to the
-	// poison queue: a message that kills its workers. After three times, or one fewer than this if that is
-	// less, it is a suspect; see the package comment. Defaults to 20.
+	// MaxDeliveries is how many silent deliveries a message may have before it goes to the poison queue: such a message
+	// kills its workers. After three of them, or one fewer than MaxDeliveries if that is less, it is a suspect; see the
+	// package comment. Defaults to 20.
 	MaxDeliveries int
 
-	// UnknownFor is how long messages of a kind that is unknown here are handed back, because a newer worker
-	// may know it, before they go to the poison queue. Defaults to 1 hour.
+	// UnknownFor is how long messages of a kind that is unknown here are handed back before they go to the poison queue. A
+	// newer worker may know the kind. Defaults to 1 hour.
 	UnknownFor time.Duration
 
-	// RetryDelay gives the time to the next attempt after the given number of failed ones (1 to MaxAttempts-1), for
-	// the message of that ID. It must be pure. A negative time is none; the longest is storage.MaxDelay; when it panics
-	// the default is taken. It isn't asked where no attempt was spent. Defaults to [RetryDelay].
+	// RetryDelay returns the delay before the next attempt, given the number of failed attempts (1 to MaxAttempts-1) and
+	// the message's ID. It must be pure. A negative delay counts as none, and the longest is storage.MaxDelay. When it
+	// panics, the worker takes the default. It isn't called where no attempt was spent. Defaults to [RetryDelay].
 	RetryDelay func(failed int, id string) time.Duration
 
 	// DrainTimeout is how long running handlers may take to finish when the worker stops.
 	// Defaults to 20 seconds.
 	DrainTimeout time.Duration
 
-	// StuckAfter is the running time after which a handler is reported as stuck, again and again. Defaults to
-	// 1 minute.
+	// StuckAfter is the running time after which a handler is reported as stuck, again and again. Defaults to 1 minute.
 	StuckAfter time.Duration
 
-	// Logger gets what happens. Defaults to that of the registry.
+	// Logger gets all log lines of the worker. Defaults to that of the registry.
 	Logger *slog.Logger
 
-	// Metrics takes the worker's metrics. Defaults to none. Two workers of one process can't share one.
+	// Metrics takes the worker's metrics. Two workers of one process can't share one. Defaults to none.
 	Metrics prometheus.Registerer
 }
 
-// withDefaults returns a copy that is complete, or all that is wrong with it.
+// withDefaults returns a complete copy, or an error with every fault of the Config.
 func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 	var faults []error
 	def := func(name string, v *int, d int) {

@@ -18,16 +18,18 @@ import (
 
 const (
 	maxFold     = 256              // messages in one fold
-	drainers    = 8                // that hand back what waits
+	drainers    = 8                // goroutines that hand back waiting messages
 	stopGrace   = 5 * time.Second  // for handlers that have been told to stop
 	outcomeTime = 10 * time.Second // to record how a delivery ended
 )
 
 // consumer consumes one queue.
 //
-//	receive ──hold, sort──▶ ready ──▶ work (Concurrency of them) ──▶ conclude ──▶ finish (deletes in batches)
-//	                    ▲   fetch                                 └──▶ settle (rewrite, poison)
-//	groups ─────────────┘            renew watches all that is in hand
+//	receive -> takeInHand -> dispatch -> ready -> work -> conclude -> finish (deletes in batches)
+//	                            \-> groups -^                   \-> settle (rewrite, poison)
+//
+// Concurrency goroutines work. renew watches all messages in hand. A message that can't be routed yet is a task for
+// fetch first.
 type consumer struct {
 	w     *Worker
 	cfg   *Config
@@ -35,20 +37,20 @@ type consumer struct {
 	q     *storage.Queue
 	log   *slog.Logger
 	stats *queueMetrics
-	owned time.Duration // how long a message is ours after the start of the call that gave it
+	owned time.Duration // how long a message is owned after the start of the call that gave it
 
-	hung      *hung       // of all consumers of the queue
-	suspects  *suspects   // of all consumers of the worker
-	suspectAt int         // silent deliveries that make a message one
-	single    atomic.Bool // there were suspects among the last messages: receive one by one
+	hung      *hung       // shared by all consumers of the queue
+	suspects  *suspects   // shared by all consumers of the worker
+	suspectAt int         // so many silent deliveries make a message a suspect
+	single    atomic.Bool // there were suspects among the last messages: receive one at a time
 
 	ready    chan task
 	over     chan struct{} // closed when there will be no more tasks
 	finished chan *message
 	renewals *time.Ticker // runs while something is in hand
 	draining atomic.Bool
-	full     atomic.Pointer[time.Time] // since when there is no room to receive; nil: there is
-	failing  atomic.Pointer[time.Time] // since when it can't receive, likewise
+	full     atomic.Pointer[time.Time] // since when there is no room to receive; nil: there is room
+	failing  atomic.Pointer[time.Time] // since when receiving fails; nil: it doesn't
 	trouble  trouble                   // with the store, while messages are handled
 
 	mu     sync.Mutex
@@ -56,14 +58,14 @@ type consumer struct {
 	groups map[handlers.Group]*group
 	room   *roomKeeper
 	bodies bodyRoom
-	empty  chan struct{} // closed when nothing is in hand; made by whoever waits for that
+	empty  chan struct{} // closed when nothing is in hand; made by drain, which waits for that
 }
 
-// task is what a working goroutine does next: one message, or what waits in a group.
+// task is what a working goroutine does next: one message, or the messages that wait in a group.
 type task struct {
 	m   *message
 	g   *group
-	err error // the message ends by this, without being handled
+	err error // the message ends by this error, without being handled
 }
 
 // group is the messages in hand for one document. It is in consumer.groups while it waits or runs.
@@ -94,8 +96,8 @@ func newConsumer(w *Worker, queue string, s *suspects) *consumer {
 	return c
 }
 
-// run receives until ctx ends. What is being handled then has no limit until stopping ends too. Handlers run under a context
-// derived from base.
+// run receives until ctx ends. The handlers that run then have no time limit before stopping ends too. Handlers run
+// under a context derived from base.
 func (c *consumer) run(ctx, stopping, base context.Context) error {
 	handling, cancel := context.WithCancelCause(base)
 	defer cancel(nil)
@@ -115,7 +117,7 @@ func (c *consumer) run(ctx, stopping, base context.Context) error {
 	c.draining.Store(true)
 	c.fetchNext(c.bodies.leave())
 	c.mu.Unlock()
-	for range drainers { // what waits is handed back, however busy the others are
+	for range drainers { // hand back waiting messages, however busy the others are
 		workers.Go(func() { c.work(handling) })
 	}
 	err := c.drain(stopping, cancel)
@@ -128,7 +130,7 @@ func (c *consumer) run(ctx, stopping, base context.Context) error {
 		helpers.Wait()
 		close(ended)
 	}()
-	if err == nil { // else who is stuck may never end
+	if err == nil { // else a handler that hangs may never end
 		<-ended
 	}
 	return err
@@ -169,8 +171,8 @@ func (c *consumer) drain(ctx context.Context, cancel context.CancelCauseFunc) er
 	return c.abandon()
 }
 
-// abandon hands back the messages of handlers that would not stop, as far as a store that may hang lets it: the
-// others come back when their visibility ends. The handlers run on, and what they end with doesn't count.
+// abandon hands back the messages of handlers that would not stop, as far as the store answers in time. The others come
+// back when their visibility ends. The handlers run on, and their results don't count.
 func (c *consumer) abandon() error {
 	c.mu.Lock()
 	stuck := slices.Collect(maps.Keys(c.inHand))
@@ -190,7 +192,7 @@ func (c *consumer) abandon() error {
 		c.queue, len(stuck), c.cfg.DrainTimeout+stopGrace)
 }
 
-// stuck reports that nothing could be received for long.
+// stuck reports that the consumer could not receive for longer than StuckAfter.
 func (c *consumer) stuck() bool {
 	for _, since := range []*time.Time{c.full.Load(), c.failing.Load()} {
 		if since != nil && time.Since(*since) > c.cfg.StuckAfter {
@@ -200,8 +202,8 @@ func (c *consumer) stuck() bool {
 	return false
 }
 
-// hold takes what was received in hand.
-func (c *consumer) hold(b inbox.Batch) []*message {
+// takeInHand takes received messages in hand.
+func (c *consumer) takeInHand(b inbox.Batch) []*message {
 	now := time.Now()
 	ms := make([]*message, len(b.Deliveries))
 	for i, d := range b.Deliveries {
@@ -219,20 +221,20 @@ func (c *consumer) hold(b inbox.Batch) []*message {
 	return ms
 }
 
-// sort finds out what to do with messages that came together, but for suspects among them. Groups that they begin are
-// pushed once all of them are in. What the user's code does while a message is decoded and resolved is the fault of that
-// message alone.
-func (c *consumer) sort(ctx context.Context, ms []*message) (suspects []*message) {
+// dispatch decodes messages that came together and makes each a task or adds it to its group; it returns the suspects
+// among them. New groups become tasks only when all the messages are in. When the user's code panics while a message is
+// decoded and resolved, that message alone fails.
+func (c *consumer) dispatch(ctx context.Context, ms []*message) (suspects []*message) {
 	var begun []*group
 	next := func(m *message) {
-		c.trace(ctx, "message taken", m)
+		c.traceMessage(ctx, "message taken", m)
 		switch {
 		case m.bad != nil:
-			c.push(task{m: m, err: m.bad})
-		case m.silent >= c.suspectAt:
+			c.pushTask(task{m: m, err: m.bad})
+		case m.silentDeliveries >= c.suspectAt:
 			suspects = append(suspects, m)
 		case m.envelope.DataRef != "":
-			c.push(task{m: m}) // fetched by a working goroutine
+			c.pushTask(task{m: m}) // a working goroutine fetches it
 		default:
 			if g := c.route(m); g != nil {
 				begun = append(begun, g)
@@ -240,22 +242,22 @@ func (c *consumer) sort(ctx context.Context, ms []*message) (suspects []*message
 		}
 	}
 	handlers.Guard(len(ms), func(i int) {
-		c.open(ms[i])
+		c.decodeAndResolve(ms[i])
 		next(ms[i])
 	}, func(i int, err error) {
 		ms[i].bad = err
 		next(ms[i])
 	})
 	for _, g := range begun {
-		c.push(task{g: g})
+		c.pushTask(task{g: g})
 	}
 	return suspects
 }
 
-// open decodes a message, and resolves it if it is whole and no suspect.
-func (c *consumer) open(m *message) {
+// decodeAndResolve decodes a message. It also resolves it unless it is faulty, a suspect, or claim-checked.
+func (c *consumer) decodeAndResolve(m *message) {
 	defer m.opened.Store(true)
-	if m.bad = c.decode(m); m.bad == nil && m.silent < c.suspectAt && m.envelope.DataRef == "" {
+	if m.bad = c.decode(m); m.bad == nil && m.silentDeliveries < c.suspectAt && m.envelope.DataRef == "" {
 		m.bad = c.resolve(m)
 	}
 }
@@ -267,16 +269,16 @@ func (c *consumer) decode(m *message) (err error) {
 	if err != nil {
 		return handlers.Poison(handlers.ReasonUndecodable, err)
 	}
-	m.believe()
-	m.silent = m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks
-	if m.silent >= c.cfg.MaxDeliveries {
+	m.discardForgedHistory()
+	m.silentDeliveries = m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks
+	if m.silentDeliveries >= c.cfg.MaxDeliveries {
 		return handlers.Poison(handlers.ReasonDeliveries,
-			fmt.Errorf("delivered %d times and not heard of again: does it kill its worker? last error: %s", m.silent, m.envelope.LastError))
+			fmt.Errorf("delivered %d times and not heard of again: does it kill its worker? last error: %s", m.silentDeliveries, m.envelope.LastError))
 	}
 	return nil
 }
 
-// resolve finds the handler of a message with its data.
+// resolve finds the handler of a message that has its data.
 func (c *consumer) resolve(m *message) error {
 	d, err := c.w.h.Resolve(c.queue, &m.envelope)
 	if err == nil {
@@ -286,16 +288,16 @@ func (c *consumer) resolve(m *message) error {
 	return err
 }
 
-// route gives a message that is resolved to its group, which it returns if it is new, or to be handled alone.
+// route adds a resolved message to its group, or makes it a task of its own. It returns the group if it is new.
 func (c *consumer) route(m *message) *group {
 	if id, grouped := m.delivery.Group(); grouped {
 		return c.join(id, m)
 	}
-	c.push(task{m: m})
+	c.pushTask(task{m: m})
 	return nil
 }
 
-// join adds a message to its group, and returns it unless it waits or runs already.
+// join adds a message to its group. It returns the group if it is new, and nil if the group waits or runs already.
 func (c *consumer) join(id handlers.Group, m *message) *group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -312,8 +314,8 @@ func (c *consumer) join(id handlers.Group, m *message) *group {
 	return g
 }
 
-// push never blocks: there are no more tasks than messages in hand.
-func (c *consumer) push(t task) { c.ready <- t }
+// pushTask never blocks: there are no more tasks than messages in hand.
+func (c *consumer) pushTask(t task) { c.ready <- t }
 
 func (c *consumer) work(ctx context.Context) {
 	for {
@@ -338,7 +340,7 @@ func (c *consumer) work(ctx context.Context) {
 	}
 }
 
-// idle reports that no handler is started any more: because the worker stops, or because too many hang.
+// idle reports that no more handlers are started, because the worker stops or because too many hang.
 func (c *consumer) idle() bool { return c.draining.Load() || c.hung.full.Load() }
 
 func (c *consumer) runOne(ctx context.Context, m *message) {
@@ -355,7 +357,7 @@ func (c *consumer) runOne(ctx context.Context, m *message) {
 	c.conclude(ctx, m, errs[0], deleted)
 }
 
-// runGroup folds what waits for a document, and makes the group ready again if more has come meanwhile.
+// runGroup folds the waiting messages of a document. If more have come meanwhile, it makes the group a task again.
 func (c *consumer) runGroup(ctx context.Context, g *group) {
 	c.mu.Lock()
 	n := min(len(g.waiting), maxFold)
@@ -364,7 +366,7 @@ func (c *consumer) runGroup(ctx context.Context, g *group) {
 	c.mu.Unlock()
 
 	c.fold(ctx, g.id, batch)
-	clear(batch) // g.waiting may grow in the same memory, which would keep their bodies
+	clear(batch) // g.waiting may grow in the same memory, which would keep the messages' bodies
 
 	c.mu.Lock()
 	more := len(g.waiting) > 0
@@ -373,7 +375,7 @@ func (c *consumer) runGroup(ctx context.Context, g *group) {
 	}
 	c.mu.Unlock()
 	if more {
-		c.push(task{g: g})
+		c.pushTask(task{g: g})
 	}
 }
 
@@ -427,8 +429,9 @@ func (c *consumer) ended(began time.Time, errs []error) {
 	}
 }
 
-// trace tells, at the debug level, which messages come into hand and leave it: what a worker had when it died.
-func (c *consumer) trace(ctx context.Context, what string, m *message) {
+// traceMessage logs, at the debug level, each message that comes into hand or leaves it. So a log shows what a worker
+// had in hand when it died.
+func (c *consumer) traceMessage(ctx context.Context, what string, m *message) {
 	if !c.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
@@ -436,10 +439,10 @@ func (c *consumer) trace(ctx context.Context, what string, m *message) {
 		slog.Time("sent", m.sentAt), slog.Time("made", m.envelope.Time))
 }
 
-// release takes messages out of hand, their deliveries being over for this worker.
+// release takes messages out of hand: their deliveries are over for this worker.
 func (c *consumer) release(ms ...*message) {
 	for _, m := range ms {
-		c.trace(context.Background(), "message released", m)
+		c.traceMessage(context.Background(), "message released", m)
 		if m.suspect {
 			c.suspects.leave(m)
 		}

@@ -16,9 +16,9 @@ const (
 	retryMost  = 5 * time.Minute
 )
 
-// RetryDelay is the default time to the next attempt: 1 second, doubled with each failed attempt up to 5 minutes,
-// more or less up to a fifth. What is more or less follows from the message's ID, so that messages that failed
-// together don't come back together, and the same question always has the same answer.
+// RetryDelay is the default delay before the next attempt: 1 second, doubled with each failed attempt up to 5 minutes,
+// and spread by up to a fifth either way. The spread follows from the message's ID: messages that failed together don't
+// come back together, and the same arguments always give the same delay.
 func RetryDelay(failed int, id string) time.Duration {
 	b := backoff.ExponentialBackOff{InitialInterval: retryFirst, Multiplier: 2, MaxInterval: retryMost, Clock: backoff.SystemClock}
 	b.Reset()
@@ -33,7 +33,7 @@ func RetryDelay(failed int, id string) time.Duration {
 	return d + time.Duration(spread*float64(d))
 }
 
-// retryDelay asks Config.RetryDelay, which is the user's.
+// retryDelay calls Config.RetryDelay, which is the user's code.
 func (c *consumer) retryDelay(ctx context.Context, failed int, id string) (d time.Duration) {
 	handlers.Guard(1, func(int) { d = c.cfg.RetryDelay(failed, id) }, func(_ int, err error) {
 		d = RetryDelay(failed, id)

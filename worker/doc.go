@@ -1,43 +1,48 @@
-// Package worker hosts handlers: it receives messages, runs what is registered for them, and ends each delivery
-// by its verdict. Any number of workers may consume the same queues, in one process or many.
+// Package worker hosts handlers. A worker receives messages, runs the handlers that are registered for them, and ends
+// each delivery by the handler's verdict. Any number of workers may consume the same queues, in one process or in many.
+//
+//	w, err := worker.New(registry, worker.Config{}) // reports every fault of the registry and the Config
+//	err = w.Run(ctx)                                // works until ctx ends, then stops in order
+//	err = w.Healthy()                               // from another goroutine: an error asks for a restart of the program
 //
 // # The states of a message in a worker's hands
 //
-//	Receive ─▶ waiting ─▶ running ─▶ ended: deleted · rewritten (again, with delay) · poisoned
+//	Receive ─▶ waiting ─▶ running ─▶ ended: deleted · rewritten (tried again after a delay) · poisoned
 //	              │          │
-//	              │          └─ ownership ended: dropped; whoever has the message now decides
+//	              │          └─ ownership ended: dropped; the worker that has the message now decides
 //	              └─ stopping: handed back at once
 //
-// A message is in hand from Receive until its delivery has ended. While it is, its visibility is renewed every
-// third of it. A worker owns a message from the start of the last call that gave it the message, for the
-// visibility less a margin: when it can't renew in time, the handler's context ends with [ErrOwnershipLost].
+// A message is in hand from Receive until its delivery has ended. Until then the worker renews its visibility after
+// every third of Config.Visibility. The worker owns a message from the start of the last call that gave it the message,
+// for the visibility less a margin. When it can't renew in time, the handler's context ends with [ErrOwnershipLost].
 //
 // # Laws
 //
-//   - Nothing is deleted but what was handled or written to the poison queue. Nothing loops: attempts and
-//     silent deliveries are bounded. (On SQLite a power failure may take back the count of a delivery, so what brings the whole
-//     machine down, and not only its process, may come more often.)
-//   - Two counters. Attempts: a handler said no (Config.MaxAttempts). Silent deliveries: nobody said
-//     anything, because the worker died or lost the message (Config.MaxDeliveries). What a worker hands back
-//     (a shutdown, a lost race, a store that is down, a kind it doesn't know yet) counts as neither.
-//   - A message that kills its worker takes no other one with it into the poison queue. After three silent
-//     deliveries a message is a suspect: a worker has one of those in hand, hands others back, and
-//     receives nothing while that one runs (for StuckAfter at most) but what is handed over as it is sent.
-//   - Messages for one document that are in hand together are folded in one read-modify-write, and one
-//     worker doesn't race with itself: a document has one fold at a time.
-//   - Whatever the user's code does ends in a verdict for its message alone: it returns, panics, ends its goroutine or never
-//     returns. A handler that hangs is given up, and its message is poison after the third time. As many as run at a time may
-//     hang; then the worker takes nothing more off that queue, and Healthy says so.
-//   - What fails is logged here, in one place, by whomever it was raised: when it begins, seldom while it goes on, and when
-//     it is over.
-//   - A worker takes no more than it can soon run. How many it holds follows from how long they wait: when
-//     messages wait long it holds fewer, and leaves the others to other workers.
-//   - Where Config.ActiveWorkers says so, some workers consume a queue and the others stand by. Nothing that is promised
-//     depends on it: it saves races. Who leaves a queue to another finishes what is running, in its own time, and hands back
-//     what waits; when the queue is its own again meanwhile, it runs Concurrency handlers besides.
-//   - Idle costs next to nothing: the worker waits as package storage/inbox does, for rings, for what the store hands over
-//     as it is sent, and by polls that become rare.
-//   - Stopping: no more is received; what waits is handed back; what runs may finish within DrainTimeout,
-//     then its context ends with [ErrDraining] and it is handed back without spending an attempt. Outcomes
-//     are still recorded, on a context of their own.
+//   - The worker deletes only messages that were handled or written to the poison queue.
+//   - No message comes back for ever: attempts and silent deliveries are bounded. On SQLite a power failure may take
+//     back the count of a delivery. So a message that brings down the whole machine, and not only its process, may come
+//     more often.
+//   - There are two counters. An attempt is spent when a handler says no (Config.MaxAttempts). A delivery is silent
+//     when it ended without a report, because the worker died or lost the message (Config.MaxDeliveries). A message
+//     that a worker hands back counts as neither. The worker hands it back when it stops, when it lost a race, when the
+//     store is down, or when it doesn't know the kind yet.
+//   - A message that kills its worker takes no other message with it into the poison queue. After three silent
+//     deliveries a message is a suspect. A worker has one suspect in hand and hands others back. While the suspect
+//     runs, for StuckAfter at most, the worker receives only messages that the store hands over as they are sent.
+//   - Messages for one document that are in hand together are folded in one read-modify-write. One worker doesn't race
+//     with itself: a document has one fold at a time.
+//   - The user's code may return, panic, end its goroutine or never return. Each ends in a verdict for its message
+//     alone. A handler that hangs is given up. Its message is poison after the third time. As many handlers may hang as
+//     run at a time; then the worker takes no more messages off that queue, and Healthy returns an error.
+//   - All failures are logged in this package: when one begins, seldom while it goes on, and when it is over.
+//   - A worker holds only messages that it can run soon. The number follows from how long they wait: when messages wait
+//     long, the worker holds fewer and leaves the others to other workers.
+//   - With Config.ActiveWorkers some workers consume a queue and the others stand by. This saves races; no promise
+//     depends on it. A worker that leaves a queue to another hands back the messages that wait, and finishes those that
+//     run, in its own time. If it becomes active again before they end, it runs Concurrency handlers besides.
+//   - An idle worker costs next to nothing. It waits as package storage/inbox does: for rings, for messages that the
+//     store hands over as they are sent, and by polls that become rare.
+//   - A worker that stops receives no more messages and hands back those that wait. Running handlers may finish within
+//     DrainTimeout. Then their contexts end with [ErrDraining], and their messages are handed back without spending an
+//     attempt. Outcomes are still recorded, on a context of their own.
 package worker

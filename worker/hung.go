@@ -13,8 +13,8 @@ import (
 // maxHangs is how often a message's handler may hang before the message goes to the poison queue.
 const maxHangs = 3
 
-// hung counts the handlers of a queue that were given up and have not ended. Each keeps its goroutine, and what it holds.
-// So there is a bound: when it is reached, nothing more of the queue is taken until one of them ends.
+// hung counts the handlers of a queue that were given up and have not ended. Each keeps its goroutine and all that it
+// refers to, so their number is bounded. At the bound the worker takes no more messages off the queue until one ends.
 type hung struct {
 	queue string
 	most  int
@@ -59,7 +59,7 @@ func (h *hung) change(by int) {
 	h.log.LogAttrs(context.Background(), slog.LevelInfo, "a handler that hung has ended; messages are taken off the queue again", slog.String("queue", h.queue))
 }
 
-// wait returns at once when fewer than most hang, else when that is so or ctx ends.
+// wait returns when fewer than most handlers hang, or when ctx ends.
 func (h *hung) wait(ctx context.Context) {
 	h.mu.Lock()
 	freed, full := h.freed, h.full.Load()
@@ -73,8 +73,8 @@ func (h *hung) wait(ctx context.Context) {
 	}
 }
 
-// Healthy returns an error while the worker takes no more messages off a queue because too many of its handlers hang: as
-// many as run at a time. A program that is not healthy should be started again.
+// Healthy returns an error while the worker takes no more messages off a queue because as many of its handlers hang as
+// may run at a time. A program that is not healthy should be started again.
 func (w *Worker) Healthy() error {
 	for _, q := range w.cfg.Queues {
 		if h := w.hung[q]; h.full.Load() {

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 )
 
-// All that a delivery can fail by is logged here, by whomever it was raised: the handler, what is done before it or after
-// it. The lines name messages by kind and ID, never by content.
+// All failures of a delivery are logged here, whether the handler failed or a step before or after it. The lines name
+// messages by kind and ID, never by content.
 
 // attrs name a message, and its handler where that is known.
 func (m *message) attrs() []slog.Attr {
@@ -23,7 +23,7 @@ func (m *message) attrs() []slog.Attr {
 	return attrs
 }
 
-// seldom tells that the nth repeat deserves a line again: more and more seldom as it goes on.
+// seldom reports whether the nth repeat is logged: the 8th, and then each time the number has doubled.
 func seldom(n int) bool { return n >= 8 && n&(n-1) == 0 }
 
 // logFailure logs a failed attempt. The stack of a panic, or of a handler that hangs, is logged once for a message.
@@ -45,8 +45,8 @@ func (c *consumer) logFailure(ctx context.Context, m *message, err error) {
 	c.log.LogAttrs(ctx, level, "handler failed", attrs...)
 }
 
-// logHandBack logs that a message is handed back for no fault of its own: the first time, and then as a warning, more and
-// more seldom. What lies between is for the debug level.
+// logHandBack logs that a message is handed back for no fault of its own. The first hand-back is logged as information,
+// or as a warning where the kind is unknown; later ones as warnings, more and more seldom; the rest at the debug level.
 func (c *consumer) logHandBack(ctx context.Context, m *message, v handlers.Verdict) {
 	n := m.envelope.HandBacks + 1
 	level := slog.LevelDebug
@@ -57,7 +57,7 @@ func (c *consumer) logHandBack(ctx context.Context, m *message, v handlers.Verdi
 		level = slog.LevelInfo
 	}
 	attrs := append(m.attrs(), slog.Int("hand_backs", n))
-	if v.Reason != "" { // Later is no error
+	if v.Reason != "" { // Later is not an error
 		attrs = append(attrs, slog.String("reason", v.Reason))
 	} else {
 		attrs = append(attrs, slog.Any("error", v.Err))
@@ -69,7 +69,7 @@ func (c *consumer) logHandBack(ctx context.Context, m *message, v handlers.Verdi
 	c.log.LogAttrs(ctx, level, what, attrs...)
 }
 
-// logCutOff logs that a handler ended with its context, which is no attempt.
+// logCutOff logs that a handler ended with its context. That spends no attempt.
 func (c *consumer) logCutOff(ctx context.Context, m *message, cause, err error) {
 	if m.began.Load() != nil {
 		c.log.LogAttrs(ctx, slog.LevelInfo, "handler was cut off", append(m.attrs(), slog.Any("cause", cause), slog.Any("error", err))...)
@@ -85,10 +85,11 @@ type trouble struct {
 	last time.Time
 }
 
-// troubleEvery is how often a beginning is logged at most: where one document fails and others don't, it begins again and again.
+// troubleEvery is the shortest time between two lines that say that trouble begins. Where one document fails and others
+// don't, it begins again and again.
 const troubleEvery = time.Minute
 
-// logTrouble logs that the store fails: when it begins, and then more and more seldom.
+// logTrouble logs that the store fails: when that begins, and then more and more seldom.
 func (c *consumer) logTrouble(ctx context.Context, m *message, err error) {
 	t, now := &c.trouble, time.Now()
 	t.mu.Lock()
@@ -106,7 +107,7 @@ func (c *consumer) logTrouble(ctx context.Context, m *message, err error) {
 	}
 }
 
-// logSuccess logs that what had failed, and was logged, goes on.
+// logSuccess logs that a message was handled after failed attempts, and that the store works again after trouble.
 func (c *consumer) logSuccess(m *message) {
 	if n := m.envelope.Attempts; n > 0 {
 		c.log.LogAttrs(context.Background(), slog.LevelInfo, "handled after failed attempts", append(m.attrs(), slog.Int("failed", n))...)

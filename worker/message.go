@@ -13,42 +13,42 @@ import (
 
 // message is a message in hand.
 type message struct {
-	queue      string
-	body       []byte           // as received
-	envelope   channel.Envelope // with data, once fetched
-	opened     atomic.Bool      // envelope is decoded, its ID for all to read
-	silent     int              // how many deliveries were
-	bad        error            // found when it was opened
-	delivery   *handlers.Delivery
-	deliveries int
-	sentAt     time.Time
-	asked      time.Time // when the call began that received it
-	received   time.Time
-	began      atomic.Pointer[time.Time] // when its handler started; nil: it hasn't
-	reported   time.Time                 // when it was last reported as stuck; renewDue's
-	suspect    bool                      // see suspects
-	bodyBytes  int                       // what it takes of consumer.bodies; under consumer.mu
-	written    *channel.Envelope         // see history
+	queue            string
+	body             []byte           // as received
+	envelope         channel.Envelope // has its data once that is fetched
+	opened           atomic.Bool      // the envelope is decoded, and its ID may be read by all
+	silentDeliveries int              // deliveries that ended without a report
+	bad              error            // the fault found while it was decoded and resolved
+	delivery         *handlers.Delivery
+	deliveries       int
+	sentAt           time.Time
+	asked            time.Time // when the call that received it began
+	received         time.Time
+	began            atomic.Pointer[time.Time] // when its handler started; nil: not yet
+	reported         time.Time                 // when it was last reported as stuck; only renewDue uses it
+	suspect          bool                      // see suspects
+	bodyBytes        int                       // its share of consumer.bodies; under consumer.mu
+	written          *channel.Envelope         // see history
 
-	turn     turn // guards what follows; held during a renewal, so that nobody uses a receipt that is being replaced
+	turn     turn // guards the fields below; held during a renewal, so that no call uses a receipt that is being replaced
 	receipt  storage.Receipt
-	owned    time.Time // start of the last call that gave it to us
+	owned    time.Time // start of the last call that gave us the message
 	settling bool      // its end is being recorded: no renewal
-	over     bool      // somebody has taken it upon himself to record its end
-	lost     bool      // it is, or may be, in other hands
+	over     bool      // a caller has undertaken to record its end
+	lost     bool      // another worker has it, or may have it
 	cancel   context.CancelCauseFunc
 }
 
-// turn is a mutex that may be held during a request. It is a channel so that whoever waits for it waits as for a request:
-// in virtual time, waiting for a sync.Mutex stops the clock.
+// turn is a mutex that may be held during a request. It is a channel so that waiting for it counts as waiting for a
+// request: in virtual time, waiting for a sync.Mutex stops the clock.
 type turn chan struct{}
 
 func (t turn) lock()   { t <- struct{}{} }
 func (t turn) unlock() { <-t }
 
-// believe puts aside a history that can't be of these deliveries: somebody else has written it, and it would let the
-// message come back for ever.
-func (m *message) believe() {
+// discardForgedHistory discards a history that these deliveries can't have. Somebody else has written it, and it would
+// let the message come back for ever.
+func (m *message) discardForgedHistory() {
 	e := &m.envelope
 	if before := m.deliveries - 1; e.Attempts > before || e.HandBacks > before-e.Attempts || e.Hangs > e.Attempts {
 		e.Attempts, e.Hangs, e.HandBacks = 0, 0, 0
@@ -58,8 +58,8 @@ func (m *message) believe() {
 	}
 }
 
-// history is the envelope in which the end of the delivery is noted, for whoever is to record it. It is a copy: a handler that
-// was given up may look at the envelope still.
+// history returns the envelope in which the caller notes the end of the delivery. It is a copy: a handler that was
+// given up may still read the envelope.
 func (m *message) history() *channel.Envelope {
 	if m.written == nil {
 		e := m.envelope
@@ -68,7 +68,7 @@ func (m *message) history() *channel.Envelope {
 	return m.written
 }
 
-// id names the message in a log. Nothing does as long as it isn't decoded.
+// id names the message in a log, by nothing until it is decoded.
 func (m *message) id() slog.Attr {
 	if !m.opened.Load() {
 		return slog.Attr{}
@@ -84,7 +84,7 @@ func (m *message) claim() storage.Claim {
 	return storage.Claim{Queue: m.queue, Receipt: m.receipt}
 }
 
-// prove stops renewal and makes sure that the message is ours, for visibility from now.
+// prove stops renewal and makes sure that the message is ours, for the visibility, from now.
 func (m *message) prove(ctx context.Context, q *storage.Queue, visibility time.Duration) error {
 	began := time.Now()
 	receipt, err := q.Extend(ctx, m.claim().Receipt, visibility)
@@ -103,8 +103,8 @@ func (m *message) unclaim() {
 	m.settling = false
 }
 
-// end reports whether the caller is the one to record the message's end: a handler that would not stop may come
-// back after its message was handed back.
+// end reports whether the caller is the one to record the message's end. A handler that would not stop may return after
+// its message was handed back.
 func (m *message) end() bool {
 	m.turn.lock()
 	defer m.turn.unlock()
@@ -113,14 +113,14 @@ func (m *message) end() bool {
 	return first
 }
 
-// ending reports that it is claimed to be ended.
+// ending reports that the message is claimed, so that its delivery can end.
 func (m *message) ending() bool {
 	m.turn.lock()
 	defer m.turn.unlock()
 	return m.settling
 }
 
-// dropped reports that it has been given up.
+// dropped reports that the message has been given up.
 func (m *message) dropped() bool {
 	m.turn.lock()
 	defer m.turn.unlock()
@@ -138,14 +138,14 @@ func (m *message) start(ctx context.Context, limit time.Duration) (context.Conte
 	return ctx, true
 }
 
-// ours reports that nobody else can have the message yet.
+// ours reports that no other worker can have the message yet.
 func (m *message) ours(limit time.Duration) bool {
 	m.turn.lock()
 	defer m.turn.unlock()
 	return !m.lost && time.Since(m.owned) < limit
 }
 
-// drop gives the message up: somebody else has it, or may have it.
+// drop gives the message up: another worker has it, or may have it.
 func (m *message) drop() {
 	m.lost = true
 	if m.cancel != nil {
@@ -161,7 +161,7 @@ func (m *message) renew(ctx context.Context, q *storage.Queue, visibility, due, 
 		return false, nil
 	}
 	began := time.Now()
-	// Short enough that a store that hangs leaves time for another try.
+	// The timeout is so short that a store that hangs leaves time for another try.
 	ctx, cancel := context.WithTimeout(ctx, min(limit-began.Sub(m.owned), visibility/6))
 	defer cancel()
 	receipt, err := q.Extend(ctx, m.receipt, visibility)

@@ -4,14 +4,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are all queues' metrics. docs/operating.md explains them.
+// metrics holds the metrics of all queues. docs/operating.md explains them.
 type metrics struct {
 	outcomes, receiveErrors, stuck *prometheus.CounterVec
 	running, consuming, abandoned  *prometheus.GaugeVec
 	pickup, seconds, lag           *prometheus.HistogramVec
 }
 
-// queueMetrics are those of one queue, looked up once.
+// queueMetrics holds the metrics of one queue, looked up once.
 type queueMetrics struct {
 	done, retried, handedBack, poisoned, unavailable, lost prometheus.Counter
 	receiveErrors, stuck                                   prometheus.Counter

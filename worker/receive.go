@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	waitShort = 100 * time.Millisecond // messages that wait less: hold more
-	waitLong  = 500 * time.Millisecond // messages that wait more: hold fewer
-	dearer    = 10                     // so many times longer may messages wait where requests are billed, so that receives bring more
+	waitShort = 100 * time.Millisecond // when messages wait less, hold more
+	waitLong  = 500 * time.Millisecond // when messages wait longer, hold fewer
+	dearer    = 10                     // factor on both where requests are billed, so that each receive brings more
 )
 
-// roomKeeper decides how many messages a consumer may hold. It begins with what can run at once, and doubles
-// while messages that it holds don't wait long, so that fast handlers are fed by large batches and slow ones
-// hold nothing that another worker could run. Guarded by consumer.mu.
+// roomKeeper decides how many messages a consumer may hold. It begins with as many as can run at once. It doubles the
+// number while held messages don't wait long. So large batches feed fast handlers, and slow handlers hold no message
+// that another worker could run. Guarded by consumer.mu.
 type roomKeeper struct {
 	least, most int
 	short, long time.Duration
 	limit       int
-	longest     atomic.Int64 // longest wait of a message since the last decision, a time.Duration; without the mutex
-	since       int          // messages ended since then
-	full        bool         // the last receive brought all it asked for
-	wanted      int          // free places that receive waits for; 0: it doesn't
+	longest     atomic.Int64 // longest wait of a message since the last decision, a time.Duration; used without the mutex
+	since       int          // messages that have ended since then
+	full        bool         // the last receive brought as many messages as it asked for
+	wanted      int          // free places that receive waits for; 0: it doesn't wait
 	freed       chan struct{}
 }
 
@@ -53,7 +53,7 @@ func (r *roomKeeper) ended(inHand int) {
 	}
 }
 
-// free says how many messages to receive now; 0 means that receive shall wait for freed.
+// free returns how many messages to receive now; 0 means that receive must wait for freed.
 func (r *roomKeeper) free(inHand int) int {
 	longest, decided := time.Duration(r.longest.Load()), true
 	switch {
@@ -62,13 +62,13 @@ func (r *roomKeeper) free(inHand int) int {
 	case r.full && longest < r.short && r.since >= r.limit/2:
 		r.limit = min(2*r.limit, r.most)
 	default:
-		decided = r.since >= 2*r.limit // what held one of them up may be over
+		decided = r.since >= 2*r.limit // the handler that held up a message may have ended
 	}
 	if decided {
 		r.longest.CompareAndSwap(int64(longest), 0)
 		r.since = 0
 	}
-	// With room to spare beyond what runs at once, wait for a batch worth a request.
+	// With room to spare beyond what runs at once, wait for a batch that is worth a request.
 	enough := max(1, (r.limit-r.least)/2)
 	if n := r.limit - inHand; n >= enough {
 		return n
@@ -77,16 +77,16 @@ func (r *roomKeeper) free(inHand int) int {
 	return 0
 }
 
-// receive takes messages in until ctx ends.
+// receive receives messages until ctx ends.
 func (c *consumer) receive(ctx, base context.Context) {
 	in := inbox.Open(c.w.store, c.queue, inbox.Config{Poll: c.cfg.PollInterval[c.queue]})
 	defer in.Close()
-	// Messages are decoded while the next are fetched.
+	// Messages are decoded while the next ones are fetched.
 	arrived, sorted := make(chan []*message), make(chan struct{})
 	go func() {
 		defer close(sorted)
 		for ms := range arrived {
-			c.keepApart(base, c.sort(base, ms))
+			c.keepApart(base, c.dispatch(base, ms))
 			c.suspects.received()
 		}
 	}()
@@ -98,7 +98,7 @@ func (c *consumer) receive(ctx, base context.Context) {
 		n := c.waitRoom(ctx)
 		batch, due := in.Wait(ctx, max(1, n), c.cfg.Visibility)
 		if len(batch.Deliveries) > 0 {
-			c.sort(base, c.hold(batch)) // no suspects: it is their first delivery
+			c.dispatch(base, c.takeInHand(batch)) // no suspects: this is their first delivery
 			continue
 		}
 		switch {
@@ -111,17 +111,17 @@ func (c *consumer) receive(ctx, base context.Context) {
 			n = 1
 		}
 		batch, err := in.Look(ctx, n, c.cfg.Visibility)
-		if err != nil || len(batch.Deliveries) == 0 { // else when they are sorted
+		if err != nil || len(batch.Deliveries) == 0 { // else they are dispatched first
 			c.suspects.received()
 		}
 		c.looked(ctx, err)
-		if ms := c.hold(batch); len(ms) > 0 {
+		if ms := c.takeInHand(batch); len(ms) > 0 {
 			arrived <- ms
 		}
 	}
 }
 
-// looked logs when receiving begins to fail, and when it works again.
+// looked logs that receiving begins to fail, and that it works again.
 func (c *consumer) looked(ctx context.Context, err error) {
 	failing := c.failing.Load() != nil
 	switch {
@@ -138,7 +138,7 @@ func (c *consumer) looked(ctx context.Context, err error) {
 	}
 }
 
-// waitRoom returns how many messages may be received, when that is some, or 0 when ctx ended.
+// waitRoom waits for room. It returns how many messages may be received, or 0 when ctx ended.
 func (c *consumer) waitRoom(ctx context.Context) int {
 	for {
 		if c.hung.full.Load() {

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-const atATime = 32 // calls for messages that are treated alike
+const atATime = 32 // bounds the calls that run together for several messages
 
-// renew keeps the messages in hand invisible to others, ends the contexts of those it can't keep, and reports
+// renew keeps the messages in hand invisible to others. It ends the contexts of those it can't keep, and reports
 // handlers that run long.
 func (c *consumer) renew(ctx context.Context) {
 	defer c.renewals.Stop()
@@ -24,18 +24,18 @@ func (c *consumer) renew(ctx context.Context) {
 	}
 }
 
-// renewEvery is how often what is in hand is looked through.
+// renewEvery is how often the worker looks through the messages in hand.
 func renewEvery(visibility time.Duration) time.Duration {
 	return max(visibility/12, 10*time.Millisecond)
 }
 
-// renewDue renews what is due.
+// renewDue renews the messages that are due.
 func (c *consumer) renewDue(ctx context.Context) {
 	now := time.Now()
 	var due []*message
 	c.mu.Lock()
 	for m := range c.inHand {
-		// Ownership begins with the call, at the earliest, so this looks at no lock of the message.
+		// Ownership begins no earlier than the receiving call, so no message's turn is needed here.
 		if now.Sub(m.asked) >= c.cfg.Visibility/6 {
 			due = append(due, m)
 		}
@@ -54,14 +54,14 @@ func (c *consumer) renewDue(ctx context.Context) {
 	})
 }
 
-// each calls f for each message, some at a time, and returns when all calls have.
+// each calls f for each message, at most atATime at once, and returns when all calls have returned.
 func each(ms []*message, f func(*message)) {
 	var calls errgroup.Group
 	calls.SetLimit(atATime)
 	for _, m := range ms {
 		calls.Go(func() error { f(m); return nil })
 	}
-	_ = calls.Wait() // they return none
+	_ = calls.Wait() // the functions return no errors
 }
 
 func (c *consumer) reportStuck(ctx context.Context, m *message, now time.Time) {

@@ -15,12 +15,12 @@ import (
 
 const (
 	deleteBatch = 512
-	storeDelay  = 2 * time.Second // until a message is tried again after the store failed
+	storeDelay  = 2 * time.Second // before a message is tried again after the store failed
 )
 
 func isStale(err error) bool { return errors.Is(err, storage.ErrReceiptStale) }
 
-// conclude ends a delivery as its handler said.
+// conclude ends a delivery by the error of its handler.
 func (c *consumer) conclude(ctx context.Context, m *message, err error, deleted bool) {
 	if !m.end() {
 		return
@@ -28,7 +28,7 @@ func (c *consumer) conclude(ctx context.Context, m *message, err error, deleted 
 	switch {
 	case err != nil:
 		c.settle(ctx, m, err)
-	case deleted && !m.ending(): // the deletion did nothing: somebody else has the message, and needs its body
+	case deleted && !m.ending(): // the deletion did nothing: another worker has the message, and needs its body
 		c.stats.lost.Inc()
 		c.release(m)
 	case deleted:
@@ -59,7 +59,7 @@ func (c *consumer) finish(ctx context.Context) {
 			}
 		}
 		c.delete(ctx, batch, receipts)
-		clear(batch) // it would keep their bodies
+		clear(batch) // batch would keep the messages' bodies
 	}
 }
 
@@ -69,7 +69,7 @@ func (c *consumer) delete(ctx context.Context, batch []*message, receipts []stor
 	err := c.q.Delete(call, receipts)
 	cancel()
 	if err != nil && !isStale(err) {
-		// They come back when their visibility ends; replay records and Once know them.
+		// The messages come back when their visibility ends; replay records and ReactOnce's notes recognise them.
 		c.log.LogAttrs(ctx, slog.LevelError, "can't delete handled messages; they will be delivered again", slog.Int("messages", len(batch)), slog.Any("error", err))
 		c.stats.unavailable.Add(float64(len(batch)))
 		c.release(batch...)
@@ -79,7 +79,7 @@ func (c *consumer) delete(ctx context.Context, batch []*message, receipts []stor
 	errors.As(err, &stale)
 	together, bodies := batch[:0], []*message(nil)
 	for i, m := range batch {
-		if stale != nil && slices.Contains(stale.Receipts, receipts[i]) { // somebody else has it, and needs its body
+		if stale != nil && slices.Contains(stale.Receipts, receipts[i]) { // another worker has it, and needs its body
 			c.stats.lost.Inc()
 		} else {
 			c.done(m)
@@ -91,7 +91,7 @@ func (c *consumer) delete(ctx context.Context, batch []*message, receipts []stor
 		together = append(together, m)
 	}
 	c.release(together...)
-	for _, m := range bodies { // each takes a request
+	for _, m := range bodies { // each body takes a request
 		c.dropBody(ctx, m)
 		c.release(m)
 	}
@@ -123,19 +123,19 @@ func (c *consumer) dropBody(ctx context.Context, m *message) {
 func (c *consumer) settle(ctx context.Context, m *message, err error) {
 	if context.Cause(ctx) == ErrDraining {
 		c.logCutOff(ctx, m, ErrDraining, err)
-		c.handBack(ctx, m, 0, nil) // it may have failed because it was told to stop
+		c.handBack(ctx, m, 0, nil) // the handler may have failed because it was told to stop
 		return
 	}
 	if m.dropped() {
 		c.logCutOff(ctx, m, ErrOwnershipLost, err)
-		c.release(m) // it may have failed because of that; whoever has the message now decides
+		c.release(m) // the handler may have failed because of that; the worker that has the message now decides
 		return
 	}
 	v := handlers.Judge(err)
 	e := m.history()
 	switch v.Action {
 	case handlers.ToPoison:
-		if v.Spent && m.began.Load() != nil { // its handler said so, not who looked at it before
+		if v.Spent && m.began.Load() != nil { // the handler said so, not a step before it
 			e.Attempts++
 		}
 		c.poison(ctx, m, v.Reason, err)
@@ -190,14 +190,14 @@ func (c *consumer) tryAgain(ctx context.Context, m *message, v handlers.Verdict)
 	c.rewrite(ctx, m, v.After, v.Err)
 }
 
-// giveBack hands a message back that was not handled, because the worker stops.
+// giveBack hands back a message that was not handled, because the worker stops or too many handlers hang.
 func (c *consumer) giveBack(ctx context.Context, m *message) {
 	if m.end() {
 		c.handBack(ctx, m, 0, nil)
 	}
 }
 
-// handBack gives a message back, not for its own fault.
+// handBack hands a message back for no fault of its own.
 func (c *consumer) handBack(ctx context.Context, m *message, delay time.Duration, cause error) {
 	m.history().HandBacks++
 	c.stats.handedBack.Inc()
@@ -223,7 +223,7 @@ func (c *consumer) rewrite(ctx context.Context, m *message, delay time.Duration,
 		err = c.q.Rewrite(ctx, receipt, body, delay)
 	}
 	if errors.Is(err, channel.ErrAttribute) || errors.Is(err, storage.ErrTooLarge) {
-		// It can't take its history: not decodable, or too large already. It still ends by MaxDeliveries.
+		// The message can't take its history: it is not decodable, or too large already. It still ends by MaxDeliveries.
 		_, err = c.q.Extend(ctx, receipt, max(delay, storage.MinVisibility))
 	}
 	switch {
@@ -249,7 +249,7 @@ func (c *consumer) poison(ctx context.Context, m *message, reason string, cause 
 	})
 	attrs := append(m.attrs(), slog.String("reason", reason), slog.Any("error", cause))
 	switch {
-	case isStale(err): // whoever has the message now decides
+	case isStale(err): // the worker that has the message now decides
 		c.stats.lost.Inc()
 	case err != nil:
 		c.log.LogAttrs(ctx, slog.LevelError, "can't write to the poison queue; the message comes back when its visibility ends", append(attrs, slog.Any("trouble", err))...)

@@ -17,15 +17,15 @@ import (
 
 const maxBeat = 10 * time.Second
 
-// share runs a consumer of a queue whenever it is for this worker to consume it. One that was stopped may go on with what it is
-// handling while the next one runs.
+// share runs a consumer of a queue whenever this worker is active for it. A consumer that was stopped may still finish
+// its messages while the next one runs.
 func (w *Worker) share(ctx, running context.Context, queue string, s *suspects) error {
 	var (
-		now  atomic.Pointer[consumer] // that receives
+		now  atomic.Pointer[consumer] // the consumer that receives
 		all  sync.WaitGroup
 		mu   sync.Mutex
 		errs []error
-		told bool // that it is stuck
+		told bool // the log says already that it is stuck
 	)
 	m, err := members.Join(w.store, w.group(queue), members.Config{
 		Name: w.cfg.Name, Active: w.cfg.ActiveWorkers[queue], Logger: w.cfg.Logger,
@@ -65,7 +65,7 @@ func (w *Worker) share(ctx, running context.Context, queue string, s *suspects) 
 		stop()
 		now.Store(nil)
 	}
-	// At once, so that others take over while this one drains.
+	// Leave before draining, so that others take over at once.
 	if err := m.Leave(ctx); err != nil {
 		w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't tell other workers of the stop; they take over when they miss this one", slog.Any("error", err))
 	}
@@ -73,8 +73,8 @@ func (w *Worker) share(ctx, running context.Context, queue string, s *suspects) 
 	return errors.Join(errs...)
 }
 
-// group is that of the workers who share a queue. What a worker doesn't know it leaves to those who do, so only they take turns that
-// know the same kinds.
+// group names the workers that share a queue. A worker hands back messages of a kind that it doesn't know, so only
+// workers that know the same kinds share.
 func (w *Worker) group(queue string) string {
 	var kinds []string
 	for _, h := range w.h.Handlers(queue) {
@@ -85,7 +85,7 @@ func (w *Worker) group(queue string) string {
 	return "worker/" + queue + "/" + hex.EncodeToString(sum[:8])
 }
 
-// until waits for a member to be active, or not to be. It returns false when ctx ends first.
+// until waits for a member to become active, or to be active no longer. It returns false when ctx ends first.
 func until(ctx context.Context, m *members.Member, active bool) bool {
 	for {
 		is, changed := m.Active()

@@ -14,18 +14,23 @@ import (
 // suspectAfter is how many silent deliveries make a message a suspect: one that may kill its worker.
 const suspectAfter = 3
 
-// suspects keep a killer's neighbours out of the poison queue. A worker has one suspect in hand, of all its queues.
-// Others are handed back, which is no silent delivery, before it runs; and while it runs nothing is received, but what is
-// handed over as it is sent, so that no other one is in hand when it kills. Messages that are no suspects go on beside it: it
-// may take them along until they are suspects too, and then no more. A handler that hangs is no reason to stand still: after
-// StuckAfter messages are received again, other suspects among them handed back.
+// suspects keep a message that kills its worker from taking others with it into the poison queue.
+//
+//   - A worker has one suspect in hand, of all its queues. It hands other suspects back before that one runs. A
+//     hand-back is no silent delivery.
+//   - While the suspect runs the worker receives only messages that the store hands over as they are sent. So no other
+//     suspect is in hand when it kills the worker.
+//   - Messages that are no suspects run beside it. If it kills the worker, that is a silent delivery for them, too,
+//     until they are suspects themselves.
+//   - A handler that hangs doesn't stop the worker: after StuckAfter it receives messages again, and hands back other
+//     suspects among them.
 type suspects struct {
-	receives *semaphore.Weighted // held by each receive until its messages are sorted; whole, by the suspect
+	receives *semaphore.Weighted // each receive holds 1 until its messages are dispatched; the suspect holds all
 
 	mu    sync.Mutex
-	one   *message // that is in hand
+	one   *message // the suspect in hand
 	since time.Time
-	open  func() // lets receive go on; nil while it isn't held up
+	open  func() // lets receive go on; nil while receive isn't held up
 	timer *time.Timer
 }
 
@@ -33,12 +38,12 @@ const allReceives = 1 << 30
 
 func newSuspects() *suspects { return &suspects{receives: semaphore.NewWeighted(allReceives)} }
 
-// receiving waits until messages may be received. received must follow, once they are sorted.
+// receiving waits until messages may be received. The caller must call received once they are dispatched.
 func (s *suspects) receiving(ctx context.Context) error { return s.receives.Acquire(ctx, 1) }
 
 func (s *suspects) received() { s.receives.Release(1) }
 
-// enter makes a message the suspect in hand, or tells how long the one that is has been it.
+// enter makes a message the suspect in hand, or returns for how long another message has been it.
 func (s *suspects) enter(m *message) (entered bool, since time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +54,7 @@ func (s *suspects) enter(m *message) (entered bool, since time.Duration) {
 	return true, 0
 }
 
-// alone waits until all that has been received is sorted, and stops receiving for most or until m leaves.
+// alone waits until all received messages are dispatched. Then it stops receiving, for most or until m leaves.
 func (s *suspects) alone(ctx context.Context, m *message, most time.Duration) error {
 	s.mu.Lock()
 	done := s.one != m || s.open != nil
@@ -63,7 +68,7 @@ func (s *suspects) alone(ctx context.Context, m *message, most time.Duration) er
 	open := sync.OnceFunc(func() { s.receives.Release(allReceives) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.one != m { // abandoned meanwhile
+	if s.one != m { // m was abandoned meanwhile
 		open()
 		return nil
 	}
@@ -71,7 +76,7 @@ func (s *suspects) alone(ctx context.Context, m *message, most time.Duration) er
 	return nil
 }
 
-// leave ends what enter began, if it did.
+// leave ends what enter began for m, if anything.
 func (s *suspects) leave(m *message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,12 +92,12 @@ func (s *suspects) leave(m *message) {
 
 // keepApart lets one suspect go on and hands the others back.
 func (c *consumer) keepApart(ctx context.Context, ms []*message) {
-	c.single.Store(len(ms) > 0) // those handed back come again
+	c.single.Store(len(ms) > 0) // other suspects were handed back and come again
 	for i, m := range ms {
 		m.suspect = true
 		entered, since := c.suspects.enter(m)
 		if !entered {
-			// One comes after the other, but not again and again while one takes long.
+			// One suspect comes after the other, but not again and again while one takes long.
 			delay := max(inbox.FirstLook, min(since, retryMost))
 			each(ms[i:], func(m *message) {
 				if m.end() {
@@ -103,6 +108,6 @@ func (c *consumer) keepApart(ctx context.Context, ms []*message) {
 		}
 		c.log.LogAttrs(ctx, slog.LevelWarn, "a message has not been heard of again and again; it is kept apart from others of its like",
 			slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind)), slog.Int("deliveries", m.deliveries))
-		c.push(task{m: m})
+		c.pushTask(task{m: m})
 	}
 }

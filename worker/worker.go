@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Why a handler's context ended, for context.Cause.
+// These errors say why a handler's context ended, by context.Cause.
 var (
 	ErrOwnershipLost = errors.New("worker: the message may be in other hands")
 	ErrDraining      = errors.New("worker: stopping, and the time to finish is over")
@@ -22,7 +22,7 @@ var (
 
 // A Worker consumes queues of its registry's store.
 type Worker struct {
-	store   *storage.Store // that of the registry's channels
+	store   *storage.Store // the store of the registry's channels
 	h       *handlers.Registry
 	cfg     Config
 	metrics *metrics
@@ -31,9 +31,9 @@ type Worker struct {
 	running atomic.Bool
 }
 
-// New returns a worker for the handlers of a registry, which must be complete by then. The worker consumes the queues of
-// the store that the registry's channels send to. The error tells all that is wrong with the registry and the
-// configuration.
+// New returns a worker for the handlers of a registry. All handlers must be registered by then. The worker consumes the
+// queues of the store that the registry's channels send to. The error reports every fault of the registry and the
+// Config.
 func New(h *handlers.Registry, cfg Config) (*Worker, error) {
 	cfg, err := cfg.withDefaults(h)
 	if err != nil {
@@ -46,7 +46,7 @@ func New(h *handlers.Registry, cfg Config) (*Worker, error) {
 	w := &Worker{store: h.Channels().Store(), h: h, cfg: cfg, metrics: m, handled: map[string]*atomic.Int64{}, hung: map[string]*hung{}}
 	for _, q := range cfg.Queues {
 		w.handled[q] = new(atomic.Int64)
-		stats := m.queue(q) // so that a worker that stands by has its metrics too
+		stats := m.queue(q) // now, so that a worker that stands by has its metrics too
 		w.hung[q] = newHung(q, cfg.Concurrency, cfg.Logger, stats.abandoned)
 	}
 	return w, nil
@@ -60,9 +60,11 @@ func (w *Worker) Handled(queue string) int64 {
 	return 0
 }
 
-// Run works until ctx ends, and then stops in order; see the package comment. It returns nil after an orderly
-// stop, an error at once when the store can't be reached at the start or when the worker runs already, and an
-// error at the end when handlers would not stop. After that it can run again.
+// Run works until ctx ends, and then stops in order; see the package comment. Afterwards it can run again. It returns
+//
+//   - nil after an orderly stop,
+//   - an error at once when the store can't be reached at the start, or when the worker runs already,
+//   - an error at the end when handlers would not stop.
 func (w *Worker) Run(ctx context.Context) error {
 	if !w.running.CompareAndSwap(false, true) {
 		return errors.New("worker: it runs already; two at a time are two workers, each from New")
@@ -102,7 +104,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// announce tells what is consumed and with which limits.
+// announce logs which queues are consumed, and with which limits.
 func (w *Worker) announce(ctx context.Context) {
 	c, log := w.cfg, w.cfg.Logger
 	log.LogAttrs(ctx, slog.LevelInfo, "worker starts",

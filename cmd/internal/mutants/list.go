@@ -137,7 +137,7 @@ func mutants() []mutant {
 		{
 			name: "a stop costs an attempt",
 			file: "worker/settle.go",
-			old:  "		c.handBack(ctx, m, 0, nil) // it may have failed because it was told to stop\n",
+			old:  "		c.handBack(ctx, m, 0, nil) // the handler may have failed because it was told to stop\n",
 			new:  "		m.history().Attempts++\n		c.handBack(ctx, m, 0, nil)\n",
 			by:   "worker", // it takes five stops in the middle of one handler
 		},
@@ -151,9 +151,12 @@ func mutants() []mutant {
 		{
 			name: "a message is renewed when it may be in other hands",
 			file: "worker/message.go",
-			old:  "	if m.settling || m.lost || time.Since(m.owned) < due {",
-			new:  "	if m.settling || time.Since(m.owned) < due {",
-			by:   "worker", // likewise
+			old: "	if m.settling || m.lost || time.Since(m.owned) < due {\n		return false, nil\n	}\n	began := time.Now()\n" +
+				"	// The timeout is so short that a store that hangs leaves time for another try.\n" +
+				"	ctx, cancel := context.WithTimeout(ctx, min(limit-began.Sub(m.owned), visibility/6))\n",
+			new: "	if m.settling || time.Since(m.owned) < due {\n		return false, nil\n	}\n	began := time.Now()\n" +
+				"	ctx, cancel := context.WithTimeout(ctx, visibility/6)\n",
+			by: "worker", // likewise
 		},
 		{
 			name: "a message that can't be handled is not found in the poison queue",
