@@ -9,7 +9,7 @@ import "time"
 const (
 	ckptPages = 4000  // begin beside the writer (16 MB)
 	ckptFew   = 2000  // the writer copies so many itself
-	ckptLimit = 16384 // the log has grown to 64 MB although it is being copied: the writer copies all, at once
+	ckptLimit = 16384 // the log is longer than 64 MB although it is being copied: the writer copies all, at once
 )
 
 // SQLite uses free pages again. Free pages above a reserve are given back to the file system, in steps short enough
@@ -29,7 +29,7 @@ const passiveCheckpoint = "PRAGMA wal_checkpoint(PASSIVE)"
 // A checkpointer copies the log beside the writer. The fields pages, log and running are the writer's.
 type checkpointer struct {
 	pages   int // that the writer has added to the log since a copy last began
-	log     int // likewise, since all was copied
+	log     int // likewise, since the writer itself has copied
 	running bool
 
 	start chan struct{}
@@ -101,7 +101,7 @@ func (w *writer) checkpoint() (wrote bool) {
 	w.wrote = w.wrote || n > 0
 	switch {
 	case w.s.place.check() != nil: // the log may be another file's by now
-	case k.log >= ckptLimit:
+	case k.log >= ckptPages && w.c.logPages() >= ckptLimit:
 		w.copyLog()
 	case k.pages >= ckptPages && !k.running:
 		k.begin()
@@ -130,6 +130,22 @@ func (w *writer) copyLog() {
 	w.s.place.saw(err)
 	w.readerWatch.see(did)
 	k.pages, k.log = 0, 0
+	if did.pages >= ckptLimit && did.left < ckptFew {
+		w.finishLog()
+	}
+}
+
+// finishLog copies the last of a long log while it keeps other processes from writing, so that the next commit of any
+// process overwrites the log from its beginning. Without this, several processes that write make the log grow for ever,
+// because something always comes during a copy.
+func (w *writer) finishLog() {
+	if patient(func() error { return nil }, w.c.stmt("BEGIN IMMEDIATE").run) != nil {
+		return // the next copy tries again
+	}
+	w.ckpt.begin()
+	w.readerWatch.see(<-w.ckpt.done)
+	w.ckpt.running = false
+	w.c.stmt("ROLLBACK").run()
 }
 
 // tidyLater has tidy run in a while, because something was written.

@@ -53,7 +53,7 @@
 // SQLite goes on with a file that was removed or replaced, or whose log or shared memory was. What it writes then is
 // lost. So the store looks whether the paths still lead to all three:
 //
-//   - after each commit, and after each sync of deletions, before a caller is answered. This look takes two
+//   - after each commit, and after each sync of deletions, before a caller is answered. This look takes three
 //     microseconds.
 //   - before a commit and before a read. Here a look of the last second is enough.
 //

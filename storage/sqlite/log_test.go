@@ -157,3 +157,23 @@ func TestLogIsAheadAtRest(t *testing.T) {
 		}
 	})
 }
+
+// TestLogOfManyIsShort has several processes write without a pause, so that there is always something which nobody has copied.
+func TestLogOfManyIsShort(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	openAt(t, path, "?wake=off&sync=normal") // the last one to close removes the log
+	var processes []*process
+	for range 3 {
+		processes = append(processes, start(t, "fill", path+"?sync=normal"))
+	}
+	var most int64
+	for _, p := range processes {
+		for len(p.read(1)) > 0 {
+			most = max(most, size(t, path+"-wal"))
+		}
+	}
+	if limit := int64(300 << 20); most > limit {
+		t.Errorf("the log had %d MB while 480 MB were written; want %d at most", most>>20, limit>>20)
+	}
+}

@@ -62,6 +62,21 @@ func child(role, url string) int {
 			})
 		}
 		all.Wait()
+	case "fill": // sends 160 MB from several goroutines, a line for each
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				body := strings.Repeat("x", 40_000)
+				for range 500 {
+					if err := s.Queue("queue").Send(ctx, text(body)); err != nil {
+						fmt.Println(err)
+						return
+					}
+					fmt.Println("sent")
+				}
+			})
+		}
+		all.Wait()
 	case "hold": // claims all messages, extends every other claim, and prints the receipts
 		got, err := s.Queue("queue").Receive(ctx, maxReceive, 10*time.Minute)
 		if err != nil {
