@@ -34,7 +34,7 @@ const (
 	onceNoting    = 5 * time.Second // bounds the note after f
 	onceRetention = 30 * 24 * time.Hour
 	onceClocks    = 24 * time.Hour       // notes are kept so much longer than they are trusted, because clocks differ
-	onceSweep     = storage.MaxBatchRows // effects between two sweeps of old notes; a sweep takes up to twice as many notes
+	onceSweep     = storage.MaxBatchRows // effects between two sweeps; a sweep takes up to twice as many old notes
 )
 
 // onceMark is the row that notes an effect as begun or done. It holds no time, so no two machines' clocks are compared.
@@ -69,7 +69,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), onceNoting)
 		defer cancel()
 		if failed != nil {
-			_ = table.Delete(ctx, group, n.key, storage.Condition{IfMatch: n.etag}) // else other processes see it unchanged, and take it over
+			_ = table.Delete(ctx, group, n.key, storage.Condition{IfMatch: n.etag}) // else others take it over
 			return failed
 		}
 		if err := n.put(ctx, onceMark{Done: true}, storage.Condition{}); err != nil {
