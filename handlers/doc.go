@@ -27,5 +27,4 @@
 //   - Messages for one document that were received together are folded in one read-modify-write; see package values.
 //     Reactions run alone.
 //
-// values. Reactions run alone.
 package handlers

@@ -18,7 +18,6 @@ import (
 //     process writes: many processes, or one that lives for a single message.
 //   - It deletes up to twice as many rows as have left since the time before, so a backlog shrinks. A document in use
 //     has some hundred rows past retention at most, unless deletions keep failing.
-//   - It ends with the caller's context, and after forgetWithin. The rest is left for the next time.
 //   - It ends with the caller's context, and after forgetWithin. The rest is left to the next time.
 const (
 	clockMargin  = 24 * time.Hour // rows are kept so much longer than they are trusted, because clocks differ
