@@ -21,6 +21,5 @@
 // Readers go through a cache. For Config.Fresh a document is taken from memory. After that it is revalidated by ETag,
 // by one reader for all. [View.Handler] serves a view over HTTP with ETag and 304. [View.Server] does the same within a
 // handler of one's own. Before its first event a view is served as its initial view, never as null. [Content] serves
-// any other bytes, such as static files, in this way. as null. [Content] serves any bytes in this way, such as static
-// files.
+// any other bytes, such as static files, in this way.
 package views
