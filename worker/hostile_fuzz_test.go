@@ -201,7 +201,7 @@ func FuzzMessage(f *testing.F) {
 			return
 		}
 		bodies := [][]byte{body}
-		for part := 7; part >= 0; part-- { // a prefix costs no extra request
+		for part := 7; part >= 0; part-- { // its prefixes cost little more
 			if cut := body[:len(body)*part/8]; len(cut) < len(bodies[len(bodies)-1]) {
 				bodies = append(bodies, cut)
 			}
