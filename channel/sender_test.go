@@ -329,7 +329,8 @@ func handled() *channel.Envelope {
 func sendUnder(t testing.TB, e *channel.Envelope, group string, send func(ctx context.Context, orders *channel.Sender[Order]) error) map[int][]string {
 	t.Helper()
 	s := openStore(t)
-	ctx := channel.WithTrace(t.Context(), channel.Trace{Parent: "00-other-01", Tenant: "south"}) // ignored
+	// The chain of the handled message has its own trace and tenant, which win.
+	ctx := channel.WithTrace(t.Context(), channel.Trace{Parent: "00-other-01", Tenant: "south"})
 	must(t, send(channel.Handling(ctx, e, group), senderOf[Order](t, newChannels(t, s))))
 	ids := map[int][]string{}
 	for _, got := range received(t, s, "orders") {
