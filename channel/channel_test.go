@@ -30,7 +30,7 @@ type Served struct {
 	Menu  string `json:"menu,omitempty"`
 }
 
-// Unheard is an event that nobody listens to.
+// Unheard is an event without a subscriber.
 type Unheard struct{}
 
 // Broken can't be encoded.
@@ -62,7 +62,7 @@ func testRoutes(t testing.TB) *channel.Routes {
 	return routes
 }
 
-// openStore opens a store of its own until the end of the test.
+// openStore opens a new store, which is closed when the test ends.
 func openStore(t testing.TB) *storage.Store {
 	t.Helper()
 	return openAt(t, filepath.Join(t.TempDir(), "test.db"))

@@ -18,11 +18,11 @@ const (
 
 	claims = "claims" // the container of claim-checked bodies; a reference is claims/QUEUE/UUID
 
-	// historyRoom is kept free in a message, so that a failed attempt can always be written into it.
+	// historyRoom bytes stay free in a message, so that a failed attempt can always be written into it.
 	historyRoom = 4 << 10
 )
 
-// Packed are messages ready to be sent, and the claim-checked bodies that were written for them.
+// Packed holds messages ready to be sent, and the claim-checked bodies that were written for them.
 type Packed struct {
 	Sends []storage.Send
 	refs  []string
@@ -34,7 +34,7 @@ func (c *Channels) Pack(ctx context.Context, envelopes ...Envelope) (Packed, err
 	return c.packBy(ctx, 1, envelopes)
 }
 
-// packBy is Pack by at most so many goroutines.
+// packBy is Pack by at most the given number of goroutines.
 func (c *Channels) packBy(ctx context.Context, goroutines int, envelopes []Envelope) (Packed, error) {
 	queues := make([][]string, len(envelopes))
 	for i := range envelopes {
@@ -51,10 +51,10 @@ func (c *Channels) PackFor(ctx context.Context, queue string, e Envelope) (Packe
 	return c.pack(ctx, 1, []Envelope{e}, [][]string{{queue}})
 }
 
-// checkInAtOnce is how many bodies are written together: a store far away takes its time for each.
+// checkInAtOnce is how many bodies are written together, because a distant store takes long for each.
 const checkInAtOnce = 16
 
-// pack encodes envelopes for queues, those of each.
+// pack encodes envelopes, each for its own list of queues.
 func (c *Channels) pack(ctx context.Context, goroutines int, envelopes []Envelope, queues [][]string) (p Packed, err error) {
 	bodies, err := encode(goroutines, envelopes)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *Channels) pack(ctx context.Context, goroutines int, envelopes []Envelop
 			})
 		}
 	}
-	if len(large) == 0 { // the common case needs no context of its own
+	if len(large) == 0 { // without large bodies no context is needed
 		return p, nil
 	}
 	g, together := errgroup.WithContext(ctx)
@@ -94,10 +94,10 @@ func (c *Channels) pack(ctx context.Context, goroutines int, envelopes []Envelop
 	return p, nil
 }
 
-// encodeAtOnce is how many envelopes one goroutine encodes: that takes a hundred times as long as to start it.
+// encodeAtOnce is how many envelopes one goroutine encodes. That takes a hundred times as long as to start it.
 const encodeAtOnce = 64
 
-// encode encodes envelopes, many of them by several goroutines.
+// encode encodes envelopes. It divides many of them among several goroutines.
 func encode(goroutines int, envelopes []Envelope) ([][]byte, error) {
 	bodies := make([][]byte, len(envelopes))
 	some := func(first, end int) error {
@@ -120,7 +120,8 @@ func encode(goroutines int, envelopes []Envelope) ([][]byte, error) {
 	return bodies, g.Wait()
 }
 
-// checkIn writes the body to a blob and encodes the envelope that refers to it. With an error there may be a blob all the same.
+// checkIn writes the body to a blob and encodes the envelope that refers to it. After an error there may still be a
+// blob.
 func (c *Channels) checkIn(ctx context.Context, e *Envelope, key string) ([]byte, error) {
 	if _, err := c.store.Blobs(claims).Put(ctx, key, e.Data, storage.Condition{IfAbsent: true}); err != nil {
 		return nil, fmt.Errorf("channel: %s: claim check: %w", e.Kind, err)
@@ -137,12 +138,12 @@ func (c *Channels) checkIn(ctx context.Context, e *Envelope, key string) ([]byte
 	return body, nil
 }
 
-// stowed is the name under which the bodies of stowed envelopes lie among the claims, where those of messages
-// have their queue.
+// stowed is the name under which the bodies of stowed envelopes lie among the claims. Bodies of messages lie there
+// under the name of their queue.
 const stowed = "stowed"
 
-// Stow encodes an envelope to be kept in a document until it is sent. A large body goes to a blob of its own,
-// because the copies that are sent own theirs.
+// Stow encodes an envelope to be kept in a document until it is sent. A large body goes to a blob of its own, because
+// each copy that is sent owns its body.
 func (c *Channels) Stow(ctx context.Context, e Envelope) ([]byte, error) {
 	raw, err := e.Encode()
 	if err == nil && len(raw) > c.store.Props().MaxMessage-historyRoom {
@@ -165,23 +166,23 @@ func (c *Channels) Unstow(ctx context.Context, raw []byte) (Envelope, error) {
 	return e, err
 }
 
-// DropStowed deletes what a stowed envelope keeps beside itself, once it has been sent and is not kept any
-// more, or when certainly no document keeps it. What it can't delete stays behind as an orphan.
+// DropStowed deletes the body that a stowed envelope keeps in a blob. Call it once the envelope has been sent and no
+// document keeps it any more, or when certainly no document keeps it. A failed deletion leaves an orphan.
 func (c *Channels) DropStowed(ctx context.Context, raw []byte) {
 	if e, err := Decode(raw); err == nil && e.DataRef != "" {
 		_ = c.Release(context.WithoutCancel(ctx), e.DataRef)
 	}
 }
 
-// Discard deletes the claim-checked bodies of messages that were certainly not sent. What it can't delete
-// stays behind as an orphan.
+// Discard deletes the claim-checked bodies of messages that were certainly not sent. A failed deletion leaves an
+// orphan.
 func (c *Channels) Discard(ctx context.Context, p Packed) {
 	for _, ref := range p.refs {
 		_ = c.Release(context.WithoutCancel(ctx), ref)
 	}
 }
 
-// Fetch brings in a claim-checked body. [ErrDataLost] when it is gone.
+// Fetch reads a claim-checked body into the envelope. The error matches [ErrDataLost] when the body is gone.
 func (c *Channels) Fetch(ctx context.Context, e *Envelope) error {
 	if e.DataRef == "" || e.Data != nil {
 		return nil
@@ -203,7 +204,7 @@ func (c *Channels) Fetch(ctx context.Context, e *Envelope) error {
 	return nil
 }
 
-// CheckDataRef refuses a message from a queue that refers to the body of a message in another one.
+// CheckDataRef refuses a message whose dataref names the body of a message in another queue.
 func (e *Envelope) CheckDataRef(queue string) error {
 	if e.DataRef == "" || strings.HasPrefix(e.DataRef, claims+"/"+queue+"/") {
 		return nil
@@ -211,7 +212,7 @@ func (e *Envelope) CheckDataRef(queue string) error {
 	return fmt.Errorf("%w: dataref: %s is not a body of queue %s", ErrAttribute, storage.Quote(e.DataRef), queue)
 }
 
-// Release deletes a claim-checked body, after its message has been deleted. Gone already is no error.
+// Release deletes a claim-checked body, after its message has been deleted. A body that is gone already is no error.
 func (c *Channels) Release(ctx context.Context, dataRef string) error {
 	key, err := parseDataRef(dataRef)
 	if err != nil {
@@ -223,8 +224,8 @@ func (c *Channels) Release(ctx context.Context, dataRef string) error {
 	return nil
 }
 
-// parseDataRef returns the blob's key. A reference comes from a message, so it is held to the one form that
-// this package writes: it can name nothing outside the claims.
+// parseDataRef returns the blob's key. A reference comes from a message, so only the one form that this package writes
+// is accepted: it can name nothing outside the claims.
 func parseDataRef(ref string) (key string, err error) {
 	key, ok := strings.CutPrefix(ref, claims+"/")
 	queue, id, ok2 := strings.Cut(key, "/")

@@ -72,7 +72,7 @@ func TestClaimCheckBegins(t *testing.T) {
 		if claimed := got.DataRef != ""; claimed != test.claimed {
 			t.Errorf("%d bytes over the limit: claim-checked %v, want %v", test.extra, claimed, test.claimed)
 		}
-		// A failed attempt can be written into either.
+		// A failed attempt can be written into both.
 		got.Attempts, got.LastError = 5, strings.Repeat(`"`, 5000)
 		if n := len(mustEncode(t, got)); n > s.Props().MaxMessage {
 			t.Errorf("with its history the message has %d bytes, more than %d", n, s.Props().MaxMessage)
@@ -88,7 +88,7 @@ func TestClaimCheckRefusesOverTheMost(t *testing.T) {
 	if !errors.Is(err, storage.ErrTooLarge) {
 		t.Errorf("send: got error %.200v, want %v", err, storage.ErrTooLarge)
 	}
-	// A blob that somebody else made larger.
+	// Another program made a blob larger.
 	if _, err := s.Blobs("claims").Put(t.Context(), "orders/"+timedID, make([]byte, channel.MaxData+1), storage.Condition{}); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestClaimCheckRefusesOverTheMost(t *testing.T) {
 	}
 }
 
-// The copies of an event own their bodies: who is done with one takes nothing from the others.
+// The copies of an event own their bodies: releasing one body leaves the others.
 func TestClaimCheckFanOut(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
@@ -151,7 +151,7 @@ func TestClaimCheckWhenTheStoreFails(t *testing.T) {
 	}
 }
 
-// Attributes alone that leave no room can't be claim-checked away.
+// Attributes that leave no room by themselves can't be claim-checked away.
 func TestAttributesTooLarge(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
@@ -182,7 +182,7 @@ func TestStow(t *testing.T) {
 		if len(raw) > s.Props().MaxMessage {
 			t.Errorf("a body of %d bytes takes %d in the document", size, len(raw))
 		}
-		// What is sent owns its body, so that dropping what was stowed takes nothing from it.
+		// The sent copy owns its body, so dropping the stowed envelope leaves that body.
 		got, err := c.Unstow(t.Context(), raw)
 		if err != nil || !slices.Equal(got.Data, e.Data) || got.DataRef != "" {
 			t.Fatalf("got %d bytes, reference %q, error %v; want all and none", len(got.Data), got.DataRef, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 )
 
-// What this package writes, the public SDK reads, with all attributes right.
+// The public SDK reads the events that this package writes, with all attributes right.
 func TestSDKReadsOurs(t *testing.T) {
 	t.Parallel()
 	want := fullEnvelope()
@@ -174,7 +174,7 @@ func TestWeReadTheSDKs(t *testing.T) {
 				t.Errorf("%s: got %s, want %s", name, got, want)
 			}
 		}
-		// And they are there again when the message is written with its history.
+		// The extensions are still there when the message is written with its history.
 		var again event.Event
 		got.Attempts = 1
 		must(t, json.Unmarshal(mustEncode(t, got), &again), again.Validate())

@@ -12,7 +12,7 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// A Codec knows kinds and turns envelopes into messages. Registering and decoding must not overlap.
+// A Codec knows kinds and turns envelopes into messages. Don't register while it decodes.
 type Codec struct {
 	kinds map[Kind]decoder
 }
@@ -24,8 +24,7 @@ type decoder struct {
 	lift    func(any) any // from this kind's type to the current one
 }
 
-// Register makes a type of message known. Doing it again for the same type is harmless; one kind can't have
-// two types.
+// Register makes a type of message known. Registering the same type again is harmless; one kind can't have two types.
 func Register[M Message](c *Codec) error {
 	k := KindOf[M]()
 	if err := k.Check(); err != nil {
@@ -47,8 +46,8 @@ func Register[M Message](c *Codec) error {
 	return nil
 }
 
-// Upgrade makes an older type of message known, which becomes the newer one when it is decoded. The newer type
-// must be known already, itself or by an upgrade.
+// Upgrade makes an older type of message known, which becomes the newer type when it is decoded. The newer type must be
+// known already, by Register or by another Upgrade.
 func Upgrade[Old, New Message](c *Codec, f func(Old) New) error {
 	from, to := KindOf[Old](), KindOf[New]()
 	if err := from.Check(); err != nil {
@@ -85,7 +84,7 @@ func (c *Codec) add(k Kind, d decoder) {
 	c.kinds[k] = d
 }
 
-// Current returns the kind that messages of kind k become, which is k itself unless it has been upgraded.
+// Current returns the kind that messages of kind k become. That is k itself unless k has been upgraded.
 func (c *Codec) Current(k Kind) (Kind, bool) {
 	d, ok := c.kinds[k]
 	return d.current, ok
@@ -105,8 +104,8 @@ func (c *Codec) Decode(e *Envelope) (any, error) {
 	return m, nil
 }
 
-// Unfit says what is wrong with JSON that was to become a T, and repeats nothing of what stands there, which may be
-// personal: errors end in logs. Whoever may see the message finds it whole in the poison queue.
+// Unfit says what is wrong with JSON that was to become a T. It repeats nothing of the JSON, which may be personal,
+// because errors end in logs. The poison queue has the whole message for those who may see it.
 func Unfit[T any](err error) error {
 	var (
 		syntax   *jsontext.SyntacticError
@@ -129,8 +128,8 @@ func Unfit[T any](err error) error {
 	return fmt.Errorf("%v can't be read from it (%T)", reflect.TypeFor[T](), err)
 }
 
-// member is where in a T something stands: the member of the whole, because what is below may be a map, whose names come
-// from the message.
+// member names the place of a fault in a T by its top-level member only. Members below may belong to a map, whose names
+// come from the message.
 func member[T any](path string) string {
 	if name, _, _ := strings.Cut(path, "."); name != "" && reflect.TypeFor[T]().Kind() == reflect.Struct {
 		return "member " + name

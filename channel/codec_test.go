@@ -169,7 +169,7 @@ func TestUpgradeFaults(t *testing.T) {
 	}
 }
 
-// A message that was sent as version 1 is handled by code that knows version 2.
+// Code that knows version 2 handles a message that was sent as version 1.
 func ExampleUpgrade() {
 	var codec channel.Codec
 	if err := channel.Register[bookV2](&codec); err != nil {

@@ -34,7 +34,7 @@ func sentAfter(t testing.TB, parent string, delay time.Duration) string {
 	return id
 }
 
-// delayedUnder sends orders under the handling of a message and returns their IDs, whatever their delay.
+// delayedUnder sends orders under the handling of a message and returns their IDs. Any delay is allowed.
 func delayedUnder(t testing.TB, e *channel.Envelope, send func(ctx context.Context, orders *channel.Sender[Order]) error) (ids []string) {
 	t.Helper()
 	s := storage.New(undelayed{openStore(t).Driver()})
@@ -46,7 +46,7 @@ func delayedUnder(t testing.TB, e *channel.Envelope, send func(ctx context.Conte
 	return ids
 }
 
-// undelayed is a store that takes delayed messages as if they had none.
+// undelayed is a store that ignores the delays of messages.
 type undelayed struct{ driver.Store }
 
 func (s undelayed) Committer() driver.Committer { return s }
@@ -58,7 +58,7 @@ func (s undelayed) Commit(ctx context.Context, w storage.Work) (storage.Committe
 	return s.Store.Committer().Commit(ctx, w)
 }
 
-// However long a chain of delayed messages goes on, each is as old as its own delivery.
+// However long a chain of delayed messages goes on, each message's ID has the time of its own delivery.
 func TestChainOfDelays(t *testing.T) {
 	t.Parallel()
 	id := timedID
@@ -76,7 +76,7 @@ func TestChainOfDelays(t *testing.T) {
 	}
 }
 
-// The delay tells two sends of one content apart, so their order doesn't matter; no delay is as ever.
+// The delay tells two sends of one content apart, so their order doesn't matter. Without a delay the ID is as before.
 func TestDelayIsPartOfTheID(t *testing.T) {
 	t.Parallel()
 	for _, parent := range []string{timedID, "order-17"} {
@@ -114,7 +114,7 @@ func TestDelayIsPartOfTheID(t *testing.T) {
 			t.Errorf("under %s: a send without delay has another ID, %s, than one with a delay of 0", parent, at[0])
 		}
 	}
-	// What has been derived once must be derived by every later version.
+	// Every later version must derive the same ID.
 	if got, want := sentAfter(t, timedID, 0), "0190b6a2-7b1c-7057-a2dd-63f8e3d5f1ef"; got != want {
 		t.Errorf("without delay: got %s, want %s", got, want)
 	}

@@ -1,8 +1,4 @@
-// Package channel is what messages are made of and how they are sent: the envelope, kinds, routes, senders
-// and the codec.
-//
-// A message is a Go value that names its kind. A command goes to exactly one queue; an event goes to one
-// queue per subscriber group. [Routes] say which, as one value that senders and workers share:
+// Package channel makes messages and sends them: the envelope, kinds, routes, senders and the codec.
 //
 //	routes, err := channel.NewRoutes(
 //		channel.Command[MakeReservation]("reservations"),
@@ -12,25 +8,27 @@
 //	makes, err := channel.SenderOf[MakeReservation](channels) // no route is an error here, at start-up
 //	err = makes.Send(ctx, MakeReservation{...})               // nil: durable
 //
-// On the wire a message is a CloudEvents 1.0 event in JSON format
-// (https://github.com/cloudevents/spec, v1.0.2), with the extensions correlationid, causationid,
-// traceparent, tenantid, sequence and dataref, and, once a delivery has failed, attempts, hangs, handbacks,
-// lasterror and firstfailed. There is no correlationid in the first message of a chain, whose ID it is.
+// A message is a Go value that names its kind. A command goes to exactly one queue. An event goes to one queue per
+// subscriber group. [Routes] hold these queues, as one value that senders and workers share.
+//
+// On the wire a message is a CloudEvents 1.0 event in JSON format (https://github.com/cloudevents/spec, v1.0.2). Its
+// extensions are correlationid, causationid, traceparent, tenantid, sequence and dataref. Once a delivery has failed it
+// has attempts, hangs, handbacks, lasterror and firstfailed, too. The first message of a chain has no correlationid:
+// its ID is the chain's.
 //
 // # Laws
 //
-//   - An ID is a UUIDv7 (RFC 9562), unless the message chooses one by [Identified]. The same ID is the
-//     same message: sending it twice is harmless. The same ID with other content is refused by whoever
-//     handles it second, for the same document or the same reaction: give messages to different documents
-//     different IDs.
-//   - Send returns nil when every copy is durable. After an error any part may have been sent; send all
-//     of it again. To be safe across a repeat the messages must choose their IDs.
-//   - All that can fail because of content fails before anything is sent, such as text that is not UTF-8. A type
-//     without an exported field, of which nothing would arrive, has no route.
-//   - Correlation, causation, trace and tenant travel by themselves: a message sent under a handler's
-//     context continues what that handler is working on, and its ID is derived from the handled message,
-//     the content and the delay, so that a repeated handler repeats the same IDs.
-//   - A body that is too large for a message goes to a blob of its own, and the message refers to it
-//     (claim check). The blob is deleted after the message was, never before; a crash between the two,
-//     or between writing the blob and sending the message, leaves an orphan blob and loses nothing.
+//   - An ID is a UUIDv7 (RFC 9562), unless the message chooses one by [Identified]. The same ID is the same message:
+//     sending it twice is harmless. The same ID with other content is refused where it is handled second for the same
+//     document or the same reaction. So give messages to different documents different IDs.
+//   - Send returns nil when every copy is durable. After an error any part may have been sent; send all of it again. To
+//     be safe across a repeat the messages must choose their IDs.
+//   - An error of the content, such as text that is not UTF-8, comes before anything is sent. A type without an
+//     exported field, of which nothing would arrive, has no route.
+//   - Correlation, causation, trace and tenant travel by themselves. A message sent under a handler's context continues
+//     the chain of the handled message. Its ID is derived from the handled message, the content and the delay, so that
+//     a repeated handler repeats the same IDs.
+//   - A body that is too large for a message goes to a blob of its own, and the message refers to it (claim check). The
+//     blob is deleted after the message was, never before. A crash between the two, or between writing the blob and
+//     sending the message, leaves an orphan blob and loses nothing.
 package channel

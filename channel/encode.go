@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// deep is the length of the shortest body that is nested as deep as JSON may be, and so too deep in an envelope.
+// deep is the length of the shortest body that nests as deep as JSON may. Such a body is too deep inside an envelope.
 const deep = 20_000
 
 // Encode validates the envelope and returns its JSON form.
@@ -42,8 +42,8 @@ func (e *Envelope) wire() *wire {
 	return w
 }
 
-// append is the JSON form of the ordinary envelope, the same bytes that json.Marshal makes of wire, in less time. An error is
-// one of text that isn't UTF-8.
+// append appends the JSON form of an envelope without extensions. It gives the same bytes as json.Marshal of wire, in
+// less time. The only error is text that isn't UTF-8.
 func (e *Envelope) append() (b []byte, err error) {
 	last := shorten(e.LastError, maxLastErr)
 	b = make([]byte, 0, 256+len(e.Source)+len(e.Kind)+len(e.Subject)+len(e.Correlation)+len(e.Causation)+len(e.TraceParent)+len(e.Tenant)+len(e.DataRef)+len(last)+len(e.Data))

@@ -22,7 +22,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// What is wrong with a message that can't be decoded, for errors.Is.
+// These errors say why a message can't be decoded, for errors.Is.
 var (
 	ErrMalformed   = errors.New("not a CloudEvents JSON object")
 	ErrSpecVersion = errors.New("unsupported specversion")
@@ -38,38 +38,38 @@ const (
 	contentType = "application/json"
 	maxLastErr  = 1024
 
-	maxWire = 2 * MaxData // of an envelope: base64 makes data a third larger, and there are attributes
+	maxWire = 2 * MaxData // of an envelope: base64 makes data a third larger, and the attributes come on top
 )
 
 // An Envelope is a message with its attributes.
 type Envelope struct {
-	ID      string    // unique for its source; see the package comment
-	Source  string    // URI reference of who made it: "/web", or a value object
+	ID      string    // unique within its source; see the package comment
+	Source  string    // URI reference of the maker: "/web", or a value object
 	Kind    Kind      // CloudEvents calls it type
-	Subject string    // key of the value object it is for or from; may be empty
+	Subject string    // key of the value object that it is for or from; may be empty
 	Time    time.Time // when it was made, by the maker's clock
 	Data    []byte    // the body, JSON, in the form that EncodeBody gives it; nil while DataRef stands for it
 
-	Correlation string // ID of the first message of the chain, empty for that one itself
-	Causation   string // ID of the message that brought this one about, empty for the first
+	Correlation string // ID of the first message of the chain; empty in that message itself
+	Causation   string // ID of the message that brought this one about; empty in the first
 	TraceParent string // W3C Trace Context
 	Tenant      string
-	Sequence    uint64 // of an event: the count of events its source has emitted, this one included; 0 unknown
+	Sequence    uint64 // of an event: the number of events that its source has emitted, with this one; 0 unknown
 	DataRef     string // where a claim-checked body lies
 
-	// The delivery's history, written by workers when an attempt ends without success.
+	// The delivery's history, written by workers when a delivery ends without success.
 	Attempts    int       // how often a handler has said no
 	Hangs       int       // how many of these attempts were given up because the handler didn't end
 	HandBacks   int       // deliveries that ended for no fault of the message
 	LastError   string    // shortened
 	FirstFailed time.Time // when the first attempt failed
 
-	// Extensions of others, kept as they came.
+	// Extensions that this package doesn't know, kept as they came.
 	Extensions map[string]jsontext.Value
 }
 
-// wire is the JSON form. Field order is the order on the wire; names are case-sensitive, as CloudEvents
-// demands. Members that it doesn't name are extensions of others.
+// wire is the JSON form. Its fields are in the order on the wire. Names are case-sensitive, as CloudEvents demands.
+// Members that it doesn't name are unknown extensions.
 type wire struct {
 	SpecVersion string                    `json:"specversion"`
 	ID          string                    `json:"id"`
@@ -112,7 +112,7 @@ func Decode(body []byte) (Envelope, error) {
 		Correlation: w.Correlation, Causation: w.Causation, TraceParent: w.TraceParent, Tenant: w.Tenant, DataRef: w.DataRef,
 		Attempts: w.Attempts, Hangs: w.Hangs, HandBacks: w.HandBacks, LastError: w.LastError, FirstFailed: w.FirstFailed, Extensions: w.Extensions,
 	}
-	if w.ContentType != contentType { // the ordinary case needs no parsing
+	if w.ContentType != contentType { // the ordinary form needs no parsing
 		if err := checkContentType(w.ContentType); err != nil {
 			return Envelope{}, err
 		}
@@ -130,7 +130,7 @@ func Decode(body []byte) (Envelope, error) {
 			return Envelope{}, fmt.Errorf("%w: data_base64: want JSON: %w", ErrAttribute, Unfit[wire](err))
 		}
 		if len(w.Data) >= deep {
-			if _, err := json.Marshal([]jsontext.Value{w.Data}); err != nil { // the envelope is one level, too
+			if _, err := json.Marshal([]jsontext.Value{w.Data}); err != nil { // the envelope adds one level of nesting
 				return Envelope{}, fmt.Errorf("%w: data_base64: %w", ErrAttribute, Unfit[wire](err))
 			}
 		}
@@ -142,20 +142,20 @@ func Decode(body []byte) (Envelope, error) {
 		e.Data = w.Data
 	}
 	if w.Sequence != "" {
-		if n, err := strconv.ParseUint(w.Sequence, 10, 64); err == nil { // somebody else's need not be a number: unknown
+		if n, err := strconv.ParseUint(w.Sequence, 10, 64); err == nil { // else unknown: it is from elsewhere
 			e.Sequence = n
 		}
 	}
-	maps.DeleteFunc(e.Extensions, func(_ string, v jsontext.Value) bool { return v.Kind() == 'n' }) // CloudEvents: null is unset
+	maps.DeleteFunc(e.Extensions, func(_ string, v jsontext.Value) bool { return v.Kind() == 'n' }) // null is unset
 	if err := e.check(); err != nil {
 		return Envelope{}, err
 	}
 	return e, nil
 }
 
-// plain reports that JSON surely has the form that EncodeBody gives it: no space between tokens, nothing
-// escaped. The same body must have the same bytes wherever it comes from, because they tell whether two
-// messages with one ID are the same.
+// plain reports that JSON certainly has the form that EncodeBody gives it: no space between tokens, nothing escaped.
+// The same body must have the same bytes wherever it comes from, because the bytes tell whether two messages with one
+// ID are the same.
 func plain(data []byte) bool {
 	quoted := false
 	for _, c := range data {
@@ -173,7 +173,8 @@ func plain(data []byte) bool {
 	return true
 }
 
-// Content is a digest of kind and data: whether messages with one ID are the same message. Data must be there, not claim-checked.
+// Content is a digest of kind and data. It tells whether messages with one ID are the same message. The data must be
+// there, not claim-checked.
 func (e *Envelope) Content() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	h.Write([]byte(e.Kind))
@@ -183,7 +184,7 @@ func (e *Envelope) Content() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// check holds what both sides demand.
+// check enforces the rules that hold both for encoding and for decoding.
 func (e *Envelope) check() error {
 	if len(e.Data) > MaxData {
 		return fmt.Errorf("%w: a body of %d bytes; at most %d", storage.ErrTooLarge, len(e.Data), MaxData)
@@ -231,7 +232,7 @@ func checkSource(s string) error {
 	for i := range len(s) {
 		c := s[i]
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '/' || c == '-' || c == '_' || c == '.') {
-			_, err := url.Parse(s) // parse only what is not plainly a path
+			_, err := url.Parse(s) // a plain path needs no parsing
 			if err == nil && strings.Contains(s, " ") {
 				err = errors.New("it has a space")
 			}
@@ -244,7 +245,7 @@ func checkSource(s string) error {
 	return nil
 }
 
-// reserved are the names of the members that are no extensions of others.
+// reserved holds the names of the members that are not unknown extensions.
 var reserved = func() map[string]bool {
 	names := map[string]bool{"data_base64": true}
 	for t, i := reflect.TypeFor[wire](), 0; i < t.NumField(); i++ {
@@ -254,8 +255,8 @@ var reserved = func() map[string]bool {
 	return names
 }()
 
-// checkExtensions holds the naming convention and type system of CloudEvents: lower-case letters and digits;
-// strings, numbers and booleans.
+// checkExtensions enforces CloudEvents' naming convention and type system: lower-case letters and digits in names;
+// strings, numbers and booleans as values.
 func checkExtensions(x map[string]jsontext.Value) error {
 	for _, name := range slices.Sorted(maps.Keys(x)) {
 		ok := name != "" && !reserved[name]
@@ -286,8 +287,8 @@ func checkContentType(s string) error {
 	return nil
 }
 
-// shorten makes text fit for the history. No control characters, which would take six bytes each: the room for
-// history is limited.
+// shorten fits text into the history, whose room is limited. It makes spaces of control characters, which would take
+// six bytes each.
 func shorten(s string, most int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) > most {

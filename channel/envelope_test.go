@@ -66,7 +66,7 @@ func TestEnvelopeRoundTrip(t *testing.T) {
 	}
 }
 
-// What is on the wire is what CloudEvents demands, and nothing else.
+// The wire form has the members that CloudEvents demands, and no others.
 func TestEnvelopeWire(t *testing.T) {
 	t.Parallel()
 	e := fullEnvelope()
@@ -103,7 +103,7 @@ func TestEnvelopeTimeZones(t *testing.T) {
 	}
 }
 
-// members makes an envelope's JSON from the least one, with members replaced, added or (value "") left out.
+// members makes an envelope's JSON from the smallest one, with members replaced, added or (value "") left out.
 func members(changes ...string) string {
 	names := []string{"specversion", "id", "source", "type"}
 	values := map[string]string{"specversion": `"1.0"`, "id": `"1"`, "source": `"/web"`, "type": `"test.order.v1"`}
@@ -363,7 +363,7 @@ func TestDataRefPointsAtClaimsOnly(t *testing.T) {
 	}
 }
 
-// Whatever text a failed attempt leaves, the history fits the room that is kept for it.
+// Whatever text a failed attempt leaves, the history fits the room that is kept free for it.
 func TestHistoryFits(t *testing.T) {
 	t.Parallel()
 	const room = 4 << 10
@@ -390,7 +390,7 @@ func TestHistoryFits(t *testing.T) {
 	}
 }
 
-// A body keeps its bytes on all its ways, because they tell whether two messages with one ID are the same.
+// A body keeps its bytes everywhere, because they tell whether two messages with one ID are the same.
 func TestBodyKeepsItsBytes(t *testing.T) {
 	t.Parallel()
 	raw := struct {

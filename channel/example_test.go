@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-// The web tier sends a command; a worker finds it in its queue, and what the worker sends continues the chain.
+// The web tier sends a command. A worker finds it in its queue, and the worker's own message continues the chain.
 func Example() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "channel")

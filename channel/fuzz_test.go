@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 )
 
-// normal puts apart what encoding changes on purpose: time zones, escapes, and long or unprintable last errors.
+// normal removes differences that encoding makes on purpose: time zones, escapes, and long or unprintable last errors.
 func normal(e channel.Envelope) channel.Envelope {
 	e.Time, e.FirstFailed, e.LastError = e.Time.UTC(), e.FirstFailed.UTC(), ""
 	if len(e.Extensions) == 0 {
@@ -21,7 +21,7 @@ func normal(e channel.Envelope) channel.Envelope {
 	}
 	for k, v := range e.Extensions {
 		v = v.Clone()
-		_ = v.Format() // what is no JSON stays, and is found to differ
+		_ = v.Format() // invalid JSON stays, and is found to differ
 		e.Extensions[k] = v
 	}
 	return e
@@ -75,7 +75,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// An envelope without extensions is encoded by another way than one with them, to the same bytes.
+// An envelope without extensions is encoded by other code than one with them, to the same bytes.
 func FuzzEncode(f *testing.F) {
 	f.Add("1", "/web", "4", "north", "failed", int64(1e18), uint64(17), 2, []byte(`{"table":4}`))
 	f.Add("ü €", "urn:a:b", "<b>&\u2028\"", "\xff", "\x00\U0001f372", int64(-1), uint64(0), 0, []byte(`{"a":1,"a":2}`))

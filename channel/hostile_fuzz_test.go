@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// form is a body with what a body may have.
+// form is a body with members of many types.
 type form struct {
 	Name    string         `json:"name"`
 	Seats   int            `json:"seats"`
@@ -30,7 +30,7 @@ func (form) Kind() Kind { return "test.form.v1" }
 
 const personal = "ada@example.org"
 
-// checkUnfit wants nothing of a person in errors about JSON that has a person's address between two texts.
+// checkUnfit demands that errors about JSON with a personal address between two texts don't repeat the address.
 func checkUnfit(t *testing.T, before, after string) {
 	t.Helper()
 	body := before + personal + after
@@ -38,7 +38,7 @@ func checkUnfit(t *testing.T, before, after string) {
 	_, byName := decodeBody[counts]([]byte(body))
 	_, envelope := Decode([]byte(`{"specversion":"1.0","id":"a","source":"/x","type":"a.v1","data":` + body + "}"))
 	if !errors.Is(envelope, ErrMalformed) {
-		envelope = nil // attributes stand in errors
+		envelope = nil // errors do quote attributes
 	}
 	for what, err := range map[string]error{"struct": whole, "map": byName, "envelope": envelope} {
 		if err != nil && strings.Contains(err.Error(), "example.org") {
@@ -87,7 +87,7 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(checkUnfit)
 }
 
-// touched is a store that notes which blobs somebody reaches for.
+// touched is a store that notes which blobs are requested.
 type touched struct {
 	driver.Store
 	keys *[]string
@@ -116,7 +116,7 @@ func (b touchedBlobs) Delete(_ context.Context, key string, _ storage.Condition)
 	return nil
 }
 
-// checkReference follows a reference as a worker of a queue does, and wants it to reach a body of that queue or nothing.
+// checkReference follows a reference as a worker of a queue does. It demands that only a body of that queue is reached.
 func checkReference(t *testing.T, queue, ref string) {
 	t.Helper()
 	if storage.CheckName(queue) != nil {
@@ -141,8 +141,7 @@ func checkReference(t *testing.T, queue, ref string) {
 	}
 }
 
-// A message can refer to a body of its own queue and to nothing else, and no queue has the name under which documents keep
-// theirs.
+// A message can refer to a body of its own queue only. No queue has the name under which documents keep their bodies.
 func TestReferencesStayInTheirQueue(t *testing.T) {
 	t.Parallel()
 	const id = "0190b6a2-7b1c-7def-8123-456789abcdef"
@@ -166,7 +165,7 @@ func FuzzDataRef(f *testing.F) {
 	f.Fuzz(checkReference)
 }
 
-// FuzzQueueName feeds names to routes: what passes is a name in every store.
+// FuzzQueueName feeds names to routes: a name that passes is valid in every store.
 func FuzzQueueName(f *testing.F) {
 	for _, s := range []string{"mails", "a--b", "stowed", "Mails", "", "mails/", "../x", "mails\n"} {
 		f.Add(s)

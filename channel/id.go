@@ -21,7 +21,7 @@ const (
 // NewID returns a new UUIDv7.
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// CheckID refuses an ID that can't stand in an envelope.
+// CheckID refuses an ID that an envelope can't hold.
 func CheckID(id string) error {
 	if id == "" {
 		return errors.New("the ID is empty")
@@ -67,12 +67,13 @@ func IDTime(id string) (t time.Time, ok bool) {
 	return time.UnixMilli(ms), true
 }
 
-// DerivedID is the ID of a message that follows from another one: a pure function of the parent's ID and
-// what tells the children of one parent apart. It keeps the parent's time if it carries one, as a UUIDv7;
-// else it is a UUIDv8.
+// DerivedID returns the ID of a message that follows from another one. It is a pure function of the parent's ID and of
+// parts, which tell the children of one parent apart. It keeps the parent's time if the parent's ID is a UUIDv7;
+// otherwise it is a UUIDv8.
 func DerivedID(parent string, parts ...string) string { return delayedID(parent, 0, parts...) }
 
-// delayedID is a DerivedID whose time is later than its parent's. Where no time tells two delays apart, the parts must.
+// delayedID is a DerivedID whose time is later than its parent's. An ID without a time doesn't show the delay, so then
+// the parts must tell two delays apart.
 func delayedID(parent string, delay time.Duration, parts ...string) string {
 	h := sha256.New()
 	for _, p := range append([]string{"millrace derived id", parent}, parts...) {

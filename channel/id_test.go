@@ -101,7 +101,7 @@ func TestCheckID(t *testing.T) {
 
 func TestDerivedIDIsPure(t *testing.T) {
 	t.Parallel()
-	// What has been derived once must be derived by every later version: copies of messages outlive versions.
+	// Every later version must derive the same IDs, because copies of messages outlive versions.
 	for _, test := range []struct {
 		parent string
 		parts  []string
@@ -151,7 +151,7 @@ func TestDerivedIDOfAKeyHasNoTime(t *testing.T) {
 	}
 }
 
-// Parts are kept apart: no two lists of parts give the same ID because they are the same text put together.
+// Parts are kept apart: two lists of parts whose joined text is the same give different IDs.
 func TestDerivedIDTellsPartsApart(t *testing.T) {
 	t.Parallel()
 	for _, parent := range []string{timedID, "order-17"} {

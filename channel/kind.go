@@ -12,8 +12,8 @@ type Kind string
 
 const maxKind = 100
 
-// Check refuses a malformed kind: want 1 to 100 lower-case letters, digits, dots and hyphens, beginning with
-// a letter.
+// Check refuses a malformed kind. A kind has 1 to 100 lower-case letters, digits, dots and hyphens, and begins with a
+// letter.
 func (k Kind) Check() error {
 	bad := k == "" || len(k) > maxKind || k[0] < 'a' || k[0] > 'z'
 	for i := 0; i < len(k) && !bad; i++ {
@@ -28,24 +28,24 @@ func (k Kind) Check() error {
 }
 
 // A Message is a Go type that names its kind. Kind must return the same for every value of the type, the zero value
-// included. The value is encoded by encoding/json's rules: a field that is not exported doesn't arrive, and a type that
-// has no other is refused by its route. Text must be UTF-8.
+// included. The value is encoded by encoding/json's rules. A field that is not exported doesn't arrive, and the route
+// refuses a type that has no other field. Text must be UTF-8.
 type Message interface {
 	Kind() Kind
 }
 
-// Identified is a message that chooses its own ID: an idempotency key of 1 to 128 bytes without control
-// characters. Two messages with the same ID are taken for one. An empty ID means: make one.
+// Identified is a message that chooses its own ID: an idempotency key of 1 to 128 bytes without control characters. Two
+// messages with the same ID count as one. For an empty ID the channel makes one.
 //
-// An ID that is a UUIDv7 is taken at its word about its time: a message that arrives more than a month after it
-// can't be judged any more. What may be sent long after the time in an ID (a cancellation) needs another one; any
-// other form of key carries no time.
+// An ID that is a UUIDv7 states the time of the message. A message that arrives more than a month after that time can't
+// be judged any more. So a message that may be sent long after the time in an ID (a cancellation) needs another ID. A
+// key of any other form carries no time.
 type Identified interface {
 	MessageID() string
 }
 
-// Subjected is a message that names what it is about, which becomes the envelope's subject. Events emitted
-// by a value object get its key as their subject without this.
+// Subjected is a message that names what it is about. That becomes the envelope's subject. Events emitted by a value
+// object get its key as their subject without this.
 type Subjected interface {
 	Subject() string
 }

@@ -58,8 +58,8 @@ func TestMessagesThatWouldArriveEmpty(t *testing.T) {
 	}
 }
 
-// Text that JSON can't hold is refused before anything is sent: two texts would become one. The error has the member
-// and nothing of the content.
+// Text that JSON can't hold is refused before anything is sent: two texts would become one. The error names the member
+// and repeats nothing of the content.
 func TestSendWhatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
@@ -79,7 +79,7 @@ func TestSendWhatIsNotUTF8(t *testing.T) {
 	}
 }
 
-// A body that came in another way is refused when it is read.
+// A body from elsewhere is refused when it is read.
 func TestDecodeWhatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	var c channel.Codec

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A Route says to which queues the messages of a kind go.
+// A Route names the queues that the messages of a kind go to.
 type Route struct {
 	kind    Kind
 	command bool
@@ -17,25 +17,26 @@ type Route struct {
 	fault   error // of the type
 }
 
-// Command routes the commands of a type to the one queue whose workers decide them. A queue's name is 3 to 50 lower-case
-// letters, digits and single hyphens, beginning with a letter; see storage.CheckName. NewRoutes reports others.
+// Command routes the commands of a type to the one queue whose workers decide them. A queue's name is 3 to 50
+// lower-case letters, digits and single hyphens, beginning with a letter; see storage.CheckName. NewRoutes reports any
+// other name.
 func Command[M Message](queue string) Route {
 	return Route{kind: KindOf[M](), command: true, queues: []string{queue}, fault: checkType[M]()}
 }
 
-// Event routes the events of a type to its subscriber groups, each with a queue of its own by the same name.
-// The name is one as for [Command]. No group at all says: nobody listens yet.
+// Event routes the events of a type to its subscriber groups. Each group has a queue of its own, named after it; the
+// rules for names are those of [Command]. An event without a group has no subscriber yet.
 func Event[M Message](groups ...string) Route {
 	return Route{kind: KindOf[M](), queues: slices.Clone(groups), fault: checkType[M]()}
 }
 
-// Routes is where messages go: one value, shared by those who send and those who work. It doesn't change.
+// Routes says where messages go: one value, shared by senders and workers. It doesn't change.
 type Routes struct {
 	byKind map[Kind]Route
 }
 
-// NewRoutes checks the routes and returns them as one. It reports all faults together, and a type of which JSON
-// keeps no field is one.
+// NewRoutes checks the routes and returns them as one value. It reports all faults together. A type of which JSON keeps
+// no field is a fault.
 func NewRoutes(routes ...Route) (*Routes, error) {
 	r := &Routes{byKind: map[Kind]Route{}}
 	var faults []error
@@ -53,7 +54,7 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 			if err := storage.CheckName(q); err != nil {
 				faults = append(faults, fmt.Errorf("route of %s: %w", x.kind, err))
 			}
-			if q == stowed { // its messages could name the bodies that documents keep
+			if q == stowed { // messages of this queue could name the bodies that documents keep
 				faults = append(faults, fmt.Errorf("route of %s: queue %s: that name is taken by the framework; choose another one", x.kind, q))
 			}
 			if seen[q] {

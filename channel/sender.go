@@ -46,19 +46,22 @@ func SenderOf[M Message](c *Channels) (*Sender[M], error) {
 	return &Sender[M]{channels: c}, nil
 }
 
-// Send sends messages and returns when all are durable. See the package's laws for errors and repeats.
+// Send sends messages and returns when all are durable. The package's laws say what holds for errors and repeats.
 func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
 	return s.SendAfter(ctx, 0, messages...)
 }
 
-// SendAfter sends messages that can't be received before delay has passed, which is at most [storage.MaxDelay].
-// Messages that were due in the past (a negative delay) are sent at once.
+// SendAfter sends messages that can't be received before delay has passed. The delay is at most [storage.MaxDelay].
+// With a negative delay the messages were due in the past, and are sent at once.
 //
-// Under a handler's context a derived ID carries the time of the handled message's ID plus the delay, so a message may
-// send its successor with a delay for ever. The delay is part of what the ID is derived from: a handler that runs
-// again must ask for the same one, or it sends another message. Take it from what is handled, not from the clock, or
-// let the message choose its ID (see [Identified]). The time that messages wait and run beyond their delays is not
-// in their IDs: a chain that has lost a month by that is too old to judge.
+// Under a handler's context a derived ID carries the time of the handled message's ID plus the delay. So a message may
+// send its successor with a delay for ever. Two things to mind:
+//
+//   - The ID is derived from the delay, too. A handler that runs again must ask for the same delay, or it sends another
+//     message. Compute the delay from the handled message, not from the clock, or let the message choose its ID (see
+//     [Identified]).
+//   - The time that messages wait and run beyond their delays is not in their IDs. A chain that has lost a month by
+//     that is too old to judge.
 func (s *Sender[M]) SendAfter(ctx context.Context, delay time.Duration, messages ...M) error {
 	p, err := s.pack(ctx, delay, messages)
 	if err != nil {
@@ -67,9 +70,9 @@ func (s *Sender[M]) SendAfter(ctx context.Context, delay time.Duration, messages
 	return s.channels.SendPacked(ctx, p)
 }
 
-// SendWith writes a document and sends messages as one unit of work: the document first, both or neither where
-// the store is atomic. [storage.LostRace] errors mean that the document's condition failed and nothing was
-// sent.
+// SendWith writes a document and sends messages as one unit of work. The document comes first; where the store is
+// atomic, both happen or neither. An error that matches [storage.LostRace] means that the document's condition failed
+// and nothing was sent.
 func (s *Sender[M]) SendWith(ctx context.Context, w storage.Write, messages ...M) (storage.ETag, error) {
 	p, err := s.pack(ctx, 0, messages)
 	if err != nil {
@@ -109,7 +112,7 @@ func (c *Channels) SendPacked(ctx context.Context, p Packed) error {
 	return c.sent(ctx, p, err)
 }
 
-// sent cleans up after a send: where it is certain that no message refers to them, the claim-checked bodies go.
+// sent cleans up after a send. It deletes the claim-checked bodies when certainly no message refers to them.
 func (c *Channels) sent(ctx context.Context, p Packed, err error) error {
 	if err == nil {
 		return nil
@@ -148,7 +151,7 @@ func (c *Channels) envelope(ctx context.Context, m Message, delay time.Duration)
 	return e, nil
 }
 
-// Follow makes the envelope one that another message brought about: same correlation, trace and tenant.
+// Follow marks the envelope as brought about by another message: it gets that message's correlation, trace and tenant.
 func (e *Envelope) Follow(parent *Envelope) {
 	e.Causation, e.TraceParent, e.Tenant = parent.ID, parent.TraceParent, parent.Tenant
 	e.Correlation = parent.Correlation
@@ -157,8 +160,8 @@ func (e *Envelope) Follow(parent *Envelope) {
 	}
 }
 
-// EncodeBody encodes a message by encoding/json's rules, but escapes nothing that need not be: so a body has
-// the same bytes in a message, a blob and a document. Text that is not UTF-8 is an error, which names the member.
+// EncodeBody encodes a message by encoding/json's rules, but escapes nothing that need not be. So a body has the same
+// bytes in a message, a blob and a document. Text that is not UTF-8 is an error, which names the member.
 func EncodeBody(m any) ([]byte, error) {
 	b, err := jsonform.Encode(m)
 	if err != nil {

@@ -124,7 +124,7 @@ func TestEventFansOut(t *testing.T) {
 	}
 }
 
-// Many are encoded side by side, and are sent in their order.
+// Many messages are encoded by several goroutines, and are sent in their order.
 func TestSendManyInOrder(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
@@ -144,7 +144,7 @@ func TestSendManyInOrder(t *testing.T) {
 	}
 }
 
-// One bad message among good ones: nothing at all is sent, nothing left behind.
+// With one bad message among good ones nothing is sent, and no body stays behind.
 func TestSendBatchWithABadItem(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 60<<10)
@@ -286,7 +286,7 @@ func TestSendWith(t *testing.T) {
 	}
 }
 
-// After an error that leaves open whether anything was sent, the bodies stay: a message may refer to them.
+// After an error that leaves open whether anything was sent, the bodies stay, because a message may refer to them.
 func TestSendUnknownOutcomeKeepsBodies(t *testing.T) {
 	t.Parallel()
 	inner := openStore(t)
@@ -329,7 +329,8 @@ func handled() *channel.Envelope {
 func sendUnder(t testing.TB, e *channel.Envelope, group string, send func(ctx context.Context, orders *channel.Sender[Order]) error) map[int][]string {
 	t.Helper()
 	s := openStore(t)
-	ctx := channel.WithTrace(t.Context(), channel.Trace{Parent: "00-other-01", Tenant: "south"}) // the message's own counts
+	// The chain of the handled message has its own trace and tenant, which win.
+	ctx := channel.WithTrace(t.Context(), channel.Trace{Parent: "00-other-01", Tenant: "south"})
 	must(t, send(channel.Handling(ctx, e, group), senderOf[Order](t, newChannels(t, s))))
 	ids := map[int][]string{}
 	for _, got := range received(t, s, "orders") {
@@ -422,7 +423,7 @@ func TestHandled(t *testing.T) {
 	}
 }
 
-// A message from elsewhere may have no correlation: then it is the first of its chain.
+// A message from elsewhere may have no correlation. Then it is the first of its chain.
 func TestFollowTheFirst(t *testing.T) {
 	t.Parallel()
 	var e channel.Envelope

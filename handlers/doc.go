@@ -26,6 +26,4 @@
 //   - A handler that goes on after Config.Timeout is given up. That is a failed attempt, too.
 //   - Messages for one document that were received together are folded in one read-modify-write; see package values.
 //     Reactions run alone.
-//
-// values. Reactions run alone.
 package handlers

@@ -24,7 +24,8 @@ func (c counting) Unwrap() error { *c.calls++; return os.ErrClosed }
 func (c counting) Is(error) bool { *c.calls++; return false }
 func (c counting) As(any) bool   { *c.calls++; return false }
 
-// What Handle returns is asked as often as one likes; the handler's own error is asked no more. It still tells what it was.
+// Handle's errors may be called often, and call the handler's own error no more. They still have its text and its
+// wrapped errors.
 func TestErrorsAreAskedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
@@ -61,12 +62,12 @@ func TestErrorsAreAskedOnce(t *testing.T) {
 	}
 }
 
-// Stacks hold the user's code, and no more.
+// Stacks hold the user's frames only.
 func TestStacks(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fail  func()
-		above []string // what the stack begins with
+		above []string // the functions at the beginning of the stack
 	}{
 		"panic":   {func() { panic("boom") }, []string{"TestStacks.func"}},
 		"runtime": {func() { _ = []int{}[len(os.Args)] }, []string{"TestStacks.func"}},
@@ -101,7 +102,7 @@ func TestStacks(t *testing.T) {
 	}
 }
 
-// A handler that hangs is given up ten seconds after its time is over, and ends where the user's code returns.
+// A handler that hangs is given up 10 seconds after its time is over. Its stack ends where the user's code returns.
 func TestHangsAreGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -36,7 +36,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A command that comes twice is decided once, whether together or apart.
+// A command that comes twice is decided once, whether both deliveries come together or apart.
 func TestDecideTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
@@ -114,7 +114,7 @@ func TestReactionThatFailsKeepsItsMessage(t *testing.T) {
 	}
 }
 
-// What a reaction sends has the same IDs when it runs again: after a redelivery, and when a middleware repeats it.
+// A reaction that runs again sends the same IDs: after a redelivery, and when a middleware repeats it.
 func TestReactionRepeatsItsIDs(t *testing.T) {
 	t.Parallel()
 	again := func(next handlers.Next) handlers.Next {
@@ -276,7 +276,7 @@ func TestMiddlewareOrder(t *testing.T) {
 	}
 }
 
-// A middleware may refuse a message, turn an error into another, and change the context of a reaction.
+// A middleware may refuse a message, replace its error, and change the context of a reaction.
 func TestMiddlewareEffect(t *testing.T) {
 	t.Parallel()
 	type key struct{}
@@ -377,7 +377,7 @@ func TestDefaultTimeout(t *testing.T) {
 	})
 }
 
-// The worker's cause reaches the handler: why it has to stop.
+// The cause with which the worker ends a context reaches the handler.
 func TestCauseOfTheWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})

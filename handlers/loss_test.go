@@ -14,22 +14,22 @@ import (
 )
 
 type (
-	// lossy is a value and a command, of which a part gets lost.
+	// lossy is a value and a command, of which JSON keeps only a part.
 	lossy struct{ Left, sold int }
 
 	// lossyEvent is emitted, and never handled here.
 	lossyEvent struct{ Left, sold int }
 
-	// keepsNothing is a value that is no use.
+	// keepsNothing is a value of which JSON keeps nothing.
 	keepsNothing struct{ sold int }
 
-	// Tag is a command that refers to something.
+	// Tag is a command that holds a map.
 	Tag struct {
 		Tags map[string]int `json:"tags,omitempty"`
 		Fail bool           `json:"fail,omitempty"`
 	}
 
-	// tagged is a value that is given the map of a command.
+	// tagged is a value that takes over the map of a command.
 	tagged struct {
 		Tags map[string]int `json:"tags"`
 	}
@@ -84,7 +84,7 @@ func TestLossIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// A value of which nothing is kept is refused when its handler is registered, and not only warned of.
+// A value of which nothing is kept is refused when its handler is registered, and not only logged.
 func TestValueOfWhichNothingIsKept(t *testing.T) {
 	t.Parallel()
 	log := &bytes.Buffer{}
@@ -98,7 +98,7 @@ func TestValueOfWhichNothingIsKept(t *testing.T) {
 	}
 }
 
-// A decision may put a map of its command into the value, and a later one may change it there. When they are
+// A decision may put a map of its command into the value, and a later decision may change it there. When they are
 // decided again, because another message has failed, the command is as it was sent.
 func TestCommandIsAsSentWhenDecidedAgain(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ const (
 	onceNoting    = 5 * time.Second // bounds the note after f
 	onceRetention = 30 * 24 * time.Hour
 	onceClocks    = 24 * time.Hour       // notes are kept so much longer than they are trusted, because clocks differ
-	onceSweep     = storage.MaxBatchRows // effects between two sweeps of old notes; a sweep takes up to twice as many notes
+	onceSweep     = storage.MaxBatchRows // effects between two sweeps; a sweep takes up to twice as many old notes
 )
 
 // onceMark is the row that notes an effect as begun or done. It holds no time, so no two machines' clocks are compared.

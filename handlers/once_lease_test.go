@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	noteDead = 35 * time.Second // for so long a worker sees a note unchanged before it takes it over
-	noteLook = 10 * time.Second // a copy comes again after so long at most
+	noteDead = 35 * time.Second // so long a worker sees a note unchanged before it takes it over
+	noteLook = 10 * time.Second // the longest time until a copy comes again
 )
 
-// A process that dies between the effect and the note: the effect is repeated by a worker that has seen the note
-// unchanged for long enough, and not before. Of the copies that wait there, one repeats it.
+// A process dies between the effect and the note. A worker that has seen the note unchanged for long enough repeats the
+// effect, and not before. Of the copies that wait there, one repeats it.
 func TestOnceAfterACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestOnceAfterACrash(t *testing.T) {
 			t.Fatalf("got error %v, want the crash", err)
 		}
 		effect.want(t, 1)
-		time.Sleep(time.Hour) // nobody has watched yet
+		time.Sleep(time.Hour) // no other worker watches yet
 		react, elsewhere := reaction(s, "mails", effect.do), reaction(s, "mails", effect.do)
 		wantLater(t, react(t.Context(), id), noteLook)
 		time.Sleep(noteDead - time.Millisecond)
@@ -50,7 +50,7 @@ func TestOnceAfterACrash(t *testing.T) {
 	})
 }
 
-// A copy that is delivered now to one worker, now to another comes through: they watch at the same time.
+// A copy that is delivered now to one worker, now to another is handled in the end: both watch at the same time.
 func TestOnceAfterACrashAmongMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestOnceAfterACrashAmongMany(t *testing.T) {
 	})
 }
 
-// A note that is begun holds no time: workers whose clocks differ can't disagree about it.
+// A note begun holds no time, so workers whose clocks differ can't disagree about it.
 func TestOnceWritesNoTime(t *testing.T) {
 	t.Parallel()
 	s := newWorld(t, handlers.Config{}).store
@@ -105,7 +105,7 @@ func TestOnceWritesNoTime(t *testing.T) {
 	}
 }
 
-// An effect that takes longer than the lease keeps it, so that no copy begins meanwhile.
+// An effect that takes longer than the lease keeps its note, so that no copy begins meanwhile.
 func TestOnceOfALongEffect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestOnceOfALongEffect(t *testing.T) {
 	})
 }
 
-// A failure after renewals takes the note back all the same.
+// A failure after renewals takes the note back, too.
 func TestOnceFailsLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -192,14 +192,14 @@ func TestOnceCannotRenew(t *testing.T) {
 	}
 }
 
-// A store that doesn't even answer keeps nobody's effect running.
+// A store that doesn't answer at all doesn't keep the effect running.
 func TestOnceRenewalHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, over := time.Now(), make(chan struct{})
 		s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if op.Seq == 2 {
-				<-over // whatever its context does
+				<-over // it ignores its context
 			}
 			return do()
 		})
@@ -217,7 +217,7 @@ func TestOnceRenewalHangs(t *testing.T) {
 	})
 }
 
-// A renewal whose answer got lost doesn't make the next one believe that somebody else has the note.
+// After a renewal whose answer got lost, the next one doesn't conclude that another run has the note.
 func TestOnceRenewalIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestOnceRenewalIsUnknown(t *testing.T) {
 		s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, func(_ context.Context, op storagetest.Op, do func() error) error {
 			err := do()
 			if op.Name == "put row" {
-				if puts++; puts == 2 || puts == 3 { // the first renewal has its effect, the second has none any more
+				if puts++; puts == 2 || puts == 3 { // the first renewal takes effect, the second doesn't
 					return op.Fail(storage.ErrUnavailable)
 				}
 			}
@@ -245,7 +245,7 @@ func TestOnceRenewalIsUnknown(t *testing.T) {
 	})
 }
 
-// Somebody else took the note over, for example because this process was suspended: its effect's context ends.
+// When another run took the note over, for example because this process was suspended, the context of this effect ends.
 func TestOnceIsTakenOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -258,15 +258,15 @@ func TestOnceIsTakenOver(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
-		wantLater(t, err, time.Minute) // it is no fault of the effect's
+		wantLater(t, err, time.Minute) // this is not the effect's fault
 		if got := notes(t, s, "mails"); len(got) != 1 {
 			t.Errorf("the other one's note is gone: %q", got)
 		}
 	})
 }
 
-// Every storage call may fail or lose its answer: there is one effect in the end, or, only if the note after it
-// failed, one more after the lease.
+// Every storage call may fail or lose its answer. In the end there is one effect. Only if the note after the effect
+// failed, there is one more after the lease.
 func TestOnceCrashesAnywhere(t *testing.T) {
 	t.Parallel()
 	for _, m := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
@@ -297,7 +297,8 @@ func TestOnceCrashesAnywhere(t *testing.T) {
 	}
 }
 
-// idNow makes a UUIDv7 by the bubble's clock. channel.NewID never goes back behind the time of another test.
+// idNow makes a UUIDv7 by the bubble's clock. The times of channel.NewID never go back, not even from one test to the
+// next.
 func idNow(n int) string {
 	ms := time.Now().UnixMilli()
 	return fmt.Sprintf("%08x-%04x-7000-8000-%012x", ms>>16, ms&0xffff, n)

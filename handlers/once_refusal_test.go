@@ -10,7 +10,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 )
 
-// A message older than the notes are kept is not guessed about.
+// A message older than the retention of notes is refused, without a guess.
 func TestOnceTooOld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestOnceTooOld(t *testing.T) {
 	})
 }
 
-// Another message with the same ID is not taken for a copy.
+// Another message with the same ID does not count as a copy.
 func TestOnceContentDiffers(t *testing.T) {
 	t.Parallel()
 	s := newWorld(t, handlers.Config{}).store

@@ -21,7 +21,7 @@ func once(ctx context.Context, s *storage.Store, group, id string, f func(contex
 	return reaction(s, group, f)(ctx, id)
 }
 
-// reaction is a guarded reaction as one worker has it, which remembers what it has seen.
+// reaction is a guarded reaction in one worker, with that worker's memory of notes.
 func reaction(s *storage.Store, group string, f func(context.Context) error) func(ctx context.Context, id string) error {
 	guarded := handlers.Once(s, group, func(ctx context.Context, _ Added) error { return f(ctx) })
 	return func(ctx context.Context, id string) error {
@@ -42,7 +42,7 @@ func notes(t testing.TB, s *storage.Store, group string) []string {
 	return keys
 }
 
-// counted is an effect that counts.
+// counted is an effect that counts its runs.
 type counted struct{ n atomic.Int64 }
 
 func (c *counted) do(context.Context) error { c.n.Add(1); return nil }
@@ -87,7 +87,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// As registered: the second copy of an event is skipped, and its delivery ends well.
+// Registered by ReactOnce: the second copy of an event is skipped, and its delivery ends well.
 func TestOnceInAReaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
@@ -154,7 +154,7 @@ func TestOnceAfterAFailure(t *testing.T) {
 	}
 }
 
-// What ends the handler's context doesn't keep the note from being taken back, or from telling what was done.
+// After the handler's context has ended, the note is still taken back, or marked as done.
 func TestOnceUnderAnEndedContext(t *testing.T) {
 	t.Parallel()
 	for name, result := range map[string]error{"failed": errors.New("cancelled half-way"), "done": nil} {
@@ -213,7 +213,7 @@ func TestOnceConcurrentCopies(t *testing.T) {
 	effect.want(t, 1)
 }
 
-// Many copies at the very same time: one effect, and nobody fails.
+// Many copies at the same time have one effect, and none of them fails.
 func TestOnceCopiesRace(t *testing.T) {
 	t.Parallel()
 	s := newWorld(t, handlers.Config{}).store
@@ -223,7 +223,7 @@ func TestOnceCopiesRace(t *testing.T) {
 	effect.want(t, 1)
 }
 
-// copies delivers a message n times at once. Each does the effect, finds it done, or is told to come later.
+// copies delivers a message n times at once. Each delivery has the effect, finds it done, or is told to come later.
 func copies(t *testing.T, react func(context.Context, string) error, id string, n int) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -237,7 +237,7 @@ func copies(t *testing.T, react func(context.Context, string) error, id string, 
 	all.Wait()
 }
 
-// Old notes go once in a hundred effects, wherever in them; young ones stay, and those of keys.
+// Old notes go once in a hundred effects, at a random one. Young notes stay, and so do those of keys.
 func TestOnceForgetsOldNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -278,13 +278,13 @@ func TestOnceForgetsOldNotes(t *testing.T) {
 	})
 }
 
-// Processes that end long before their hundredth effect forget old notes, too.
+// Processes that end long before their hundredth effect sweep old notes, too.
 func TestOnceForgetsInShortLives(t *testing.T) {
 	t.Parallel()
 	var calls storagetest.Calls
 	s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, calls.Hook)
 	var effect counted
-	for range 2000 { // none of them looks with a chance of e^-20
+	for range 2000 { // the chance that none of them sweeps is e^-20
 		if err := once(t.Context(), s, "mails", channel.NewID(), effect.do); err != nil {
 			t.Fatal(err)
 		}

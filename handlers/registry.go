@@ -131,7 +131,6 @@ func (h *Handler) Folds() bool { return h.folder != nil }
 //   - It sees the value as JSON gives it back; see package values.
 //
 // emits has a value of every type of event that decide can emit, so that a missing route is found at start-up.
-// that it can emit, so that a missing route is found at start-up.
 func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key func(C) string, decide func(V, C) (V, []channel.Message, error), emits ...channel.Message) {
 	kind := channel.KindOf[C]()
 	queue, err := r.channels.Routes().CommandQueue(kind)

@@ -18,7 +18,7 @@ type Lost struct{}
 
 func (Lost) Kind() channel.Kind { return "test.lost.v1" }
 
-// Misnamed has a kind that can't be.
+// Misnamed has a malformed kind.
 type Misnamed struct{}
 
 func (Misnamed) Kind() channel.Kind { return "Misnamed" }
@@ -68,7 +68,7 @@ func TestRegistryWithoutFaults(t *testing.T) {
 	}
 }
 
-// What is wrong with the configuration is reported, not replaced.
+// A fault of the configuration is reported, not replaced by a default.
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
 	for timeout, fault := range map[time.Duration]bool{0: false, 1: false, -1: true, -time.Hour: true} {
@@ -185,7 +185,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// What runs while a message is taken in may panic without harm to others.
+// The user's code that runs while a message is resolved may panic without harm to other messages.
 func TestPanicsBeforeTheHandler(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
@@ -200,7 +200,7 @@ func TestPanicsBeforeTheHandler(t *testing.T) {
 	}
 }
 
-// oldAdd is what Add was.
+// oldAdd is the older version of Add.
 type oldAdd struct {
 	Account string `json:"account"`
 	Cents   int    `json:"cents"`
@@ -208,7 +208,7 @@ type oldAdd struct {
 
 func (oldAdd) Kind() channel.Kind { return "test.add.v0" }
 
-// While a new version is rolled out, old senders' messages are handled by the new handler, in one group with new ones.
+// While a new version is rolled out, the new handler handles old senders' messages, in one group with new ones.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
@@ -237,7 +237,7 @@ func TestRollingUpgrade(t *testing.T) {
 	if got, want := w.balance("ada"), 7; got != want {
 		t.Errorf("got balance %d, want %d", got, want)
 	}
-	// A worker of the version before doesn't know the new kind, and says so.
+	// A worker of the older version doesn't know the new kind, and reports that.
 	if _, err := w.h.Resolve("accounts", envelope("newer", "test.add.v2", `{}`)); handlers.Judge(err).Action != handlers.UnknownKind {
 		t.Errorf("a newer kind: got error %v, want one that hands it back", err)
 	}

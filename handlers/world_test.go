@@ -24,7 +24,7 @@ type Add struct {
 	Amount int    `json:"amount"`
 }
 
-// Added and Refused tell what came of it.
+// Added and Refused are the events of Add.
 type (
 	Added struct {
 		To      string `json:"to"`
@@ -69,14 +69,14 @@ type Total struct {
 	Sum int `json:"sum"`
 }
 
-// world is a store with channels, and what a test registers.
+// world is a store with channels, and the handlers that a test registers.
 type world struct {
 	t        testing.TB
 	store    *storage.Store
 	channels *channel.Channels
 	h        *handlers.Registry
 	accounts *values.Collection[Account]
-	log      *bytes.Buffer // read it when nothing runs
+	log      *bytes.Buffer // read it only when nothing runs
 }
 
 func newWorld(t testing.TB, cfg handlers.Config) *world {
@@ -133,7 +133,7 @@ func send[M channel.Message](w *world, messages ...M) {
 	}
 }
 
-// receive takes what is in a queue as a worker does, up to the point where it is handled.
+// receive receives the messages of a queue as a worker does, and resolves them.
 func (w *world) receive(queue string) []*handlers.Delivery {
 	w.t.Helper()
 	received, err := w.store.Queue(queue).Receive(w.t.Context(), 32, time.Minute)
@@ -192,7 +192,7 @@ func (w *world) handle(ctx context.Context, ds ...*handlers.Delivery) map[*handl
 	return result
 }
 
-// drain handles all that is in a queue and returns the errors.
+// drain handles all messages of a queue and returns their errors.
 func (w *world) drain(queue string) (errs []error) {
 	w.t.Helper()
 	for _, err := range w.handle(w.t.Context(), w.receive(queue)...) {
@@ -257,7 +257,7 @@ func (w *world) balance(key string) int {
 	return s.Value.Balance
 }
 
-// envelope makes one as if it had been received.
+// envelope makes an envelope as a worker receives it.
 func envelope(id string, kind channel.Kind, body string) *channel.Envelope {
 	return &channel.Envelope{ID: id, Source: "/test", Kind: kind, Data: []byte(body)}
 }

@@ -1,22 +1,23 @@
 // Package poison keeps the messages that no handler could handle, whole, until an operator decides.
 //
 //	q := poison.At(channels, "mails")
-//	for e, err := range q.List(ctx) {       // what is there, and why
+//	for e, err := range q.List(ctx) {       // each message with its reason
 //		…
 //		err = q.Retry(ctx, e.Key)            // back into its queue, without its history
-//		err = q.DiscardIf(ctx, e.Key, e.ETag) // or away for good, if it is still what was looked at
+//		err = q.DiscardIf(ctx, e.Key, e.ETag) // or delete it, unless it has changed since
 //	}
 //	counts, err := poison.Count(ctx, store) // of all queues, in one listing
 //
-// A worker puts a message there after too many attempts or deliveries, or because a handler said so. The poison queue of a
-// queue is not a queue of the store, but a blob for each message, under QUEUE/DIGEST. So it can be listed without being
-// consumed, it takes messages of any size, and a message that is put twice is there once.
+// A worker puts a message there after too many attempts or deliveries, or because a handler said so. The poison queue
+// of a queue is not a queue of the store. It is a set of blobs, one for each message, under QUEUE/DIGEST. So it can be
+// listed without being consumed, it takes messages of any size, and a message that is put twice is there once.
 //
 // # Laws
 //
 //   - A message is in its own queue, in the poison queue, or (after a crash in between) in both; never in neither.
 //   - A message that another worker holds by now is not put: it may still end well.
-//   - Retry and discard may be repeated, by several operators, while workers run. What came in again meanwhile stays.
+//   - Retry and discard may be repeated, by several operators, while workers run. An entry that was put again meanwhile
+//     stays.
 package poison
 
 import (
@@ -42,24 +43,24 @@ const container = "poison"
 // maxError bounds the error in an entry, in bytes, so that it doesn't keep the message out of the poison queue.
 const maxError = 64 << 10
 
-// ErrBodyLeft is in the error of a discard that has deleted the entry but not its claim-checked body, which nobody will ever look
-// for. The error names it.
+// ErrBodyLeft is in the error of a discard that has deleted the entry but not its claim-checked body. The error names
+// the body, because nothing else refers to it any more.
 var ErrBodyLeft = errors.New("discarded, but its claim-checked body is left")
 
-// ReasonUnreadable is the reason of an entry that isn't one: its blob was damaged, or is somebody else's. Its Body is the
-// blob, as it is, and its Error says what is wrong with it. It is listed among the others and can be discarded; there is
-// nothing in it to be sent back.
+// ReasonUnreadable is the reason of an entry that can't be read: its blob was damaged, or another program wrote it. Its
+// Body is the blob as it is, and its Error says what is wrong. It is listed among the others and can be discarded. It
+// can't be sent back.
 const ReasonUnreadable = "unreadable entry"
 
-// An Entry is a message in the poison queue: whole, with what is known of its end.
+// An Entry is a message in the poison queue: the whole message, and what is known about how it ended.
 type Entry struct {
 	Key        string       `json:"key"` // names it in the poison queue of its queue
 	Queue      string       `json:"queue"`
-	Reason     string       `json:"reason"`   // short and stable: handlers.Reason…, a handler's own, or [ReasonUnreadable]
-	Error      string       `json:"error"`    // the beginning of a very long one
-	Attempts   int          `json:"attempts"` // how often a handler said no, the last time included
+	Reason     string       `json:"reason"`   // short and stable: handlers.Reason…, a handler's, [ReasonUnreadable]
+	Error      string       `json:"error"`    // shortened if it is very long
+	Attempts   int          `json:"attempts"` // how often a handler said no, with the last time
 	Deliveries int          `json:"deliveries"`
-	First      time.Time    `json:"first"` // first failure
+	First      time.Time    `json:"first"` // time of the first failure
 	Last       time.Time    `json:"last"`
 	Worker     string       `json:"worker"`
 	ID         string       `json:"id,omitempty"`   // of the message; empty if it can't be decoded
@@ -69,13 +70,13 @@ type Entry struct {
 	ETag storage.ETag `json:"-"` // of this state of the entry, for DiscardIf
 }
 
-// Put writes a message to the poison queue and deletes it from its own, in this order. prove makes sure first that the
-// message is in nobody else's hands and stays in the caller's until ctx ends, and returns the claim to delete; its error is
-// Put's, and nothing is written then. e needs no key. For workers.
+// Put writes a message to the poison queue and then deletes it from its own. Put is for workers. It calls prove first,
+// which makes sure that only the caller has the message until ctx ends, and returns the claim to delete. If prove
+// fails, Put returns its error and writes nothing. e needs no key.
 func Put(ctx context.Context, s *storage.Store, envelope *channel.Envelope, e Entry, prove func(context.Context) (storage.Claim, error)) error {
 	content := sha256.Sum256(e.Body)
 	switch ref := envelope.DataRef; {
-	case ref != "": // the body may not have been read; and each copy has one of its own, which the entry keeps
+	case ref != "": // the body may not have been read; each copy has a body of its own, which the entry keeps
 		content = sha256.Sum256([]byte(ref))
 	case e.ID != "": // history doesn't make it another message
 		content = envelope.Content()
@@ -99,13 +100,14 @@ func Put(ctx context.Context, s *storage.Store, envelope *channel.Envelope, e En
 	return err
 }
 
-// idDigest is how the keys of all messages with an ID begin.
+// idDigest is the prefix of the keys of all messages with an ID.
 func idDigest(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:8])
 }
 
-// Count counts the messages in all poison queues of a store, by queue, in one listing. A queue without any is missing.
+// Count counts the messages in all poison queues of a store, by queue, in one listing. An empty poison queue is
+// missing.
 func Count(ctx context.Context, s *storage.Store) (map[string]int64, error) {
 	counts := map[string]int64{}
 	for info, err := range s.Blobs(container).List(ctx, "") {
@@ -118,7 +120,7 @@ func Count(ctx context.Context, s *storage.Store) (map[string]int64, error) {
 	return counts, nil
 }
 
-// A Queue is the poison queue of a queue, for its operator. It may be used while workers run.
+// A Queue is the poison queue of a queue, for an operator. It may be used while workers run.
 type Queue struct {
 	channels *channel.Channels
 	queue    string
@@ -131,15 +133,16 @@ func At(channels *channel.Channels, queue string) *Queue {
 
 func (p *Queue) blobs() *storage.Blobs { return p.channels.Store().Blobs(container) }
 
-// List yields the messages, in no particular order. An entry that can't be read is among them: see [ReasonUnreadable].
+// List yields the messages, in no particular order. It includes entries that can't be read: see [ReasonUnreadable].
 func (p *Queue) List(ctx context.Context) iter.Seq2[Entry, error] { return p.list(ctx, "") }
 
-// Find yields the messages of an ID, which may be several with different contents, and reads no others.
+// Find yields the messages with an ID, and reads no others. There may be several, with different contents.
 func (p *Queue) Find(ctx context.Context, id string) iter.Seq2[Entry, error] {
 	return p.list(ctx, idDigest(id))
 }
 
-// list yields the messages whose keys begin with some digits. It reads some at a time, because a store may be far away.
+// list yields the messages whose keys begin with the given digits. It reads several at a time, because a store may be
+// distant.
 func (p *Queue) list(ctx context.Context, digits string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var keys []string
@@ -176,13 +179,13 @@ func (p *Queue) list(ctx context.Context, digits string) iter.Seq2[Entry, error]
 	}
 }
 
-// What is read at a time: so many messages, and no more bytes, unless it is one message.
+// These bound what is read at a time: so many messages, and so many bytes, except that one message may be larger.
 const (
 	readAhead = 32
 	readBytes = 16 << 20
 )
 
-// getAll reads messages, in the order of their keys. One that is gone meanwhile has no ETag.
+// getAll reads messages, in the order of their keys. A message that is gone meanwhile has no ETag in the result.
 func (p *Queue) getAll(ctx context.Context, keys []string) ([]Entry, error) {
 	all := make([]Entry, len(keys))
 	g, ctx := errgroup.WithContext(ctx)
@@ -197,8 +200,8 @@ func (p *Queue) getAll(ctx context.Context, keys []string) ([]Entry, error) {
 	return all, g.Wait()
 }
 
-// Get returns one message. [storage.ErrNotFound] if there is none of that key. One that can't be read is no error: see
-// [ReasonUnreadable].
+// Get returns one message, or [storage.ErrNotFound] if there is none with that key. An entry that can't be read is no
+// error: see [ReasonUnreadable].
 func (p *Queue) Get(ctx context.Context, key string) (Entry, error) {
 	m, unreadable, err := p.get(ctx, key)
 	if unreadable != nil {
@@ -207,7 +210,7 @@ func (p *Queue) Get(ctx context.Context, key string) (Entry, error) {
 	return m, err
 }
 
-// get is Get, and says apart why an entry can't be read.
+// get is Get, but returns separately why an entry can't be read.
 func (p *Queue) get(ctx context.Context, key string) (m Entry, unreadable, err error) {
 	blob, err := p.blobs().Get(ctx, p.queue+"/"+key, "")
 	if err != nil {
@@ -220,7 +223,7 @@ func (p *Queue) get(ctx context.Context, key string) (m Entry, unreadable, err e
 	return m, unreadable, nil
 }
 
-// read reads an entry. Its errors repeat nothing of what stands there.
+// read reads an entry. Its errors repeat nothing of the blob's content.
 func (m *Entry) read(key string, body []byte) error {
 	switch err := json.Unmarshal(body, m); {
 	case err != nil:
@@ -233,9 +236,9 @@ func (m *Entry) read(key string, body []byte) error {
 	return nil
 }
 
-// Retry sends a message back to its queue, with its ID and without its history. If it is interrupted the message
-// may be in both places, with a body for each; retrying it again is harmless. [storage.ErrNotFound] if there is none
-// of that key. One that can't be read stays, and that is an error.
+// Retry sends a message back to its queue, with its ID and without its history. If it is interrupted, the message may
+// be in both places, with a body for each; retrying it again is harmless. The error matches [storage.ErrNotFound] if
+// there is no message with that key. An entry that can't be read stays, and that is an error.
 func (p *Queue) Retry(ctx context.Context, key string) error {
 	m, unreadable, err := p.get(ctx, key)
 	switch {
@@ -253,7 +256,7 @@ func (p *Queue) Retry(ctx context.Context, key string) error {
 		}
 		if err := p.channels.Fetch(ctx, &e); err != nil {
 			if _, err := p.Get(ctx, key); errors.Is(err, storage.ErrNotFound) {
-				return err // somebody else has settled it meanwhile
+				return err // another operator has settled it meanwhile
 			}
 			return p.fault(key, err)
 		}
@@ -268,11 +271,11 @@ func (p *Queue) Retry(ctx context.Context, key string) error {
 	err = p.remove(ctx, key, m.ETag)
 	switch {
 	case storage.LostRace(err), errors.Is(err, storage.ErrNotFound):
-		return nil // it is back already, and that one stays, with its body; or somebody else has taken it out
+		return nil // it is in the poison queue again, and stays with its body; or another operator has taken it out
 	case err != nil || ref == "":
 		return err
 	}
-	_ = p.channels.Release(ctx, ref) // it is sent, with a body of its own: what is left here is an orphan
+	_ = p.channels.Release(ctx, ref) // it is sent with a body of its own, so this one is an orphan
 	return nil
 }
 
@@ -280,14 +283,17 @@ func (p *Queue) fault(key string, err error) error {
 	return fmt.Errorf("poison: queue %s: message %s: %w", p.queue, storage.Quote(key), err)
 }
 
-// Discard deletes a message for good, and its claim-checked body. [storage.ErrNotFound] if there is none of that key,
-// [storage.ErrPrecondition] if it came in anew meanwhile: that one stays. [ErrBodyLeft] if only the body could not be deleted.
+// Discard deletes a message for good, with its claim-checked body. The error matches
+//
+//   - [storage.ErrNotFound] if there is no message with that key,
+//   - [storage.ErrPrecondition] if it was put again meanwhile; the new entry stays,
+//   - [ErrBodyLeft] if only the body could not be deleted.
 func (p *Queue) Discard(ctx context.Context, key string) error {
 	return p.DiscardIf(ctx, key, "")
 }
 
-// DiscardIf is Discard of the very entry that somebody has looked at: [storage.ErrPrecondition] also if it came in anew since
-// it had that ETag.
+// DiscardIf is Discard of the very entry that the operator has looked at. The error matches [storage.ErrPrecondition]
+// also if the message was put again since the entry had that ETag.
 func (p *Queue) DiscardIf(ctx context.Context, key string, etag storage.ETag) error {
 	m, unreadable, err := p.get(ctx, key)
 	if err != nil {
@@ -307,7 +313,7 @@ func (p *Queue) DiscardIf(ctx context.Context, key string, etag storage.ETag) er
 	return nil
 }
 
-// remove takes out what has that ETag.
+// remove deletes the entry that has that ETag.
 func (p *Queue) remove(ctx context.Context, key string, etag storage.ETag) error {
 	return p.blobs().Delete(ctx, p.queue+"/"+key, storage.Condition{IfMatch: etag})
 }

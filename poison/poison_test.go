@@ -46,7 +46,7 @@ func newChannels(t *testing.T, wrap func(*storage.Store) *storage.Store) *channe
 	return c
 }
 
-// onEachStore runs a test on a store that is atomic, and on one that isn't.
+// onEachStore runs a test on a store whose Commit is atomic, and on one whose Commit isn't.
 func onEachStore(t *testing.T, test func(t *testing.T, c *channel.Channels)) {
 	t.Parallel()
 	for name, wrap := range map[string]func(*storage.Store) *storage.Store{
@@ -106,7 +106,8 @@ func list(t *testing.T, c *channel.Channels) []poison.Entry {
 	return all
 }
 
-// What is put is gone from its queue, and listed, found and counted with its reason. A retry sends it back as it was.
+// A message that is put is gone from its queue. It is listed, found and counted, with its reason. A retry sends it back
+// unchanged.
 func TestPutListRetry(t *testing.T) {
 	onEachStore(t, func(t *testing.T, c *channel.Channels) {
 		large := strings.Repeat("x", 100_000) // its body lies beside the message
@@ -163,7 +164,8 @@ func TestPutOfALostMessage(t *testing.T) {
 	})
 }
 
-// A message that is put twice is there once; what was looked at before can't be discarded after that.
+// A message that is put twice is there once. An entry that was looked at before the second put can't be discarded by
+// its ETag.
 func TestPutTwice(t *testing.T) {
 	onEachStore(t, func(t *testing.T, c *channel.Channels) {
 		put(t, c, letter{"a", "text"})

@@ -17,25 +17,28 @@ import (
 
 // A Change is one message for a document.
 type Change[V any] struct {
-	// Envelope is the message, with its data.
+	// Envelope is the message. It has its data.
 	Envelope *channel.Envelope
 
-	// Fold makes the next value from the present one, and the events that tell of it. It is pure, but may change the
-	// maps and slices of the value. When it fails, its message alone fails, with this error. It may be called again
-	// when a race is lost or another message fails; maps and slices that it takes from its message must be new then.
+	// Fold returns the next value and the events that tell of it. It is pure, but may change the maps and slices of the
+	// value. When it fails, its message alone fails, with this error. It may be called again when a race is lost or
+	// another message fails. Then maps and slices that it takes from its message must be new.
 	Fold func(V) (V, []channel.Message, error)
 
-	// Claim returns the delivery to end, and stops its renewal until Unclaim. Unclaim follows when the
-	// delivery was not ended, because the unit of work failed or somebody else has the message.
+	// Claim stops the delivery's renewal and returns the claim on it. Unclaim lets renewal go on. It follows when the
+	// delivery was not ended, because the unit of work failed or another worker has the message.
 	Claim   func() storage.Claim
 	Unclaim func()
 }
 
-// Apply folds messages into the document of a key in one read-modify-write and ends their deliveries. The
-// result has an error for each change. nil: it is applied (now or before), its events are sent, and its
-// message is deleted or with somebody else who will find that. [ErrContentDiffers] and [ErrTooOld]: it can
-// never be applied. Errors of Fold as they are. Any other error: the outcome is unknown, and the message must
-// come again.
+// Apply folds messages into the document of a key in one read-modify-write and ends their deliveries. The result has an
+// error for each change:
+//
+//   - nil: it is applied (now or before) and its events are sent. Its message is deleted, or another worker has it and
+//     will find that.
+//   - [ErrContentDiffers] and [ErrTooOld]: it can never be applied.
+//   - An error of Fold, as it is.
+//   - Any other error: the outcome is unknown, and the message must come again.
 func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[V]) []error {
 	errs := make([]error, len(changes))
 	races := c.newRaces()
@@ -53,7 +56,7 @@ func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[
 		switch {
 		case err == nil:
 			forget := d.due(u.applied)
-			c.cache.Add(key, d, d.size) // d is no longer ours
+			c.cache.Add(key, d, d.size) // from now on the cache owns d
 			c.forgetRows(ctx, key, u.now, forget)
 			return errs
 		case err == errOutdated, storage.LostRace(err):
@@ -63,28 +66,28 @@ func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[
 				return fill(errs, err)
 			}
 		case contentFault(err) && len(changes) > 1:
-			// Nothing was done. Find out whose fault it is.
+			// The write did nothing. Fold each message by itself to find the one at fault.
 			for i := range changes {
 				errs[i] = c.Apply(ctx, key, changes[i:i+1])[0]
 			}
 			return errs
 		default:
 			if remembered {
-				clear(errs) // nobody knows whether the document that refused was outdated
+				clear(errs) // the document that refused them may be outdated
 			}
 			return fill(errs, err)
 		}
 	}
 }
 
-// caught is deferred where a panic in a message's or value's own methods shall become an error.
+// caught turns a panic in a message's or value's own methods into an error when it is deferred.
 func caught(err *error) {
 	if v := recover(); v != nil {
 		*err = fmt.Errorf("panic: %v", v)
 	}
 }
 
-// fill gives the error to all that don't have one of their own.
+// fill gives the error to all changes that have none of their own.
 func fill(errs []error, err error) []error {
 	for i := range errs {
 		if errs[i] == nil {
@@ -94,7 +97,7 @@ func fill(errs []error, err error) []error {
 	return errs
 }
 
-// errContent marks what one message can be to blame for.
+// errContent marks an error that one message may have caused.
 var errContent = errors.New("content")
 
 func contentFault(err error) bool {
@@ -112,18 +115,18 @@ type unit[V any] struct {
 	now time.Time
 	doc *document[V]
 
-	remembered bool // doc comes from memory: it may be older than what is stored
+	remembered bool // doc comes from memory and may be older than the stored document
 
 	changes []Change[V]
-	errs    []error           // set for those that failed by themselves
-	entries []entry           // of the changes
-	rows    map[string][]byte // of messages that may have left the window; nil: none
+	errs    []error           // of the changes that failed by themselves
+	entries []entry           // of all changes
+	rows    map[string][]byte // of messages that may have left the window; a nil value: no row
 
 	applied int                // how many changes are new to the document
-	emits   []channel.Envelope // their events
-	noted   []pending          // the same, to be written as pending; stow fills in the events
-	resend  []pending          // of replays
-	dropped []pending          // left out of the write
+	emits   []channel.Envelope // the events of those changes
+	noted   []pending          // the same events, to be written as pending; stow fills them in
+	resend  []pending          // pending events of replays
+	dropped []pending          // pending events that the write leaves out
 	done    []int              // changes whose deliveries end
 	byRow   bool               // a replay was found by its row
 	unknown bool               // the unit of work failed, but its document may be written
@@ -148,7 +151,7 @@ func (u *unit[V]) run() (err error) {
 		return err
 	}
 	rows := u.age(committed)
-	if rows != nil && !u.c.atomic { // while deliveries are renewed, and before anything lies beside the document
+	if rows != nil && !u.c.atomic { // while deliveries are renewed, and before any body lies beside the document
 		if err := u.c.rows.PutRows(u.ctx, rows.Partition, rows.Puts); err != nil {
 			return u.fault(err)
 		}
@@ -172,8 +175,9 @@ func (u *unit[V]) run() (err error) {
 	})
 }
 
-// prove makes sure that neither a refusal nor what is pending for a replay is the word of an outdated document: where
-// nothing is written, no ETag tells. A row that tells of a replay may be newer than the document, remembered or not.
+// prove makes sure that the document was not outdated where it refused a message, or gave the pending events of a
+// replay. A write would be guarded by its ETag; here nothing is written. A row that shows a replay may be newer than
+// the document, remembered or not.
 func (u *unit[V]) prove() error {
 	refused := slices.ContainsFunc(u.errs, func(err error) bool { return err != nil })
 	if !(u.remembered && refused || u.byRow && !u.c.atomic) {
@@ -187,14 +191,14 @@ func (u *unit[V]) prove() error {
 	case err == nil, absent:
 		return errOutdated
 	}
-	clear(u.errs) // nothing is known about them either
+	clear(u.errs) // no verdict is left
 	return u.fault(err)
 }
 
-// fold judges and applies the changes in order. When one fails, what it may have spoiled is thrown away and the
+// fold judges and applies the changes in order. When one fails, all that it may have changed is thrown away, and the
 // others are folded again without it.
 func (u *unit[V]) fold() error {
-	base := *u.doc // folding only appends to what this refers to
+	base := *u.doc // folding only appends to the slices of base
 	for {
 		u.applied, u.emits, u.noted, u.resend, u.done, u.byRow = 0, nil, nil, nil, nil, false
 		*u.doc = base
@@ -221,7 +225,7 @@ func (u *unit[V]) fold() error {
 	}
 }
 
-// judge applies change i if it is new, or finishes a replay.
+// judge applies change i if it is new to the document, or sends what is pending for a replay.
 func (u *unit[V]) judge(i int) error {
 	x := u.entries[i]
 	before, found := u.doc.record.find(x)
@@ -287,7 +291,7 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 	return nil
 }
 
-// finish commits what is written, if anything, the events, and the end of the deliveries.
+// finish commits the write, if any, the events, and the end of the deliveries.
 func (u *unit[V]) finish(work storage.Work) error {
 	for _, p := range u.resend {
 		if err := u.c.repack(u.ctx, p, &u.emits); err != nil {
@@ -315,7 +319,7 @@ func (u *unit[V]) finish(work storage.Work) error {
 			}
 		}
 		if storage.LostRace(err) || contentFault(err) {
-			u.c.channels.Discard(u.ctx, packed) // certain that nothing was written or sent
+			u.c.channels.Discard(u.ctx, packed) // certainly nothing was written or sent
 		} else {
 			u.unknown = true
 		}
@@ -342,7 +346,7 @@ func (u *unit[V]) fault(err error) error {
 	return fmt.Errorf("values: %s %s: %w", u.c.name, storage.Quote(u.key), err)
 }
 
-// packFault is fault for events that could not be made ready.
+// packFault is fault for events that could not be packed.
 func (u *unit[V]) packFault(err error) error {
 	if failed := (*storage.Error)(nil); !errors.As(err, &failed) { // an event without a route, say
 		err = fmt.Errorf("%w: %w", errContent, err)
@@ -359,7 +363,7 @@ type races struct {
 
 func (c *Collection[V]) newRaces() *races { return &races{left: c.cfg.MaxRaces, began: time.Now()} }
 
-// wait lets others write. How long follows from how long a try takes, on this store: who comes back sooner loses again.
+// wait gives others time to write. How long follows from how long a try takes on this store: an early try loses again.
 func (r *races) wait(ctx context.Context) error {
 	if r.left--; r.left < 0 {
 		return ErrContended

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// The memory of documents is bounded by their bytes, too; one that is larger than all of it takes no other's place.
+// The memory of documents is bounded by their bytes, too. A document larger than all of it evicts no other.
 func TestMemoryOfDocumentsInBytes(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -45,12 +45,12 @@ func TestMemoryOfDocumentsInBytes(t *testing.T) {
 		grow("a", 2000)
 		grow("b", 2000)
 		wantReads("the two", 0)
-		grow("c", 2000) // a goes
+		grow("c", 2000) // a is evicted
 		grow("b", 2000)
 		wantReads("a third", 1)
-		grow("a", 2000) // c goes
+		grow("a", 2000) // c is evicted
 		wantReads("the first", 1)
-		grow("b", 4000) // a goes
+		grow("b", 4000) // a is evicted
 		grow("a", 100)
 		wantReads("one that grew", 1)
 		grow("b", 4000)
@@ -58,7 +58,7 @@ func TestMemoryOfDocumentsInBytes(t *testing.T) {
 	})
 }
 
-// What is wrong with a Config is said all together, before and instead of any work.
+// All faults of a Config are reported together, before and instead of any work.
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {

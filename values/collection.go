@@ -16,38 +16,38 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Why a message can't be applied, for errors.Is.
+// These errors say why a message can't be applied, for errors.Is.
 var (
 	ErrContentDiffers = errors.New("another message with the same ID and other content has been applied")
 	ErrTooOld         = errors.New("the message is too old to tell whether it has been applied")
 	ErrContended      = errors.New("others kept changing the document")
 )
 
-// Config is how a collection works. The zero Config works. What is negative in it is reported by [Collection.Check], and
-// by whatever reads a document.
+// Config is how a collection works. The zero Config works. [Collection.Check] and every read of a document report
+// negative fields.
 type Config[V any] struct {
-	// Initial gives the value of a document before its first message, with maps and slices of its own each time:
+	// Initial returns the value of a document before its first message. Its maps and slices must be new each time, because
 	// decisions may change them. Defaults to the zero V.
 	Initial func(key string) V
 
-	// Window is how many applied messages a document remembers by itself at least; it holds up to twice as
-	// many before the oldest become rows, and what one write has folded besides. A larger window makes every write larger, a smaller one makes
-	// late messages cost a read. Defaults to 32.
+	// Window is how many applied messages a document remembers by itself at least. It holds up to twice as many, and those
+	// of the last write besides, before the oldest become rows. A larger window makes every write larger. A smaller one
+	// makes late messages cost a read. Defaults to 32.
 	Window int
 
 	// Retention is how long messages are recognised after they have left the window. Defaults to 30 days.
 	Retention time.Duration
 
-	// PendingAfter is the age at which events that were written but perhaps not sent are sent by whoever
-	// writes the document next. It should be a few visibilities. Defaults to 2 minutes.
+	// PendingAfter is the age at which the next writer of a document sends events that were written but perhaps not sent.
+	// It should be a few visibilities. Defaults to 2 minutes.
 	PendingAfter time.Duration
 
-	// Cache is how many documents are kept in memory, so that a process that wrote a document last need not
-	// read it again. Defaults to 4096.
+	// Cache is how many documents are kept in memory. A process that wrote a document last need not read it again.
+	// Defaults to 4096.
 	Cache int
 
-	// CacheBytes bounds the same by what the documents take in the store, all together; in memory they take a few
-	// times as much. A larger one is read each time. Defaults to 32 MiB.
+	// CacheBytes bounds the documents in memory by the bytes that they take in the store, all together. In memory they
+	// take a few times as much. A document larger than CacheBytes is read each time. Defaults to 32 MiB.
 	CacheBytes int
 
 	// MaxRaces is how often a lost race is repeated at once before the messages are handed back.
@@ -55,7 +55,7 @@ type Config[V any] struct {
 	MaxRaces int
 }
 
-// withDefaults returns a copy that is complete, or all that is wrong with it.
+// withDefaults returns a complete copy, or an error with every fault of the Config.
 func (c Config[V]) withDefaults() (Config[V], error) {
 	var faults []error
 	def := func(name string, v *int, d int) {
@@ -86,7 +86,7 @@ func (c Config[V]) withDefaults() (Config[V], error) {
 	return c, errors.Join(faults...)
 }
 
-// A Collection keeps documents of one kind under keys (see [storage.CheckKey]). Safe for concurrent use; two
+// A Collection keeps documents of one kind under keys (see [storage.CheckKey]). Safe for concurrent use. Two calls of
 // Apply for one key at the same time race, and one of them repeats its work.
 type Collection[V any] struct {
 	name     string
@@ -96,17 +96,17 @@ type Collection[V any] struct {
 	cfg      Config[V]
 	fault    error // of cfg, or of V
 	cache    *lru.Cache[*document[V]]
-	exact    *jsonform.Exact // which values need not be decoded to be what decoding gives
+	exact    *jsonform.Exact // tells which values need no decoding to be what decoding gives
 	atomic   bool
 	billed   bool
 	absent   atomic.Int32 // how many keys in a row were not stored yet when they were read to be changed
 }
 
-// guessAfter is after how many new keys in a row the next unknown one is taken for new, too, without a look. When that is
-// wrong the write is refused, and the document is read; at most one write in so many is wasted.
+// guessAfter is the number of new keys in a row after which the next unknown key counts as new, too, without a read.
+// When that is wrong, the write is refused and the document is read. At most one write in guessAfter is wasted.
 const guessAfter = 8
 
-// rowsSuffix follows a collection's name in the name of the table of its older entries.
+// rowsSuffix and the collection's name before it name the table of its older entries.
 const rowsSuffix = "-applied"
 
 // New returns the collection of a name. The documents are blobs in the container of that name; rows of older
@@ -127,7 +127,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collect
 // Name returns the collection's name.
 func (c *Collection[V]) Name() string { return c.name }
 
-// Check reports a name that can't be used, a V that can't be stored, and all that is wrong with the Config.
+// Check reports a name that can't be used, a V that can't be stored, and every fault of the Config.
 func (c *Collection[V]) Check() error {
 	if err := errors.Join(storage.CheckName(c.name+rowsSuffix), c.fault); err != nil {
 		return fmt.Errorf("values: collection %s: %w", storage.Quote(c.name), err)
@@ -147,8 +147,8 @@ type Snapshot[V any] struct {
 	Size    int          // bytes in the store; 0 before the first write
 }
 
-// Get reads a document; before the first write that is the initial value. With ifNoneMatch set to the present
-// ETag it returns [storage.ErrNotModified].
+// Get reads a document. Before the first write it returns the initial value. If ifNoneMatch is the present ETag, it
+// returns [storage.ErrNotModified].
 func (c *Collection[V]) Get(ctx context.Context, key string, ifNoneMatch storage.ETag) (Snapshot[V], error) {
 	d, err := c.read(ctx, key, ifNoneMatch)
 	if err != nil {
@@ -168,8 +168,8 @@ func (c *Collection[V]) Keys(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// Update changes a document outside of any message, as a rebuild does. f may be called several times; when it
-// returns false nothing is written. There is no replay record of it: f must be harmless to repeat.
+// Update changes a document outside of any message, as a rebuild does. f may be called several times. When it returns
+// false, nothing is written. Update leaves no replay record, so f must be harmless to repeat.
 func (c *Collection[V]) Update(ctx context.Context, key string, f func(V) (V, bool)) error {
 	races := c.newRaces()
 	for {
@@ -203,8 +203,8 @@ func (c *Collection[V]) Update(ctx context.Context, key string, f func(V) (V, bo
 	}
 }
 
-// Delete removes a document with its whole record, rows excepted: messages that it has applied may be applied
-// again if they come back. It is for views that are rebuilt.
+// Delete removes a document with its record, but not its rows. Messages that it has applied may be applied again if
+// they come back. It is for views that are rebuilt.
 func (c *Collection[V]) Delete(ctx context.Context, key string) error {
 	c.cache.Take(key)
 	return c.blobs.Delete(ctx, key, storage.Condition{})
@@ -214,8 +214,9 @@ func (d *document[V]) condition() storage.Condition {
 	return storage.Condition{IfMatch: d.etag, IfAbsent: d.etag == ""}
 }
 
-// take returns the document to change: from memory, as it is stored, or new by guess; remembered says that it is not
-// as stored. Whoever takes a remembered document owns it, because changing its value may change what the value refers to.
+// take returns the document to change: from memory, as it is stored, or new by guess. remembered says that it was not
+// read from the store. The caller owns a remembered document, because changing its value may change what the value
+// refers to.
 func (c *Collection[V]) take(ctx context.Context, key string, cached bool) (d *document[V], remembered bool, err error) {
 	if cached && c.fault == nil {
 		if d, ok := c.cache.Take(key); ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// Many writers in several processes: every message counts once.
+// With many writers in several processes every message counts once.
 func TestManyWriters(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -131,7 +131,7 @@ func TestUpdate(t *testing.T) {
 		}
 		wantInt(t, "calls with one lost race", calls, 2)
 		wantInt(t, "total", total(t, p.sums, "k"), 7)
-		rival.applied("k", rival.change(id, 1), rival.change(newID(), 1)) // its memory is behind
+		rival.applied("k", rival.change(id, 1), rival.change(newID(), 1)) // the rival's memory is outdated
 		wantInt(t, "total: the replay record is kept", total(t, p.sums, "k"), 8)
 
 		before := stored(t, s, "k").Version
@@ -185,7 +185,7 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// A value that is a pointer, a map or a slice, and nil, is stored as null and comes back.
+// A value that is a nil pointer, map or slice is stored as null and comes back.
 func TestNilValues(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -219,7 +219,7 @@ func TestNilValues(t *testing.T) {
 	})
 }
 
-// A refusal by what a process remembers is not the last word when another process has changed the document since.
+// A refusal by a remembered document is checked again when another process has changed the document since.
 func TestRefusalLooksAgain(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// thing is an event that can hold what can't be encoded.
+// thing is an event that can hold values that can't be encoded.
 type thing struct{ X any }
 
 func (thing) Kind() channel.Kind { return "test.summed.v1" }
@@ -26,7 +26,7 @@ type stray struct{}
 
 func (stray) Kind() channel.Kind { return "test.stray.v1" }
 
-// explosive can't be encoded without a panic.
+// explosive panics when it is encoded.
 type explosive struct{}
 
 func (explosive) MarshalJSON() ([]byte, error) { panic("boom") }
@@ -36,7 +36,7 @@ type twice struct{}
 
 func (twice) MarshalJSON() ([]byte, error) { return []byte(`{"a":1,"a":2}`), nil }
 
-// bag is a value that can hold what can't be encoded.
+// bag is a value that can hold values that can't be encoded.
 type bag map[string]any
 
 // newSmall narrows the largest blob of a store.
@@ -44,8 +44,8 @@ func newSmall(s *storage.Store, max int) *storage.Store {
 	return storagetest.WithProps(s, func(p *storage.Props) { p.MaxBlob = max })
 }
 
-// Law 6: what can't be encoded, is too large or goes nowhere fails its own message, before anything is done; the
-// others of the same fold go through.
+// Law 6: a message whose value or event can't be encoded, is too large or has no route fails alone, before anything is
+// done. The other messages of the fold go through.
 func TestLaw6BadContentFailsAlone(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []struct {
@@ -122,8 +122,8 @@ func TestLaw6BadContentFailsAlone(t *testing.T) {
 	}
 }
 
-// A message that fails in a fold fails alone, whatever it did to the value before: to a map that it shares with
-// the others, or to what is kept for the next time.
+// A message that fails in a fold fails alone, whatever it did to the value before: to a map that it shares with the
+// others, or to the document in memory.
 func TestFailingFoldLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -201,7 +201,7 @@ func TestDuplicatesInOneBatch(t *testing.T) {
 	})
 }
 
-// After a failure, with or without effect, nothing that is kept in memory is wrong.
+// After a failure, with or without effect, the documents in memory are right.
 func TestFailedCallsLeaveNoWrongMemory(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []bool{false, true} {
@@ -229,7 +229,7 @@ func TestFailedCallsLeaveNoWrongMemory(t *testing.T) {
 						err := p.apply(key, p.change(id, 1))[0]
 						armed.Store(false)
 						if i%2 == 1 && err != nil {
-							p.applied(key, p.change(newID(), 1)) // another one first
+							p.applied(key, p.change(newID(), 1)) // another message first
 							want[fmt.Sprint(i, "other")] = true
 						}
 						p.applied(key, p.change(id, 1))
@@ -242,7 +242,7 @@ func TestFailedCallsLeaveNoWrongMemory(t *testing.T) {
 	}
 }
 
-// A document that a process wrote last is not read again; the least used one is forgotten.
+// A document that a process wrote last is not read again; the least used document is evicted.
 func TestMemoryOfDocuments(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -253,7 +253,7 @@ func TestMemoryOfDocuments(t *testing.T) {
 			p.applied("b", p.change(newID(), 1))
 		}
 		wantInt(t, "reads", calls.Count("get blob"), 2)
-		p.applied("c", p.change(newID(), 1)) // a goes
+		p.applied("c", p.change(newID(), 1)) // a is evicted
 		p.applied("b", p.change(newID(), 1))
 		wantInt(t, "reads", calls.Count("get blob"), 3)
 		p.applied("a", p.change(newID(), 1))
@@ -263,7 +263,7 @@ func TestMemoryOfDocuments(t *testing.T) {
 	})
 }
 
-// Races are bounded: after MaxRaces repeats the messages are handed back, undone.
+// Races are bounded: after MaxRaces repeats the messages are handed back, not applied.
 func TestContended(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -293,7 +293,7 @@ func TestContended(t *testing.T) {
 	})
 }
 
-// A lost race is waited out under the caller's context.
+// The wait after a lost race ends with the caller's context.
 func TestRaceEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {

@@ -16,7 +16,7 @@ import (
 // document is a value with its replay record, in memory.
 type document[V any] struct {
 	value   V              // as its JSON form gives it back; see settle
-	form    jsontext.Value // the value's JSON form, if settle had to make it
+	form    jsontext.Value // the value's JSON form, if settle made it
 	raw     jsontext.Value // the value as it is stored; nil before the first write
 	foreign bool           // raw has members that V doesn't know
 	version uint64         // messages applied
@@ -29,8 +29,8 @@ type document[V any] struct {
 	sent map[messageDigest]bool // messages whose pending events this process has sent; not stored
 }
 
-// pending are the events of one message that were written but are not known to be sent. Only engines without
-// an atomic Commit need it.
+// pending holds the events of one message that were written but are not known to be sent. Only engines without an
+// atomic Commit need it.
 type pending struct {
 	Message messageDigest    `json:"message"`
 	At      time.Time        `json:"at"`     // when it was written, by the writer's clock
@@ -88,9 +88,9 @@ func (d *document[V]) encode() (b []byte, err error) {
 	return b, err
 }
 
-// settle returns a value as its JSON form gives it back, and the form, where it had to be made. A value that is known
-// to come back the same is left as it is (see [jsonform.Exact]). So no decision sees what only the memory of one
-// process has: an int where there will be a float64, a field that isn't stored, a map that two fields share.
+// settle returns a value as its JSON form gives it back, and that form if it was made. A value that is known to come
+// back the same is left as it is (see [jsonform.Exact]). So no decision sees what only one process's memory has: an int
+// where there will be a float64, a field that isn't stored, a map that two fields share.
 func (c *Collection[V]) settle(v V) (settled V, form jsontext.Value, err error) {
 	if c.exact.Same(&v) {
 		return v, nil, nil
@@ -118,7 +118,7 @@ func decodeValue[V any](raw []byte) (v V, err error) {
 	return v, nil
 }
 
-// decodeStored is decodeValue, and tells whether there are members that V doesn't know.
+// decodeStored is decodeValue, and reports whether there are members that V doesn't know.
 func decodeStored[V any](raw []byte) (v V, foreign bool, err error) {
 	defer caught(&err)
 	v, known, err := jsonform.DecodeKnown[V](raw)

@@ -7,24 +7,25 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Rows past retention are forgotten by those who write the document:
+// The writers of a document delete its rows past retention:
 //
-//   - No verdict rests on it. A message whose row may be gone is too old to be judged, row or no row. So a deletion that
-//     fails, is lost in a crash, is done twice, or never comes is nobody's error.
-//   - No row within retention goes, whatever the clocks say: clockMargin is kept besides.
-//   - It comes after the commit: it neither gives others more time to win the race, nor keeps a message in flight.
-//   - It comes once in forgetEvery versions of the document. They are counted in the document, so that it makes no difference
-//     who writes it: many processes, or one that lives for a single message.
-//   - It takes up to twice as many rows as have left since the time before, so a backlog shrinks. A
-//     document in use has some hundred rows at most that ought to be gone, unless deletions keep failing.
-//   - It ends with the caller's context, and after forgetWithin. What is left then is for the next time.
+//   - No verdict depends on it. A message whose row may be gone is too old to be judged, row or no row. So a deletion
+//     may fail, be lost in a crash, be done twice, or never come.
+//   - No row within retention is deleted, whatever the clocks say: rows are kept for clockMargin longer.
+//   - It comes after the commit. So it gives other writers no more time to win the race, and keeps no message in
+//     flight.
+//   - It comes once in forgetEvery versions of the document. The document counts them, so it makes no difference which
+//     process writes: many processes, or one that lives for a single message.
+//   - It deletes up to twice as many rows as have left since the time before, so a backlog shrinks. A document in use
+//     has some hundred rows past retention at most, unless deletions keep failing.
+//   - It ends with the caller's context, and after forgetWithin. The rest is left to the next time.
 const (
-	clockMargin  = 24 * time.Hour // how much longer rows are kept than they are trusted: clocks differ
+	clockMargin  = 24 * time.Hour // rows are kept so much longer than they are trusted, because clocks differ
 	forgetEvery  = storage.MaxBatchRows
 	forgetWithin = 5 * time.Second
 )
 
-// due tells how many rows may be forgotten after a write that has brought the document so many versions further.
+// due returns how many rows may be deleted after a write that added so many versions to the document.
 func (d *document[V]) due(versions int) (limit int) {
 	if !d.record.left || d.version/forgetEvery == (d.version-uint64(versions))/forgetEvery {
 		return 0

@@ -19,7 +19,8 @@ const (
 	forgetEvery = 100 // versions between two times that old rows are forgotten
 )
 
-// aged returns a process whose document has so many rows past retention, all of them, and calls that were counted since.
+// aged returns a process whose document has so many rows, all past retention, and a function that counts calls since
+// then.
 func aged(t testing.TB, s *storage.Store, n int) (p *process, calls *storagetest.Calls) {
 	t.Helper()
 	calls = &storagetest.Calls{}
@@ -30,7 +31,7 @@ func aged(t testing.TB, s *storage.Store, n int) (p *process, calls *storagetest
 		batch = append(batch, p.change(newID(), 1))
 	}
 	p.applied("k", batch...)
-	p.applied("k", p.change(newID(), 0)) // the batch is committed now, and leaves
+	p.applied("k", p.change(newID(), 0)) // the batch is committed now, and its entries leave
 	if got := rows(t, s, "k"); got < n-10 {
 		t.Fatalf("got %d rows, want about %d", got, n)
 	}
@@ -39,7 +40,7 @@ func aged(t testing.TB, s *storage.Store, n int) (p *process, calls *storagetest
 	return p, calls
 }
 
-// settled applies messages until the document's version is just before the next time that rows are forgotten.
+// settled applies messages until the document's version is just before the next deletion of old rows.
 func (p *process) settled() {
 	p.t.Helper()
 	var batch []values.Change[sum]
@@ -47,7 +48,7 @@ func (p *process) settled() {
 		batch = append(batch, p.change(newID(), 0))
 	}
 	p.applied("k", batch...)
-	p.applied("k", p.change(newID(), 0)) // the batch leaves with this, not with what is to be seen
+	p.applied("k", p.change(newID(), 0)) // so the batch leaves with this write, not with the one that the test watches
 }
 
 // isDelete tells a deletion of one row or of several.
@@ -78,7 +79,7 @@ func oldRows(t testing.TB, s *storage.Store) int {
 	return n
 }
 
-// Old rows are looked for once in a hundred messages, and as many are deleted as leave the window, or more.
+// Old rows are looked for once in a hundred messages. As many are deleted as leave the window, or more.
 func TestForgettingIsAmortised(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -97,7 +98,7 @@ func TestForgettingIsAmortised(t *testing.T) {
 	})
 }
 
-// Whoever writes the document does his part, be it for one message only.
+// Every process that writes the document deletes old rows, even if it writes for a single message.
 func TestForgettingBySome(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -110,7 +111,7 @@ func TestForgettingBySome(t *testing.T) {
 	})
 }
 
-// Changes outside of messages count too, or they could take every turn.
+// Changes outside of messages count too. Otherwise they could take every turn.
 func TestForgettingByUpdates(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -139,7 +140,7 @@ func TestForgettingInSteadyUse(t *testing.T) {
 		if most := within + int(aDay/every) + forgetEvery; n < within-9 || n > most {
 			t.Errorf("got %d rows; want %d to %d", n, within-9, most)
 		}
-		// Each is known still.
+		// Each is still known.
 		recent := all[len(all)-within+1:]
 		for _, id := range recent {
 			p.applied("k", p.change(id, 1))
@@ -149,7 +150,7 @@ func TestForgettingInSteadyUse(t *testing.T) {
 	})
 }
 
-// Nothing is forgotten before the document is written, nor for a write that fails.
+// No row is deleted before the document is written, nor after a write that fails.
 func TestForgettingComesAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -175,7 +176,7 @@ func TestForgettingComesAfterTheCommit(t *testing.T) {
 	})
 }
 
-// What can't be deleted is no fault of any message, and is for the next time.
+// A deletion that fails is no fault of any message. It is left to the next time.
 func TestForgettingFails(t *testing.T) {
 	t.Parallel()
 	for _, failing := range []string{"query", "delete row"} {
@@ -210,7 +211,7 @@ func TestForgettingFails(t *testing.T) {
 	}
 }
 
-// A crash anywhere on the way leaves old messages too old, and young ones known.
+// After a crash anywhere on the way old messages are still refused as too old, and young ones are known.
 func TestForgettingCrashes(t *testing.T) {
 	t.Parallel()
 	for _, m := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
@@ -222,7 +223,7 @@ func TestForgettingCrashes(t *testing.T) {
 				halfWay := 0 // crashes while rows were deleted
 				for n := int64(1); ; n += 1 + n/8 {
 					p.settled()
-					seedOld(t, s, forgetEvery+20) // what the one before has left among them
+					seedOld(t, s, forgetEvery+20) // the crash before has left some of them
 					before, id := total(t, p.sums, "k"), newID()
 					dying, fuse := storagetest.Crash(s, n, m)
 					q := newProcess(t, dying, values.Config[sum]{Window: 4, Retention: 10 * aDay})
@@ -245,7 +246,7 @@ func TestForgettingCrashes(t *testing.T) {
 	}
 }
 
-// It ends with its caller.
+// The deletion ends with the caller's context.
 func TestForgettingIsCancelled(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -269,7 +270,7 @@ func TestForgettingIsCancelled(t *testing.T) {
 	})
 }
 
-// BenchmarkForgetting applies messages to a document of which nothing is past retention, or as much as they push out.
+// BenchmarkForgetting applies messages to a document with no rows past retention, or with as many as it moves out.
 func BenchmarkForgetting(b *testing.B) {
 	for _, fold := range []int{1, 128} {
 		for _, past := range []bool{false, true} {

@@ -12,8 +12,8 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// Where all keys are new, they are not read first. A key that only looks new is: its messages are applied once, to what is
-// there, and refused by what is there.
+// Where all keys are new, they are not read first. A key that only looks new is read: its messages are applied once, to
+// the stored document, and that document decides about refusals.
 func TestNewKeysAreNotRead(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -34,13 +34,13 @@ func TestNewKeysAreNotRead(t *testing.T) {
 		if n := reads.Load(); n > 10 {
 			t.Errorf("100 new keys took %d reads", n)
 		}
-		p.applied("known", p.change(id, 5), p.change(newID(), 2)) // a replay, and a new one
+		p.applied("known", p.change(id, 5), p.change(newID(), 2)) // a replay, and a new message
 		checkTotal(t, other, "known", 7, 2)
 
 		for i := range 20 {
 			p.applied(fmt.Sprintf("newer-%d", i), p.change(newID(), i))
 		}
-		// A replay alone writes nothing, so nothing refuses the guess but a look.
+		// A replay alone writes nothing, so only a read shows that the guess was wrong.
 		other.applied("replayed", other.change(id, 3))
 		p.applied("replayed", p.change(id, 3))
 		checkTotal(t, other, "replayed", 3, 1)

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// A trail is a document that tells which messages changed it, in their order.
+// A trail is a document that lists the messages which changed it, in their order.
 type trail []string
 
 type trailCall struct {
@@ -28,14 +28,14 @@ type trailCall struct {
 }
 
 type trailAnswer struct {
-	seen    []string // by a get; or by the Fold of an apply that counts: one of these, if it does
+	seen    []string // of a get; or of the Fold of an apply that counts: one of these, if it does
 	version uint64   // of a get
 }
 
 type trailEvent = storagetest.Answer[trailCall, trailAnswer]
 
-// trailStep is a value object as one that does everything in turn: a message is put to the trail's end if it isn't in it,
-// by a Fold that sees all that came before.
+// trailStep is a value object that does one thing at a time. A message is appended to the trail if it isn't in it, by a
+// Fold that sees all messages before it.
 func trailStep(s string, a trailEvent) []string {
 	switch {
 	case a.In.op == "get":
@@ -46,7 +46,7 @@ func trailStep(s string, a trailEvent) []string {
 		return []string{s}
 	case slices.Contains(a.Out.seen, s):
 		return []string{s + a.In.message + " "}
-	case a.Unknown: // not now, or never
+	case a.Unknown: // it takes effect later, or never
 		return []string{s}
 	}
 	return nil
@@ -60,8 +60,9 @@ func (v trail) String() string {
 	return b.String()
 }
 
-// Processes apply messages to few documents at the same time, some of them twice and by several; some answers of the
-// store get lost, and the message comes again. What they see is what one process would have seen that does one at a time.
+// Processes apply messages to few documents at the same time, some of them twice and in several processes. Some answers
+// of the store get lost, and the message comes again. The results must be those of one process that does one thing at a
+// time.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(*storage.Store) *storage.Store{
@@ -79,7 +80,7 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// A store that doesn't keep its laws must show.
+// The test must recognise a store that breaks its laws.
 func TestHistoriesCatchABadStore(t *testing.T) {
 	t.Parallel()
 	for name, b := range map[string]bad{
@@ -211,7 +212,7 @@ func newTrailer(t *testing.T, h *storagetest.History[trailCall, trailAnswer], n 
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A small window, so that messages are recognised by rows as well; enough races for everybody to win one.
+	// The window is small, so that rows recognise messages as well. There are enough races for each process to win one.
 	trails := values.New(channels, "trails", values.Config[trail]{Window: 2, MaxRaces: 100})
 	return trailer{rand.New(rand.NewPCG(seed, uint64(n))), t, h, n, trails}
 }
@@ -226,7 +227,7 @@ func (x trailer) get(key string) {
 	})
 }
 
-// apply applies messages, those of unknown outcome again.
+// apply applies messages, and repeats those with an unknown outcome.
 func (x trailer) apply(key string, messages []string) {
 	x.h.Record(x.n, func() []trailEvent {
 		events, changes := make([]trailEvent, len(messages)), make([]values.Change[trail], len(messages))

@@ -54,7 +54,7 @@ func TestLaw1SameIDOtherContentIsRefused(t *testing.T) {
 	})
 }
 
-// Law 1: the kind is content too, and the form of the JSON is not: queues may rewrite it.
+// Law 1: the kind is part of the content. The form of the JSON is not, because queues may rewrite it.
 func TestLaw1ContentIsKindAndMeaning(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -85,7 +85,7 @@ func TestLaw1ContentIsKindAndMeaning(t *testing.T) {
 	})
 }
 
-// Law 2: value and replay record are one document, and each write is guarded by what was read.
+// Law 2: value and replay record are one document, and the ETag that was read guards each write.
 func TestLaw2ValueAndRecordAreWrittenTogetherUnderTheETag(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -131,8 +131,8 @@ func TestLaw3Order(t *testing.T) {
 	})
 }
 
-// Law 3: whatever call a worker dies in, the message comes back and its replay completes what is missing,
-// without deciding again.
+// Law 3: whatever call a worker dies in, the message comes back. Its replay completes the missing steps, without
+// deciding again.
 func TestLaw3CrashAfterEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
@@ -152,8 +152,8 @@ func TestLaw3CrashAfterEveryCall(t *testing.T) {
 	}
 }
 
-// crashAt lets a worker die in its nth call while it applies two messages to a document that moves entries to
-// rows with every write, and another one finish. It reports whether the first worker came so far.
+// crashAt lets a worker die in its nth call while it applies two messages to a document that moves entries to rows with
+// every write. Another worker finishes. It reports whether the first worker came so far.
 func crashAt(t *testing.T, s *storage.Store, key string, n int64, moment storagetest.Moment) bool {
 	cfg := values.Config[sum]{Window: 1}
 	healthy := newProcess(t, s, cfg)
@@ -210,7 +210,7 @@ func crashAt(t *testing.T, s *storage.Store, key string, n int64, moment storage
 	return fuse.Fired()
 }
 
-// Law 8: a stale receipt undoes neither the write nor the sends; whoever has the message finds the record.
+// Law 8: a stale receipt undoes neither the write nor the sends; the worker that has the message finds the record.
 func TestLaw8StaleReceiptChangesNothing(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -241,7 +241,7 @@ func TestLaw8StaleReceiptChangesNothing(t *testing.T) {
 	})
 }
 
-// Law 7: a source's events count up by one, whoever writes, whatever is lost on the way.
+// Law 7: a source's events count up by one, whatever process writes, and whatever is lost on the way.
 func TestLaw7SequenceGrows(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// settlePending decides, before a write, which pending events it leaves out: those that this process has sent,
-// and those so old that their writer must be dead, which it sends first.
+// settlePending decides, before a write, which pending events the write leaves out. It leaves out those that this
+// process has sent, and those so old that their writer must be dead, which it sends first.
 func (u *unit[V]) settlePending() error {
 	d := u.doc
 	var keep []pending
@@ -39,8 +39,8 @@ func (u *unit[V]) settlePending() error {
 	return nil
 }
 
-// stow makes the new events pending. The bodies of large ones are written beside the document, so it comes last before
-// the unit of work.
+// stow makes the new events pending. It writes the bodies of large ones beside the document, so it is the last step
+// before the unit of work.
 func (u *unit[V]) stow() error {
 	events := u.emits
 	for _, p := range u.noted {
@@ -56,7 +56,7 @@ func (u *unit[V]) stow() error {
 	return nil
 }
 
-// dropStowed deletes the bodies that stow has written, when it is certain that the document was not.
+// dropStowed deletes the bodies that stow has written, when the document was certainly not written.
 func (u *unit[V]) dropStowed() {
 	for _, p := range u.noted {
 		for _, raw := range p.Events {
@@ -76,12 +76,12 @@ func (c *Collection[V]) send(u *unit[V], events []channel.Envelope) error {
 	return nil
 }
 
-// repack adds the events of a pending entry to those to be sent.
+// repack adds the events of a pending entry to the events to be sent.
 func (c *Collection[V]) repack(ctx context.Context, p pending, to *[]channel.Envelope) error {
 	for _, raw := range p.Events {
 		e, err := c.channels.Unstow(ctx, raw)
 		if errors.Is(err, channel.ErrDataLost) {
-			// Somebody has sent it and let it go since this document was read. It is not the message's body.
+			// Another process has sent it and deleted its body since this document was read. The message's own body isn't lost.
 			return fmt.Errorf("values: %s: pending event: %v", c.name, err)
 		}
 		if err != nil {
@@ -92,8 +92,8 @@ func (c *Collection[V]) repack(ctx context.Context, p pending, to *[]channel.Env
 	return nil
 }
 
-// committed notes, after a write, whose events this process has sent, and lets go of what was kept for those
-// that the write left out.
+// committed notes, after a write, whose events this process has sent. It deletes the bodies of the events that the
+// write left out.
 func (u *unit[V]) committed() {
 	d := u.doc
 	for _, p := range append(u.noted, u.resend...) {

@@ -21,7 +21,7 @@ func onPlain(t *testing.T, test func(t *testing.T, s *storage.Store)) {
 	synctest.Test(t, func(t *testing.T) { test(t, storagetest.Plain(open(t))) })
 }
 
-// dieSending applies one message in a process that dies before it sends anything.
+// dieSending applies one message in a process that dies before it sends any event.
 func dieSending(t *testing.T, s *storage.Store, cfg values.Config[sum], id string, m plus) {
 	t.Helper()
 	var dead atomic.Bool
@@ -37,7 +37,7 @@ func dieSending(t *testing.T, s *storage.Store, cfg values.Config[sum], id strin
 	wantErr(t, p.apply("k", p.changeOf(&e))[0], storage.ErrUnavailable)
 }
 
-// Law 4: nobody writes only to clear pending, and the writer leaves out what it has sent itself.
+// Law 4: no write is made only to clear pending. A writer leaves out the events that it has sent itself.
 func TestLaw4NoWriteOnlyToClear(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
@@ -60,7 +60,7 @@ func TestLaw4NoWriteOnlyToClear(t *testing.T) {
 	})
 }
 
-// Law 4: pending survives lost races, and what this process has sent before stays known.
+// Law 4: pending survives lost races, and a process still knows which events it has sent before.
 func TestLaw4OwnSentIsRememberedAcrossARace(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {
 		p, rival := newProcess(t, s, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})
@@ -74,8 +74,8 @@ func TestLaw4OwnSentIsRememberedAcrossARace(t *testing.T) {
 	})
 }
 
-// Law 4: the events of a dead writer are sent by the next one once they are old enough, before the write that
-// leaves them out, and not sooner.
+// Law 4: the next writer sends the events of a dead writer once they are old enough, and not sooner. It sends them
+// before the write that leaves them out.
 func TestLaw4UnderstudySendsWhatADeadWriterDidNot(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {
 		cfg := values.Config[sum]{PendingAfter: time.Minute}
@@ -109,7 +109,7 @@ func TestLaw4UnderstudySendsWhatADeadWriterDidNot(t *testing.T) {
 	})
 }
 
-// Law 4: an understudy that dies too, between its sends and its write, leaves the events to the next one.
+// Law 4: if the next writer dies too, between its sends and its write, it leaves the events to the one after it.
 func TestLaw4UnderstudyDies(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {
 		cfg := values.Config[sum]{PendingAfter: time.Minute}
@@ -132,7 +132,7 @@ func TestLaw4UnderstudyDies(t *testing.T) {
 	})
 }
 
-// Law 4: a replay sends what is pending for it, and no write is made for that.
+// Law 4: a replay sends the events that are pending for it, and makes no write for that.
 func TestLaw4ReplaySendsItsPending(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {
 		id := newID()
@@ -162,8 +162,8 @@ func claims(t testing.TB, s *storage.Store) (stowed, sent int) {
 	return stowed, sent
 }
 
-// Law 4: events too large for a message are kept beside the document, sent whole by a replay or an understudy,
-// and let go once the document leaves them out.
+// Law 4: bodies too large for a message are kept beside the document. A replay or the next writer sends them whole, and
+// they are deleted once the document leaves their events out.
 func TestLaw4LargePending(t *testing.T) {
 	for _, by := range []string{"replay", "understudy"} {
 		t.Run(by, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestLaw4LargePending(t *testing.T) {
 	}
 }
 
-// A replay that reads a large pending event just as another writer lets go of it is no lost message: it fails for
+// A replay reads a large pending event just as another writer deletes its body. The message is not lost: it fails for
 // now, and the next time it finds that all is done.
 func TestReplayMeetsPendingThatIsJustLetGo(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {

@@ -10,8 +10,9 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// A row may be newer than the document that was looked at before it. Whoever finds a replay by its row and writes nothing
-// must know what is pending for it in the document as it is stored now: else the event is never sent.
+// A row may be newer than the document that was read before it. A process that finds a replay by its row, and writes
+// nothing, must know which events are pending for it in the document as it is stored now. Otherwise they are never
+// sent.
 func TestReplayByARowIsProved(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"remembered", "read"} {
@@ -37,7 +38,7 @@ func TestReplayByARowIsProved(t *testing.T) {
 					}
 				}
 				old := newProcess(t, s, cfg)
-				for i := range 4 { // something newer than the first message has left
+				for i := range 4 { // a message newer than the first one has left
 					old.applied("k", old.change(idAt(start.Add(time.Duration(2+i)*time.Second), 2+i), 0))
 				}
 				a, target := old, first

@@ -13,19 +13,19 @@ import (
 	"github.com/millrace-go/millrace/channel"
 )
 
-// entry is the fixed-size trace that an applied message leaves in its document.
+// entry is the fixed-size record of an applied message in its document.
 type entry struct {
 	id      messageDigest // digest of the ID
-	content [6]byte       // digest of kind and body: is it the same message?
+	content [6]byte       // digest of kind and body: tells whether it is the same message
 	time    int64         // milliseconds that the ID carries, 48 bits; for a key, when it was applied
-	keyed   bool          // the ID is a key: time says nothing about other copies
+	keyed   bool          // the ID is a key: time says nothing about its other copies
 }
 
 // entrySize is what an entry takes in the document. 96 bits of ID make an accidental collision in a document
 // of a million messages less likely than 1 in 10^16.
 const entrySize = 12 + 6 + 6
 
-// entryOf makes the entry of a message. now stands in for the time that a key doesn't carry.
+// entryOf makes the entry of a message. now replaces the time that a key doesn't carry.
 func entryOf(e *channel.Envelope, now time.Time) entry {
 	var x entry
 	id := sha256.Sum256([]byte(e.ID))
@@ -40,8 +40,8 @@ func entryOf(e *channel.Envelope, now time.Time) entry {
 	return x
 }
 
-// rowKey is where the entry goes when it leaves the document: sorted by time, so that rows can be forgotten in
-// order; keys apart, because a late copy of one can't tell its time.
+// rowKey is the key of the row that the entry becomes. Rows are sorted by time, so that they can be deleted in order.
+// Keys are apart, because a late copy of one can't tell its time.
 func (x entry) rowKey() string {
 	if x.keyed {
 		return "key-" + hex.EncodeToString(x.id[:])
@@ -51,7 +51,7 @@ func (x entry) rowKey() string {
 
 func timeKey(ms int64) string { return fmt.Sprintf("%012x", ms) }
 
-// mayHaveLeft tells whether a message that isn't in the window may be in a row.
+// mayHaveLeft reports whether a message that isn't in the window may be in a row.
 func (r *record) mayHaveLeft(x entry) bool { return r.left && (x.keyed || x.time <= r.watermark) }
 
 // pack appends the entry's stored form: entrySize bytes, the top bit of the time marking a key.
@@ -76,11 +76,11 @@ func unpack(b []byte) entry {
 	return x
 }
 
-// record is which messages a document has applied: the newest as entries, the others as rows of a table.
+// record holds the messages that a document has applied: the newest as entries, the others as rows of a table.
 type record struct {
 	packed    []byte // entries, in the order they were applied
-	watermark int64  // newest ID time that has left, milliseconds; 0 none
-	left      bool   // something has left
+	watermark int64  // newest ID time that has left, milliseconds; 0: none
+	left      bool   // some entry has left
 }
 
 func (r *record) len() int { return len(r.packed) / entrySize }
@@ -103,8 +103,8 @@ func (r *record) find(x entry) (entry, bool) {
 	return entry{}, false
 }
 
-// leaving returns the entries that shall leave, oldest first, so that keep remain, and only of the first
-// committed ones: those that a stored document holds.
+// leaving returns the entries that must leave, oldest first, so that keep entries remain. It takes only from the first
+// committed ones, which a stored document holds.
 func (r *record) leaving(committed, keep int) []entry {
 	n := min(r.len()-keep, committed)
 	if n <= 0 {
@@ -118,7 +118,7 @@ func (r *record) leaving(committed, keep int) []entry {
 	return old[:n]
 }
 
-// forget takes entries out, after they have become rows.
+// forget removes entries that have become rows.
 func (r *record) forget(gone []entry) {
 	ids := make(map[messageDigest]bool, len(gone))
 	for _, x := range gone {
@@ -137,5 +137,5 @@ func (r *record) forget(gone []entry) {
 	r.packed = kept
 }
 
-// same reports that a row, which holds the content digest, was left by the same message.
+// same reports that the same message left the row, which holds the content digest.
 func (x entry) same(row []byte) bool { return bytes.Equal(x.content[:], row) }

@@ -57,7 +57,7 @@ func TestEntryTellsMessagesApart(t *testing.T) {
 	}
 }
 
-// Row keys are in the order of the times, keys apart.
+// Row keys are in the order of their times; those of IDs without a time are apart.
 func TestRowKeysSortByTime(t *testing.T) {
 	t.Parallel()
 	var last string
@@ -73,7 +73,7 @@ func TestRowKeysSortByTime(t *testing.T) {
 	}
 }
 
-// The record against a plain list.
+// The record is compared with a plain list.
 func TestRecordAgainstAList(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -133,7 +133,7 @@ type fuzzed struct {
 	M map[string]int `json:"m,omitempty"`
 }
 
-// Whatever lies in the store, decoding it gives an error or a document that says the same when it is stored again.
+// Whatever bytes the store holds, decoding gives an error or a document that is the same when it is stored again.
 func FuzzDecodeDocument(f *testing.F) {
 	d := document[fuzzed]{value: fuzzed{N: 1, M: map[string]int{"a": 2}}, version: 3, emitted: 4}
 	d.record.add(entryOf(&channel.Envelope{ID: "x", Kind: "k"}, time.Now()))

@@ -7,9 +7,9 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// readRows reads together what rows the fold will ask for, a page at a time in place of a row at a time, while others
-// write the document: u.rows has what is in them (a row is never empty), and nil for what has none. What fails here, or lies too far apart, is
-// asked for again by itself.
+// readRows reads the rows that the fold will ask for, a page at a time instead of one by one, which would give others
+// more time to write the document. u.rows then has each row's data (a row is never empty), or nil if there is no row. A
+// row that lies too far from the others, or that could not be read, is read by itself later.
 func (u *unit[V]) readRows() {
 	var keys []string
 	for _, x := range u.entries {
@@ -23,8 +23,8 @@ func (u *unit[V]) readRows() {
 	}
 	slices.Sort(keys)
 	u.rows = make(map[string][]byte, len(keys))
-	to := keys[len(keys)-1] + "-" // just after it
-	const page = 1000             // rows in an answer of Azure's
+	to := keys[len(keys)-1] + "-" // just after the last key
+	const page = 1000             // rows in an answer of Azure
 	for limit := min(64+16*len(keys), page); len(keys) > 1 && limit >= 64; {
 		var last string
 		n, found := 0, make(map[string][]byte)
@@ -43,8 +43,8 @@ func (u *unit[V]) readRows() {
 			u.rows[key] = found[key]
 		}
 		keys = keys[known:]
-		// With many rows of others in a page it is cheaper to ask for each by itself. Where requests travel, a page costs four of
-		// them, however long; on one machine what counts is how much is read (BenchmarkLate).
+		// When a page has many rows of others, it is cheaper to read each row by itself. Where requests are billed, a page
+		// costs four of them, however long. On one machine the amount that is read counts (BenchmarkLate).
 		worth := 4
 		if !u.c.billed {
 			worth = limit / 32
@@ -55,7 +55,7 @@ func (u *unit[V]) readRows() {
 	}
 }
 
-// tooOld tells that a message's row may have been forgotten.
+// tooOld reports that a message's row may have been deleted.
 func (u *unit[V]) tooOld(x entry) bool {
 	return !x.keyed && x.time < u.now.Add(-u.c.cfg.Retention).UnixMilli()
 }

@@ -12,9 +12,10 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// SameAs returns nil if another collection keeps the same documents in the same way, or else what differs: its name, the
-// type of its values, its channels or its Config. Functions can't be compared, so of Initial it compares where it is
-// declared and what it returns for some keys. Two closures of one function, for 10 seats and for 20, say, differ in the latter.
+// SameAs returns nil if another collection keeps the same documents in the same way. Otherwise the error says what
+// differs: the name, the type of the values, the channels or the Config. Functions can't be compared. So of Initial it
+// compares where it is declared and what it returns for some keys. Two closures of one function, for 10 seats and for
+// 20, say, differ in the latter.
 func (c *Collection[V]) SameAs(other any) error {
 	o, ok := other.(*Collection[V])
 	differs := func(what string, ours, theirs any) error {
@@ -57,15 +58,15 @@ func sameInitial[V any](a, b func(string) V) bool {
 	return true
 }
 
-// declared is where a function's code begins in the source. Its address won't do: a function literal has several where the
-// compiler has inlined what it stands in.
+// declared is where a function's code begins in the source. Its address won't do: a function literal has several
+// addresses where the compiler has inlined the function around it.
 func declared(f any) string {
 	pc := reflect.ValueOf(f).Pointer()
 	file, line := runtime.FuncForPC(pc).FileLine(pc)
 	return fmt.Sprint(file, ":", line)
 }
 
-// initialJSON is what a new document is stored as. An Initial may want other keys, and panic.
+// initialJSON is the stored form of a new document. An Initial that expects other keys may panic.
 func initialJSON[V any](initial func(string) V, key string) (b []byte, err error) {
 	defer caught(&err)
 	return json.Marshal(initial(key), jsonv1.DefaultOptionsV1(), json.Deterministic(true))

@@ -14,9 +14,9 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// Random schedules: messages with wrong clocks and keys, each sent up to three times, large and small events,
-// several processes that are restarted, calls that fail before or after their effect, time that passes. At the
-// end each message counts once, and its event was sent, always the same.
+// Random schedules have messages with wrong clocks and keys, each sent up to three times, and large and small events.
+// Several processes are restarted. Calls fail before or after their effect, and time passes. In the end each message
+// counts once, and its event was sent, always the same.
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -27,7 +27,7 @@ func TestRandomSchedules(t *testing.T) {
 	}
 }
 
-// A dice falls the same way for the nth call of an operation on a resource, whatever else goes on at the same time.
+// A dice gives the same result for the nth call of an operation on a resource, whatever else runs at the same time.
 type dice struct {
 	seed uint64
 	mu   sync.Mutex
@@ -143,7 +143,7 @@ func schedule(t *testing.T, s *storage.Store, r *rand.Rand) {
 		wantErr(t, healthy.apply(keyOf(id), healthy.changeOf(&e))[0], values.ErrContentDiffers)
 	}
 	time.Sleep(10 * time.Minute)
-	for k := range want { // the next writer sends what is left
+	for k := range want { // the next writer sends the pending events
 		p := newProcess(t, s, cfg)
 		id := newID()
 		e := envelope(t, id, plus{})

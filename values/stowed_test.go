@@ -14,8 +14,8 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// A large event is kept beside the document until it is sent. Its body must not outlive a try that wrote no document,
-// and must not go while a document may refer to it.
+// The body of a large event is kept beside the document until the event is sent. It must not outlive a try that wrote
+// no document, and must not go while a document may refer to it.
 
 func largeNote() plus { return plus{N: 1, Note: strings.Repeat("long ", 20_000)} }
 
@@ -78,12 +78,12 @@ func TestLostRaceLeavesNoBody(t *testing.T) {
 		_, sent := claims(t, s)
 		wantInt(t, "bodies of the copies sent", sent, 2)
 		arrived(t, s, id)
-		p.applied("k", p.change(newID(), 1)) // leaves the event out
+		p.applied("k", p.change(newID(), 1)) // its write leaves the event out
 		wantStowed(t, "after the write that leaves it out", s, 0)
 	})
 }
 
-// Two workers have the same message: who loses lets go of its own body, and finds the winner's.
+// Two workers have the same message. The one that loses the race deletes its own body, and finds the winner's.
 func TestLoserOfARaceLeavesTheWinnersBody(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {
 		id := newID()
@@ -101,13 +101,13 @@ func TestLoserOfARaceLeavesTheWinnersBody(t *testing.T) {
 	})
 }
 
-// Whatever ends a try before its write, nothing is left of it.
+// A try that ends before its write leaves nothing, however it ends.
 func TestTryWithoutAWriteLeavesNoBody(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
 	for _, c := range []struct {
 		name  string
-		after func() (channel.Message, error) // what the fold returns besides the large event
+		after func() (channel.Message, error) // the fold's result besides the large event
 		fails string                          // the prefix of blobs that can't be written
 		want  int                             // large events of the other message
 	}{
@@ -147,7 +147,7 @@ func TestTryWithoutAWriteLeavesNoBody(t *testing.T) {
 	}
 }
 
-// Nobody knows whether the document was written: what it may refer to stays.
+// When it is unknown whether the document was written, the bodies that it may refer to stay.
 func TestUnknownWriteKeepsTheBody(t *testing.T) {
 	t.Parallel()
 	for _, written := range []bool{true, false} {
@@ -177,8 +177,8 @@ func TestUnknownWriteKeepsTheBody(t *testing.T) {
 	}
 }
 
-// A worker that dies leaves one body at most: what it had written for a document that it had not, or what it had not
-// deleted yet. No event loses its body by that.
+// A worker that dies leaves one body at most: one whose document it had not written, or one that it had not deleted
+// yet. No event loses its body.
 func TestCrashLeavesAtMostOneBody(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
@@ -189,7 +189,7 @@ func TestCrashLeavesAtMostOneBody(t *testing.T) {
 					n++
 					p := newProcess(t, s, values.Config[sum]{})
 					p.applied("k", p.large(newID()))
-					time.Sleep(time.Hour) // what is pending is for the next writer
+					time.Sleep(time.Hour) // so that the next writer sends the pending events
 					dying, fuse := storagetest.Crash(s, n, moment)
 					id := newID()
 					dead := newProcess(t, dying, values.Config[sum]{})

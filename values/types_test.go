@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// collectionOf is what one process has of a collection, with a cache of its own.
+// collectionOf is a collection as in one process, with a cache of its own.
 func collectionOf[V any](t testing.TB, s *storage.Store, cfg values.Config[V]) *values.Collection[V] {
 	t.Helper()
 	routes, err := channel.NewRoutes(channel.Event[summed]("listeners"))
@@ -27,7 +27,7 @@ func collectionOf[V any](t testing.TB, s *storage.Store, cfg values.Config[V]) *
 	return values.New(channels, "sums", cfg)
 }
 
-// changed makes changes of functions, each by a message of its own.
+// changed makes changes of functions, each with a message of its own.
 func changed[V any](t testing.TB, folds ...func(V) (V, error)) []values.Change[V] {
 	t.Helper()
 	changes := make([]values.Change[V], len(folds))
@@ -55,7 +55,7 @@ func valueOf[V any](t testing.TB, s *storage.Store) V {
 	return d.Value
 }
 
-// counter would sell three at most, if JSON kept what it has sold.
+// counter would sell three at most, if JSON kept how many it has sold.
 type counter struct{ sold int }
 
 func (c counter) sell() (counter, error) {
@@ -85,7 +85,7 @@ func TestTypeOfWhichNothingIsKept(t *testing.T) {
 	}
 }
 
-// The values of a law test: each finds something else that only memory has.
+// The values of a law test: each shows something else that only memory has.
 type (
 	loose map[string]any
 
@@ -109,7 +109,7 @@ type (
 )
 
 // A decision sees its value as the stored document gives it back. It makes no difference whether messages come together
-// or one by one, whether the document is in memory, and whether another message has failed beside them.
+// or one by one, whether the document is in memory, and whether another message of the fold has failed.
 func TestDecisionsSeeWhatIsStored(t *testing.T) {
 	t.Parallel()
 	t.Run("numbers in anything", func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestDecisionsSeeWhatIsStored(t *testing.T) {
 	})
 }
 
-// seeSame lets five messages do the same in several ways, and compares what they saw.
+// seeSame lets five messages do the same in several ways, and compares the values that they saw.
 func seeSame[V any](t *testing.T, do func(V) V, see func(V) string) {
 	t.Parallel()
 	const n = 5
@@ -215,12 +215,12 @@ func seeSame[V any](t *testing.T, do func(V) V, see func(V) string) {
 	})
 }
 
-// blind can be encoded, and never read back.
+// blind can be encoded, and never decoded.
 type blind struct{ N int }
 
 func (*blind) UnmarshalJSON([]byte) error { return errors.New("blind") }
 
-// A value that nobody could read again is not written.
+// A value that can't be read again is not written.
 func TestValueThatCannotBeReadBack(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -244,7 +244,7 @@ func TestValueThatCannotBeReadBack(t *testing.T) {
 	})
 }
 
-// Text that JSON can't hold fails its message alone, by the member and nothing of the content.
+// Text that JSON can't hold fails its message alone. The error names the member and repeats nothing of the content.
 func TestTextThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -276,7 +276,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 	})
 }
 
-// BenchmarkApply folds messages into a document in memory, whose value is or isn't known to come back as it is.
+// BenchmarkApply folds messages into a document in memory. Its value is or isn't known to come back as it is.
 func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{1, 100} {
 		benchmarkApply(b, fmt.Sprintf("numbers/%d", n), n, func(v memo0) memo0 { v.N++; return v })

@@ -39,7 +39,7 @@ type (
 	}
 )
 
-// second is what version 2 has written.
+// second is the form that version 2 has written.
 func second(stock2) stock2 {
 	return stock2{
 		Left: 10, Low: "soon", Note: "fragile", Big: json.RawMessage("12345678901234567890.5"), Shelf: &shelf2{1, "red"},
@@ -49,7 +49,7 @@ func second(stock2) stock2 {
 
 func sell(v stock1) stock1 { v.Left--; return v }
 
-// storedValue is a document's value as it lies in the store.
+// storedValue is a document's value as it is stored.
 func storedValue(t testing.TB, s *storage.Store) string {
 	t.Helper()
 	b, err := s.Blobs("sums").Get(t.Context(), "k", "")
@@ -63,7 +63,7 @@ func storedValue(t testing.TB, s *storage.Store) string {
 	return string(d.Value)
 }
 
-// In a rolling update the version that doesn't know a member leaves it as it is, at every depth but in lists.
+// In a rolling update the version that doesn't know a member keeps it as it is, at every depth except in lists.
 func TestOlderVersionKeepsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -104,7 +104,7 @@ func TestOlderVersionKeepsWhatItDoesNotKnow(t *testing.T) {
 		if v := valueOf[stock2](t, s); v.Left != 6 || v.Note != "fragile" || string(v.Big) != "12345678901234567890.5" || v.Shelf.Color != "red" {
 			t.Errorf("got %+v, want what version 2 has set", v)
 		}
-		one(func(v stock1) stock1 { // a whole new value, without what may be left out
+		one(func(v stock1) stock1 { // a whole new value, without optional members
 			return stock1{Left: v.Left, By: map[string]shelf1{"b": {3}, "c": {4}}}
 		})
 		want("a new value", `{"left":6,"by":{"b":{"n":3,"color":"green"},"c":{"n":4}},`+kept)
@@ -125,7 +125,7 @@ func TestOlderVersionKeepsWhatItDoesNotKnow(t *testing.T) {
 	})
 }
 
-// A process that keeps a document in memory keeps what it doesn't know of it, too, and asks for nothing more.
+// A process that has a document in memory also has its unknown members there, and makes no further request for them.
 func TestUnknownMembersFromMemory(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {

@@ -14,8 +14,8 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// Law 5: the oldest entries become rows, together; an ID newer than the watermark costs no read, one at or
-// before it, or a key, one point read.
+// Law 5: the oldest entries become rows, together. An ID newer than the watermark costs no read. An ID at or before it,
+// or a key, costs one point read.
 func TestLaw5WindowRowsAndReads(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -35,7 +35,7 @@ func TestLaw5WindowRowsAndReads(t *testing.T) {
 			if n := len(r.Applied)/entrySize + rows(t, s, "k"); n != i+1 {
 				t.Fatalf("after %d messages %d are remembered", i+1, n)
 			}
-			// Of n messages in the order of their times, those that left are the first.
+			// The first of n messages, in the order of their times, have left.
 			if left := i + 1 - len(r.Applied)/entrySize; r.Left != (left > 0) ||
 				left > 0 && r.Watermark != begin.Add(time.Duration(left)*time.Millisecond).UnixMilli() {
 				t.Fatalf("after %d messages, %d left: left is %v, the watermark %d ms after the start", i+1, left, r.Left, r.Watermark-begin.UnixMilli())
@@ -59,12 +59,12 @@ func TestLaw5WindowRowsAndReads(t *testing.T) {
 		reads(idAt(begin, 1234), 1)                                     // never seen, before the watermark
 		reads(idAt(time.UnixMilli(stored(t, s, "k").Watermark), 77), 1) // at it
 		reads("a key", 1)
-		reads("a key", 0) // in the window now
+		reads("a key", 0) // still in the window
 		wantInt(t, "total", total(t, p.sums, "k"), 5*window+3)
 	})
 }
 
-// Rows of messages that are folded together are read together, and tell the same.
+// Rows of messages that are folded together are read together, with the same results.
 func TestLaw5RowsAreReadTogether(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -88,14 +88,14 @@ func TestLaw5RowsAreReadTogether(t *testing.T) {
 		wantInt(t, "queries", calls.Count("query")-before[1], 1)
 		wantInt(t, "point reads, of the key", calls.Count("get row")-before[0], 1)
 
-		// Those that are far from the others are asked for by themselves.
+		// Rows that are far from the others are read one by one.
 		before = [2]int{calls.Count("get row"), calls.Count("query")}
 		p.applied("k", p.change(at(0), 1), p.change(at(900), 1))
 		wantInt(t, "total", total(t, p.sums, "k"), all+3)
 		wantInt(t, "queries", calls.Count("query")-before[1], 1)
 		wantInt(t, "point reads", calls.Count("get row")-before[0], 1)
 
-		// More rows of others than a page has.
+		// More rows of other messages lie between them than a page holds.
 		before = [2]int{calls.Count("get row"), calls.Count("query")}
 		var many []values.Change[sum]
 		for i := range 40 {
@@ -106,7 +106,7 @@ func TestLaw5RowsAreReadTogether(t *testing.T) {
 		wantInt(t, "queries", calls.Count("query")-before[1], 2)
 		wantInt(t, "point reads", calls.Count("get row")-before[0], 0)
 
-		// What a page that fails would have told is asked for row by row.
+		// When a page fails, its rows are read one by one.
 		pages, asked := 0, 0
 		failing := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			switch op.Name {
@@ -132,7 +132,7 @@ func TestLaw5RowsAreReadTogether(t *testing.T) {
 	})
 }
 
-// Law 5: before anything has left, nothing costs a read, keys and old times included.
+// Law 5: before any entry has left, no message costs a read, not even keys and old times.
 func TestLaw5NoReadBeforeAnythingLeft(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -143,8 +143,8 @@ func TestLaw5NoReadBeforeAnythingLeft(t *testing.T) {
 	})
 }
 
-// Law 5: only what a stored document holds may become a row. If the write fails after rows were written, as it can where commits
-// aren't atomic, a message of that write must not be taken for a replay.
+// Law 5: only entries of a stored document may become rows. If the write fails after rows were written, as it can where
+// commits aren't atomic, a message of that write must not count as a replay.
 func TestLaw5OnlyCommittedEntriesBecomeRows(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -173,8 +173,7 @@ func TestLaw5OnlyCommittedEntriesBecomeRows(t *testing.T) {
 	})
 }
 
-// Law 5: replays far behind the watermark are recognised, in any order, by any process, and the document stays
-// small.
+// Law 5: replays far behind the watermark are recognised, in any order, by any process. The document stays small.
 func TestLaw5TenThousandMessages(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -189,7 +188,7 @@ func TestLaw5TenThousandMessages(t *testing.T) {
 		const batch = 200
 		n := 10_000
 		if !s.Atomic() {
-			n = 3_000 // a call for every row takes its time
+			n = 3_000 // calls for every row take long
 		}
 		p := newProcess(t, s, values.Config[sum]{})
 		all := make([]string, n)
@@ -226,7 +225,7 @@ func TestLaw5TenThousandMessages(t *testing.T) {
 	})
 }
 
-// Law 5: past retention a message can't be judged, and is not guessed about; rows past it go.
+// Law 5: past retention a message is refused, without a guess. Its row is deleted.
 func TestLaw5Retention(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -285,8 +284,8 @@ func TestLaw5WrongClocks(t *testing.T) {
 	})
 }
 
-// Law 5: a sender whose clock is behind by more than the retention is refused in the open once nothing can be
-// told about its messages; it is never applied twice.
+// Law 5: a sender's clock is behind by more than the retention. Its messages are refused with an error once they can't
+// be judged; they are never applied twice.
 func TestLaw5ClockBehindRetention(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -312,7 +311,7 @@ func TestLaw5ClockBehindRetention(t *testing.T) {
 	})
 }
 
-// Rows that can't be read leave their message undecided, and no other.
+// Rows that can't be read leave only their own message undecided.
 func TestUnreadableRow(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -338,7 +337,7 @@ func TestUnreadableRow(t *testing.T) {
 	})
 }
 
-// BenchmarkLate folds 256 messages from far behind the watermark, with so many rows from one to the next.
+// BenchmarkLate folds 256 messages from far behind the watermark, with so many rows between one and the next.
 func BenchmarkLate(b *testing.B) {
 	for _, gap := range []int{1, 4, 16, 32, 64, 250} {
 		b.Run(fmt.Sprintf("gap=%d", gap), func(b *testing.B) {

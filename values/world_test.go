@@ -39,7 +39,7 @@ type summed struct {
 
 func (summed) Kind() channel.Kind { return "test.summed.v1" }
 
-// onEachStore runs a test in virtual time, on a store whose Commit is atomic and on one that takes the steps.
+// onEachStore runs a test in virtual time, on a store whose Commit is atomic and on one that commits step by step.
 func onEachStore(t *testing.T, test func(t *testing.T, s *storage.Store)) {
 	t.Helper()
 	t.Run("atomic", func(t *testing.T) {
@@ -62,7 +62,7 @@ func open(t testing.TB) *storage.Store {
 	return s
 }
 
-// process is what one process has of the world: its view of the store, and a collection with its cache.
+// process is one process of the test: its link to the store, and a collection with its own cache.
 type process struct {
 	t     testing.TB
 	store *storage.Store
@@ -103,7 +103,7 @@ func envelope(t testing.TB, id string, m plus) channel.Envelope {
 	return channel.Envelope{ID: id, Source: "/test", Kind: m.Kind(), Time: time.Now(), Data: data}
 }
 
-// change is a message that adds n and tells of it.
+// change is a message that adds n and emits an event.
 func (p *process) change(id string, n int) values.Change[sum] {
 	p.t.Helper()
 	e := envelope(p.t, id, plus{N: n})
@@ -226,7 +226,7 @@ func total(t testing.TB, c *values.Collection[sum], key string) int {
 	return d.Value.Total
 }
 
-// record is the part of a stored document that the tests look at.
+// record is the part of a stored document that the tests check.
 type record struct {
 	Version   int    `json:"version"`
 	Applied   []byte `json:"applied"`

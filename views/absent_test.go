@@ -16,8 +16,8 @@ func asIs[V any](w *world, cfg views.Config[V]) http.Handler {
 	return views.New(w.channels, "sales", cfg).Handler(func(*http.Request) string { return "a" }, func(_ string, v V) any { return v })
 }
 
-// A view without events is served as its initial view, with an ETag like any other, and never as null: a list or map
-// with nothing in it is an empty one, and where there is nothing to show the answer is 404.
+// A view without events is served as its initial view, with an ETag like any other, and never as null. An empty list or
+// map is served as such. Where there is nothing to show, the answer is 404.
 func TestHandlerBeforeTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,7 +74,7 @@ func wantProblem(t *testing.T, name string, r *http.Response, body, method strin
 	}
 }
 
-// A view that was not found is found as soon as there is something to show.
+// A view that was not found is found once there is something to show.
 func TestHandlerAfterTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: -1})
@@ -106,14 +106,14 @@ func TestHandlerProblems(t *testing.T) {
 	wantProblem(t, "no store", r, text(t, r), "GET", http.StatusServiceUnavailable)
 }
 
-// newerSales is what a newer version of the program makes of the view.
+// newerSales is the view in a newer version of the program.
 type newerSales struct {
 	Sum   int `json:"sum"`
 	Count int `json:"count"`
 	Most  int `json:"most"`
 }
 
-// In a rolling update, the older version's projections leave alone what the newer one has added.
+// In a rolling update, the older version's projections keep the members that the newer one has added.
 func TestViewKeepsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -137,7 +137,7 @@ func TestViewKeepsWhatItDoesNotKnow(t *testing.T) {
 // unseen is a view of which JSON keeps nothing.
 type unseen struct{ n int }
 
-// A view of which nothing would be kept is refused as it is registered, and by readers.
+// A view of which nothing would be kept is refused when it is registered, and by readers.
 func TestViewOfWhichNothingIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

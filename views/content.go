@@ -17,20 +17,20 @@ type Content struct {
 	length []string
 }
 
-// NewContent returns content that is served under a header: Content-Type, a strong ETag, and what else never changes.
-// It keeps both; don't change them afterwards.
+// NewContent returns content that is served under a header: Content-Type, a strong ETag, and other fields that never
+// change. It keeps both; don't change them afterwards.
 func NewContent(body []byte, header http.Header) *Content {
 	shared := make(http.Header, len(header))
 	for name, values := range header {
-		shared[name] = slices.Clip(values) // who adds one for an answer gets a copy
+		shared[name] = slices.Clip(values) // a caller that appends for one answer gets a copy
 	}
 	return &Content{body: body, header: shared, etag: header.Get("ETag"), length: []string{strconv.Itoa(len(body))}}
 }
 
 var acceptRanges = []string{"bytes"}
 
-// ServeHTTP answers GET and HEAD as [http.ServeContent] does, conditions and ranges included. Any other method is
-// answered with 405.
+// ServeHTTP answers GET and HEAD as [http.ServeContent] does, with conditions and ranges. It answers any other method
+// with 405.
 func (c *Content) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !reads(w, r) {
 		return
@@ -39,7 +39,7 @@ func (c *Content) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(h, c.header)
 	switch {
 	case r.Header["Range"] != nil, r.Header["If-Match"] != nil, h["Content-Encoding"] != nil, known != "" && known != c.etag:
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(c.body)) // it knows all there is to know; here are the common cases
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(c.body)) // all cases; the common ones follow
 	case known != "":
 		delete(h, "Content-Type")
 		w.WriteHeader(http.StatusNotModified)
@@ -47,12 +47,12 @@ func (c *Content) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h["Accept-Ranges"], h["Content-Length"] = acceptRanges, c.length
 		w.WriteHeader(http.StatusOK)
 		if r.Method == http.MethodGet {
-			_, _ = w.Write(c.body) // the client may have gone; nobody is left to tell
+			_, _ = w.Write(c.body) // the client may have gone
 		}
 	}
 }
 
-// reads reports whether a request reads. It answers one that doesn't.
+// reads reports whether a request is a GET or HEAD. It answers any other request.
 func reads(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return true

@@ -15,13 +15,13 @@ import (
 	"github.com/millrace-go/millrace/views"
 )
 
-// What Content answers is what http.ServeContent does, byte for byte, whatever is asked.
+// Content answers as http.ServeContent does, byte for byte, whatever the request.
 func TestContentIsServeContent(t *testing.T) {
 	t.Parallel()
 	body := []byte(strings.Repeat("0123456789", 1000)) // more than any buffer on the way
 	header := http.Header{"Content-Type": {"text/plain"}, "Cache-Control": {"no-cache"}, "Etag": {`"abc"`}}
 	content := views.NewContent(body, header)
-	behind := func(h http.Handler) string { // as a middleware's headers are there before
+	behind := func(h http.Handler) string { // sets headers before the handler, as a middleware does
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if e := r.Header.Get("X-Encoding"); e != "" {
 				w.Header().Set("Content-Encoding", e)
@@ -74,7 +74,7 @@ func TestContentIsServeContent(t *testing.T) {
 			statuses[status]++
 		}
 	}
-	for _, status := range []int{200, 206, 304, 412, 416} { // the table asks for all there is
+	for _, status := range []int{200, 206, 304, 412, 416} { // the table must cover all of them
 		if statuses[status] == 0 {
 			t.Errorf("nothing was answered with %d", status)
 		}
@@ -107,7 +107,7 @@ func TestContentWithoutETag(t *testing.T) {
 	}
 }
 
-// What a middleware does to the headers of one answer shows in no other.
+// A middleware's changes to the headers of one answer don't show in another answer.
 func TestContentSharesNoChange(t *testing.T) {
 	t.Parallel()
 	roomy := append(make([]string, 0, 8), "Accept")
@@ -129,7 +129,7 @@ func TestContentSharesNoChange(t *testing.T) {
 	}
 }
 
-// A document is served from memory for as long as it is fresh, and never asked for.
+// A document is served from memory for as long as it is fresh, without a request to the store.
 func TestServeCached(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -153,7 +153,8 @@ func TestServeCached(t *testing.T) {
 		cached("0\n")
 		w.mustFold("sales", sold("1", "2026-12", 5))
 		cached("0\n")
-		if _, _, err := w.sales.GetFresh(t.Context(), "2026-12"); err != nil { // who has seen the new one never sees the old one
+		// A reader that has seen the new version never sees the old one.
+		if _, _, err := w.sales.GetFresh(t.Context(), "2026-12"); err != nil {
 			t.Fatal(err)
 		}
 		cached("5\n")

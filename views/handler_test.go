@@ -185,7 +185,7 @@ func TestHandlerCacheControl(t *testing.T) {
 	}
 }
 
-// The ETag changes exactly when what is served does, and all web processes agree on it.
+// The ETag changes exactly when the served content does. All web processes agree on it.
 func TestHandlerETag(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: -1})
@@ -210,13 +210,13 @@ func TestHandlerETag(t *testing.T) {
 	if len(seen) != 3 {
 		t.Errorf("got %d different answers, want 3: %v", len(seen), seen)
 	}
-	// Another document with the same numbers is another content.
+	// Another document with the same numbers has another content.
 	if a, b := ask(first, "GET", "/sales/2027-01").Header.Get("ETag"), ask(first, "GET", "/sales/2027-02").Header.Get("ETag"); a == b {
 		t.Errorf("two documents have the ETag %s", a)
 	}
 }
 
-// A page view in the common case asks the store nothing and encodes nothing.
+// A page view in the common case makes no request and encodes nothing.
 func TestHandlerFromMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// Whatever is delivered twice, together or apart, in any order: each event counts once.
+// Each event counts once, whatever is delivered twice, together or apart, in any order.
 func TestProjectCountsOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
@@ -56,7 +56,7 @@ func TestLatest(t *testing.T) {
 	w.wantMonth("2026-12", "2026-12-24")
 }
 
-// Filled and Emptied that arrive swapped, in one batch or in two: the newest of each source counts.
+// Filled and Emptied arrive swapped, in one batch or in two: the newest of each source counts.
 func TestLatestSwapped(t *testing.T) {
 	t.Parallel()
 	const day, other, source, otherSource = "2026-12-24", "2026-12-25", "/days/2026-12-24", "/days/2026-12-25"
@@ -99,7 +99,7 @@ func TestLatestWithoutSequence(t *testing.T) {
 	w.wantMonth("2026-12", "2026-12-24")
 }
 
-// All orders of the events of two sources, with repeats, end in what the sources say last.
+// All orders of the events of two sources, with repeats, end in the last state of both sources.
 func TestLatestAnyOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {

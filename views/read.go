@@ -19,20 +19,20 @@ import (
 // loadTime bounds a request that several readers wait for.
 const loadTime = 10 * time.Second
 
-// cached is what a reader knows of a document.
+// cached is what a reader's memory holds of a document.
 type cached[V any] struct {
 	snapshot values.Snapshot[folded[V]]
-	checked  atomic.Int64 // when the request began that last said so, in nanoseconds after View.start
-	kept     time.Time    // when its answer came; guarded by View.keeping
+	checked  atomic.Int64 // when the last request that confirmed it began, in nanoseconds after View.start
+	kept     time.Time    // when that request's answer came; guarded by View.keeping
 }
 
 // rendered is a document as HTTP serves it.
 type rendered[V any] struct {
 	from    *cached[V]
-	content *Content // nil: there is nothing to show
+	content *Content // nil: the document has no content to show
 }
 
-// Get returns the document of a key; before its first event that is the initial view. It may be as old as
+// Get returns the document of a key, or the initial view before its first event. The document may be as old as
 // Config.Fresh. The value is shared: don't change what it refers to.
 func (v *View[V]) Get(ctx context.Context, key string) (V, error) {
 	c, err := v.read(ctx, key, v.cfg.Fresh)
@@ -43,8 +43,8 @@ func (v *View[V]) Get(ctx context.Context, key string) (V, error) {
 	return c.snapshot.Value.View, nil
 }
 
-// GetFresh returns the document of a key as the store has it now, and how many events it has folded: 0 before
-// the first one. An unchanged document costs a conditional read.
+// GetFresh returns the document of a key as the store has it now, with the number of events that it has folded: 0
+// before the first one. An unchanged document costs a conditional read.
 func (v *View[V]) GetFresh(ctx context.Context, key string) (view V, version uint64, err error) {
 	c, err := v.read(ctx, key, -1)
 	if err != nil {
@@ -53,7 +53,7 @@ func (v *View[V]) GetFresh(ctx context.Context, key string) (view V, version uin
 	return c.snapshot.Value.View, c.snapshot.Version, nil
 }
 
-// read returns a document that is no older than fresh. Readers of one key share one request; each waits no
+// read returns a document that is no older than fresh. Readers of one key share one request. Each reader waits no
 // longer than its own context.
 func (v *View[V]) read(ctx context.Context, key string, fresh time.Duration) (*cached[V], error) {
 	c, ok := v.cached(key, fresh)
@@ -63,7 +63,7 @@ func (v *View[V]) read(ctx context.Context, key string, fresh time.Duration) (*c
 	if err := storage.CheckKey(key); err != nil {
 		return nil, err
 	}
-	if fresh < 0 { // joining a request that began before now would not be fresh
+	if fresh < 0 { // a request that began before now would not be fresh
 		return v.load(ctx, key, c)
 	}
 	result := v.reads.DoChan(key, func() (any, error) {
@@ -82,13 +82,13 @@ func (v *View[V]) read(ctx context.Context, key string, fresh time.Duration) (*c
 	}
 }
 
-// cached returns what is known of a document, which may be nil, and whether that is no older than fresh.
+// cached returns the document in memory, which may be nil, and whether it is no older than fresh.
 func (v *View[V]) cached(key string, fresh time.Duration) (c *cached[V], ok bool) {
 	c, ok = v.cache.Get(key)
 	return c, ok && time.Since(v.start)-time.Duration(c.checked.Load()) < fresh
 }
 
-// load asks the store whether it has something else than known, which may be nil.
+// load asks the store whether it has another version than known, which may be nil.
 func (v *View[V]) load(ctx context.Context, key string, known *cached[V]) (*cached[V], error) {
 	began := time.Now()
 	var etag storage.ETag
@@ -105,9 +105,9 @@ func (v *View[V]) load(ctx context.Context, key string, known *cached[V]) (*cach
 	return v.keep(key, known, began), nil
 }
 
-// keep caches what the store said to a request that began at some time, and returns it. Of requests that overlapped,
-// the one wins that read the higher version, whichever began or ended first: readers of one process don't see a
-// view go back. Otherwise the later one wins, whose version is lower after a Clear.
+// keep caches an answer of the store to a request that began at the given time, and returns what is cached afterwards.
+// Of requests that overlapped, the one that read the higher version wins, whichever began or ended first: readers of
+// one process don't see a view go back. Otherwise the later request wins; its version is lower after a Clear.
 func (v *View[V]) keep(key string, c *cached[V], began time.Time) *cached[V] {
 	v.keeping.Lock()
 	defer v.keeping.Unlock()
@@ -121,9 +121,13 @@ func (v *View[V]) keep(key string, c *cached[V], began time.Time) *cached[V] {
 }
 
 // Handler serves documents as JSON with ETag, If-None-Match, HEAD and Cache-Control. key takes the document's key from
-// the request; "" is answered with 404. render makes what is encoded of a view. A document without events is served as
-// its initial view: a calendar with nothing in it is one, too. Where there is nothing to show, render returns nil,
-// which is answered with 404; a nil slice or map is [] or {}. A store that fails is answered with 503 and Retry-After.
+// the request. render returns the value that is encoded for a view.
+//
+//   - A document without events is served as its initial view: an empty calendar is a calendar.
+//   - Where there is nothing to show, render returns nil, which is answered with 404. A nil slice or map is [] or {}.
+//   - The key "" is answered with 404.
+//   - A store that fails is answered with 503 and Retry-After.
+//
 // These errors are problems as in RFC 9457 (application/problem+json).
 func (v *View[V]) Handler(key func(*http.Request) string, render func(key string, view V) any) http.Handler {
 	s := v.Server(render)
@@ -146,7 +150,7 @@ func (v *View[V]) Handler(key func(*http.Request) string, render func(key string
 	})
 }
 
-// A Server serves documents as [View.Handler] does, to who chooses the key and answers errors in words of their own.
+// A Server serves documents as [View.Handler] does, for callers that choose the key and word the errors themselves.
 // Safe for concurrent use.
 type Server[V any] struct {
 	view   *View[V]
@@ -154,13 +158,14 @@ type Server[V any] struct {
 	kept   *lru.Cache[*rendered[V]]
 }
 
-// Server returns a server of the view. render makes what is encoded of a document; nil is answered with 404.
+// Server returns a server of the view. render returns the value that is encoded for a document; nil is answered with
+// 404.
 func (v *View[V]) Server(render func(key string, view V) any) *Server[V] {
 	return &Server[V]{v, render, lru.New[*rendered[V]](v.cfg.Cache, v.cfg.CacheBytes)}
 }
 
-// ServeCached answers with a key's document, if that is in memory and no older than Config.Fresh; otherwise it answers
-// nothing and reports false. It never waits.
+// ServeCached answers with a key's document and reports true, if that is in memory and no older than Config.Fresh.
+// Otherwise it answers nothing and reports false. It never waits.
 func (s *Server[V]) ServeCached(w http.ResponseWriter, r *http.Request, key string) bool {
 	c, ok := s.view.cached(key, s.view.cfg.Fresh)
 	if ok {
@@ -182,7 +187,7 @@ func (s *Server[V]) serve(w http.ResponseWriter, r *http.Request, key string, c 
 	out, ok := s.kept.Get(key)
 	if !ok || out.from != c {
 		content, err := encode(s.render(key, c.snapshot.Value.View), s.view.cfg.CacheControl)
-		if err != nil { // a programmer's mistake, whoever asks
+		if err != nil { // a programmer's mistake, the same for every reader
 			s.view.cfg.Logger.ErrorContext(r.Context(), "a view can't be encoded", "view", s.view.Name(), "error", err)
 			answerProblem(w, http.StatusInternalServerError, "the view can't be encoded")
 			return
@@ -203,18 +208,18 @@ func (s *Server[V]) serve(w http.ResponseWriter, r *http.Request, key string, c 
 	out.content.ServeHTTP(w, r)
 }
 
-// answerProblem answers in the form of RFC 9457, which is not to be kept: the next answer may be another one.
+// answerProblem answers in the form of RFC 9457. Caches must not keep it, because the next answer may differ.
 func answerProblem(w http.ResponseWriter, status int, detail string) {
 	body, _ := json.Marshal(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // net/http leaves it out for HEAD
+	_, _ = w.Write(append(body, '\n')) // net/http omits the body for HEAD
 }
 
-// encode makes the content of a view; nil: there is nothing to show. The ETag is a digest of it, so that all web
-// processes agree on it and a write that changes nothing visible changes no ETag.
+// encode makes the content of a view, or nil if there is nothing to show. The ETag is a digest of the content. So all
+// web processes agree on it, and a write that changes nothing visible changes no ETag.
 func encode(x any, cacheControl string) (*Content, error) {
 	body, err := json.Marshal(x)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestGetBadKey(t *testing.T) {
 	w.calls.want(t, 0, 0)
 }
 
-// A page view costs no storage request in the common case, and a conditional one now and then.
+// A page view makes no storage request in the common case, and a conditional one now and then.
 func TestGetFromMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestGetFromMemory(t *testing.T) {
 		w.calls.want(t, 0, 0)
 
 		w.mustFold("sales", sold("2", "2026-12", 7))
-		w.calls.want(t, 0, 0) // who folded last needs no read
+		w.calls.want(t, 0, 0) // the process that folded last needs no read
 		get(5)                // as old as Fresh allows
 		w.calls.want(t, 0, 0)
 		time.Sleep(time.Second)
@@ -139,7 +139,7 @@ func TestGetFreshSeesWhatIsStored(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.calls.want(t, 1, 1)
-		if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != i+1 { // what GetFresh read, Get needs no request for
+		if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != i+1 { // needs no request
 			t.Errorf("got %+v, error %v", s, err)
 		}
 		w.calls.want(t, 0, 0)
@@ -157,7 +157,7 @@ func TestCacheIsBounded(t *testing.T) {
 	w.calls.want(t, 4, 0)
 }
 
-// Documents count by their size as well; one that is larger than all of the cache takes no other's place.
+// Documents also count by their size. A document larger than the cache evicts no other.
 func TestCacheIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, views.Config[Month]{CacheBytes: 1000, Fresh: time.Hour}, views.Config[Sales]{})
@@ -165,7 +165,7 @@ func TestCacheIsBoundedInBytes(t *testing.T) {
 		w.mustFold("months", event(fmt.Sprint(day), "/days", uint64(day+1), Filled{Date: fmt.Sprintf("2026-02-%02d", day+1)}))
 	}
 	w.mustFold("months", event("x", "/days", 100, Filled{Date: "2026-01-01"}), event("y", "/days", 101, Filled{Date: "2026-03-01"}))
-	w.calls.reads = 0 // of folding, whose memory is bounded likewise
+	w.calls.reads = 0 // the reads of folding, whose memory is bounded likewise
 	for range 3 {
 		for _, key := range []string{"2026-01", "2026-02", "2026-03"} {
 			if _, err := w.months.Get(t.Context(), key); err != nil {
@@ -176,7 +176,7 @@ func TestCacheIsBoundedInBytes(t *testing.T) {
 	w.calls.want(t, 1+3+1, 0)
 }
 
-// What a Handler has rendered counts by the size of that.
+// A rendered document counts by the size of its content.
 func TestRenderedIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{CacheBytes: 1000, Fresh: time.Hour})
@@ -200,7 +200,7 @@ func TestRenderedIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// What is wrong with a Config is said where projections are registered, and by readers.
+// The registration of a projection and readers report the faults of a Config.
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -245,7 +245,7 @@ func TestReadersShareARequest(t *testing.T) {
 	})
 }
 
-// A reader that leaves, even the one that asked first, takes nothing from those that wait with it.
+// When a reader leaves, even the one that asked first, the others that wait with it still get the answer.
 func TestReaderLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestReaderLeaves(t *testing.T) {
 	})
 }
 
-// An answer that comes late doesn't replace a newer one.
+// A late answer doesn't replace a newer one.
 func TestViewNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -305,7 +305,7 @@ func TestViewNeverGoesBack(t *testing.T) {
 			s, err := w.sales.Get(t.Context(), "2026-12")
 			slow <- result{s, err}
 		}()
-		synctest.Wait() // it has read, and has no answer yet
+		synctest.Wait() // the request has read, and has no answer yet
 		w.calls.mu.Lock()
 		w.calls.hold = nil
 		w.calls.mu.Unlock()
@@ -350,7 +350,7 @@ func TestReadFailure(t *testing.T) {
 	})
 }
 
-// Readers and a writer at the same time: nobody sees a view go back, and all see the end.
+// With readers and a writer at the same time no reader sees a view go back, and all see the last version.
 func TestConcurrentReaders(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: time.Microsecond})

@@ -29,7 +29,7 @@ func (w *world) mustRebuild() int {
 
 var months = []string{"2026-11", "2026-12", "2027-01"}
 
-// history toggles days at random and returns the events, and which days are full in the end.
+// history toggles days at random. It returns the events, and which days are full in the end.
 func (w *world) history(r *rand.Rand, n int) (events []channel.Envelope, full map[string][]string) {
 	w.t.Helper()
 	state := map[string]bool{}
@@ -79,7 +79,7 @@ func TestRebuildAfterClear(t *testing.T) {
 		t.Errorf("got %d value objects, want %d", n, days)
 	}
 
-	// Again, and on what is there already: nothing is written.
+	// A repeat on the rebuilt view writes nothing.
 	_, before, err := w.months.GetFresh(t.Context(), months[0])
 	if err != nil {
 		t.Fatal(err)
@@ -90,10 +90,10 @@ func TestRebuildAfterClear(t *testing.T) {
 		t.Errorf("repeating it wrote: version %d, before %d", after, before)
 	}
 
-	// And what comes afterwards is folded on top.
+	// Later events are folded on top.
 	w.mustFold("months", w.toggle("2027-03-01")...)
 	w.wantMonth("2027-03", "2027-03-01")
-	w.mustFold("months", events...) // all of the past once more
+	w.mustFold("months", events...) // all past events once more
 	w.wantMonths(full)
 }
 
@@ -134,8 +134,8 @@ func TestRebuildWhileEventsAreUnderWay(t *testing.T) {
 	}
 }
 
-// The value object changes while the rebuild has read it and not yet written: whichever comes last, the newest
-// stays.
+// The value object changes after the rebuild has read it and before it writes. Whichever write comes last, the newest
+// state stays.
 func TestRebuildRacesWithANewEvent(t *testing.T) {
 	t.Parallel()
 	for _, folded := range []bool{false, true} {
@@ -151,7 +151,7 @@ func TestRebuildRacesWithANewEvent(t *testing.T) {
 			_, err := views.Rebuild(t.Context(), w.months, w.days, func(date string, _ Day) string {
 				if !done {
 					done = true
-					late = w.toggle("2026-12-24") // it has been read as full, and is emptied now
+					late = w.toggle("2026-12-24") // the rebuild has read it as full, and it is emptied now
 					if folded {
 						w.mustFold("months", late...)
 					}
@@ -193,7 +193,7 @@ func TestRebuildWithWorkers(t *testing.T) {
 	w.wantMonths(full)
 }
 
-// A value object that has told nobody anything makes no view.
+// A value object that has emitted no event makes no view.
 func TestRebuildSkipsTheSilent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -217,7 +217,7 @@ func TestRebuildOfNothing(t *testing.T) {
 	}
 }
 
-// Whatever call fails, the error is told, and the repeat completes the work.
+// Whatever call fails, the error is returned, and a repeat completes the work.
 func TestRebuildAfterACrashAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -245,7 +245,7 @@ func TestRebuildAfterACrashAnywhere(t *testing.T) {
 	}
 }
 
-// Two that clear at the same time don't disturb each other.
+// Two calls of Clear at the same time don't disturb each other.
 func TestClearTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

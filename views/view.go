@@ -17,25 +17,25 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// Config is how a view works. The zero Config works. What is wrong with it is reported by [View.Check], when a projection
-// is registered, and by whatever reads the view.
+// Config is how a view works. The zero Config works. [View.Check], the registration of a projection, and every read
+// report what is wrong with it.
 type Config[V any] struct {
-	// Initial gives the view before its first event. Defaults to the zero V.
+	// Initial returns the view before its first event. Defaults to the zero V.
 	Initial func(key string) V
 
 	// Fresh is how long a document is read from memory before the store is asked whether it has changed.
 	// Negative means always ask. Defaults to 1 second.
 	Fresh time.Duration
 
-	// Cache is how many documents are kept in memory: for readers, as each Handler serves them, and for folding.
-	// Defaults to 4096.
+	// Cache is how many documents are kept in each of three memories: for readers, as each Handler serves them, and for
+	// folding. Defaults to 4096.
 	Cache int
 
-	// CacheBytes bounds each of these by what the documents take in the store (or as they are served), all together; in
-	// memory they take a few times as much. A larger one is read each time. Defaults to 32 MiB.
+	// CacheBytes bounds each of these memories by the bytes that its documents take in the store (or as they are served).
+	// In memory they take a few times as much. A document larger than CacheBytes is read each time. Defaults to 32 MiB.
 	CacheBytes int
 
-	// Logger gets what Handler can't tell its client. Defaults to slog.Default().
+	// Logger gets the errors that Handler doesn't tell its client. Defaults to slog.Default().
 	Logger *slog.Logger
 
 	// CacheControl is sent by Handler. Defaults to "no-cache": browsers keep a copy and revalidate it.
@@ -50,15 +50,15 @@ type folded[V any] struct {
 	Sources map[string]uint64 `json:"sources,omitempty"`
 }
 
-// A View is a collection of documents folded from events. Its name is also the name of the subscriber group
-// (the queue) that its events arrive in. Safe for concurrent use.
+// A View is a collection of documents folded from events. Its name is also the name of its subscriber group, whose
+// queue the events arrive in. Safe for concurrent use.
 type View[V any] struct {
 	docs    *values.Collection[folded[V]]
 	cfg     Config[V]
 	cache   *lru.Cache[*cached[V]]
-	keeping sync.Mutex // held by whoever replaces what is cached
+	keeping sync.Mutex // held while a cached document is replaced
 	reads   singleflight.Group
-	start   time.Time // what times are counted from: a clock that is set back makes nothing fresh again
+	start   time.Time // times are counted from here, so that a clock that is set back makes nothing fresh again
 }
 
 // New returns the view of a name.
@@ -78,7 +78,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *View[V]
 	return &View[V]{
 		docs: values.New(channels, name, values.Config[folded[V]]{
 			Initial: func(key string) folded[V] { return folded[V]{View: cfg.Initial(key)} },
-			Cache:   cfg.Cache, CacheBytes: cfg.CacheBytes, // and it reports what is wrong with them
+			Cache:   cfg.Cache, CacheBytes: cfg.CacheBytes, // the collection reports faults of these
 		}),
 		cfg: cfg, cache: lru.New[*cached[V]](cfg.Cache, cfg.CacheBytes), start: time.Now(),
 	}
@@ -87,7 +87,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *View[V]
 // Name returns the view's name.
 func (v *View[V]) Name() string { return v.docs.Name() }
 
-// Check reports a name that can't be used, and all that is wrong with the Config.
+// Check reports a name that can't be used, a V that can't be stored, and every fault of the Config.
 func (v *View[V]) Check() error { return v.docs.Check() }
 
 // Project registers an order-free fold of an event into the view's document that key names. fold is pure; see
@@ -100,9 +100,9 @@ func Project[V any, E channel.Message](r *handlers.Registry, v *View[V], key fun
 		})
 }
 
-// Latest registers a fold of events that take each other back: of the events that a source emits, those older
-// than what the document has seen are ignored. All kinds of one source that concern the same thing should
-// be registered by Latest. An event without a source sequence can't be judged and goes to the poison queue.
+// Latest registers a fold of events that take each other back. It ignores an event that is older than what the document
+// has seen from the event's source. Register all kinds of one source that concern the same thing by Latest. An event
+// without a source sequence can't be judged and goes to the poison queue.
 func Latest[V any, E channel.Message](r *handlers.Registry, v *View[V], key func(E) string, fold func(V, E) V) {
 	handlers.Fold(r, "project "+v.Name(), v.Name(), v.docs, key,
 		func(f folded[V], e *channel.Envelope, m E) (folded[V], []channel.Message, error) {
@@ -113,7 +113,7 @@ func Latest[V any, E channel.Message](r *handlers.Registry, v *View[V], key func
 		})
 }
 
-// take folds what a source says at a sequence, unless the view has seen newer.
+// take folds a source's event of a sequence, unless the view has seen a newer one.
 func (f folded[V]) take(source string, sequence uint64, fold func(V) V) folded[V] {
 	if sequence <= f.Sources[source] {
 		return f
@@ -126,10 +126,10 @@ func (f folded[V]) take(source string, sequence uint64, fold func(V) V) folded[V
 	return f
 }
 
-// Rebuild folds the present state of every value object of a collection into a view whose projections are
-// registered by Latest: key names the document, restore makes it agree with the value object. It may run while
-// workers do; repeating it is harmless. To rebuild from nothing, [View.Clear] first. It returns how many value
-// objects it read.
+// Rebuild folds the present state of every value object of a collection into a view whose projections are registered by
+// Latest. key names the document. restore makes the document agree with the value object. Rebuild may run while workers
+// do; repeating it is harmless. To rebuild from nothing, call [View.Clear] first. It returns how many value objects it
+// read.
 func Rebuild[V, C any](ctx context.Context, v *View[V], from *values.Collection[C], key func(key string, value C) string, restore func(view V, key string, value C) V) (int, error) {
 	n := 0
 	for id, err := range from.Keys(ctx) {
@@ -142,7 +142,7 @@ func Rebuild[V, C any](ctx context.Context, v *View[V], from *values.Collection[
 		}
 		n++
 		if object.Emitted == 0 {
-			continue // it has told nobody anything yet
+			continue // it has emitted no event yet
 		}
 		err = v.docs.Update(ctx, key(id, object.Value), func(f folded[V]) (folded[V], bool) {
 			if object.Emitted <= f.Sources[from.Source(id)] {

@@ -251,8 +251,8 @@ func event(id, source string, sequence uint64, m channel.Message) channel.Envelo
 	return channel.Envelope{ID: id, Source: source, Kind: m.Kind(), Sequence: sequence, Data: body}
 }
 
-// toggle decides commands for dates, one after the other, and returns the events that this brought into the view's
-// queue. They are not folded yet.
+// toggle decides commands for dates, one after the other. It returns the events that this put into the view's queue.
+// They are not folded yet.
 func (w *world) toggle(dates ...string) []channel.Envelope {
 	w.t.Helper()
 	for _, date := range dates {

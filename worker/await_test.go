@@ -15,11 +15,11 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// awaitedFor is the visibility of what is handed over in these tests.
+// awaitedFor is the visibility of messages that are handed over in these tests.
 const awaitedFor = 12 * time.Second
 
-// comesBack demands that a message that is handed over while there is trouble, which its store takes back then, is handled once, after
-// its visibility has ended.
+// comesBack makes trouble while a message is handed over, so that its store takes the message back. It demands that the
+// message is handled once, after its visibility has ended.
 func comesBack(t *testing.T, s *storage.Store, trouble *atomic.Bool) {
 	t.Helper()
 	l := newLab(t, s, func(context.Context, job) error { return nil })
@@ -42,8 +42,8 @@ func comesBack(t *testing.T, s *storage.Store, trouble *atomic.Bool) {
 	}
 }
 
-// A message that is handed over as it is sent is ours from that moment, not from when we get it: what comes too late is left to
-// whoever receives it next.
+// A message that is handed over as it is sent is ours from that moment, not from the moment we get it. A message that
+// comes too late is left to the next worker that receives it.
 func TestHandedOverTooLate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var slow atomic.Bool
@@ -66,7 +66,7 @@ func (slow) MarshalJSON() ([]byte, error) { return []byte("1"), nil }
 
 func (*slow) UnmarshalJSON([]byte) error { time.Sleep(time.Millisecond); return nil }
 
-// The first of many that are handed over doesn't wait until all are decoded.
+// The first of many messages that are handed over doesn't wait until all are decoded.
 func TestHandedOverOneByOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const n = 100
@@ -86,7 +86,7 @@ func TestHandedOverOneByOne(t *testing.T) {
 		l.registry = handlers.NewRegistry(l.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
 		handlers.React(l.registry, "slow", func(context.Context, slow) error { handled <- time.Now(); return nil })
 		l.start(t, worker.Config{Concurrency: n})
-		synctest.Wait() // it awaits
+		synctest.Wait() // the worker awaits
 		sent := time.Now()
 		if err := sender.Send(t.Context(), make([]slow, n)...); err != nil {
 			t.Fatal(err)

@@ -25,7 +25,7 @@ func (noop) Kind() channel.Kind { return "bench.noop.v1" }
 
 var payload = fmt.Sprintf("%0180d", 7)
 
-// noops is a world with one reaction that does nothing but count.
+// noops is a world with one reaction that only counts.
 type noops struct {
 	world
 	send *channel.Sender[noop]
@@ -57,7 +57,7 @@ func newNoopsOn(b testing.TB, store *storage.Store) *noops {
 	return w
 }
 
-// senders sends n messages from several goroutines, at most ahead more than have been handled; 0 is no bound.
+// senders sends n messages from several goroutines, at most ahead messages more than have been handled; 0 is no bound.
 func (w *noops) senders(b *testing.B, goroutines, n, ahead int, begin func()) {
 	b.Helper()
 	handled := make(chan struct{}, max(ahead, 1))
@@ -151,7 +151,8 @@ func addNote(i int) add {
 	return add{Account: fmt.Sprintf("date-%d", i%accounts), N: 1, Note: payload}
 }
 
-// folded waits until the events of all commands are in the view, and stops the worker: the last deletions are part of it.
+// folded waits until the events of all commands are in the view. Then it stops the worker, to include the last
+// deletions.
 func folded(b *testing.B, w *world, stop func() error) {
 	b.Helper()
 	eventually(b, func() error {
@@ -188,7 +189,7 @@ func BenchmarkFullPath(b *testing.B) {
 	folded(b, w, stop)
 }
 
-// BenchmarkFullDrain is the same with commands that wait when the worker starts.
+// BenchmarkFullDrain does the same with commands that wait when the worker starts.
 func BenchmarkFullDrain(b *testing.B) {
 	w := newWorld(b, newStore(b), "totals")
 	for sent := 0; sent < b.N; {

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// fetched counts the claim-checked bodies that are fetched through a store, and those that are being.
+// fetched counts the claim-checked bodies that were fetched through a store, and those that are being fetched.
 func fetched(s *storage.Store) (_ *storage.Store, all, atOnce *atomic.Int64) {
 	all, atOnce = new(atomic.Int64), new(atomic.Int64)
 	var now atomic.Int64
@@ -34,14 +34,14 @@ func fetched(s *storage.Store) (_ *storage.Store, all, atOnce *atomic.Int64) {
 	}), all, atOnce
 }
 
-// A worker holds no more of claim-checked bodies than it has room for. They go with their messages, however these
-// end, and make room for others.
+// A worker holds no more claim-checked bodies than it has room for. A body goes when its message ends, however that
+// ends, and makes room for others.
 func TestBodiesAreBounded(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const (
 			n    = 60
 			size = 100_000
-			room = channel.MaxData + 10*size + size/2 // for ten that are there, and one that may be of any size
+			room = channel.MaxData + 10*size + size/2 // for ten fetched bodies, and one of unknown size
 		)
 		hooked, all, atOnce := fetched(s)
 		release := make(chan struct{})
@@ -71,7 +71,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	})
 }
 
-// Bodies that are folded count likewise, and one message always goes on, however little room there is.
+// Bodies that are folded count likewise. One message always goes on, however little room there is.
 func TestBodiesOfAFold(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		hooked, _, atOnce := fetched(s)
@@ -93,7 +93,7 @@ func TestBodiesOfAFold(t *testing.T) {
 	})
 }
 
-// What waits for room is handed back when the worker stops.
+// Messages that wait for room are handed back when the worker stops.
 func TestStopBesideFullRoom(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { time.Sleep(20 * time.Second); return nil })
@@ -112,7 +112,8 @@ func TestStopBesideFullRoom(t *testing.T) {
 	})
 }
 
-// A message whose claim-checked body doesn't fit its kind, or whose kind nobody knows, ends as one that brings its body along.
+// A message whose claim-checked body doesn't fit its kind, or whose kind is unknown, ends as one that has its body
+// inside.
 func TestBadFetchedBody(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return nil })

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// TestClockIsSet has two processes on one file, whose wall clock is set while they work: a machine that goes on after a rest,
-// or that hears from a time server late. What passes on the monotonic clock decides, so nothing is in two hands, and nothing
-// stays hidden for longer.
+// TestClockIsSet runs two processes on one file, and sets their wall clocks while they work. Such a machine was
+// suspended, or got the time from a server late. The monotonic clock decides. So no message is in two workers' hands,
+// and none stays hidden for longer.
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -37,7 +37,7 @@ func TestClockIsSet(t *testing.T) {
 			a.ask(fmt.Sprint("step ", seconds), "stepped")
 			b.ask(fmt.Sprint("step ", seconds), "stepped")
 			b.ask("work", "working")
-			// The copy comes before the other one. It waits, and so does the first, of which it is a copy.
+			// The copy comes before the other message. It waits, and so does the first, of which it is a copy.
 			b.ask("send slow other", "began other")
 			b.ask("", "effect other")
 			a.ask("finish", "effect slow")
@@ -62,7 +62,8 @@ func TestClockIsSet(t *testing.T) {
 	}
 }
 
-// buildClock compiles testdata/clock with a wall clock that it can set. The monotonic clock and timers stay as they are.
+// buildClock compiles testdata/clock with a wall clock that it can set. The monotonic clock and timers stay as they
+// are.
 func buildClock(t *testing.T) string {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -107,7 +108,7 @@ type clockProcess struct {
 
 func startClock(t *testing.T, program, path string) *clockProcess {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // after which nothing more is read
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // nothing more is read after that
 	cmd := exec.CommandContext(ctx, program, path)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -128,7 +129,7 @@ func startClock(t *testing.T, program, path string) *clockProcess {
 	return &clockProcess{t: t, in: in, out: bufio.NewScanner(out)}
 }
 
-// ask tells the process something, and waits for the next that it says, which must be want.
+// ask tells the process something and waits for its next answer, which must be want.
 func (p *clockProcess) ask(what, want string) {
 	p.t.Helper()
 	if _, err := fmt.Fprintln(p.in, what); err != nil {

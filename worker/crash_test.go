@@ -18,7 +18,7 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// pathWorld is one process on the whole path of a command: a decision, a view, a reaction, and one that is
+// pathWorld is one process on the whole path of a command: a decision, a view, a reaction, and a reaction that is
 // registered by ReactOnce. All names end in a number, so that many trials share a store.
 type pathWorld struct {
 	world
@@ -26,7 +26,7 @@ type pathWorld struct {
 	effects *effects
 }
 
-// effects are what the reactions of all processes of a trial have done.
+// effects are the effects of the reactions of all processes of a trial.
 type effects struct{ reacted, once atomic.Int64 }
 
 func newPathWorld(t *testing.T, s *storage.Store, trial int64, e *effects) *pathWorld {
@@ -82,9 +82,9 @@ func (w *pathWorld) left(t *testing.T) int64 {
 	return n
 }
 
-// A worker dies in its nth storage call, for every n, before or after the call's effect, while one command goes
-// through decision, events, view and reactions. Another worker finishes: the command is decided once, the view
-// is right, every effect happened, and nothing is left behind.
+// A worker dies in its nth storage call, for every n, before or after the call's effect, while one command goes through
+// decision, events, view and reactions. Another worker finishes. Then the command is decided once, the view is right,
+// every effect happened, and nothing is left behind.
 func TestCrashAfterEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
@@ -155,7 +155,7 @@ func crashTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Mome
 	if e.reacted.Load() < 1 {
 		t.Errorf("call %d: the reaction never happened", n)
 	}
-	if got := e.once.Load(); got != 1 && !(gap && got == 2) { // the gap that ReactOnce tells of
+	if got := e.once.Load(); got != 1 && !(gap && got == 2) { // the gap that ReactOnce documents
 		t.Errorf("call %d: the guarded reaction happened %d times", n, got)
 	}
 	for _, q := range healthy.channels.Routes().Queues() {

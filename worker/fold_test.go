@@ -93,7 +93,8 @@ func TestOneFoldAtATime(t *testing.T) {
 	})
 }
 
-// Slow handlers: the worker holds little more than it runs. Fast ones: it fetches large batches, also after some that were not fast.
+// With slow handlers the worker holds little more than it runs. With fast ones it fetches large batches, even after
+// slow ones.
 func TestRoomFollowsTheHandlers(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
@@ -135,7 +136,7 @@ func TestRoomFollowsTheHandlers(t *testing.T) {
 	})
 }
 
-// Several workers share a queue: everything is handled, nothing twice, and none goes without.
+// Several workers share a queue: every message is handled, none twice, and each worker gets some.
 func TestWorkersShareAQueue(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const n = 300
@@ -174,8 +175,8 @@ func TestWorkersShareAQueue(t *testing.T) {
 	})
 }
 
-// Large messages come whole to reactions, decisions and projections, through retries too, and nothing of them
-// stays behind.
+// Large messages reach reactions, decisions and projections whole, through retries too. None of their bodies stays
+// behind.
 func TestLargeMessages(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		note := strings.Repeat("large ", 20_000)
@@ -225,7 +226,7 @@ func TestLargeMessages(t *testing.T) {
 	})
 }
 
-// A claim-checked body that is gone: to the poison queue, with that reason.
+// A message whose claim-checked body is gone goes to the poison queue, with that reason.
 func TestLostBody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, openStore(t), func(context.Context, job) error { return nil })
@@ -358,7 +359,7 @@ func TestPoisonQueueDown(t *testing.T) {
 	})
 }
 
-// All that is wrong with a configuration is told at once.
+// All faults of a configuration are reported at once.
 func TestConfigFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, openStore(t), nil)

@@ -55,8 +55,8 @@ func gaugeOf(t *testing.T, r *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-// Reactions that ignore their context hold up nobody: they are failed attempts, and poison after the third. What they do
-// when they end after all changes nothing.
+// Reactions that ignore their context hold up no other message. They are failed attempts, and poison after the third.
+// When they end after all, that changes nothing.
 func TestHangingReactions(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		g := newGate(t)
@@ -125,7 +125,7 @@ func TestHangingReactions(t *testing.T) {
 	})
 }
 
-// When as many hang as may run at a time, the worker says so, and takes nothing more until one ends.
+// When as many handlers hang as may run at a time, the worker says so, and takes no more messages until one ends.
 func TestTooManyHang(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		g := newGate(t)
@@ -174,8 +174,8 @@ func TestTooManyHang(t *testing.T) {
 	})
 }
 
-// A decision that hangs fails alone: the others of its document are decided, and later ones too. Two folds of the document
-// don't race: what the one that was given up comes to is dropped.
+// A decision that hangs fails alone: the others of its document are decided, and later ones too. Two folds of the
+// document don't race: the result of the fold that was given up is dropped.
 func TestHangingDecision(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		g := newGate(t)
@@ -221,7 +221,7 @@ func TestHangingDecision(t *testing.T) {
 	})
 }
 
-// A message's hangs are counted in the message: a worker that was started again knows of those before.
+// A message's hangs are counted in the message. So a worker that was started again knows the earlier ones.
 func TestHangsAreCountedAcrossWorkers(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		g := newGate(t)
@@ -243,7 +243,7 @@ func TestHangsAreCountedAcrossWorkers(t *testing.T) {
 	})
 }
 
-// What comes back from the poison queue may hang three times again.
+// A message that was retried from the poison queue may hang three times again.
 func TestHangsBeginAnewAfterThePoisonQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g := newGate(t)
@@ -266,7 +266,7 @@ func TestHangsBeginAnewAfterThePoisonQueue(t *testing.T) {
 	})
 }
 
-// A message that claims to have hung more often than it failed is not believed.
+// A message that claims more hangs than failed attempts is not believed.
 func TestHangsThatCantBe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0

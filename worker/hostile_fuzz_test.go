@@ -24,11 +24,11 @@ import (
 // strangersBody is a claim-checked body of a queue that the tests don't use.
 const strangersBody = "strangers/0190b6a2-7b1c-7def-8123-456789abcdef"
 
-// A victim is a worker of a world in whose queues anything may lie.
+// A victim is a worker of a world whose queues may hold any bytes.
 type victim struct {
 	*world
 	worker   *worker.Worker
-	poisoned map[string]*atomic.Int64 // by queue, as its log says
+	poisoned map[string]*atomic.Int64 // by queue, counted from its log
 }
 
 func newVictim(t testing.TB) *victim {
@@ -73,7 +73,7 @@ func newVictim(t testing.TB) *victim {
 	return v
 }
 
-// A poisonLog counts what goes to the poison queue.
+// A poisonLog counts the messages that go to the poison queue.
 type poisonLog struct {
 	slog.Handler
 	v     *victim
@@ -98,7 +98,7 @@ func (l poisonLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// soon is eventually for what is a matter of microseconds, thousands of times.
+// soon is eventually for a matter of microseconds, thousands of times.
 func soon(t *testing.T, check func() error) {
 	t.Helper()
 	tick := time.NewTicker(100 * time.Microsecond)
@@ -112,7 +112,7 @@ func soon(t *testing.T, check func() error) {
 	eventually(t, check)
 }
 
-// ends puts bodies into a queue, and wants each to end: handled, or in the poison queue, whole.
+// ends puts bodies into a queue. It demands that each ends: handled, or whole in the poison queue.
 func (v *victim) ends(t *testing.T, queue string, bodies ...[]byte) {
 	t.Helper()
 	entries := poison.At(v.channels, queue)
@@ -162,7 +162,7 @@ func command(rest string) string {
 	return `{"specversion":"1.0","id":"a","source":"/web","type":"test.add.v1"` + rest + `}`
 }
 
-// hostile are bodies that somebody with access to a queue could think of.
+// hostile are bodies that an attacker with access to a queue could think of.
 var hostile = []string{
 	"", "null", "{}", "[]", `"`, "\x00", "\xff", strings.Repeat("[", 20_000), command(""), command(`,"data":7`), command(`,"data":{"account":"a","n":"x"}`),
 	command(`,"data":{"account":"a","n":1}`), command(`,"data":{"account":"a","n":2}`), command(`,"data":{"account":""}`), command(`,"data":{"account":"a\u0000"}`),
@@ -189,8 +189,8 @@ func TestHostileMessages(t *testing.T) {
 	}
 }
 
-// Whatever lies in a queue, a worker handles it or puts it into the poison queue, whole: it loses nothing, doesn't go round
-// in circles, and goes on.
+// Whatever bytes a queue holds, a worker handles the message or puts it into the poison queue whole. It loses nothing,
+// and no message comes back for ever.
 func FuzzMessage(f *testing.F) {
 	for i, body := range hostile {
 		f.Add(uint8(i), []byte(body))
@@ -201,7 +201,7 @@ func FuzzMessage(f *testing.F) {
 			return
 		}
 		bodies := [][]byte{body}
-		for part := 7; part >= 0; part-- { // what is cut off comes for nothing
+		for part := 7; part >= 0; part-- { // its prefixes cost little more
 			if cut := body[:len(body)*part/8]; len(cut) < len(bodies[len(bodies)-1]) {
 				bodies = append(bodies, cut)
 			}
@@ -210,7 +210,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// A message that kills its workers is found out, however many hand-backs it claims.
+// A message that kills its workers is recognised, however many hand-backs it claims.
 func TestHistoryThatCantBe(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		for _, history := range []string{`"handbacks":1000000`, `"attempts":9223372036854775807`, `"attempts":1,"handbacks":9223372036854775807`} {
@@ -258,7 +258,8 @@ func TestLongErrors(t *testing.T) {
 	})
 }
 
-// An entry that can't be read ends no listing, however many there are; one that is as large as a blob may be is read alone.
+// An entry that can't be read ends no listing, however many there are. An entry as large as a blob may be is read
+// alone.
 func TestUnreadableEntries(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := poisonAll(t, s, nil, job{ID: "a"}, job{ID: "b"})

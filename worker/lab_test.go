@@ -26,7 +26,7 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, test)
 }
 
-// onEachStore runs a test in virtual time, on a store whose Commit is atomic and on one that takes the steps.
+// onEachStore runs a test in virtual time, on a store whose Commit is atomic and on one that commits step by step.
 func onEachStore(t *testing.T, test func(t *testing.T, s *storage.Store)) {
 	t.Helper()
 	t.Parallel()
@@ -155,7 +155,7 @@ func stats(t testing.TB, s *storage.Store, queue string) storage.Stats {
 	return st
 }
 
-// empty lets virtual time pass until no queue holds a message, looking every step.
+// empty lets virtual time pass until no queue holds a message. It looks after every step.
 func (w *world) empty(t testing.TB, step time.Duration) {
 	t.Helper()
 	for range 2000 {
@@ -193,7 +193,7 @@ func wantInt(t testing.TB, what string, got, want int) {
 	}
 }
 
-// raw makes a message as somebody else may send it.
+// raw makes a message as another program may send it.
 func raw(id string, kind channel.Kind, data any) string {
 	d, _ := json.Marshal(data)
 	return fmt.Sprintf(`{"specversion":"1.0","id":%q,"source":"/else","type":%q,"data":%s}`, id, kind, d)

@@ -24,7 +24,7 @@ import (
 // latencyGap lies between two messages, so that the worker is idle when each is sent.
 const latencyGap = 7 * time.Millisecond
 
-// BenchmarkLatency measures the time from the call of Send to the start of the handler, in an idle system with
+// BenchmarkLatency measures the time from the call of Send to the start of the handler. The system is idle and has
 // default settings, with sender and worker in one process and in two.
 func BenchmarkLatency(b *testing.B) {
 	b.Run("process=same", func(b *testing.B) {
@@ -84,7 +84,7 @@ func measureLatency(b *testing.B, started <-chan time.Time, send func(i int)) {
 	tick := time.NewTicker(latencyGap)
 	defer tick.Stop()
 	var took []time.Duration
-	for b.Loop() { // once, so that nobody gets idle twice
+	for b.Loop() { // once, so that the worker doesn't become idle twice
 		<-tick.C
 		began := time.Now()
 		send(len(took))

@@ -48,7 +48,7 @@ func (l *leveled) Handle(ctx context.Context, x slog.Record) error {
 	return l.textLog.Handle(ctx, x)
 }
 
-// The number of lines that hold all these parts.
+// lines counts the lines that hold all these parts.
 func (l *leveled) lines(parts ...string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,8 +64,8 @@ line:
 	return n
 }
 
-// A failed attempt is one line, with what is needed to find the message and never with its body, whether a handler failed
-// or what comes before or after it. The line after it tells that it goes on.
+// A failed attempt is one line, whether a handler failed or a step before or after it. The line names the message and
+// never holds its body. The line after it says that the message was handled.
 func TestLogOfFailedAttempts(t *testing.T) {
 	type value struct {
 		F float64 `json:"f"`
@@ -136,7 +136,8 @@ func TestLogOfEventWithoutRoute(t *testing.T) {
 	})
 }
 
-// A store that refuses to write documents is said once when it begins, seldom while it goes on, and once when it is over.
+// A store that refuses to write documents is logged once when that begins, seldom while it goes on, and once when it is
+// over.
 func TestLogOfStoreThatRefuses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, log := openStore(t), newLeveled()
@@ -163,7 +164,7 @@ func TestLogOfStoreThatRefuses(t *testing.T) {
 	})
 }
 
-// Of two documents one can't be written, and the other can: that it begins and ends is said once a minute at most.
+// Of two documents one can't be written, and the other can. A beginning and an end are logged once a minute at most.
 func TestLogOfOneDocumentThatFails(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		log := newLeveled()
@@ -185,7 +186,7 @@ func TestLogOfOneDocumentThatFails(t *testing.T) {
 	})
 }
 
-// Later is no error. It is told once, and as a warning when the message waits for long, more and more seldom.
+// Later is not an error. It is logged once, and as a warning, more and more seldom, when the message waits for long.
 func TestLogOfLater(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		log := newLeveled()
@@ -210,7 +211,8 @@ func TestLogOfLater(t *testing.T) {
 	})
 }
 
-// A panic's stack is logged once for a message. It begins where the panic is to blame and ends where the registry called.
+// A panic's stack is logged once for a message. It begins at the line that panicked and ends where the registry called
+// the user's code.
 func TestLogOfPanics(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		w, log := newFused(t, s), newLeveled()
@@ -235,7 +237,7 @@ func TestLogOfPanics(t *testing.T) {
 	})
 }
 
-// What a stop cuts off is no warning.
+// A handler that a stop cuts off is no warning.
 func TestLogOfCutOff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		log := newLeveled()
@@ -253,7 +255,7 @@ func TestLogOfCutOff(t *testing.T) {
 	})
 }
 
-// At the start the kinds are told apart, and a queue without a handler is named.
+// The log names the kinds at the start, and a queue without a handler.
 func TestLogOfStart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		log := newLeveled()

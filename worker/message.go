@@ -46,7 +46,7 @@ type turn chan struct{}
 func (t turn) lock()   { t <- struct{}{} }
 func (t turn) unlock() { <-t }
 
-// discardForgedHistory discards a history that these deliveries can't have. Somebody else has written it, and it would
+// discardForgedHistory discards a history that these deliveries can't have. Another program wrote it, and it would
 // let the message come back for ever.
 func (m *message) discardForgedHistory() {
 	e := &m.envelope

@@ -126,8 +126,8 @@ func TestMisdeedsOfReactions(t *testing.T) {
 	})
 }
 
-// The same in a function that decides, in the events that it returns and in its key. The other commands of the document are
-// decided.
+// The same holds for a function that decides, for the events that it returns and for its key. The other commands of the
+// document are decided.
 func TestHostileDecisions(t *testing.T) {
 	for name, decide := range map[string]func(a account, c add) (account, []channel.Message, error){
 		"decide": func(a account, c add) (account, []channel.Message, error) {
@@ -166,7 +166,7 @@ func TestHostileDecisions(t *testing.T) {
 			w.runHostile(t)
 		})
 	})
-	t.Run("large", func(t *testing.T) { // their keys are asked when the body has been fetched
+	t.Run("large", func(t *testing.T) { // their keys are asked for when the bodies have been fetched
 		onEachStore(t, func(t *testing.T, s *storage.Store) {
 			w := newFused(t, s)
 			w.pad = strings.Repeat("x", 100<<10)
@@ -187,7 +187,7 @@ type fused struct {
 
 func (fused) Kind() channel.Kind { return "test.fused.v1" }
 
-// unkind is an event whose kind is asked in vain.
+// unkind is an event whose Kind doesn't return.
 type unkind string
 
 func (u unkind) Kind() channel.Kind {
@@ -240,7 +240,7 @@ func (w *fusedWorld) runHostile(t *testing.T) {
 	}
 }
 
-// A value that can't be made, or not be encoded, fails its own document's messages and no others.
+// A value that can't be made or encoded fails its own document's messages and no others.
 func TestHostileValues(t *testing.T) {
 	type value struct {
 		F Fuse `json:"f"`
@@ -285,7 +285,7 @@ type oldJob struct {
 
 func (oldJob) Kind() channel.Kind { return "test.job.v0" }
 
-// An upgrade, and a type's own decoding, too.
+// The same holds for an upgrade and for a type's own decoding.
 func TestHostileUpgrades(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return nil })
@@ -306,7 +306,7 @@ func TestHostileUpgrades(t *testing.T) {
 	})
 }
 
-// A middleware, too.
+// The same holds for a middleware.
 func TestHostileMiddleware(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := newFused(t, s)
@@ -326,7 +326,8 @@ func TestHostileMiddleware(t *testing.T) {
 	})
 }
 
-// Of 256 commands that are folded together one ends the goroutine. The others are decided, most of them in two writes.
+// 256 commands are folded together, and one of them ends the goroutine. The others are decided, most of them in two
+// writes.
 func TestExitInALargeFold(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := newFused(t, s)
@@ -386,7 +387,7 @@ func TestMisdeedsOfRetryDelay(t *testing.T) {
 	}
 }
 
-// It is asked for attempts only: hand-backs have no bound.
+// Config.RetryDelay is called for attempts only, because hand-backs have no bound.
 func TestRetryDelayOfHandBacks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
@@ -405,7 +406,7 @@ func TestRetryDelayOfHandBacks(t *testing.T) {
 	})
 }
 
-// A log handler that panics, as a test's does once the test is over, ends no worker.
+// A log handler that panics, as a test's does once the test is over, doesn't end the worker.
 func TestHostileLogger(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, openStore(t), func(_ context.Context, j job) error { return light(j.Name) })

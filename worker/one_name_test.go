@@ -22,8 +22,8 @@ type take struct {
 
 func (take) Kind() channel.Kind { return "test.take.v1" }
 
-// Two collections of one name are one: commands for one document, some of which are decided through the one and some through
-// the other, lose no race against one another.
+// Two collections of one name are one. Commands for one document, decided partly through the one and partly through the
+// other, lose no race against one another.
 func TestOneNameIsOneCollection(t *testing.T) {
 	t.Parallel()
 	routes, err := channel.NewRoutes(channel.Command[add]("commands"), channel.Command[take]("commands"))
@@ -95,7 +95,7 @@ func make10[T any](x T) []T {
 	return all
 }
 
-// Two that differ are a fault at the start, which says what to do.
+// Two collections of one name that differ are a fault at the start. The error says what to do.
 func TestOneNameWithTwoConfigs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newStore(t))

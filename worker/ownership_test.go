@@ -19,7 +19,7 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// A handler that runs many visibilities long keeps its message; nobody else gets it.
+// A handler that runs many visibilities long keeps its message; no other worker gets it.
 func TestRenewal(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const visibility = 6 * time.Second
@@ -74,8 +74,8 @@ func TestRenewalAfterLateReceive(t *testing.T) {
 	})
 }
 
-// When renewals fail the handler's context ends before anybody else can have the message; that spends no
-// attempt, and another worker handles it.
+// When renewals fail, the handler's context ends before another worker can have the message. That spends no attempt,
+// and another worker handles it.
 func TestOwnershipLost(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const visibility = 12 * time.Second
@@ -127,7 +127,8 @@ func TestOwnershipLost(t *testing.T) {
 	})
 }
 
-// What is lost is not renewed again, also when its handler runs on and the store is back: that would keep it from everybody.
+// A lost message is not renewed again, even when its handler runs on and the store is back: that would keep it from all
+// workers.
 func TestLostIsNotRenewed(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const visibility = 12 * time.Second
@@ -163,7 +164,7 @@ func TestLostIsNotRenewed(t *testing.T) {
 	})
 }
 
-// A message that keeps its handlers longer than they own it is bounded by MaxDeliveries, not by attempts.
+// MaxDeliveries, and not MaxAttempts, bounds a message that keeps its handlers longer than they own it.
 func TestOwnershipLostAgainAndAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		link := storagetest.NewLink(openStore(t))
@@ -172,7 +173,7 @@ func TestOwnershipLostAgainAndAgain(t *testing.T) {
 		l := newLab(t, link.Store, func(ctx context.Context, _ job) error {
 			<-ctx.Done()
 			if n++; n == 7 {
-				link.Restore() // nobody writes to the poison queue what may be in other hands
+				link.Restore() // no worker may write to the poison queue a message that may be in other hands
 			}
 			return ctx.Err()
 		})
@@ -186,7 +187,7 @@ func TestOwnershipLostAgainAndAgain(t *testing.T) {
 	})
 }
 
-// Who handles a large message to its end after somebody else has got it must not take its body away from them.
+// A worker that handles a large message to its end, after another worker got it, must not delete its body.
 func TestLateWorkerLeavesTheBody(t *testing.T) {
 	for _, kind := range []string{"reaction", "decision"} {
 		t.Run(kind, func(t *testing.T) {
@@ -228,7 +229,7 @@ func TestLateWorkerLeavesTheBody(t *testing.T) {
 				}
 				stop := first.start(t, worker.Config{Visibility: visibility})
 				time.Sleep(time.Second)
-				late.Cut("extend", "receive") // it gets nothing more
+				late.Cut("extend", "receive") // the worker receives nothing more
 				second.start(t, worker.Config{Visibility: visibility})
 				time.Sleep(3 * visibility)
 				late.Cut("receive")
@@ -254,7 +255,7 @@ func TestLateWorkerLeavesTheBody(t *testing.T) {
 	}
 }
 
-// Stopping: what runs finishes, what waits is handed back at once and unspent.
+// When a worker stops, running handlers finish, and waiting messages are handed back at once and unspent.
 func TestDrain(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(_ context.Context, j job) error {
@@ -265,7 +266,7 @@ func TestDrain(t *testing.T) {
 		})
 		stop := l.start(t, worker.Config{Concurrency: 2, MaxInHand: 64})
 		var fast, slow []job
-		for range 500 { // teach it to hold more than it runs
+		for range 500 { // so that the worker learns to hold more than it runs
 			fast = append(fast, job{Name: "fast"})
 		}
 		for range 30 {
@@ -305,7 +306,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// What runs longer than DrainTimeout is told to stop, and handed back unspent.
+// A handler that runs longer than DrainTimeout is told to stop, and its message is handed back unspent.
 func TestDrainTimeout(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(ctx context.Context, _ job) error {
@@ -338,7 +339,7 @@ func TestDrainTimeout(t *testing.T) {
 	})
 }
 
-// A handler that won't stop is reported, and its message is handed back. What it ends with later has no effect.
+// A handler that won't stop is reported, and its message is handed back. Its later result has no effect.
 func TestStuckHandler(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		g := newGate(t)
@@ -433,7 +434,7 @@ func TestStartProbesTheStore(t *testing.T) {
 	})
 }
 
-// One worker doesn't run twice at a time: its counts and metrics would be of both.
+// One worker doesn't run twice at a time: its counts and metrics would mix both runs.
 func TestRunOnceAtATime(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, openStore(t), func(context.Context, job) error { return nil })
@@ -457,7 +458,7 @@ func TestRunOnceAtATime(t *testing.T) {
 	})
 }
 
-// A store that can't be received from is asked again, more and more seldom, and work goes on when it can.
+// While receiving fails the worker tries again, more and more seldom. It goes on when receiving works again.
 func TestReceiveRecovers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var calls storagetest.Calls

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// poisonAll returns a lab whose jobs are all in the poison queue, through a store that h stands around afterwards.
+// poisonAll returns a lab whose jobs are all in the poison queue. Its store calls h from then on.
 func poisonAll(t *testing.T, s *storage.Store, h storagetest.Hook, jobs ...job) *lab {
 	t.Helper()
 	var on atomic.Bool
@@ -55,8 +55,8 @@ func ids(t *testing.T, seq iter.Seq2[poison.Entry, error]) map[string]int {
 	return got
 }
 
-// More messages than are read at a time are listed once each, and those that go meanwhile are left out; Find reads those
-// of one ID only; CountPoison none.
+// Of more messages than are read at a time, each is listed once, and those that go meanwhile are left out. Find reads
+// only those of one ID. Count reads none.
 func TestListFindCount(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var jobs []job
@@ -117,8 +117,8 @@ func TestListFails(t *testing.T) {
 	})
 }
 
-// A retry that ends at the send, or between it and the deletion, leaves the entry; the next one sends the message again, and
-// its effect is there once.
+// A retry that fails at the send, or between it and the deletion, leaves the entry. The next retry sends the message
+// again, and its effect is there once.
 func TestRetryEndsInTheMiddle(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var bad atomic.Bool
@@ -168,7 +168,7 @@ func TestRetryEndsInTheMiddle(t *testing.T) {
 	})
 }
 
-// A message that comes into the poison queue anew, while an operator acts on what was there, stays there, with its body.
+// A message is put again while an operator acts on its earlier entry. The new entry stays, with its body.
 func TestComesInAnew(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		large := strings.Repeat("x", 100_000)
@@ -215,7 +215,7 @@ func TestComesInAnew(t *testing.T) {
 	})
 }
 
-// Messages that share an ID and are not the same have an entry each, also when nobody has read what they hold.
+// Messages that share an ID and are not the same have an entry each, even if their bodies have not been read.
 func TestPoisonOfOneID(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		large := strings.Repeat("x", 60<<10)
@@ -250,7 +250,8 @@ func TestPoisonOfOneID(t *testing.T) {
 	})
 }
 
-// Two operators send the same message back. The slower one finds its body taken along, and says that it is gone, not lost.
+// Two operators retry the same message. The slower one finds that its body is gone, and reports an entry that is gone,
+// not a lost body.
 func TestRetryByTwo(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var l *lab
@@ -274,7 +275,7 @@ func TestRetryByTwo(t *testing.T) {
 	})
 }
 
-// A discard whose entry is gone and whose body can't be deleted says so, and not that the entry is still there.
+// A discard whose entry is gone and whose body can't be deleted says so, and doesn't say that the entry is still there.
 func TestDiscardLeavesTheBody(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := poisonAll(t, s, func(_ context.Context, op storagetest.Op, do func() error) error {

@@ -17,14 +17,14 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// A worker that stood still before it could write a message to the poison queue, while another one handled it, writes
+// A worker was suspended before it could write a message to the poison queue, while another one handled it. It writes
 // nothing there.
 func TestPoisonOfALostMessage(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var judged, still atomic.Bool
 		standing := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if judged.Load() && op.Name != "receive" && still.CompareAndSwap(false, true) {
-				time.Sleep(6 * time.Second) // whatever it was about to do
+				time.Sleep(6 * time.Second) // suspended, whatever it was about to do
 			}
 			return do()
 		})
@@ -60,8 +60,8 @@ func TestPoisonOfALostMessage(t *testing.T) {
 	})
 }
 
-// A verdict of poison is logged once, with all that leads to its cause; by the registry's logger, if the worker
-// has none.
+// A verdict of poison is logged once, with the whole chain of its cause. Without a logger of its own the worker uses
+// the registry's.
 func TestPoisonIsLoggedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, openStore(t), nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// A sharer is a worker's process: its handlers, and what it has of the store, which can be cut off.
+// A sharer is a worker's process: its handlers, and its link to the store, which can be cut.
 type sharer struct {
 	*lab
 	link *storagetest.Link
@@ -34,7 +34,7 @@ func newSharer(t *testing.T, s *storage.Store, name string, consumers int, handl
 
 func nothing(context.Context, job) error { return nil }
 
-// consumers tells which of some workers have handled something since they were asked last.
+// consumers returns which of some workers have handled a message since the last call.
 func consumers(t *testing.T, all []*sharer, before []int) (who []int) {
 	t.Helper()
 	for i, x := range all {
@@ -46,7 +46,7 @@ func consumers(t *testing.T, all []*sharer, before []int) (who []int) {
 	return who
 }
 
-// As many workers as are asked for consume a queue; others follow them when they stop, or die.
+// As many workers consume a queue as ActiveWorkers says. Others follow them when they stop, or die.
 func TestSharedQueue(t *testing.T) {
 	for _, most := range []int{1, 2} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestSharedQueue(t *testing.T) {
 				var all []*sharer
 				for i := range 4 {
 					all = append(all, newSharer(t, s, fmt.Sprintf("w%d", i), most, func(context.Context, job) error {
-						time.Sleep(time.Second) // so that nobody takes all
+						time.Sleep(time.Second) // so that no worker takes all
 						return nil
 					}))
 				}
@@ -97,7 +97,8 @@ func TestSharedQueue(t *testing.T) {
 	}
 }
 
-// Who leaves a queue to others finishes what it has begun, however long that takes, and may consume it again meanwhile.
+// A worker that leaves a queue to others finishes its running handlers, however long that takes. It may consume the
+// queue again meanwhile.
 func TestHandOver(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var cut atomic.Int64
@@ -130,7 +131,7 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// preferred starts workers until one comes that takes the queue over.
+// preferred starts workers until one takes the queue over.
 func preferred(t *testing.T, s *storage.Store, handle func(ctx context.Context, j job) error) *sharer {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -147,7 +148,7 @@ func preferred(t *testing.T, s *storage.Store, handle func(ctx context.Context, 
 	}
 }
 
-// Who stops while it still handles what it had before another took over drains like any other.
+// A worker that stops while it still handles messages from before another took over drains like any other.
 func TestStopAfterHandOver(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := openStore(t)
@@ -184,7 +185,7 @@ func countOf(x *sharer, name string) (n int) {
 	return n
 }
 
-// A worker that can't receive, because its handlers hang or the store won't, doesn't keep others out.
+// A worker that can't receive, because its handlers hang or the store fails, doesn't keep others out.
 func TestStuckWorker(t *testing.T) {
 	for _, why := range []string{"handlers", "receive"} {
 		t.Run(why, func(t *testing.T) {
@@ -202,7 +203,7 @@ func TestStuckWorker(t *testing.T) {
 				}
 				a.sendJobs(t, job{}, job{}, job{})
 				time.Sleep(3 * time.Minute)
-				// Who of them is preferred is by chance; either way the other handles what a doesn't.
+				// Chance decides which of them is preferred. Either way the other handles the messages that a doesn't.
 				if n := len(b.called()); n < 2 {
 					t.Errorf("the other has handled %d of 3", n)
 				}
@@ -216,7 +217,7 @@ func TestStuckWorker(t *testing.T) {
 	}
 }
 
-// Workers that know other kinds don't take turns: what an old one doesn't know finds one that does.
+// Workers that know different kinds don't share: a message whose kind an old one doesn't know finds one that knows it.
 func TestSharedQueueOfTwoVersions(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		for i := range 4 { // some of them would be preferred
@@ -236,7 +237,7 @@ func TestSharedQueueOfTwoVersions(t *testing.T) {
 		handlers.React(newer.registry, "jobs", func(context.Context, added) error { got.Add(1); return nil })
 		newer.start(t, worker.Config{ActiveWorkers: map[string]int{"jobs": 1}})
 		time.Sleep(time.Minute)
-		var unknown []storage.Message // one alone may come to old ones each time
+		var unknown []storage.Message // a single message may come to old workers each time
 		for i := range 20 {
 			unknown = append(unknown, storage.Message{Body: []byte(raw(fmt.Sprint(i), added{}.Kind(), added{}))})
 		}
@@ -250,7 +251,7 @@ func TestSharedQueueOfTwoVersions(t *testing.T) {
 	})
 }
 
-// A worker that stands by says so.
+// A worker that stands by logs that.
 func TestMetricsOfStandBy(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := openStore(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// mortal is a store as a process sees it that dies when a message kills it: from then on nothing is done, and of
-// what is under way nobody learns.
+// mortal is a store as seen by a process that dies when a message kills it. From then on no call has an effect, and
+// calls under way return no result.
 func mortal(s *storage.Store) (*storage.Store, *atomic.Bool) {
 	var dead atomic.Bool
 	return storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -79,8 +79,8 @@ func newTwoQueues(t *testing.T, s *storage.Store, onJob func(context.Context, jo
 	return w
 }
 
-// Messages that kill their worker at once end in the poison queue. Those that were in its hands with them, which take
-// longer, are handled, in whatever queue they lie.
+// Messages that kill their worker at once end in the poison queue. Messages that were in hand with them and take longer
+// are handled, whatever queue they are in.
 func TestKillersGoAlone(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		for _, limit := range []int{2, 3, 8} {
@@ -148,7 +148,7 @@ func TestKillersGoAlone(t *testing.T) {
 	})
 }
 
-// The same among messages that are folded together.
+// The same holds among messages that are folded together.
 func TestKillerOfAFoldGoesAlone(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		newProcess := func(s *storage.Store, die func()) *world {
@@ -186,7 +186,7 @@ func TestKillerOfAFoldGoesAlone(t *testing.T) {
 	})
 }
 
-// silence takes all that is ready, as often as makes suspects of it, without a word about it.
+// silence receives all visible messages without a report, as often as makes suspects of them.
 func silence(t *testing.T, s *storage.Store, queue string, want int) {
 	t.Helper()
 	for range 3 {
@@ -198,7 +198,7 @@ func silence(t *testing.T, s *storage.Store, queue string, want int) {
 	}
 }
 
-// Many suspects (a store was away) come one after the other, and are not handed back again and again meanwhile.
+// Many suspects (the store had failed) come one after the other. They are not handed back again and again meanwhile.
 func TestManySuspects(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		const n = 100
@@ -234,7 +234,7 @@ func TestManySuspects(t *testing.T) {
 	})
 }
 
-// A suspect whose handler hangs holds the others up for StuckAfter, and other suspects until it ends.
+// A suspect whose handler hangs holds up other messages for StuckAfter, and other suspects until it ends.
 func TestHangingSuspect(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
@@ -282,7 +282,7 @@ func TestHangingSuspect(t *testing.T) {
 	})
 }
 
-// A worker stops in time though a suspect holds up what it receives.
+// A worker stops in time even if a suspect holds up receiving.
 func TestStopBesideASuspect(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(ctx context.Context, _ job) error { <-ctx.Done(); return ctx.Err() })
@@ -305,7 +305,7 @@ func TestStopBesideASuspect(t *testing.T) {
 		}
 		for _, d := range ds {
 			e, err := channel.Decode(d.Body)
-			want := map[string][2]int{"suspect": {5, 1}, "fresh": {1, 0}}[e.ID] // deliveries with this one; hand-backs
+			want := map[string][2]int{"suspect": {5, 1}, "fresh": {1, 0}}[e.ID] // deliveries, this one included; hand-backs
 			if err != nil || d.Deliveries != want[0] || e.HandBacks != want[1] || e.Attempts != 0 {
 				t.Errorf("%s: got %d deliveries, %d hand-backs, %d attempts, %v", e.ID, d.Deliveries, e.HandBacks, e.Attempts, err)
 			}

@@ -15,8 +15,8 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// At the debug level the log tells which messages a worker has in hand, so that one can know what it had when it died.
-// Above that level nothing is said of a message that is handled.
+// At the debug level the log shows which messages a worker had in hand when it died. Above that level a message that is
+// handled leaves no line.
 func TestMessagesInHandAreTold(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[slog.Level]int{slog.LevelDebug: 1, slog.LevelInfo: 0} {
@@ -49,8 +49,8 @@ func TestMessagesInHandAreTold(t *testing.T) {
 	}
 }
 
-// Messages are renewed while those before them are being decoded, and a log of it reads nothing that is being written:
-// the race detector looks.
+// Messages are renewed while those before them are decoded. Logging a renewal reads no field that is being written: the
+// race detector checks that.
 func TestRenewalBeforeDecoding(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		extended := make(chan struct{})
@@ -74,7 +74,7 @@ func TestRenewalBeforeDecoding(t *testing.T) {
 	})
 }
 
-// waitsOnce is a log that takes long: it waits at a line.
+// waitsOnce is a slow log: it waits at one line.
 type waitsOnce struct {
 	slog.Handler
 	line  string

@@ -17,7 +17,8 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// A handler that always says no: attempts with growing delays, then the poison queue with all that is known.
+// A handler that always says no gets attempts with growing delays. Then the message goes to the poison queue, with all
+// that is known.
 func TestAttemptsThenPoison(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return errors.New("no, and no again") })
@@ -82,7 +83,7 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// Later spends no attempt, however often, nor do its deliveries count as silent ones.
+// Later spends no attempt, however often. Its deliveries don't count as silent ones either.
 func TestLaterSpendsNothing(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		n := 0
@@ -164,7 +165,7 @@ func TestRetryDelayIsPureGrowingAndSpread(t *testing.T) {
 	}
 }
 
-// A delay of one's own may be anything.
+// A RetryDelay of the user's may return any delay.
 func TestOddRetryDelays(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, patient(openStore(t), time.Hour), func(context.Context, job) error { return errors.New("no") })
@@ -184,7 +185,7 @@ func TestOddRetryDelays(t *testing.T) {
 	})
 }
 
-// A message that kills its worker each time is taken MaxDeliveries times and then given up, without being handled.
+// A message that kills its worker each time is delivered MaxDeliveries times and then given up, without being handled.
 func TestSilentDeliveries(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return nil })
@@ -217,7 +218,7 @@ func TestSilentDeliveries(t *testing.T) {
 	})
 }
 
-// A kind that nobody here knows is handed back with growing delay, because a newer worker may know it.
+// A message of an unknown kind is handed back with growing delay, because a newer worker may know it.
 func TestUnknownKind(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
@@ -258,7 +259,7 @@ func TestUnknownKindWaitsForANewerWorker(t *testing.T) {
 	})
 }
 
-// other is a kind that the jobs' queue also takes.
+// other is another kind in the jobs' queue.
 type other struct{}
 
 func (other) Kind() channel.Kind { return "test.other.v1" }
@@ -279,7 +280,7 @@ func newNoKinds(t testing.TB, s *storage.Store) *world {
 	return w
 }
 
-// What can't be decoded goes to the poison queue at once, whole.
+// A message that can't be decoded goes to the poison queue at once, whole.
 func TestUndecodable(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return nil })
@@ -310,8 +311,7 @@ func TestUndecodable(t *testing.T) {
 	})
 }
 
-// One command of a fold fails, by error or panic, after it has scribbled into what the others share: it fails
-// alone.
+// One command of a fold fails, by error or panic, after it has changed memory that the others share. It fails alone.
 func TestOneOfAFoldFails(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := newWorld(t, s)
@@ -342,8 +342,8 @@ func TestOneOfAFoldFails(t *testing.T) {
 	})
 }
 
-// Law 1 and 5 end in the poison queue: the same ID with other content, while in the window and as a row; and a
-// message too old to judge.
+// Laws 1 and 5 end in the poison queue: the same ID with other content, in the window and as a row, and a message too
+// old to judge.
 func TestLawsOneAndFiveInThePoisonQueue(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := newWorld(t, s)
@@ -407,7 +407,7 @@ func idAt(at time.Time, n int) string {
 	return fmt.Sprintf("%s-%s-7000-8000-%012x", ms[:8], ms[8:], n)
 }
 
-// A store that fails in the middle costs no attempts, however long.
+// A store that fails in the middle costs no attempts, however long it fails.
 func TestStoreTroubleSpendsNoAttempt(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		name := "commit"

@@ -13,8 +13,8 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// Messages that wait in hand are renewed too; those that can't be are left to whoever has them now, not handled
-// on a delivery that is over.
+// Messages that wait in hand are renewed too. A message that can't be renewed is left to the worker that has it now,
+// and not handled on a delivery that is over.
 func TestWaitingMessages(t *testing.T) {
 	for _, renewed := range []bool{true, false} {
 		name := "renewed"
@@ -37,7 +37,7 @@ func TestWaitingMessages(t *testing.T) {
 				})
 				cfg := worker.Config{Concurrency: 1, MaxInHand: 64, Visibility: 6 * time.Second}
 				stop := l.start(t, cfg)
-				l.sendJobs(t, make([]job, 500)...) // teach it to hold more than it runs
+				l.sendJobs(t, make([]job, 500)...) // so that the worker learns to hold more than it runs
 				l.empty(t, 20*time.Millisecond)
 				if !renewed {
 					refuse.Cut("extend")
@@ -74,7 +74,7 @@ func TestWaitingMessages(t *testing.T) {
 	}
 }
 
-// The same for messages that wait for a fold of their document.
+// The same holds for messages that wait for a fold of their document.
 func TestWaitingForAFold(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
@@ -109,13 +109,13 @@ func TestWaitingForAFold(t *testing.T) {
 	})
 }
 
-// A doorbell that is blocked is no worse than none: who finds messages without a ring goes on looking.
+// A doorbell that is blocked is no worse than none: a worker that finds messages without a ring goes on looking.
 func TestBlockedRings(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := storagetest.WithRings(patient(storagetest.Plain(openStore(t)), 30*time.Second), make(chan struct{}))
 		l := newLab(t, s, func(context.Context, job) error { return nil })
 		l.start(t, worker.Config{})
-		time.Sleep(time.Minute) // idle: it looks seldom now
+		time.Sleep(time.Minute) // idle: the worker looks seldom now
 		sent := map[string]time.Time{}
 		const jobs = 300
 		for i := range jobs { // ten a second
@@ -143,8 +143,8 @@ func TestBlockedRings(t *testing.T) {
 	})
 }
 
-// A worker that starts looks once, or twice if something is there, and then seldom if the store vouches for its rings. When a
-// message came without one all the same, it looks often, and for an hour not seldom.
+// A worker that starts looks once, or twice if it finds a message, and then seldom if the store vouches for its rings.
+// When a message still came without a ring, the worker looks often, and not seldom again for an hour.
 func TestRingsVouchedFor(t *testing.T) {
 	for _, rings := range []bool{true, false} {
 		t.Run(fmt.Sprint(rings), func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestRingsVouchedFor(t *testing.T) {
 	}
 }
 
-// Each queue is looked at as often as its own interval says, or else the store's.
+// Each queue is looked at after its own interval, or else after the store's.
 func TestPollIntervalOfAQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, c := range []struct {

@@ -53,7 +53,7 @@ type world struct {
 	totals   *views.View[account]
 	send     *channel.Sender[add]
 	reacted  atomic.Int64
-	folded   atomic.Int64 // into totals; again when a fold is repeated
+	folded   atomic.Int64 // folded into totals; more when a fold is repeated
 	decide   func(account, add) (account, []channel.Message, error)
 	react    func(context.Context, added) error
 }

@@ -1,4 +1,9 @@
-// Package viewstest checks that projections bear what queues do to events: any order, and repeats.
+// Package viewstest checks that projections give the same view for events in any order, and for repeats.
+//
+//	viewstest.OrderFree(t, func() Seats { return Seats{} }, fold, events) // for views.Project
+//	viewstest.Latest(t, func() Days { return Days{} }, fold, events)      // for views.Latest
+//
+// Both fold the events in many orders, and fail the test when two orders give different views.
 package viewstest
 
 import (
@@ -13,20 +18,20 @@ import (
 // An Event is an event as it reaches a projection.
 type Event struct {
 	Message  channel.Message
-	Source   string // who emitted it
+	Source   string // the source that emitted it
 	Sequence uint64 // its number among the source's events
 }
 
-// OrderFree checks a fold that is registered by views.Project: it folds the events in many orders, each event
-// once, as the replay record guarantees, and fails the test when two orders give different views.
+// OrderFree checks a fold that is registered by views.Project. It folds the events in many orders, each event once, as
+// the replay record guarantees. It fails the test when two orders give different views.
 func OrderFree[V any](t testing.TB, initial func() V, fold func(V, channel.Message) V, events []Event) {
 	t.Helper()
 	check(t, initial, func(v V, _ map[string]uint64, e Event) V { return fold(v, e.Message) }, events, false)
 }
 
-// Latest checks a fold that is registered by views.Latest: it folds the events in many orders and with repeats,
-// leaving out those older than what came from their source, as the view does, and fails the test when two
-// orders give different views.
+// Latest checks a fold that is registered by views.Latest. It folds the events in many orders and with repeats. As the
+// view does, it leaves out an event that is older than what came from its source. It fails the test when two orders
+// give different views.
 func Latest[V any](t testing.TB, initial func() V, fold func(V, channel.Message) V, events []Event) {
 	t.Helper()
 	check(t, initial, func(v V, newest map[string]uint64, e Event) V {

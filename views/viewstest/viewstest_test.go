@@ -21,7 +21,7 @@ func (Opened) Kind() channel.Kind { return "test.opened.v1" }
 func (Closed) Kind() channel.Kind { return "test.closed.v1" }
 func (Paid) Kind() channel.Kind   { return "test.paid.v1" }
 
-// recorder is a test that may fail without harm.
+// recorder is a testing.TB whose failures don't fail the test.
 type recorder struct {
 	testing.TB
 	failures []string
@@ -36,7 +36,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	panic(stopped{})
 }
 
-// failures runs a check and returns what it found.
+// failures runs a check and returns its failures.
 func failures(t *testing.T, check func(testing.TB)) []string {
 	t.Helper()
 	r := &recorder{TB: t}
@@ -76,7 +76,7 @@ type house struct {
 
 func newHouse() house { return house{} }
 
-// doorFold is right: what a door says last is all there is to say of it.
+// doorFold is right: the last event of a door decides.
 func doorFold(h house, m channel.Message) house {
 	switch m := m.(type) {
 	case Opened:
@@ -115,7 +115,7 @@ func TestBadFoldsAreCaught(t *testing.T) {
 	}
 	counting := func(h house, m channel.Message) house {
 		h = doorFold(h, m)
-		h.Count++ // events that are left out are not counted
+		h.Count++ // the fold doesn't count the events that are left out
 		return h
 	}
 	appending := func(h house, m channel.Message) house {

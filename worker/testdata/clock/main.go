@@ -18,7 +18,7 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// Task is what the worker does: it has its effect when it is told to, or at once.
+// Task is a message whose effect comes at once, or when the process is told to finish.
 type Task struct{ ID string }
 
 // Kind and MessageID implement channel.Message and channel.Identified.
@@ -104,7 +104,7 @@ func (p *program) do(ctx context.Context, verb string, args []string) error {
 		return p.send.Send(ctx, tasks...)
 	case "finish":
 		close(p.finish)
-	case "hold": // sends a message, and receives it for so long
+	case "hold": // sends a message, receives it, and holds it for so long
 		visibility, err := time.ParseDuration(args[0])
 		if err == nil {
 			err = q.Send(ctx, []storage.Message{{}})
@@ -115,7 +115,7 @@ func (p *program) do(ctx context.Context, verb string, args []string) error {
 		return receive(ctx, q, visibility)
 	case "look":
 		return receive(ctx, q, time.Minute)
-	case "wait": // until there is something
+	case "wait": // until a message is there
 		sub := p.store.Listen("claims")
 		defer sub.Close()
 		for {
