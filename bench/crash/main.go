@@ -1,15 +1,16 @@
-// Command crash measures one thing on Millrace and on two others: how long a job that is running when its worker is killed
-// waits until it runs again.
+// Command crash measures one number on Millrace and on two other systems: how long a job that is running when its
+// worker is killed waits until it runs again.
 //
-// A trial has a store of its own. One worker takes some jobs, which never end; a second worker starts and finds nothing to do;
-// after a random while of up to 20 seconds the first one gets SIGKILL. What counts is the time from the kill to the moment when
-// the second worker's handler has the job. Trials run side by side; a worker does nothing but wait, so they don't disturb one another.
+// A trial has a store of its own. One worker takes some jobs, which never end. A second worker starts and finds
+// nothing to do. After a random time of up to 20 seconds the first one gets SIGKILL. The measured time ends when the
+// second worker's handler has the job. Trials run side by side; workers only wait, so trials don't disturb one
+// another.
 //
 //	go run .                      # Millrace, Asynq, and River with a shortened setting: some minutes
 //	go run . -systems river -rescue 0   # River as it is by default: more than an hour
 //
-// PostgreSQL and Redis are started for the run, by package servers. A system whose server is missing is skipped, and that is
-// said.
+// PostgreSQL and Redis are started for the run, by package servers. A system without its server is skipped, and the
+// output says so.
 package main
 
 import (
@@ -32,20 +33,21 @@ import (
 	"github.com/millrace-go/millrace/bench/servers"
 )
 
-// A system runs jobs. All three do it in other words.
+// A system runs jobs, whatever it calls them.
 type system struct {
 	name string
 
-	// start starts what the workers of all trials need, in a folder, and returns its address and what ends it.
+	// start starts what the workers of all trials need, in a folder. It returns the address and a function that stops
+	// everything.
 	start func(ctx context.Context, dir string) (addr string, stop func(), err error)
 
 	// enqueue makes a trial's store and puts jobs into it, with these IDs.
 	enqueue func(ctx context.Context, addr string, trial int, ids []string) error
 
-	// work is a worker of a trial, until ctx ends. It calls run for each job.
+	// work is a worker of a trial. It runs until ctx ends, and calls run for each job.
 	work func(ctx context.Context, addr string, trial int, set settings, run func(ctx context.Context, id string)) error
 
-	settings func(set settings) string // for people
+	settings func(set settings) string // in words
 }
 
 type settings struct{ rescue time.Duration }
@@ -54,7 +56,7 @@ func systems() []system { return []system{millraceSystem(), asynqSystem(), river
 
 const (
 	jobs     = 4                // of a trial
-	phase    = 20 * time.Second // the worker lives so long at most once it has them
+	phase    = 20 * time.Second // a worker that has its jobs lives at most so long
 	patience = 2 * time.Hour    // for all of a trial
 )
 
@@ -106,7 +108,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	return code
 }
 
-// beWorker is a worker process. It says "running ID" of each job, and ends none of them.
+// beWorker is a worker process. It prints "running ID" for each job, and ends none of them.
 func beWorker(ctx context.Context, s system, addr string, trial int, set settings, out, errs io.Writer) int {
 	err := s.work(ctx, addr, trial, set, func(ctx context.Context, id string) {
 		_, _ = fmt.Fprintf(out, "running %s\n", id)
@@ -119,7 +121,7 @@ func beWorker(ctx context.Context, s system, addr string, trial int, set setting
 	return 0
 }
 
-// measure makes the trials of a system and returns their times, sorted.
+// measure runs the trials of a system and returns their times, sorted.
 func measure(ctx context.Context, s system, trials int, set settings) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -155,7 +157,7 @@ func measure(ctx context.Context, s system, trials int, set settings) ([]time.Du
 	return all, errors.Join(errs...)
 }
 
-// try makes one trial.
+// try runs one trial.
 func try(ctx context.Context, s system, addr string, trial int, set settings) (times []time.Duration, err error) {
 	var ids []string
 	for i := range jobs {

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-go/millrace/bench/servers"
 )
 
-// riverArgs are a job's.
+// riverArgs are the arguments of a job.
 type riverArgs struct {
 	ID string `json:"id"`
 }

@@ -14,17 +14,17 @@ import (
 
 const (
 	theOne   = "the-one" // the key of the value object
-	late     = 100       // replays far behind the watermark
-	chunk    = 20_000    // commands that wait at a time while the object ages
-	pastDays = 40        // the age of what is past the retention of 30 days
+	late     = 100       // replays of messages far behind the watermark
+	chunk    = 20_000    // commands that wait at a time during the aging
+	pastDays = 40        // days, which is past the retention of 30 days
 )
 
-// An ager lets one value object grow old.
+// An ager measures one value object as it grows old.
 type ager struct {
 	*bench
 	*world
 	age     int      // commands applied
-	ids     []string // of some of them, the oldest first
+	ids     []string // of some commands, the oldest first
 	applied chan struct{}
 }
 
@@ -78,7 +78,7 @@ func (b *bench) ageOf(ctx context.Context, window int, t *table) (err error) {
 		}
 		t.add(row...)
 	}
-	// From the day on which the first rows are past retention, each write deletes some.
+	// From the day on which the first rows are past retention, each write deletes some rows.
 	row, err := quietly(ctx, b, func() ([]any, error) {
 		if err := a.seedPast(ctx, 2*b.n); err != nil {
 			return nil, err
@@ -91,7 +91,7 @@ func (b *bench) ageOf(ctx context.Context, window int, t *table) (err error) {
 	return err
 }
 
-// row measures at the age that the object has now, by no more commands than most. It calls the age by its number and more.
+// row measures the object at its present age with at most so many commands. The row's name is the age and more.
 func (a *ager) row(ctx context.Context, window, most int, more string) ([]any, error) {
 	var age any = a.age
 	if more != "" {
@@ -107,7 +107,7 @@ func (a *ager) row(ctx context.Context, window, most int, more string) ([]any, e
 	ones := len(times)
 
 	before = a.counted.counts()
-	n = min(10*a.n, most) // or it would be over before the worker is warm
+	n = min(10*a.n, most) // fewer would be over before the worker is warm
 	took, err := a.fold(ctx, n)
 	if err != nil {
 		return nil, err
@@ -155,11 +155,11 @@ func (a *ager) fold(ctx context.Context, n int) (time.Duration, error) {
 	return a.drain(ctx, worker.Config{}, ticks, n)
 }
 
-// oneByOne sends each command when the one before is applied, for a time at most.
+// oneByOne sends each command when the one before is applied, for a limited time.
 func (a *ager) oneByOne(ctx context.Context, n int) (times []time.Duration, err error) {
 	ended := time.Now().Add(a.most)
 	_, err = a.work(ctx, worker.Config{}, ticks, time.Nanosecond, func(int64) (bool, error) {
-		select { // what is left of the time before
+		select { // drains the channel of the run before
 		case <-a.applied:
 		default:
 		}
@@ -178,7 +178,7 @@ func (a *ager) oneByOne(ctx context.Context, n int) (times []time.Duration, err 
 	return times, err
 }
 
-// replay sends commands again that were applied long ago: half the oldest of all, half from anywhere.
+// replay repeats commands that were applied long ago: half of them the oldest of all, half from any time.
 func (a *ager) replay(ctx context.Context) (n int, reads int64, err error) {
 	ids := a.ids[:min(late/2, len(a.ids))]
 	if rest := a.ids[len(ids):]; len(rest) > 0 {
@@ -194,8 +194,8 @@ func (a *ager) replay(ctx context.Context) (n int, reads int64, err error) {
 	return len(ids), a.counted.counts().minus(before).Reads, err
 }
 
-// tooOld sends a command from before the retention, which can't be judged, and tells how many of it were refused: one, or
-// none when it was applied.
+// tooOld sends a command from before the retention, which can't be judged. It returns how many were refused: one, or
+// none if it was applied.
 func (a *ager) tooOld(ctx context.Context) (int, error) {
 	poison := func() (int64, error) {
 		all, err := poison.Count(ctx, a.store)
@@ -224,7 +224,7 @@ func pastID(i int) string {
 	return fmt.Sprintf("%08x-%04x-7000-8000-%012x", ms>>16, ms&0xffff, i)
 }
 
-// seedPast writes rows as commands of long ago have left them.
+// seedPast writes the rows that commands of long ago would have left.
 func (a *ager) seedPast(ctx context.Context, n int) error {
 	rows := make([]storage.RowPut, n)
 	old := time.Now().AddDate(0, 0, -pastDays).UnixMilli()

@@ -11,10 +11,10 @@ import (
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-// envelope is how long a small command is in a queue.
+// envelope is about how many bytes a small command has in a queue.
 const envelope = 390
 
-const hold = time.Hour // the visibility of what is drained here; nothing comes back
+const hold = time.Hour // the visibility in a drain; nothing comes back
 
 // A depth is a queue that is measured while so many messages wait in it.
 type depth struct {
@@ -126,8 +126,8 @@ func (b *bench) backlogOf(ctx context.Context, n int, t, sizes *table) error {
 	return os.Remove(path) // the next one is ten times as large
 }
 
-// held returns the rate of what changes the depth by a quarter at most and then restores it, the restoring not counted: as often as it
-// takes to do many, or as there is time for.
+// held returns the rate of an operation that changes the depth by at most a quarter. It restores the depth after each
+// round and doesn't count that. It repeats the rounds until there are enough operations or the time is over.
 func (d *depth) held(ctx context.Context, n int, change func(m int) (did int, took time.Duration, err error)) (float64, error) {
 	return quietly(ctx, d.bench, func() (float64, error) {
 		all, spent := 0, time.Duration(0)
@@ -154,7 +154,7 @@ func (d *depth) send(ctx context.Context, n int) error {
 	return nil
 }
 
-// drain receives and deletes n messages in batches, or as many as there is time for.
+// drain receives and deletes n messages in batches, or as many as the time allows.
 func (d *depth) drain(ctx context.Context, n, batch int, most time.Duration) (gone int, took time.Duration, err error) {
 	began := time.Now()
 	for gone < n && time.Since(began) < most {
@@ -177,7 +177,7 @@ func (d *depth) drain(ctx context.Context, n, batch int, most time.Duration) (go
 	return gone, time.Since(began), nil
 }
 
-// stats returns the median time of a count, in milliseconds.
+// stats returns the median time of a call of Stats, in milliseconds.
 func (d *depth) stats(ctx context.Context) (float64, error) {
 	var times []float64
 	for began := time.Now(); len(times) < 50 && (len(times) == 0 || time.Since(began) < d.most); {
@@ -190,9 +190,9 @@ func (d *depth) stats(ctx context.Context) (float64, error) {
 	return median(times), nil
 }
 
-const normal = 26 // MB that a store keeps for itself after much work: 8 in reserve, 16 of log, and what is in use
+const normal = 26 // MB that a store keeps for itself after much work: 8 in reserve, 16 of log, and the part in use
 
-// wait lets the file become small, and returns how large it is then, in MB.
+// wait waits until the file is small again, and returns its size in MB.
 func (d *depth) wait(ctx context.Context, busy bool) (float64, error) {
 	ended := time.Now().Add(d.settle)
 	err := until(ctx, 100*time.Millisecond, func() (bool, error) {
@@ -211,7 +211,7 @@ func (d *depth) wait(ctx context.Context, busy bool) (float64, error) {
 	return size(d.path), err
 }
 
-// size is what a store takes on the disk, in MB.
+// size is the size of a store on the disk, in MB.
 func size(path string) (mb float64) {
 	for _, end := range []string{"", "-wal"} {
 		if info, err := os.Stat(path + end); err == nil {

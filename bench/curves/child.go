@@ -16,10 +16,11 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// childVar makes this program a child: a process of its own, told by its standard input to begin and, when that ends, to stop.
+// childVar makes this program a child process. A line on its standard input tells it to begin, and the end of the
+// input to stop.
 const childVar = "MILLRACE_CURVES_CHILD"
 
-// A spec says what a child is: one of these.
+// A spec says what a child is: exactly one of these.
 type spec struct {
 	Worker *workerSpec `json:"worker,omitempty"`
 	Bare   []file      `json:"bare,omitempty"`
@@ -34,19 +35,19 @@ type workerSpec struct {
 	Alone       bool   `json:"alone"` // one worker at a time consumes the queue
 }
 
-// A saying is a line that a child says.
+// A saying is a line that a child prints.
 type saying struct {
 	Ready   bool       `json:"ready,omitempty"`
 	Addr    string     `json:"addr,omitempty"`    // of a server
 	Handled int64      `json:"handled,omitempty"` // messages, by a worker
-	At      time.Time  `json:"at,omitzero"`       // when that many were handled
-	Counts  *counts    `json:"counts,omitempty"`  // the last word of a worker
-	Load    *loadStats `json:"load,omitempty"`    // the last word of a client
+	At      time.Time  `json:"at,omitzero"`       // when the worker had handled that many
+	Counts  *counts    `json:"counts,omitempty"`  // in a worker's last line
+	Load    *loadStats `json:"load,omitempty"`    // in a client's last line
 }
 
-// beChild is a child's whole life.
+// beChild is the main function of a child.
 func beChild(text string, in io.Reader, out, errs io.Writer) int {
-	signal.Ignore(os.Interrupt) // a Ctrl-C reaches all processes; the parent tells when to stop
+	signal.Ignore(os.Interrupt) // a Ctrl-C reaches all processes, but the parent tells when to stop
 	var s spec
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		_, _ = fmt.Fprintln(errs, "curves: child:", err)
@@ -56,7 +57,7 @@ func beChild(text string, in io.Reader, out, errs io.Writer) int {
 	say := func(x saying) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = json.NewEncoder(out).Encode(x) // who doesn't listen has gone, and so ends the input
+		_ = json.NewEncoder(out).Encode(x) // a parent that has gone also ends the input
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	begin := make(chan struct{})
@@ -85,7 +86,7 @@ func beChild(text string, in io.Reader, out, errs io.Writer) int {
 	return 0
 }
 
-// run is a worker process. It tells some times a second how much it has handled.
+// run is a worker process. It prints some times a second how much it has handled.
 func (s *workerSpec) run(ctx context.Context, begin <-chan struct{}, say func(saying)) (err error) {
 	w, err := open(ctx, s.Store, s.Plan)
 	if err != nil {
@@ -121,7 +122,7 @@ func (s *workerSpec) run(ctx context.Context, begin <-chan struct{}, say func(sa
 	return err
 }
 
-// A child is a process of this program, seen by its parent.
+// A child is the parent's side of a child process.
 type child struct {
 	cmd  *exec.Cmd
 	in   io.Closer
@@ -129,9 +130,10 @@ type child struct {
 	tell func(string) error
 }
 
-const childGrace = 15 * time.Second // for a child to stop in order
+const childGrace = 15 * time.Second // the time that a child has to stop in order
 
-// startChild starts a child, and returns what it says when it is ready. It ends with ctx, and with this process.
+// startChild starts a child, and returns its first line once it is ready. The child ends with ctx, and with this
+// process.
 func startChild(ctx context.Context, s spec, errs io.Writer) (*child, saying, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -168,7 +170,7 @@ func startChild(ctx context.Context, s spec, errs io.Writer) (*child, saying, er
 	return c, first, nil
 }
 
-// listen returns the next that a child says; an error when it says no more.
+// listen returns the child's next line, or an error after the last one.
 func (c *child) listen() (x saying, err error) {
 	if !c.out.Scan() {
 		return x, errors.Join(errors.New("a child process has ended"), c.out.Err())
@@ -176,7 +178,7 @@ func (c *child) listen() (x saying, err error) {
 	return x, json.Unmarshal(c.out.Bytes(), &x)
 }
 
-// stop lets a child end, and waits for that. Whoever listens must have ended.
+// stop stops a child, and waits for its end. No listen may be running.
 func (c *child) stop() error {
 	_ = c.in.Close() // it may have ended
 	for c.out.Scan() {
@@ -184,7 +186,7 @@ func (c *child) stop() error {
 	return c.cmd.Wait()
 }
 
-// A crew is worker processes.
+// A crew is a group of worker processes.
 type crew struct {
 	children []*child
 
@@ -196,7 +198,7 @@ type crew struct {
 	failed  error
 }
 
-// hire starts worker processes, all of which wait for begin.
+// hire starts worker processes, which wait for begin.
 func hire(ctx context.Context, n int, s workerSpec, errs io.Writer) (*crew, error) {
 	c := &crew{handled: make([]int64, n)}
 	for range n {
@@ -222,7 +224,7 @@ func (c *crew) begin() (time.Time, error) {
 	return now, nil
 }
 
-// follow notes what a worker says, until its last word.
+// follow reads a worker's lines, up to the last one.
 func (c *crew) follow(i int, child *child) {
 	for {
 		x, err := child.listen()
@@ -244,7 +246,7 @@ func (c *crew) follow(i int, child *child) {
 	}
 }
 
-// done tells how many messages have been handled by all.
+// done returns how many messages all workers have handled.
 func (c *crew) done() (n int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,7 +256,7 @@ func (c *crew) done() (n int64, err error) {
 	return n, c.failed
 }
 
-// dismiss ends all workers. Afterwards handled, at and counts are final.
+// dismiss stops all workers. Afterwards handled, at and counts are final.
 func (c *crew) dismiss() error {
 	for _, child := range c.children {
 		_ = child.in.Close() // it may have ended

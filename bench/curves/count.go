@@ -11,7 +11,8 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// A counted store counts what units of work write, and the races that they lose; requests the driver counts by itself.
+// A counted store counts the writes of units of work, and the races that they lose. The driver itself counts
+// requests.
 type counted struct {
 	driver.Store
 	writes, bytes, lost, rows atomic.Int64
@@ -25,9 +26,9 @@ type counts struct {
 	Bytes    int64 `json:"bytes"`    // of these documents
 	Lost     int64 `json:"lost"`     // races lost
 	Rows     int64 `json:"rows"`     // rows written
-	Requests int64 `json:"requests"` // to the engine, but for those that only look how it stands
+	Requests int64 `json:"requests"` // to the engine, except requests that only read its state
 	Reads    int64 `json:"reads"`    // point reads of rows among them
-	Rewrites int64 `json:"rewrites"` // messages handed back, likewise
+	Rewrites int64 `json:"rewrites"` // messages handed back, among the requests
 	File     int64 `json:"file"`     // bytes that the process has given to write calls
 }
 
@@ -37,7 +38,7 @@ func (a counts) minus(b counts) counts {
 
 func (a counts) plus(b counts) counts { return a.minus(counts{}.minus(b)) }
 
-// Committer counts what units of work do, where the driver does them atomically.
+// Committer counts the results of units of work, where the driver does them atomically.
 func (s *counted) Committer() driver.Committer {
 	if inner := s.Store.Committer(); inner != nil {
 		return countedCommitter{inner, s}
@@ -142,7 +143,7 @@ func (s *counted) counts() counts {
 	return c
 }
 
-// written tells what this process has given to write calls, in bytes; 0 where the system doesn't tell.
+// written returns how many bytes this process has given to write calls; 0 where the system doesn't tell.
 func written() (n int64) {
 	b, err := os.ReadFile("/proc/self/io")
 	if err != nil {
@@ -161,5 +162,5 @@ func written() (n int64) {
 // per is a ratio of counts.
 func per[N, D int | int64](n N, d D) float64 { return float64(n) / float64(d) }
 
-// rate is how often something happened a second.
+// rate is n per second.
 func rate(n int, took time.Duration) float64 { return float64(n) / took.Seconds() }

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace-go/millrace/internal/chart"
 )
 
-// TestMain lets the test binary be the children of the curves that it measures.
+// TestMain lets the test binary be a child of the curves.
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(childVar); spec != "" {
 		os.Exit(beChild(spec, os.Stdin, os.Stdout, os.Stderr))
@@ -130,7 +130,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Every curve works, with numbers so small that they say nothing.
+// Every curve works, with numbers too small to mean anything.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers and some forty processes")
@@ -172,7 +172,7 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// checkRow checks what must hold however small the numbers are.
+// checkRow checks what must hold even for the smallest numbers.
 func checkRow(t *testing.T, x table, row []any) {
 	t.Helper()
 	for column, want := range map[string]float64{"doubled": 0, "too old, refused": 1, "doubled or lost": 0} {

@@ -49,7 +49,7 @@ func (b *bench) medians(ctx context.Context, f func() ([]float64, error)) ([]flo
 	return mid, nil
 }
 
-// most bytes of bodies in one measurement of a size.
+// mostBytes bounds the bodies in one measurement of a size.
 const mostBytes = 256 << 20
 
 func (b *bench) payload(ctx context.Context) ([]*table, error) {
@@ -99,7 +99,7 @@ func (b *bench) payload(ctx context.Context) ([]*table, error) {
 	return []*table{t, batches}, nil
 }
 
-// sized sends n messages by one sender, as many by 16, and drains them.
+// sized sends n messages by one sender and n by 16, and drains them.
 func (b *bench) sized(ctx context.Context, w *world, n int, body string) (rates []float64, err error) {
 	all := 0
 	for _, senders := range []int{1, 16} {
@@ -114,7 +114,7 @@ func (b *bench) sized(ctx context.Context, w *world, n int, body string) (rates 
 	return append(rates, rate(all, took)), err
 }
 
-// spread runs f n times in several goroutines, or as often as there is time for.
+// spread runs f n times in several goroutines, or as often as the time allows.
 func (b *bench) spread(goroutines, n int, f func() error) (did int, took time.Duration, err error) {
 	var next, done atomic.Int64
 	var all sync.WaitGroup
@@ -155,7 +155,7 @@ func (b *bench) handlers(ctx context.Context) ([]*table, error) {
 	held := &table{Name: "in-hand", Title: "Drain by messages in hand", Note: note + " Commands are for 365 value objects, and their events are heard, which is part of it.",
 		Columns: []string{"in hand", "no-op/s", "commands/s"},
 		charts:  []plot{{y: "no-op/s", x: "in hand", logX: true}, {y: "commands/s", x: "in hand", logX: true}}}
-	for n := 512; n <= 16384; n *= 2 { // by backlogs that are larger
+	for n := 512; n <= 16384; n *= 2 { // with larger backlogs
 		noop, err := b.backlogged(ctx, plan{}, worker.Config{MaxInHand: n}, 75*b.n)
 		if err != nil {
 			return []*table{parallel, held}, fmt.Errorf("%d in hand: %w", n, err)
@@ -170,7 +170,7 @@ func (b *bench) handlers(ctx context.Context) ([]*table, error) {
 	return []*table{parallel, held}, nil
 }
 
-// backlogged returns how many a second a worker handles of n messages that wait when it starts.
+// backlogged returns how many messages a second a worker handles, of n that wait when it starts.
 func (b *bench) backlogged(ctx context.Context, p plan, cfg worker.Config, n int) (float64, error) {
 	mid, err := b.medians(ctx, func() (x []float64, err error) {
 		err = b.onFile(ctx, p, func(w *world, _ string) error {
@@ -216,7 +216,8 @@ func (b *bench) processes(ctx context.Context) ([]*table, error) {
 	return []*table{t}, nil
 }
 
-// crewRun lets some processes handle n messages, of which first wait when they begin, and returns the rate.
+// crewRun lets some processes handle n messages and returns the rate. The first part of the messages waits when they
+// begin.
 func (b *bench) crewRun(ctx context.Context, processes, n, first int) (r float64, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("not done in time"))
 	defer cancel()

@@ -11,15 +11,15 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// files measures what it would bring to spread messages over several files, each of which syncs by itself: one process, as
-// a program would be that hashes a key to one of its stores.
+// files measures the gain of several files for messages, each of which syncs by itself. All belong to one process, as
+// in a program that hashes a key to one of its stores.
 func (b *bench) files(ctx context.Context) ([]*table, error) {
 	t := &table{Name: "files", Title: "One process on several files", Note: "SQLite, messages of 200 bytes spread evenly, 16 senders, a worker for each file, a reaction that does nothing.",
 		Columns: []string{"files", "send/s", "drain/s", "send and handle/s"},
 		charts:  []plot{{y: "send/s", x: "files"}, {y: "drain/s", x: "files"}, {y: "send and handle/s", x: "files"}}}
 	numbers := []int{1, 2, 4}
 	rates := make([][3][]float64, len(numbers))
-	for range b.rounds { // in turns, so that a disk that changes its mind hits all
+	for range b.rounds { // in turns, so that a change of the disk's speed affects all
 		for i, files := range numbers {
 			one, err := quietly(ctx, b, func() ([]float64, error) { return b.onFiles(ctx, files, 25*b.n) })
 			if err != nil {
@@ -55,7 +55,7 @@ func (b *bench) onFiles(ctx context.Context, files, n int) (rates []float64, err
 		}
 		worlds = append(worlds, w)
 	}
-	share := max(1, n/senders) // of a sender; files get as much each, for senders take turns at them
+	share := max(1, n/senders) // of a sender; each file gets the same number, because senders take turns at them
 	send := func(ctx context.Context) error {
 		return together(ctx, senders, func(ctx context.Context, i int) error {
 			return fill(ctx, worlds[i%files].noops, share, 1, func(int) noop { return noop{Payload: payload(small)} })
@@ -83,7 +83,7 @@ func (b *bench) onFiles(ctx context.Context, files, n int) (rates []float64, err
 	return rates, nil
 }
 
-// together runs f for each of n at once, and ends them all when one fails.
+// together runs f for each of n at once, and stops all when one fails.
 func together(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range n {

@@ -14,17 +14,17 @@ import (
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
 )
 
-// A place is where runs have a new store each.
+// A place is a kind of store, with a new one for each run.
 type place struct {
 	name  string
-	file  string // of its table
+	file  string // name of its table's file
 	n     int    // commands
-	alone int    // and where one worker at a time consumes the queue, which takes a second to be agreed upon
-	ahead int    // of them wait at a time
+	alone int    // number of commands when one worker at a time consumes the queue, which takes a second to agree on
+	ahead int    // how many wait at a time
 	start func() (url string, stop func(), err error)
 }
 
-// patience bounds one run on a hot date; a run that takes longer is shown as far as it came.
+// patience bounds one run on a hot date. A run that takes longer is reported as far as it came.
 const patience = 10 * time.Minute
 
 func (b *bench) hot(ctx context.Context) ([]*table, error) {
@@ -33,8 +33,9 @@ func (b *bench) hot(ctx context.Context) ([]*table, error) {
 			path, err := b.file()
 			return "sqlite:" + path, func() {}, err
 		}},
-		// Azurite gets slow when much waits in its queues. In memory each message is an extent, and its garbage collector, which runs
-		// each minute, takes minutes for ten thousand of them and lets nothing else run; in files all share fifty.
+		// Azurite gets slow when many messages wait in its queues. In memory each message is an extent. The garbage
+		// collector runs each minute, takes minutes for ten thousand extents and lets nothing else run. In files all
+		// messages share fifty extents.
 		{name: "Azurite", file: "hot-azurite", n: 5 * b.n, alone: 5 * b.n, ahead: 400, start: func() (string, func(), error) {
 			dir, err := os.MkdirTemp(b.dir, "")
 			if err != nil {
@@ -96,20 +97,20 @@ func (b *bench) hotOn(ctx context.Context, p place, t *table) error {
 	return nil
 }
 
-// How workers handle what is for one document.
+// The ways in which workers handle the messages of one document.
 const (
 	oneByOne   = "one by one"
 	folding    = "folding"
 	oneAtATime = "one at a time"
 )
 
-// outside stands for a test where there is none: azuretest asks one for its accounts.
+// outside stands for a test, which azuretest needs for its accounts.
 type outside struct{ testing.TB }
 
 func (outside) Helper()                        {}
 func (outside) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }
 
-// hotRun returns a row, none where the store hangs.
+// hotRun returns a row, or none if the store hangs.
 func (b *bench) hotRun(ctx context.Context, p place, handling string, workers int) (row []any, err error) {
 	url, stop, err := p.start()
 	if err != nil {

@@ -55,8 +55,8 @@ func serveBare(ctx context.Context, files []file, say func(saying)) error {
 	return nil
 }
 
-// A clientSpec says what a client asks for, again and again. It writes requests and reads answers by itself, so that it
-// takes less of the processor than the server that it measures.
+// A clientSpec says what a client requests again and again. The client writes requests and reads answers by itself,
+// so that it takes less of the processor than the server under test.
 type clientSpec struct {
 	Addr        string        `json:"addr"`
 	Connections int           `json:"connections"`
@@ -67,7 +67,7 @@ type clientSpec struct {
 	Want        int           `json:"want"`           // status
 }
 
-// loadStats are what a client has seen.
+// loadStats are a client's measurements.
 type loadStats struct {
 	Rate float64 `json:"rate"` // answers a second
 	P50  float64 `json:"p50"`  // milliseconds
@@ -108,7 +108,7 @@ func (s *clientSpec) run(ctx context.Context, begin <-chan struct{}, say func(sa
 	return nil
 }
 
-// quantile of sorted times, in milliseconds.
+// quantile returns a quantile of sorted times, in milliseconds.
 func quantile(sorted []time.Duration, q float64) float64 {
 	return micros(sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]) / 1e3
 }
@@ -146,7 +146,7 @@ func (s *clientSpec) ask(ctx context.Context, end time.Time, connection int) (ti
 	return times, nil
 }
 
-// request is what a connection sends as its i-th.
+// request returns the i-th request of a connection.
 func (s *clientSpec) request(connection, i int) []byte {
 	if !s.Book {
 		head := "GET " + s.Path + " HTTP/1.1\r\nHost: " + s.Addr + "\r\nAccept: application/json\r\n"
@@ -163,7 +163,7 @@ func booking(id, date string) string {
 	return fmt.Sprintf(`{"id":"%s","date":"%s","name":"Guest","email":"guest@example.org","quantity":1}`, id, date)
 }
 
-// answer reads one answer, whose body has a Content-Length or is none, and returns its status.
+// answer reads one answer, whose body is empty or has a Content-Length, and returns its status.
 func answer(in *bufio.Reader) (status int, err error) {
 	first := true
 	length := 0

@@ -1,6 +1,6 @@
-// Command curves measures how Millrace behaves as its work grows: one value object with its age and under many workers, a
-// backlog with its depth, messages with their size, workers with their number, and pages against a bare server. It prints
-// tables in Markdown; with -json and -svg it writes the same numbers for programs and as charts.
+// Command curves measures how Millrace behaves as its work grows: one value object with its age and under many
+// workers, a backlog with its depth, messages with their size, workers with their number, and pages against a bare
+// server. It prints tables in Markdown. With -json and -svg it also writes the numbers for programs and as charts.
 package main
 
 import (
@@ -21,21 +21,21 @@ import (
 	"github.com/millrace-go/millrace/bench/host"
 )
 
-// A bench is what all curves need to know.
+// A bench has the settings of all curves.
 type bench struct {
 	n      int           // operations in one measurement
 	max    int           // greatest age and depth
-	rounds int           // runs of which the median counts
-	most   time.Duration // of one measurement
+	rounds int           // repeats; the median counts
+	most   time.Duration // limit of one measurement
 	settle time.Duration // after a drain
-	stolen float64       // measure again what lost more than this share of processor time to the host
+	stolen float64       // repeat a measurement that lost more than this share of processor time to the host
 	window []int         // of the replay record, 0 is the default
 	dir    string        // for files
-	errs   io.Writer     // progress
-	lost   []float64     // to the host by what the current curve has measured
+	errs   io.Writer     // for progress lines
+	lost   []float64     // shares lost to the host by the measurements of the current curve
 }
 
-// A curve returns the tables that it has filled, also when it fails.
+// A curve returns its tables, even after a failure.
 type curve struct {
 	name string
 	run  func(*bench, context.Context) ([]*table, error)
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		err = errors.New("want -n and -rounds of at least 1, -max of at least 100, times above 0, -stolen not below 0, and no other arguments")
 	}
 	if err == nil {
-		err = writeAll(nil, *jsonFile, *svg) // a place that can't be written is refused now, not after twenty minutes
+		err = writeAll(nil, *jsonFile, *svg) // refuses a path that can't be written now, not after twenty minutes
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(errs, "curves:", err)
@@ -100,7 +100,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	defer func() { _ = os.RemoveAll(b.dir) }()
 	tables, failed := b.measure(ctx, chosen, out)
 	failed = errors.Join(failed, writeAll(tables, *jsonFile, *svg))
-	if ctx.Err() != nil { // what failed, failed for that
+	if ctx.Err() != nil { // the failures only follow from the signal
 		failed = fmt.Errorf("stopped before the end: %w", context.Cause(ctx))
 	}
 	if failed != nil {
@@ -110,8 +110,8 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	return 0
 }
 
-// measure runs curves one after the other, and prints each table as soon as it is there. One that fails doesn't stop the
-// others.
+// measure runs curves one after the other, and prints each table as soon as it is complete. A curve that fails
+// doesn't stop the others.
 func (b *bench) measure(ctx context.Context, chosen []curve, out io.Writer) (all []*table, failed error) {
 	for _, c := range chosen {
 		if ctx.Err() != nil {
@@ -133,7 +133,7 @@ func (b *bench) measure(ctx context.Context, chosen []curve, out io.Writer) (all
 	return all, failed
 }
 
-// quietly returns what f measures while the host leaves the machine its processors.
+// quietly repeats f until the host takes little processor time meanwhile, and returns its measurement.
 func quietly[T any](ctx context.Context, b *bench, f func() (T, error)) (T, error) {
 	x, lost, err := host.Quietly(ctx, b.stolen, func() (T, float64, error) {
 		before := host.Read()
@@ -146,7 +146,7 @@ func quietly[T any](ctx context.Context, b *bench, f func() (T, error)) (T, erro
 	return x, err
 }
 
-// taken tells what the host took from the measurements of a curve.
+// taken says what the host took during the measurements of a curve.
 func (b *bench) taken() string {
 	if len(b.lost) == 0 {
 		return ""
@@ -154,7 +154,7 @@ func (b *bench) taken() string {
 	return fmt.Sprintf("; its host took at most %.1f %% of it during a measurement of this curve, %.1f %% in the middle one", 100*slices.Max(b.lost), 100*median(b.lost))
 }
 
-// many is how often something is done that takes microseconds.
+// many is the count for operations that take microseconds.
 func (b *bench) many() int { return 10 * b.n }
 
 func (b *bench) say(format string, args ...any) { _, _ = fmt.Fprintf(b.errs, format+"\n", args...) }
@@ -165,7 +165,7 @@ func (b *bench) file() (string, error) {
 	return filepath.Join(dir, "store.db"), err
 }
 
-// allNames is what -curves is by default.
+// allNames is the default of -curves.
 func allNames() string {
 	var all []string
 	for _, c := range curves() {

@@ -13,9 +13,9 @@ import (
 	"github.com/millrace-go/millrace/internal/chart"
 )
 
-// A table is what a curve has measured.
+// A table has the results of a curve.
 type table struct {
-	Name    string   `json:"name"` // of files
+	Name    string   `json:"name"` // of its files
 	Title   string   `json:"title"`
 	Note    string   `json:"note,omitempty"`
 	Machine string   `json:"machine,omitempty"`
@@ -25,10 +25,10 @@ type table struct {
 	charts []plot
 }
 
-// A plot is a chart that shows columns of a table against another one.
+// A plot is a chart of some columns of a table against another column.
 type plot struct {
 	y, x string
-	by   []string // a line for each of their values
+	by   []string // each value of these columns has a line
 	logX bool
 }
 
@@ -38,7 +38,7 @@ func (t *table) add(cells ...any) {
 	}
 	for i, c := range cells {
 		if f, ok := c.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
-			cells[i] = "-" // nothing was measured; JSON has no such number
+			cells[i] = "-" // nothing was measured; JSON has no NaN
 		}
 	}
 	t.Rows = append(t.Rows, cells)
@@ -64,7 +64,7 @@ func (t *table) markdown() string {
 	return b.String()
 }
 
-// cell writes numbers for people.
+// cell formats a value for people.
 func cell(c any) string {
 	switch v := c.(type) {
 	case int:
@@ -75,7 +75,7 @@ func cell(c any) string {
 	return fmt.Sprint(c)
 }
 
-// lines takes the points of a plot's lines from its table.
+// lines returns the points of a plot's lines from its table.
 func (t *table) lines(c plot) (all []chart.Line) {
 	x, y := slices.Index(t.Columns, c.x), slices.Index(t.Columns, c.y)
 	for _, row := range t.Rows {
@@ -113,7 +113,7 @@ func number(c any) (float64, bool) {
 	return 0, false
 }
 
-// writeAll writes the tables for programs and as charts, where that is wanted.
+// writeAll writes the tables for programs and as charts, where a path is given.
 func writeAll(tables []*table, jsonFile, svgDir string) error {
 	if jsonFile != "" {
 		b, err := json.MarshalIndent(tables, "", "\t")
@@ -145,7 +145,7 @@ func writeAll(tables []*table, jsonFile, svgDir string) error {
 	return nil
 }
 
-// median returns the middle of some numbers; NaN of none.
+// median returns the median of some numbers, and NaN for none.
 func median(all []float64) float64 {
 	if len(all) == 0 {
 		return math.NaN()

@@ -38,7 +38,7 @@ func (b *bench) views(ctx context.Context) ([]*table, error) {
 	return []*table{t, posts}, b.posts(ctx, program, posts)
 }
 
-// buildWeb builds the sample's program from the module that this one stands in.
+// buildWeb builds the sample's web from the module that contains this one.
 func (b *bench) buildWeb(ctx context.Context) (string, error) {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/millrace-go/millrace").Output()
 	if err != nil {
@@ -82,7 +82,7 @@ func (b *bench) startWeb(ctx context.Context, program string, seats int) (*web, 
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
-		_, _ = io.Copy(io.Discard, lines) // its summary
+		_, _ = io.Copy(io.Discard, lines) // the summary
 	}()
 	w := &web{stop: func() {
 		_ = cmd.Process.Signal(os.Interrupt) // it may have ended
@@ -106,7 +106,7 @@ func (b *bench) startWeb(ctx context.Context, program string, seats int) (*web, 
 
 var stylesheet = regexp.MustCompile(`/static/site\.[0-9a-f]+\.css`)
 
-// pages compares what is served from memory.
+// pages compares pages that are served from memory.
 func (b *bench) pages(ctx context.Context, program string, t *table) error {
 	w, err := b.startWeb(ctx, program, 1)
 	if err != nil {
@@ -159,7 +159,7 @@ func (b *bench) pages(ctx context.Context, program string, t *table) error {
 	return nil
 }
 
-// load lets a client process do its work.
+// load runs a client process.
 func (b *bench) load(ctx context.Context, s clientSpec) (*loadStats, error) {
 	c, _, err := startChild(ctx, spec{Client: &s}, b.errs)
 	if err != nil {
@@ -175,7 +175,7 @@ func (b *bench) load(ctx context.Context, s clientSpec) (*loadStats, error) {
 	return x.Load, errors.Join(err, c.stop())
 }
 
-// posts books tables, by more and more connections.
+// posts books tables, with a growing number of connections.
 func (b *bench) posts(ctx context.Context, program string, t *table) error {
 	for _, n := range []int{1, connections, 4 * connections} {
 		mid, err := b.medians(ctx, func() ([]float64, error) {
@@ -198,7 +198,7 @@ func (b *bench) posts(ctx context.Context, program string, t *table) error {
 	return nil
 }
 
-// sellOut books every day of the first half of the month after next, and returns the view when it has them all.
+// sellOut books every day of the first half of the month after next, and returns the view once it has them all.
 func (w *web) sellOut(ctx context.Context) (file, error) {
 	const days = 15
 	first := time.Now().AddDate(0, 0, 1-time.Now().Day()).AddDate(0, 2, 0)
@@ -213,7 +213,7 @@ func (w *web) sellOut(ctx context.Context) (file, error) {
 		if err != nil {
 			return file{}, err
 		}
-		_ = resp.Body.Close() // the status says it all
+		_ = resp.Body.Close() // the status is enough
 		if resp.StatusCode != http.StatusAccepted {
 			return file{}, fmt.Errorf("booking a table: %s", resp.Status)
 		}
@@ -230,7 +230,7 @@ func (w *web) sellOut(ctx context.Context) (file, error) {
 	return view, err
 }
 
-// get reads a file as the bare server shall serve it.
+// get reads a file for the bare server.
 func get(ctx context.Context, url, path string) (file, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+path, nil)
 	if err != nil {
@@ -246,6 +246,6 @@ func get(ctx context.Context, url, path string) (file, error) {
 		err = fmt.Errorf("GET %s: %s", path, resp.Status)
 	}
 	header := resp.Header.Clone()
-	header.Del("Date") // the server makes it
+	header.Del("Date") // the server makes its own
 	return file{path, header.Get("ETag"), header, body}, err
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// A tick is a command for a value object; it has an ID of its own only when it is to be a replay.
+// A tick is a command for a value object. It has an ID of its own only if it is to be replayed.
 type tick struct {
 	Key     string `json:"key"`
 	Payload string `json:"payload"`
@@ -30,7 +30,7 @@ type ticked struct {
 	Count int64 `json:"count"`
 }
 
-// A noop is a message that nothing is done with.
+// A noop is a message whose handler does nothing.
 type noop struct {
 	Payload string `json:"payload"`
 }
@@ -52,11 +52,11 @@ func (c counter) decide(tick) (counter, []channel.Message, error) {
 
 const (
 	ticks = "ticks" // the queue of commands
-	told  = "told"  // the group that hears of events
-	noops = "noops" // the queue of what is not decided
+	told  = "told"  // the group that subscribes to events
+	noops = "noops" // the queue of noops
 )
 
-// A world is what a process has in hand.
+// A world has the open store, senders and handlers of a process.
 type world struct {
 	store    *storage.Store
 	counted  *counted
@@ -67,15 +67,15 @@ type world struct {
 	registry *handlers.Registry
 }
 
-// plan says what a world has handlers for.
+// plan says for which messages a world has handlers.
 type plan struct {
-	Ticks  bool          `json:"ticks"`  // commands, else noops
-	Told   bool          `json:"told"`   // and somebody hears of their events
+	Ticks  bool          `json:"ticks"`  // commands; otherwise noops
+	Told   bool          `json:"told"`   // and a subscriber of their events
 	Takes  time.Duration `json:"takes"`  // how long a noop takes
 	Window int           `json:"window"` // of the replay record
 }
 
-// queue is where the plan's messages come in.
+// queue is the queue of the plan's messages.
 func (p plan) queue() string {
 	if p.Ticks {
 		return ticks
@@ -83,7 +83,7 @@ func (p plan) queue() string {
 	return noops
 }
 
-// last is the queue where the plan's messages end, one for each that came in.
+// last is the queue in which the plan ends: it has one message for each that came in.
 func (p plan) last() string {
 	if p.Told {
 		return told
@@ -155,8 +155,8 @@ func (w *world) register(p plan) error {
 	return w.registry.Err()
 }
 
-// work runs a worker until done says so, looking every look; done gets how many messages of the queue the worker has handled.
-// It returns how long that took.
+// work runs a worker until done returns true, and returns how long that took. It calls done every look, with the
+// number of the queue's messages that the worker has handled.
 func (w *world) work(ctx context.Context, cfg worker.Config, queue string, look time.Duration, done func(handled int64) (bool, error)) (took time.Duration, err error) {
 	x, err := worker.New(w.registry, cfg)
 	if err != nil {
@@ -191,7 +191,7 @@ func (w *world) drain(ctx context.Context, cfg worker.Config, queue string, n in
 	return w.work(ctx, cfg, queue, time.Millisecond, func(handled int64) (bool, error) { return handled >= int64(n), nil })
 }
 
-// until calls done again and again until it says so, fails or ctx ends.
+// until repeats done until it returns true, fails or ctx ends.
 func until(ctx context.Context, pause time.Duration, done func() (bool, error)) error {
 	t := time.NewTicker(pause)
 	defer t.Stop()
@@ -223,7 +223,7 @@ func fill[M channel.Message](ctx context.Context, s *channel.Sender[M], n, batch
 	return nil
 }
 
-// payload is a string that makes a message of that many bytes, about.
+// payload is a string for a message of about that many bytes.
 func payload(size int) string { return strings.Repeat("0123456789", size/10+1)[:size] }
 
 const small = 180 // bytes of payload in a body of some 200

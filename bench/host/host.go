@@ -1,5 +1,5 @@
-// Package host tells what machine a benchmark runs on, and what its host took from it: a virtual machine's processors are
-// given to others in bursts of minutes, in which no number is worth anything.
+// Package host describes the machine of a benchmark, and what its host took from it. A host gives a virtual machine's
+// processors to others for minutes at a time. Numbers measured meanwhile are worthless.
 package host
 
 import (
@@ -15,7 +15,8 @@ import (
 // Ticks are processor time since the machine started, in an unknown unit.
 type Ticks struct{ stolen, all float64 }
 
-// Share is the part of processor time, 0 to 1, that the host took between two readings. It is 0 where the system doesn't tell.
+// Share is the part of processor time, 0 to 1, that the host took between two readings. It is 0 where the system
+// doesn't tell.
 func (t Ticks) Share(later Ticks) float64 {
 	if later.all <= t.all {
 		return 0
@@ -28,9 +29,9 @@ const (
 	pause = 15 * time.Second
 )
 
-// Quietly measures until the host takes no more than the share most meanwhile, six times at the most and some seconds apart, and
-// returns the quietest measurement with the share that it lost. What is measured has no say in which one that is. again, which may be
-// nil, hears of each that is made again.
+// Quietly repeats a measurement until the host takes no more than the share most meanwhile, at most six times and
+// some seconds apart. It returns the quietest measurement and the share that this one lost. The measured values don't
+// affect the choice. again is called for each measurement that is repeated; it may be nil.
 func Quietly[T any](ctx context.Context, most float64, measure func() (x T, lost float64, err error), again func(x T, lost float64)) (best T, lost float64, err error) {
 	for try := range tries {
 		x, share, err := measure()
@@ -55,7 +56,7 @@ func Quietly[T any](ctx context.Context, most float64, measure func() (x T, lost
 	return best, lost, nil
 }
 
-// Machine describes the machine in a line: processors, system, Go's version.
+// Machine describes the machine in one line: processors, system, Go's version.
 func Machine() string {
 	cpu := runtime.GOARCH
 	if file, err := os.Open("/proc/cpuinfo"); err == nil {

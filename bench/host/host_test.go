@@ -34,7 +34,7 @@ func TestShare(t *testing.T) {
 func TestQuietly(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
-		lost  []float64 // by each measurement
+		lost  []float64 // share lost by each measurement
 		most  float64
 		want  int // the measurement that is kept
 		again int

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Read reads the processors' time since the start of the machine: what the host took for other machines, and all. Source:
-// proc(5), /proc/stat.
+// Read returns the processors' time since the start of the machine: the part that the host took for other machines,
+// and all. Source: proc(5), /proc/stat.
 func Read() (t Ticks) {
 	const steal = 8 // the column; guest time, in the last two, is part of user time
 	text, err := os.ReadFile("/proc/stat")

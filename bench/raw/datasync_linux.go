@@ -5,5 +5,6 @@ import (
 	"syscall"
 )
 
-// datasync is the least that keeps what was written: SQLite here asks for fsync, which does no more where a file keeps its length.
+// datasync is the cheapest call that makes writes durable. SQLite asks for fsync here, which does no more for a file
+// that keeps its length.
 func datasync(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }

@@ -5,7 +5,8 @@ import (
 	"os"
 )
 
-// A Disk is a file that is overwritten, block after block, each block synced by itself: what no log of commits is faster than.
+// A Disk is a file that is overwritten, block after block, each block synced by itself. No log of commits can be
+// faster.
 type Disk struct {
 	file *os.File
 	next int64

@@ -1,5 +1,5 @@
-// Package raw is what the framework is held against: the least that the same work takes of SQLite, and of the disk. It is in a
-// module of its own, so that none of the measuring becomes a dependency.
+// Package raw is the limit that the framework is compared with: the least that the same work takes of SQLite, and of
+// the disk. It is in a module of its own, so that no tool of the measurement becomes a dependency.
 package raw
 
 import (
@@ -11,8 +11,8 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// A Queue is a table of messages by database/sql and one goroutine that commits what waits in groups, fully durable, and nothing
-// else: no leases that are renewed, no retries, no second process, no poison, no envelope.
+// A Queue is a table of messages with database/sql and one goroutine that commits waiting writes in groups, fully
+// durable. It has nothing else: no renewed leases, no retries, no second process, no poison queue, no envelope.
 type Queue struct {
 	db    *sql.DB
 	c     *sql.Conn
@@ -25,13 +25,13 @@ type Queue struct {
 	now int64 // of the transaction, µs
 }
 
-// A way is how a queue is kept. Its methods run in a transaction.
+// A way is a layout of the queue. Its methods run in a transaction.
 type way interface {
 	prepare(ctx context.Context, c *sql.Conn) error
 	insert(now int64, body []byte) error
 	// claim hides messages until a minute from now, and returns how to delete them.
 	claim(now int64) (bodies [][]byte, remove func() error, err error)
-	// end comes before the commit. Until then a claim needn't find what was inserted.
+	// end runs before the commit. Until then a claim may miss inserted messages.
 	end() error
 }
 
@@ -40,10 +40,11 @@ type op struct {
 	done chan error
 }
 
-// Open makes a queue in a new file, with Millrace's own tables and statements, 512 messages at a time; but it inserts them one by one.
+// Open makes a queue in a new file, with Millrace's own tables and statements, 512 messages at a time, but with one
+// insert for each message.
 func Open(ctx context.Context, path string) (*Queue, error) { return openWay(ctx, path, &own{}) }
 
-// OpenPrototype makes a queue in a new file with one table and the statements that come to mind first, 128 messages at a time.
+// OpenPrototype makes a queue in a new file with one table and the simplest statements, 128 messages at a time.
 func OpenPrototype(ctx context.Context, path string) (*Queue, error) {
 	return openWay(ctx, path, &prototype{})
 }
@@ -66,7 +67,7 @@ func openWay(ctx context.Context, path string, way way) (*Queue, error) {
 	return q, nil
 }
 
-// write commits what waits.
+// write commits the waiting operations.
 func (q *Queue) write(ctx context.Context) {
 	defer close(q.ended)
 	var group []*op
@@ -89,7 +90,7 @@ func (q *Queue) write(ctx context.Context) {
 			_, err = q.c.ExecContext(ctx, "COMMIT")
 		}
 		if err != nil {
-			_, _ = q.c.ExecContext(ctx, "ROLLBACK") // or the next one would fail for this one's error
+			_, _ = q.c.ExecContext(ctx, "ROLLBACK") // otherwise the next transaction would fail for this one's error
 		}
 		for _, o := range group {
 			o.done <- err
@@ -97,14 +98,14 @@ func (q *Queue) write(ctx context.Context) {
 	}
 }
 
-// Close waits for what was begun. Nothing may be begun after it.
+// Close waits for operations that have begun. None may begin after it.
 func (q *Queue) Close() error {
 	close(q.ops)
 	<-q.ended
 	return q.db.Close()
 }
 
-// Calls is how many operations the queue has been asked for.
+// Calls is how many operations callers have asked of the queue.
 func (q *Queue) Calls() int64 { return q.calls.Load() }
 
 func (q *Queue) do(run func() error) error {
@@ -131,14 +132,14 @@ func (q *Queue) Send(bodies ...[]byte) error {
 	return err
 }
 
-// Consume claims, handles and deletes messages until ctx ends or something fails. The deletes of one batch go beside the
-// claim of the next.
+// Consume claims, handles and deletes messages until ctx ends or something fails. The deletes of one batch run beside
+// the claim of the next.
 func (q *Queue) Consume(ctx context.Context, handle func(body []byte) error) error {
 	const atOnce = 16
 	slots, failed := make(chan struct{}, atOnce), make(chan error, 1)
 	defer func() {
 		for range atOnce {
-			slots <- struct{}{} // until the last has ended
+			slots <- struct{}{} // waits for the last handlers
 		}
 	}()
 	for {

@@ -9,7 +9,7 @@ import (
 
 var errClaimed = errors.New("somebody else has a message")
 
-// A table is made by its SQL, and its statements are prepared once.
+// A table has its SQL, and statements that are prepared once.
 type table struct {
 	create []string
 	stmts  map[**sql.Stmt]string
@@ -29,7 +29,7 @@ func (t table) prepare(ctx context.Context, c *sql.Conn) (err error) {
 	return nil
 }
 
-// own is the way of package storage/sqlite, but that it writes messages one by one.
+// own is the layout of package storage/sqlite, but it inserts messages one by one.
 type own struct {
 	gen                                                     int64
 	placed                                                  run // by this transaction, not yet in due
@@ -81,7 +81,7 @@ func (w *own) insert(now int64, body []byte) error {
 	return nil
 }
 
-// end writes the places of neighbours by one statement. A transaction has one time.
+// end writes the places of neighbours in one statement. All messages of a transaction have one time.
 func (w *own) end() error {
 	p := w.placed
 	w.placed = run{}
@@ -92,7 +92,7 @@ func (w *own) end() error {
 	return err
 }
 
-// run are messages with neighbouring ids.
+// run are messages with consecutive ids.
 type run struct{ first, last int64 }
 
 func (w *own) claim(now int64) (bodies [][]byte, remove func() error, err error) {
@@ -148,7 +148,7 @@ func (w *own) delete(runs []run, until, gen int64) error {
 	return nil
 }
 
-// prototype is the way that comes to mind first.
+// prototype is the simplest layout.
 type prototype struct {
 	receipt          int64
 	add, take, erase *sql.Stmt

@@ -9,6 +9,8 @@
 //   - A proxy cuts, resets and delays connections, lets only one of their directions through, and breaks answers off.
 //   - Azurite goes away and comes back.
 //
+// The connections between the processes:
+//
 //	client ─▶ proxy ─▶ web ─────┐                        SQLite: a file on a small disk of its own
 //	                            ├─▶ (proxies ─▶) store ◀─┤
 //	                 workers ───┘                        Azure: Azurite, its data on disk

@@ -20,7 +20,7 @@ type report struct {
 	tries       int64
 	acked       int64
 	decided     int
-	stayed      int // of those that were not acknowledged, decided
+	stayed      int // reservations that were decided without an acknowledgement
 	unacked     int
 	doubled     int
 	lost        int
@@ -30,11 +30,11 @@ type report struct {
 	afterStall  times
 	lags        map[string]time.Duration
 	emptied     time.Duration
-	said        string // by Azurite, besides the usual
+	said        string // unusual lines in Azurite's log
 	found       []finding
 }
 
-// views are the queues whose lag is that of a view.
+// views are the queues whose lag is the lag of a view.
 func views() []string { return []string{"statuses", "months"} }
 
 func (w *world) report(c *client, a *auditor, t trace, emptied time.Duration) *report {

@@ -17,10 +17,10 @@ import (
 
 const (
 	mayAnswer = 2 * time.Minute // how long the client may need after the last disturbance
-	mayEmpty  = 4 * time.Minute // and the workers: a visibility, a poll, a mail that is tried again in between
+	mayEmpty  = 4 * time.Minute // how long the workers may need: a visibility, a poll, a mail that is retried
 )
 
-// A world is all that runs on one store.
+// A world is everything that runs on one store.
 type world struct {
 	settings
 	j        *journal
@@ -35,7 +35,7 @@ type world struct {
 	storeURL string // likewise
 }
 
-// runOn makes a world, disturbs it, lets it calm down, and audits it. An error means that there is no verdict.
+// runOn makes a world, disturbs it, waits until it is calm, and audits it. An error means that there is no verdict.
 func runOn(ctx context.Context, s settings) (r *report, err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func runOn(ctx context.Context, s settings) (r *report, err error) {
 // open starts everything, in order.
 func (w *world) open(ctx context.Context) (err error) {
 	w.orders, w.seats = newOrders(w.n, w.lasts, time.Now())
-	// A reservation takes some 10 KiB on the disk: a mail, and with SQLite what is about it in the file and its log.
+	// A reservation takes some 10 KiB on the disk: a mail, and on SQLite also its share of the file and of the log.
 	size := int64(64<<20) + int64(w.n)*(16<<10)
 	var why error
 	if w.disk, why = newDisk(filepath.Join(w.dir, "disk"), size); w.disk == nil {
@@ -112,8 +112,9 @@ func (w *world) open(ctx context.Context) (err error) {
 	}
 	worker := []string{"-admin", "off", "-log", "debug"}
 	if w.store == azureStore {
-		// Azurite serves one request at a time, and each takes the longer the more messages there are. What many handlers
-		// ask of it at a time takes longer than they wait for an answer, and then nothing gets done at all.
+		// Azurite serves one request at a time, and each takes longer the more messages there are. With many handlers
+		// the requests would take longer than the clients wait for an answer, and the workers would make no progress
+		// at all.
 		worker = append(worker, "-concurrency", "2")
 	}
 	w.program("web", "web", "Book a table", seenByPrograms, "-addr", web, "-worker=false")
@@ -150,7 +151,7 @@ func (w *world) program(command, name, says, store string, args ...string) {
 	})
 }
 
-// ready waits until the web reaches the store.
+// ready waits until the web can read from the store.
 func (w *world) ready(ctx context.Context) error {
 	err := until(ctx, time.Minute, func() (bool, error) {
 		res, err := http.Get(w.webURL + "/readyz")
@@ -182,7 +183,7 @@ func (w *world) judge(ctx context.Context, c *client, calmed time.Time) (*report
 	err = until(ctx, mayEmpty, func() (bool, error) {
 		n, err := a.left(ctx)
 		if errors.Is(err, storage.ErrUnavailable) {
-			return false, nil // a busy store: perhaps some
+			return false, nil // a busy store: count it as not empty
 		}
 		return n == 0, err
 	})
@@ -215,7 +216,7 @@ func (w *world) judge(ctx context.Context, c *client, calmed time.Time) (*report
 	return w.report(c, a, t, emptied), nil
 }
 
-// close ends and removes all that open has made, but for the logs.
+// close ends and removes everything that open has made, except the logs.
 func (w *world) close() error {
 	for _, p := range w.programs {
 		p.close()

@@ -2,9 +2,9 @@ package main
 
 import "syscall"
 
-// diesWithUs makes a process end with this one, also when this one is killed.
+// diesWithUs makes a process end with this one, even if this one is killed.
 func diesWithUs() *syscall.SysProcAttr {
-	// In a group of its own: Ctrl-C is for this process, which ends the others in its own way.
+	// The process has a group of its own, because Ctrl-C is for this process, which stops the others in order.
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 

@@ -10,25 +10,26 @@ import (
 	"time"
 )
 
-// What a worker logs at the debug level of each message: when it has it in hand, and when it has it no more.
+// Log lines of a worker at the debug level: it has received a message, and it has released it.
 const (
 	messageTaken    = "message taken"
 	messageReleased = "message released"
 )
 
-// A message is one of a queue. A sender that is not sure of its first attempt sends a second message with the same ID.
+// A messageKey identifies a message of a queue. A sender that doesn't know whether its first attempt succeeded sends
+// a second message with the same ID.
 type messageKey struct {
 	queue, id string
 	sent      int64 // Unix nanoseconds, by the store
 }
 
-// A delivery is one handing out of a message, as a worker's log tells of it.
+// A delivery is one delivery of a message, according to a worker's log.
 type delivery struct {
 	life     *life
-	number   int       // of the message's deliveries
-	taken    time.Time // zero if the worker died before it could say so
-	released time.Time // likewise
-	made     time.Time // the message, by its sender
+	number   int       // among the deliveries of the message
+	taken    time.Time // zero if the worker died before it could log it
+	released time.Time // zero if the worker died before it could log it
+	made     time.Time // when the sender made the message
 }
 
 // A trace is all deliveries of a run.
@@ -59,7 +60,7 @@ func (t trace) add(l *life) error {
 		}
 		var line logLine
 		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != messageTaken && line.Msg != messageReleased {
-			continue // the last words of a killed process may be half a line
+			continue // the last line of a killed process may be incomplete
 		}
 		d := t.delivery(l, line)
 		if line.Msg == messageTaken {
@@ -93,7 +94,7 @@ func (t trace) sort() {
 	}
 }
 
-// count returns how many deliveries there were, and how many of them were not a message's first.
+// count returns the number of deliveries, and how many of them were not a message's first.
 func (t trace) count() (all, again int) {
 	for _, ds := range t {
 		for _, d := range ds {
@@ -106,8 +107,8 @@ func (t trace) count() (all, again int) {
 	return all, again
 }
 
-// afterKills returns, for each message that was in the hands of a worker when that was killed, the time from the kill until
-// a worker had the message in hand again. Messages that were ended just before the kill come to nobody again, and don't count.
+// afterKills returns, for each message that a worker held when it was killed, the time from the kill to the next
+// delivery. A message that ended just before the kill has no next delivery, and doesn't count.
 func (t trace) afterKills() times {
 	return t.again(func(d *delivery) (held bool, since time.Time) {
 		since = d.life.killed
@@ -115,7 +116,7 @@ func (t trace) afterKills() times {
 	})
 }
 
-// afterStalls is the same for workers that stood still, from the moment they began to.
+// afterStalls is the same for stalled workers, from the beginning of the stall.
 func (t trace) afterStalls() times {
 	return t.again(func(d *delivery) (held bool, since time.Time) {
 		for _, s := range d.life.stalls {
@@ -127,8 +128,8 @@ func (t trace) afterStalls() times {
 	})
 }
 
-// again returns the times to the next delivery for those that held says were cut short. A next one that nobody has told
-// of, because its worker died before it could, is none of them, nor is the one after that.
+// again returns the time to the next delivery, for deliveries that held reports as cut short. If the next delivery is
+// missing in the logs because its worker died first, neither that one nor a later one counts.
 func (t trace) again(held func(*delivery) (bool, time.Time)) (all times) {
 	for _, ds := range t {
 		for i, d := range ds[:max(0, len(ds)-1)] {
@@ -142,9 +143,9 @@ func (t trace) again(held func(*delivery) (bool, time.Time)) (all times) {
 	return all
 }
 
-// lags returns, by queue, the longest time from the making of a message to the end of its last delivery: for a view's
-// queue, how far the view was behind at worst. Of messages with the same ID the one that ended first counts: the others
-// change nothing.
+// lags returns, by queue, the longest time from the making of a message to the end of its last delivery. For a view's
+// queue that is the greatest lag of the view. Of messages with the same ID the one that ended first counts, because
+// the others change nothing.
 func (t trace) lags() map[string]time.Duration {
 	type message struct{ queue, id string }
 	first := map[message]time.Duration{}
@@ -166,7 +167,7 @@ func (t trace) lags() map[string]time.Duration {
 	return worst
 }
 
-// times are sorted.
+// times are sorted durations.
 type times []time.Duration
 
 // at returns a quantile, in hundredths: 50 is the median.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// at is a moment of the made-up runs below, in seconds.
+// at is a moment of the invented runs below, in seconds.
 func at(s float64) time.Time {
 	return time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC).Add(time.Duration(s * float64(time.Second)))
 }
@@ -29,7 +29,7 @@ func said(t *testing.T, lines string) *life {
 		_, _ = fmt.Fprintf(&log, `{"time":%q,"level":"DEBUG","msg":"message %s","queue":%q,"id":%q,"deliveries":%d,"sent":%q,"made":%q}`+"\n",
 			at(second).Format(time.RFC3339Nano), what, queue, id, number, at(0).Format(time.RFC3339Nano), at(0).Format(time.RFC3339Nano))
 	}
-	log.WriteString(`{"time":"2026-01-02T03:04:05Z","msg":"message ta`) // it was killed
+	log.WriteString(`{"time":"2026-01-02T03:04:05Z","msg":"message ta`) // cut off by the kill
 	file := filepath.Join(t.TempDir(), "worker.log")
 	if err := os.WriteFile(file, []byte(log.String()), 0o600); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,8 @@ func TestTimeFromAKillToTheNextAttempt(t *testing.T) {
 		41 taken ledger other 1
 		42 released ledger other 1`)
 	got := read(t, survivor, victim).afterKills()
-	// What it had ended, and what came to nobody again, was not in its hands. What was taken unseen in between tells nothing.
+	// A message that had ended, or had no later delivery, was not held. A delivery that was not logged in between
+	// doesn't count.
 	if want := (times{25 * time.Second, 35 * time.Second}); fmt.Sprint([]time.Duration(got)) != fmt.Sprint([]time.Duration(want)) {
 		t.Errorf("got %v, want %v", []time.Duration(got), []time.Duration(want))
 	}
@@ -95,7 +96,8 @@ func TestTimeFromAStallToTheNextAttempt(t *testing.T) {
 	}
 }
 
-// How far a view is behind is told by the last delivery of a message: a worker that lost it lets it go later.
+// A view's lag counts to the last delivery of a message: if one worker lost the message, another one releases it
+// later.
 func TestLag(t *testing.T) {
 	t.Parallel()
 	loser := said(t, `
@@ -108,7 +110,7 @@ func TestLag(t *testing.T) {
 		31 released months a 2
 		7 taken ledger c 1`)
 	all := read(t, loser, winner)
-	// A repeat, sent when nobody was sure of the first.
+	// A repeat by a sender that didn't know whether the first message was sent.
 	all[messageKey{queue: "statuses", id: "b", sent: 1}] = []*delivery{{taken: at(90), released: at(91), made: at(0)}}
 	got := all.lags()
 	for queue, want := range map[string]time.Duration{"months": 31 * time.Second, "statuses": 3 * time.Second, "ledger": 7 * time.Second} {

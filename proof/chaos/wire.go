@@ -19,7 +19,7 @@ import (
 type wire struct {
 	name  string
 	proxy *toxiproxy.Proxy
-	busy  sync.Mutex // held by whoever disturbs it
+	busy  sync.Mutex // held during a disturbance
 }
 
 func newWire(name, listen, upstream string) (*wire, error) {
@@ -41,12 +41,12 @@ func (w *wire) up() error {
 	return nil
 }
 
-// disturb lets a kind of disturbance last until its time is over or ctx ends. amount is from 0 to 99.
+// disturb makes a disturbance last until its time is over or ctx ends. amount is from 0 to 99.
 func (w *wire) disturb(ctx context.Context, k kind, lasts time.Duration, amount int) error {
 	type attributes = map[string]any
 	var toxic string
 	var with attributes
-	stream := "downstream" // what the client gets
+	stream := "downstream" // towards the client
 	switch k {
 	case cut:
 		w.down()
@@ -77,8 +77,8 @@ func (w *wire) disturb(ctx context.Context, k kind, lasts time.Duration, amount 
 	return nil
 }
 
-// freePort finds a port that nobody uses, below those that outgoing connections take: it has to be free again after
-// whoever listens there was killed.
+// freePort finds a free port below the range of outgoing connections, because the port must be free again after its
+// listener was killed.
 func freePort() (int, error) {
 	for range 100 {
 		port := 20000 + rand.IntN(10000)

@@ -27,7 +27,7 @@ func journalOf(t *testing.T) *journal {
 	return j
 }
 
-// Each disturbance of a proxy is felt, and over when it is over.
+// Each disturbance of a proxy has its effect, and no effect after its end.
 func TestWire(t *testing.T) {
 	t.Parallel()
 	for _, k := range []kind{cut, reset, delay, oneWay, torn} {
@@ -114,7 +114,7 @@ func TestDiskIsFull(t *testing.T) {
 	}
 }
 
-// script is a program that is a shell script, not started yet. It says "hello" when it has started.
+// script is a program made of a shell script, not started yet. It prints "hello" when it has started.
 func script(t *testing.T, text string) *program {
 	t.Helper()
 	dir := t.TempDir()
@@ -155,14 +155,14 @@ func TestProgramIsKilledAndStopped(t *testing.T) {
 	}
 }
 
-// A program that ends without being asked, or badly, is a finding, unless the world around it is to blame.
+// A program that ends without being asked, or with an error, is a finding, unless the store or the disk is away.
 func TestProgramEndsWrongly(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		script   string
 		hardship bool
 		stop     bool
-		want     string // in the findings; none if empty
+		want     string // in the findings; "" wants no finding
 	}{
 		"by itself":             {script: "echo hello; echo no more; exit 3", want: "script ended by itself (exit status 3): no more"},
 		"by itself in hardship": {script: "echo hello; exit 3", hardship: true, want: "ended by itself"},

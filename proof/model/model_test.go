@@ -1,6 +1,7 @@
-// Package model holds the protocol of the promise as a Promela model, promise.pml, and the test that has spin check
-// it: every state that its small worlds can reach, with whatever stops, comes late or fails in between. It is no part
-// of the framework; docs/promise.md tells what the model says, what it leaves out, and what happens without each law.
+// Package model holds the protocol of the promise as a Promela model, promise.pml, and the test in which spin checks
+// it. Spin visits every state that its small worlds can reach, with every stop, delay and failure in between. It is
+// no part of the framework. docs/promise.md tells what the model says, what it leaves out, and what happens without
+// each law.
 package model_test
 
 import (
@@ -15,15 +16,15 @@ import (
 	"testing"
 )
 
-// A world is a size of the model: small enough that all its states can be looked at.
+// A world is a size of the model, small enough for spin to visit all its states.
 type world struct {
 	flags string
-	large bool // it takes long: -short leaves it out, and runs without an end are looked for in the others
+	large bool // it takes long: -short leaves it out, and only the other worlds are checked for endless runs
 }
 
 func worlds() map[string]world {
 	return map[string]world{
-		// Where the laws are broken.
+		// The worlds in which the laws are broken.
 		"fold":   {flags: "-DBATCH=2 -DDUP=1 -DFAILS=1 -DLATE=0"},
 		"window": {flags: "-DWINDOW=1 -DDUP=1 -DAGING=1 -DKEYED=2"},
 		"memory": {flags: "-DNC=3 -DWINDOW=1 -DCACHE=1 -DBEHIND=1 -DLATE=0"},
@@ -44,7 +45,7 @@ func worlds() map[string]world {
 	}
 }
 
-// flaws are the model's deliberate breaks, and the world in which each is seen.
+// flaws are the model's deliberate breaks, each with the world in which it shows.
 func flaws() map[string]string {
 	return map[string]string{
 		"BREAK_BLIND_WRITE":         "fold",
@@ -73,7 +74,7 @@ func flaws() map[string]string {
 	}
 }
 
-// What spin looks for: assertions that fail and states that nobody gets out of, or runs without an end.
+// The two checks of spin: for assertions that fail and deadlocks, or for endless runs.
 const (
 	faults  = "-DSAFETY"
 	endless = "-DNP"
@@ -105,11 +106,11 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// holds demands that all is well in a world.
+// holds demands that spin finds no fault in a world.
 func holds(t *testing.T, w world) {
 	out := check(t, faults, "-O1", w.flags)
 	wantComplete(t, out)
-	// Assertions about the end say nothing where it is never reached.
+	// Assertions about the end prove nothing if the end is never reached.
 	_, unreached, found := strings.Cut(out, "unreached in proctype world\n")
 	unreached, _, _ = strings.Cut(unreached, "unreached in ")
 	if !found || strings.Contains(unreached, "assert") {
@@ -117,7 +118,7 @@ func holds(t *testing.T, w world) {
 	}
 }
 
-// breaks demands that something goes wrong in a world where all is well, because a law is broken.
+// breaks demands that spin finds a fault in a world without one, because a law is broken.
 func breaks(t *testing.T, name, in string) {
 	w, ok := worlds()[in]
 	if !ok || w.large {
@@ -127,13 +128,13 @@ func breaks(t *testing.T, name, in string) {
 	if name == "BREAK_ATTEMPTS_UNCOUNTED" {
 		kind, want = endless, "non-progress cycle"
 	}
-	out := check(t, kind, "-O0", w.flags+" -D"+name) // it is soon found: compile quickly
+	out := check(t, kind, "-O0", w.flags+" -D"+name) // the fault is found soon, so compile quickly
 	if !strings.Contains(out, "errors: 1") || !strings.Contains(out, want) {
 		t.Errorf("got no error that says %q:\n%s", want, out)
 	}
 }
 
-// The model, this test and the page that explains them name the same breaks.
+// The model, this test and the page that explains the breaks name the same ones.
 func TestEveryBreakIsExplained(t *testing.T) {
 	t.Parallel()
 	want := slices.Sorted(maps.Keys(flaws()))
@@ -155,7 +156,7 @@ func breaksIn(t *testing.T, name string) []string {
 	return slices.Compact(found)
 }
 
-// wantComplete demands that spin has looked at everything and found nothing.
+// wantComplete demands that spin has visited all states and found no fault.
 func wantComplete(t *testing.T, out string) {
 	t.Helper()
 	if !strings.Contains(out, "errors: 0") {
@@ -168,7 +169,7 @@ func wantComplete(t *testing.T, out string) {
 	}
 }
 
-// check has spin look at all states of the model under the flags, and returns what it says.
+// check has spin visit all states of the model under the flags, and returns its output.
 func check(t *testing.T, kind, optimize, flags string) string {
 	t.Helper()
 	model, err := os.ReadFile("promise.pml")
@@ -188,7 +189,7 @@ func check(t *testing.T, kind, optimize, flags string) string {
 	return command(t, dir, run...)
 }
 
-// command runs a program behind all others, which may have to be in time.
+// command runs a program at a low priority, because other tests may have deadlines.
 func command(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "nice", append([]string{"-n", "10"}, args...)...)
@@ -200,13 +201,13 @@ func command(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// needSpin finds out whether there is what a check needs. Without it the test is skipped, unless MILLRACE_REQUIRE
-// (a list with commas) says that there must be.
+// needSpin looks for the programs that a check needs. Without them the test is skipped, unless MILLRACE_REQUIRE (a
+// list with commas) demands them.
 func needSpin(t *testing.T) {
 	t.Helper()
 	version, err := exec.CommandContext(t.Context(), "spin", "-V").Output()
 	if err == nil && !strings.HasPrefix(string(version), "Spin Version") {
-		err = errors.New("the program spin in PATH is not the model checker") // there is another one
+		err = errors.New("the program spin in PATH is not the model checker") // another program has the same name
 	}
 	for _, name := range []string{"cc", "nice"} {
 		if err == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// The model keeps the laws of a store, so that what is measured on it is not its own fault. Here it has no limits and no
-// latencies, because the suite runs in real time.
+// The model keeps the laws of a store, so that a measurement doesn't show the model's own faults. Here it has no
+// limits and no latencies, because the suite runs in real time.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, storagetest.Config{

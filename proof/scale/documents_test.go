@@ -86,7 +86,7 @@ func (b *blobs) Put(ctx context.Context, key string, body []byte, cond driver.Co
 	return etag, err
 }
 
-// holds says why a write's condition fails where now is stored. Under mu.
+// holds returns why a write's condition fails when now is the stored ETag. The caller holds mu.
 func (s *service) holds(cond driver.Condition, now driver.ETag) error {
 	switch {
 	case cond.IfAbsent && now != "":
@@ -133,7 +133,7 @@ func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[driver.BlobIn
 	})
 }
 
-// pages yields what read brings, page by page.
+// pages yields the results of read, page by page.
 func pages[T any](ctx context.Context, most int, read func(from string, most int) ([]T, string, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -178,7 +178,7 @@ type table struct {
 	name string
 }
 
-// at returns a partition, and makes it if it is to be written. Under service.mu.
+// at returns a partition, and makes it for a write. The caller holds service.mu.
 func (t *table) at(key string, write bool) *partition {
 	p := t.c.s.tables[t.name][key]
 	if p == nil && write {
@@ -296,7 +296,7 @@ func (t *table) PutBatch(ctx context.Context, in string, rows []driver.RowPut) e
 	}))
 }
 
-// DeleteBatch is one request, which is refused when a row isn't there; then each row is deleted by itself.
+// DeleteBatch is one request, which is refused when a row isn't there. Then each row is deleted by itself.
 func (t *table) DeleteBatch(ctx context.Context, in string, keys []string) error {
 	err := t.c.do(ctx, t.request("delete batch", in, false, func(p *partition) (float64, error) {
 		for _, key := range keys {

@@ -15,11 +15,11 @@ import (
 	"github.com/millrace-go/millrace/views"
 )
 
-// The domain: a command counts one at its key's value object, whose event counts one in its key's view.
+// The domain: a command adds one to its key's value object, whose event adds one to its key's view.
 
 type count struct {
 	ID  string `json:"id"`
-	N   int    `json:"n"` // which command
+	N   int    `json:"n"` // the number of the command
 	Key string `json:"key"`
 }
 
@@ -37,12 +37,12 @@ type total struct {
 	Count int `json:"count"`
 }
 
-// progress is when commands were sent and reached their views, in nanoseconds since the beginning. A fold that is repeated
-// notes it again, so the last one counts, which is the one that was written.
+// progress has the times, in nanoseconds since the beginning, when commands were sent and reached their views. A
+// repeated fold notes the time again, so the last one counts, which is the one that was written.
 type progress struct {
 	epoch      time.Time
 	sent, seen []atomic.Int64
-	done       atomic.Int64 // how many were seen
+	done       atomic.Int64 // how many reached their views
 }
 
 func newProgress(n int) *progress {
@@ -57,7 +57,7 @@ func (p *progress) see(n int) {
 
 func (p *progress) now() int64 { return int64(time.Since(p.epoch)) }
 
-// A shard is a pair of queues, for commands and events of some keys. The framework knows nothing of shards: each has
+// A shard is a pair of queues, for the commands and events of some keys. The framework doesn't know shards: each has
 // channels of its own.
 type shard struct{ commands, events string }
 
@@ -73,8 +73,8 @@ func (s shard) channels(store *storage.Store) (*channel.Channels, error) {
 	return channel.New(store, routes, "/scale")
 }
 
-// register sets the domain up. With work, the event's subscriber is a reaction that waits so long for the world outside, else
-// it is a view.
+// register sets up the domain. With work, the event's subscriber is a reaction that waits that long for an outside
+// system; without, it is a view.
 func (s shard) register(c *channel.Channels, log *slog.Logger, p *progress, work time.Duration) *handlers.Registry {
 	h := handlers.NewRegistry(c, handlers.Config{Logger: log})
 	handlers.Decide(h, values.New(c, "totals", values.Config[total]{}), func(c count) string { return c.Key },

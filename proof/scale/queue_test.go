@@ -12,21 +12,21 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// queueData is a queue: all its messages, the next one to be visible first.
+// queueData is a queue: all its messages, the next one to become visible first.
 type queueData struct {
 	bucket *bucket
 	byID   map[uint64]*message
 	order  order
 }
 
-// A message is small, for a burst is ten million of them.
+// A message is small, because a burst has ten million of them.
 type message struct {
 	id, pop       uint64
 	body          []byte
 	sent, visible int64 // UnixNano
 	index         int32 // in order
 	deliveries    int32
-	held          bool // invisible because somebody has it
+	held          bool // invisible because a worker has received it
 }
 
 // order is a heap of messages.
@@ -56,7 +56,7 @@ type queue struct {
 	name string
 }
 
-// data is under service.mu.
+// data returns the queue's messages. The caller holds service.mu.
 func (q *queue) data() *queueData {
 	d := q.c.s.queues[q.name]
 	if d == nil {
@@ -74,7 +74,7 @@ func (q *queue) request(op string, effect func(d *queueData) (float64, error)) r
 	}
 }
 
-// wholeSeconds is a time as the service takes it.
+// wholeSeconds rounds a time as the service does.
 func wholeSeconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }

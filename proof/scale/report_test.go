@@ -44,7 +44,7 @@ func lag(d time.Duration) string {
 	return fmt.Sprintf("%.0f s", d.Seconds())
 }
 
-// chartOf chooses what of a group is to be seen.
+// chartOf chooses the chart of a group.
 func chartOf(g group, results []result) chart.Chart {
 	c := chart.Chart{Title: g.title, Y: "commands a second"}
 	rate, ideal, p50, p99 := chart.Line{Name: "simulated"}, chart.Line{Name: "on paper", Dashed: true}, chart.Line{Name: "p50"}, chart.Line{Name: "p99"}
@@ -69,7 +69,7 @@ func chartOf(g group, results []result) chart.Chart {
 				one.Add(float64(r.workers), r.perSecond)
 				continue
 			}
-			// A worker serves its share of the queues, or one, with 32 reactions at a time each.
+			// A worker serves its share of the queues, or one, with 32 reactions at a time for each.
 			slots := 32 * max(float64(r.queues), float64(r.workers))
 			add(float64(r.workers), r, min(slots/r.work.Seconds(), l.account/asked(results[0])))
 		case "hot":
@@ -126,6 +126,6 @@ func chartOf(g group, results []result) chart.Chart {
 	return c
 }
 
-// asked is what a command of a backlog asks of the account while it is handled: its own send was before, and refused
-// requests are none that the account has done.
+// asked is the number of the account's requests for each command of a backlog while it is handled. The command's own
+// send was before, and refused requests don't count.
 func asked(r result) float64 { return r.requests*(1-r.throttled) - 1 }

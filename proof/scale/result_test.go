@@ -10,24 +10,24 @@ import (
 	"github.com/millrace-go/millrace/cost"
 )
 
-// madeUp are the prices of docs/operating.md, which are nobody's. They make scenarios comparable.
+// madeUp are the prices of docs/operating.md. They are invented, and only make scenarios comparable.
 const madeUp = `{"currency": "EUR", "per10000": {
 	"queue read": 0.01, "queue write": 0.01,
 	"blob read": 0.01, "blob list": 0.1, "blob write": 0.1, "blob delete": 0,
 	"table read": 0.01, "table list": 0.01, "table write": 0.01, "table delete": 0.01, "table batch": 0.02}}`
 
-// result is what a run has shown.
+// result is what a run has measured.
 type result struct {
 	scenario
 	perSecond float64       // commands, while a tenth to nine tenths of them reached their views
 	p50, p99  time.Duration // from the send to the view
-	requests  float64       // a command
+	requests  float64       // for each command
 	throttled float64       // share of the requests
 	money     float64       // for a million commands
-	writes    float64       // documents written a command, both of them
-	lost      float64       // writes a command that lost a race
-	again     float64       // deliveries a command of messages delivered before
-	refused   int64         // sends that failed after all tries of the driver
+	writes    float64       // documents written for each command, both kinds
+	lost      float64       // writes that lost a race, for each command
+	again     float64       // repeated deliveries for each command
+	refused   int64         // sends that failed after all the driver's attempts
 	virtual   time.Duration
 	real      time.Duration
 	samples   []sample
@@ -35,7 +35,7 @@ type result struct {
 	detail    detail
 }
 
-// detail is requests a command, by what they are.
+// detail has the requests for each command, by kind.
 type detail map[string]float64
 
 func (d detail) String() string {

@@ -1,12 +1,12 @@
-// Package scale tells what the framework does with more workers, queues and commands than a test machine has.
+// Package scale shows how the framework behaves with more workers, queues and commands than a test machine can run.
 //
-// Channels, workers, handlers, values and views are the real ones. They run in virtual time (testing/synctest) on a model of
-// an Azure Storage account: what the service documents as its limits, what the driver does with a refusal, and latencies
-// with a tail. The model keeps everything in memory, and is good for measurements only; it passes the conformance suite all
-// the same, lest it flatter.
+// Channels, workers, handlers, values and views are the real ones. They run in virtual time (testing/synctest) on a
+// model of an Azure Storage account. The model has the limits that the service documents, the driver's reaction to a
+// refusal, and latencies with a tail. It keeps everything in memory, and is good for measurements only. It passes the
+// conformance suite all the same, so that its results aren't better than the real store's.
 //
-// A run has processes, queues, keys and a load. It ends when every command is in its view, and then counts: commands a
-// second, lag, requests, refusals, money. docs/scale.md says what came of it.
+// A run has processes, queues, keys and a load. It ends when every command is in its view, and then counts: commands
+// a second, lag, requests, refusals, money. docs/scale.md shows the results.
 //
 //	make scale        all runs, some twenty minutes: writes the tables and charts in docs/measured/scale
 //
@@ -21,13 +21,13 @@ import (
 	"time"
 )
 
-// A group is runs that one table and one chart tell about.
+// A group is the runs of one table and one chart.
 type group struct {
 	name, title string
 	runs        []scenario
 }
 
-// groups are the runs of make scale. They are as long as is needed for a rate that no longer changes, and no longer.
+// groups are the runs of make scale. Each is just long enough for a steady rate.
 func groups(burst int) []group {
 	var queues, workers, waiting, hot, steady, accounts group
 	queues = group{name: "queues", title: "More queues: 4 workers, a backlog"}
@@ -85,7 +85,7 @@ func groups(burst int) []group {
 	} {
 		for _, n := range []int{16, 64, 256, 1000} {
 			if n > 16*x.queues && x.hot > 0 {
-				continue // nobody has so many for one key
+				continue // no system has so many for one key
 			}
 			for _, x.single = range []bool{false, true} {
 				run := x
@@ -106,15 +106,15 @@ func groups(burst int) []group {
 	return all
 }
 
-// perKey is how many commands a key has where nothing else is said.
+// perKey is how many commands a key has by default.
 const perKey = 8
 
 // burstRate is ten million commands in ten minutes.
 const burstRate = 16_667
 
-// TestScale is make scale: it writes the tables that docs/scale.md explains into the folder that MILLRACE_SCALE names.
-// MILLRACE_SCALE_BURST is the number of commands of the burst, without which there is none. MILLRACE_SCALE_ONLY names
-// one group.
+// TestScale is make scale: it writes the tables that docs/scale.md explains into the folder that MILLRACE_SCALE
+// names. MILLRACE_SCALE_BURST is the number of commands of the burst; without it there is no burst.
+// MILLRACE_SCALE_ONLY names one group.
 func TestScale(t *testing.T) {
 	dir := os.Getenv("MILLRACE_SCALE")
 	if dir == "" {
@@ -158,12 +158,12 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// What the page says of the walls, on an account a tenth as large, in seconds.
+// The limits of docs/scale.md hold on an account a tenth as large, which takes only seconds.
 func TestWalls(t *testing.T) {
 	t.Parallel()
 	small := limits{account: 2000, queue: 200, blob: 300, partition: 200}
 	s := scenario{queues: 4, keys: 500, commands: 1000, limits: small, work: time.Second, seed: 1}
-	const perQueue, slots = 200 / 3.0, 32 // a message is put, fetched and deleted
+	const perQueue, slots = 200 / 3.0, 32 // a message takes a send, a receive and a deletion
 
 	run := func(name string, change func(*scenario)) result {
 		x := s
@@ -187,7 +187,8 @@ func TestWalls(t *testing.T) {
 			t.Errorf("%s: got %.2f, want %.2f to %.2f", what, got, least, most)
 		}
 	}
-	// A worker runs so many reactions at a time, for each queue; workers add up, until the queues' limit.
+	// A worker runs that many reactions at a time for each queue. The rates of workers add up, until the queues'
+	// limit.
 	between("rate of one worker that waits", one.perSecond, 0.8*slots, 1.05*slots)
 	between("rate of four", four.perSecond, 3*one.perSecond, 4.2*one.perSecond)
 	between("rate of one queue, to its wall", quick.perSecond, 0.7*perQueue, 1.2*perQueue)
@@ -199,9 +200,10 @@ func TestWalls(t *testing.T) {
 	if stream.throttled > 0.01 || stream.p99 > 5*time.Second || stream.p50 > time.Second || stream.p50 <= 0 {
 		t.Errorf("a stream below the wall: %v", stream)
 	}
-	// More workers than the account can feed: it refuses, nothing stands still, and nothing is lost, which each run has checked.
-	between("rate of 32", many.perSecond, 0.5*4*perQueue, 4*small.queue) // all is put when they start, and each is a deletion at least
-	// One hot key is folded, and by one worker at a time without races and for less.
+	// With more workers than the account can feed, the account refuses requests, but work goes on and nothing is
+	// lost: each run checks that.
+	between("rate of 32", many.perSecond, 0.5*4*perQueue, 4*small.queue) // all messages are sent when they start, and each needs one deletion at least
+	// The commands of one hot key are folded. One worker at a time does that without races and with fewer requests.
 	between("documents written for a hot command", hot.writes, 0, 0.7)
 	between("documents written by one at a time", single.writes, 0, 0.35)
 	between("races lost by one at a time", single.lost, 0, 0.02)

@@ -18,36 +18,36 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// What the azure driver does, which is part of the model: see its call.go and open.go.
+// The behaviour of the azure driver, which is part of the model: see its call.go and open.go.
 const (
 	maxTries    = 4
 	firstDelay  = 200 * time.Millisecond
 	atOnce      = 32
-	connections = 256 // of one process to each of the three services
+	connections = 256 // from one process to each of the three services
 	longestSend = 500 * time.Millisecond
 	longestLine = 15 * time.Second
 )
 
-// limits are what an account can do, in units a second. 0 is no limit.
+// limits are an account's limits, in units a second. 0 is no limit.
 type limits struct {
 	account   float64 // requests
-	queue     float64 // messages put, fetched, changed and deleted, each counting
+	queue     float64 // messages sent, received, changed and deleted, each counting
 	blob      float64 // requests for one blob
 	partition float64 // rows of one partition of a table
 }
 
-// A latency is lognormal, and now and then much longer.
+// A latency is lognormal, with rare longer stalls.
 type latency struct{ median, p99 time.Duration }
 
-// latencies are assumed: nobody has measured them here.
+// latencies are assumed: they are not measured.
 type latencies struct {
 	queue, read, write, table, refused latency
-	stall                              time.Duration // is added once in stallOnce requests
+	stall                              time.Duration // added once in stallOnce requests
 }
 
 const stallOnce = 1000
 
-// documented is what the service promises, and usual what is assumed of its speed.
+// documented are the limits that the service promises, and usual the latencies that are assumed.
 func documented() limits { return limits{account: 20_000, queue: 2_000, blob: 3_000, partition: 2_000} }
 
 func usual() latencies {
@@ -58,7 +58,7 @@ func usual() latencies {
 	}
 }
 
-// bucket holds one second's tokens at most. Under service.mu.
+// bucket holds at most one second's tokens. The caller holds service.mu.
 type bucket struct {
 	rate, tokens float64
 	last         time.Time
@@ -78,7 +78,7 @@ func (b *bucket) open(now time.Time) bool {
 	return b.tokens >= 1
 }
 
-// take takes n, and may leave a debt: what a receive brings is known afterwards.
+// take takes n tokens, and may leave a debt: the size of a receive is known only afterwards.
 func (b *bucket) take(n float64) { b.tokens -= n }
 
 // service is one account.
@@ -95,7 +95,7 @@ type service struct {
 	serial  uint64
 	free    bool  // no limits and no latencies, as before and after a measurement
 	lost    int64 // writes whose condition failed
-	again   int64 // deliveries of messages delivered before
+	again   int64 // repeated deliveries
 	stores  []*store
 }
 
@@ -106,7 +106,7 @@ func newService(seed uint64, l limits, d latencies) *service {
 	}
 }
 
-// requests are those of all processes.
+// requests sums the requests of all processes.
 func (s *service) requests() []driver.Requests {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,16 +179,16 @@ func (c *store) Close() error {
 	return nil
 }
 
-// request is one request, with the driver's repetitions of it.
+// request is one request of the driver's user, with the driver's repeats of it.
 type request struct {
 	op, kind, target string
 	latency          latency
 	once             bool                    // the driver never repeats it
-	limit            func() *bucket          // what is asked besides the account; under service.mu, may return nil
-	effect           func() (float64, error) // under service.mu; the units that it takes from limit
+	limit            func() *bucket          // the limit besides the account's; called under service.mu, may return nil
+	effect           func() (float64, error) // called under service.mu; the units that it takes from limit
 }
 
-// class is the billing class, as the driver has it.
+// class is the billing class, as in the driver.
 func (r request) class() string {
 	switch {
 	case r.op == "get", r.op == "stats", r.op == "peek":
@@ -244,7 +244,7 @@ func (c *store) do(ctx context.Context, r request) error {
 	}
 }
 
-// pace is what the driver keeps for each queue, container and table, and for sends.
+// pace is the driver's pace for each queue, container and table, and for sends.
 func (c *store) pace(r request) *rate.Pace {
 	p, _ := c.paces.LoadOrStore(fmt.Sprint(r.kind, r.target, r.op == "send"), new(rate.Pace))
 	return p.(*rate.Pace)
@@ -256,7 +256,7 @@ func (s *service) isFree() bool {
 	return s.free
 }
 
-// ask makes one request. It has its effect when it is answered.
+// ask makes one request. The effect happens with the answer.
 func (c *store) ask(ctx context.Context, r request) (refused bool, err error) {
 	select {
 	case c.conns[r.kind] <- struct{}{}:
@@ -293,7 +293,7 @@ func (c *store) ask(ctx context.Context, r request) (refused bool, err error) {
 	return false, err
 }
 
-// each does f for each of n, some at a time, and stops where one fails, as the driver does.
+// each calls f for each of n, some at a time, and stops after a failure, as the driver does.
 func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	if n == 1 {
 		return f(ctx, 0)

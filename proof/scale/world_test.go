@@ -29,14 +29,14 @@ type scenario struct {
 	queues   int           // for commands; as many for events
 	accounts int           // that the queues are spread over; 0 is one
 	keys     int           // value objects, and views
-	hot      float64       // share of the commands that goes to one key; the others are uniform
-	zipf     float64       // or they follow Zipf's law with this exponent, above 1
+	hot      float64       // share of the commands that goes to one key; the others are spread evenly
+	zipf     float64       // instead, the keys follow Zipf's law with this exponent, above 1
 	commands int           //
-	rate     float64       // of commands a second that come in; 0 is a backlog that is there when the workers start
-	work     time.Duration // what the world outside takes for each event; 0 is a view instead
+	rate     float64       // of commands a second that come in; 0 is a backlog that exists before the workers start
+	work     time.Duration // how long the outside system takes for each event; 0 is a view instead
 	limits   limits        // of each account; the zero limits are the documented ones
 	seed     uint64
-	single   bool          // one worker at a time consumes a queue, but for events with work
+	single   bool          // one worker at a time consumes a queue, except for events with work
 	config   worker.Config // of each worker; zero is the default
 }
 
@@ -47,10 +47,10 @@ const (
 	again    = 2 * time.Second // until a user whose command was refused tries again
 	longest  = 12 * time.Hour  // of virtual time
 	watching = time.Second
-	telling  = 5 * time.Minute // of virtual time: a long run shows that it goes on
+	telling  = 5 * time.Minute // of virtual time: progress lines of a long run
 )
 
-// sample is the state at some second.
+// sample is the state at a second.
 type sample struct {
 	at            time.Duration
 	waiting, seen int64 // messages in all queues; commands in their views
@@ -63,12 +63,12 @@ type world struct {
 	shards   []shard
 	key      []int // of each command
 	progress *progress
-	refused  atomic.Int64 // sends that the store refused after all tries
+	refused  atomic.Int64 // sends that the store refused after all attempts
 	says     complaints
 	samples  []sample
 }
 
-// complaints counts what processes log, by text.
+// complaints counts log lines of the processes, by text.
 type complaints struct {
 	mu sync.Mutex
 	n  map[string]int
@@ -148,7 +148,7 @@ func (w *world) free(yes bool) {
 	}
 }
 
-// shardOf is where a key belongs: always the same queues, so that few workers meet at one document.
+// shardOf is the shard of a key. It is always the same, so that few workers meet at one document.
 func (w *world) shardOf(key int) int {
 	h := fnv.New32a()
 	fmt.Fprint(h, key)
@@ -172,7 +172,8 @@ func (w *world) channels(stores []*storage.Store, shard int) *channel.Channels {
 	return c
 }
 
-// work is the process of a worker: it serves every so manieth shard, or one if there are more workers than shards.
+// work is the process of a worker. It serves every n-th shard, where n is the number of workers; with more workers
+// than shards it serves one.
 func (w *world) work(ctx context.Context, process int) {
 	stores := w.stores()
 	var all sync.WaitGroup
@@ -193,7 +194,7 @@ func (w *world) work(ctx context.Context, process int) {
 			return
 		}
 		all.Go(func() {
-			for ctx.Err() == nil { // a store that refuses the start is tried again, as a supervisor does
+			for ctx.Err() == nil { // if the store refuses the start, the worker is started again, as by a supervisor
 				if wk.Run(ctx) != nil {
 					_ = worldtest.Pause(ctx, again)
 				}
@@ -203,7 +204,7 @@ func (w *world) work(ctx context.Context, process int) {
 	all.Wait()
 }
 
-// send sends all commands, at their rate or at once, and returns when the last is durable.
+// send sends all commands, at their rate or at once, and returns when the last one is durable.
 func (w *world) send(ctx context.Context) {
 	var processes [webs][]*channel.Sender[count]
 	for i := range processes {
@@ -220,7 +221,7 @@ func (w *world) send(ctx context.Context) {
 	one := func(i int) {
 		c := count{ID: worldtest.IDAt(time.Now(), i), N: i, Key: fmt.Sprintf("key-%06d", w.key[i])}
 		sender := processes[i%webs][w.shardOf(w.key[i])]
-		if w.rate > 0 { // a backlog counts from when the workers start
+		if w.rate > 0 { // a backlog counts from the start of the workers
 			w.progress.sent[i].Store(w.progress.now())
 		}
 		for sender.Send(ctx, c) != nil && ctx.Err() == nil {
@@ -231,7 +232,7 @@ func (w *world) send(ctx context.Context) {
 	if w.rate == 0 {
 		for i := range w.commands {
 			one(i)
-			_ = worldtest.Pause(ctx, time.Millisecond) // so that their IDs have times of their own, as in life
+			_ = worldtest.Pause(ctx, time.Millisecond) // so that their IDs have different times, as in practice
 		}
 		return
 	}
@@ -269,7 +270,7 @@ func (w *world) watch() {
 	w.t.Errorf("%s: not done after %v", w.name, longest)
 }
 
-// audit looks whether every command counts once.
+// audit checks that every command counts exactly once.
 func (w *world) audit(ctx context.Context) {
 	w.free(true)
 	want := map[string]int{}
@@ -311,7 +312,7 @@ func (w *world) audit(ctx context.Context) {
 	}
 }
 
-// texts are the complaints, most frequent first.
+// texts are the complaints, the most frequent first.
 func (c *complaints) texts() []string {
 	texts := slices.SortedFunc(maps.Keys(c.n), func(a, b string) int { return c.n[b] - c.n[a] })
 	for i, s := range texts {

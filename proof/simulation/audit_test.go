@@ -15,18 +15,18 @@ import (
 
 // The auditor's checks.
 const (
-	decidedOnce  = "decided once"       // each acknowledged command, and no other more than once
-	seatsAddUp   = "seats add up"       // what is booked and what is left are all seats
+	decidedOnce  = "decided once"       // each acknowledged command is decided, and no command twice
+	seatsAddUp   = "seats add up"       // the booked and the remaining seats are all seats
 	viewsAreTrue = "views are true"     // each is a fold of all events
-	newestWins   = "newest wins"        // in views of the newest
+	newestWins   = "newest wins"        // in views that keep the newest event
 	eventsArrive = "events arrive"      // each event reached each subscriber
-	chainsOnce   = "chains once"        // what a reaction sends is decided once
-	poisonHolds  = "poison holds"       // exactly what belongs there, with its reason
-	queuesEmpty  = "queues are empty"   // nothing is left
+	chainsOnce   = "chains once"        // a message that a reaction sends is decided once
+	poisonHolds  = "poison holds"       // exactly the messages that belong there, with their reasons
+	queuesEmpty  = "queues are empty"   // no message is left
 	nothingFails = "nothing else fails" // no process ends by itself
 )
 
-// finding is what the auditor has against a run.
+// finding is one fault of a run.
 type finding struct{ check, what string }
 
 func (f finding) String() string { return "audit: " + f.check + ": " + f.what }
@@ -34,7 +34,7 @@ func (f finding) String() string { return "audit: " + f.check + ": " + f.what }
 // auditor compares the store with what was sent and acknowledged.
 type auditor struct {
 	w     *world
-	p     *process // undisturbed
+	p     *process // without faults
 	found []finding
 }
 
@@ -98,7 +98,7 @@ func (a *auditor) days(ctx context.Context) map[string]day {
 	return all
 }
 
-// decisions checks who was decided, by the value objects' own history, and counts.
+// decisions checks by the value objects' own history which commands were decided, and counts them.
 func (a *auditor) decisions(days map[string]day) map[string]int {
 	decided, how := map[string]int{}, map[string]decision{}
 	for _, d := range days {
@@ -131,7 +131,7 @@ func (a *auditor) decisions(days map[string]day) map[string]int {
 	return decided
 }
 
-// poison checks that the poison queue holds what can't be done, with its reason, and nothing else.
+// poison checks that the poison queue holds exactly the messages that can't be done, with their reasons.
 func (a *auditor) poison(ctx context.Context, decided map[string]int) {
 	held := map[string]bool{}
 	for _, q := range queues() {
@@ -149,7 +149,7 @@ func (a *auditor) poison(ctx context.Context, decided map[string]int) {
 				held["garbage"] = true
 				continue
 			case entry.Reason == handlers.ReasonDataLost && a.padded(entry):
-				continue // the second of two copies that a repeated request made: the first took their body along
+				continue // the second of two copies that a repeated request made: the first took their common body along
 			case twins:
 				want = handlers.ReasonContentDiffers
 			}
@@ -175,13 +175,13 @@ func (a *auditor) poison(ctx context.Context, decided map[string]int) {
 	}
 }
 
-// padded tells whether a message was too large for a queue. Whether it had its effect is for other checks to say.
+// padded reports that a message was too large for a queue. Other checks say whether it had its effect.
 func (a *auditor) padded(entry poison.Entry) bool {
 	e, err := channel.Decode(entry.Body)
 	return err == nil && e.DataRef != ""
 }
 
-// views checks each view against a fold of all events, as the value objects' histories tell them.
+// views checks each view against a fold of all events, taken from the value objects' histories.
 func (a *auditor) views(ctx context.Context, days map[string]day) {
 	want := month{Booked: map[string]int{}}
 	lefts := views.New(a.p.channels, "left", views.Config[left]{})
@@ -225,7 +225,7 @@ func count(all []string, x string) (n int) {
 	return n
 }
 
-// bills checks the second commands, which reactions have sent.
+// bills checks the second commands, which reactions send.
 func (a *auditor) bills(ctx context.Context, days map[string]day) {
 	c := values.New(a.p.channels, "bills", values.Config[account]{})
 	for key, d := range days {

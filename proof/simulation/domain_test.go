@@ -12,19 +12,19 @@ import (
 	"github.com/millrace-go/millrace/views"
 )
 
-// The domain: seats of a day are booked, a month shows what is booked, and each booking is billed.
+// The domain: seats of a day are booked, a month shows the bookings, and each booking is billed.
 
 const seats = 30 // of a day
 
-// How a command behaves.
+// The ways in which a command behaves.
 const (
 	ordinary = "ordinary"
 	slow     = "slow"     // its decision takes longer than a visibility
 	flaky    = "flaky"    // it fails for a minute and a half
-	stubborn = "stubborn" // it fails until the operator mends it
+	stubborn = "stubborn" // it fails until the operator repairs the cause
 	bad      = "bad"      // it is refused as poison
 	deadly   = "deadly"   // it kills the process that decides it
-	twin     = "twin"     // another content under the ID of a decided command
+	twin     = "twin"     // other content under the ID of a decided command
 )
 
 type book struct {
@@ -38,7 +38,7 @@ type book struct {
 func (book) Kind() channel.Kind  { return "sim.book.v1" }
 func (b book) MessageID() string { return b.ID }
 
-// bookLater is a kind that older processes don't know.
+// bookLater is a kind of command that older processes don't know.
 type bookLater struct{ book }
 
 func (bookLater) Kind() channel.Kind { return "sim.book.v2" }
@@ -79,10 +79,10 @@ type decision struct {
 	Accepted bool   `json:"accepted"`
 }
 
-// month is a view of all days, order-free: every event that it has seen.
+// month is a view of all days in which order doesn't matter: every event counts.
 type month struct {
 	Booked  map[string]int `json:"booked"` // seats by day
-	Seen    []string       `json:"seen"`   // commands, as often as their events counted
+	Seen    []string       `json:"seen"`   // commands, once for each event that counted
 	Refused int            `json:"refused"`
 }
 
@@ -91,14 +91,14 @@ type left struct {
 	Left int `json:"left"`
 }
 
-// account is who was billed for a day.
+// account is the commands billed for a day.
 type account struct {
 	Commands []string `json:"commands"`
 }
 
-func monthOf(string) string { return "all" } // one view for all: the hot one
+func monthOf(string) string { return "all" } // one view for all, which makes it hot
 
-// register sets the domain up in a process.
+// register sets up the domain in a process.
 func (p *process) register() (*handlers.Registry, error) {
 	events := []channel.Route{channel.Event[booked]("months", "left", "billing", "notes"), channel.Event[refused]("months"), channel.Command[bill]("bills")}
 	commands := []channel.Route{channel.Command[book]("commands")}
@@ -183,7 +183,7 @@ func (p *process) decide(d day, c book) (day, []channel.Message, error) {
 	return d, []channel.Message{booked{Command: c.ID, Day: c.Day, Seats: c.Seats, Left: d.Left, Pad: c.Pad}}, nil
 }
 
-// note is an effect outside of all stores. A process that has died has none.
+// note is an effect outside of all stores. A dead process has no effect.
 func (p *process) note(ctx context.Context, e booked) error {
 	t := time.NewTimer(p.world.plan.noting)
 	defer t.Stop()

@@ -11,35 +11,35 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// plan is all of a run that a seed decides.
+// plan is everything in a run that the seed decides.
 type plan struct {
 	seed       uint64
 	plain      bool // the store takes the steps of a unit of work one by one
 	workers    int
-	consumers  int // that consume a queue at a time; 0 is all
+	consumers  int // workers that consume a queue at a time; 0 is all
 	visibility time.Duration
-	delay      time.Duration // of what is late
+	delay      time.Duration // of late calls
 	noting     time.Duration // how long the effect outside takes
 	days       values.Config[day]
 	chances    map[storagetest.Fault]float64
 	schedule   func(storagetest.Op) storagetest.Fault // instead of chances, for the first worker alone
 	upgrades   bool
 	stops      bool          // processes are stopped now and then
-	late       time.Duration // until the first worker begins: a backlog waits for it
+	late       time.Duration // until the first worker starts: a backlog waits for it
 	commands   []command
 }
 
 type command struct {
 	book
-	after  time.Duration // since the command before
-	later  bool          // of the kind that older processes don't know
-	with   int           // how many of those before are sent once more with it
+	after  time.Duration // since the previous command
+	later  bool          // it is of the kind that older processes don't know
+	with   int           // how many earlier commands are sent again with it
 	insist bool          // the client sends until it is acknowledged
 }
 
 func fresh(string) day { return day{Left: seats} }
 
-// draw makes the plan of a seed. epoch is when the run begins.
+// draw makes the plan of a seed. epoch is the beginning of the run.
 func draw(seed uint64, epoch time.Time) plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	maybe := func(chance float64) bool { return r.Float64() < chance }
@@ -53,14 +53,14 @@ func draw(seed uint64, epoch time.Time) plan {
 	if maybe(0.2) {
 		p.late = time.Duration(r.IntN(300)) * time.Second
 	}
-	p.noting = p.visibility * time.Duration(r.IntN(3)) // twice the visibility is renewed half a dozen times
+	p.noting = p.visibility * time.Duration(r.IntN(3)) // in twice the visibility, it is renewed half a dozen times
 	for _, f := range storagetest.Faults() {
 		if !maybe(0.4) {
 			continue
 		}
 		p.chances[f] = r.Float64() * 0.05
 		if f == storagetest.CrashBefore || f == storagetest.CrashAfter {
-			p.chances[f] /= 10 // else nobody lives long enough to do anything
+			p.chances[f] /= 10 // otherwise no process lives long enough to do anything
 		}
 	}
 	days := []string{"2030-01-01", "2030-01-02", "2030-01-03"}[:1+r.IntN(3)]
@@ -94,7 +94,7 @@ func draw(seed uint64, epoch time.Time) plan {
 			if before.Sort == ordinary {
 				c.book, c.later = before.book, before.later
 				c.Sort, c.Seats, c.insist = twin, 5, true
-				c.after += 10 * time.Minute // when the other one is decided, or nearly always
+				c.after += 10 * time.Minute // the earlier command is decided by then, or nearly always
 			}
 		}
 		if maybe(0.05) {

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// simulate runs a plan, and returns what the auditor has against it.
+// simulate runs a plan, and returns the auditor's findings.
 func simulate(t *testing.T, p func(epoch time.Time) plan) (w *world, found []finding) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -46,7 +46,7 @@ func simulate(t *testing.T, p func(epoch time.Time) plan) (w *world, found []fin
 	return w, found
 }
 
-// keep keeps a worker running: whatever ends it, another process takes its place.
+// keep keeps a worker running: when a process ends, another one takes its place.
 func (w *world) keep(ctx context.Context, slot int) {
 	r := rand.New(rand.NewPCG(w.plan.seed, 100+uint64(slot)))
 	upgradeAfter := time.Duration(r.IntN(600)) * time.Second // since the beginning
@@ -67,7 +67,7 @@ func (w *world) keep(ctx context.Context, slot int) {
 	}
 }
 
-// client sends the commands, some of them more than once, as a web process does whose own calls are disturbed too.
+// client sends the commands, some of them more than once. It is like a web process whose own calls are disturbed too.
 func (w *world) client(ctx context.Context) {
 	web := w.newProcess(webName, false, false)
 	if _, err := web.register(); err != nil {
@@ -116,8 +116,7 @@ func (w *world) client(ctx context.Context) {
 
 const webName = "web"
 
-// withoutCrashes are the chances of the web process: that it dies is not interesting, because what it has sent is sent, and
-// what not, not.
+// withoutCrashes are the chances of the web process. Its death shows nothing new: a command is either sent or not.
 func withoutCrashes(chances map[storagetest.Fault]float64) map[storagetest.Fault]float64 {
 	rest := map[storagetest.Fault]float64{}
 	for f, c := range chances {
@@ -140,8 +139,8 @@ func (w *world) acknowledged(b book) {
 	w.acked[b.ID+b.Sort] = true
 }
 
-// operate is the operator, who mends what made commands fail, and then looks through the poison queue: what was mended
-// goes back, every other one of the rest goes away.
+// operate is the operator. First they repair the causes of failures. Then they look through the poison queue:
+// messages whose cause is repaired are sent back, and every other one of the rest is discarded.
 func (w *world) operate(ctx context.Context) {
 	w.mended.Store(true)
 	p := w.newProcess("operator", false, false)
@@ -174,7 +173,7 @@ func (w *world) operate(ctx context.Context) {
 	}
 }
 
-// sortOf is how the command behaves that lies in the poison queue.
+// sortOf returns how the command of a poison entry behaves.
 func (w *world) sortOf(entry poison.Entry) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,13 +1,18 @@
-// Package simulation holds the promise against everything that may happen, in virtual time.
+// Package simulation tests the promise against every fault that may happen, in virtual time.
 //
 // A run is a world: one store, some worker processes, a web process that sends commands, an operator, and a schedule
-// that follows from a seed. Store calls fail before or after their effect, are late, throttled, repeated; receipts become
-// stale; processes are cut off from the store, crash and come back, or are stopped and started; some run an older
-// version of the program; some commands are sent twice, some fail for a while, some for ever, some kill whoever handles them.
+// that follows from a seed. The faults are:
+//
+//   - Store calls fail before or after their effect, are late, throttled or repeated.
+//   - Receipts become stale.
+//   - Processes are cut off from the store, crash and come back, or are stopped and started. Some run an older version
+//     of the program.
+//   - Some commands are sent twice, some fail for a while, some for ever, and some kill the process that handles them.
+//
 // Channels, workers, handlers, values and views are the real ones, and so is the store.
 //
-// Then all faults end, the workers empty the queues, and an auditor compares what the store holds with what was sent and
-// acknowledged, knowing nothing else. Each of its checks has a name, which is also how a run fails.
+// Then all faults end, the workers empty the queues, and an auditor compares the store with what was sent and
+// acknowledged. It knows nothing else. Each of its checks has a name, under which a run fails.
 //
 //	make simulate SEEDS=10000        random schedules, by the thousand
 //	make simulate SEED=123           one of them again, with its history
@@ -29,7 +34,7 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// seeds are those to run: MILLRACE_SEED is one, MILLRACE_SEEDS how many.
+// seeds are the seeds to run: MILLRACE_SEED is one, MILLRACE_SEEDS how many.
 func seeds(t *testing.T) (first, n uint64, one bool) {
 	t.Helper()
 	number := func(name string, otherwise uint64) uint64 {
@@ -49,7 +54,7 @@ func seeds(t *testing.T) (first, n uint64, one bool) {
 	return 1, number("MILLRACE_SEEDS", 16), false
 }
 
-// judge fails the test for what the auditor has found, with the history that led there.
+// judge fails the test for each finding, with the history that led to it.
 func judge(t *testing.T, w *world, found []finding, again string) {
 	t.Helper()
 	one := os.Getenv("MILLRACE_SEED") != ""
@@ -67,7 +72,7 @@ func judge(t *testing.T, w *world, found []finding, again string) {
 	t.Logf("history:\n%s\nagain: %s", strings.Join(history, "\n"), again)
 }
 
-// Random schedules of many faults.
+// Random schedules have many faults.
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
 	first, n, one := seeds(t)
@@ -78,7 +83,7 @@ func TestRandomSchedules(t *testing.T) {
 				t.Parallel()
 			}
 			if failed.Load() {
-				return // what has failed says enough
+				return // the failures so far say enough
 			}
 			w, found := simulate(t, func(epoch time.Time) plan { return draw(seed, epoch) })
 			if len(found) > 0 {
@@ -89,8 +94,8 @@ func TestRandomSchedules(t *testing.T) {
 	}
 }
 
-// One fault, of every kind, in every storage call that a worker makes while one command goes its whole way: into the value
-// object, the views, the world outside, and the second command that a reaction sends.
+// Each run has one fault, of every kind, in every storage call of a worker, while one command goes its whole way:
+// into the value object, the views, the outside effect, and the second command that a reaction sends.
 func TestEverySingleFault(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("MILLRACE_SEED") != "" {
@@ -100,7 +105,7 @@ func TestEverySingleFault(t *testing.T) {
 		for _, fault := range storagetest.Faults() {
 			for _, pad := range []int{0, 60 << 10} {
 				if (pad > 0 || !plain) && os.Getenv("MILLRACE_SEEDS") == "" {
-					continue // with the race detector it takes long
+					continue // it takes long with the race detector
 				}
 				t.Run(fmt.Sprintf("plain=%v/%s/%dbytes", plain, fault, pad), func(t *testing.T) {
 					t.Parallel()

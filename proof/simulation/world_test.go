@@ -22,10 +22,10 @@ import (
 type world struct {
 	t     *testing.T
 	plan  plan
-	store *storage.Store // undisturbed
+	store *storage.Store // without faults
 	began time.Time
 
-	mended atomic.Bool // stubborn commands work from now on
+	mended atomic.Bool // stubborn commands succeed from now on
 	quiet  atomic.Bool // faults are over
 
 	mu        sync.Mutex
@@ -33,16 +33,16 @@ type world struct {
 	first     map[string]time.Time // of a decision, by command; under mu
 	notes     map[string]int       // effects outside, by command; under mu
 	acked     map[string]bool      // acknowledged sends, by ID and sort; under mu
-	sent      map[string]book      // those tried, by ID and sort; under mu
+	sent      map[string]book      // attempted sends, by ID and sort; under mu
 	discarded map[string]bool      // by the operator, by ID; under mu
-	failures  []string             // what no process should say; under mu
+	failures  []string             // what must not happen; under mu
 }
 
-// process is a worker's process, or the web's: what it has in memory ends with it.
+// process is a process of a worker or of the web: its memory ends with it.
 type process struct {
 	world    *world
 	name     string
-	old      bool // runs the version before
+	old      bool // runs the previous version
 	store    *storage.Store
 	fuse     *storagetest.Fuse
 	channels *channel.Channels
@@ -84,7 +84,7 @@ func (w *world) noted(command string) {
 	w.notes[command]++
 }
 
-// log puts what a process logs into the history.
+// log puts a process's log lines into the history.
 func (w *world) log(process string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(lines(func(s string) { w.tell("%s: %s", process, s) }), &slog.HandlerOptions{
 		Level: slog.LevelWarn,
@@ -104,7 +104,7 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// newProcess starts the memory of a process. first is the one to which a schedule of single calls applies.
+// newProcess makes the memory of a process. A schedule of single calls applies to the first process only.
 func (w *world) newProcess(name string, first, old bool) *process {
 	p := &process{world: w, name: name, old: old}
 	chances := w.plan.chances
@@ -179,7 +179,8 @@ func (p *process) live(ctx context.Context) {
 	}()
 	p.world.tell("%s begins", p.name)
 	trouble := p.world.disturbed()
-	// A store in trouble may refuse the start, and a stop may find a slow decision that takes longer than the worker waits.
+	// A faulty store may refuse the start, and a stop may meet a slow decision that takes longer than the worker
+	// waits.
 	err = wk.Run(ctx)
 	trouble = p.world.disturbed() || trouble && err != nil && strings.HasPrefix(err.Error(), "worker: start")
 	if err != nil && !p.fuse.Fired() && !trouble && stopped.Err() == nil {
@@ -190,7 +191,7 @@ func (p *process) live(ctx context.Context) {
 
 func (w *world) disturbed() bool { return !w.quiet.Load() }
 
-// failed notes what must not happen.
+// failed notes an event that must not happen.
 func (w *world) failed(format string, args ...any) {
 	w.tell(format, args...)
 	w.mu.Lock()
