@@ -239,8 +239,8 @@ func mutable(decl *ast.GenDecl, spec *ast.ValueSpec, i int) string {
 			}
 		}
 	case *ast.CallExpr:
-		// What a function of the package itself computes is a table, made once: that nobody assigns to it is
-		// seen elsewhere. What another package hands out is anything.
+		// A table that a function of the package itself computes is made once: that nobody assigns to it is
+		// seen elsewhere. Another package may hand out anything.
 		known := []string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "strings.NewReplacer", "template.Must", "reflect.TypeFor"}
 		name := callee(v.Fun)
 		if strings.Contains(name, ".") && !slices.Contains(known, name) {

@@ -251,7 +251,8 @@ func between(text, start, end string) string {
 	return inside
 }
 
-// builtin are the roles by what the templates call them. https://learn.microsoft.com/azure/role-based-access-control/built-in-roles
+// builtin are the roles by what the templates call them. Their IDs are from
+// https://learn.microsoft.com/azure/role-based-access-control/built-in-roles
 var builtin = map[string]string{
 	"queueSender":      "c6a89b2d-59bc-44d0-9896-0f6e12d7b80a",
 	"queueReader":      "19e7f393-937e-4f77-808e-94535e297925",
@@ -310,7 +311,7 @@ func TestStorageTemplate(t *testing.T) {
 	}
 }
 
-// What reads templates must refuse broken ones.
+// The reader of templates must refuse broken ones.
 func TestUncomment(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -1,4 +1,5 @@
-// Package deploy holds templates for clouds; its tests hold them against the programs, as far as that goes without a cloud.
+// Package deploy holds templates for clouds. Its tests hold them against the programs, as far as that goes without a
+// cloud.
 package deploy
 
 import (

@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What is used of each kind. A field that isn't here is a mistake, in the file or in this list.
+// These are the fields in use of each kind. A field that isn't here is a mistake, in the file or in this list.
 type (
 	header struct {
 		APIVersion string `yaml:"apiVersion"`
@@ -350,7 +350,7 @@ func (c cluster) container(t *testing.T, pod podSpec, k kubeContainer) container
 			one.probes[kind] = probe{p.HTTPGet.Path, ports[p.HTTPGet.Port]}
 		}
 	}
-	// What sleeps before the signal is part of the grace.
+	// The sleep before the signal is part of the grace.
 	one.grace = time.Duration(pod.TerminationGracePeriodSeconds-k.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	return one
 }
@@ -414,8 +414,8 @@ func checkQueueTrigger(t *testing.T, m map[string]string, account, prefix string
 	return queue
 }
 
-// checkTimes: messages in hand are not counted, so a worker must stay for longer than handlers run, and be asked for often
-// enough in that time.
+// checkTimes: messages in hand are not counted. So a worker must stay for longer than handlers run, and be asked for
+// often enough in that time.
 func checkTimes(t *testing.T, polling, cooldown int) {
 	t.Helper()
 	if polling <= 0 || cooldown < 300 || cooldown < 5*polling {

@@ -57,7 +57,7 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// The containers and tables of names.json are those that the source names, and the web may use those that its code does.
+// The containers and tables of names.json are those that the source names. The web may use those that its code does.
 func TestContainersAndTables(t *testing.T) {
 	t.Parallel()
 	n, u := readNames(t), usedNames(t)
@@ -86,8 +86,8 @@ func TestContainersAndTables(t *testing.T) {
 
 type used struct{ containers, tables map[string]bool }
 
-// usedNames finds the names in the calls that take them, and whether code that the web runs makes the call. A collection
-// of values or views is a container, and a table beside it (values/collection.go).
+// usedNames finds the names in the calls that take them, and whether code that the web runs makes the call. A
+// collection of values or views is a container, and a table beside it (values/collection.go).
 func usedNames(t *testing.T) used {
 	t.Helper()
 	u := used{containers: map[string]bool{}, tables: map[string]bool{}}

@@ -23,7 +23,7 @@
 //
 // # Laws
 //
-//   - What a nil error acknowledged is durable.
+//   - A nil error means that the effect is durable.
 //   - At least once: a message is delivered until it is deleted. Order is not promised.
 //   - Unknown outcomes: an error that is neither about content nor about a condition leaves open whether the call
 //     took effect. Callers repeat the call, or read back; IDs and ETags make repeats harmless.

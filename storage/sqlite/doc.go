@@ -50,8 +50,8 @@
 // Some messages are written as claimed, which saves that move. They are for a consumer of this store that awaits
 // them, or for a receive in the same transaction that has found fewer messages than it asked for.
 //
-// SQLite goes on with a file that was removed or replaced, or whose log or shared memory was. What it writes then is
-// lost. So the store looks whether the paths still lead to all three:
+// SQLite goes on with a file that was removed or replaced, or whose log or shared memory was. Its writes are lost
+// then. So the store looks whether the paths still lead to all three:
 //
 //   - after each commit, and after each sync of deletions, before a caller is answered. This look takes three
 //     microseconds.

@@ -158,7 +158,7 @@ func TestLogIsAheadAtRest(t *testing.T) {
 	})
 }
 
-// TestLogOfManyIsShort has several processes write without a pause, so that there is always something which nobody has copied.
+// TestLogOfManyIsShort has several processes write without a pause, so that a part of the log is always not yet copied.
 func TestLogOfManyIsShort(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
