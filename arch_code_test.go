@@ -47,7 +47,7 @@ var readSources = sync.OnceValues(func() ([]source, error) {
 			_, statErr := os.Stat(filepath.Join(name, "go.mod"))
 			hidden := strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")
 			if name != "." && (hidden || d.Name() == "testdata" || d.Name() == "data" || d.Name() == "node_modules" || statErr == nil) {
-				return filepath.SkipDir // a go.mod begins another module
+				return filepath.SkipDir // the folder's go.mod begins another module
 			}
 			return nil
 		}
@@ -94,7 +94,7 @@ func TestFileLengths(t *testing.T) {
 	}
 }
 
-// The words are put together here so that this file doesn't have them.
+// The words are put together here so that this file doesn't contain them.
 func TestNothingIsLeftToDo(t *testing.T) {
 	t.Parallel()
 	left := regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|X` + `XX)\b`)
@@ -109,7 +109,7 @@ func TestNothingIsLeftToDo(t *testing.T) {
 	}
 }
 
-// sleepers are the few who may sleep, by the beginning of their files' names, and why.
+// sleepers are the files that may sleep, by the beginning of their names, with the reasons.
 func sleepers() map[string]string {
 	return map[string]string{
 		"storage/sqlite/schema.go": "another process's lock can't be waited for; the sleeps are a fraction of a millisecond, and the context is looked at between them",
@@ -118,7 +118,7 @@ func sleepers() map[string]string {
 
 func TestNobodySleeps(t *testing.T) {
 	t.Parallel()
-	virtual := map[string]bool{} // packages whose tests have a clock of their own, which sleeping moves on
+	virtual := map[string]bool{} // packages whose tests have a virtual clock, which a sleep moves on
 	for _, f := range sources(t) {
 		virtual[f.pkg] = virtual[f.pkg] || f.test && slices.Contains(f.imports(), "testing/synctest")
 	}
@@ -164,7 +164,7 @@ func TestLibrariesLeaveTheProcessAlone(t *testing.T) {
 	}
 }
 
-// selectors yields what looks like a name of another package, such as time.Sleep, wherever it is used.
+// selectors yields every use of a name that looks like another package's, such as time.Sleep.
 func (f source) selectors() iter.Seq2[ast.Node, string] {
 	return func(yield func(ast.Node, string) bool) {
 		for n := range ast.Preorder(f.tree) {
@@ -218,15 +218,15 @@ func TestNoPackageState(t *testing.T) {
 	}
 }
 
-// mutable says why a variable may change, or nothing when it is as good as a constant: an error, a compiled
-// pattern, an embedded file, a check of an interface, or a table of plain values, which nobody assigns to.
+// mutable returns why a variable may change, or "" if it is as good as a constant: an error, a compiled pattern, an
+// embedded file, a check of an interface, or a table of plain values that no code assigns to.
 func mutable(decl *ast.GenDecl, spec *ast.ValueSpec, i int) string {
 	if spec.Names[i].Name == "_" || embedded(decl.Doc) || embedded(spec.Doc) {
 		return ""
 	}
 	if i >= len(spec.Values) {
 		if spec.Type != nil && callee(spec.Type) == "sync.Once" {
-			return "" // for what a process may do only once, whoever asks
+			return "" // for work that a process may do only once
 		}
 		return "has no value yet"
 	}
@@ -239,8 +239,8 @@ func mutable(decl *ast.GenDecl, spec *ast.ValueSpec, i int) string {
 			}
 		}
 	case *ast.CallExpr:
-		// A table that a function of the package itself computes is made once: that nobody assigns to it is
-		// seen elsewhere. Another package may hand out anything.
+		// The result of a function of the package itself is a table, made once. Another check sees that no code
+		// assigns to it. The result of another package may be anything.
 		known := []string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "strings.NewReplacer", "template.Must", "reflect.TypeFor"}
 		name := callee(v.Fun)
 		if strings.Contains(name, ".") && !slices.Contains(known, name) {
@@ -273,7 +273,7 @@ func callee(e ast.Expr) string {
 }
 
 // assigned returns, by package, the names that functions outside of tests assign to, or to an element of, without
-// having declared them. Scopes are not looked at: a name that a function declares anywhere is its own everywhere in it.
+// having declared them. It ignores scopes: a name that a function declares anywhere is local everywhere in it.
 func assigned(t *testing.T) map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for _, f := range sources(t) {
@@ -297,7 +297,7 @@ func assigned(t *testing.T) map[string]map[string]bool {
 	return all
 }
 
-// declared returns all names that a function declares anywhere in it.
+// declared returns all names that a function declares.
 func declared(fn *ast.FuncDecl) map[string]bool {
 	own := map[string]bool{}
 	ast.Inspect(fn, func(n ast.Node) bool {
@@ -330,7 +330,7 @@ func declared(fn *ast.FuncDecl) map[string]bool {
 	return own
 }
 
-// targets returns the names that assignments and ++ begin with: x in x = 1, x[i] = 1 and x.y++.
+// targets returns the first names of the targets of assignments and ++: x in x = 1, x[i] = 1 and x.y++.
 func targets(body *ast.BlockStmt) []string {
 	var names []string
 	add := func(e ast.Expr) {

@@ -10,14 +10,14 @@ import (
 
 const module = "github.com/millrace-go/millrace"
 
-// A floor says where a package stands in the house: what of this module it may import, and why no more. A name that
-// ends with /... means the package and all below it.
+// A floor says what a package may import from this module, and why no more. A name that ends with /... means the
+// package and all below it.
 type floor struct {
 	pkg    string
 	may    []string
-	vendor bool // packages of other modules, but for those in owned
+	vendor bool // packages of other modules, except those in owned
 	why    string
-	tests  []string // what its tests may import besides
+	tests  []string // what its tests may import in addition
 }
 
 // house is the import table; the first floor that fits a package counts.
@@ -57,13 +57,13 @@ func house() []floor {
 	}
 }
 
-// testsMay is what tests may import beyond their package's own table: stores that work, one that fails on command,
+// testsMay is what tests may import beyond their package's own table: working stores, a store that fails on command,
 // and the law tests for projections.
 func testsMay() []string {
 	return []string{"storage/driver", "storage/sqlite", "storage/azure", "storage/azure/azuretest", "storage/doorbell", "storage/storagetest", "views/viewstest"}
 }
 
-// owned are other modules that one place alone may import, so that they can be replaced there.
+// owned are other modules that only one place may import, so that they can be replaced there.
 func owned() map[string]struct{ owner, why string } {
 	return map[string]struct{ owner, why string }{
 		"modernc.org/":                    {"storage/sqlite", "an engine's SDK appears in its driver only"},
@@ -97,7 +97,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// The table must refuse what it is there to refuse.
+// The table must refuse the imports that it exists for.
 func TestTheTableRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -166,7 +166,7 @@ func fits(pattern, pkg string) bool {
 	return pattern == pkg
 }
 
-// wrong says why a file may not import a package, or nothing.
+// wrong says why a file may not import a package, or returns "".
 func wrong(rule floor, f source, imported string) string {
 	if isStandard(imported) {
 		return ""
@@ -204,13 +204,13 @@ func wrong(rule floor, f source, imported string) string {
 	return ""
 }
 
-// isStandard tells the standard library: the first element of its paths has no dot.
+// isStandard reports a package of the standard library: the first element of its path has no dot.
 func isStandard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return !strings.Contains(first, ".")
 }
 
-// The helpers of tests must not get into what users run.
+// Helpers of tests must not get into users' programs.
 func TestHelpersOfTestsStayInTests(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {
@@ -251,7 +251,7 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// A package that others can import must hold something. The root alone holds a comment only, about the whole.
+// A package that others can import must have code. Only the root consists of a comment, about the whole.
 func TestNoEmptyPackages(t *testing.T) {
 	t.Parallel()
 	for pkg, files := range packages(t) {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestReadme checks that the README's program is the one that runs as the example: its types first, then its main part.
+// TestReadme checks that the README's program is the one that runs as the example: first its types, then its main
+// part.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	got := between(t, "README.md", "```go\n", "```")
@@ -28,7 +29,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestReadmeIsShort holds the README to what somebody reads in five minutes.
+// TestReadmeIsShort bounds the README to what a reader can read in five minutes.
 func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("README.md")
@@ -40,8 +41,8 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// between returns the parts of a file between two marks, by lines, without what may differ: how deep a Go file's
-// function is indented, and how gofmt aligns comments.
+// between returns the parts of a file between two marks, by lines. It removes differences that don't matter: a Go
+// file's indentation in a function, and gofmt's alignment of comments.
 func between(t *testing.T, file, begin, end string) (parts [][]string) {
 	t.Helper()
 	content, err := os.ReadFile(file)

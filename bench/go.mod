@@ -4,7 +4,7 @@ go 1.26.0
 
 replace github.com/millrace-go/millrace => ../
 
-// Only tests of a dependency ask for it, and the version that they name couldn't be fetched when this was written.
+// Only tests of a dependency need it, and the version that they name couldn't be fetched when this was written.
 exclude github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
 
 require (

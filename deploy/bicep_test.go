@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// A bicep is a template as far as text tells: no compiler is at hand where the tests run.
+// A bicep is a template, read as text: no compiler is available where the tests run.
 type bicep struct {
 	text     string // without comments
 	params   map[string]bool
-	required map[string]bool // those without a default
+	required map[string]bool // parameters without a default
 	outputs  map[string]bool
 }
 
@@ -62,7 +62,7 @@ func readBicep(t *testing.T, file string) bicep {
 	return b
 }
 
-// uncomment takes the comments out, and fails where brackets or quotes don't match.
+// uncomment removes the comments, and fails where brackets or quotes don't match.
 func uncomment(text string) (string, error) {
 	var out strings.Builder
 	var open []rune
@@ -110,7 +110,7 @@ func uncomment(text string) (string, error) {
 	return out.String(), nil
 }
 
-// block returns a declaration with all that is in it.
+// block returns a declaration with its whole body.
 func (b bicep) block(t *testing.T, start string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(b.text, "\n"+start)
@@ -121,7 +121,7 @@ func (b bicep) block(t *testing.T, start string) string {
 	return block
 }
 
-// find returns the first group of a pattern, which must be there.
+// find returns the first group of a pattern, which must match.
 func find(t *testing.T, text, pattern string) string {
 	t.Helper()
 	m := regexp.MustCompile(pattern).FindStringSubmatch(text)
@@ -156,7 +156,7 @@ func TestContainerApps(t *testing.T) {
 		t.Errorf("got prefix %q, want %q", got, want)
 	}
 
-	// The module gets what it needs, and gives what is taken.
+	// The module gets every parameter that it needs, and has every output that is used.
 	given := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^    (\w+): \w+$`).FindAllStringSubmatch(b.block(t, "module store 'storage.bicep' = {"), -1) {
 		given[m[1]] = true
@@ -251,7 +251,7 @@ func between(text, start, end string) string {
 	return inside
 }
 
-// builtin are the roles by what the templates call them. Their IDs are from
+// builtin are the roles by the templates' names for them.
 // https://learn.microsoft.com/azure/role-based-access-control/built-in-roles
 var builtin = map[string]string{
 	"queueSender":      "c6a89b2d-59bc-44d0-9896-0f6e12d7b80a",
@@ -287,7 +287,7 @@ func TestStorageTemplate(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", resource, line, want)
 		}
 	}
-	// The web has no role but those: neither on the account nor on a name that isn't its own.
+	// The web has no other roles: neither on the account nor on a name that isn't its own.
 	for _, m := range regexp.MustCompile(`(?s)roleAssignments@[^']+' = .*?\n\}`).FindAllString(b.text, -1) {
 		if strings.Contains(m, "principalId: web.") && !regexp.MustCompile(`scope: (queues|containers|tables)\[i\]`).MatchString(m) {
 			t.Errorf("the web's role is too wide: %s", m)
@@ -303,7 +303,7 @@ func TestStorageTemplate(t *testing.T) {
 			t.Errorf("no federation with %s", subject)
 		}
 	}
-	// Longer names of tables would end in a hash, which the template can't make.
+	// Longer names of tables would end in a hash, which the template can't compute.
 	for _, one := range n.Tables {
 		if made := strings.NewReplacer("-", "zx", "z", "zz").Replace(strings.Repeat("z", 12) + "-" + one.Name); len(made) > 63 {
 			t.Errorf("table %s: %d characters with the longest prefix", one.Name, len(made))
@@ -311,7 +311,7 @@ func TestStorageTemplate(t *testing.T) {
 	}
 }
 
-// The reader of templates must refuse broken ones.
+// The functions that read templates must refuse broken ones.
 func TestUncomment(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

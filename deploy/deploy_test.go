@@ -1,4 +1,4 @@
-// Package deploy holds templates for clouds. Its tests hold them against the programs, as far as that goes without a
+// Package deploy has templates for clouds. Its tests compare them with the programs, as far as possible without a
 // cloud.
 package deploy
 
@@ -20,7 +20,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// files returns all that this folder and the documentation of it hold.
+// files returns all files of this folder and of its documentation.
 func files(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -42,7 +42,7 @@ func files(t *testing.T) map[string]string {
 	return all
 }
 
-// secrets finds what looks like one.
+// secrets finds text that looks like a secret.
 func secrets(text string) []string {
 	return regexp.MustCompile(`(?i)(account|shared)(access)?key=[^.…\s]|sharedaccesssignature=[^.…\s]|[?&]sig=|-----BEGIN|`+
 		`\b(password|secret|token|smtp)\b *[:=] *["']?[a-z0-9+/]{8,}|[A-Za-z0-9+/]{40,}==?|(?-i://[^/\s:@]+:[^/\s@]*[a-z][^/\s@]*@)`).FindAllString(text, -1)
@@ -63,7 +63,7 @@ func TestNoSecrets(t *testing.T) {
 	}
 }
 
-// The documentation names what there is.
+// The documentation names the files and parameters that exist.
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
 	doc := read(t, "../docs/azure.md")
@@ -75,7 +75,7 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("docs/azure.md: %v", err)
 		}
 	}
-	// The commands give each template the parameters that it has, and none that it needs is forgotten.
+	// The commands give each template only parameters that it has, and all that it needs.
 	for _, template := range []string{"containerapps.bicep", "storage.bicep"} {
 		b := readBicep(t, template)
 		m := regexp.MustCompile(`--template-file deploy/` + regexp.QuoteMeta(template) + `[^\n]*?--parameters ((?:\\\n|[^\n\\])+)`).FindStringSubmatch(doc)

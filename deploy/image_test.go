@@ -14,13 +14,13 @@ import (
 	"testing"
 )
 
-// Where the image has things.
+// Paths in the image.
 const (
 	binFolder  = "/usr/local/bin/"
 	homeFolder = "/home/nonroot"
 )
 
-// instructions reads a Dockerfile; each is its word and the rest.
+// instructions reads a Dockerfile: the word and the rest of each instruction.
 func instructions(t *testing.T) [][2]string {
 	t.Helper()
 	var list [][2]string
@@ -40,7 +40,7 @@ func instructions(t *testing.T) [][2]string {
 func TestDockerfile(t *testing.T) {
 	t.Parallel()
 	var froms []string
-	var stage []string // of the last FROM
+	var stage []string // instructions since the last FROM
 	env := map[string]string{}
 	built, copied := "", ""
 	last := map[string]string{}
@@ -108,7 +108,8 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// ignored says whether .dockerignore keeps a file from the builder. Of its patterns it knows the forms that are used.
+// ignored reports that .dockerignore keeps a file from the builder. It knows only the forms of patterns that are
+// used.
 func ignored(t *testing.T, patterns, file string) bool {
 	t.Helper()
 	out := false
@@ -139,7 +140,7 @@ func ignored(t *testing.T, patterns, file string) bool {
 	return out
 }
 
-// The builder gets every file that the programs are made of, which can be built without C, and nothing that lies about.
+// The builder gets every file of the programs, which can be built without C, and no other files.
 func TestBuildContext(t *testing.T) {
 	t.Parallel()
 	patterns := read(t, "../.dockerignore")

@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// These are the fields in use of each kind. A field that isn't here is a mistake, in the file or in this list.
+// The fields that each kind uses. A field that isn't here is a mistake, in the file or in this list.
 type (
 	header struct {
 		APIVersion string `yaml:"apiVersion"`
@@ -164,7 +164,7 @@ type (
 	}
 )
 
-// texts are values that Kubernetes takes as text only: no number without quotes.
+// texts are values that Kubernetes accepts only as text: a number needs quotes.
 type texts map[string]string
 
 func (m *texts) UnmarshalYAML(n *yaml.Node) error {
@@ -176,9 +176,9 @@ func (m *texts) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*map[string]string)(m))
 }
 
-// The files with these in the place of ${NAME}.
+// The values that the tests put in the place of ${NAME}.
 const (
-	testAccount = "0012345" // a name like others, to Azure
+	testAccount = "0012345" // a valid name, which YAML could take for a number
 	testHost    = "tables.example.org"
 )
 
@@ -192,7 +192,7 @@ type cluster struct {
 	routes      map[string]interceptorRoute
 	ingresses   map[string]ingress
 	namespaces  map[string]header
-	variables   map[string]bool // what stands in ${} somewhere
+	variables   map[string]bool // all names in ${}
 }
 
 func readCluster(t *testing.T) cluster {
@@ -252,7 +252,7 @@ func readCluster(t *testing.T) cluster {
 	return c
 }
 
-// add decodes a document, and no field may be unknown.
+// add decodes a document, and refuses unknown fields.
 func add[T any](t *testing.T, to map[string]T, node *yaml.Node) {
 	t.Helper()
 	var v T
@@ -325,7 +325,7 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// container is a container as the check of both templates takes it.
+// container is a container in the form that the check of both templates takes.
 func (c cluster) container(t *testing.T, pod podSpec, k kubeContainer) container {
 	t.Helper()
 	ports := map[string]string{}
@@ -350,7 +350,7 @@ func (c cluster) container(t *testing.T, pod podSpec, k kubeContainer) container
 			one.probes[kind] = probe{p.HTTPGet.Path, ports[p.HTTPGet.Port]}
 		}
 	}
-	// The sleep before the signal is part of the grace.
+	// A sleep before the signal takes a part of the grace period.
 	one.grace = time.Duration(pod.TerminationGracePeriodSeconds-k.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	return one
 }
@@ -392,7 +392,8 @@ func TestKubernetesScaling(t *testing.T) {
 	}
 }
 
-// checkQueueTrigger checks what both templates tell KEDA of a queue, and returns its name without the prefix.
+// checkQueueTrigger checks the KEDA trigger of a queue in both templates, and returns the queue's name without the
+// prefix.
 func checkQueueTrigger(t *testing.T, m map[string]string, account, prefix string) string {
 	t.Helper()
 	queue, ok := strings.CutPrefix(m["queueName"], prefix+"-")
@@ -414,8 +415,8 @@ func checkQueueTrigger(t *testing.T, m map[string]string, account, prefix string
 	return queue
 }
 
-// checkTimes: messages in hand are not counted. So a worker must stay for longer than handlers run, and be asked for
-// often enough in that time.
+// checkTimes checks KEDA's times. KEDA doesn't count messages that workers hold. So a worker must stay for longer
+// than handlers run, and KEDA must poll often enough in that time.
 func checkTimes(t *testing.T, polling, cooldown int) {
 	t.Helper()
 	if polling <= 0 || cooldown < 300 || cooldown < 5*polling {

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// names is names.json: all that the sample keeps, and what its web may do with each ("" is nothing).
+// names is names.json: everything that the sample stores, and what its web may do with each ("" is nothing).
 type names struct{ Queues, Containers, Tables []name }
 
 type name struct{ Name, Web string }
@@ -57,18 +57,18 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// The containers and tables of names.json are those that the source names. The web may use those that its code does.
+// The containers and tables of names.json are those in the source, and the web may use those that its code uses.
 func TestContainersAndTables(t *testing.T) {
 	t.Parallel()
 	n, u := readNames(t), usedNames(t)
 	for _, c := range []struct {
 		kind string
 		list []name
-		used map[string]bool // by name: whether the web does
+		used map[string]bool // by name: whether the web uses it
 		may  []string
 	}{
 		{"container", n.Containers, u.containers, []string{"read", "write"}},
-		{"table", n.Tables, u.tables, []string{"read"}}, // what storage.bicep knows
+		{"table", n.Tables, u.tables, []string{"read"}}, // the access that storage.bicep knows
 	} {
 		if got, want := sorted(c.list), slices.Sorted(maps.Keys(c.used)); !slices.Equal(got, want) {
 			t.Errorf("names.json has %ss %q; the source names %q", c.kind, got, want)
@@ -86,8 +86,8 @@ func TestContainersAndTables(t *testing.T) {
 
 type used struct{ containers, tables map[string]bool }
 
-// usedNames finds the names in the calls that take them, and whether code that the web runs makes the call. A
-// collection of values or views is a container, and a table beside it (values/collection.go).
+// usedNames finds the names in the calls that take them, and whether code of the web makes the call. A collection of
+// values or views is a container and a table (values/collection.go).
 func usedNames(t *testing.T) used {
 	t.Helper()
 	u := used{containers: map[string]bool{}, tables: map[string]bool{}}
@@ -174,7 +174,7 @@ func constants(files []*ast.File) map[string]string {
 	return all
 }
 
-// text is a constant's or a literal's, or nothing.
+// text is the value of a constant or a literal, or "".
 func text(e ast.Expr, consts map[string]string) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -20,24 +20,24 @@ import (
 
 const (
 	patience = 2 * time.Minute  // for a busy machine to start a program
-	requests = 10 * time.Second // what a server takes at most to answer what is under way when it stops
-	outcomes = 10 * time.Second // what a worker takes at most to record how deliveries ended, after DrainTimeout
+	requests = 10 * time.Second // the most that a server takes to finish requests when it stops
+	outcomes = 10 * time.Second // the most that a worker takes to record the outcomes of deliveries, after DrainTimeout
 )
 
-// A program is what one of the two says of itself when it runs.
+// A program is what a running program says about itself.
 type program struct {
 	settings map[string]string // defaults by flag
-	paths    map[string]int    // answers of its own server
+	paths    map[string]int    // the statuses of its own server
 }
 
 type programs struct {
 	web, worker program
-	queues      []string // what the worker consumes
-	commands    []string // those of them that take commands
+	queues      []string // queues that the worker consumes
+	commands    []string // those with commands
 	drain       time.Duration
 }
 
-// The programs themselves are asked, so that no list here can be out of date.
+// The tests ask the programs themselves, so that no list here can be out of date.
 var askPrograms = sync.OnceValues(func() (p programs, err error) {
 	dir, err := os.MkdirTemp("", "millrace-deploy-")
 	if err != nil {
@@ -65,7 +65,7 @@ var askPrograms = sync.OnceValues(func() (p programs, err error) {
 			Kinds string
 		}
 		if json.Unmarshal([]byte(line), &l) != nil {
-			continue // it is for people
+			continue // for people only
 		}
 		switch l.Msg {
 		case "worker starts":
@@ -91,8 +91,8 @@ func running(t *testing.T) programs {
 	return p
 }
 
-// ask reads a program's -help, runs it until it has said what it is waited for, asks for the paths of the probes, and
-// stops it. It returns all that the program wrote, too.
+// ask reads a program's -help, runs the program until it prints ready, requests the paths of the probes, and stops
+// it. It also returns all output of the program.
 func ask(dir, name, ready string, args ...string) (p program, output string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -144,7 +144,7 @@ func ask(dir, name, ready string, args ...string) (p program, output string, err
 	return p, all.String(), nil
 }
 
-// flagOf is the flag that a variable sets.
+// flagOf is the flag that an environment variable sets.
 func flagOf(variable string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(variable, "MILLRACE_")), "_", "-")
 }
@@ -161,7 +161,7 @@ func get(ctx context.Context, url string) (int, error) {
 	return res.StatusCode, res.Body.Close()
 }
 
-// A container is one program in an image, as both kinds of template describe it.
+// A container is one program in an image, in a form for both kinds of template.
 type container struct {
 	name    string
 	command string
@@ -176,7 +176,7 @@ type probe struct {
 	port string
 }
 
-// check holds a container against the program that it runs.
+// check compares a container with the program that it runs.
 func (c container) check(t *testing.T, all programs) {
 	t.Helper()
 	p, listen, least := all.web, "addr", requests
@@ -240,7 +240,7 @@ func (c container) check(t *testing.T, all programs) {
 	}
 }
 
-// The programs must be able to say no, or the checks above check nothing.
+// The programs must be able to refuse, or the checks above prove nothing.
 func TestProgramsAnswer(t *testing.T) {
 	t.Parallel()
 	p := running(t)

@@ -80,8 +80,9 @@ func (c *consumer) logCutOff(ctx context.Context, m *message, cause, err error) 
 type trouble struct {
 	failing atomic.Bool // the last line said so
 
+	n atomic.Int64 // hand-backs since a message was handled
+
 	mu   sync.Mutex
-	n    int // hand-backs since a message was handled
 	last time.Time
 }
 
@@ -92,9 +93,8 @@ const troubleEvery = time.Minute
 // logTrouble logs that the store fails: when that begins, and then more and more seldom.
 func (c *consumer) logTrouble(ctx context.Context, m *message, err error) {
 	t, now := &c.trouble, time.Now()
+	n := int(t.n.Add(1))
 	t.mu.Lock()
-	t.n++
-	n := t.n
 	tell := t.failing.Load() && seldom(n) || !t.failing.Load() && (t.last.IsZero() || now.Sub(t.last) >= troubleEvery)
 	if tell {
 		t.last = now
@@ -113,14 +113,11 @@ func (c *consumer) logSuccess(m *message) {
 		c.log.LogAttrs(context.Background(), slog.LevelInfo, "handled after failed attempts", append(m.attrs(), slog.Int("failed", n))...)
 	}
 	t := &c.trouble
-	if !t.failing.Load() {
+	if t.n.Load() == 0 {
 		return
 	}
-	t.mu.Lock()
-	n := t.n
-	t.n = 0
+	n := int(t.n.Swap(0))
 	told := t.failing.Swap(false)
-	t.mu.Unlock()
 	if told {
 		c.log.LogAttrs(context.Background(), slog.LevelInfo, "the store works again", slog.Int("handed_back", n))
 	}

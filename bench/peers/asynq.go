@@ -50,7 +50,7 @@ func (c *asynqClient) Send(ctx context.Context, j child.Job) error {
 	return err
 }
 
-// Fill sends from several goroutines: Asynq has no call for many.
+// Fill sends from several goroutines, because Asynq has no call for many jobs.
 func (c *asynqClient) Fill(ctx context.Context, jobs []child.Job) error {
 	var (
 		next  atomic.Int64

@@ -14,7 +14,7 @@ import (
 
 type task struct{ child.Job }
 
-// Config is that of Backlite's README, without the retention of what is done.
+// Config is that of Backlite's README, without the retention of finished jobs.
 func (task) Config() backlite.QueueConfig {
 	return backlite.QueueConfig{Name: "job", MaxAttempts: 5, Backoff: 5 * time.Second, Timeout: 10 * time.Second}
 }
@@ -28,7 +28,7 @@ type backliteClient struct {
 func openBacklite(workers, connections int, params string) openFunc {
 	return func(_ context.Context, spec child.Spec) (child.Client, error) {
 		if workers > 10 && (spec.Work == child.Latency || spec.Work == child.Idle) {
-			workers = 10 // more don't help there
+			workers = 10 // more workers don't help
 		}
 		db, operations, err := statements.Open(spec, "sqlite3", "file:"+filepath.Join(spec.Dir, "backlite.db")+"?"+params)
 		if err != nil {

@@ -29,12 +29,12 @@ func medianOf(work child.Work, m metric) func(*Report, System) float64 {
 	return func(r *Report, s System) float64 { return r.sum(s.Name, work, m.of).median }
 }
 
-// The chart's measures.
+// Dimensions of the chart.
 const (
 	margin, lineHeight    = 14, 20
 	labels, bars, numbers = 212, 130, 64 // widths
 	panelWidth            = bars + numbers
-	head                  = 58 // title and the panels' names
+	head                  = 58 // for the title and the panels' names
 	barHeight             = 12
 )
 
@@ -79,7 +79,7 @@ type text struct {
 	Text    string   `xml:",chardata"`
 }
 
-// chart draws a line for each system, and in it a bar for each panel. The bars are linear.
+// chart draws a line for each system, with a bar for each panel. The bars are linear.
 func (r *Report) chart(w io.Writer) error {
 	rows := r.chartRows()
 	width := 2*margin + labels + len(panels)*panelWidth
@@ -129,7 +129,7 @@ func (r *Report) chart(w io.Writer) error {
 	return err
 }
 
-// chartRows are the systems that have a bar, by the first panel, the raw limit last.
+// chartRows are the systems that have a bar, ordered by the first panel, with the raw limit last.
 func (r *Report) chartRows() []System {
 	rows := slices.DeleteFunc(slices.Clone(r.Systems), func(s System) bool {
 		return !slices.ContainsFunc(panels, func(p panel) bool { return !math.IsNaN(p.value(r, s)) })

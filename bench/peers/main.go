@@ -1,15 +1,15 @@
-// Command peers measures the same work side by side: Millrace, other ways to run background jobs in Go, and the raw limit of this
-// machine.
+// Command peers measures the same work on Millrace, on other systems for background jobs in Go, and on the raw limit
+// of this machine.
 //
 //	make bench-peers                                  # everything: about an hour
 //	make bench-peers ARGS='-systems millrace,river,raw -works balanced,drain -json peers.json -svg peers.svg'
 //	make bench-peers ARGS='-from peers.json -svg peers.svg'    # table and chart again
 //	make bench-peers ARGS='-stolen 0.05 -json peers.json'      # on a shared machine
-//	make bench-peers ARGS='-resume peers.json -json peers.json'    # what is missing after a run that was stopped
+//	make bench-peers ARGS='-resume peers.json -json peers.json'    # the rest of a run that was stopped
 //
-// Each measurement is a process of its own, with an empty folder on the disk under TMPDIR and, where the system needs one, a server
-// that was just started. Systems take turns, in another order each time. A system whose server is not installed is skipped, and that
-// is said.
+// Each measurement is a process of its own. It has an empty folder on the disk under TMPDIR and, if the system needs
+// one, a server that has just started. Systems take turns, in another order each time. A system whose server is not
+// installed is skipped, and the output says so.
 package main
 
 import (
@@ -147,7 +147,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	return 0
 }
 
-// writable refuses a place that can't be written now, not after an hour. What the file holds stays.
+// writable refuses a path that can't be written now, not after an hour. The file keeps its content.
 func writable(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -160,7 +160,7 @@ func split(list string) []string {
 	return strings.FieldsFunc(list, func(c rune) bool { return c == ',' || c == ' ' })
 }
 
-// pickWorks returns the works that are named, in the report's order, or all.
+// pickWorks returns the named works in the report's order, or all.
 func pickWorks(names []string) ([]child.Work, error) {
 	for _, name := range names {
 		if !slices.Contains(child.Works, child.Work(name)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace-go/millrace/bench/peers/child"
 )
 
-// TestMain makes the test's binary a child, as main does.
+// TestMain lets the test's binary be a child, as main does.
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(child.Main(children()))
@@ -61,7 +61,7 @@ func TestSmoke(t *testing.T) {
 	if code := run(t.Context(), []string{"-from", json}, &again, &log); code != 0 || again.String() != table.String() {
 		t.Errorf("from the file, with code %d:\n%s\nwant\n%s", code, again.String(), table.String())
 	}
-	// As if the run had been stopped before its last two measurements.
+	// The report is that of a run that was stopped before its last two measurements.
 	last := r.Samples[len(r.Samples)-2:]
 	r.Samples = r.Samples[:len(r.Samples)-2]
 	if err := r.save(json); err != nil {

@@ -2,7 +2,7 @@ package main
 
 import "syscall"
 
-// inMemory reports that a folder lies on a file system for which a sync does nothing.
+// inMemory reports that a folder is on a file system on which a sync does nothing.
 func inMemory(dir string) bool {
 	const tmpfs, ramfs = 0x01021994, 0x858458f6 // statfs(2)
 	var s syscall.Statfs_t

@@ -16,12 +16,12 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// job is a command; with only a reaction to it, it is what others call a job.
+// job is a command. With only a reaction to it, it is what other systems call a job.
 type job struct{ child.Job }
 
 func (job) Kind() channel.Kind { return "bench.job.v1" }
 
-// done is what the full path's decision emits.
+// done is the event of the full path's decision.
 type done struct{ child.Job }
 
 func (done) Kind() channel.Kind { return "bench.done.v1" }
@@ -68,8 +68,8 @@ func openReact(ctx context.Context, spec child.Spec) (child.Client, error) {
 	return m, nil
 }
 
-// openCQRS is the full path: a command is decided on one of 365 value objects, and its event folded into one of as many views.
-// The view's function is the handler.
+// openCQRS opens the full path: a command is decided on one of 365 value objects, and its event folded into one of as
+// many views. The view's function is the handler.
 func openCQRS(ctx context.Context, spec child.Spec) (child.Client, error) {
 	m, err := openMillrace(ctx, spec, channel.Event[done]("sums"))
 	if err != nil {

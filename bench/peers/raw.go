@@ -51,7 +51,7 @@ func (c queue) Start(ctx context.Context, handle func(child.Job)) error {
 
 func (c queue) Operations(context.Context) (int64, error) { return c.q.Calls(), nil }
 
-// disk is the raw limit of all that syncs.
+// disk is the raw limit of everything that syncs.
 type disk struct {
 	mu sync.Mutex
 	d  *raw.Disk // under mu

@@ -13,10 +13,10 @@ import (
 	"github.com/millrace-go/millrace/bench/peers/child"
 )
 
-// A Report is all that a run measured. Tables and charts are made of it alone.
+// A Report has all measurements of a run. Tables and charts are made from it alone.
 type Report struct {
 	Machine string            `json:"machine"`
-	Program string            `json:"program"` // SHA-256 of what measured, Millrace in it
+	Program string            `json:"program"` // SHA-256 of the measuring program, which contains Millrace
 	For     time.Duration     `json:"for"`
 	Backlog int               `json:"backlog"`
 	Reps    int               `json:"reps"`
@@ -46,7 +46,7 @@ func (r *Report) save(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// of returns a system's samples of a work that didn't fail.
+// of returns a system's samples of a work, without the failed ones.
 func (r *Report) of(system string, work child.Work) []child.Sample {
 	var all []child.Sample
 	for _, s := range r.Samples {
@@ -66,7 +66,7 @@ func (r *Report) sum(system string, work child.Work, of func(child.Sample) float
 	return summarize(values)
 }
 
-// stolen summarizes what the host took from the measurements.
+// stolen summarizes the shares that the host took from the measurements.
 func (r *Report) stolen() summary {
 	var shares []float64
 	for _, s := range r.Samples {
@@ -75,7 +75,8 @@ func (r *Report) stolen() summary {
 	return summarize(shares)
 }
 
-// repetitions tells how many there are of what was measured, but for some works: of a run that was stopped, not of all alike.
+// repetitions says how often each measurement was made, apart from some works. In a run that was stopped the numbers
+// differ.
 func (r *Report) repetitions(but ...child.Work) string {
 	counts := map[[2]string]int{}
 	for _, s := range r.Samples {
@@ -104,7 +105,7 @@ func (r *Report) best(work child.Work, m metric, d Durability) float64 {
 	return best
 }
 
-// rows are the systems with samples of a work: ours, the peers, the limits, the best of each first.
+// rows are the systems with samples of a work: ours, the peers and the limits, the best of each group first.
 func (r *Report) rows(work child.Work, m metric) []System {
 	rows := slices.DeleteFunc(slices.Clone(r.Systems), func(s System) bool { return len(r.of(s.Name, work)) == 0 })
 	roles := []Role{Ours, Peer, Limit}

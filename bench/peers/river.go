@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-go/millrace/bench/servers"
 )
 
-// openRiver opens River on PostgreSQL; no connections is the pool's default.
+// openRiver opens River on PostgreSQL. 0 connections are the pool's default.
 func openRiver(config river.Config, connections int) openFunc {
 	return func(ctx context.Context, spec child.Spec) (child.Client, error) {
 		pool, err := openPool(ctx, spec, connections)
@@ -33,7 +33,8 @@ func openPool(ctx context.Context, spec child.Spec, connections int) (*pgxpool.P
 	return pgxpool.New(ctx, url)
 }
 
-// transactions counts PostgreSQL's, on a connection of its own. The server updates its statistics about once a second.
+// transactions counts PostgreSQL's transactions, on a connection of its own. The server updates its statistics about
+// once a second.
 func transactions(spec child.Spec) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (n int64, err error) {
 		conn, err := pgx.Connect(ctx, servers.PostgresURL(spec.Addr, "postgres"))

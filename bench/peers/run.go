@@ -23,19 +23,20 @@ import (
 	"github.com/millrace-go/millrace/internal/chart"
 )
 
-// A plan is what to measure.
+// A plan says what to measure.
 type plan struct {
 	systems []contender
 	works   []child.Work
 	reps    int
-	stolen  float64    // measure again what lost more than this share of processor time to the host
+	stolen  float64    // repeat a measurement that lost more than this share of processor time to the host
 	spec    child.Spec // For, Backlog, Seed
 	before  []System   // of the run that is resumed, and what it has measured
 	done    []child.Sample
 }
 
-// run measures everything, works in turn, systems in an order that changes with every repetition. What fails is said, and becomes
-// a sample with an error; a system whose programs are missing is left out. When ctx ends, the report holds what there is.
+// run measures everything: one work after the other, and for each the systems in an order that changes with every
+// repetition. A failure is logged, and becomes a sample with an error. A system whose programs are missing is left
+// out. When ctx ends, the report has the samples so far.
 func (p plan) run(ctx context.Context, log io.Writer) *Report {
 	r := &Report{Machine: host.Machine(), Program: program(), For: p.spec.For, Backlog: p.spec.Backlog, Reps: p.reps, Seed: p.spec.Seed, Skipped: map[string]string{}, Samples: slices.Clone(p.done)}
 	for _, c := range p.systems {
@@ -75,7 +76,7 @@ func (p plan) run(ctx context.Context, log io.Writer) *Report {
 	return r
 }
 
-// resume takes over what a stopped run has measured.
+// resume takes over the samples of a run that was stopped.
 func (p *plan) resume(r *Report) error {
 	if r.Machine != host.Machine() || r.For != p.spec.For || r.Backlog != p.spec.Backlog || r.Seed != p.spec.Seed {
 		return fmt.Errorf("that run was made with -for %v -backlog %d -seed %d on %s; this one is not", r.For, r.Backlog, r.Seed, r.Machine)
@@ -88,7 +89,7 @@ func (p *plan) resume(r *Report) error {
 	return nil
 }
 
-// program is the SHA-256 of this program, which differs where its code does; empty where it can't be read.
+// program is the SHA-256 of this program, which changes with its code. It is empty if the program can't be read.
 func program() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -106,7 +107,7 @@ func program() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// quietly measures until the host leaves the machine its processors, and keeps the quietest sample.
+// quietly repeats a measurement until the host takes little processor time, and returns the quietest sample.
 func (p plan) quietly(ctx context.Context, c contender, spec child.Spec, log io.Writer) (child.Sample, error) {
 	s, _, err := host.Quietly(ctx, p.stolen, func() (child.Sample, float64, error) {
 		s, err := measure(ctx, c, spec)
@@ -198,7 +199,7 @@ func ask(ctx context.Context, program string, spec child.Spec) (child.Sample, er
 // childEnv makes this program a child.
 const childEnv = "MILLRACE_BENCH_CHILD"
 
-// programOf is what to run as a child: this program, or one that lies beside it.
+// programOf is the program of a child: this one, or another one in the same folder.
 func programOf(c contender) (string, error) {
 	self, err := os.Executable()
 	if err != nil || c.program == "" {
@@ -220,7 +221,7 @@ func tail(text string) string {
 	return strings.ReplaceAll(text, "\n", "; ")
 }
 
-// brief is a sample for the log.
+// brief is a short form of a sample for the log.
 func brief(s child.Sample, err error) string {
 	if err != nil {
 		return "FAILED: " + err.Error()

@@ -7,7 +7,7 @@ import (
 	"github.com/millrace-go/millrace/bench/peers/child"
 )
 
-// A metric is a number that is made of a sample.
+// A metric is a number that is computed from samples.
 type metric struct {
 	name, unit string
 	high       bool // more is better
@@ -27,7 +27,7 @@ var metrics = map[child.Work][]metric{
 
 func perMinute(s child.Sample, v float64) float64 { return v * 60 / s.Seconds }
 
-// percentile is the smallest value that at least p of a hundred are not above; NaN of nothing.
+// percentile is the smallest value that at least p percent of the values don't exceed; NaN for no values.
 func percentile(values []float64, p float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -36,7 +36,7 @@ func percentile(values []float64, p float64) float64 {
 	return sorted[max(int(math.Ceil(float64(len(sorted))*p/100)), 1)-1]
 }
 
-// p99 is that of the jobs of all repetitions together, in milliseconds.
+// p99 is the 99th percentile over the jobs of all repetitions, in milliseconds.
 func (r *Report) p99(s System) float64 {
 	var all []float64
 	for _, x := range r.of(s.Name, child.Latency) {
@@ -45,10 +45,10 @@ func (r *Report) p99(s System) float64 {
 	return percentile(all, 99)
 }
 
-// A summary is what repetitions had in common.
+// A summary describes the values of several repetitions.
 type summary struct{ median, min, max float64 }
 
-// summarize returns NaN where there is nothing.
+// summarize returns NaN for no values.
 func summarize(values []float64) summary {
 	if len(values) == 0 {
 		return summary{math.NaN(), math.NaN(), math.NaN()}
@@ -62,7 +62,7 @@ func summarize(values []float64) summary {
 	return summary{median, sorted[0], sorted[len(sorted)-1]}
 }
 
-// times tells how many times as good a is as b; NaN if that can't be told.
+// times returns how many times as good a is as b, or NaN if that is unknown.
 func (m metric) times(a, b float64) float64 {
 	if !m.high {
 		a, b = b, a
@@ -73,7 +73,7 @@ func (m metric) times(a, b float64) float64 {
 	return a / b
 }
 
-// better compares for sorting: the better one first, what is unknown last.
+// better compares for sorting: the better value first, NaN last.
 func (m metric) better(a, b float64) int {
 	switch {
 	case math.IsNaN(a) || math.IsNaN(b):

@@ -19,37 +19,37 @@ type System struct {
 	Role       Role       `json:"role"`
 	Durability Durability `json:"durability"`
 	Settings   string     `json:"settings"`
-	Source     string     `json:"source"` // the documentation that the settings are from
+	Source     string     `json:"source"` // the documentation that recommends the settings
 }
 
-// A Role is what a system is in the comparison.
+// A Role is a system's part in the comparison.
 type Role string
 
 // All roles.
 const (
 	Ours  Role = "ours"
 	Peer  Role = "peer"
-	Limit Role = "limit" // what such work costs without a framework
+	Limit Role = "limit" // the cost of such work without a framework
 )
 
-// A Durability is what a job survives once it was sent.
+// A Durability is what a sent job survives.
 type Durability string
 
 // Both durabilities.
 const (
 	Strict  Durability = "strict"  // a power failure
-	Relaxed Durability = "relaxed" // a crash of the process; the last second may be lost at a power failure
+	Relaxed Durability = "relaxed" // a crash of the process; a power failure may lose the last second
 )
 
 type openFunc = func(ctx context.Context, spec child.Spec) (child.Client, error)
 
-// A contender is a system and how to measure it.
+// A contender is a system and the way to measure it.
 type contender struct {
 	System
 	works   []child.Work
 	modules []string
 	open    openFunc
-	program string // measured by another program, beside this one
+	program string // another program in the same folder measures it
 	named   bool   // measured only if it is named
 	server  func(ctx context.Context, dir string) (*servers.Server, error)
 }
@@ -64,7 +64,7 @@ func redisServer(appendfsync string) func(context.Context, string) (*servers.Ser
 	}
 }
 
-// queueWorks are all but the disk's, singleWorks those of who can't send many jobs in a call.
+// queueWorks are all works but the disk's. singleWorks are for systems that can't send many jobs in a call.
 var (
 	queueWorks  = without(child.Works, child.Sync)
 	singleWorks = without(queueWorks, child.Batch)
@@ -76,9 +76,10 @@ func without(works []child.Work, one child.Work) []child.Work {
 
 const everysec, always = "everysec", "always"
 
-// contenders are all systems. Each peer stands here with its documentation's defaults, and tuned for speed as its documentation
-// and measurements say. The servers are Debian's with their own defaults, but for what is
-// named, PostgreSQL's 300 connections and Redis's append-only file instead of snapshots (package servers).
+// contenders are all systems. Each peer has two entries: with the defaults of its documentation, and tuned for speed
+// as its documentation and measurements say. The servers are Debian's with their own defaults, except for the
+// settings named here, for PostgreSQL's 300 connections, and for Redis's append-only file instead of snapshots
+// (package servers).
 func contenders() []contender {
 	ours := []string{"github.com/millrace-go/millrace", "modernc.org/sqlite"}
 	river := []string{"github.com/riverqueue/river", "github.com/riverqueue/river/riverdriver/riverpgxv5", "github.com/jackc/pgx/v5"}
@@ -134,7 +135,7 @@ func contenders() []contender {
 		{System: System{"prototype", "raw SQLite, prototype", Limit, Strict, "likewise, with one table and the statements that come to mind first, 128 messages at a time", "bench/raw"}, modules: ours, open: openQueue(raw.OpenPrototype)},
 		{System: System{"disk", "raw disk", Limit, Strict, "4 KiB overwritten and synced, one after another", "bench/raw"}, works: []child.Work{child.Sync}, open: openDisk},
 	}
-	for _, subscribers := range []int{1, 2, 4, 8} { // among them the two that stand above
+	for _, subscribers := range []int{1, 2, 4, 8} { // includes the two entries above
 		for _, batch := range []int{100, 500, 1000} {
 			settings := fmt.Sprintf("%d subscribers, SubscribeBatchSize %d", subscribers, batch)
 			all = append(all, contender{System: System{fmt.Sprintf("watermill-%dx%d", subscribers, batch), "Watermill, " + settings, Peer, Strict,
@@ -150,7 +151,7 @@ func contenders() []contender {
 	return all
 }
 
-// children are the systems that this program measures itself.
+// children are the systems that this program itself measures.
 func children() []child.System {
 	var all []child.System
 	for _, c := range contenders() {
@@ -161,7 +162,7 @@ func children() []child.System {
 	return all
 }
 
-// pick returns the systems that are named, or all but those that must be.
+// pick returns the named systems, or all except those that must be named.
 func pick(names []string) ([]contender, error) {
 	all := contenders()
 	for _, name := range names {

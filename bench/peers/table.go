@@ -30,7 +30,7 @@ type column struct {
 	of    func(System) string
 }
 
-// markdown writes a table for each work, and what the systems were.
+// markdown writes a table for each work, and a description of the systems.
 func (r *Report) markdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %s repetitions, [lowest, highest]; %v for each rate, a backlog of %s; %s.\n", r.repetitions(), r.For, chart.Number(float64(r.Backlog)), r.Machine)
@@ -107,7 +107,7 @@ func (r *Report) work(b *strings.Builder, work child.Work) {
 	table(b, rows, columns)
 }
 
-// columns are those of a metric.
+// columns are the columns of a metric.
 func (r *Report) columns(work child.Work, m metric) []column {
 	median := func(name string) float64 { return r.sum(name, work, m.of).median }
 	times := func(a, b float64) string {
@@ -140,7 +140,7 @@ func (r *Report) columns(work child.Work, m metric) []column {
 		column{"to its prototype", func(s System) string { return times(median(s.Name), median("prototype")) }})
 }
 
-// split tells the CPU time of client and server.
+// split shows the CPU time of client and server.
 func (r *Report) split(title string, work child.Work, per func(s child.Sample, v float64) float64) column {
 	return column{title, func(s System) string {
 		client := r.sum(s.Name, work, func(s child.Sample) float64 { return per(s, s.ClientCPU) }).median
@@ -149,7 +149,7 @@ func (r *Report) split(title string, work child.Work, per func(s child.Sample, v
 	}}
 }
 
-// versions are those of a system, all that there were if a run was gone on with after a change.
+// versions are the versions of a system: several if it was changed before the run was resumed.
 func (r *Report) versions(name string) string {
 	var all []string
 	for _, s := range r.Samples {

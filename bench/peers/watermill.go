@@ -21,7 +21,7 @@ type watermillClient struct {
 	operations  func(context.Context) (int64, error)
 }
 
-// openWatermill opens Watermill with its schema for queues; a batch and a poll of 0 are its defaults, and so is no connections.
+// openWatermill opens Watermill with its schema for queues. For batch, poll and connections, 0 is the default.
 func openWatermill(subscribers, batch int, poll time.Duration, connections int) openFunc {
 	return func(ctx context.Context, spec child.Spec) (child.Client, error) {
 		pool, err := openPool(ctx, spec, connections)
@@ -44,7 +44,7 @@ func openWatermill(subscribers, batch int, poll time.Duration, connections int) 
 	}
 }
 
-// openWatermillTuned takes what was the best of twelve settings for each work.
+// openWatermillTuned uses the best of twelve settings for each work.
 func openWatermillTuned(ctx context.Context, spec child.Spec) (child.Client, error) {
 	subscribers, batch := 4, 1000
 	if spec.Work == child.Balanced {

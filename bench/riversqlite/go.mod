@@ -7,7 +7,7 @@ replace (
 	github.com/millrace-go/millrace/bench => ../
 )
 
-// The newest riversqlite that is to be had, and what fits to it. The module above wants a newer River, for PostgreSQL.
+// The newest available riversqlite, and what fits it. The module above needs a newer River, for PostgreSQL.
 replace (
 	github.com/riverqueue/river => github.com/riverqueue/river v0.31.0
 	github.com/riverqueue/river/riverdriver => github.com/riverqueue/river/riverdriver v0.31.0
@@ -15,7 +15,7 @@ replace (
 	github.com/riverqueue/river/rivertype => github.com/riverqueue/river/rivertype v0.31.0
 )
 
-// Only tests of a dependency ask for it, and the version they name is not to be had everywhere.
+// Only tests of a dependency need it, and the version that they name is not available everywhere.
 exclude github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
 
 require (

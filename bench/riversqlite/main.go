@@ -1,5 +1,5 @@
-// Command riversqlite is the child of the comparison in bench/peers that measures River on SQLite. River's driver for SQLite is
-// to be had in an older version only, which can't be built beside the newest River: hence this module.
+// Command riversqlite is the child of bench/peers that measures River on SQLite. River's driver for SQLite exists
+// only in an older version, which can't be built together with the newest River. So it has a module of its own.
 package main
 
 import (
@@ -30,7 +30,7 @@ func system(name string, config river.Config) child.System {
 			if err != nil {
 				return nil, err
 			}
-			db.SetMaxOpenConns(1) // as River's documentation says
+			db.SetMaxOpenConns(1) // as River's documentation recommends
 			return riverjobs.Open(ctx, riversqlite.New(db), config, operations)
 		},
 	}

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// DieWithUs ends a process that is not started yet when this one is killed.
+// DieWithUs makes a process that is not started yet end when this one is killed.
 func DieWithUs(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = new(syscall.SysProcAttr)

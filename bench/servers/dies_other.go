@@ -4,5 +4,5 @@ package servers
 
 import "os/exec"
 
-// DieWithUs does nothing here: only Linux ends a process with the one that started it.
+// DieWithUs does nothing: only Linux can end a process with its parent.
 func DieWithUs(*exec.Cmd) {}

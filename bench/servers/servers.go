@@ -1,5 +1,5 @@
-// Package servers runs what other systems need, as child processes in folders of their own: PostgreSQL and Redis, as Debian
-// has them (apt-get install postgresql redis-server).
+// Package servers runs the servers of other systems as child processes in folders of their own: PostgreSQL and Redis,
+// as in Debian (apt-get install postgresql redis-server).
 package servers
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrMissing is in the error of a start for which a program is not installed.
+// ErrMissing is the cause if a server's program is not installed.
 var ErrMissing = errors.New("not installed")
 
 // A Server runs until Stop.
@@ -33,7 +33,7 @@ type Server struct {
 // Stop ends the server and waits for it.
 func (s *Server) Stop() { s.stop() }
 
-// Redis starts a server with these settings besides, such as "--appendfsync", "always".
+// Redis starts a server with additional settings, such as "--appendfsync", "always".
 func Redis(ctx context.Context, dir string, settings ...string) (*Server, error) {
 	bin, err := program("redis-server", "")
 	if err != nil {
@@ -48,8 +48,8 @@ func Redis(ctx context.Context, dir string, settings ...string) (*Server, error)
 	})
 }
 
-// Postgres makes a cluster and serves it, with these settings besides, such as "synchronous_commit=off". PostgreSQL doesn't run
-// as root: then it is the user postgres, whom Debian's package makes.
+// Postgres makes a cluster and starts its server, with additional settings such as "synchronous_commit=off".
+// PostgreSQL refuses to run as root; then it runs as the user postgres of Debian's package.
 func Postgres(ctx context.Context, dir string, settings ...string) (*Server, error) {
 	const debian = "/usr/lib/postgresql/*/bin"
 	initdb, err := program("initdb", debian)
@@ -87,7 +87,7 @@ func Postgres(ctx context.Context, dir string, settings ...string) (*Server, err
 	})
 }
 
-// PostgresURL is how pgx reaches a database of a server that Postgres started.
+// PostgresURL is the URL for pgx of a database on a server that Postgres started.
 func PostgresURL(socket, database string) string {
 	return fmt.Sprintf("host=%s user=postgres dbname=%s", socket, database)
 }
@@ -102,7 +102,7 @@ func Execute(ctx context.Context, url, statement string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// owner gives folders to a user, and returns how to run a program as that user.
+// owner gives folders to a user, and returns the attributes to run a program as that user.
 func owner(name string, folders ...string) (*syscall.SysProcAttr, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
@@ -164,7 +164,7 @@ func serve(ctx context.Context, name string, cmd *exec.Cmd, socket, log string, 
 	}
 }
 
-// program finds a program where Debian has several versions of it, or in PATH.
+// program finds a program in PATH, or where Debian keeps several versions of it.
 func program(name, pattern string) (string, error) {
 	if found, err := filepath.Glob(filepath.Join(pattern, name)); pattern != "" && err == nil && len(found) > 0 {
 		return found[len(found)-1], nil

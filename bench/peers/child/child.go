@@ -1,6 +1,6 @@
-// Package child is the measured side of the comparison: a process that opens one system, does one work, and says in one line
-// of JSON what it saw. Package main of peers is the other side. That they are two packages lets another module join, for a
-// system that can't be built beside the others.
+// Package child is the measured side of the comparison: a process that opens one system, does one work, and prints
+// its measurement as one line of JSON. Package main of peers is the other side. With two packages, a system that
+// can't be built together with the others can join from another module.
 package child
 
 import (
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// A Job is what is sent and handled; as JSON it has about 200 bytes.
+// A Job is what a system sends and handles. As JSON it has about 200 bytes.
 type Job struct {
 	N       int    `json:"n"` // 1, 2, …
 	Payload string `json:"payload"`
@@ -30,29 +30,29 @@ func NewJob(n int) Job { return Job{N: n, Payload: payload} }
 
 var payload = strings.Repeat("7", 180)
 
-// A Client is one process's part of a system: it sends jobs, and it handles them once it was started. Nothing is closed: the
+// A Client is one process's part of a system. It sends jobs, and handles them after Start. Nothing closes it: the
 // process ends instead.
 type Client interface {
-	// Send sends a job, and returns when the system says that it is safe. It is called concurrently.
+	// Send sends a job, and returns when the system reports it as safe. It is called concurrently.
 	Send(ctx context.Context, j Job) error
 
-	// Fill sends many, the quickest way that the system has.
+	// Fill sends many jobs by the system's fastest way.
 	Fill(ctx context.Context, jobs []Job) error
 
-	// Start begins to handle jobs, until ctx ends.
+	// Start starts the handling of jobs, until ctx ends.
 	Start(ctx context.Context, handle func(Job)) error
 
-	// Operations is how many operations the store has been asked for so far, or Unknown.
+	// Operations is how many operations the store has done so far, or Unknown.
 	Operations(ctx context.Context) (int64, error)
 }
 
-// Unknown is a count of operations that can't be had.
+// Unknown is a count of operations that isn't available.
 const Unknown = -1
 
 // A System is how a child makes a client.
 type System struct {
 	Name    string
-	Modules []string // whose versions are told
+	Modules []string // whose versions are reported
 	Open    func(ctx context.Context, spec Spec) (Client, error)
 }
 
@@ -81,7 +81,7 @@ type Sample struct {
 	ClientCPU  float64   `json:"client_cpu_s"`
 	ServerCPU  float64   `json:"server_cpu_s"`
 	Operations int64     `json:"operations"` // of the store, or Unknown
-	Stolen     float64   `json:"stolen"`     // the share of the machine's processor time that its host gave to others meanwhile; the parent tells
+	Stolen     float64   `json:"stolen"`     // the share of the machine's processor time that its host gave to others meanwhile; set by the parent
 	Err        string    `json:"err,omitempty"`
 }
 
@@ -96,7 +96,7 @@ func Main(systems []System) int {
 	return 0
 }
 
-// Fail ends the child if a client broke while it was measured.
+// Fail ends the child if a client broke during its measurement.
 func Fail(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
@@ -106,7 +106,7 @@ func Fail(ctx context.Context, err error) {
 
 var errOrphan = errors.New("the parent has ended")
 
-// serve makes the measurement that stands in the first line of in. It gives up when in ends, because then the parent has.
+// serve makes the measurement of the first line of in. It stops when in ends, because then the parent has ended.
 func serve(ctx context.Context, systems []System, in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	line, err := lines.ReadBytes('\n')
@@ -141,7 +141,7 @@ func serve(ctx context.Context, systems []System, in io.Reader, out io.Writer) e
 	return fmt.Errorf("no system %q", spec.System)
 }
 
-// versions names modules as this program was built with them.
+// versions returns the versions of modules in this program.
 func versions(modules []string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -174,7 +174,7 @@ func versionsIn(info *debug.BuildInfo, modules []string) string {
 	return strings.Join(all, ", ")
 }
 
-// revision is that of the repository which the program was built from, with a mark where files had changed.
+// revision is the revision of the repository from which the program was built, with a mark if files had changed.
 func revision(info *debug.BuildInfo) string {
 	var id, changed string
 	for _, s := range info.Settings {

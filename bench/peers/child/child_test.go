@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// memory is a system without a store, that can be made to fail and to repeat itself.
+// memory is a system without a store. It can fail and repeat jobs on demand.
 type memory struct {
 	jobs   chan Job
-	each   time.Duration // for a job
-	fill   time.Duration // for a batch
+	each   time.Duration // time for a job
+	fill   time.Duration // time for a batch
 	send   error
 	start  error
 	repeat bool
@@ -77,7 +77,7 @@ func TestWorks(t *testing.T) {
 				m := newMemory()
 				m.repeat = c.work == Drain
 				if c.work == Batch {
-					m.fill = 99 * time.Millisecond // none ends with the window
+					m.fill = 99 * time.Millisecond // the window ends in the middle of a batch
 				}
 				s, err := measure(t.Context(), m, Spec{Work: c.work, For: 3 * time.Second, Backlog: 1000})
 				if err != nil {
@@ -199,7 +199,7 @@ func TestTree(t *testing.T) {
 	process(11, 10, "2000000000 5 5")
 	process(12, 11, "4000000000 5 5")
 	process(13, 1, "8000000000 5 5")
-	// What has ended under each of the three adds 0.75 s.
+	// Processes that ended below each of the three add 0.75 s.
 	if got, err := tree(proc, 10); err != nil || got != 1.5+2+4+3*0.75 {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -208,7 +208,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// A version is a release's, or the revision of the repository that the program was built from.
+// A version is that of a release, or the revision of the repository from which the program was built.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	ours := &debug.Module{Path: "example.com/ours", Version: "v0.0.0", Replace: &debug.Module{Path: "../", Version: "(devel)"}}

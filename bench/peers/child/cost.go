@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// begun is where a measurement began.
+// begun is the state at the beginning of a measurement.
 type begun struct {
 	mark
 	client, server float64
@@ -58,8 +58,8 @@ func (m *measurement) cpu() (client, server float64, err error) {
 	return client, server, err
 }
 
-// tree is the CPU time of a process and all that came from it, in seconds. Linux only. Living threads are counted in nanoseconds, those that
-// have ended in hundredths of a second, which is what the kernel keeps of them.
+// tree is the CPU time of a process and its descendants, in seconds. Linux only. Living threads are counted in
+// nanoseconds, ended ones in hundredths of a second, because the kernel keeps no more of them.
 func tree(proc string, root int) (float64, error) {
 	stats, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
 	if err != nil {
@@ -71,7 +71,8 @@ func tree(proc string, root int) (float64, error) {
 		if err != nil {
 			continue // it has ended meanwhile
 		}
-		// The fields after the name, which is in brackets and may hold anything: state, parent, … children's user and system time.
+		// The name is in brackets and may hold anything. The fields after it: state, parent, … children's user and
+		// system time.
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		if len(fields) < 15 {
 			return 0, fmt.Errorf("%s: %q", file, text)

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A mark is how many jobs had been handled at a time.
+// A mark is the number of handled jobs at a time.
 type mark struct {
 	n  int64
 	at time.Time
 }
 
-// A tally counts each job once, whatever is delivered twice.
+// A tally counts each job once, even when it is delivered twice.
 type tally struct {
 	mu    sync.Mutex
 	seen  []uint64 // a bit for each job
@@ -20,7 +20,7 @@ type tally struct {
 	marks map[int64]chan mark
 }
 
-// first counts job n, and tells whether it was not counted before.
+// first counts job n, and reports whether it is new.
 func (t *tally) first(n int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +40,8 @@ func (t *tally) first(n int) bool {
 	return true
 }
 
-// after tells when n jobs have been counted. It is called before the first is; n = 0 is at once.
+// after returns a channel that gets a mark when n jobs have been counted, at once for n = 0. Call it before the first
+// job is counted.
 func (t *tally) after(n int64) <-chan mark {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// Work is what is measured.
+// Work is a kind of measurement.
 type Work string
 
-// All works. Every rate has a warm-up of a third of Spec.For first.
+// All works. Every rate begins with a warm-up of a third of Spec.For.
 const (
 	Send1    Work = "send1"    // one sender, for Spec.For
 	Send16   Work = "send16"   // sixteen
-	Batch    Work = "batch"    // one, and many jobs at a time
+	Batch    Work = "batch"    // one sender, and many jobs in a call
 	Drain    Work = "drain"    // a backlog, until it is handled, for at most 4 × Spec.For; the first tenth is warm-up
 	Balanced Work = "balanced" // sixteen senders that pause above 2,000 outstanding jobs, and the handlers
-	Latency  Work = "latency"  // one job at a time in an idle system, from the call of Send to the handler, for 6 × Spec.For
-	Idle     Work = "idle"     // handlers, and nothing to do, for 6 × Spec.For
+	Latency  Work = "latency"  // one job at a time in an idle system, from the call of Send to the start of the handler, for 6 × Spec.For
+	Idle     Work = "idle"     // handlers without jobs, for 6 × Spec.For
 	Sync     Work = "sync"     // the disk alone: one 4 KiB overwrite after another
 )
 
 // Works are all works in the order of the report.
 var Works = []Work{Send1, Send16, Batch, Drain, Balanced, Latency, Idle, Sync}
 
-// Limit is longer than any measurement with these settings takes.
+// Limit is longer than any measurement with these settings.
 func (s Spec) Limit() time.Duration { return 2*time.Minute + 20*s.For }
 
 const (
@@ -40,7 +40,7 @@ type measurement struct {
 	spec  Spec
 	cause context.CancelCauseFunc
 	sent  atomic.Int64 // calls of Send that have begun
-	acked atomic.Int64 // that have returned
+	acked atomic.Int64 // calls that have returned
 	seen  tally        // handled
 }
 
@@ -69,7 +69,7 @@ func measure(ctx context.Context, c Client, spec Spec) (*Sample, error) {
 	return nil, fmt.Errorf("no work %q", spec.Work)
 }
 
-// senders send until ctx ends; before each job they wait for ahead, if there is one.
+// senders send until ctx ends. Before each job they wait for ahead, unless it is nil.
 func (m *measurement) senders(ctx context.Context, n int, ahead chan struct{}) {
 	for range n {
 		go func() {
@@ -127,7 +127,7 @@ func (m *measurement) balanced(ctx context.Context) (*Sample, error) {
 	return m.window(ctx, m.seen.now)
 }
 
-// window counts over Spec.For, after the warm-up.
+// window counts jobs for Spec.For, after the warm-up.
 func (m *measurement) window(ctx context.Context, now func() mark) (*Sample, error) {
 	if err := pause(ctx, m.spec.For/3); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (m *measurement) window(ctx context.Context, now func() mark) (*Sample, err
 		return nil, err
 	}
 	end := begun.mark
-	for end.n == begun.n { // slow ones get longer
+	for end.n == begun.n { // a slow system gets more time
 		if err := pause(ctx, m.spec.For); err != nil {
 			return nil, err
 		}
@@ -172,7 +172,7 @@ func (m *measurement) drain(ctx context.Context) (*Sample, error) {
 	return m.end(ctx, begun, end)
 }
 
-// fill sends the backlog, or as much of it as ten times Spec.For allows.
+// fill sends the backlog, or as much of it as possible in ten times Spec.For.
 func (m *measurement) fill(ctx context.Context) (n int64, err error) {
 	late := time.Now().Add(10 * m.spec.For)
 	for int(n) < m.spec.Backlog && (n == 0 || time.Now().Before(late)) {
@@ -259,7 +259,7 @@ func (m *measurement) idle(ctx context.Context) (*Sample, error) {
 	if err := pause(ctx, m.spec.For); err != nil {
 		return nil, err
 	}
-	// One more, so that none is still getting used to having nothing to do.
+	// One more job lets every handler become used to an idle system.
 	warm = m.seen.after(2)
 	if err := m.c.Send(ctx, NewJob(2)); err != nil {
 		return nil, fmt.Errorf("send: %w", err)
@@ -290,7 +290,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// either waits for a mark, but not longer than d.
+// either waits for a mark, but at most d.
 func either(ctx context.Context, reached <-chan mark, d time.Duration, now func() mark) (mark, error) {
 	select {
 	case at := <-reached:

@@ -1,5 +1,5 @@
-// Package riverjobs is River as a measured system, on whatever driver: it is built with River's newest version for PostgreSQL, and
-// in another module with an older one for SQLite.
+// Package riverjobs is River as a measured system, on any driver. It is built with River's newest version for
+// PostgreSQL, and in another module with an older version for SQLite.
 package riverjobs
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-go/millrace/bench/peers/child"
 )
 
-// Tuned is for speed: fetch often, and run many.
+// Tuned is set for speed: it fetches often, and runs many jobs at once.
 func Tuned(maxWorkers int) river.Config {
 	return river.Config{
 		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: maxWorkers}},
@@ -22,7 +22,7 @@ func Tuned(maxWorkers int) river.Config {
 	}
 }
 
-// Defaults is River's documentation's first example.
+// Defaults is the first example of River's documentation.
 func Defaults() river.Config {
 	return river.Config{Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 100}}}
 }
@@ -48,8 +48,8 @@ type client[TTx any] struct {
 	operations func(context.Context) (int64, error)
 }
 
-// Open makes River's tables and a client. It fills by River's fastest call, with a client that only inserts: after that call one with queues
-// panics on SQLite in v0.31.0.
+// Open makes River's tables and a client. It fills by River's fastest call, with a client that only inserts: after
+// that call a client with queues panics on SQLite in v0.31.0.
 func Open[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], config river.Config, operations func(context.Context) (int64, error)) (child.Client, error) {
 	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package statements counts what a program asks of an embedded database, which keeps no such count itself.
+// Package statements counts a program's statements to an embedded database, which has no such count itself.
 package statements
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/bench/peers/child"
 )
 
-// Open is sql.Open, with a count of the statements where spec is about an idle system: elsewhere it would take time.
+// Open is sql.Open. For an idle system it also counts the statements; for other works the count would take time.
 func Open(spec child.Spec, driverName, source string) (db *sql.DB, count func(context.Context) (int64, error), err error) {
 	db, err = sql.Open(driverName, source)
 	if err != nil || spec.Work != child.Idle {
@@ -31,7 +31,7 @@ type connector struct {
 func (c *connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.source) }
 func (c *connector) Driver() driver.Driver                        { return c.driver }
 
-// counter is told of each statement, but not of BEGIN and COMMIT.
+// counter counts each statement, but not BEGIN and COMMIT.
 type counter struct {
 	sqlmw.NullInterceptor
 	n atomic.Int64
