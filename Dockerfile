@@ -6,8 +6,8 @@
 #	docker run -p 8080:8080 -v millrace:/home/nonroot/data millrace     # web, with a worker in its process
 #	docker run millrace worker -store 'azure://ACCOUNT?prefix=bistro'
 #
-# Mount a folder, as here, never the SQLite file alone: its log lies beside it, and would go with the container. Such a
-# file is refused.
+# Mount a folder, as here, never the SQLite file alone: its log lies beside it, and would be deleted with the
+# container. A file that is mounted alone is refused.
 #
 # Nothing here needs BuildKit, so that `az acr build` can build it too.
 
@@ -23,7 +23,7 @@ FROM gcr.io/distroless/static:nonroot
 COPY --from=build /out/web /out/worker /out/millrace /usr/local/bin/
 COPY --from=build --chown=65532:65532 /data /home/nonroot/data
 WORKDIR /home/nonroot
-# By its number, so that Kubernetes can see that it isn't root.
+# The user's number lets Kubernetes see that it isn't root.
 USER 65532:65532
 VOLUME /home/nonroot/data
 EXPOSE 8080 9090

@@ -49,7 +49,7 @@ fuzz: ## Run every fuzz test for some seconds; FUZZTIME=1m for longer
 	@GO=$(GO) scripts/fuzz.sh
 
 .PHONY: simulate
-simulate: ## Hold the promise against random faults in virtual time: SEEDS=1000 schedules, or SEED=123 alone with its history
+simulate: ## Test the promise under random faults in virtual time: SEEDS=1000 schedules, or SEED=123 alone with its history
 	@SEED='$(SEED)' SEEDS='$(SEEDS)' GO=$(GO) scripts/simulate.sh
 
 .PHONY: scale
@@ -61,14 +61,14 @@ mutants: ## Break one law of the promise at a time, some 3 minutes: the tests mu
 	$(GO) run ./cmd/internal/mutants
 
 .PHONY: cover
-cover: ## Run the quick tests and tell how much of each package they reach
+cover: ## Run the quick tests and print how much of each package they cover
 	@mkdir -p .cache
 	$(GO) test -short -timeout 5m -coverpkg=./... -coverprofile=.cache/cover.out ./...
 	$(GO) tool cover -func=.cache/cover.out | tail -n 1
 	@echo "Line by line: $(GO) tool cover -html=.cache/cover.out"
 
 .PHONY: chaos
-chaos: ## Kill, stall and cut off real processes for some twenty minutes, then audit; SEED=7 and ARGS='-store sqlite' as wanted
+chaos: ## Kill, stall and cut off real processes for some twenty minutes, then audit; takes SEED=7 and ARGS='-store sqlite'
 	@GO=$(GO) SEED='$(SEED)' scripts/chaos.sh $(ARGS)
 
 .PHONY: chaos-short

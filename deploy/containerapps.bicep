@@ -1,5 +1,5 @@
-// The sample on Azure Container Apps: a web that scales by HTTP requests, and workers that scale by what waits in their
-// queues, from none. docs/azure.md tells how to deploy it and why the numbers are what they are.
+// The sample on Azure Container Apps: a web that scales by HTTP requests, and workers that scale from none by the
+// messages that wait in their queues. docs/azure.md says how to deploy it and gives the reasons for the numbers.
 
 @description('Name of the storage account to make; see storage.bicep.')
 param account string
@@ -34,12 +34,12 @@ var names = loadJsonContent('names.json')
 var webIdentity = resourceId('Microsoft.ManagedIdentity/userAssignedIdentities', '${account}-web')
 var workerIdentity = resourceId('Microsoft.ManagedIdentity/userAssignedIdentities', '${account}-worker')
 
-// What both programs must agree on.
+// The settings that both programs share.
 var settings = [
   { name: 'MILLRACE_STORE', value: 'azure://${account}?prefix=${prefix}' }
   { name: 'MILLRACE_SEATS', value: string(seats) }
   { name: 'TZ', value: timeZone }
-  { name: 'AZURE_TOKEN_CREDENTIALS', value: 'ManagedIdentityCredential' } // nothing else is tried
+  { name: 'AZURE_TOKEN_CREDENTIALS', value: 'ManagedIdentityCredential' } // no other kind is tried
   { name: 'GOMEMLIMIT', value: '400MiB' } // collects garbage before the limit of 0.5 GiB ends the process
 ]
 
@@ -108,7 +108,7 @@ resource web 'Microsoft.App/containerApps@2025-01-01' = {
       registries: [{ server: acr.properties.loginServer, identity: webIdentity }]
     }
     template: {
-      // Requests under way get 10 seconds.
+      // Running requests get 10 seconds.
       terminationGracePeriodSeconds: 30
       containers: [
         {
@@ -127,7 +127,8 @@ resource web 'Microsoft.App/containerApps@2025-01-01' = {
         }
       ]
       scale: {
-        // One stays, so that nobody waits for a start. An open page that waits for its decision counts as a request.
+        // One replica stays, so that no request waits for a start. An open page that waits for its decision counts as a
+        // request.
         minReplicas: 1
         maxReplicas: 10
         rules: [
@@ -154,7 +155,7 @@ resource worker 'Microsoft.App/containerApps@2025-01-01' = {
       registries: [{ server: acr.properties.loginServer, identity: workerIdentity }]
     }
     template: {
-      // DrainTimeout (20 s), 10 s to record what is cut off then, 10 s for the admin server, and some to spare.
+      // DrainTimeout (20 s), 10 s to record the deliveries that are cut off, 10 s for the admin server, and a reserve.
       terminationGracePeriodSeconds: 60
       containers: [
         {
@@ -178,10 +179,12 @@ resource worker 'Microsoft.App/containerApps@2025-01-01' = {
         minReplicas: 0
         maxReplicas: 10
         pollingInterval: 30
-        // Longer than any handler runs: messages in a worker's hands are not counted (docs/azure.md, "Scaling").
+        // Longer than any handler runs, because messages that a worker holds are not counted (docs/azure.md,
+        // "Scaling").
         cooldownPeriod: 300
-        // A custom rule, not azureQueue: only here the strategy can be chosen. visibleonly leaves delayed messages out, so
-        // that retries and scheduled messages hold no worker up. One rule for each queue; the greatest demand counts.
+        // A custom rule, because azureQueue can't choose the strategy. visibleonly leaves delayed messages out, so that
+        // retries and scheduled messages keep no worker running. There is one rule for each queue; the greatest demand
+        // counts.
         rules: [for q in names.queues: {
           name: q.name
           custom: {

@@ -1,8 +1,8 @@
-// The storage account of one application, all that the sample keeps in it, and who may do what there. It is a module of
-// containerapps.bicep; for Kubernetes deploy it by itself, with oidcIssuer.
+// The storage account of one application, all names that the sample uses in it, and the roles. It is a module of
+// containerapps.bicep. For Kubernetes deploy it by itself, with oidcIssuer.
 //
-// Everything is made here, so that the web needs no right to make anything. What it may do with each name stands in
-// names.json. The worker owns the whole account: give each application an account of its own.
+// The template makes everything, so that the web needs no right to make anything. names.json has the web's access to
+// each name. The worker owns the whole account: give each application an account of its own.
 
 @description('Name of the storage account: lower-case letters and digits, unique in the world.')
 @minLength(3)
@@ -48,7 +48,7 @@ resource storage 'Microsoft.Storage/storageAccounts@2023-05-01' = {
   properties: {
     accessTier: 'Hot'
     allowBlobPublicAccess: false
-    allowSharedKeyAccess: false // nobody enters but with a role
+    allowSharedKeyAccess: false // access needs a role
     minimumTlsVersion: 'TLS1_2'
     supportsHttpsTrafficOnly: true
   }
@@ -64,7 +64,8 @@ resource queues 'Microsoft.Storage/storageAccounts/queueServices/queues@2023-05-
   name: '${prefix}-${q.name}'
 }]
 
-// Neither versions nor soft deletion: every document is overwritten all the time, and each old one would be kept and paid.
+// Versions and soft deletion are off: documents are overwritten all the time, and each old one would be kept and
+// billed.
 resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2023-05-01' = {
   parent: storage
   name: 'default'
@@ -80,7 +81,7 @@ resource tableService 'Microsoft.Storage/storageAccounts/tableServices@2023-05-0
   name: 'default'
 }
 
-// A table's name has no hyphens; the driver writes them so (storage/azure/names.go).
+// A table's name can't have hyphens; the driver encodes them (storage/azure/names.go).
 resource tables 'Microsoft.Storage/storageAccounts/tableServices/tables@2023-05-01' = [for t in names.tables: {
   parent: tableService
   name: replace(replace('${prefix}-${t.name}', 'z', 'zz'), '-', 'zx')
@@ -126,7 +127,7 @@ resource webRows 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for (t,
   }
 }]
 
-// Not the Message Processor: it may receive and delete, but neither renew nor rewrite what it holds.
+// Message Processor isn't enough: it may receive and delete messages, but neither renew nor rewrite them.
 resource workerRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for role in [roles.queueContributor, roles.blobContributor, roles.tableContributor]: {
   scope: storage
   name: guid(storage.id, worker.id, role)
@@ -137,8 +138,8 @@ resource workerRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for
   }
 }]
 
-// From here on Kubernetes only: KEDA counts messages as somebody of its own, and the service accounts of the cluster
-// stand for the identities, so that no secret is kept there.
+// The rest is for Kubernetes only. KEDA counts messages with an identity of its own. The service accounts of the
+// cluster stand for the identities, so that the cluster keeps no secret.
 
 resource scaler 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' = if (!empty(oidcIssuer)) {
   name: '${account}-scaler'

@@ -4,7 +4,7 @@
 #	make bench-compare BASE=HEAD~1 BENCH='Drain|FullPath'     with what is checked out, changes included
 #	make bench-compare BASE=v1 HEAD=v2 BENCH=Send PKG=./worker COUNT=6 BENCHTIME=1s
 #
-# Both run on this machine, one after the other and so on, so that what else it does hits both.
+# The two run in turns on this machine, so that its other work affects both alike.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}

@@ -2,10 +2,11 @@
 # Measures Millrace beside other ways to run background jobs in Go, and beside the raw limit of this machine:
 #
 #	make bench-peers                                  all systems and works: about an hour
-#	make bench-peers ARGS='-list'                     what there is
+#	make bench-peers ARGS='-list'                     the names of systems and works
 #	make bench-peers ARGS='-systems millrace,river -works drain -reps 1'
 #
-# Installs PostgreSQL and Redis where they are needed and this user may; a system whose server is missing is skipped, and that is said.
+# Installs PostgreSQL and Redis if they are needed and this user may. A system without its server is skipped, and the
+# output says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -16,7 +17,7 @@ say() { echo "bench-peers: $*" >&2; }
 postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null; }
 redis() { command -v redis-server >/dev/null; }
 
-# install PACKAGE...: where this user may
+# install PACKAGE...: only if this user may
 install() {
 	local root=()
 	[ "$(id -u)" -eq 0 ] || root=(sudo -n)
@@ -37,13 +38,13 @@ command -v "${CC:-gcc}" >/dev/null || install gcc libc6-dev # Backlite's driver 
 out=$PWD/.cache/bench-peers
 mkdir -p "$out"
 if command -v flock >/dev/null; then
-	exec 9>"$out/lock" # kept by the program: what is built under a run would be measured by it
+	exec 9>"$out/lock" # the program keeps it, because a build during a run would change the measurement
 	flock -n 9 || { say "another run from this folder is under way"; exit 1; }
 fi
 (cd bench && $go build -buildvcs=auto -o "$out/" ./peers)
-(cd bench/riversqlite && $go build -o "$out/" .) # a module of its own; the program looks for it beside itself
+(cd bench/riversqlite && $go build -o "$out/" .) # a module of its own; the program looks for it in its own folder
 
-systems=$("$out/peers" -list "$@") || exit 2 # what is wrong with the arguments, it has said
+systems=$("$out/peers" -list "$@") || exit 2 # the program has reported bad arguments
 missing=()
 if [[ " $* " != *" -list "* ]]; then
 	grep -q '^river \|^river-defaults\|^watermill' <<<"$systems" && ! postgres && missing+=(postgresql)

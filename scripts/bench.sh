@@ -3,7 +3,8 @@
 #
 #	make bench COUNT=6 >old.txt; …; make bench COUNT=6 >new.txt; cd bench && go tool benchstat ../old.txt ../new.txt
 #
-# What has not run after LIMIT seconds doesn't run, and that is said: 170, or an hour with a COUNT or a BENCHTIME.
+# Benchmarks that have not run after LIMIT seconds are skipped, and the output says so. LIMIT is 170, or an hour with
+# a COUNT or a BENCHTIME.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -18,7 +19,7 @@ limit=${LIMIT:-170}
 [ -n "${LIMIT:-}" ] || [ -z "${COUNT:-}${BENCHTIME:-}" ] || limit=3600
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
-# What is to be compiled isn't measured.
+# Compile first, so that the limit doesn't include it.
 ($go test -run '^$' $packages && cd bench && $go test -run '^$' ./raw) >/dev/null
 timeout "$limit" bash -c "$go test $flags -bench '${BENCH:-.}' $(echo $packages) && cd bench && $go test $flags -bench '${BENCH:-.}' ./raw" </dev/null | tee "$out"
 code=${PIPESTATUS[0]}

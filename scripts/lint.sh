@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks everything that needs no test run, and tells all that is wrong, not only the first.
+# Checks everything that needs no test run, and prints all faults, not only the first.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need on Debian and Ubuntu, where this user may. Says plainly what is missing afterwards, and
-# what that means. Prints the missing ones' names on stdout, everything else on stderr.
+# Installs the programs that the tests need on Debian and Ubuntu, if this user may. Then says what is still missing,
+# and what that means. Prints the names of missing programs on stdout, everything else on stderr.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,13 +17,13 @@ browser() {
 # The race detector needs a C compiler and the C library's headers; the check of the model needs the compiler.
 compiler() { echo 'int main(void){return 0;}' | "${CC:-gcc}" -x c -include stdlib.h -o /dev/null - >/dev/null 2>&1; }
 
-# The model checker: there is another program of that name.
+# The model checker. Another program has the same name.
 checker() { [[ "$(spin -V 2>/dev/null || true)" == "Spin Version"* ]]; }
 
-# Azurite runs on Node.js 18 or newer, whatever it says itself. npm is a package of its own in Debian.
+# Azurite runs on Node.js 18 or newer, although it asks for another version. npm is a package of its own in Debian.
 nodejs() { command -v npm >/dev/null && [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -ge 18 ]; }
 
-# npm is slow to tell that there is nothing to do: the lock file that it installed from is kept beside what it installed.
+# npm is slow even if there is nothing to do. So the lock file of the last installation is kept beside the packages.
 installed=node_modules/.installed-lock.json
 azurite() { nodejs && cmp -s tools/azurite/package-lock.json tools/azurite/$installed; }
 fetch_azurite() (
@@ -61,7 +61,8 @@ if ! checker && ! { install spin && checker; }; then
 	say "no spin: the check of the model is SKIPPED"
 	echo spin
 fi
-# For a test each: shells to check the completion in, and what erases a person's data by hand. Only CI installs them.
+# Each is for one test: shells for the completion, and the tool that erases a person's data by hand. Only CI installs
+# them.
 for tool in ${CI:+zsh fish sqlite3}; do
 	if ! command -v $tool >/dev/null && ! install $tool; then
 		say "no $tool: its test is SKIPPED"

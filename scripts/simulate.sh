@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the simulation without the race detector, which make test has run it with: more schedules in the same time.
+# Runs the simulation without the race detector: more schedules in the same time. make test runs it with the detector.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the tests of everything that stands on Azure Storage on a real account, beside what is there already: under random
-# prefixes, which are wiped afterwards, also after Ctrl-C. It costs some hundred thousand requests.
+# Runs the tests that use Azure Storage on a real account, which may hold other data. Their names have random prefixes
+# and are deleted afterwards, even after Ctrl-C. A run costs some hundred thousand requests.
 #
-#	make test-azure ACCOUNT=NAME                     with the identity that `az login` has left here
+#	make test-azure ACCOUNT=NAME                     with the identity of `az login`
 #	MILLRACE_TEST_AZURE='Default…' make test-azure   with a connection string
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ if [ -z "${MILLRACE_TEST_AZURE:-}" ]; then
 	exit 2
 fi
 
-# All prefixes of this run begin alike. Each test wipes its own; what is left by one that was killed goes at the end.
+# All prefixes of this run begin alike. Each test deletes its own; the end deletes what a killed test has left.
 MILLRACE_TEST_AZURE_RUN=t$(od -An -N2 -tx1 /dev/urandom | tr -d ' \n')
 export MILLRACE_TEST_AZURE_RUN
 sweep() {

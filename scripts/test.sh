@@ -11,7 +11,7 @@ case " ${missing//$'\n'/ } " in *" gcc "*) race= ;; esac
 strict=
 if [ -n "${CI:-}" ]; then
 	strict=-strict
-	# What tests may not skip for want of: they fail instead.
+	# Without one of these, tests fail and don't skip.
 	export MILLRACE_REQUIRE=${MILLRACE_REQUIRE:-chromium,azurite,spin,zsh,fish,sqlite3}
 	if [ -n "$missing" ]; then
 		echo "CI needs what could not be installed:" $missing >&2
@@ -22,5 +22,5 @@ fi
 summary=$(mktemp)
 trap 'rm -f "$summary"' EXIT
 $go build -o "$summary" ./cmd/internal/testsum
-# The summary's verdict counts; pipefail adds go's own, for what breaks before any test.
+# The summary's exit code counts. pipefail adds go's own, for failures before any test.
 $go test -json $race -timeout 15m "$@" ./... </dev/null | "$summary" $strict

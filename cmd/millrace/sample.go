@@ -9,7 +9,8 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations"
 )
 
-// This file is all that the program knows of the sample. Put your own system here, as in cmd/internal/boot.
+// This file is all that the program knows of the sample; the rest works for any system. Put your own system here, as in
+// cmd/internal/boot.
 
 // commands are the commands that send accepts.
 func commands() map[channel.Kind]func([]byte) (channel.Message, error) {

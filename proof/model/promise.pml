@@ -1,16 +1,16 @@
 /* The promise, as a model that spin checks: every command is decided once, its events are sent, each view reflects each
-   event once, and what fails is kept, whatever stops, whenever. It is the protocol of the packages values, storage
-   (Commit) and worker where the store has no atomic Commit. docs/promise.md tells the laws, and what goes wrong without
-   each; model_test.go checks several sizes of this file, and that each BREAK_ makes it fail. By hand:
+   event once, and a message that fails is kept, whatever stops at any time. It is the protocol of the packages values,
+   storage (Commit) and worker for a store without an atomic Commit. docs/promise.md has the laws, and what goes wrong
+   without each. model_test.go checks several sizes of this file, and that each BREAK_ makes it fail. By hand:
 
 	spin -a -DDUP=1 promise.pml && cc -w -O2 -DSAFETY -DCOLLAPSE -o pan pan.c && ./pan -m100000
 
    There is one value object and, with STAGES=2, one view: documents of the same kind. A message is a small number.
    Command i emits event i; both have the time i + 1. A set of messages is the bits of a byte.
 
-   What stands in one atomic is at most one storage call; between two of them the others may act. A stop may come before
-   each: a crash, an error, or a lost answer to the call before. In each of them the code forgets the document that it
-   had, and its messages come back. */
+   An atomic block is at most one storage call. Other processes may act between two blocks. A stop may come before each
+   block: a crash, an error, or a lost answer to the call before. After a stop the code forgets its document, and its
+   messages come back. */
 
 /* Sizes. */
 #ifndef NC
@@ -32,7 +32,7 @@
 #define WINDOW	8	/* how many messages the document remembers; older ones become rows */
 #endif
 #ifndef BEHIND
-#define BEHIND	0	/* 1: something newer than all commands has become a row before */
+#define BEHIND	0	/* 1: a message newer than all commands has become a row before */
 #endif
 #ifndef KEYED
 #define KEYED	0	/* the set of commands whose IDs carry no time */
@@ -44,7 +44,7 @@
 #define FAILS	0	/* how often a message may be refused */
 #endif
 #ifndef ACTS
-#define ACTS	0	/* what two operators of the poison queue do, together */
+#define ACTS	0	/* the number of actions of two operators of the poison queue together */
 #endif
 #ifndef STOPS
 #define STOPS	1
@@ -68,19 +68,19 @@ byte queue[8];		/* visible copies; those of message i of stage s are at s * NI +
 byte value[STAGES];	/* what the document reflects, */
 byte applied[STAGES];	/* the window of its record, */
 byte mark[STAGES];	/* its watermark (0 nothing has left, else 1 + the newest time that has; a key's counts as 0), */
-byte rows[STAGES];	/* what has left, */
+byte rows[STAGES];	/* the messages that have left it, */
 byte pending;		/* and the events that are not known to be sent */
 byte poison;		/* the entries of the poison queue */
 
-/* Who has what. */
+/* The state of workers and operators. */
 byte held[4];		/* two for each worker: 1 + the place in queue, as long as its receipt is valid */
 bit fresh[STAGES * 2];	/* the document that a worker knows is the one stored: the ETags are the same */
 bit proved[2];		/* a worker has just made sure that its messages stay its own for long enough */
 byte seen[2];		/* 1 + the poison entry that an operator has read, until it changes */
 
-/* What no program can see. */
+/* Facts that no program can see. */
 byte sent, discarded;	/* events that were sent; commands that an operator discarded */
-byte copied;		/* commands of which another copy may be on its way, for a reason that docs/promise.md tells */
+byte copied;		/* commands of which another copy may be on its way, for a reason in docs/promise.md */
 byte old;		/* messages past retention */
 byte stops, lates, fails, acts, busy;
 
@@ -100,7 +100,7 @@ byte stops, lates, fails, acts, busy;
 #define tooold(i)	(has(old, i) && !has(KEYED, i))
 #endif
 
-/* Its rightful worker decides message i after it was discarded, and no other copy was known of. */
+/* The worker with the valid receipt decides message i after a discard, and no other copy was known. */
 #define revived(i, slot)	(s == 0 && held[2 * _pid + slot] && has(new, i) && (meant(bit(i)) & without(discarded, copied)))
 
 inline lowest(set) { x = 0; do :: has(set, x) -> break :: else -> x++ od }
@@ -216,7 +216,7 @@ inline end(i, slot) {
 			assert((meant(bit(i)) & value[s]) && (s || (meant(bit(i)) & sent)));	/* never early */
 #endif
 			held[2 * _pid + slot] = 0
-		:: else		/* stale: somebody else has it, or has ended it */
+		:: else		/* stale: another worker has received or ended it */
 		fi }
 	fi
 }
@@ -240,7 +240,7 @@ inline settle(i, slot) {
 			if
 			:: stop
 			:: held[2 * _pid + slot] -> proved[_pid] = 1
-			:: else -> failed = without(failed, bit(slot))	/* whoever has it now decides */
+			:: else -> failed = without(failed, bit(slot))	/* the worker that has it now decides */
 			fi }
 #endif
 		if
@@ -263,7 +263,7 @@ inline settle(i, slot) {
 active [2] proctype worker() {
 	byte s, a = NONE, b = NONE, x;	/* stage and messages in hand */
 	byte ap, pe, wm;		/* the document: as it was read, then as it will be written */
-	byte new, again, out, gone;	/* changes, replays, events to send, what becomes rows */
+	byte new, again, out, gone;	/* changes, replays, events to send, messages that become rows */
 	byte stale;			/* pending events whose worker must be dead */
 	byte mine;			/* pending events that this worker has sent */
 	byte unread, failed, back;	/* slots of messages: refused unread, refused, to be tried again */
@@ -304,7 +304,7 @@ look:		judge(a, 0); judge(b, 1);
 		if :: new == 0 -> goto prove :: else fi;
 		if :: s == 0 -> out = out | new :: else fi;
 		stale = without(pe, mine); x = 0;
-		do	/* by whatever clock */
+		do	/* by any clock */
 		:: x < NI -> if :: stale = without(stale, bit(x)) :: has(stale, x) fi; x++
 		:: else -> break
 		od;
@@ -330,7 +330,7 @@ look:		judge(a, 0); judge(b, 1);
 #ifdef BREAK_BLIND_WRITE
 			value[s] = value[s] & meant(without(ap, new) | rows[s])
 #else
-			known = 0; goto load	/* somebody else wrote first */
+			known = 0; goto load	/* another worker wrote first */
 #endif
 		:: fresh[s * 2 + _pid]
 		fi;

@@ -1,6 +1,6 @@
-// Runs Azurite with the arguments given, for storage/azure/azuretest. It is led by standard input: its end kills the
-// process, so that it never outlives the tests, however they ended; "p" stops it from answering, "c" lets it go on.
-// A thread of its own reads, because Azurite's may be busy, or stopped.
+// Runs Azurite with the given arguments, for storage/azure/azuretest. The standard input controls it: its end kills the
+// process, so that it never outlives the tests; "p" stops the answers, "c" continues them. A separate thread reads the
+// input, because Azurite's own may be busy or stopped.
 'use strict';
 
 const fs = require('node:fs');
