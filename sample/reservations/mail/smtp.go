@@ -51,12 +51,9 @@ type SMTPConfig struct {
 // smtp://localhost?from=tables@example.org. NewSMTP doesn't connect. Its errors don't repeat the URL, which may hold
 // a password.
 func NewSMTP(address string, cfg SMTPConfig) (*SMTP, error) {
-	bad := func(format string, args ...any) (*SMTP, error) {
-		return nil, fmt.Errorf("mail: SMTP address: "+format, args...)
-	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return bad("it is not a URL; want one like smtp://localhost:25, special characters in a password percent-encoded")
+		return nil, badAddress("it is not a URL; want one like smtp://localhost:25, special characters in a password percent-encoded")
 	}
 	s := &SMTP{host: u.Hostname(), from: DefaultFrom, tls: &tls.Config{}}
 	if cfg.TLS != nil {
@@ -68,9 +65,24 @@ func NewSMTP(address string, cfg SMTPConfig) (*SMTP, error) {
 		s.user = u.User.Username()
 		s.password, _ = u.User.Password()
 		if s.user == "" || s.password == "" {
-			return bad("want both a user name and a password, or none")
+			return nil, badAddress("want both a user name and a password, or none")
 		}
 	}
+	if err := s.setServer(u); err != nil {
+		return nil, err
+	}
+	if err := s.setSender(u.RawQuery); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func badAddress(format string, args ...any) error {
+	return fmt.Errorf("mail: SMTP address: "+format, args...)
+}
+
+// setServer sets the security, the host and the port that a URL asks for.
+func (s *SMTP) setServer(u *url.URL) (err error) {
 	switch {
 	case u.Scheme == "smtps":
 		s.direct, s.port = true, 465
@@ -82,36 +94,41 @@ func NewSMTP(address string, cfg SMTPConfig) (*SMTP, error) {
 		s.tls.InsecureSkipVerify = true
 		s.port = 25
 	default:
-		return bad("want one that begins with smtp:// or smtps://")
+		return badAddress("want one that begins with smtp:// or smtps://")
 	}
 	switch {
 	case s.host == "":
-		return bad("it names no host")
+		return badAddress("it names no host")
 	case strings.Count(u.Host, ":") > 1 && u.Host[0] != '[':
-		return bad("want HOST or HOST:PORT; an IPv6 address stands in brackets, as in smtp://[::1]:25")
+		return badAddress("want HOST or HOST:PORT; an IPv6 address stands in brackets, as in smtp://[::1]:25")
 	}
 	if p := u.Port(); p != "" {
 		if s.port, err = strconv.Atoi(p); err != nil || s.port < 1 || s.port > 65535 {
-			return bad("want a port from 1 to 65535")
+			return badAddress("want a port from 1 to 65535")
 		}
 	}
 	if u.Path != "" && u.Path != "/" || u.Fragment != "" || u.Opaque != "" {
-		return bad("nothing but ?from=… may follow the port")
+		return badAddress("nothing but ?from=… may follow the port")
 	}
-	query, err := url.ParseQuery(u.RawQuery)
+	return nil
+}
+
+// setSender sets the sender's address by the parameters of a URL.
+func (s *SMTP) setSender(parameters string) error {
+	query, err := url.ParseQuery(parameters)
 	if err != nil {
-		return bad("its parameters can't be read")
+		return badAddress("its parameters can't be read")
 	}
 	for k, v := range query {
 		if k != "from" || len(v) != 1 {
-			return bad("the one parameter known is from, once")
+			return badAddress("the one parameter known is from, once")
 		}
 		if err := checkAddress(v[0]); err != nil {
-			return bad("parameter from: %w", err)
+			return badAddress("parameter from: %w", err)
 		}
 		s.from = v[0]
 	}
-	return s, nil
+	return nil
 }
 
 // String describes the mailer without its password.

@@ -33,7 +33,7 @@ func FuzzForm(f *testing.F) {
 }
 
 func fuzzInput(t *testing.T, contentType string, body []byte) {
-	s := &site{cfg: Config{Now: time.Now}, log: slog.New(slog.DiscardHandler)}
+	s := &site{cfg: Config{Now: time.Now}, answers: answers{log: slog.New(slog.DiscardHandler)}}
 	r := httptest.NewRequest("POST", "/reservations", bytes.NewReader(body))
 	r.Header.Set("Content-Type", contentType)
 	w := httptest.NewRecorder()

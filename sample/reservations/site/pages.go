@@ -56,15 +56,15 @@ func loadAssets() map[string]*asset {
 	return all
 }
 
-func (s *site) static(w http.ResponseWriter, r *http.Request) {
+func (a *answers) static(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	for _, a := range assets {
-		if a.name == name {
-			a.content.ServeHTTP(w, r)
+	for _, file := range assets {
+		if file.name == name {
+			file.content.ServeHTTP(w, r)
 			return
 		}
 	}
-	s.fail(w, r, &problem{Status: http.StatusNotFound})
+	a.fail(w, r, &problem{Status: http.StatusNotFound})
 }
 
 // loadPages returns each page's template together with the layout.
@@ -83,10 +83,10 @@ func loadPages() map[string]*template.Template {
 
 // page answers with a page. The page is rendered whole before the first byte goes out, so that a mistake in a
 // template is a real 500.
-func (s *site) page(w http.ResponseWriter, r *http.Request, name string, status int, data any) {
+func (a *answers) page(w http.ResponseWriter, r *http.Request, name string, status int, data any) {
 	var body bytes.Buffer
 	if err := pages[name].Execute(&body, data); err != nil {
-		s.log.ErrorContext(r.Context(), "page failed", "page", name, "error", err)
+		a.log.ErrorContext(r.Context(), "page failed", "page", name, "error", err)
 		http.Error(w, details[http.StatusInternalServerError], http.StatusInternalServerError)
 		return
 	}

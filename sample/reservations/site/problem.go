@@ -57,13 +57,19 @@ var details = map[int]string{
 	http.StatusInternalServerError: "Something is broken on our side. We have been told.",
 }
 
-func (s *site) fail(w http.ResponseWriter, r *http.Request, err error) {
-	p := s.report(w, r, err)
+// answers writes pages, problems and static files, and logs the failures of the server.
+type answers struct {
+	log   *slog.Logger
+	notes notes
+}
+
+func (a *answers) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := a.report(w, r, err)
 	if wantsJSON(r) {
 		writeProblem(w, p)
 		return
 	}
-	s.page(w, r, "message", p.Status, messagePage{Title: headline(p.Status), Text: p.Detail})
+	a.page(w, r, "message", p.Status, messagePage{Title: headline(p.Status), Text: p.Detail})
 }
 
 type messagePage struct{ Title, Text string }
@@ -82,9 +88,9 @@ func headline(status int) string {
 }
 
 // report logs a problem that an operator should know, and sets the headers that all problems have.
-func (s *site) report(w http.ResponseWriter, r *http.Request, err error) *problem {
+func (a *answers) report(w http.ResponseWriter, r *http.Request, err error) *problem {
 	p := asProblem(err)
-	s.note(r, p)
+	a.note(r, p)
 	if p.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
 	}
@@ -94,12 +100,12 @@ func (s *site) report(w http.ResponseWriter, r *http.Request, err error) *proble
 
 // note logs a failure of the server, unless the client has gone, because then that may be the only cause. The log
 // gets the route's pattern, not the address: the address has the ID in it, which is the right to cancel.
-func (s *site) note(r *http.Request, p *problem) {
+func (a *answers) note(r *http.Request, p *problem) {
 	if p.Status < 500 || p.Err == nil || context.Cause(r.Context()) != nil {
 		return
 	}
-	if silent, ok := s.notes.take(r.Pattern, time.Now()); ok {
-		s.log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("route", r.Pattern),
+	if silent, ok := a.notes.take(r.Pattern, time.Now()); ok {
+		a.log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("route", r.Pattern),
 			slog.Int("status", p.Status), slog.Any("error", p.Err), slog.Int("not_logged", silent))
 	}
 }

@@ -72,9 +72,8 @@ type site struct {
 	requests *storage.Blobs // the requests that were sent, by reservations.Key
 
 	cfg     Config
-	log     *slog.Logger
-	notes   notes
 	streams chan struct{} // holds a token for each open event stream
+	answers
 }
 
 // New returns the handler of the site's addresses, all below "/".
@@ -107,7 +106,7 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 		makes: makes, cancels: cancels,
 		months: reservations.Months(channels), statuses: reservations.Statuses(channels),
 		requests: channels.Store().Blobs(requestsContainer),
-		cfg:      cfg, log: cfg.Logger, streams: make(chan struct{}, cfg.MaxStreams),
+		cfg:      cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger},
 	}
 	return s.handler(), nil
 }
