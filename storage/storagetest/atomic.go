@@ -47,15 +47,7 @@ func noHalfCommit(t *check) {
 	crowd(2, func(i int) {
 		if i == 0 {
 			defer over.Store(true)
-			for v := 1; v <= last; v++ {
-				if _, err := t.s.Commit(t.ctx, storage.Work{
-					Write: &storage.Write{Container: container, Key: "doc", Body: fmt.Append(nil, v)},
-					Send:  []storage.Send{send(out.name, strconv.Itoa(v))},
-				}); err != nil {
-					t.Errorf("commit: %v", err)
-					return
-				}
-			}
+			commitVersions(t, container, out.name, last)
 			return
 		}
 		seen := map[int]bool{}
@@ -90,6 +82,19 @@ func noHalfCommit(t *check) {
 			t.Errorf("%d messages; want %d", len(seen), last)
 		}
 	})
+}
+
+// commitVersions commits the versions 1 to last of a document, each with a message.
+func commitVersions(t *check, container, queue string, last int) {
+	for v := 1; v <= last; v++ {
+		if _, err := t.s.Commit(t.ctx, storage.Work{
+			Write: &storage.Write{Container: container, Key: "doc", Body: fmt.Append(nil, v)},
+			Send:  []storage.Send{send(queue, strconv.Itoa(v))},
+		}); err != nil {
+			t.Errorf("commit: %v", err)
+			return
+		}
+	}
 }
 
 // noHalfCancelled cancels commits under way: each is done whole or not at all.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -140,26 +139,6 @@ func disturb(t *check, f func(ctx context.Context, id string, body []byte) error
 		cancel(nil)
 	}
 	return done, open
-}
-
-// outcome fails the test unless found has all of done, nothing but done and open, and each body once.
-func (t *check) outcome(found, done, open []string) {
-	t.Helper()
-	count := map[string]int{}
-	for _, f := range found {
-		count[f]++
-	}
-	for _, d := range done {
-		if count[d] != 1 {
-			t.Errorf("%s was acknowledged and is there %d times", storage.Quote(d), count[d])
-		}
-		delete(count, d)
-	}
-	for f, n := range count {
-		if n != 1 || !slices.Contains(open, f) {
-			t.Errorf("%s is there %d times; it was never given or is doubled", storage.Quote(f), n)
-		}
-	}
 }
 
 func cancelledSends(t *check) {

@@ -34,45 +34,6 @@ func (t *check) listen(s *storage.Store, topic string) *storage.Subscription {
 	return sub
 }
 
-// rings fails the test unless act brings a ring, at or after from. A ring may rarely be missing, so act is repeated
-// a few times. Rings before from don't count.
-func (t *check) rings(ring <-chan struct{}, act func() (from time.Time)) {
-	t.Helper()
-	const tries = 3
-	for range tries {
-		from := act().Add(-t.cfg.Precision)
-		limit := time.NewTimer(max(0, time.Until(from)) + t.cfg.Patience/tries)
-		for waiting := true; waiting; {
-			select {
-			case _, ok := <-ring:
-				if !ok {
-					t.Fatal("the channel was closed")
-				}
-				if !time.Now().Before(from) {
-					limit.Stop()
-					return
-				}
-			case <-limit.C:
-				waiting = false
-			}
-		}
-	}
-	t.Fatalf("no ring in %d tries", tries)
-}
-
-// quiet drops rings that are under way.
-func (t *check) quiet(ring <-chan struct{}) {
-	calm := time.NewTimer(150 * time.Millisecond)
-	defer calm.Stop()
-	for {
-		select {
-		case <-ring:
-		case <-calm.C:
-			return
-		}
-	}
-}
-
 func (t *check) watch(q *queue) <-chan struct{} {
 	t.Helper()
 	return t.listen(t.s, q.name).Rings()
@@ -166,34 +127,6 @@ func ringsForAll(t *check) {
 		})
 	}
 	t.bothRing(t.watch(q), t.watch(q), func() { q.send("body") })
-}
-
-// bothRing fails the test unless one act rings both channels. A ring may rarely be missing, so there are a few
-// tries.
-func (t *check) bothRing(a, b <-chan struct{}, act func()) {
-	t.Helper()
-	const tries = 5
-	rung := map[string]bool{}
-	t.quiet(a)
-	t.quiet(b)
-	for i := 0; i < tries && len(rung) < 2; i++ {
-		act()
-		limit := time.NewTimer(t.cfg.Patience / tries)
-		for waiting := true; waiting && len(rung) < 2; {
-			select {
-			case <-a:
-				rung["first"] = true
-			case <-b:
-				rung["second"] = true
-			case <-limit.C:
-				waiting = false
-			}
-		}
-		limit.Stop()
-	}
-	if len(rung) < 2 {
-		t.Errorf("of two listeners %v got a ring; want both", rung)
-	}
 }
 
 func ringsFolded(t *check) {

@@ -156,7 +156,7 @@ func Run(t *testing.T, cfg Config) {
 					t.Logf("left out: %s", why)
 				}
 			}()
-			x.run(&check{T: t, cfg: cfg, s: shared, ctx: ctx, names: &names})
+			x.run(&check{asserts: asserts{T: t, cfg: cfg, ctx: ctx}, s: shared, names: &names})
 		})
 	}
 	// t.Parallel would run only -parallel tests at a time, two on a small machine. t.Run may be called from many
