@@ -100,36 +100,16 @@ func (c *call) pick(ctx context.Context) (p picked, err error) {
 		if counts[q] == 0 {
 			continue
 		}
-		poison := poison.At(c.channels, q)
+		from := poison.At(c.channels, q)
 		for _, id := range c.ids {
-			isID := false
-			ids := []string{id}
-			if c.otherIDs != nil {
-				ids = append(ids, c.otherIDs(id)...)
-			}
-			for _, other := range ids {
-				for m, err := range poison.Find(ctx, other) {
-					if err != nil {
-						return p, err
-					}
-					take(m, id)
-					isID = true
-				}
-			}
-			if isID && !isKey.MatchString(id) || storage.CheckKey(q+"/"+id) != nil {
-				continue
-			}
-			switch m, err := poison.Get(ctx, id); {
-			case err == nil:
-				take(m, id)
-			case !errors.Is(err, storage.ErrNotFound):
+			if err := c.findEntries(ctx, from, q, id, take); err != nil {
 				return p, err
 			}
 		}
 		if len(c.ids) > 0 {
 			continue
 		}
-		for m, err := range poison.List(ctx) {
+		for m, err := range from.List(ctx) {
 			if err != nil {
 				return p, err
 			}
@@ -145,6 +125,36 @@ func (c *call) pick(ctx context.Context) (p picked, err error) {
 	})
 	p.missing = c.missing(p, found, kinds, reasons)
 	return p, nil
+}
+
+// findEntries takes the entries of a queue that an -id names: a message's ID, an entry's key, or another name that
+// the program knows for a message.
+func (c *call) findEntries(ctx context.Context, from *poison.Queue, queue, id string, take func(m poison.Entry, name string)) error {
+	isID := false
+	ids := []string{id}
+	if c.otherIDs != nil {
+		ids = append(ids, c.otherIDs(id)...)
+	}
+	for _, other := range ids {
+		for m, err := range from.Find(ctx, other) {
+			if err != nil {
+				return err
+			}
+			take(m, id)
+			isID = true
+		}
+	}
+	if isID && !isKey.MatchString(id) || storage.CheckKey(queue+"/"+id) != nil {
+		return nil
+	}
+	m, err := from.Get(ctx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		take(m, id)
+	}
+	return err
 }
 
 // missing returns an error for an ID that isn't there, or if no entry has the kind and reason.

@@ -50,12 +50,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	r := runner{seeds: *seeds}
 	if *only == "" {
 		began := time.Now()
-		for _, args := range allTests() {
-			check, output, err := r.caught(ctx, "", args...)
-			if err != nil || check != "" {
-				fmt.Fprintf(errs, "mutants: the unbroken code does not pass: %s %v\n%s", check, err, output)
-				return 1
-			}
+		if err := r.unbroken(ctx); err != nil {
+			fmt.Fprintln(errs, "mutants:", err)
+			return 1
 		}
 		fmt.Fprintf(out, "%5.0fs  the unbroken code passes\n", time.Since(began).Seconds())
 	}
@@ -97,6 +94,16 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 }
 
 type runner struct{ seeds int }
+
+// unbroken returns an error unless the code passes all tests as it is.
+func (r runner) unbroken(ctx context.Context) error {
+	for _, args := range allTests() {
+		if check, output, err := r.caught(ctx, "", args...); err != nil || check != "" {
+			return fmt.Errorf("the unbroken code does not pass: %s %v\n%s", check, err, output)
+		}
+	}
+	return nil
+}
 
 // judge returns the check that catches a mutant, "" if none does.
 func (r runner) judge(ctx context.Context, m mutant) (check string, err error) {
