@@ -136,7 +136,7 @@ func TestNobodySleeps(t *testing.T) {
 				}
 			}
 			if !allowed {
-				t.Errorf("%s: time.Sleep can't be cancelled, and in a test it hopes to be lucky: wait for what shall happen, or use a timer beside a context", f.at(n))
+				t.Errorf("%s: time.Sleep can't be cancelled, and a test that sleeps depends on luck: wait for the event, or use a timer beside a context", f.at(n))
 			}
 		}
 	}

@@ -52,20 +52,20 @@ func ReadPrices(r io.Reader) (*Prices, error) {
 	}
 	var faults []error
 	if d.More() {
-		faults = append(faults, errors.New("there is more after the prices; want one object"))
+		faults = append(faults, errors.New("unexpected text after the prices; want one JSON object"))
 	}
 	if file.Currency == "" {
-		faults = append(faults, errors.New(`it names no currency; want one like "currency": "EUR"`))
+		faults = append(faults, errors.New(`the currency is missing; want one like "currency": "EUR"`))
 	}
 	if len(file.Per10000) == 0 {
-		faults = append(faults, errors.New(`it has no prices; want some like "per10000": {"blob write": 0.1}`))
+		faults = append(faults, errors.New(`the prices are missing; want some like "per10000": {"blob write": 0.1}`))
 	}
 	p := &Prices{Currency: file.Currency, Per10000: map[string]float64{}}
 	for _, class := range slices.Sorted(maps.Keys(file.Per10000)) {
 		price := file.Per10000[class]
 		switch {
 		case !slices.Contains(Classes(), class):
-			faults = append(faults, fmt.Errorf("nothing is billed as %q; want any of %s", class, strings.Join(Classes(), ", ")))
+			faults = append(faults, fmt.Errorf("unknown class %q; want some of %s", class, strings.Join(Classes(), ", ")))
 		case price == nil || *price < 0:
 			faults = append(faults, fmt.Errorf("%q: want a price of 0 or more, or leave it out", class))
 		default:

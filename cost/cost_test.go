@@ -122,15 +122,15 @@ func TestPriceFilesThatAreWrong(t *testing.T) {
 	t.Parallel()
 	for text, wants := range map[string][]string{
 		"":                                    {"want JSON like"},
-		"{}":                                  {"currency", "no prices"},
-		`{"currency": "EUR", "per10000": {}}`: {"no prices"},
+		"{}":                                  {"currency", "prices are missing"},
+		`{"currency": "EUR", "per10000": {}}`: {"prices are missing"},
 		`{"per10000": {"blob write": 1}}`:     {`"currency": "EUR"`},
 		`{"curency": "EUR", "per10000": {"blob write": 1}}`:                    {`"curency"`},
 		`{"currency": "EUR", "per1000": {"blob write": 1}}`:                    {`"per1000"`},
 		`{"currency": "EUR", "per10000": {"blob write": -1}}`:                  {`"blob write": want a price of 0 or more`},
 		`{"currency": "EUR", "per10000": {"blob write": null}}`:                {`"blob write": want a price of 0 or more`},
 		`{"currency": "EUR", "per10000": {"blob wirte": 1, "blobs write": 2}}`: {`"blob wirte"`, `"blobs write"`, "queue read", "table batch"},
-		`{"currency": "EUR", "per10000": {"blob write": 1}} {}`:                {"more after the prices"},
+		`{"currency": "EUR", "per10000": {"blob write": 1}} {}`:                {"unexpected text after the prices"},
 	} {
 		p, err := cost.ReadPrices(strings.NewReader(text))
 		for _, want := range wants {

@@ -10,12 +10,12 @@ cd "$(dirname "$0")/.."
 go=${GO:-go}
 pkg=${PKG:-./worker}
 if [ -z "${BASE:-}" ]; then
-	echo "bench-compare: want BASE=REVISION, what to compare with, and HEAD=REVISION unless that is the one that is checked out" >&2
+	echo "bench-compare: BASE is missing: set BASE=REVISION to compare with, and HEAD=REVISION unless it is checked out" >&2
 	exit 2
 fi
 for revision in "$BASE" "${HEAD:-HEAD}"; do
 	if ! git rev-parse -q --verify "$revision^{commit}" >/dev/null; then
-		echo "bench-compare: '$revision' is no revision of this clone" >&2
+		echo "bench-compare: '$revision' is not a revision of this clone" >&2
 		exit 2
 	fi
 done
@@ -40,7 +40,7 @@ for ((i = 0; i < ${COUNT:-6}; i++)); do
 	done
 done
 if ! grep -q '^Benchmark' "$tmp/base.txt" "$tmp/head.txt" 2>/dev/null; then
-	echo "bench-compare: nothing was measured: does BENCH='${BENCH:-.}' name a benchmark of $pkg, and is COUNT at least 1?" >&2
+	echo "bench-compare: no benchmark ran: check that BENCH='${BENCH:-.}' names a benchmark of $pkg, and that COUNT is at least 1" >&2
 	exit 1
 fi
 (cd bench && $go tool benchstat base="$tmp/base.txt" head="$tmp/head.txt")

@@ -22,12 +22,12 @@ install() {
 	local root=()
 	[ "$(id -u)" -eq 0 ] || root=(sudo -n)
 	if ! command -v apt-get >/dev/null; then
-		say "can't install $*: this is no Debian"
+		say "can't install $*: this machine has no apt-get"
 	elif [ ${#root[@]} -gt 0 ] && ! sudo -n true 2>/dev/null; then
 		say "can't install $*: not root, and no sudo without a password"
 	else
 		say "installing $*"
-		"${root[@]}" apt-get update -qq </dev/null >&2 || say "the list of packages could not be renewed; trying with the old one"
+		"${root[@]}" apt-get update -qq </dev/null >&2 || say "apt-get update failed; trying with the old list of packages"
 		"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2 ||
 			say "could not install $*"
 	fi

@@ -24,7 +24,7 @@ trap 'rm -f "$out"' EXIT
 timeout "$limit" bash -c "$go test $flags -bench '${BENCH:-.}' $(echo $packages) && cd bench && $go test $flags -bench '${BENCH:-.}' ./raw" </dev/null | tee "$out"
 code=${PIPESTATUS[0]}
 if [ $code -eq 124 ]; then
-	echo "stopped after $limit seconds: what follows did not run; LIMIT=600 gives it more" >&2
+	echo "stopped after $limit seconds: the other benchmarks did not run; set LIMIT=600 for more time" >&2
 elif [ $code -eq 0 ] && ! grep -q '^Benchmark' "$out"; then
 	echo "no benchmark is called ${BENCH:-.}" >&2
 	exit 1

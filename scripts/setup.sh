@@ -35,7 +35,7 @@ updated=
 install() {
 	local root=()
 	if ! command -v apt-get >/dev/null; then
-		say "can't install $*: this is no Debian"
+		say "can't install $*: this machine has no apt-get"
 		return 1
 	fi
 	if [ "$(id -u)" -ne 0 ]; then
@@ -47,7 +47,7 @@ install() {
 	fi
 	say "installing $*"
 	if [ -z "$updated" ]; then
-		"${root[@]}" apt-get update -qq </dev/null >&2 || say "the list of packages could not be renewed; trying with the old one"
+		"${root[@]}" apt-get update -qq </dev/null >&2 || say "apt-get update failed; trying with the old list of packages"
 		updated=yes
 	fi
 	"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2

@@ -12,7 +12,7 @@ if [ -n "${ACCOUNT:-}" ]; then
 	export MILLRACE_TEST_AZURE="//${ACCOUNT#//}"
 fi
 if [ -z "${MILLRACE_TEST_AZURE:-}" ]; then
-	echo "which account? make test-azure ACCOUNT=NAME, or a connection string in MILLRACE_TEST_AZURE" >&2
+	echo "test-azure: no account: set ACCOUNT=NAME, or MILLRACE_TEST_AZURE to a connection string" >&2
 	exit 2
 fi
 

@@ -14,7 +14,7 @@ if [ -n "${CI:-}" ]; then
 	# Without one of these, tests fail and don't skip.
 	export MILLRACE_REQUIRE=${MILLRACE_REQUIRE:-chromium,azurite,spin,zsh,fish,sqlite3}
 	if [ -n "$missing" ]; then
-		echo "CI needs what could not be installed:" $missing >&2
+		echo "test: CI is set, and these could not be installed:" $missing >&2
 		exit 1
 	fi
 fi

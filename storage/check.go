@@ -91,7 +91,7 @@ func checkRows(partition string, rows []RowPut, limit int) error {
 		case len(r.Data) > limit:
 			err = fmt.Errorf("%w: data of %d bytes; at most %d", ErrTooLarge, len(r.Data), limit)
 		case seen[r.Key]:
-			err = fmt.Errorf("%w: key %s stands there twice", ErrInvalid, Quote(r.Key))
+			err = fmt.Errorf("%w: key %s occurs twice", ErrInvalid, Quote(r.Key))
 		}
 		if err != nil {
 			return fmt.Errorf("row %d of %d: %w", i+1, len(rows), err)

@@ -79,10 +79,10 @@ func (p plan) run(ctx context.Context, log io.Writer) *Report {
 // resume takes over the samples of a run that was stopped.
 func (p *plan) resume(r *Report) error {
 	if r.Machine != host.Machine() || r.For != p.spec.For || r.Backlog != p.spec.Backlog || r.Seed != p.spec.Seed {
-		return fmt.Errorf("that run was made with -for %v -backlog %d -seed %d on %s; this one is not", r.For, r.Backlog, r.Seed, r.Machine)
+		return fmt.Errorf("-resume: the file was written with -for %v -backlog %d -seed %d on %s: use the same", r.For, r.Backlog, r.Seed, r.Machine)
 	}
 	if now := program(); r.Program != now || now == "" {
-		return errors.New("that run was made by another build of this program, maybe of other code; begin anew")
+		return errors.New("-resume: the file was written by another build of this program, perhaps of other code: start a new run")
 	}
 	p.before = r.Systems
 	p.done = slices.DeleteFunc(slices.Clone(r.Samples), func(s child.Sample) bool { return s.Err != "" })

@@ -23,7 +23,7 @@ func shells() []string { return []string{"bash", "zsh", "fish"} }
 func completion(_ context.Context, c *call) error {
 	script := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.args[0]]
 	if script == "" {
-		return usage("completion: there is no script for %s; there are some for %s", boot.Word(c.args[0]), strings.Join(shells(), ", "))
+		return usage("completion: unknown shell %s; want one of %s", boot.Word(c.args[0]), strings.Join(shells(), ", "))
 	}
 	c.out.printf("%s", script)
 	return nil

@@ -75,7 +75,7 @@ func (c *call) pick(ctx context.Context) (p picked, err error) {
 	}
 	if c.queue != "" {
 		if !slices.Contains(names, c.queue) {
-			return p, usage("-queue: there is no queue %s; there are %s", storage.Quote(c.queue), strings.Join(names, ", "))
+			return p, usage("-queue: unknown queue %s; want one of %s", storage.Quote(c.queue), strings.Join(names, ", "))
 		}
 		names = []string{c.queue}
 	}
@@ -165,7 +165,7 @@ func (c *call) missing(p picked, found, kinds, reasons map[string]bool) error {
 	}
 	for _, id := range c.ids {
 		if !found[id] {
-			return nothing("in %s there is no message %s", where, storage.Quote(id))
+			return nothing("no message %s in %s", storage.Quote(id), where)
 		}
 	}
 	switch {
@@ -174,11 +174,11 @@ func (c *call) missing(p picked, found, kinds, reasons map[string]bool) error {
 	case len(reasons) == 0:
 		return nothing("%s is empty", strings.Replace(where, "queues", "queue", 1))
 	case c.kind != "" && !kinds[c.kind]:
-		return nothing("in %s there is no message of kind %s; there are %s", where, storage.Quote(c.kind), listed(kinds))
+		return nothing("no message of kind %s in %s; kinds there: %s", storage.Quote(c.kind), where, listed(kinds))
 	case c.reason != "" && !reasons[c.reason]:
-		return nothing("in %s there is no message with the reason %s; there are %s", where, storage.Quote(c.reason), listed(reasons))
+		return nothing("no message with reason %s in %s; reasons there: %s", storage.Quote(c.reason), where, listed(reasons))
 	}
-	return nothing("in %s there is no message that fits all of that", where)
+	return nothing("no message in %s matches all conditions", where)
 }
 
 // listed joins words for an error.
@@ -312,7 +312,7 @@ func (c *call) show(s shown) {
 		{"Deliveries", fmt.Sprint(s.Deliveries)}, {"First failed", when(s.First)}, {"Last failed", when(s.Last)}, {"Worker", s.Worker}, {"Lost", s.Lost},
 	}
 	if s.Old {
-		rows = append(rows, []string{"Old", "its ID is older than 30 days: a retry may come back as too old to judge"})
+		rows = append(rows, []string{"Old", "its ID is more than 30 days old: after a retry it may come back as too old to judge"})
 	}
 	rows = slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })
 	c.out.table([]string{"Queue", s.Queue}, rows)

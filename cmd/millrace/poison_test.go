@@ -268,7 +268,7 @@ func TestRetryOfWhatIsOld(t *testing.T) {
 	}
 	w.poison(t, 1, closed)
 	for _, args := range [][]string{{"-dry-run"}, {"-json"}} {
-		if r := w.want(t, 0, append([]string{"poison", "retry", "-all"}, args...)...); !strings.Contains(r.err, "1 message older than 30 days") {
+		if r := w.want(t, 0, append([]string{"poison", "retry", "-all"}, args...)...); !strings.Contains(r.err, "1 message with an ID more than 30 days old") {
 			t.Errorf("%s: got %q, want it said beforehand", args, r.err)
 		}
 	}
@@ -319,7 +319,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 	done, err := c.each(t.Context(), "Discarding", p.entries, discarded, c.discard)
 	if done != 0 || err == nil || !strings.Contains(err.Error(), "1 message not settled") {
-		t.Errorf("got %d, %v; want the one that came in anew told", done, err)
+		t.Errorf("got %d, %v; want an error for the new entry", done, err)
 	}
 	if err := c.out.flush(); err != nil {
 		t.Fatal(err)
@@ -330,7 +330,7 @@ func TestChangedMeanwhile(t *testing.T) {
 		}
 	}
 	if got := len(w.poisoned(t)); got != 1 {
-		t.Errorf("got %d messages, want the one that came in anew", got)
+		t.Errorf("got %d messages, want the new entry", got)
 	}
 }
 

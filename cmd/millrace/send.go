@@ -26,7 +26,7 @@ func readCommand(ctx context.Context, c *call) error {
 	kind, name := channel.Kind(c.args[0]), c.args[1]
 	decode := commands()[kind]
 	if decode == nil {
-		return usage("send: there is no command %s; there are %s", boot.Word(string(kind)), strings.Join(commandKinds(), ", "))
+		return usage("send: unknown command %s; want one of %s", boot.Word(string(kind)), strings.Join(commandKinds(), ", "))
 	}
 	type input struct {
 		body []byte
@@ -60,7 +60,7 @@ func readCommand(ctx context.Context, c *call) error {
 func send(ctx context.Context, c *call) error {
 	e := c.message
 	if isOld(e.ID) {
-		_, _ = fmt.Fprintf(c.progress, "Note: its ID is older than 30 days. Where nobody can tell any more whether it was applied it goes to the poison queue; another -id sends it as a new one.\n")
+		_, _ = fmt.Fprintf(c.progress, "Note: its ID is more than 30 days old. If it is too old to tell whether it was applied, it goes to the poison queue. Another -id sends it as a new message.\n")
 	}
 	packed, err := c.channels.Pack(ctx, e)
 	if err != nil {
@@ -73,7 +73,7 @@ func send(ctx context.Context, c *call) error {
 		if errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge) {
 			return err
 		}
-		return fmt.Errorf("%w. It may be sent all the same; sending it again with -id %s is harmless", err, storage.Quote(e.ID))
+		return fmt.Errorf("%w. The message may have been sent. Send it again with -id %s: it still has its effect once", err, storage.Quote(e.ID))
 	}
 	if c.json {
 		return c.out.line(map[string]any{"id": e.ID, "kind": e.Kind, "queue": packed.Sends[0].Queue})
@@ -191,7 +191,7 @@ func members(body []byte) (map[string]bool, error) {
 		}
 		name, ok := t.(string)
 		if !ok || names[name] {
-			return nil, fmt.Errorf("member %s stands there twice", storage.Quote(name))
+			return nil, fmt.Errorf("member %s occurs twice", storage.Quote(name))
 		}
 		names[name] = true
 		var value json.RawMessage
@@ -200,10 +200,10 @@ func members(body []byte) (map[string]bool, error) {
 		}
 	}
 	if _, err := dec.Token(); err != nil {
-		return nil, errors.New("the JSON object has no end")
+		return nil, errors.New("the JSON object is not closed")
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("there is more behind the JSON object")
+		return nil, errors.New("unexpected text after the JSON object")
 	}
 	return names, nil
 }

@@ -44,11 +44,11 @@ func checkSelection(verb string, o options) error {
 	some := len(o.ids) > 0 || o.kind != "" || o.reason != ""
 	switch {
 	case some && o.all:
-		return usage("%s: want -all, or some by -id, -kind or -reason, not both", verb)
+		return usage("%s: want either -all, or some of -id, -kind and -reason", verb)
 	case !some && !o.all && o.queue != "":
-		return usage("%s: which ones of queue %s? Add -id, -kind, -reason or -all", verb, storage.Quote(o.queue))
+		return usage("%s: no messages of queue %s are selected: add -id, -kind, -reason or -all", verb, storage.Quote(o.queue))
 	case !some && !o.all:
-		return usage("%s: which ones? Name them by -id, -kind or -reason, or say -all. millrace poison list shows what there is", verb)
+		return usage("%s: no messages are selected: add -id, -kind, -reason or -all. millrace poison list shows the messages", verb)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func checkDiscard(verb string, o options) error {
 	case o.yes && o.dryRun:
 		return usage("%s: want -yes or -dry-run, not both", verb)
 	case !o.yes && !o.dryRun:
-		return usage("%s: this would delete messages for good. -yes does it; -dry-run shows which ones", verb)
+		return usage("%s: it deletes messages for good: add -yes to delete them, or -dry-run to list them", verb)
 	}
 	return nil
 }
@@ -141,10 +141,10 @@ func (c *call) warn(entries []entry) {
 		}
 	}
 	if old > 0 {
-		_, _ = fmt.Fprintf(c.progress, "Note: %s older than 30 days by the ID. Where nobody can tell any more whether it was applied it comes back here, as too old to judge.\n", count(old, "message"))
+		_, _ = fmt.Fprintf(c.progress, "Note: %s with an ID more than 30 days old. If one is too old to tell whether it was applied, it comes back as too old to judge.\n", count(old, "message"))
 	}
 	for _, q := range slices.Sorted(maps.Keys(unrouted)) {
-		_, _ = fmt.Fprintf(c.progress, "Note: queue %s is in no route. Is there still a worker for it?\n", boot.Clean(q))
+		_, _ = fmt.Fprintf(c.progress, "Note: queue %s is in no route. Check that a worker still consumes it.\n", boot.Clean(q))
 	}
 }
 
@@ -193,7 +193,7 @@ func (c *call) each(ctx context.Context, what string, entries []entry, well stri
 				}
 			}
 			if errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrThrottled) {
-				return fmt.Errorf("%w. What is left is still there; say it again when the store can be reached", err)
+				return fmt.Errorf("%w. The other messages are unchanged; run the command again when the store can be reached", err)
 			}
 			return nil
 		})
@@ -201,10 +201,10 @@ func (c *call) each(ctx context.Context, what string, entries []entry, well stri
 	err = g.Wait()
 	bar.end()
 	if err == nil && ctx.Err() != nil {
-		err = fmt.Errorf("stopped by a signal after %d of %s; what is left is still there", results[well], count(len(entries), "message"))
+		err = fmt.Errorf("stopped by a signal after %d of %s; the others are unchanged", results[well], count(len(entries), "message"))
 	}
 	if n := results[gone]; n > 0 {
-		_, _ = fmt.Fprintf(c.progress, "Note: %s gone meanwhile.\n", count(n, "message"))
+		_, _ = fmt.Fprintf(c.progress, "Note: %s already removed by somebody else.\n", count(n, "message"))
 	}
 	return results[well], errors.Join(err, tellFaults(c.progress, faults, results[changed]+results[failed]))
 }
@@ -217,7 +217,7 @@ func tellFaults(w io.Writer, faults []string, left int) error {
 	told := faults[:min(len(faults), mostFaults)]
 	_, _ = fmt.Fprintf(w, "%s\n", boot.CleanLines(strings.Join(told, "\n")))
 	if left == 0 {
-		return fmt.Errorf("%s discarded, but not wholly: the bodies that are named above are left", count(len(faults), "message"))
+		return fmt.Errorf("%s discarded, but the claim-checked bodies named above are still stored", count(len(faults), "message"))
 	}
-	return fmt.Errorf("%s not settled, and still there", count(left, "message"))
+	return fmt.Errorf("%s not settled, still in the poison queue", count(left, "message"))
 }

@@ -32,36 +32,36 @@ func TestExitCodes(t *testing.T) {
 		{"poison", 2, "poison list, poison show"},
 		{"poison lst", 2, `unknown verb poison "lst"`},
 		{"lst", 2, "unknown verb"},
-		{"-store x queues", 2, "flags after it"},
+		{"-store x queues", 2, "verb before the flags"},
 		{"queues -nope", 2, "-nope"},
 		{"queues more", 2, `unknown argument "more"`},
 		{"queues -store=", 2, "empty"},
 		{"queues -store=nope:x", 2, "sqlite:"},
-		{"queues -store sqlite:here.db", 1, "there is no file"},
+		{"queues -store sqlite:here.db", 1, "does not exist"},
 		{"queues -store sqlite://data/here.db", 2, "a path is wanted, not a URL"},
 		{"queues -store sqlite::memory:", 2, "not durable"},
 		{"queues -store sqlite:/dev/null", 2, "regular file"},
-		{"poison retry", 2, "say -all"},
-		{"poison retry -queue reservations", 2, `which ones of queue "reservations"`},
-		{"poison retry -all -id x", 2, "not both"},
-		{"poison retry -all -kind x", 2, "not both"},
+		{"poison retry", 2, "no messages are selected"},
+		{"poison retry -queue reservations", 2, `no messages of queue "reservations"`},
+		{"poison retry -all -id x", 2, "want either -all"},
+		{"poison retry -all -kind x", 2, "want either -all"},
 		{"poison retry -id=", 2, "empty"},
 		{"poison retry -reason=", 2, "empty"},
 		{"poison retry -all -queue nope", 2, "ledger, mails, months, reservations, statuses"},
 		{"poison retry -id nope", 3, `no message "nope"`},
-		{"poison retry -kind nope", 3, `there are "reservations.make.v1"`},
-		{"poison retry -reason nope", 3, `there are "kitchen closed"`},
-		{"poison retry -reason closed", 3, `there are "kitchen closed"`},
-		{"poison list -reason nope", 3, `there are "kitchen closed"`},
+		{"poison retry -kind nope", 3, `kinds there: "reservations.make.v1"`},
+		{"poison retry -reason nope", 3, `reasons there: "kitchen closed"`},
+		{"poison retry -reason closed", 3, `reasons there: "kitchen closed"`},
+		{"poison list -reason nope", 3, `reasons there: "kitchen closed"`},
 		{"poison list -queue mails", 0, "No messages"},
 		{"poison retry -all -queue mails", 0, "Sent back 0 messages"},
 		{"poison retry -all -yes", 2, "-yes"},
 		{"poison show", 2, "want ID"},
 		{"poison show nope", 3, `no message "nope"`},
-		{"poison discard", 2, "say -all"},
-		{"poison discard -all", 2, "-dry-run shows"},
-		{"poison discard -kind reservations.make.v1", 2, "-dry-run shows"},
-		{"poison discard -all -queue mails", 2, "-dry-run shows"}, // the queue is empty
+		{"poison discard", 2, "no messages are selected"},
+		{"poison discard -all", 2, "-dry-run to list"},
+		{"poison discard -kind reservations.make.v1", 2, "-dry-run to list"},
+		{"poison discard -all -queue mails", 2, "-dry-run to list"}, // the queue is empty
 		{"poison discard -all -queue mails -yes", 0, "Discarded 0 messages"},
 		{"poison discard -all -yes -dry-run", 2, "not both"},
 		{"poison discard -all -dry-run", 0, "Would discard 2 messages"},
@@ -75,7 +75,7 @@ func TestExitCodes(t *testing.T) {
 		{"views rebuild statuses", 2, "months"},
 		{"send reservations.make.v1", 2, "KIND FILE"},
 		{"send nope x", 2, "reservations.cancel.v1, reservations.make.v1"},
-		{"send reservations.accepted.v1 x", 2, "no command"},
+		{"send reservations.accepted.v1 x", 2, "unknown command"},
 		{"send reservations.make.v1 nope.json", 1, "nope.json"},
 		{"send reservations.make.v1 x -delay 8d", 2, "-delay: want 90s, 30m or 12h, for example, up to 167h59m59s"},
 		{"send reservations.make.v1 x -delay 168h", 2, "-delay: want"},
@@ -142,7 +142,7 @@ func TestNoStoreIsMade(t *testing.T) {
 		}
 		for _, url := range []string{"", "sqlite:data/r.db", "sqlite:r.db?wake=off"} { // "" is the default
 			r := finish(t, command(dir, url, args...))
-			if r.code != boot.ExitError || !strings.Contains(r.err, "there is no file") || !strings.Contains(r.err, dir) {
+			if r.code != boot.ExitError || !strings.Contains(r.err, "does not exist") || !strings.Contains(r.err, dir) {
 				t.Errorf("millrace %s on %q: got exit code %d and %q, want it refused", v.name, url, r.code, r.err)
 			}
 		}

@@ -50,7 +50,7 @@ type pendingLine struct {
 func valuesShow(ctx context.Context, c *call) error {
 	kind, key := c.args[0], c.args[1]
 	if !slices.Contains(documents(), kind) {
-		return usage("values show: there is no kind %s; there are %s", boot.Word(kind), strings.Join(documents(), ", "))
+		return usage("values show: unknown kind %s; want one of %s", boot.Word(kind), strings.Join(documents(), ", "))
 	}
 	if err := storage.CheckKey(key); err != nil {
 		return usage("values show: %w", err)
@@ -62,14 +62,14 @@ func valuesShow(ctx context.Context, c *call) error {
 		blob, err = c.store.Blobs(kind).Get(ctx, key, "")
 	}
 	if errors.Is(err, storage.ErrNotFound) {
-		return nothing("there is no document %s in %s", storage.Quote(named), kind)
+		return nothing("no document %s in %s", storage.Quote(named), kind)
 	}
 	if err != nil {
 		return err
 	}
 	var d document
 	if err := json.Unmarshal(blob.Body, &d); err != nil {
-		return fmt.Errorf("document %s in %s: %w", storage.Quote(key), kind, err)
+		return fmt.Errorf("decode document %s in %s: %w", storage.Quote(key), kind, err)
 	}
 	if !c.json {
 		c.out.printf("%s\n", indented(d.Value))
@@ -88,7 +88,7 @@ func viewsRebuild(ctx context.Context, c *call) error {
 	name := c.args[0]
 	r, ok := rebuilds()[name]
 	if !ok {
-		return usage("views rebuild: there is no view %s; there are %s", boot.Word(name), strings.Join(rebuildable(), ", "))
+		return usage("views rebuild: unknown view %s; want one of %s", boot.Word(name), strings.Join(rebuildable(), ", "))
 	}
 	total := 0
 	for _, err := range c.store.Blobs(r.from).List(ctx, "") {
@@ -106,7 +106,7 @@ func viewsRebuild(ctx context.Context, c *call) error {
 	n, err := r.run(ctx, c.channels)
 	stop()
 	if err != nil {
-		return fmt.Errorf("%w. Say it again; repeating it is harmless", err)
+		return fmt.Errorf("%w. Run it again: repeating it does no harm", err)
 	}
 	if c.json {
 		return c.out.line(map[string]any{"view": name, "values": n})

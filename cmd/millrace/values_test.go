@@ -72,7 +72,7 @@ func TestValuesShow(t *testing.T) {
 			t.Errorf("status by %s: got %q", key, r.out)
 		}
 	}
-	if r := w.want(t, 3, "values", "show", "statuses", "another"); r.err != `millrace: there is no document "another" in statuses`+"\n" {
+	if r := w.want(t, 3, "values", "show", "statuses", "another"); r.err != `millrace: no document "another" in statuses`+"\n" {
 		t.Errorf("got %q", r.err)
 	}
 }
@@ -104,7 +104,7 @@ func TestViewsRebuild(t *testing.T) {
 	}
 	w.want(t, 0, "views", "rebuild", "months")
 	if w.disabled(t, date) {
-		t.Error("wrong: mended without -clear; its help says otherwise")
+		t.Error("wrong: repaired without -clear; its help says otherwise")
 	}
 	if r := w.want(t, 0, "views", "rebuild", "months", "-clear", "-json"); r.out != `{"values":1,"view":"months"}`+"\n" || !w.disabled(t, date) {
 		t.Errorf("wrong: got %q, disabled %v", r.out, w.disabled(t, date))
@@ -145,7 +145,7 @@ func TestSend(t *testing.T) {
 		t.Errorf("got exit code %d, %q, %q", r.code, r.out, r.err)
 	}
 	old := "01900000-0000-7000-8000-000000000000"
-	if r := w.want(t, 0, "send", "reservations.make.v1", file, "-id", old, "-delay", "1h"); !strings.Contains(r.err, "older than 30 days") {
+	if r := w.want(t, 0, "send", "reservations.make.v1", file, "-id", old, "-delay", "1h"); !strings.Contains(r.err, "more than 30 days old") {
 		t.Errorf("old: got %q, want it said", r.err)
 	}
 	if st, err := w.store.Queue("reservations").Stats(t.Context()); err != nil || st.Ready != 0 || st.Delayed != 2 {
@@ -159,13 +159,13 @@ func TestSendRefuses(t *testing.T) {
 	for _, c := range []struct{ kind, body, want string }{
 		{"cancel", ``, "want a JSON object"},
 		{"cancel", `[]`, "want a JSON object"},
-		{"cancel", `{`, "no end"},
-		{"cancel", `{"id":"a","date":"b"`, "no end"},
-		{"cancel", `{"id":"a","date":"b"} {}`, "more behind"},
+		{"cancel", `{`, "not closed"},
+		{"cancel", `{"id":"a","date":"b"`, "not closed"},
+		{"cancel", `{"id":"a","date":"b"} {}`, "unexpected text after"},
 		{"cancel", `{"id":"a"}`, `"date" is missing`},
 		{"cancel", `{"id":"a","Date":"b"}`, `"date" is missing`},
 		{"cancel", "{\"id\":\"caf\xe9\",\"date\":\"b\"}", "want UTF-8"},
-		{"cancel", `{"id":"a","date":"b","date":"c"}`, `"date" stands there twice`},
+		{"cancel", `{"id":"a","date":"b","date":"c"}`, `"date" occurs twice`},
 		{"cancel", `{"id":"a","date":"b","Date":"c"}`, `unknown member "Date"`},
 		{"cancel", `{"id":"a","date":"b","x":1}`, `"x"`},
 		{"cancel", `{"id":1,"date":"b"}`, "number"},

@@ -55,56 +55,56 @@ func verbs() []*verb {
 		}
 	}
 	return []*verb{
-		{name: "queues", about: "what waits in each queue, and in its poison queue", store: true, run: queues,
-			more: "READY can be received now, IN FLIGHT is in the hands of workers, DELAYED waits for its time. – is not known: a queue in the\n" +
-				"cloud doesn't tell those apart."},
-		{name: "poison list", about: "the messages in the poison queues, the last failed first", store: true, run: poisonList, flags: filters,
-			more: "It shows nothing of what is in a message. An entry that can't be decoded has no ID: it goes by its key. Long reasons are cut;\n" +
-				"-reason compares them whole: use -json for the whole reason."},
-		{name: "poison show", args: "ID…", least: 1, most: many, about: "all that is known of messages in the poison queue", store: true, run: poisonShow, flags: queueFlag,
+		{name: "queues", about: "count the messages of each queue and of its poison queue", store: true, run: queues,
+			more: "READY can be received now. IN FLIGHT is held by a worker. DELAYED becomes ready later. – means unknown: a queue in the\n" +
+				"cloud does not count these separately."},
+		{name: "poison list", about: "list the messages in the poison queues, latest failure first", store: true, run: poisonList, flags: filters,
+			more: "It never shows the content of a message. An entry that can't be decoded has no ID; use its key. Long reasons are cut, but\n" +
+				"-reason needs the complete reason: -json prints it."},
+		{name: "poison show", args: "ID…", least: 1, most: many, about: "show everything about messages in the poison queue", store: true, run: poisonShow, flags: queueFlag,
 			more: "ID is that of a message, or the key of an entry" + aboutIDs + ".\nIt shows the error and the whole body, which may be personal."},
 		{name: "poison retry", about: "send messages back to their queues", store: true, run: poisonRetry, flags: selections, check: checkSelection,
-			more: "A message keeps its ID, so it still has its effect once. Mend first what it failed for: the counts of attempts begin anew."},
+			more: "Remove the cause of the failure first: the message starts with no attempts. It keeps its ID, so it still has its effect once."},
 		{name: "poison discard", about: "delete messages from the poison queues for good", store: true, run: poisonDiscard, check: checkDiscard,
-			more: "What they ask for is then never done. An entry that came in anew since it was read stays. It wants -yes or -dry-run, also where\nthere is nothing to discard.",
+			more: "They are then never handled. An entry that was replaced after it was read stays. -yes or -dry-run is required, even if there is\nnothing to discard.",
 			flags: func(set *flag.FlagSet, o *options) {
 				selections(set, o)
-				set.BoolVar(&o.yes, "yes", false, "really do it")
+				set.BoolVar(&o.yes, "yes", false, "delete the messages")
 			}},
-		{name: "values show", args: "KIND KEY", least: 2, most: 2, about: "the value of a document, as it is stored", store: true, run: valuesShow,
+		{name: "values show", args: "KIND KEY", least: 2, most: 2, about: "show the stored value of a document", store: true, run: valuesShow,
 			words: word(documents()...),
 			more: "KIND is one of " + strings.Join(documents(), ", ") + ". " + aboutKeys + "\n" +
-				"Views have what they have folded of each source beside the view. Values may be personal. With -json also the\n" +
-				"record: version (messages applied), emitted (events), remembered (messages in the window), pending (events that\nare not known to be sent), size (bytes)."},
-		{name: "views rebuild", args: "VIEW", least: 1, most: 1, about: "make a view from the values", store: true, run: viewsRebuild,
+				"A view also has the sequence numbers that it has folded, by source. Values may be personal. -json also prints\n" +
+				"the record: version (messages applied), emitted (events), remembered (messages in the window), pending (events\nnot known to be sent), size (bytes)."},
+		{name: "views rebuild", args: "VIEW", least: 1, most: 1, about: "rebuild a view from the value objects", store: true, run: viewsRebuild,
 			words: word(rebuildable()...),
-			more:  "VIEW is one of " + strings.Join(rebuildable(), ", ") + ". Workers may go on meanwhile; repeating it is harmless. Documents that have folded the\nnewest events already are left as they are.",
+			more:  "VIEW is one of " + strings.Join(rebuildable(), ", ") + ". Workers may run meanwhile, and repeating it does no harm. Documents that have already\nfolded the newest events stay unchanged.",
 			flags: func(set *flag.FlagSet, o *options) {
-				set.BoolVar(&o.clear, "clear", false, "delete the view's documents first: for one that was folded wrongly. Readers see it empty until it is done")
+				set.BoolVar(&o.clear, "clear", false, "delete the view's documents first, if they were folded wrongly; until the end readers see documents missing")
 			}},
 		{name: "send", args: "KIND FILE", least: 2, most: 2, about: "send a command from a file with its JSON", store: true, before: readCommand, run: send,
 			words: word(commandKinds()...),
 			more: "KIND is one of " + strings.Join(commandKinds(), ", ") + ". FILE may be - for the standard input. Every member of the\n" +
-				"command must be there, and no other. It prints the ID of the message. One that is sent again with the same ID has its\neffect once.",
+				"command must be there, and no other. It prints the ID of the message. A message sent again with the same ID has its\neffect once.",
 			flags: func(set *flag.FlagSet, o *options) {
-				set.Func("id", "the `ID` of the message; by default the one that the command chooses, or a new one", one(&o.ids))
-				set.Func("delay", "let it wait for a `TIME`: "+delays, func(s string) (err error) {
+				set.Func("id", "the `ID` of the message; the default is the command's own ID, or else a new one", one(&o.ids))
+				set.Func("delay", "deliver it after this `TIME`: "+delays, func(s string) (err error) {
 					if o.delay, err = time.ParseDuration(s); err != nil || storage.CheckDelay(o.delay) != nil {
 						return errors.New("want " + delays)
 					}
 					return nil
 				})
 			}},
-		{name: "completion", args: "SHELL", least: 1, most: 1, about: "what a shell must know to complete a command line", run: completion,
+		{name: "completion", args: "SHELL", least: 1, most: 1, about: "print a shell's completion script", run: completion,
 			words: word(shells()...),
-			more: "SHELL is one of " + strings.Join(shells(), ", ") + ". For now, and in each shell's start-up file:\n\n" +
+			more: "SHELL is one of " + strings.Join(shells(), ", ") + ". Run its line in the shell, and add it to the shell's start-up file:\n\n" +
 				"  bash:  source <(millrace completion bash)\n  zsh:   source <(millrace completion zsh)    # after compinit\n  fish:  millrace completion fish | source"},
 		{name: hiddenVerb, most: many, run: completeWords},
 	}
 }
 
 func queueFlag(set *flag.FlagSet, o *options) {
-	set.Func("queue", "only of this `QUEUE`", text(&o.queue))
+	set.Func("queue", "only messages of this `QUEUE`", text(&o.queue))
 }
 
 func filters(set *flag.FlagSet, o *options) {
@@ -116,20 +116,20 @@ func filters(set *flag.FlagSet, o *options) {
 		return err
 	})
 	set.Func("kind", "only messages of this `KIND`", text(&o.kind))
-	set.Func("reason", "only those that are there for this `REASON`, as poison list says it", text(&o.reason))
+	set.Func("reason", "only messages with this `REASON`, as poison list -json prints it", text(&o.reason))
 }
 
 func selections(set *flag.FlagSet, o *options) {
 	filters(set, o)
 	set.BoolVar(&o.all, "all", false, "all messages, or all of -queue")
-	set.BoolVar(&o.dryRun, "dry-run", false, "do nothing, and show which ones it would be")
+	set.BoolVar(&o.dryRun, "dry-run", false, "change nothing, and list the messages that would be affected")
 }
 
 // text sets a string. An empty one comes from an unset variable of the shell, and must not mean "any".
 func text(to *string) func(string) error {
 	return func(s string) error {
 		if s == "" {
-			return errors.New("it is empty")
+			return errors.New("the value is empty")
 		}
 		*to = s
 		return nil
@@ -154,7 +154,7 @@ func (v *verb) newFlags(o *options) *flag.FlagSet {
 		v.flags(set, o)
 	}
 	if v.store {
-		set.Func("store", "the `URL` of the store, as of the other programs, or else the environment variable "+boot.Variable("store"), text(&o.store))
+		set.Func("store", "the `URL` of the store, the same as for the other programs; the default is the environment variable "+boot.Variable("store"), text(&o.store))
 		set.BoolVar(&o.json, "json", false, "print JSON lines")
 	}
 	return set
@@ -231,7 +231,7 @@ func noVerb(args []string, n int) error {
 	case a == "-help" || a == "--help" || a == "-h" || a == "--h":
 		return flag.ErrHelp
 	case strings.HasPrefix(a, "-"):
-		return usage("want a verb first, and flags after it, as in millrace queues -json. See millrace -help")
+		return usage("want a verb before the flags, as in millrace queues -json. See millrace -help")
 	}
 	return usage("unknown verb %s. See millrace -help", strings.Join(append(slices.Clone(args[:n]), boot.Word(args[n])), " "))
 }
@@ -251,7 +251,7 @@ func help(args []string) string {
 	var b strings.Builder
 	v, n := find(args)
 	if v == nil {
-		b.WriteString("The operator's command line of the reservations sample. It may be used while workers run.\n\nUsage: millrace VERB [arguments] [flags]\n\n")
+		b.WriteString("The operator's command line of the reservations sample. It can be used while workers run.\n\nUsage: millrace VERB [arguments] [flags]\n\n")
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		for _, v := range verbs() {
 			if v.name != hiddenVerb && (n == 0 || strings.HasPrefix(v.name, args[0]+" ")) {
@@ -259,7 +259,7 @@ func help(args []string) string {
 			}
 		}
 		_ = t.Flush() // it writes to memory
-		b.WriteString("\nmillrace VERB -help tells a verb's flags. Exit codes: 0 done, 1 failed, 2 the command line can't be right, 3 nothing matched.\n")
+		b.WriteString("\nmillrace VERB -help explains the flags of a verb. Exit codes: 0 done, 1 failed, 2 wrong command line, 3 nothing matched.\n")
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s\n\nUsage: millrace %s [flags]\n\n", upper(v.about), strings.TrimSpace(v.name+" "+v.args))

@@ -20,7 +20,7 @@ func main() {
 	os.Exit(run(context.Background(), boot.Process{Args: os.Args[1:], Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}))
 }
 
-const about = `The web side of the reservations sample. It takes reservations and shows what became of them.
+const about = `The web side of the reservations sample. It takes reservations and shows their results.
 Start as many as you like on one store.`
 
 type program struct {
@@ -34,7 +34,7 @@ func run(ctx context.Context, p boot.Process) int {
 	flags := boot.NewFlags("web", about, p.Getenv)
 	web := program{
 		Settings: boot.AddSettings(flags),
-		addr:     flags.String("addr", ":8080", "the `ADDRESS` to serve, HOST:PORT or :PORT; port 0 takes a free one"),
+		addr:     flags.String("addr", ":8080", "the `ADDRESS` to serve, HOST:PORT or :PORT; port 0 takes a free port"),
 		worker:   flags.Bool("worker", true, "run a worker in this process; -worker=false leaves the work to cmd/worker"),
 		stdout:   p.Stdout,
 	}
@@ -55,7 +55,7 @@ func (p *program) parts(app *boot.App) ([]boot.Part, error) {
 		return nil, err
 	}
 	parts := []boot.Part{app.Server("server", handler)}
-	worker := "does not run here; start one, with the same -store: go run ./cmd/worker"
+	worker := "does not run here; start one with the same -store: go run ./cmd/worker"
 	if *p.worker {
 		w, err := app.Worker(0)
 		if err != nil {

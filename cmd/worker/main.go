@@ -34,8 +34,8 @@ func run(ctx context.Context, p boot.Process) int {
 	flags := boot.NewFlags("worker", about, p.Getenv)
 	w := program{
 		Settings:    boot.AddSettings(flags),
-		admin:       flags.String("admin", "127.0.0.1:9090", "the `ADDRESS` to serve /healthz, /readyz and /metrics, HOST:PORT; port 0 takes a free one, "+adminOff+" means none"),
-		concurrency: flags.Int("concurrency", 0, 0, 10_000, "how many `HANDLERS` run at a time, for each queue; 0 leaves it to the worker"),
+		admin:       flags.String("admin", "127.0.0.1:9090", "the `ADDRESS` to serve /healthz, /readyz and /metrics, HOST:PORT; port 0 takes a free port, "+adminOff+" disables it"),
+		concurrency: flags.Int("concurrency", 0, 0, 10_000, "the number of `HANDLERS` that run at a time, for each queue; 0 means the worker's default"),
 		stdout:      p.Stdout,
 	}
 	return boot.Main(ctx, p, flags, w.run)

@@ -164,7 +164,7 @@ func (b leaseBlob) get(ctx context.Context, ifNoneMatch storage.ETag) (document,
 	}
 	var d document
 	if json.Unmarshal(blob.Body, &d) != nil || d.Fence < 1 || d.ID != "" && (d.TTL < 1 || d.TTL > maxTTL.Milliseconds()) {
-		return document{}, "", fmt.Errorf("%w: the blob of that name in container %s is no lease", storage.ErrInvalid, container)
+		return document{}, "", fmt.Errorf("%w: the blob of that name in container %s is not a lease", storage.ErrInvalid, container)
 	}
 	return d, blob.ETag, nil
 }

@@ -104,7 +104,7 @@ func (l *Lease) renew(start time.Time) {
 			l.lost.Reset(l.proved(start))
 			next = time.Until(start.Add(l.ttl / 3))
 		case errors.Is(err, ErrLost):
-			l.lose("somebody else has written it")
+			l.lose("another process has written the lease")
 			return
 		default:
 			l.log.LogAttrs(l.ctx, slog.LevelWarn, "can't renew a lease; trying again", slog.Any("error", err))

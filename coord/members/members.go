@@ -146,7 +146,7 @@ func (m *Member) beat(ctx context.Context) {
 	if err == nil {
 		_, err = m.rows.Put(call, m.group, m.key, data, storage.Condition{})
 	}
-	m.tell(ctx, "tell the other members", m.writeFailing, err)
+	m.logChange(ctx, "write the member's own row", m.writeFailing, err)
 	m.writeFailing = err != nil
 }
 
@@ -154,7 +154,7 @@ func (m *Member) beat(ctx context.Context) {
 func (m *Member) look(ctx context.Context) {
 	began := time.Now()
 	above, err := m.read(ctx)
-	m.tell(ctx, "hear of the other members", !m.readFailingSince.IsZero(), err)
+	m.logChange(ctx, "read the rows of the other members", !m.readFailingSince.IsZero(), err)
 	if err != nil {
 		if m.readFailingSince.IsZero() {
 			m.readFailingSince = began
@@ -222,12 +222,12 @@ func (m *Member) note(active bool) {
 	m.changed = make(chan struct{})
 }
 
-// tell logs the first failure and the first success after it.
-func (m *Member) tell(ctx context.Context, what string, before bool, err error) {
+// logChange logs the first failure of an operation, and the first success after it.
+func (m *Member) logChange(ctx context.Context, what string, before bool, err error) {
 	switch {
 	case ctx.Err() != nil: // the member leaves
 	case err != nil && !before:
-		m.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't "+what+"; will go on trying", slog.String("group", m.group), slog.Any("error", err))
+		m.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't "+what+"; trying again", slog.String("group", m.group), slog.Any("error", err))
 	case err == nil && before:
 		m.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "can "+what+" again", slog.String("group", m.group))
 	}

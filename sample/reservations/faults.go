@@ -54,7 +54,7 @@ func (m MakeReservation) Faults() Faults {
 	case utf8.RuneCountInString(m.Name) > MaxName:
 		f["name"] = fmt.Sprintf("Please shorten the name to %d characters.", MaxName)
 	case !utf8.ValidString(m.Name) || strings.ContainsFunc(m.Name, unprintable):
-		f["name"] = "The name has a character that can't be seen or printed. Please type it anew."
+		f["name"] = "The name has a character that can't be seen or printed. Please type it again."
 	}
 	if m.Email == "" {
 		f["email"] = "Tell us where to send the answer."

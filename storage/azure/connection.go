@@ -67,7 +67,7 @@ func (p *place) readConnectionString(text, endpoint string) error {
 // readFields returns a connection string's fields by the names that the SDKs give them. No value is empty.
 func readFields(text string) (map[string]string, error) {
 	if strings.ContainsAny(text, `"'`) {
-		return nil, fmt.Errorf("%w: the connection string has quotation marks in it, as some shells and files want them around it: remove them", driver.ErrInvalid)
+		return nil, fmt.Errorf("%w: the connection string contains quotation marks: remove them", driver.ErrInvalid)
 	}
 	given := map[string]string{}
 	n := 0
@@ -142,7 +142,7 @@ func (p *place) useAccount(given map[string]string, endpoint string) error {
 	case scheme != "http" && scheme != "https":
 		return fmt.Errorf("%w: DefaultEndpointsProtocol is neither http nor https", driver.ErrInvalid)
 	case suffix != "" && !isHost(suffix):
-		return fmt.Errorf("%w: EndpointSuffix is what stands behind the service in addresses; want one like core.windows.net", driver.ErrInvalid)
+		return fmt.Errorf("%w: EndpointSuffix is the part of an address after the service's name; want one like core.windows.net", driver.ErrInvalid)
 	case p.key == "" && p.sas == "":
 		return fmt.Errorf("%w: the connection string has neither AccountKey nor SharedAccessSignature; without a secret use azure://ACCOUNT", driver.ErrInvalid)
 	case p.key != "" && p.sas != "":

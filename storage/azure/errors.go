@@ -89,15 +89,15 @@ func throttled(status int, code string) bool {
 func (e *ServiceError) advice() string {
 	switch {
 	case e.Status == http.StatusUnauthorized:
-		return "; the credential was not accepted: is the key the account's, or the identity signed in?"
+		return "; the credential was not accepted: check that the key belongs to the account, or that the identity is signed in"
 	case e.Status == http.StatusForbidden:
-		return "; is the key or signature right, or has the identity the roles Storage Blob, Queue and Table Data Contributor; does the network let it in, and is this machine's clock right?"
+		return "; check the key or signature, or that the identity has the roles Storage Blob, Queue and Table Data Contributor; check the account's network rules and this machine's clock"
 	case e.Code == "QueueBeingDeleted", e.Code == "ContainerBeingDeleted", e.Code == "TableBeingDeleted":
-		return "; it was deleted a moment ago and can't be made again until that is done"
+		return "; it is being deleted, and can't be created again before that is done"
 	case e.noAccount != "":
-		return fmt.Sprintf("; %s has no account %s: are its name and the endpoint right?", e.host, driver.Quote(e.noAccount))
+		return fmt.Sprintf("; %s has no account %s: check its name and the endpoint", e.host, driver.Quote(e.noAccount))
 	case e.host != "" && (e.Status == http.StatusNotFound && !e.missing() || e.Status < 500 && e.Code == "" && !e.throttled()):
-		return fmt.Sprintf("; are the account's name and the endpoint %s right?", e.host)
+		return fmt.Sprintf("; check the account's name and the endpoint %s", e.host)
 	}
 	return ""
 }
@@ -152,11 +152,11 @@ func (e silent) advice() string {
 	var who *noToken
 	switch {
 	case errors.As(e.cause, &who):
-		return "; at home say az login; in production give the program a managed identity, and name its kind in AZURE_TOKEN_CREDENTIALS"
+		return "; on your own machine run az login; in production give the program a managed identity, and name its kind in AZURE_TOKEN_CREDENTIALS"
 	case errors.As(e.cause, &dns) && dns.IsNotFound:
-		return "; is the account's name right?"
+		return "; check the account's name"
 	case errors.Is(e.cause, syscall.ECONNREFUSED):
-		return "; nothing listens there: is the endpoint right, and does Azurite run, if it is meant?"
+		return "; nothing listens there: check the endpoint, or start Azurite"
 	}
 	return ""
 }
@@ -228,5 +228,5 @@ func unknown(err error) error {
 			kind = driver.ErrThrottled
 		}
 	}
-	return fmt.Errorf("%w: an answer was lost, and whether this call has written is unknown: %w", kind, cause)
+	return fmt.Errorf("%w: an answer was lost, so it is unknown whether this call has written: %w", kind, cause)
 }

@@ -47,7 +47,7 @@ func TestNoAccount(t *testing.T) {
 	a := azuretest.Shared(t, azurite).Account(t)
 	for name, c := range map[string]struct{ url, says string }{
 		"unknown account":     {strings.ReplaceAll(a.ConnectionString(), a.Name, "nosuchaccount"), `127.0.0.1:* has no account "nosuchaccount"`},
-		"none in an endpoint": {strings.ReplaceAll(a.ConnectionString(), "/"+a.Name, ""), "127.0.0.1:*right?"},
+		"none in an endpoint": {strings.ReplaceAll(a.ConnectionString(), "/"+a.Name, ""), "the endpoint*127.0.0.1:"},
 	} {
 		for service, err := range everyService(t, openStore(t, c.url)) {
 			before, after, _ := strings.Cut(c.says, "*")
@@ -73,9 +73,9 @@ func TestWrongPlace(t *testing.T) {
 		do   func(*http.Request) (*http.Response, error)
 		says string
 	}{
-		"a page":  {func(req *http.Request) (*http.Response, error) { return respond(req, 404, ""), nil }, ".core.windows.net right?"},
-		"a proxy": {func(req *http.Request) (*http.Response, error) { return respond(req, 400, ""), nil }, ".core.windows.net right?"},
-		"no host": {fails(&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "acct.x", IsNotFound: true}}), "acct.x: no such host; is the account's name right?"},
+		"a page":  {func(req *http.Request) (*http.Response, error) { return respond(req, 404, ""), nil }, "check the account's name and the endpoint acct."},
+		"a proxy": {func(req *http.Request) (*http.Response, error) { return respond(req, 400, ""), nil }, "check the account's name and the endpoint acct."},
+		"no host": {fails(&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "acct.x", IsNotFound: true}}), "acct.x: no such host; check the account's name"},
 		"no port": {fails(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}), "nothing listens there"},
 	} {
 		for service, err := range everyService(t, answeredBy(t, transport(c.do))) {
@@ -104,8 +104,8 @@ func TestNoIdentity(t *testing.T) {
 		cause error
 		says  string
 	}{
-		{nothing, "store unavailable: DefaultAzureCredential: failed to acquire a token; tried last: AzureCLICredential: Azure CLI not found on path; at home say az login; in production "},
-		{failed, "store unavailable:  authentication failed; at home say az login; "},
+		{nothing, "store unavailable: DefaultAzureCredential: failed to acquire a token; tried last: AzureCLICredential: Azure CLI not found on path; on your own machine run az login; in production "},
+		{failed, "store unavailable:  authentication failed; on your own machine run az login; "},
 	} {
 		asked := transport(func(*http.Request) (*http.Response, error) { return nil, errors.New("somebody was asked") })
 		s := answeredBy(t, asked)

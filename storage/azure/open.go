@@ -199,19 +199,19 @@ func parse(rest string, getenv func(string) string) (place, error) {
 	if i := strings.LastIndexByte(rest, '?'); i >= 0 && !strings.Contains(rest[i:], "sig=") {
 		query, err := url.ParseQuery(rest[i+1:])
 		if err != nil {
-			return bad("the parameters behind the question mark can't be read; known are prefix, endpoint")
+			return bad("the parameters after the question mark can't be read; known are prefix, endpoint")
 		}
 		rest = rest[:i]
 		for name, values := range query {
 			switch {
 			case len(values) > 1:
-				return bad("parameter%s stands there twice", harmless(name))
+				return bad("parameter%s occurs twice", harmless(name))
 			case name == "prefix":
 				p.prefix = values[0]
 			case name == "endpoint" && isHost(values[0]):
 				suffix = values[0]
 			case name == "endpoint":
-				return bad("the parameter endpoint is what stands behind the service in addresses; want one like core.chinacloudapi.cn")
+				return bad("the parameter endpoint is the part of an address after the service's name; want one like core.chinacloudapi.cn")
 			default:
 				return bad("unknown parameter%s, or no value for it; known are prefix=shop, endpoint=core.windows.net", harmless(name))
 			}

@@ -129,7 +129,7 @@ func TestServiceRefusals(t *testing.T) {
 		{says(403, "AuthorizationPermissionMismatch"), storage.ErrUnavailable, "Data Contributor"},
 		{says(403, "AuthenticationFailed"), storage.ErrUnavailable, "clock"},
 		{says(401, "NoAuthenticationInformation"), storage.ErrUnavailable, "credential"},
-		{says(409, "ContainerBeingDeleted"), storage.ErrUnavailable, "deleted a moment ago"},
+		{says(409, "ContainerBeingDeleted"), storage.ErrUnavailable, "it is being deleted"},
 		{says(503, "ServerBusy"), storage.ErrThrottled, "ServerBusy"},
 		{says(429, "TooManyRequests"), storage.ErrThrottled, "429"},
 		{says(500, "OperationTimedOut"), storage.ErrThrottled, "OperationTimedOut"},

@@ -18,7 +18,7 @@ func Wipe(ctx context.Context, rest string) error {
 	}
 	defer s.Close()
 	if s.prefix == "" {
-		return fmt.Errorf("%w: the place has no prefix; all of an account is never wiped", driver.ErrInvalid)
+		return fmt.Errorf("%w: the place has no prefix; a whole account is never wiped", driver.ErrInvalid)
 	}
 	return s.wipe(ctx, s.prefix+"-")
 }

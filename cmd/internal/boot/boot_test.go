@@ -253,7 +253,7 @@ func TestRunPartEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p parts
 		err := boot.Run(t.Context(), boot.Part{Name: "a", Run: func(context.Context) error { return nil }}, p.part("b", nil))
-		if err == nil || !strings.Contains(err.Error(), "a ended by itself") {
+		if err == nil || !strings.Contains(err.Error(), "a ended before it was stopped") {
 			t.Errorf("got %v, want an error that names the part", err)
 		}
 	})
@@ -355,13 +355,13 @@ func TestReady(t *testing.T) {
 			Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 4), Port: 443}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})},
 			code: 503, body: "not ready: can't read from the store: connection refused\n"},
 		"no such host": {store: &store{err: fmt.Errorf("%w: %w", storage.ErrUnavailable, &net.DNSError{Err: "no such host", Name: "secret.example", IsNotFound: true})},
-			code: 503, body: "not ready: can't read from the store: its name can't be resolved\n"},
+			code: 503, body: "not ready: can't read from the store: the host name can't be resolved\n"},
 		"no right": {store: &store{err: fmt.Errorf("%w: %w; secret advice", storage.ErrUnavailable, &azure.ServiceError{Status: 403, Code: "AuthorizationFailure", RequestID: "secret"})},
 			code: 503, body: "not ready: can't read from the store: 403 AuthorizationFailure\n"},
 		"no answer of the service": {store: &store{err: &azure.ServiceError{Status: 502}}, code: 503, body: "not ready: can't read from the store: 502 Bad Gateway\n"},
 		"disk fails": {store: &store{err: fmt.Errorf("%w: secret path: %w", storage.ErrUnavailable, &sqlite.Error{Code: 10, Message: "disk I/O error"})},
 			code: 503, body: "not ready: can't read from the store: disk I/O error\n"},
-		"unavailable":    {store: &store{err: fmt.Errorf("%w: secret path", storage.ErrUnavailable)}, code: 503, body: "not ready: can't read from the store: it is unavailable; see the log\n"},
+		"unavailable":    {store: &store{err: fmt.Errorf("%w: secret path", storage.ErrUnavailable)}, code: 503, body: "not ready: can't read from the store: the store is unavailable; see the log\n"},
 		"something else": {store: &store{err: errors.New("secret path")}, code: 503, body: "not ready: can't read from the store: see the log\n"},
 		"stopping":       {store: &store{err: storage.ErrNotFound}, stopping: true, code: 503, body: "not ready: stopping\n"},
 		"handlers hang":  {store: &store{err: storage.ErrNotFound}, healthy: errors.New("handlers hang"), code: 503, body: "not ready: handlers hang\n"},
@@ -451,7 +451,7 @@ func TestSettings(t *testing.T) {
 	if err := os.WriteFile(prices, []byte(`{"currency": "EUR", "per10000": {"blob wirte": 1}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := settings("-prices", prices).Prices(); !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), "-prices: "+prices+`: nothing is billed as "blob wirte"; want any of `) {
+	if _, err := settings("-prices", prices).Prices(); !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), "-prices: "+prices+`: unknown class "blob wirte"; want some of `) {
 		t.Errorf("got %v, want a UsageError that names the file and the class", err)
 	}
 	store, _, err := settings("-store", "sqlite:"+t.TempDir()+"/x.db").OpenStore(t.Context(), slog.New(slog.DiscardHandler))

@@ -84,7 +84,7 @@ func (f *Flags) Parse(args []string) error {
 	if rest := f.set.Args(); len(rest) > 0 {
 		hint := ""
 		if rest[0] == "true" || rest[0] == "false" {
-			hint = "; a flag that is true or false takes its value after a =, as in -flag=" + rest[0]
+			hint = "; the value of a boolean flag follows a =, as in -flag=" + rest[0]
 		}
 		faults = append(faults, fmt.Errorf("unknown argument %s%s", Word(rest[0]), hint))
 	}

@@ -116,16 +116,16 @@ func withSignals(parent context.Context, log *slog.Logger) (context.Context, fun
 			case <-done:
 				return
 			case s := <-signals:
-				log.InfoContext(ctx, "stopping already; counts as the signal before", "signal", s.String())
+				log.InfoContext(ctx, "already stopping; a signal within a second of the first is ignored", "signal", s.String())
 			case <-moment:
 				moment = nil
 			}
 		}
-		log.InfoContext(ctx, "still stopping; a further signal exits at once")
+		log.InfoContext(ctx, "still stopping; another signal ends the process at once")
 		select {
 		case <-done:
 		case s := <-signals:
-			log.WarnContext(ctx, "second signal: exiting now", "signal", s.String())
+			log.WarnContext(ctx, "second signal; the process ends now", "signal", s.String())
 			last.speak()
 			code := ExitError
 			if n, ok := s.(syscall.Signal); ok {

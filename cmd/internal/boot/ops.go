@@ -122,9 +122,9 @@ func cause(err error) string {
 	case errors.As(err, &system):
 		return system.Error()
 	case errors.As(err, &name):
-		return "its name can't be resolved"
+		return "the host name can't be resolved"
 	case errors.Is(err, storage.ErrUnavailable):
-		return "it is unavailable; see the log"
+		return "the store is unavailable; see the log"
 	}
 	return "see the log"
 }

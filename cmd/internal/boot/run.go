@@ -44,7 +44,7 @@ func Run(ctx context.Context, parts ...Part) error {
 			case err != nil:
 				return of(p.Name, err)
 			case stopping.Err() == nil:
-				return fmt.Errorf("%s ended by itself", p.Name)
+				return fmt.Errorf("%s ended before it was stopped", p.Name)
 			}
 			return nil
 		})

@@ -40,21 +40,21 @@ type Settings struct {
 // AddSettings defines the common flags.
 func AddSettings(f *Flags) Settings {
 	return Settings{
-		store: f.String("store", "sqlite:data/reservations.db", "the `URL` of the store; all programs of one system use the same. sqlite:PATH is a file,\n"+
-			"azure://ACCOUNT?prefix=NAME an account entered by the program's own identity, azure:?prefix=NAME one by the connection\n"+
-			"string in "+azure.EnvConnectionString+", azure:UseDevelopmentStorage=true Azurite on this machine"),
-		seats: f.Int("seats", 40, 1, maxSeats, "how many `SEATS` the restaurant has; the same for all programs of one system"),
-		active: f.Int("active", 0, 0, 1000, "how many `WORKERS` consume a queue at a time, while the others stand by; not for mails, which wait. The same for\n"+
-			"all programs that run a worker; 0 means all"),
+		store: f.String("store", "sqlite:data/reservations.db", "the `URL` of the store; all programs of one system use the same. sqlite:PATH is a file.\n"+
+			"azure://ACCOUNT?prefix=NAME is a storage account, with the identity of the program. azure:?prefix=NAME is one with the\n"+
+			"connection string in "+azure.EnvConnectionString+". azure:UseDevelopmentStorage=true is Azurite on this machine"),
+		seats: f.Int("seats", 40, 1, maxSeats, "the number of `SEATS` of the restaurant; all programs of one system use the same"),
+		active: f.Int("active", 0, 0, 1000, "the number of `WORKERS` that consume a queue at a time; the others stand by. All programs that run a worker\n"+
+			"use the same. 0 means all workers. All workers always consume the queue of mails"),
 		smtp: f.String("smtp", "", "the `URL` of the SMTP server for mails, for example smtp://localhost:25?from=tables@example.org\n"+
 			"or smtps://USER:PASSWORD@HOST:465. Without one, each mail becomes a file in "+mailFolder),
-		doorbell: f.String("doorbell", ":0", "the UDP `ADDRESS` where an idle worker is rung when the store is in the cloud, IP:PORT; "+
-			"port 0 takes a free\none, "+off+" means that workers find messages by looking only, every 30 seconds at most. Without effect on\nSQLite, which rings by itself"),
-		doorbellAddress: f.String("doorbell-address", "", "the `ADDRESSES` at which other machines reach -doorbell, with commas, where they are not this\nmachine's own. Without effect on SQLite"),
-		prices: f.String("prices", "", "the `FILE` with what the store's requests cost, for the summary at the end, in JSON:\n"+
-			`{"currency": "EUR", "per10000": {"blob write": 0.1}}. Without effect on SQLite, which costs nothing`),
-		url: f.String("url", "", "the public `URL` of the site, for example https://tables.example.org. With it, mails hold the link to their\n"+
-			"reservation, by which it can be cancelled. Only a worker needs it"),
+		doorbell: f.String("doorbell", ":0", "the UDP `ADDRESS`, IP:PORT, at which other programs wake an idle worker when the store is in the cloud. "+
+			"Port 0\ntakes a free port. "+off+" disables it: then workers poll, at least every 30 seconds. No effect on SQLite, which wakes workers\nitself"),
+		doorbellAddress: f.String("doorbell-address", "", "the `ADDRESSES` at which other machines reach -doorbell, separated by commas, if they are not this\nmachine's own. No effect on SQLite"),
+		prices: f.String("prices", "", "the JSON `FILE` with the prices of the store's requests, for the summary at the end:\n"+
+			`{"currency": "EUR", "per10000": {"blob write": 0.1}}. No effect on SQLite, which costs nothing`),
+		url: f.String("url", "", "the public `URL` of the site, for example https://tables.example.org. With it, mails contain the link to the\n"+
+			"reservation, which can cancel it. Only a worker needs it"),
 	}
 }
 
@@ -110,8 +110,8 @@ func Close(store *storage.Store, err *error) {
 	closing := store.Close()
 	var cause *sqlite.Error
 	if errors.As(closing, &cause) { // the store's further text is for programs that go on
-		closing = fmt.Errorf("stopped, but the store's log could not be written back into its file: %w. "+
-			"Nothing is lost: keep both files, and the next start goes on from there", cause)
+		closing = fmt.Errorf("stopped, but SQLite could not write its log back into the database file: %w. "+
+			"Nothing is lost. Keep both files: the next start reads both", cause)
 	}
 	*err = errors.Join(*err, closing)
 }

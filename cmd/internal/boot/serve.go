@@ -88,7 +88,7 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logge
 		unanswered.waitUntilClosed()
 	}
 	if n := unanswered.count(); n > 0 {
-		log.WarnContext(ctx, "requests cut off: the server stops, and they had not come whole or were not answered in time",
+		log.WarnContext(ctx, "requests cut off: the server stopped before it had received or answered them",
 			"requests", n, "waited", time.Since(began).Round(time.Millisecond))
 	}
 	if err == nil {

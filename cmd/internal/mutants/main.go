@@ -147,7 +147,7 @@ func (m mutant) overlay() (name string, remove func(), err error) {
 		return "", nil, err
 	}
 	if n := bytes.Count(text, []byte(m.old)); n != 1 {
-		return "", nil, fmt.Errorf("%s has what is to be broken %d times; want once. Has the code changed? Then change the break too", m.file, n)
+		return "", nil, fmt.Errorf("%s contains the code to break %d times; want once. Update the break to the code as it is now", m.file, n)
 	}
 	folder, err := os.MkdirTemp("", "mutant")
 	if err != nil {
@@ -188,12 +188,12 @@ func (r runner) caught(ctx context.Context, overlay string, tests ...string) (ch
 	case err == nil:
 		return "", output, nil
 	case strings.Contains(output, "[build failed]"), strings.Contains(output, "[setup failed]"):
-		return "", output, fmt.Errorf("this can't be compiled:\n%s", output)
+		return "", output, fmt.Errorf("the broken code does not compile:\n%s", output)
 	case strings.Contains(output, "panic: test timed out"):
-		return "", output, fmt.Errorf("the tests hang, which is no verdict:\n%s", output)
+		return "", output, fmt.Errorf("the tests time out, which proves nothing:\n%s", output)
 	}
 	for _, sign := range []struct{ pattern, check string }{
-		{`audit: ([a-z ]+): `, "the auditor of %s, who found this untrue: %s"},
+		{`audit: ([a-z ]+): `, "the auditor of %s, because this does not hold: %s"},
 		{`(?m)^\s+--- FAIL: (\S+)`, "%s: %s"},
 		{`(?m)^--- FAIL: (\S+)`, "%s: %s"},
 		{`(?m)^(panic: .*)$`, "%s: %s"},

@@ -162,7 +162,7 @@ func (s *summary) end(strict bool) int {
 		bad = true
 	}
 	if strict && s.skipped > 0 {
-		s.printf("a skipped test counts as failed here: all that tests need should be there\n")
+		s.printf("with -strict a skipped test counts as failed: install what it needs by scripts/setup.sh\n")
 		bad = true
 	}
 	if bad || s.failed > 0 {

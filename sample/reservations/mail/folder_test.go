@@ -168,7 +168,7 @@ func TestFolderBlocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := mail.NewFolder(file).Send(t.Context(), confirmation()); err == nil || errors.Is(err, mail.ErrRefused) {
-		t.Errorf("a file where the folder should be: got %v, want an error that another attempt may mend", err)
+		t.Errorf("a file where the folder should be: got %v, want an error that another attempt may repair", err)
 	}
 	// A folder in the file's place is an error, and nothing half-written stays behind.
 	blocked := filepath.Join(dir, "blocked")

@@ -53,7 +53,7 @@ type SMTPConfig struct {
 func NewSMTP(address string, cfg SMTPConfig) (*SMTP, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, badAddress("it is not a URL; want one like smtp://localhost:25, special characters in a password percent-encoded")
+		return nil, badAddress("this is not a URL; want one like smtp://localhost:25, special characters in a password percent-encoded")
 	}
 	s := &SMTP{host: u.Hostname(), from: DefaultFrom, tls: &tls.Config{}}
 	if cfg.TLS != nil {
@@ -98,7 +98,7 @@ func (s *SMTP) setServer(u *url.URL) (err error) {
 	}
 	switch {
 	case s.host == "":
-		return badAddress("it names no host")
+		return badAddress("the host is missing")
 	case strings.Count(u.Host, ":") > 1 && u.Host[0] != '[':
 		return badAddress("want HOST or HOST:PORT; an IPv6 address stands in brackets, as in smtp://[::1]:25")
 	}
@@ -117,11 +117,11 @@ func (s *SMTP) setServer(u *url.URL) (err error) {
 func (s *SMTP) setSender(parameters string) error {
 	query, err := url.ParseQuery(parameters)
 	if err != nil {
-		return badAddress("its parameters can't be read")
+		return badAddress("the parameters can't be read")
 	}
 	for k, v := range query {
 		if k != "from" || len(v) != 1 {
-			return badAddress("the one parameter known is from, once")
+			return badAddress("want no parameter but from, once")
 		}
 		if err := checkAddress(v[0]); err != nil {
 			return badAddress("parameter from: %w", err)

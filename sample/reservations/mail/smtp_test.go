@@ -96,7 +96,7 @@ func TestSMTPEncryption(t *testing.T) {
 					t.Errorf("the password stands in %q or %q", err, m)
 				}
 				if errors.Is(err, mail.ErrRefused) {
-					t.Errorf("got ErrRefused (%v), want an error that another attempt may mend", err)
+					t.Errorf("got ErrRefused (%v), want an error that another attempt may repair", err)
 				}
 				return
 			}
@@ -153,7 +153,7 @@ func TestSMTPNobodyListens(t *testing.T) {
 	}
 	err = newSMTP(t, "smtp://"+addr, nil).Send(within(t), confirmation())
 	if err == nil || errors.Is(err, mail.ErrRefused) {
-		t.Fatalf("got %v, want an error that another attempt may mend", err)
+		t.Fatalf("got %v, want an error that another attempt may repair", err)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestSMTPServerDiesDuringData(t *testing.T) {
 	addr := script(t, polite, "Subject:", func(c net.Conn) { _ = c.Close() })
 	err := newSMTP(t, "smtp://"+addr, nil).Send(within(t), confirmation())
 	if err == nil || errors.Is(err, mail.ErrRefused) {
-		t.Fatalf("got %v, want an error that another attempt may mend", err)
+		t.Fatalf("got %v, want an error that another attempt may repair", err)
 	}
 }
 

@@ -86,7 +86,7 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	}
 	switch err := s.request(traced(ctx, r), m); {
 	case errors.Is(err, errConflict):
-		return s.refuse(w, r, in, &problem{Status: http.StatusConflict, Detail: "This ID stands for another reservation already. Make a new one."})
+		return s.refuse(w, r, in, &problem{Status: http.StatusConflict, Detail: "Another reservation has this ID. Use a new one."})
 	case err != nil:
 		return s.refuse(w, r, in, err)
 	}
@@ -122,9 +122,9 @@ func (s *site) refuse(w http.ResponseWriter, r *http.Request, in input, err erro
 		// Nobody types an ID: the page was open for days, or somebody is experimenting.
 		page.In.ID = channel.NewID()
 		delete(p.Faults, "id")
-		page.Notice = "This page was open for a long time. Please check what you wrote and send it again."
+		page.Notice = "This page was open for a long time. Please check your entries and send them again."
 	case p.Status == http.StatusServiceUnavailable:
-		page.Notice = p.Detail + " What you wrote is still here."
+		page.Notice = p.Detail + " Your entries are still here."
 	}
 	s.showForm(w, r, p.Status, page)
 	return nil

@@ -39,13 +39,13 @@ func readInput(w http.ResponseWriter, r *http.Request) (input, reservations.Faul
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return input{}, nil, &problem{Status: http.StatusRequestEntityTooLarge, Detail: "That is more than a reservation needs: at most 64 KiB."}
+		return input{}, nil, &problem{Status: http.StatusRequestEntityTooLarge, Detail: "The request is too large: at most 64 KiB."}
 	case err != nil:
 		return input{}, nil, &problem{Status: http.StatusBadRequest, Detail: "The request ended too early."}
 	}
 	in, faults, err := parse(body)
 	if err != nil {
-		return input{}, nil, &problem{Status: http.StatusBadRequest, Detail: "The body can't be read as what its Content-Type says."}
+		return input{}, nil, &problem{Status: http.StatusBadRequest, Detail: "The body does not match its Content-Type."}
 	}
 	for _, s := range []*string{&in.ID, &in.Date, &in.Name, &in.Email, &in.Quantity} {
 		*s = strings.TrimSpace(*s)
@@ -79,7 +79,7 @@ func parseJSON(body []byte) (input, reservations.Faults, error) {
 		}
 	}
 	if _, ok := members["id"]; ok && faults["id"] == "" && strings.TrimSpace(in.ID) == "" {
-		faults["id"] = "Send an ID, or none at all: without one, sending this again books again." // a script's variable was empty
+		faults["id"] = "Send an ID, or leave it out: without an ID, sending this again books again." // a script's variable was empty
 	}
 	if raw, ok := members["quantity"]; ok {
 		var n int

@@ -13,7 +13,7 @@ func Receipts(base string) (func(id string) string, error) {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		err = errors.New("want an address like https://tables.example.org")
 	case u.User != nil:
-		err = errors.New("want no user name and no password: it is for everybody's eyes")
+		err = errors.New("want no user name and no password: the address is public")
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		err = errors.New("want nothing after the host and the port: the pages are at the root")
 	}

@@ -51,8 +51,8 @@ func asProblem(err error) *problem {
 
 var details = map[int]string{
 	http.StatusNotFound:            "There is nothing at this address.",
-	http.StatusMethodNotAllowed:    "This address can't be used in this way.",
-	http.StatusUnprocessableEntity: "Some of it can't be right. Please look again.",
+	http.StatusMethodNotAllowed:    "This address does not accept such a request.",
+	http.StatusUnprocessableEntity: "Some fields are not right. Please check them.",
 	http.StatusServiceUnavailable:  "We can't write anything down at the moment. Please try again shortly.",
 	http.StatusInternalServerError: "Something is broken on our side. We have been told.",
 }

@@ -130,7 +130,7 @@ func (s *Server) Account(tb testing.TB) Account {
 	tb.Helper()
 	i := s.given.Add(1) - 1
 	if i >= accounts {
-		tb.Fatalf("azuretest: all %d accounts are given away", accounts)
+		tb.Fatalf("azuretest: all %d accounts are in use", accounts)
 	}
 	return s.account(int(i))
 }
