@@ -1,11 +1,11 @@
-// Package channel makes messages and sends them: the envelope, kinds, routes, senders and the codec.
+// Package channel makes messages and sends them: kinds, routes, senders and the envelope.
 //
 //	routes, err := channel.NewRoutes(
 //		channel.Command[MakeReservation]("reservations"),
 //		channel.Event[ReservationAccepted]("status", "mails"),
 //	)
 //	channels, err := channel.New(store, routes, "/web")
-//	makes, err := channel.SenderOf[MakeReservation](channels) // no route is an error here, at start-up
+//	makes, err := channel.NewSender[MakeReservation](channels) // no route is an error here, at start-up
 //	err = makes.Send(ctx, MakeReservation{...})               // nil: durable
 //
 // A message is a Go value that names its kind. A command goes to exactly one queue. An event goes to one queue per

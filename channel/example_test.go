@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
@@ -37,7 +38,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	payments, err := channel.SenderOf[Payment](channels)
+	payments, err := channel.NewSender[Payment](channels)
 	if err != nil {
 		log.Fatal(err) // no route
 	}
@@ -49,24 +50,24 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	e, err := channel.Decode(deliveries[0].Body)
+	e, err := post.Decode(deliveries[0].Body)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(e.ID, e.Kind, e.Subject, string(e.Data))
 
-	served, err := channel.SenderOf[Served](channels)
+	served, err := channel.NewSender[Served](channels)
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := served.Send(channel.Handling(ctx, &e, "payments"), Served{Table: 4}); err != nil {
+	if err := served.Send(post.WithHandling(ctx, &e, "payments"), Served{Table: 4}); err != nil {
 		log.Fatal(err)
 	}
 	deliveries, err = store.Queue("kitchen").Receive(ctx, 1, time.Minute)
 	if err != nil {
 		log.Fatal(err)
 	}
-	event, err := channel.Decode(deliveries[0].Body)
+	event, err := post.Decode(deliveries[0].Body)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -21,13 +22,13 @@ type Route struct {
 // lower-case letters, digits and single hyphens, beginning with a letter; see storage.CheckName. NewRoutes reports any
 // other name.
 func Command[M Message](queue string) Route {
-	return Route{kind: KindOf[M](), command: true, queues: []string{queue}, fault: checkType[M]()}
+	return Route{kind: KindOf[M](), command: true, queues: []string{queue}, fault: post.CheckType[M]()}
 }
 
 // Event routes the events of a type to its subscriber groups. Each group has a queue of its own, named after it; the
 // rules for names are those of [Command]. An event without a group has no subscriber yet.
 func Event[M Message](groups ...string) Route {
-	return Route{kind: KindOf[M](), queues: slices.Clone(groups), fault: checkType[M]()}
+	return Route{kind: KindOf[M](), queues: slices.Clone(groups), fault: post.CheckType[M]()}
 }
 
 // Routes says where messages go: one value, shared by senders and workers. It doesn't change.
@@ -54,7 +55,7 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 			if err := storage.CheckName(q); err != nil {
 				faults = append(faults, fmt.Errorf("route of %s: %w", x.kind, err))
 			}
-			if q == stowed { // messages of this queue could name the bodies that documents keep
+			if q == post.StowedQueue { // messages of this queue could name the bodies that documents keep
 				faults = append(faults, fmt.Errorf("route of %s: queue %s: that name is taken by the framework; choose another one", x.kind, q))
 			}
 			if seen[q] {

@@ -1,15 +1,8 @@
-package channel
+package post
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"reflect"
-	"strings"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // A Codec knows kinds and turns envelopes into messages. Don't register while it decodes.
@@ -26,11 +19,11 @@ type decoder struct {
 
 // Register makes a type of message known. Registering the same type again is harmless; one kind can't have two types.
 func Register[M Message](c *Codec) error {
-	k := KindOf[M]()
+	k := kindOf[M]()
 	if err := k.Check(); err != nil {
 		return fmt.Errorf("channel: %w", err)
 	}
-	if err := checkType[M](); err != nil {
+	if err := CheckType[M](); err != nil {
 		return fmt.Errorf("channel: %w", err)
 	}
 	t := reflect.TypeFor[M]()
@@ -49,7 +42,7 @@ func Register[M Message](c *Codec) error {
 // Upgrade makes an older type of message known, which becomes the newer type when it is decoded. The newer type must be
 // known already, by Register or by another Upgrade.
 func Upgrade[Old, New Message](c *Codec, f func(Old) New) error {
-	from, to := KindOf[Old](), KindOf[New]()
+	from, to := kindOf[Old](), kindOf[New]()
 	if err := from.Check(); err != nil {
 		return fmt.Errorf("channel: %w", err)
 	}
@@ -63,7 +56,7 @@ func Upgrade[Old, New Message](c *Codec, f func(Old) New) error {
 	if _, ok := c.kinds[from]; ok {
 		return fmt.Errorf("channel: upgrade from %s: that kind is registered already", from)
 	}
-	if err := checkType[Old](); err != nil {
+	if err := CheckType[Old](); err != nil {
 		return fmt.Errorf("channel: upgrade: %w", err)
 	}
 	lift := func(old any) any { return next.lift(f(old.(Old))) }
@@ -102,37 +95,4 @@ func (c *Codec) Decode(e *Envelope) (any, error) {
 		return nil, fmt.Errorf("%s: %w", e.Kind, err)
 	}
 	return m, nil
-}
-
-// Unfit says what is wrong with JSON that was to become a T. It repeats nothing of the JSON, which may be personal,
-// because errors end in logs. The poison queue has the whole message for those who may see it.
-func Unfit[T any](err error) error {
-	var (
-		syntax   *jsontext.SyntacticError
-		semantic *json.SemanticError
-		older    *jsonv1.UnmarshalTypeError
-	)
-	switch {
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		return errors.New("an object has two members of one name")
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("it ends too early")
-	case errors.As(err, &syntax):
-		return fmt.Errorf("it is not JSON at byte %d", syntax.ByteOffset)
-	case errors.As(err, &semantic) && semantic.GoType != nil:
-		path := strings.ReplaceAll(strings.TrimPrefix(string(semantic.JSONPointer), "/"), "/", ".")
-		return fmt.Errorf("%s is nothing for %v", member[T](path), semantic.GoType)
-	case errors.As(err, &older) && older.Type != nil:
-		return fmt.Errorf("%s is nothing for %v", member[T](older.Field), older.Type)
-	}
-	return fmt.Errorf("%v can't be read from it (%T)", reflect.TypeFor[T](), err)
-}
-
-// member names the place of a fault in a T by its top-level member only. Members below may belong to a map, whose names
-// come from the message.
-func member[T any](path string) string {
-	if name, _, _ := strings.Cut(path, "."); name != "" && reflect.TypeFor[T]().Kind() == reflect.Struct {
-		return "member " + name
-	}
-	return "it"
 }
