@@ -32,7 +32,7 @@ func (c *Channels) Routes() *Routes { return c.routes }
 // Store returns the store that holds the queues.
 func (c *Channels) Store() *storage.Store { return c.store }
 
-// Outbox is for this module's packages, which send envelopes by it.
+// Outbox is for this module's own packages. Its type is internal, so use a [Sender] instead.
 func (c *Channels) Outbox() *post.Outbox { return c.outbox }
 
 // A Sender is the sending end of the channel of one type of message. It can't receive. Safe for concurrent use.
@@ -48,13 +48,13 @@ func NewSender[M Message](c *Channels) (*Sender[M], error) {
 	return &Sender[M]{channels: c}, nil
 }
 
-// Send sends messages and returns when all are durable. The package's laws say what holds for errors and repeats.
+// Send sends messages and returns when all are durable. See the package's laws on errors and repeats.
 func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
 	return s.SendAfter(ctx, 0, messages...)
 }
 
 // SendAfter sends messages that can't be received before delay has passed. The delay is at most [storage.MaxDelay].
-// With a negative delay the messages were due in the past, and are sent at once.
+// Messages with a negative delay were due in the past and are sent at once.
 //
 // Under a handler's context a derived ID carries the time of the handled message's ID plus the delay. So a message may
 // send its successor with a delay for ever. Two things to mind:
@@ -62,8 +62,8 @@ func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
 //   - The ID is derived from the delay, too. A handler that runs again must ask for the same delay, or it sends another
 //     message. Compute the delay from the handled message, not from the clock, or let the message choose its ID (see
 //     [Identified]).
-//   - The time that messages wait and run beyond their delays is not in their IDs. A chain that has lost a month by
-//     that is too old to judge.
+//   - The time that messages wait and run beyond their delays is not in their IDs. When that adds up to a month, the
+//     chain's next message is too old to be judged.
 func (s *Sender[M]) SendAfter(ctx context.Context, delay time.Duration, messages ...M) error {
 	p, err := s.pack(ctx, delay, messages)
 	if err != nil {

@@ -22,18 +22,18 @@ func RedactError[T any](err error) error {
 	)
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return errors.New("an object has two members of one name")
+		return errors.New("an object has two members with one name")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("it ends too early")
+		return errors.New("the JSON ends too early")
 	case errors.As(err, &syntax):
-		return fmt.Errorf("it is not JSON at byte %d", syntax.ByteOffset)
+		return fmt.Errorf("invalid JSON at byte %d", syntax.ByteOffset)
 	case errors.As(err, &semantic) && semantic.GoType != nil:
 		path := strings.ReplaceAll(strings.TrimPrefix(string(semantic.JSONPointer), "/"), "/", ".")
-		return fmt.Errorf("%s is nothing for %v", memberOf[T](path), semantic.GoType)
+		return fmt.Errorf("%s can't be decoded into %v", memberOf[T](path), semantic.GoType)
 	case errors.As(err, &older) && older.Type != nil:
-		return fmt.Errorf("%s is nothing for %v", memberOf[T](older.Field), older.Type)
+		return fmt.Errorf("%s can't be decoded into %v", memberOf[T](older.Field), older.Type)
 	}
-	return fmt.Errorf("%v can't be read from it (%T)", reflect.TypeFor[T](), err)
+	return fmt.Errorf("the JSON can't be decoded into %v (%T)", reflect.TypeFor[T](), err)
 }
 
 // memberOf names the place of a fault in a T by its top-level member only. Members below that may belong to a map, and
@@ -42,5 +42,5 @@ func memberOf[T any](path string) string {
 	if name, _, _ := strings.Cut(path, "."); name != "" && reflect.TypeFor[T]().Kind() == reflect.Struct {
 		return "member " + name
 	}
-	return "it"
+	return "the JSON"
 }

@@ -21,8 +21,7 @@ const StowedQueue = "stowed"
 // newBodyKey returns the key of a new body for a message of a queue.
 func newBodyKey(queue string) string { return queue + "/" + uuid.Must(uuid.NewV7()).String() }
 
-// checkIn writes the body to a blob and encodes the envelope that refers to it. After an error there may still be a
-// blob.
+// checkIn writes the body to a blob and encodes the envelope that refers to it. After an error the blob may exist.
 func (o *Outbox) checkIn(ctx context.Context, e *Envelope, key string) ([]byte, error) {
 	if _, err := o.store.Blobs(claims).Put(ctx, key, e.Data, storage.Condition{IfAbsent: true}); err != nil {
 		return nil, fmt.Errorf("channel: %s: claim check: %w", e.Kind, err)
@@ -39,8 +38,8 @@ func (o *Outbox) checkIn(ctx context.Context, e *Envelope, key string) ([]byte, 
 	return body, nil
 }
 
-// Stow encodes an envelope to be kept in a document until it is sent. A large body goes to a blob of its own, because
-// each copy that is sent owns its body.
+// Stow encodes an envelope that a document keeps until it is sent. A large body goes to a blob of its own. The copies
+// that are sent later have other blobs.
 func (o *Outbox) Stow(ctx context.Context, e Envelope) ([]byte, error) {
 	raw, err := e.Encode()
 	if err == nil && len(raw) > o.store.Props().MaxMessage-historyRoom {
@@ -113,8 +112,8 @@ func (o *Outbox) DeleteBody(ctx context.Context, dataRef string) error {
 	return nil
 }
 
-// parseDataRef returns the blob's key. A reference comes from a message, so only the one form that this package writes
-// is accepted: it can name nothing outside the claims.
+// parseDataRef returns the blob's key. A reference comes from a message, so parseDataRef accepts only the form that
+// this package writes, which can name no blob outside of the container of bodies.
 func parseDataRef(ref string) (key string, err error) {
 	key, ok := strings.CutPrefix(ref, claims+"/")
 	queue, id, ok2 := strings.Cut(key, "/")

@@ -5,7 +5,8 @@ import (
 	"reflect"
 )
 
-// A Codec knows kinds and turns envelopes into messages. Don't register while it decodes.
+// A Codec turns envelopes into messages of the types that are registered for their kinds. The zero value knows no kind.
+// Don't register while it decodes.
 type Codec struct {
 	kinds map[Kind]decoder
 }
@@ -17,7 +18,8 @@ type decoder struct {
 	lift    func(any) any // from this kind's type to the current one
 }
 
-// Register makes a type of message known. Registering the same type again is harmless; one kind can't have two types.
+// Register registers a type of message for its kind. Registering the same type again is harmless; one kind can't have
+// two types.
 func Register[M Message](c *Codec) error {
 	k := kindOf[M]()
 	if err := k.Check(); err != nil {
@@ -28,7 +30,7 @@ func Register[M Message](c *Codec) error {
 	}
 	t := reflect.TypeFor[M]()
 	if old, ok := c.kinds[k]; ok && (old.message != t || old.current != k) {
-		return fmt.Errorf("channel: kind %s: type %v is registered for it, or an upgrade from it; not %v too", k, old.message, t)
+		return fmt.Errorf("channel: kind %s: can't register type %v: the kind is registered already, for type %v", k, t, old.message)
 	}
 	c.add(k, decoder{
 		message: t,
@@ -39,8 +41,8 @@ func Register[M Message](c *Codec) error {
 	return nil
 }
 
-// Upgrade makes an older type of message known, which becomes the newer type when it is decoded. The newer type must be
-// known already, by Register or by another Upgrade.
+// Upgrade registers an older type of message for its kind. A message of that kind becomes the newer type when it is
+// decoded. The newer type must be registered already, by Register or by another Upgrade.
 func Upgrade[Old, New Message](c *Codec, f func(Old) New) error {
 	from, to := kindOf[Old](), kindOf[New]()
 	if err := from.Check(); err != nil {
@@ -51,7 +53,7 @@ func Upgrade[Old, New Message](c *Codec, f func(Old) New) error {
 		return fmt.Errorf("channel: upgrade from %s: register %s first", from, to)
 	}
 	if t := reflect.TypeFor[New](); next.message != t {
-		return fmt.Errorf("channel: upgrade from %s: type %v is registered for %s; not %v", from, next.message, to, t)
+		return fmt.Errorf("channel: upgrade from %s to type %v: kind %s is registered for type %v", from, t, to, next.message)
 	}
 	if _, ok := c.kinds[from]; ok {
 		return fmt.Errorf("channel: upgrade from %s: that kind is registered already", from)
@@ -77,14 +79,14 @@ func (c *Codec) add(k Kind, d decoder) {
 	c.kinds[k] = d
 }
 
-// Current returns the kind that messages of kind k become. That is k itself unless k has been upgraded.
+// Current returns the kind that messages of kind k become. That is k itself unless an upgrade from k is registered.
 func (c *Codec) Current(k Kind) (Kind, bool) {
 	d, ok := c.kinds[k]
 	return d.current, ok
 }
 
-// Decode turns an envelope's data into its message. The error matches [ErrUnknownKind] or [ErrBody]. Members
-// that the type doesn't have are ignored, so that an older reader takes what a newer writer sends.
+// Decode turns an envelope's data into its message. The error matches [ErrUnknownKind] or [ErrBody]. Decode
+// ignores members that the type doesn't have, so that an older program reads the messages of a newer one.
 func (c *Codec) Decode(e *Envelope) (any, error) {
 	d, ok := c.kinds[e.Kind]
 	if !ok {

@@ -224,7 +224,7 @@ func (e *Envelope) check() error {
 		}
 	}
 	if e.Attempts < 0 || e.Hangs < 0 || e.HandBacks < 0 {
-		return fmt.Errorf("%w: attempts, hangs, handbacks: want no negative number", ErrAttribute)
+		return fmt.Errorf("%w: attempts, hangs and handbacks: want no negative number", ErrAttribute)
 	}
 	if e.DataRef != "" {
 		if e.Data != nil {

@@ -64,15 +64,15 @@ func TestErrorsRepeatNoBody(t *testing.T) {
 		checkUnfit(t, x[0], x[1])
 	}
 	for body, want := range map[string]string{
-		`{"seats":"x"}`: "member seats is nothing for int", `{"at":"x"}`: "*time.ParseError", `{"by":{"x":"y"}}`: "member by is nothing for int",
-		`{"name":"x`: "", `7`: "it is nothing for post.form",
+		`{"seats":"x"}`: "member seats can't be decoded into int", `{"at":"x"}`: "*time.ParseError", `{"by":{"x":"y"}}`: "member by can't be decoded into int",
+		`{"name":"x`: "", `7`: "the JSON can't be decoded into post.form",
 	} {
 		if _, err := decodeBody[form]([]byte(body)); !errors.Is(err, ErrBody) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want it to say %q", body, err, want)
 		}
 	}
 	for body, want := range map[string]string{
-		`{"specversion":"1.0","id":7}`: "member id is nothing for string", `{"id":"a","id":"b"}`: "two members of one name", `{"id":`: "ends too early", `{"id" 1}`: "not JSON at byte 6",
+		`{"specversion":"1.0","id":7}`: "member id can't be decoded into string", `{"id":"a","id":"b"}`: "two members with one name", `{"id":`: "ends too early", `{"id" 1}`: "invalid JSON at byte 6",
 	} {
 		if _, err := Decode([]byte(body)); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want it to say %q", body, err, want)

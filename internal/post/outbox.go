@@ -31,8 +31,8 @@ type Packed struct {
 	refs  []string
 }
 
-// Pack encodes envelopes with their data for all queues that their kinds go to. Bodies that don't fit a
-// message are written to blobs, one for each copy. When it fails nothing is left behind.
+// Pack encodes envelopes with their data for all queues that their kinds go to. It writes bodies that don't fit a
+// message to blobs, one for each copy. After an error it deletes these blobs.
 func (o *Outbox) Pack(ctx context.Context, envelopes ...Envelope) (Packed, error) {
 	return o.PackBy(ctx, 1, envelopes)
 }
@@ -129,8 +129,9 @@ func (o *Outbox) SendPacked(ctx context.Context, p Packed) error {
 	return err
 }
 
-// SendWith writes a document, unless it is nil, and sends packed messages as one unit of work. After an error any part
-// may have been sent, unless the error says that nothing was. Then the messages' bodies in blobs are deleted.
+// SendWith writes a document, unless it is nil, and sends packed messages as one unit of work. After a lost race,
+// [storage.ErrInvalid] or [storage.ErrTooLarge] nothing was sent, and SendWith has deleted the bodies. After any other
+// error some messages may have been sent, so their bodies stay.
 func (o *Outbox) SendWith(ctx context.Context, w *storage.Write, p Packed) (storage.ETag, error) {
 	done, err := o.store.Commit(ctx, storage.Work{Write: w, Send: p.Sends})
 	if err == nil {
@@ -142,8 +143,8 @@ func (o *Outbox) SendWith(ctx context.Context, w *storage.Write, p Packed) (stor
 	return done.ETag, fmt.Errorf("channel: send: %w", err)
 }
 
-// Discard deletes the claim-checked bodies of messages that were certainly not sent. A failed deletion leaves an
-// orphan.
+// Discard deletes the claim-checked bodies of messages that were certainly not sent. A blob whose deletion fails stays
+// as an orphan.
 func (o *Outbox) Discard(ctx context.Context, p Packed) {
 	for _, ref := range p.refs {
 		_ = o.DeleteBody(context.WithoutCancel(ctx), ref)
