@@ -22,7 +22,7 @@ type floor struct {
 
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
-	world := []string{"internal/worldtest"}
+	world := []string{"internal/worldtest", "internal/post"}
 	framework := []string{"cost", "worker", "poison", "handlers", "views", "values", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
@@ -37,19 +37,20 @@ func house() []floor {
 		{pkg: "storage/...", may: []string{"storage", "storage/driver", "internal/rate"}, vendor: true, why: "a driver knows the interfaces and its engine; drivers don't know one another, nor what they are used for"},
 		{pkg: "cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},
 		{pkg: "internal/jsonform", vendor: true, why: "it knows Go types and JSON, not what is made of them"},
-		{pkg: "channel", may: []string{"storage", "internal/jsonform"}, vendor: true, why: "messages know how they are stored, not how they are handled", tests: world},
-		{pkg: "values", may: []string{"internal/lru", "channel", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project", tests: world},
-		{pkg: "poison", may: []string{"channel", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there"},
-		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
+		{pkg: "internal/post", may: []string{"storage", "internal/jsonform"}, vendor: true, why: "it is what senders and handlers share and users need not see, below both: envelopes and how they are stored"},
+		{pkg: "channel", may: []string{"internal/post", "storage"}, vendor: true, why: "messages know how they are stored, not how they are handled", tests: world},
+		{pkg: "values", may: []string{"internal/lru", "channel", "internal/post", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project", tests: world},
+		{pkg: "poison", may: []string{"channel", "internal/post", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there"},
+		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "internal/post", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
 		{pkg: "views", may: []string{"internal/lru", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
-		{pkg: "worker", may: []string{"handlers", "values", "channel", "storage", "storage/inbox", "poison", "coord/members"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: append([]string{"views"}, world...)},
+		{pkg: "worker", may: []string{"handlers", "values", "channel", "internal/post", "storage", "storage/inbox", "poison", "coord/members"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: append([]string{"views"}, world...)},
 		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program"},
 		{pkg: "proof/simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves", tests: world},
 		{pkg: "proof/scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store", tests: append([]string{"internal/chart", "internal/rate"}, world...)},
 		{pkg: "internal/lru", vendor: true, why: "it keeps anything and doesn't know what"},
 		{pkg: "internal/rate", why: "it holds a caller to a rate and doesn't know of what: the standard library is enough", tests: []string{"storage"}},
-		{pkg: "internal/worldtest", may: append([]string{"storage/sqlite", "storage/storagetest"}, framework...), why: "it is the world of the framework's tests, so it knows the framework and a store that works"},
+		{pkg: "internal/worldtest", may: append([]string{"storage/sqlite", "storage/storagetest", "internal/post"}, framework...), why: "it is the world of the framework's tests, so it knows the framework and a store that works"},
 		{pkg: "internal/chart", why: "it draws numbers and doesn't know what they count: the standard library is enough"},
 		{pkg: "proof/model", why: "it holds the protocol, not the code; the test runs spin"},
 		{pkg: "deploy", why: "it holds examples; the test reads them and runs the programs"},
@@ -75,7 +76,7 @@ func owned() map[string]struct{ owner, why string } {
 		"github.com/mattn/go-isatty":      {"cmd/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},
 		"github.com/cloudevents/sdk-go":   {"", "it is the judge of our envelope, for tests only"},
 		"github.com/emersion/":            {"", "it is the mail server of the tests"},
-		"github.com/go-json-experiment/":  {"channel, values, internal/jsonform", "bodies and documents are encoded where their form is defined"},
+		"github.com/go-json-experiment/":  {"internal/post, values, internal/jsonform", "bodies and documents are encoded where their form is defined"},
 		"github.com/prometheus/":          {"worker, cost, cmd/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
 		"github.com/hashicorp/golang-lru": {"internal/lru", "all that is kept is bounded in one way"},
 	}
@@ -116,6 +117,13 @@ func TestTheTableRefuses(t *testing.T) {
 		{pkg: "storage/storagetest", imported: "modernc.org/sqlite"},
 		{pkg: "storage/storagetest", imported: module + "/channel"},
 		{pkg: "channel", imported: module + "/handlers"},
+		{pkg: "channel", imported: module + "/internal/post", want: true},
+		{pkg: "channel", imported: "github.com/go-json-experiment/json"},
+		{pkg: "internal/post", imported: "github.com/go-json-experiment/json", want: true},
+		{pkg: "internal/post", imported: module + "/storage", want: true},
+		{pkg: "internal/post", imported: module + "/channel"},
+		{pkg: "internal/post", imported: module + "/channel", test: true},
+		{pkg: "sample/reservations", imported: module + "/internal/post", test: true},
 		{pkg: "channel", imported: "github.com/cloudevents/sdk-go/v2"},
 		{pkg: "channel", imported: "github.com/cloudevents/sdk-go/v2", test: true, want: true},
 		{pkg: "values", imported: module + "/channel", want: true},

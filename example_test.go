@@ -46,7 +46,7 @@ func Example() {
 	stopped := make(chan error)
 	go func() { stopped <- w.Run(ctx) }()
 
-	buy, _ := channel.SenderOf[Buy](channels)    // a type without a route is an error here
+	buy, _ := channel.NewSender[Buy](channels)   // a type without a route is an error here
 	_ = buy.Send(ctx, Buy{Item: "teapot", N: 2}) // nil: durable; it will be decided exactly once
 	// README ends
 	fmt.Println(<-mailed)

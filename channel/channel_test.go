@@ -2,11 +2,13 @@ package channel_test
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
@@ -62,6 +64,24 @@ func testRoutes(t testing.TB) *channel.Routes {
 	return routes
 }
 
+const timedID = "0190b6a2-7b1c-7def-8123-456789abcdef"
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustEncode(t testing.TB, e channel.Envelope) []byte {
+	t.Helper()
+	b, err := e.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // openStore opens a new store, which is closed when the test ends.
 func openStore(t testing.TB) *storage.Store {
 	t.Helper()
@@ -93,7 +113,7 @@ func newChannels(t testing.TB, s *storage.Store) *channel.Channels {
 
 func senderOf[M channel.Message](t testing.TB, c *channel.Channels) *channel.Sender[M] {
 	t.Helper()
-	s, err := channel.SenderOf[M](c)
+	s, err := channel.NewSender[M](c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +133,7 @@ func received(t testing.TB, s *storage.Store, queue string) []channel.Envelope {
 			return all
 		}
 		for _, d := range ds {
-			e, err := channel.Decode(d.Body)
+			e, err := post.Decode(d.Body)
 			if err != nil {
 				t.Fatalf("decode %s: %v", d.Body, err)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
 )
@@ -38,7 +39,7 @@ func sentAfter(t testing.TB, parent string, delay time.Duration) string {
 func delayedUnder(t testing.TB, e *channel.Envelope, send func(ctx context.Context, orders *channel.Sender[Order]) error) (ids []string) {
 	t.Helper()
 	s := storage.New(undelayed{openStore(t).Driver()})
-	must(t, send(channel.Handling(t.Context(), e, "kitchen"), senderOf[Order](t, newChannels(t, s))))
+	must(t, send(post.WithHandling(t.Context(), e, "kitchen"), senderOf[Order](t, newChannels(t, s))))
 	for _, got := range received(t, s, "orders") {
 		ids = append(ids, got.ID)
 	}

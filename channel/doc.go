@@ -1,11 +1,11 @@
-// Package channel makes messages and sends them: the envelope, kinds, routes, senders and the codec.
+// Package channel makes messages and sends them: kinds, routes, senders and the envelope.
 //
 //	routes, err := channel.NewRoutes(
 //		channel.Command[MakeReservation]("reservations"),
 //		channel.Event[ReservationAccepted]("status", "mails"),
 //	)
 //	channels, err := channel.New(store, routes, "/web")
-//	makes, err := channel.SenderOf[MakeReservation](channels) // no route is an error here, at start-up
+//	makes, err := channel.NewSender[MakeReservation](channels) // no route is an error here, at start-up
 //	err = makes.Send(ctx, MakeReservation{...})               // nil: durable
 //
 // A message is a Go value that names its kind. A command goes to exactly one queue. An event goes to one queue per
@@ -19,16 +19,16 @@
 // # Laws
 //
 //   - An ID is a UUIDv7 (RFC 9562), unless the message chooses one by [Identified]. The same ID is the same message:
-//     sending it twice is harmless. The same ID with other content is refused where it is handled second for the same
-//     document or the same reaction. So give messages to different documents different IDs.
+//     sending it twice is harmless. If two messages have one ID but other content, the second to be handled for a
+//     document or a reaction is refused. So give messages to different documents different IDs.
 //   - Send returns nil when every copy is durable. After an error any part may have been sent; send all of it again. To
 //     be safe across a repeat the messages must choose their IDs.
-//   - An error of the content, such as text that is not UTF-8, comes before anything is sent. A type without an
-//     exported field, of which nothing would arrive, has no route.
-//   - Correlation, causation, trace and tenant travel by themselves. A message sent under a handler's context continues
-//     the chain of the handled message. Its ID is derived from the handled message, the content and the delay, so that
-//     a repeated handler repeats the same IDs.
+//   - Send reports a fault of the content, such as text that is not UTF-8, before it sends anything. NewRoutes refuses
+//     a type whose fields are all unexported, because nothing of it would arrive.
+//   - Correlation, causation, trace and tenant are passed on by themselves. A message sent under a handler's context
+//     continues the chain of the handled message. Its ID is derived from the handled message, the content and the
+//     delay, so that a repeated handler repeats the same IDs.
 //   - A body that is too large for a message goes to a blob of its own, and the message refers to it (claim check). The
 //     blob is deleted after the message was, never before. A crash between the two, or between writing the blob and
-//     sending the message, leaves an orphan blob and loses nothing.
+//     sending the message, leaves an orphan blob and loses nothing. The limit for a body is [MaxData].
 package channel

@@ -2,6 +2,7 @@ package channel_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"os"
@@ -12,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-// The web tier sends a command. A worker finds it in its queue, and the worker's own message continues the chain.
+// The web tier sends a command. On the wire it is a CloudEvents event, which other programs can read, too.
 func Example() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "channel")
@@ -37,10 +38,11 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	payments, err := channel.SenderOf[Payment](channels)
+	payments, err := channel.NewSender[Payment](channels)
 	if err != nil {
 		log.Fatal(err) // no route
 	}
+	ctx = channel.WithTrace(ctx, channel.Trace{Tenant: "north"})
 	if err := payments.Send(ctx, Payment{Key: "payment-17", Table: "4"}); err != nil {
 		log.Fatal(err)
 	}
@@ -49,29 +51,13 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	e, err := channel.Decode(deliveries[0].Body)
-	if err != nil {
+	var event struct {
+		ID, Type, Source, Subject, TenantID string
+		Data                                json.RawMessage
+	}
+	if err := json.Unmarshal(deliveries[0].Body, &event); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(e.ID, e.Kind, e.Subject, string(e.Data))
-
-	served, err := channel.SenderOf[Served](channels)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := served.Send(channel.Handling(ctx, &e, "payments"), Served{Table: 4}); err != nil {
-		log.Fatal(err)
-	}
-	deliveries, err = store.Queue("kitchen").Receive(ctx, 1, time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	event, err := channel.Decode(deliveries[0].Body)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(event.Kind, "because of", event.Causation, "in the chain of", event.Correlation)
-	// Output:
-	// payment-17 test.payment.v1 4 {"key":"payment-17","table":"4"}
-	// test.served.v1 because of payment-17 in the chain of payment-17
+	fmt.Println(event.ID, event.Type, event.Source, event.Subject, event.TenantID, string(event.Data))
+	// Output: payment-17 test.payment.v1 /web 4 north {"key":"payment-17","table":"4"}
 }

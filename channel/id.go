@@ -3,39 +3,15 @@ package channel
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
-
-	"github.com/millrace-go/millrace/storage"
 )
 
-const (
-	maxID    = 128
-	lastTime = 1<<48 - 1 // milliseconds that a UUIDv7 can carry
-)
+const lastTime = 1<<48 - 1 // milliseconds that a UUIDv7 can carry
 
 // NewID returns a new UUIDv7.
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }
-
-// CheckID refuses an ID that an envelope can't hold.
-func CheckID(id string) error {
-	if id == "" {
-		return errors.New("the ID is empty")
-	}
-	if len(id) > maxID || !utf8.ValidString(id) {
-		return fmt.Errorf("ID %s: want at most %d bytes of valid UTF-8", storage.Quote(id), maxID)
-	}
-	for _, r := range id {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 {
-			return fmt.Errorf("ID %s: control characters are not allowed", storage.Quote(id))
-		}
-	}
-	return nil
-}
 
 // IDTime returns the time that an ID carries: the milliseconds of a UUIDv7 in its canonical lower-case form.
 // Any other ID is an idempotency key and carries none.

@@ -1,31 +1,11 @@
 package channel
 
-import (
-	"fmt"
+import "github.com/millrace-go/millrace/internal/post"
 
-	"github.com/millrace-go/millrace/storage"
-)
-
-// Kind is the stable name of a type of message on the wire, for example "reservations.make.v1". It is
-// chosen, never derived from a Go name, so that code can be renamed while messages are under way.
-type Kind string
-
-const maxKind = 100
-
-// Check refuses a malformed kind. A kind has 1 to 100 lower-case letters, digits, dots and hyphens, and begins with a
-// letter.
-func (k Kind) Check() error {
-	bad := k == "" || len(k) > maxKind || k[0] < 'a' || k[0] > 'z'
-	for i := 0; i < len(k) && !bad; i++ {
-		c := k[i]
-		bad = !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '-')
-	}
-	if bad {
-		return fmt.Errorf("kind %s: want 1 to %d lower-case letters, digits, dots and hyphens, beginning with a letter",
-			storage.Quote(string(k)), maxKind)
-	}
-	return nil
-}
+// Kind is the stable name of a type of message on the wire, for example "reservations.make.v1". It is a string of 1 to
+// 100 lower-case letters, digits, dots and hyphens, and begins with a letter. Its method Check refuses any other. A
+// kind is chosen, never derived from a Go name, so that code can be renamed while messages are under way.
+type Kind = post.Kind
 
 // A Message is a Go type that names its kind. Kind must return the same for every value of the type, the zero value
 // included. The value is encoded by encoding/json's rules. A field that is not exported doesn't arrive, and the route

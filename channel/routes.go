@@ -6,10 +6,11 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A Route names the queues that the messages of a kind go to.
+// A Route names the queues that the messages of a kind go to. [Command] and [Event] make one.
 type Route struct {
 	kind    Kind
 	command bool
@@ -21,22 +22,22 @@ type Route struct {
 // lower-case letters, digits and single hyphens, beginning with a letter; see storage.CheckName. NewRoutes reports any
 // other name.
 func Command[M Message](queue string) Route {
-	return Route{kind: KindOf[M](), command: true, queues: []string{queue}, fault: checkType[M]()}
+	return Route{kind: KindOf[M](), command: true, queues: []string{queue}, fault: post.CheckType[M]()}
 }
 
 // Event routes the events of a type to its subscriber groups. Each group has a queue of its own, named after it; the
 // rules for names are those of [Command]. An event without a group has no subscriber yet.
 func Event[M Message](groups ...string) Route {
-	return Route{kind: KindOf[M](), queues: slices.Clone(groups), fault: checkType[M]()}
+	return Route{kind: KindOf[M](), queues: slices.Clone(groups), fault: post.CheckType[M]()}
 }
 
-// Routes says where messages go: one value, shared by senders and workers. It doesn't change.
+// Routes holds the routes of all kinds. Senders and workers share one value, which doesn't change.
 type Routes struct {
 	byKind map[Kind]Route
 }
 
-// NewRoutes checks the routes and returns them as one value. It reports all faults together. A type of which JSON keeps
-// no field is a fault.
+// NewRoutes checks the routes and returns them as one value. It reports all faults together. It refuses a type if
+// JSON keeps none of its fields.
 func NewRoutes(routes ...Route) (*Routes, error) {
 	r := &Routes{byKind: map[Kind]Route{}}
 	var faults []error
@@ -54,8 +55,8 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 			if err := storage.CheckName(q); err != nil {
 				faults = append(faults, fmt.Errorf("route of %s: %w", x.kind, err))
 			}
-			if q == stowed { // messages of this queue could name the bodies that documents keep
-				faults = append(faults, fmt.Errorf("route of %s: queue %s: that name is taken by the framework; choose another one", x.kind, q))
+			if q == post.StowedQueue { // its messages could name the bodies that documents keep
+				faults = append(faults, fmt.Errorf("route of %s: queue %s: the framework uses that name; choose another one", x.kind, q))
 			}
 			if seen[q] {
 				faults = append(faults, fmt.Errorf("route of %s names queue %s twice", x.kind, q))
@@ -106,7 +107,7 @@ func (r *Routes) CommandQueue(k Kind) (string, error) {
 func (r *Routes) EventGroups(k Kind) ([]string, error) {
 	x, ok := r.byKind[k]
 	if !ok || x.command {
-		return nil, fmt.Errorf("channel: no route for event %s: add channel.Event for it to the routes, without groups if nobody listens", k)
+		return nil, fmt.Errorf("channel: no route for event %s: add channel.Event for it to the routes, without groups if nobody subscribes", k)
 	}
 	return slices.Clone(x.queues), nil
 }

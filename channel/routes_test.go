@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/storage"
 )
 
 type badKind struct{}
@@ -98,10 +100,10 @@ func TestNoRouteIsAnErrorAtStartUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := channel.SenderOf[Payment](c); err == nil || s != nil || !strings.Contains(err.Error(), "test.payment.v1") {
+	if s, err := channel.NewSender[Payment](c); err == nil || s != nil || !strings.Contains(err.Error(), "test.payment.v1") {
 		t.Errorf("got sender %v and error %v, want an error that names the kind", s, err)
 	}
-	if _, err := channel.SenderOf[Order](c); err != nil {
+	if _, err := channel.NewSender[Order](c); err != nil {
 		t.Errorf("a kind with a route: got error %v", err)
 	}
 }
@@ -113,6 +115,40 @@ func TestBadSource(t *testing.T) {
 			t.Errorf("source %q: got %v and no error", source, c)
 		}
 	}
+}
+
+func TestKindOf(t *testing.T) {
+	t.Parallel()
+	if got, want := channel.KindOf[Order](), channel.Kind("test.order.v1"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// No queue has the name under which documents keep the bodies of events: its messages could name these bodies.
+func TestTheNameOfStowedBodiesIsNoQueue(t *testing.T) {
+	t.Parallel()
+	if _, err := channel.NewRoutes(channel.Command[Order](post.StowedQueue)); err == nil || !strings.Contains(err.Error(), "choose another") {
+		t.Errorf("got %v, want it refused", err)
+	}
+}
+
+// FuzzQueueName feeds names to routes: a name that passes is valid in every store.
+func FuzzQueueName(f *testing.F) {
+	for _, s := range []string{"mails", "a--b", "stowed", "Mails", "", "mails/", "../x", "mails\n"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		routes, err := channel.NewRoutes(channel.Command[Order](name))
+		if (err == nil) != (storage.CheckName(name) == nil && name != post.StowedQueue) {
+			t.Errorf("%q: got %v", name, err)
+		}
+		if err != nil && strings.ContainsAny(err.Error(), "\x00\r\x1b\x7f") {
+			t.Errorf("%q: the error has control characters: %q", name, err)
+		}
+		if err == nil && !slices.Equal(routes.Queues(), []string{name}) {
+			t.Errorf("%q: got the queues %q", name, routes.Queues())
+		}
+	})
 }
 
 func ExampleNewRoutes() {

@@ -15,7 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cloudevents/sdk-go/v2/event"
+
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -302,7 +305,7 @@ func TestSendUnknownOutcomeKeepsBodies(t *testing.T) {
 		t.Fatalf("got error %v, want %v", err, storage.ErrUnavailable)
 	}
 	e := receivedOne(t, inner, "orders")
-	if err := newChannels(t, inner).Fetch(t.Context(), &e); err != nil {
+	if err := newChannels(t, inner).Outbox().FetchBody(t.Context(), &e); err != nil {
 		t.Errorf("the body is gone: %v", err)
 	}
 }
@@ -331,7 +334,7 @@ func sendUnder(t testing.TB, e *channel.Envelope, group string, send func(ctx co
 	s := openStore(t)
 	// The chain of the handled message has its own trace and tenant, which win.
 	ctx := channel.WithTrace(t.Context(), channel.Trace{Parent: "00-other-01", Tenant: "south"})
-	must(t, send(channel.Handling(ctx, e, group), senderOf[Order](t, newChannels(t, s))))
+	must(t, send(post.WithHandling(ctx, e, group), senderOf[Order](t, newChannels(t, s))))
 	ids := map[int][]string{}
 	for _, got := range received(t, s, "orders") {
 		if got.Correlation != "the first" || got.Causation != e.ID || got.TraceParent != "00-parent-01" || got.Tenant != "north" {
@@ -405,7 +408,7 @@ func TestHandlersContextTravels(t *testing.T) {
 func TestOwnKeyCountsInAHandlerToo(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
-	ctx := channel.Handling(t.Context(), handled(), "kitchen")
+	ctx := post.WithHandling(t.Context(), handled(), "kitchen")
 	must(t, senderOf[Payment](t, newChannels(t, s)).Send(ctx, Payment{Key: "17"}))
 	if e := receivedOne(t, s, "payments"); e.ID != "17" || e.Causation != timedID || e.Correlation != "the first" {
 		t.Errorf("got %+v, want its own ID in the handled message's chain", e)
@@ -417,18 +420,29 @@ func TestHandled(t *testing.T) {
 	if _, _, ok := channel.Handled(t.Context()); ok {
 		t.Error("a message is handled outside of a handler")
 	}
-	e, group, ok := channel.Handled(channel.Handling(t.Context(), handled(), "kitchen"))
+	e, group, ok := channel.Handled(post.WithHandling(t.Context(), handled(), "kitchen"))
 	if !ok || group != "kitchen" || e.ID != timedID || e.Tenant != "north" || e.Data != nil {
 		t.Errorf("got %+v, %q, %v; want the message without its data", e, group, ok)
 	}
 }
 
-// A message from elsewhere may have no correlation. Then it is the first of its chain.
-func TestFollowTheFirst(t *testing.T) {
+// A message as it is sent is an event that the public SDK reads.
+func TestSDKReadsWhatIsSent(t *testing.T) {
 	t.Parallel()
-	var e channel.Envelope
-	e.Follow(&channel.Envelope{ID: "1"})
-	if e.Correlation != "1" || e.Causation != "1" {
-		t.Errorf("got %+v, want correlation and causation 1", e)
+	s := openStore(t)
+	must(t, senderOf[Order](t, newChannels(t, s)).Send(t.Context(), Order{Table: 4, Dish: "<b>&\"\u2028"}))
+	ds, err := s.Queue("orders").Receive(t.Context(), 1, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got event.Event
+	must(t, json.Unmarshal(ds[0].Body, &got), got.Validate())
+	var o Order
+	must(t, got.DataAs(&o))
+	if want := (Order{Table: 4, Dish: "<b>&\"\u2028"}); o != want {
+		t.Errorf("got %+v, want %+v", o, want)
+	}
+	if got := got.Extensions(); len(got) > 0 {
+		t.Errorf("got extensions %v, want none", got)
 	}
 }

@@ -48,11 +48,11 @@ func TestOnlyMessagesCanBeSent(t *testing.T) {
 		func f(ctx context.Context, c *channel.Channels, s *channel.Sender[named]) {
 	`
 	for _, test := range []struct{ name, code, want string }{
-		{"a message", `channel.SenderOf[named](c); s.Send(ctx, named{}, named{}); channel.Command[named]("q"); channel.Event[named]()`, ""},
-		{"a type without a kind", `channel.SenderOf[nameless](c)`, "nameless does not satisfy channel.Message"},
-		{"a kind that is any text", `channel.SenderOf[wrong](c)`, "wrong does not satisfy channel.Message"},
-		{"text", `channel.SenderOf[string](c)`, "string does not satisfy channel.Message"},
-		{"anything", `channel.SenderOf[any](c)`, "any does not satisfy channel.Message"},
+		{"a message", `channel.NewSender[named](c); s.Send(ctx, named{}, named{}); channel.Command[named]("q"); channel.Event[named]()`, ""},
+		{"a type without a kind", `channel.NewSender[nameless](c)`, "nameless does not satisfy channel.Message"},
+		{"a kind that is any text", `channel.NewSender[wrong](c)`, "wrong does not satisfy channel.Message"},
+		{"text", `channel.NewSender[string](c)`, "string does not satisfy channel.Message"},
+		{"anything", `channel.NewSender[any](c)`, "any does not satisfy channel.Message"},
 		{"another message", `s.Send(ctx, other{})`, "cannot use other{}"},
 		{"a route of a type without a kind", `channel.Command[nameless]("q")`, "nameless does not satisfy channel.Message"},
 		{"an event of a type without a kind", `channel.Event[nameless]("q")`, "nameless does not satisfy channel.Message"},

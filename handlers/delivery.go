@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -30,7 +31,7 @@ type Delivery struct {
 }
 
 // Resolve finds the handler of a message that came from a queue, decodes the message, and finds the document it is for.
-// The envelope must have its data. Errors are those of channel.Codec's Decode, and these:
+// The envelope must have its data. Errors are those of post.Codec's Decode, and these:
 //
 //   - A kind that is known, but not to this queue, is an unknown kind.
 //   - A key that no document can have is poison.
@@ -101,7 +102,7 @@ func (d *Delivery) handle(ctx context.Context) error {
 	defer cancel()
 	var err error
 	r := start(func(r *run) {
-		err = r.user(channel.Handling(ctx, d.Envelope, d.Queue), 0, d)
+		err = r.user(post.WithHandling(ctx, d.Envelope, d.Queue), 0, d)
 	})
 	switch _, hung := r.watch(ctx, untilDone); {
 	case hung:

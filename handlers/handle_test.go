@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/values"
 )
 
@@ -121,7 +122,7 @@ func TestReactionRepeatsItsIDs(t *testing.T) {
 		return func(ctx context.Context, d *handlers.Delivery) error { return errors.Join(next(ctx, d), next(ctx, d)) }
 	}
 	w := newWorld(t, handlers.Config{Middleware: []handlers.Middleware{again}})
-	mails, err := channel.SenderOf[Mail](w.channels)
+	mails, err := channel.NewSender[Mail](w.channels)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestReactionRepeatsItsIDs(t *testing.T) {
 	}
 	count := map[string]int{}
 	for _, x := range ds {
-		e, err := channel.Decode(x.Body)
+		e, err := post.Decode(x.Body)
 		if err != nil {
 			t.Fatal(err)
 		}

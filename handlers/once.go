@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/lru"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -59,7 +60,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 		if t, timed := channel.IDTime(e.ID); timed && time.Since(t) > onceRetention {
 			return values.ErrTooOld
 		}
-		n := onceNote{table: table, group: group, key: onceKey(e.ID, group), content: channel.HandledContent(ctx), holder: rand.Text()}
+		n := onceNote{table: table, group: group, key: onceKey(e.ID, group), content: post.HandledContent(ctx), holder: rand.Text()}
 		if done, err := n.begin(ctx, watch); done || err != nil {
 			return err
 		}

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 )
 
 // A message older than the retention of notes is refused, without a guess.
@@ -19,7 +19,7 @@ func TestOnceTooOld(t *testing.T) {
 		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 		id := idNow(0)
 		run := func(id string) error {
-			return guarded(channel.Handling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails"), Added{})
+			return guarded(post.WithHandling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails"), Added{})
 		}
 		if err := run(id); err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func TestOnceContentDiffers(t *testing.T) {
 	var effect counted
 	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 	run := func(body string) error {
-		return guarded(channel.Handling(t.Context(), envelope("an order", "test.added.v1", body), "mails"), Added{})
+		return guarded(post.WithHandling(t.Context(), envelope("an order", "test.added.v1", body), "mails"), Added{})
 	}
 	if err := run(`{"to":"ada"}`); err != nil {
 		t.Fatal(err)

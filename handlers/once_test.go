@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -25,7 +26,7 @@ func once(ctx context.Context, s *storage.Store, group, id string, f func(contex
 func reaction(s *storage.Store, group string, f func(context.Context) error) func(ctx context.Context, id string) error {
 	guarded := handlers.Once(s, group, func(ctx context.Context, _ Added) error { return f(ctx) })
 	return func(ctx context.Context, id string) error {
-		return guarded(channel.Handling(ctx, envelope(id, "test.added.v1", "{}"), group), Added{})
+		return guarded(post.WithHandling(ctx, envelope(id, "test.added.v1", "{}"), group), Added{})
 	}
 }
 
@@ -100,7 +101,7 @@ func TestOnceInAReaction(t *testing.T) {
 	})
 	e := envelope(channel.NewID(), "test.mail.v1", `{"to":"ada"}`)
 	for range 2 {
-		p, err := w.channels.Pack(t.Context(), *e)
+		p, err := w.channels.Outbox().Pack(t.Context(), *e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +248,7 @@ func TestOnceForgetsOldNotes(t *testing.T) {
 		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 		run := func(id string) {
 			t.Helper()
-			if err := guarded(channel.Handling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails"), Added{}); err != nil {
+			if err := guarded(post.WithHandling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails"), Added{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -306,7 +307,7 @@ func TestOnceSweepFails(t *testing.T) {
 	var effect counted
 	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 	for range 100 {
-		if err := guarded(channel.Handling(t.Context(), envelope(channel.NewID(), "test.added.v1", "{}"), "mails"), Added{}); err != nil {
+		if err := guarded(post.WithHandling(t.Context(), envelope(channel.NewID(), "test.added.v1", "{}"), "mails"), Added{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -34,7 +35,7 @@ type Config struct {
 type Registry struct {
 	channels *channel.Channels
 	cfg      Config
-	codec    channel.Codec
+	codec    post.Codec
 	handlers map[string]map[channel.Kind]*Handler // by queue
 	folders  map[string]*folder                   // by the collection's name
 	decided  map[channel.Kind]bool
@@ -198,7 +199,7 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 	h.timeout, h.late = r.cfg.Timeout, fmt.Errorf("the handler took longer than %v", r.cfg.Timeout)
 	h.run = r.wrap(func(ctx context.Context, d *Delivery) error {
 		// A middleware may run it again. Each run counts the sends for itself, so they get the same IDs.
-		return h.react(channel.Handling(ctx, d.Envelope, d.Queue), d.Message)
+		return h.react(post.WithHandling(ctx, d.Envelope, d.Queue), d.Message)
 	})
 }
 
@@ -228,14 +229,14 @@ func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Cont
 // Upgrade registers an older type of message, which becomes a newer one when it is received. Register the newer one's
 // handlers first.
 func Upgrade[Old, New channel.Message](r *Registry, f func(Old) New) {
-	if err := channel.Upgrade(&r.codec, f); err != nil {
+	if err := post.Upgrade(&r.codec, f); err != nil {
 		r.faults = append(r.faults, err)
 	}
 }
 
 func register[M channel.Message](r *Registry, name, queue string) *Handler {
 	kind := channel.KindOf[M]()
-	if err := channel.Register[M](&r.codec); err != nil {
+	if err := post.Register[M](&r.codec); err != nil {
 		r.fault("%s: %w", name, err)
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/values"
@@ -124,7 +125,7 @@ func (w *world) decide() {
 // send sends and returns the IDs in no order.
 func send[M channel.Message](w *world, messages ...M) {
 	w.t.Helper()
-	s, err := channel.SenderOf[M](w.channels)
+	s, err := channel.NewSender[M](w.channels)
 	if err == nil {
 		err = s.Send(w.t.Context(), messages...)
 	}
@@ -142,9 +143,9 @@ func (w *world) receive(queue string) []*handlers.Delivery {
 	}
 	var ds []*handlers.Delivery
 	for _, r := range received {
-		e, err := channel.Decode(r.Body)
+		e, err := post.Decode(r.Body)
 		if err == nil {
-			err = w.channels.Fetch(w.t.Context(), &e)
+			err = w.channels.Outbox().FetchBody(w.t.Context(), &e)
 		}
 		if err != nil {
 			w.t.Fatal(err)
@@ -229,7 +230,7 @@ func (w *world) bodies(queue string) []string {
 	}
 	var bodies []string
 	for _, d := range ds {
-		e, err := channel.Decode(d.Body)
+		e, err := post.Decode(d.Body)
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -34,6 +34,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -230,7 +231,7 @@ func (m *Entry) read(key string, body []byte) error {
 		return errors.New("it is not the JSON of a message in the poison queue")
 	case m.Key != key:
 		return errors.New("it is not the entry that its name says")
-	case m.ID != "" && channel.CheckID(m.ID) != nil, m.Kind != "" && m.Kind.Check() != nil:
+	case m.ID != "" && post.CheckID(m.ID) != nil, m.Kind != "" && m.Kind.Check() != nil:
 		return errors.New("its ID or its kind can't be one")
 	}
 	return nil
@@ -247,25 +248,25 @@ func (p *Queue) Retry(ctx context.Context, key string) error {
 	case unreadable != nil:
 		return p.fault(key, fmt.Errorf("%w: nothing in it can be sent; discard it when you have seen what it is", unreadable))
 	}
-	packed := channel.Packed{Sends: []storage.Send{{Queue: p.queue, Message: storage.Message{Body: m.Body}}}}
-	e, undecodable := channel.Decode(m.Body)
+	packed := post.Packed{Sends: []storage.Send{{Queue: p.queue, Message: storage.Message{Body: m.Body}}}}
+	e, undecodable := post.Decode(m.Body)
 	ref := e.DataRef
 	if undecodable == nil {
 		if err := e.CheckDataRef(p.queue); err != nil {
 			return p.fault(key, err)
 		}
-		if err := p.channels.Fetch(ctx, &e); err != nil {
+		if err := p.channels.Outbox().FetchBody(ctx, &e); err != nil {
 			if _, err := p.Get(ctx, key); errors.Is(err, storage.ErrNotFound) {
 				return err // another operator has settled it meanwhile
 			}
 			return p.fault(key, err)
 		}
 		e.DataRef, e.Attempts, e.Hangs, e.HandBacks, e.LastError, e.FirstFailed = "", 0, 0, 0, "", time.Time{}
-		if packed, err = p.channels.PackFor(ctx, p.queue, e); err != nil {
+		if packed, err = p.channels.Outbox().PackFor(ctx, p.queue, e); err != nil {
 			return p.fault(key, err)
 		}
 	}
-	if err := p.channels.SendPacked(ctx, packed); err != nil {
+	if err := p.channels.Outbox().SendPacked(ctx, packed); err != nil {
 		return err
 	}
 	err = p.remove(ctx, key, m.ETag)
@@ -275,7 +276,7 @@ func (p *Queue) Retry(ctx context.Context, key string) error {
 	case err != nil || ref == "":
 		return err
 	}
-	_ = p.channels.Release(ctx, ref) // it is sent with a body of its own, so this one is an orphan
+	_ = p.channels.Outbox().DeleteBody(ctx, ref) // it is sent with a body of its own, so this one is an orphan
 	return nil
 }
 
@@ -305,8 +306,8 @@ func (p *Queue) DiscardIf(ctx context.Context, key string, etag storage.ETag) er
 	if err := p.remove(ctx, key, etag); err != nil || unreadable != nil {
 		return err
 	}
-	if e, err := channel.Decode(m.Body); err == nil && e.DataRef != "" && e.CheckDataRef(p.queue) == nil {
-		if err := p.channels.Release(ctx, e.DataRef); err != nil {
+	if e, err := post.Decode(m.Body); err == nil && e.DataRef != "" && e.CheckDataRef(p.queue) == nil {
+		if err := p.channels.Outbox().DeleteBody(ctx, e.DataRef); err != nil {
 			return p.fault(key, fmt.Errorf("%w: %s: %w", ErrBodyLeft, e.DataRef, err))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
@@ -67,7 +68,7 @@ func receive(t *testing.T, c *channel.Channels) (storage.Delivery, channel.Envel
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("received %d messages, %v; want one", len(ds), err)
 	}
-	e, err := channel.Decode(ds[0].Body)
+	e, err := post.Decode(ds[0].Body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func receive(t *testing.T, c *channel.Channels) (storage.Delivery, channel.Envel
 // put sends a letter, receives it, and puts it into the poison queue.
 func put(t *testing.T, c *channel.Channels, l letter) {
 	t.Helper()
-	send, err := channel.SenderOf[letter](c)
+	send, err := channel.NewSender[letter](c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func TestPutListRetry(t *testing.T) {
 			}
 		}
 		_, e := receive(t, c)
-		if err := c.Fetch(t.Context(), &e); err != nil || e.ID != "b" || !strings.Contains(string(e.Data), large) {
+		if err := c.Outbox().FetchBody(t.Context(), &e); err != nil || e.ID != "b" || !strings.Contains(string(e.Data), large) {
 			t.Errorf("got back %q, %v, with %d bytes; want b as it was", e.ID, err, len(e.Data))
 		}
 		if left := list(t, c); len(left) != 1 || left[0].ID != "a" {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -270,7 +271,7 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 		return u.fault(fmt.Errorf("%w: %w", errContent, err))
 	}
 	for j, m := range events {
-		data, err := channel.EncodeBody(m)
+		data, err := post.EncodeBody(m)
 		if err != nil {
 			return fmt.Errorf("event %s: %w", m.Kind(), err)
 		}
@@ -298,7 +299,7 @@ func (u *unit[V]) finish(work storage.Work) error {
 			return err
 		}
 	}
-	packed, err := u.c.channels.Pack(u.ctx, u.emits...)
+	packed, err := u.c.channels.Outbox().Pack(u.ctx, u.emits...)
 	if err != nil {
 		return u.packFault(err)
 	}
@@ -319,7 +320,7 @@ func (u *unit[V]) finish(work storage.Work) error {
 			}
 		}
 		if storage.LostRace(err) || contentFault(err) {
-			u.c.channels.Discard(u.ctx, packed) // certainly nothing was written or sent
+			u.c.channels.Outbox().Discard(u.ctx, packed) // certainly nothing was written or sent
 		} else {
 			u.unknown = true
 		}

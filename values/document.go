@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -54,7 +53,7 @@ type stored struct {
 func decodeDocument[V any](b storage.Blob) (*document[V], error) {
 	var s stored
 	if err := json.Unmarshal(b.Body, &s); err != nil {
-		return nil, fmt.Errorf("document: %w", channel.Unfit[stored](err))
+		return nil, fmt.Errorf("document: %w", jsonform.RedactError[stored](err))
 	}
 	d := &document[V]{raw: s.Value, version: s.Version, emitted: s.Emitted, pending: s.Pending, etag: b.ETag, size: len(b.Body)}
 	d.record = record{packed: s.Applied, watermark: s.Watermark, left: s.Left}
@@ -113,7 +112,7 @@ func encodeValue[V any](v V) (form jsontext.Value, err error) {
 func decodeValue[V any](raw []byte) (v V, err error) {
 	defer caught(&err)
 	if v, err = jsonform.Decode[V](raw); err != nil {
-		return v, fmt.Errorf("value: %w", channel.Unfit[V](err))
+		return v, fmt.Errorf("value: %w", jsonform.RedactError[V](err))
 	}
 	return v, nil
 }
@@ -123,7 +122,7 @@ func decodeStored[V any](raw []byte) (v V, foreign bool, err error) {
 	defer caught(&err)
 	v, known, err := jsonform.DecodeKnown[V](raw)
 	if err != nil {
-		return v, false, fmt.Errorf("value: %w", channel.Unfit[V](err))
+		return v, false, fmt.Errorf("value: %w", jsonform.RedactError[V](err))
 	}
 	return v, !known, nil
 }

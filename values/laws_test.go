@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -61,7 +62,7 @@ func TestLaw1ContentIsKindAndMeaning(t *testing.T) {
 		p := newProcess(t, s, values.Config[sum]{})
 		id := newID()
 		foreign := `{"specversion": "1.0", "id": "` + id + `", "source": "/x", "type": "test.plus.v1", "data": { "n": 1, "note": "a\u003cb \"c\"" } }`
-		e, err := channel.Decode([]byte(foreign))
+		e, err := post.Decode([]byte(foreign))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func TestLaw1ContentIsKindAndMeaning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := channel.Decode(body)
+		back, err := post.Decode(body)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ func (u *unit[V]) stow() error {
 	events := u.emits
 	for _, p := range u.noted {
 		for i := range p.Events {
-			raw, err := u.c.channels.Stow(u.ctx, events[0])
+			raw, err := u.c.channels.Outbox().Stow(u.ctx, events[0])
 			if err != nil {
 				return err
 			}
@@ -60,13 +60,13 @@ func (u *unit[V]) stow() error {
 func (u *unit[V]) dropStowed() {
 	for _, p := range u.noted {
 		for _, raw := range p.Events {
-			u.c.channels.DropStowed(u.ctx, raw)
+			u.c.channels.Outbox().DropStowed(u.ctx, raw)
 		}
 	}
 }
 
 func (c *Collection[V]) send(u *unit[V], events []channel.Envelope) error {
-	packed, err := c.channels.Pack(u.ctx, events...)
+	packed, err := c.channels.Outbox().Pack(u.ctx, events...)
 	if err != nil {
 		return u.fault(err)
 	}
@@ -79,7 +79,7 @@ func (c *Collection[V]) send(u *unit[V], events []channel.Envelope) error {
 // repack adds the events of a pending entry to the events to be sent.
 func (c *Collection[V]) repack(ctx context.Context, p pending, to *[]channel.Envelope) error {
 	for _, raw := range p.Events {
-		e, err := c.channels.Unstow(ctx, raw)
+		e, err := c.channels.Outbox().Unstow(ctx, raw)
 		if errors.Is(err, channel.ErrDataLost) {
 			// Another process has sent it and deleted its body since this document was read. The message's own body isn't lost.
 			return fmt.Errorf("values: %s: pending event: %v", c.name, err)
@@ -105,7 +105,7 @@ func (u *unit[V]) committed() {
 	for _, p := range u.dropped {
 		delete(d.sent, p.Message)
 		for _, raw := range p.Events {
-			u.c.channels.DropStowed(u.ctx, raw)
+			u.c.channels.Outbox().DropStowed(u.ctx, raw)
 		}
 	}
 	if len(d.sent) > len(d.pending) { // another process has left some out

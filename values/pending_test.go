@@ -197,7 +197,7 @@ func TestLaw4LargePending(t *testing.T) {
 					if e.ID != eventID("k", id) {
 						continue
 					}
-					if err := channels.Fetch(t.Context(), &e); err != nil {
+					if err := channels.Outbox().FetchBody(t.Context(), &e); err != nil {
 						t.Fatal(err)
 					}
 					if want := envelope(t, id, large).Data; string(e.Data) != string(want) {

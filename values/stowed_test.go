@@ -46,7 +46,7 @@ func arrived(t testing.TB, s *storage.Store, id string) {
 				continue
 			}
 			found = true
-			if err := channels.Fetch(t.Context(), &e); err != nil {
+			if err := channels.Outbox().FetchBody(t.Context(), &e); err != nil {
 				t.Errorf("queue %s: %v", queue, err)
 			}
 			if want := envelope(t, id, largeNote()).Data; string(e.Data) != string(want) {

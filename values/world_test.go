@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -159,7 +160,7 @@ func (p *process) receive(ctx context.Context) ([]values.Change[sum], error) {
 	}
 	changes := make([]values.Change[sum], len(ds))
 	for i, d := range ds {
-		e, err := channel.Decode(d.Body)
+		e, err := post.Decode(d.Body)
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -196,7 +197,7 @@ func events(t testing.TB, s *storage.Store, queue string) []channel.Envelope {
 		}
 		var done []storage.Receipt
 		for _, d := range ds {
-			e, err := channel.Decode(d.Body)
+			e, err := post.Decode(d.Body)
 			if err != nil {
 				t.Fatal(err)
 			}

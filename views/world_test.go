@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -244,7 +245,7 @@ func sold(id, month string, amount int) channel.Envelope {
 }
 
 func event(id, source string, sequence uint64, m channel.Message) channel.Envelope {
-	body, err := channel.EncodeBody(m)
+	body, err := post.EncodeBody(m)
 	if err != nil {
 		panic(err)
 	}
@@ -269,7 +270,7 @@ func (w *world) toggle(dates ...string) []channel.Envelope {
 			return events
 		}
 		for _, d := range ds {
-			e, err := channel.Decode(d.Body)
+			e, err := post.Decode(d.Body)
 			if err == nil {
 				err = q.Delete(w.t.Context(), []storage.Receipt{d.Receipt})
 			}

@@ -78,7 +78,7 @@ func TestHandedOverOneByOne(t *testing.T) {
 		if l.channels, err = channel.New(l.store, routes, "/test"); err != nil {
 			t.Fatal(err)
 		}
-		sender, err := channel.SenderOf[slow](l.channels)
+		sender, err := channel.NewSender[slow](l.channels)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func newNoopsOn(b testing.TB, store *storage.Store) *noops {
 	if w.channels, err = channel.New(w.store, routes, "/bench"); err != nil {
 		b.Fatal(err)
 	}
-	if w.send, err = channel.SenderOf[noop](w.channels); err != nil {
+	if w.send, err = channel.NewSender[noop](w.channels); err != nil {
 		b.Fatal(err)
 	}
 	w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})

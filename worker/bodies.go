@@ -76,7 +76,7 @@ func (c *consumer) fetch(ctx context.Context, m *message) {
 		c.release(m)
 		return
 	}
-	if err := c.w.h.Channels().Fetch(ctx, &m.envelope); err != nil {
+	if err := c.w.h.Channels().Outbox().FetchBody(ctx, &m.envelope); err != nil {
 		c.conclude(ctx, m, err, false)
 		return
 	}

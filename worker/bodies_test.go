@@ -123,9 +123,9 @@ func TestBadFetchedBody(t *testing.T) {
 			{ID: "unknown", Kind: "test.unknown.v1", Data: []byte(`{"body":"` + large + `"}`)},
 		} {
 			e.Source = "/test"
-			p, err := l.channels.PackFor(t.Context(), "jobs", e)
+			p, err := l.channels.Outbox().PackFor(t.Context(), "jobs", e)
 			if err == nil {
-				err = l.channels.SendPacked(t.Context(), p)
+				err = l.channels.Outbox().SendPacked(t.Context(), p)
 			}
 			if err != nil {
 				t.Fatal(err)

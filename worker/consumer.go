@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
 )
@@ -263,7 +263,7 @@ func (c *consumer) decodeAndResolve(m *message) {
 }
 
 func (c *consumer) decode(m *message) (err error) {
-	if m.envelope, err = channel.Decode(m.body); err == nil {
+	if m.envelope, err = post.Decode(m.body); err == nil {
 		err = m.envelope.CheckDataRef(c.queue)
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ func newPathWorld(t *testing.T, s *storage.Store, trial int64, e *effects) *path
 	if w.channels, err = channel.New(s, routes, "/test"); err != nil {
 		t.Fatal(err)
 	}
-	if w.send, err = channel.SenderOf[add](w.channels); err != nil {
+	if w.send, err = channel.NewSender[add](w.channels); err != nil {
 		t.Fatal(err)
 	}
 	w.accounts = values.New(w.channels, w.names["accounts"], values.Config[account]{})

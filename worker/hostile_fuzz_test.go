@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
@@ -121,7 +122,7 @@ func (v *victim) ends(t *testing.T, queue string, bodies ...[]byte) {
 	undecodable := map[string]bool{}
 	for i, body := range bodies {
 		messages[i].Body = body
-		if _, err := channel.Decode(body); err != nil {
+		if _, err := post.Decode(body); err != nil {
 			undecodable[string(body)] = true
 		}
 	}

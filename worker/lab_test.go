@@ -88,7 +88,7 @@ func newLab(t testing.TB, store *storage.Store, handle func(ctx context.Context,
 	if l.channels, err = channel.New(store, routes, "/test"); err != nil {
 		t.Fatal(err)
 	}
-	if l.jobs, err = channel.SenderOf[job](l.channels); err != nil {
+	if l.jobs, err = channel.NewSender[job](l.channels); err != nil {
 		t.Fatal(err)
 	}
 	l.poison = poison.At(l.channels, "jobs")

@@ -40,7 +40,7 @@ func TestLaw7LatestBearsAnyOrder(t *testing.T) {
 		if w.channels, err = channel.New(s, routes, "/test"); err != nil {
 			t.Fatal(err)
 		}
-		send, err := channel.SenderOf[flip](w.channels)
+		send, err := channel.NewSender[flip](w.channels)
 		if err != nil {
 			t.Fatal(err)
 		}

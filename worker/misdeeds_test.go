@@ -212,7 +212,7 @@ func newFused(t *testing.T, s *storage.Store) *fusedWorld {
 	if w.channels, err = channel.New(s, routes, "/test"); err != nil {
 		t.Fatal(err)
 	}
-	if w.send, err = channel.SenderOf[add](w.channels); err != nil {
+	if w.send, err = channel.NewSender[add](w.channels); err != nil {
 		t.Fatal(err)
 	}
 	w.accounts = values.New(w.channels, "accounts", values.Config[account]{})

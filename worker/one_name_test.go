@@ -62,11 +62,11 @@ func TestOneNameIsOneCollection(t *testing.T) {
 	if err := w.registry.Err(); err != nil {
 		t.Fatal(err)
 	}
-	adds, err := channel.SenderOf[add](w.channels)
+	adds, err := channel.NewSender[add](w.channels)
 	if err != nil {
 		t.Fatal(err)
 	}
-	takes, err := channel.SenderOf[take](w.channels)
+	takes, err := channel.NewSender[take](w.channels)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func TestLongChainOfDelays(t *testing.T) {
 		if w.channels, err = channel.New(w.store, routes, "/test"); err != nil {
 			t.Fatal(err)
 		}
-		steps, err := channel.SenderOf[step](w.channels)
+		steps, err := channel.NewSender[step](w.channels)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,7 +114,7 @@ func (c *consumer) dropBody(ctx context.Context, m *message) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	if err := c.w.h.Channels().Release(ctx, m.envelope.DataRef); err != nil {
+	if err := c.w.h.Channels().Outbox().DeleteBody(ctx, m.envelope.DataRef); err != nil {
 		c.log.LogAttrs(ctx, slog.LevelWarn, "a claim-checked body stays behind", slog.Any("error", err))
 	}
 }

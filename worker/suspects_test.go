@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -97,11 +98,11 @@ func TestKillersGoAlone(t *testing.T) {
 				}, func(context.Context, other) error { return kill() })
 			}
 			w := newProcess(s, nil)
-			jobs, err := channel.SenderOf[job](w.channels)
+			jobs, err := channel.NewSender[job](w.channels)
 			if err != nil {
 				t.Fatal(err)
 			}
-			others, err := channel.SenderOf[other](w.channels)
+			others, err := channel.NewSender[other](w.channels)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -304,7 +305,7 @@ func TestStopBesideASuspect(t *testing.T) {
 			t.Fatalf("left: got %d messages, %v; want both", len(ds), err)
 		}
 		for _, d := range ds {
-			e, err := channel.Decode(d.Body)
+			e, err := post.Decode(d.Body)
 			want := map[string][2]int{"suspect": {5, 1}, "fresh": {1, 0}}[e.ID] // deliveries, this one included; hand-backs
 			if err != nil || d.Deliveries != want[0] || e.HandBacks != want[1] || e.Attempts != 0 {
 				t.Errorf("%s: got %d deliveries, %d hand-backs, %d attempts, %v", e.ID, d.Deliveries, e.HandBacks, e.Attempts, err)

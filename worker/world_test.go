@@ -82,7 +82,7 @@ func newWorld(t testing.TB, store *storage.Store, groups ...string) *world {
 	if w.channels, err = channel.New(store, routes, "/test"); err != nil {
 		t.Fatal(err)
 	}
-	if w.send, err = channel.SenderOf[add](w.channels); err != nil {
+	if w.send, err = channel.NewSender[add](w.channels); err != nil {
 		t.Fatal(err)
 	}
 	w.decide = func(a account, c add) (account, []channel.Message, error) {

@@ -30,7 +30,7 @@ func millraceSystem() system {
 				return err
 			}
 			defer func() { _ = store.Close() }()
-			sender, err := channel.SenderOf[job](channels)
+			sender, err := channel.NewSender[job](channels)
 			if err != nil {
 				return err
 			}

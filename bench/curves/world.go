@@ -126,10 +126,10 @@ func (w *world) register(p plan) error {
 	if w.channels, err = channel.New(w.store, routes, "/curves"); err != nil {
 		return err
 	}
-	if w.ticks, err = channel.SenderOf[tick](w.channels); err != nil {
+	if w.ticks, err = channel.NewSender[tick](w.channels); err != nil {
 		return err
 	}
-	if w.noops, err = channel.SenderOf[noop](w.channels); err != nil {
+	if w.noops, err = channel.NewSender[noop](w.channels); err != nil {
 		return err
 	}
 	w.counters = values.New(w.channels, "counters", values.Config[counter]{Window: p.Window})

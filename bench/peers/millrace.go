@@ -52,7 +52,7 @@ func openMillrace(ctx context.Context, spec child.Spec, routes ...channel.Route)
 	if m.channels, err = channel.New(m.store, all, "/bench"); err != nil {
 		return nil, err
 	}
-	m.sender, err = channel.SenderOf[job](m.channels)
+	m.sender, err = channel.NewSender[job](m.channels)
 	return m, err
 }
 

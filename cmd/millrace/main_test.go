@@ -135,7 +135,7 @@ func (w *world) send(t *testing.T, n int) []reservations.MakeReservation {
 	for i := range all {
 		all[i] = reservation(i)
 	}
-	sender, err := channel.SenderOf[reservations.MakeReservation](w.channels)
+	sender, err := channel.NewSender[reservations.MakeReservation](w.channels)
 	if err == nil {
 		err = sender.Send(t.Context(), all...)
 	}

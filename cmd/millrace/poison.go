@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/cmd/internal/boot"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -284,11 +285,11 @@ func (c *call) newShown(ctx context.Context, m poison.Entry) (shown, error) {
 		s.Message, s.Raw = nil, m.Body
 		return s, nil
 	}
-	e, err := channel.Decode(m.Body)
+	e, err := post.Decode(m.Body)
 	if err != nil || e.DataRef == "" || e.CheckDataRef(m.Queue) != nil {
 		return s, nil
 	}
-	switch err := c.channels.Fetch(ctx, &e); {
+	switch err := c.channels.Outbox().FetchBody(ctx, &e); {
 	case errors.Is(err, channel.ErrDataLost):
 		s.Lost = err.Error()
 		return s, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
@@ -96,7 +97,7 @@ func TestListAndShow(t *testing.T) {
 	}
 	shows := jsonLines[shown](t, w.want(t, 0, "poison", "show", id, junk, "-json"))
 	for _, s := range shows {
-		e, err := channel.Decode(s.Message)
+		e, err := post.Decode(s.Message)
 		isJunk := string(s.Raw) == "junk "+nasty && string(s.Message) == "null" && s.Key == junk
 		isWhole := err == nil && e.ID == id && strings.Contains(string(e.Data), sent[0].Email) && s.Error != "" && s.Raw == nil
 		if !isJunk && !isWhole {
@@ -126,7 +127,7 @@ func TestListAndShow(t *testing.T) {
 func TestShowByReservation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
-	cancels, err := channel.SenderOf[reservations.CancelReservation](w.channels)
+	cancels, err := channel.NewSender[reservations.CancelReservation](w.channels)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +160,7 @@ func TestShowLargeBody(t *testing.T) {
 	w := newWorld(t, "")
 	m := reservation(0)
 	m.Name = strings.Repeat("x", 100_000)
-	sender, err := channel.SenderOf[reservations.MakeReservation](w.channels)
+	sender, err := channel.NewSender[reservations.MakeReservation](w.channels)
 	if err == nil {
 		err = sender.Send(t.Context(), m)
 	}
@@ -259,7 +260,7 @@ func TestRetryOfWhatIsOld(t *testing.T) {
 	w := newWorld(t, "")
 	m := reservation(0)
 	m.ID = "01900000" + m.ID[8:] // a UUIDv7 begins with its time, here 2024
-	sender, err := channel.SenderOf[reservations.MakeReservation](w.channels)
+	sender, err := channel.NewSender[reservations.MakeReservation](w.channels)
 	if err == nil {
 		err = sender.Send(t.Context(), m)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/cmd/internal/boot"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -62,14 +63,14 @@ func send(ctx context.Context, c *call) error {
 	if isOld(e.ID) {
 		_, _ = fmt.Fprintf(c.progress, "Note: its ID is more than 30 days old. If it is too old to tell whether it was applied, it goes to the poison queue. Another -id sends it as a new message.\n")
 	}
-	packed, err := c.channels.Pack(ctx, e)
+	packed, err := c.channels.Outbox().Pack(ctx, e)
 	if err != nil {
 		return err
 	}
 	for i := range packed.Sends {
 		packed.Sends[i].Message.Delay = c.delay
 	}
-	if err := c.channels.SendPacked(ctx, packed); err != nil {
+	if err := c.channels.Outbox().SendPacked(ctx, packed); err != nil {
 		if errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge) {
 			return err
 		}
@@ -110,7 +111,7 @@ func inputName(name string) string {
 
 // envelope makes the message. Its ID is the given one, else the command's own, else a new one.
 func (c *call) envelope(m channel.Message) (channel.Envelope, error) {
-	data, err := channel.EncodeBody(m)
+	data, err := post.EncodeBody(m)
 	if err != nil {
 		return channel.Envelope{}, err
 	}
@@ -127,7 +128,7 @@ func (c *call) envelope(m channel.Message) (channel.Envelope, error) {
 	case e.ID == "":
 		e.ID = channel.NewID()
 	}
-	return e, channel.CheckID(e.ID)
+	return e, post.CheckID(e.ID)
 }
 
 // strictly decodes a command. Every member must be there, in its own letters, once, and there must be no other. It

@@ -21,7 +21,7 @@ func (w *world) full(t *testing.T) string {
 	t.Helper()
 	m := reservation(0)
 	m.Quantity = reservations.MaxQuantity
-	sender, err := channel.SenderOf[reservations.MakeReservation](w.channels)
+	sender, err := channel.NewSender[reservations.MakeReservation](w.channels)
 	for range seats / reservations.MaxQuantity {
 		m.ID = channel.NewID()
 		if err == nil {

@@ -26,7 +26,7 @@ func shareBacklog(t *testing.T, at place) {
 		admins[i] = startWorker(t, at).URL(t)
 	}
 	store, channels := openSample(t, at)
-	sender, err := channel.SenderOf[reservations.MakeReservation](channels)
+	sender, err := channel.NewSender[reservations.MakeReservation](channels)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func takeTurns(t *testing.T, at place) {
 		all[p.URL(t)] = p
 	}
 	store, channels := openSample(t, at)
-	sender, err := channel.SenderOf[reservations.MakeReservation](channels)
+	sender, err := channel.NewSender[reservations.MakeReservation](channels)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,5 +5,6 @@
 //     both directions, where encoding/json would put U+FFFD in its place.
 //   - [Check] judges a type: which fields get lost, and which can't be encoded or read back at all.
 //   - [Exact] tells whether the JSON form of a value gives back the same value, so that decoding can be skipped.
+//   - [RedactError] says why JSON can't be decoded, and repeats nothing of the JSON.
 //   - [KeepUnknown] carries the members that a type doesn't know from the old form of a document to its new one.
 package jsonform

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -28,7 +29,7 @@ func Take(t testing.TB, s *storage.Store, queue string) []channel.Envelope {
 		}
 		var done []storage.Receipt
 		for _, d := range ds {
-			e, err := channel.Decode(d.Body)
+			e, err := post.Decode(d.Body)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -73,7 +73,7 @@ func (w *World) Project() { views.Project(w.Registry, w.Totals, Added.Subject, T
 // Send sends messages of one kind.
 func Send[M channel.Message](w *World, messages ...M) {
 	w.t.Helper()
-	s, err := channel.SenderOf[M](w.Channels)
+	s, err := channel.NewSender[M](w.Channels)
 	if err == nil {
 		err = s.Send(w.t.Context(), messages...)
 	}

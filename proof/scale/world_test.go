@@ -210,7 +210,7 @@ func (w *world) send(ctx context.Context) {
 	for i := range processes {
 		stores := w.stores()
 		for j := range w.shards {
-			s, err := channel.SenderOf[count](w.channels(stores, j))
+			s, err := channel.NewSender[count](w.channels(stores, j))
 			if err != nil {
 				w.t.Error(err)
 				return

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
@@ -177,7 +177,7 @@ func (a *auditor) poison(ctx context.Context, decided map[string]int) {
 
 // padded reports that a message was too large for a queue. Other checks say whether it had its effect.
 func (a *auditor) padded(entry poison.Entry) bool {
-	e, err := channel.Decode(entry.Body)
+	e, err := post.Decode(entry.Body)
 	return err == nil && e.DataRef != ""
 }
 

@@ -137,7 +137,7 @@ func (p *process) register() (*handlers.Registry, error) {
 	views.Latest(h, views.New(p.channels, "left", views.Config[left]{}), func(e booked) string { return e.Day }, func(_ left, e booked) left {
 		return left{e.Left}
 	})
-	bills, err := channel.SenderOf[bill](p.channels)
+	bills, err := channel.NewSender[bill](p.channels)
 	if err != nil {
 		return nil, err
 	}

@@ -74,12 +74,12 @@ func (w *world) client(ctx context.Context) {
 		w.failed("web: %v", err)
 		return
 	}
-	now, err := channel.SenderOf[book](web.channels)
+	now, err := channel.NewSender[book](web.channels)
 	if err != nil {
 		w.failed("web: %v", err)
 		return
 	}
-	later, err := channel.SenderOf[bookLater](web.channels)
+	later, err := channel.NewSender[bookLater](web.channels)
 	if err != nil {
 		w.failed("web: %v", err)
 		return

@@ -98,7 +98,7 @@ func TestCostOfACommand(t *testing.T) {
 // load sends reservations from several clients, some hundred ahead of the worker, and returns when all are handled.
 func load(t *testing.T, c *channel.Channels, dates, first, n int, done func() int64) {
 	t.Helper()
-	sender, err := channel.SenderOf[reservations.MakeReservation](c)
+	sender, err := channel.NewSender[reservations.MakeReservation](c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func (o *outbox) Send(_ context.Context, m reservations.Mail) error {
 // crashAt reports whether the worker reached its nth call. The worker polls as often as look says.
 func crashAt(t *testing.T, s *storage.Store, n int64, moment storagetest.Moment, look time.Duration) (more bool) {
 	channels := sampleChannels(t, s)
-	sender, err := channel.SenderOf[reservations.MakeReservation](channels)
+	sender, err := channel.NewSender[reservations.MakeReservation](channels)
 	if err != nil {
 		t.Fatal(err)
 	}

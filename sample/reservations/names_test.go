@@ -132,7 +132,7 @@ func TestNoLogHoldsTheRightToCancel(t *testing.T) {
 // sendAll sends messages of one type and waits until all their effects are done.
 func sendAll[M channel.Message](t *testing.T, c *channel.Channels, messages ...M) {
 	t.Helper()
-	sender, err := channel.SenderOf[M](c)
+	sender, err := channel.NewSender[M](c)
 	if err != nil {
 		t.Fatal(err)
 	}

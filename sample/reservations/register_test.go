@@ -3,13 +3,14 @@ package reservations_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/worker"
 )
 
 type mailerFunc func(context.Context, reservations.Mail) error
@@ -40,8 +41,56 @@ func TestRegistrationIsComplete(t *testing.T) {
 
 func TestMails(t *testing.T) {
 	t.Parallel()
-	event := &channel.Envelope{ID: channel.NewID(), Source: "/capacity/2026-12-24", Kind: "reservations.accepted.v1", Time: time.Now()}
-	ctx := channel.Handling(t.Context(), event, "mails")
+	handleOne(t, accepted("reservation-a"), func(ctx context.Context) { checkMails(t, ctx) })
+	if err := (reservations.Mails{}).Confirm(t.Context(), accepted("reservation-a")); err == nil {
+		t.Error("outside of a handler: got no error, so the mail would have no ID")
+	}
+}
+
+// handleOne runs f as the handler of an event.
+func handleOne[E channel.Message](t *testing.T, event E, f func(context.Context)) {
+	t.Helper()
+	routes, err := channel.NewRoutes(channel.Event[E](reservations.MailQueue))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := channel.New(openStore(t), routes, "/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender, err := channel.NewSender[E](c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	handled := false
+	quiet := slog.New(slog.DiscardHandler)
+	h := handlers.NewRegistry(c, handlers.Config{Logger: quiet})
+	handlers.React(h, reservations.MailQueue, func(ctx context.Context, _ E) error {
+		defer cancel()
+		handled = true
+		f(ctx)
+		return nil
+	})
+	w, err := worker.New(h, worker.Config{Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sender.Send(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(ctx); err != nil || !handled {
+		t.Fatalf("got error %v, handled %v; want the event to be handled", err, handled)
+	}
+}
+
+// checkMails tests the mails under a handler's context.
+func checkMails(t *testing.T, ctx context.Context) {
+	event, _, ok := channel.Handled(ctx)
+	if !ok || event.ID == "" {
+		t.Errorf("handled: got %+v, %v; want the event", event, ok)
+	}
 	var got reservations.Mail
 	var fails error
 	mails := reservations.Mails{Mailer: mailerFunc(func(_ context.Context, m reservations.Mail) error {
@@ -61,7 +110,7 @@ func TestMails(t *testing.T) {
 		{"Your reservation is cancelled", func() error { return mails.Cancel(ctx, reservations.ReservationCancelled(a)) }, []string{"is cancelled", a.ID}},
 	} {
 		if err := test.send(); err != nil {
-			t.Fatalf("%s: %v", test.name, err)
+			t.Errorf("%s: %v", test.name, err)
 		}
 		if got.Subject != test.name || got.To != a.Email || got.MessageID != event.ID {
 			t.Errorf("%s: got %+v", test.name, got)
@@ -84,7 +133,7 @@ func TestMails(t *testing.T) {
 		"cancel": func() error { return mails.Cancel(ctx, reservations.ReservationCancelled(a)) },
 	} {
 		if err := send(); err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Errorf("%s: %v", name, err)
 		}
 		if link := "https://tables.example.org/" + a.ID + "\n"; strings.Count(got.Text, link) != 1 || strings.Contains(without, "https") {
 			t.Errorf("%s: want one link %s, and none without an address:\n%s\n%s", name, link, got.Text, without)
@@ -94,8 +143,5 @@ func TestMails(t *testing.T) {
 	fails = errors.New("no route to host")
 	if err := mails.Confirm(ctx, a); !errors.Is(err, fails) {
 		t.Errorf("a mailer that fails: got %v", err)
-	}
-	if err := mails.Confirm(t.Context(), a); err == nil {
-		t.Error("outside of a handler: got no error, so the mail would have no ID")
 	}
 }

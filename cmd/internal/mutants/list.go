@@ -180,8 +180,8 @@ func mutants() []mutant {
 		{
 			name: "what a reaction sends has a new ID each time",
 			file: "channel/context.go",
-			old:  "	return delayedID(h.envelope.ID, delay, \"sent by\", h.group, content, strconv.Itoa(n))",
-			new:  "	return strconv.Itoa(n)[:0] + NewID()",
+			old:  "	return delayedID(h.Envelope.ID, delay, \"sent by\", h.Queue, content, strconv.Itoa(h.CountSent(content)))",
+			new:  "	return strconv.Itoa(h.CountSent(content))[:0] + NewID()",
 		},
 		// The simulation's power never fails, and its transactions do not.
 		{

@@ -94,11 +94,11 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 	cfg.StreamFor = cmp.Or(cfg.StreamFor, 2*time.Minute)
 	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 1000)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
-	makes, err := channel.SenderOf[reservations.MakeReservation](channels)
+	makes, err := channel.NewSender[reservations.MakeReservation](channels)
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
-	cancels, err := channel.SenderOf[reservations.CancelReservation](channels)
+	cancels, err := channel.NewSender[reservations.CancelReservation](channels)
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}

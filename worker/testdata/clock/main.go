@@ -60,7 +60,7 @@ func open(ctx context.Context, path string) (*program, error) {
 		return nil, err
 	}
 	p := &program{store: store, finish: make(chan struct{})}
-	if p.send, err = channel.SenderOf[Task](channels); err != nil {
+	if p.send, err = channel.NewSender[Task](channels); err != nil {
 		return nil, err
 	}
 	p.registry = handlers.NewRegistry(channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})

@@ -1,4 +1,4 @@
-package channel_test
+package post_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -17,31 +17,31 @@ const historyRoom = 4 << 10
 func TestClaimCheck(t *testing.T) {
 	t.Parallel()
 	overhead := len(`{"table":0,"dish":""}`)
-	for name, size := range map[string]int{"60 KiB": 60 << 10, "the most": channel.MaxData} {
+	for name, size := range map[string]int{"60 KiB": 60 << 10, "the most": post.MaxData} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := openStore(t)
-			c := newChannels(t, s)
+			o := newOutbox(s)
 			dish := strings.Repeat("x", size-overhead)
-			must(t, senderOf[Order](t, c).Send(t.Context(), Order{Dish: dish}))
+			must(t, send(t, o, Order{Dish: dish}))
 			e := receivedOne(t, s, "orders")
 			if e.Data != nil || e.DataRef == "" {
 				t.Fatalf("got %d bytes of data, reference %q; want a reference alone", len(e.Data), e.DataRef)
 			}
-			must(t, c.Fetch(t.Context(), &e))
-			var codec channel.Codec
-			must(t, channel.Register[Order](&codec))
+			must(t, o.FetchBody(t.Context(), &e))
+			var codec post.Codec
+			must(t, post.Register[Order](&codec))
 			m, err := codec.Decode(&e)
 			if got, ok := m.(Order); err != nil || !ok || got.Dish != dish || len(e.Data) != size {
 				t.Errorf("the body did not come back whole: %d bytes, error %v", len(e.Data), err)
 			}
-			must(t, c.Release(t.Context(), e.DataRef), c.Release(t.Context(), e.DataRef))
+			must(t, o.DeleteBody(t.Context(), e.DataRef), o.DeleteBody(t.Context(), e.DataRef))
 			if keys := claims(t, s); len(keys) != 0 {
 				t.Errorf("bodies stay behind: %q", keys)
 			}
 			e.Data = nil
-			if err := c.Fetch(t.Context(), &e); !errors.Is(err, channel.ErrDataLost) {
-				t.Errorf("fetch after release: got error %v, want %v", err, channel.ErrDataLost)
+			if err := o.FetchBody(t.Context(), &e); !errors.Is(err, post.ErrDataLost) {
+				t.Errorf("fetch after release: got error %v, want %v", err, post.ErrDataLost)
 			}
 		})
 	}
@@ -51,9 +51,9 @@ func TestClaimCheck(t *testing.T) {
 func TestClaimCheckBegins(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
-	c := newChannels(t, s)
+	o := newOutbox(s)
 	most := s.Props().MaxMessage - historyRoom
-	bare := channel.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Data: []byte(`""`)}
+	bare := post.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Data: []byte(`""`)}
 	room := most - len(mustEncode(t, bare))
 	for _, test := range []struct {
 		extra   int
@@ -61,11 +61,11 @@ func TestClaimCheckBegins(t *testing.T) {
 	}{{0, false}, {1, true}} {
 		e := bare
 		e.Data = []byte(`"` + strings.Repeat("x", room+test.extra) + `"`)
-		p, err := c.Pack(t.Context(), e)
+		p, err := o.Pack(t.Context(), e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := channel.Decode(p.Sends[0].Message.Body)
+		got, err := post.Decode(p.Sends[0].Message.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,17 +83,17 @@ func TestClaimCheckBegins(t *testing.T) {
 func TestClaimCheckRefusesOverTheMost(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
-	c := newChannels(t, s)
-	err := senderOf[Order](t, c).Send(t.Context(), Order{Dish: strings.Repeat("x", channel.MaxData)})
+	o := newOutbox(s)
+	err := send(t, o, Order{Dish: strings.Repeat("x", post.MaxData)})
 	if !errors.Is(err, storage.ErrTooLarge) {
 		t.Errorf("send: got error %.200v, want %v", err, storage.ErrTooLarge)
 	}
 	// Another program made a blob larger.
-	if _, err := s.Blobs("claims").Put(t.Context(), "orders/"+timedID, make([]byte, channel.MaxData+1), storage.Condition{}); err != nil {
+	if _, err := s.Blobs("claims").Put(t.Context(), "orders/"+timedID, make([]byte, post.MaxData+1), storage.Condition{}); err != nil {
 		t.Fatal(err)
 	}
-	e := channel.Envelope{DataRef: "claims/orders/" + timedID}
-	if err := c.Fetch(t.Context(), &e); !errors.Is(err, storage.ErrTooLarge) || e.Data != nil {
+	e := post.Envelope{DataRef: "claims/orders/" + timedID}
+	if err := o.FetchBody(t.Context(), &e); !errors.Is(err, storage.ErrTooLarge) || e.Data != nil {
 		t.Errorf("fetch: got %d bytes and error %v, want %v", len(e.Data), err, storage.ErrTooLarge)
 	}
 }
@@ -102,13 +102,13 @@ func TestClaimCheckRefusesOverTheMost(t *testing.T) {
 func TestClaimCheckFanOut(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
-	c := newChannels(t, s)
-	must(t, senderOf[Served](t, c).Send(t.Context(), Served{Menu: strings.Repeat("x", 60<<10)}))
+	o := newOutbox(s)
+	must(t, send(t, o, Served{Menu: strings.Repeat("x", 60<<10)}))
 	a, b := receivedOne(t, s, "kitchen"), receivedOne(t, s, "floor")
 	if a.DataRef == b.DataRef || !strings.HasPrefix(a.DataRef, "claims/kitchen/") || !strings.HasPrefix(b.DataRef, "claims/floor/") {
 		t.Fatalf("got references %s and %s, want one for each queue", a.DataRef, b.DataRef)
 	}
-	must(t, c.Release(t.Context(), a.DataRef), c.Fetch(t.Context(), &b))
+	must(t, o.DeleteBody(t.Context(), a.DataRef), o.FetchBody(t.Context(), &b))
 	if len(b.Data) < 60<<10 {
 		t.Errorf("the other copy has %d bytes", len(b.Data))
 	}
@@ -116,10 +116,10 @@ func TestClaimCheckFanOut(t *testing.T) {
 
 func TestFetchLeavesInlineDataAlone(t *testing.T) {
 	t.Parallel()
-	c := newChannels(t, openStore(t))
-	for _, e := range []channel.Envelope{{Data: []byte("1")}, {Data: []byte("1"), DataRef: "nonsense"}, {}} {
+	o := newOutbox(openStore(t))
+	for _, e := range []post.Envelope{{Data: []byte("1")}, {Data: []byte("1"), DataRef: "nonsense"}, {}} {
 		was := string(e.Data)
-		if err := c.Fetch(t.Context(), &e); err != nil || string(e.Data) != was {
+		if err := o.FetchBody(t.Context(), &e); err != nil || string(e.Data) != was {
 			t.Errorf("got %q and error %v, want %q", e.Data, err, was)
 		}
 	}
@@ -134,19 +134,19 @@ func TestClaimCheckWhenTheStoreFails(t *testing.T) {
 		}
 		return do()
 	})
-	c := newChannels(t, s)
-	err := senderOf[Served](t, c).Send(t.Context(), Served{Menu: strings.Repeat("x", 60<<10)})
+	o := newOutbox(s)
+	err := send(t, o, Served{Menu: strings.Repeat("x", 60<<10)})
 	if !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("send: got error %v, want %v", err, storage.ErrUnavailable)
 	}
 	if keys := claims(t, inner); len(keys) != 0 {
 		t.Errorf("the copies that were written stay behind: %q", keys)
 	}
-	e := channel.Envelope{DataRef: "claims/floor/" + timedID}
-	if err := c.Fetch(t.Context(), &e); !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, channel.ErrDataLost) {
+	e := post.Envelope{DataRef: "claims/floor/" + timedID}
+	if err := o.FetchBody(t.Context(), &e); !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, post.ErrDataLost) {
 		t.Errorf("fetch: got error %v, want %v: nobody knows that the body is lost", err, storage.ErrUnavailable)
 	}
-	if err := c.Release(t.Context(), e.DataRef); !errors.Is(err, storage.ErrUnavailable) {
+	if err := o.DeleteBody(t.Context(), e.DataRef); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("release: got error %v, want %v", err, storage.ErrUnavailable)
 	}
 }
@@ -155,13 +155,12 @@ func TestClaimCheckWhenTheStoreFails(t *testing.T) {
 func TestAttributesTooLarge(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
-	c := newChannels(t, s)
-	ctx := channel.WithTrace(t.Context(), channel.Trace{Tenant: strings.Repeat("x", 60<<10)})
-	if err := senderOf[Order](t, c).Send(ctx, Order{}); !errors.Is(err, storage.ErrTooLarge) {
-		t.Errorf("send: got error %.200v, want %v", err, storage.ErrTooLarge)
+	o := newOutbox(s)
+	e := post.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Tenant: strings.Repeat("x", 60<<10), Data: []byte("{}")}
+	if _, err := o.Pack(t.Context(), e); !errors.Is(err, storage.ErrTooLarge) {
+		t.Errorf("pack: got error %.200v, want %v", err, storage.ErrTooLarge)
 	}
-	e := channel.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Tenant: strings.Repeat("x", 60<<10), Data: []byte("{}")}
-	if _, err := c.Stow(t.Context(), e); !errors.Is(err, storage.ErrTooLarge) {
+	if _, err := o.Stow(t.Context(), e); !errors.Is(err, storage.ErrTooLarge) {
 		t.Errorf("stow: got error %.200v, want %v", err, storage.ErrTooLarge)
 	}
 	if keys := claims(t, s); len(keys) != 0 {
@@ -172,10 +171,10 @@ func TestAttributesTooLarge(t *testing.T) {
 func TestStow(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
-	c := newChannels(t, s)
+	o := newOutbox(s)
 	for _, size := range []int{10, 60 << 10} {
-		e := channel.Envelope{ID: "1", Source: "/tables/4", Kind: "test.served.v1", Data: []byte(`"` + strings.Repeat("x", size) + `"`)}
-		raw, err := c.Stow(t.Context(), e)
+		e := post.Envelope{ID: "1", Source: "/tables/4", Kind: "test.served.v1", Data: []byte(`"` + strings.Repeat("x", size) + `"`)}
+		raw, err := o.Stow(t.Context(), e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,42 +182,42 @@ func TestStow(t *testing.T) {
 			t.Errorf("a body of %d bytes takes %d in the document", size, len(raw))
 		}
 		// The sent copy owns its body, so dropping the stowed envelope leaves that body.
-		got, err := c.Unstow(t.Context(), raw)
+		got, err := o.Unstow(t.Context(), raw)
 		if err != nil || !slices.Equal(got.Data, e.Data) || got.DataRef != "" {
 			t.Fatalf("got %d bytes, reference %q, error %v; want all and none", len(got.Data), got.DataRef, err)
 		}
-		p, err := c.Pack(t.Context(), got)
+		p, err := o.Pack(t.Context(), got)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.DropStowed(t.Context(), raw)
+		o.DropStowed(t.Context(), raw)
 		for _, x := range p.Sends {
-			sent, err := channel.Decode(x.Message.Body)
-			must(t, err, c.Fetch(t.Context(), &sent))
+			sent, err := post.Decode(x.Message.Body)
+			must(t, err, o.FetchBody(t.Context(), &sent))
 		}
-		c.Discard(t.Context(), p)
+		o.Discard(t.Context(), p)
 		if keys := claims(t, s); len(keys) != 0 {
 			t.Errorf("bodies stay behind: %q", keys)
 		}
 		if size > 1<<10 {
-			if _, err := c.Unstow(t.Context(), raw); !errors.Is(err, channel.ErrDataLost) {
-				t.Errorf("unstow after dropping: got error %v, want %v", err, channel.ErrDataLost)
+			if _, err := o.Unstow(t.Context(), raw); !errors.Is(err, post.ErrDataLost) {
+				t.Errorf("unstow after dropping: got error %v, want %v", err, post.ErrDataLost)
 			}
 		}
 	}
-	if _, err := c.Unstow(t.Context(), []byte("{")); !errors.Is(err, channel.ErrMalformed) {
-		t.Errorf("unstow nonsense: got error %v, want %v", err, channel.ErrMalformed)
+	if _, err := o.Unstow(t.Context(), []byte("{")); !errors.Is(err, post.ErrMalformed) {
+		t.Errorf("unstow nonsense: got error %v, want %v", err, post.ErrMalformed)
 	}
-	c.DropStowed(t.Context(), []byte("{"))
+	o.DropStowed(t.Context(), []byte("{"))
 }
 
 func TestPackWithoutARoute(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
-	c := newChannels(t, s)
-	good := channel.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Data: []byte(`"` + strings.Repeat("x", 60<<10) + `"`)}
-	bad := channel.Envelope{ID: "2", Source: "/web", Kind: "test.nowhere.v1"}
-	if p, err := c.Pack(t.Context(), good, bad); err == nil || len(p.Sends) != 0 {
+	o := newOutbox(s)
+	good := post.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Data: []byte(`"` + strings.Repeat("x", 60<<10) + `"`)}
+	bad := post.Envelope{ID: "2", Source: "/web", Kind: "test.nowhere.v1"}
+	if p, err := o.Pack(t.Context(), good, bad); err == nil || len(p.Sends) != 0 {
 		t.Errorf("got %d sends and error %v, want an error", len(p.Sends), err)
 	}
 	if keys := claims(t, s); len(keys) != 0 {

@@ -1,4 +1,4 @@
-package channel
+package post
 
 import (
 	"context"
@@ -64,15 +64,15 @@ func TestErrorsRepeatNoBody(t *testing.T) {
 		checkUnfit(t, x[0], x[1])
 	}
 	for body, want := range map[string]string{
-		`{"seats":"x"}`: "member seats is nothing for int", `{"at":"x"}`: "*time.ParseError", `{"by":{"x":"y"}}`: "member by is nothing for int",
-		`{"name":"x`: "", `7`: "it is nothing for channel.form",
+		`{"seats":"x"}`: "member seats can't be decoded into int", `{"at":"x"}`: "*time.ParseError", `{"by":{"x":"y"}}`: "member by can't be decoded into int",
+		`{"name":"x`: "", `7`: "the JSON can't be decoded into post.form",
 	} {
 		if _, err := decodeBody[form]([]byte(body)); !errors.Is(err, ErrBody) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want it to say %q", body, err, want)
 		}
 	}
 	for body, want := range map[string]string{
-		`{"specversion":"1.0","id":7}`: "member id is nothing for string", `{"id":"a","id":"b"}`: "two members of one name", `{"id":`: "ends too early", `{"id" 1}`: "not JSON at byte 6",
+		`{"specversion":"1.0","id":7}`: "member id can't be decoded into string", `{"id":"a","id":"b"}`: "two members with one name", `{"id":`: "ends too early", `{"id" 1}`: "invalid JSON at byte 6",
 	} {
 		if _, err := Decode([]byte(body)); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want it to say %q", body, err, want)
@@ -131,8 +131,8 @@ func checkReference(t *testing.T, queue, ref string) {
 		return
 	}
 	var keys []string
-	c := &Channels{store: storage.New(touched{keys: &keys})}
-	if err := errors.Join(c.Fetch(t.Context(), &e), c.Release(t.Context(), e.DataRef)); err != nil {
+	o := NewOutbox(storage.New(touched{keys: &keys}), nil)
+	if err := errors.Join(o.FetchBody(t.Context(), &e), o.DeleteBody(t.Context(), e.DataRef)); err != nil {
 		t.Errorf("%q passes for queue %s, but: %v", ref, queue, err)
 	}
 	id, ok := strings.CutPrefix(ref, "claims/"+queue+"/")
@@ -153,9 +153,6 @@ func TestReferencesStayInTheirQueue(t *testing.T) {
 			checkReference(t, queue, ref)
 		}
 	}
-	if _, err := NewRoutes(Command[form](stowed)); err == nil || !strings.Contains(err.Error(), "choose another") {
-		t.Errorf("a queue with the name of what documents keep: got %v, want it refused", err)
-	}
 }
 
 func FuzzDataRef(f *testing.F) {
@@ -163,23 +160,4 @@ func FuzzDataRef(f *testing.F) {
 	f.Add("mails", "claims/mails/../x/0190b6a2-7b1c-7def-8123-456789abcdef")
 	f.Add("a-b", "claims/a-b/{190b6a2-7b1c-7def-8123-456789abcdef}")
 	f.Fuzz(checkReference)
-}
-
-// FuzzQueueName feeds names to routes: a name that passes is valid in every store.
-func FuzzQueueName(f *testing.F) {
-	for _, s := range []string{"mails", "a--b", "stowed", "Mails", "", "mails/", "../x", "mails\n"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		routes, err := NewRoutes(Command[form](name))
-		if (err == nil) != (storage.CheckName(name) == nil && name != stowed) {
-			t.Errorf("%q: got %v", name, err)
-		}
-		if err != nil && strings.ContainsAny(err.Error(), "\x00\r\x1b\x7f") {
-			t.Errorf("%q: the error has control characters: %q", name, err)
-		}
-		if err == nil && !slices.Equal(routes.Queues(), []string{name}) {
-			t.Errorf("%q: got the queues %q", name, routes.Queues())
-		}
-	})
 }

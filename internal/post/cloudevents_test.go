@@ -1,4 +1,4 @@
-package channel_test
+package post_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
-	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 )
 
 // The public SDK reads the events that this package writes, with all attributes right.
@@ -54,7 +54,7 @@ func TestSDKReadsOurs(t *testing.T) {
 
 func TestSDKReadsOursClaimChecked(t *testing.T) {
 	t.Parallel()
-	e := channel.Envelope{ID: "1", Source: "/web", Kind: "k", DataRef: someClaim}
+	e := post.Envelope{ID: "1", Source: "/web", Kind: "k", DataRef: someClaim}
 	var got event.Event
 	must(t, json.Unmarshal(mustEncode(t, e), &got), got.Validate())
 	if got.Extensions()["dataref"] != someClaim || len(got.Data()) != 0 {
@@ -62,28 +62,8 @@ func TestSDKReadsOursClaimChecked(t *testing.T) {
 	}
 }
 
-func TestSDKReadsWhatIsSent(t *testing.T) {
-	t.Parallel()
-	s := openStore(t)
-	must(t, senderOf[Order](t, newChannels(t, s)).Send(t.Context(), Order{Table: 4, Dish: "<b>&\"\u2028"}))
-	ds, err := s.Queue("orders").Receive(t.Context(), 1, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got event.Event
-	must(t, json.Unmarshal(ds[0].Body, &got), got.Validate())
-	var o Order
-	must(t, got.DataAs(&o))
-	if want := (Order{Table: 4, Dish: "<b>&\"\u2028"}); o != want {
-		t.Errorf("got %+v, want %+v", o, want)
-	}
-	if got := got.Extensions(); len(got) > 0 {
-		t.Errorf("got extensions %v, want none", got)
-	}
-}
-
 // theirs makes a valid event of the SDK and passes it through its JSON form to this package.
-func theirs(t *testing.T, change func(*event.Event)) channel.Envelope {
+func theirs(t *testing.T, change func(*event.Event)) post.Envelope {
 	t.Helper()
 	e := event.New()
 	e.SetID("17")
@@ -95,7 +75,7 @@ func theirs(t *testing.T, change func(*event.Event)) channel.Envelope {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := channel.Decode(b)
+	got, err := post.Decode(b)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}

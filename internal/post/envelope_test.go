@@ -1,0 +1,444 @@
+package post_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const someClaim = "claims/orders/0190b6a2-7b1c-7def-8123-456789abcdef"
+
+func fullEnvelope() post.Envelope {
+	return post.Envelope{
+		ID: "0190b6a2-7b1c-7def-8123-456789abcdef", Source: "/capacity/2026-12-24", Kind: "test.served.v1", Subject: "2026-12-24",
+		Time: time.Date(2026, 12, 1, 18, 30, 0, 123456789, time.UTC), Data: []byte(`{"table":4,"menu":"<Gänse> \"1\""}`),
+		Correlation: "first", Causation: "before", TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		Tenant: "north", Sequence: 17,
+		Attempts: 2, Hangs: 1, HandBacks: 3, LastError: "no \"oven\"", FirstFailed: time.Date(2026, 12, 1, 18, 31, 0, 0, time.UTC),
+		Extensions: map[string]jsontext.Value{
+			"priority": jsontext.Value("3"), "region": jsontext.Value(`"eu"`), "sampled": jsontext.Value("true"),
+		},
+	}
+}
+
+func mustEncode(t testing.TB, e post.Envelope) []byte {
+	t.Helper()
+	b, err := e.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestCheckID(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"1", timedID, "cancel:17", "Tisch 4 / ü", "../..", strings.Repeat("é", 64), "'; drop", "\u00a0", "🍲"} {
+		if err := post.CheckID(id); err != nil {
+			t.Errorf("ID %q: got error %v", id, err)
+		}
+	}
+	for _, id := range []string{"", "\x00", "a\nb", "a\x1f", "\x7f", "\u0080", "\u009f", "\xff", "a\xc3", strings.Repeat("a", 129), strings.Repeat("é", 65)} {
+		if err := post.CheckID(id); err == nil {
+			t.Errorf("ID %q: got no error", id)
+		}
+	}
+}
+
+func TestEnvelopeRoundTrip(t *testing.T) {
+	t.Parallel()
+	claimed := fullEnvelope()
+	claimed.Data, claimed.DataRef = nil, someClaim
+	for name, want := range map[string]post.Envelope{
+		"full":          fullEnvelope(),
+		"claim-checked": claimed,
+		"least":         {ID: "1", Source: "/web", Kind: "k"},
+		"null body":     {ID: "1", Source: "/web", Kind: "k", Data: []byte("null")},
+		"text body":     {ID: "1", Source: "/web", Kind: "k", Data: []byte(`"a"`)},
+		"largest count": {ID: "1", Source: "/web", Kind: "k", Sequence: 1<<64 - 1},
+		"URI source":    {ID: "ü €", Source: "https://example.org/a%20b?c=d#e", Kind: "k-1.x", Subject: "Tisch 4/ä"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := post.Decode(mustEncode(t, want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+// The wire form has the members that CloudEvents demands, and no others.
+func TestEnvelopeWire(t *testing.T) {
+	t.Parallel()
+	e := fullEnvelope()
+	e.Extensions = map[string]jsontext.Value{"region": jsontext.Value(`"eu"`)}
+	want := `{"specversion":"1.0","id":"0190b6a2-7b1c-7def-8123-456789abcdef","source":"/capacity/2026-12-24",` +
+		`"type":"test.served.v1","subject":"2026-12-24","time":"2026-12-01T18:30:00.123456789Z","datacontenttype":"application/json",` +
+		`"correlationid":"first","causationid":"before","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",` +
+		`"tenantid":"north","sequence":"00000000000000000017","attempts":2,"hangs":1,"handbacks":3,"lasterror":"no \"oven\"",` +
+		`"firstfailed":"2026-12-01T18:31:00Z","data":{"table":4,"menu":"<Gänse> \"1\""},"region":"eu"}`
+	if got := string(mustEncode(t, e)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	least := post.Envelope{ID: "1", Source: "/web", Kind: "k"}
+	want = `{"specversion":"1.0","id":"1","source":"/web","type":"k","datacontenttype":"application/json"}`
+	if got := string(mustEncode(t, least)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestEnvelopeTimeZones(t *testing.T) {
+	t.Parallel()
+	zone := time.FixedZone("somewhere", -5*3600-1800)
+	at := time.Date(2026, 12, 31, 23, 0, 0, 5, zone)
+	b := mustEncode(t, post.Envelope{ID: "1", Source: "/web", Kind: "k", Time: at, FirstFailed: at})
+	if want := `"2027-01-01T04:30:00.000000005Z"`; strings.Count(string(b), want) != 2 {
+		t.Errorf("got %s, want the times as %s", b, want)
+	}
+	e, err := post.Decode([]byte(`{"specversion":"1.0","id":"1","source":"/web","type":"k","time":"2026-12-31T23:00:00-05:30"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := at.Truncate(time.Second); !e.Time.Equal(want) {
+		t.Errorf("got time %v, want %v", e.Time, want)
+	}
+}
+
+// members makes an envelope's JSON from the smallest one, with members replaced, added or (value "") left out.
+func members(changes ...string) string {
+	names := []string{"specversion", "id", "source", "type"}
+	values := map[string]string{"specversion": `"1.0"`, "id": `"1"`, "source": `"/web"`, "type": `"test.order.v1"`}
+	for i := 0; i < len(changes); i += 2 {
+		if _, ok := values[changes[i]]; !ok {
+			names = append(names, changes[i])
+		}
+		values[changes[i]] = changes[i+1]
+	}
+	var b strings.Builder
+	for _, n := range names {
+		if values[n] != "" {
+			fmt.Fprintf(&b, ",%q:%s", n, values[n])
+		}
+	}
+	return "{" + b.String()[1:] + "}"
+}
+
+func quoted(s string) string { return `"` + s + `"` }
+
+func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+
+func TestDecodeRefuses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, body string
+		want       error
+	}{
+		{"nothing", "", post.ErrMalformed},
+		{"space", " \n", post.ErrMalformed},
+		{"text", "order", post.ErrMalformed},
+		{"half", `{"specversion":"1.0"`, post.ErrMalformed},
+		{"list", "[" + members() + "]", post.ErrMalformed},
+		{"number", "1", post.ErrMalformed},
+		{"trailing text", members() + "x", post.ErrMalformed},
+		{"trailing object", members() + members(), post.ErrMalformed},
+		{"trailing comma", `{"specversion":"1.0","id":"1","source":"/web","type":"k",}`, post.ErrMalformed},
+		{"duplicate attribute", `{"specversion":"1.0","id":"1","id":"2","source":"/web","type":"k","datacontenttype":"application/json"}`, post.ErrMalformed},
+		{"duplicate extension", `{"specversion":"1.0","id":"1","source":"/web","type":"k","a":1,"a":2}`, post.ErrMalformed},
+		{"duplicate in data", members("data", `{"a":1,"a":2}`), post.ErrMalformed},
+		{"invalid UTF-8 in an attribute", members("subject", "\"\xff\""), post.ErrMalformed},
+		{"invalid UTF-8 in data", members("data", "\"\xff\""), post.ErrMalformed},
+		{"lone surrogate", members("subject", `"\ud800"`), post.ErrMalformed},
+		{"zero byte", members() + "\x00", post.ErrMalformed},
+		{"deep", members("data", nested(20_000)), post.ErrMalformed},
+		{"number for an ID", members("id", "1"), post.ErrMalformed},
+		{"bad time", members("time", `"yesterday"`), post.ErrMalformed},
+		{"time without zone", members("time", `"2026-12-24T18:00:00"`), post.ErrMalformed},
+		{"date for a time", members("time", `"2026-12-24"`), post.ErrMalformed},
+		{"number for a time", members("time", "1766599200"), post.ErrMalformed},
+		{"text for attempts", members("attempts", `"2"`), post.ErrMalformed},
+		{"fraction of attempts", members("attempts", "1.5"), post.ErrMalformed},
+		{"huge attempts", members("attempts", "1e99"), post.ErrMalformed},
+
+		{"null", "null", post.ErrSpecVersion},
+		{"no specversion", members("specversion", ""), post.ErrSpecVersion},
+		{"old specversion", members("specversion", `"0.3"`), post.ErrSpecVersion},
+		{"newer specversion", members("specversion", `"1.1"`), post.ErrSpecVersion},
+		{"case of specversion", `{"SpecVersion":"1.0","id":"1","source":"/web","type":"k","datacontenttype":"application/json"}`, post.ErrSpecVersion},
+
+		{"no id", members("id", ""), post.ErrAttribute},
+		{"empty id", members("id", `""`), post.ErrAttribute},
+		{"null id", members("id", "null"), post.ErrAttribute},
+		{"control character in the id", members("id", `"a\nb"`), post.ErrAttribute},
+		{"long id", members("id", quoted(strings.Repeat("a", 129))), post.ErrAttribute},
+		{"no source", members("source", ""), post.ErrAttribute},
+		{"empty source", members("source", `""`), post.ErrAttribute},
+		{"space in the source", members("source", `"/my web"`), post.ErrAttribute},
+		{"bad escape in the source", members("source", `"/%zz"`), post.ErrAttribute},
+		{"bad host in the source", members("source", `"http://[::1"`), post.ErrAttribute},
+		{"control character in the source", members("source", `"/a\u0007"`), post.ErrAttribute},
+		{"long source", members("source", quoted("/"+strings.Repeat("a", 1024))), post.ErrAttribute},
+		{"no type", members("type", ""), post.ErrAttribute},
+		{"empty type", members("type", `""`), post.ErrAttribute},
+		{"upper case in the type", members("type", `"Order"`), post.ErrAttribute},
+		{"space in the type", members("type", `"an order"`), post.ErrAttribute},
+		{"digit first in the type", members("type", `"1.order"`), post.ErrAttribute},
+		{"long type", members("type", quoted(strings.Repeat("a", 101))), post.ErrAttribute},
+		{"control character in the subject", members("subject", `"a\u0000"`), post.ErrAttribute},
+		{"long subject", members("subject", quoted(strings.Repeat("a", 257))), post.ErrAttribute},
+		{"time before the calendar", members("time", `"0000-01-01T00:00:00+01:00"`), post.ErrAttribute},
+		{"time after the calendar", members("time", `"9999-12-31T23:59:59-01:00"`), post.ErrAttribute},
+		{"failed after the calendar", members("firstfailed", `"9999-12-31T23:59:59-01:00"`), post.ErrAttribute},
+		{"negative attempts", members("attempts", "-1"), post.ErrAttribute},
+		{"negative hangs", members("hangs", "-1"), post.ErrAttribute},
+		{"negative handbacks", members("handbacks", "-1"), post.ErrAttribute},
+		{"two bodies", members("data", "1", "data_base64", `"MQ=="`), post.ErrAttribute},
+		{"null and a body", members("data", "null", "data_base64", `"MQ=="`), post.ErrAttribute},
+		{"bad base64", members("data_base64", `"%"`), post.ErrAttribute},
+		{"base64 of no JSON", members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte("hello")))), post.ErrAttribute},
+		{"deep base64", members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte(nested(10_000))))), post.ErrAttribute},
+		{"base64 of nothing", members("data_base64", `""`), post.ErrAttribute},
+		{"base64 of invalid UTF-8", members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte("\"\xff\"")))), post.ErrAttribute},
+		{"dataref and data", members("dataref", quoted(someClaim), "data", "1"), post.ErrAttribute},
+		{"dataref and data_base64", members("dataref", quoted(someClaim), "data_base64", `"MQ=="`), post.ErrAttribute},
+		{"upper case in an extension", members("Region", `"eu"`), post.ErrAttribute},
+		{"case of an attribute", members("ID", `"2"`), post.ErrAttribute},
+		{"hyphen in an extension", members("my-region", `"eu"`), post.ErrAttribute},
+		{"no name of an extension", members("", `"eu"`), post.ErrAttribute},
+		{"object for an extension", members("region", `{"a":1}`), post.ErrAttribute},
+		{"list for an extension", members("region", `[1]`), post.ErrAttribute},
+
+		{"text", members("datacontenttype", `"text/plain"`, "data", `"a"`), post.ErrContentType},
+		{"XML", members("datacontenttype", `"application/xml"`), post.ErrContentType},
+		{"nonsense for a content type", members("datacontenttype", `"json; ="`), post.ErrContentType},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			e, err := post.Decode([]byte(test.body))
+			if !errors.Is(err, test.want) {
+				t.Fatalf("got error %v, want %v", err, test.want)
+			}
+			for _, other := range []error{post.ErrMalformed, post.ErrSpecVersion, post.ErrAttribute, post.ErrContentType, storage.ErrTooLarge} {
+				if other != test.want && errors.Is(err, other) {
+					t.Errorf("error %v matches %v too", err, other)
+				}
+			}
+			if !reflect.DeepEqual(e, post.Envelope{}) {
+				t.Errorf("got %+v with the error", e)
+			}
+		})
+	}
+}
+
+func TestDecodeRefusesOversized(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"data":     members("data", quoted(strings.Repeat("a", post.MaxData))),
+		"base64":   members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte(quoted(strings.Repeat("a", post.MaxData)))))),
+		"anything": strings.Repeat("x", 40<<20),
+	} {
+		if _, err := post.Decode([]byte(body)); !errors.Is(err, storage.ErrTooLarge) {
+			t.Errorf("%s: got error %.200v, want %v", name, err, storage.ErrTooLarge)
+		}
+	}
+}
+
+func TestDecodeTolerates(t *testing.T) {
+	t.Parallel()
+	least := post.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1"}
+	with := func(f func(*post.Envelope)) post.Envelope { e := least; f(&e); return e }
+	body := func(s string) post.Envelope { return with(func(e *post.Envelope) { e.Data = []byte(s) }) }
+	extension := func(name, value string) post.Envelope {
+		return with(func(e *post.Envelope) { e.Extensions = map[string]jsontext.Value{name: jsontext.Value(value)} })
+	}
+	for _, test := range []struct {
+		name, body string
+		want       post.Envelope
+	}{
+		{"space", " " + members() + "\n", least},
+		{"other order", `{"type":"test.order.v1","source":"/web","id":"1","specversion":"1.0"}`, least},
+		{"escapes", `{"\u0069d":"1","source":"\/web","type":"test\u002eorder.v1","specversion":"1.0"}`, least},
+		{"nulls for absent attributes", members("subject", "null", "time", "null", "attempts", "null", "data_base64", "null", "dataref", "null"), least},
+		{"null for an extension", members("region", "null"), least},
+		{"extensions", members("region", `"eu"`), extension("region", `"eu"`)},
+		{"number", members("priority", `-3`), extension("priority", `-3`)},
+		{"boolean", members("sampled", `false`), extension("sampled", `false`)},
+		{"a schema", members("dataschema", `"https://example.org/s"`), extension("dataschema", `"https://example.org/s"`)},
+		{"content type", members("datacontenttype", `"application/json"`), least},
+		{"charset", members("datacontenttype", `"application/json; charset=utf-8"`), least},
+		{"case of the content type", members("datacontenttype", `"Application/JSON"`), least},
+		{"a JSON type", members("datacontenttype", `"application/vnd.order+json"`), least},
+		{"null body", members("data", "null"), body("null")},
+		{"deep base64 body", members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte(nested(9_999))))), body(nested(9_999))},
+		{"base64 body", members("data_base64", quoted(base64.StdEncoding.EncodeToString([]byte(` {"table": 4} `)))), body(`{"table":4}`)},
+		{"spaces in the body", members("data", `{ "table" : [ 4 , 5 ],`+"\n\t"+`"dish": "a b" }`), body(`{"table":[4,5],"dish":"a b"}`)},
+		{"escapes in the body", members("data", `{"dish":"\u003cb\u003e \u00e9\/\ud83c\udf72\n\""}`), body(`{"dish":"<b> é/🍲\n\""}`)},
+		{"numbers in the body", members("data", `[1.50,12345678901234567890,1E3]`), body(`[1.50,12345678901234567890,1E3]`)},
+		{"sequence of words", members("sequence", `"seventh"`), least},
+		{"sequence out of range", members("sequence", `"99999999999999999999"`), least},
+		{"negative sequence", members("sequence", `"-1"`), least},
+		{"sequence without zeros", members("sequence", `"12"`), with(func(e *post.Envelope) { e.Sequence = 12 })},
+		{"longest id", members("id", quoted(strings.Repeat("a", 128))), with(func(e *post.Envelope) { e.ID = strings.Repeat("a", 128) })},
+		{"relative source", members("source", `"web"`), with(func(e *post.Envelope) { e.Source = "web" })},
+		{"URN source", members("source", `"urn:example:web:1"`), with(func(e *post.Envelope) { e.Source = "urn:example:web:1" })},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := post.Decode([]byte(test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Extensions) == 0 {
+				got.Extensions = nil
+			}
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got  %+v\nwant %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestEncodeRefuses(t *testing.T) {
+	t.Parallel()
+	extension := func(name, value string) func(*post.Envelope) {
+		return func(e *post.Envelope) { e.Extensions = map[string]jsontext.Value{name: jsontext.Value(value)} }
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*post.Envelope)
+		want   error
+	}{
+		{"no id", func(e *post.Envelope) { e.ID = "" }, post.ErrAttribute},
+		{"invalid UTF-8 in the id", func(e *post.Envelope) { e.ID = "\xff" }, post.ErrAttribute},
+		{"no source", func(e *post.Envelope) { e.Source = "" }, post.ErrAttribute},
+		{"invalid UTF-8 in the source", func(e *post.Envelope) { e.Source = "/\xff" }, post.ErrAttribute},
+		{"no kind", func(e *post.Envelope) { e.Kind = "" }, post.ErrAttribute},
+		{"bad subject", func(e *post.Envelope) { e.Subject = "a\x01" }, post.ErrAttribute},
+		{"time after the calendar", func(e *post.Envelope) { e.Time = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }, post.ErrAttribute},
+		{"negative attempts", func(e *post.Envelope) { e.Attempts = -1 }, post.ErrAttribute},
+		{"body and reference", func(e *post.Envelope) { e.DataRef = someClaim }, post.ErrAttribute},
+		{"foreign reference", func(e *post.Envelope) { e.Data, e.DataRef = nil, "https://example.org/body" }, post.ErrAttribute},
+		{"upper case in an extension", extension("Region", `"eu"`), post.ErrAttribute},
+		{"attribute for an extension", extension("subject", `"x"`), post.ErrAttribute},
+		{"history for an extension", extension("attempts", `"x"`), post.ErrAttribute},
+		{"body for an extension", extension("data", `"x"`), post.ErrAttribute},
+		{"second body for an extension", extension("data_base64", `"MQ=="`), post.ErrAttribute},
+		{"object for an extension", extension("region", `{}`), post.ErrAttribute},
+		{"null for an extension", extension("region", `null`), post.ErrAttribute},
+		{"nothing for an extension", extension("region", ``), post.ErrAttribute},
+		{"no JSON for an extension", extension("region", `"eu`), post.ErrMalformed},
+		{"no JSON for a body", func(e *post.Envelope) { e.Data = []byte("{") }, post.ErrMalformed},
+		{"invalid UTF-8 in an attribute", func(e *post.Envelope) { e.Tenant = "\xff" }, post.ErrMalformed},
+		{"large body", func(e *post.Envelope) { e.Data = make([]byte, post.MaxData+1) }, storage.ErrTooLarge},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			e := fullEnvelope()
+			test.change(&e)
+			if b, err := e.Encode(); !errors.Is(err, test.want) || b != nil {
+				t.Errorf("got %d bytes and error %v, want %v", len(b), err, test.want)
+			}
+		})
+	}
+}
+
+func TestDataRefPointsAtClaimsOnly(t *testing.T) {
+	t.Parallel()
+	o := newOutbox(openStore(t))
+	const id = "0190b6a2-7b1c-7def-8123-456789abcdef"
+	for _, ref := range []string{
+		"claims/../capacity/2026-12-24", "claims/orders/../../capacity", "claims/orders/" + id + "/..", "claims//" + id,
+		"capacity/orders/" + id, "/claims/orders/" + id, "claims/orders/" + id + "?x", "claims/orders/" + id + " ",
+		"claims/orders/{" + id + "}", "claims/orders/urn:uuid:" + id, "claims/orders/", "claims/orders", "claims/", "claims", "x",
+		"https://example.org/claims/orders/" + id, "file:///etc/passwd", "claims/Orders/" + id, "claims/or--ders/" + id,
+		"claims/orders/" + strings.ReplaceAll(id, "-", ""), "claims%2forders%2f" + id,
+	} {
+		if _, err := post.Decode([]byte(members("dataref", quoted(ref)))); !errors.Is(err, post.ErrAttribute) {
+			t.Errorf("decode with dataref %q: got error %v, want %v", ref, err, post.ErrAttribute)
+		}
+		if err := o.FetchBody(t.Context(), &post.Envelope{DataRef: ref}); !errors.Is(err, post.ErrAttribute) {
+			t.Errorf("fetch %q: got error %v, want %v", ref, err, post.ErrAttribute)
+		}
+		if err := o.DeleteBody(t.Context(), ref); !errors.Is(err, post.ErrAttribute) {
+			t.Errorf("release %q: got error %v, want %v", ref, err, post.ErrAttribute)
+		}
+	}
+}
+
+// Whatever text a failed attempt leaves, the history fits the room that is kept free for it.
+func TestHistoryFits(t *testing.T) {
+	t.Parallel()
+	const room = 4 << 10
+	bare := post.Envelope{ID: "1", Source: "/web", Kind: "k"}
+	before := len(mustEncode(t, bare))
+	for _, unit := range []string{"a", `"`, "\\", "\x00", "\n", "\x7f", "\xff", "é", "🍲", "\u2028", "\u0085", "<", "a\xff"} {
+		for _, n := range []int{1, 1023, 1024, 1025, 5000} {
+			e := bare
+			e.Attempts, e.Hangs, e.HandBacks, e.FirstFailed = 1<<31, 1<<31, 1<<31, time.Date(9999, 1, 1, 1, 1, 1, 999999999, time.UTC)
+			e.LastError = strings.Repeat(unit, n)
+			b := mustEncode(t, e)
+			if got := len(b) - before; got > room {
+				t.Errorf("%d times %q: a history of %d bytes, want at most %d", n, unit, got, room)
+			}
+			first, err := post.Decode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := post.Decode(mustEncode(t, first))
+			if err != nil || again.LastError != first.LastError {
+				t.Errorf("%d times %q: shortened again to %d bytes from %d, error %v", n, unit, len(again.LastError), len(first.LastError), err)
+			}
+		}
+	}
+}
+
+// A body keeps its bytes everywhere, because they tell whether two messages with one ID are the same.
+func TestBodyKeepsItsBytes(t *testing.T) {
+	t.Parallel()
+	raw := struct {
+		Raw json.Marshaler
+		S   string
+	}{S: "<a>&\u2028 é\n\" \ufffd"}
+	body, err := post.EncodeBody(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := post.Envelope{ID: "1", Source: "/web", Kind: "k", Data: body}
+	for range 3 {
+		if e, err = post.Decode(mustEncode(t, e)); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := string(e.Data), string(body); got != want {
+			t.Fatalf("got body %s, want %s", got, want)
+		}
+	}
+	kept, err := json.Marshal(map[string]jsontext.Value{"kept": jsontext.Value(body)}) // as documents keep it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"kept":` + string(body) + `}`; string(kept) != want {
+		t.Errorf("in a document: got %s, want %s", kept, want)
+	}
+}
+
+// A message from elsewhere may have no correlation. Then it is the first of its chain.
+func TestFollowTheFirst(t *testing.T) {
+	t.Parallel()
+	var e post.Envelope
+	e.Follow(&post.Envelope{ID: "1"})
+	if e.Correlation != "1" || e.Causation != "1" {
+		t.Errorf("got %+v, want correlation and causation 1", e)
+	}
+}

@@ -1,0 +1,38 @@
+package post
+
+import (
+	"fmt"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Kind is the stable name of a type of message on the wire. Users know it as channel.Kind.
+type Kind string
+
+const maxKind = 100
+
+// Check refuses a malformed kind. A kind has 1 to 100 lower-case letters, digits, dots and hyphens, and begins with a
+// letter.
+func (k Kind) Check() error {
+	bad := k == "" || len(k) > maxKind || k[0] < 'a' || k[0] > 'z'
+	for i := 0; i < len(k) && !bad; i++ {
+		c := k[i]
+		bad = !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '-')
+	}
+	if bad {
+		return fmt.Errorf("kind %s: want 1 to %d lower-case letters, digits, dots and hyphens, beginning with a letter",
+			storage.Quote(string(k)), maxKind)
+	}
+	return nil
+}
+
+// A Message is a Go type that names its kind. It is the same interface as channel.Message, which documents it.
+type Message interface {
+	Kind() Kind
+}
+
+// kindOf returns the kind of a message type.
+func kindOf[M Message]() Kind {
+	var m M
+	return m.Kind()
+}

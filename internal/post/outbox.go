@@ -1,0 +1,152 @@
+package post
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// historyRoom bytes stay free in a message, so that a failed attempt can always be written into it.
+const historyRoom = 4 << 10
+
+// An Outbox sends envelopes into the queues of a store. The bodies that don't fit a message go to blobs. Its errors
+// begin with "channel:", because users get them from that package.
+type Outbox struct {
+	store  *storage.Store
+	queues func(Kind) ([]string, error)
+}
+
+// NewOutbox returns the outbox of a store. The function returns the queues that messages of a kind go to.
+func NewOutbox(store *storage.Store, queues func(Kind) ([]string, error)) *Outbox {
+	return &Outbox{store: store, queues: queues}
+}
+
+// Packed holds messages ready to be sent, and the claim-checked bodies that were written for them.
+type Packed struct {
+	Sends []storage.Send
+	refs  []string
+}
+
+// Pack encodes envelopes with their data for all queues that their kinds go to. It writes bodies that don't fit a
+// message to blobs, one for each copy. After an error it deletes these blobs.
+func (o *Outbox) Pack(ctx context.Context, envelopes ...Envelope) (Packed, error) {
+	return o.PackBy(ctx, 1, envelopes)
+}
+
+// PackBy is Pack by at most the given number of goroutines.
+func (o *Outbox) PackBy(ctx context.Context, goroutines int, envelopes []Envelope) (Packed, error) {
+	queues := make([][]string, len(envelopes))
+	for i := range envelopes {
+		var err error
+		if queues[i], err = o.queues(envelopes[i].Kind); err != nil {
+			return Packed{}, err
+		}
+	}
+	return o.pack(ctx, goroutines, envelopes, queues)
+}
+
+// PackFor encodes one envelope with its data for one queue, whatever the routes say.
+func (o *Outbox) PackFor(ctx context.Context, queue string, e Envelope) (Packed, error) {
+	return o.pack(ctx, 1, []Envelope{e}, [][]string{{queue}})
+}
+
+// checkInAtOnce is how many bodies are written together, because a distant store takes long for each.
+const checkInAtOnce = 16
+
+// pack encodes envelopes, each for its own list of queues.
+func (o *Outbox) pack(ctx context.Context, goroutines int, envelopes []Envelope, queues [][]string) (p Packed, err error) {
+	bodies, err := encode(goroutines, envelopes)
+	if err != nil {
+		return Packed{}, err
+	}
+	most := o.store.Props().MaxMessage - historyRoom
+	p.Sends = make([]storage.Send, 0, len(envelopes))
+	var large []func(context.Context) error
+	for i, body := range bodies {
+		e := &envelopes[i]
+		for _, q := range queues[i] {
+			n := len(p.Sends)
+			p.Sends = append(p.Sends, storage.Send{Queue: q, Message: storage.Message{Body: body}})
+			if len(body) <= most {
+				continue
+			}
+			key := newBodyKey(q)
+			p.refs = append(p.refs, claims+"/"+key)
+			large = append(large, func(ctx context.Context) (err error) {
+				p.Sends[n].Message.Body, err = o.checkIn(ctx, e, key)
+				return err
+			})
+		}
+	}
+	if len(large) == 0 { // without large bodies no context is needed
+		return p, nil
+	}
+	g, together := errgroup.WithContext(ctx)
+	g.SetLimit(checkInAtOnce)
+	for _, checkIn := range large {
+		g.Go(func() error { return checkIn(together) })
+	}
+	if err := g.Wait(); err != nil {
+		o.Discard(ctx, p)
+		return Packed{}, err
+	}
+	return p, nil
+}
+
+// encodeAtOnce is how many envelopes one goroutine encodes. That takes a hundred times as long as to start it.
+const encodeAtOnce = 64
+
+// encode encodes envelopes. It divides many of them among several goroutines.
+func encode(goroutines int, envelopes []Envelope) ([][]byte, error) {
+	bodies := make([][]byte, len(envelopes))
+	some := func(first, end int) error {
+		for i := first; i < end; i++ {
+			var err error
+			if bodies[i], err = envelopes[i].Encode(); err != nil {
+				return fmt.Errorf("channel: %s: %w", envelopes[i].Kind, err)
+			}
+		}
+		return nil
+	}
+	if goroutines == 1 || len(envelopes) <= encodeAtOnce {
+		return bodies, some(0, len(envelopes))
+	}
+	var g errgroup.Group
+	g.SetLimit(goroutines)
+	for first := 0; first < len(envelopes); first += encodeAtOnce {
+		g.Go(func() error { return some(first, min(first+encodeAtOnce, len(envelopes))) })
+	}
+	return bodies, g.Wait()
+}
+
+// SendPacked sends packed messages. The errors are those of [Outbox.SendWith].
+func (o *Outbox) SendPacked(ctx context.Context, p Packed) error {
+	_, err := o.SendWith(ctx, nil, p)
+	return err
+}
+
+// SendWith writes a document, unless it is nil, and sends packed messages as one unit of work. After a lost race,
+// [storage.ErrInvalid] or [storage.ErrTooLarge] nothing was sent, and SendWith has deleted the bodies. After any other
+// error some messages may have been sent, so their bodies stay.
+func (o *Outbox) SendWith(ctx context.Context, w *storage.Write, p Packed) (storage.ETag, error) {
+	done, err := o.store.Commit(ctx, storage.Work{Write: w, Send: p.Sends})
+	if err == nil {
+		return done.ETag, nil
+	}
+	if storage.LostRace(err) || errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge) {
+		o.Discard(ctx, p)
+	}
+	return done.ETag, fmt.Errorf("channel: send: %w", err)
+}
+
+// Discard deletes the claim-checked bodies of messages that were certainly not sent. A blob whose deletion fails stays
+// as an orphan.
+func (o *Outbox) Discard(ctx context.Context, p Packed) {
+	for _, ref := range p.refs {
+		_ = o.DeleteBody(context.WithoutCancel(ctx), ref)
+	}
+}
