@@ -131,8 +131,8 @@ func TestReactionRepeatsItsIDs(t *testing.T) {
 	send(w, Added{To: "ada"})
 	d := w.receive("audits")[0]
 	for range 2 { // the first worker died before it had deleted the message
-		if errs, deleted := handlers.Handle(t.Context(), handlers.Group{}, []*handlers.Delivery{d}); errs[0] != nil || deleted {
-			t.Fatalf("got errors %v, deleted %v", errs, deleted)
+		if got, want := handlers.Handle(t.Context(), handlers.Group{}, []*handlers.Delivery{d}, nil)[0], (handlers.Outcome{}); got != want {
+			t.Fatalf("got outcome %+v, want %+v", got, want)
 		}
 	}
 	ds, err := w.store.Queue("mails").Receive(t.Context(), 32, time.Minute)

@@ -127,9 +127,9 @@ func TestCommandIsAsSentWhenDecidedAgain(t *testing.T) {
 		ds = append(ds, d)
 	}
 	g, _ := ds[0].Group()
-	errs, _ := handlers.Handle(t.Context(), g, ds)
-	if errs[0] != nil || errs[1] != nil || errs[2] == nil {
-		t.Errorf("got errors %v, want one for the last alone", errs)
+	outs := handlers.Handle(t.Context(), g, ds, nil)
+	if outs[0].Err != nil || outs[1].Err != nil || outs[2].Err == nil {
+		t.Errorf("got outcomes %v, want an error for the last alone", outs)
 	}
 	d, err := things.Get(t.Context(), "k", "")
 	if err != nil || d.Value.Tags["n"] != 2 {

@@ -230,9 +230,10 @@ func TestRollingUpgrade(t *testing.T) {
 	if a != b {
 		t.Fatal("old and new messages for one document are two groups")
 	}
-	errs, deleted := handlers.Handle(t.Context(), a, []*handlers.Delivery{before, now})
-	if err := errors.Join(errs...); err != nil || !deleted {
-		t.Fatalf("got error %v, deleted %v", err, deleted)
+	for i, o := range handlers.Handle(t.Context(), a, []*handlers.Delivery{before, now}, nil) {
+		if o.Err != nil {
+			t.Fatalf("message %d: %v", i, o.Err)
+		}
 	}
 	if got, want := w.balance("ada"), 7; got != want {
 		t.Errorf("got balance %d, want %d", got, want)

@@ -76,7 +76,8 @@ type world struct {
 	channels *channel.Channels
 	h        *handlers.Registry
 	accounts *values.Collection[Account]
-	log      *bytes.Buffer // read it only when nothing runs
+	log      *bytes.Buffer                        // read it only when nothing runs
+	claims   map[*handlers.Delivery]storage.Claim // of the messages received
 }
 
 func newWorld(t testing.TB, cfg handlers.Config) *world {
@@ -108,7 +109,7 @@ func worldOn(t testing.TB, s *storage.Store, cfg handlers.Config) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, store: s, channels: c, log: &bytes.Buffer{}}
+	w := &world{t: t, store: s, channels: c, log: &bytes.Buffer{}, claims: map[*handlers.Delivery]storage.Claim{}}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(w.log, nil))
 	}
@@ -153,7 +154,7 @@ func (w *world) receive(queue string) []*handlers.Delivery {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		d.Claim = func() storage.Claim { return storage.Claim{Queue: queue, Receipt: r.Receipt} }
+		w.claims[d] = storage.Claim{Queue: queue, Receipt: r.Receipt}
 		ds = append(ds, d)
 	}
 	return ds
@@ -165,14 +166,14 @@ func (w *world) handle(ctx context.Context, ds ...*handlers.Delivery) map[*handl
 	result := map[*handlers.Delivery]error{}
 	groups := map[handlers.Group][]*handlers.Delivery{}
 	finish := func(g handlers.Group, ds []*handlers.Delivery) {
-		errs, deleted := handlers.Handle(ctx, g, ds)
-		if len(errs) != len(ds) {
-			w.t.Fatalf("got %d errors for %d deliveries", len(errs), len(ds))
+		outs := handlers.Handle(ctx, g, ds, w.commit(ds))
+		if len(outs) != len(ds) {
+			w.t.Fatalf("got %d outcomes for %d deliveries", len(outs), len(ds))
 		}
 		for i, d := range ds {
-			result[d] = errs[i]
-			if errs[i] == nil && !deleted {
-				c := d.Claim()
+			result[d] = outs[i].Err
+			if outs[i] == (handlers.Outcome{}) {
+				c := w.claims[d]
 				if err := w.store.Queue(c.Queue).Delete(context.WithoutCancel(ctx), []storage.Receipt{c.Receipt}); err != nil {
 					w.t.Fatal(err)
 				}
@@ -190,6 +191,24 @@ func (w *world) handle(ctx context.Context, ds ...*handlers.Delivery) map[*handl
 		finish(g, ds)
 	}
 	return result
+}
+
+// commit returns the Commit that deletes these messages.
+func (w *world) commit(ds []*handlers.Delivery) handlers.Commit {
+	return func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []handlers.Ended, error) {
+		for _, i := range ends {
+			work.Delete = append(work.Delete, w.claims[ds[i]])
+		}
+		done, err := w.store.Commit(ctx, work)
+		ended := make([]handlers.Ended, len(ends))
+		for i, claim := range work.Delete {
+			ended[i] = handlers.Deleted
+			if slices.Contains(done.Stale, claim) {
+				ended[i] = handlers.Stale
+			}
+		}
+		return done.ETag, ended, err
+	}
 }
 
 // drain handles all messages of a queue and returns their errors.

@@ -207,7 +207,7 @@ func TestNilValues(t *testing.T) {
 		}}
 		for range 2 {
 			c := values.New(channels, "nils", values.Config[*sum]{})
-			errs := c.Apply(t.Context(), "k", []values.Change[*sum]{clear, failing})
+			errs := errsOf(c.Apply(t.Context(), "k", []values.Change[*sum]{clear, failing}, nil))
 			if errs[0] != nil || errs[1] == nil {
 				t.Errorf("got errors %v", errs)
 			}

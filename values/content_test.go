@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -87,7 +88,7 @@ func TestLaw6BadContentFailsAlone(t *testing.T) {
 				changes := make([]values.Change[bag], 0, 5)
 				for i, c := range p.received(5) {
 					changes = append(changes, values.Change[bag]{
-						Envelope: c.Envelope, Claim: c.Claim, Unclaim: c.Unclaim,
+						Envelope: c.Envelope,
 						Fold: func(b bag) (bag, []channel.Message, error) {
 							b[fmt.Sprint("n", i)] = 1
 							if i != 2 {
@@ -100,7 +101,7 @@ func TestLaw6BadContentFailsAlone(t *testing.T) {
 						},
 					})
 				}
-				for i, err := range bags.Apply(t.Context(), "k", changes) {
+				for i, err := range errsOf(bags.Apply(t.Context(), "k", changes, commitOf(s, changes))) {
 					switch {
 					case i != 2 && err != nil:
 						t.Errorf("message %d: %v", i, err)
@@ -276,19 +277,24 @@ func TestContended(t *testing.T) {
 			}
 			return do()
 		}), values.Config[sum]{MaxRaces: 3})
-		unclaimed := 0
 		c := p.change(newID(), 100)
-		c.Claim, c.Unclaim = func() storage.Claim { return storage.Claim{Queue: "commands", Receipt: "x"} }, func() { unclaimed++ }
 		refused := errors.New("refused")
 		bad := p.change(newID(), 1)
 		bad.Fold = func(v sum) (sum, []channel.Message, error) { return v, nil, refused }
-		errs := p.apply("k", c, bad)
-		wantErr(t, errs[0], values.ErrContended)
-		if errs[1] == nil {
-			t.Error("the failing message: got no error")
+		commits := 0
+		outs := p.sums.Apply(t.Context(), "k", []values.Change[sum]{bad, c}, func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []values.Ended, error) {
+			if commits++; !slices.Equal(ends, []int{1}) {
+				t.Errorf("commit %d ends the deliveries %v; want that of the other message alone", commits, ends)
+			}
+			_, err := p.store.Commit(ctx, work)
+			return "", nil, err
+		})
+		wantErr(t, outs[1].Err, values.ErrContended)
+		if outs[0].Err == nil || outs[0].Ended != values.StillThere || outs[1].Ended != values.StillThere {
+			t.Errorf("got outcomes %+v; want an error for both, and no delivery ended", outs)
 		}
 		wantInt(t, "tries", tries, 1+3)
-		wantInt(t, "unclaimed", unclaimed, 4)
+		wantInt(t, "commits", commits, 1+3)
 		wantInt(t, "total", total(t, p.sums, "k"), 4)
 	})
 }
@@ -306,7 +312,7 @@ func TestRaceEndsWithTheContext(t *testing.T) {
 			cancel(stop)
 			return err
 		})), values.Config[sum]{})
-		wantErr(t, p.sums.Apply(ctx, "k", []values.Change[sum]{p.change(newID(), 1)})[0], stop)
+		wantErr(t, p.sums.Apply(ctx, "k", []values.Change[sum]{p.change(newID(), 1)}, nil)[0].Err, stop)
 		wantInt(t, "total", total(t, p.sums, "k"), 1)
 	})
 }

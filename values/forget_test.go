@@ -261,7 +261,7 @@ func TestForgettingIsCancelled(t *testing.T) {
 			return do()
 		}), values.Config[sum]{Window: 4, Retention: 10 * aDay})
 		p.settled()
-		if err := p.sums.Apply(ctx, "k", []values.Change[sum]{p.change(newID(), 1)})[0]; err != nil {
+		if err := p.sums.Apply(ctx, "k", []values.Change[sum]{p.change(newID(), 1)}, nil)[0].Err; err != nil {
 			t.Errorf("the message that was applied: %v", err)
 		}
 		if n := deletions.Load(); n == 0 || n > 16 {

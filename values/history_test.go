@@ -245,7 +245,7 @@ func (x trailer) apply(key string, messages []string) {
 			for _, i := range left {
 				batch = append(batch, changes[i])
 			}
-			errs, failed := x.trails.Apply(x.t.Context(), key, batch), []int(nil)
+			errs, failed := errsOf(x.trails.Apply(x.t.Context(), key, batch, nil)), []int(nil)
 			for j, i := range left {
 				events[i].Out.seen = append(events[i].Out.seen, folded[i])
 				if events[i].Unknown = errs[j] != nil; events[i].Unknown {

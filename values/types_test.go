@@ -74,7 +74,7 @@ func TestTypeOfWhichNothingIsKept(t *testing.T) {
 	if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("check: got error %v, want one with %q", err, want)
 	}
-	if err := c.Apply(t.Context(), "k", changed(t, counter.sell))[0]; err == nil || !strings.Contains(err.Error(), want) {
+	if err := c.Apply(t.Context(), "k", changed(t, counter.sell), nil)[0].Err; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("apply: got error %v, want one with %q", err, want)
 	}
 	if _, err := c.Get(t.Context(), "k", ""); err == nil || !strings.Contains(err.Error(), want) {
@@ -193,7 +193,7 @@ func seeSame[V any](t *testing.T, do func(V) V, see func(V) string) {
 				if way.together {
 					step = len(changes)
 				}
-				for _, err := range c.Apply(t.Context(), "k", changes[:step]) {
+				for _, err := range errsOf(c.Apply(t.Context(), "k", changes[:step], nil)) {
 					if err != nil && !way.fails {
 						t.Fatal(err)
 					}
@@ -234,7 +234,7 @@ func TestValueThatCannotBeReadBack(t *testing.T) {
 				return v
 			})
 		}
-		errs := c.Apply(t.Context(), "k", changed(t, add("a", nil), add("b", &blind{}), add("c", nil)))
+		errs := errsOf(c.Apply(t.Context(), "k", changed(t, add("a", nil), add("b", &blind{}), add("c", nil)), nil))
 		if errs[0] != nil || errs[1] == nil || errs[2] != nil {
 			t.Errorf("got errors %v, want one for the second alone", errs)
 		}
@@ -258,7 +258,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 				return sum{Total: v.Total + 1, Notes: notes}
 			})
 		}
-		errs := c.Apply(t.Context(), "k", changed(t, note("café"), note("caf\xe9"), note("\ufffd"), note("caf\xe8")))
+		errs := errsOf(c.Apply(t.Context(), "k", changed(t, note("café"), note("caf\xe9"), note("\ufffd"), note("caf\xe8")), nil))
 		for i, err := range errs {
 			if bad := i%2 == 1; bad != (err != nil) || bad && (!strings.Contains(err.Error(), "UTF-8 in member notes") || strings.Contains(err.Error(), "caf")) {
 				t.Errorf("message %d: got error %v", i, err)
@@ -268,7 +268,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 			t.Errorf("got %v, want the two that are UTF-8", got)
 		}
 		for _, key := range []string{"caf\xe9", "caf\xe8"} {
-			wantErr(t, c.Apply(t.Context(), key, changed(t, note("a")))[0], storage.ErrInvalid)
+			wantErr(t, c.Apply(t.Context(), key, changed(t, note("a")), nil)[0].Err, storage.ErrInvalid)
 			if _, err := c.Get(t.Context(), key, ""); !errors.Is(err, storage.ErrInvalid) {
 				t.Errorf("get: got error %v, want %v", err, storage.ErrInvalid)
 			}
@@ -328,7 +328,7 @@ func benchmarkApply[V any](b *testing.B, name string, n int, f func(V) V) {
 				e.ID = newID()
 				changes[i].Envelope = &e
 			}
-			if err := errors.Join(c.Apply(b.Context(), "k", changes)...); err != nil {
+			if err := errors.Join(errsOf(c.Apply(b.Context(), "k", changes, nil))...); err != nil {
 				b.Fatal(err)
 			}
 		}

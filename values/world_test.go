@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -122,8 +124,50 @@ func (p *process) changeOf(e *channel.Envelope) values.Change[sum] {
 	}}
 }
 
+// apply ends the deliveries of the changes that were received, and returns the changes' errors.
 func (p *process) apply(key string, changes ...values.Change[sum]) []error {
-	return p.sums.Apply(p.t.Context(), key, changes)
+	return errsOf(p.outcomes(key, changes...))
+}
+
+func (p *process) outcomes(key string, changes ...values.Change[sum]) []values.Outcome {
+	return p.sums.Apply(p.t.Context(), key, changes, commitOf(p.store, changes))
+}
+
+// receipts are those of the messages that tests have received, by their envelopes.
+var receipts sync.Map // *channel.Envelope to storage.Receipt
+
+// commitOf returns what a worker supplies: it deletes the messages that were received. Without any there is no commit.
+func commitOf[V any](s *storage.Store, changes []values.Change[V]) values.Commit {
+	received := func(c values.Change[V]) bool { _, ok := receipts.Load(c.Envelope); return ok }
+	if !slices.ContainsFunc(changes, received) {
+		return nil
+	}
+	return func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []values.Ended, error) {
+		for _, i := range ends {
+			r, ok := receipts.Load(changes[i].Envelope)
+			if !ok {
+				panic("a batch of changes with and without deliveries")
+			}
+			work.Delete = append(work.Delete, storage.Claim{Queue: "commands", Receipt: r.(storage.Receipt)})
+		}
+		done, err := s.Commit(ctx, work)
+		ended := make([]values.Ended, len(ends))
+		for i, claim := range work.Delete {
+			ended[i] = values.Deleted
+			if slices.Contains(done.Stale, claim) {
+				ended[i] = values.Stale
+			}
+		}
+		return done.ETag, ended, err
+	}
+}
+
+func errsOf(outs []values.Outcome) []error {
+	errs := make([]error, len(outs))
+	for i, o := range outs {
+		errs[i] = o.Err
+	}
+	return errs
 }
 
 // applied demands that all changes succeed.
@@ -164,8 +208,7 @@ func (p *process) receive(ctx context.Context) ([]values.Change[sum], error) {
 			p.t.Fatal(err)
 		}
 		changes[i] = p.changeOf(&e)
-		changes[i].Claim = func() storage.Claim { return storage.Claim{Queue: "commands", Receipt: d.Receipt} }
-		changes[i].Unclaim = func() {}
+		receipts.Store(&e, d.Receipt)
 	}
 	return changes, nil
 }

@@ -223,9 +223,9 @@ func (w *world) fold(queue string, events ...channel.Envelope) []error {
 		for _, i := range members {
 			batch = append(batch, ds[i])
 		}
-		got, _ := handlers.Handle(w.t.Context(), g, batch)
+		got := handlers.Handle(w.t.Context(), g, batch, nil)
 		for j, i := range members {
-			errs[i] = got[j]
+			errs[i] = got[j].Err
 		}
 	}
 	return errs
