@@ -51,8 +51,8 @@ func Take(t testing.TB, s *storage.Store, queue string) []channel.Envelope {
 	}
 }
 
-// Commit returns a [values.Commit] like a worker's: in the unit of work it deletes the messages of these claims, one for
-// each delivery or change.
+// Commit returns a [values.Commit] like a worker's: it deletes the messages of these claims, one for each delivery or
+// change, in the unit of work.
 func Commit(s *storage.Store, claims []storage.Claim) values.Commit {
 	return func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []values.Ended, error) {
 		for _, i := range ends {
