@@ -20,11 +20,6 @@ type Delivery struct {
 	Queue    string
 	Handler  *Handler
 
-	// Claim stops the message's renewal and returns the claim on it, for the unit of work that ends the delivery. Unclaim
-	// lets renewal go on. Both are set by the worker.
-	Claim   func() storage.Claim
-	Unclaim func()
-
 	key    string       // of the document that the message is for, where its handler folds
 	body   func() error // what the innermost middleware of a fold calls
 	folded bool         // its fold has run before
@@ -78,21 +73,38 @@ func (d *Delivery) Group() (g Group, ok bool) {
 	return Group{folder: d.Handler.folder, key: d.key}, d.Handler.folder != nil
 }
 
-// Handle runs a group of deliveries, or one delivery that is alone, and returns how each ended. deleted is true when
-// the messages that succeeded have been deleted with it. A failure of the user's code is an error of the delivery it
-// was called for: a [PanicError] for a panic and for runtime.Goexit, a [HangError] for a call that doesn't end. The
-// returned errors run none of the user's code.
-func Handle(ctx context.Context, g Group, ds []*Delivery) (errs []error, deleted bool) {
+// An Outcome is what became of a delivery: the error of its handling, and whether the unit of work has ended it.
+type Outcome = values.Outcome
+
+// Ended says what the unit of work made of a delivery.
+type Ended = values.Ended
+
+// See the constants of the same names in package values. Only a delivery without an error is Deleted or Stale.
+const (
+	StillThere = values.StillThere
+	Deleted    = values.Deleted
+	Stale      = values.Stale
+)
+
+// A Commit commits the unit of work of a fold, and in it ends the deliveries with these indices. See [values.Commit].
+type Commit = values.Commit
+
+// Handle runs a group of deliveries, or one delivery that is alone, and returns the outcome of each. A group's
+// deliveries that succeed are ended by commit, in the unit of work that they are folded in; without a commit, and after
+// a reaction, they are StillThere. A failure of the user's code is an error of the delivery it was called for: a
+// [PanicError] for a panic and for runtime.Goexit, a [HangError] for a call that doesn't end. The returned errors run
+// none of the user's code.
+func Handle(ctx context.Context, g Group, ds []*Delivery, commit Commit) []Outcome {
 	if g.folder != nil {
-		errs = g.folder.handle(ctx, g.key, ds)
-		settledAll(errs)
-		return errs, true
+		outs := g.folder.handle(ctx, g.key, ds, commit)
+		settledAll(outs)
+		return outs
 	}
-	errs = make([]error, len(ds))
+	outs := make([]Outcome, len(ds))
 	for i, d := range ds {
-		errs[i] = d.handle(ctx)
+		outs[i].Err = d.handle(ctx)
 	}
-	return errs, false
+	return outs
 }
 
 // handle runs a reaction.
@@ -116,44 +128,60 @@ func (d *Delivery) handle(ctx context.Context) error {
 // folder folds deliveries into the documents of one collection. Only newFolder knows its generic type.
 type folder struct {
 	collection any // the first collection of its name
-	apply      func(ctx context.Context, r *run, key string, ds []*Delivery) []error
+	apply      func(ctx context.Context, r *run, key string, ds []*Delivery, commit Commit) []Outcome
 	timeout    time.Duration
 }
 
 // handle folds deliveries. If the code of one ends the goroutine, or never ends, that delivery fails and the others are
 // folded without it. Nothing is written while the user's code runs.
-func (f *folder) handle(ctx context.Context, key string, ds []*Delivery) []error {
-	var errs []error
-	r := start(func(r *run) { errs = f.apply(ctx, r, key, ds) })
+func (f *folder) handle(ctx context.Context, key string, ds []*Delivery, commit Commit) []Outcome {
+	var outs []Outcome
+	r := start(func(r *run) { outs = f.apply(ctx, r, key, ds, commit) })
 	at, hung := r.watch(ctx, f.timeout+giveUpAfter)
 	var err error
 	switch called, ok := r.inCall(); {
 	case hung:
 		err = hangs(r, f.timeout)
 	case r.returned:
-		return errs
+		return outs
 	case ok:
 		at, err = called, r.fault
 	case len(ds) == 1:
-		return []error{r.fault}
+		return []Outcome{{Err: r.fault}}
 	default: // a method of the value or of an event failed: fold each by itself to find the delivery
 		for i := range ds {
-			errs = append(errs, f.handle(ctx, key, ds[i:i+1])...)
+			outs = append(outs, f.handle(ctx, key, ds[i:i+1], commit.Of(i))...)
 		}
-		return errs
+		return outs
 	}
 	if len(ds) > 1 {
-		errs = f.handle(ctx, key, slices.Delete(slices.Clone(ds), at, at+1))
+		others := allBut(at, len(ds))
+		rest := make([]*Delivery, len(others))
+		for i, other := range others {
+			rest[i] = ds[other]
+		}
+		outs = f.handle(ctx, key, rest, commit.Of(others...))
 	}
-	return slices.Insert(errs, at, err)
+	return slices.Insert(outs, at, Outcome{Err: err})
+}
+
+// allBut returns the numbers below n without i.
+func allBut(i, n int) []int {
+	all := make([]int, 0, n-1)
+	for j := range n {
+		if j != i {
+			all = append(all, j)
+		}
+	}
+	return all
 }
 
 func newFolder[V any](c *values.Collection[V], timeout time.Duration) *folder {
-	return &folder{collection: c, timeout: timeout, apply: func(ctx context.Context, r *run, key string, ds []*Delivery) []error {
+	return &folder{collection: c, timeout: timeout, apply: func(ctx context.Context, r *run, key string, ds []*Delivery, commit Commit) []Outcome {
 		changes := make([]values.Change[V], len(ds))
 		for i, d := range ds {
 			fold := d.Handler.fold.(func(V, *Delivery) (V, []channel.Message, error))
-			changes[i] = values.Change[V]{Envelope: d.Envelope, Claim: d.Claim, Unclaim: d.Unclaim, Fold: func(v V) (next V, events []channel.Message, err error) {
+			changes[i] = values.Change[V]{Envelope: d.Envelope, Fold: func(v V) (next V, events []channel.Message, err error) {
 				if d.folded { // the value may share memory with the message, and later folds may have changed it
 					if d.Message, err = d.Handler.decode(d.Envelope); err != nil {
 						return v, nil, err
@@ -172,6 +200,6 @@ func newFolder[V any](c *values.Collection[V], timeout time.Duration) *folder {
 				return next, events, err
 			}}
 		}
-		return c.Apply(ctx, key, changes)
+		return c.Apply(ctx, key, changes, commit)
 	}}
 }

@@ -69,16 +69,16 @@ func settled(err error) error {
 }
 
 // settledAll is settled for errors of the framework, which may wrap errors of the user's code.
-func settledAll(errs []error) {
-	var open []int
-	for i, err := range errs {
-		switch err.(type) {
+func settledAll(outs []Outcome) {
+	var open []*Outcome
+	for i := range outs {
+		switch outs[i].Err.(type) {
 		case nil, *failure, *PanicError, *HangError:
 		default:
-			open = append(open, i)
+			open = append(open, &outs[i])
 		}
 	}
-	Guard(len(open), func(i int) { errs[open[i]] = settled(errs[open[i]]) }, func(i int, err error) { errs[open[i]] = err })
+	Guard(len(open), func(i int) { open[i].Err = settled(open[i].Err) }, func(i int, err error) { open[i].Err = err })
 }
 
 // maxTree bounds how many errors are copied of an error that wraps many, or itself.

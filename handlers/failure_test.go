@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
 // counting is an error that counts the calls of its methods.
@@ -30,10 +31,10 @@ func TestErrorsAreAskedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
 	calls := 0
-	handlers.React(w.h, "audits", func(context.Context, Added) error {
+	handlers.React(w.Registry, "audits", func(context.Context, Added) error {
 		return fmt.Errorf("around: %w", errors.Join(io.EOF, counting{&calls}, handlers.Retry(time.Minute, os.ErrExist)))
 	})
-	send(w, Added{To: "ada"})
+	worldtest.Send(w.World, Added{To: "ada"})
 	err := w.one(t.Context(), "audits")
 	before := calls
 	if before == 0 {
@@ -79,11 +80,11 @@ func TestStacks(t *testing.T) {
 		}, []string{"TestStacks.func"}},
 	} {
 		w := newWorld(t, handlers.Config{})
-		handlers.Decide(w.h, w.accounts, Add.to, func(a Account, _ Add) (Account, []channel.Message, error) {
+		handlers.Decide(w.Registry, w.Accounts, Add.Subject, func(a Account, _ Add) (Account, []channel.Message, error) {
 			test.fail()
 			return a, nil, nil
 		})
-		send(w, Add{To: "ada"})
+		worldtest.Send(w.World, Add{To: "ada"})
 		var p *handlers.PanicError
 		if err := w.one(t.Context(), "accounts"); !errors.As(err, &p) {
 			t.Fatalf("%s: got %v, want a panic", name, err)
@@ -110,14 +111,14 @@ func TestHangsAreGivenUp(t *testing.T) {
 		free := sync.OnceFunc(func() { close(release) })
 		t.Cleanup(free)
 		w := newWorld(t, handlers.Config{Timeout: time.Minute})
-		handlers.React(w.h, "audits", func(context.Context, Added) error { <-release; return nil })
-		handlers.Decide(w.h, w.accounts, Add.to, func(a Account, m Add) (Account, []channel.Message, error) {
+		handlers.React(w.Registry, "audits", func(context.Context, Added) error { <-release; return nil })
+		handlers.Decide(w.Registry, w.Accounts, Add.Subject, func(a Account, m Add) (Account, []channel.Message, error) {
 			if m.Amount == 13 {
 				<-release
 			}
 			return a.Add(m)
 		}, Added{}, Refused{})
-		send(w, Added{To: "ada"})
+		worldtest.Send(w.World, Added{To: "ada"})
 		began := time.Now()
 		var h *handlers.HangError
 		if err := w.one(t.Context(), "audits"); !errors.As(err, &h) || !strings.Contains(h.Stack, "TestHangsAreGivenUp") {
@@ -126,7 +127,7 @@ func TestHangsAreGivenUp(t *testing.T) {
 		if took := time.Since(began); took != 70*time.Second {
 			t.Errorf("react: given up after %v, want 70 s", took)
 		}
-		send(w, Add{To: "ada", Amount: 1}, Add{To: "ada", Amount: 13}, Add{To: "ada", Amount: 2})
+		worldtest.Send(w.World, Add{To: "ada", Amount: 1}, Add{To: "ada", Amount: 13}, Add{To: "ada", Amount: 2})
 		began = time.Now()
 		errs := w.drain("accounts")
 		if len(errs) != 1 || !errors.As(errs[0], &h) {
@@ -135,7 +136,7 @@ func TestHangsAreGivenUp(t *testing.T) {
 		if took := time.Since(began); took < 70*time.Second || took > 81*time.Second {
 			t.Errorf("decide: given up after %v, want some 70 s", took)
 		}
-		if got := w.balance("ada"); got != 3 {
+		if got := w.Balance("ada"); got != 3 {
 			t.Errorf("got balance %d, want that of the others, 3", got)
 		}
 		select {
@@ -145,7 +146,7 @@ func TestHangsAreGivenUp(t *testing.T) {
 		}
 		free()
 		<-h.Ended
-		if got := w.balance("ada"); got != 3 {
+		if got := w.Balance("ada"); got != 3 {
 			t.Errorf("got balance %d after it had ended, want 3", got)
 		}
 	})
@@ -161,8 +162,8 @@ func (r round) Unwrap() error { return r }
 func TestErrorThatWrapsItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	handlers.React(w.h, "audits", func(context.Context, Added) error { return round{} })
-	send(w, Added{To: "ada"})
+	handlers.React(w.Registry, "audits", func(context.Context, Added) error { return round{} })
+	worldtest.Send(w.World, Added{To: "ada"})
 	err := w.one(t.Context(), "audits")
 	if v := handlers.Judge(err); v.Action != handlers.TryAgain || errors.Is(err, io.EOF) || err.Error() != "round and round" {
 		t.Errorf("got %+v of %v, want another attempt", v, err)

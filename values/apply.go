@@ -25,58 +25,56 @@ type Change[V any] struct {
 	// value. When it fails, its message alone fails, with this error. It may be called again when a race is lost or
 	// another message fails. Then maps and slices that it takes from its message must be new.
 	Fold func(V) (V, []channel.Message, error)
-
-	// Claim stops the delivery's renewal and returns the claim on it. Unclaim lets renewal go on. It follows when the
-	// delivery was not ended, because the unit of work failed or another worker has the message.
-	Claim   func() storage.Claim
-	Unclaim func()
 }
 
-// Apply folds messages into the document of a key in one read-modify-write and ends their deliveries. The result has an
-// error for each change:
+// Apply folds messages into the document of a key in one read-modify-write, and ends their deliveries by commit in the
+// same unit of work. With a nil commit there are no deliveries to end. The result has an outcome for each change. Its
+// error is
 //
-//   - nil: it is applied (now or before) and its events are sent. Its message is deleted, or another worker has it and
-//     will find that.
+//   - nil: the change is applied (now or before) and its events are sent. Its delivery is Deleted or Stale, or
+//     StillThere where commit is nil.
 //   - [ErrContentDiffers] and [ErrTooOld]: it can never be applied.
 //   - An error of Fold, as it is.
 //   - Any other error: the outcome is unknown, and the message must come again.
-func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[V]) []error {
-	errs := make([]error, len(changes))
+//
+// A delivery whose change has an error is StillThere.
+func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[V], commit Commit) []Outcome {
+	outs := make([]Outcome, len(changes))
 	races := c.newRaces()
 	var sent map[messageDigest]bool
 	for cached := true; ; cached = false {
 		d, remembered, err := c.take(ctx, key, cached)
 		if err != nil {
-			return fill(errs, err)
+			return fill(outs, err)
 		}
 		if d.sent == nil {
 			d.sent = sent
 		}
-		u := unit[V]{c: c, ctx: ctx, key: key, now: time.Now(), doc: d, remembered: remembered, changes: changes, errs: errs}
+		u := unit[V]{c: c, ctx: ctx, key: key, now: time.Now(), doc: d, remembered: remembered, changes: changes, commit: commit, outs: outs}
 		err = u.run()
 		switch {
 		case err == nil:
 			forget := d.due(u.applied)
 			c.cache.Add(key, d, d.size) // from now on the cache owns d
 			c.forgetRows(ctx, key, u.now, forget)
-			return errs
+			return outs
 		case err == errOutdated, storage.LostRace(err):
-			clear(errs)
+			clear(outs)
 			sent = d.sent
 			if err := races.wait(ctx); err != nil {
-				return fill(errs, err)
+				return fill(outs, err)
 			}
 		case contentFault(err) && len(changes) > 1:
 			// The write did nothing. Fold each message by itself to find the one at fault.
 			for i := range changes {
-				errs[i] = c.Apply(ctx, key, changes[i:i+1])[0]
+				outs[i] = c.Apply(ctx, key, changes[i:i+1], commit.Of(i))[0]
 			}
-			return errs
+			return outs
 		default:
 			if remembered {
-				clear(errs) // the document that refused them may be outdated
+				clear(outs) // the document that refused them may be outdated
 			}
-			return fill(errs, err)
+			return fill(outs, err)
 		}
 	}
 }
@@ -89,13 +87,13 @@ func caught(err *error) {
 }
 
 // fill gives the error to all changes that have none of their own.
-func fill(errs []error, err error) []error {
-	for i := range errs {
-		if errs[i] == nil {
-			errs[i] = err
+func fill(outs []Outcome, err error) []Outcome {
+	for i := range outs {
+		if outs[i].Err == nil {
+			outs[i].Err = err
 		}
 	}
-	return errs
+	return outs
 }
 
 // errContent marks an error that one message may have caused.
@@ -119,7 +117,8 @@ type unit[V any] struct {
 	remembered bool // doc comes from memory and may be older than the stored document
 
 	changes []Change[V]
-	errs    []error           // of the changes that failed by themselves
+	commit  Commit            // nil: there are no deliveries to end
+	outs    []Outcome         // of the changes: errors of those that failed by themselves, and how deliveries ended
 	entries []entry           // of all changes
 	rows    map[string][]byte // of messages that may have left the window; a nil value: no row
 
@@ -180,7 +179,7 @@ func (u *unit[V]) run() (err error) {
 // replay. A write would be guarded by its ETag; here nothing is written. A row that shows a replay may be newer than
 // the document, remembered or not.
 func (u *unit[V]) prove() error {
-	refused := slices.ContainsFunc(u.errs, func(err error) bool { return err != nil })
+	refused := slices.ContainsFunc(u.outs, func(o Outcome) bool { return o.Err != nil })
 	if !(u.remembered && refused || u.byRow && !u.c.atomic) {
 		return nil
 	}
@@ -192,7 +191,7 @@ func (u *unit[V]) prove() error {
 	case err == nil, absent:
 		return errOutdated
 	}
-	clear(u.errs) // no verdict is left
+	clear(u.outs) // no verdict is left
 	return u.fault(err)
 }
 
@@ -205,11 +204,11 @@ func (u *unit[V]) fold() error {
 		*u.doc = base
 		spoiled := false
 		for i := range u.changes {
-			if u.errs[i] != nil {
+			if u.outs[i].Err != nil {
 				continue
 			}
 			if err := u.judge(i); err != nil {
-				u.errs[i] = err
+				u.outs[i].Err = err
 				spoiled = true
 				break
 			}
@@ -304,37 +303,13 @@ func (u *unit[V]) finish(work storage.Work) error {
 		return u.packFault(err)
 	}
 	work.Send = packed.Sends
-	for _, i := range u.done {
-		if claim := u.changes[i].Claim; claim != nil {
-			work.Delete = append(work.Delete, claim())
-		}
-	}
-	if work.Write == nil && len(work.Send) == 0 && len(work.Delete) == 0 {
-		return nil
-	}
-	done, err := u.c.channels.Store().Commit(u.ctx, work)
-	if err != nil {
-		for _, i := range u.done {
-			if unclaim := u.changes[i].Unclaim; unclaim != nil {
-				unclaim()
-			}
-		}
+	if err := u.end(work); err != nil {
 		if storage.LostRace(err) || contentFault(err) {
 			u.c.channels.Outbox().Discard(u.ctx, packed) // certainly nothing was written or sent
 		} else {
 			u.unknown = true
 		}
 		return u.fault(err)
-	}
-	if work.Write != nil {
-		u.doc.etag = done.ETag
-	}
-	if len(done.Stale) > 0 {
-		for _, i := range u.done {
-			if x := u.changes[i]; x.Claim != nil && x.Unclaim != nil && slices.Contains(done.Stale, x.Claim()) {
-				x.Unclaim()
-			}
-		}
 	}
 	u.committed()
 	return nil

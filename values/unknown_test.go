@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -52,7 +53,7 @@ func sell(v stock1) stock1 { v.Left--; return v }
 // storedValue is a document's value as it is stored.
 func storedValue(t testing.TB, s *storage.Store) string {
 	t.Helper()
-	b, err := s.Blobs("sums").Get(t.Context(), "k", "")
+	b, err := s.Blobs("things").Get(t.Context(), "k", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,12 +67,12 @@ func storedValue(t testing.TB, s *storage.Store) string {
 // In a rolling update the version that doesn't know a member keeps it as it is, at every depth except in lists.
 func TestOlderVersionKeepsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		newer, older := collectionOf(t, s, values.Config[stock2]{}), collectionOf(t, s, values.Config[stock1]{})
 		two := func(folds ...func(stock2) stock2) {
 			t.Helper()
 			for _, f := range folds {
-				if err := newer.Apply(t.Context(), "k", changed(t, set(f)))[0]; err != nil {
+				if err := newer.Apply(t.Context(), "k", changed(t, set(f)), nil)[0].Err; err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -82,7 +83,7 @@ func TestOlderVersionKeepsWhatItDoesNotKnow(t *testing.T) {
 			for _, f := range folds {
 				all = append(all, set(f))
 			}
-			for i, err := range older.Apply(t.Context(), "k", changed(t, all...)) {
+			for i, err := range errsOf(older.Apply(t.Context(), "k", changed(t, all...), nil)) {
 				if (err != nil) != (i == 0) {
 					t.Fatalf("change %d: got error %v", i, err)
 				}
@@ -128,18 +129,18 @@ func TestOlderVersionKeepsWhatItDoesNotKnow(t *testing.T) {
 // A process that has a document in memory also has its unknown members there, and makes no further request for them.
 func TestUnknownMembersFromMemory(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		if err := collectionOf(t, s, values.Config[stock2]{}).Apply(t.Context(), "k", changed(t, set(second)))[0]; err != nil {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		if err := collectionOf(t, s, values.Config[stock2]{}).Apply(t.Context(), "k", changed(t, set(second)), nil)[0].Err; err != nil {
 			t.Fatal(err)
 		}
 		var calls storagetest.Calls
 		older := collectionOf(t, storagetest.Intercept(s, calls.Hook), values.Config[stock1]{})
 		for range 3 {
-			if err := older.Apply(t.Context(), "k", changed(t, set(sell)))[0]; err != nil {
+			if err := older.Apply(t.Context(), "k", changed(t, set(sell)), nil)[0].Err; err != nil {
 				t.Fatal(err)
 			}
 		}
-		wantInt(t, "reads", calls.Count("get blob"), 1)
+		worldtest.Want(t, "reads", calls.Count("get blob"), 1)
 		if got := storedValue(t, s); !strings.HasPrefix(got, `{"left":7,`) || !strings.Contains(got, `"note":"fragile"`) {
 			t.Errorf("got %s, want 7 left, and the note", got)
 		}
@@ -149,15 +150,15 @@ func TestUnknownMembersFromMemory(t *testing.T) {
 // Kept members count for the size of the document: a message that would make it too large fails.
 func TestUnknownMembersCountForTheSize(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		s = newSmall(s, 4000)
 		note := func(v stock2) stock2 { v.Note = strings.Repeat("x", 3000); return v }
-		if err := collectionOf(t, s, values.Config[stock2]{}).Apply(t.Context(), "k", changed(t, set(note)))[0]; err != nil {
+		if err := collectionOf(t, s, values.Config[stock2]{}).Apply(t.Context(), "k", changed(t, set(note)), nil)[0].Err; err != nil {
 			t.Fatal(err)
 		}
 		before := storedValue(t, s)
 		low := func(v stock1) stock1 { v.Low = strings.Repeat("x", 1500); return v }
-		wantErr(t, collectionOf(t, s, values.Config[stock1]{}).Apply(t.Context(), "k", changed(t, set(low)))[0], storage.ErrTooLarge)
+		worldtest.WantErr(t, collectionOf(t, s, values.Config[stock1]{}).Apply(t.Context(), "k", changed(t, set(low)), nil)[0].Err, storage.ErrTooLarge)
 		if got := storedValue(t, s); got != before {
 			t.Errorf("got %.40s…, want it as before", got)
 		}
@@ -179,22 +180,22 @@ func (x own) MarshalJSON() ([]byte, error) { return json.Marshal(map[string]int{
 // Maps, interfaces and types that decode themselves know all members.
 func TestValuesThatKnowEverything(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		for name, change := range map[string]func() (errs []error, want string){
 			"a map": func() ([]error, string) {
 				c := collectionOf(t, s, values.Config[map[string]int]{})
-				return c.Apply(t.Context(), "k", changed(t, set(func(v map[string]int) map[string]int { delete(v, "n"); return v }))), `{"new":2}`
+				return errsOf(c.Apply(t.Context(), "k", changed(t, set(func(v map[string]int) map[string]int { delete(v, "n"); return v })), nil)), `{"new":2}`
 			},
 			"anything": func() ([]error, string) {
 				c := collectionOf(t, s, values.Config[any]{})
-				return c.Apply(t.Context(), "k", changed(t, set(func(any) any { return 5 }))), `5`
+				return errsOf(c.Apply(t.Context(), "k", changed(t, set(func(any) any { return 5 })), nil)), `5`
 			},
 			"a type with methods of its own": func() ([]error, string) {
 				c := collectionOf(t, s, values.Config[own]{})
-				return c.Apply(t.Context(), "k", changed(t, set(func(v own) own { return own{v.N + 1} }))), `{"n":2}`
+				return errsOf(c.Apply(t.Context(), "k", changed(t, set(func(v own) own { return own{v.N + 1} })), nil)), `{"n":2}`
 			},
 		} {
-			if _, err := s.Blobs("sums").Put(t.Context(), "k", []byte(`{"version":1,"value":{"n":1,"new":2}}`), storage.Condition{}); err != nil {
+			if _, err := s.Blobs("things").Put(t.Context(), "k", []byte(`{"version":1,"value":{"n":1,"new":2}}`), storage.Condition{}); err != nil {
 				t.Fatal(err)
 			}
 			errs, want := change()

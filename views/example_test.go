@@ -67,7 +67,7 @@ func Example() {
 	// A worker would receive these. The second event comes twice and counts once.
 	first, second := seatTaken(h, "1", "2026-12-24"), seatTaken(h, "2", "2026-12-24")
 	group, _ := first.Group()
-	handlers.Handle(ctx, group, []*handlers.Delivery{first, second, second})
+	handlers.Handle(ctx, group, []*handlers.Delivery{first, second, second}, nil)
 
 	mux := http.NewServeMux()
 	mux.Handle("/seats/{date}", seats.Handler(

@@ -77,7 +77,7 @@ func (c *consumer) fetch(ctx context.Context, m *message) {
 		return
 	}
 	if err := c.w.h.Channels().Outbox().FetchBody(ctx, &m.envelope); err != nil {
-		c.conclude(ctx, m, err, false)
+		c.conclude(ctx, m, handlers.Outcome{Err: err})
 		return
 	}
 	if m.envelope.DataRef != "" {
@@ -88,7 +88,7 @@ func (c *consumer) fetch(ctx context.Context, m *message) {
 	var err error
 	handlers.Guard(1, func(int) { err = c.resolve(m) }, func(_ int, exited error) { err = exited })
 	if err != nil {
-		c.conclude(ctx, m, err, false)
+		c.conclude(ctx, m, handlers.Outcome{Err: err})
 		return
 	}
 	if g := c.route(m); g != nil {

@@ -283,7 +283,6 @@ func (c *consumer) resolve(m *message) error {
 	d, err := c.w.h.Resolve(c.queue, &m.envelope)
 	if err == nil {
 		m.delivery = d
-		d.Claim, d.Unclaim = m.claim, m.unclaim
 	}
 	return err
 }
@@ -329,7 +328,7 @@ func (c *consumer) work(ctx context.Context) {
 		case t.g != nil:
 			c.runGroup(ctx, t.g)
 		case t.err != nil:
-			c.conclude(ctx, t.m, t.err, false)
+			c.conclude(ctx, t.m, handlers.Outcome{Err: t.err})
 		case c.idle():
 			c.giveBack(ctx, t.m)
 		case t.m.delivery == nil:
@@ -351,10 +350,10 @@ func (c *consumer) runOne(ctx context.Context, m *message) {
 		return
 	}
 	began := c.started(m)
-	errs, deleted := handlers.Handle(ctx, handlers.Group{}, []*handlers.Delivery{m.delivery})
-	c.ended(began, errs)
+	outs := handlers.Handle(ctx, handlers.Group{}, []*handlers.Delivery{m.delivery}, nil)
+	c.ended(began, outs)
 	m.cancel(nil)
-	c.conclude(ctx, m, errs[0], deleted)
+	c.conclude(ctx, m, outs[0])
 }
 
 // runGroup folds the waiting messages of a document. If more have come meanwhile, it makes the group a task again.
@@ -401,10 +400,12 @@ func (c *consumer) fold(ctx context.Context, id handlers.Group, batch []*message
 	if len(ms) == 0 {
 		return
 	}
-	errs, deleted := handlers.Handle(ctx, id, ds)
-	c.ended(began, errs)
+	outs := handlers.Handle(ctx, id, ds, func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []handlers.Ended, error) {
+		return c.commit(ctx, work, ms, ends)
+	})
+	c.ended(began, outs)
 	for i, m := range ms {
-		c.conclude(ctx, m, errs[i], deleted)
+		c.conclude(ctx, m, outs[i])
 	}
 }
 
@@ -419,11 +420,11 @@ func (c *consumer) started(m *message) time.Time {
 }
 
 // ended notes that handlers have ended, or were given up.
-func (c *consumer) ended(began time.Time, errs []error) {
-	c.stats.running.Sub(float64(len(errs)))
+func (c *consumer) ended(began time.Time, outs []handlers.Outcome) {
+	c.stats.running.Sub(float64(len(outs)))
 	c.stats.seconds.Observe(time.Since(began).Seconds())
-	for _, err := range errs {
-		if hangs, ok := err.(*handlers.HangError); ok {
+	for _, o := range outs {
+		if hangs, ok := o.Err.(*handlers.HangError); ok {
 			c.hung.add(hangs.Ended)
 		}
 	}

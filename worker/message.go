@@ -97,7 +97,8 @@ func (m *message) prove(ctx context.Context, q *storage.Queue, visibility time.D
 	return nil
 }
 
-func (m *message) unclaim() {
+// resumeRenewal lets renewal go on after claim, where the message was not deleted.
+func (m *message) resumeRenewal() {
 	m.turn.lock()
 	defer m.turn.unlock()
 	m.settling = false
@@ -111,13 +112,6 @@ func (m *message) end() bool {
 	first := !m.over
 	m.over = true
 	return first
-}
-
-// ending reports that the message is claimed, so that its delivery can end.
-func (m *message) ending() bool {
-	m.turn.lock()
-	defer m.turn.unlock()
-	return m.settling
 }
 
 // dropped reports that the message has been given up.

@@ -20,18 +20,41 @@ const (
 
 func isStale(err error) bool { return errors.Is(err, storage.ErrReceiptStale) }
 
-// conclude ends a delivery by the error of its handler.
-func (c *consumer) conclude(ctx context.Context, m *message, err error, deleted bool) {
+// commit commits a fold's unit of work and deletes the messages ms[i], for each i of ends, with it. Their renewal
+// pauses, so that the newest receipts stay the newest. It goes on where nothing was deleted.
+func (c *consumer) commit(ctx context.Context, work storage.Work, ms []*message, ends []int) (storage.ETag, []handlers.Ended, error) {
+	for _, i := range ends {
+		work.Delete = append(work.Delete, ms[i].claim())
+	}
+	done, err := c.w.store.Commit(ctx, work)
+	if err != nil {
+		for _, i := range ends {
+			ms[i].resumeRenewal()
+		}
+		return "", nil, err
+	}
+	ended := make([]handlers.Ended, len(ends))
+	for i, claim := range work.Delete {
+		ended[i] = handlers.Deleted
+		if slices.Contains(done.Stale, claim) {
+			ended[i] = handlers.Stale
+		}
+	}
+	return done.ETag, ended, nil
+}
+
+// conclude ends a delivery by the outcome of its handling.
+func (c *consumer) conclude(ctx context.Context, m *message, o handlers.Outcome) {
 	if !m.end() {
 		return
 	}
 	switch {
-	case err != nil:
-		c.settle(ctx, m, err)
-	case deleted && !m.ending(): // the deletion did nothing: another worker has the message, and needs its body
+	case o.Err != nil:
+		c.settle(ctx, m, o.Err)
+	case o.Ended == handlers.Stale: // another worker has the message, and needs its body
 		c.stats.lost.Inc()
 		c.release(m)
-	case deleted:
+	case o.Ended == handlers.Deleted:
 		c.done(m)
 		c.dropBody(ctx, m)
 		c.release(m)

@@ -1,0 +1,74 @@
+package handlers_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
+)
+
+// exits ends the goroutine that encodes it.
+type exits struct{}
+
+func (exits) MarshalJSON() ([]byte, error) { runtime.Goexit(); return nil, nil }
+
+// However a fold is taken apart, each message that succeeds is deleted, and no other.
+func TestAFoldInPartsEndsTheRightDeliveries(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(v map[string]any) error{
+		"panic":               func(map[string]any) error { panic("broken") },
+		"goexit":              func(map[string]any) error { runtime.Goexit(); return nil },
+		"goexit in a value":   func(v map[string]any) error { v["bad"] = exits{}; return nil },
+		"goexit, then poison": nil,
+	} {
+		for bad := range 4 {
+			t.Run(fmt.Sprint(name, bad), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, handlers.Config{})
+				things := values.New(w.Channels, "things", values.Config[map[string]any]{Initial: func(string) map[string]any { return map[string]any{} }})
+				handlers.Fold(w.Registry, "fold things", "accounts", things, Add.Subject, func(v map[string]any, _ *channel.Envelope, m Add) (map[string]any, []channel.Message, error) {
+					v[fmt.Sprint(m.Amount)] = true
+					switch {
+					case fail == nil && m.Amount == (bad+1)%4:
+						return v, nil, handlers.Poison("as well", nil)
+					case fail == nil && m.Amount == bad:
+						runtime.Goexit()
+					case m.Amount == bad:
+						return v, nil, fail(v)
+					}
+					return v, nil, nil
+				})
+				if err := w.Registry.Err(); err != nil {
+					t.Fatal(err)
+				}
+				for i := range 4 {
+					worldtest.Send(w.World, Add{To: "k", Amount: i})
+				}
+				failing := map[int]bool{bad: true}
+				if fail == nil {
+					failing[(bad+1)%4] = true
+				}
+				ds := w.receive("accounts")
+				g, _ := ds[0].Group()
+				for i, o := range handlers.Handle(t.Context(), g, ds, w.commit(ds)) {
+					amount := ds[i].Message.(Add).Amount
+					if failed := o.Err != nil; failed != failing[amount] || (o.Ended == handlers.Deleted) == failed {
+						t.Errorf("message %d: got outcome %+v; want failed %v", amount, o, failing[amount])
+					}
+					if err := w.Store.Queue("accounts").Delete(t.Context(), []storage.Receipt{w.claims[ds[i]].Receipt}); (err == nil) != failing[amount] {
+						t.Errorf("message %d: deleted again, with error %v; want it to be there still: %v", amount, err, failing[amount])
+					}
+				}
+				d, err := things.Get(t.Context(), "k", "")
+				if err != nil || len(d.Value) != 4-len(failing) || d.Value[fmt.Sprint(bad)] != nil {
+					t.Errorf("got %v, error %v; want what the others have put there", d.Value, err)
+				}
+			})
+		}
+	}
+}
