@@ -20,9 +20,10 @@ type Delivery struct {
 	Queue    string
 	Handler  *Handler
 
-	key    string       // of the document that the message is for, where its handler folds
-	body   func() error // what the innermost middleware of a fold calls
-	folded bool         // its fold has run before
+	key     string   // of the document that the message is for, where its handler folds
+	passage *passage // through the middleware, where its handler folds
+	skipped bool     // a middleware has ended it without its fold
+	folded  bool     // its fold has run before
 }
 
 // Resolve finds the handler of a message that came from a queue, decodes the message, and finds the document it is for.
@@ -90,10 +91,11 @@ const (
 type Commit = values.Commit
 
 // Handle runs a group of deliveries, or one delivery that is alone, and returns the outcome of each. A group's
-// deliveries that succeed are ended by commit, in the unit of work that they are folded in; without a commit, and after
-// a reaction, they are StillThere. A failure of the user's code is an error of the delivery it was called for: a
-// [PanicError] for a panic and for runtime.Goexit, a [HangError] for a call that doesn't end. The returned errors run
-// none of the user's code.
+// deliveries that succeed are ended by commit, in the unit of work that they are folded in. Without a commit, with
+// middleware, and after a reaction they are StillThere. A failure of the user's code is an error of the delivery it was called for: a
+// [PanicError] for a panic and for runtime.Goexit, a [HangError] for a call that doesn't end. After a hang in a fold the
+// others of the group have a [LaterError]. The returned errors run none of the user's code. A delivery is handled once
+// at a time.
 func Handle(ctx context.Context, g Group, ds []*Delivery, commit Commit) []Outcome {
 	if g.folder != nil {
 		outs := g.folder.handle(ctx, g.key, ds, commit)
@@ -114,11 +116,12 @@ func (d *Delivery) handle(ctx context.Context) error {
 	defer cancel()
 	var err error
 	r := start(func(r *run) {
-		err = r.user(post.WithHandling(ctx, d.Envelope, d.Queue), 0, d)
+		ctx := post.WithHandling(ctx, d.Envelope, d.Queue)
+		err = r.user(0, func() error { return h.run(ctx, d) })
 	})
 	switch _, hung := r.watch(ctx, untilDone); {
 	case hung:
-		return hangs(r, h.timeout)
+		return hangs(r, theHandler, h.timeout, allStacks())
 	case !r.returned:
 		return r.fault
 	}
@@ -130,39 +133,54 @@ type folder struct {
 	collection any // the first collection of its name
 	apply      func(ctx context.Context, r *run, key string, ds []*Delivery, commit Commit) []Outcome
 	timeout    time.Duration
+	late       error // ends a middleware's context when timeout has passed
+	wrapped    bool  // there is middleware
 }
 
-// handle folds deliveries. If the code of one ends the goroutine, or never ends, that delivery fails and the others are
-// folded without it. Nothing is written while the user's code runs.
+// handle folds deliveries, each within its middleware.
 func (f *folder) handle(ctx context.Context, key string, ds []*Delivery, commit Commit) []Outcome {
+	if f.wrapped {
+		return f.pass(ctx, key, ds)
+	}
+	return f.fold(ctx, key, ds, commit)
+}
+
+// fold folds deliveries. If the code of one ends the goroutine, that delivery fails and the others are folded without
+// it. If it never ends, the others are handed back: they might take as long. Nothing is written while the user's code
+// runs.
+func (f *folder) fold(ctx context.Context, key string, ds []*Delivery, commit Commit) []Outcome {
 	var outs []Outcome
 	r := start(func(r *run) { outs = f.apply(ctx, r, key, ds, commit) })
 	at, hung := r.watch(ctx, f.timeout+giveUpAfter)
-	var err error
-	switch called, ok := r.inCall(); {
-	case hung:
-		err = hangs(r, f.timeout)
-	case r.returned:
-		return outs
-	case ok:
-		at, err = called, r.fault
-	case len(ds) == 1:
-		return []Outcome{{Err: r.fault}}
-	default: // a method of the value or of an event failed: fold each by itself to find the delivery
-		for i := range ds {
-			outs = append(outs, f.handle(ctx, key, ds[i:i+1], commit.Of(i))...)
+	if hung {
+		outs = make([]Outcome, len(ds))
+		for i := range outs {
+			outs[i].Err = errBehindHang()
 		}
+		outs[at].Err = hangs(r, theHandler, f.timeout, allStacks())
 		return outs
 	}
-	if len(ds) > 1 {
+	if r.returned {
+		return outs
+	}
+	at, inCall := r.inCall()
+	switch {
+	case len(ds) == 1:
+		return []Outcome{{Err: r.fault}}
+	case inCall:
 		others := allBut(at, len(ds))
 		rest := make([]*Delivery, len(others))
 		for i, other := range others {
 			rest[i] = ds[other]
 		}
-		outs = f.handle(ctx, key, rest, commit.Of(others...))
+		return slices.Insert(f.fold(ctx, key, rest, commit.Of(others...)), at, Outcome{Err: r.fault})
 	}
-	return slices.Insert(outs, at, Outcome{Err: err})
+	// A method of the value or of an event failed: fold each by itself to find the delivery.
+	outs = nil
+	for i := range ds {
+		outs = append(outs, f.fold(ctx, key, ds[i:i+1], commit.Of(i))...)
+	}
+	return outs
 }
 
 // allBut returns the numbers below n without i.
@@ -176,30 +194,34 @@ func allBut(i, n int) []int {
 	return all
 }
 
-func newFolder[V any](c *values.Collection[V], timeout time.Duration) *folder {
-	return &folder{collection: c, timeout: timeout, apply: func(ctx context.Context, r *run, key string, ds []*Delivery, commit Commit) []Outcome {
+func newFolder[V any](c *values.Collection[V], cfg Config) *folder {
+	apply := func(ctx context.Context, r *run, key string, ds []*Delivery, commit Commit) []Outcome {
 		changes := make([]values.Change[V], len(ds))
 		for i, d := range ds {
-			fold := d.Handler.fold.(func(V, *Delivery) (V, []channel.Message, error))
-			changes[i] = values.Change[V]{Envelope: d.Envelope, Fold: func(v V) (next V, events []channel.Message, err error) {
-				if d.folded { // the value may share memory with the message, and later folds may have changed it
-					if d.Message, err = d.Handler.decode(d.Envelope); err != nil {
-						return v, nil, err
-					}
-				}
-				d.folded = true
-				next = v // a middleware may end the message without running its fold
-				d.body = func() error {
-					to, told, err := fold(v, d)
-					if err == nil {
-						next, events = to, told
-					}
-					return err
-				}
-				err = r.user(ctx, i, d)
-				return next, events, err
-			}}
+			changes[i] = values.Change[V]{Envelope: d.Envelope, Fold: func(v V) (V, []channel.Message, error) { return foldOne(r, i, d, v) }}
 		}
 		return c.Apply(ctx, key, changes, commit)
-	}}
+	}
+	return &folder{collection: c, apply: apply, timeout: cfg.Timeout, late: errLate(cfg.Timeout), wrapped: len(cfg.Middleware) > 0}
+}
+
+// foldOne folds delivery i of a unit of work into its value.
+func foldOne[V any](r *run, i int, d *Delivery, v V) (next V, events []channel.Message, err error) {
+	if d.skipped {
+		return v, nil, nil
+	}
+	fold := d.Handler.fold.(func(V, *channel.Envelope, any) (V, []channel.Message, error))
+	again := d.folded
+	d.folded = true
+	err = r.user(i, func() (err error) {
+		m := d.Message
+		if again { // the value may share memory with the message, and later folds may have changed it
+			if m, err = d.Handler.decode(d.Envelope); err != nil {
+				return err
+			}
+		}
+		next, events, err = fold(v, d.Envelope, m)
+		return err
+	})
+	return next, events, err
 }

@@ -1,11 +1,9 @@
 package handlers
 
 import (
-	"bytes"
 	"fmt"
 	"reflect"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -78,7 +76,8 @@ func settledAll(outs []Outcome) {
 			open = append(open, &outs[i])
 		}
 	}
-	Guard(len(open), func(i int) { open[i].Err = settled(open[i].Err) }, func(i int, err error) { open[i].Err = err })
+	Guard("a method of an error", len(open), func(i int) error { return settled(open[i].Err) },
+		func(i int, err error) { open[i].Err = err }, func(i int, err error) { open[i].Err = err })
 }
 
 // maxTree bounds how many errors are copied of an error that wraps many, or itself.
@@ -185,50 +184,50 @@ func userStack() string {
 	return b.String()
 }
 
-// HangError stands for a handler that didn't end. It was given up and runs on.
+// HangError stands for a handler, or other code of the user, that didn't end. It was given up and runs on.
 type HangError struct {
-	Limit time.Duration   // the time that the handler had
-	Stack string          // where the handler is
-	Ended <-chan struct{} // closed when the handler ends after all
+	What  string          // what hangs: "the handler", or code outside of it
+	Limit time.Duration   // the time that it had
+	Stack string          // where it is
+	Ended <-chan struct{} // closed when it ends after all
 }
 
 func (e *HangError) Error() string {
-	return fmt.Sprintf("the handler hangs: it was to end within %v, and was given up %v later", e.Limit, giveUpAfter)
+	return fmt.Sprintf("%s hangs: it was to end within %v, and was given up %v later", e.What, e.Limit, giveUpAfter)
 }
 
-// hangs makes the error of a call that was given up. The calling goroutine must have started that call's goroutine.
-func hangs(r *run, limit time.Duration) *HangError {
-	return &HangError{Limit: limit, Stack: childStack(), Ended: r.ended}
+const theHandler = "the handler"
+
+// hangs makes the error of a call that was given up. The dump is that of [allStacks].
+func hangs(r *run, what string, limit time.Duration, dump []byte) *HangError {
+	return &HangError{What: what, Limit: limit, Stack: r.stack(dump), Ended: r.ended}
 }
 
 const maxDump = 16 << 20 // bounds the dump of all goroutines' stacks
 
-// childStack returns the stack of the goroutine that the calling goroutine has started and that runs the user's code.
-// Of several it takes the newest.
-func childStack() string {
-	var head [64]byte
-	fields := bytes.Fields(head[:runtime.Stack(head[:], false)])
-	if len(fields) < 2 {
-		return ""
-	}
+func allStacks() []byte {
 	dump := make([]byte, 64<<10)
 	n := runtime.Stack(dump, true)
 	for n == len(dump) && n < maxDump {
 		dump = make([]byte, 4*n)
 		n = runtime.Stack(dump, true)
 	}
-	newest, stack := 0, ""
-	parent := " in goroutine " + string(fields[1]) + "\n"
-	for block := range strings.SplitSeq(string(dump[:n]), "\n\ngoroutine ") {
-		user, _, ok := strings.Cut(block, "\n"+own+"callUser(")
-		if !ok || !strings.Contains(block+"\n", parent) {
+	return dump[:n]
+}
+
+// stack returns where the user's code is that the run calls.
+func (r *run) stack(dump []byte) string {
+	root := fmt.Sprintf("\n%s(*run).main(%p", own, r)
+	for block := range strings.SplitSeq(string(dump), "\n\n") {
+		frames, _, ours := strings.Cut(block, root)
+		if !ours {
 			continue
 		}
-		id, frames, _ := strings.Cut(user, "\n")
-		id, _, _ = strings.Cut(id, " ")
-		if n, _ := strconv.Atoi(id); n >= newest {
-			newest, stack = n, frames
+		_, frames, _ = strings.Cut(frames, "\n") // the first line is the goroutine's state
+		for _, entry := range []string{"callUser(", "(*Registry).Resolve(", "Guard["} {
+			frames, _, _ = strings.Cut(frames, "\n"+own+entry)
 		}
+		return frames
 	}
-	return stack
+	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // counting is an error that counts the calls of its methods.
@@ -129,12 +131,24 @@ func TestHangsAreGivenUp(t *testing.T) {
 		}
 		worldtest.Send(w.World, Add{To: "ada", Amount: 1}, Add{To: "ada", Amount: 13}, Add{To: "ada", Amount: 2})
 		began = time.Now()
-		errs := w.drain("accounts")
-		if len(errs) != 1 || !errors.As(errs[0], &h) {
-			t.Fatalf("decide: got %v, want that one hangs", errs)
+		others := w.receive("accounts")
+		bad := slices.IndexFunc(others, func(d *handlers.Delivery) bool { return d.Message.(Add).Amount == 13 })
+		for d, err := range w.handle(t.Context(), others...) {
+			switch v := handlers.Judge(err); {
+			case d == others[bad] && !errors.As(err, &h):
+				t.Errorf("decide: got error %v, want that it hangs", err)
+			case d != others[bad] && v.Action != handlers.HandBack:
+				t.Errorf("decide: another of the batch: got %+v, want it to be handed back", v)
+			}
 		}
 		if took := time.Since(began); took < 70*time.Second || took > 81*time.Second {
 			t.Errorf("decide: given up after %v, want some 70 s", took)
+		}
+		others = slices.Delete(others, bad, bad+1)
+		for _, err := range w.handle(t.Context(), others...) {
+			if err != nil {
+				t.Errorf("another of the batch, the next time: %v", err)
+			}
 		}
 		if got := w.Balance("ada"); got != 3 {
 			t.Errorf("got balance %d, want that of the others, 3", got)
@@ -148,6 +162,77 @@ func TestHangsAreGivenUp(t *testing.T) {
 		<-h.Ended
 		if got := w.Balance("ada"); got != 3 {
 			t.Errorf("got balance %d after it had ended, want 3", got)
+		}
+	})
+}
+
+// Of several hangs, each is reported with its own stack.
+func TestEachHangHasItsOwnStack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		t.Cleanup(func() { close(release) })
+		w := newWorld(t, handlers.Config{Timeout: time.Minute})
+		handlers.React(w.h, "audits", func(ctx context.Context, m Added) error {
+			hangs := map[string]func(chan struct{}){"ada": hangHere, "bob": hangThere}[m.To]
+			if m.To == "ada" {
+				go func() { <-release }() // the handler's own goroutines are not the handler
+			}
+			hangs(release)
+			return nil
+		})
+		for _, to := range []string{"ada", "bob", "ada", "bob"} {
+			send(w, Added{To: to})
+			here, there := "handlers_test.hangHere(", "handlers_test.hangThere("
+			if to == "bob" {
+				here, there = there, here
+			}
+			var h *handlers.HangError
+			ds := w.receive("audits")
+			if err := w.handle(t.Context(), ds[0])[ds[0]]; !errors.As(err, &h) {
+				t.Fatalf("got error %v, want that it hangs", err)
+			}
+			if err := w.store.Queue("audits").Delete(t.Context(), []storage.Receipt{w.claims[ds[0]].Receipt}); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(h.Stack, here) || strings.Contains(h.Stack, there) || strings.Contains(h.Stack, "handlers.callUser") {
+				t.Errorf("message for %s: got stack\n%s\nwant one with %s alone", to, h.Stack, here)
+			}
+		}
+	})
+}
+
+func hangHere(release chan struct{})  { <-release }
+func hangThere(release chan struct{}) { <-release }
+
+// A call under Guard that hangs is given up, and its result is not used when it comes after all.
+func TestGuardGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var used []int
+		failed := map[int]error{}
+		began := time.Now()
+		handlers.Guard("what hangs", 4, func(i int) int {
+			if i == 2 {
+				<-release
+			}
+			return 10 * i
+		}, func(i, result int) { used = append(used, i, result) }, func(i int, err error) { failed[i] = err })
+		if took := time.Since(began); took < 20*time.Second || took > 30*time.Second {
+			t.Errorf("it took %v, want 20 to 30 s", took)
+		}
+		hang, ok := failed[2].(*handlers.HangError)
+		if !ok || !strings.Contains(hang.Error(), "what hangs hangs") || !strings.Contains(hang.Stack, "TestGuardGivesUp") {
+			t.Fatalf("got error %v with %+v, want a hang with its stack", failed[2], hang)
+		}
+		if v := handlers.Judge(failed[3]); len(failed) != 2 || v.Action != handlers.HandBack {
+			t.Errorf("got errors %v, want that the call behind the hang hands its message back", failed)
+		}
+		close(release)
+		<-hang.Ended
+		if want := []int{0, 0, 1, 10}; !slices.Equal(used, want) {
+			t.Errorf("got results %v used, want %v", used, want)
 		}
 	})
 }

@@ -37,28 +37,47 @@ func start(f func(r *run)) *run {
 				r.fault = newPanicError(recover())
 			}
 		}()
-		f(r)
-		r.returned = true
+		r.main(f)
 	}()
 	return r
 }
 
-// user calls the user's code for a delivery. A panic becomes an error. If the call was given up meanwhile, the
-// goroutine ends here, so that the call's result has no effect.
-func (r *run) user(ctx context.Context, at int, d *Delivery) error {
+// main has a frame of its own, which shows r. By that stack knows the goroutine among all others.
+//
+//go:noinline
+func (r *run) main(f func(r *run)) {
+	f(r)
+	r.returned = true
+}
+
+// begin notes that a call of the user's code begins.
+func (r *run) begin(at int) (call int64) {
 	r.at.Store(int64(at))
-	n := r.call.Add(1)
-	err := callUser(ctx, d)
-	if !r.call.CompareAndSwap(n, n+1) {
+	return r.call.Add(1)
+}
+
+// end notes that the call has returned. If it was given up meanwhile, the goroutine ends here, so that the call's result
+// has no effect.
+func (r *run) end(call int64) {
+	if !r.call.CompareAndSwap(call, call+1) {
 		runtime.Goexit()
 	}
+}
+
+// user calls the user's code for a delivery. A panic becomes an error.
+func (r *run) user(at int, f func() error) error {
+	call := r.begin(at)
+	err := callUser(f)
+	r.end(call)
 	return err
 }
 
 // callUser marks where stacks are cut: the frames below it are the framework's.
-func callUser(ctx context.Context, d *Delivery) (err error) {
+//
+//go:noinline
+func callUser(f func() error) (err error) {
 	defer caught(&err)
-	return settled(d.Handler.run(ctx, d))
+	return settled(f())
 }
 
 // inCall reports whether the goroutine ended in a call of the user's code, and for which delivery.
@@ -100,19 +119,43 @@ func (r *run) watch(ctx context.Context, limit time.Duration) (delivery int, han
 	}
 }
 
-// Guard calls f(0) to f(n-1), one after the other, on a goroutine that may be lost. If a call ends the goroutine, by a
-// panic or by runtime.Goexit, Guard calls failed with an error that says so, and goes on with the next call on another
+// guardLimit is how long a call under [Guard] may take. It is given up giveUpAfter later.
+const guardLimit = 10 * time.Second
+
+// Guard calls f(0) to f(n-1), one after the other, on a goroutine that may be lost, and use with each result. f calls
+// the user's code that is named by what; use doesn't. Both run on that goroutine. Where f ends the goroutine, by a panic
+// or by runtime.Goexit, Guard calls failed with an error that says so, and goes on with the next call on another
 // goroutine.
-func Guard(n int, f func(i int), failed func(i int, err error)) {
+//
+// A call of f that hangs is given up after 20 to 30 seconds: failed gets a [HangError], and whatever f returns later is
+// not used. So the user's code must be the last thing in f, and f must change nothing after it. The calls that would
+// follow are not made, because they might take as long: failed gets a [LaterError] for each.
+func Guard[T any](what string, n int, f func(i int) T, use func(i int, result T), failed func(i int, err error)) {
 	for next := 0; next < n; next++ {
-		r := start(func(*run) {
-			for ; next < n; next++ {
-				f(next)
+		from := next
+		r := start(func(r *run) {
+			for i := from; i < n; i++ {
+				call := r.begin(i)
+				result := f(i)
+				r.end(call)
+				use(i, result)
 			}
 		})
-		<-r.ended
-		if !r.returned {
-			failed(next, r.fault)
+		at, hung := r.watch(context.Background(), guardLimit+giveUpAfter)
+		if hung {
+			failed(at, hangs(r, what, guardLimit, allStacks()))
+			for i := at + 1; i < n; i++ {
+				failed(i, errBehindHang())
+			}
+			return
 		}
+		if r.returned {
+			return
+		}
+		next = int(r.at.Load())
+		failed(next, r.fault)
 	}
 }
+
+// errBehindHang is the error of deliveries that were not handled, so that they don't wait through another hang.
+func errBehindHang() error { return Later(time.Second, "a message before this one hangs") }

@@ -2,11 +2,28 @@ package handlers
 
 import "context"
 
-// Next runs a delivery: a handler, or a middleware around one. For Decide and projections it may run more than once for
-// a delivery, when others changed the document meanwhile.
+// Next handles a delivery: a handler, or a middleware around one.
 type Next func(ctx context.Context, d *Delivery) error
 
-// Middleware wraps a Next. If it returns nil without calling Next, the message is done and has changed nothing.
+// Middleware wraps a Next. It runs once a delivery, around all that the delivery's handling takes: also around the
+// unit of work of a fold, however often that is repeated.
+//
+//   - Next returns the final result: the error of the handler, of its fold, or of the unit of work that it was folded
+//     in. A panic in a fold comes as an error, too. A panic in a reaction passes through the middleware.
+//   - The error that the outermost middleware returns is the verdict. So a message is deleted only after its middleware
+//     has returned nil. If a middleware fails after Next has returned nil, the message comes again, and a fold finds
+//     that it was applied. A middleware that turns an error into nil deletes a message that may not be handled: let
+//     errors pass that you don't know.
+//   - A middleware that returns nil without calling Next ends the message. Nothing is folded; the document remembers the
+//     message as applied. If it returns an error instead, nothing is folded or remembered.
+//   - Next may be called again. A reaction runs again. A fold doesn't; Next returns the same result.
+//   - The context that a middleware gives to Next is that of the middleware within it, and of a reaction. A fold has
+//     none: it neither ends with that context nor returns before its unit of work.
+//   - Messages for one document have their middleware at the same time, and are folded when the last of it has called
+//     Next or returned. So a middleware that waits makes all of them wait.
+//   - A middleware that panics, ends its goroutine or hangs fails its own delivery; the others are folded without it.
+//     Before Next and after it, it has Config.Timeout; then its context ends, and 10 seconds later it is given up.
+//   - A middleware doesn't change the Delivery.
 type Middleware func(Next) Next
 
 // wrap puts the middleware around the innermost function, once for each handler.

@@ -104,12 +104,12 @@ type Handler struct {
 	name  string
 	queue string
 	kind  channel.Kind
-	run   Next // middleware around the delivery's body
+	run   Next // the reaction, or the waiting for the fold, with the middleware around it
 
 	key    func(any) string // of folding handlers
 	folder *folder
 	decode func(*channel.Envelope) (any, error)
-	fold   any // func(V, *Delivery) (V, []channel.Message, error), for the folder's V
+	fold   any // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V
 
 	react   func(context.Context, any) error // of reactions
 	timeout time.Duration                    // of reactions
@@ -177,15 +177,15 @@ func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.C
 	}
 	h.decode = r.codec.Decode
 	h.key = func(m any) string { return key(m.(M)) }
-	h.fold = func(v V, d *Delivery) (V, []channel.Message, error) { return fold(v, d.Envelope, d.Message.(M)) }
+	h.fold = func(v V, e *channel.Envelope, m any) (V, []channel.Message, error) { return fold(v, e, m.(M)) }
 	h.folder = r.folders[c.Name()]
 	if h.folder == nil {
-		h.folder = newFolder(c, r.cfg.Timeout)
+		h.folder = newFolder(c, r.cfg)
 		r.folders[c.Name()] = h.folder
 	} else if err := c.SameAs(h.folder.collection); err != nil {
 		r.fault("%s: %w: make it once and hand it to all that fold into it", name, err)
 	}
-	h.run = r.wrap(func(_ context.Context, d *Delivery) error { return d.body() })
+	h.run = r.wrap(func(_ context.Context, d *Delivery) error { return d.passage.inside() })
 }
 
 // React registers a reaction of a subscriber group to a kind. The group's queue must be among the kind's
@@ -196,7 +196,7 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 		return
 	}
 	h.react = func(ctx context.Context, m any) error { return f(ctx, m.(E)) }
-	h.timeout, h.late = r.cfg.Timeout, fmt.Errorf("the handler took longer than %v", r.cfg.Timeout)
+	h.timeout, h.late = r.cfg.Timeout, errLate(r.cfg.Timeout)
 	h.run = r.wrap(func(ctx context.Context, d *Delivery) error {
 		// A middleware may run it again. Each run counts the sends for itself, so they get the same IDs.
 		return h.react(post.WithHandling(ctx, d.Envelope, d.Queue), d.Message)
@@ -232,6 +232,10 @@ func Upgrade[Old, New channel.Message](r *Registry, f func(Old) New) {
 	if err := post.Upgrade(&r.codec, f); err != nil {
 		r.faults = append(r.faults, err)
 	}
+}
+
+func errLate(timeout time.Duration) error {
+	return fmt.Errorf("the handler took longer than %v", timeout)
 }
 
 func register[M channel.Message](r *Registry, name, queue string) *Handler {

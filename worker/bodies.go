@@ -85,10 +85,16 @@ func (c *consumer) fetch(ctx context.Context, m *message) {
 		c.fetchNext(c.bodies.resize(m, len(m.envelope.Data)))
 		c.mu.Unlock()
 	}
-	var err error
-	handlers.Guard(1, func(int) { err = c.resolve(m) }, func(_ int, exited error) { err = exited })
-	if err != nil {
-		c.conclude(ctx, m, handlers.Outcome{Err: err})
+	handlers.Guard(decoding, 1, func(int) resolved {
+		return c.resolve(m)
+	}, func(_ int, r resolved) {
+		m.delivery, m.bad = r.delivery, r.err
+	}, func(_ int, err error) {
+		c.countHang(err)
+		m.bad = err
+	})
+	if m.bad != nil {
+		c.conclude(ctx, m, handlers.Outcome{Err: m.bad})
 		return
 	}
 	if g := c.route(m); g != nil {

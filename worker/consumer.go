@@ -222,8 +222,8 @@ func (c *consumer) takeInHand(b inbox.Batch) []*message {
 }
 
 // dispatch decodes messages that came together and makes each a task or adds it to its group; it returns the suspects
-// among them. New groups become tasks only when all the messages are in. When the user's code panics while a message is
-// decoded and resolved, that message alone fails.
+// among them. New groups become tasks only when all the messages are in. When the user's code panics or hangs while a
+// message is decoded and resolved, that message alone fails.
 func (c *consumer) dispatch(ctx context.Context, ms []*message) (suspects []*message) {
 	var begun []*group
 	next := func(m *message) {
@@ -241,10 +241,21 @@ func (c *consumer) dispatch(ctx context.Context, ms []*message) (suspects []*mes
 			}
 		}
 	}
-	handlers.Guard(len(ms), func(i int) {
-		c.decodeAndResolve(ms[i])
+	for _, m := range ms { // all, because those behind a hang are handed back
+		m.bad = c.decode(m)
+		m.opened.Store(true)
+	}
+	handlers.Guard(decoding, len(ms), func(i int) resolved {
+		m := ms[i]
+		if m.bad != nil || m.silentDeliveries >= c.suspectAt || m.envelope.DataRef != "" {
+			return resolved{err: m.bad}
+		}
+		return c.resolve(m)
+	}, func(i int, r resolved) {
+		ms[i].delivery, ms[i].bad = r.delivery, r.err
 		next(ms[i])
 	}, func(i int, err error) {
+		c.countHang(err)
 		ms[i].bad = err
 		next(ms[i])
 	})
@@ -254,13 +265,13 @@ func (c *consumer) dispatch(ctx context.Context, ms []*message) (suspects []*mes
 	return suspects
 }
 
-// decodeAndResolve decodes a message. It also resolves it unless it is faulty, a suspect, or claim-checked.
-func (c *consumer) decodeAndResolve(m *message) {
-	defer m.opened.Store(true)
-	if m.bad = c.decode(m); m.bad == nil && m.silentDeliveries < c.suspectAt && m.envelope.DataRef == "" {
-		m.bad = c.resolve(m)
-	}
+// resolved is what the user's code makes of a message before it is handled.
+type resolved struct {
+	delivery *handlers.Delivery
+	err      error
 }
+
+const decoding = "the code that decodes the message or finds its key"
 
 func (c *consumer) decode(m *message) (err error) {
 	if m.envelope, err = post.Decode(m.body); err == nil {
@@ -278,13 +289,10 @@ func (c *consumer) decode(m *message) (err error) {
 	return nil
 }
 
-// resolve finds the handler of a message that has its data.
-func (c *consumer) resolve(m *message) error {
+// resolve finds the handler of a message that has its data. It calls the user's code, and changes nothing.
+func (c *consumer) resolve(m *message) resolved {
 	d, err := c.w.h.Resolve(c.queue, &m.envelope)
-	if err == nil {
-		m.delivery = d
-	}
-	return err
+	return resolved{d, err}
 }
 
 // route adds a resolved message to its group, or makes it a task of its own. It returns the group if it is new.
@@ -424,9 +432,14 @@ func (c *consumer) ended(began time.Time, outs []handlers.Outcome) {
 	c.stats.running.Sub(float64(len(outs)))
 	c.stats.seconds.Observe(time.Since(began).Seconds())
 	for _, o := range outs {
-		if hangs, ok := o.Err.(*handlers.HangError); ok {
-			c.hung.add(hangs.Ended)
-		}
+		c.countHang(o.Err)
+	}
+}
+
+// countHang counts the goroutine of a call that was given up, if err is of one.
+func (c *consumer) countHang(err error) {
+	if hangs, ok := err.(*handlers.HangError); ok {
+		c.hung.add(hangs.Ended)
 	}
 }
 

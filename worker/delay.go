@@ -35,7 +35,12 @@ func RetryDelay(failed int, id string) time.Duration {
 
 // retryDelay calls Config.RetryDelay, which is the user's code.
 func (c *consumer) retryDelay(ctx context.Context, failed int, id string) (d time.Duration) {
-	handlers.Guard(1, func(int) { d = c.cfg.RetryDelay(failed, id) }, func(_ int, err error) {
+	handlers.Guard("Config.RetryDelay", 1, func(int) time.Duration {
+		return c.cfg.RetryDelay(failed, id)
+	}, func(_ int, delay time.Duration) {
+		d = delay
+	}, func(_ int, err error) {
+		c.countHang(err)
 		d = RetryDelay(failed, id)
 		c.log.LogAttrs(ctx, slog.LevelError, "Config.RetryDelay fails; the default delay is taken", slog.String("id", id), slog.Int("failed", failed), slog.Any("error", err))
 	})

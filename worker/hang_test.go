@@ -221,6 +221,61 @@ func TestHangingDecision(t *testing.T) {
 	})
 }
 
+// A key function that hangs is given up like a handler. It delays the other messages, and holds up no stop.
+func TestHangingKeyFunction(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
+		g := newGate(t)
+		w := newFused(t, s)
+		log, reg := &records{}, prometheus.NewRegistry()
+		w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+		handlers.Decide(w.registry, w.accounts, func(c add) string {
+			if c.Note == "hang" {
+				g.hang()
+			}
+			return c.Account
+		}, func(a account, c add) (account, []channel.Message, error) {
+			a.Sum += c.N
+			return a, nil, nil
+		})
+		if err := w.send.Send(t.Context(), add{Account: "a", N: 1}, add{ID: "hangs", Account: "a", N: 1000, Note: "hang"}, add{Account: "a", N: 1}, add{Account: "b", N: 1}); err != nil {
+			t.Fatal(err)
+		}
+		stop := w.start(t, worker.Config{Concurrency: 4, MaxDeliveries: 2, Metrics: reg, Logger: slog.New(log)})
+		time.Sleep(5 * time.Second)
+		if err := w.send.Send(t.Context(), add{Account: "a", N: 1}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		w.empty(t, time.Second)
+		for account, want := range map[string]int{"a": 3, "b": 1} {
+			d, err := w.accounts.Get(t.Context(), account, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantInt(t, "sum of "+account, d.Value.Sum, want)
+		}
+		all := w.poisoned(t, "commands")
+		if len(all) != 1 || all[0].ID != "hangs" || all[0].Reason != handlers.ReasonHangs || !strings.Contains(all[0].Error, "finds its key hangs") {
+			t.Errorf("poisoned: got %+v, want the one whose key function hangs", all)
+		}
+		wantInt(t, "stacks", log.count("worker_test.(*gate).hang"), 1)
+		wantInt(t, "given up", int(gaugeOf(t, reg, "millrace_abandoned")), 3)
+
+		if err := w.send.Send(t.Context(), add{ID: "hangs-again", Account: "a", Note: "hang"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		if err := stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("stopping took %v, want at most 30 s", took)
+		}
+		g.open()
+	})
+}
+
 // A message's hangs are counted in the message. So a worker that was started again knows the earlier ones.
 func TestHangsAreCountedAcrossWorkers(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *storage.Store) {
