@@ -20,6 +20,11 @@ const (
 	leaveTime  = 30 * time.Second      // for the turns of a consumer that stops
 )
 
+// Turns combines turns. A consumer is paused while one of them pauses it. The least of the limits holds that they name.
+func Turns(open ...OpenTurn) OpenTurn {
+	return func(ctx context.Context, c Consumer) (Turn, error) { return openBoard(ctx, c, open...) }
+}
+
 // board keeps the limits that the turns of a consumer gave last, and combines them. Turns are the user's code. So each
 // is asked on a goroutine of its own, and no caller of the board waits for them.
 type board struct {
@@ -140,14 +145,14 @@ func (b *board) watch(i int) {
 			return
 		case err != nil:
 			if !failing {
-				b.log.LogAttrs(b.ctx, slog.LevelError, "the turn of a queue fails; its last limits stay in force", slog.Any("limits", b.last(i)), slog.Any("error", err))
+				b.log.LogAttrs(b.ctx, slog.LevelError, "the turn of a queue fails; its last limits stay in force", append(b.last(i).attrs(), slog.Any("error", err))...)
 			}
 			failing = true
 			b.wait(askAgain)
 			continue
 		case failing:
 			failing = false
-			b.log.LogAttrs(b.ctx, slog.LevelInfo, "the turn of a queue works again", slog.Any("limits", limits))
+			b.log.LogAttrs(b.ctx, slog.LevelInfo, "the turn of a queue works again", limits.attrs()...)
 		}
 		b.set(i, limits)
 		select {
@@ -161,7 +166,7 @@ func (b *board) watch(i int) {
 // ask calls a turn's Now. A call that doesn't return is reported.
 func (b *board) ask(i int) (limits Limits, changed <-chan struct{}, err error) {
 	late := time.AfterFunc(answerTime, func() {
-		b.log.LogAttrs(b.ctx, slog.LevelError, "the turn of a queue doesn't answer; its last limits stay in force", slog.Any("limits", b.last(i)))
+		b.log.LogAttrs(b.ctx, slog.LevelError, "the turn of a queue doesn't answer; its last limits stay in force", b.last(i).attrs()...)
 	})
 	defer late.Stop()
 	handlers.Guard(1, func(int) {

@@ -130,7 +130,7 @@ func (in *intake) apply(ctx context.Context, box *inbox.Inbox, limits Limits) {
 	was := in.limits.Pause
 	in.limits = limits
 	if limits.Pause == was {
-		in.log.LogAttrs(ctx, slog.LevelDebug, "the limits of a queue change", slog.Any("limits", limits))
+		in.log.LogAttrs(ctx, slog.LevelDebug, "the limits of a queue change", limits.attrs()...)
 		return
 	}
 	in.hand.setClosed(limits.Pause)
@@ -147,7 +147,7 @@ func (in *intake) apply(ctx context.Context, box *inbox.Inbox, limits Limits) {
 	} else {
 		in.logged = time.Now()
 	}
-	in.log.LogAttrs(ctx, level, event, slog.Any("limits", limits))
+	in.log.LogAttrs(ctx, level, event, limits.attrs()...)
 }
 
 // looked logs that receiving begins to fail, and that it works again.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,15 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
 )
+
+// These errors say why a handler's context ended, by context.Cause.
+var (
+	ErrOwnershipLost = errors.New("worker: the message may be in other hands")
+	ErrDraining      = errors.New("worker: stopping, and the time to finish is over")
+)
+
+// isStale reports that another worker has a message, or has ended it.
+func isStale(err error) bool { return errors.Is(err, storage.ErrReceiptStale) }
 
 // message is a message in hand.
 type message struct {

@@ -18,8 +18,6 @@ const (
 	storeDelay  = 2 * time.Second  // before a message is tried again after the store failed
 )
 
-func isStale(err error) bool { return errors.Is(err, storage.ErrReceiptStale) }
-
 // settler ends the deliveries of one queue, each by its outcome: the message is deleted, rewritten (to come again), or
 // moved to the poison queue. Nothing of it decides when a message is handled.
 type settler struct {

@@ -48,6 +48,11 @@ func (l Limits) fault() error {
 	return nil
 }
 
+// attrs name the limits in a log.
+func (l Limits) attrs() []slog.Attr {
+	return []slog.Attr{slog.Bool("pause", l.Pause), slog.Int("concurrency", l.Concurrency), slog.Int("max_in_hand", l.MaxInHand), slog.Duration("poll_interval", l.PollInterval)}
+}
+
 // A Consumer is a worker that wants to consume a queue.
 type Consumer struct {
 	Store      *storage.Store
@@ -65,8 +70,3 @@ type Consumer struct {
 // OpenTurn opens a consumer's turn. The worker calls it when it starts, before it takes a message. ctx ends when the
 // worker stops. After an error, or without an answer within a minute, the worker doesn't start.
 type OpenTurn func(ctx context.Context, c Consumer) (Turn, error)
-
-// Turns combines turns. A consumer is paused while one of them pauses it. The least of the limits holds that they name.
-func Turns(open ...OpenTurn) OpenTurn {
-	return func(ctx context.Context, c Consumer) (Turn, error) { return openBoard(ctx, c, open...) }
-}

@@ -14,12 +14,6 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// These errors say why a handler's context ended, by context.Cause.
-var (
-	ErrOwnershipLost = errors.New("worker: the message may be in other hands")
-	ErrDraining      = errors.New("worker: stopping, and the time to finish is over")
-)
-
 // A Worker consumes queues of its registry's store.
 type Worker struct {
 	store   *storage.Store // the store of the registry's channels
