@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+// A crew runs tasks in order, as many at a time as its limit says, which may rise and fall while tasks run.
+func TestCrew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var begun []int
+		var running atomic.Int64
+		finish := make(chan struct{})
+		c := newCrew(2, func(i int) {
+			mu.Lock()
+			begun = append(begun, i)
+			mu.Unlock()
+			running.Add(1)
+			<-finish
+			running.Add(-1)
+		})
+		want := func(what string, n int64) {
+			t.Helper()
+			if synctest.Wait(); running.Load() != n {
+				t.Errorf("%s: %d run, want %d", what, running.Load(), n)
+			}
+		}
+		for i := range 100 {
+			c.push(i)
+		}
+		want("at first", 2)
+		c.setLimit(10)
+		want("after the limit rose", 10)
+		c.setLimit(3)
+		want("after the limit fell", 10)
+		for range 7 {
+			finish <- struct{}{}
+		}
+		want("when the others have ended", 3)
+		finish <- struct{}{}
+		want("when one more has ended", 3)
+		c.setLimit(0)
+		for range 3 {
+			finish <- struct{}{}
+		}
+		want("without a limit", 0)
+		c.setLimit(1000)
+		want("in the end", 89)
+		close(finish)
+		c.wait()
+		if len(begun) != 100 || begun[0]+begun[1] != 1 {
+			t.Errorf("%d tasks began, the first ones %v", len(begun), begun[:2])
+		}
+		if c.working != 0 {
+			t.Errorf("%d goroutines are left", c.working)
+		}
+	})
+}
+
+// One goroutine runs the tasks in the order in which they came.
+func TestCrewKeepsOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		last := -1
+		c := newCrew(1, func(i int) {
+			if i != last+1 {
+				t.Errorf("%d came after %d", i, last)
+			}
+			last = i
+		})
+		for i := range 5000 {
+			c.push(i)
+		}
+		c.wait()
+		if last != 4999 {
+			t.Errorf("the last was %d", last)
+		}
+	})
+}
+
+// A queue in memory doesn't grow with what went through it, and keeps nothing that was taken out.
+func TestFifo(t *testing.T) {
+	t.Parallel()
+	var f fifo[*int]
+	next, want := 0, 0
+	for round := range 10_000 {
+		for range 1 + round%3 {
+			n := next
+			f.push(&n)
+			next++
+		}
+		for range min(f.len(), 2+round%2) {
+			if got := *f.pop(); got != want {
+				t.Fatalf("got %d, want %d", got, want)
+			}
+			want++
+		}
+	}
+	if f.len() != next-want || cap(f.items) > 64 {
+		t.Errorf("%d items are left, want %d; room for %d", f.len(), next-want, cap(f.items))
+	}
+	for i, p := range f.items[:cap(f.items)] {
+		if p != nil && (i < f.head || i >= len(f.items)) {
+			t.Errorf("item %d is kept", i)
+		}
+	}
+}
+
+// A task costs no allocation.
+func TestCrewAllocatesNothing(t *testing.T) {
+	done := make(chan struct{})
+	c := newCrew(4, func(struct{}) { done <- struct{}{} })
+	c.push(struct{}{})
+	<-done
+	if n := testing.AllocsPerRun(1000, func() { c.push(struct{}{}); <-done }); n > 0 {
+		t.Errorf("a task allocates %v times", n)
+	}
+	c.wait()
+}
