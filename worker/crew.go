@@ -2,20 +2,21 @@ package worker
 
 import "sync"
 
-// crew runs tasks in the order in which they come, on goroutines of its own, at most limit at a time. A goroutine ends
-// when no task is left for it, so an idle crew costs nothing.
+// crew runs tasks in the order in which they come, on goroutines of its own, at most limit at a time. There may be spare
+// goroutines besides, whose tasks are marked as such. A goroutine ends when no task is left for it, so an idle crew
+// costs nothing.
 type crew[T any] struct {
-	do   func(T)
+	do   func(t T, spare bool)
 	work func() // the method run: to start it as a goroutine allocates nothing
 
-	mu      sync.Mutex
-	tasks   fifo[T]
-	limit   int
-	working int // goroutines
-	all     sync.WaitGroup
+	mu           sync.Mutex
+	tasks        fifo[T]
+	limit, spare int
+	working      int // goroutines
+	all          sync.WaitGroup
 }
 
-func newCrew[T any](limit int, do func(T)) *crew[T] {
+func newCrew[T any](limit int, do func(t T, spare bool)) *crew[T] {
 	c := &crew[T]{do: do, limit: limit}
 	c.work = c.run
 	return c
@@ -29,19 +30,19 @@ func (c *crew[T]) push(t T) {
 	c.start()
 }
 
-// setLimit changes how many tasks run at a time. Tasks that run go on.
-func (c *crew[T]) setLimit(n int) {
+// setLimit changes how many tasks run at a time, and how many spare ones besides. Tasks that run go on.
+func (c *crew[T]) setLimit(limit, spare int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.limit = n
-	for range min(c.tasks.len(), n-c.working) {
+	c.limit, c.spare = limit, spare
+	for range c.tasks.len() {
 		c.start()
 	}
 }
 
 // start starts a goroutine if there may be another one. The caller holds the mutex.
 func (c *crew[T]) start() {
-	if c.working < c.limit {
+	if c.working < c.limit+c.spare {
 		c.working++
 		c.all.Add(1)
 		go c.work()
@@ -53,14 +54,14 @@ func (c *crew[T]) run() {
 	defer c.all.Done()
 	for {
 		c.mu.Lock()
-		if c.tasks.len() == 0 || c.working > c.limit {
+		if c.tasks.len() == 0 || c.working > c.limit+c.spare {
 			c.working--
 			c.mu.Unlock()
 			return
 		}
-		t := c.tasks.pop()
+		t, spare := c.tasks.pop(), c.working > c.limit
 		c.mu.Unlock()
-		c.do(t)
+		c.do(t, spare)
 	}
 }
 

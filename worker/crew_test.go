@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +16,7 @@ func TestCrew(t *testing.T) {
 		var begun []int
 		var running atomic.Int64
 		finish := make(chan struct{})
-		c := newCrew(2, func(i int) {
+		c := newCrew(2, func(i int, _ bool) {
 			mu.Lock()
 			begun = append(begun, i)
 			mu.Unlock()
@@ -33,9 +34,9 @@ func TestCrew(t *testing.T) {
 			c.push(i)
 		}
 		want("at first", 2)
-		c.setLimit(10)
+		c.setLimit(10, 0)
 		want("after the limit rose", 10)
-		c.setLimit(3)
+		c.setLimit(3, 0)
 		want("after the limit fell", 10)
 		for range 7 {
 			finish <- struct{}{}
@@ -43,12 +44,12 @@ func TestCrew(t *testing.T) {
 		want("when the others have ended", 3)
 		finish <- struct{}{}
 		want("when one more has ended", 3)
-		c.setLimit(0)
+		c.setLimit(0, 0)
 		for range 3 {
 			finish <- struct{}{}
 		}
 		want("without a limit", 0)
-		c.setLimit(1000)
+		c.setLimit(1000, 0)
 		want("in the end", 89)
 		close(finish)
 		c.wait()
@@ -66,7 +67,7 @@ func TestCrewKeepsOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		last := -1
-		c := newCrew(1, func(i int) {
+		c := newCrew(1, func(i int, _ bool) {
 			if i != last+1 {
 				t.Errorf("%d came after %d", i, last)
 			}
@@ -80,6 +81,34 @@ func TestCrewKeepsOrder(t *testing.T) {
 			t.Errorf("the last was %d", last)
 		}
 	})
+}
+
+// However often spare goroutines come and go, no more tasks than the limit run that are not marked as spare.
+func TestSpareGoroutines(t *testing.T) {
+	t.Parallel()
+	var own, most, spares atomic.Int64
+	c := newCrew(3, func(_ int, spare bool) {
+		if spare {
+			spares.Add(1)
+			runtime.Gosched()
+			return
+		}
+		n := own.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		runtime.Gosched()
+		own.Add(-1)
+	})
+	for i := range 20_000 {
+		c.push(i)
+		if i%10 == 0 {
+			c.setLimit(3, i/10%2*8)
+		}
+	}
+	c.wait()
+	if most.Load() > 3 || spares.Load() == 0 {
+		t.Errorf("%d ran at a time within the limit of 3, and %d on spare goroutines", most.Load(), spares.Load())
+	}
 }
 
 // A queue in memory doesn't grow with what went through it, and keeps nothing that was taken out.
@@ -113,7 +142,7 @@ func TestFifo(t *testing.T) {
 // A task costs no allocation.
 func TestCrewAllocatesNothing(t *testing.T) {
 	done := make(chan struct{})
-	c := newCrew(4, func(struct{}) { done <- struct{}{} })
+	c := newCrew(4, func(struct{}, bool) { done <- struct{}{} })
 	c.push(struct{}{})
 	<-done
 	if n := testing.AllocsPerRun(1000, func() { c.push(struct{}{}); <-done }); n > 0 {

@@ -56,14 +56,14 @@ type task struct {
 }
 
 // newHand returns a hand. Handlers run under a context that is derived from base.
-func newHand(base context.Context, with setup, r *room, h *hung, s *suspects) *hand {
+func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects) *hand {
 	handling, cutOff := context.WithCancelCause(base)
-	c := &hand{
+	h := &hand{
 		setup:    with,
 		opener:   newOpener(with),
 		renewer:  renewer{setup: with},
 		room:     r,
-		hung:     h,
+		hung:     hangs,
 		suspects: s,
 		cutOff:   cutOff,
 		most:     with.cfg.Concurrency,
@@ -71,11 +71,11 @@ func newHand(base context.Context, with setup, r *room, h *hung, s *suspects) *h
 		groups:   groups{all: map[handlers.Group]*group{}},
 		bodies:   bodyRoom{most: with.cfg.MaxBodies},
 	}
-	c.settler = newSettler(base, with, c.release)
-	c.crew = newCrew(c.most, func(t task) { c.run(handling, t) })
-	c.renewals = time.NewTicker(c.renewer.every())
-	c.renewals.Stop()
-	return c
+	h.settler = newSettler(base, with, h.release)
+	h.crew = newCrew(h.most, func(t task, spare bool) { h.run(handling, t, spare) })
+	h.renewals = time.NewTicker(h.renewer.every())
+	h.renewals.Stop()
+	return h
 }
 
 // setConcurrency changes how many handlers run at a time. Those that run go on.
@@ -98,13 +98,13 @@ func (h *hand) setClosed(closed bool) {
 	}
 }
 
-// limit says how many tasks run at a time. However many handlers run, a closed hand has some more to hand back.
+// limit says how many tasks run at a time. However busy the handlers are, a closed hand has others to hand back.
 func (h *hand) limit() {
-	n := h.most
+	spare := 0
 	if h.closed.Load() {
-		n += drainers
+		spare = drainers
 	}
-	h.crew.setLimit(n)
+	h.crew.setLimit(h.most, spare)
 }
 
 // take takes received messages in hand.
@@ -182,14 +182,15 @@ func (h *hand) keepApart(ctx context.Context, ms []*message) {
 	}
 }
 
-// run does a task.
-func (h *hand) run(ctx context.Context, t task) {
+// run does a task. No handler runs on a spare goroutine.
+func (h *hand) run(ctx context.Context, t task, spare bool) {
+	idle := spare || h.idle()
 	switch {
 	case t.g != nil:
-		h.runGroup(ctx, t.g)
+		h.runGroup(ctx, t.g, idle)
 	case t.err != nil:
 		h.settler.conclude(ctx, t.m, handlers.Outcome{Err: t.err})
-	case h.idle():
+	case idle:
 		h.settler.giveBack(ctx, t.m)
 	case t.m.delivery == nil:
 		h.fetch(ctx, t.m)

@@ -69,7 +69,7 @@ func (h *hung) compare() {
 	}
 	close(h.freed)
 	h.freed = make(chan struct{})
-	h.log.LogAttrs(context.Background(), slog.LevelInfo, "a handler that hung has ended; messages are taken off the queue again", slog.String("queue", h.queue))
+	h.log.LogAttrs(context.Background(), slog.LevelInfo, "fewer handlers hang than may run; messages are taken off the queue again", slog.String("queue", h.queue))
 }
 
 // wait returns nil, or a channel that is closed when fewer than most handlers hang again.

@@ -80,10 +80,17 @@ func (h *hand) runOne(ctx context.Context, m *message) {
 	h.settler.conclude(ctx, m, outcomes[0])
 }
 
-// runGroup folds the waiting messages of a document. If more have come meanwhile, it makes the group a task again.
-func (h *hand) runGroup(ctx context.Context, g *group) {
+// runGroup folds the waiting messages of a document, or hands them back. If more have come meanwhile, it makes the
+// group a task again.
+func (h *hand) runGroup(ctx context.Context, g *group, idle bool) {
 	batch := h.groups.next(g)
-	h.fold(ctx, g.id, batch)
+	if idle {
+		for _, m := range batch {
+			h.settler.giveBack(ctx, m)
+		}
+	} else {
+		h.fold(ctx, g.id, batch)
+	}
 	clear(batch) // g.waiting may grow in the same memory, which would keep the messages' bodies
 	if h.groups.more(g) {
 		h.crew.push(task{g: g})
@@ -91,12 +98,6 @@ func (h *hand) runGroup(ctx context.Context, g *group) {
 }
 
 func (h *hand) fold(ctx context.Context, id handlers.Group, batch []*message) {
-	if h.idle() {
-		for _, m := range batch {
-			h.settler.giveBack(ctx, m)
-		}
-		return
-	}
 	ms := make([]*message, 0, len(batch))
 	ds := make([]*handlers.Delivery, 0, len(batch))
 	var began time.Time
