@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/post"}
-	framework := []string{"cost", "worker", "poison", "handlers", "views", "values", "channel", "storage"}
+	framework := []string{"cost", "worker", "worker/active", "poison", "handlers", "views", "values", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -44,7 +44,8 @@ func house() []floor {
 		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "internal/post", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
 		{pkg: "views", may: []string{"internal/lru", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
-		{pkg: "worker", may: []string{"handlers", "values", "channel", "internal/post", "storage", "storage/inbox", "poison", "coord/members"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver and no sample", tests: append([]string{"views"}, world...)},
+		{pkg: "worker", may: []string{"handlers", "values", "channel", "internal/post", "storage", "storage/inbox", "poison"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/active"}, world...)},
+		{pkg: "worker/active", may: []string{"worker", "coord/members", "storage"}, why: "it lets members of a group take turns; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
 		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program"},
 		{pkg: "proof/simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves", tests: world},
 		{pkg: "proof/scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store", tests: append([]string{"internal/chart", "internal/rate"}, world...)},
@@ -131,6 +132,9 @@ func TestTheTableRefuses(t *testing.T) {
 		{pkg: "handlers", imported: module + "/views"},
 		{pkg: "worker", imported: module + "/handlers", want: true},
 		{pkg: "worker", imported: module + "/views"},
+		{pkg: "worker", imported: module + "/coord/members"},
+		{pkg: "worker", imported: module + "/worker/active"},
+		{pkg: "worker/active", imported: module + "/coord/members", want: true},
 		{pkg: "worker", imported: module + "/storage/sqlite"},
 		{pkg: "worker", imported: module + "/storage/sqlite", test: true, want: true},
 		{pkg: "worker", imported: module + "/sample/reservations", test: true},

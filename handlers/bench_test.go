@@ -39,7 +39,7 @@ func BenchmarkHandle(b *testing.B) {
 		}
 		b.Run(name+"/reaction", func(b *testing.B) {
 			w := newWorld(b, handlers.Config{Middleware: middleware, Logger: slog.New(slog.DiscardHandler)})
-			handlers.React(w.h, "audits", func(context.Context, Added) error { return nil })
+			handlers.React(w.Registry, "audits", func(context.Context, Added) error { return nil })
 			worldtest.Send(w.World, Added{To: "k"})
 			ds := w.receive("audits")
 			for b.Loop() {

@@ -173,7 +173,7 @@ func TestEachHangHasItsOwnStack(t *testing.T) {
 		release := make(chan struct{})
 		t.Cleanup(func() { close(release) })
 		w := newWorld(t, handlers.Config{Timeout: time.Minute})
-		handlers.React(w.h, "audits", func(ctx context.Context, m Added) error {
+		handlers.React(w.Registry, "audits", func(ctx context.Context, m Added) error {
 			hangs := map[string]func(chan struct{}){"ada": hangHere, "bob": hangThere}[m.To]
 			if m.To == "ada" {
 				go func() { <-release }() // the handler's own goroutines are not the handler
@@ -182,7 +182,7 @@ func TestEachHangHasItsOwnStack(t *testing.T) {
 			return nil
 		})
 		for _, to := range []string{"ada", "bob", "ada", "bob"} {
-			send(w, Added{To: to})
+			worldtest.Send(w.World, Added{To: to})
 			here, there := "handlers_test.hangHere(", "handlers_test.hangThere("
 			if to == "bob" {
 				here, there = there, here
@@ -192,7 +192,7 @@ func TestEachHangHasItsOwnStack(t *testing.T) {
 			if err := w.handle(t.Context(), ds[0])[ds[0]]; !errors.As(err, &h) {
 				t.Fatalf("got error %v, want that it hangs", err)
 			}
-			if err := w.store.Queue("audits").Delete(t.Context(), []storage.Receipt{w.claims[ds[0]].Receipt}); err != nil {
+			if err := w.Store.Queue("audits").Delete(t.Context(), []storage.Receipt{w.claims[ds[0]].Receipt}); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(h.Stack, here) || strings.Contains(h.Stack, there) || strings.Contains(h.Stack, "handlers.callUser") {

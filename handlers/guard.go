@@ -157,5 +157,15 @@ func Guard[T any](what string, n int, f func(i int) T, use func(i int, result T)
 	}
 }
 
+// Contain calls f, which calls the user's code, on a goroutine that may be lost, and waits for as long as f takes. It
+// returns an error if f ends that goroutine, by a panic or by runtime.Goexit.
+func Contain(f func()) error {
+	r := start(func(*run) { f() })
+	if <-r.ended; !r.returned {
+		return r.fault
+	}
+	return nil
+}
+
 // errBehindHang is the error of deliveries that were not handled, so that they don't wait through another hang.
 func errBehindHang() error { return Later(time.Second, "a message before this one hangs") }

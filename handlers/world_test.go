@@ -42,11 +42,16 @@ type world struct {
 
 func newWorld(t testing.TB, cfg handlers.Config) *world {
 	t.Helper()
+	return worldOn(t, worldtest.OpenStore(t, worldtest.Virtual), cfg)
+}
+
+func worldOn(t testing.TB, s *storage.Store, cfg handlers.Config) *world {
+	t.Helper()
 	w := &world{t: t, log: worldtest.NewLog(), claims: map[*handlers.Delivery]storage.Claim{}}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(w.log)
 	}
-	w.World = worldtest.New(t, worldtest.OpenStore(t, worldtest.Virtual), worldtest.Config{Routes: []channel.Route{channel.Command[Mail]("mails")}, Handlers: cfg})
+	w.World = worldtest.New(t, s, worldtest.Config{Routes: []channel.Route{channel.Command[Mail]("mails")}, Handlers: cfg})
 	return w
 }
 

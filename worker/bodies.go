@@ -8,7 +8,7 @@ import (
 )
 
 // bodyRoom bounds the claim-checked bodies in hand by their bytes. The size of a body is known once it is fetched;
-// until then it counts as the largest. Guarded by consumer.mu.
+// until then it counts as the largest. Guarded by hand.mu.
 type bodyRoom struct {
 	most, used int
 	waiting    []*message // for room
@@ -48,56 +48,55 @@ func (r *bodyRoom) leave() []*message {
 	return ms
 }
 
-// fetchNext lets messages be fetched. They are in hand and have no task, so it doesn't block; see pushTask.
-func (c *consumer) fetchNext(ms []*message) {
+// fetchNext lets messages be fetched.
+func (h *hand) fetchNext(ms []*message) {
 	for _, m := range ms {
-		c.pushTask(task{m: m})
+		h.crew.push(task{m: m})
 	}
 }
 
 // fetch prepares a message that can't be routed as it was received: a suspect, or one whose body is claim-checked.
-func (c *consumer) fetch(ctx context.Context, m *message) {
+func (h *hand) fetch(ctx context.Context, m *message) {
 	if m.suspect {
-		if err := c.suspects.alone(ctx, m, c.cfg.StuckAfter); err != nil || c.draining.Load() {
-			c.giveBack(ctx, m)
+		if err := h.suspects.alone(ctx, m, h.all.StuckAfter); err != nil || h.closed.Load() {
+			h.settler.giveBack(ctx, m)
 			return
 		}
 	}
 	if m.envelope.DataRef != "" {
-		c.mu.Lock()
-		wait := !c.draining.Load() && !c.bodies.enter(m)
-		c.mu.Unlock()
+		h.mu.Lock()
+		wait := !h.closed.Load() && !h.bodies.enter(m)
+		h.mu.Unlock()
 		if wait {
 			return
 		}
 	}
-	if !m.ours(c.owned) { // the body may be gone with the message
-		c.stats.lost.Inc()
-		c.release(m)
+	if !m.ours(h.renewer.owned()) { // the body may be gone with the message
+		h.settler.lose(m)
 		return
 	}
-	if err := c.w.h.Channels().Outbox().FetchBody(ctx, &m.envelope); err != nil {
-		c.conclude(ctx, m, handlers.Outcome{Err: err})
+	if err := h.registry.Channels().Outbox().FetchBody(ctx, &m.envelope); err != nil {
+		h.settler.conclude(ctx, m, handlers.Outcome{Err: err})
 		return
 	}
 	if m.envelope.DataRef != "" {
-		c.mu.Lock()
-		c.fetchNext(c.bodies.resize(m, len(m.envelope.Data)))
-		c.mu.Unlock()
+		h.mu.Lock()
+		h.fetchNext(h.bodies.resize(m, len(m.envelope.Data)))
+		h.mu.Unlock()
 	}
 	handlers.Guard(decoding, 1, func(int) resolved {
-		return c.resolve(m)
+		return h.opener.resolve(m)
 	}, func(_ int, r resolved) {
 		m.delivery, m.bad = r.delivery, r.err
 	}, func(_ int, err error) {
-		c.countHang(err)
+		h.hung.count(err)
 		m.bad = err
 	})
 	if m.bad != nil {
-		c.conclude(ctx, m, handlers.Outcome{Err: m.bad})
+		h.settler.conclude(ctx, m, handlers.Outcome{Err: m.bad})
 		return
 	}
-	if g := c.route(m); g != nil {
-		c.pushTask(task{g: g})
+	if g := h.route(m); g != nil {
+		h.crew.push(task{g: g})
 	}
 }

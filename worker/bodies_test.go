@@ -82,7 +82,7 @@ func TestBodiesOfAFold(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.start(t, worker.Config{MaxBodies: 1, Queues: []string{"commands"}})
+		w.start(t, worker.Config{MaxBodies: 1, Consume: []string{"commands"}})
 		for stats(t, s, "commands").Ready+stats(t, s, "commands").InFlight > 0 {
 			time.Sleep(time.Second)
 		}

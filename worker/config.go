@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -24,26 +25,15 @@ type Config struct {
 	// four random digits.
 	Name string
 
-	// Queues are the queues to consume. Defaults to all that have handlers.
-	Queues []string
+	// Consume names the queues to consume. Defaults to all that have handlers.
+	Consume []string
 
-	// Concurrency is how many handlers (or folds of one document) run at a time, for each queue.
-	// Defaults to 32.
+	// Queues holds the settings of single queues, by queue. A queue that has none here, and a field that is zero there,
+	// takes the field of the same name below.
+	Queues map[string]QueueConfig
+
+	// Concurrency is how many handlers (or folds of one document) run at a time, for each queue. Defaults to 32.
 	Concurrency int
-
-	// ActiveWorkers is, by queue, how many workers consume it at a time. All workers of a queue must name it here. The
-	// others stand by. One of them takes over
-	//
-	//   - within some 10 seconds from a worker that stops,
-	//   - within some 40 seconds from a worker that dies,
-	//   - within 20 seconds after StuckAfter from a worker that can't receive any more.
-	//
-	// It is for queues whose messages meet in few documents: many workers lose races against one another there, and fold
-	// less. It is not for handlers that wait, which want many workers. Chance decides which workers are active. A worker
-	// that joins may take a queue over, and now and then more workers are active. Workers that know other kinds (an older
-	// version) don't count. See coord/members, which takes a dozen requests a minute for each queue and worker. Defaults
-	// to all workers, for each queue that is not named.
-	ActiveWorkers map[string]int
 
 	// MaxInHand bounds how many messages of a queue the worker holds. It holds as many only when they run soon; see the
 	// package comment. 4096 messages with the longest bodies (48 KiB) take 200 MB. Defaults to 4096.
@@ -53,11 +43,6 @@ type Config struct {
 	// much again. A message whose body might not fit waits until others end. One body is always fetched. Defaults to
 	// 256 MiB.
 	MaxBodies int
-
-	// PollInterval is, by queue, the longest time between two looks of an idle worker, at least 20 ms. A ring ends it
-	// early where the store can ring. Defaults to the store's own for each queue that is not named:
-	// [storage.Props].PollInterval, or QuietInterval where rings are vouched for and nothing came without one for an hour.
-	PollInterval map[string]time.Duration
 
 	// Visibility is how long a message is hidden from others before it must be renewed. So it is also how long the
 	// messages of a worker that died wait for another worker. Defaults to 30 seconds; at least 1 second.
@@ -94,35 +79,65 @@ type Config struct {
 	Metrics prometheus.Registerer
 }
 
-// withDefaults returns a complete copy, or an error with every fault of the Config.
+// QueueConfig is how a worker consumes one queue. A field that is zero takes the field of the same name of [Config],
+// which also explains it.
+type QueueConfig struct {
+	Concurrency int
+	MaxInHand   int
+	MaxBodies   int
+	Visibility  time.Duration
+	MaxAttempts int
+
+	// PollInterval is the longest time between two looks of an idle worker, at least 20 ms. A ring ends it early where
+	// the store can ring. Defaults to the store's own: [storage.Props].PollInterval, or QuietInterval where rings are
+	// vouched for and nothing came without one for an hour.
+	PollInterval time.Duration
+
+	// Turn opens what says whether, and within which limits, this worker may take messages off the queue: for example
+	// active.Workers(2) of package worker/active. [Turns] combines several. Defaults to always, within the limits above.
+	Turn OpenTurn
+}
+
+// faults collects the faults of a configuration.
+type faults []error
+
+func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
+
+// number checks a number that must be positive. where names the queue, or is empty.
+func (f *faults) number(where, name string, n int) {
+	if n < 0 {
+		f.add("%s%s is %d; want a positive number", where, name, n)
+	}
+}
+
+// duration checks a duration. where names the queue, or is empty.
+func (f *faults) duration(where, name string, d, least time.Duration) {
+	if d < least {
+		f.add("%s%s is %v; want at least %v", where, name, d, least)
+	}
+}
+
+// withDefaults returns a complete copy, or an error with every fault of the Config. Its Queues has an entry, without
+// zeros, for each queue that is consumed.
 func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
-	var faults []error
-	def := func(name string, v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-		if *v < 0 {
-			faults = append(faults, fmt.Errorf("%s is %d; want a positive number", name, *v))
-		}
+	var f faults
+	number := func(name string, v *int, d int) {
+		*v = cmp.Or(*v, d)
+		f.number("", name, *v)
 	}
-	defTime := func(name string, v *time.Duration, d, least time.Duration) {
-		if *v == 0 {
-			*v = d
-		}
-		if *v < least {
-			faults = append(faults, fmt.Errorf("%s is %v; want at least %v", name, *v, least))
-		}
+	duration := func(name string, v *time.Duration, d, least time.Duration) {
+		*v = cmp.Or(*v, d)
+		f.duration("", name, *v, least)
 	}
-	def("Concurrency", &c.Concurrency, 32)
-	def("MaxInHand", &c.MaxInHand, 4096)
-	def("MaxBodies", &c.MaxBodies, 256<<20)
-	def("MaxAttempts", &c.MaxAttempts, 5)
-	def("MaxDeliveries", &c.MaxDeliveries, 20)
-	defTime("Visibility", &c.Visibility, 30*time.Second, storage.MinVisibility)
-	defTime("UnknownFor", &c.UnknownFor, time.Hour, 1)
-	defTime("DrainTimeout", &c.DrainTimeout, 20*time.Second, 1)
-	defTime("StuckAfter", &c.StuckAfter, time.Minute, 1)
-	c.MaxInHand = max(c.MaxInHand, c.Concurrency)
+	number("Concurrency", &c.Concurrency, 32)
+	number("MaxInHand", &c.MaxInHand, 4096)
+	number("MaxBodies", &c.MaxBodies, 256<<20)
+	number("MaxAttempts", &c.MaxAttempts, 5)
+	number("MaxDeliveries", &c.MaxDeliveries, 20)
+	duration("Visibility", &c.Visibility, 30*time.Second, storage.MinVisibility)
+	duration("UnknownFor", &c.UnknownFor, time.Hour, 1)
+	duration("DrainTimeout", &c.DrainTimeout, 20*time.Second, 1)
+	duration("StuckAfter", &c.StuckAfter, time.Minute, 1)
 	if c.RetryDelay == nil {
 		c.RetryDelay = RetryDelay
 	}
@@ -134,43 +149,56 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 		c.Name = defaultName()
 	}
 	known := h.Queues()
-	if len(c.Queues) == 0 {
-		c.Queues = known
+	if len(c.Consume) == 0 {
+		c.Consume = known
 	}
-	if len(c.Queues) == 0 {
-		faults = append(faults, errors.New("no handler is registered"))
+	if len(c.Consume) == 0 {
+		f.add("no handler is registered")
 	}
-	for i, q := range c.Queues {
+	for i, q := range c.Consume {
 		if !slices.Contains(known, q) {
-			faults = append(faults, fmt.Errorf("queue %s has no handler", storage.Quote(q)))
+			f.add("queue %s has no handler", storage.Quote(q))
 		}
-		if slices.Contains(c.Queues[:i], q) {
-			faults = append(faults, fmt.Errorf("queue %s is named twice", q))
-		}
-	}
-	c.ActiveWorkers = maps.Clone(c.ActiveWorkers)
-	for _, q := range slices.Sorted(maps.Keys(c.ActiveWorkers)) {
-		if !slices.Contains(c.Queues, q) {
-			faults = append(faults, fmt.Errorf("ActiveWorkers names queue %s, which is not consumed", storage.Quote(q)))
-		}
-		if n := c.ActiveWorkers[q]; n < 1 {
-			faults = append(faults, fmt.Errorf("ActiveWorkers of queue %s is %d; want a positive number", storage.Quote(q), n))
+		if slices.Contains(c.Consume[:i], q) {
+			f.add("queue %s is named twice", q)
 		}
 	}
-	c.PollInterval = maps.Clone(c.PollInterval)
-	for _, q := range slices.Sorted(maps.Keys(c.PollInterval)) {
-		if !slices.Contains(c.Queues, q) {
-			faults = append(faults, fmt.Errorf("PollInterval names queue %s, which is not consumed", storage.Quote(q)))
-		}
-		if d := c.PollInterval[q]; d < inbox.FirstLook {
-			faults = append(faults, fmt.Errorf("PollInterval of queue %s is %v; want at least %v", storage.Quote(q), d, inbox.FirstLook))
-		}
-	}
-	faults = append(faults, h.Err())
-	if err := errors.Join(faults...); err != nil {
+	c.Queues = c.eachQueue(&f)
+	if err := errors.Join(append(f, h.Err())...); err != nil {
 		return c, fmt.Errorf("worker: %w", err)
 	}
 	return c, nil
+}
+
+// eachQueue returns the settings of each queue that is consumed, and adds what is wrong with them.
+func (c *Config) eachQueue(f *faults) map[string]QueueConfig {
+	for _, q := range slices.Sorted(maps.Keys(c.Queues)) {
+		own, where := c.Queues[q], "queue "+storage.Quote(q)+": "
+		if !slices.Contains(c.Consume, q) {
+			f.add("Queues names queue %s, which is not consumed", storage.Quote(q))
+		}
+		f.number(where, "Concurrency", own.Concurrency)
+		f.number(where, "MaxInHand", own.MaxInHand)
+		f.number(where, "MaxBodies", own.MaxBodies)
+		f.number(where, "MaxAttempts", own.MaxAttempts)
+		if own.Visibility != 0 {
+			f.duration(where, "Visibility", own.Visibility, storage.MinVisibility)
+		}
+		if own.PollInterval != 0 {
+			f.duration(where, "PollInterval", own.PollInterval, inbox.FirstLook)
+		}
+	}
+	all := map[string]QueueConfig{}
+	for _, q := range c.Consume {
+		own := c.Queues[q]
+		own.Concurrency = cmp.Or(own.Concurrency, c.Concurrency)
+		own.MaxInHand = max(cmp.Or(own.MaxInHand, c.MaxInHand), own.Concurrency)
+		own.MaxBodies = cmp.Or(own.MaxBodies, c.MaxBodies)
+		own.Visibility = cmp.Or(own.Visibility, c.Visibility)
+		own.MaxAttempts = cmp.Or(own.MaxAttempts, c.MaxAttempts)
+		all[q] = own
+	}
+	return all
 }
 
 func defaultName() string {

@@ -5,12 +5,31 @@
 //	err = w.Run(ctx)                                // works until ctx ends, then stops in order
 //	err = w.Healthy()                               // from another goroutine: an error asks for a restart of the program
 //
+// Queues may have settings of their own. A [Turn] says whether and how much a worker may take off a queue, and may
+// change that while the worker runs.
+//
+//	worker.Config{Queues: map[string]worker.QueueConfig{
+//		"mails":  {Concurrency: 500},                           // handlers that wait
+//		"orders": {Concurrency: 4, Turn: active.Workers(1)},    // one worker at a time; see package worker/active
+//		"bills":  {Turn: worker.Turns(officeHours, liveLimits)}, // the user's own
+//	}}
+//
+// # The three rooms of a consumer
+//
+// Each queue has a consumer of its own, in three parts. Each knows the next one only.
+//
+//	intake             ─▶ hand                       ─▶ settler
+//	turns, room, inbox    messages, groups, renewals    outcomes: deleted, rewritten, poisoned
+//
+// The intake takes messages while it is its turn and the hand has room. The hand runs handlers, and keeps the messages
+// invisible to other workers meanwhile. The settler records how each delivery ended.
+//
 // # The states of a message in a worker's hands
 //
 //	Receive ─▶ waiting ─▶ running ─▶ ended: deleted · rewritten (tried again after a delay) · poisoned
 //	              │          │
 //	              │          └─ ownership ended: dropped; the worker that has the message now decides
-//	              └─ stopping: handed back at once
+//	              └─ stopping or paused: handed back at once
 //
 // A message is in hand from Receive until its delivery has ended. Until then the worker renews its visibility after
 // every third of Config.Visibility. The worker owns a message from the start of the last call that gave it the message,
@@ -24,8 +43,8 @@
 //     more often.
 //   - There are two counters. An attempt is spent when a handler says no (Config.MaxAttempts). A delivery is silent
 //     when it ended without a report, because the worker died or lost the message (Config.MaxDeliveries). A message
-//     that a worker hands back counts as neither. The worker hands it back when it stops, when it lost a race, when the
-//     store is down, or when it doesn't know the kind yet.
+//     that a worker hands back counts as neither. The worker hands it back when it stops or is paused, when it lost a
+//     race, when the store is down, or when it doesn't know the kind yet.
 //   - A message that kills its worker takes no other message with it into the poison queue. After three silent
 //     deliveries a message is a suspect. A worker has one suspect in hand and hands others back. While the suspect
 //     runs, for StuckAfter at most, the worker receives only messages that the store hands over as they are sent.
@@ -37,9 +56,8 @@
 //   - All failures are logged in this package: when one begins, seldom while it goes on, and when it is over.
 //   - A worker holds only messages that it can run soon. The number follows from how long they wait: when messages wait
 //     long, the worker holds fewer and leaves the others to other workers.
-//   - With Config.ActiveWorkers some workers consume a queue and the others stand by. This saves races; no promise
-//     depends on it. A worker that leaves a queue to another hands back the messages that wait, and finishes those that
-//     run, in its own time. If it becomes active again before they end, it runs Concurrency handlers besides.
+//   - Whatever a [Turn] does, its last limits stay in force. No law depends on a turn. When a queue is paused, or limits
+//     fall, running handlers finish in their own time, and count in Concurrency until they do.
 //   - An idle worker costs next to nothing. It waits as package storage/inbox does: for rings, for messages that the
 //     store hands over as they are sent, and by polls that become rare.
 //   - A worker that stops receives no more messages and hands back those that wait. Running handlers may finish within

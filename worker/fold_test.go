@@ -31,7 +31,7 @@ func TestOneWriteForAFold(t *testing.T) {
 			}
 		}
 		w2 := newWorld(t, storagetest.Intercept(s, calls.Hook))
-		w2.start(t, worker.Config{Concurrency: 60, Queues: []string{"commands"}})
+		w2.start(t, worker.Config{Concurrency: 60, Consume: []string{"commands"}})
 		for stats(t, s, "commands").Ready+stats(t, s, "commands").InFlight > 0 {
 			time.Sleep(time.Second)
 		}
@@ -365,16 +365,19 @@ func TestConfigFaults(t *testing.T) {
 		l := newLab(t, openStore(t), nil)
 		handlers.React(l.registry, "jobs", func(context.Context, job) error { return nil })
 		_, err := worker.New(l.registry, worker.Config{
-			Queues: []string{"jobs", "nowhere", "jobs"}, Concurrency: -1, MaxInHand: -2, MaxBodies: -8, Visibility: time.Millisecond, MaxAttempts: -3,
+			Consume: []string{"jobs", "nowhere", "jobs"}, Concurrency: -1, MaxInHand: -2, MaxBodies: -8, Visibility: time.Millisecond, MaxAttempts: -3,
 			MaxDeliveries: -4, UnknownFor: -5, DrainTimeout: -6, StuckAfter: -7,
-			PollInterval:  map[string]time.Duration{"jobs": -1, "elsewhere": time.Minute},
-			ActiveWorkers: map[string]int{"jobs": 0, "abroad": 1},
+			Queues: map[string]worker.QueueConfig{
+				"jobs":      {PollInterval: -1, Concurrency: -9, MaxInHand: -10, MaxBodies: -11, Visibility: time.Second - 1, MaxAttempts: -12},
+				"elsewhere": {Concurrency: 1},
+			},
 		})
 		if err == nil {
 			t.Fatal("got no error")
 		}
 		for _, want := range []string{"Concurrency", "MaxInHand", "MaxBodies", "Visibility", "MaxAttempts", "MaxDeliveries", "UnknownFor", "DrainTimeout", "StuckAfter",
-			`PollInterval of queue "jobs" is -1ns`, `queue "elsewhere", which is not consumed`, `ActiveWorkers of queue "jobs" is 0`, `ActiveWorkers names queue "abroad"`, `"nowhere" has no handler`, "jobs is named twice", "has a handler for test.job.v1 already"} {
+			`queue "jobs": PollInterval is -1ns`, `queue "jobs": Concurrency is -9`, `queue "jobs": MaxInHand is -10`, `queue "jobs": MaxBodies is -11`,
+			`queue "jobs": Visibility is 999.999999ms`, `queue "jobs": MaxAttempts is -12`, `Queues names queue "elsewhere", which is not consumed`, `"nowhere" has no handler`, "jobs is named twice", "has a handler for test.job.v1 already"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("the error doesn't tell of %s: %v", want, err)
 			}

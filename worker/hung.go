@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/handlers"
 )
 
 // maxHangs is how often a message's handler may hang before the message goes to the poison queue.
@@ -17,18 +19,18 @@ const maxHangs = 3
 // refers to, so their number is bounded. At the bound the worker takes no more messages off the queue until one ends.
 type hung struct {
 	queue string
-	most  int
 	log   *slog.Logger
 	gauge prometheus.Gauge
 	full  atomic.Bool // n has reached most
 
 	mu    sync.Mutex
+	most  int
 	n     int
 	freed chan struct{} // closed when n is below most again
 }
 
 func newHung(queue string, most int, log *slog.Logger, gauge prometheus.Gauge) *hung {
-	return &hung{queue: queue, most: most, log: log, gauge: gauge, freed: make(chan struct{})}
+	return &hung{queue: queue, log: log, most: most, gauge: gauge, freed: make(chan struct{})}
 }
 
 // add counts a handler until it ends.
@@ -40,11 +42,31 @@ func (h *hung) add(ended <-chan struct{}) {
 	}()
 }
 
+// count counts the goroutine of a call that was given up, if err is of one.
+func (h *hung) count(err error) {
+	if hangs, ok := err.(*handlers.HangError); ok {
+		h.add(hangs.Ended)
+	}
+}
+
 func (h *hung) change(by int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.n += by
 	h.gauge.Add(float64(by))
+	h.compare()
+}
+
+// setMost changes how many handlers may hang.
+func (h *hung) setMost(most int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.most = most
+	h.compare()
+}
+
+// compare notes whether too many handlers hang. The caller holds the mutex.
+func (h *hung) compare() {
 	full := h.n >= h.most
 	if h.full.Swap(full) == full {
 		return
@@ -56,30 +78,25 @@ func (h *hung) change(by int) {
 	}
 	close(h.freed)
 	h.freed = make(chan struct{})
-	h.log.LogAttrs(context.Background(), slog.LevelInfo, "a handler that hung has ended; messages are taken off the queue again", slog.String("queue", h.queue))
+	h.log.LogAttrs(context.Background(), slog.LevelInfo, "fewer handlers hang than may run; messages are taken off the queue again", slog.String("queue", h.queue))
 }
 
-// wait returns when fewer than most handlers hang, or when ctx ends.
-func (h *hung) wait(ctx context.Context) {
+// wait returns nil, or a channel that is closed when fewer than most handlers hang again.
+func (h *hung) wait() <-chan struct{} {
 	h.mu.Lock()
-	freed, full := h.freed, h.full.Load()
-	h.mu.Unlock()
-	if !full {
-		return
+	defer h.mu.Unlock()
+	if !h.full.Load() {
+		return nil
 	}
-	select {
-	case <-freed:
-	case <-ctx.Done():
-	}
+	return h.freed
 }
 
-// Healthy returns an error while the worker takes no more messages off a queue because as many of its handlers hang as
-// may run at a time. A program that is not healthy should be started again.
-func (w *Worker) Healthy() error {
-	for _, q := range w.cfg.Queues {
-		if h := w.hung[q]; h.full.Load() {
-			return fmt.Errorf("worker: %d or more handlers of queue %s hang; start the program again, and see the log for where they are", h.most, q)
-		}
+// err returns an error while too many handlers hang.
+func (h *hung) err() error {
+	if !h.full.Load() {
+		return nil
 	}
-	return nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return fmt.Errorf("worker: %d or more handlers of queue %s hang; start the program again, and see the log for where they are", h.most, h.queue)
 }

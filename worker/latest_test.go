@@ -59,7 +59,7 @@ func TestLaw7LatestBearsAnyOrder(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			decide := w.start(t, worker.Config{Queues: []string{"flips"}})
+			decide := w.start(t, worker.Config{Consume: []string{"flips"}})
 			for st := stats(t, s, "flips"); st.Ready+st.InFlight > 0; st = stats(t, s, "flips") {
 				time.Sleep(100 * time.Millisecond)
 			}
@@ -67,7 +67,7 @@ func TestLaw7LatestBearsAnyOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			shuffle(t, s.Queue("lamps"), r)
-			project := w.start(t, worker.Config{Queues: []string{"lamps"}, Concurrency: 1 + r.IntN(4)})
+			project := w.start(t, worker.Config{Consume: []string{"lamps"}, Concurrency: 1 + r.IntN(4)})
 			w.empty(t, 100*time.Millisecond)
 			if err := project(); err != nil {
 				t.Fatal(err)

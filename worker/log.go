@@ -11,23 +11,18 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 )
 
-// All failures of a delivery are logged here, whether the handler failed or a step before or after it. The lines name
+// reporter logs the failures of deliveries, whether the handler failed or a step before or after it. The lines name
 // messages by kind and ID, never by content.
-
-// attrs name a message, and its handler where that is known.
-func (m *message) attrs() []slog.Attr {
-	attrs := []slog.Attr{slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind))}
-	if m.delivery != nil {
-		attrs = append(attrs, slog.String("handler", m.delivery.Handler.Name()))
-	}
-	return attrs
+type reporter struct {
+	log     *slog.Logger
+	trouble trouble // with the store, while messages are handled
 }
 
 // seldom reports whether the nth repeat is logged: the 8th, and then each time the number has doubled.
 func seldom(n int) bool { return n >= 8 && n&(n-1) == 0 }
 
 // logFailure logs a failed attempt. The stack of a panic, or of a handler that hangs, is logged once for a message.
-func (c *consumer) logFailure(ctx context.Context, m *message, err error) {
+func (r *reporter) logFailure(ctx context.Context, m *message, err error) {
 	e := &m.envelope
 	level, attrs := slog.LevelWarn, append(m.attrs(), slog.Int("attempt", e.Attempts+1), slog.Any("error", err))
 	switch err := err.(type) {
@@ -42,12 +37,12 @@ func (c *consumer) logFailure(ctx context.Context, m *message, err error) {
 			attrs = append(attrs, slog.String("stack", err.Stack))
 		}
 	}
-	c.log.LogAttrs(ctx, level, "handler failed", attrs...)
+	r.log.LogAttrs(ctx, level, "handler failed", attrs...)
 }
 
 // logHandBack logs that a message is handed back for no fault of its own. The first hand-back is logged as information,
 // or as a warning where the kind is unknown; later ones as warnings, more and more seldom; the rest at the debug level.
-func (c *consumer) logHandBack(ctx context.Context, m *message, v handlers.Verdict) {
+func (r *reporter) logHandBack(ctx context.Context, m *message, v handlers.Verdict) {
 	n := m.envelope.HandBacks + 1
 	level := slog.LevelDebug
 	switch {
@@ -66,17 +61,17 @@ func (c *consumer) logHandBack(ctx context.Context, m *message, v handlers.Verdi
 	if v.Action == handlers.UnknownKind {
 		what = "unknown kind; handed back for a newer worker"
 	}
-	c.log.LogAttrs(ctx, level, what, attrs...)
+	r.log.LogAttrs(ctx, level, what, attrs...)
 }
 
 // logCutOff logs that a handler ended with its context. That spends no attempt.
-func (c *consumer) logCutOff(ctx context.Context, m *message, cause, err error) {
+func (r *reporter) logCutOff(ctx context.Context, m *message, cause, err error) {
 	if m.began.Load() != nil {
-		c.log.LogAttrs(ctx, slog.LevelInfo, "handler was cut off", append(m.attrs(), slog.Any("cause", cause), slog.Any("error", err))...)
+		r.log.LogAttrs(ctx, slog.LevelInfo, "handler was cut off", append(m.attrs(), slog.Any("cause", cause), slog.Any("error", err))...)
 	}
 }
 
-// trouble is what a consumer remembers of a store that fails while messages are handled.
+// trouble is what a reporter remembers of a store that fails while messages are handled.
 type trouble struct {
 	failing atomic.Bool // the last line said so
 
@@ -91,8 +86,8 @@ type trouble struct {
 const troubleEvery = time.Minute
 
 // logTrouble logs that the store fails: when that begins, and then more and more seldom.
-func (c *consumer) logTrouble(ctx context.Context, m *message, err error) {
-	t, now := &c.trouble, time.Now()
+func (r *reporter) logTrouble(ctx context.Context, m *message, err error) {
+	t, now := &r.trouble, time.Now()
 	n := int(t.n.Add(1))
 	t.mu.Lock()
 	tell := t.failing.Load() && seldom(n) || !t.failing.Load() && (t.last.IsZero() || now.Sub(t.last) >= troubleEvery)
@@ -102,23 +97,23 @@ func (c *consumer) logTrouble(ctx context.Context, m *message, err error) {
 	}
 	t.mu.Unlock()
 	if tell {
-		c.log.LogAttrs(ctx, slog.LevelWarn, "the store fails; messages are handed back and tried again",
+		r.log.LogAttrs(ctx, slog.LevelWarn, "the store fails; messages are handed back and tried again",
 			append(m.attrs(), slog.Int("handed_back", n), slog.Any("error", err))...)
 	}
 }
 
 // logSuccess logs that a message was handled after failed attempts, and that the store works again after trouble.
-func (c *consumer) logSuccess(m *message) {
+func (r *reporter) logSuccess(m *message) {
 	if n := m.envelope.Attempts; n > 0 {
-		c.log.LogAttrs(context.Background(), slog.LevelInfo, "handled after failed attempts", append(m.attrs(), slog.Int("failed", n))...)
+		r.log.LogAttrs(context.Background(), slog.LevelInfo, "handled after failed attempts", append(m.attrs(), slog.Int("failed", n))...)
 	}
-	t := &c.trouble
+	t := &r.trouble
 	if t.n.Load() == 0 {
 		return
 	}
 	n := int(t.n.Swap(0))
 	told := t.failing.Swap(false)
 	if told {
-		c.log.LogAttrs(context.Background(), slog.LevelInfo, "the store works again", slog.Int("handed_back", n))
+		r.log.LogAttrs(context.Background(), slog.LevelInfo, "the store works again", slog.Int("handed_back", n))
 	}
 }

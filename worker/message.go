@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,15 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
 )
+
+// These errors say why a handler's context ended, by context.Cause.
+var (
+	ErrOwnershipLost = errors.New("worker: the message may be in other hands")
+	ErrDraining      = errors.New("worker: stopping, and the time to finish is over")
+)
+
+// isStale reports that another worker has a message, or has ended it.
+func isStale(err error) bool { return errors.Is(err, storage.ErrReceiptStale) }
 
 // message is a message in hand.
 type message struct {
@@ -27,10 +37,10 @@ type message struct {
 	began            atomic.Pointer[time.Time] // when its handler started; nil: not yet
 	reported         time.Time                 // when it was last reported as stuck; only renewDue uses it
 	suspect          bool                      // see suspects
-	bodyBytes        int                       // its share of consumer.bodies; under consumer.mu
+	bodyBytes        int                       // its share of hand.bodies; under hand.mu
 	written          *channel.Envelope         // see history
 
-	turn     turn // guards the fields below; held during a renewal, so that no call uses a receipt that is being replaced
+	calls    callLock // guards the fields below; held during a renewal, so that no call uses a receipt that is being replaced
 	receipt  storage.Receipt
 	owned    time.Time // start of the last call that gave us the message
 	settling bool      // its end is being recorded: no renewal
@@ -39,12 +49,13 @@ type message struct {
 	cancel   context.CancelCauseFunc
 }
 
-// turn is a mutex that may be held during a request. It is a channel so that waiting for it counts as waiting for a
+// callLock is a mutex that may be held during a request. It is a channel so that waiting for it counts as waiting for a
 // request: in virtual time, waiting for a sync.Mutex stops the clock.
-type turn chan struct{}
+type callLock chan struct{}
 
-func (t turn) lock()   { t <- struct{}{} }
-func (t turn) unlock() { <-t }
+func newCallLock() callLock { return make(callLock, 1) }
+func (l callLock) lock()    { l <- struct{}{} }
+func (l callLock) unlock()  { <-l }
 
 // discardForgedHistory discards a history that these deliveries can't have. Another program wrote it, and it would
 // let the message come back for ever.
@@ -76,10 +87,29 @@ func (m *message) id() slog.Attr {
 	return slog.String("id", m.envelope.ID)
 }
 
+// attrs name a message, and its handler where that is known.
+func (m *message) attrs() []slog.Attr {
+	attrs := []slog.Attr{slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind))}
+	if m.delivery != nil {
+		attrs = append(attrs, slog.String("handler", m.delivery.Handler.Name()))
+	}
+	return attrs
+}
+
+// trace logs, at the debug level, that a message comes into hand or leaves it. So a log shows what a worker had in hand
+// when it died.
+func (m *message) trace(ctx context.Context, log *slog.Logger, event string) {
+	if !log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	log.LogAttrs(ctx, slog.LevelDebug, event, slog.String("id", m.envelope.ID), slog.Int("deliveries", m.deliveries),
+		slog.Time("sent", m.sentAt), slog.Time("made", m.envelope.Time))
+}
+
 // claim stops renewal and returns the claim with the newest receipt.
 func (m *message) claim() storage.Claim {
-	m.turn.lock()
-	defer m.turn.unlock()
+	m.calls.lock()
+	defer m.calls.unlock()
 	m.settling = true
 	return storage.Claim{Queue: m.queue, Receipt: m.receipt}
 }
@@ -91,24 +121,24 @@ func (m *message) prove(ctx context.Context, q *storage.Queue, visibility time.D
 	if err != nil {
 		return err
 	}
-	m.turn.lock()
-	defer m.turn.unlock()
+	m.calls.lock()
+	defer m.calls.unlock()
 	m.receipt, m.owned = receipt, began
 	return nil
 }
 
 // resumeRenewal lets renewal go on after claim, where the message was not deleted.
 func (m *message) resumeRenewal() {
-	m.turn.lock()
-	defer m.turn.unlock()
+	m.calls.lock()
+	defer m.calls.unlock()
 	m.settling = false
 }
 
 // end reports whether the caller is the one to record the message's end. A handler that would not stop may return after
 // its message was handed back.
 func (m *message) end() bool {
-	m.turn.lock()
-	defer m.turn.unlock()
+	m.calls.lock()
+	defer m.calls.unlock()
 	first := !m.over
 	m.over = true
 	return first
@@ -116,15 +146,15 @@ func (m *message) end() bool {
 
 // dropped reports that the message has been given up.
 func (m *message) dropped() bool {
-	m.turn.lock()
-	defer m.turn.unlock()
+	m.calls.lock()
+	defer m.calls.unlock()
 	return m.lost
 }
 
 // start gives a handler its context, which ends with the message's ownership. It refuses a message that is lost.
 func (m *message) start(ctx context.Context, limit time.Duration) (context.Context, bool) {
-	m.turn.lock()
-	defer m.turn.unlock()
+	m.calls.lock()
+	defer m.calls.unlock()
 	if m.lost || time.Since(m.owned) >= limit {
 		return nil, false
 	}
@@ -134,8 +164,8 @@ func (m *message) start(ctx context.Context, limit time.Duration) (context.Conte
 
 // ours reports that no other worker can have the message yet.
 func (m *message) ours(limit time.Duration) bool {
-	m.turn.lock()
-	defer m.turn.unlock()
+	m.calls.lock()
+	defer m.calls.unlock()
 	return !m.lost && time.Since(m.owned) < limit
 }
 
@@ -149,8 +179,8 @@ func (m *message) drop() {
 
 // renew extends the visibility if it is due. It reports whether the message has just been lost.
 func (m *message) renew(ctx context.Context, q *storage.Queue, visibility, due, limit time.Duration) (lost bool, err error) {
-	m.turn.lock()
-	defer m.turn.unlock()
+	m.calls.lock()
+	defer m.calls.unlock()
 	if m.settling || m.lost || time.Since(m.owned) < due {
 		return false, nil
 	}

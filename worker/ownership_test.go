@@ -153,7 +153,7 @@ func TestLostIsNotRenewed(t *testing.T) {
 			time.Sleep(visibility / 2)
 			return nil
 		})
-		stop := l.start(t, worker.Config{Visibility: visibility, PollInterval: map[string]time.Duration{"jobs": time.Hour}})
+		stop := l.start(t, worker.Config{Visibility: visibility, Queues: map[string]worker.QueueConfig{"jobs": {PollInterval: time.Hour}}})
 		l.sendJobs(t, job{})
 		time.Sleep(visibility)
 		if err := stop(); err != nil {

@@ -10,46 +10,33 @@ import (
 
 const atATime = 32 // bounds the calls that run together for several messages
 
-// renew keeps the messages in hand invisible to others. It ends the contexts of those it can't keep, and reports
+// renewer keeps messages in hand invisible to others. It ends the contexts of those that it can't keep, and reports
 // handlers that run long.
-func (c *consumer) renew(ctx context.Context) {
-	defer c.renewals.Stop()
-	for {
-		select {
-		case <-c.renewals.C:
-			c.renewDue(ctx)
-		case <-ctx.Done():
-			return
-		}
-	}
+type renewer struct {
+	setup
 }
 
-// renewEvery is how often the worker looks through the messages in hand.
-func renewEvery(visibility time.Duration) time.Duration {
-	return max(visibility/12, 10*time.Millisecond)
-}
+// every is how often the messages in hand are looked through.
+func (r *renewer) every() time.Duration { return max(r.cfg.Visibility/12, 10*time.Millisecond) }
 
-// renewDue renews the messages that are due.
-func (c *consumer) renewDue(ctx context.Context) {
-	now := time.Now()
-	var due []*message
-	c.mu.Lock()
-	for m := range c.inHand {
-		// Ownership begins no earlier than the receiving call, so no message's turn is needed here.
-		if now.Sub(m.asked) >= c.cfg.Visibility/6 {
-			due = append(due, m)
-		}
-	}
-	c.mu.Unlock()
-	each(due, func(m *message) {
-		c.reportStuck(ctx, m, now)
-		lost, err := m.renew(ctx, c.q, c.cfg.Visibility, c.cfg.Visibility/3, c.owned)
+// owned is how long a message is owned after the start of the call that gave it.
+func (r *renewer) owned() time.Duration { return r.cfg.Visibility - r.cfg.Visibility/6 }
+
+// old reports that a message may be due for renewal. Ownership begins no earlier than the receiving call, so the
+// message's lock is not needed.
+func (r *renewer) old(m *message, now time.Time) bool { return now.Sub(m.asked) >= r.cfg.Visibility/6 }
+
+// renew renews the messages that are due.
+func (r *renewer) renew(ctx context.Context, ms []*message, now time.Time) {
+	each(ms, func(m *message) {
+		r.reportStuck(ctx, m, now)
+		lost, err := m.renew(ctx, r.q, r.cfg.Visibility, r.cfg.Visibility/3, r.owned())
 		switch {
 		case lost:
-			c.stats.lost.Inc()
-			c.log.LogAttrs(ctx, slog.LevelWarn, "a message in hand may be lost to others: it could not be renewed in time", m.id(), slog.Any("error", err))
+			r.stats.lost.Inc()
+			r.log.LogAttrs(ctx, slog.LevelWarn, "a message in hand may be lost to others: it could not be renewed in time", m.id(), slog.Any("error", err))
 		case err != nil && ctx.Err() == nil:
-			c.log.LogAttrs(ctx, slog.LevelWarn, "can't renew a message", m.id(), slog.Any("error", err))
+			r.log.LogAttrs(ctx, slog.LevelWarn, "can't renew a message", m.id(), slog.Any("error", err))
 		}
 	})
 }
@@ -64,13 +51,13 @@ func each(ms []*message, f func(*message)) {
 	_ = calls.Wait() // the functions return no errors
 }
 
-func (c *consumer) reportStuck(ctx context.Context, m *message, now time.Time) {
+func (r *renewer) reportStuck(ctx context.Context, m *message, now time.Time) {
 	began := m.began.Load()
-	if began == nil || now.Sub(*began) < c.cfg.StuckAfter || now.Sub(m.reported) < c.cfg.StuckAfter {
+	if began == nil || now.Sub(*began) < r.all.StuckAfter || now.Sub(m.reported) < r.all.StuckAfter {
 		return
 	}
 	m.reported = now
-	c.stats.stuck.Inc()
-	c.log.LogAttrs(ctx, slog.LevelWarn, "a handler runs long", slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind)),
+	r.stats.stuck.Inc()
+	r.log.LogAttrs(ctx, slog.LevelWarn, "a handler runs long", slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind)),
 		slog.Duration("running", now.Sub(*began)))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
+	"github.com/millrace-go/millrace/worker/active"
 )
 
 // A sharer is a worker's process: its handlers, and its link to the store, which can be cut.
@@ -28,8 +29,13 @@ func newSharer(t *testing.T, s *storage.Store, name string, consumers int, handl
 	t.Helper()
 	x := &sharer{link: storagetest.NewLink(s)}
 	x.lab = newLab(t, x.link.Store, handle)
-	x.stop = x.start(t, worker.Config{Name: name, ActiveWorkers: map[string]int{"jobs": consumers}})
+	x.stop = x.start(t, worker.Config{Name: name, Queues: activeJobs(consumers)})
 	return x
+}
+
+// activeJobs lets n workers consume the jobs at a time.
+func activeJobs(n int) map[string]worker.QueueConfig {
+	return map[string]worker.QueueConfig{"jobs": {Turn: active.Workers(n)}}
 }
 
 func nothing(context.Context, job) error { return nil }
@@ -46,7 +52,7 @@ func consumers(t *testing.T, all []*sharer, before []int) (who []int) {
 	return who
 }
 
-// As many workers consume a queue as ActiveWorkers says. Others follow them when they stop, or die.
+// As many workers consume a queue as active.Workers says. Others follow them when they stop, or die.
 func TestSharedQueue(t *testing.T) {
 	for _, most := range []int{1, 2} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
@@ -192,7 +198,7 @@ func TestStuckWorker(t *testing.T) {
 			onEachStore(t, func(t *testing.T, s *storage.Store) {
 				link, release := storagetest.NewLink(s), make(chan struct{})
 				a := newLab(t, link.Store, func(context.Context, job) error { <-release; return nil })
-				a.start(t, worker.Config{Concurrency: 1, MaxInHand: 1, ActiveWorkers: map[string]int{"jobs": 1}})
+				a.start(t, worker.Config{Concurrency: 1, MaxInHand: 1, Queues: activeJobs(1)})
 				time.Sleep(time.Minute)
 				a.sendJobs(t, job{})
 				time.Sleep(time.Minute)
@@ -235,7 +241,7 @@ func TestSharedQueueOfTwoVersions(t *testing.T) {
 		handlers.React(newer.registry, "jobs", nothing)
 		var got atomic.Int64
 		handlers.React(newer.registry, "jobs", func(context.Context, added) error { got.Add(1); return nil })
-		newer.start(t, worker.Config{ActiveWorkers: map[string]int{"jobs": 1}})
+		newer.start(t, worker.Config{Queues: activeJobs(1)})
 		time.Sleep(time.Minute)
 		var unknown []storage.Message // a single message may come to old workers each time
 		for i := range 20 {
@@ -258,7 +264,7 @@ func TestMetricsOfStandBy(t *testing.T) {
 		var all []*prometheus.Registry
 		for range 3 {
 			all = append(all, prometheus.NewRegistry())
-			newLab(t, s, nothing).start(t, worker.Config{Metrics: all[len(all)-1], ActiveWorkers: map[string]int{"jobs": 1}})
+			newLab(t, s, nothing).start(t, worker.Config{Metrics: all[len(all)-1], Queues: activeJobs(1)})
 		}
 		time.Sleep(time.Minute)
 		sum := 0.0

@@ -2,13 +2,8 @@ package worker
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
-
-	"github.com/millrace-go/millrace/storage/inbox"
 )
 
 // suspectAfter is how many silent deliveries make a message a suspect: one that may kill its worker.
@@ -25,7 +20,7 @@ const suspectAfter = 3
 //   - A handler that hangs doesn't stop the worker: after StuckAfter it receives messages again, and hands back other
 //     suspects among them.
 type suspects struct {
-	receives *semaphore.Weighted // each receive holds 1 until its messages are dispatched; the suspect holds all
+	receives gate // each receive passes it until its messages are dispatched; the suspect is alone
 
 	mu    sync.Mutex
 	one   *message // the suspect in hand
@@ -34,14 +29,10 @@ type suspects struct {
 	timer *time.Timer
 }
 
-const allReceives = 1 << 30
-
-func newSuspects() *suspects { return &suspects{receives: semaphore.NewWeighted(allReceives)} }
-
 // receiving waits until messages may be received. The caller must call received once they are dispatched.
-func (s *suspects) receiving(ctx context.Context) error { return s.receives.Acquire(ctx, 1) }
+func (s *suspects) receiving(ctx context.Context) error { return s.receives.pass(ctx) }
 
-func (s *suspects) received() { s.receives.Release(1) }
+func (s *suspects) received() { s.receives.passed() }
 
 // enter makes a message the suspect in hand, or returns for how long another message has been it.
 func (s *suspects) enter(m *message) (entered bool, since time.Duration) {
@@ -62,10 +53,10 @@ func (s *suspects) alone(ctx context.Context, m *message, most time.Duration) er
 	if done {
 		return nil
 	}
-	if err := s.receives.Acquire(ctx, allReceives); err != nil {
+	if err := s.receives.close(ctx); err != nil {
 		return err
 	}
-	open := sync.OnceFunc(func() { s.receives.Release(allReceives) })
+	open := sync.OnceFunc(s.receives.open)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.one != m { // m was abandoned meanwhile
@@ -88,26 +79,4 @@ func (s *suspects) leave(m *message) {
 		s.open()
 	}
 	s.one, s.open, s.timer = nil, nil, nil
-}
-
-// keepApart lets one suspect go on and hands the others back.
-func (c *consumer) keepApart(ctx context.Context, ms []*message) {
-	c.single.Store(len(ms) > 0) // other suspects were handed back and come again
-	for i, m := range ms {
-		m.suspect = true
-		entered, since := c.suspects.enter(m)
-		if !entered {
-			// One suspect comes after the other, but not again and again while one takes long.
-			delay := max(inbox.FirstLook, min(since, retryMost))
-			each(ms[i:], func(m *message) {
-				if m.end() {
-					c.handBack(ctx, m, delay, nil)
-				}
-			})
-			return
-		}
-		c.log.LogAttrs(ctx, slog.LevelWarn, "a message has not been heard of again and again; it is kept apart from others of its like",
-			slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind)), slog.Int("deliveries", m.deliveries))
-		c.pushTask(task{m: m})
-	}
 }

@@ -274,7 +274,7 @@ func TestHangingSuspect(t *testing.T) {
 		if got := names(); len(got) != 3 || got[2] != "other" {
 			t.Errorf("handled in the end: got %q, want the other suspect", got)
 		}
-		if log.count("kept apart") < 2 {
+		if log.count("isolating it") < 2 {
 			t.Error("nobody was told")
 		}
 		if err := stop(); err != nil {

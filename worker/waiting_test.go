@@ -202,16 +202,16 @@ func TestRingsVouchedFor(t *testing.T) {
 func TestPollIntervalOfAQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, c := range []struct {
-			interval    map[string]time.Duration
+			interval    time.Duration
 			least, most int // looks in an idle hour
 		}{
-			{nil, 120, 160}, // the store's 30 seconds
-			{map[string]time.Duration{"jobs": 5 * time.Minute}, 12, 16},
-			{map[string]time.Duration{"jobs": 2 * time.Second}, 1800, 2400},
+			{0, 120, 160}, // the store's 30 seconds
+			{5 * time.Minute, 12, 16},
+			{2 * time.Second, 1800, 2400},
 		} {
 			var calls storagetest.Calls
 			l := newLab(t, storagetest.Intercept(patient(storagetest.Plain(openStore(t)), 30*time.Second), calls.Hook), func(context.Context, job) error { return nil })
-			stop := l.start(t, worker.Config{PollInterval: c.interval})
+			stop := l.start(t, worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {PollInterval: c.interval}}})
 			time.Sleep(10 * time.Minute)
 			before := calls.Count("receive")
 			time.Sleep(time.Hour)

@@ -14,12 +14,6 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// These errors say why a handler's context ended, by context.Cause.
-var (
-	ErrOwnershipLost = errors.New("worker: the message may be in other hands")
-	ErrDraining      = errors.New("worker: stopping, and the time to finish is over")
-)
-
 // A Worker consumes queues of its registry's store.
 type Worker struct {
 	store   *storage.Store // the store of the registry's channels
@@ -44,10 +38,10 @@ func New(h *handlers.Registry, cfg Config) (*Worker, error) {
 		return nil, fmt.Errorf("worker: metrics: %w", err)
 	}
 	w := &Worker{store: h.Channels().Store(), h: h, cfg: cfg, metrics: m, handled: map[string]*atomic.Int64{}, hung: map[string]*hung{}}
-	for _, q := range cfg.Queues {
+	for _, q := range cfg.Consume {
 		w.handled[q] = new(atomic.Int64)
 		stats := m.queue(q) // now, so that a worker that stands by has its metrics too
-		w.hung[q] = newHung(q, cfg.Concurrency, cfg.Logger, stats.abandoned)
+		w.hung[q] = newHung(q, cfg.Queues[q].Concurrency, cfg.Logger, stats.abandoned)
 	}
 	return w, nil
 }
@@ -70,7 +64,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return errors.New("worker: it runs already; two at a time are two workers, each from New")
 	}
 	defer w.running.Store(false)
-	for _, q := range w.cfg.Queues {
+	for _, q := range w.cfg.Consume {
 		_, err := w.store.Queue(q).Stats(ctx)
 		if ctx.Err() != nil {
 			return nil // stopped before it began
@@ -79,20 +73,25 @@ func (w *Worker) Run(ctx context.Context) error {
 			return fmt.Errorf("worker: start: %w", err)
 		}
 	}
-	w.announce(ctx)
 	// Handlers outlive ctx: they get DrainTimeout.
 	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	errs := make([]error, len(w.cfg.Queues))
-	suspects := newSuspects()
-	var wg sync.WaitGroup
-	for i, q := range w.cfg.Queues {
-		if w.cfg.ActiveWorkers[q] > 0 {
-			wg.Go(func() { errs[i] = w.share(ctx, running, q, suspects) })
-			continue
+	suspects := new(suspects)
+	all := make([]*consumer, len(w.cfg.Consume))
+	for i, q := range w.cfg.Consume {
+		all[i] = newConsumer(running, w.setup(q), w.hung[q], suspects)
+	}
+	w.announce(ctx)
+	if err := openAll(ctx, all); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it began
 		}
-		c := newConsumer(w, q, suspects)
-		wg.Go(func() { errs[i] = c.run(ctx, ctx, running) })
+		return fmt.Errorf("worker: start: %w", err)
+	}
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, c := range all {
+		wg.Go(func() { errs[i] = c.run(ctx, running) })
 	}
 	wg.Wait()
 	err := errors.Join(errs...)
@@ -104,23 +103,43 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
+// openAll opens the turns of all consumers. After an error none is open.
+func openAll(ctx context.Context, all []*consumer) error {
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, c := range all {
+		wg.Go(func() {
+			if errs[i] = c.openTurns(ctx); errs[i] != nil {
+				errs[i] = fmt.Errorf("turn of queue %s: %w", c.queue, errs[i])
+			}
+		})
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	for i, c := range all {
+		if err != nil && errs[i] == nil {
+			wg.Go(func() { c.leave(ctx) })
+		}
+	}
+	wg.Wait()
+	return err
+}
+
 // announce logs which queues are consumed, and with which limits.
 func (w *Worker) announce(ctx context.Context) {
 	c, log := w.cfg, w.cfg.Logger
 	log.LogAttrs(ctx, slog.LevelInfo, "worker starts",
 		slog.String("worker", c.Name), slog.String("store", w.store.Props().Driver),
-		slog.Int("concurrency", c.Concurrency), slog.Int("max_in_hand", c.MaxInHand), slog.Int("max_bodies", c.MaxBodies), slog.Duration("visibility", c.Visibility),
-		slog.Int("max_attempts", c.MaxAttempts), slog.Int("max_deliveries", c.MaxDeliveries), slog.Duration("drain_timeout", c.DrainTimeout))
-	for _, q := range c.Queues {
+		slog.Int("max_deliveries", c.MaxDeliveries), slog.Duration("drain_timeout", c.DrainTimeout))
+	for _, q := range c.Consume {
 		var kinds []string
 		for _, h := range w.h.Handlers(q) {
 			kinds = append(kinds, fmt.Sprintf("%s → %s", h.Kind(), h.Name()))
 		}
-		attrs := []slog.Attr{slog.String("queue", q), slog.String("kinds", strings.Join(kinds, ", "))}
-		if n := c.ActiveWorkers[q]; n > 0 {
-			attrs = append(attrs, slog.Int("active_workers", n))
-		}
-		log.LogAttrs(ctx, slog.LevelInfo, "worker consumes", attrs...)
+		own := c.Queues[q]
+		log.LogAttrs(ctx, slog.LevelInfo, "worker consumes", slog.String("queue", q), slog.String("kinds", strings.Join(kinds, ", ")),
+			slog.Int("concurrency", own.Concurrency), slog.Int("max_in_hand", own.MaxInHand), slog.Int("max_bodies", own.MaxBodies),
+			slog.Duration("visibility", own.Visibility), slog.Int("max_attempts", own.MaxAttempts), slog.Bool("has_turn", own.Turn != nil))
 	}
 	known := w.h.Queues()
 	for _, q := range w.h.Channels().Routes().Queues() {
@@ -128,4 +147,23 @@ func (w *Worker) announce(ctx context.Context) {
 			log.LogAttrs(ctx, slog.LevelInfo, "the routes name a queue that has no handler here; another program must consume it", slog.String("queue", q))
 		}
 	}
+}
+
+// setup returns what the rooms of a queue's consumer work with.
+func (w *Worker) setup(queue string) setup {
+	return setup{
+		queue: queue, q: w.store.Queue(queue), store: w.store, registry: w.h, cfg: w.cfg.Queues[queue], all: &w.cfg,
+		log: w.cfg.Logger.With("queue", queue), stats: w.metrics.queue(queue), handled: w.handled[queue],
+	}
+}
+
+// Healthy returns an error while the worker takes no more messages off a queue because as many of its handlers hang as
+// may run at a time. A program that is not healthy should be started again.
+func (w *Worker) Healthy() error {
+	for _, q := range w.cfg.Consume {
+		if err := w.hung[q].err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
 	"github.com/millrace-go/millrace/worker"
+	"github.com/millrace-go/millrace/worker/active"
 )
 
 // A scenario is one run.
@@ -183,9 +184,10 @@ func (w *world) work(ctx context.Context, process int) {
 		cfg := w.config
 		cfg.Name, cfg.Logger = fmt.Sprintf("worker%d", process), log
 		if w.single {
-			cfg.ActiveWorkers = map[string]int{w.shards[i].commands: 1}
+			one := worker.QueueConfig{Turn: active.Workers(1)}
+			cfg.Queues = map[string]worker.QueueConfig{w.shards[i].commands: one}
 			if w.scenario.work == 0 {
-				cfg.ActiveWorkers[w.shards[i].events] = 1
+				cfg.Queues[w.shards[i].events] = one
 			}
 		}
 		wk, err := worker.New(w.shards[i].register(c, log, w.progress, w.scenario.work), cfg)

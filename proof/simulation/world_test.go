@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
+	"github.com/millrace-go/millrace/worker/active"
 )
 
 // world is one run.
@@ -151,15 +152,16 @@ func (p *process) live(ctx context.Context) {
 		p.world.failed("%s: %v", p.name, err)
 		return
 	}
-	often, consumers := map[string]time.Duration{}, map[string]int{}
+	queues := map[string]worker.QueueConfig{}
 	for _, q := range h.Queues() {
-		often[q] = 20 * time.Second
+		often := worker.QueueConfig{PollInterval: 20 * time.Second}
 		if p.world.plan.consumers > 0 {
-			consumers[q] = p.world.plan.consumers
+			often.Turn = active.Workers(p.world.plan.consumers)
 		}
+		queues[q] = often
 	}
 	wk, err := worker.New(h, worker.Config{
-		Name: p.name, Concurrency: 4, MaxDeliveries: 40, Visibility: p.world.plan.visibility, PollInterval: often, ActiveWorkers: consumers, Logger: p.world.log(p.name),
+		Name: p.name, Concurrency: 4, MaxDeliveries: 40, Visibility: p.world.plan.visibility, Queues: queues, Logger: p.world.log(p.name),
 		RetryDelay: func(int, string) time.Duration { return time.Minute },
 	})
 	if err != nil {

@@ -65,7 +65,7 @@ type Batch struct {
 type Inbox struct {
 	queue   *storage.Queue
 	sub     *storage.Subscription
-	most    int // messages of one look
+	props   storage.Props
 	longest time.Duration
 	quiet   time.Duration
 
@@ -80,19 +80,31 @@ type Inbox struct {
 // Open begins to wait for a queue. It makes no request.
 func Open(store *storage.Store, queue string, cfg Config) *Inbox {
 	props := store.Props()
-	if cfg.Poll != 0 {
-		cfg.Poll = max(cfg.Poll, FirstLook)
-	}
 	in := &Inbox{
-		queue: store.Queue(queue), sub: store.Listen(queue), most: props.MaxReceive,
-		longest: cmp.Or(cfg.Poll, props.PollInterval),
+		queue: store.Queue(queue), sub: store.Listen(queue), props: props,
 		trusted: store.Rings() && props.QuietInterval > 0,
 	}
-	in.quiet = cmp.Or(cfg.Poll, props.QuietInterval, in.longest)
 	in.rung = in.trusted // as good as a ring: messages of the first look were there before
-	in.poll = newBackOff(FirstLook, in.longest)
 	in.trouble = newBackOff(100*time.Millisecond, 10*time.Second)
+	in.setPoll(cfg.Poll)
 	return in
+}
+
+// SetPoll changes Config.Poll. A wait that has more than the new interval before it ends earlier.
+func (in *Inbox) SetPoll(poll time.Duration) {
+	in.setPoll(poll)
+	if most := time.Now().Add(max(in.longest, in.quiet)); in.next.After(most) && !in.failed {
+		in.next = most
+	}
+}
+
+func (in *Inbox) setPoll(poll time.Duration) {
+	if poll != 0 {
+		poll = max(poll, FirstLook)
+	}
+	in.longest = cmp.Or(poll, in.props.PollInterval)
+	in.quiet = cmp.Or(poll, in.props.QuietInterval, in.longest)
+	in.poll = newBackOff(FirstLook, in.longest)
 }
 
 func newBackOff(first, most time.Duration) backoff.ExponentialBackOff {
@@ -138,7 +150,7 @@ func (in *Inbox) Look(ctx context.Context, max int, visibility time.Duration) (B
 		in.failed = false
 		in.trouble.Reset()
 	}
-	batch := Batch{Deliveries: ds, Since: began, Full: len(ds) >= min(max, in.most)}
+	batch := Batch{Deliveries: ds, Since: began, Full: len(ds) >= min(max, in.props.MaxReceive)}
 	in.next = time.Now().Add(in.pause(len(ds) > 0, batch.Full))
 	return batch, nil
 }
@@ -219,5 +231,5 @@ func (in *Inbox) waitOnce(ctx context.Context, timer <-chan time.Time, max int, 
 	if len(ds) == 0 {
 		return Batch{}, due
 	}
-	return Batch{Deliveries: ds, Since: since, Full: len(ds) >= min(max, in.most)}, due
+	return Batch{Deliveries: ds, Since: since, Full: len(ds) >= min(max, in.props.MaxReceive)}, due
 }

@@ -320,3 +320,37 @@ func TestBadArguments(t *testing.T) {
 		}
 	})
 }
+
+// SetPoll changes how often a store is looked at. A shorter interval counts from then on; a longer one after the next
+// look.
+func TestSetPoll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, calls := polled(t, time.Hour)
+		in := inbox.Open(s, "queue", inbox.Config{})
+		defer in.Close()
+		look := func(d time.Duration) int {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			before := calls.Count("receive")
+			if _, err := in.Receive(ctx, 1, visibility); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want the end of the context", err)
+			}
+			return calls.Count("receive") - before
+		}
+		look(5 * time.Hour)
+		in.SetPoll(10 * time.Second)
+		if n := look(time.Hour); n < 355 || n > 470 {
+			t.Errorf("looks in an hour, each 10 s: got %d", n)
+		}
+		in.SetPoll(1) // as short as can be
+		if n := look(time.Minute); n < 2800 || n > 4000 {
+			t.Errorf("looks in a minute, as often as can be: got %d", n)
+		}
+		in.SetPoll(0)
+		look(5 * time.Hour)
+		if n := look(10 * time.Hour); n > 14 {
+			t.Errorf("looks in ten hours, by the store's own interval: got %d", n)
+		}
+	})
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/doorbell"
 	"github.com/millrace-go/millrace/worker"
+	"github.com/millrace-go/millrace/worker/active"
 )
 
 // An App is what a program of the sample works with once it has started.
@@ -113,10 +114,10 @@ func (a *App) Worker(concurrency int) (Part, error) {
 	}
 	h := handlers.NewRegistry(channels, handlers.Config{Logger: a.Log})
 	reservations.Register(h, a.Seats, a.mails)
-	cfg := worker.Config{Logger: a.Log, Metrics: a.metrics, Concurrency: concurrency, ActiveWorkers: map[string]int{}}
+	cfg := worker.Config{Logger: a.Log, Metrics: a.metrics, Concurrency: concurrency, Queues: map[string]worker.QueueConfig{}}
 	for _, queue := range h.Queues() {
 		if a.active > 0 && queue != reservations.MailQueue {
-			cfg.ActiveWorkers[queue] = a.active
+			cfg.Queues[queue] = worker.QueueConfig{Turn: active.Workers(a.active)}
 		}
 	}
 	w, err := worker.New(h, cfg)

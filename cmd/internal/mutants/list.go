@@ -132,13 +132,13 @@ func mutants() []mutant {
 			name: "a message of an unknown kind is done",
 			file: "worker/settle.go",
 			old:  "	case handlers.UnknownKind:\n",
-			new:  "	case handlers.UnknownKind:\n		c.finished <- m\n		return\n",
+			new:  "	case handlers.UnknownKind:\n		s.deletes.add(m)\n		return\n",
 		},
 		{
 			name: "a stop costs an attempt",
 			file: "worker/settle.go",
-			old:  "		c.handBack(ctx, m, 0, nil) // the handler may have failed because it was told to stop\n",
-			new:  "		m.history().Attempts++\n		c.handBack(ctx, m, 0, nil)\n",
+			old:  "		s.handBack(ctx, m, 0, nil) // the handler may have failed because it was told to stop\n",
+			new:  "		m.history().Attempts++\n		s.handBack(ctx, m, 0, nil)\n",
 			by:   "worker", // it takes five stops in the middle of one handler
 		},
 		{

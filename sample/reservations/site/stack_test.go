@@ -134,11 +134,11 @@ func newStackOn(t *testing.T, store *storage.Store, cfg site.Config, change ...f
 // work starts a worker, which ends with the test.
 func (s *stack) work() {
 	s.t.Helper()
-	often := map[string]time.Duration{} // poll often, because nothing rings here
+	often := map[string]worker.QueueConfig{} // poll often, because nothing rings here
 	for _, q := range s.registry.Queues() {
-		often[q] = 500 * time.Millisecond
+		often[q] = worker.QueueConfig{PollInterval: 500 * time.Millisecond}
 	}
-	w, err := worker.New(s.registry, worker.Config{Logger: slog.New(slog.DiscardHandler), PollInterval: often})
+	w, err := worker.New(s.registry, worker.Config{Logger: slog.New(slog.DiscardHandler), Queues: often})
 	if err != nil {
 		s.t.Fatal(err)
 	}

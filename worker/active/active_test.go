@@ -1,0 +1,130 @@
+package active
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// inBubble runs a test in virtual time, with a store.
+func inBubble(t *testing.T, test func(t *testing.T, s *storage.Store)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+"?wake=off&sync=normal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		test(t, s)
+	})
+}
+
+func consumer(s *storage.Store, name string, kinds ...channel.Kind) worker.Consumer {
+	return worker.Consumer{
+		Store: s, Queue: "jobs", Worker: name, Kinds: kinds, Visibility: 30 * time.Second,
+		Logger: slog.New(slog.DiscardHandler), Fit: func() bool { return true },
+	}
+}
+
+func join(t *testing.T, n int, c worker.Consumer) worker.Turn {
+	t.Helper()
+	turn, err := Workers(n)(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := turn.Leave(context.WithoutCancel(t.Context())); err != nil { // a second time is harmless
+			t.Error(err)
+		}
+	})
+	return turn
+}
+
+func active(turns ...worker.Turn) (n int) {
+	for _, turn := range turns {
+		if limits, _ := turn.Now(); limits == (worker.Limits{}) {
+			n++
+		}
+	}
+	return n
+}
+
+// As many workers are active as were asked for. Workers that know other kinds don't count.
+func TestWorkers(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *storage.Store) {
+		var same, other []worker.Turn
+		for i := range 5 {
+			same = append(same, join(t, 2, consumer(s, fmt.Sprint(i), "a.v1", "b.v1")))
+			other = append(other, join(t, 1, consumer(s, fmt.Sprint("other", i), "a.v1")))
+		}
+		if n := active(same...); n != 0 {
+			t.Errorf("%d are active before they know of one another", n)
+		}
+		time.Sleep(time.Minute)
+		if n, m := active(same...), active(other...); n != 2 || m != 1 {
+			t.Errorf("active: got %d and %d, want 2 and 1", n, m)
+		}
+	})
+}
+
+// A worker that leaves, or that can't receive, is followed by another one, which is told of that.
+func TestSuccession(t *testing.T) {
+	for _, why := range []string{"leave", "unfit"} {
+		t.Run(why, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *storage.Store) {
+				var fit [2]atomic.Bool
+				var all []worker.Turn
+				for i := range fit {
+					fit[i].Store(true)
+					c := consumer(s, fmt.Sprint(i), "a.v1")
+					c.Fit = fit[i].Load
+					all = append(all, join(t, 1, c))
+				}
+				time.Sleep(time.Minute)
+				first := 0
+				if active(all[0]) == 0 {
+					first = 1
+				}
+				_, changed := all[1-first].Now()
+				began := time.Now()
+				if why == "leave" {
+					if err := all[first].Leave(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					fit[first].Store(false)
+				}
+				<-changed
+				if d := time.Since(began); active(all[1-first]) != 1 || d > 20*time.Second {
+					t.Errorf("after %v: active %d; want 1 within two beats", d, active(all[1-first]))
+				}
+			})
+		})
+	}
+}
+
+func TestBadNumber(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *storage.Store) {
+		for _, n := range []int{0, -1} {
+			if _, err := Workers(n)(t.Context(), consumer(s, "a")); err == nil || !strings.Contains(err.Error(), fmt.Sprint(n, " workers at a time; want a positive number")) {
+				t.Errorf("%d workers: got %v", n, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,233 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/handlers"
+)
+
+const (
+	openTime   = time.Minute           // for the opening of a turn
+	answerTime = 10 * time.Second      // after which a turn that doesn't answer is reported
+	askAgain   = time.Second           // before a turn that failed is asked again
+	askEvery   = 10 * time.Millisecond // a turn that changes more often is asked more seldom than that
+	leaveTime  = 30 * time.Second      // for the turns of a consumer that stops
+)
+
+// Turns combines turns. A consumer is paused while one of them pauses it. The least of the limits holds that they name.
+func Turns(open ...OpenTurn) OpenTurn {
+	return func(ctx context.Context, c Consumer) (Turn, error) { return openBoard(ctx, c, open...) }
+}
+
+// board keeps the limits that the turns of a consumer gave last, and combines them. Turns are the user's code. So each
+// is asked on a goroutine of its own, and no caller of the board waits for them.
+type board struct {
+	ctx   context.Context // of the consumer
+	log   *slog.Logger
+	turns []Turn
+
+	mu      sync.Mutex
+	given   []Limits // by turn; a turn that has not answered yet pauses
+	limits  Limits   // all combined
+	inForce context.Context
+	change  context.CancelFunc // ends inForce
+}
+
+// openBoard opens turns, one after the other. If one fails, those that are open leave.
+func openBoard(ctx context.Context, c Consumer, open ...OpenTurn) (*board, error) {
+	b := &board{ctx: ctx, log: c.Logger}
+	for _, o := range open {
+		t, err := openTurn(ctx, c, o)
+		if err != nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+			defer cancel()
+			return nil, errors.Join(err, b.Leave(ctx))
+		}
+		b.turns, b.given = append(b.turns, t), append(b.given, Limits{Pause: true})
+	}
+	b.limits = b.combine()
+	b.inForce, b.change = context.WithCancel(ctx)
+	for i := range b.turns {
+		go b.watch(i)
+	}
+	return b, nil
+}
+
+// openTurn bounds the opening of a turn. A turn that was opened too late leaves at once.
+func openTurn(ctx context.Context, c Consumer, open OpenTurn) (Turn, error) {
+	if open == nil {
+		return nil, errors.New("a turn is nil")
+	}
+	var (
+		turn   Turn
+		err    error
+		opened = make(chan struct{})
+		missed = make(chan struct{})
+	)
+	go func() {
+		if failed := handlers.Contain(func() { turn, err = open(ctx, c) }); failed != nil {
+			turn, err = nil, failed
+		}
+		select {
+		case opened <- struct{}{}:
+		case <-missed:
+			if err == nil && turn != nil {
+				_ = leave(ctx, turn) // its error is of no use to anybody
+			}
+		}
+	}()
+	timer := time.NewTimer(openTime)
+	defer timer.Stop()
+	select {
+	case <-opened:
+		if err == nil && turn == nil {
+			err = errors.New("got no turn")
+		}
+		return turn, err
+	case <-ctx.Done():
+		close(missed)
+		return nil, context.Cause(ctx)
+	case <-timer.C:
+		close(missed)
+		return nil, fmt.Errorf("no turn after %v", openTime)
+	}
+}
+
+// leave calls a turn's Leave.
+func leave(ctx context.Context, t Turn) (err error) {
+	if failed := handlers.Contain(func() { err = t.Leave(ctx) }); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// Now makes a board a [Turn].
+func (b *board) Now() (Limits, <-chan struct{}) {
+	limits, inForce := b.now()
+	return limits, inForce.Done()
+}
+
+// now returns the limits in force, and a context that ends when they change or when the consumer stops.
+func (b *board) now() (Limits, context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limits, b.inForce
+}
+
+// Leave lets all turns leave, at the same time. It returns when they have left, or when ctx ends.
+func (b *board) Leave(ctx context.Context) error {
+	left := make(chan error, len(b.turns))
+	for _, t := range b.turns {
+		go func() { left <- leave(ctx, t) }()
+	}
+	var errs []error
+	for range b.turns {
+		select {
+		case err := <-left:
+			errs = append(errs, err)
+		case <-ctx.Done():
+			return errors.Join(append(errs, errors.New("a turn did not leave in time"))...)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// watch keeps the limits of a turn up to date until the consumer stops.
+func (b *board) watch(i int) {
+	failing := false
+	for b.ctx.Err() == nil {
+		asked := time.Now()
+		limits, changed, err := b.ask(i)
+		switch {
+		case b.ctx.Err() != nil:
+			return
+		case err != nil:
+			if !failing {
+				b.log.LogAttrs(b.ctx, slog.LevelError, "the turn of a queue fails; its last limits stay in force", append(b.last(i).attrs(), slog.Any("error", err))...)
+			}
+			failing = true
+			b.wait(askAgain)
+			continue
+		case failing:
+			failing = false
+			b.log.LogAttrs(b.ctx, slog.LevelInfo, "the turn of a queue works again", limits.attrs()...)
+		}
+		b.set(i, limits)
+		select {
+		case <-changed:
+		case <-b.ctx.Done():
+		}
+		b.wait(askEvery - time.Since(asked)) // a channel that is always closed must not keep a processor busy
+	}
+}
+
+// ask calls a turn's Now. A call that doesn't return is reported.
+func (b *board) ask(i int) (limits Limits, changed <-chan struct{}, err error) {
+	late := time.AfterFunc(answerTime, func() {
+		b.log.LogAttrs(b.ctx, slog.LevelError, "the turn of a queue doesn't answer; its last limits stay in force", b.last(i).attrs()...)
+	})
+	defer late.Stop()
+	if failed := handlers.Contain(func() {
+		limits, changed = b.turns[i].Now()
+		err = limits.fault()
+	}); failed != nil {
+		err = failed
+	}
+	return limits, changed, err
+}
+
+func (b *board) wait(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.ctx.Done():
+	}
+}
+
+// last returns the limits that a turn gave last.
+func (b *board) last(i int) Limits {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.given[i]
+}
+
+// set notes the limits that a turn gives.
+func (b *board) set(i int, limits Limits) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.given[i] = limits
+	if all := b.combine(); all != b.limits {
+		b.limits = all
+		b.change()
+		b.inForce, b.change = context.WithCancel(b.ctx)
+	}
+}
+
+// combine returns the limits of all turns together.
+func (b *board) combine() (all Limits) {
+	for _, l := range b.given {
+		all.Concurrency = least(all.Concurrency, l.Concurrency)
+		all.MaxInHand = least(all.MaxInHand, l.MaxInHand)
+		all.PollInterval = least(all.PollInterval, l.PollInterval)
+	}
+	all.Pause = slices.ContainsFunc(b.given, func(l Limits) bool { return l.Pause })
+	return all
+}
+
+// least returns the least of two limits. Zero is none.
+func least[N int | time.Duration](a, b N) N {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}

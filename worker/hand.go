@@ -1,0 +1,325 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage/inbox"
+)
+
+const (
+	drainers  = 8               // goroutines, besides the others, that hand back waiting messages
+	stopGrace = 5 * time.Second // for handlers that have been told to stop
+)
+
+// hand holds the messages of one queue that this worker has, and runs their handlers, as many at a time as the limit
+// says. It renews the messages until their deliveries are over.
+//
+//	take -> sort -> crew -> runOne, runGroup -> settler
+//	           \-> groups -^
+//
+// A message that can't be routed yet is a task for fetch first. A closed hand hands back the messages that wait.
+type hand struct {
+	setup
+	settler  *settler
+	opener   opener
+	renewer  renewer
+	room     *room
+	hung     *hung
+	suspects *suspects // of all consumers of the worker
+	crew     *crew[task]
+	closed   atomic.Bool
+	single   atomic.Bool             // there were suspects among the last messages: receive one at a time
+	cutOff   context.CancelCauseFunc // ends the contexts of all handlers
+	renewals *time.Ticker            // runs while something is in hand
+	groups   groups
+
+	mu     sync.Mutex
+	most   int // handlers at a time
+	inHand map[*message]struct{}
+	bodies bodyRoom
+	empty  chan struct{} // closed when nothing is in hand; made by drain, which waits for that
+}
+
+// task is what a working goroutine does next: one message, or the messages that wait in a group.
+type task struct {
+	m   *message
+	g   *group
+	err error // the message ends by this error, without being handled
+}
+
+// newHand returns a hand. Handlers run under a context that is derived from base.
+func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects) *hand {
+	handling, cutOff := context.WithCancelCause(base)
+	h := &hand{
+		setup:    with,
+		opener:   newOpener(with),
+		renewer:  renewer{setup: with},
+		room:     r,
+		hung:     hangs,
+		suspects: s,
+		cutOff:   cutOff,
+		most:     with.cfg.Concurrency,
+		inHand:   map[*message]struct{}{},
+		groups:   groups{all: map[handlers.Group]*group{}},
+		bodies:   bodyRoom{most: with.cfg.MaxBodies},
+	}
+	h.settler = newSettler(base, with, hangs, h.release)
+	h.crew = newCrew(h.most, func(t task, spare bool) { h.run(handling, t, spare) })
+	h.renewals = time.NewTicker(h.renewer.every())
+	h.renewals.Stop()
+	return h
+}
+
+// setConcurrency changes how many handlers run at a time. Those that run go on.
+func (h *hand) setConcurrency(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.most = n
+	h.limit()
+}
+
+// setClosed closes the hand, or opens it again. A closed hand hands back the messages that wait, and those that come.
+// Running handlers go on.
+func (h *hand) setClosed(closed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed.Store(closed)
+	h.limit()
+	if closed {
+		h.fetchNext(h.bodies.leave())
+	}
+}
+
+// limit says how many tasks run at a time. However busy the handlers are, a closed hand has others to hand back.
+func (h *hand) limit() {
+	spare := 0
+	if h.closed.Load() {
+		spare = drainers
+	}
+	h.crew.setLimit(h.most, spare)
+}
+
+// take takes received messages in hand.
+func (h *hand) take(b inbox.Batch) []*message {
+	now := time.Now()
+	ms := make([]*message, len(b.Deliveries))
+	for i, d := range b.Deliveries {
+		ms[i] = &message{queue: h.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, asked: b.Since, received: now, calls: newCallLock(), receipt: d.Receipt, owned: b.Since}
+	}
+	h.room.take(len(ms), b.Full)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.inHand) == 0 && len(ms) > 0 {
+		h.renewals.Reset(h.renewer.every())
+	}
+	for _, m := range ms {
+		h.inHand[m] = struct{}{}
+	}
+	return ms
+}
+
+// sort opens messages that came together and makes each a task or adds it to its group; suspects are kept apart. New
+// groups become tasks only when all the messages are in. When the user's code panics or hangs while a message is
+// resolved, that message alone fails.
+func (h *hand) sort(ctx context.Context, ms []*message) {
+	var begun []*group
+	var suspects []*message
+	next := func(m *message) {
+		m.trace(ctx, h.log, "message taken")
+		switch {
+		case m.bad != nil:
+			h.crew.push(task{m: m, err: m.bad})
+		case h.opener.suspicious(m):
+			suspects = append(suspects, m)
+		case m.envelope.DataRef != "":
+			h.crew.push(task{m: m}) // a working goroutine fetches it
+		default:
+			if g := h.route(m); g != nil {
+				begun = append(begun, g)
+			}
+		}
+	}
+	for _, m := range ms { // all, because those behind a hang are handed back
+		h.opener.open(m)
+	}
+	handlers.Guard(decoding, len(ms), func(i int) resolved {
+		if !h.opener.ready(ms[i]) {
+			return resolved{err: ms[i].bad}
+		}
+		return h.opener.resolve(ms[i])
+	}, func(i int, r resolved) {
+		ms[i].delivery, ms[i].bad = r.delivery, r.err
+		next(ms[i])
+	}, func(i int, err error) {
+		h.hung.count(err)
+		ms[i].bad = err
+		next(ms[i])
+	})
+	for _, g := range begun {
+		h.crew.push(task{g: g})
+	}
+	h.keepApart(ctx, suspects)
+}
+
+// keepApart lets one suspect go on and hands the others back.
+func (h *hand) keepApart(ctx context.Context, ms []*message) {
+	h.single.Store(len(ms) > 0) // other suspects were handed back and come again
+	for i, m := range ms {
+		m.suspect = true
+		entered, since := h.suspects.enter(m)
+		if !entered {
+			// One suspect comes after the other, but not again and again while one takes long.
+			delay := max(inbox.FirstLook, min(since, retryMost))
+			each(ms[i:], func(m *message) {
+				if m.end() {
+					h.settler.handBack(ctx, m, delay, nil)
+				}
+			})
+			return
+		}
+		h.log.LogAttrs(ctx, slog.LevelWarn, "message delivered repeatedly without outcome; isolating it",
+			slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind)), slog.Int("deliveries", m.deliveries))
+		h.crew.push(task{m: m})
+	}
+}
+
+// run does a task. No handler runs on a spare goroutine.
+func (h *hand) run(ctx context.Context, t task, spare bool) {
+	idle := spare || h.idle()
+	switch {
+	case t.g != nil:
+		h.runGroup(ctx, t.g, idle)
+	case t.err != nil:
+		h.settler.conclude(ctx, t.m, handlers.Outcome{Err: t.err})
+	case idle:
+		h.settler.giveBack(ctx, t.m)
+	case t.m.delivery == nil:
+		h.fetch(ctx, t.m)
+	default:
+		h.runOne(ctx, t.m)
+	}
+}
+
+// idle reports that no more handlers are started, because the hand is closed or because too many handlers hang.
+func (h *hand) idle() bool { return h.closed.Load() || h.hung.full.Load() }
+
+// started notes that a message's handler starts.
+func (h *hand) started(m *message) time.Time {
+	now := time.Now()
+	m.began.Store(&now)
+	h.stats.running.Inc()
+	h.stats.pickup.Observe(max(0, now.Sub(m.sentAt)).Seconds())
+	h.room.waited(now.Sub(m.received))
+	return now
+}
+
+// ended notes that handlers have ended, or were given up.
+func (h *hand) ended(began time.Time, outcomes []handlers.Outcome) {
+	h.stats.running.Sub(float64(len(outcomes)))
+	h.stats.seconds.Observe(time.Since(began).Seconds())
+	for _, o := range outcomes {
+		h.hung.count(o.Err)
+	}
+}
+
+// release takes a message out of hand: its delivery is over for this worker.
+func (h *hand) release(m *message) {
+	m.trace(context.Background(), h.log, "message released")
+	if m.suspect {
+		h.suspects.leave(m)
+	}
+	h.mu.Lock()
+	delete(h.inHand, m)
+	h.fetchNext(h.bodies.resize(m, 0))
+	if len(h.inHand) == 0 {
+		h.renewals.Stop() // idle costs nothing
+		if h.empty != nil {
+			close(h.empty)
+			h.empty = nil
+		}
+	}
+	h.mu.Unlock()
+	h.room.leave()
+}
+
+// watch renews the messages in hand until ctx ends.
+func (h *hand) watch(ctx context.Context) {
+	defer h.renewals.Stop()
+	for {
+		select {
+		case <-h.renewals.C:
+		case <-ctx.Done():
+			return
+		}
+		now := time.Now()
+		var old []*message
+		h.mu.Lock()
+		for m := range h.inHand {
+			if h.renewer.old(m, now) {
+				old = append(old, m)
+			}
+		}
+		h.mu.Unlock()
+		h.renewer.renew(ctx, old, now)
+	}
+}
+
+// drain closes the hand and waits until nothing is in it. Handlers that run longer than DrainTimeout are told to stop.
+// The messages of those that don't are handed back, as far as the store answers in time. They run on, and their results
+// don't count.
+func (h *hand) drain() error {
+	defer h.cutOff(nil)
+	h.setClosed(true)
+	empty := make(chan struct{})
+	h.mu.Lock()
+	if len(h.inHand) > 0 {
+		h.empty = empty
+	} else {
+		close(empty)
+	}
+	h.mu.Unlock()
+	timer := time.NewTimer(h.all.DrainTimeout)
+	defer timer.Stop()
+	select {
+	case <-empty:
+	case <-timer.C:
+		h.cutOff(ErrDraining)
+		timer.Reset(stopGrace)
+		select {
+		case <-empty:
+		case <-timer.C:
+			return h.abandon()
+		}
+	}
+	h.crew.wait()
+	h.settler.wait()
+	return nil
+}
+
+// abandon hands back the messages of handlers that would not stop.
+func (h *hand) abandon() error {
+	h.mu.Lock()
+	stuck := slices.Collect(maps.Keys(h.inHand))
+	h.mu.Unlock()
+	stuck = slices.DeleteFunc(stuck, func(m *message) bool { return !m.end() })
+	if len(stuck) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), outcomeTime)
+	defer cancel()
+	each(stuck, func(m *message) {
+		if ctx.Err() == nil {
+			h.settler.handBack(ctx, m, 0, nil)
+		}
+	})
+	return fmt.Errorf("worker: queue %s: %d handler(s) did not stop in %v; their messages were handed back as far as the store answered",
+		h.queue, len(stuck), h.all.DrainTimeout+stopGrace)
+}

@@ -1,0 +1,168 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/storage/inbox"
+)
+
+const logPausesEvery = time.Second // more frequent ones are logged at the debug level
+
+// intake takes messages off one queue while its turns allow that and the hand has room for them. It gives the hand the
+// messages, and the limits that the turns set.
+type intake struct {
+	setup
+	hand     *hand
+	room     *room
+	hung     *hung
+	suspects *suspects
+
+	full    atomic.Pointer[time.Time] // since when there is no room to receive; nil: there is room
+	failing atomic.Pointer[time.Time] // since when receiving fails; nil: it doesn't
+
+	// These fields belong to the goroutine that takes.
+	limits Limits // in force
+	logged time.Time
+}
+
+// fit reports that the intake can receive: that is, it could within the last StuckAfter.
+func (in *intake) fit() bool {
+	for _, since := range []*time.Time{in.full.Load(), in.failing.Load()} {
+		if since != nil && time.Since(*since) > in.all.StuckAfter {
+			return false
+		}
+	}
+	return true
+}
+
+// run takes messages until ctx ends. Until base ends, messages that came are opened.
+func (in *intake) run(ctx, base context.Context, turns *board) {
+	box := inbox.Open(in.store, in.queue, inbox.Config{Poll: in.cfg.PollInterval})
+	defer box.Close()
+	in.stats.consuming.Set(1)
+	defer in.stats.consuming.Set(0)
+	// Messages are opened while the next ones are fetched.
+	arrived, sorted := make(chan []*message), make(chan struct{})
+	go func() {
+		defer close(sorted)
+		for ms := range arrived {
+			in.hand.sort(base, ms)
+			in.suspects.received()
+		}
+	}()
+	defer func() {
+		close(arrived)
+		<-sorted
+	}()
+	for {
+		n, turn := in.admitted(ctx, box, turns)
+		if n == 0 {
+			return
+		}
+		batch, due := box.Wait(turn, n, in.cfg.Visibility)
+		if len(batch.Deliveries) > 0 {
+			in.hand.sort(base, in.hand.take(batch)) // no suspects: this is their first delivery
+			continue
+		}
+		if !due || in.hung.full.Load() || in.suspects.receiving(turn) != nil {
+			continue // things have changed since it was admitted
+		}
+		if in.hand.single.Load() {
+			n = 1
+		}
+		batch, err := box.Look(ctx, n, in.cfg.Visibility)
+		if err != nil || len(batch.Deliveries) == 0 { // else they are sorted first
+			in.suspects.received()
+		}
+		in.looked(ctx, err)
+		if len(batch.Deliveries) > 0 {
+			arrived <- in.hand.take(batch)
+		}
+	}
+}
+
+// admitted waits until the turns allow to take messages and there is room for them. It returns how many may be taken,
+// and a context that ends when the limits change. It returns 0 when ctx ended.
+func (in *intake) admitted(ctx context.Context, box *inbox.Inbox, turns *board) (n int, turn context.Context) {
+	for {
+		limits, turn := turns.now()
+		if ctx.Err() != nil {
+			return 0, nil
+		}
+		if limits != in.limits {
+			in.apply(ctx, box, limits)
+		}
+		freed, n := in.hung.wait(), 0
+		if freed == nil {
+			n = in.room.free()
+		}
+		switch {
+		case n > 0:
+			in.full.Store(nil)
+		case in.full.Load() == nil:
+			now := time.Now()
+			in.full.Store(&now)
+		}
+		if n > 0 && !limits.Pause {
+			return n, turn
+		}
+		select {
+		case <-freed:
+		case <-in.room.freed:
+		case <-turn.Done():
+		}
+	}
+}
+
+// apply puts limits in force.
+func (in *intake) apply(ctx context.Context, box *inbox.Inbox, limits Limits) {
+	most := cmp.Or(limits.Concurrency, in.cfg.Concurrency)
+	in.hung.setMost(most)
+	in.hand.setConcurrency(most)
+	in.room.setLimits(most, max(most, cmp.Or(limits.MaxInHand, in.cfg.MaxInHand)))
+	if limits.PollInterval != in.limits.PollInterval {
+		box.SetPoll(cmp.Or(limits.PollInterval, in.cfg.PollInterval))
+	}
+	was := in.limits.Pause
+	in.limits = limits
+	if limits.Pause == was {
+		in.log.LogAttrs(ctx, slog.LevelDebug, "the limits of a queue change", limits.attrs()...)
+		return
+	}
+	in.hand.setClosed(limits.Pause)
+	event, consuming := "queue is paused: nothing is taken off it", 0.0
+	if limits.Pause {
+		in.failing.Store(nil) // while nothing is received, nothing is known
+	} else {
+		event, consuming = "queue is consumed", 1
+	}
+	in.stats.consuming.Set(consuming)
+	level := slog.LevelInfo
+	if time.Since(in.logged) < logPausesEvery {
+		level = slog.LevelDebug
+	} else {
+		in.logged = time.Now()
+	}
+	in.log.LogAttrs(ctx, level, event, limits.attrs()...)
+}
+
+// looked logs that receiving begins to fail, and that it works again.
+func (in *intake) looked(ctx context.Context, err error) {
+	failing := in.failing.Load() != nil
+	switch {
+	case err != nil:
+		in.stats.receiveErrors.Inc()
+		if !failing {
+			now := time.Now()
+			in.failing.Store(&now)
+			in.log.LogAttrs(ctx, slog.LevelError, "can't receive; will go on trying", slog.Any("error", err))
+		}
+	case failing:
+		in.failing.Store(nil)
+		in.log.LogAttrs(ctx, slog.LevelInfo, "can receive again")
+	}
+}

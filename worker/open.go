@@ -1,0 +1,63 @@
+package worker
+
+import (
+	"fmt"
+
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
+)
+
+// opener decodes received messages and finds their handlers.
+type opener struct {
+	setup
+	suspectAt int // so many silent deliveries make a message a suspect
+}
+
+func newOpener(with setup) opener {
+	return opener{setup: with, suspectAt: max(1, min(suspectAfter, with.all.MaxDeliveries-1))}
+}
+
+// decoding names the user's code that resolve calls.
+const decoding = "the code that decodes the message or finds its key"
+
+// resolved is what the user's code makes of a message before it is handled.
+type resolved struct {
+	delivery *handlers.Delivery
+	err      error
+}
+
+// open decodes a message.
+func (o *opener) open(m *message) {
+	m.bad = o.decode(m)
+	m.opened.Store(true)
+}
+
+// ready reports that a decoded message can be resolved: it is neither faulty, nor a suspect, nor claim-checked.
+func (o *opener) ready(m *message) bool {
+	return m.bad == nil && !o.suspicious(m) && m.envelope.DataRef == ""
+}
+
+// suspicious reports that a message may be what kills its workers.
+func (o *opener) suspicious(m *message) bool { return m.silentDeliveries >= o.suspectAt }
+
+func (o *opener) decode(m *message) (err error) {
+	if m.envelope, err = post.Decode(m.body); err == nil {
+		err = m.envelope.CheckDataRef(o.queue)
+	}
+	if err != nil {
+		return handlers.Poison(handlers.ReasonUndecodable, err)
+	}
+	m.discardForgedHistory()
+	m.silentDeliveries = m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks
+	if m.silentDeliveries >= o.all.MaxDeliveries {
+		return handlers.Poison(handlers.ReasonDeliveries,
+			fmt.Errorf("delivered %d times without an outcome: does it kill its worker? last error: %s", m.silentDeliveries, m.envelope.LastError))
+	}
+	return nil
+}
+
+// resolve finds the handler of a message that has its data. It calls the user's code, and changes nothing.
+func (o *opener) resolve(m *message) resolved {
+	d, err := o.registry.Resolve(o.queue, &m.envelope)
+	return resolved{d, err}
+}

@@ -1,0 +1,122 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const maxFold = 256 // messages in one fold
+
+// groups holds the messages in hand that are folded together.
+type groups struct {
+	mu  sync.Mutex
+	all map[handlers.Group]*group // those that wait or run
+}
+
+// group is the messages in hand for one document.
+type group struct {
+	id      handlers.Group
+	waiting []*message // under groups.mu
+}
+
+// join adds a message to its group. It returns the group if it is new, and nil if the group waits or runs already.
+func (gs *groups) join(id handlers.Group, m *message) *group {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if g := gs.all[id]; g != nil {
+		g.waiting = append(g.waiting, m)
+		return nil
+	}
+	g := &group{id: id, waiting: []*message{m}}
+	gs.all[id] = g
+	return g
+}
+
+// next takes messages out of a group, for one fold.
+func (gs *groups) next(g *group) []*message {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	n := min(len(g.waiting), maxFold)
+	batch := g.waiting[:n:n]
+	g.waiting = g.waiting[n:]
+	return batch
+}
+
+// more reports whether messages have come for a group while it ran. If not, the group ends.
+func (gs *groups) more(g *group) bool {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if len(g.waiting) > 0 {
+		return true
+	}
+	delete(gs.all, g.id)
+	return false
+}
+
+// route adds a resolved message to its group, or makes it a task of its own. It returns the group if it is new.
+func (h *hand) route(m *message) *group {
+	if id, grouped := m.delivery.Group(); grouped {
+		return h.groups.join(id, m)
+	}
+	h.crew.push(task{m: m})
+	return nil
+}
+
+// runOne runs the handler of a message that has no group.
+func (h *hand) runOne(ctx context.Context, m *message) {
+	ctx, ok := m.start(ctx, h.renewer.owned())
+	if !ok {
+		h.settler.lose(m)
+		return
+	}
+	began := h.started(m)
+	outcomes := handlers.Handle(ctx, handlers.Group{}, []*handlers.Delivery{m.delivery}, nil)
+	h.ended(began, outcomes)
+	m.cancel(nil)
+	h.settler.conclude(ctx, m, outcomes[0])
+}
+
+// runGroup folds the waiting messages of a document, or hands them back. If more have come meanwhile, it makes the
+// group a task again.
+func (h *hand) runGroup(ctx context.Context, g *group, idle bool) {
+	batch := h.groups.next(g)
+	if idle {
+		for _, m := range batch {
+			h.settler.giveBack(ctx, m)
+		}
+	} else {
+		h.fold(ctx, g.id, batch)
+	}
+	clear(batch) // g.waiting may grow in the same memory, which would keep the messages' bodies
+	if h.groups.more(g) {
+		h.crew.push(task{g: g})
+	}
+}
+
+func (h *hand) fold(ctx context.Context, id handlers.Group, batch []*message) {
+	ms := make([]*message, 0, len(batch))
+	ds := make([]*handlers.Delivery, 0, len(batch))
+	var began time.Time
+	for _, m := range batch {
+		if !m.ours(h.renewer.owned()) {
+			h.settler.lose(m)
+			continue
+		}
+		began = h.started(m)
+		ms, ds = append(ms, m), append(ds, m.delivery)
+	}
+	if len(ms) == 0 {
+		return
+	}
+	outcomes := handlers.Handle(ctx, id, ds, func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []handlers.Ended, error) {
+		return h.settler.commit(ctx, work, ms, ends)
+	})
+	h.ended(began, outcomes)
+	for i, m := range ms {
+		h.settler.conclude(ctx, m, outcomes[i])
+	}
+}

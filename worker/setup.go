@@ -1,0 +1,22 @@
+package worker
+
+import (
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// setup is what all rooms of a consumer work with. It doesn't change.
+type setup struct {
+	queue    string
+	q        *storage.Queue
+	store    *storage.Store
+	registry *handlers.Registry
+	cfg      QueueConfig // complete
+	all      *Config     // for what is the same in all queues
+	log      *slog.Logger
+	stats    *queueMetrics
+	handled  *atomic.Int64 // messages handled and deleted
+}

@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/inbox"
+)
+
+// A Turn says whether a consumer may take messages off its queue, how many, and when that changes. Now and Leave may be
+// called at the same time.
+//
+// A Turn may be wrong without harm. While Now blocks, panics or returns nonsense, the last limits stay in force; before
+// its first answer that is a pause. The worker logs that, and asks again.
+type Turn interface {
+	// Now returns the limits in force, and a channel that is closed when they change; nil if they never do.
+	Now() (Limits, <-chan struct{})
+
+	// Leave is called once, when the consumer takes no more messages, before those in hand are finished.
+	Leave(ctx context.Context) error
+}
+
+// Limits bound how a queue is consumed. A field that is zero leaves the setting of the [QueueConfig] in force; another
+// value may be lower or higher than that.
+type Limits struct {
+	// Pause takes no messages. Running handlers go on, and messages that wait are handed back. It costs them no attempt.
+	Pause bool
+
+	// Concurrency is how many handlers run at a time. When it falls, running handlers finish.
+	Concurrency int
+
+	// MaxInHand bounds how many messages the worker holds; less than Concurrency means that.
+	MaxInHand int
+
+	// PollInterval is the longest time between two looks of an idle worker, at least 20 ms.
+	PollInterval time.Duration
+}
+
+// fault returns why no consumer can work within the limits, or nil.
+func (l Limits) fault() error {
+	if l.Concurrency < 0 || l.MaxInHand < 0 || l.PollInterval != 0 && l.PollInterval < inbox.FirstLook {
+		return fmt.Errorf("can't work within %+v: want no negative number, and a PollInterval of at least %v", l, inbox.FirstLook)
+	}
+	return nil
+}
+
+// attrs name the limits in a log.
+func (l Limits) attrs() []slog.Attr {
+	return []slog.Attr{slog.Bool("pause", l.Pause), slog.Int("concurrency", l.Concurrency), slog.Int("max_in_hand", l.MaxInHand), slog.Duration("poll_interval", l.PollInterval)}
+}
+
+// A Consumer is a worker that wants to consume a queue.
+type Consumer struct {
+	Store      *storage.Store
+	Queue      string
+	Worker     string         // Config.Name
+	Kinds      []channel.Kind // that it has handlers for, in order
+	Visibility time.Duration
+	Logger     *slog.Logger
+
+	// Fit reports that the consumer can receive. It can't if it has had no room for messages for longer than
+	// Config.StuckAfter, because its handlers hang or take long, or if the store has failed for that long.
+	Fit func() bool
+}
+
+// OpenTurn opens a consumer's turn. The worker calls it when it starts, before it takes a message. ctx ends when the
+// worker stops. After an error, or without an answer within a minute, the worker doesn't start.
+type OpenTurn func(ctx context.Context, c Consumer) (Turn, error)

@@ -1,0 +1,386 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// dial is a turn as a user writes it: limits that somebody sets while the worker runs.
+type dial struct {
+	mu      sync.Mutex
+	limits  worker.Limits
+	changed chan struct{}
+	left    int // calls of Leave
+}
+
+func newDial(limits worker.Limits) *dial { return &dial{limits: limits, changed: make(chan struct{})} }
+
+func (d *dial) Now() (worker.Limits, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.limits, d.changed
+}
+
+func (d *dial) Leave(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left++
+	return nil
+}
+
+func (d *dial) set(limits worker.Limits) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.limits = limits
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+func (d *dial) open(context.Context, worker.Consumer) (worker.Turn, error) { return d, nil }
+
+// jobsTurn gives the jobs a turn.
+func jobsTurn(open worker.OpenTurn) map[string]worker.QueueConfig {
+	return map[string]worker.QueueConfig{"jobs": {Turn: open}}
+}
+
+// handling counts the handlers that run. Each runs until done has an element for it, or until its context ends.
+type handling struct {
+	running, cut atomic.Int64
+	done         chan struct{}
+}
+
+func (h *handling) handle(ctx context.Context, _ job) error {
+	h.running.Add(1)
+	defer h.running.Add(-1)
+	select {
+	case <-h.done:
+		return nil
+	case <-ctx.Done():
+		h.cut.Add(1)
+		return ctx.Err()
+	}
+}
+
+// A queue that is paused hands back the messages that wait, finishes those that run, and takes none. Nothing is spent.
+func TestPause(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
+		h := &handling{done: make(chan struct{}, 100)}
+		l, pause := newLab(t, s, h.handle), newDial(worker.Limits{Pause: true})
+		cfg := worker.QueueConfig{Concurrency: 2, MaxInHand: 10, Turn: pause.open}
+		l.start(t, worker.Config{Queues: map[string]worker.QueueConfig{"jobs": cfg}})
+		l.sendJobs(t, make([]job, 20)...)
+		time.Sleep(time.Minute)
+		wantInt(t, "running while paused", int(h.running.Load()), 0)
+		pause.set(worker.Limits{})
+		time.Sleep(5 * time.Second)
+		h.done <- struct{}{} // so that more are taken in hand
+		time.Sleep(5 * time.Second)
+		wantInt(t, "running", int(h.running.Load()), 2)
+		pause.set(worker.Limits{Pause: true})
+		time.Sleep(5 * time.Second)
+		if st := stats(t, s, "jobs"); st.InFlight != 2 || st.Ready != 17 {
+			t.Errorf("paused: got %+v, want 2 that run and 17 that wait for other workers", st)
+		}
+		h.done <- struct{}{}
+		h.done <- struct{}{}
+		time.Sleep(10 * time.Minute)
+		if st := stats(t, s, "jobs"); st.InFlight != 0 || st.Ready != 17 {
+			t.Errorf("still paused: got %+v", st)
+		}
+		close(h.done)
+		pause.set(worker.Limits{})
+		l.empty(t, time.Second)
+		wantInt(t, "calls", len(l.called()), 20)
+		wantInt(t, "cut off", int(h.cut.Load()), 0)
+		for _, c := range l.called() {
+			wantInt(t, "attempts", c.envelope.Attempts, 0)
+		}
+	})
+}
+
+// Concurrency changes while the worker runs, up and down. When it falls, no running handler is cut off.
+func TestLiveConcurrency(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *storage.Store) {
+		h := &handling{done: make(chan struct{})}
+		l, limit := newLab(t, s, h.handle), newDial(worker.Limits{Concurrency: 1})
+		l.start(t, worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 4, Turn: limit.open}}})
+		l.sendJobs(t, make([]job, 200)...)
+		finish := func(n int) {
+			for range n {
+				h.done <- struct{}{}
+			}
+			time.Sleep(time.Minute)
+		}
+		for _, c := range []struct{ limit, want int }{{1, 1}, {6, 6}, {2, 6}, {0, 6}, {3, 6}, {50, 50}} {
+			limit.set(worker.Limits{Concurrency: c.limit})
+			time.Sleep(time.Minute)
+			wantInt(t, fmt.Sprintf("running after the limit became %d", c.limit), int(h.running.Load()), c.want)
+		}
+		limit.set(worker.Limits{Concurrency: 2})
+		finish(48)
+		wantInt(t, "running when 48 of 50 have ended", int(h.running.Load()), 2)
+		finish(5)
+		wantInt(t, "running when 5 more have ended", int(h.running.Load()), 2)
+		limit.set(worker.Limits{})
+		time.Sleep(time.Minute)
+		wantInt(t, "running within the configuration", int(h.running.Load()), 4)
+		close(h.done)
+		l.empty(t, time.Second)
+		wantInt(t, "calls", len(l.called()), 200)
+		wantInt(t, "cut off", int(h.cut.Load()), 0)
+	})
+}
+
+// MaxInHand changes while the worker runs.
+func TestLiveMaxInHand(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := openStore(t)
+		l, limit := newLab(t, s, func(context.Context, job) error { time.Sleep(10 * time.Millisecond); return nil }), newDial(worker.Limits{})
+		l.start(t, worker.Config{Concurrency: 2, Queues: jobsTurn(limit.open)})
+		most := func(d time.Duration) (n int64) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
+				n = max(n, stats(t, s, "jobs").InFlight)
+			}
+			return n
+		}
+		l.sendJobs(t, make([]job, 2000)...)
+		if n := most(2 * time.Second); n <= 8 {
+			t.Errorf("in hand at most: got %d, want more than 8", n)
+		}
+		limit.set(worker.Limits{MaxInHand: 5})
+		time.Sleep(2 * time.Second)
+		if n := most(time.Second); n > 5 {
+			t.Errorf("in hand at most, with a lower limit: got %d, want 5", n)
+		}
+		limit.set(worker.Limits{MaxInHand: 1}) // less than runs at once
+		time.Sleep(time.Second)
+		if n := most(time.Second); n != 2 {
+			t.Errorf("in hand at most, with the lowest limit: got %d, want 2", n)
+		}
+		limit.set(worker.Limits{})
+		l.empty(t, time.Second)
+	})
+}
+
+// PollInterval changes while the worker runs. A shorter one counts at once.
+func TestLivePollInterval(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var calls storagetest.Calls
+		l := newLab(t, storagetest.Intercept(patient(storagetest.Plain(openStore(t)), time.Hour), calls.Hook), nothing)
+		poll := newDial(worker.Limits{})
+		l.start(t, worker.Config{Queues: jobsTurn(poll.open)})
+		time.Sleep(5 * time.Hour)
+		poll.set(worker.Limits{PollInterval: time.Second})
+		synctest.Wait()
+		before := calls.Count("receive")
+		time.Sleep(time.Minute)
+		if n := calls.Count("receive") - before; n < 55 || n > 90 {
+			t.Errorf("looks in a minute, each second: got %d", n)
+		}
+		poll.set(worker.Limits{})
+		time.Sleep(5 * time.Hour)
+		before = calls.Count("receive")
+		time.Sleep(10 * time.Hour)
+		if n := calls.Count("receive") - before; n > 14 {
+			t.Errorf("looks in ten hours, each hour: got %d", n)
+		}
+	})
+}
+
+// Of several turns all must allow, and the least limits hold that they name.
+func TestTurnsTogether(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := &handling{done: make(chan struct{})}
+		l := newLab(t, openStore(t), h.handle)
+		a, b, c := newDial(worker.Limits{Pause: true}), newDial(worker.Limits{}), newDial(worker.Limits{})
+		stop := l.start(t, worker.Config{DrainTimeout: time.Second, Queues: jobsTurn(worker.Turns(a.open, worker.Turns(b.open, c.open)))})
+		l.sendJobs(t, make([]job, 100)...)
+		for _, step := range []struct {
+			a, b, c worker.Limits
+			want    int
+		}{
+			{worker.Limits{Pause: true}, worker.Limits{}, worker.Limits{}, 0},
+			{worker.Limits{Pause: true}, worker.Limits{Pause: true}, worker.Limits{}, 0},
+			{worker.Limits{}, worker.Limits{Pause: true}, worker.Limits{}, 0},
+			{worker.Limits{}, worker.Limits{}, worker.Limits{Pause: true}, 0},
+			{worker.Limits{}, worker.Limits{Concurrency: 5}, worker.Limits{Concurrency: 3}, 3},
+			{worker.Limits{}, worker.Limits{Concurrency: 5}, worker.Limits{Concurrency: 4}, 4},
+			{worker.Limits{}, worker.Limits{Concurrency: 40}, worker.Limits{}, 40},
+		} {
+			a.set(step.a)
+			b.set(step.b)
+			c.set(step.c)
+			time.Sleep(time.Minute)
+			wantInt(t, fmt.Sprintf("running within %+v", step), int(h.running.Load()), step.want)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		for i, d := range []*dial{a, b, c} {
+			wantInt(t, fmt.Sprintf("calls of Leave of turn %d", i), d.left, 1)
+		}
+	})
+}
+
+// rogue is a turn that may do anything.
+type rogue struct {
+	now   func(n int64) (worker.Limits, <-chan struct{})
+	leave func() error
+	calls atomic.Int64
+}
+
+func (r *rogue) Now() (worker.Limits, <-chan struct{}) { return r.now(r.calls.Add(1)) }
+func (r *rogue) Leave(context.Context) error           { return r.leave() }
+
+// Whatever a turn does, its last limits stay in force, the messages are handled, and the worker stops in time.
+func TestTurnThatMisbehaves(t *testing.T) {
+	for name, misdeed := range map[string]func(t *testing.T) (worker.Limits, <-chan struct{}){
+		"panics":                  func(*testing.T) (worker.Limits, <-chan struct{}) { panic("no") },
+		"ends its goroutine":      func(*testing.T) (worker.Limits, <-chan struct{}) { runtime.Goexit(); panic("unreachable") },
+		"negative concurrency":    func(*testing.T) (worker.Limits, <-chan struct{}) { return worker.Limits{Concurrency: -1}, nil },
+		"negative number in hand": func(*testing.T) (worker.Limits, <-chan struct{}) { return worker.Limits{MaxInHand: -1}, nil },
+		"polls without a pause":   func(*testing.T) (worker.Limits, <-chan struct{}) { return worker.Limits{PollInterval: 1}, nil },
+		"blocks": func(t *testing.T) (worker.Limits, <-chan struct{}) {
+			<-t.Context().Done()
+			return worker.Limits{}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				log, first := newLeveled(), make(chan struct{})
+				r := &rogue{leave: func() error { panic("no leave") }, now: func(n int64) (worker.Limits, <-chan struct{}) {
+					if n == 1 {
+						return worker.Limits{Concurrency: 3}, first
+					}
+					return misdeed(t)
+				}}
+				h := &handling{done: make(chan struct{})}
+				l := newLab(t, openStore(t), h.handle)
+				stop := l.start(t, worker.Config{DrainTimeout: time.Second, Logger: slog.New(log), Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
+				time.Sleep(time.Second)
+				close(first)
+				time.Sleep(time.Minute)
+				l.sendJobs(t, make([]job, 10)...)
+				time.Sleep(time.Minute)
+				wantInt(t, "running within the last limits", int(h.running.Load()), 3)
+				if n := log.lines("ERROR the turn of a queue ", "its last limits stay in force", "queue=jobs"); n != 1 {
+					t.Errorf("the log speaks of it %d times, want once:\n%s", n, log)
+				}
+				began := time.Now()
+				if err := stop(); err != nil || time.Since(began) > 2*time.Second {
+					t.Errorf("stopped after %v with %v", time.Since(began), err)
+				}
+				wantInt(t, "lines about Leave", log.lines("WARN the turn of a queue could not be left in order"), 1)
+			})
+		})
+	}
+}
+
+// A turn that says always that it changes costs little.
+func TestTurnThatAlwaysChanges(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		closed := make(chan struct{})
+		close(closed)
+		r := &rogue{leave: func() error { return nil }, now: func(n int64) (worker.Limits, <-chan struct{}) {
+			return worker.Limits{Concurrency: 1 + int(n%3)}, closed
+		}}
+		l := newLab(t, openStore(t), nothing)
+		l.start(t, worker.Config{Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
+		time.Sleep(10 * time.Second)
+		if n := r.calls.Load(); n > 1001 {
+			t.Errorf("asked %d times in ten seconds", n)
+		}
+		l.sendJobs(t, make([]job, 100)...)
+		l.empty(t, time.Second)
+	})
+}
+
+// A turn that never answers, such as a typed nil, is a pause.
+func TestTurnWithoutAnAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		log := newLeveled()
+		l := newLab(t, openStore(t), nothing)
+		stop := l.start(t, worker.Config{Logger: slog.New(log), Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) {
+			return (*dial)(nil), nil
+		})})
+		l.sendJobs(t, job{})
+		time.Sleep(time.Minute)
+		wantInt(t, "calls", len(l.called()), 0)
+		wantInt(t, "lines", log.lines("ERROR the turn of a queue fails", "pause=true"), 1)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A worker whose turns can't be opened doesn't start. The turns that were opened leave.
+func TestTurnThatCantBeOpened(t *testing.T) {
+	for name, c := range map[string]struct {
+		open worker.OpenTurn
+		want string
+	}{
+		"error":  {func(context.Context, worker.Consumer) (worker.Turn, error) { return nil, errors.New("no table") }, "turn of queue jobs: no table"},
+		"nil":    {func(context.Context, worker.Consumer) (worker.Turn, error) { return nil, nil }, "got no turn"},
+		"none":   {nil, "a turn is nil"},
+		"panic":  {func(context.Context, worker.Consumer) (worker.Turn, error) { panic("boom") }, "panic: boom"},
+		"blocks": {func(ctx context.Context, _ worker.Consumer) (worker.Turn, error) { <-ctx.Done(); return nil, ctx.Err() }, "no turn after 1m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l, good := newLab(t, openStore(t), nothing), newDial(worker.Limits{})
+				w, err := worker.New(l.registry, worker.Config{Queues: jobsTurn(worker.Turns(good.open, c.open))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if err := w.Run(ctx); err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %s", err, c.want)
+				}
+				synctest.Wait()
+				wantInt(t, "calls of Leave", good.left, 1)
+			})
+		})
+	}
+}
+
+// A turn leaves when the worker takes no more messages, before those in hand are finished. A Leave that blocks holds up
+// the stop for half a minute at most.
+func TestLeaveComesBeforeTheEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h := &handling{done: make(chan struct{})}
+		l := newLab(t, openStore(t), h.handle)
+		var running atomic.Int64
+		block := make(chan struct{})
+		r := &rogue{now: func(int64) (worker.Limits, <-chan struct{}) { return worker.Limits{}, nil }, leave: func() error {
+			running.Store(h.running.Load())
+			<-block
+			return nil
+		}}
+		stop := l.start(t, worker.Config{Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
+		l.sendJobs(t, job{})
+		time.Sleep(time.Second)
+		began := time.Now()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		wantInt(t, "running when it left", int(running.Load()), 1)
+		if d := time.Since(began); d < 29*time.Second || d > 31*time.Second {
+			t.Errorf("stopped after %v, want 30 s", d)
+		}
+		close(block)
+	})
+}
