@@ -66,7 +66,8 @@ type Delivery struct {
 	SentAt     time.Time // when the store took it, by the store's clock; a Rewrite doesn't change it
 }
 
-// Stats describe a queue at about this moment. A field the engine can't tell is -1.
+// Stats describe a queue at about this moment. A field the engine can't tell is -1. A driver may count up to a bound,
+// which its package names; then the count of a deep queue means "at least".
 type Stats struct {
 	Ready    int64         // receivable now
 	InFlight int64         // received, visibility not ended

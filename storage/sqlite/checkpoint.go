@@ -47,11 +47,11 @@ func (c *conn) copyLog() (copied, error) {
 		return copied{-1, -1}, err
 	}
 	defer s.finalize()
-	row, err := firstRow(s) // columns: whether another copy was under way, pages in the log, pages copied
-	if err != nil || row[1] < 0 {
+	// Its columns are whether another copy was under way, pages in the log, and pages copied.
+	if row, err := s.step(); !row || s.colInt(1) < 0 {
 		return copied{-1, -1}, err
 	}
-	return copied{row[1], row[1] - row[2]}, nil
+	return copied{s.colInt(1), s.colInt(1) - s.colInt(2)}, nil
 }
 
 func newCheckpointer(p *place) (*checkpointer, error) {

@@ -76,6 +76,8 @@
 // A store that sees no other process watches the log while it rests. So it finds what is sent by processes that can't
 // use the folder.
 //
+// Stats counts up to 100,000 ready messages and as many hidden ones; Oldest is of those counted.
+//
 // # Clocks
 //
 // The file's time decides what is due, to the microsecond. It counts what CLOCK_MONOTONIC counts, which timers follow
