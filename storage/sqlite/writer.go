@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime"
 	"sync"
 	"time"
 
@@ -13,17 +12,7 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-const (
-	// maxGroup and maxGroupBytes bound one transaction, and so how long the first caller in it waits for the last. One
-	// op may be larger.
-	maxGroup      = 512
-	maxGroupBytes = 4 << 20
-
-	// maxYields is how often the writer lets other goroutines run while no op comes. Then it takes the group as it is.
-	maxYields = 1000
-
-	cacheSize = "PRAGMA cache_size = -16000"
-)
+const cacheSize = "PRAGMA cache_size = -16000"
 
 // An op is one caller's work for the writer.
 type op struct {
@@ -117,10 +106,8 @@ type writer struct {
 	logExtended bool // lengthenAtRest has no more to do
 	readerWatch readerWatch
 
-	wrote        bool          // something, up to the last group
-	minGroupTime time.Duration // the least time that a group took lately, so about a small group's
-	answered     int           // ops of the last group that were not aside
-	waiting      int           // ops that had come before the last group was answered
+	wrote    bool // something, up to the last group
+	gatherer gatherer
 }
 
 // effects become true with the commit.
@@ -137,7 +124,7 @@ type due struct {
 }
 
 func newWriter(s *store, c *conn, normal bool) (*writer, error) {
-	w := &writer{s: s, c: c, normal: normal, wants: map[string]*want{}}
+	w := &writer{s: s, c: c, normal: normal, wants: map[string]*want{}, gatherer: gatherer{ops: s.ops}}
 	err := c.exec(
 		"PRAGMA synchronous = FULL",
 		cacheSize,
@@ -183,7 +170,7 @@ func (w *writer) loop() {
 		}
 		select {
 		case o := <-w.s.ops:
-			group = w.collect(group[:0], o)
+			group = w.gatherer.gather(group[:0], o)
 			w.do(group)
 			clear(group)
 			if w.checkpoint() { // a look of an idle worker writes nothing
@@ -211,53 +198,6 @@ func (w *writer) loop() {
 	}
 }
 
-// collect makes a group of an op, the ops that wait, and the ops that may soon come. A group of all costs the disk
-// little more than a group of half of them. collect expects as many more ops as callers were answered last, because
-// each may soon send the next. It expects none of them when one op alone was answered and none had come meanwhile.
-// Ops that had come before the answers count apart: they are in this group already.
-func (w *writer) collect(group []*op, o *op) []*op {
-	bytes, come, expected := 0, 0, w.answered
-	if w.answered+w.waiting == 1 {
-		expected = 0
-	}
-	for o != nil {
-		group = append(group, o)
-		bytes += o.size
-		if !o.aside {
-			come++
-			if len(group) <= w.waiting {
-				expected++
-			}
-		}
-		if len(group) == maxGroup || bytes >= maxGroupBytes {
-			break
-		}
-		o = w.another(len(group), come < expected)
-	}
-	return group
-}
-
-// another returns the next op, or nil. While one is expected it lets other goroutines run, as long as an op takes
-// less than a group's least time divided by the n callers that wait: each of them loses the time that one more op
-// would save. In virtual time none passes meanwhile, so turns are counted too.
-func (w *writer) another(n int, expected bool) *op {
-	var began time.Time
-	for yields := 0; ; yields++ {
-		select {
-		case o := <-w.s.ops:
-			return o
-		default:
-		}
-		switch {
-		case yields == 0:
-			began = time.Now()
-		case !expected || yields == maxYields || time.Since(began) > w.minGroupTime/time.Duration(n):
-			return nil
-		}
-		runtime.Gosched()
-	}
-}
-
 // do runs a group and answers. When the group can't be committed, each op gets a transaction of its own. So one op
 // that is too large for the disk, say, does not take the others with it.
 func (w *writer) do(group []*op) {
@@ -271,14 +211,11 @@ func (w *writer) do(group []*op) {
 		return
 	}
 	if err == nil && w.relaxed == w.normal { // other groups take less time, and are not worth gathering for
-		w.minGroupTime = min(time.Since(began), w.minGroupTime+w.minGroupTime/32+time.Microsecond)
+		w.gatherer.took(time.Since(began))
 	}
 	var later []*op
-	w.answered, w.waiting = 0, len(w.s.ops)
+	w.gatherer.answering(group)
 	for _, o := range group {
-		if !o.aside {
-			w.answered++
-		}
 		if err == nil && o.late && w.relaxed && !w.normal {
 			later = append(later, o)
 			continue

@@ -1,17 +1,14 @@
 package sqlite
 
 import (
-	"errors"
 	"runtime"
 	"testing"
 	"time"
-
-	"github.com/millrace-go/millrace/storage"
 )
 
 // A group waits for the callers that were answered last, unless that takes longer than it saves. The ops that came
 // meanwhile count on top. Not parallel: with one processor the turns are in order.
-func TestCollect(t *testing.T) {
+func TestGatherer(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, c := range []struct {
 		name              string
@@ -28,30 +25,37 @@ func TestCollect(t *testing.T) {
 		{"after none but such", &op{}, 0, 0, time.Hour, 1},
 		{"after two, where a commit takes no time", &op{}, 2, 0, 0, 1},
 	} {
-		w := &writer{s: &store{ops: make(chan *op, 2)}, answered: c.answered, waiting: c.waiting, minGroupTime: c.minGroupTime}
+		ops := make(chan *op, 2)
+		g := &gatherer{ops: ops, answered: c.answered, waiting: c.waiting, minGroupTime: c.minGroupTime}
 		go func() {
 			for range 20 {
 				runtime.Gosched()
 			}
-			w.s.ops <- &op{}
+			ops <- &op{}
 		}()
-		group := w.collect(nil, c.first)
+		group := g.gather(nil, c.first)
 		if len(group) != c.want {
 			t.Errorf("%s: a group of %d; want %d", c.name, len(group), c.want)
 		}
 		if len(group) == 1 {
-			<-w.s.ops
+			<-ops
 		}
 	}
-	full := &writer{s: &store{ops: make(chan *op, maxGroup)}}
+}
+
+// A group is bounded in ops and in bytes.
+func TestGroupIsBounded(t *testing.T) {
+	t.Parallel()
+	ops := make(chan *op, maxGroup)
+	g := &gatherer{ops: ops}
 	for range maxGroup {
-		full.s.ops <- &op{size: 1}
+		ops <- &op{size: 1}
 	}
-	if n := len(full.collect(nil, &op{})); n != maxGroup {
+	if n := len(g.gather(nil, &op{})); n != maxGroup {
 		t.Errorf("a group of %d; want %d", n, maxGroup)
 	}
-	full.s.ops <- &op{}
-	if n := len(full.collect(nil, &op{size: maxGroupBytes})); n != 1 {
+	ops <- &op{}
+	if n := len(g.gather(nil, &op{size: maxGroupBytes})); n != 1 {
 		t.Errorf("a group of %d behind a large one; want it alone", n)
 	}
 }
@@ -59,17 +63,25 @@ func TestCollect(t *testing.T) {
 // A group tells the next one how many of its callers may come again, and how many ops had come before the answers.
 func TestWhoMayCome(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, "?wake=off")
-	send(t, s, "queue", "a")
-	d := receive(t, s, "queue", 1)
-	release := hold(t, s)
-	sent := enqueue(s, func() error { return s.Queue("queue").Send(t.Context(), text("b")) })
-	deleted := enqueue(s, func() error { return s.Queue("queue").Delete(t.Context(), []storage.Receipt{d[0].Receipt}) })
-	release()
-	if err := errors.Join(<-sent, <-deleted, s.Close()); err != nil {
-		t.Fatal(err)
+	ops := make(chan *op, 2)
+	g := &gatherer{ops: ops, answered: 7, waiting: 7}
+	ops <- &op{}
+	g.answering([]*op{{}, {aside: true}, {}})
+	if g.answered != 2 || g.waiting != 1 {
+		t.Errorf("answered %d, waiting %d; want the 2 that are not aside, and the 1 that came", g.answered, g.waiting)
 	}
-	if w := s.writer; w.answered != 1 || w.waiting != 0 || w.minGroupTime <= 0 {
-		t.Errorf("answered %d, waiting %d, quick %v; want 1 of a send and a deletion, nobody, some time", w.answered, w.waiting, w.minGroupTime)
+}
+
+// The least time follows quick groups at once and slow ones slowly.
+func TestLeastTimeOfAGroup(t *testing.T) {
+	t.Parallel()
+	g := &gatherer{minGroupTime: 32 * time.Millisecond}
+	g.took(time.Second)
+	if want := 33*time.Millisecond + time.Microsecond; g.minGroupTime != want {
+		t.Errorf("after a slow group %v; want %v", g.minGroupTime, want)
+	}
+	g.took(time.Millisecond)
+	if want := time.Millisecond; g.minGroupTime != want {
+		t.Errorf("after a quick group %v; want %v", g.minGroupTime, want)
 	}
 }
