@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 const (
@@ -202,7 +204,7 @@ func (d deadProcess) close(done bool) {
 // visibilities end.
 func (s *store) releaseClaimsOfDead(ctx context.Context) {
 	for _, g := range s.life.dead() {
-		err := s.write(&op{ctx: ctx, relaxed: true, run: func(w *writer) error { return w.release(g.number) }})
+		err := s.write(&engine.Op{Ctx: ctx, Relaxed: true}, func(w *tx) error { return w.release(g.number) })
 		g.close(err == nil)
 		if err != nil {
 			s.life.others.Store(true) // so that a later look tries again
@@ -215,34 +217,34 @@ func (s *store) releaseClaimsOfDead(ctx context.Context) {
 func (s *store) checkPeers() bool {
 	if !s.life.shown() {
 		// A failure makes others wait longer for its claims at worst.
-		_ = s.write(&op{ctx: context.Background(), relaxed: true, run: func(w *writer) error { w.s.life.again(); return nil }})
+		_ = s.write(&engine.Op{Ctx: context.Background(), Relaxed: true}, func(w *tx) error { w.s.life.again(); return nil })
 	}
 	s.releaseClaimsOfDead(context.Background())
 	return s.life.dir == nil || s.life.others.Load()
 }
 
 // release ends the visibilities of a number's claims.
-func (w *writer) release(number int64) error {
+func (w *tx) release(number int64) error {
 	var queues []named
-	s := w.c.stmt("SELECT id, name FROM names WHERE kind = ?1").int(1, kindQueue)
+	s := w.c.Stmt("SELECT id, name FROM names WHERE kind = ?1").Int(1, kindQueue)
 	for {
-		row, err := s.step()
+		row, err := s.Step()
 		if err != nil {
 			return err
 		}
 		if !row {
 			break
 		}
-		queues = append(queues, named{nameKey{kindQueue, s.colText(1)}, s.colInt(0)})
+		queues = append(queues, named{nameKey{kindQueue, s.ColText(1)}, s.ColInt(0)})
 	}
 	first := lifeGen + number*lifeRandom
 	for _, q := range queues {
-		err := w.c.stmt(`UPDATE due SET visible = ?2 WHERE queue = ?1 AND visible > ?2 AND held AND gen BETWEEN ?3 AND ?4 AND deliveries <= ?5`).
-			int(1, q.id).int(2, w.at).int(3, first).int(4, first+lifeRandom-1).int(5, lifeTrust).run()
+		err := w.c.Stmt(`UPDATE due SET visible = ?2 WHERE queue = ?1 AND visible > ?2 AND held AND gen BETWEEN ?3 AND ?4 AND deliveries <= ?5`).
+			Int(1, q.id).Int(2, w.at).Int(3, first).Int(4, first+lifeRandom-1).Int(5, lifeTrust).Run()
 		if err != nil {
 			return err
 		}
-		if w.c.changes() > 0 {
+		if w.c.Changes() > 0 {
 			w.announce(q.name, w.now, true)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // A store looks for others every five seconds until it sees its own sign, and while there may be others. Otherwise it
@@ -225,7 +225,10 @@ func TestRingsInBetween(t *testing.T) {
 // The news that another process has written isn't lost with a group that is repeated or undone.
 func TestNewsOfARepeatedGroup(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, "")
+	virtual(t, newsOfARepeatedGroup)
+}
+
+func newsOfARepeatedGroup(t *testing.T, s *store) {
 	silent := openAt(t, s.path, "?wake=off")
 	if s.news() {
 		t.Error("news before anybody has written")
@@ -233,13 +236,13 @@ func TestNewsOfARepeatedGroup(t *testing.T) {
 	if _, err := silent.Blobs("docs").Put(t.Context(), "key", []byte("x"), storage.Condition{}); err != nil {
 		t.Fatal(err)
 	}
-	broken := &Error{Code: sqlite3.SQLITE_FULL}
+	broken := &engine.Error{Code: sqliteFull}
 	release := hold(t, s)
 	defer release()
 	var news bool
-	asked := enqueue(s, func() error { news = s.news(); return nil })
-	failed := enqueue(s, func() error {
-		return s.write(&op{ctx: t.Context(), run: func(*writer) error { return broken }})
+	asked := enqueue(func() error { news = s.news(); return nil })
+	failed := enqueue(func() error {
+		return s.write(&engine.Op{Ctx: t.Context()}, func(*tx) error { return broken })
 	})
 	release()
 	if err := <-failed; !errors.Is(err, broken) {

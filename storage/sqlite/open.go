@@ -2,18 +2,13 @@ package sqlite
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"log/slog"
 	"sync"
 	"time"
 
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // The limits on content are those of the Azure driver where that driver's are narrower, so that a program that runs
@@ -37,10 +32,8 @@ const (
 // store is one open file.
 type store struct {
 	path    string
-	place   *place
-	writer  *writer
-	ops     chan *op
-	readers *readers
+	db      *engine.DB
+	tx      *tx // the writer's goroutine alone uses it
 	names   *names
 	wakes   *wakes
 	awaits  awaits
@@ -50,8 +43,6 @@ type store struct {
 	clock   clock
 	tally   driver.Tally
 
-	closing  chan struct{} // closed when Close begins
-	stopped  chan struct{} // closed when the writer has ended
 	closeOne sync.Once
 	closeErr error
 }
@@ -76,109 +67,49 @@ func open(ctx context.Context, p params) (*store, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	c, place, err := openFile(ctx, p.path)
+	db, err := engine.Open(ctx, p.path, schema)
 	if err != nil {
-		return nil, blame(p.path, err)
+		return nil, err
 	}
+	s, err := newStore(ctx, db, p)
+	if err != nil {
+		db.Close() // the first error tells more
+		return nil, err
+	}
+	return s, nil
+}
+
+// newStore makes a store of an open file.
+func newStore(ctx context.Context, db *engine.DB, p params) (s *store, err error) {
+	c := db.Conn()
 	var dir *folder
 	if p.wake {
-		dir = newFolder(c.filePath()) // one folder, whatever links lead to the file
+		dir = newFolder(c.FilePath()) // one folder, whatever links lead to the file
 		dir.check()
 	}
-	s := &store{
-		path:    p.path,
-		place:   place,
-		ops:     make(chan *op, maxGroup),
-		readers: newReaders(place),
-		names:   newNames(),
-		wakes:   newWakes(),
-		awaits:  awaits{queues: map[string][]*await{}},
-		life:    newLife(dir),
-		closing: make(chan struct{}),
-		stopped: make(chan struct{}),
+	s = &store{
+		path:   p.path,
+		db:     db,
+		names:  newNames(),
+		wakes:  newWakes(),
+		awaits: awaits{queues: map[string][]*await{}},
+		life:   newLife(dir),
 	}
-	s.version, err = c.dataVersion()
-	if err != nil {
-		c.close()
+	if s.version, err = dataVersion(c); err != nil {
 		return nil, err
 	}
 	if p.wake {
 		if s.clock, err = newClock(ctx, c); err != nil {
-			c.close()
 			return nil, err
 		}
-		s.beacon = newBeacon(dir, c.logPath(), s.wakes, s.checkPeers, s.news)
+		s.beacon = newBeacon(dir, c.LogPath(), s.wakes, s.checkPeers, s.news)
 	}
-	s.writer, err = newWriter(s, c, p.normal)
-	if err != nil {
-		c.close()
+	s.tx = newTx(s)
+	if err := db.Start(s.tx, p.normal, slog.Default()); err != nil {
 		s.beacon.close()
 		return nil, err
 	}
-	go s.writer.loop()
 	return s, nil
-}
-
-// openFile makes the file and its folder where they are missing, and returns a connection to the newest schema.
-func openFile(ctx context.Context, path string) (*conn, *place, error) {
-	info, err := os.Stat(path)
-	isNew := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case isNew:
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return nil, nil, fmt.Errorf("%w: can't make the folder: %w", driver.ErrUnavailable, err)
-		}
-	case err != nil:
-		return nil, nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
-	case info.IsDir():
-		return nil, nil, fmt.Errorf("%w: it is a folder; want the path of a file in it", driver.ErrInvalid)
-	case !info.Mode().IsRegular():
-		return nil, nil, fmt.Errorf("%w: it is not a regular file", driver.ErrInvalid)
-	}
-	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 && (isNew || info.Size() == 0) {
-		return nil, nil, fmt.Errorf("%w: the file is not there or empty, but a log of one is, %s, and would be lost: put the file back beside it, or move the log away, and start again", driver.ErrUnavailable, driver.Quote(path+"-wal"))
-	}
-	c, err := openConn(path, openCreate)
-	if err != nil {
-		return nil, nil, err
-	}
-	place, err := newPlace(path)
-	if err == nil && isNew {
-		// By name, not by a descriptor: closing a descriptor would drop the locks that another store in this process holds
-		// on the file. SQLite gives the files beside it the same mode.
-		err = os.Chmod(path, 0o600)
-	}
-	// Before anything is read: a connection that can't write would leave behind the files that a read needs.
-	if err == nil && c.readOnly() {
-		err = &Error{Code: sqlite3.SQLITE_READONLY, Message: "the file is read-only"}
-	}
-	if err == nil {
-		err = prepareFile(ctx, c)
-	}
-	if err != nil {
-		c.close()
-		return nil, nil, err
-	}
-	return c, place, nil
-}
-
-// blame says why SQLite couldn't write when it is the folder's fault. SQLite itself tries to open for reading what it
-// can't open for writing, and reports how that went.
-func blame(path string, err error) error {
-	var e *Error
-	if !errors.As(err, &e) || e.primary() != sqlite3.SQLITE_CANTOPEN && e.primary() != sqlite3.SQLITE_READONLY {
-		return err
-	}
-	f, probed := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-probe-*")
-	if probed == nil {
-		f.Close()
-		os.Remove(f.Name())
-		return err
-	}
-	if pe, ok := errors.AsType[*fs.PathError](probed); ok {
-		probed = pe.Err // without the probe's name
-	}
-	return fmt.Errorf("%w: can't make files in the folder, as the database must: %w", driver.ErrUnavailable, probed)
 }
 
 // Queue, Blobs, Table, Committer and Listener implement driver.Store.
@@ -214,13 +145,11 @@ func (s *store) Props() driver.Props {
 // Close lets the writer finish what it has taken, writes the log back into the file, and closes it.
 func (s *store) Close() error {
 	s.closeOne.Do(func() {
-		close(s.closing)
-		<-s.stopped
-		s.readers.close()
+		s.db.Stop()
 		s.wakes.close()
 		s.beacon.close()
 		s.life.close()
-		if err := s.writer.close(); err != nil {
+		if err := s.db.Close(); err != nil {
 			s.closeErr = fail("close", "sqlite store "+s.path, err)
 		}
 	})

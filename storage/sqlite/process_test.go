@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // child is the program of another process. It answers on standard output, and ends when standard input does.
@@ -238,12 +239,12 @@ func TestCrash(t *testing.T) {
 			t.Errorf("%q was acknowledged and is gone", body)
 		}
 	}
-	err := s.write(&op{ctx: t.Context(), run: func(w *writer) error {
-		if check, err := w.c.one("PRAGMA integrity_check"); check != "ok" || err != nil {
+	err := s.write(&engine.Op{Ctx: t.Context()}, func(w *tx) error {
+		if check, err := w.c.One("PRAGMA integrity_check"); check != "ok" || err != nil {
 			return fmt.Errorf("integrity: %q, %w", check, err)
 		}
 		return nil
-	}})
+	})
 	if err != nil {
 		t.Error(err)
 	}
@@ -329,4 +330,33 @@ func TestSignFileIsMadeAgain(t *testing.T) {
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {
 		t.Errorf("the file of a process long dead is still there (%v)", err)
 	}
+}
+
+// TestLogOfManyIsShort has several processes write without a pause, so that a part of the log is always not yet copied.
+func TestLogOfManyIsShort(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	openAt(t, path, "?wake=off&sync=normal") // the last one to close removes the log
+	var processes []*process
+	for range 3 {
+		processes = append(processes, start(t, "fill", path+"?sync=normal"))
+	}
+	var most int64
+	for _, p := range processes {
+		for len(p.read(1)) > 0 {
+			most = max(most, size(t, path+"-wal"))
+		}
+	}
+	if limit := int64(300 << 20); most > limit {
+		t.Errorf("the log had %d MB while 480 MB were written; want %d at most", most>>20, limit>>20)
+	}
+}
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
 }

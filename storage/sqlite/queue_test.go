@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // statements returns the SQL in this package's source that reads or writes the tables, and its place in the source.
@@ -53,18 +54,15 @@ func statements(t *testing.T) map[string]string {
 
 // slowPlan says what is wrong with SQLite's plan for a statement. It says nothing when an index leads to the rows, in
 // the order in which the statement wants them.
-func slowPlan(c *conn, sql string) (string, error) {
-	s, err := c.prepare("EXPLAIN QUERY PLAN "+sql, 0)
-	if err != nil {
-		return "", err
-	}
-	defer s.finalize()
+func slowPlan(c *engine.Conn, sql string) (string, error) {
+	s := c.Stmt("EXPLAIN QUERY PLAN " + sql)
+	defer s.Reset()
 	for {
-		row, err := s.step()
+		row, err := s.Step()
 		if !row {
 			return "", err
 		}
-		step := s.colText(3)
+		step := s.ColText(3)
 		// A scan of a subquery's result is fine.
 		if strings.HasPrefix(step, "SCAN (subquery") || step == "SCAN CONSTANT ROW" || step == "SCAN ready" || step == "SCAN hidden" {
 			continue
@@ -88,7 +86,7 @@ func TestPlans(t *testing.T) {
 	}
 	plans := func(when string) {
 		t.Helper()
-		err := s.write(&op{ctx: t.Context(), run: func(w *writer) error {
+		err := s.write(&engine.Op{Ctx: t.Context()}, func(w *tx) error {
 			for sql, where := range all {
 				if slow, err := slowPlan(w.c, sql); slow != "" || err != nil {
 					t.Errorf("%s: %s: %s %v\n%s", when, where, slow, err, sql)
@@ -105,7 +103,7 @@ func TestPlans(t *testing.T) {
 				}
 			}
 			return nil
-		}})
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

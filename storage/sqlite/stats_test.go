@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // Stats agree with a look at every message. When there are more than are counted, a count is the bound: "at least".
@@ -75,7 +76,7 @@ func TestStatsCountUpToABound(t *testing.T) {
 
 func countedUpTo(s *store, name string, now time.Time, most int64) (st storage.Stats, err error) {
 	q := s.Queue(name).(*queue)
-	err = s.readers.do(context.Background(), func(c *conn) (err error) {
+	err = s.db.Read(context.Background(), func(c *engine.Conn) (err error) {
 		st, err = q.countUpTo(c, now, most)
 		return err
 	})
@@ -85,22 +86,22 @@ func countedUpTo(s *store, name string, now time.Time, most int64) (st storage.S
 // statsOf looks at every message.
 func statsOf(t *testing.T, s *store, name string, now time.Time) (st storage.Stats) {
 	t.Helper()
-	err := s.readers.do(t.Context(), func(c *conn) error {
+	err := s.db.Read(t.Context(), func(c *engine.Conn) error {
 		id, err := s.names.lookup(c, nameKey{kindQueue, name})
 		if err != nil {
 			return err
 		}
-		sql := c.stmt(`SELECT visible, held, sent FROM due WHERE queue = ?1`).int(1, id)
+		sql := c.Stmt(`SELECT visible, held, sent FROM due WHERE queue = ?1`).Int(1, id)
 		for {
-			row, err := sql.step()
+			row, err := sql.Step()
 			if !row {
 				return err
 			}
 			switch {
-			case sql.colInt(0) <= micros(now):
+			case sql.ColInt(0) <= micros(now):
 				st.Ready++
-				st.Oldest = max(st.Oldest, now.Sub(time.UnixMicro(sql.colInt(2))))
-			case sql.colInt(1) == 1:
+				st.Oldest = max(st.Oldest, now.Sub(time.UnixMicro(sql.ColInt(2))))
+			case sql.ColInt(1) == 1:
 				st.InFlight++
 			default:
 				st.Delayed++

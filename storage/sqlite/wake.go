@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // A subscription implements driver.Subscription.
@@ -165,10 +166,10 @@ func (q *watched) disarm() {
 // writing.
 func (s *store) news() bool {
 	var v int64
-	err := s.write(&op{ctx: context.Background(), aside: true, relaxed: true, run: func(w *writer) (err error) {
-		v, err = w.c.dataVersion()
+	err := s.write(&engine.Op{Ctx: context.Background(), Aside: true, Relaxed: true}, func(w *tx) (err error) {
+		v, err = dataVersion(w.c)
 		return err
-	}})
+	})
 	if err != nil {
 		return true
 	}
@@ -176,6 +177,9 @@ func (s *store) news() bool {
 	s.version = v // not in the op, which may run again
 	return v != old
 }
+
+// dataVersion returns a number that changes once another connection has changed the file.
+func dataVersion(c *engine.Conn) (int64, error) { return c.OneInt("PRAGMA data_version") }
 
 // publish rings consumers, here and in other processes, for what a commit has made receivable.
 func (s *store) publish(list []due) {
@@ -190,12 +194,12 @@ func (s *store) publish(list []due) {
 }
 
 // announce notes that a queue has something to receive at that time.
-func (w *writer) announce(queue string, at time.Time, sent bool) {
+func (w *tx) announce(queue string, at time.Time, sent bool) {
 	if sent {
 		w.s.life.announceLife() // before others may rely on its rings
 	}
-	for i := range w.effects.due {
-		d := &w.effects.due[i]
+	for i := range w.rings {
+		d := &w.rings[i]
 		if d.queue == queue {
 			d.sent = d.sent || sent
 			if at.Before(d.at) {
@@ -204,5 +208,5 @@ func (w *writer) announce(queue string, at time.Time, sent bool) {
 			return
 		}
 	}
-	w.effects.due = append(w.effects.due, due{queue, at, sent})
+	w.rings = append(w.rings, due{queue, at, sent})
 }

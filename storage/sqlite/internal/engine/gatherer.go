@@ -1,4 +1,4 @@
-package sqlite
+package engine
 
 import (
 	"runtime"
@@ -18,7 +18,7 @@ const (
 // A gatherer makes groups of ops. A group of all ops that wait costs the disk little more than a group of half of
 // them. So a gatherer also waits for ops that may soon come, as long as that is worth it.
 type gatherer struct {
-	ops <-chan *op
+	ops <-chan *Op
 
 	minGroupTime time.Duration // the least time that a group took lately, so about a small group's
 	answered     int           // ops of the last group that were not aside
@@ -29,15 +29,15 @@ type gatherer struct {
 // callers were answered last, because each may soon send the next. It expects none of them when one op alone was
 // answered and none had come meanwhile. Ops that had come before the answers count apart: they are in this group
 // already.
-func (g *gatherer) gather(group []*op, o *op) []*op {
+func (g *gatherer) gather(group []*Op, o *Op) []*Op {
 	bytes, come, expected := 0, 0, g.answered
 	if g.answered+g.waiting == 1 {
 		expected = 0
 	}
 	for o != nil {
 		group = append(group, o)
-		bytes += o.size
-		if !o.aside {
+		bytes += o.Size
+		if !o.Aside {
 			come++
 			if len(group) <= g.waiting {
 				expected++
@@ -54,7 +54,7 @@ func (g *gatherer) gather(group []*op, o *op) []*op {
 // next returns the next op, or nil. While one is expected it lets other goroutines run, as long as an op takes less
 // than a group's least time divided by the n callers that wait: each of them loses the time that one more op would
 // save. In virtual time none passes meanwhile, so turns are counted too.
-func (g *gatherer) next(n int, expected bool) *op {
+func (g *gatherer) next(n int, expected bool) *Op {
 	var began time.Time
 	for yields := 0; ; yields++ {
 		select {
@@ -78,10 +78,10 @@ func (g *gatherer) took(d time.Duration) {
 }
 
 // answering notes a group whose callers are about to be answered.
-func (g *gatherer) answering(group []*op) {
+func (g *gatherer) answering(group []*Op) {
 	g.answered, g.waiting = 0, len(g.ops)
 	for _, o := range group {
-		if !o.aside {
+		if !o.Aside {
 			g.answered++
 		}
 	}

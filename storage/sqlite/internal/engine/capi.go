@@ -1,4 +1,4 @@
-package sqlite
+package engine
 
 import (
 	"fmt"
@@ -10,12 +10,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Only this file touches SQLite's C interface, which modernc.org/sqlite/lib has in pure Go. The driver uses it
+// Only this file touches SQLite's C interface, which modernc.org/sqlite/lib has in pure Go. The package uses it
 // directly because database/sql's interface costs a quarter of the time of a small statement, and an allocation for
 // each value bound or read. Besides, package modernc.org/sqlite registers a driver for the whole program.
 
-// Error is a failure that SQLite reported: its extended result code and its message. It is the cause in this driver's
-// errors; reach it with errors.As.
+// Error is a failure that SQLite reported: its extended result code and its message.
 type Error struct {
 	Code    int
 	Message string
@@ -47,34 +46,38 @@ func at[T any](p uintptr) *T { return *(**T)(unsafe.Pointer(&p)) }
 // patchLibrary corrects the library for page sizes above 4 KiB on arm64; elsewhere it does nothing.
 var patchLibrary sync.Once
 
-// A conn is one connection. One goroutine at a time may use it and its statements.
-type conn struct {
+// A Conn is one connection. One goroutine at a time may use it and its statements.
+type Conn struct {
 	tls   *libc.TLS
 	db    uintptr
 	word  uintptr // room for three results of the library
-	stmts map[string]*stmt
+	stmts map[string]*Stmt
 }
 
+// Modes of a connection. ReadWrite makes a missing file.
 const (
-	openReadOnly = sqlite3.SQLITE_OPEN_READONLY
-	openCreate   = sqlite3.SQLITE_OPEN_READWRITE | sqlite3.SQLITE_OPEN_CREATE
+	ReadOnly  Mode = sqlite3.SQLITE_OPEN_READONLY
+	ReadWrite Mode = sqlite3.SQLITE_OPEN_READWRITE | sqlite3.SQLITE_OPEN_CREATE
 )
 
-// openConn opens a file. The name is a plain path, never a URI.
-func openConn(path string, flags int32) (*conn, error) {
+// Mode says what a connection may do.
+type Mode int32
+
+// Connect opens a file beside any DB, as another program does. The name is a plain path, never a URI.
+func Connect(path string, mode Mode) (*Conn, error) {
 	patchLibrary.Do(sqlite3.PatchIssue199)
-	c := &conn{tls: libc.NewTLS(), stmts: map[string]*stmt{}}
+	c := &Conn{tls: libc.NewTLS(), stmts: map[string]*Stmt{}}
 	c.word = libc.Xcalloc(c.tls, 3, 8)
 	name, err := libc.CString(path)
 	if err != nil {
 		return nil, err
 	}
-	rc := sqlite3.Xsqlite3_open_v2(c.tls, name, c.word, flags|sqlite3.SQLITE_OPEN_NOMUTEX|sqlite3.SQLITE_OPEN_EXRESCODE, 0)
+	rc := sqlite3.Xsqlite3_open_v2(c.tls, name, c.word, int32(mode)|sqlite3.SQLITE_OPEN_NOMUTEX|sqlite3.SQLITE_OPEN_EXRESCODE, 0)
 	libc.Xfree(c.tls, name)
 	c.db = *at[uintptr](c.word)
 	if rc != sqlite3.SQLITE_OK {
 		err := c.failure(rc)
-		c.close()
+		c.Close()
 		return nil, err
 	}
 	// Without this, SQLite compiles a statement again whenever a bound value might change the plan: each claim, by its
@@ -84,17 +87,17 @@ func openConn(path string, flags int32) (*conn, error) {
 }
 
 // set turns a switch of the connection on.
-func (c *conn) set(option int32) {
+func (c *Conn) set(option int32) {
 	va := libc.NewVaList(int32(1), uintptr(0))
 	sqlite3.Xsqlite3_db_config(c.tls, c.db, option, va)
 	libc.Xfree(c.tls, va)
 }
 
-// keepLog makes close leave the log as it is.
-func (c *conn) keepLog() { c.set(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE) }
+// keepLog makes Close leave the log as it is.
+func (c *Conn) keepLog() { c.set(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE) }
 
-// close ends the connection. The last one to a file writes the log back and removes it.
-func (c *conn) close() error {
+// Close ends the connection. The last one to a file writes the log back and removes it.
+func (c *Conn) Close() error {
 	for _, s := range c.stmts {
 		s.finalize()
 	}
@@ -107,7 +110,7 @@ func (c *conn) close() error {
 	return err
 }
 
-func (c *conn) failure(rc int32) error {
+func (c *Conn) failure(rc int32) error {
 	e := &Error{Code: int(rc)}
 	if c.db == 0 {
 		e.Message = libc.GoString(sqlite3.Xsqlite3_errstr(c.tls, rc))
@@ -121,41 +124,38 @@ func (c *conn) failure(rc int32) error {
 	return e
 }
 
-// inTransaction reports whether a transaction is open. Some errors end it.
-func (c *conn) inTransaction() bool { return sqlite3.Xsqlite3_get_autocommit(c.tls, c.db) == 0 }
+// InTransaction reports whether a transaction is open. Some errors end it.
+func (c *Conn) InTransaction() bool { return sqlite3.Xsqlite3_get_autocommit(c.tls, c.db) == 0 }
 
-// lastID is the id of the last row that was inserted.
-func (c *conn) lastID() int64 { return sqlite3.Xsqlite3_last_insert_rowid(c.tls, c.db) }
+// LastID is the id of the last row that was inserted.
+func (c *Conn) LastID() int64 { return sqlite3.Xsqlite3_last_insert_rowid(c.tls, c.db) }
 
-// changes tells how many rows the last INSERT, UPDATE or DELETE touched.
-func (c *conn) changes() int { return int(sqlite3.Xsqlite3_changes(c.tls, c.db)) }
+// Changes tells how many rows the last INSERT, UPDATE or DELETE touched.
+func (c *Conn) Changes() int { return int(sqlite3.Xsqlite3_changes(c.tls, c.db)) }
 
-// dataVersion returns a number that changes once another connection has changed the file.
-func (c *conn) dataVersion() (int64, error) { return c.oneInt("PRAGMA data_version") }
-
-// filePath is the path of the file, absolute and without links.
-func (c *conn) filePath() string {
+// FilePath is the path of the file, absolute and without links.
+func (c *Conn) FilePath() string {
 	return libc.GoString(sqlite3.Xsqlite3_db_filename(c.tls, c.db, 0))
 }
 
-// logPath is the path of its log.
-func (c *conn) logPath() string {
+// LogPath is the path of its log.
+func (c *Conn) LogPath() string {
 	return libc.GoString(sqlite3.Xsqlite3_filename_wal(c.tls, sqlite3.Xsqlite3_db_filename(c.tls, c.db, 0)))
 }
 
 // readOnly reports that the file could be opened for reading only.
-func (c *conn) readOnly() bool {
+func (c *Conn) readOnly() bool {
 	return sqlite3.Xsqlite3_db_readonly(c.tls, c.db, 0) == 1
 }
 
 // pagesWritten tells how many pages this connection has written since the last call.
-func (c *conn) pagesWritten() int {
+func (c *Conn) pagesWritten() int {
 	sqlite3.Xsqlite3_db_status(c.tls, c.db, sqlite3.SQLITE_DBSTATUS_CACHE_WRITE, c.word, c.word+8, 1)
 	return int(*at[int32](c.word))
 }
 
 // noteLogPages has logPages know how long the log is.
-func (c *conn) noteLogPages() {
+func (c *Conn) noteLogPages() {
 	note := noteLog
 	sqlite3.Xsqlite3_wal_hook(c.tls, c.db, *(*uintptr)(unsafe.Pointer(&note)), c.word+16)
 }
@@ -166,16 +166,16 @@ func noteLog(_ *libc.TLS, to, _, _ uintptr, pages int32) int32 {
 }
 
 // logPages tells how many pages the log had when this connection last wrote to it, those of other connections included.
-func (c *conn) logPages() int64 { return int64(*at[int32](c.word + 16)) }
+func (c *Conn) logPages() int64 { return int64(*at[int32](c.word + 16)) }
 
-// exec runs statements once, one after the other.
-func (c *conn) exec(sqls ...string) error {
+// Exec runs statements once, one after the other.
+func (c *Conn) Exec(sqls ...string) error {
 	for _, sql := range sqls {
 		s, err := c.prepare(sql, 0)
 		if err != nil {
 			return err
 		}
-		err = s.run()
+		err = s.Run()
 		s.finalize()
 		if err != nil {
 			return err
@@ -184,36 +184,36 @@ func (c *conn) exec(sqls ...string) error {
 	return nil
 }
 
-// one runs a statement once and returns the first column of its first row, empty when there is none.
-func (c *conn) one(sql string) (string, error) {
+// One runs a statement once and returns the first column of its first row, empty when there is none.
+func (c *Conn) One(sql string) (string, error) {
 	s, err := c.prepare(sql, 0)
 	if err != nil {
 		return "", err
 	}
 	defer s.finalize()
-	if row, err := s.step(); !row {
+	if row, err := s.Step(); !row {
 		return "", err
 	}
-	return s.colText(0), nil
+	return s.ColText(0), nil
 }
 
-// oneInt is one for a number.
-func (c *conn) oneInt(sql string) (int64, error) {
+// OneInt is One for a number.
+func (c *Conn) OneInt(sql string) (int64, error) {
 	s, err := c.prepare(sql, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer s.finalize()
-	if row, err := s.step(); !row {
+	if row, err := s.Step(); !row {
 		return 0, err
 	}
-	return s.colInt(0), nil
+	return s.ColInt(0), nil
 }
 
-// A stmt is a prepared statement. Bind all parameters (counted from 1), then step until it returns false. The next
-// step reports an error of binding.
-type stmt struct {
-	c    *conn
+// A Stmt is a prepared statement. Bind all parameters (counted from 1), then step until it returns false. The next
+// Step reports an error of binding.
+type Stmt struct {
+	c    *Conn
 	p    uintptr
 	bufs []cbuf // by parameter, of texts and blobs
 	big  bool   // some buf is larger than is kept
@@ -229,14 +229,14 @@ type cbuf struct {
 
 const keepBuf = 64 << 10
 
-// stmt returns the statement, prepared at its first use and kept as long as the connection.
-func (c *conn) stmt(sql string) *stmt {
+// Stmt returns the statement, prepared at its first use and kept as long as the connection.
+func (c *Conn) Stmt(sql string) *Stmt {
 	if s := c.stmts[sql]; s != nil {
 		return s
 	}
 	s, err := c.prepare(sql, sqlite3.SQLITE_PREPARE_PERSISTENT)
 	if err != nil {
-		return &stmt{c: c, err: err}
+		return &Stmt{c: c, err: err}
 	}
 	c.stmts[sql] = s
 	return s
@@ -244,7 +244,7 @@ func (c *conn) stmt(sql string) *stmt {
 
 // prepare compiles a statement. A statement that will be kept has the flag PERSISTENT. Without the flag it compiles a
 // quarter faster, in memory that the connection keeps for short uses.
-func (c *conn) prepare(sql string, flags uint32) (*stmt, error) {
+func (c *Conn) prepare(sql string, flags uint32) (*Stmt, error) {
 	text, err := libc.CString(sql)
 	if err != nil {
 		return nil, err
@@ -253,10 +253,10 @@ func (c *conn) prepare(sql string, flags uint32) (*stmt, error) {
 	if rc := sqlite3.Xsqlite3_prepare_v3(c.tls, c.db, text, -1, flags, c.word, 0); rc != sqlite3.SQLITE_OK {
 		return nil, c.failure(rc)
 	}
-	return &stmt{c: c, p: *at[uintptr](c.word)}, nil
+	return &Stmt{c: c, p: *at[uintptr](c.word)}, nil
 }
 
-func (s *stmt) finalize() {
+func (s *Stmt) finalize() {
 	sqlite3.Xsqlite3_finalize(s.c.tls, s.p)
 	for _, b := range s.bufs {
 		libc.Xfree(s.c.tls, b.p)
@@ -264,21 +264,22 @@ func (s *stmt) finalize() {
 	s.p, s.bufs = 0, nil
 }
 
-func (s *stmt) bound(rc int32) *stmt {
+func (s *Stmt) bound(rc int32) *Stmt {
 	if rc != sqlite3.SQLITE_OK && s.err == nil {
 		s.err = s.c.failure(rc)
 	}
 	return s
 }
 
-func (s *stmt) int(i int, v int64) *stmt {
+// Int, Blob and Text bind a parameter. They copy the value.
+func (s *Stmt) Int(i int, v int64) *Stmt {
 	if s.p == 0 {
 		return s
 	}
 	return s.bound(sqlite3.Xsqlite3_bind_int64(s.c.tls, s.p, int32(i), v))
 }
 
-func (s *stmt) blob(i int, v []byte) *stmt {
+func (s *Stmt) Blob(i int, v []byte) *Stmt {
 	p, ok := s.buf(i, len(v))
 	if !ok {
 		return s
@@ -287,7 +288,7 @@ func (s *stmt) blob(i int, v []byte) *stmt {
 	return s.bound(sqlite3.Xsqlite3_bind_blob(s.c.tls, s.p, int32(i), p, int32(len(v)), sqlite3.SQLITE_STATIC))
 }
 
-func (s *stmt) text(i int, v string) *stmt {
+func (s *Stmt) Text(i int, v string) *Stmt {
 	p, ok := s.buf(i, len(v))
 	if !ok {
 		return s
@@ -297,7 +298,7 @@ func (s *stmt) text(i int, v string) *stmt {
 }
 
 // buf returns memory for n bytes of parameter i.
-func (s *stmt) buf(i, n int) (p uintptr, ok bool) {
+func (s *Stmt) buf(i, n int) (p uintptr, ok bool) {
 	if s.p == 0 {
 		return 0, false
 	}
@@ -323,11 +324,11 @@ func (s *stmt) buf(i, n int) (p uintptr, ok bool) {
 	return b.p, true
 }
 
-// step runs the statement to its next row. When there is none, and after an error, the statement can be bound again.
-func (s *stmt) step() (row bool, err error) {
+// Step runs the statement to its next row. When there is none, and after an error, the statement can be bound again.
+func (s *Stmt) Step() (row bool, err error) {
 	if s.err != nil {
 		err := s.err
-		s.reset()
+		s.Reset()
 		return false, err
 	}
 	switch rc := sqlite3.Xsqlite3_step(s.c.tls, s.p); rc {
@@ -337,21 +338,21 @@ func (s *stmt) step() (row bool, err error) {
 	default:
 		err = s.c.failure(rc)
 	}
-	s.reset()
+	s.Reset()
 	return false, err
 }
 
-// run runs the statement to its end.
-func (s *stmt) run() error {
+// Run runs the statement to its end.
+func (s *Stmt) Run() error {
 	for {
-		if row, err := s.step(); !row {
+		if row, err := s.Step(); !row {
 			return err
 		}
 	}
 }
 
-// reset gives up the rows that are left.
-func (s *stmt) reset() {
+// Reset gives up the rows that are left.
+func (s *Stmt) Reset() {
 	if s.p == 0 {
 		return
 	}
@@ -369,20 +370,19 @@ func (s *stmt) reset() {
 	}
 }
 
-func (s *stmt) cols() int { return int(sqlite3.Xsqlite3_column_count(s.c.tls, s.p)) }
+// ColInt, ColText and ColBytes read a column (counted from 0) of the row; NULL is 0 or empty.
+func (s *Stmt) ColInt(i int) int64 { return sqlite3.Xsqlite3_column_int64(s.c.tls, s.p, int32(i)) }
 
-func (s *stmt) colInt(i int) int64 { return sqlite3.Xsqlite3_column_int64(s.c.tls, s.p, int32(i)) }
+func (s *Stmt) ColText(i int) string { return string(s.col(i)) }
 
-func (s *stmt) colText(i int) string { return string(s.col(i)) }
-
-// colBytes returns a copy.
-func (s *stmt) colBytes(i int) []byte {
+// ColBytes returns a copy.
+func (s *Stmt) ColBytes(i int) []byte {
 	v := s.col(i)
 	return append(make([]byte, 0, len(v)), v...)
 }
 
 // col returns a column's bytes in the library's memory, valid until the next step.
-func (s *stmt) col(i int) []byte {
+func (s *Stmt) col(i int) []byte {
 	p := sqlite3.Xsqlite3_column_blob(s.c.tls, s.p, int32(i))
 	n := sqlite3.Xsqlite3_column_bytes(s.c.tls, s.p, int32(i))
 	if p == 0 || n == 0 {

@@ -1,4 +1,4 @@
-package sqlite
+package engine
 
 import (
 	"runtime"
@@ -12,26 +12,26 @@ func TestGatherer(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, c := range []struct {
 		name              string
-		first             *op
+		first             *Op
 		answered, waiting int
 		minGroupTime      time.Duration
 		want              int // of the first and one that comes after some turns
 	}{
-		{"after a single caller", &op{}, 1, 0, time.Hour, 1},
-		{"after two", &op{}, 2, 0, time.Hour, 2},
-		{"after one, while this one came", &op{}, 1, 1, time.Hour, 2},
-		{"that is aside, after one alone", &op{aside: true}, 1, 0, time.Hour, 1},
-		{"that is aside and came while one was answered", &op{aside: true}, 1, 1, time.Hour, 2},
-		{"after none but such", &op{}, 0, 0, time.Hour, 1},
-		{"after two, where a commit takes no time", &op{}, 2, 0, 0, 1},
+		{"after a single caller", &Op{}, 1, 0, time.Hour, 1},
+		{"after two", &Op{}, 2, 0, time.Hour, 2},
+		{"after one, while this one came", &Op{}, 1, 1, time.Hour, 2},
+		{"that is aside, after one alone", &Op{Aside: true}, 1, 0, time.Hour, 1},
+		{"that is aside and came while one was answered", &Op{Aside: true}, 1, 1, time.Hour, 2},
+		{"after none but such", &Op{}, 0, 0, time.Hour, 1},
+		{"after two, where a commit takes no time", &Op{}, 2, 0, 0, 1},
 	} {
-		ops := make(chan *op, 2)
+		ops := make(chan *Op, 2)
 		g := &gatherer{ops: ops, answered: c.answered, waiting: c.waiting, minGroupTime: c.minGroupTime}
 		go func() {
 			for range 20 {
 				runtime.Gosched()
 			}
-			ops <- &op{}
+			ops <- &Op{}
 		}()
 		group := g.gather(nil, c.first)
 		if len(group) != c.want {
@@ -46,16 +46,16 @@ func TestGatherer(t *testing.T) {
 // A group is bounded in ops and in bytes.
 func TestGroupIsBounded(t *testing.T) {
 	t.Parallel()
-	ops := make(chan *op, maxGroup)
+	ops := make(chan *Op, maxGroup)
 	g := &gatherer{ops: ops}
 	for range maxGroup {
-		ops <- &op{size: 1}
+		ops <- &Op{Size: 1}
 	}
-	if n := len(g.gather(nil, &op{})); n != maxGroup {
+	if n := len(g.gather(nil, &Op{})); n != maxGroup {
 		t.Errorf("a group of %d; want %d", n, maxGroup)
 	}
-	ops <- &op{}
-	if n := len(g.gather(nil, &op{size: maxGroupBytes})); n != 1 {
+	ops <- &Op{}
+	if n := len(g.gather(nil, &Op{Size: maxGroupBytes})); n != 1 {
 		t.Errorf("a group of %d behind a large one; want it alone", n)
 	}
 }
@@ -63,10 +63,10 @@ func TestGroupIsBounded(t *testing.T) {
 // A group tells the next one how many of its callers may come again, and how many ops had come before the answers.
 func TestWhoMayCome(t *testing.T) {
 	t.Parallel()
-	ops := make(chan *op, 2)
+	ops := make(chan *Op, 2)
 	g := &gatherer{ops: ops, answered: 7, waiting: 7}
-	ops <- &op{}
-	g.answering([]*op{{}, {aside: true}, {}})
+	ops <- &Op{}
+	g.answering([]*Op{{}, {Aside: true}, {}})
 	if g.answered != 2 || g.waiting != 1 {
 		t.Errorf("answered %d, waiting %d; want the 2 that are not aside, and the 1 that came", g.answered, g.waiting)
 	}

@@ -1,4 +1,4 @@
-package sqlite
+package engine
 
 import (
 	"context"
@@ -11,14 +11,14 @@ const maxReaders = 4
 // readers is a pool of read-only connections, opened as they are needed. A read sees all that was committed before it
 // began.
 type readers struct {
-	place   *place
-	free    chan *conn // maxReaders are in it or in use; nil stands for one that isn't opened yet
+	file    *file
+	free    chan *Conn // maxReaders are in it or in use; nil stands for one that isn't opened yet
 	closing chan struct{}
 	once    sync.Once
 }
 
-func newReaders(p *place) *readers {
-	r := &readers{place: p, free: make(chan *conn, maxReaders), closing: make(chan struct{})}
+func newReaders(f *file) *readers {
+	r := &readers{file: f, free: make(chan *Conn, maxReaders), closing: make(chan struct{})}
 	for range maxReaders {
 		r.free <- nil
 	}
@@ -27,14 +27,14 @@ func newReaders(p *place) *readers {
 
 // do runs f with a connection. f is run again when another process was in the way, so it must have no lasting effect
 // before it succeeds.
-func (r *readers) do(ctx context.Context, f func(c *conn) error) error {
+func (r *readers) do(ctx context.Context, f func(c *Conn) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := r.place.check(); err != nil {
+	if err := r.file.check(); err != nil {
 		return err
 	}
-	var c *conn
+	var c *Conn
 	select {
 	case <-r.closing:
 		return errClosed
@@ -48,9 +48,9 @@ func (r *readers) do(ctx context.Context, f func(c *conn) error) error {
 		return errClosed
 	}
 	defer func() { r.free <- c }()
-	return patient(cause(ctx), func() (err error) {
+	return Retry(ctx, func() (err error) {
 		if c == nil {
-			if c, err = openReader(r.place); err != nil {
+			if c, err = openReader(r.file); err != nil {
 				return err
 			}
 		}
@@ -58,13 +58,13 @@ func (r *readers) do(ctx context.Context, f func(c *conn) error) error {
 	})
 }
 
-func openReader(p *place) (*conn, error) {
-	c, err := p.open(openReadOnly)
+func openReader(f *file) (*Conn, error) {
+	c, err := f.connect(ReadOnly)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.exec("PRAGMA temp_store = MEMORY"); err != nil {
-		c.close()
+	if err := c.Exec("PRAGMA temp_store = MEMORY"); err != nil {
+		c.Close()
 		return nil, err
 	}
 	return c, nil
@@ -76,7 +76,7 @@ func (r *readers) close() {
 		close(r.closing)
 		for range maxReaders {
 			if c := <-r.free; c != nil {
-				c.close()
+				c.Close()
 			}
 		}
 	})
