@@ -26,11 +26,10 @@ const (
 	// maxReceive bounds how long one claim keeps the writer busy, to some 2 ms.
 	maxReceive = 512
 
-	// pollWake and pollQuiet are for messages that no ring tells of, although the store itself looks for such
-	// (beacon.hear). There should be none. pollAlone is for stores that get no signs of other processes. A look costs
-	// some 10 µs beside other work, and half a millisecond of CPU when a process wakes up for it.
+	// pollWake is for messages that no ring announces, which are rare. pollAlone is for stores that get no signals of
+	// other processes. A look costs some 10 µs beside other work, and half a millisecond of CPU when a process wakes up
+	// for it.
 	pollWake  = 30 * time.Second
-	pollQuiet = time.Hour
 	pollAlone = time.Second
 )
 
@@ -196,18 +195,17 @@ func (s *store) count(op, kind, target string) {
 }
 
 func (s *store) Props() driver.Props {
-	poll, quiet := pollWake, pollQuiet
+	poll := pollWake
 	if s.beacon == nil {
-		poll, quiet = pollAlone, 0
+		poll = pollAlone
 	}
 	return driver.Props{
-		Driver:        "sqlite",
-		MaxMessage:    maxMessage,
-		MaxBlob:       maxBlob,
-		MaxRow:        maxRow,
-		MaxReceive:    maxReceive,
-		PollInterval:  poll,
-		QuietInterval: quiet,
+		Driver:       "sqlite",
+		MaxMessage:   maxMessage,
+		MaxBlob:      maxBlob,
+		MaxRow:       maxRow,
+		MaxReceive:   maxReceive,
+		PollInterval: poll,
 	}
 }
 
