@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
 
 // The limits on content are those of the Azure driver where that driver's are narrower, so that a program that runs
@@ -36,6 +38,7 @@ const (
 // store is one open file.
 type store struct {
 	path    string
+	alone   bool // wake=off: it knows of no other process
 	place   *place
 	writer  *writer
 	ops     chan *op
@@ -43,9 +46,9 @@ type store struct {
 	names   *names
 	wakes   *wakes
 	awaits  awaits
-	beacon  *beacon // nil with wake=off
-	version int64   // of the file, when news was last called; news alone uses it
-	life    *life
+	log     *slog.Logger
+	peers   *peers.Peers
+	version int64 // of the file, when hasChanged was last called; hasChanged alone uses it
 	clock   clock
 	tally   driver.Tally
 
@@ -58,12 +61,23 @@ type store struct {
 // Open opens the file that a store URL names, such as "sqlite:data/app.db"; see the package comment. It is a
 // storage.Driver, so "sqlite:" may be left out. A file whose name begins with "sqlite:" is opened as "./sqlite:...".
 // A missing file is made, for this user only, and so are missing folders. A file that isn't this package's is
-// refused; nothing in it is changed and nothing is left beside it.
+// refused; nothing in it is changed and nothing is left beside it. The store logs to slog.Default.
 func Open(ctx context.Context, url string) (*storage.Store, error) {
+	return openURL(ctx, url, slog.Default())
+}
+
+// WithLogger returns [Open] for stores that log to log. They log warnings about the file and the folder beside it, and
+// what ends a warning.
+func WithLogger(log *slog.Logger) storage.Driver {
+	return func(ctx context.Context, url string) (*storage.Store, error) { return openURL(ctx, url, log) }
+}
+
+func openURL(ctx context.Context, url string, log *slog.Logger) (*storage.Store, error) {
 	p, err := parse(url)
 	if err != nil {
 		return nil, fail("open", "sqlite store", err)
 	}
+	p.log = log
 	s, err := open(ctx, p)
 	if err != nil {
 		return nil, fail("open", "sqlite store "+p.path, err)
@@ -79,20 +93,17 @@ func open(ctx context.Context, p params) (*store, error) {
 	if err != nil {
 		return nil, blame(p.path, err)
 	}
-	var dir *folder
-	if p.wake {
-		dir = newFolder(c.filePath()) // one folder, whatever links lead to the file
-		dir.check()
-	}
 	s := &store{
 		path:    p.path,
+		alone:   !p.wake,
+		log:     p.log,
 		place:   place,
 		ops:     make(chan *op, maxGroup),
 		readers: newReaders(place),
 		names:   newNames(),
 		wakes:   newWakes(),
 		awaits:  awaits{queues: map[string][]*await{}},
-		life:    newLife(dir),
+		peers:   new(peers.Peers),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
@@ -101,18 +112,17 @@ func open(ctx context.Context, p params) (*store, error) {
 		c.close()
 		return nil, err
 	}
-	if p.wake {
-		if s.clock, err = newClock(ctx, c); err != nil {
-			c.close()
-			return nil, err
-		}
-		s.beacon = newBeacon(dir, c.logPath(), s.wakes, s.checkPeers, s.news)
+	if s.clock, err = findClock(ctx, c, p.wake); err != nil {
+		c.close()
+		return nil, err
 	}
 	s.writer, err = newWriter(s, c, p.normal)
 	if err != nil {
 		c.close()
-		s.beacon.close()
 		return nil, err
+	}
+	if p.wake {
+		s.peers = s.newPeers(c.filePath()) // one folder, whatever links lead to the file
 	}
 	go s.writer.loop()
 	return s, nil
@@ -196,7 +206,7 @@ func (s *store) count(op, kind, target string) {
 
 func (s *store) Props() driver.Props {
 	poll := pollWake
-	if s.beacon == nil {
+	if s.alone {
 		poll = pollAlone
 	}
 	return driver.Props{
@@ -216,8 +226,7 @@ func (s *store) Close() error {
 		<-s.stopped
 		s.readers.close()
 		s.wakes.close()
-		s.beacon.close()
-		s.life.close()
+		s.peers.Close()
 		if err := s.writer.close(); err != nil {
 			s.closeErr = fail("close", "sqlite store "+s.path, err)
 		}

@@ -162,7 +162,7 @@ func (w *writer) place() error {
 
 func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]driver.Delivery, error) {
 	q.s.count("receive", "queue", q.name)
-	q.s.releaseClaimsOfDead(ctx)
+	q.s.peers.ReleaseClaimsOfDead(ctx)
 	o := &op{ctx: ctx, size: max * 1024, relaxed: true, early: true}
 	x := &want{by: o, max: max, visibility: visibility}
 	o.run = func(w *writer) (err error) {
@@ -201,7 +201,7 @@ func (w *writer) claim(queue string, max int, visibility time.Duration) ([]drive
 			break
 		}
 		if len(got) == 0 {
-			d.gen = w.s.life.gen()
+			d.gen = w.s.peers.Generation()
 		}
 		last = entry{visible: s.colInt(0), id: s.colInt(1)}
 		d.id = last.id
@@ -267,7 +267,7 @@ func (w *writer) extend(queue string, receipt driver.Receipt, visibility time.Du
 	if !ok || queueID == 0 {
 		return "", driver.ErrReceiptStale
 	}
-	visible, next := w.after(visibility), w.s.life.next(d.gen)
+	visible, next := w.after(visibility), w.s.peers.NextGeneration(d.gen)
 	err = w.c.stmt(`UPDATE due SET visible = ?5, held = 1, gen = ?6 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
 		int(1, queueID).int(2, d.visible).int(3, d.id).int(4, d.gen).int(5, visible).int(6, next).run()
 	if err != nil {

@@ -158,7 +158,7 @@ func TestDiskFailsToSync(t *testing.T) {
 	for _, err := range []error{received, read} {
 		wantError(t, err, storage.ErrUnavailable, "did not keep")
 	}
-	if !s.news() {
+	if !s.hasChanged() {
 		t.Error("no news, though nobody can look; want them to try")
 	}
 	log := size(t, s.path+"-wal")

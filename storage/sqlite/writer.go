@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"runtime"
 	"sync"
 	"time"
@@ -156,7 +155,7 @@ func newWriter(s *store, c *conn, normal bool) (*writer, error) {
 		return nil, err
 	}
 	w.logEnd.frame = logFrameHeader + page
-	w.readerWatch = readerWatch{path: c.logPath(), frame: w.logEnd.frame, limit: logHeld, log: slog.Default()}
+	w.readerWatch = readerWatch{path: c.logPath(), frame: w.logEnd.frame, limit: logHeld, log: s.log}
 	c.noteLogPages() // not before wal_autocheckpoint is set, which stops it
 	w.ckpt, err = newCheckpointer(s.place)
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package sqlite
+package peers
 
 import (
 	"io/fs"
@@ -12,6 +12,3 @@ func owner(info fs.FileInfo) (uid, gid int) {
 	s := info.Sys().(*syscall.Stat_t)
 	return int(s.Uid), int(s.Gid)
 }
-
-// countLinks tells how many names a file has.
-func countLinks(info fs.FileInfo) uint64 { return uint64(info.Sys().(*syscall.Stat_t).Nlink) }
