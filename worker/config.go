@@ -55,8 +55,8 @@ type Config struct {
 	MaxBodies int
 
 	// PollInterval is, by queue, the longest time between two looks of an idle worker, at least 20 ms. A ring ends it
-	// early where the store can ring. Defaults to the store's own for each queue that is not named:
-	// [storage.Props].PollInterval, or QuietInterval where rings are vouched for and nothing came without one for an hour.
+	// early where the store can ring. Defaults to the store's own, [storage.Props].PollInterval, for each queue that is
+	// not named.
 	PollInterval map[string]time.Duration
 
 	// Visibility is how long a message is hidden from others before it must be renewed. So it is also how long the

@@ -19,7 +19,8 @@ const noteEvery = time.Minute
 // The next boot begins at the wall clock, but not before the time that was last written down. So a message that was
 // receivable stays receivable, to within noteEvery, where the wall clock has lost its time.
 //
-// The zero clock is the wall clock. It is used with wake=off, and where processes share no monotonic clock.
+// The zero clock is the wall clock. It is used where processes share no monotonic clock, and with wake=off unless
+// the file has a time in this boot.
 type clock struct {
 	boot  string    // see bootName
 	start time.Time // when the file's time was base
@@ -34,8 +35,8 @@ func (k clock) at(t time.Time) int64 {
 	return k.base + t.Sub(k.start).Microseconds()
 }
 
-// newClock finds the file's time, or begins it at the first opening of a boot.
-func newClock(ctx context.Context, c *engine.Conn) (clock, error) {
+// findClock finds the file's time. With begin set it begins the time at the first opening of a boot.
+func findClock(ctx context.Context, c *engine.Conn, begin bool) (clock, error) {
 	boot := bootName()
 	start, at, ok := readMonotonic()
 	if boot == "" || !ok {
@@ -47,6 +48,9 @@ func newClock(ctx context.Context, c *engine.Conn) (clock, error) {
 		return err
 	})
 	if err == nil && !ok {
+		if !begin {
+			return clock{}, nil
+		}
 		ahead, err = beginClock(ctx, c, boot, micros(start), at.Microseconds())
 	}
 	if err != nil {

@@ -74,6 +74,30 @@ func TestClockIsTheFiles(t *testing.T) {
 	}
 }
 
+// A store with wake=off goes by the file's time where it has one, and begins none.
+func TestClockOfAStoreAlone(t *testing.T) {
+	t.Parallel()
+	thisBoot(t)
+	path := filepath.Join(t.TempDir(), "test.db")
+	wantAhead(t, openAt(t, path, "?wake=off"), 0)
+	c, err := engine.Connect(path, engine.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if n, err := c.OneInt("SELECT count(*) FROM clocks"); n != 0 || err != nil {
+		t.Errorf("the file has %d times, %v; want none", n, err)
+	}
+	openAt(t, path, "")
+	scratch(t, path, fmt.Sprintf("UPDATE clocks SET ahead = ahead + %d", time.Hour.Microseconds()))
+	alone := openAt(t, path, "?wake=off")
+	wantAhead(t, alone, time.Hour)
+	send(t, openAt(t, path, ""), "queue", "body")
+	if got := receive(t, alone, "queue", 10); len(got) != 1 {
+		t.Errorf("received %d messages; want the one sent by the file's time", len(got))
+	}
+}
+
 // The next boot begins at its wall clock. A message that was receivable stays so where the wall clock has lost its
 // time.
 func TestClockOfTheNextBoot(t *testing.T) {

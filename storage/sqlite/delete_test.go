@@ -76,3 +76,11 @@ func TestDeletionsTogether(t *testing.T) {
 		}
 	})
 }
+
+// A deletion is answered when the disk has it, and no other caller waits for that.
+func TestDeletionsAreLate(t *testing.T) {
+	t.Parallel()
+	if o := deletion(t.Context(), 1); !o.Late || o.Relaxed {
+		t.Errorf("late %v, relaxed %v; want late", o.Late, o.Relaxed)
+	}
+}

@@ -58,7 +58,7 @@ func (w *tx) handOver(queue string, id int64, m driver.Message) (done bool, err 
 		defer x.by.ReleaseCaller()
 	}
 	if x.gen == 0 {
-		x.gen, x.visible = w.s.life.gen(), w.after(x.visibility) // the same for all, so that one statement can delete them
+		x.gen, x.visible = w.s.peers.Generation(), w.after(x.visibility) // the same for all, so that one statement can delete them
 	}
 	d := entry{visible: x.visible, held: 1, gen: x.gen, sent: micros(w.now), deliveries: 1}
 	d.id, err = w.inserts.insert(id, m.Body, d)

@@ -9,6 +9,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
 
 // The limits on content are those of the Azure driver where that driver's are narrower, so that a program that runs
@@ -21,25 +22,25 @@ const (
 	// maxReceive bounds how long one claim keeps the writer busy, to some 2 ms.
 	maxReceive = 512
 
-	// pollWake and pollQuiet are for messages that no ring tells of, although the store itself looks for such
-	// (beacon.hear). There should be none. pollAlone is for stores that get no signs of other processes. A look costs
-	// some 10 µs beside other work, and half a millisecond of CPU when a process wakes up for it.
+	// pollWake is for messages that no ring announces, which are rare. pollAlone is for stores that get no signals of
+	// other processes. A look costs some 10 µs beside other work, and half a millisecond of CPU when a process wakes up
+	// for it.
 	pollWake  = 30 * time.Second
-	pollQuiet = time.Hour
 	pollAlone = time.Second
 )
 
 // store is one open file.
 type store struct {
 	path    string
+	alone   bool // wake=off: it knows of no other process
 	db      *engine.DB
 	tx      *tx // the writer's goroutine alone uses it
 	names   *names
 	wakes   *wakes
 	awaits  awaits
-	beacon  *beacon // nil with wake=off
-	version int64   // of the file, when news was last called; news alone uses it
-	life    *life
+	log     *slog.Logger
+	peers   *peers.Peers
+	version int64 // of the file, when hasChanged was last called; hasChanged alone uses it
 	clock   clock
 	tally   driver.Tally
 
@@ -50,12 +51,23 @@ type store struct {
 // Open opens the file that a store URL names, such as "sqlite:data/app.db"; see the package comment. It is a
 // storage.Driver, so "sqlite:" may be left out. A file whose name begins with "sqlite:" is opened as "./sqlite:...".
 // A missing file is made, for this user only, and so are missing folders. A file that isn't this package's is
-// refused; nothing in it is changed and nothing is left beside it.
+// refused; nothing in it is changed and nothing is left beside it. The store logs to slog.Default.
 func Open(ctx context.Context, url string) (*storage.Store, error) {
+	return openURL(ctx, url, slog.Default())
+}
+
+// WithLogger returns [Open] for stores that log to log. They log warnings about the file and the folder beside it, and
+// what ends a warning.
+func WithLogger(log *slog.Logger) storage.Driver {
+	return func(ctx context.Context, url string) (*storage.Store, error) { return openURL(ctx, url, log) }
+}
+
+func openURL(ctx context.Context, url string, log *slog.Logger) (*storage.Store, error) {
 	p, err := parse(url)
 	if err != nil {
 		return nil, fail("open", "sqlite store", err)
 	}
+	p.log = log
 	s, err := open(ctx, p)
 	if err != nil {
 		return nil, fail("open", "sqlite store "+p.path, err)
@@ -82,32 +94,28 @@ func open(ctx context.Context, p params) (*store, error) {
 // newStore makes a store of an open file.
 func newStore(ctx context.Context, db *engine.DB, p params) (s *store, err error) {
 	c := db.Conn()
-	var dir *folder
-	if p.wake {
-		dir = newFolder(c.FilePath()) // one folder, whatever links lead to the file
-		dir.check()
-	}
 	s = &store{
 		path:   p.path,
+		alone:  !p.wake,
+		log:    p.log,
 		db:     db,
 		names:  newNames(),
 		wakes:  newWakes(),
 		awaits: awaits{queues: map[string][]*await{}},
-		life:   newLife(dir),
+		peers:  new(peers.Peers),
 	}
 	if s.version, err = dataVersion(c); err != nil {
 		return nil, err
 	}
-	if p.wake {
-		if s.clock, err = newClock(ctx, c); err != nil {
-			return nil, err
-		}
-		s.beacon = newBeacon(dir, c.LogPath(), s.wakes, s.checkPeers, s.news)
+	if s.clock, err = findClock(ctx, c, p.wake); err != nil {
+		return nil, err
 	}
 	s.tx = newTx(s)
-	if err := db.Start(s.tx, p.normal, slog.Default()); err != nil {
-		s.beacon.close()
+	if err := db.Start(s.tx, p.normal, p.log); err != nil {
 		return nil, err
+	}
+	if p.wake {
+		s.peers = s.newPeers(c.FilePath()) // one folder, whatever links lead to the file
 	}
 	return s, nil
 }
@@ -127,18 +135,17 @@ func (s *store) count(op, kind, target string) {
 }
 
 func (s *store) Props() driver.Props {
-	poll, quiet := pollWake, pollQuiet
-	if s.beacon == nil {
-		poll, quiet = pollAlone, 0
+	poll := pollWake
+	if s.alone {
+		poll = pollAlone
 	}
 	return driver.Props{
-		Driver:        "sqlite",
-		MaxMessage:    maxMessage,
-		MaxBlob:       maxBlob,
-		MaxRow:        maxRow,
-		MaxReceive:    maxReceive,
-		PollInterval:  poll,
-		QuietInterval: quiet,
+		Driver:       "sqlite",
+		MaxMessage:   maxMessage,
+		MaxBlob:      maxBlob,
+		MaxRow:       maxRow,
+		MaxReceive:   maxReceive,
+		PollInterval: poll,
 	}
 }
 
@@ -147,8 +154,7 @@ func (s *store) Close() error {
 	s.closeOne.Do(func() {
 		s.db.Stop()
 		s.wakes.close()
-		s.beacon.close()
-		s.life.close()
+		s.peers.Close()
 		if err := s.db.Close(); err != nil {
 			s.closeErr = fail("close", "sqlite store "+s.path, err)
 		}

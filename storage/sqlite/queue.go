@@ -121,7 +121,7 @@ func (x *inserts) place() error {
 
 func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]driver.Delivery, error) {
 	q.s.count("receive", "queue", q.name)
-	q.s.releaseClaimsOfDead(ctx)
+	q.s.peers.ReleaseClaimsOfDead(ctx)
 	o := &engine.Op{Ctx: ctx, Size: max * 1024, Relaxed: true, Early: true}
 	x := &want{by: o, max: max, visibility: visibility}
 	err := q.s.write(o, func(w *tx) (err error) {
@@ -160,7 +160,7 @@ func (w *tx) claim(queue string, max int, visibility time.Duration) ([]driver.De
 			break
 		}
 		if len(got) == 0 {
-			d.gen = w.s.life.gen()
+			d.gen = w.s.peers.Generation()
 		}
 		last = entry{visible: s.ColInt(0), id: s.ColInt(1)}
 		d.id = last.id
@@ -226,7 +226,7 @@ func (w *tx) extend(queue string, receipt driver.Receipt, visibility time.Durati
 	if !ok || queueID == 0 {
 		return "", driver.ErrReceiptStale
 	}
-	visible, next := w.after(visibility), w.s.life.next(d.gen)
+	visible, next := w.after(visibility), w.s.peers.NextGeneration(d.gen)
 	err = w.c.Stmt(`UPDATE due SET visible = ?5, held = 1, gen = ?6 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
 		Int(1, queueID).Int(2, d.visible).Int(3, d.id).Int(4, d.gen).Int(5, visible).Int(6, next).Run()
 	if err != nil {
@@ -275,7 +275,7 @@ func (w *tx) rewrite(queue string, receipt driver.Receipt, m driver.Message) err
 func (q *queue) Delete(ctx context.Context, receipts []driver.Receipt) error {
 	q.s.count("delete", "queue", q.name)
 	gone := make([]bool, len(receipts))
-	err := q.s.write(&engine.Op{Ctx: ctx, Size: 100 * len(receipts), Aside: true}, func(w *tx) error {
+	err := q.s.write(deletion(ctx, len(receipts)), func(w *tx) error {
 		for i, r := range receipts {
 			if err := w.delete(q.name, r, &gone[i]); err != nil {
 				return err
@@ -296,6 +296,12 @@ func (q *queue) Delete(ctx context.Context, receipts []driver.Receipt) error {
 		return &driver.StaleError{Queue: q.name, Receipts: stale}
 	}
 	return nil
+}
+
+// deletion returns an op for n deletions. It is late: when a power failure brings a message back before its caller was
+// answered, its delivery is a repeat like any other.
+func deletion(ctx context.Context, n int) *engine.Op {
+	return &engine.Op{Ctx: ctx, Size: 100 * n, Late: true}
 }
 
 // A receipt is a message's id, generation and time of visibility in base 36.

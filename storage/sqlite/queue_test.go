@@ -20,6 +20,7 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
 
 // statements returns the SQL in this package's source that reads or writes the tables, and its place in the source.
@@ -243,7 +244,7 @@ func byChance(t *testing.T, s *store, r *rand.Rand) {
 					batch = append(batch, seen[r.IntN(len(seen))]) // some twice
 				}
 			}
-			garbage := []storage.Receipt{"", "garbage", "1.1", entry{id: 1<<63 - 1, gen: 1, visible: 1}.receipt(), entry{id: int64(sent), gen: newGen(), visible: micros(time.Now())}.receipt()}
+			garbage := []storage.Receipt{"", "garbage", "1.1", entry{id: 1<<63 - 1, gen: 1, visible: 1}.receipt(), entry{id: int64(sent), gen: peers.AnonymousGeneration(), visible: micros(time.Now())}.receipt()}
 			batch = append(batch, garbage[:r.IntN(len(garbage)+1)]...)
 			if r.IntN(2) == 0 {
 				r.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })

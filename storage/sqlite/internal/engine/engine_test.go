@@ -204,23 +204,26 @@ func TestSessionFails(t *testing.T) {
 	}
 }
 
-// A commit waits for the disk unless all its ops are relaxed.
+// A commit waits for the disk unless all its ops are relaxed or late. Late ops have a sync of their own then.
 func TestWhatWaitsForTheDisk(t *testing.T) {
 	t.Parallel()
 	const relaxed, full = "1", "2"
 	for _, c := range []struct {
 		normal bool
-		group  []bool // relaxed
+		group  []*Op
 		want   string
+		syncs  int // beside the writer
 	}{
-		{false, []bool{false}, full},
-		{false, []bool{true}, relaxed},
-		{false, []bool{true, true}, relaxed},
-		{false, []bool{true, false}, full},
-		{true, []bool{false}, relaxed},
-		{true, []bool{true, false}, relaxed},
+		{false, []*Op{{}}, full, 0},
+		{false, []*Op{{Relaxed: true}}, relaxed, 0},
+		{false, []*Op{{Late: true}}, relaxed, 1},
+		{false, []*Op{{Late: true}, {Relaxed: true}, {Late: true}}, relaxed, 1},
+		{false, []*Op{{Relaxed: true}, {}}, full, 0},
+		{false, []*Op{{Late: true}, {}}, full, 0},
+		{true, []*Op{{}}, relaxed, 0},
+		{true, []*Op{{Late: true}, {}}, relaxed, 0},
 	} {
-		t.Run(fmt.Sprint(c), func(t *testing.T) {
+		t.Run(fmt.Sprint(c.normal, len(c.group), c.want, c.syncs), func(t *testing.T) {
 			t.Parallel()
 			db, err := Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), things)
 			if err != nil {
@@ -231,25 +234,31 @@ func TestWhatWaitsForTheDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() {
+				w.syncer.finish()
 				if err := errors.Join(w.close(), db.Close()); err != nil {
 					t.Error(err)
 				}
 			}()
-			var group []*Op
-			for _, relaxed := range c.group {
-				group = append(group, &Op{Ctx: t.Context(), Relaxed: relaxed, done: make(chan error, 1), Run: func() error {
+			syncs := 0
+			w.syncer.sync = func() error { syncs++; return nil }
+			for _, o := range c.group {
+				o.Ctx, o.done = t.Context(), make(chan error, 1)
+				o.Run = func() error {
 					mode, err := w.c.One("PRAGMA synchronous")
 					if mode != c.want {
 						t.Errorf("synchronous is %s; want %s", mode, c.want)
 					}
 					return err
-				}})
+				}
 			}
-			w.do(group)
-			for _, o := range group {
+			w.do(c.group)
+			for _, o := range c.group {
 				if err := <-o.done; err != nil {
 					t.Error(err)
 				}
+			}
+			if syncs != c.syncs {
+				t.Errorf("%d syncs beside the writer; want %d", syncs, c.syncs)
 			}
 		})
 	}

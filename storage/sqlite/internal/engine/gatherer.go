@@ -37,7 +37,7 @@ func (g *gatherer) gather(group []*Op, o *Op) []*Op {
 	for o != nil {
 		group = append(group, o)
 		bytes += o.Size
-		if !o.Aside {
+		if !o.isAside() {
 			come++
 			if len(group) <= g.waiting {
 				expected++
@@ -81,7 +81,7 @@ func (g *gatherer) took(d time.Duration) {
 func (g *gatherer) answering(group []*Op) {
 	g.answered, g.waiting = 0, len(g.ops)
 	for _, o := range group {
-		if !o.Aside {
+		if !o.isAside() {
 			g.answered++
 		}
 	}

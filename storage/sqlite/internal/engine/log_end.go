@@ -23,30 +23,14 @@ const (
 type logEnd struct {
 	c     *Conn // the writer's
 	log   *os.File
-	sync  func() error // log.Sync, except in a test
-	disk  *disk
-	frame int64 // bytes of a page in the log
+	frame int64  // bytes of a page in the log
+	sync  func() // has the log synced beside the writer
 
 	pages int64 // up to the last commit, when it last looked
 	size  int64 // of the file when it last looked, or more when it could not be made longer
 	zeros []byte
 	ended bool // atRest has no more to do
 }
-
-func newLogEnd(c *Conn, f *file) (*logEnd, error) {
-	page, err := c.OneInt("PRAGMA page_size")
-	if err != nil {
-		return nil, err
-	}
-	log, err := f.openLog(c.LogPath())
-	if err != nil {
-		return nil, err
-	}
-	c.noteLogPages()
-	return &logEnd{c: c, log: log, sync: log.Sync, disk: &f.disk, frame: logFrameHeader + page}, nil
-}
-
-func (e *logEnd) close() { e.log.Close() }
 
 // beforeCommit makes the log longer when the commit comes near to its end. It is called in a transaction, so nobody
 // else writes to the log.
@@ -66,21 +50,18 @@ func (e *logEnd) beforeCommit() {
 	}
 }
 
-// atRest makes the log longer by a step and syncs it, so that the next commit need not. It reports whether more may be
-// left to do.
+// atRest makes the log longer by a step, and has it synced so that the next commit need not. It reports whether more
+// may be left to do.
 func (e *logEnd) atRest() (more bool) {
 	if e.ended || e.c.Exec("BEGIN IMMEDIATE") != nil {
 		return false
 	}
 	e.ended = e.lengthen(logAhead, logStep) == 0
 	e.c.Exec("ROLLBACK")
-	if e.ended {
-		return false
+	if !e.ended {
+		e.sync()
 	}
-	if err := e.sync(); err != nil {
-		e.disk.failed(err)
-	}
-	return true
+	return !e.ended
 }
 
 // lengthen writes zeros behind a log that is shorter than should: as many bytes as it is long, or most. It returns how

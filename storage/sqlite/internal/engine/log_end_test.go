@@ -95,8 +95,8 @@ func TestLogCantBeAhead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer locked.Close()
 		inWriter(t, db, func(w *writer) error {
-			w.logEnd.close()
 			w.logEnd.log = locked
 			w.logEnd.ended = true // so that only commits make it longer
 			return nil
@@ -166,7 +166,7 @@ func TestZerosCantBeSynced(t *testing.T) {
 	virtual(t, func(t *testing.T, db *DB) {
 		grow(t, 1, 10, db)
 		inWriter(t, db, func(w *writer) error {
-			w.logEnd.sync = func() error { return syscall.EIO }
+			w.syncer.sync = func() error { return syscall.EIO }
 			return nil
 		})
 		time.Sleep(10 * time.Second)

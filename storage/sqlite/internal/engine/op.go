@@ -14,10 +14,15 @@ type Op struct {
 	// Early: it runs before the other ops of its group.
 	Early bool
 
-	// Aside: other goroutines do what follows this op, so the writer gains nothing by waiting for its caller.
+	// Aside: other goroutines do what follows this op, so the writer gains nothing by waiting for its caller. A late op
+	// is aside.
 	Aside bool
 
-	// Relaxed: losing the effect to a power failure breaks no promise.
+	// Late: others may see its effect before the disk has it. The caller is answered when the disk has it, and no commit
+	// waits for that.
+	Late bool
+
+	// Relaxed: losing the effect to a power failure breaks no promise. Nobody waits for the disk.
 	Relaxed bool
 
 	// Run does the work inside the transaction. An [Error] undoes the whole transaction. With any other error, Run must
@@ -66,6 +71,9 @@ func (o *Op) run() error {
 	}
 	return nil
 }
+
+// isAside reports that the writer gains nothing by waiting for the op's caller.
+func (o *Op) isAside() bool { return o.Aside || o.Late }
 
 // answer gives the op's caller its error, or the error of its whole group.
 func (o *Op) answer(group error) {

@@ -2,9 +2,9 @@ package engine
 
 // A syncMode says whether the writer's commits wait until the disk has the log.
 //
-// A group of claims and extensions need not wait. The log is written in order. So after a power failure it holds a
-// beginning of what was written, and any later commit that waits makes all before it durable too. An op that is not
-// relaxed was promised to its caller.
+// A group of ops that are relaxed or late need not wait. The log is written in order. So after a power failure it holds
+// a beginning of what was written, and any later commit that waits makes all before it durable too. Any other op was
+// promised to its caller.
 type syncMode struct {
 	c       *Conn
 	relaxed bool // commits don't wait at present

@@ -41,7 +41,8 @@ type writer struct {
 	ops      <-chan *Op
 	gatherer gatherer
 	mode     syncMode
-	logEnd   *logEnd
+	syncer   *syncer
+	logEnd   logEnd
 	ckpt     *checkpointer
 	tidier   *tidier
 }
@@ -58,23 +59,33 @@ func newWriter(f *file, c *Conn, ops <-chan *Op, session Session, normal bool, l
 	if err == nil {
 		err = w.mode.relax(normal)
 	}
-	if err == nil {
-		w.logEnd, err = newLogEnd(c, f) // not before wal_autocheckpoint is set
-	}
 	if err != nil {
 		return nil, err
 	}
-	w.ckpt, err = newCheckpointer(f, c, readerWatch{path: c.LogPath(), frame: w.logEnd.frame, limit: logHeld, log: log})
+	c.noteLogPages() // not before wal_autocheckpoint is set, which stops it
+	page, err := c.OneInt("PRAGMA page_size")
 	if err != nil {
-		w.logEnd.close()
+		return nil, err
+	}
+	frame := logFrameHeader + page
+	file, err := f.openLog(c.LogPath())
+	if err != nil {
+		return nil, err
+	}
+	w.ckpt, err = newCheckpointer(f, c, readerWatch{path: c.LogPath(), frame: frame, limit: logHeld, log: log})
+	if err != nil {
+		file.Close()
 		return nil, err
 	}
 	w.tidier = newTidier(f, c, &w.mode, w.ckpt)
+	w.syncer = newSyncer(f, file)
+	w.logEnd = logEnd{c: c, log: file, frame: frame, sync: w.syncer.syncSoon}
 	return w, nil
 }
 
-// loop runs groups of ops until closing is closed.
+// loop runs groups of ops until closing is closed. All are answered when it returns.
 func (w *writer) loop(closing <-chan struct{}) {
+	defer w.syncer.finish()
 	group := make([]*Op, 0, maxGroup)
 	for {
 		if len(w.ops) == 0 {
@@ -132,8 +143,16 @@ func (w *writer) do(group []*Op) {
 		w.gatherer.took(time.Since(began))
 	}
 	w.gatherer.answering(group)
+	var late []*Op
 	for _, o := range group {
-		o.answer(err)
+		if err == nil && o.Late && w.mode.relaxed && !w.normal {
+			late = append(late, o)
+		} else {
+			o.answer(err)
+		}
+	}
+	if len(late) > 0 {
+		w.syncer.answerSynced(late)
 	}
 	if err == nil {
 		w.session.Answered()
@@ -144,7 +163,7 @@ func (w *writer) do(group []*Op) {
 func (w *writer) transact(group []*Op) (err error) {
 	relaxed := true
 	for _, o := range group {
-		relaxed = relaxed && o.Relaxed
+		relaxed = relaxed && (o.Relaxed || o.Late)
 	}
 	if err := w.mode.relax(relaxed || w.normal); err != nil {
 		return err
@@ -193,7 +212,7 @@ func (w *writer) commit(group []*Op) error {
 func (w *writer) close() (err error) {
 	w.tidier.timer.Stop()
 	w.ckpt.close()
-	w.logEnd.close()
+	w.syncer.log.Close()
 	if (w.ckpt.wrote || w.c.pagesWritten() > 0) && w.file.checkNow() == nil {
 		err = w.file.disk.saw(w.c.Exec(passiveCheckpoint))
 	}

@@ -45,11 +45,11 @@ type listener struct {
 	alive   bool          // it is probably alive
 }
 
-func (l *listener) hears(queue string) bool { return l.alive && slices.Contains(l.Queues, queue) }
+func (l *listener) listensTo(queue string) bool { return l.alive && slices.Contains(l.Queues, queue) }
 
-// tell rings known listeners of a queue: all of them, or as many as make up the fanout together with this process.
+// ringListeners rings known listeners of a queue: all of them, or as many as make up the fanout together with this process.
 // When a read of the table is due, it starts one in the background, which then rings new listeners, too.
-func (s *store) tell(x due) {
+func (s *store) ringListeners(x due) {
 	n := s.cfg.Fanout - x.local
 	if x.everyone {
 		n = mostRows
@@ -67,16 +67,16 @@ func (s *store) tell(x due) {
 	now := s.bells.now()
 	if !o.reading && (!o.begun || now-o.began >= every) {
 		o.begun, o.began, o.reading, o.asked = true, now, true, map[string]int{}
-		s.all.Go(s.learn)
+		s.all.Go(s.readListeners)
 	}
 	if o.reading {
 		o.asked[x.queue] = max(o.asked[x.queue], n)
 	}
 }
 
-// learn reads the rows, and rings new listeners of the queues that were rung meanwhile. It also checks whether this
+// readListeners reads the rows, and rings new listeners of the queues that were rung meanwhile. It also checks whether this
 // process's row still exists.
-func (s *store) learn() {
+func (s *store) readListeners() {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, func() { time.AfterFunc(lastRead, cancel) })()
@@ -85,7 +85,7 @@ func (s *store) learn() {
 	s.mu.Unlock()
 	list, own, err := s.rows(ctx)
 	if err == nil && published && !own {
-		s.doubt()
+		s.rowMayBeGone()
 	}
 	o := &s.others
 	o.mu.Lock()
@@ -93,7 +93,7 @@ func (s *store) learn() {
 	o.reading = false
 	if err != nil {
 		if !o.failing && s.ctx.Err() == nil {
-			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "doorbell: can't read who is to be rung; idle workers find messages by polling", slog.Any("error", err))
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "doorbell: can't read the table of listeners, so new ones are not rung; idle workers find messages by polling", slog.Any("error", err))
 		}
 		o.failing = true
 		return
@@ -145,7 +145,7 @@ func (s *store) ring(queue string, n int, known []listener) int {
 	o := &s.others
 	var choice []listener
 	for _, l := range o.list {
-		if l.hears(queue) && !slices.ContainsFunc(known, func(k listener) bool { return k.id == l.id && k.hears(queue) }) {
+		if l.listensTo(queue) && !slices.ContainsFunc(known, func(k listener) bool { return k.id == l.id && k.listensTo(queue) }) {
 			choice = append(choice, l)
 		}
 	}
@@ -175,7 +175,7 @@ func (s *store) open() bool {
 		conn, err := net.ListenUDP("udp", nil)
 		if err != nil {
 			o.noSocket = true
-			s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "doorbell: can't ring; idle workers find messages by polling", slog.Any("error", err))
+			s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "doorbell: can't open a socket to send rings; idle workers find messages by polling", slog.Any("error", err))
 			return false
 		}
 		o.conn = conn

@@ -1,4 +1,4 @@
-package sqlite
+package peers
 
 import (
 	"errors"
@@ -8,22 +8,26 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 )
 
-// A folder is PATH-wake, the folder beside the database where stores signal to each other. Everything in it is a
-// hint. So a failure there is no call's error: it is logged, once.
+// A folder is PATH-wake, the folder beside the database. Everything in it is a hint. So a failure there is no call's
+// error: it is logged, once.
 //
 // It is opened by an os.Root each time, because root may be at work where other users can put links.
 type folder struct {
 	db   string
 	path string
-	told sync.Once
+	log  *slog.Logger
+	once sync.Once // of warn
 }
 
-func newFolder(db string) *folder { return &folder{db: db, path: db + "-wake"} }
+func newFolder(db string, log *slog.Logger) *folder {
+	return &folder{db: db, path: db + "-wake", log: log}
+}
 
-// open opens the folder. With missing set it makes a missing folder.
-func (d *folder) open(missing bool) (*os.Root, error) {
+// open opens the folder. With create set it makes a missing folder.
+func (d *folder) open(create bool) (*os.Root, error) {
 	beside, err := os.OpenRoot(filepath.Dir(d.db))
 	if err != nil {
 		return nil, err
@@ -31,7 +35,7 @@ func (d *folder) open(missing bool) (*os.Root, error) {
 	defer beside.Close()
 	name := filepath.Base(d.path)
 	root, err := beside.OpenRoot(name)
-	if missing && errors.Is(err, fs.ErrNotExist) {
+	if create && errors.Is(err, fs.ErrNotExist) {
 		if err := beside.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
@@ -42,16 +46,16 @@ func (d *folder) open(missing bool) (*os.Root, error) {
 	return root, err
 }
 
-// check tells early that the folder can't be used. When root calls it, that also gives root's files to the database's
-// owner.
-func (d *folder) check() {
+// adoptExisting gives root's files to the database's owner when root calls it. It also warns early that the folder
+// can't be used.
+func (d *folder) adoptExisting() {
 	root, err := d.open(false)
 	switch {
 	case err == nil:
 		d.adopt(root)
 		root.Close()
 	case !errors.Is(err, fs.ErrNotExist):
-		d.tell(err)
+		d.warn(err)
 	}
 }
 
@@ -59,17 +63,17 @@ func (d *folder) check() {
 func (d *folder) create(name string, flags int) (*os.File, error) {
 	root, err := d.open(true)
 	if err != nil {
-		d.tell(err)
+		d.warn(err)
 		return nil, err
 	}
 	defer root.Close()
 	f, err := root.OpenFile(name, flags|os.O_CREATE, 0o600)
 	if err != nil {
-		d.tell(err)
+		d.warn(err)
 		return nil, err
 	}
 	if uid, gid, ok := d.targetOwner(f); ok {
-		d.tell(f.Chown(uid, gid))
+		d.warn(f.Chown(uid, gid))
 	}
 	return f, nil
 }
@@ -82,7 +86,7 @@ func (d *folder) adopt(root *os.Root) {
 	}
 	f, err := root.Open(".")
 	if err != nil {
-		d.tell(err)
+		d.warn(err)
 		return
 	}
 	defer f.Close()
@@ -92,11 +96,11 @@ func (d *folder) adopt(root *os.Root) {
 	}
 	names, err := f.Readdirnames(-1)
 	for _, name := range names {
-		if strings.HasPrefix(name, lifeMark) {
+		if strings.HasPrefix(name, presencePrefix) {
 			err = errors.Join(err, root.Lchown(name, uid, gid))
 		}
 	}
-	d.tell(errors.Join(err, f.Chown(uid, gid)))
+	d.warn(errors.Join(err, f.Chown(uid, gid)))
 }
 
 // targetOwner returns the user and group that a file of root's must be given to: the database's, as SQLite does with
@@ -112,7 +116,7 @@ func (d *folder) targetOwner(f *os.File) (uid, gid int, ok bool) {
 	}
 	here, err := f.Stat()
 	if err != nil {
-		d.tell(err)
+		d.warn(err)
 		return 0, 0, false
 	}
 	uid, gid = owner(db)
@@ -120,18 +124,29 @@ func (d *folder) targetOwner(f *os.File) (uid, gid int, ok bool) {
 	return uid, gid, hereUID == 0 && (uid != 0 || gid != hereGID)
 }
 
-// tell logs the first error.
-func (d *folder) tell(err error) {
+// removeStaleSignals removes the signal files that crashed processes have left.
+func removeStaleSignals(root *os.Root) {
+	entries, _ := fs.ReadDir(root.FS(), ".")
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && time.Since(info.ModTime()) > signalStale && !strings.HasPrefix(e.Name(), presencePrefix) {
+			root.Remove(e.Name())
+		}
+	}
+}
+
+// warn logs the first error.
+func (d *folder) warn(err error) {
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return
 	}
-	d.told.Do(func() {
+	d.once.Do(func() {
 		attrs := []any{"folder", d.path, "error", err}
 		if errors.Is(err, fs.ErrPermission) {
-			attrs = append(attrs, "mend", "give the folder and its files to the owner of the database file (chown -R), or remove it while no program has that "+
+			attrs = append(attrs, "fix", "give the folder and its files to the owner of the database file (chown -R), or remove it while no program has that "+
 				"file open; then start this program again")
 		}
-		slog.Warn("sqlite: can't use the folder beside the database: what others send is found by polling only, and what a killed program "+
-			"had in hand comes back only when its visibility ends", attrs...)
+		d.log.Warn("sqlite: can't use the folder beside the database: what other processes send is found by polling only, and the messages "+
+			"that a killed process held come back only when their visibility ends", attrs...)
 	})
 }
