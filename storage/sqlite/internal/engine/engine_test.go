@@ -190,7 +190,7 @@ func TestGroupThatFails(t *testing.T) {
 	})
 }
 
-// What the session can't write before the commit undoes the transaction.
+// A session that can't write what it has left undoes the transaction.
 func TestSessionFails(t *testing.T) {
 	t.Parallel()
 	full := &Error{Code: sqlite3.SQLITE_FULL}
