@@ -59,7 +59,7 @@ func (b *blobs) Put(ctx context.Context, key string, body []byte, cond driver.Co
 	b.s.count("put", "blob", b.name)
 	var etag driver.ETag
 	err := b.s.write(&engine.Op{Ctx: ctx, Size: len(body) + len(key) + 100}, func(w *tx) (err error) {
-		etag, err = w.putBlob(b.name, key, body, cond)
+		etag, err = w.guarded.putBlob(b.name, key, body, w.now, cond)
 		return err
 	})
 	if err != nil {
@@ -68,14 +68,14 @@ func (b *blobs) Put(ctx context.Context, key string, body []byte, cond driver.Co
 	return etag, nil
 }
 
-func (w *tx) putBlob(container, key string, body []byte, cond driver.Condition) (driver.ETag, error) {
-	return w.guarded.put(kindContainer, container, cond, puts{
+func (g guarded) putBlob(container, key string, body []byte, now time.Time, cond driver.Condition) (driver.ETag, error) {
+	return g.put(kindContainer, container, cond, puts{
 		always: `INSERT INTO blobs (container, key, etag, modified, body) VALUES (?1, ?2, ?3, ?4, ?5)
 			ON CONFLICT DO UPDATE SET etag = excluded.etag, modified = excluded.modified, body = excluded.body`,
 		absent: `INSERT INTO blobs (container, key, etag, modified, body) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING`,
 		match:  `UPDATE blobs SET etag = ?3, modified = ?4, body = ?5 WHERE container = ?1 AND key = ?2 AND etag = ?6`,
 	}, func(s *engine.Stmt, id, etag int64) {
-		s.Int(1, id).Text(2, key).Int(3, etag).Int(4, micros(w.now)).Blob(5, body)
+		s.Int(1, id).Text(2, key).Int(3, etag).Int(4, micros(now)).Blob(5, body)
 	})
 }
 

@@ -41,12 +41,12 @@ func (s *store) Commit(ctx context.Context, work driver.Work) (driver.Committed,
 // commit does the work. By the end of the transaction it has set gone for each deletion whose receipt was not stale.
 func (w *tx) commit(work driver.Work, gone []bool) (did driver.Committed, err error) {
 	if x := work.Write; x != nil {
-		if did.ETag, err = w.putBlob(x.Container, x.Key, x.Body, x.If); err != nil {
+		if did.ETag, err = w.guarded.putBlob(x.Container, x.Key, x.Body, w.now, x.If); err != nil {
 			return did, err
 		}
 	}
 	if x := work.Rows; x != nil {
-		if err := w.putRows(x.Table, x.Partition, x.Puts); err != nil {
+		if err := w.guarded.putRows(x.Table, x.Partition, x.Puts); err != nil {
 			return did, err
 		}
 	}

@@ -19,29 +19,25 @@
 //
 // # How it works
 //
-//	callers ──▶ ops ──▶ writer ──▶ BEGIN, op, op, …, COMMIT ──▶ answers, rings
-//	                     ▲  │                        └─ deletions and claims alone ─▶ syncer ─▶ answers
-//	                     │  └─ enough pages in the log ─▶ checkpointer
-//	                     └──── all but a few are copied ──┘
-//	callers ──▶ readers (a few read-only connections)
+//	callers ──▶ ops ──▶ engine: BEGIN, op, op, …, COMMIT ──▶ answers, rings
+//	                      │                      └─ deletions and claims alone ─▶ sync ─▶ answers
+//	callers ──▶ reads ────┘
 //
-// One goroutine, the writer, owns the only connection that writes. It takes all ops that wait, runs them in one
-// transaction, and answers after the commit. So one sync of the disk serves all callers that came meanwhile. No op
-// can fail half-way: each has at most one condition, and its first statement that writes checks it. So a lost race
-// costs its caller alone, and needs no savepoint.
+// Package internal/engine runs all ops that wait in one transaction, and answers after the commit. So one sync of the
+// disk serves all callers that came meanwhile. This package says what ops write. No op can fail half-way: each has at
+// most one condition, and its first statement that writes checks it. So a lost race costs its caller alone, and needs
+// no savepoint.
 //
 // A transaction has one time. Receives run first in it, because the queue places of the messages that it sends are
 // written last, just before COMMIT. A consumer that awaits a message gets it after the commit has succeeded and the
 // callers have their answers.
 //
 // A commit doesn't wait for the disk when it holds nothing but claims, extensions, releases of dead processes'
-// claims, and deletions. Nor does giving back free pages.
+// claims, and deletions.
 //
 //   - A power failure may undo a claim. Then its message is delivered sooner, and that delivery isn't counted.
-//   - A deletion is answered once another goroutine, the syncer, has synced the log. If a power failure comes before
-//     that, the message is back, but its caller was never told that it is gone.
-//   - After a sync that fails, here or in SQLite, all calls fail. The disk may have dropped what it was given, and
-//     may report success the next time.
+//   - A deletion is answered once another goroutine has synced the log. If a power failure comes before that, the
+//     message is back, but its caller was never told that it is gone.
 //
 // A message is two rows. One holds what stays. The other, a small one, holds what changes, and lies in the order in
 // which its queue gives messages out. A claim moves the small row only.
@@ -49,18 +45,9 @@
 // Some messages are written as claimed, which saves that move. They are for a consumer of this store that awaits
 // them, or for a receive in the same transaction that has found fewer messages than it asked for.
 //
-// SQLite goes on with a file that was removed or replaced, or whose log or shared memory was. Its writes are lost
-// then. So the store looks whether the paths still lead to all three:
-//
-//   - after each commit, and after each sync of deletions, before a caller is answered. This look takes three
-//     microseconds.
-//   - before a commit and before a read. Here a look of the last second is enough.
-//
-// Where a path leads elsewhere, all calls fail from then on. A log without its file keeps a store from being opened,
-// because SQLite would delete it.
-//
-// The log lies in the folder of the file's name, after all links have been followed. Two kinds of files are refused,
-// because the log would be missing for programs that reach the file by another way:
+// All calls fail for good once a sync has failed, or once the path leads to another file, log or shared memory than at
+// first. A log without its file keeps a store from being opened, because SQLite would delete it. Two kinds of files are
+// refused, because their log would be missing for programs that reach the file by another way:
 //
 //   - a file that is mounted by itself (seen on Linux from 5.8 on)
 //   - a file that has two names (hard links).

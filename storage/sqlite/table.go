@@ -48,7 +48,7 @@ func (t *table) Put(ctx context.Context, partition, key string, data []byte, con
 	t.s.count("put", "table", t.name)
 	var etag driver.ETag
 	err := t.s.write(&engine.Op{Ctx: ctx, Size: len(data) + len(key) + 100}, func(w *tx) (err error) {
-		etag, err = w.putRow(t.name, partition, key, data, cond)
+		etag, err = w.guarded.putRow(t.name, partition, key, data, cond)
 		return err
 	})
 	if err != nil {
@@ -57,8 +57,8 @@ func (t *table) Put(ctx context.Context, partition, key string, data []byte, con
 	return etag, nil
 }
 
-func (w *tx) putRow(name, partition, key string, data []byte, cond driver.Condition) (driver.ETag, error) {
-	return w.guarded.put(kindTable, name, cond, puts{
+func (g guarded) putRow(name, partition, key string, data []byte, cond driver.Condition) (driver.ETag, error) {
+	return g.put(kindTable, name, cond, puts{
 		always: `INSERT INTO rows (tbl, partition, key, etag, data) VALUES (?1, ?2, ?3, ?4, ?5)
 			ON CONFLICT DO UPDATE SET etag = excluded.etag, data = excluded.data`,
 		absent: `INSERT INTO rows (tbl, partition, key, etag, data) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING`,
@@ -70,7 +70,7 @@ func (w *tx) putRow(name, partition, key string, data []byte, cond driver.Condit
 
 func (t *table) PutBatch(ctx context.Context, partition string, rows []driver.RowPut) error {
 	t.s.count("put batch", "table", t.name)
-	return t.s.write(&engine.Op{Ctx: ctx, Size: rowsSize(rows)}, func(w *tx) error { return w.putRows(t.name, partition, rows) })
+	return t.s.write(&engine.Op{Ctx: ctx, Size: rowsSize(rows)}, func(w *tx) error { return w.guarded.putRows(t.name, partition, rows) })
 }
 
 func rowsSize(rows []driver.RowPut) (size int) {
@@ -80,9 +80,9 @@ func rowsSize(rows []driver.RowPut) (size int) {
 	return size
 }
 
-func (w *tx) putRows(name, partition string, rows []driver.RowPut) error {
+func (g guarded) putRows(name, partition string, rows []driver.RowPut) error {
 	for _, r := range rows {
-		if _, err := w.putRow(name, partition, r.Key, r.Data, driver.Condition{}); err != nil {
+		if _, err := g.putRow(name, partition, r.Key, r.Data, driver.Condition{}); err != nil {
 			return err
 		}
 	}

@@ -222,8 +222,8 @@ func mutants() []mutant {
 		{
 			name: "rows of a unit of work are forgotten",
 			file: "storage/sqlite/commit.go",
-			old:  "	if x := work.Rows; x != nil {\n		if err := w.putRows(",
-			new:  "	if x := work.Rows; x != nil && x.Table == \"\" {\n		if err := w.putRows(",
+			old:  "	if x := work.Rows; x != nil {\n		if err := w.guarded.putRows(",
+			new:  "	if x := work.Rows; x != nil && x.Table == \"\" {\n		if err := w.guarded.putRows(",
 			by:   "storage/sqlite",
 		},
 		{
