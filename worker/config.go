@@ -89,8 +89,7 @@ type QueueConfig struct {
 	MaxAttempts int
 
 	// PollInterval is the longest time between two looks of an idle worker, at least 20 ms. A ring ends it early where
-	// the store can ring. Defaults to the store's own: [storage.Props].PollInterval, or QuietInterval where rings are
-	// vouched for and nothing came without one for an hour.
+	// the store can ring. Defaults to the store's own, [storage.Props].PollInterval.
 	PollInterval time.Duration
 
 	// Turn opens what says whether, and within which limits, this worker may take messages off the queue: for example

@@ -143,61 +143,6 @@ func TestBlockedRings(t *testing.T) {
 	})
 }
 
-// A worker that starts looks once, or twice if it finds a message, and then seldom if the store vouches for its rings.
-// When a message still came without a ring, the worker looks often, and not seldom again for an hour.
-func TestRingsVouchedFor(t *testing.T) {
-	for _, rings := range []bool{true, false} {
-		t.Run(fmt.Sprint(rings), func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				var calls storagetest.Calls
-				s := storagetest.Intercept(patient(storagetest.Plain(openStore(t)), 30*time.Second), calls.Hook)
-				bell := make(chan struct{}, 1)
-				s = storagetest.WithProps(storagetest.WithRings(s, bell), func(p *storage.Props) {
-					if rings {
-						p.QuietInterval = 5 * time.Minute
-					}
-				})
-				l := newLab(t, s, func(context.Context, job) error { return nil })
-				l.sendJobs(t, job{Name: "before"})
-				l.start(t, worker.Config{})
-				time.Sleep(20 * time.Second)
-				if n := calls.Count("receive"); (n <= 2) != rings {
-					t.Errorf("%d looks in the first 20 seconds", n)
-				}
-				if before := calls.Count("receive"); rings {
-					time.Sleep(time.Hour)
-					if n := calls.Count("receive") - before; n < 12 || n > 16 {
-						t.Errorf("%d looks in an idle hour; want some 13", n)
-					}
-				}
-				l.sendJobs(t, job{Name: "first"})
-				for len(l.called()) == 1 {
-					time.Sleep(10 * time.Millisecond)
-				}
-				l.sendJobs(t, job{Name: "second"})
-				time.Sleep(time.Second)
-				if n := len(l.called()); n != 3 {
-					t.Errorf("%d of 3 were handled", n)
-				}
-				l.sendJobs(t, job{Name: "third"})
-				bell <- struct{}{}
-				time.Sleep(10 * time.Minute)
-				before := calls.Count("receive")
-				time.Sleep(45 * time.Minute)
-				if n := calls.Count("receive") - before; n < 90 || n > 120 {
-					t.Errorf("%d looks in the hour after a message that nobody rang for; want some 100", n)
-				}
-				time.Sleep(10 * time.Minute)
-				before = calls.Count("receive")
-				time.Sleep(time.Hour)
-				if n := calls.Count("receive") - before; (n <= 16) != rings {
-					t.Errorf("%d looks in the hour after that", n)
-				}
-			})
-		})
-	}
-}
-
 // Each queue is looked at after its own interval, or else after the store's.
 func TestPollIntervalOfAQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ type desk struct {
 
 func newDesk(t testing.TB) *desk {
 	t.Helper()
-	store, err := boot.Drivers().Open(context.WithoutCancel(t.Context()), "sqlite:"+filepath.Join(t.TempDir(), "r.db")+"?sync=normal&wake=off")
+	store, err := boot.Drivers(slog.New(slog.DiscardHandler)).Open(context.WithoutCancel(t.Context()), "sqlite:"+filepath.Join(t.TempDir(), "r.db")+"?sync=normal&wake=off")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -186,7 +186,6 @@ func (c *call) open(ctx context.Context, p boot.Process) error {
 		return &boot.UsageError{Err: err}
 	}
 	log := boot.NewLogger(p.Stderr, slog.LevelWarn, p.Getenv)
-	slog.SetDefault(log) // stores log warnings there
 	store, err := settings.OpenExisting(ctx, log)
 	if err != nil {
 		return err

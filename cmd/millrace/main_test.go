@@ -50,7 +50,7 @@ func newWorld(t *testing.T, url string) *world {
 		w.url = "sqlite:" + filepath.Join(w.dir, "r.db")
 	}
 	var err error
-	if w.store, err = boot.Drivers().Open(t.Context(), w.url); err != nil {
+	if w.store, err = boot.Drivers(slog.New(slog.DiscardHandler)).Open(t.Context(), w.url); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.store.Close() })

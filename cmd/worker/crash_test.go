@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
@@ -175,7 +176,7 @@ func openSample(t *testing.T, at place) (*storage.Store, *channel.Channels) {
 	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		url = "sqlite:" + filepath.Join(at.dir, file)
 	}
-	store, err := boot.Drivers().Open(t.Context(), url)
+	store, err := boot.Drivers(slog.New(slog.DiscardHandler)).Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}

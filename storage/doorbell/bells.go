@@ -35,8 +35,8 @@ type bells struct {
 // A bell is one queue, or another topic.
 type bell struct {
 	watchers map[chan struct{}]struct{}
-	heard    limit   // of rings from other processes to the watchers
-	told     limit   // of rings to other processes
+	incoming limit   // of rings from other processes to the watchers
+	outgoing limit   // of rings to other processes
 	everyone bool    // the next ring to others goes to all listeners
 	alarms   []alarm // by time
 
@@ -151,7 +151,7 @@ func (b *bells) sent(queue string, delay time.Duration) {
 		return
 	}
 	q.ring(b.now())
-	b.tellSoon(q)
+	b.ringOthersSoon(q)
 }
 
 // ringAll rings all listeners of a topic, here and elsewhere.
@@ -164,7 +164,7 @@ func (b *bells) ringAll(topic string) {
 	q := b.bell(topic)
 	q.everyone = true
 	q.ring(b.now())
-	b.tellSoon(q)
+	b.ringOthersSoon(q)
 }
 
 // backlog rings a queue elsewhere after a full Receive, because other workers will find messages, too. Each worker
@@ -173,19 +173,19 @@ func (b *bells) backlog(queue string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if q := b.queues[queue]; q != nil && !b.closed {
-		b.tellSoon(q)
+		b.ringOthersSoon(q)
 	}
 }
 
-func (b *bells) tellSoon(q *bell) {
-	if !q.told.waiting {
-		q.told.waiting = true
+func (b *bells) ringOthersSoon(q *bell) {
+	if !q.outgoing.waiting {
+		q.outgoing.waiting = true
 		b.kick()
 	}
 }
 
-// hear rings the queue for another process. It reports whether a consumer waits for it here.
-func (b *bells) hear(queue string) bool {
+// ringForOther rings the queue's consumers here for another process. It reports whether a consumer waits for it here.
+func (b *bells) ringForOther(queue string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := b.queues[queue]
@@ -193,8 +193,8 @@ func (b *bells) hear(queue string) bool {
 		return false
 	}
 	q.trusted = true
-	q.heard.waiting = true
-	if now := b.now(); q.heard.take(now) {
+	q.incoming.waiting = true
+	if now := b.now(); q.incoming.take(now) {
 		q.ring(now)
 	} else {
 		b.kick()
@@ -259,16 +259,16 @@ func (q *bell) ring(now time.Duration) {
 
 // run rings the consumers of this process and the listeners elsewhere when they are due. When ctx ends, it sends
 // the waiting rings and returns.
-func (b *bells) run(ctx context.Context, tell func(due)) {
+func (b *bells) run(ctx context.Context, ringOthers func(due)) {
 	for {
 		list, wait := b.turn(b.now())
 		for _, x := range list {
-			tell(x)
+			ringOthers(x)
 		}
 		select {
 		case <-ctx.Done():
 			for _, x := range b.rest() {
-				tell(x)
+				ringOthers(x)
 			}
 			return
 		case <-b.kicked:
@@ -291,27 +291,27 @@ func (b *bells) turn(now time.Duration) (list []due, wait time.Duration) {
 				q.setAlarm(a.at+secondLook, false)
 			}
 			q.ring(now)
-			q.told.waiting = true
+			q.outgoing.waiting = true
 		}
-		if q.heard.take(now) {
+		if q.incoming.take(now) {
 			q.ring(now)
 		}
-		if q.told.take(now) {
+		if q.outgoing.take(now) {
 			list = append(list, q.takeDue(name))
 		}
 		if len(q.alarms) > 0 {
 			next = min(next, q.alarms[0].at)
 		}
-		for _, l := range []limit{q.heard, q.told} {
+		for _, l := range []limit{q.incoming, q.outgoing} {
 			if l.waiting {
 				next = min(next, l.next)
 			}
 		}
-		if len(q.watchers)+len(q.alarms) == 0 && !q.told.waiting {
-			if q.told.next <= now {
+		if len(q.watchers)+len(q.alarms) == 0 && !q.outgoing.waiting {
+			if q.outgoing.next <= now {
 				delete(b.queues, name)
 			} else {
-				next = min(next, q.told.next)
+				next = min(next, q.outgoing.next)
 			}
 		}
 	}
@@ -331,7 +331,7 @@ func (b *bells) rest() []due {
 	defer b.mu.Unlock()
 	var list []due
 	for name, q := range b.queues {
-		if q.told.waiting {
+		if q.outgoing.waiting {
 			list = append(list, q.takeDue(name))
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// ringing runs f with bells under virtual time. told returns when each round was sent, since the last call.
-func ringing(t *testing.T, f func(t *testing.T, b *bells, told func() []time.Duration)) {
+// ringing runs f with bells under virtual time. sent returns when each round was sent, since the last call.
+func ringing(t *testing.T, f func(t *testing.T, b *bells, sent func() []time.Duration)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBells()
 		var mu sync.Mutex
@@ -57,19 +57,19 @@ func rings(b *bells, ring <-chan struct{}, d time.Duration) []time.Duration {
 
 func TestRoundsAreFolded(t *testing.T) {
 	t.Parallel()
-	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
+	ringing(t, func(t *testing.T, b *bells, sent func() []time.Duration) {
 		for range 1000 { // a second
 			b.sent("queue", 0)
 			time.Sleep(time.Millisecond)
 		}
 		last := b.now() - time.Millisecond
 		time.Sleep(time.Minute)
-		got := told()
+		got := sent()
 		if len(got) < 40 || len(got) > 51 {
-			t.Errorf("%d rounds told for sends during a second; want one in %v", len(got), pause)
+			t.Errorf("%d rounds sent for sends during a second; want one in %v", len(got), pause)
 		}
 		if got[0] != 0 {
-			t.Errorf("the first round was told after %v; want at once", got[0])
+			t.Errorf("the first round was sent after %v; want at once", got[0])
 		}
 		if end := got[len(got)-1]; end < last || end > last+pause {
 			t.Errorf("the last send was at %v, the last round at %v", last, end)
@@ -82,12 +82,12 @@ func TestRoundsAreFolded(t *testing.T) {
 
 func TestHeardRingsAreFolded(t *testing.T) {
 	t.Parallel()
-	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
+	ringing(t, func(t *testing.T, b *bells, sent func() []time.Duration) {
 		ring, stop := b.watch("queue")
 		defer stop()
 		go func() {
 			for range 1000 {
-				if !b.hear("queue") {
+				if !b.ringForOther("queue") {
 					t.Error("a ring for a queue that is waited for counts as nobody's")
 				}
 				time.Sleep(time.Millisecond)
@@ -95,23 +95,23 @@ func TestHeardRingsAreFolded(t *testing.T) {
 		}()
 		got := rings(b, ring, time.Minute)
 		if len(got) < 40 || len(got) > 51 || got[0] != 0 {
-			t.Errorf("%d rings for those heard during a second, the first after %v; want one at once and then one in %v", len(got), got[0], pause)
+			t.Errorf("%d rings for those received during a second, the first after %v; want one at once and then one in %v", len(got), got[0], pause)
 		}
 		if end := got[len(got)-1]; end < 999*time.Millisecond {
-			t.Errorf("the last ring was heard at 999ms, the last passed on at %v", end)
+			t.Errorf("the last ring was received at 999ms, the last passed on at %v", end)
 		}
-		if b.hear("other") {
+		if b.ringForOther("other") {
 			t.Error("a ring for a queue that nobody waits for was heeded")
 		}
-		if got := told(); len(got) != 0 {
-			t.Errorf("rings heard from others were told to others at %v", got)
+		if got := sent(); len(got) != 0 {
+			t.Errorf("rings of others were passed on to others at %v", got)
 		}
 	})
 }
 
 func TestDelaysRing(t *testing.T) {
 	t.Parallel()
-	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
+	ringing(t, func(t *testing.T, b *bells, sent func() []time.Duration) {
 		ring, stop := b.watch("queue")
 		defer stop()
 		b.sent("queue", time.Hour)
@@ -121,8 +121,8 @@ func TestDelaysRing(t *testing.T) {
 		if got := rings(b, ring, 2*time.Hour); !slices.Equal(got, want) {
 			t.Errorf("rang at %v; want %v: rounded up to seconds, and once more a second later", got, want)
 		}
-		if got := told(); !slices.Equal(got, want) {
-			t.Errorf("told others at %v; want %v", got, want)
+		if got := sent(); !slices.Equal(got, want) {
+			t.Errorf("rang others at %v; want %v", got, want)
 		}
 	})
 }
@@ -158,7 +158,7 @@ func TestVisibilityRingsNobody(t *testing.T) {
 
 func TestAlarmsAreBounded(t *testing.T) {
 	t.Parallel()
-	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
+	ringing(t, func(t *testing.T, b *bells, sent func() []time.Duration) {
 		ring, stop := b.watch("queue")
 		defer stop()
 		for i := range 2 * maxAlarms {
@@ -180,7 +180,7 @@ func TestAlarmsAreBounded(t *testing.T) {
 
 func TestAllWatchersAreRung(t *testing.T) {
 	t.Parallel()
-	ringing(t, func(t *testing.T, b *bells, told func() []time.Duration) {
+	ringing(t, func(t *testing.T, b *bells, sent func() []time.Duration) {
 		first, stopFirst := b.watch("queue")
 		second, stopSecond := b.watch("queue")
 		b.sent("other", 0)
@@ -215,9 +215,9 @@ func TestNothingIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBells()
 		ctx, cancel := context.WithCancel(t.Context())
-		told := make(chan string, 10)
+		sent := make(chan string, 10)
 		var all sync.WaitGroup
-		all.Go(func() { b.run(ctx, func(x due) { told <- fmt.Sprint(x.queue, b.now()) }) })
+		all.Go(func() { b.run(ctx, func(x due) { sent <- fmt.Sprint(x.queue, b.now()) }) })
 		b.sent("queue", 0)
 		synctest.Wait()
 		b.sent("queue", 0)
@@ -225,8 +225,8 @@ func TestNothingIsForgotten(t *testing.T) {
 		b.close()
 		cancel()
 		all.Wait()
-		if len(told) != 2 || <-told != "queue0s" || <-told != "queue0s" {
-			t.Errorf("the second of two sends just before the end was not told")
+		if len(sent) != 2 || <-sent != "queue0s" || <-sent != "queue0s" {
+			t.Errorf("the second of two sends just before the end was not sent")
 		}
 	})
 }

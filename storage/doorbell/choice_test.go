@@ -23,9 +23,9 @@ func playListeners(t *testing.T, s *Doorbell, n int) []*net.UDPConn {
 	return list
 }
 
-// heard returns the datagrams of each listener. They are in the sockets' buffers before the sender's call returns,
+// receivedBy returns the datagrams of each listener. They are in the sockets' buffers before the sender's call returns,
 // and so before the mark that each listener sends itself.
-func heard(t *testing.T, list []*net.UDPConn) map[int][][]byte {
+func receivedBy(t *testing.T, list []*net.UDPConn) map[int][][]byte {
 	t.Helper()
 	got := map[int][][]byte{}
 	mark := []byte("that is all")
@@ -75,7 +75,7 @@ func TestFanout(t *testing.T) {
 			for round := range 60 {
 				send(t, s, "queue")
 				until(t, "the rings", func() bool { return s.Counts().Sent == int64((round+1)*c.want) })
-				rung := heard(t, list)
+				rung := receivedBy(t, list)
 				if len(rung) != c.want {
 					t.Fatalf("round %d: %d listeners rung; want %d", round, len(rung), c.want)
 				}
@@ -115,7 +115,7 @@ func TestTopicRingsAll(t *testing.T) {
 		send(t, s, "queue")
 		until(t, "the rings of a send", func() bool { return s.Counts().Sent == int64(all+fanout) })
 		rung := 0
-		for _, datagrams := range heard(t, list) {
+		for _, datagrams := range receivedBy(t, list) {
 			rung += len(datagrams)
 		}
 		if rung != all+fanout {
@@ -137,7 +137,7 @@ func TestKnownAreRungOnce(t *testing.T) {
 			defer s.own.others.mu.Unlock()
 			return calls.Count("query") == round+1 && !s.own.others.reading
 		})
-		if rung := heard(t, list); len(rung[0]) != 1 {
+		if rung := receivedBy(t, list); len(rung[0]) != 1 {
 			t.Errorf("round %d: a listener was rung %d times; want once", round, len(rung[0]))
 		}
 	}
@@ -171,7 +171,7 @@ func TestGone(t *testing.T) {
 	writeRow(t, b, "dead", func(r *row) { r.Addresses = []string{dead.LocalAddr().String()} })
 	dead.Close()
 	send(t, b, "queue")
-	until(t, "a ring that nobody hears", func() bool { return b.Counts().Sent > 0 })
+	until(t, "a ring that nobody accepts", func() bool { return b.Counts().Sent > 0 })
 	ring := watch(t, a, b, "queue")
 	for range 5 {
 		send(t, b, "queue")

@@ -24,7 +24,7 @@
 // # Files
 //
 //   - bells.go: the queues that this process waits for, and the rings it has to send, without any network
-//   - tell.go: the sender
+//   - send.go: the sender
 //   - listen.go: the listener and its row
 //   - wire.go: datagrams and rows
 package doorbell

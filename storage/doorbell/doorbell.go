@@ -47,7 +47,7 @@ type Doorbell struct {
 // Counts counts the rings between processes since the store was opened.
 type Counts struct {
 	Sent     int64 // rings sent; a ring to several addresses of one listener counts once
-	Heard    int64 // rings accepted, which ring at once or are folded into the next
+	Accepted int64 // rings received, which ring at once or are folded into the next
 	Repeated int64 // rings received before, or after a later one; also the copies to a listener's other addresses
 	Refused  int64 // datagrams that are no ring, or forged, or whose time is off by more than 10 minutes
 }
@@ -96,7 +96,7 @@ func over(inner *storage.Store, cfg Config, p pace) (*Doorbell, error) {
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.all.Go(func() {
-		s.bells.run(s.ctx, s.tell)
+		s.bells.run(s.ctx, s.ringListeners)
 	})
 	return &Doorbell{storage.New(s), s}, nil
 }
@@ -107,7 +107,7 @@ func (d *Doorbell) Counts() Counts {
 		return Counts{}
 	}
 	c := &d.own.counts
-	return Counts{Sent: c.sent.Load(), Heard: c.heard.Load(), Repeated: c.repeated.Load(), Refused: c.refused.Load()}
+	return Counts{Sent: c.sent.Load(), Accepted: c.accepted.Load(), Repeated: c.repeated.Load(), Refused: c.refused.Load()}
 }
 
 // Check reports all that is wrong with the Config. [Over] does the same, if the store doesn't ring by itself.
@@ -167,7 +167,7 @@ type store struct {
 	others others
 	more   chan struct{} // of capacity 1: a consumer waits for a queue that isn't in the row yet
 	gone   chan struct{} // of capacity 1: there is a sign that the row is gone
-	counts struct{ sent, heard, repeated, refused atomic.Int64 }
+	counts struct{ sent, accepted, repeated, refused atomic.Int64 }
 
 	ctx  context.Context // until Close
 	end  context.CancelFunc
@@ -181,7 +181,7 @@ type store struct {
 }
 
 func (s *store) Queue(name string) driver.Queue {
-	return &queue{Queue: s.Store.Queue(name), name: name, bells: s.bells, most: s.Props().MaxReceive, doubt: s.doubt}
+	return &queue{Queue: s.Store.Queue(name), name: name, bells: s.bells, most: s.Props().MaxReceive, rowMayBeGone: s.rowMayBeGone}
 }
 
 // Committer implements driver.Store: if the inner store commits atomically, messages sent by a commit ring, too.

@@ -77,7 +77,7 @@ func (x *poller) comes(rung bool) {
 
 func (x *poller) rings() {
 	x.t.Helper()
-	if !x.own.bells.hear("queue") {
+	if !x.own.bells.ringForOther("queue") {
 		x.t.Fatal("a ring was not heeded")
 	}
 	time.Sleep(pause)

@@ -34,15 +34,15 @@ func (x *stranger) ring(queue string) []byte {
 // settled waits until each datagram sent so far has been handled or lost.
 func (x *stranger) settled(s *Doorbell) {
 	x.t.Helper()
-	before := s.Counts().Heard
-	until(x.t, "a good ring to be heard", func() bool {
+	before := s.Counts().Accepted
+	until(x.t, "a good ring to be accepted", func() bool {
 		x.shout(x.ring("marker"))
-		return s.Counts().Heard > before
+		return s.Counts().Accepted > before
 	})
 	until(x.t, "rings held back", func() bool {
 		s.own.bells.mu.Lock()
 		defer s.own.bells.mu.Unlock()
-		return !s.own.bells.queues["queue"].heard.waiting
+		return !s.own.bells.queues["queue"].incoming.waiting
 	})
 }
 
@@ -142,7 +142,7 @@ func TestInsiderRingsTooOften(t *testing.T) {
 	close(stop)
 	<-done
 	most := int(time.Since(began)/pause) + 2
-	t.Logf("%d rings heard, %d passed on, %d allowed", s.Counts().Heard, heeded, most)
+	t.Logf("%d rings accepted, %d passed on, %d allowed", s.Counts().Accepted, heeded, most)
 	if heeded > most || heeded == 0 {
 		t.Errorf("%d rings passed on; want at most %d", heeded, most)
 	}

@@ -31,21 +31,21 @@ const (
 func (s *store) listen() {
 	packets, err := net.ListenPacket("udp", s.cfg.Listen)
 	if err != nil {
-		s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "doorbell: can't be rung; idle workers find messages by polling", slog.Any("error", err))
+		s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "doorbell: can't listen for rings; idle workers find messages by polling", slog.Any("error", err))
 		return
 	}
 	conn := packets.(*net.UDPConn) // the network udp returns this type
 	key := make([]byte, keySize)
 	rand.Read(key)
 	s.all.Go(func() {
-		defer conn.Close() // ends hear
+		defer conn.Close() // ends receiveRings
 		s.publish(key, conn.LocalAddr().(*net.UDPAddr).AddrPort())
 	})
-	s.hear(conn, key)
+	s.receiveRings(conn, key)
 }
 
-// hear receives rings until the socket is closed.
-func (s *store) hear(conn *net.UDPConn, key []byte) {
+// receiveRings receives rings until the socket is closed.
+func (s *store) receiveRings(conn *net.UDPConn, key []byte) {
 	filter := newRingFilter(key)
 	var b budget
 	buf := make([]byte, maxRing+1) // one byte more than a ring, to notice a longer datagram
@@ -58,8 +58,8 @@ func (s *store) hear(conn *net.UDPConn, key []byte) {
 			queue, v := filter.judgeDatagram(buf[:n], time.Now())
 			switch v {
 			case fresh:
-				if s.bells.hear(queue) {
-					s.counts.heard.Add(1)
+				if s.bells.ringForOther(queue) {
+					s.counts.accepted.Add(1)
 				}
 				continue
 			case repeated:
@@ -145,8 +145,8 @@ func (b *budget) spend(now time.Duration) time.Duration {
 	return b.end - now
 }
 
-// doubt makes publish write the row again after a sign that the row is gone. It makes no request itself.
-func (s *store) doubt() {
+// rowMayBeGone makes publish write the row again after a sign that the row is gone. It makes no request itself.
+func (s *store) rowMayBeGone() {
 	select {
 	case s.gone <- struct{}{}:
 	default:
@@ -187,12 +187,12 @@ func (s *store) publish(key []byte, at netip.AddrPort) {
 		if err != nil {
 			written, next = nil, s.pace.retry
 			if !failing && s.ctx.Err() == nil {
-				s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "doorbell: can't publish where to ring; idle workers find messages by polling", slog.Any("error", err))
+				s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "doorbell: can't write this process's row, so others don't ring it; idle workers find messages by polling", slog.Any("error", err))
 			}
 		} else {
 			written = queues
 			if !tidied && len(queues) > 0 {
-				s.cfg.Logger.LogAttrs(s.ctx, slog.LevelInfo, "doorbell: others can ring", slog.Any("addresses", s.addresses(at)))
+				s.cfg.Logger.LogAttrs(s.ctx, slog.LevelInfo, "doorbell: listening for rings", slog.Any("addresses", s.addresses(at)))
 				s.tidy()
 				tidied = true
 			}

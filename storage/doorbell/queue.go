@@ -12,10 +12,10 @@ import (
 // consumer has crashed, which is rare, and a poll finds that message, too.
 type queue struct {
 	driver.Queue
-	name  string
-	bells *bells
-	most  int    // the most that one Receive returns
-	doubt func() // called when the row may be gone
+	name         string
+	bells        *bells
+	most         int // the most that one Receive returns
+	rowMayBeGone func()
 }
 
 func (q *queue) Send(ctx context.Context, messages []driver.Message) error {
@@ -32,7 +32,7 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 	began := q.bells.now()
 	got, err := q.Queue.Receive(ctx, max, visibility)
 	if q.bells.received(q.name, began, len(got), err) {
-		q.doubt()
+		q.rowMayBeGone()
 	}
 	if len(got) == max && len(got) > q.most/4 {
 		q.bells.backlog(q.name)

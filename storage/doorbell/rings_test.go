@@ -47,7 +47,7 @@ func TestOthersAreRung(t *testing.T) {
 	if err := q.Delete(t.Context(), []storage.Receipt{one()}); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.Counts(); got.Heard < 6 || got.Refused != 0 {
+	if got := a.Counts(); got.Accepted < 6 || got.Refused != 0 {
 		t.Errorf("the listener counts %+v", got)
 	}
 	must(b.Close()) // the last ring may be counted only after it has rung
@@ -131,7 +131,7 @@ func TestCopies(t *testing.T) {
 	send(t, b, "queue")
 	wantRing(t, ring, "a send")
 	until(t, "the other copies", func() bool { return a.Counts().Repeated == 2 })
-	if got, sent := a.Counts(), b.Counts().Sent; got.Heard != 1 || got.Refused != 0 || sent != 1 {
+	if got, sent := a.Counts(), b.Counts().Sent; got.Accepted != 1 || got.Refused != 0 || sent != 1 {
 		t.Errorf("%d rings sent, the listener counts %+v; want 1", sent, got)
 	}
 }

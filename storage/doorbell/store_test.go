@@ -22,12 +22,6 @@ type ringless struct{ driver.Store }
 
 func (ringless) Listener() driver.Listener { return nil }
 
-func (r ringless) Props() driver.Props {
-	p := r.Store.Props()
-	p.QuietInterval = 0
-	return p
-}
-
 func TestAbilities(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")

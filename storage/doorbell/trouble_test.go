@@ -38,11 +38,11 @@ func TestBlocked(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "can't be rung") {
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "can't listen for rings") {
 		t.Errorf("the log has\n%s\nwant one warning", got)
 	}
 	if n := calls.Count("put row", "delete row"); n != 0 {
-		t.Errorf("%d rows written for a process that can't be rung", n)
+		t.Errorf("%d rows written for a process that can't listen", n)
 	}
 }
 

@@ -71,20 +71,20 @@ func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	f := newRingFilter(keyOf(1))
-	hear := func(sender uint64) verdict {
+	judge := func(sender uint64) verdict {
 		_, v := f.judgeDatagram(appendRing(nil, f.mac, ring{sender, now.UnixMicro(), "queue"}), now)
 		return v
 	}
 	for i := range uint64(maxStreams) {
-		if v := hear(i); v != fresh {
+		if v := judge(i); v != fresh {
 			t.Fatalf("sender %d: verdict %d", i, v)
 		}
 	}
-	if v := hear(maxStreams); v != refused || len(f.lastSeen) != maxStreams {
+	if v := judge(maxStreams); v != refused || len(f.lastSeen) != maxStreams {
 		t.Errorf("one sender too many: verdict %d, %d remembered; want it refused, lest a replay of the forgotten be fresh", v, len(f.lastSeen))
 	}
 	now = now.Add(clocks + time.Second)
-	if v := hear(maxStreams); v != fresh || len(f.lastSeen) != 1 {
+	if v := judge(maxStreams); v != fresh || len(f.lastSeen) != 1 {
 		t.Errorf("when all others are too old: verdict %d, %d remembered; want 1", v, len(f.lastSeen))
 	}
 }

@@ -34,14 +34,13 @@ type Store interface {
 
 // Props are the fixed properties of a driver.
 type Props struct {
-	Driver        string        // short name for logs and metrics: "sqlite"
-	MaxMessage    int           // bytes in one message body
-	MaxBlob       int           // bytes in one blob
-	MaxRow        int           // bytes in one table row's data
-	MaxReceive    int           // messages that one Receive returns at most
-	PollInterval  time.Duration // how often an idle consumer should look, if it uses the [Listener] where there is one
-	QuietInterval time.Duration // likewise, while the [Listener] rings for all that senders tell, late at most; 0: it doesn't vouch for that
-	Billed        bool          // each request costs money: better hold more than ask often
+	Driver       string        // short name for logs and metrics: "sqlite"
+	MaxMessage   int           // bytes in one message body
+	MaxBlob      int           // bytes in one blob
+	MaxRow       int           // bytes in one table row's data
+	MaxReceive   int           // messages that one Receive returns at most
+	PollInterval time.Duration // how often an idle consumer should look, if it uses the [Listener] where there is one
+	Billed       bool          // each request costs money: better hold more than ask often
 }
 
 // A Receipt proves the newest delivery of a message. It is opaque. A receipt that is malformed, or of another queue,
@@ -66,7 +65,8 @@ type Delivery struct {
 	SentAt     time.Time // when the store took it, by the store's clock; a Rewrite doesn't change it
 }
 
-// Stats describe a queue at about this moment. A field the engine can't tell is -1.
+// Stats describe a queue at about this moment. A field the engine can't tell is -1. A driver may count up to a bound,
+// which its package names; then the count of a deep queue means "at least".
 type Stats struct {
 	Ready    int64         // receivable now
 	InFlight int64         // received, visibility not ended

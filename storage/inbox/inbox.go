@@ -13,12 +13,8 @@
 //   - A look that brings all it asked for is followed by the next one at once. So is a look that brings something,
 //     where the store doesn't ring.
 //   - A ring ends the wait.
-//   - Otherwise the time between two looks doubles, from 20 ms up to the poll interval.
-//   - Rings are trusted once a message came after one. Then nothing is there until the next ring, so the interval is
-//     the longest at once. A message that came without a ring ends the trust, until a message comes after a ring
-//     again.
-//   - A store that vouches for its rings (Props.QuietInterval) is trusted from the beginning, and looked at as rarely
-//     as it says. For an hour after a message came without a ring, the poll interval counts instead.
+//   - Otherwise the time between two looks doubles, from 20 ms up to the poll interval. It begins again at 20 ms after
+//     a message that came without a ring, because more of them may come. While rings work, it stays the longest.
 //   - A look that fails is repeated after 0.1 to 10 seconds, whatever rings.
 //
 // Intervals are jittered, so that idle consumers don't look all at once.
@@ -34,7 +30,6 @@ package inbox
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -45,12 +40,10 @@ import (
 // FirstLook is the time until the second look of an idle consumer, without rings.
 const FirstLook = 20 * time.Millisecond
 
-const distrustFor = time.Hour // how long a store is looked at often after a message came without a ring
-
 // Config says how a queue is waited for. The zero Config is right for most.
 type Config struct {
-	// Poll is the longest time between two looks; less than [FirstLook] means that. Defaults to the store's own:
-	// Props.PollInterval, or Props.QuietInterval where the store vouches for its rings.
+	// Poll is the longest time between two looks; less than [FirstLook] means that. Defaults to the store's own,
+	// Props.PollInterval.
 	Poll time.Duration
 }
 
@@ -67,14 +60,11 @@ type Inbox struct {
 	sub     *storage.Subscription
 	props   storage.Props
 	longest time.Duration
-	quiet   time.Duration
 
 	poll, trouble backoff.ExponentialBackOff
 	next          time.Time // when the next look is due
 	failed        bool      // the last look failed
-	trusted       bool      // the messages found last, if any, came after a ring: without a ring nothing is there
-	rung          bool      // a ring ended the last wait
-	distrusted    time.Time // when a message last came without a ring
+	rung          bool      // a ring came since the last look that found less than it asked for
 }
 
 // Open begins to wait for a queue. It makes no request.
@@ -82,9 +72,7 @@ func Open(store *storage.Store, queue string, cfg Config) *Inbox {
 	props := store.Props()
 	in := &Inbox{
 		queue: store.Queue(queue), sub: store.Listen(queue), props: props,
-		trusted: store.Rings() && props.QuietInterval > 0,
 	}
-	in.rung = in.trusted // as good as a ring: messages of the first look were there before
 	in.trouble = newBackOff(100*time.Millisecond, 10*time.Second)
 	in.setPoll(cfg.Poll)
 	return in
@@ -93,7 +81,7 @@ func Open(store *storage.Store, queue string, cfg Config) *Inbox {
 // SetPoll changes Config.Poll. A wait that has more than the new interval before it ends earlier.
 func (in *Inbox) SetPoll(poll time.Duration) {
 	in.setPoll(poll)
-	if most := time.Now().Add(max(in.longest, in.quiet)); in.next.After(most) && !in.failed {
+	if most := time.Now().Add(in.longest); in.next.After(most) && !in.failed {
 		in.next = most
 	}
 }
@@ -103,7 +91,6 @@ func (in *Inbox) setPoll(poll time.Duration) {
 		poll = max(poll, FirstLook)
 	}
 	in.longest = cmp.Or(poll, in.props.PollInterval)
-	in.quiet = cmp.Or(poll, in.props.QuietInterval, in.longest)
 	in.poll = newBackOff(FirstLook, in.longest)
 }
 
@@ -157,25 +144,12 @@ func (in *Inbox) Look(ctx context.Context, max int, visibility time.Duration) (B
 
 // pause tells how long after a look the next one is due, if nothing rings.
 func (in *Inbox) pause(found, full bool) time.Duration {
-	if found {
+	if found && !in.rung {
 		in.poll.Reset()
 	}
-	rings := in.sub.Rings() != nil
-	switch {
-	case full || found && !rings:
-		in.rung = in.rung && full
+	in.rung = in.rung && full // the ring was for the next look, too
+	if full || found && in.sub.Rings() == nil {
 		return 0
-	case found:
-		if in.trusted = in.rung; !in.rung {
-			in.distrusted = time.Now()
-		}
-		return in.poll.NextBackOff()
-	case in.trusted:
-		interval := in.quiet
-		if time.Since(in.distrusted) < distrustFor {
-			interval = in.longest
-		}
-		return interval * time.Duration(80+rand.IntN(20)) / 100
 	}
 	return min(in.poll.NextBackOff(), in.longest)
 }
@@ -201,7 +175,6 @@ func (in *Inbox) Wait(ctx context.Context, max int, visibility time.Duration) (b
 			return Batch{}, false
 		}
 	}
-	in.rung = false
 	for {
 		batch, due = in.waitOnce(ctx, timer.C, max, visibility)
 		if due || len(batch.Deliveries) > 0 || ctx.Err() != nil {

@@ -155,7 +155,73 @@ func TestRing(t *testing.T) {
 		before := calls.Count("receive")
 		time.Sleep(20 * time.Second)
 		if n := calls.Count("receive") - before; n > 1 {
-			t.Errorf("%d looks in 20 seconds after a message that was rung for; want none: rings are trusted", n)
+			t.Errorf("%d looks in 20 seconds after a message that was rung for; want one at most", n)
+		}
+	})
+}
+
+// After a message that came without a ring the looks are frequent, because more may come, and then as rare as before.
+func TestLostRing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, calls := polled(t, 30*time.Second)
+		rings := make(chan struct{}, 1)
+		came := receiveAll(t, storagetest.WithRings(s, rings), inbox.Config{})
+		looks := func(during time.Duration) int {
+			synctest.Wait()
+			before := calls.Count("receive")
+			time.Sleep(during)
+			synctest.Wait()
+			return calls.Count("receive") - before
+		}
+		time.Sleep(10 * time.Minute)
+		for _, lost := range []bool{true, false, true} {
+			send(t, s, "first")
+			if !lost {
+				rings <- struct{}{}
+			}
+			<-came
+			if n := looks(time.Second); n >= 4 != lost {
+				t.Errorf("ring lost: %v; %d looks in the second after the message", lost, n)
+			}
+			if lost {
+				send(t, s, "second")
+				sent := time.Now()
+				if waited := (<-came).Sub(sent); waited > 2*time.Second {
+					t.Errorf("the message after one whose ring was lost waited %v; want less than 2 seconds", waited)
+				}
+			}
+			time.Sleep(time.Minute)
+			if n := looks(time.Hour); n < 110 || n > 150 {
+				t.Errorf("ring lost: %v; %d looks in an idle hour after that; want some 125", lost, n)
+			}
+		}
+	})
+}
+
+// More messages than one look brings are taken at once after one ring, and the looks stay rare after them.
+func TestRingForMany(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, calls := polled(t, 30*time.Second)
+		rings := make(chan struct{}, 1)
+		came := receiveAll(t, storagetest.WithRings(s, rings), inbox.Config{})
+		time.Sleep(10*time.Minute + time.Second)
+		before := calls.Count("receive")
+		const messages = 25 // three looks
+		for range messages {
+			send(t, s, "rung for")
+		}
+		sent := time.Now()
+		rings <- struct{}{}
+		for range messages {
+			if waited := (<-came).Sub(sent); waited > 0 {
+				t.Errorf("a message waited %v after a ring", waited)
+			}
+		}
+		time.Sleep(20 * time.Second)
+		if n := calls.Count("receive") - before; n < 3 || n > 4 {
+			t.Errorf("%d looks; want three, and one at most after them", n)
 		}
 	})
 }

@@ -70,8 +70,8 @@ func (x *awaits) leave(queue string, a *await) {
 }
 
 // choose makes the oldest await for a queue a want of the transaction.
-func (w *writer) choose(queue string) *want {
-	x := &w.s.awaits
+func (l *wants) choose(queue string, now time.Time) *want {
+	x := l.awaits
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	list := x.queues[queue]
@@ -80,8 +80,8 @@ func (w *writer) choose(queue string) *want {
 	}
 	a := list[0]
 	x.queues[queue] = slices.Delete(list, 0, 1)
-	a.since = w.now
-	w.chosen = append(w.chosen, chosen{queue, a})
+	a.since = now
+	l.chosen = append(l.chosen, chosen{queue, a})
 	return &a.want
 }
 
@@ -92,12 +92,12 @@ type chosen struct {
 
 // settle ends the transaction for the awaits that were chosen in it: they have the messages that it brought, or wait
 // on.
-func (w *writer) settle(committed bool) {
-	x := &w.s.awaits
+func (l *wants) settle(committed bool) {
+	x := l.awaits
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for i := len(w.chosen) - 1; i >= 0; i-- {
-		queue, a := w.chosen[i].queue, w.chosen[i].a
+	for i := len(l.chosen) - 1; i >= 0; i-- {
+		queue, a := l.chosen[i].queue, l.chosen[i].a
 		if !committed {
 			a.got, a.gen = nil, 0
 		}
@@ -107,6 +107,6 @@ func (w *writer) settle(committed bool) {
 			x.queues[queue] = slices.Insert(x.queues[queue], 0, a)
 		}
 	}
-	clear(w.chosen)
-	w.chosen = w.chosen[:0]
+	clear(l.chosen)
+	l.chosen = l.chosen[:0]
 }

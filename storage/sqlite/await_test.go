@@ -7,10 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
+
+// sqliteFull is SQLite's code for a full disk.
+const sqliteFull = 13
 
 func awaiting(t *testing.T, s *store, max int) (ready <-chan struct{}, take func() []storage.Delivery) {
 	t.Helper()
@@ -92,20 +94,20 @@ func TestAwaitLeft(t *testing.T) {
 func TestAwaitRollback(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
-		full := &Error{Code: sqlite3.SQLITE_FULL, Message: "made up"}
+		full := &engine.Error{Code: sqliteFull, Message: "made up"}
 		ready, take := awaiting(t, s, 10)
 		fails := func() {
-			if err := s.write(&op{ctx: t.Context(), run: func(*writer) error { return full }}); !errors.Is(err, full) {
+			if err := s.write(&engine.Op{Ctx: t.Context()}, func(*tx) error { return full }); !errors.Is(err, full) {
 				t.Errorf("got %v, want %v", err, full)
 			}
 		}
 		failsAfterSend := func() {
-			err := s.write(&op{ctx: t.Context(), run: func(w *writer) error {
+			err := s.write(&engine.Op{Ctx: t.Context()}, func(w *tx) error {
 				if err := w.send([]storage.Send{{Queue: "queue", Message: storage.Message{Body: []byte("never")}}}); err != nil {
 					return err
 				}
 				return full
-			}})
+			})
 			if !errors.Is(err, full) {
 				t.Errorf("got %v, want %v", err, full)
 			}
@@ -136,14 +138,14 @@ func TestAwaitFailedCommit(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
 		synctest.Wait() // the test may use the connection as long as nobody writes
-		if err := s.writer.c.exec("PRAGMA foreign_keys = ON", "CREATE TABLE parents (id INTEGER PRIMARY KEY)",
+		if err := s.db.Conn().Exec("PRAGMA foreign_keys = ON", "CREATE TABLE parents (id INTEGER PRIMARY KEY)",
 			"CREATE TABLE children (id REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)"); err != nil {
 			t.Fatal(err)
 		}
 		ready, take := awaiting(t, s, 10)
 		together(t, s, func() { sendOne(t, s, 0) }, func() {
-			err := s.write(&op{ctx: t.Context(), run: func(w *writer) error { return w.c.exec("INSERT INTO children VALUES (1)") }})
-			if e := new(Error); !errors.As(err, &e) || e.Code != sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY {
+			err := s.write(&engine.Op{Ctx: t.Context()}, func(w *tx) error { return w.c.Exec("INSERT INTO children VALUES (1)") })
+			if e := new(Error); !errors.As(err, &e) || e.Code != 787 { // of a foreign key
 				t.Errorf("got %v, want a commit that fails", err)
 			}
 		})
@@ -164,9 +166,9 @@ func TestAwaitIsDurable(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
 		for _, committed := range []bool{true, false} {
-			w := &writer{s: s, now: time.Now()}
+			w := wants{awaits: &s.awaits}
 			ready, take := awaiting(t, s, 1)
-			w.choose("queue").got = []storage.Delivery{{Body: []byte("one")}}
+			w.choose("queue", time.Now()).got = []storage.Delivery{{Body: []byte("one")}}
 			if isReady(ready) {
 				t.Error("ready before the transaction was done")
 			}
@@ -189,7 +191,7 @@ func TestAwaitLeavesDuringCommit(t *testing.T) {
 	virtual(t, func(t *testing.T, s *store) {
 		during := func(then error, call func()) {
 			done := make(chan struct{})
-			s.write(&op{ctx: t.Context(), run: func(w *writer) error {
+			s.write(&engine.Op{Ctx: t.Context()}, func(w *tx) error {
 				if err := w.send([]storage.Send{{Queue: "queue", Message: storage.Message{Body: []byte("one")}}}); err != nil {
 					return err
 				}
@@ -199,7 +201,7 @@ func TestAwaitLeavesDuringCommit(t *testing.T) {
 				}()
 				time.Sleep(time.Second) // by then call is waiting
 				return then
-			}})
+			})
 			<-done
 		}
 		_, take := awaiting(t, s, 1)
@@ -209,7 +211,7 @@ func TestAwaitLeavesDuringCommit(t *testing.T) {
 			}
 		})
 		_, take = awaiting(t, s, 1)
-		during(&Error{Code: sqlite3.SQLITE_FULL}, func() {
+		during(&engine.Error{Code: sqliteFull}, func() {
 			if n := len(take()); n != 0 {
 				t.Errorf("got %d messages of a transaction that was undone", n)
 			}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // noteEvery is about how often a store that works writes the file's time down.
@@ -17,7 +19,8 @@ const noteEvery = time.Minute
 // The next boot begins at the wall clock, but not before the time that was last written down. So a message that was
 // receivable stays receivable, to within noteEvery, where the wall clock has lost its time.
 //
-// The zero clock is the wall clock. It is used with wake=off, and where processes share no monotonic clock.
+// The zero clock is the wall clock. It is used where processes share no monotonic clock, and with wake=off unless
+// the file has a time in this boot.
 type clock struct {
 	boot  string    // see bootName
 	start time.Time // when the file's time was base
@@ -32,20 +35,23 @@ func (k clock) at(t time.Time) int64 {
 	return k.base + t.Sub(k.start).Microseconds()
 }
 
-// newClock finds the file's time, or begins it at the first opening of a boot.
-func newClock(ctx context.Context, c *conn) (clock, error) {
+// findClock finds the file's time. With begin set it begins the time at the first opening of a boot.
+func findClock(ctx context.Context, c *engine.Conn, begin bool) (clock, error) {
 	boot := bootName()
 	start, at, ok := readMonotonic()
 	if boot == "" || !ok {
 		return clock{}, nil
 	}
 	var ahead int64
-	err := patient(cause(ctx), func() (err error) {
-		ahead, ok, err = c.clockAhead(boot)
+	err := engine.Retry(ctx, func() (err error) {
+		ahead, ok, err = clockAhead(c, boot)
 		return err
 	})
 	if err == nil && !ok {
-		ahead, err = c.beginClock(ctx, boot, micros(start), at.Microseconds())
+		if !begin {
+			return clock{}, nil
+		}
+		ahead, err = beginClock(ctx, c, boot, micros(start), at.Microseconds())
 	}
 	if err != nil {
 		return clock{}, err
@@ -73,54 +79,54 @@ func readMonotonic() (start time.Time, at time.Duration, ok bool) {
 
 // clockAhead reads how far the file's time is ahead of the monotonic clock of a boot. ok is false when the boot has
 // none yet.
-func (c *conn) clockAhead(boot string) (ahead int64, ok bool, err error) {
-	s := c.stmt("SELECT ahead FROM clocks WHERE boot = ?1").text(1, boot)
-	if ok, err = s.step(); !ok {
+func clockAhead(c *engine.Conn, boot string) (ahead int64, ok bool, err error) {
+	s := c.Stmt("SELECT ahead FROM clocks WHERE boot = ?1").Text(1, boot)
+	if ok, err = s.Step(); !ok {
 		return 0, false, err
 	}
-	ahead = s.colInt(0)
-	s.reset()
+	ahead = s.ColInt(0)
+	s.Reset()
 	return ahead, true, nil
 }
 
 // beginClock begins the file's time for a boot, unless another process has done so meanwhile.
-func (c *conn) beginClock(ctx context.Context, boot string, wall, at int64) (ahead int64, err error) {
-	if err := patient(cause(ctx), c.stmt("BEGIN IMMEDIATE").run); err != nil {
+func beginClock(ctx context.Context, c *engine.Conn, boot string, wall, at int64) (ahead int64, err error) {
+	if err := engine.Retry(ctx, c.Stmt("BEGIN IMMEDIATE").Run); err != nil {
 		return 0, err
 	}
 	defer func() {
-		if c.inTransaction() {
-			c.stmt("ROLLBACK").run() // the first error tells more
+		if c.InTransaction() {
+			c.Stmt("ROLLBACK").Run() // the first error tells more
 		}
 	}()
-	ahead, ok, err := c.clockAhead(boot)
+	ahead, ok, err := clockAhead(c, boot)
 	if err != nil || ok {
 		return ahead, err
 	}
-	seen, err := c.oneInt("SELECT ifnull(max(seen), 0) FROM clocks")
+	seen, err := c.OneInt("SELECT ifnull(max(seen), 0) FROM clocks")
 	if err != nil {
 		return 0, err
 	}
 	now := max(wall, seen)
 	id, _, _ := strings.Cut(boot, " ")
 	// The clocks of other time namespaces of this boot go on. The clocks of other boots don't.
-	if err := c.stmt("DELETE FROM clocks WHERE boot < ?1").text(1, id).run(); err != nil {
+	if err := c.Stmt("DELETE FROM clocks WHERE boot < ?1").Text(1, id).Run(); err != nil {
 		return 0, err
 	}
-	if err := c.stmt("DELETE FROM clocks WHERE boot > ?1").text(1, id+"!").run(); err != nil { // the byte after a space
+	if err := c.Stmt("DELETE FROM clocks WHERE boot > ?1").Text(1, id+"!").Run(); err != nil { // the byte after a space
 		return 0, err
 	}
-	if err := c.stmt("INSERT INTO clocks VALUES (?1, ?2, ?3)").text(1, boot).int(2, now-at).int(3, now).run(); err != nil {
+	if err := c.Stmt("INSERT INTO clocks VALUES (?1, ?2, ?3)").Text(1, boot).Int(2, now-at).Int(3, now).Run(); err != nil {
 		return 0, err
 	}
-	return now - at, c.stmt("COMMIT").run()
+	return now - at, c.Stmt("COMMIT").Run()
 }
 
 // noteTime writes the file's time down, in a transaction that writes anyway.
-func (w *writer) noteTime() error {
+func (w *tx) noteTime() error {
 	if w.s.clock.boot == "" || w.at-w.noted < noteEvery.Microseconds() {
 		return nil
 	}
 	w.noted = w.at
-	return w.c.stmt("UPDATE clocks SET seen = ?2 WHERE boot = ?1 AND seen < ?2").text(1, w.s.clock.boot).int(2, w.at).run()
+	return w.c.Stmt("UPDATE clocks SET seen = ?2 WHERE boot = ?1 AND seen < ?2").Text(1, w.s.clock.boot).Int(2, w.at).Run()
 }

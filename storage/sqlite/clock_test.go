@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // thisBoot returns the name of this boot. Where it has none, files go by the wall clock.
@@ -35,12 +36,12 @@ func wantAhead(t *testing.T, s *store, want time.Duration) {
 // boots counts the boots, besides this one, that a file holds.
 func boots(t *testing.T, path string) (others int64) {
 	t.Helper()
-	c, err := openConn(path, openReadOnly)
+	c, err := engine.Connect(path, engine.ReadOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.close()
-	others, err = c.oneInt("SELECT count(*) FROM clocks WHERE boot <> '" + bootName() + "'")
+	defer c.Close()
+	others, err = c.OneInt("SELECT count(*) FROM clocks WHERE boot <> '" + bootName() + "'")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +71,30 @@ func TestClockIsTheFiles(t *testing.T) {
 				t.Errorf("stats %+v, %v", st, err)
 			}
 		})
+	}
+}
+
+// A store with wake=off goes by the file's time where it has one, and begins none.
+func TestClockOfAStoreAlone(t *testing.T) {
+	t.Parallel()
+	thisBoot(t)
+	path := filepath.Join(t.TempDir(), "test.db")
+	wantAhead(t, openAt(t, path, "?wake=off"), 0)
+	c, err := engine.Connect(path, engine.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if n, err := c.OneInt("SELECT count(*) FROM clocks"); n != 0 || err != nil {
+		t.Errorf("the file has %d times, %v; want none", n, err)
+	}
+	openAt(t, path, "")
+	scratch(t, path, fmt.Sprintf("UPDATE clocks SET ahead = ahead + %d", time.Hour.Microseconds()))
+	alone := openAt(t, path, "?wake=off")
+	wantAhead(t, alone, time.Hour)
+	send(t, openAt(t, path, ""), "queue", "body")
+	if got := receive(t, alone, "queue", 10); len(got) != 1 {
+		t.Errorf("received %d messages; want the one sent by the file's time", len(got))
 	}
 }
 
@@ -132,10 +157,10 @@ func TestClockIsNoted(t *testing.T) {
 			scratch(t, s.path, "UPDATE clocks SET seen = 0")
 			noted := func() (seen int64) {
 				t.Helper()
-				err := s.write(&op{ctx: t.Context(), run: func(w *writer) (err error) {
-					seen, err = w.c.oneInt("SELECT seen FROM clocks")
+				err := s.write(&engine.Op{Ctx: t.Context()}, func(w *tx) (err error) {
+					seen, err = w.c.OneInt("SELECT seen FROM clocks")
 					return err
-				}})
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -146,7 +171,7 @@ func TestClockIsNoted(t *testing.T) {
 				t.Errorf("it was noted as %d within a minute", got)
 			}
 			send(t, s, "queue", "body")
-			err := s.write(&op{ctx: t.Context(), run: func(w *writer) error { w.noted -= noteEvery.Microseconds(); return nil }})
+			err := s.write(&engine.Op{Ctx: t.Context()}, func(w *tx) error { w.noted -= noteEvery.Microseconds(); return nil })
 			if err != nil {
 				t.Fatal(err)
 			}

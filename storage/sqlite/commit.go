@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // Commit implements driver.Committer: the whole unit of work in one transaction. The write comes first, because it
@@ -22,12 +23,12 @@ func (s *store) Commit(ctx context.Context, work driver.Work) (driver.Committed,
 	}
 	var did driver.Committed
 	gone := make([]bool, len(work.Delete))
-	err := s.write(&op{ctx: ctx, size: size, run: func(w *writer) (err error) {
+	err := s.write(&engine.Op{Ctx: ctx, Size: size}, func(w *tx) (err error) {
 		did, err = w.commit(work, gone)
 		return err
-	}})
+	})
 	if err != nil {
-		return driver.Committed{}, kinded(err)
+		return driver.Committed{}, err
 	}
 	for i, x := range work.Delete {
 		if !gone[i] {
@@ -38,14 +39,14 @@ func (s *store) Commit(ctx context.Context, work driver.Work) (driver.Committed,
 }
 
 // commit does the work. By the end of the transaction it has set gone for each deletion whose receipt was not stale.
-func (w *writer) commit(work driver.Work, gone []bool) (did driver.Committed, err error) {
+func (w *tx) commit(work driver.Work, gone []bool) (did driver.Committed, err error) {
 	if x := work.Write; x != nil {
-		if did.ETag, err = w.putBlob(x.Container, x.Key, x.Body, x.If); err != nil {
+		if did.ETag, err = w.guarded.putBlob(x.Container, x.Key, x.Body, w.now, x.If); err != nil {
 			return did, err
 		}
 	}
 	if x := work.Rows; x != nil {
-		if err := w.putRows(x.Table, x.Partition, x.Puts); err != nil {
+		if err := w.guarded.putRows(x.Table, x.Partition, x.Puts); err != nil {
 			return did, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // A removal is carried out at the end of its transaction. The messages that several callers delete are often
@@ -17,21 +18,27 @@ type removal struct {
 
 // delete has a message removed before the transaction ends. gone is set by then if the receipt was the newest,
 // otherwise cleared.
-func (w *writer) delete(queue string, r driver.Receipt, gone *bool) error {
+func (w *tx) delete(queue string, r driver.Receipt, gone *bool) error {
 	*gone = false
-	queueID, err := w.find(kindQueue, queue)
+	queueID, err := w.names.find(kindQueue, queue)
 	if err != nil {
 		return err
 	}
 	if d, ok := parseReceipt(r); ok && queueID != 0 {
-		w.removals = append(w.removals, removal{queueID, d, gone})
+		w.removals.list = append(w.removals.list, removal{queueID, d, gone})
 	}
 	return nil
 }
 
-// deleteAll carries out the transaction's removals. One statement deletes neighbours that were claimed together.
-func (w *writer) deleteAll() error {
-	all := w.removals
+// removals are those of one transaction.
+type removals struct {
+	c    *engine.Conn
+	list []removal
+}
+
+// carryOut deletes the messages. One statement deletes neighbours that were claimed together.
+func (r *removals) carryOut() error {
+	all := r.list
 	slices.SortStableFunc(all, func(a, b removal) int { return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.id, b.id)) })
 	for len(all) > 0 {
 		n := 1
@@ -42,12 +49,12 @@ func (w *writer) deleteAll() error {
 		all = all[n:]
 		whole, err := n > 1, error(nil)
 		if whole {
-			whole, err = w.deleteRun(run[0], run[n-1].id)
+			whole, err = r.deleteRun(run[0], run[n-1].id)
 		}
 		for _, d := range run {
 			*d.gone = whole
 			if err == nil && !whole {
-				*d.gone, err = w.deleteOne(d)
+				*d.gone, err = r.deleteOne(d)
 			}
 		}
 		if err != nil {
@@ -64,31 +71,31 @@ func (d removal) follows(before removal) bool {
 
 // deleteRun removes the messages from first to the id last if all of them are where first is. It reports whether they
 // were.
-func (w *writer) deleteRun(first removal, last int64) (whole bool, err error) {
-	s := w.c.stmt(`SELECT count(*) FROM due WHERE queue = ?1 AND visible = ?2 AND id BETWEEN ?3 AND ?4 AND gen = ?5`).
-		int(1, first.queue).int(2, first.visible).int(3, first.id).int(4, last).int(5, first.gen)
-	if row, err := s.step(); !row {
+func (r *removals) deleteRun(first removal, last int64) (whole bool, err error) {
+	s := r.c.Stmt(`SELECT count(*) FROM due WHERE queue = ?1 AND visible = ?2 AND id BETWEEN ?3 AND ?4 AND gen = ?5`).
+		Int(1, first.queue).Int(2, first.visible).Int(3, first.id).Int(4, last).Int(5, first.gen)
+	if row, err := s.Step(); !row {
 		return false, err
 	}
-	n := s.colInt(0)
-	s.reset()
+	n := s.ColInt(0)
+	s.Reset()
 	if n != last-first.id+1 {
 		return false, nil
 	}
-	err = w.c.stmt(`DELETE FROM due WHERE queue = ?1 AND visible = ?2 AND id BETWEEN ?3 AND ?4`).
-		int(1, first.queue).int(2, first.visible).int(3, first.id).int(4, last).run()
+	err = r.c.Stmt(`DELETE FROM due WHERE queue = ?1 AND visible = ?2 AND id BETWEEN ?3 AND ?4`).
+		Int(1, first.queue).Int(2, first.visible).Int(3, first.id).Int(4, last).Run()
 	if err != nil {
 		return false, err
 	}
-	return true, w.c.stmt(`DELETE FROM messages WHERE id BETWEEN ?1 AND ?2`).int(1, first.id).int(2, last).run()
+	return true, r.c.Stmt(`DELETE FROM messages WHERE id BETWEEN ?1 AND ?2`).Int(1, first.id).Int(2, last).Run()
 }
 
 // deleteOne removes a message, and reports whether the receipt was its newest.
-func (w *writer) deleteOne(d removal) (bool, error) {
-	err := w.c.stmt(`DELETE FROM due WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
-		int(1, d.queue).int(2, d.visible).int(3, d.id).int(4, d.gen).run()
-	if err != nil || w.c.changes() == 0 {
+func (r *removals) deleteOne(d removal) (bool, error) {
+	err := r.c.Stmt(`DELETE FROM due WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
+		Int(1, d.queue).Int(2, d.visible).Int(3, d.id).Int(4, d.gen).Run()
+	if err != nil || r.c.Changes() == 0 {
 		return false, err
 	}
-	return true, w.c.stmt(`DELETE FROM messages WHERE id = ?1`).int(1, d.id).run()
+	return true, r.c.Stmt(`DELETE FROM messages WHERE id = ?1`).Int(1, d.id).Run()
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // Several callers delete in one transaction, each some neighbours and some messages of the others. Each message is
@@ -66,12 +67,20 @@ func TestDeletionsTogether(t *testing.T) {
 			}
 		}
 		rows := 0
-		if err := s.readers.do(ctx, func(c *conn) error {
-			n, err := c.oneInt("SELECT count(*) FROM messages")
+		if err := s.db.Read(ctx, func(c *engine.Conn) error {
+			n, err := c.OneInt("SELECT count(*) FROM messages")
 			rows = int(n)
 			return err
 		}); err != nil || rows != 2 {
 			t.Errorf("%d bodies are left, %v; want 2", rows, err)
 		}
 	})
+}
+
+// A deletion is answered when the disk has it, and no other caller waits for that.
+func TestDeletionsAreLate(t *testing.T) {
+	t.Parallel()
+	if o := deletion(t.Context(), 1); !o.Late || o.Relaxed {
+		t.Errorf("late %v, relaxed %v; want late", o.Late, o.Relaxed)
+	}
 }

@@ -1,46 +1,16 @@
 package sqlite
 
 import (
-	"errors"
-	"fmt"
-
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
-var errClosed = fmt.Errorf("%w: the store is closed", driver.ErrUnavailable)
+// Error is a failure that SQLite reported: Code is its extended result code, Message its message, and Errno the
+// operating system's error behind it, 0 if none is known. It is the cause in this driver's errors; reach it with
+// errors.As.
+type Error = engine.Error
 
 // fail is for errors that don't come through package storage: of opening and closing.
 func fail(op, resource string, err error) error {
-	return &driver.Error{Op: op, Resource: resource, Err: kinded(err)}
-}
-
-// kinded gives SQLite's failures their kind, and a hint for the operator where there is one.
-func kinded(err error) error {
-	var e *Error
-	if !errors.As(err, &e) || errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrInvalid) {
-		return err
-	}
-	hint := ""
-	switch code := e.primary(); {
-	case e.diskFull():
-		hint = "the disk is full: make room; the store goes on by itself"
-	case busy(err):
-		hint = "another process holds the file: look for a database tool that has left a transaction open"
-	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM:
-		hint = "the file, its folder and what is there of the file's -wal and -shm must be writable for this user"
-	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB:
-		hint = "the file is damaged: restore it from a backup"
-	}
-	if hint == "" {
-		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
-	}
-	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, hint, err)
-}
-
-// busy reports that another connection is in the way, usually for a moment.
-func busy(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && (e.primary() == sqlite3.SQLITE_BUSY || e.primary() == sqlite3.SQLITE_PROTOCOL)
+	return &driver.Error{Op: op, Resource: resource, Err: engine.Classify(err)}
 }

@@ -56,6 +56,11 @@ func startNobody(t *testing.T, role, path string) *process {
 
 func (p *process) log() string { return p.cmd.Stderr.(*bytes.Buffer).String() }
 
+func ownerOf(info fs.FileInfo) (uid, gid uint32) {
+	s := info.Sys().(*syscall.Stat_t)
+	return s.Uid, s.Gid
+}
+
 // wantNobodys demands that the folder and so many files in it belong to nobody.
 func wantNobodys(t *testing.T, dir string, files int) {
 	t.Helper()
@@ -68,7 +73,7 @@ func wantNobodys(t *testing.T, dir string, files int) {
 		if err != nil {
 			return err
 		}
-		if uid, gid := owner(info); uid != nobody || gid != nobody {
+		if uid, gid := ownerOf(info); uid != nobody || gid != nobody {
 			t.Errorf("%s is of user %d, group %d; want %d", path, uid, gid, nobody)
 		}
 		n++
@@ -88,7 +93,10 @@ func TestRootBeforeTheService(t *testing.T) {
 	defer stop()
 	send(t, s, "queue", "a")
 	receive(t, s, "queue", 1)
-	s.beacon.write() // the one after the send may not have come yet
+	until(t, "no signal", func() bool {
+		names, err := os.ReadDir(path + "-wake")
+		return err == nil && len(names) == 2
+	})
 	wantNobodys(t, path+"-wake", 2)
 
 	p := startNobody(t, "ping", path)
@@ -118,7 +126,7 @@ func TestRootMends(t *testing.T) {
 	if err := os.Mkdir(path+"-wake", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	dead := filepath.Join(path+"-wake", lifeMark+"1")
+	dead := filepath.Join(path+"-wake", "process-1")
 	if err := os.WriteFile(dead, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -128,11 +136,11 @@ func TestRootMends(t *testing.T) {
 	if got := p.read(1); len(got) != 1 {
 		t.Fatal("the service received nothing")
 	}
-	if got := lives(t, s); len(got) != 1 || got[0] == dead {
+	if got := presenceFiles(t, s); len(got) != 1 || got[0] == dead {
 		t.Errorf("files %q; want the service's, and the dead one's removed by it", got)
 	}
 	p.kill()
-	if got := receive(t, lookAgain(s), "queue", 10); len(got) != 1 {
+	if got := receive(t, lookNow(s), "queue", 10); len(got) != 1 {
 		t.Errorf("received %d; want the one that the dead service had", len(got))
 	}
 	if log := p.log(); log != "" {
@@ -177,7 +185,7 @@ func TestRootFollowsNoLink(t *testing.T) {
 	if err := os.WriteFile(old, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-2*signStale)); err != nil {
+	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-48*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(target, path+"-wake"); err != nil {
@@ -188,7 +196,9 @@ func TestRootFollowsNoLink(t *testing.T) {
 	defer stop()
 	send(t, s, "queue", "a")
 	receive(t, s, "queue", 1)
-	s.beacon.write()
+	if err := s.Close(); err != nil { // it gives the signal that waits
+		t.Fatal(err)
+	}
 	entries, err := os.ReadDir(target)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("root made or removed files: %v, %v", entries, err)
@@ -197,7 +207,7 @@ func TestRootFollowsNoLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if uid, _ := owner(info); uid != 0 {
+	if uid, _ := ownerOf(info); uid != 0 {
 		t.Errorf("root gave the folder to user %d", uid)
 	}
 }

@@ -4,42 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // hold keeps the writer busy until the returned function is called, so that ops that come meanwhile are one group.
 func hold(t *testing.T, s *store) (release func()) {
 	t.Helper()
 	began, end := make(chan struct{}), make(chan struct{})
-	go s.write(&op{ctx: context.Background(), run: func(*writer) error {
+	go s.write(&engine.Op{Ctx: context.Background()}, func(*tx) error {
 		close(began)
 		<-end
 		return nil
-	}})
+	})
 	<-began
 	return sync.OnceFunc(func() { close(end) })
 }
 
-// enqueue runs f in a goroutine and returns once its op waits for the writer.
-func enqueue(s *store, f func() error) <-chan error {
-	n := len(s.ops)
+// enqueue runs f in a goroutine of a virtual test, and returns once its op waits for the writer.
+func enqueue(f func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
-	for len(s.ops) == n {
-		runtime.Gosched()
-	}
+	synctest.Wait()
 	return done
 }
 
 func TestGroupIsolation(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, "?wake=off")
+	virtual(t, groupIsolation)
+}
+
+func groupIsolation(t *testing.T, s *store) {
 	ctx := t.Context()
 	docs, rows := s.Blobs("docs"), s.Table("rows")
 	etag, err := docs.Put(ctx, "taken", []byte("1"), storage.Condition{})
@@ -89,7 +90,7 @@ func TestGroupIsolation(t *testing.T) {
 	}
 	var waiting []<-chan error
 	for _, step := range steps {
-		waiting = append(waiting, enqueue(s, step.do))
+		waiting = append(waiting, enqueue(step.do))
 	}
 	cancel(enough)
 	for i, step := range steps {
@@ -120,16 +121,19 @@ func TestGroupIsolation(t *testing.T) {
 // TestGroupTooLarge has one op in a group that can't be stored. The other ops are.
 func TestGroupTooLarge(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, "?wake=off")
+	virtual(t, groupTooLarge)
+}
+
+func groupTooLarge(t *testing.T, s *store) {
 	send(t, s, "queue", "a")
 	pragma(t, s, "PRAGMA max_page_count = 100")
 	release := hold(t, s)
-	b := enqueue(s, func() error { return s.Queue("queue").Send(t.Context(), text("b")) })
-	large := enqueue(s, func() error {
+	b := enqueue(func() error { return s.Queue("queue").Send(t.Context(), text("b")) })
+	large := enqueue(func() error {
 		_, err := s.Blobs("docs").Put(t.Context(), "large", make([]byte, 1<<20), storage.Condition{})
 		return err
 	})
-	c := enqueue(s, func() error { return s.Queue("new-queue").Send(t.Context(), text("c")) })
+	c := enqueue(func() error { return s.Queue("new-queue").Send(t.Context(), text("c")) })
 	release()
 	if err := errors.Join(<-b, <-c); err != nil {
 		t.Error(err)
@@ -148,12 +152,12 @@ func TestAnotherHoldsTheFile(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, "?wake=off")
 	send(t, s, "queue", "a")
-	tool, err := openConn(s.path, openCreate)
+	tool, err := engine.Connect(s.path, engine.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tool.close()
-	if err := tool.exec("BEGIN IMMEDIATE"); err != nil {
+	defer tool.Close()
+	if err := tool.Exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -164,7 +168,7 @@ func TestAnotherHoldsTheFile(t *testing.T) {
 	if st, err := s.Queue("queue").Stats(t.Context()); err != nil || st.Ready != 1 {
 		t.Errorf("stats: %+v, %v; readers must not wait", st, err)
 	}
-	if err := tool.exec("ROLLBACK"); err != nil {
+	if err := tool.Exec("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
 	send(t, s, "queue", "b")
@@ -173,77 +177,51 @@ func TestAnotherHoldsTheFile(t *testing.T) {
 	}
 }
 
-func TestCloseFinishesWhatItTook(t *testing.T) {
+// A commit waits for the disk where a caller was promised something. Claims and extensions promise nothing, and a
+// deletion is synced beside.
+func TestWhatWaitsForTheDisk(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, "")
-	release := hold(t, s)
-	var waiting []<-chan error
-	for i := range 20 {
-		waiting = append(waiting, enqueue(s, func() error {
-			return s.Queue("queue").Send(context.Background(), text(fmt.Sprint(i)))
-		}))
-	}
-	closed := make(chan error, 2)
-	for range 2 {
-		go func() { closed <- s.Close() }()
-	}
-	<-s.closing
-	if err := s.Queue("queue").Send(t.Context(), text("late")); !errors.Is(err, storage.ErrUnavailable) {
-		t.Errorf("send while closing: got error %v; want unavailable", err)
-	}
-	release()
-	if err := errors.Join(<-closed, <-closed); err != nil {
-		t.Errorf("close: %v", err)
-	}
-	done := 0
-	for _, w := range waiting {
-		if err := <-w; err == nil {
-			done++
-		} else if !errors.Is(err, storage.ErrUnavailable) {
-			t.Errorf("got error %v; want none or unavailable", err)
-		}
-	}
-	if got := all(t, openAt(t, s.path, ""), "queue"); len(got) != done {
-		t.Errorf("%d messages; want the %d acknowledged", len(got), done)
-	}
-}
-
-// TestRelaxed checks which groups wait for the disk.
-func TestRelaxed(t *testing.T) {
-	t.Parallel()
-	modes := func(query string) (got []string) {
-		s := openTest(t, query)
-		see := func(o *op) {
-			o.ctx = t.Context()
-			o.run = func(w *writer) error {
-				mode, err := w.c.one("PRAGMA synchronous")
-				got = append(got, mode)
+	virtual(t, func(t *testing.T, s *store) {
+		ctx, q := t.Context(), s.Queue("queue")
+		send(t, s, "queue", "a", "b", "c", "d")
+		d := receive(t, s, "queue", 4)
+		for name, c := range map[string]struct {
+			call  func() error
+			waits bool
+		}{
+			"send":    {func() error { return q.Send(ctx, text("e")) }, true},
+			"receive": {func() error { _, err := q.Receive(ctx, 1, time.Minute); return err }, false},
+			"extend":  {func() error { _, err := q.Extend(ctx, d[0].Receipt, time.Minute); return err }, false},
+			"rewrite": {func() error { return q.Rewrite(ctx, d[1].Receipt, nil, 0) }, true},
+			"delete":  {func() error { return q.Delete(ctx, []storage.Receipt{d[2].Receipt}) }, false},
+			"blob":    {func() error { _, err := s.Blobs("docs").Put(ctx, "key", nil, storage.Condition{}); return err }, true},
+			"row":     {func() error { _, err := s.Table("rows").Put(ctx, "p", "k", nil, storage.Condition{}); return err }, true},
+			"commit": {func() error {
+				_, err := s.Commit(ctx, storage.Work{Delete: []storage.Claim{{Queue: "queue", Receipt: d[3].Receipt}}})
 				return err
+			}, true},
+		} {
+			var mode string
+			look := func() {
+				err := s.write(&engine.Op{Ctx: ctx, Relaxed: true}, func(w *tx) (err error) {
+					mode, err = w.c.One("PRAGMA synchronous")
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
 			}
-			if err := s.write(o); err != nil {
-				t.Error(err)
+			together(t, s, func() {
+				if err := c.call(); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}, look)
+			const full = "2"
+			if waits := mode == full; waits != c.waits {
+				t.Errorf("%s waits for the disk: %v; want %v", name, waits, c.waits)
 			}
 		}
-		see(&op{})
-		see(&op{relaxed: true})
-		see(&op{late: true})
-		see(&op{})
-		release := hold(t, s)
-		a := enqueue(s, func() error { see(&op{relaxed: true}); return nil })
-		b := enqueue(s, func() error { return s.Queue("queue").Send(t.Context(), text("a")) })
-		release()
-		if err := errors.Join(<-a, <-b); err != nil {
-			t.Error(err)
-		}
-		return got
-	}
-	const normal, full = "1", "2"
-	if got, want := modes(""), []string{full, normal, normal, full, full}; !slices.Equal(got, want) {
-		t.Errorf("synchronous is %v; want %v", got, want)
-	}
-	if got, want := modes("?sync=normal"), []string{normal, normal, normal, normal, normal}; !slices.Equal(got, want) {
-		t.Errorf("with sync=normal, synchronous is %v; want %v", got, want)
-	}
+	})
 }
 
 func TestNames(t *testing.T) {
@@ -260,10 +238,10 @@ func TestNames(t *testing.T) {
 		t.Errorf("received %d", len(got))
 	}
 	count := func() (n int64) {
-		s.write(&op{ctx: t.Context(), run: func(w *writer) (err error) {
-			n, err = w.c.oneInt("SELECT count(*) FROM names")
+		s.write(&engine.Op{Ctx: t.Context()}, func(w *tx) (err error) {
+			n, err = w.c.OneInt("SELECT count(*) FROM names")
 			return err
-		}})
+		})
 		return n
 	}
 	if n := count(); n != 0 {
@@ -283,19 +261,19 @@ func TestNames(t *testing.T) {
 func TestAnotherKeepsTheFile(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *store) {
-		tool, err := openConn(s.path, openCreate)
+		tool, err := engine.Connect(s.path, engine.ReadWrite)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer tool.close()
-		if err := tool.exec("BEGIN IMMEDIATE"); err != nil {
+		defer tool.Close()
+		if err := tool.Exec("BEGIN IMMEDIATE"); err != nil {
 			t.Fatal(err)
 		}
 		begin := time.Now()
 		err = s.Queue("queue").Send(t.Context(), text("never"))
 		wantError(t, err, storage.ErrUnavailable, "another process holds the file", "10s")
-		if waited := time.Since(begin); waited < lockWait || waited > lockWait+time.Second {
-			t.Errorf("waited %v; want %v", waited, lockWait)
+		if waited := time.Since(begin); waited < 10*time.Second || waited > 11*time.Second {
+			t.Errorf("waited %v; want 10s", waited)
 		}
 	})
 }

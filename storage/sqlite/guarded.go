@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // puts are the statements that write a blob or a row: always, when there is none, and when its ETag is parameter 6.
@@ -12,31 +13,37 @@ import (
 // same in all three.
 type puts struct{ always, absent, match string }
 
+// guarded writes and deletes blobs and rows under conditions.
+type guarded struct {
+	c     *engine.Conn
+	names *foundNames
+}
+
 // put makes a write if the condition holds. bind binds its parameters, given a name's number and the new ETag.
-func (w *writer) put(kind int64, name string, cond driver.Condition, sql puts, bind func(s *stmt, id, etag int64)) (driver.ETag, error) {
+func (g guarded) put(kind int64, name string, cond driver.Condition, sql puts, bind func(s *engine.Stmt, id, etag int64)) (driver.ETag, error) {
 	old, ok := parseETag(cond.IfMatch)
 	if !ok {
 		return "", driver.ErrPrecondition
 	}
-	id, err := w.nameFor(kind, name, cond)
+	id, err := g.names.needFor(kind, name, cond)
 	if err != nil {
 		return "", err
 	}
-	s, failed := (*stmt)(nil), error(nil)
+	s, failed := (*engine.Stmt)(nil), error(nil)
 	switch {
 	case cond.IfAbsent:
-		s, failed = w.c.stmt(sql.absent), driver.ErrExists
+		s, failed = g.c.Stmt(sql.absent), driver.ErrExists
 	case cond.IfMatch != "":
-		s, failed = w.c.stmt(sql.match).int(6, old), driver.ErrPrecondition
+		s, failed = g.c.Stmt(sql.match).Int(6, old), driver.ErrPrecondition
 	default:
-		s = w.c.stmt(sql.always)
+		s = g.c.Stmt(sql.always)
 	}
 	etag := newETag()
 	bind(s, id, etag)
-	if err := s.run(); err != nil {
+	if err := s.Run(); err != nil {
 		return "", err
 	}
-	if w.c.changes() == 0 {
+	if g.c.Changes() == 0 {
 		return "", failed
 	}
 	return formatETag(etag), nil
@@ -44,28 +51,28 @@ func (w *writer) put(kind int64, name string, cond driver.Condition, sql puts, b
 
 // remove deletes a blob or a row if the condition holds. find reads its ETag, del deletes it, and bind binds the
 // parameters of either.
-func (w *writer) remove(kind int64, name string, cond driver.Condition, find, del string, bind func(s *stmt, id int64)) error {
-	id, err := w.find(kind, name)
+func (g guarded) remove(kind int64, name string, cond driver.Condition, find, del string, bind func(s *engine.Stmt, id int64)) error {
+	id, err := g.names.find(kind, name)
 	if err != nil {
 		return err
 	}
-	s := w.c.stmt(find)
+	s := g.c.Stmt(find)
 	bind(s, id)
-	row, err := s.step()
+	row, err := s.Step()
 	if err != nil {
 		return err
 	}
 	if !row {
 		return driver.ErrNotFound
 	}
-	etag := formatETag(s.colInt(0))
-	s.reset()
+	etag := formatETag(s.ColInt(0))
+	s.Reset()
 	if cond.IfMatch != "" && cond.IfMatch != etag {
 		return driver.ErrPrecondition
 	}
-	s = w.c.stmt(del)
+	s = g.c.Stmt(del)
 	bind(s, id)
-	return s.run()
+	return s.Run()
 }
 
 // newETag returns 64 random bits. A counter could repeat itself after a file was restored from a backup, while

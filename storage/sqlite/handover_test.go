@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // together makes calls wait for the writer, so that they share a transaction.
 func together(t *testing.T, s *store, calls ...func()) {
 	t.Helper()
 	start := make(chan struct{})
-	go s.write(&op{ctx: t.Context(), run: func(*writer) error { <-start; return nil }})
+	go s.write(&engine.Op{Ctx: t.Context()}, func(*tx) error { <-start; return nil })
 	synctest.Wait()
 	for _, call := range calls {
 		go call()

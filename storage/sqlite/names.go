@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // Kinds of names. They are stored in the file.
@@ -50,7 +51,7 @@ func (n *names) add(list []named) {
 }
 
 // lookup returns a name's number, or 0 when the name was never written to.
-func (n *names) lookup(c *conn, k nameKey) (int64, error) {
+func (n *names) lookup(c *engine.Conn, k nameKey) (int64, error) {
 	if id, ok := n.get(k); ok {
 		return id, nil
 	}
@@ -61,58 +62,65 @@ func (n *names) lookup(c *conn, k nameKey) (int64, error) {
 	return id, err
 }
 
-func selectName(c *conn, k nameKey) (int64, error) {
-	s := c.stmt("SELECT id FROM names WHERE kind = ?1 AND name = ?2").int(1, k.kind).text(2, k.name)
-	if row, err := s.step(); !row {
+func selectName(c *engine.Conn, k nameKey) (int64, error) {
+	s := c.Stmt("SELECT id FROM names WHERE kind = ?1 AND name = ?2").Int(1, k.kind).Text(2, k.name)
+	if row, err := s.Step(); !row {
 		return 0, err
 	}
-	id := s.colInt(0)
-	s.reset()
+	id := s.ColInt(0)
+	s.Reset()
 	return id, nil
 }
 
+// foundNames are the names that a transaction has found or made. All know them once it is committed.
+type foundNames struct {
+	c     *engine.Conn
+	known *names
+	list  []named
+}
+
 // find is lookup inside the writer's transaction.
-func (w *writer) find(kind int64, name string) (int64, error) {
+func (f *foundNames) find(kind int64, name string) (int64, error) {
 	k := nameKey{kind, name}
-	if id, ok := w.s.names.get(k); ok {
+	if id, ok := f.known.get(k); ok {
 		return id, nil
 	}
-	for _, x := range w.effects.names {
+	for _, x := range f.list {
 		if x.nameKey == k {
 			return x.id, nil
 		}
 	}
-	id, err := selectName(w.c, k)
+	id, err := selectName(f.c, k)
 	if err == nil && id != 0 {
-		w.effects.names = append(w.effects.names, named{k, id})
+		f.list = append(f.list, named{k, id})
 	}
 	return id, err
 }
 
 // need is find, but makes a missing name.
-func (w *writer) need(kind int64, name string) (int64, error) {
-	id, err := w.find(kind, name)
+func (f *foundNames) need(kind int64, name string) (int64, error) {
+	id, err := f.find(kind, name)
 	if err != nil || id != 0 {
 		return id, err
 	}
-	s := w.c.stmt("INSERT INTO names (kind, name) VALUES (?1, ?2) RETURNING id").int(1, kind).text(2, name)
-	if row, err := s.step(); !row {
+	s := f.c.Stmt("INSERT INTO names (kind, name) VALUES (?1, ?2) RETURNING id").Int(1, kind).Text(2, name)
+	if row, err := s.Step(); !row {
 		return 0, err
 	}
-	id = s.colInt(0)
-	if err := s.run(); err != nil {
+	id = s.ColInt(0)
+	if err := s.Run(); err != nil {
 		return 0, err
 	}
-	w.effects.names = append(w.effects.names, named{nameKey{kind, name}, id})
+	f.list = append(f.list, named{nameKey{kind, name}, id})
 	return id, nil
 }
 
-// nameFor is need for a write under a condition. With IfMatch it makes no name.
-func (w *writer) nameFor(kind int64, name string, cond driver.Condition) (int64, error) {
+// needFor is need for a write under a condition. With IfMatch it makes no name.
+func (f *foundNames) needFor(kind int64, name string, cond driver.Condition) (int64, error) {
 	if cond.IfMatch == "" {
-		return w.need(kind, name)
+		return f.need(kind, name)
 	}
-	id, err := w.find(kind, name)
+	id, err := f.find(kind, name)
 	if err == nil && id == 0 {
 		err = driver.ErrPrecondition
 	}

@@ -2,18 +2,14 @@ package sqlite
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"log/slog"
 	"sync"
 	"time"
 
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
 
 // The limits on content are those of the Azure driver where that driver's are narrower, so that a program that runs
@@ -26,32 +22,28 @@ const (
 	// maxReceive bounds how long one claim keeps the writer busy, to some 2 ms.
 	maxReceive = 512
 
-	// pollWake and pollQuiet are for messages that no ring tells of, although the store itself looks for such
-	// (beacon.hear). There should be none. pollAlone is for stores that get no signs of other processes. A look costs
-	// some 10 µs beside other work, and half a millisecond of CPU when a process wakes up for it.
+	// pollWake is for messages that no ring announces, which are rare. pollAlone is for stores that get no signals of
+	// other processes. A look costs some 10 µs beside other work, and half a millisecond of CPU when a process wakes up
+	// for it.
 	pollWake  = 30 * time.Second
-	pollQuiet = time.Hour
 	pollAlone = time.Second
 )
 
 // store is one open file.
 type store struct {
 	path    string
-	place   *place
-	writer  *writer
-	ops     chan *op
-	readers *readers
+	alone   bool // wake=off: it knows of no other process
+	db      *engine.DB
+	tx      *tx // the writer's goroutine alone uses it
 	names   *names
 	wakes   *wakes
 	awaits  awaits
-	beacon  *beacon // nil with wake=off
-	version int64   // of the file, when news was last called; news alone uses it
-	life    *life
+	log     *slog.Logger
+	peers   *peers.Peers
+	version int64 // of the file, when hasChanged was last called; hasChanged alone uses it
 	clock   clock
 	tally   driver.Tally
 
-	closing  chan struct{} // closed when Close begins
-	stopped  chan struct{} // closed when the writer has ended
 	closeOne sync.Once
 	closeErr error
 }
@@ -59,12 +51,23 @@ type store struct {
 // Open opens the file that a store URL names, such as "sqlite:data/app.db"; see the package comment. It is a
 // storage.Driver, so "sqlite:" may be left out. A file whose name begins with "sqlite:" is opened as "./sqlite:...".
 // A missing file is made, for this user only, and so are missing folders. A file that isn't this package's is
-// refused; nothing in it is changed and nothing is left beside it.
+// refused; nothing in it is changed and nothing is left beside it. The store logs to slog.Default.
 func Open(ctx context.Context, url string) (*storage.Store, error) {
+	return openURL(ctx, url, slog.Default())
+}
+
+// WithLogger returns [Open] for stores that log to log. They log warnings about the file and the folder beside it, and
+// what ends a warning.
+func WithLogger(log *slog.Logger) storage.Driver {
+	return func(ctx context.Context, url string) (*storage.Store, error) { return openURL(ctx, url, log) }
+}
+
+func openURL(ctx context.Context, url string, log *slog.Logger) (*storage.Store, error) {
 	p, err := parse(url)
 	if err != nil {
 		return nil, fail("open", "sqlite store", err)
 	}
+	p.log = log
 	s, err := open(ctx, p)
 	if err != nil {
 		return nil, fail("open", "sqlite store "+p.path, err)
@@ -76,109 +79,45 @@ func open(ctx context.Context, p params) (*store, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	c, place, err := openFile(ctx, p.path)
+	db, err := engine.Open(ctx, p.path, schema)
 	if err != nil {
-		return nil, blame(p.path, err)
-	}
-	var dir *folder
-	if p.wake {
-		dir = newFolder(c.filePath()) // one folder, whatever links lead to the file
-		dir.check()
-	}
-	s := &store{
-		path:    p.path,
-		place:   place,
-		ops:     make(chan *op, maxGroup),
-		readers: newReaders(place),
-		names:   newNames(),
-		wakes:   newWakes(),
-		awaits:  awaits{queues: map[string][]*await{}},
-		life:    newLife(dir),
-		closing: make(chan struct{}),
-		stopped: make(chan struct{}),
-	}
-	s.version, err = c.dataVersion()
-	if err != nil {
-		c.close()
 		return nil, err
 	}
-	if p.wake {
-		if s.clock, err = newClock(ctx, c); err != nil {
-			c.close()
-			return nil, err
-		}
-		s.beacon = newBeacon(dir, c.logPath(), s.wakes, s.checkPeers, s.news)
-	}
-	s.writer, err = newWriter(s, c, p.normal)
+	s, err := newStore(ctx, db, p)
 	if err != nil {
-		c.close()
-		s.beacon.close()
+		db.Close() // the first error tells more
 		return nil, err
 	}
-	go s.writer.loop()
 	return s, nil
 }
 
-// openFile makes the file and its folder where they are missing, and returns a connection to the newest schema.
-func openFile(ctx context.Context, path string) (*conn, *place, error) {
-	info, err := os.Stat(path)
-	isNew := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case isNew:
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return nil, nil, fmt.Errorf("%w: can't make the folder: %w", driver.ErrUnavailable, err)
-		}
-	case err != nil:
-		return nil, nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
-	case info.IsDir():
-		return nil, nil, fmt.Errorf("%w: it is a folder; want the path of a file in it", driver.ErrInvalid)
-	case !info.Mode().IsRegular():
-		return nil, nil, fmt.Errorf("%w: it is not a regular file", driver.ErrInvalid)
+// newStore makes a store of an open file.
+func newStore(ctx context.Context, db *engine.DB, p params) (s *store, err error) {
+	c := db.Conn()
+	s = &store{
+		path:   p.path,
+		alone:  !p.wake,
+		log:    p.log,
+		db:     db,
+		names:  newNames(),
+		wakes:  newWakes(),
+		awaits: awaits{queues: map[string][]*await{}},
+		peers:  new(peers.Peers),
 	}
-	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 && (isNew || info.Size() == 0) {
-		return nil, nil, fmt.Errorf("%w: the file is not there or empty, but a log of one is, %s, and would be lost: put the file back beside it, or move the log away, and start again", driver.ErrUnavailable, driver.Quote(path+"-wal"))
+	if s.version, err = dataVersion(c); err != nil {
+		return nil, err
 	}
-	c, err := openConn(path, openCreate)
-	if err != nil {
-		return nil, nil, err
+	if s.clock, err = findClock(ctx, c, p.wake); err != nil {
+		return nil, err
 	}
-	place, err := newPlace(path)
-	if err == nil && isNew {
-		// By name, not by a descriptor: closing a descriptor would drop the locks that another store in this process holds
-		// on the file. SQLite gives the files beside it the same mode.
-		err = os.Chmod(path, 0o600)
+	s.tx = newTx(s)
+	if err := db.Start(s.tx, p.normal, p.log); err != nil {
+		return nil, err
 	}
-	// Before anything is read: a connection that can't write would leave behind the files that a read needs.
-	if err == nil && c.readOnly() {
-		err = &Error{Code: sqlite3.SQLITE_READONLY, Message: "the file is read-only"}
+	if p.wake {
+		s.peers = s.newPeers(c.FilePath()) // one folder, whatever links lead to the file
 	}
-	if err == nil {
-		err = prepareFile(ctx, c)
-	}
-	if err != nil {
-		c.close()
-		return nil, nil, err
-	}
-	return c, place, nil
-}
-
-// blame says why SQLite couldn't write when it is the folder's fault. SQLite itself tries to open for reading what it
-// can't open for writing, and reports how that went.
-func blame(path string, err error) error {
-	var e *Error
-	if !errors.As(err, &e) || e.primary() != sqlite3.SQLITE_CANTOPEN && e.primary() != sqlite3.SQLITE_READONLY {
-		return err
-	}
-	f, probed := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-probe-*")
-	if probed == nil {
-		f.Close()
-		os.Remove(f.Name())
-		return err
-	}
-	if pe, ok := errors.AsType[*fs.PathError](probed); ok {
-		probed = pe.Err // without the probe's name
-	}
-	return fmt.Errorf("%w: can't make files in the folder, as the database must: %w", driver.ErrUnavailable, probed)
+	return s, nil
 }
 
 // Queue, Blobs, Table, Committer and Listener implement driver.Store.
@@ -196,31 +135,27 @@ func (s *store) count(op, kind, target string) {
 }
 
 func (s *store) Props() driver.Props {
-	poll, quiet := pollWake, pollQuiet
-	if s.beacon == nil {
-		poll, quiet = pollAlone, 0
+	poll := pollWake
+	if s.alone {
+		poll = pollAlone
 	}
 	return driver.Props{
-		Driver:        "sqlite",
-		MaxMessage:    maxMessage,
-		MaxBlob:       maxBlob,
-		MaxRow:        maxRow,
-		MaxReceive:    maxReceive,
-		PollInterval:  poll,
-		QuietInterval: quiet,
+		Driver:       "sqlite",
+		MaxMessage:   maxMessage,
+		MaxBlob:      maxBlob,
+		MaxRow:       maxRow,
+		MaxReceive:   maxReceive,
+		PollInterval: poll,
 	}
 }
 
 // Close lets the writer finish what it has taken, writes the log back into the file, and closes it.
 func (s *store) Close() error {
 	s.closeOne.Do(func() {
-		close(s.closing)
-		<-s.stopped
-		s.readers.close()
+		s.db.Stop()
 		s.wakes.close()
-		s.beacon.close()
-		s.life.close()
-		if err := s.writer.close(); err != nil {
+		s.peers.Close()
+		if err := s.db.Close(); err != nil {
 			s.closeErr = fail("close", "sqlite store "+s.path, err)
 		}
 	})

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ type params struct {
 	path   string // absolute
 	normal bool   // sync=normal
 	wake   bool   // watch other processes
+	log    *slog.Logger
 }
 
 const knownParams = "sync=full|normal, wake=on|off"

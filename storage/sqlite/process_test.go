@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // child is the program of another process. It answers on standard output, and ends when standard input does.
@@ -175,6 +176,29 @@ func (p *process) stop() []string {
 	return lines
 }
 
+// until waits until done, a minute at most. missing says what is missing till then.
+func until(t *testing.T, missing string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(time.Minute); !done(); {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("after a minute: %s", missing)
+		}
+	}
+}
+
+// kill kills the process, and returns once it has ended.
+func (p *process) kill() {
+	p.t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.cmd.Wait()
+}
+
 func TestProcessesOpenFirst(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "sub", "test.db")
@@ -238,12 +262,12 @@ func TestCrash(t *testing.T) {
 			t.Errorf("%q was acknowledged and is gone", body)
 		}
 	}
-	err := s.write(&op{ctx: t.Context(), run: func(w *writer) error {
-		if check, err := w.c.one("PRAGMA integrity_check"); check != "ok" || err != nil {
+	err := s.write(&engine.Op{Ctx: t.Context()}, func(w *tx) error {
+		if check, err := w.c.One("PRAGMA integrity_check"); check != "ok" || err != nil {
 			return fmt.Errorf("integrity: %q, %w", check, err)
 		}
 		return nil
-	}})
+	})
 	if err != nil {
 		t.Error(err)
 	}
@@ -278,55 +302,31 @@ func TestProcessesWakeEachOther(t *testing.T) {
 	p.stop()
 }
 
-// TestSignsOfItself checks that a store is not woken by its own signs.
-func TestSignsOfItself(t *testing.T) {
+// TestLogOfManyIsShort has several processes write without a pause, so that a part of the log is always not yet copied.
+func TestLogOfManyIsShort(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
-	s, other := openAt(t, path, ""), openAt(t, path, "")
-	other.beacon.write() // the first sign would be two events, of the folder and of the file
-	ring, stop := wake(s, "idle")
-	defer stop()
-	<-ring
-	heard, stopHeard := wake(other, "idle")
-	defer stopHeard()
-	<-heard
-	send(t, s, "busy", "body")
-	<-heard // so the sign has been made
-	// The folder's events come in order: after the other store's event, an own one would have arrived.
-	send(t, other, "busy", "body")
-	<-ring
-	select {
-	case <-ring:
-		t.Error("a second ring for one foreign sign")
-	default:
+	openAt(t, path, "?wake=off&sync=normal") // the last one to close removes the log
+	var processes []*process
+	for range 3 {
+		processes = append(processes, start(t, "fill", path+"?sync=normal"))
+	}
+	var most int64
+	for _, p := range processes {
+		for len(p.read(1)) > 0 {
+			most = max(most, size(t, path+"-wal"))
+		}
+	}
+	if limit := int64(300 << 20); most > limit {
+		t.Errorf("the log had %d MB while 480 MB were written; want %d at most", most>>20, limit>>20)
 	}
 }
 
-func TestSignFileIsMadeAgain(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "test.db")
-	s, other := openAt(t, path, ""), openAt(t, path, "")
-	ring, stop := wake(other, "queue")
-	defer stop()
-	<-ring
-	for range 3 {
-		if err := os.RemoveAll(filepath.Join(path+"-wake", s.beacon.own)); err != nil {
-			t.Fatal(err)
-		}
-		send(t, s, "queue", "body")
-		<-ring
-	}
-	stale := filepath.Join(path+"-wake", "left-over")
-	old := time.Now().Add(-2 * signStale)
-	if err := os.WriteFile(stale, nil, 0o600); err != nil {
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(stale, old, old); err != nil {
-		t.Fatal(err)
-	}
-	_, stop = wake(openAt(t, path, ""), "queue")
-	stop()
-	if _, err := os.Stat(stale); !os.IsNotExist(err) {
-		t.Errorf("the file of a process long dead is still there (%v)", err)
-	}
+	return info.Size()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
 
 // A file with the first schema, as a program of that version left it, has messages that are ready, delayed and in
@@ -18,7 +19,7 @@ func TestUpgradeFromFirstSchema(t *testing.T) {
 	now := time.Now()
 	insert := func(queue int, visible time.Time, held, deliveries int, body string) string {
 		return fmt.Sprintf("INSERT INTO messages (queue, visible, held, gen, sent, deliveries, body) VALUES (%d, %d, %d, %d, %d, %d, CAST('%s' AS BLOB))",
-			queue, micros(visible), held, newGen(), micros(now.Add(-time.Hour)), deliveries, body)
+			queue, micros(visible), held, peers.AnonymousGeneration(), micros(now.Add(-time.Hour)), deliveries, body)
 	}
 	large := strings.Repeat("large ", 2000) // on pages of its own
 	scratch(t, path, append(append([]string{"PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL"}, migrations[0]...),

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // TestMain runs the test binary as another process of the program when a test has started it as one.
@@ -121,7 +122,7 @@ func all(t *testing.T, s driver.Store, queue string) []string {
 // pragma runs a statement on the writer's connection.
 func pragma(t *testing.T, s *store, sql string) {
 	t.Helper()
-	err := s.write(&op{ctx: t.Context(), run: func(w *writer) error { return w.c.exec(sql) }})
+	err := s.write(&engine.Op{Ctx: t.Context()}, func(w *tx) error { return w.c.Exec(sql) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,12 +143,12 @@ func wantError(t *testing.T, err error, kind error, words ...string) {
 // scratch runs SQL on a file that need not be this package's.
 func scratch(t *testing.T, path string, sqls ...string) {
 	t.Helper()
-	c, err := openConn(path, openCreate)
+	c, err := engine.Connect(path, engine.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.close()
-	if err := c.exec(sqls...); err != nil {
+	defer c.Close()
+	if err := c.Exec(sqls...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -442,12 +443,12 @@ func TestFullDiskReader(t *testing.T) {
 	if err := reader.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	c, err := s.place.open(openCreate)
+	c, err := engine.Connect(s.path, engine.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.close()
-	if err := c.exec(passiveCheckpoint); err == nil {
+	defer c.Close()
+	if err := c.Exec("PRAGMA wal_checkpoint(PASSIVE)"); err == nil {
 		t.Error("the log could be written back: nothing was tested")
 	}
 }
@@ -459,7 +460,7 @@ func TestFullFile(t *testing.T) {
 	want, err := fillUp(t, s)
 	wantError(t, err, storage.ErrUnavailable, "disk is full")
 	var cause *Error
-	if !errors.As(err, &cause) || !cause.diskFull() {
+	if !errors.As(err, &cause) || cause.Code != sqliteFull {
 		t.Errorf("the cause of %v is not SQLite's", err)
 	}
 	pragma(t, s, "PRAGMA max_page_count = 1000000")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 )
 
 // virtual runs f with a store under virtual time.
@@ -226,17 +227,17 @@ func TestMigrations(t *testing.T) {
 	}
 	look := func() (id, version, tables int64) {
 		t.Helper()
-		c, err := openConn(path, openReadOnly)
+		c, err := engine.Connect(path, engine.ReadOnly)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.close()
+		defer c.Close()
 		for sql, v := range map[string]*int64{
 			"PRAGMA application_id":              &id,
 			"PRAGMA user_version":                &version,
 			"SELECT count(*) FROM sqlite_schema": &tables,
 		} {
-			if *v, err = c.oneInt(sql); err != nil {
+			if *v, err = c.OneInt(sql); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -255,30 +256,6 @@ func TestMigrations(t *testing.T) {
 	}
 	if id2, version2, tables2 := look(); id2 != id || version2 != version || tables2 != tables {
 		t.Errorf("opening again changed mark, version, tables from %d, %d, %d to %d, %d, %d", id, version, tables, id2, version2, tables2)
-	}
-}
-
-// TestMigrationFails has a file in which a migration can't do its work. The file stays as it was.
-func TestMigrationFails(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "test.db")
-	scratch(t, path, "CREATE TABLE rows (id)")
-	c, err := openConn(path, openCreate)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
-	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.upgrade(0); err == nil {
-		t.Fatal("the table rows was made twice")
-	}
-	if c.inTransaction() {
-		t.Error("the transaction is still open")
-	}
-	if n, err := c.oneInt("SELECT count(*) FROM sqlite_schema"); n != 1 || err != nil {
-		t.Errorf("%d tables and indexes, %v; want the one from before", n, err)
 	}
 }
 
@@ -302,11 +279,11 @@ func TestIdleIsCheap(t *testing.T) {
 					case <-ring:
 					case <-time.After(s.Props().PollInterval):
 					}
-					s.write(&op{ctx: t.Context(), relaxed: true, run: func(w *writer) error {
+					s.write(&engine.Op{Ctx: t.Context(), Relaxed: true}, func(w *tx) error {
 						looks++
 						_, err := w.claim(name, 32, time.Minute)
 						return err
-					}})
+					})
 				}
 			}()
 		}
@@ -337,4 +314,27 @@ func BenchmarkEmptyReceive(b *testing.B) {
 			b.Fatal(len(got), err)
 		}
 	}
+}
+
+// A ring for a delayed message doesn't rest on one timer for hours.
+func TestRingsInBetween(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWakes()
+		defer w.close()
+		ring, stop := w.add("queue")
+		defer stop()
+		<-ring // at the beginning
+		begin := time.Now()
+		w.ringAt("queue", begin.Add(time.Hour))
+		<-ring
+		if got := time.Since(begin); got != wakeAnyway {
+			t.Errorf("rung after %v, want %v", got, wakeAnyway)
+		}
+		w.ringAt("queue", begin.Add(wakeAnyway+time.Second)) // a consumer's look sets it again
+		<-ring
+		if got, want := time.Since(begin), wakeAnyway+time.Second; got != want {
+			t.Errorf("rung after %v, want %v", got, want)
+		}
+	})
 }

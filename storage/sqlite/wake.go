@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -19,10 +18,7 @@ type subscription struct {
 // Listen implements driver.Listener. It rings once at the beginning, so that the first look sets the timer for
 // messages that are not due yet.
 func (s *store) Listen(topic string) driver.Subscription {
-	if s.beacon != nil {
-		s.life.announceLife() // before watch: it will have claims, and needs no event of its own file
-		s.beacon.watch()
-	}
+	s.peers.Watch()
 	rings, stop := s.wakes.add(topic)
 	return &subscription{s, topic, rings, stop}
 }
@@ -30,10 +26,7 @@ func (s *store) Listen(topic string) driver.Subscription {
 // Ring implements driver.Listener. Other processes ring all their topics.
 func (s *store) Ring(topic string) {
 	s.wakes.ringAt(topic, time.Time{})
-	if s.beacon != nil {
-		s.life.announceLife()
-		s.beacon.touch()
-	}
+	s.peers.Signal()
 }
 
 // Rings implements driver.Subscription.
@@ -160,23 +153,6 @@ func (q *watched) disarm() {
 	q.timer, q.due = nil, time.Time{}
 }
 
-// news reports whether another process has changed the file since the last call, or since the store was opened. It
-// also reports true when it can't tell. It is a transaction that writes nothing, so it waits for the process that is
-// writing.
-func (s *store) news() bool {
-	var v int64
-	err := s.write(&op{ctx: context.Background(), aside: true, relaxed: true, run: func(w *writer) (err error) {
-		v, err = w.c.dataVersion()
-		return err
-	}})
-	if err != nil {
-		return true
-	}
-	old := s.version
-	s.version = v // not in the op, which may run again
-	return v != old
-}
-
 // publish rings consumers, here and in other processes, for what a commit has made receivable.
 func (s *store) publish(list []due) {
 	sent := false
@@ -184,18 +160,18 @@ func (s *store) publish(list []due) {
 		s.wakes.ringAt(d.queue, d.at)
 		sent = sent || d.sent
 	}
-	if sent && s.beacon != nil {
-		s.beacon.touch()
+	if sent {
+		s.peers.Signal()
 	}
 }
 
 // announce notes that a queue has something to receive at that time.
-func (w *writer) announce(queue string, at time.Time, sent bool) {
+func (w *tx) announce(queue string, at time.Time, sent bool) {
 	if sent {
-		w.s.life.announceLife() // before others may rely on its rings
+		w.s.peers.Announce()
 	}
-	for i := range w.effects.due {
-		d := &w.effects.due[i]
+	for i := range w.rings {
+		d := &w.rings[i]
 		if d.queue == queue {
 			d.sent = d.sent || sent
 			if at.Before(d.at) {
@@ -204,5 +180,5 @@ func (w *writer) announce(queue string, at time.Time, sent bool) {
 			return
 		}
 	}
-	w.effects.due = append(w.effects.due, due{queue, at, sent})
+	w.rings = append(w.rings, due{queue, at, sent})
 }

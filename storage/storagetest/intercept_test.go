@@ -76,23 +76,6 @@ func TestInterceptForwardsAbilities(t *testing.T) {
 	}
 }
 
-// quietProps is a driver with a QuietInterval.
-type quietProps struct{ driver.Store }
-
-func (s quietProps) Props() driver.Props {
-	p := s.Store.Props()
-	p.QuietInterval = time.Hour
-	return p
-}
-
-func TestPlainHidesTheQuietInterval(t *testing.T) {
-	t.Parallel()
-	s := storage.New(quietProps{newPlace("").open()})
-	if got := storagetest.Plain(s).Props().QuietInterval; got != 0 {
-		t.Errorf("QuietInterval = %v; want 0", got)
-	}
-}
-
 // Claimed messages pass through the hook as a receive. If the hook fails it, they stay hidden.
 func TestInterceptSeesClaims(t *testing.T) {
 	t.Parallel()

@@ -5,17 +5,11 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// Plain wraps a store so that it has no optional ability: no atomic commits, no rings, and no Props.QuietInterval.
-// So the general fallbacks run on any engine, above all the steps rows, write, send, delete of a unit of work.
+// Plain wraps a store so that it has no optional ability: no atomic commits and no rings. So the general fallbacks run
+// on any engine, above all the steps rows, write, send, delete of a unit of work.
 func Plain(s *storage.Store) *storage.Store { return storage.New(plain{s.Driver()}) }
 
 type plain struct{ driver.Store }
 
 func (plain) Committer() driver.Committer { return nil }
 func (plain) Listener() driver.Listener   { return nil }
-
-func (p plain) Props() driver.Props {
-	props := p.Store.Props()
-	props.QuietInterval = 0
-	return props
-}

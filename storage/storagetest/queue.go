@@ -24,9 +24,6 @@ func propsSane(t *check) {
 	if again := t.s.Props(); again != p {
 		t.Errorf("Props changes: %+v, then %+v", p, again)
 	}
-	if p.QuietInterval != 0 && !t.s.Rings() {
-		t.Error("nothing rings, but Props.QuietInterval is set")
-	}
 }
 
 func abilitiesThere(t *check) {

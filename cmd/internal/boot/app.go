@@ -137,7 +137,7 @@ func (a *App) Worker(concurrency int) (Part, error) {
 func doorbellMetrics(rings func() doorbell.Counts) (all []prometheus.Collector) {
 	for what, count := range map[string]func(doorbell.Counts) int64{
 		"sent":     func(c doorbell.Counts) int64 { return c.Sent },
-		"heard":    func(c doorbell.Counts) int64 { return c.Heard },
+		"accepted": func(c doorbell.Counts) int64 { return c.Accepted },
 		"repeated": func(c doorbell.Counts) int64 { return c.Repeated },
 		"refused":  func(c doorbell.Counts) int64 { return c.Refused },
 	} {

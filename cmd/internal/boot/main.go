@@ -53,7 +53,6 @@ func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, 
 		err = &UsageError{err}
 	default:
 		log := NewLogger(p.Stderr, *level, p.Getenv)
-		slog.SetDefault(log) // stores warn there
 		ctx, stop := withSignals(ctx, log)
 		defer stop()
 		err = f(ctx, log)

@@ -58,9 +58,9 @@ func AddSettings(f *Flags) Settings {
 	}
 }
 
-// Drivers are the kinds of store that the programs know.
-func Drivers() storage.Drivers {
-	return storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}
+// Drivers are the kinds of store that the programs know. Stores log to log.
+func Drivers(log *slog.Logger) storage.Drivers {
+	return storage.Drivers{"sqlite": sqlite.WithLogger(log), "azure": azure.Open}
 }
 
 // off as an address means none.
@@ -79,7 +79,7 @@ func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (store *stora
 	if err := errors.Join(badFlag("doorbell", doorbell.Config{Listen: cfg.Listen}.Check()), badFlag("doorbell-address", doorbell.Config{Advertise: cfg.Advertise}.Check())); err != nil {
 		return nil, nil, err
 	}
-	store, err = Drivers().Open(ctx, *s.store)
+	store, err = Drivers(log).Open(ctx, *s.store)
 	if errors.Is(err, storage.ErrInvalid) {
 		return nil, nil, badFlag("store", err)
 	}

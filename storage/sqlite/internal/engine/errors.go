@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/millrace-go/millrace/storage/driver"
+)
+
+var errClosed = fmt.Errorf("%w: the store is closed", driver.ErrUnavailable)
+
+// Classify gives SQLite's failures their kind, and a hint for the operator where there is one. Any other error stays
+// as it is.
+func Classify(err error) error {
+	var e *Error
+	if !errors.As(err, &e) || errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrInvalid) {
+		return err
+	}
+	hint := ""
+	switch code := e.primary(); {
+	case e.diskFull():
+		hint = "the disk is full: make room; the store goes on by itself"
+	case busy(err):
+		hint = "another process holds the file: look for a database tool that has left a transaction open"
+	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM:
+		hint = "the file, its folder and what is there of the file's -wal and -shm must be writable for this user"
+	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB:
+		hint = "the file is damaged: restore it from a backup"
+	}
+	if hint == "" {
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, hint, err)
+}
+
+// busy reports that another connection is in the way, usually for a moment.
+func busy(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.primary() == sqlite3.SQLITE_BUSY || e.primary() == sqlite3.SQLITE_PROTOCOL)
+}
+
+// failedSync reports that SQLite could not sync the file or the log.
+func failedSync(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.Code == sqlite3.SQLITE_IOERR_FSYNC || e.Code == sqlite3.SQLITE_IOERR_DIR_FSYNC)
+}

@@ -1,0 +1,60 @@
+// Package peers lets the stores that have one file open, in this process and in others, find each other. A driver
+// gives its functions to [New]. Then it makes two calls around what it does:
+//
+//	p.Announce()                  // before a commit that others can learn of
+//	gen := p.Generation()         // for each claim: it goes into the claim, and shows whose the claim is
+//	p.Signal()                    // after a commit that sent something, or for a ring
+//	p.Watch()                     // once a consumer waits for rings
+//	p.ReleaseClaimsOfDead(ctx)    // before a receive: it costs some microseconds, once a second
+//
+// In return the package calls [Config].RingAll when another store may have sent something, and [Config].Release for
+// the claims of a process that was killed. The zero [Peers] does nothing; its generations belong to no process.
+//
+// # How it works
+//
+//	Signal ──▶ a file of this store in PATH-wake changes ──▶ watchers of the other stores ──▶ their RingAll
+//	Announce ──▶ a locked file of this store in PATH-wake ◀── tried by the other stores ──▶ their Release
+//
+// PATH-wake is a folder beside the database. Each store has two files there:
+//
+//   - The signal file has a random name. A write to it is a signal. The others watch the folder, so no process polls
+//     quickly, no store takes its own signal for another's, and no signal overwrites another.
+//   - The presence file, process-NUMBER, is locked (flock) as long as the process lives. The lock goes when the
+//     process is gone, whatever ended it, and not before: a process that is stopped or hangs keeps it. A generation
+//     holds the NUMBER.
+//
+// Everything in the folder is a hint. A store that can't use the folder logs that once and works without it.
+//
+// A watcher also checks by itself:
+//
+//   - every five seconds while it doesn't see its own signals, because then it sees no other store's. It rings.
+//   - every five seconds while other processes are there, and once after one may have gone. They may have claims
+//     whose ends this store can't know, and a killed process gives no signal. It rings, and releases the claims of
+//     dead processes.
+//   - every thirty seconds while it sees no other process. It asks whether the file was changed by another process,
+//     which may not be able to use the folder, and rings if so.
+//
+// A store that receives looks for dead processes too, once a second at most. A store that gets the lock of another's
+// presence file has the claims of that NUMBER released in one call, and removes the file.
+//
+// # Laws
+//
+// No claim of a living process is released:
+//
+//   - A store makes and locks its presence file before its first claim. Then it checks that the file is there and is
+//     locked by its name, because another store may have looked in between. The check also shows where locks do
+//     nothing. A store removes a file only under the file's lock, and trusts no lock on a file that has lost its name.
+//   - Locks belong to open files, not to processes: stores in one process don't share them.
+//   - A claim belongs to the store that received or last extended it. A generation without a number belongs to no
+//     process. Such are the claims of stores that can lock no file, on Windows for one.
+//
+// A killed process's claims come back at once, wherever a store looks:
+//
+//   - A store that is closed removes its presence file before the lock goes: its claims stay, because its receipts
+//     still work.
+//   - Without a presence file no process is known to be dead, and visibilities end as usual. A store whose file was
+//     removed makes another one, with another number. Its older claims wait for their visibilities.
+//   - A release may fail without harm. The presence file stays then, and a later look tries again.
+//
+// A signal is never lost while the folder can be used: one that can't be given is given later.
+package peers

@@ -1,0 +1,152 @@
+package peers
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A folder is PATH-wake, the folder beside the database. Everything in it is a hint. So a failure there is no call's
+// error: it is logged, once.
+//
+// It is opened by an os.Root each time, because root may be at work where other users can put links.
+type folder struct {
+	db   string
+	path string
+	log  *slog.Logger
+	once sync.Once // of warn
+}
+
+func newFolder(db string, log *slog.Logger) *folder {
+	return &folder{db: db, path: db + "-wake", log: log}
+}
+
+// open opens the folder. With create set it makes a missing folder.
+func (d *folder) open(create bool) (*os.Root, error) {
+	beside, err := os.OpenRoot(filepath.Dir(d.db))
+	if err != nil {
+		return nil, err
+	}
+	defer beside.Close()
+	name := filepath.Base(d.path)
+	root, err := beside.OpenRoot(name)
+	if create && errors.Is(err, fs.ErrNotExist) {
+		if err := beside.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if root, err = beside.OpenRoot(name); err == nil {
+			d.adopt(root)
+		}
+	}
+	return root, err
+}
+
+// adoptExisting gives root's files to the database's owner when root calls it. It also warns early that the folder
+// can't be used.
+func (d *folder) adoptExisting() {
+	root, err := d.open(false)
+	switch {
+	case err == nil:
+		d.adopt(root)
+		root.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+		d.warn(err)
+	}
+}
+
+// create opens a file in the folder with flags. It makes the folder and the file where they are missing.
+func (d *folder) create(name string, flags int) (*os.File, error) {
+	root, err := d.open(true)
+	if err != nil {
+		d.warn(err)
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(name, flags|os.O_CREATE, 0o600)
+	if err != nil {
+		d.warn(err)
+		return nil, err
+	}
+	if uid, gid, ok := d.targetOwner(f); ok {
+		d.warn(f.Chown(uid, gid))
+	}
+	return f, nil
+}
+
+// adopt gives a folder that belongs to root to the database's owner. Before the folder it gives away the files that
+// other stores lock.
+func (d *folder) adopt(root *os.Root) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	f, err := root.Open(".")
+	if err != nil {
+		d.warn(err)
+		return
+	}
+	defer f.Close()
+	uid, gid, ok := d.targetOwner(f)
+	if !ok {
+		return
+	}
+	names, err := f.Readdirnames(-1)
+	for _, name := range names {
+		if strings.HasPrefix(name, presencePrefix) {
+			err = errors.Join(err, root.Lchown(name, uid, gid))
+		}
+	}
+	d.warn(errors.Join(err, f.Chown(uid, gid)))
+}
+
+// targetOwner returns the user and group that a file of root's must be given to: the database's, as SQLite does with
+// its -wal and -shm, because the programs run as that user. ok is false where nothing is to be given: this process
+// isn't root, or the file is not root's.
+func (d *folder) targetOwner(f *os.File) (uid, gid int, ok bool) {
+	if os.Geteuid() != 0 {
+		return 0, 0, false
+	}
+	db, err := os.Stat(d.db)
+	if err != nil {
+		return 0, 0, false // the store itself reports that
+	}
+	here, err := f.Stat()
+	if err != nil {
+		d.warn(err)
+		return 0, 0, false
+	}
+	uid, gid = owner(db)
+	hereUID, hereGID := owner(here)
+	return uid, gid, hereUID == 0 && (uid != 0 || gid != hereGID)
+}
+
+// removeStaleSignals removes the signal files that crashed processes have left.
+func removeStaleSignals(root *os.Root) {
+	entries, _ := fs.ReadDir(root.FS(), ".")
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && time.Since(info.ModTime()) > signalStale && !strings.HasPrefix(e.Name(), presencePrefix) {
+			root.Remove(e.Name())
+		}
+	}
+}
+
+// warn logs the first error.
+func (d *folder) warn(err error) {
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return
+	}
+	d.once.Do(func() {
+		attrs := []any{"folder", d.path, "error", err}
+		if errors.Is(err, fs.ErrPermission) {
+			attrs = append(attrs, "fix", "give the folder and its files to the owner of the database file (chown -R), or remove it while no program has that "+
+				"file open; then start this program again")
+		}
+		d.log.Warn("sqlite: can't use the folder beside the database: what other processes send is found by polling only, and the messages "+
+			"that a killed process held come back only when their visibility ends", attrs...)
+	})
+}
