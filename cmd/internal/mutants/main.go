@@ -197,7 +197,7 @@ func build(ctx context.Context, bin, pkg, overlay string) error {
 	return nil
 }
 
-// firstFailure collects output, and calls stop when a test has failed. What the other tests would find is not needed.
+// firstFailure collects output, and calls stop when a test has failed: one is enough.
 type firstFailure struct {
 	bytes.Buffer
 	stop func()
