@@ -72,5 +72,5 @@ chaos: ## Kill, stall and cut off real processes for some twenty minutes, then a
 	@GO=$(GO) SEED='$(SEED)' scripts/chaos.sh $(ARGS)
 
 .PHONY: chaos-short
-chaos-short: ## The same in some minutes
+chaos-short: ## The same in three minutes: a minute of disturbances, on both stores together
 	@GO=$(GO) SEED='$(SEED)' scripts/chaos.sh -short $(ARGS)

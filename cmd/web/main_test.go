@@ -108,7 +108,7 @@ func TestTwoSignalsAtOnceAreOne(t *testing.T) {
 	answer, finish := halfSent(t, p.URL(t))
 	p.Signal(t, syscall.SIGTERM)
 	p.Signal(t, syscall.SIGINT) // another signal, because the system could merge two equal ones
-	p.Line(t, "counts as the signal before")
+	p.Line(t, "already stopping")
 	finish()
 	if got := answer(); got != http.StatusAccepted {
 		t.Errorf("got %d, want 202 for a request that was under way", got)
@@ -127,7 +127,7 @@ func TestSecondSignalExits(t *testing.T) {
 	get(t, url+"/readyz") // one request
 	halfSent(t, url)
 	p.Signal(t, syscall.SIGTERM)
-	p.Line(t, "a further signal exits at once")
+	p.Line(t, "another signal ends the process at once")
 	p.Signal(t, syscall.SIGTERM)
 	if got, want := p.Wait(t), 128+int(syscall.SIGTERM); got != want {
 		t.Errorf("got exit code %d, want %d", got, want)

@@ -44,7 +44,7 @@ func newAzurite(root, dir string) (*azurite, error) {
 	}
 	for i := range a.ports {
 		var err error
-		if a.ports[i], err = freePort(); err != nil {
+		if a.ports[i], err = freePort(azureStore); err != nil {
 			return nil, err
 		}
 	}

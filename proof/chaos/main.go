@@ -18,8 +18,8 @@
 // Then all disturbances end, the workers empty the queues, and an auditor looks from outside, over HTTP and in the
 // store. It knows only what was sent and acknowledged. Each of its checks has a name, as in the simulation.
 //
-//	make chaos            both stores, the long form
-//	make chaos-short      both stores, in some minutes
+//	make chaos            both stores, one after the other, the long form
+//	make chaos-short      both stores together, in some minutes
 //	go run . -store sqlite -n 20000 -for 5m -seed 7
 //
 // The exit code is 0 only if nothing was lost or doubled, the queues and the poison queues are empty, no process
@@ -84,14 +84,14 @@ func main() {
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	flags.SetOutput(errs)
-	stores := flags.String("store", everyStore, "the `STORES` to run on, one after the other")
-	short := flags.Bool("short", false, "a run of a minute on each store instead of five or ten")
-	n := flags.Int("n", 0, "how many `RESERVATIONS` are sent; 0 is the form's own number")
-	lasts := flags.Duration("for", 0, "for how `LONG` they are sent and everything is disturbed; 0 is the form's own time")
-	seed := flags.Uint64("seed", 0, "where the plan comes from; 0 takes one at random and says which")
-	workers := flags.Int("workers", 4, "how many `PROCESSES` of cmd/worker run")
-	only := flags.String("only", "", "the `KINDS` of disturbance, with commas, by what the report calls them; none means all")
-	keep := flags.String("keep", "", "the `FOLDER` for the logs of all processes; without one they are kept only after a run that failed")
+	stores := flags.String("store", everyStore, "the `STORES` to run on")
+	short := flags.Bool("short", false, "a run of a minute on each store, together, instead of five or ten, one after the other")
+	n := flags.Int("n", 0, "the number of `RESERVATIONS` to send; 0 means the default of the long or short form")
+	lasts := flags.Duration("for", 0, "the `TIME` in which they are sent and everything is disturbed; 0 means the default of the form")
+	seed := flags.Uint64("seed", 0, "the seed of the plan; 0 means a random one, which the output names")
+	workers := flags.Int("workers", 4, "the number of `PROCESSES` of cmd/worker")
+	only := flags.String("only", "", "the `KINDS` of disturbance, separated by commas, by their names in the report; none means all")
+	keep := flags.String("keep", "", "the `FOLDER` for the logs of all processes; by default logs are kept only after a failed run")
 	root := flags.String("root", "../..", "the repository's `FOLDER`")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -123,7 +123,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if err := build(ctx, rootDir, bin); err != nil {
 		return fail(err)
 	}
-	good := true
+	var all []settings
 	for store := range strings.SplitSeq(*stores, ",") {
 		if store != sqliteStore && store != azureStore {
 			return fail(fmt.Errorf("-store %q: want %s, %s or both with a comma", store, sqliteStore, azureStore))
@@ -136,17 +136,11 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		if s.lasts == 0 {
 			s.lasts = formLasts
 		}
-		_, _ = fmt.Fprintf(out, "%s: %d reservations in %v, seed %d, logs meanwhile in %s\n", store, s.n, s.lasts, s.seed, s.dir)
-		r, err := runOn(ctx, s)
-		if errors.Is(err, errNoAzurite) && *stores == everyStore && os.Getenv("CI") == "" {
-			_, _ = fmt.Fprintf(out, "%s: SKIPPED: %v\n", store, err)
-			continue
-		}
-		if err != nil {
-			return fail(err)
-		}
-		r.print(out)
-		good = good && len(r.found) == 0
+		all = append(all, s)
+	}
+	good, err := runAll(ctx, all, *short, out)
+	if err != nil {
+		return fail(err)
 	}
 	if *keep != "" {
 		if err := os.CopyFS(*keep, os.DirFS(dir)); err != nil { // the target may be on another file system
@@ -161,6 +155,50 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// outcome is the result of a run.
+type outcome struct {
+	report *report
+	err    error // there is no verdict
+}
+
+// runAll runs on each store, together or one after the other, and prints the reports in order. It reports whether the
+// promise held on all. Together they take the time of one, because a run mostly waits.
+func runAll(ctx context.Context, all []settings, together bool, out io.Writer) (good bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	runs := make([]chan outcome, len(all))
+	started, read := 0, 0
+	defer func() { // after an error the other runs clean up first
+		cancel()
+		for ; read < started; read++ {
+			<-runs[read]
+		}
+	}()
+	good = true
+	for i := range all {
+		for ; started <= i || together && started < len(all); started++ {
+			s, done := all[started], make(chan outcome, 1)
+			_, _ = fmt.Fprintf(out, "%s: %d reservations in %v, seed %d, logs meanwhile in %s\n", s.store, s.n, s.lasts, s.seed, s.dir)
+			runs[started] = done
+			go func() {
+				r, err := runOn(ctx, s)
+				done <- outcome{r, err}
+			}()
+		}
+		o := <-runs[i]
+		read++
+		switch {
+		case errors.Is(o.err, errNoAzurite) && len(all) > 1 && os.Getenv("CI") == "":
+			_, _ = fmt.Fprintf(out, "%s: SKIPPED: %v\n", all[i].store, o.err)
+		case o.err != nil:
+			return false, o.err
+		default:
+			o.report.print(out)
+			good = good && len(o.report.found) == 0
+		}
+	}
+	return good, nil
 }
 
 // build makes the programs under test, in the repository's own module.

@@ -102,3 +102,19 @@ func TestOrdersOversell(t *testing.T) {
 		}
 	}
 }
+
+// Runs on both stores may be together, so they never choose the same port.
+func TestPortsOfStoresDiffer(t *testing.T) {
+	t.Parallel()
+	for store, first := range map[string]int{sqliteStore: 20000, azureStore: 25000} {
+		for range 20 {
+			port, err := freePort(store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if port < first || port >= first+5000 {
+				t.Errorf("%s: got port %d, want one from %d to %d", store, port, first, first+4999)
+			}
+		}
+	}
+}

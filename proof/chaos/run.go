@@ -83,7 +83,7 @@ func (w *world) open(ctx context.Context) (err error) {
 	if why != nil {
 		w.j.say("no disk of its own: %v", why)
 	}
-	port, err := freePort()
+	port, err := freePort(w.store)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (w *world) open(ctx context.Context) (err error) {
 }
 
 func (w *world) wire(name, upstream string) error {
-	port, err := freePort()
+	port, err := freePort(w.store)
 	if err != nil {
 		return err
 	}

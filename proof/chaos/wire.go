@@ -77,16 +77,20 @@ func (w *wire) disturb(ctx context.Context, k kind, lasts time.Duration, amount 
 	return nil
 }
 
-// freePort finds a free port below the range of outgoing connections, because the port must be free again after its
-// listener was killed.
-func freePort() (int, error) {
+// freePort finds a free port for a run on a store. It is below the range of outgoing connections, because it must be
+// free again after its listener was killed. Each store has a range of its own, because the runs may be together.
+func freePort(store string) (int, error) {
+	first := 20000
+	if store == azureStore {
+		first = 25000
+	}
 	for range 100 {
-		port := 20000 + rand.IntN(10000)
+		port := first + rand.IntN(5000)
 		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			continue
 		}
 		return port, ln.Close()
 	}
-	return 0, fmt.Errorf("no free port from 20000 to 29999")
+	return 0, fmt.Errorf("no free port from %d to %d", first, first+4999)
 }

@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -97,9 +96,26 @@ type runner struct{ seeds int }
 
 // unbroken returns an error unless the code passes all tests as it is.
 func (r runner) unbroken(ctx context.Context) error {
-	for _, args := range allTests() {
-		if check, output, err := r.caught(ctx, "", args...); err != nil || check != "" {
-			return fmt.Errorf("the unbroken code does not pass: %s %v\n%s", check, err, output)
+	folder, err := os.MkdirTemp("", "unbroken")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	passed := map[string]bool{}
+	for _, m := range mutants() {
+		pkg, runs := m.tests()
+		if passed[pkg] {
+			continue
+		}
+		passed[pkg] = true
+		bin := filepath.Join(folder, "tests")
+		if err := build(ctx, bin, pkg, ""); err != nil {
+			return err
+		}
+		for _, args := range runs {
+			if check, output, err := r.caught(ctx, bin, pkg, args); err != nil || check != "" {
+				return fmt.Errorf("the unbroken code does not pass: %s %v\n%s", check, err, output)
+			}
 		}
 	}
 	return nil
@@ -112,32 +128,25 @@ func (r runner) judge(ctx context.Context, m mutant) (check string, err error) {
 		return "", err
 	}
 	defer remove()
-	for _, args := range m.tests() {
-		if check, _, err = r.caught(ctx, overlay, args...); check != "" || err != nil {
+	pkg, runs := m.tests()
+	bin := filepath.Join(filepath.Dir(overlay), "tests")
+	if err := build(ctx, bin, pkg, overlay); err != nil {
+		return "", err
+	}
+	for _, args := range runs {
+		if check, _, err = r.caught(ctx, bin, pkg, args); check != "" || err != nil {
 			return check, err
 		}
 	}
 	return "", nil
 }
 
-// tests returns the test runs of which one must catch the mutant.
-func (m mutant) tests() [][]string {
+// tests returns the package with the tests of which one must catch the mutant, and the flag of each run.
+func (m mutant) tests() (pkg string, runs []string) {
 	if m.by != "" {
-		return [][]string{{"./" + m.by, "-short"}}
+		return m.by, []string{"-test.short"}
 	}
-	return [][]string{{"./proof/simulation", "-run=Random"}, {"./proof/simulation", "-run=Single"}} // the first finds most breaks sooner
-}
-
-// allTests are the test runs of all mutants, each once.
-func allTests() (all [][]string) {
-	for _, m := range mutants() {
-		for _, args := range m.tests() {
-			if !slices.ContainsFunc(all, func(other []string) bool { return slices.Equal(args, other) }) {
-				all = append(all, args)
-			}
-		}
-	}
-	return all
+	return "proof/simulation", []string{"-test.run=Random", "-test.run=Single"} // the first finds most breaks sooner
 }
 
 // overlay writes the broken file, and the file that makes the compiler use it.
@@ -172,23 +181,55 @@ func (m mutant) overlay() (name string, remove func(), err error) {
 	return name, remove, nil
 }
 
-// caught runs tests and returns the check that fails, "" if they pass.
-func (r runner) caught(ctx context.Context, overlay string, tests ...string) (check, output string, err error) {
-	args := []string{"test", "-vet=off", "-count=1", "-timeout=10m"}
+// build compiles the tests of a package, which are run as a program of their own: so a run can be ended at once.
+func build(ctx context.Context, bin, pkg, overlay string) error {
+	args := []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", bin}
 	if overlay != "" {
 		args = append(args, "-overlay="+overlay)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, tests...)...)
+	output, err := exec.CommandContext(ctx, "go", append(args, "./"+pkg)...).CombinedOutput()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("the code does not compile: %w\n%s", err, output)
+	}
+	return nil
+}
+
+// firstFailure collects output, and calls stop when a test has failed: one is enough.
+type firstFailure struct {
+	bytes.Buffer
+	stop func()
+}
+
+// Write implements [io.Writer].
+func (f *firstFailure) Write(p []byte) (int, error) {
+	line := bytes.LastIndexByte(f.Bytes(), '\n') + 1 // the first that p ends or holds
+	n, err := f.Buffer.Write(p)
+	if _, name, ok := bytes.Cut(f.Bytes()[line:], []byte("--- FAIL: ")); ok && bytes.IndexByte(name, '\n') >= 0 {
+		f.stop()
+	}
+	return n, err
+}
+
+// caught runs tests and returns the check that fails first, "" if they pass.
+func (r runner) caught(ctx context.Context, bin, pkg, args string) (check, output string, err error) {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	cmd := exec.CommandContext(running, bin, args, "-test.v", "-test.timeout=10m")
+	cmd.Dir = filepath.FromSlash(pkg)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("MILLRACE_SEEDS=%d", r.seeds))
-	b, err := cmd.CombinedOutput()
-	output = string(b)
+	cmd.WaitDelay = 10 * time.Second // for processes that the tests have started
+	out := &firstFailure{stop: stop}
+	cmd.Stdout, cmd.Stderr = out, out
+	err = cmd.Run()
+	output = out.String()
 	switch {
 	case ctx.Err() != nil:
 		return "", output, ctx.Err()
 	case err == nil:
 		return "", output, nil
-	case strings.Contains(output, "[build failed]"), strings.Contains(output, "[setup failed]"):
-		return "", output, fmt.Errorf("the broken code does not compile:\n%s", output)
 	case strings.Contains(output, "panic: test timed out"):
 		return "", output, fmt.Errorf("the tests time out, which proves nothing:\n%s", output)
 	}
@@ -199,8 +240,8 @@ func (r runner) caught(ctx context.Context, overlay string, tests ...string) (ch
 		{`(?m)^(panic: .*)$`, "%s: %s"},
 	} {
 		if m := regexp.MustCompile(sign.pattern).FindStringSubmatch(output); m != nil {
-			return fmt.Sprintf(sign.check, strings.TrimPrefix(tests[0], "./"), m[1]), output, nil
+			return fmt.Sprintf(sign.check, pkg, m[1]), output, nil
 		}
 	}
-	return "", output, fmt.Errorf("the tests fail in an unknown way:\n%s", output)
+	return "", output, fmt.Errorf("the tests fail in an unknown way: %w\n%s", err, output)
 }

@@ -17,3 +17,28 @@ func TestEachBreakFitsTheCode(t *testing.T) {
 		remove()
 	}
 }
+
+// A run ends with the first failure: the line that names it is complete, and it need not come in one piece.
+func TestRunEndsWithTheFirstFailure(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pieces []string
+		want   bool
+	}{
+		{[]string{"=== RUN   TestA\n", "--- PASS: TestA (0.00s)\n"}, false},
+		{[]string{"    --- FAIL: TestA/b (0.00s)\n"}, true},
+		{[]string{"--- FA", "IL: Test", "A (0.00s)\n"}, true},
+		{[]string{"--- FAIL: Test"}, false},
+	} {
+		stopped := false
+		f := &firstFailure{stop: func() { stopped = true }}
+		for _, piece := range c.pieces {
+			if n, err := f.Write([]byte(piece)); n != len(piece) || err != nil {
+				t.Fatalf("wrote %d of %d bytes: %v", n, len(piece), err)
+			}
+		}
+		if stopped != c.want {
+			t.Errorf("%q: got stopped %v, want %v", c.pieces, stopped, c.want)
+		}
+	}
+}
