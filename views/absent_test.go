@@ -2,6 +2,7 @@ package views_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 
 // asIs serves a view as it is under one key.
 func asIs[V any](w *world, cfg views.Config[V]) http.Handler {
-	return views.New(w.channels, "sales", cfg).Handler(func(*http.Request) string { return "a" }, func(_ string, v V) any { return v })
+	return views.New(w.Channels, "totals", cfg).Handler(func(*http.Request) string { return "a" }, func(_ string, v V) any { return v })
 }
 
 // A view without events is served as its initial view, with an ETag like any other, and never as null. An empty list or
@@ -26,13 +27,13 @@ func TestHandlerBeforeTheFirstEvent(t *testing.T) {
 		want string // "" is 404
 	}{
 		"a number":           {asIs(w, views.Config[int]{}), `0`},
-		"a struct":           {asIs(w, views.Config[Sales]{}), `{"sum":0,"count":0}`},
+		"a struct":           {asIs(w, views.Config[Total]{}), `{"sum":0,"count":0}`},
 		"a list":             {asIs(w, views.Config[[]string]{}), `[]`},
 		"a map":              {asIs(w, views.Config[map[string]int]{}), `{}`},
-		"a pointer":          {asIs(w, views.Config[*Sales]{}), ``},
+		"a pointer":          {asIs(w, views.Config[*Total]{}), ``},
 		"anything":           {asIs(w, views.Config[any]{}), ``},
-		"an initial view":    {asIs(w, views.Config[*Sales]{Initial: func(string) *Sales { return &Sales{Sum: 1} }}), `{"sum":1,"count":0}`},
-		"render returns nil": {w.sales.Handler(func(*http.Request) string { return "a" }, func(string, Sales) any { return nil }), ``},
+		"an initial view":    {asIs(w, views.Config[*Total]{Initial: func(string) *Total { return &Total{Sum: 1} }}), `{"sum":1,"count":0}`},
+		"render returns nil": {w.Totals.Handler(func(*http.Request) string { return "a" }, func(string, Total) any { return nil }), ``},
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
 			for range 2 { // from the store, and from memory
@@ -77,8 +78,8 @@ func wantProblem(t *testing.T, name string, r *http.Response, body, method strin
 // A view that was not found is found once there is something to show.
 func TestHandlerAfterTheFirstEvent(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: -1})
-	h := w.sales.Handler(func(*http.Request) string { return "2026-12" }, func(_ string, s Sales) any {
+	w := newWorldWith(t, views.Config[Month]{}, views.Config[Total]{Fresh: -1})
+	h := w.Totals.Handler(func(*http.Request) string { return "ada" }, func(_ string, s Total) any {
 		if s.Count == 0 {
 			return nil
 		}
@@ -87,7 +88,7 @@ func TestHandlerAfterTheFirstEvent(t *testing.T) {
 	if r := ask(h, "GET", "/", "If-None-Match", "*"); r.StatusCode != 404 {
 		t.Errorf("before the first event: got %d, want 404", r.StatusCode)
 	}
-	w.mustFold("sales", sold("1", "2026-12", 5))
+	w.mustFold("totals", added("1", "ada", 5))
 	r := ask(h, "GET", "/")
 	if got := text(t, r); r.StatusCode != 200 || got != `{"sum":5,"count":1}`+"\n" {
 		t.Errorf("after it: got %d %q", r.StatusCode, got)
@@ -97,17 +98,17 @@ func TestHandlerAfterTheFirstEvent(t *testing.T) {
 func TestHandlerProblems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := ask(w.sales.Handler(func(*http.Request) string { return "" }, func(string, Sales) any { return 1 }), "GET", "/")
+	r := ask(w.Totals.Handler(func(*http.Request) string { return "" }, func(string, Total) any { return 1 }), "GET", "/")
 	wantProblem(t, "no key", r, text(t, r), "GET", http.StatusNotFound)
-	r = ask(w.sales.Handler(func(*http.Request) string { return "b" }, func(string, Sales) any { return make(chan int) }), "GET", "/")
+	r = ask(w.Totals.Handler(func(*http.Request) string { return "b" }, func(string, Total) any { return make(chan int) }), "GET", "/")
 	wantProblem(t, "not to be encoded", r, text(t, r), "GET", http.StatusInternalServerError)
 	w.calls.failWith(storage.ErrUnavailable)
-	r = ask(w.page(), "GET", "/sales/2026-11")
+	r = ask(page(w.Totals), "GET", "/totals/bob")
 	wantProblem(t, "no store", r, text(t, r), "GET", http.StatusServiceUnavailable)
 }
 
-// newerSales is the view in a newer version of the program.
-type newerSales struct {
+// newerTotal is the view in a newer version of the program.
+type newerTotal struct {
 	Sum   int `json:"sum"`
 	Count int `json:"count"`
 	Most  int `json:"most"`
@@ -117,19 +118,19 @@ type newerSales struct {
 func TestViewKeepsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	newer := views.New(w.channels, "sales", views.Config[newerSales]{})
-	h := handlers.NewRegistry(w.channels, handlers.Config{})
-	views.Project(h, newer, Sold.month, func(s newerSales, e Sold) newerSales {
-		return newerSales{s.Sum + e.Amount, s.Count + 1, max(s.Most, e.Amount)}
+	newer := views.New(w.Channels, "totals", views.Config[newerTotal]{})
+	h := handlers.NewRegistry(w.Channels, handlers.Config{})
+	views.Project(h, newer, Added.Subject, func(v newerTotal, e Added) newerTotal {
+		return newerTotal{v.Sum + e.Amount, v.Count + 1, max(v.Most, e.Amount)}
 	})
-	other := *w
-	other.h = h
-	w.mustFold("sales", sold("1", "2026-12", 1))
-	other.mustFold("sales", sold("2", "2026-12", 5))
-	w.mustFold("sales", sold("3", "2026-12", 2), sold("4", "2026-12", 3))
-	w.mustFold("sales", sold("5", "2026-12", 4))
-	w.wantSales("2026-12", Sales{Sum: 15, Count: 5})
-	if got, _, err := newer.GetFresh(t.Context(), "2026-12"); err != nil || got != (newerSales{15, 5, 5}) {
+	w.mustFold("totals", added("1", "ada", 1))
+	if err := errors.Join(fold(t, h, "totals", added("2", "ada", 5))...); err != nil {
+		t.Fatal(err)
+	}
+	w.mustFold("totals", added("3", "ada", 2), added("4", "ada", 3))
+	w.mustFold("totals", added("5", "ada", 4))
+	w.wantTotal("ada", Total{Sum: 15, Count: 5})
+	if got, _, err := newer.GetFresh(t.Context(), "ada"); err != nil || got != (newerTotal{15, 5, 5}) {
 		t.Errorf("got %+v, error %v; want the most of 5 beside what the older version counted", got, err)
 	}
 }
@@ -141,10 +142,10 @@ type unseen struct{ n int }
 func TestViewOfWhichNothingIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	v := views.New(w.channels, "sales", views.Config[unseen]{})
-	h := handlers.NewRegistry(w.channels, handlers.Config{})
-	views.Project(h, v, Sold.month, func(u unseen, e Sold) unseen { u.n += e.Amount; return u })
-	_, err := v.Get(t.Context(), "2026-12")
+	v := views.New(w.Channels, "totals", views.Config[unseen]{})
+	h := handlers.NewRegistry(w.Channels, handlers.Config{})
+	views.Project(h, v, Added.Subject, func(u unseen, e Added) unseen { u.n += e.Amount; return u })
+	_, err := v.Get(t.Context(), "ada")
 	for _, err := range []error{h.Err(), v.Check(), err} {
 		if err == nil || !strings.Contains(err.Error(), "views_test.unseen.n") {
 			t.Errorf("got error %v, want one with the field", err)

@@ -134,16 +134,16 @@ func TestServeCached(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		s := w.sales.Server(func(_ string, s Sales) any { return s.Sum })
+		s := w.Totals.Server(func(_ string, s Total) any { return s.Sum })
 		r := httptest.NewRequest("GET", "/", nil)
 		cached := func(want string) {
 			t.Helper()
 			rec := httptest.NewRecorder()
-			if got := s.ServeCached(rec, r, "2026-12"); got != (want != "") || rec.Body.String() != want || !got && len(rec.Header()) > 0 {
+			if got := s.ServeCached(rec, r, "ada"); got != (want != "") || rec.Body.String() != want || !got && len(rec.Header()) > 0 {
 				t.Errorf("got %v, %v %q, want %q", got, rec.Header(), rec.Body, want)
 			}
 		}
-		serve := func() error { return s.Serve(t.Context(), httptest.NewRecorder(), r, "2026-12") }
+		serve := func() error { return s.Serve(t.Context(), httptest.NewRecorder(), r, "ada") }
 
 		cached("")
 		w.calls.want(t, 0, 0)
@@ -151,10 +151,10 @@ func TestServeCached(t *testing.T) {
 			t.Fatal(err)
 		}
 		cached("0\n")
-		w.mustFold("sales", sold("1", "2026-12", 5))
+		w.mustFold("totals", added("1", "ada", 5))
 		cached("0\n")
 		// A reader that has seen the new version never sees the old one.
-		if _, _, err := w.sales.GetFresh(t.Context(), "2026-12"); err != nil {
+		if _, _, err := w.Totals.GetFresh(t.Context(), "ada"); err != nil {
 			t.Fatal(err)
 		}
 		cached("5\n")
@@ -163,7 +163,7 @@ func TestServeCached(t *testing.T) {
 		cached("")
 		w.calls.failWith(storage.ErrUnavailable)
 		rec := httptest.NewRecorder()
-		if err := s.Serve(t.Context(), rec, r, "2026-12"); err == nil || len(rec.Header()) > 0 || rec.Body.Len() > 0 {
+		if err := s.Serve(t.Context(), rec, r, "ada"); err == nil || len(rec.Header()) > 0 || rec.Body.Len() > 0 {
 			t.Errorf("got %v, %v %q, want an error and no answer", err, rec.Header(), rec.Body)
 		}
 		w.calls.failWith(nil)

@@ -15,12 +15,12 @@ import (
 	"github.com/millrace-go/millrace/views"
 )
 
-// page serves the sales view: the sum alone.
-func (w *world) page() http.Handler {
+// page serves a view of totals: the sum alone.
+func page(totals *views.View[Total]) http.Handler {
 	mux := http.NewServeMux()
-	key := func(r *http.Request) string { return r.PathValue("month") }
-	mux.Handle("/sales/{month}", w.sales.Handler(key, func(month string, s Sales) any {
-		return map[string]any{"month": month, "sum": s.Sum}
+	key := func(r *http.Request) string { return r.PathValue("account") }
+	mux.Handle("/totals/{account}", totals.Handler(key, func(account string, v Total) any {
+		return map[string]any{"account": account, "sum": v.Sum}
 	}))
 	return mux
 }
@@ -48,12 +48,12 @@ func text(t testing.TB, r *http.Response) string {
 func TestHandlerGet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mustFold("sales", sold("1", "2026-12", 5))
-	r := ask(w.page(), "GET", "/sales/2026-12")
-	if got, want := text(t, r), `{"month":"2026-12","sum":5}`+"\n"; r.StatusCode != 200 || got != want {
+	w.mustFold("totals", added("1", "ada", 5))
+	r := ask(page(w.Totals), "GET", "/totals/ada")
+	if got, want := text(t, r), `{"account":"ada","sum":5}`+"\n"; r.StatusCode != 200 || got != want {
 		t.Errorf("got %d %q, want 200 %q", r.StatusCode, got, want)
 	}
-	for name, want := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-cache", "Content-Length": "28"} {
+	for name, want := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-cache", "Content-Length": "26"} {
 		if got := r.Header.Get(name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
@@ -61,8 +61,8 @@ func TestHandlerGet(t *testing.T) {
 	if etag := r.Header.Get("ETag"); len(etag) < 10 || etag[0] != '"' || etag[len(etag)-1] != '"' {
 		t.Errorf("got ETag %s, want a strong one", etag)
 	}
-	r = ask(w.page(), "GET", "/sales/2027-01")
-	if got, want := text(t, r), `{"month":"2027-01","sum":0}`+"\n"; r.StatusCode != 200 || got != want {
+	r = ask(page(w.Totals), "GET", "/totals/bob")
+	if got, want := text(t, r), `{"account":"bob","sum":0}`+"\n"; r.StatusCode != 200 || got != want {
 		t.Errorf("before the first event: got %d %q, want 200 %q", r.StatusCode, got, want)
 	}
 }
@@ -70,8 +70,8 @@ func TestHandlerGet(t *testing.T) {
 func TestHandlerHead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mustFold("sales", sold("1", "2026-12", 5))
-	get, head := ask(w.page(), "GET", "/sales/2026-12"), ask(w.page(), "HEAD", "/sales/2026-12")
+	w.mustFold("totals", added("1", "ada", 5))
+	get, head := ask(page(w.Totals), "GET", "/totals/ada"), ask(page(w.Totals), "HEAD", "/totals/ada")
 	if got := text(t, head); head.StatusCode != 200 || got != "" {
 		t.Errorf("got %d %q, want 200 and no body", head.StatusCode, got)
 	}
@@ -85,9 +85,9 @@ func TestHandlerHead(t *testing.T) {
 func TestHandlerNotModified(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mustFold("sales", sold("1", "2026-12", 5))
-	h := w.page()
-	etag := ask(h, "GET", "/sales/2026-12").Header.Get("ETag")
+	w.mustFold("totals", added("1", "ada", 5))
+	h := page(w.Totals)
+	etag := ask(h, "GET", "/totals/ada").Header.Get("ETag")
 	for name, test := range map[string]struct {
 		ifNoneMatch string
 		want        int
@@ -104,7 +104,7 @@ func TestHandlerNotModified(t *testing.T) {
 		"nonsense":         {"nonsense", 200},
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
-			r := ask(h, method, "/sales/2026-12", "If-None-Match", test.ifNoneMatch)
+			r := ask(h, method, "/totals/ada", "If-None-Match", test.ifNoneMatch)
 			body := text(t, r)
 			if r.StatusCode != test.want {
 				t.Errorf("%s: %s: got %d, want %d", name, method, r.StatusCode, test.want)
@@ -123,7 +123,7 @@ func TestHandlerOtherMethods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS"} {
-		r := ask(w.page(), method, "/sales/2026-12")
+		r := ask(page(w.Totals), method, "/totals/ada")
 		if r.StatusCode != 405 || r.Header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("%s: got %d, Allow %q; want 405, GET, HEAD", method, r.StatusCode, r.Header.Get("Allow"))
 		}
@@ -134,12 +134,12 @@ func TestHandlerOtherMethods(t *testing.T) {
 func TestHandlerBadKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	none := w.sales.Handler(func(*http.Request) string { return "" }, func(string, Sales) any { return nil })
+	none := w.Totals.Handler(func(*http.Request) string { return "" }, func(string, Total) any { return nil })
 	if r := ask(none, "GET", "/"); r.StatusCode != 404 {
 		t.Errorf("no key: got %d, want 404", r.StatusCode)
 	}
-	for _, path := range []string{"/sales/a%00b", "/sales/%ff", "/sales/" + strings.Repeat("a", 257), "/sales/%0a"} {
-		if r := ask(w.page(), "GET", path); r.StatusCode != 404 {
+	for _, path := range []string{"/totals/a%00b", "/totals/%ff", "/totals/" + strings.Repeat("a", 257), "/totals/%0a"} {
+		if r := ask(page(w.Totals), "GET", path); r.StatusCode != 404 {
 			t.Errorf("%.20s: got %d, want 404", path, r.StatusCode)
 		}
 	}
@@ -150,19 +150,19 @@ func TestHandlerWhenTheStoreFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		h := w.page()
-		etag := ask(h, "GET", "/sales/2026-12").Header.Get("ETag")
+		h := page(w.Totals)
+		etag := ask(h, "GET", "/totals/ada").Header.Get("ETag")
 		w.calls.failWith(fmt.Errorf("secret detail: %w", storage.ErrUnavailable))
-		if r := ask(h, "GET", "/sales/2026-12"); r.StatusCode != 200 {
+		if r := ask(h, "GET", "/totals/ada"); r.StatusCode != 200 {
 			t.Errorf("while it is fresh: got %d, want 200", r.StatusCode)
 		}
 		time.Sleep(time.Second)
-		r := ask(h, "GET", "/sales/2026-12", "If-None-Match", etag)
+		r := ask(h, "GET", "/totals/ada", "If-None-Match", etag)
 		if body := text(t, r); r.StatusCode != 503 || r.Header.Get("Retry-After") == "" || r.Header.Get("ETag") != "" || strings.Contains(body, "secret") {
 			t.Errorf("got %d %q, headers %v; want 503 with Retry-After and no detail", r.StatusCode, body, r.Header)
 		}
 		w.calls.failWith(nil)
-		if r := ask(h, "GET", "/sales/2026-12", "If-None-Match", etag); r.StatusCode != 304 {
+		if r := ask(h, "GET", "/totals/ada", "If-None-Match", etag); r.StatusCode != 304 {
 			t.Errorf("afterwards: got %d, want 304", r.StatusCode)
 		}
 	})
@@ -171,7 +171,7 @@ func TestHandlerWhenTheStoreFails(t *testing.T) {
 func TestHandlerWhatCannotBeEncoded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	h := w.sales.Handler(func(*http.Request) string { return "a" }, func(string, Sales) any { return make(chan int) })
+	h := w.Totals.Handler(func(*http.Request) string { return "a" }, func(string, Total) any { return make(chan int) })
 	if r := ask(h, "GET", "/"); r.StatusCode != 500 || r.Header.Get("ETag") != "" {
 		t.Errorf("got %d, headers %v; want 500 without an ETag", r.StatusCode, r.Header)
 	}
@@ -179,8 +179,8 @@ func TestHandlerWhatCannotBeEncoded(t *testing.T) {
 
 func TestHandlerCacheControl(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{CacheControl: "public, max-age=5"})
-	if got, want := ask(w.page(), "GET", "/sales/2026-12").Header.Get("Cache-Control"), "public, max-age=5"; got != want {
+	w := newWorldWith(t, views.Config[Month]{}, views.Config[Total]{CacheControl: "public, max-age=5"})
+	if got, want := ask(page(w.Totals), "GET", "/totals/ada").Header.Get("Cache-Control"), "public, max-age=5"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -188,14 +188,12 @@ func TestHandlerCacheControl(t *testing.T) {
 // The ETag changes exactly when the served content does. All web processes agree on it.
 func TestHandlerETag(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: -1})
-	other := *w
-	other.sales = views.New(w.channels, "sales", views.Config[Sales]{Fresh: -1})
-	first, second := w.page(), other.page()
+	w := newWorldWith(t, views.Config[Month]{}, views.Config[Total]{Fresh: -1})
+	first, second := page(w.Totals), page(views.New(w.Channels, "totals", views.Config[Total]{Fresh: -1}))
 	seen := map[string]string{}
 	for i, amount := range []int{5, 0, 7, -7, -5} {
-		w.mustFold("sales", sold(fmt.Sprint(i), "2026-12", amount))
-		a, b := ask(first, "GET", "/sales/2026-12"), ask(second, "GET", "/sales/2026-12")
+		w.mustFold("totals", added(fmt.Sprint(i), "ada", amount))
+		a, b := ask(first, "GET", "/totals/ada"), ask(second, "GET", "/totals/ada")
 		etag, body := a.Header.Get("ETag"), text(t, a)
 		if got := b.Header.Get("ETag"); got != etag {
 			t.Errorf("two processes serve %s and %s for %s", etag, got, body)
@@ -211,7 +209,7 @@ func TestHandlerETag(t *testing.T) {
 		t.Errorf("got %d different answers, want 3: %v", len(seen), seen)
 	}
 	// Another document with the same numbers has another content.
-	if a, b := ask(first, "GET", "/sales/2027-01").Header.Get("ETag"), ask(first, "GET", "/sales/2027-02").Header.Get("ETag"); a == b {
+	if a, b := ask(first, "GET", "/totals/bob").Header.Get("ETag"), ask(first, "GET", "/totals/eve").Header.Get("ETag"); a == b {
 		t.Errorf("two documents have the ETag %s", a)
 	}
 }
@@ -222,7 +220,7 @@ func TestHandlerFromMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		encoded := 0
-		h := w.sales.Handler(func(*http.Request) string { return "2026-12" }, func(string, Sales) any { encoded++; return 1 })
+		h := w.Totals.Handler(func(*http.Request) string { return "ada" }, func(string, Total) any { encoded++; return 1 })
 		for range 3 {
 			for range 10 {
 				if r := ask(h, "GET", "/"); r.StatusCode != 200 {
@@ -244,17 +242,17 @@ func TestHandlerOfAClosedBrowser(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	rec := httptest.NewRecorder()
-	w.page().ServeHTTP(rec, httptest.NewRequest("GET", "/sales/2026-12", nil).WithContext(ctx))
+	page(w.Totals).ServeHTTP(rec, httptest.NewRequest("GET", "/totals/ada", nil).WithContext(ctx))
 	if rec.Code != 200 && rec.Code != 503 {
 		t.Errorf("got %d", rec.Code)
 	}
 }
 
 func BenchmarkHandler(b *testing.B) {
-	w := newWorldWith(b, views.Config[Month]{}, views.Config[Sales]{Fresh: time.Hour})
-	h := w.page()
-	r := httptest.NewRequest("GET", "/sales/2026-12", nil)
-	r.Header.Set("If-None-Match", ask(h, "GET", "/sales/2026-12").Header.Get("ETag"))
+	w := newWorldWith(b, views.Config[Month]{}, views.Config[Total]{Fresh: time.Hour})
+	h := page(w.Totals)
+	r := httptest.NewRequest("GET", "/totals/ada", nil)
+	r.Header.Set("If-None-Match", ask(h, "GET", "/totals/ada").Header.Get("ETag"))
 	b.ReportAllocs()
 	for b.Loop() {
 		h.ServeHTTP(httptest.NewRecorder(), r)
@@ -262,10 +260,10 @@ func BenchmarkHandler(b *testing.B) {
 }
 
 func BenchmarkGet(b *testing.B) {
-	w := newWorldWith(b, views.Config[Month]{}, views.Config[Sales]{Fresh: time.Hour})
+	w := newWorldWith(b, views.Config[Month]{}, views.Config[Total]{Fresh: time.Hour})
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := w.sales.Get(b.Context(), "2026-12"); err != nil {
+		if _, err := w.Totals.Get(b.Context(), "ada"); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,11 +13,11 @@ import (
 func TestProject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mustFold("sales", sold("1", "2026-12", 5), sold("2", "2026-12", 7), sold("3", "2027-01", 1))
-	w.wantSales("2026-12", Sales{Sum: 12, Count: 2})
-	w.wantSales("2027-01", Sales{Sum: 1, Count: 1})
-	w.wantSales("2027-02", Sales{})
-	if got, want := w.sales.Name(), "sales"; got != want {
+	w.mustFold("totals", added("1", "ada", 5), added("2", "ada", 7), added("3", "bob", 1))
+	w.wantTotal("ada", Total{Sum: 12, Count: 2})
+	w.wantTotal("bob", Total{Sum: 1, Count: 1})
+	w.wantTotal("eve", Total{})
+	if got, want := w.Totals.Name(), "totals"; got != want {
 		t.Errorf("got name %s, want %s", got, want)
 	}
 }
@@ -31,19 +31,19 @@ func TestProjectCountsOnce(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			w := newWorld(t)
 			var events []channel.Envelope
-			want := Sales{}
+			want := Total{}
 			for i := range 40 {
-				e := sold(channel.NewID(), "2026-12", i)
+				e := added(channel.NewID(), "ada", i)
 				want.Sum, want.Count = want.Sum+i, want.Count+1
 				events = append(events, e, e, e)
 			}
 			r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 			for len(events) > 0 {
 				n := min(1+r.IntN(20), len(events))
-				w.mustFold("sales", events[:n]...)
+				w.mustFold("totals", events[:n]...)
 				events = events[n:]
 			}
-			w.wantSales("2026-12", want)
+			w.wantTotal("ada", want)
 		})
 	}
 }
@@ -92,7 +92,7 @@ func TestLatestWithoutSequence(t *testing.T) {
 	w := newWorld(t)
 	good := event("1", "/days/2026-12-24", 1, Filled{Date: "2026-12-24"})
 	bad := event("2", "/days/2026-12-25", 0, Filled{Date: "2026-12-25"})
-	errs := w.fold("months", good, bad)
+	errs := fold(t, w.Registry, "months", good, bad)
 	if v := handlers.Judge(errs[1]); errs[0] != nil || v.Action != handlers.ToPoison || v.Reason != "no sequence" {
 		t.Errorf("got errors %v, want poison for the second alone", errs)
 	}

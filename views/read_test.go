@@ -22,7 +22,7 @@ import (
 
 func TestGetBeforeTheFirstEvent(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, views.Config[Month]{Initial: func(key string) Month { return Month{Days: []string{key}} }}, views.Config[Sales]{})
+	w := newWorldWith(t, views.Config[Month]{Initial: func(key string) Month { return Month{Days: []string{key}} }}, views.Config[Total]{})
 	m, err := w.months.Get(t.Context(), "2026-12")
 	if err != nil || !slices.Equal(m.Days, []string{"2026-12"}) {
 		t.Errorf("got %v, error %v; want the initial view", m, err)
@@ -41,7 +41,7 @@ func TestGetBadKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, key := range []string{"", "a\x00", "\xff"} {
-		if _, err := w.sales.Get(t.Context(), key); !errors.Is(err, storage.ErrInvalid) {
+		if _, err := w.Totals.Get(t.Context(), key); !errors.Is(err, storage.ErrInvalid) {
 			t.Errorf("key %q: got error %v, want %v", key, err, storage.ErrInvalid)
 		}
 	}
@@ -53,11 +53,11 @@ func TestGetFromMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.mustFold("sales", sold("1", "2026-12", 5))
+		w.mustFold("totals", added("1", "ada", 5))
 		w.calls.want(t, 1, 0)
 		get := func(want int) {
 			t.Helper()
-			s, err := w.sales.Get(t.Context(), "2026-12")
+			s, err := w.Totals.Get(t.Context(), "ada")
 			if err != nil || s.Sum != want {
 				t.Errorf("got %+v, error %v; want the sum %d", s, err, want)
 			}
@@ -77,7 +77,7 @@ func TestGetFromMemory(t *testing.T) {
 		get(5)
 		w.calls.want(t, 0, 0)
 
-		w.mustFold("sales", sold("2", "2026-12", 7))
+		w.mustFold("totals", added("2", "ada", 7))
 		w.calls.want(t, 0, 0) // the process that folded last needs no read
 		get(5)                // as old as Fresh allows
 		w.calls.want(t, 0, 0)
@@ -92,15 +92,15 @@ func TestGetOfWhatIsAbsentIsCachedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for range 10 {
-			if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s != (Sales{}) {
+			if s, err := w.Totals.Get(t.Context(), "ada"); err != nil || s != (Total{}) {
 				t.Fatalf("got %+v, error %v", s, err)
 			}
 		}
 		w.calls.want(t, 1, 0)
-		w.mustFold("sales", sold("1", "2026-12", 5))
+		w.mustFold("totals", added("1", "ada", 5))
 		w.calls.want(t, 1, 0)
 		time.Sleep(time.Second)
-		if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != 5 {
+		if s, err := w.Totals.Get(t.Context(), "ada"); err != nil || s.Sum != 5 {
 			t.Errorf("got %+v, error %v; want the view that has come meanwhile", s, err)
 		}
 	})
@@ -109,11 +109,11 @@ func TestGetOfWhatIsAbsentIsCachedToo(t *testing.T) {
 func TestFresh(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		always := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: -1})
-		rarely := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: time.Hour})
+		always := newWorldWith(t, views.Config[Month]{}, views.Config[Total]{Fresh: -1})
+		rarely := newWorldWith(t, views.Config[Month]{}, views.Config[Total]{Fresh: time.Hour})
 		for range 3 {
 			for _, w := range []*world{always, rarely} {
-				if _, err := w.sales.Get(t.Context(), "2026-12"); err != nil {
+				if _, err := w.Totals.Get(t.Context(), "ada"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -128,18 +128,18 @@ func TestGetFreshSeesWhatIsStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 5 {
-		w.mustFold("sales", sold(fmt.Sprint(i), "2026-12", 1))
+		w.mustFold("totals", added(fmt.Sprint(i), "ada", 1))
 		w.calls.reads = 0
-		s, version, err := w.sales.GetFresh(t.Context(), "2026-12")
+		s, version, err := w.Totals.GetFresh(t.Context(), "ada")
 		if err != nil || s.Sum != i+1 || version != uint64(i+1) {
 			t.Errorf("got %+v, version %d, error %v; want %d events", s, version, err, i+1)
 		}
 		w.calls.want(t, 1, 0)
-		if _, _, err := w.sales.GetFresh(t.Context(), "2026-12"); err != nil {
+		if _, _, err := w.Totals.GetFresh(t.Context(), "ada"); err != nil {
 			t.Fatal(err)
 		}
 		w.calls.want(t, 1, 1)
-		if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != i+1 { // needs no request
+		if s, err := w.Totals.Get(t.Context(), "ada"); err != nil || s.Sum != i+1 { // needs no request
 			t.Errorf("got %+v, error %v", s, err)
 		}
 		w.calls.want(t, 0, 0)
@@ -148,9 +148,9 @@ func TestGetFreshSeesWhatIsStored(t *testing.T) {
 
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Cache: 2, Fresh: time.Hour})
+	w := newWorldWith(t, views.Config[Month]{}, views.Config[Total]{Cache: 2, Fresh: time.Hour})
 	for _, key := range []string{"a", "b", "b", "c", "c", "a"} {
-		if _, err := w.sales.Get(t.Context(), key); err != nil {
+		if _, err := w.Totals.Get(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,7 +160,7 @@ func TestCacheIsBounded(t *testing.T) {
 // Documents also count by their size. A document larger than the cache evicts no other.
 func TestCacheIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, views.Config[Month]{CacheBytes: 1000, Fresh: time.Hour}, views.Config[Sales]{})
+	w := newWorldWith(t, views.Config[Month]{CacheBytes: 1000, Fresh: time.Hour}, views.Config[Total]{})
 	for day := range 28 {
 		w.mustFold("months", event(fmt.Sprint(day), "/days", uint64(day+1), Filled{Date: fmt.Sprintf("2026-02-%02d", day+1)}))
 	}
@@ -179,9 +179,9 @@ func TestCacheIsBoundedInBytes(t *testing.T) {
 // A rendered document counts by the size of its content.
 func TestRenderedIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{CacheBytes: 1000, Fresh: time.Hour})
+	w := newWorldWith(t, views.Config[Month]{}, views.Config[Total]{CacheBytes: 1000, Fresh: time.Hour})
 	rendered := map[string]int{}
-	h := w.sales.Handler(func(r *http.Request) string { return r.URL.Path[1:] }, func(key string, _ Sales) any {
+	h := w.Totals.Handler(func(r *http.Request) string { return r.URL.Path[1:] }, func(key string, _ Total) any {
 		rendered[key]++
 		if key == "large" {
 			return strings.Repeat("x", 2000)
@@ -204,19 +204,19 @@ func TestRenderedIsBoundedInBytes(t *testing.T) {
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	v := views.New(w.channels, "sales", views.Config[Sales]{Cache: -1, CacheBytes: -2, Fresh: -1})
-	h := handlers.NewRegistry(w.channels, handlers.Config{})
-	views.Project(h, v, Sold.month, Sales.add)
-	_, read := v.Get(t.Context(), "2026-12")
+	v := views.New(w.Channels, "totals", views.Config[Total]{Cache: -1, CacheBytes: -2, Fresh: -1})
+	h := handlers.NewRegistry(w.Channels, handlers.Config{})
+	views.Project(h, v, Added.Subject, Total.Add)
+	_, read := v.Get(t.Context(), "ada")
 	for what, err := range map[string]error{"check": v.Check(), "register": h.Err(), "get": read} {
-		for _, fault := range []string{`"sales"`, "Cache is -1", "CacheBytes is -2"} {
+		for _, fault := range []string{`"totals"`, "Cache is -1", "CacheBytes is -2"} {
 			if err == nil || !strings.Contains(err.Error(), fault) {
 				t.Errorf("%s: got error %v; want one that says %q", what, err, fault)
 			}
 		}
 	}
 	w.calls.want(t, 0, 0)
-	if err := w.sales.Check(); err != nil {
+	if err := w.Totals.Check(); err != nil {
 		t.Errorf("the zero Config: got error %v", err)
 	}
 }
@@ -226,14 +226,14 @@ func TestReadersShareARequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.mustFold("sales", sold("1", "2026-12", 5))
+		w.mustFold("totals", added("1", "ada", 5))
 		w.calls.want(t, 1, 0)
 		release := make(chan struct{})
 		w.calls.hold = func(storagetest.Op) { <-release }
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
-				if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != 5 {
+				if s, err := w.Totals.Get(t.Context(), "ada"); err != nil || s.Sum != 5 {
 					t.Errorf("got %+v, error %v", s, err)
 				}
 			})
@@ -250,20 +250,20 @@ func TestReaderLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.mustFold("sales", sold("1", "2026-12", 5))
+		w.mustFold("totals", added("1", "ada", 5))
 		release := make(chan struct{})
 		w.calls.hold = func(storagetest.Op) { <-release }
 		left := errors.New("the browser was closed")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		first := make(chan error, 1)
 		go func() {
-			_, err := w.sales.Get(ctx, "2026-12")
+			_, err := w.Totals.Get(ctx, "ada")
 			first <- err
 		}()
 		synctest.Wait()
 		second := make(chan error, 1)
 		go func() {
-			s, err := w.sales.Get(t.Context(), "2026-12")
+			s, err := w.Totals.Get(t.Context(), "ada")
 			if s.Sum != 5 {
 				err = fmt.Errorf("got %+v, error %w", s, err)
 			}
@@ -292,17 +292,17 @@ func TestReaderLeaves(t *testing.T) {
 func TestViewNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: time.Hour})
-		w.mustFold("sales", sold("1", "2026-12", 5))
+		w := newWorldWith(t, views.Config[Month]{}, views.Config[Total]{Fresh: time.Hour})
+		w.mustFold("totals", added("1", "ada", 5))
 		release := make(chan struct{})
 		w.calls.hold = func(storagetest.Op) { <-release }
 		type result struct {
-			s   Sales
+			s   Total
 			err error
 		}
 		slow := make(chan result, 1)
 		go func() {
-			s, err := w.sales.Get(t.Context(), "2026-12")
+			s, err := w.Totals.Get(t.Context(), "ada")
 			slow <- result{s, err}
 		}()
 		synctest.Wait() // the request has read, and has no answer yet
@@ -310,15 +310,15 @@ func TestViewNeverGoesBack(t *testing.T) {
 		w.calls.hold = nil
 		w.calls.mu.Unlock()
 		time.Sleep(time.Millisecond)
-		w.mustFold("sales", sold("2", "2026-12", 7))
-		if s, _, err := w.sales.GetFresh(t.Context(), "2026-12"); err != nil || s.Sum != 12 {
+		w.mustFold("totals", added("2", "ada", 7))
+		if s, _, err := w.Totals.GetFresh(t.Context(), "ada"); err != nil || s.Sum != 12 {
 			t.Fatalf("got %+v, error %v", s, err)
 		}
 		close(release)
 		if got := <-slow; got.err != nil || got.s.Sum != 12 {
 			t.Errorf("the late one: got %+v, error %v; want what others have seen", got.s, got.err)
 		}
-		if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != 12 {
+		if s, err := w.Totals.Get(t.Context(), "ada"); err != nil || s.Sum != 12 {
 			t.Errorf("got %+v, error %v; want what was seen before", s, err)
 		}
 	})
@@ -328,23 +328,23 @@ func TestReadFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.mustFold("sales", sold("1", "2026-12", 5))
-		if _, err := w.sales.Get(t.Context(), "2026-12"); err != nil {
+		w.mustFold("totals", added("1", "ada", 5))
+		if _, err := w.Totals.Get(t.Context(), "ada"); err != nil {
 			t.Fatal(err)
 		}
 		w.calls.failWith(storage.ErrUnavailable)
-		if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != 5 {
+		if s, err := w.Totals.Get(t.Context(), "ada"); err != nil || s.Sum != 5 {
 			t.Errorf("while it is fresh: got %+v, error %v", s, err)
 		}
 		time.Sleep(time.Second)
-		if _, err := w.sales.Get(t.Context(), "2026-12"); !errors.Is(err, storage.ErrUnavailable) {
+		if _, err := w.Totals.Get(t.Context(), "ada"); !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("got error %v, want %v", err, storage.ErrUnavailable)
 		}
-		if _, _, err := w.sales.GetFresh(t.Context(), "2026-12"); !errors.Is(err, storage.ErrUnavailable) {
+		if _, _, err := w.Totals.GetFresh(t.Context(), "ada"); !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("fresh: got error %v, want %v", err, storage.ErrUnavailable)
 		}
 		w.calls.failWith(nil)
-		if s, err := w.sales.Get(t.Context(), "2026-12"); err != nil || s.Sum != 5 {
+		if s, err := w.Totals.Get(t.Context(), "ada"); err != nil || s.Sum != 5 {
 			t.Errorf("afterwards: got %+v, error %v", s, err)
 		}
 	})
@@ -353,16 +353,16 @@ func TestReadFailure(t *testing.T) {
 // With readers and a writer at the same time no reader sees a view go back, and all see the last version.
 func TestConcurrentReaders(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{Fresh: time.Microsecond})
+	w := newWorldWith(t, views.Config[Month]{}, views.Config[Total]{Fresh: time.Microsecond})
 	const events = 50
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			last := 0
 			for last < events {
-				s, err := w.sales.Get(t.Context(), "2026-12")
+				s, err := w.Totals.Get(t.Context(), "ada")
 				if i%2 == 0 {
-					s, _, err = w.sales.GetFresh(t.Context(), "2026-12")
+					s, _, err = w.Totals.GetFresh(t.Context(), "ada")
 				}
 				if err != nil {
 					t.Error(err)
@@ -377,7 +377,7 @@ func TestConcurrentReaders(t *testing.T) {
 		})
 	}
 	for range events {
-		w.mustFold("sales", sold(channel.NewID(), "2026-12", 1))
+		w.mustFold("totals", added(channel.NewID(), "ada", 1))
 	}
 	wg.Wait()
 }

@@ -227,8 +227,8 @@ func TestRebuildAfterACrashAnywhere(t *testing.T) {
 		if err := w.months.Clear(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		dying, fuse := storagetest.Crash(w.store, n, storagetest.AfterEffect)
-		c, err := channel.New(dying, w.channels.Routes(), "/test")
+		dying, fuse := storagetest.Crash(w.Store, n, storagetest.AfterEffect)
+		c, err := channel.New(dying, w.Channels.Routes(), "/test")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestClearTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustFold("months", w.toggle("2026-12-24", "2027-01-01")...)
-	inner := w.store
+	inner := w.Store
 	cleared := false
 	s := storagetest.Intercept(inner, func(_ context.Context, op storagetest.Op, do func() error) error {
 		if op.Name == "delete blob" && !cleared {
@@ -261,7 +261,7 @@ func TestClearTwice(t *testing.T) {
 		}
 		return do()
 	})
-	c, err := channel.New(s, w.channels.Routes(), "/test")
+	c, err := channel.New(s, w.Channels.Routes(), "/test")
 	if err != nil {
 		t.Fatal(err)
 	}

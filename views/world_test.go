@@ -3,20 +3,24 @@ package views_test
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
+)
+
+// The domain is the one of worldtest, and days that fill up and empty again: their events' order matters.
+
+type (
+	Added = worldtest.Added
+	Total = worldtest.Total
 )
 
 // Toggle asks a day to fill up or to empty.
@@ -34,21 +38,13 @@ type (
 	}
 )
 
-// Sold is an event whose order doesn't matter.
-type Sold struct {
-	Month  string `json:"month"`
-	Amount int    `json:"amount"`
-}
-
 func (Toggle) Kind() channel.Kind  { return "test.toggle.v1" }
 func (Filled) Kind() channel.Kind  { return "test.filled.v1" }
 func (Emptied) Kind() channel.Kind { return "test.emptied.v1" }
-func (Sold) Kind() channel.Kind    { return "test.sold.v1" }
 
 func (m Toggle) date() string   { return m.Date }
 func (m Filled) month() string  { return m.Date[:7] }
 func (m Emptied) month() string { return m.Date[:7] }
-func (m Sold) month() string    { return m.Month }
 
 // Day is a value object.
 type Day struct {
@@ -88,14 +84,6 @@ func (m Month) restore(date string, d Day) Month {
 	}
 	return m.empty(Emptied{Date: date})
 }
-
-// Sales is a view that counts.
-type Sales struct {
-	Sum   int `json:"sum"`
-	Count int `json:"count"`
-}
-
-func (s Sales) add(e Sold) Sales { return Sales{Sum: s.Sum + e.Amount, Count: s.Count + 1} }
 
 // calls counts a store's calls, and may hold them.
 type calls struct {
@@ -146,75 +134,53 @@ func (c *calls) want(t testing.TB, reads, notModified int) {
 	c.reads, c.notModified = 0, 0
 }
 
-// world is a store whose calls are counted, with two views.
+// world is the tests' world on a store whose calls are counted, with the views of months and of totals.
 type world struct {
-	t        testing.TB
-	calls    *calls
-	store    *storage.Store
-	channels *channel.Channels
-	h        *handlers.Registry
-	days     *values.Collection[Day]
-	months   *views.View[Month]
-	sales    *views.View[Sales]
+	*worldtest.World
+	t      testing.TB
+	calls  *calls
+	days   *values.Collection[Day]
+	months *views.View[Month]
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	return newWorldWith(t, views.Config[Month]{}, views.Config[Sales]{})
+	return newWorldWith(t, views.Config[Month]{}, views.Config[Total]{})
 }
 
-func newWorldWith(t testing.TB, months views.Config[Month], sales views.Config[Sales]) *world {
+func newWorldWith(t testing.TB, months views.Config[Month], totals views.Config[Total]) *world {
 	t.Helper()
-	s, err := sqlite.Open(context.Background(), filepath.Join(t.TempDir(), "test.db")+"?wake=off")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
 	w := &world{t: t, calls: &calls{}}
-	w.store = storagetest.Intercept(s, w.calls.hook)
-	routes, err := channel.NewRoutes(
-		channel.Command[Toggle]("days"),
-		channel.Event[Filled]("months"),
-		channel.Event[Emptied]("months"),
-		channel.Event[Sold]("sales"),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w.channels, err = channel.New(w.store, routes, "/test"); err != nil {
-		t.Fatal(err)
-	}
-	w.h = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-	w.days = values.New(w.channels, "days", values.Config[Day]{})
-	handlers.Decide(w.h, w.days, Toggle.date, Day.toggle, Filled{}, Emptied{})
-	w.months, w.sales = views.New(w.channels, "months", months), views.New(w.channels, "sales", sales)
-	views.Latest(w.h, w.months, Filled.month, Month.fill)
-	views.Latest(w.h, w.months, Emptied.month, Month.empty)
-	views.Project(w.h, w.sales, Sold.month, Sales.add)
-	if err := w.h.Err(); err != nil {
+	w.World = worldtest.New(t, storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), w.calls.hook), worldtest.Config{
+		Routes: []channel.Route{channel.Command[Toggle]("days"), channel.Event[Filled]("months"), channel.Event[Emptied]("months")},
+		Totals: totals,
+	})
+	w.Project()
+	w.days = values.New(w.Channels, "days", values.Config[Day]{})
+	handlers.Decide(w.Registry, w.days, Toggle.date, Day.toggle, Filled{}, Emptied{})
+	w.months = views.New(w.Channels, "months", months)
+	views.Latest(w.Registry, w.months, Filled.month, Month.fill)
+	views.Latest(w.Registry, w.months, Emptied.month, Month.empty)
+	if err := w.Registry.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
 // fold gives events to a view's handlers together, and returns the error of each.
-func (w *world) fold(queue string, events ...channel.Envelope) []error {
-	w.t.Helper()
+func fold(t testing.TB, h *handlers.Registry, queue string, events ...channel.Envelope) []error {
+	t.Helper()
 	errs := make([]error, len(events))
 	groups := map[handlers.Group][]int{}
 	ds := make([]*handlers.Delivery, len(events))
 	for i := range events {
-		d, err := w.h.Resolve(queue, &events[i])
+		d, err := h.Resolve(queue, &events[i])
 		if err != nil {
-			w.t.Fatal(err)
+			t.Fatal(err)
 		}
 		g, ok := d.Group()
 		if !ok {
-			w.t.Fatal("got no group")
+			t.Fatal("got no group")
 		}
 		ds[i], groups[g] = d, append(groups[g], i)
 	}
@@ -223,7 +189,7 @@ func (w *world) fold(queue string, events ...channel.Envelope) []error {
 		for _, i := range members {
 			batch = append(batch, ds[i])
 		}
-		got := handlers.Handle(w.t.Context(), g, batch, nil)
+		got := handlers.Handle(t.Context(), g, batch, nil)
 		for j, i := range members {
 			errs[i] = got[j].Err
 		}
@@ -233,22 +199,20 @@ func (w *world) fold(queue string, events ...channel.Envelope) []error {
 
 func (w *world) mustFold(queue string, events ...channel.Envelope) {
 	w.t.Helper()
-	if err := errors.Join(w.fold(queue, events...)...); err != nil {
+	if err := errors.Join(fold(w.t, w.Registry, queue, events...)...); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// sold makes an event.
-func sold(id, month string, amount int) channel.Envelope {
-	return event(id, "/shop", 0, Sold{Month: month, Amount: amount})
+// added makes an event.
+func added(id, account string, amount int) channel.Envelope {
+	return event(id, "/accounts/"+account, 0, Added{To: account, Amount: amount})
 }
 
 func event(id, source string, sequence uint64, m channel.Message) channel.Envelope {
-	body, err := channel.EncodeBody(m)
-	if err != nil {
-		panic(err)
-	}
-	return channel.Envelope{ID: id, Source: source, Kind: m.Kind(), Sequence: sequence, Data: body}
+	e := worldtest.Envelope(id, m)
+	e.Source, e.Sequence = source, sequence
+	return e
 }
 
 // toggle decides commands for dates, one after the other. It returns the events that this put into the view's queue.
@@ -256,29 +220,9 @@ func event(id, source string, sequence uint64, m channel.Message) channel.Envelo
 func (w *world) toggle(dates ...string) []channel.Envelope {
 	w.t.Helper()
 	for _, date := range dates {
-		w.mustFold("days", event(channel.NewID(), "/test", 0, Toggle{Date: date}))
+		w.mustFold("days", worldtest.Envelope(channel.NewID(), Toggle{Date: date}))
 	}
-	var events []channel.Envelope
-	q := w.store.Queue("months")
-	for {
-		ds, err := q.Receive(w.t.Context(), 32, time.Minute)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if len(ds) == 0 {
-			return events
-		}
-		for _, d := range ds {
-			e, err := channel.Decode(d.Body)
-			if err == nil {
-				err = q.Delete(w.t.Context(), []storage.Receipt{d.Receipt})
-			}
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			events = append(events, e)
-		}
-	}
+	return worldtest.Take(w.t, w.Store, "months")
 }
 
 func (w *world) month(key string) []string {
@@ -297,10 +241,9 @@ func (w *world) wantMonth(key string, days ...string) {
 	}
 }
 
-func (w *world) wantSales(key string, want Sales) {
+func (w *world) wantTotal(account string, want Total) {
 	w.t.Helper()
-	got, _, err := w.sales.GetFresh(w.t.Context(), key)
-	if err != nil || got != want {
-		w.t.Errorf("sales %s: got %+v, error %v; want %+v", key, got, err, want)
+	if got := w.Total(account); got != want {
+		w.t.Errorf("total of %s: got %+v, want %+v", account, got, want)
 	}
 }

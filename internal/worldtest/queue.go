@@ -14,6 +14,15 @@ const (
 	most       = 32 // the most that every store returns at once
 )
 
+// Envelope makes an envelope that a worker could receive.
+func Envelope(id string, m channel.Message) channel.Envelope {
+	body, err := channel.EncodeBody(m)
+	if err != nil {
+		panic(err)
+	}
+	return channel.Envelope{ID: id, Source: "/test", Kind: m.Kind(), Time: time.Now(), Data: body}
+}
+
 // Take receives and deletes all ready messages of a queue.
 func Take(t testing.TB, s *storage.Store, queue string) []channel.Envelope {
 	t.Helper()

@@ -23,6 +23,10 @@ type Config struct {
 	// Routes are the routes of the test's own messages. Defaults to none.
 	Routes []channel.Route
 
+	// Accounts and Totals are the collection's and the view's.
+	Accounts values.Config[Account]
+	Totals   views.Config[Total]
+
 	// Handlers is the registry's. Its Logger defaults to one that discards.
 	Handlers handlers.Config
 }
@@ -58,7 +62,7 @@ func New(t testing.TB, s *storage.Store, cfg Config) *World {
 	}
 	return &World{
 		Store: s, Channels: c, Registry: handlers.NewRegistry(c, cfg.Handlers), t: t,
-		Accounts: values.New(c, Accounts, values.Config[Account]{}), Totals: views.New(c, Totals, views.Config[Total]{}),
+		Accounts: values.New(c, Accounts, cfg.Accounts), Totals: views.New(c, Totals, cfg.Totals),
 	}
 }
 
