@@ -1,14 +1,11 @@
 package channel_test
 
 import (
-	"context"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
 // Order is a command that lets the channel choose its ID.
@@ -62,26 +59,6 @@ func testRoutes(t testing.TB) *channel.Routes {
 	return routes
 }
 
-// openStore opens a new store, which is closed when the test ends.
-func openStore(t testing.TB) *storage.Store {
-	t.Helper()
-	return openAt(t, filepath.Join(t.TempDir(), "test.db"))
-}
-
-func openAt(t testing.TB, path string) *storage.Store {
-	t.Helper()
-	s, err := sqlite.Open(context.Background(), path+"?wake=off")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return s
-}
-
 func newChannels(t testing.TB, s *storage.Store) *channel.Channels {
 	t.Helper()
 	c, err := channel.New(s, testRoutes(t), "/web")
@@ -100,31 +77,10 @@ func senderOf[M channel.Message](t testing.TB, c *channel.Channels) *channel.Sen
 	return s
 }
 
-// received takes all ready messages of a queue and decodes their envelopes.
-func received(t testing.TB, s *storage.Store, queue string) []channel.Envelope {
-	t.Helper()
-	var all []channel.Envelope
-	for {
-		ds, err := s.Queue(queue).Receive(t.Context(), 32, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(ds) == 0 {
-			return all
-		}
-		for _, d := range ds {
-			e, err := channel.Decode(d.Body)
-			if err != nil {
-				t.Fatalf("decode %s: %v", d.Body, err)
-			}
-			all = append(all, e)
-		}
-	}
-}
-
+// receivedOne takes the only message of a queue.
 func receivedOne(t testing.TB, s *storage.Store, queue string) channel.Envelope {
 	t.Helper()
-	all := received(t, s, queue)
+	all := worldtest.Take(t, s, queue)
 	if len(all) != 1 {
 		t.Fatalf("got %d messages in queue %s, want 1", len(all), queue)
 	}
@@ -142,14 +98,4 @@ func claims(t testing.TB, s *storage.Store) []string {
 		keys = append(keys, info.Key)
 	}
 	return keys
-}
-
-// waiting counts the messages of a queue.
-func waiting(t testing.TB, s *storage.Store, queue string) int64 {
-	t.Helper()
-	st, err := s.Queue(queue).Stats(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return st.Ready + st.Delayed + st.InFlight
 }

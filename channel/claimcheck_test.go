@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -20,7 +21,7 @@ func TestClaimCheck(t *testing.T) {
 	for name, size := range map[string]int{"60 KiB": 60 << 10, "the most": channel.MaxData} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openStore(t)
+			s := worldtest.OpenStore(t, worldtest.Virtual)
 			c := newChannels(t, s)
 			dish := strings.Repeat("x", size-overhead)
 			must(t, senderOf[Order](t, c).Send(t.Context(), Order{Dish: dish}))
@@ -50,7 +51,7 @@ func TestClaimCheck(t *testing.T) {
 // The limit is the driver's, less the room for the history of failed attempts.
 func TestClaimCheckBegins(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	c := newChannels(t, s)
 	most := s.Props().MaxMessage - historyRoom
 	bare := channel.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Data: []byte(`""`)}
@@ -82,7 +83,7 @@ func TestClaimCheckBegins(t *testing.T) {
 
 func TestClaimCheckRefusesOverTheMost(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	c := newChannels(t, s)
 	err := senderOf[Order](t, c).Send(t.Context(), Order{Dish: strings.Repeat("x", channel.MaxData)})
 	if !errors.Is(err, storage.ErrTooLarge) {
@@ -101,7 +102,7 @@ func TestClaimCheckRefusesOverTheMost(t *testing.T) {
 // The copies of an event own their bodies: releasing one body leaves the others.
 func TestClaimCheckFanOut(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	c := newChannels(t, s)
 	must(t, senderOf[Served](t, c).Send(t.Context(), Served{Menu: strings.Repeat("x", 60<<10)}))
 	a, b := receivedOne(t, s, "kitchen"), receivedOne(t, s, "floor")
@@ -116,7 +117,7 @@ func TestClaimCheckFanOut(t *testing.T) {
 
 func TestFetchLeavesInlineDataAlone(t *testing.T) {
 	t.Parallel()
-	c := newChannels(t, openStore(t))
+	c := newChannels(t, worldtest.OpenStore(t, worldtest.Virtual))
 	for _, e := range []channel.Envelope{{Data: []byte("1")}, {Data: []byte("1"), DataRef: "nonsense"}, {}} {
 		was := string(e.Data)
 		if err := c.Fetch(t.Context(), &e); err != nil || string(e.Data) != was {
@@ -127,7 +128,7 @@ func TestFetchLeavesInlineDataAlone(t *testing.T) {
 
 func TestClaimCheckWhenTheStoreFails(t *testing.T) {
 	t.Parallel()
-	inner := openStore(t)
+	inner := worldtest.OpenStore(t, worldtest.Virtual)
 	s := storagetest.Intercept(inner, func(_ context.Context, op storagetest.Op, do func() error) error {
 		if op.Name != "commit" && strings.HasPrefix(op.Resource, "blob claims/floor") {
 			return op.Fail(storage.ErrUnavailable)
@@ -154,7 +155,7 @@ func TestClaimCheckWhenTheStoreFails(t *testing.T) {
 // Attributes that leave no room by themselves can't be claim-checked away.
 func TestAttributesTooLarge(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	c := newChannels(t, s)
 	ctx := channel.WithTrace(t.Context(), channel.Trace{Tenant: strings.Repeat("x", 60<<10)})
 	if err := senderOf[Order](t, c).Send(ctx, Order{}); !errors.Is(err, storage.ErrTooLarge) {
@@ -171,7 +172,7 @@ func TestAttributesTooLarge(t *testing.T) {
 
 func TestStow(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	c := newChannels(t, s)
 	for _, size := range []int{10, 60 << 10} {
 		e := channel.Envelope{ID: "1", Source: "/tables/4", Kind: "test.served.v1", Data: []byte(`"` + strings.Repeat("x", size) + `"`)}
@@ -214,7 +215,7 @@ func TestStow(t *testing.T) {
 
 func TestPackWithoutARoute(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	c := newChannels(t, s)
 	good := channel.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Data: []byte(`"` + strings.Repeat("x", 60<<10) + `"`)}
 	bad := channel.Envelope{ID: "2", Source: "/web", Kind: "test.nowhere.v1"}

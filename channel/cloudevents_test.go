@@ -9,6 +9,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
 // The public SDK reads the events that this package writes, with all attributes right.
@@ -64,7 +65,7 @@ func TestSDKReadsOursClaimChecked(t *testing.T) {
 
 func TestSDKReadsWhatIsSent(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	must(t, senderOf[Order](t, newChannels(t, s)).Send(t.Context(), Order{Table: 4, Dish: "<b>&\"\u2028"}))
 	ds, err := s.Queue("orders").Receive(t.Context(), 1, time.Minute)
 	if err != nil {

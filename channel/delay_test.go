@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
 )
@@ -37,9 +38,9 @@ func sentAfter(t testing.TB, parent string, delay time.Duration) string {
 // delayedUnder sends orders under the handling of a message and returns their IDs. Any delay is allowed.
 func delayedUnder(t testing.TB, e *channel.Envelope, send func(ctx context.Context, orders *channel.Sender[Order]) error) (ids []string) {
 	t.Helper()
-	s := storage.New(undelayed{openStore(t).Driver()})
+	s := storage.New(undelayed{worldtest.OpenStore(t, worldtest.Virtual).Driver()})
 	must(t, send(channel.Handling(t.Context(), e, "kitchen"), senderOf[Order](t, newChannels(t, s))))
-	for _, got := range received(t, s, "orders") {
+	for _, got := range worldtest.Take(t, s, "orders") {
 		ids = append(ids, got.ID)
 	}
 	slices.Sort(ids)

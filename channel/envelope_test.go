@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -342,7 +343,7 @@ func TestEncodeRefuses(t *testing.T) {
 
 func TestDataRefPointsAtClaimsOnly(t *testing.T) {
 	t.Parallel()
-	c := newChannels(t, openStore(t))
+	c := newChannels(t, worldtest.OpenStore(t, worldtest.Virtual))
 	const id = "0190b6a2-7b1c-7def-8123-456789abcdef"
 	for _, ref := range []string{
 		"claims/../capacity/2026-12-24", "claims/orders/../../capacity", "claims/orders/" + id + "/..", "claims//" + id,

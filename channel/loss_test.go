@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
 // Types of messages that would arrive empty, or that could not be sent at all.
@@ -62,7 +63,7 @@ func TestMessagesThatWouldArriveEmpty(t *testing.T) {
 // and repeats nothing of the content.
 func TestSendWhatIsNotUTF8(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	orders := senderOf[Order](t, newChannels(t, s))
 	for _, dish := range []string{"caf\xe9", "caf\xe8", "\xff", "a\xc3"} {
 		err := orders.Send(t.Context(), Order{Table: 1, Dish: "soup"}, Order{Table: 2, Dish: dish})
@@ -70,11 +71,11 @@ func TestSendWhatIsNotUTF8(t *testing.T) {
 			t.Errorf("%q: got error %v, want %v that names the member alone", dish, err, channel.ErrBody)
 		}
 	}
-	if n := waiting(t, s, "orders"); n != 0 {
+	if n := worldtest.Queued(t, s, "orders"); n != 0 {
 		t.Errorf("got %d messages, want none", n)
 	}
 	must(t, orders.Send(t.Context(), Order{Table: 1, Dish: "café"}, Order{Table: 2, Dish: "\ufffd"}))
-	if n := waiting(t, s, "orders"); n != 2 {
+	if n := worldtest.Queued(t, s, "orders"); n != 2 {
 		t.Errorf("got %d messages, want the two that are UTF-8", n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
 type badKind struct{}
@@ -94,7 +95,7 @@ func TestNoRouteIsAnErrorAtStartUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := channel.New(openStore(t), routes, "/web")
+	c, err := channel.New(worldtest.OpenStore(t, worldtest.Virtual), routes, "/web")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestNoRouteIsAnErrorAtStartUp(t *testing.T) {
 func TestBadSource(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{"", "/my web", "/%zz", "\x00", strings.Repeat("a", 1025)} {
-		if c, err := channel.New(openStore(t), testRoutes(t), source); err == nil {
+		if c, err := channel.New(worldtest.OpenStore(t, worldtest.Virtual), testRoutes(t), source); err == nil {
 			t.Errorf("source %q: got %v and no error", source, c)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -23,7 +24,7 @@ import (
 
 func TestSend(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	before := time.Now()
 	ctx := channel.WithTrace(t.Context(), channel.Trace{Parent: "00-trace-01", Tenant: "north"})
 	must(t, senderOf[Order](t, newChannels(t, s)).Send(ctx, Order{Table: 4}))
@@ -56,10 +57,10 @@ func mustJSON(t testing.TB, x any) []byte {
 
 func TestSendWithItsOwnKeyAndSubject(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	pay := senderOf[Payment](t, newChannels(t, s))
 	must(t, pay.Send(t.Context(), Payment{Key: "payment 17", Table: "4"}, Payment{}))
-	all := received(t, s, "payments")
+	all := worldtest.Take(t, s, "payments")
 	if len(all) != 2 {
 		t.Fatalf("got %d messages, want 2", len(all))
 	}
@@ -75,12 +76,12 @@ func TestSendWithItsOwnKeyAndSubject(t *testing.T) {
 // The queue doesn't know IDs: the same message sent twice is there twice, and equal but for its time.
 func TestSendTwice(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	pay := senderOf[Payment](t, newChannels(t, s))
 	for range 2 {
 		must(t, pay.Send(t.Context(), Payment{Key: "17"}))
 	}
-	all := received(t, s, "payments")
+	all := worldtest.Take(t, s, "payments")
 	if len(all) != 2 {
 		t.Fatalf("got %d messages, want 2", len(all))
 	}
@@ -98,7 +99,7 @@ func TestSendIsDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, senderOf[Order](t, newChannels(t, s)).Send(t.Context(), Order{Table: 4}), s.Close())
-	again := openAt(t, path)
+	again := worldtest.OpenAt(t, path+worldtest.Virtual)
 	if got, want := string(receivedOne(t, again, "orders").Data), `{"table":4}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -106,16 +107,16 @@ func TestSendIsDurable(t *testing.T) {
 
 func TestSendNothing(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	must(t, senderOf[Order](t, newChannels(t, s)).Send(t.Context()))
-	if n := waiting(t, s, "orders"); n != 0 {
+	if n := worldtest.Queued(t, s, "orders"); n != 0 {
 		t.Errorf("got %d messages, want none", n)
 	}
 }
 
 func TestEventFansOut(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	c := newChannels(t, s)
 	must(t, senderOf[Served](t, c).Send(t.Context(), Served{Table: 4}), senderOf[Unheard](t, c).Send(t.Context(), Unheard{}))
 	a, b := receivedOne(t, s, "kitchen"), receivedOne(t, s, "floor")
@@ -127,7 +128,7 @@ func TestEventFansOut(t *testing.T) {
 // Many messages are encoded by several goroutines, and are sent in their order.
 func TestSendManyInOrder(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	var messages []Order
 	var want []string
 	for i := range 1000 {
@@ -136,7 +137,7 @@ func TestSendManyInOrder(t *testing.T) {
 	}
 	must(t, senderOf[Order](t, newChannels(t, s)).Send(t.Context(), messages...))
 	var got []string
-	for _, e := range received(t, s, "orders") {
+	for _, e := range worldtest.Take(t, s, "orders") {
 		got = append(got, string(e.Data))
 	}
 	if !slices.Equal(got, want) {
@@ -160,7 +161,7 @@ func TestSendBatchWithABadItem(t *testing.T) {
 		} {
 			t.Run(name+" plain "+strconv.FormatBool(plain), func(t *testing.T) {
 				t.Parallel()
-				s := openStore(t)
+				s := worldtest.OpenStore(t, worldtest.Virtual)
 				if plain {
 					s = storagetest.Plain(s)
 				}
@@ -170,7 +171,7 @@ func TestSendBatchWithABadItem(t *testing.T) {
 				if !errors.Is(err, test.want) {
 					t.Errorf("got error %.200v, want %v", err, test.want)
 				}
-				if n := waiting(t, s, "payments"); n != 0 {
+				if n := worldtest.Queued(t, s, "payments"); n != 0 {
 					t.Errorf("got %d messages, want none", n)
 				}
 				if keys := claims(t, s); len(keys) != 0 {
@@ -183,7 +184,7 @@ func TestSendBatchWithABadItem(t *testing.T) {
 
 func TestSendWhatCannotBeEncoded(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	err := senderOf[Broken](t, newChannels(t, s)).Send(t.Context(), Broken{C: make(chan int)})
 	if !errors.Is(err, channel.ErrBody) || !strings.Contains(err.Error(), "message 1 of 1") {
 		t.Errorf("got error %v, want %v that names the message", err, channel.ErrBody)
@@ -193,15 +194,15 @@ func TestSendWhatCannotBeEncoded(t *testing.T) {
 func TestSendAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := openStore(t)
+		s := worldtest.OpenStore(t, worldtest.Virtual)
 		orders := senderOf[Order](t, newChannels(t, s))
 		must(t, orders.SendAfter(t.Context(), time.Hour, Order{Table: 1}, Order{Table: 2}))
 		time.Sleep(time.Hour - time.Millisecond)
-		if got := received(t, s, "orders"); len(got) != 0 {
+		if got := worldtest.Take(t, s, "orders"); len(got) != 0 {
 			t.Fatalf("got %d messages before the delay has passed", len(got))
 		}
 		time.Sleep(time.Millisecond)
-		if got := received(t, s, "orders"); len(got) != 2 {
+		if got := worldtest.Take(t, s, "orders"); len(got) != 2 {
 			t.Fatalf("got %d messages after the delay, want 2", len(got))
 		}
 	})
@@ -211,10 +212,10 @@ func TestSendAfter(t *testing.T) {
 func TestSendAfterPast(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{-1, -50 * time.Nanosecond, -300 * 24 * time.Hour, time.Until(time.Now()), math.MinInt64} {
-		s := openStore(t)
+		s := worldtest.OpenStore(t, worldtest.Virtual)
 		orders := senderOf[Order](t, newChannels(t, s))
 		must(t, orders.SendAfter(t.Context(), delay, Order{Table: 1}))
-		if got := received(t, s, "orders"); len(got) != 1 {
+		if got := worldtest.Take(t, s, "orders"); len(got) != 1 {
 			t.Errorf("delay %v: got %d messages at once, want 1", delay, len(got))
 		}
 		if got, want := sentAfter(t, timedID, delay), sentAfter(t, timedID, 0); got != want {
@@ -225,13 +226,13 @@ func TestSendAfterPast(t *testing.T) {
 
 func TestSendAfterBadDelay(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	orders := senderOf[Order](t, newChannels(t, s))
 	if err := orders.SendAfter(t.Context(), storage.MaxDelay+1, Order{}); !errors.Is(err, storage.ErrInvalid) {
 		t.Errorf("got error %v, want %v", err, storage.ErrInvalid)
 	}
 	must(t, orders.SendAfter(t.Context(), storage.MaxDelay, Order{}))
-	if n := waiting(t, s, "orders"); n != 1 {
+	if n := worldtest.Queued(t, s, "orders"); n != 1 {
 		t.Errorf("got %d messages, want the one with the longest delay", n)
 	}
 }
@@ -241,7 +242,7 @@ func TestSendWith(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		t.Run("plain "+strconv.FormatBool(plain), func(t *testing.T) {
 			t.Parallel()
-			s := openStore(t)
+			s := worldtest.OpenStore(t, worldtest.Virtual)
 			if plain {
 				s = storagetest.Plain(s)
 			}
@@ -272,7 +273,7 @@ func TestSendWith(t *testing.T) {
 				t.Errorf("got document %q %s, error %v; want the first, %s", blob.Body, blob.ETag, err, etag)
 			}
 			for _, q := range []string{"kitchen", "floor"} {
-				if n := waiting(t, s, q); n != 1 {
+				if n := worldtest.Queued(t, s, q); n != 1 {
 					t.Errorf("queue %s: got %d messages, want the first alone", q, n)
 				}
 			}
@@ -289,7 +290,7 @@ func TestSendWith(t *testing.T) {
 // After an error that leaves open whether anything was sent, the bodies stay, because a message may refer to them.
 func TestSendUnknownOutcomeKeepsBodies(t *testing.T) {
 	t.Parallel()
-	inner := openStore(t)
+	inner := worldtest.OpenStore(t, worldtest.Virtual)
 	s := storagetest.Intercept(inner, func(_ context.Context, op storagetest.Op, do func() error) error {
 		err := do()
 		if op.Name == "commit" {
@@ -309,7 +310,7 @@ func TestSendUnknownOutcomeKeepsBodies(t *testing.T) {
 
 func TestSendUnderACancelledContext(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	cause := errors.New("no more time")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
@@ -328,12 +329,12 @@ func handled() *channel.Envelope {
 // sendUnder sends orders under a handler's context and returns their IDs by table.
 func sendUnder(t testing.TB, e *channel.Envelope, group string, send func(ctx context.Context, orders *channel.Sender[Order]) error) map[int][]string {
 	t.Helper()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	// The chain of the handled message has its own trace and tenant, which win.
 	ctx := channel.WithTrace(t.Context(), channel.Trace{Parent: "00-other-01", Tenant: "south"})
 	must(t, send(channel.Handling(ctx, e, group), senderOf[Order](t, newChannels(t, s))))
 	ids := map[int][]string{}
-	for _, got := range received(t, s, "orders") {
+	for _, got := range worldtest.Take(t, s, "orders") {
 		if got.Correlation != "the first" || got.Causation != e.ID || got.TraceParent != "00-parent-01" || got.Tenant != "north" {
 			t.Errorf("got %+v, want it to continue %+v", got, e)
 		}
@@ -404,7 +405,7 @@ func TestHandlersContextTravels(t *testing.T) {
 
 func TestOwnKeyCountsInAHandlerToo(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	ctx := channel.Handling(t.Context(), handled(), "kitchen")
 	must(t, senderOf[Payment](t, newChannels(t, s)).Send(ctx, Payment{Key: "17"}))
 	if e := receivedOne(t, s, "payments"); e.ID != "17" || e.Causation != timedID || e.Correlation != "the first" {

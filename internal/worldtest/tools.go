@@ -22,7 +22,13 @@ const Virtual = "?wake=off&sync=normal"
 // closes it.
 func OpenStore(t testing.TB, parameters string) *storage.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+parameters)
+	return OpenAt(t, filepath.Join(t.TempDir(), "test.db")+parameters)
+}
+
+// OpenAt opens the store in a file, which other links to it may share. The end of the test closes this link.
+func OpenAt(t testing.TB, place string) *storage.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), place)
 	if err != nil {
 		t.Fatal(err)
 	}
