@@ -39,7 +39,7 @@ func house() []floor {
 		{pkg: "internal/jsonform", vendor: true, why: "it knows Go types and JSON, not what is made of them"},
 		{pkg: "channel", may: []string{"storage", "internal/jsonform"}, vendor: true, why: "messages know how they are stored, not how they are handled", tests: world},
 		{pkg: "values", may: []string{"internal/lru", "channel", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project", tests: world},
-		{pkg: "poison", may: []string{"channel", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there"},
+		{pkg: "poison", may: []string{"channel", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there", tests: world},
 		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
 		{pkg: "views", may: []string{"internal/lru", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
