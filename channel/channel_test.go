@@ -86,16 +86,3 @@ func receivedOne(t testing.TB, s *storage.Store, queue string) channel.Envelope 
 	}
 	return all[0]
 }
-
-// claims lists the claim-checked bodies.
-func claims(t testing.TB, s *storage.Store) []string {
-	t.Helper()
-	var keys []string
-	for info, err := range s.Blobs("claims").List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys = append(keys, info.Key)
-	}
-	return keys
-}

@@ -37,7 +37,7 @@ func TestClaimCheck(t *testing.T) {
 				t.Errorf("the body did not come back whole: %d bytes, error %v", len(e.Data), err)
 			}
 			must(t, c.Release(t.Context(), e.DataRef), c.Release(t.Context(), e.DataRef))
-			if keys := claims(t, s); len(keys) != 0 {
+			if keys := worldtest.Claims(t, s); len(keys) != 0 {
 				t.Errorf("bodies stay behind: %q", keys)
 			}
 			e.Data = nil
@@ -140,7 +140,7 @@ func TestClaimCheckWhenTheStoreFails(t *testing.T) {
 	if !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("send: got error %v, want %v", err, storage.ErrUnavailable)
 	}
-	if keys := claims(t, inner); len(keys) != 0 {
+	if keys := worldtest.Claims(t, inner); len(keys) != 0 {
 		t.Errorf("the copies that were written stay behind: %q", keys)
 	}
 	e := channel.Envelope{DataRef: "claims/floor/" + timedID}
@@ -165,7 +165,7 @@ func TestAttributesTooLarge(t *testing.T) {
 	if _, err := c.Stow(t.Context(), e); !errors.Is(err, storage.ErrTooLarge) {
 		t.Errorf("stow: got error %.200v, want %v", err, storage.ErrTooLarge)
 	}
-	if keys := claims(t, s); len(keys) != 0 {
+	if keys := worldtest.Claims(t, s); len(keys) != 0 {
 		t.Errorf("bodies stay behind: %q", keys)
 	}
 }
@@ -198,7 +198,7 @@ func TestStow(t *testing.T) {
 			must(t, err, c.Fetch(t.Context(), &sent))
 		}
 		c.Discard(t.Context(), p)
-		if keys := claims(t, s); len(keys) != 0 {
+		if keys := worldtest.Claims(t, s); len(keys) != 0 {
 			t.Errorf("bodies stay behind: %q", keys)
 		}
 		if size > 1<<10 {
@@ -222,7 +222,7 @@ func TestPackWithoutARoute(t *testing.T) {
 	if p, err := c.Pack(t.Context(), good, bad); err == nil || len(p.Sends) != 0 {
 		t.Errorf("got %d sends and error %v, want an error", len(p.Sends), err)
 	}
-	if keys := claims(t, s); len(keys) != 0 {
+	if keys := worldtest.Claims(t, s); len(keys) != 0 {
 		t.Errorf("bodies stay behind: %q", keys)
 	}
 }

@@ -174,7 +174,7 @@ func TestSendBatchWithABadItem(t *testing.T) {
 				if n := worldtest.Queued(t, s, "payments"); n != 0 {
 					t.Errorf("got %d messages, want none", n)
 				}
-				if keys := claims(t, s); len(keys) != 0 {
+				if keys := worldtest.Claims(t, s); len(keys) != 0 {
 					t.Errorf("bodies stay behind: %q", keys)
 				}
 			})
@@ -265,7 +265,7 @@ func TestSendWith(t *testing.T) {
 			if _, err := served.SendWith(t.Context(), storage.Write{Container: "NO", Key: "4"}, large); !errors.Is(err, storage.ErrInvalid) {
 				t.Errorf("bad container: got error %v, want %v", err, storage.ErrInvalid)
 			}
-			if keys := claims(t, s); len(keys) != 0 {
+			if keys := worldtest.Claims(t, s); len(keys) != 0 {
 				t.Errorf("nothing was sent, but bodies stay behind: %q", keys)
 			}
 			blob, err := s.Blobs("tables").Get(t.Context(), "4", "")
@@ -280,7 +280,7 @@ func TestSendWith(t *testing.T) {
 			if _, err := write("second", storage.Condition{IfMatch: etag}, large); err != nil {
 				t.Errorf("the right state: got error %v", err)
 			}
-			if keys := claims(t, s); len(keys) != 2 {
+			if keys := worldtest.Claims(t, s); len(keys) != 2 {
 				t.Errorf("got bodies %q, want one for each of two copies", keys)
 			}
 		})

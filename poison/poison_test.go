@@ -42,18 +42,6 @@ func put(t *testing.T, w *worldtest.World, m worldtest.Add) {
 	}
 }
 
-func list(t *testing.T, w *worldtest.World) []poison.Entry {
-	t.Helper()
-	var all []poison.Entry
-	for e, err := range poison.At(w.Channels, worldtest.Accounts).List(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, e)
-	}
-	return all
-}
-
 // A message that is put is gone from its queue. It is listed, found and counted, with its reason. A retry sends it back
 // unchanged.
 func TestPutListRetry(t *testing.T) {
@@ -64,7 +52,7 @@ func TestPutListRetry(t *testing.T) {
 		put(t, w, worldtest.Add{Key: "a", Note: "short"})
 		put(t, w, worldtest.Add{Key: "b", Note: large})
 		var ids []string
-		for _, e := range list(t, w) {
+		for _, e := range w.Poisoned(worldtest.Accounts) {
 			ids = append(ids, e.ID)
 			if e.Reason != "bad" || e.Error != "no" || e.Kind != worldtest.AddKind || e.ETag == "" {
 				t.Errorf("got %+v; want it whole", e)
@@ -92,7 +80,7 @@ func TestPutListRetry(t *testing.T) {
 		if err := w.Channels.Fetch(t.Context(), &e); err != nil || e.ID != "b" || !strings.Contains(string(e.Data), large) {
 			t.Errorf("got back %q, %v, with %d bytes; want b as it was", e.ID, err, len(e.Data))
 		}
-		if left := list(t, w); len(left) != 1 || left[0].ID != "a" {
+		if left := w.Poisoned(worldtest.Accounts); len(left) != 1 || left[0].ID != "a" {
 			t.Errorf("left: %+v; want a", left)
 		}
 	})
@@ -110,7 +98,7 @@ func TestPutOfALostMessage(t *testing.T) {
 		if !errors.Is(err, storage.ErrReceiptStale) {
 			t.Errorf("got %v, want %v", err, storage.ErrReceiptStale)
 		}
-		if all := list(t, w); len(all) != 0 {
+		if all := w.Poisoned(worldtest.Accounts); len(all) != 0 {
 			t.Errorf("in the poison queue: %+v; want nothing", all)
 		}
 	})
@@ -123,9 +111,9 @@ func TestPutTwice(t *testing.T) {
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := worldtest.New(t, s, worldtest.Config{})
 		put(t, w, worldtest.Add{Key: "a", Note: "text"})
-		before := list(t, w)
+		before := w.Poisoned(worldtest.Accounts)
 		put(t, w, worldtest.Add{Key: "a", Note: "text"})
-		after := list(t, w)
+		after := w.Poisoned(worldtest.Accounts)
 		if len(before) != 1 || len(after) != 1 || before[0].Key != after[0].Key {
 			t.Fatalf("got %+v, then %+v; want one entry", before, after)
 		}

@@ -68,3 +68,16 @@ func Queued(t testing.TB, s *storage.Store, queue string) int {
 	}
 	return int(st.Ready + st.InFlight + st.Delayed)
 }
+
+// Claims lists the keys of the claim-checked bodies.
+func Claims(t testing.TB, s *storage.Store) []string {
+	t.Helper()
+	var keys []string
+	for info, err := range s.Blobs("claims").List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, info.Key)
+	}
+	return keys
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
@@ -48,22 +49,28 @@ func New(t testing.TB, s *storage.Store, cfg Config) *World {
 	if len(cfg.Groups) == 0 {
 		cfg.Groups = []string{Totals, Audits}
 	}
-	if cfg.Handlers.Logger == nil {
-		cfg.Handlers.Logger = slog.New(slog.DiscardHandler)
-	}
 	own := []channel.Route{channel.Command[Add](Accounts), channel.Event[Added](cfg.Groups...), channel.Event[Refused](Audits)}
-	routes, err := channel.NewRoutes(append(own, cfg.Routes...)...)
+	w := NewBare(t, s, cfg.Handlers, append(own, cfg.Routes...)...)
+	w.Accounts, w.Totals = values.New(w.Channels, Accounts, cfg.Accounts), views.New(w.Channels, Totals, cfg.Totals)
+	return w
+}
+
+// NewBare makes a world without the domain: it has these routes and no others, no accounts and no totals. The Logger
+// defaults to one that discards.
+func NewBare(t testing.TB, s *storage.Store, cfg handlers.Config, routes ...channel.Route) *World {
+	t.Helper()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	known, err := channel.NewRoutes(routes...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := channel.New(s, routes, "/test")
+	c, err := channel.New(s, known, "/test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &World{
-		Store: s, Channels: c, Registry: handlers.NewRegistry(c, cfg.Handlers), t: t,
-		Accounts: values.New(c, Accounts, cfg.Accounts), Totals: views.New(c, Totals, cfg.Totals),
-	}
+	return &World{Store: s, Channels: c, Registry: handlers.NewRegistry(c, cfg), t: t}
 }
 
 // Decide registers the handler of Add.
@@ -104,6 +111,19 @@ func (w *World) Total(key string) Total {
 		w.t.Fatal(err)
 	}
 	return v
+}
+
+// Poisoned lists the poison queue of a queue.
+func (w *World) Poisoned(queue string) []poison.Entry {
+	w.t.Helper()
+	var all []poison.Entry
+	for e, err := range poison.At(w.Channels, queue).List(w.t.Context()) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
 }
 
 // Start runs a worker until stop is called, which returns Run's error. The end of the test stops it, too.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +76,33 @@ func TestStart(t *testing.T) {
 	stop := w.Start(worker.Config{})
 	for range 2 {
 		worldtest.WantErr(t, stop(), nil)
+	}
+}
+
+// A message that fails for good is poisoned, and is logged once. A world without the domain runs it like any other.
+func TestPoisoned(t *testing.T) {
+	t.Parallel()
+	log := worldtest.NewLog()
+	w := worldtest.NewBare(t, worldtest.OpenStore(t, worldtest.Virtual), handlers.Config{}, channel.Command[worldtest.Add]("adds"))
+	handlers.React(w.Registry, "adds", func(context.Context, worldtest.Add) error { return handlers.Poison("no account", nil) })
+	worldtest.Send(w, worldtest.Add{Key: "a", Note: strings.Repeat("x", 100_000)})
+	worldtest.Want(t, "bodies beside the queue", len(worldtest.Claims(t, w.Store)), 1)
+	w.RunUntilIdle(worker.Config{Logger: slog.New(log)})
+	if all := w.Poisoned("adds"); len(all) != 1 || all[0].ID != "a" || all[0].Reason != "no account" {
+		t.Errorf("got poisoned %+v, want a, for no account", all)
+	}
+	worldtest.Want(t, "lines", log.Count("ERROR message is in the poison queue", "id=a"), 1)
+}
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	log := worldtest.NewLog()
+	logger := slog.New(log).With("queue", "adds")
+	logger.Info("begins", "n", 1)
+	slog.New(log).Warn("ends", "queue", "adds")
+	worldtest.Want(t, "the log", log.String(), "INFO begins queue=adds n=1\nWARN ends queue=adds")
+	for want, parts := range map[int][]string{2: {"queue=adds"}, 1: {"WARN", "adds"}, 0: {"INFO", "ends"}} {
+		worldtest.Want(t, fmt.Sprintf("lines with %q", parts), log.Count(parts...), want)
 	}
 }
 
