@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -19,12 +20,12 @@ import (
 // With many writers in several processes every message counts once.
 func TestManyWriters(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		const processes, goroutines, each, keys = 3, 4, 15, 3
 		want := map[string]int{}
 		var wg sync.WaitGroup
 		for i := range processes {
-			p := newProcess(t, s, values.Config[sum]{Window: 8})
+			p := newProcess(t, s, values.Config[Account]{Window: 8})
 			for j := range goroutines {
 				r := rand.New(rand.NewPCG(uint64(i), uint64(j)))
 				todo := map[string]string{}
@@ -50,49 +51,49 @@ func TestManyWriters(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		check := newProcess(t, s, values.Config[sum]{})
+		check := newProcess(t, s, values.Config[Account]{})
 		for key, n := range want {
-			wantInt(t, "total of "+key, total(t, check.sums, key), n)
+			worldtest.Want(t, "balance of "+key, check.Balance(key), n)
 		}
-		wantInt(t, "events", len(idsOf(events(t, s, "listeners"))), processes*goroutines*each)
+		worldtest.Want(t, "events", len(idsOf(worldtest.Take(t, s, "totals"))), processes*goroutines*each)
 	})
 }
 
 func TestGet(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		p := newProcess(t, s, values.Config[sum]{Initial: func(key string) sum { return sum{Total: len(key)} }})
-		d, err := p.sums.Get(t.Context(), "four", "")
-		if err != nil || d.Value.Total != 4 || d.Version != 0 || d.Emitted != 0 || d.ETag != "" {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		p := newProcess(t, s, values.Config[Account]{Initial: func(key string) Account { return Account{Balance: len(key)} }})
+		d, err := p.Accounts.Get(t.Context(), "four", "")
+		if err != nil || d.Value.Balance != 4 || d.Version != 0 || d.Emitted != 0 || d.ETag != "" {
 			t.Errorf("before the first write: got %+v, %v; want the initial value", d, err)
 		}
 		p.applied("four", p.change(newID(), 3))
-		d, err = p.sums.Get(t.Context(), "four", "")
-		if err != nil || d.Value.Total != 7 || d.Version != 1 || d.Emitted != 1 || d.ETag == "" {
+		d, err = p.Accounts.Get(t.Context(), "four", "")
+		if err != nil || d.Value.Balance != 7 || d.Version != 1 || d.Emitted != 1 || d.ETag == "" {
 			t.Errorf("after it: got %+v, %v; want 7, version 1", d, err)
 		}
-		_, err = p.sums.Get(t.Context(), "four", d.ETag)
-		wantErr(t, err, storage.ErrNotModified)
+		_, err = p.Accounts.Get(t.Context(), "four", d.ETag)
+		worldtest.WantErr(t, err, storage.ErrNotModified)
 		p.applied("four", p.change(newID(), 1))
-		d, err = p.sums.Get(t.Context(), "four", d.ETag)
-		if err != nil || d.Value.Total != 8 {
+		d, err = p.Accounts.Get(t.Context(), "four", d.ETag)
+		if err != nil || d.Value.Balance != 8 {
 			t.Errorf("after another: got %+v, %v; want 8", d, err)
 		}
-		_, err = p.sums.Get(t.Context(), "", "")
-		wantErr(t, err, storage.ErrInvalid)
+		_, err = p.Accounts.Get(t.Context(), "", "")
+		worldtest.WantErr(t, err, storage.ErrInvalid)
 	})
 }
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		p := newProcess(t, s, values.Config[sum]{})
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		p := newProcess(t, s, values.Config[Account]{})
 		want := []string{"2026-12-24", "a/b", "ä", "z z"}
 		for _, key := range want {
 			p.applied(key, p.change(newID(), 1))
 		}
 		var got []string
-		for key, err := range p.sums.Keys(t.Context()) {
+		for key, err := range p.Accounts.Keys(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,14 +103,14 @@ func TestKeys(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		for range p.sums.Keys(t.Context()) {
+		for range p.Accounts.Keys(t.Context()) {
 			break
 		}
-		failing := newProcess(t, storagetest.Intercept(s, once("list blobs", func(op storagetest.Op, _ func() error) error { return op.Fail(storage.ErrUnavailable) })), values.Config[sum]{})
-		for _, err := range failing.sums.Keys(t.Context()) {
-			wantErr(t, err, storage.ErrUnavailable)
+		failing := newProcess(t, storagetest.Intercept(s, once("list blobs", func(op storagetest.Op, _ func() error) error { return op.Fail(storage.ErrUnavailable) })), values.Config[Account]{})
+		for _, err := range failing.Accounts.Keys(t.Context()) {
+			worldtest.WantErr(t, err, storage.ErrUnavailable)
 		}
-		if got, want := p.sums.Source("a/b c"), "/sums/a%2Fb%20c"; got != want {
+		if got, want := p.Accounts.Source("a/b c"), "/accounts/a%2Fb%20c"; got != want {
 			t.Errorf("source: got %s, want %s", got, want)
 		}
 	})
@@ -117,64 +118,61 @@ func TestKeys(t *testing.T) {
 
 func TestUpdate(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		rival := newProcess(t, s, values.Config[sum]{})
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		rival := newProcess(t, s, values.Config[Account]{})
 		id := newID()
 		p := newProcess(t, storagetest.Intercept(s, once("put blob", func(_ storagetest.Op, do func() error) error {
 			rival.applied("k", rival.change(id, 1))
 			return do()
-		})), values.Config[sum]{MaxRaces: 1})
+		})), values.Config[Account]{MaxRaces: 1})
 		calls := 0
-		double := func(v sum) (sum, bool) { calls++; v.Total = 2*v.Total + 5; return v, true }
-		if err := p.sums.Update(t.Context(), "k", double); err != nil {
+		double := func(v Account) (Account, bool) { calls++; v.Balance = 2*v.Balance + 5; return v, true }
+		if err := p.Accounts.Update(t.Context(), "k", double); err != nil {
 			t.Fatal(err)
 		}
-		wantInt(t, "calls with one lost race", calls, 2)
-		wantInt(t, "total", total(t, p.sums, "k"), 7)
+		worldtest.Want(t, "calls with one lost race", calls, 2)
+		worldtest.Want(t, "balance", p.Balance("k"), 7)
 		rival.applied("k", rival.change(id, 1), rival.change(newID(), 1)) // the rival's memory is outdated
-		wantInt(t, "total: the replay record is kept", total(t, p.sums, "k"), 8)
+		worldtest.Want(t, "total: the replay record is kept", p.Balance("k"), 8)
 
 		before := stored(t, s, "k").Version
-		if err := p.sums.Update(t.Context(), "k", func(v sum) (sum, bool) { return sum{}, false }); err != nil {
+		if err := p.Accounts.Update(t.Context(), "k", func(v Account) (Account, bool) { return Account{}, false }); err != nil {
 			t.Fatal(err)
 		}
-		wantInt(t, "version after no change", stored(t, s, "k").Version, before)
+		worldtest.Want(t, "version after no change", stored(t, s, "k").Version, before)
 
-		contended := newProcess(t, s, values.Config[sum]{MaxRaces: 2})
-		err := contended.sums.Update(t.Context(), "k", func(v sum) (sum, bool) {
+		contended := newProcess(t, s, values.Config[Account]{MaxRaces: 2})
+		err := contended.Accounts.Update(t.Context(), "k", func(v Account) (Account, bool) {
 			rival.applied("k", rival.change(newID(), 0))
 			return v, true
 		})
-		wantErr(t, err, values.ErrContended)
+		worldtest.WantErr(t, err, values.ErrContended)
 	})
 }
 
 func TestDelete(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		p, other := newProcess(t, s, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		p, other := newProcess(t, s, values.Config[Account]{}), newProcess(t, s, values.Config[Account]{})
 		p.applied("k", p.change(newID(), 1))
 		other.applied("k", other.change(newID(), 1))
-		if err := p.sums.Delete(t.Context(), "k"); err != nil {
+		if err := p.Accounts.Delete(t.Context(), "k"); err != nil {
 			t.Fatal(err)
 		}
-		wantErr(t, p.sums.Delete(t.Context(), "k"), storage.ErrNotFound)
-		wantInt(t, "total", total(t, p.sums, "k"), 0)
+		worldtest.WantErr(t, p.Accounts.Delete(t.Context(), "k"), storage.ErrNotFound)
+		worldtest.Want(t, "balance", p.Balance("k"), 0)
 		other.applied("k", other.change(newID(), 5)) // remembers the deleted one
 		p.applied("k", p.change(newID(), 5))
-		wantInt(t, "total of the new document", total(t, p.sums, "k"), 10)
+		worldtest.Want(t, "balance of the new document", p.Balance("k"), 10)
 	})
 }
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		channels, err := channel.New(open(t), &channel.Routes{}, "/test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, ok := range map[string]bool{"sums": true, "": false, "Sums": false, "a--b": false, strings.Repeat("x", 50): false} {
-			c := values.New(channels, name, values.Config[sum]{})
+		channels := worldtest.New(t, worldtest.OpenStore(t, worldtest.Virtual), worldtest.Config{}).Channels
+		for name, ok := range map[string]bool{"accounts": true, "": false, "Accounts": false, "a--b": false, strings.Repeat("x", 50): false} {
+			c := values.New(channels, name, values.Config[Account]{})
 			if err := c.Check(); ok != (err == nil) {
 				t.Errorf("name %q: got %v", name, err)
 			}
@@ -188,31 +186,24 @@ func TestCheck(t *testing.T) {
 // A value that is a nil pointer, map or slice is stored as null and comes back.
 func TestNilValues(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		routes, err := channel.NewRoutes()
-		if err != nil {
-			t.Fatal(err)
-		}
-		channels, err := channel.New(s, routes, "/test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, f := envelope(t, newID(), plus{}), envelope(t, newID(), plus{N: 1})
-		clear := values.Change[*sum]{Envelope: &e, Fold: func(*sum) (*sum, []channel.Message, error) { return nil, nil, nil }}
-		failing := values.Change[*sum]{Envelope: &f, Fold: func(v *sum) (*sum, []channel.Message, error) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		channels := worldtest.New(t, s, worldtest.Config{}).Channels
+		e, f := worldtest.Envelope(newID(), Add{}), worldtest.Envelope(newID(), Add{Amount: 1})
+		clear := values.Change[*Account]{Envelope: &e, Fold: func(*Account) (*Account, []channel.Message, error) { return nil, nil, nil }}
+		failing := values.Change[*Account]{Envelope: &f, Fold: func(v *Account) (*Account, []channel.Message, error) {
 			if v != nil {
 				t.Errorf("got %+v, want nil", v)
 			}
 			return v, nil, errors.New("no")
 		}}
 		for range 2 {
-			c := values.New(channels, "nils", values.Config[*sum]{})
-			errs := errsOf(c.Apply(t.Context(), "k", []values.Change[*sum]{clear, failing}, nil))
+			c := values.New(channels, "nils", values.Config[*Account]{})
+			errs := errsOf(c.Apply(t.Context(), "k", []values.Change[*Account]{clear, failing}, nil))
 			if errs[0] != nil || errs[1] == nil {
 				t.Errorf("got errors %v", errs)
 			}
 		}
-		d, err := values.New(channels, "nils", values.Config[*sum]{}).Get(t.Context(), "k", "")
+		d, err := values.New(channels, "nils", values.Config[*Account]{}).Get(t.Context(), "k", "")
 		if err != nil || d.Value != nil || d.Version != 1 {
 			t.Errorf("got %+v, %v; want nil, version 1", d, err)
 		}
@@ -222,19 +213,19 @@ func TestNilValues(t *testing.T) {
 // A refusal by a remembered document is checked again when another process has changed the document since.
 func TestRefusalLooksAgain(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		here, there := newProcess(t, s, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		here, there := newProcess(t, s, values.Config[Account]{}), newProcess(t, s, values.Config[Account]{})
 		refuse := errors.New("nothing there yet")
 		id := newID()
 		ship := here.change(id, 1)
 		fold := ship.Fold
-		ship.Fold = func(v sum) (sum, []channel.Message, error) {
-			if v.Total == 0 {
+		ship.Fold = func(v Account) (Account, []channel.Message, error) {
+			if v.Balance == 0 {
 				return v, nil, refuse
 			}
 			return fold(v)
 		}
-		wantErr(t, here.apply("k", ship)[0], refuse)
+		worldtest.WantErr(t, here.apply("k", ship)[0], refuse)
 		there.applied("k", there.change(newID(), 10))
 		if err := here.apply("k", ship)[0]; err != nil {
 			t.Errorf("after the other process's change: got %v, want it applied", err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -24,9 +25,9 @@ const (
 func aged(t testing.TB, s *storage.Store, n int) (p *process, calls *storagetest.Calls) {
 	t.Helper()
 	calls = &storagetest.Calls{}
-	cfg := values.Config[sum]{Window: 4, Retention: 10 * aDay}
+	cfg := values.Config[Account]{Window: 4, Retention: 10 * aDay}
 	p = newProcess(t, storagetest.Intercept(s, calls.Hook), cfg)
-	var batch []values.Change[sum]
+	var batch []values.Change[Account]
 	for range n {
 		batch = append(batch, p.change(newID(), 1))
 	}
@@ -43,8 +44,8 @@ func aged(t testing.TB, s *storage.Store, n int) (p *process, calls *storagetest
 // settled applies messages until the document's version is just before the next deletion of old rows.
 func (p *process) settled() {
 	p.t.Helper()
-	var batch []values.Change[sum]
-	for range (2*forgetEvery - 2 - stored(p.t, p.store, "k").Version%forgetEvery) % forgetEvery {
+	var batch []values.Change[Account]
+	for range (2*forgetEvery - 2 - stored(p.t, p.Store, "k").Version%forgetEvery) % forgetEvery {
 		batch = append(batch, p.change(newID(), 0))
 	}
 	p.applied("k", batch...)
@@ -61,7 +62,7 @@ func seedOld(t testing.TB, s *storage.Store, n int) {
 	for i := range puts {
 		puts[i] = storage.RowPut{Key: fmt.Sprintf("%012x-%024x", 1, i), Data: make([]byte, 6)}
 	}
-	if err := s.Table("sums-applied").PutRows(t.Context(), "k", puts); err != nil {
+	if err := s.Table("accounts-applied").PutRows(t.Context(), "k", puts); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -70,7 +71,7 @@ func oldRows(t testing.TB, s *storage.Store) int {
 	t.Helper()
 	n := 0
 	before := fmt.Sprintf("%012x", time.Now().Add(-11*aDay).UnixMilli())
-	for _, err := range s.Table("sums-applied").Query(t.Context(), "k", storage.RowRange{To: before}) {
+	for _, err := range s.Table("accounts-applied").Query(t.Context(), "k", storage.RowRange{To: before}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,58 +83,58 @@ func oldRows(t testing.TB, s *storage.Store) int {
 // Old rows are looked for once in a hundred messages. As many are deleted as leave the window, or more.
 func TestForgettingIsAmortised(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		p, calls := aged(t, s, 350)
 		for range 3 * forgetEvery {
 			time.Sleep(time.Millisecond)
 			p.applied("k", p.change(newID(), 1))
 		}
-		wantInt(t, "queries", calls.Count("query"), 3)
-		wantInt(t, "old rows", oldRows(t, s), 0)
+		worldtest.Want(t, "queries", calls.Count("query"), 3)
+		worldtest.Want(t, "old rows", oldRows(t, s), 0)
 		for range 3 * forgetEvery {
 			time.Sleep(time.Millisecond)
 			p.applied("k", p.change(newID(), 1))
 		}
-		wantInt(t, "queries", calls.Count("query"), 6)
+		worldtest.Want(t, "queries", calls.Count("query"), 6)
 	})
 }
 
 // Every process that writes the document deletes old rows, even if it writes for a single message.
 func TestForgettingBySome(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		aged(t, s, 150)
 		for range forgetEvery {
-			p := newProcess(t, s, values.Config[sum]{Window: 4, Retention: 10 * aDay})
+			p := newProcess(t, s, values.Config[Account]{Window: 4, Retention: 10 * aDay})
 			p.applied("k", p.change(newID(), 1))
 		}
-		wantInt(t, "old rows", oldRows(t, s), 0)
+		worldtest.Want(t, "old rows", oldRows(t, s), 0)
 	})
 }
 
 // Changes outside of messages count too. Otherwise they could take every turn.
 func TestForgettingByUpdates(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		p, _ := aged(t, s, 150)
 		p.settled()
-		if err := p.sums.Update(t.Context(), "k", func(v sum) (sum, bool) { return v, true }); err != nil {
+		if err := p.Accounts.Update(t.Context(), "k", func(v Account) (Account, bool) { return v, true }); err != nil {
 			t.Fatal(err)
 		}
-		wantInt(t, "old rows", oldRows(t, s), 0)
+		worldtest.Want(t, "old rows", oldRows(t, s), 0)
 	})
 }
 
 // A document in steady use keeps all rows within retention, and never many more.
 func TestForgettingInSteadyUse(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		p := newProcess(t, s, values.Config[sum]{Window: 4, Retention: 10 * aDay})
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		p := newProcess(t, s, values.Config[Account]{Window: 4, Retention: 10 * aDay})
 		const every = 3 * time.Hour
 		var all []string
 		for i := range 30 * 24 / 3 {
 			time.Sleep(every)
-			all = append(all, idAt(time.Now(), i))
+			all = append(all, worldtest.IDAt(time.Now(), i))
 			p.applied("k", p.change(all[i], 1))
 		}
 		n, within := rows(t, s, "k"), int(10*aDay/every)
@@ -145,15 +146,15 @@ func TestForgettingInSteadyUse(t *testing.T) {
 		for _, id := range recent {
 			p.applied("k", p.change(id, 1))
 		}
-		wantInt(t, "total", total(t, p.sums, "k"), len(all))
-		wantErr(t, p.apply("k", p.change(all[0], 1))[0], values.ErrTooOld)
+		worldtest.Want(t, "balance", p.Balance("k"), len(all))
+		worldtest.WantErr(t, p.apply("k", p.change(all[0], 1))[0], values.ErrTooOld)
 	})
 }
 
 // No row is deleted before the document is written, nor after a write that fails.
 func TestForgettingComesAfterTheCommit(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		p, _ := aged(t, s, 150)
 		p.settled()
 		at := stored(t, s, "k").Version + 1
@@ -167,12 +168,12 @@ func TestForgettingComesAfterTheCommit(t *testing.T) {
 				}
 			}
 			return fails(ctx, op, do)
-		}), values.Config[sum]{Window: 4, Retention: 10 * aDay})
+		}), values.Config[Account]{Window: 4, Retention: 10 * aDay})
 		id := newID()
-		wantErr(t, q.apply("k", q.change(id, 1))[0], storage.ErrUnavailable)
-		wantInt(t, "requests to forget for a write that failed", int(seen.Load()), 0)
+		worldtest.WantErr(t, q.apply("k", q.change(id, 1))[0], storage.ErrUnavailable)
+		worldtest.Want(t, "requests to forget for a write that failed", int(seen.Load()), 0)
 		q.applied("k", q.change(id, 1))
-		wantInt(t, "old rows", oldRows(t, s), 0)
+		worldtest.Want(t, "old rows", oldRows(t, s), 0)
 	})
 }
 
@@ -182,7 +183,7 @@ func TestForgettingFails(t *testing.T) {
 	for _, failing := range []string{"query", "delete row"} {
 		t.Run(failing, func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, s *storage.Store) {
+			worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 				aged(t, s, 150)
 				var down atomic.Bool
 				var n atomic.Int64
@@ -192,12 +193,12 @@ func TestForgettingFails(t *testing.T) {
 						return op.Fail(storage.ErrUnavailable)
 					}
 					return do()
-				}), values.Config[sum]{Window: 4, Retention: 10 * aDay})
+				}), values.Config[Account]{Window: 4, Retention: 10 * aDay})
 				p.settled()
 				before := oldRows(t, s)
 				down.Store(true)
 				p.applied("k", p.change(newID(), 1))
-				wantInt(t, "old rows after a failure", oldRows(t, s), before)
+				worldtest.Want(t, "old rows after a failure", oldRows(t, s), before)
 				if got := n.Load(); got == 0 || got > 16 {
 					t.Errorf("%d requests failed, want some, but not one for each row", got)
 				}
@@ -205,7 +206,7 @@ func TestForgettingFails(t *testing.T) {
 				for range forgetEvery {
 					p.applied("k", p.change(newID(), 1))
 				}
-				wantInt(t, "old rows at the end", oldRows(t, s), 0)
+				worldtest.Want(t, "old rows at the end", oldRows(t, s), 0)
 			})
 		})
 	}
@@ -217,23 +218,23 @@ func TestForgettingCrashes(t *testing.T) {
 	for _, m := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, s *storage.Store) {
+			worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 				p, _ := aged(t, s, 0)
-				old := idAt(time.Now().Add(-12*aDay), 0)
+				old := worldtest.IDAt(time.Now().Add(-12*aDay), 0)
 				halfWay := 0 // crashes while rows were deleted
 				for n := int64(1); ; n += 1 + n/8 {
 					p.settled()
 					seedOld(t, s, forgetEvery+20) // the crash before has left some of them
-					before, id := total(t, p.sums, "k"), newID()
+					before, id := p.Balance("k"), newID()
 					dying, fuse := storagetest.Crash(s, n, m)
-					q := newProcess(t, dying, values.Config[sum]{Window: 4, Retention: 10 * aDay})
+					q := newProcess(t, dying, values.Config[Account]{Window: 4, Retention: 10 * aDay})
 					_ = q.apply("k", q.change(id, 1))
 					if left := oldRows(t, s); left > 0 && left < forgetEvery+20 {
 						halfWay++
 					}
 					p.applied("k", p.change(id, 1))
-					wantInt(t, fmt.Sprintf("total after a crash in call %d", n), total(t, p.sums, "k"), before+1)
-					wantErr(t, p.apply("k", p.change(old, 1))[0], values.ErrTooOld)
+					worldtest.Want(t, fmt.Sprintf("total after a crash in call %d", n), p.Balance("k"), before+1)
+					worldtest.WantErr(t, p.apply("k", p.change(old, 1))[0], values.ErrTooOld)
 					if !fuse.Fired() {
 						break
 					}
@@ -249,7 +250,7 @@ func TestForgettingCrashes(t *testing.T) {
 // The deletion ends with the caller's context.
 func TestForgettingIsCancelled(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		aged(t, s, 150)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var deletions atomic.Int64
@@ -259,9 +260,9 @@ func TestForgettingIsCancelled(t *testing.T) {
 				cancel(errors.New("the worker stops"))
 			}
 			return do()
-		}), values.Config[sum]{Window: 4, Retention: 10 * aDay})
+		}), values.Config[Account]{Window: 4, Retention: 10 * aDay})
 		p.settled()
-		if err := p.sums.Apply(ctx, "k", []values.Change[sum]{p.change(newID(), 1)}, nil)[0].Err; err != nil {
+		if err := p.Accounts.Apply(ctx, "k", []values.Change[Account]{p.change(newID(), 1)}, nil)[0].Err; err != nil {
 			t.Errorf("the message that was applied: %v", err)
 		}
 		if n := deletions.Load(); n == 0 || n > 16 {
@@ -275,8 +276,8 @@ func BenchmarkForgetting(b *testing.B) {
 	for _, fold := range []int{1, 128} {
 		for _, past := range []bool{false, true} {
 			b.Run(fmt.Sprintf("fold=%d/past=%v", fold, past), func(b *testing.B) {
-				s := open(b)
-				p := newProcess(b, s, values.Config[sum]{})
+				s := worldtest.OpenStore(b, worldtest.Virtual)
+				p := newProcess(b, s, values.Config[Account]{})
 				for range 100 {
 					p.applied("k", p.change(newID(), 1))
 				}
@@ -286,7 +287,7 @@ func BenchmarkForgetting(b *testing.B) {
 				before := asked(s)
 				b.ResetTimer()
 				for n := 0; n < b.N; n += fold {
-					var changes []values.Change[sum]
+					var changes []values.Change[Account]
 					for range min(fold, b.N-n) {
 						changes = append(changes, p.change(newID(), 1))
 					}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -16,18 +17,18 @@ import (
 // the stored document, and that document decides about refusals.
 func TestNewKeysAreNotRead(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		other := newProcess(t, s, values.Config[sum]{})
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		other := newProcess(t, s, values.Config[Account]{})
 		id := newID()
 		other.applied("known", other.change(id, 5))
 
 		var reads atomic.Int64
 		p := newProcess(t, storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
-			if op.Name == "get blob" && strings.HasPrefix(op.Resource, "blob sums/") {
+			if op.Name == "get blob" && strings.HasPrefix(op.Resource, "blob accounts/") {
 				reads.Add(1)
 			}
 			return do()
-		}), values.Config[sum]{})
+		}), values.Config[Account]{})
 		for i := range 100 {
 			p.applied(fmt.Sprintf("new-%d", i), p.change(newID(), i))
 		}
@@ -53,8 +54,8 @@ func TestNewKeysAreNotRead(t *testing.T) {
 
 func checkTotal(t *testing.T, p *process, key string, total int, version uint64) {
 	t.Helper()
-	got, err := p.sums.Get(t.Context(), key, "")
-	if err != nil || got.Value.Total != total || got.Version != version {
+	got, err := p.Accounts.Get(t.Context(), key, "")
+	if err != nil || got.Value.Balance != total || got.Version != version {
 		t.Fatalf("%s: got %+v, %v; want %d after %d messages", key, got, err, total, version)
 	}
 }

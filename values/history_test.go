@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
-	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
 )
@@ -197,23 +197,10 @@ type trailer struct {
 
 func newTrailer(t *testing.T, h *storagetest.History[trailCall, trailAnswer], n int, path string, seed uint64, wrap func(*storage.Store) *storage.Store) trailer {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
 	faults := storagetest.Seeded(seed+uint64(n), map[storagetest.Fault]float64{storagetest.FailBefore: 0.03, storagetest.FailAfter: 0.05})
-	disturbed, _ := storagetest.Disturb(wrap(s), storagetest.Disturbance{Schedule: faults})
-	routes, err := channel.NewRoutes(channel.Event[summed]("listeners"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	channels, err := channel.New(disturbed, routes, "/test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	disturbed, _ := storagetest.Disturb(wrap(worldtest.OpenAt(t, path)), storagetest.Disturbance{Schedule: faults})
 	// The window is small, so that rows recognise messages as well. There are enough races for each process to win one.
-	trails := values.New(channels, "trails", values.Config[trail]{Window: 2, MaxRaces: 100})
+	trails := values.New(worldtest.New(t, disturbed, worldtest.Config{}).Channels, "trails", values.Config[trail]{Window: 2, MaxRaces: 100})
 	return trailer{rand.New(rand.NewPCG(seed, uint64(n))), t, h, n, trails}
 }
 
@@ -233,11 +220,11 @@ func (x trailer) apply(key string, messages []string) {
 		events, changes := make([]trailEvent, len(messages)), make([]values.Change[trail], len(messages))
 		left, folded := make([]int, len(messages)), make([]string, len(messages))
 		for i, id := range messages {
-			e := envelope(x.t, id, plus{Note: id})
+			e := worldtest.Envelope(id, Add{Note: id})
 			left[i], folded[i], events[i] = i, "never", trailEvent{Key: key, In: trailCall{op: "apply", message: id}, Unknown: true}
 			changes[i] = values.Change[trail]{Envelope: &e, Fold: func(v trail) (trail, []channel.Message, error) {
 				folded[i] = v.String()
-				return append(slices.Clip(v), id), []channel.Message{summed{Note: id}}, nil
+				return append(slices.Clip(v), id), []channel.Message{Added{Note: id}}, nil
 			}}
 		}
 		for tries := 0; tries < 5 && len(left) > 0; tries++ {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -16,30 +17,30 @@ import (
 // Law 1: the same ID with the same content is the same message.
 func TestLaw1SameMessageIsAppliedOnce(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		p := newProcess(t, s, values.Config[sum]{})
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		p := newProcess(t, s, values.Config[Account]{})
 		id, key := newID(), "order-7/pay"
 		for range 3 { // one process
 			p.applied("k", p.change(id, 5))
 			p.applied("k", p.change(key, 7))
 		}
-		q := newProcess(t, s, values.Config[sum]{}) // another one
+		q := newProcess(t, s, values.Config[Account]{}) // another one
 		q.applied("k", q.change(id, 5), q.change(key, 7))
-		wantInt(t, "total", total(t, q.sums, "k"), 12)
-		wantInt(t, "applied messages", stored(t, s, "k").Version, 2)
+		worldtest.Want(t, "balance", q.Balance("k"), 12)
+		worldtest.Want(t, "applied messages", stored(t, s, "k").Version, 2)
 	})
 }
 
 // Law 1: the same ID with other content is refused, while the ID is in the window and after it became a row.
 func TestLaw1SameIDOtherContentIsRefused(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		p := newProcess(t, s, values.Config[sum]{Window: 4})
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		p := newProcess(t, s, values.Config[Account]{Window: 4})
 		for _, id := range []string{newID(), "a-key"} {
 			p.applied("k", p.change(id, 5))
 			errs := p.apply("k", p.change(id, 6), p.change(newID(), 1))
-			wantErr(t, errs[0], values.ErrContentDiffers)
-			wantErr(t, errs[1], nil)
+			worldtest.WantErr(t, errs[0], values.ErrContentDiffers)
+			worldtest.WantErr(t, errs[1], nil)
 			for range 30 { // until it is a row
 				time.Sleep(time.Millisecond)
 				p.applied("k", p.change(newID(), 0))
@@ -47,20 +48,20 @@ func TestLaw1SameIDOtherContentIsRefused(t *testing.T) {
 			if r := stored(t, s, "k"); !r.Left {
 				t.Fatal("nothing has left the window")
 			}
-			wantErr(t, p.apply("k", p.change(id, 6))[0], values.ErrContentDiffers)
-			wantErr(t, p.apply("k", p.change(id, 5))[0], nil)
+			worldtest.WantErr(t, p.apply("k", p.change(id, 6))[0], values.ErrContentDiffers)
+			worldtest.WantErr(t, p.apply("k", p.change(id, 5))[0], nil)
 		}
-		wantInt(t, "total", total(t, p.sums, "k"), 12)
+		worldtest.Want(t, "balance", p.Balance("k"), 12)
 	})
 }
 
 // Law 1: the kind is part of the content. The form of the JSON is not, because queues may rewrite it.
 func TestLaw1ContentIsKindAndMeaning(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		p := newProcess(t, s, values.Config[sum]{})
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		p := newProcess(t, s, values.Config[Account]{})
 		id := newID()
-		foreign := `{"specversion": "1.0", "id": "` + id + `", "source": "/x", "type": "test.plus.v1", "data": { "n": 1, "note": "a\u003cb \"c\"" } }`
+		foreign := `{"specversion": "1.0", "id": "` + id + `", "source": "/x", "type": "test.add.v1", "data": { "to": "", "amount": 1, "note": "a\u003cb \"c\"" } }`
 		e, err := channel.Decode([]byte(foreign))
 		if err != nil {
 			t.Fatal(err)
@@ -75,33 +76,33 @@ func TestLaw1ContentIsKindAndMeaning(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.applied("k", p.changeOf(&back))
-		wantInt(t, "total", total(t, p.sums, "k"), 1)
+		worldtest.Want(t, "balance", p.Balance("k"), 1)
 		other := back
 		other.Kind = "test.minus.v1"
-		wantErr(t, p.apply("k", p.changeOf(&other))[0], values.ErrContentDiffers)
+		worldtest.WantErr(t, p.apply("k", p.changeOf(&other))[0], values.ErrContentDiffers)
 		spaced := back
-		spaced.Data = []byte(`{"n":1,"note":"a<b  \"c\""}`)
-		wantErr(t, p.apply("k", p.changeOf(&spaced))[0], values.ErrContentDiffers)
+		spaced.Data = []byte(`{"to":"","amount":1,"note":"a<b  \"c\""}`)
+		worldtest.WantErr(t, p.apply("k", p.changeOf(&spaced))[0], values.ErrContentDiffers)
 	})
 }
 
 // Law 2: value and replay record are one document, and the ETag that was read guards each write.
 func TestLaw2ValueAndRecordAreWrittenTogetherUnderTheETag(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		rival := newProcess(t, s, values.Config[sum]{})
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		rival := newProcess(t, s, values.Config[Account]{})
 		for round, first := range []string{"creation", "update"} {
 			hooked := storagetest.Intercept(s, once(writing(s), func(_ storagetest.Op, do func() error) error {
 				rival.applied("k", rival.change(newID(), 10)) // after the read, before the write
 				return do()
 			}))
-			p := newProcess(t, hooked, values.Config[sum]{})
+			p := newProcess(t, hooked, values.Config[Account]{})
 			p.applied("k", p.change(newID(), 1))
-			wantInt(t, "folds at a lost "+first, int(p.folds.Load()), 2)
-			wantInt(t, "total", total(t, p.sums, "k"), 11*(round+1))
+			worldtest.Want(t, "folds at a lost "+first, int(p.folds.Load()), 2)
+			worldtest.Want(t, "balance", p.Balance("k"), 11*(round+1))
 			r := stored(t, s, "k")
-			wantInt(t, "entries", len(r.Applied)/entrySize, 2*(round+1))
-			wantInt(t, "version", r.Version, 2*(round+1))
+			worldtest.Want(t, "entries", len(r.Applied)/entrySize, 2*(round+1))
+			worldtest.Want(t, "version", r.Version, 2*(round+1))
 		}
 	})
 }
@@ -111,9 +112,9 @@ func TestLaw3Order(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var calls storagetest.Calls
-		s := storagetest.Intercept(storagetest.Plain(open(t)), calls.Hook)
-		p := newProcess(t, s, values.Config[sum]{})
-		p.send(newID(), plus{N: 1})
+		s := storagetest.Intercept(storagetest.Plain(worldtest.OpenStore(t, worldtest.Virtual)), calls.Hook)
+		p := newProcess(t, s, values.Config[Account]{})
+		p.send(newID(), Add{Amount: 1})
 		changes := p.received(1)
 		before := len(calls.Ops())
 		p.applied("k", changes...)
@@ -121,7 +122,7 @@ func TestLaw3Order(t *testing.T) {
 		for _, op := range calls.Ops()[before:] {
 			got = append(got, op.Name+" "+op.Resource)
 		}
-		want := []string{"get blob blob sums/k", "put blob blob sums/k", "send queue listeners", "send queue others", "delete queue commands"}
+		want := []string{"get blob blob accounts/k", "put blob blob accounts/k", "send queue audits", "send queue totals", "delete queue accounts"}
 		if len(got) == len(want) {
 			slices.Sort(got[2:4]) // the sends go out together
 		}
@@ -138,7 +139,7 @@ func TestLaw3CrashAfterEveryCall(t *testing.T) {
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		t.Run(moment.String(), func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, s *storage.Store) {
+			worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 				for n := int64(1); ; n++ {
 					if !crashAt(t, s, fmt.Sprintf("k-%d", n), n, moment) {
 						if n < 3 {
@@ -155,13 +156,13 @@ func TestLaw3CrashAfterEveryCall(t *testing.T) {
 // crashAt lets a worker die in its nth call while it applies two messages to a document that moves entries to rows with
 // every write. Another worker finishes. It reports whether the first worker came so far.
 func crashAt(t *testing.T, s *storage.Store, key string, n int64, moment storagetest.Moment) bool {
-	cfg := values.Config[sum]{Window: 1}
+	cfg := values.Config[Account]{Window: 1}
 	healthy := newProcess(t, s, cfg)
 	sequence := map[string]uint64{}
 	note := func() {
-		for _, queue := range []string{"listeners", "others"} {
+		for _, queue := range []string{"totals", "audits"} {
 			seen := map[string]bool{}
-			for _, e := range events(t, s, queue) {
+			for _, e := range worldtest.Take(t, s, queue) {
 				seen[e.ID] = true
 				if old, ok := sequence[e.ID]; ok && old != e.Sequence {
 					t.Errorf("call %d: event %s has sequence %d and %d", n, e.ID, old, e.Sequence)
@@ -176,8 +177,8 @@ func crashAt(t *testing.T, s *storage.Store, key string, n int64, moment storage
 	note()
 	earlier := len(sequence)
 	first, second := newID(), newID()
-	healthy.send(first, plus{N: 1})
-	healthy.send(second, plus{N: 10})
+	healthy.send(first, Add{Amount: 1})
+	healthy.send(second, Add{Amount: 10})
 
 	dying, fuse := storagetest.Crash(s, n, moment)
 	dead := newProcess(t, dying, cfg)
@@ -197,11 +198,11 @@ func crashAt(t *testing.T, s *storage.Store, key string, n int64, moment storage
 	if decided && healthy.folds.Load() > 0 {
 		t.Errorf("call %d: decided again", n)
 	}
-	wantInt(t, fmt.Sprintf("call %d: total", n), total(t, healthy.sums, key), 11)
-	wantInt(t, fmt.Sprintf("call %d: version", n), stored(t, s, key).Version, 5)
-	wantInt(t, fmt.Sprintf("call %d: commands left", n), queued(t, s, "commands"), 0)
+	worldtest.Want(t, fmt.Sprintf("call %d: balance", n), healthy.Balance(key), 11)
+	worldtest.Want(t, fmt.Sprintf("call %d: version", n), stored(t, s, key).Version, 5)
+	worldtest.Want(t, fmt.Sprintf("call %d: commands left", n), worldtest.Queued(t, s, "accounts"), 0)
 	note()
-	wantInt(t, fmt.Sprintf("call %d: distinct events", n), len(sequence)-earlier, 2)
+	worldtest.Want(t, fmt.Sprintf("call %d: distinct events", n), len(sequence)-earlier, 2)
 	for _, id := range []string{first, second} {
 		if _, ok := sequence[eventID(key, id)]; !ok {
 			t.Errorf("call %d: no event of %s", n, id)
@@ -213,9 +214,9 @@ func crashAt(t *testing.T, s *storage.Store, key string, n int64, moment storage
 // Law 8: a stale receipt undoes neither the write nor the sends; the worker that has the message finds the record.
 func TestLaw8StaleReceiptChangesNothing(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		slow, next := newProcess(t, s, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})
-		slow.send(newID(), plus{N: 3})
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		slow, next := newProcess(t, s, values.Config[Account]{}), newProcess(t, s, values.Config[Account]{})
+		slow.send(newID(), Add{Amount: 3})
 		changes := slow.received(1)
 		time.Sleep(visibility + time.Second)
 		again := next.received(1)
@@ -223,18 +224,18 @@ func TestLaw8StaleReceiptChangesNothing(t *testing.T) {
 		if got, want := slow.outcomes("k", changes...)[0], (values.Outcome{Ended: values.Stale}); got != want {
 			t.Errorf("outcome of the delivery with a stale receipt: got %+v, want %+v", got, want)
 		}
-		wantInt(t, "total", total(t, slow.sums, "k"), 3)
-		wantInt(t, "commands", queued(t, s, "commands"), 1)
-		first := events(t, s, "listeners")
-		wantInt(t, "events", len(first), 1)
+		worldtest.Want(t, "balance", slow.Balance("k"), 3)
+		worldtest.Want(t, "commands left", worldtest.Queued(t, s, "accounts"), 1)
+		first := worldtest.Take(t, s, "totals")
+		worldtest.Want(t, "events", len(first), 1)
 
 		if got, want := next.outcomes("k", again...)[0], (values.Outcome{Ended: values.Deleted}); got != want {
 			t.Errorf("outcome of the replay: got %+v, want %+v", got, want)
 		}
-		wantInt(t, "total", total(t, slow.sums, "k"), 3)
-		wantInt(t, "folds of the replay", int(next.folds.Load()), 0)
-		wantInt(t, "commands", queued(t, s, "commands"), 0)
-		for _, e := range events(t, s, "listeners") {
+		worldtest.Want(t, "balance", slow.Balance("k"), 3)
+		worldtest.Want(t, "folds of the replay", int(next.folds.Load()), 0)
+		worldtest.Want(t, "commands left", worldtest.Queued(t, s, "accounts"), 0)
+		for _, e := range worldtest.Take(t, s, "totals") {
 			if e.ID != first[0].ID {
 				t.Errorf("the replay sent event %s; want %s again or nothing", e.ID, first[0].ID)
 			}
@@ -245,15 +246,15 @@ func TestLaw8StaleReceiptChangesNothing(t *testing.T) {
 // Law 7: a source's events count up by one, whatever process writes, and whatever is lost on the way.
 func TestLaw7SequenceGrows(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		lost := storagetest.Intercept(s, everyOther(writing(s)))
-		processes := []*process{newProcess(t, s, values.Config[sum]{}), newProcess(t, lost, values.Config[sum]{}), newProcess(t, s, values.Config[sum]{})}
+		processes := []*process{newProcess(t, s, values.Config[Account]{}), newProcess(t, lost, values.Config[Account]{}), newProcess(t, s, values.Config[Account]{})}
 		for i := range 30 {
 			p := processes[i%3]
 			id := newID()
 			c := p.change(id, 1)
 			fold := c.Fold
-			c.Fold = func(v sum) (sum, []channel.Message, error) {
+			c.Fold = func(v Account) (Account, []channel.Message, error) {
 				v, es, err := fold(v)
 				return v, append(es, es...), err
 			}
@@ -261,9 +262,9 @@ func TestLaw7SequenceGrows(t *testing.T) {
 			}
 		}
 		newest := map[uint64]string{}
-		for _, e := range events(t, s, "listeners") {
-			if e.Source != "/sums/k" || e.Subject != "k" {
-				t.Errorf("source %s, subject %s; want /sums/k, k", e.Source, e.Subject)
+		for _, e := range worldtest.Take(t, s, "totals") {
+			if e.Source != "/accounts/k" || e.Subject != "k" {
+				t.Errorf("source %s, subject %s; want /accounts/k, k", e.Source, e.Subject)
 			}
 			if id, ok := newest[e.Sequence]; ok && id != e.ID {
 				t.Errorf("two events with sequence %d", e.Sequence)
@@ -275,8 +276,8 @@ func TestLaw7SequenceGrows(t *testing.T) {
 				t.Errorf("no event with sequence %d", n)
 			}
 		}
-		wantInt(t, "sequences", len(newest), 60)
-		d, err := processes[0].sums.Get(t.Context(), "k", "")
+		worldtest.Want(t, "sequences", len(newest), 60)
+		d, err := processes[0].Accounts.Get(t.Context(), "k", "")
 		if err != nil || d.Emitted != 60 || d.Version != 30 {
 			t.Errorf("got %+v, %v; want 60 events emitted by 30 messages", d, err)
 		}

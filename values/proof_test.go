@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -18,10 +19,10 @@ func TestReplayByARowIsProved(t *testing.T) {
 	for _, how := range []string{"remembered", "read"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, s *storage.Store) {
-				cfg := values.Config[sum]{Window: 1}
+			worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+				cfg := values.Config[Account]{Window: 1}
 				start := time.Now()
-				first := idAt(start, 1)
+				first := worldtest.IDAt(start, 1)
 				overtake := func() {
 					// B writes the first message and dies before it has sent the event; C's writes push it out of the window.
 					dying := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -34,12 +35,12 @@ func TestReplayByARowIsProved(t *testing.T) {
 					b.apply("k", b.change(first, 1))
 					c := newProcess(t, s, cfg)
 					for i := range 3 {
-						c.applied("k", c.change(idAt(start.Add(time.Duration(10+i)*time.Second), 10+i), 0))
+						c.applied("k", c.change(worldtest.IDAt(start.Add(time.Duration(10+i)*time.Second), 10+i), 0))
 					}
 				}
 				old := newProcess(t, s, cfg)
 				for i := range 4 { // a message newer than the first one has left
-					old.applied("k", old.change(idAt(start.Add(time.Duration(2+i)*time.Second), 2+i), 0))
+					old.applied("k", old.change(worldtest.IDAt(start.Add(time.Duration(2+i)*time.Second), 2+i), 0))
 				}
 				a, target := old, first
 				if how == "remembered" {
@@ -55,11 +56,11 @@ func TestReplayByARowIsProved(t *testing.T) {
 						return err
 					}), cfg)
 				}
-				a.send(target, plus{N: 1})
+				a.send(target, Add{Amount: 1})
 				a.applied("k", a.received(1)...)
-				wantInt(t, "total", total(t, old.sums, "k"), 1)
-				wantInt(t, "events of the first message", min(1, idsOf(events(t, s, "listeners"))[eventID("k", first)]), 1)
-				wantInt(t, "commands left", queued(t, s, "commands"), 0)
+				worldtest.Want(t, "balance", old.Balance("k"), 1)
+				worldtest.Want(t, "events of the first message", min(1, idsOf(worldtest.Take(t, s, "totals"))[eventID("k", first)]), 1)
+				worldtest.Want(t, "commands left", worldtest.Queued(t, s, "accounts"), 0)
 			})
 		})
 	}

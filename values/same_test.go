@@ -1,36 +1,19 @@
 package values_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/values"
 )
 
 // Two collections are the same if they keep the same documents in the same way.
 func TestSameAs(t *testing.T) {
 	t.Parallel()
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+"?wake=off")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	routes, err := channel.NewRoutes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := channel.New(s, routes, "/test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	elsewhere, err := channel.New(s, routes, "/test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := worldtest.OpenStore(t, worldtest.Virtual)
+	c, elsewhere := worldtest.New(t, s, worldtest.Config{}).Channels, worldtest.New(t, s, worldtest.Config{}).Channels
 	seats := func(n int) func(string) int { return func(string) int { return n } }
 	dated := func(n int) func(string) int {
 		return func(key string) int {

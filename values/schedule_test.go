@@ -2,6 +2,7 @@ package values_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -22,7 +24,7 @@ func TestRandomSchedules(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, s *storage.Store) { schedule(t, s, rand.New(rand.NewPCG(seed, 7))) })
+			worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) { schedule(t, s, rand.New(rand.NewPCG(seed, 7))) })
 		})
 	}
 }
@@ -47,7 +49,7 @@ func (d *dice) throw(op storagetest.Op) float64 {
 
 func schedule(t *testing.T, s *storage.Store, r *rand.Rand) {
 	const messages, keys = 60, 2
-	cfg := values.Config[sum]{Window: 3, Cache: 1 + r.IntN(3), PendingAfter: time.Minute}
+	cfg := values.Config[Account]{Window: 3, Cache: 1 + r.IntN(3), PendingAfter: time.Minute}
 	trouble := 0.15
 	faulty := func() *process {
 		d := &dice{seed: r.Uint64(), n: map[string]uint64{}}
@@ -64,23 +66,22 @@ func schedule(t *testing.T, s *storage.Store, r *rand.Rand) {
 	}
 	processes := []*process{faulty(), faulty(), faulty()}
 	healthy := newProcess(t, s, cfg)
-	body := map[string]string{} // of the event, by its ID
+	note := map[string]string{} // of the event, by its ID
 	keyOf := func(id string) string { return fmt.Sprintf("k-%d", len(id)*7%5+int(id[len(id)-1])%keys) }
 	want := map[string]int{}
 	var all []string
 	for i := range messages {
-		id := idAt(time.Now().Add(time.Duration(r.IntN(41)-20)*24*time.Hour), i)
+		id := worldtest.IDAt(time.Now().Add(time.Duration(r.IntN(41)-20)*24*time.Hour), i)
 		if r.IntN(5) == 0 {
 			id = fmt.Sprintf("key-%d", i)
 		}
 		all = append(all, id)
-		m := plus{N: i}
+		m := Add{Amount: i, Note: fmt.Sprint(i)}
 		if r.IntN(10) == 0 {
 			m.Note = fmt.Sprintf("%020000d", i)
 		}
 		want[keyOf(id)] += i
-		e := envelope(t, id, m)
-		body[eventID(keyOf(id), id)] = string(e.Data)
+		note[eventID(keyOf(id), id)] = m.Note
 		for range 1 + r.IntN(3) {
 			healthy.send(id, m)
 		}
@@ -88,9 +89,10 @@ func schedule(t *testing.T, s *storage.Store, r *rand.Rand) {
 	seen := map[string]uint64{}
 	sequences := map[string]string{}
 	collect := func() {
-		for _, e := range events(t, s, "listeners") {
-			if body[e.ID] != string(e.Data) {
-				t.Errorf("event %s: got another body than its message's", e.ID)
+		for _, e := range worldtest.Take(t, s, "totals") {
+			var m Added
+			if err := json.Unmarshal(e.Data, &m); err != nil || m.Note != note[e.ID] {
+				t.Errorf("event %s: got another note than its message's, error %v", e.ID, err)
 			}
 			if old, ok := seen[e.ID]; ok && old != e.Sequence {
 				t.Errorf("event %s has sequences %d and %d", e.ID, old, e.Sequence)
@@ -102,7 +104,7 @@ func schedule(t *testing.T, s *storage.Store, r *rand.Rand) {
 			seen[e.ID], sequences[at] = e.Sequence, e.ID
 		}
 	}
-	for round := 0; queued(t, s, "commands") > 0; round++ {
+	for round := 0; worldtest.Queued(t, s, "accounts") > 0; round++ {
 		if round > 300 {
 			trouble = 0
 		}
@@ -122,7 +124,7 @@ func schedule(t *testing.T, s *storage.Store, r *rand.Rand) {
 		}
 		for len(ds) > 0 {
 			n := 1 + r.IntN(min(8, len(ds)))
-			batch := map[string][]values.Change[sum]{}
+			batch := map[string][]values.Change[Account]{}
 			for _, c := range ds[:n] {
 				k := keyOf(c.Envelope.ID)
 				batch[k] = append(batch[k], c)
@@ -138,26 +140,26 @@ func schedule(t *testing.T, s *storage.Store, r *rand.Rand) {
 	}
 	trouble = 0
 	for _, id := range all { // late copies of everything
-		e := envelope(t, id, plus{})
+		e := worldtest.Envelope(id, Add{})
 		e.Kind = "test.other.v1"
-		wantErr(t, healthy.apply(keyOf(id), healthy.changeOf(&e))[0], values.ErrContentDiffers)
+		worldtest.WantErr(t, healthy.apply(keyOf(id), healthy.changeOf(&e))[0], values.ErrContentDiffers)
 	}
 	time.Sleep(10 * time.Minute)
 	for k := range want { // the next writer sends the pending events
 		p := newProcess(t, s, cfg)
 		id := newID()
-		e := envelope(t, id, plus{})
-		body[eventID(k, id)] = string(e.Data)
+		e := worldtest.Envelope(id, Add{})
+		note[eventID(k, id)] = ""
 		p.applied(k, p.changeOf(&e))
 	}
 	collect()
-	for id := range body {
+	for id := range note {
 		if _, ok := seen[id]; !ok {
 			t.Errorf("event %s was never sent", id)
 		}
 	}
-	wantInt(t, "distinct events", len(seen), len(body))
+	worldtest.Want(t, "distinct events", len(seen), len(note))
 	for k, n := range want {
-		wantInt(t, "total of "+k, total(t, healthy.sums, k), n)
+		worldtest.Want(t, "balance of "+k, healthy.Balance(k), n)
 	}
 }

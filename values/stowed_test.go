@@ -2,6 +2,7 @@ package values_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -17,31 +19,28 @@ import (
 // The body of a large event is kept beside the document until the event is sent. It must not outlive a try that wrote
 // no document, and must not go while a document may refer to it.
 
-func largeNote() plus { return plus{N: 1, Note: strings.Repeat("long ", 20_000)} }
+func largeNote() Add { return Add{Amount: 1, Note: strings.Repeat("long ", 20_000)} }
 
 // large is a message with a large event.
-func (p *process) large(id string) values.Change[sum] {
+func (p *process) large(id string) values.Change[Account] {
 	p.t.Helper()
-	e := envelope(p.t, id, largeNote())
+	e := worldtest.Envelope(id, largeNote())
 	return p.changeOf(&e)
 }
 
 func wantStowed(t testing.TB, what string, s *storage.Store, want int) {
 	t.Helper()
 	got, _ := claims(t, s)
-	wantInt(t, "stowed bodies "+what, got, want)
+	worldtest.Want(t, "stowed bodies "+what, got, want)
 }
 
 // arrived demands that every listener has the event of a large message, whole.
 func arrived(t testing.TB, s *storage.Store, id string) {
 	t.Helper()
-	channels, err := channel.New(s, &channel.Routes{}, "/test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, queue := range []string{"listeners", "others"} {
+	channels := worldtest.New(t, s, worldtest.Config{}).Channels
+	for _, queue := range []string{"totals", "audits"} {
 		found := false
-		for _, e := range events(t, s, queue) {
+		for _, e := range worldtest.Take(t, s, queue) {
 			if e.ID != eventID("k", id) {
 				continue
 			}
@@ -49,8 +48,9 @@ func arrived(t testing.TB, s *storage.Store, id string) {
 			if err := channels.Fetch(t.Context(), &e); err != nil {
 				t.Errorf("queue %s: %v", queue, err)
 			}
-			if want := envelope(t, id, largeNote()).Data; string(e.Data) != string(want) {
-				t.Errorf("queue %s: the event has %d bytes, want %d", queue, len(e.Data), len(want))
+			var got Added
+			if err := json.Unmarshal(e.Data, &got); err != nil || got.Note != largeNote().Note {
+				t.Errorf("queue %s: the event has %d bytes, error %v; want its note whole", queue, len(e.Data), err)
 			}
 		}
 		if !found {
@@ -61,22 +61,22 @@ func arrived(t testing.TB, s *storage.Store, id string) {
 
 func TestLostRaceLeavesNoBody(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {
-		rival := newProcess(t, s, values.Config[sum]{})
+		rival := newProcess(t, s, values.Config[Account]{})
 		lost := 0
 		p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-			if op.Name == "put blob" && op.Resource == "blob sums/k" && lost < 3 {
+			if op.Name == "put blob" && op.Resource == "blob accounts/k" && lost < 3 {
 				lost++
 				wantStowed(t, "when a write begins", s, 1)
 				rival.applied("k", rival.change(newID(), 1))
 			}
 			return do()
-		}), values.Config[sum]{})
+		}), values.Config[Account]{})
 		id := newID()
 		p.applied("k", p.large(id))
-		wantInt(t, "folds", int(p.folds.Load()), 4)
+		worldtest.Want(t, "folds", int(p.folds.Load()), 4)
 		wantStowed(t, "after three lost races and a write", s, 1)
 		_, sent := claims(t, s)
-		wantInt(t, "bodies of the copies sent", sent, 2)
+		worldtest.Want(t, "bodies of the copies sent", sent, 2)
 		arrived(t, s, id)
 		p.applied("k", p.change(newID(), 1)) // its write leaves the event out
 		wantStowed(t, "after the write that leaves it out", s, 0)
@@ -89,12 +89,12 @@ func TestLoserOfARaceLeavesTheWinnersBody(t *testing.T) {
 		id := newID()
 		won := false
 		p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-			if op.Name == "put blob" && op.Resource == "blob sums/k" && !won {
+			if op.Name == "put blob" && op.Resource == "blob accounts/k" && !won {
 				won = true
-				dieSending(t, s, values.Config[sum]{}, id, largeNote())
+				dieSending(t, s, values.Config[Account]{}, id, largeNote())
 			}
 			return do()
-		}), values.Config[sum]{})
+		}), values.Config[Account]{})
 		p.applied("k", p.large(id))
 		wantStowed(t, "of the winner", s, 1)
 		arrived(t, s, id)
@@ -115,7 +115,7 @@ func TestTryWithoutAWriteLeavesNoBody(t *testing.T) {
 		{"event that can't be encoded", func() (channel.Message, error) { return thing{func() {}}, nil }, "", 1},
 		{"event too large", func() (channel.Message, error) { return thing{strings.Repeat("x", channel.MaxData)}, nil }, "", 1},
 		{"event without a route", func() (channel.Message, error) { return stray{}, nil }, "", 1},
-		{"bodies of copies can't be written", func() (channel.Message, error) { return summed{}, nil }, "blob claims/others/", 0},
+		{"bodies of copies can't be written", func() (channel.Message, error) { return Added{}, nil }, "blob claims/audits/", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			onPlain(t, func(t *testing.T, s *storage.Store) {
@@ -124,11 +124,11 @@ func TestTryWithoutAWriteLeavesNoBody(t *testing.T) {
 						return op.Fail(storage.ErrUnavailable)
 					}
 					return do()
-				}), values.Config[sum]{})
+				}), values.Config[Account]{})
 				bad := p.large(newID())
-				bad.Fold = func(v sum) (sum, []channel.Message, error) {
+				bad.Fold = func(v Account) (Account, []channel.Message, error) {
 					m, err := c.after()
-					return v, []channel.Message{summed(largeNote()), m}, err
+					return v, []channel.Message{Added{Note: largeNote().Note}, m}, err
 				}
 				good := newID()
 				errs := p.apply("k", p.large(good), bad)
@@ -154,21 +154,21 @@ func TestUnknownWriteKeepsTheBody(t *testing.T) {
 		t.Run(fmt.Sprintf("written=%v", written), func(t *testing.T) {
 			onPlain(t, func(t *testing.T, s *storage.Store) {
 				p := newProcess(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-					if op.Resource != "blob sums/k" || op.Name != "put blob" {
+					if op.Resource != "blob accounts/k" || op.Name != "put blob" {
 						return do()
 					}
 					if written {
 						do()
 					}
 					return op.Fail(storage.ErrUnavailable)
-				}), values.Config[sum]{})
+				}), values.Config[Account]{})
 				id := newID()
-				wantErr(t, p.apply("k", p.large(id))[0], storage.ErrUnavailable)
+				worldtest.WantErr(t, p.apply("k", p.large(id))[0], storage.ErrUnavailable)
 				wantStowed(t, "after a lost answer", s, 1)
 
-				next := newProcess(t, s, values.Config[sum]{})
+				next := newProcess(t, s, values.Config[Account]{})
 				next.applied("k", next.large(id))
-				wantInt(t, "decided again", int(next.folds.Load()), map[bool]int{true: 0, false: 1}[written])
+				worldtest.Want(t, "decided again", int(next.folds.Load()), map[bool]int{true: 0, false: 1}[written])
 				arrived(t, s, id)
 				next.applied("k", next.change(newID(), 1))
 				wantStowed(t, "in the end", s, map[bool]int{true: 0, false: 1}[written]) // the orphan that the laws allow
@@ -187,15 +187,15 @@ func TestCrashLeavesAtMostOneBody(t *testing.T) {
 				n, orphans := int64(0), 0
 				for fired := true; fired; {
 					n++
-					p := newProcess(t, s, values.Config[sum]{})
+					p := newProcess(t, s, values.Config[Account]{})
 					p.applied("k", p.large(newID()))
 					time.Sleep(time.Hour) // so that the next writer sends the pending events
 					dying, fuse := storagetest.Crash(s, n, moment)
 					id := newID()
-					dead := newProcess(t, dying, values.Config[sum]{})
+					dead := newProcess(t, dying, values.Config[Account]{})
 					dead.apply("k", dead.large(id))
 
-					next := newProcess(t, s, values.Config[sum]{})
+					next := newProcess(t, s, values.Config[Account]{})
 					next.applied("k", next.large(id))
 					arrived(t, s, id)
 					next.applied("k", next.change(newID(), 1))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -16,15 +17,7 @@ import (
 // collectionOf is a collection as in one process, with a cache of its own.
 func collectionOf[V any](t testing.TB, s *storage.Store, cfg values.Config[V]) *values.Collection[V] {
 	t.Helper()
-	routes, err := channel.NewRoutes(channel.Event[summed]("listeners"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	channels, err := channel.New(s, routes, "/test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return values.New(channels, "sums", cfg)
+	return values.New(worldtest.New(t, s, worldtest.Config{}).Channels, "things", cfg)
 }
 
 // changed makes changes of functions, each with a message of its own.
@@ -32,13 +25,19 @@ func changed[V any](t testing.TB, folds ...func(V) (V, error)) []values.Change[V
 	t.Helper()
 	changes := make([]values.Change[V], len(folds))
 	for i, f := range folds {
-		e := envelope(t, newID(), plus{})
+		e := worldtest.Envelope(newID(), Add{})
 		changes[i] = values.Change[V]{Envelope: &e, Fold: func(v V) (V, []channel.Message, error) {
 			v, err := f(v)
 			return v, nil, err
 		}}
 	}
 	return changes
+}
+
+// noted is a value that holds a map.
+type noted struct {
+	N     int            `json:"n"`
+	Notes map[string]int `json:"notes,omitempty"`
 }
 
 // set makes a change of a function that can't fail.
@@ -68,7 +67,7 @@ func (c counter) sell() (counter, error) {
 // A type of which JSON keeps nothing is refused: it would work until the first restart.
 func TestTypeOfWhichNothingIsKept(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	c := collectionOf(t, s, values.Config[counter]{})
 	const want = "JSON keeps no field of values_test.counter (values_test.counter.sold)"
 	if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
@@ -167,7 +166,7 @@ func TestDecisionsSeeWhatIsStored(t *testing.T) {
 func seeSame[V any](t *testing.T, do func(V) V, see func(V) string) {
 	t.Parallel()
 	const n = 5
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var want []string
 		for _, way := range []struct {
 			name                   string
@@ -223,7 +222,7 @@ func (*blind) UnmarshalJSON([]byte) error { return errors.New("blind") }
 // A value that can't be read again is not written.
 func TestValueThatCannotBeReadBack(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		c := collectionOf(t, s, values.Config[map[string]*blind]{})
 		add := func(key string, b *blind) func(map[string]*blind) (map[string]*blind, error) {
 			return set(func(v map[string]*blind) map[string]*blind {
@@ -247,15 +246,15 @@ func TestValueThatCannotBeReadBack(t *testing.T) {
 // Text that JSON can't hold fails its message alone. The error names the member and repeats nothing of the content.
 func TestTextThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		c := collectionOf(t, s, values.Config[sum]{})
-		note := func(text string) func(sum) (sum, error) {
-			return set(func(v sum) sum {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		c := collectionOf(t, s, values.Config[noted]{})
+		note := func(text string) func(noted) (noted, error) {
+			return set(func(v noted) noted {
 				notes := map[string]int{text: 1}
 				for k := range v.Notes {
 					notes[k] = 1
 				}
-				return sum{Total: v.Total + 1, Notes: notes}
+				return noted{N: v.N + 1, Notes: notes}
 			})
 		}
 		errs := errsOf(c.Apply(t.Context(), "k", changed(t, note("café"), note("caf\xe9"), note("\ufffd"), note("caf\xe8")), nil))
@@ -264,11 +263,11 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 				t.Errorf("message %d: got error %v", i, err)
 			}
 		}
-		if got := valueOf[sum](t, s); got.Total != 2 || got.Notes["café"] != 1 || got.Notes["\ufffd"] != 1 {
+		if got := valueOf[noted](t, s); got.N != 2 || got.Notes["café"] != 1 || got.Notes["\ufffd"] != 1 {
 			t.Errorf("got %v, want the two that are UTF-8", got)
 		}
 		for _, key := range []string{"caf\xe9", "caf\xe8"} {
-			wantErr(t, c.Apply(t.Context(), key, changed(t, note("a")), nil)[0].Err, storage.ErrInvalid)
+			worldtest.WantErr(t, c.Apply(t.Context(), key, changed(t, note("a")), nil)[0].Err, storage.ErrInvalid)
 			if _, err := c.Get(t.Context(), key, ""); !errors.Is(err, storage.ErrInvalid) {
 				t.Errorf("get: got error %v, want %v", err, storage.ErrInvalid)
 			}
@@ -280,8 +279,8 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{1, 100} {
 		benchmarkApply(b, fmt.Sprintf("numbers/%d", n), n, func(v memo0) memo0 { v.N++; return v })
-		benchmarkApply(b, fmt.Sprintf("references/%d", n), n, func(v sum) sum {
-			v.Total++
+		benchmarkApply(b, fmt.Sprintf("references/%d", n), n, func(v noted) noted {
+			v.N++
 			if v.Notes == nil {
 				v.Notes = map[string]int{"a": 1, "b": 2, "c": 3}
 			}
@@ -318,7 +317,7 @@ type (
 
 func benchmarkApply[V any](b *testing.B, name string, n int, f func(V) V) {
 	b.Run(name, func(b *testing.B) {
-		c := collectionOf(b, open(b), values.Config[V]{})
+		c := collectionOf(b, worldtest.OpenStore(b, worldtest.Virtual), values.Config[V]{})
 		folds := slices.Repeat([]func(V) (V, error){set(f)}, n)
 		changes := changed(b, folds...)
 		b.ReportAllocs()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -52,7 +53,7 @@ func sell(v stock1) stock1 { v.Left--; return v }
 // storedValue is a document's value as it is stored.
 func storedValue(t testing.TB, s *storage.Store) string {
 	t.Helper()
-	b, err := s.Blobs("sums").Get(t.Context(), "k", "")
+	b, err := s.Blobs("things").Get(t.Context(), "k", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func storedValue(t testing.TB, s *storage.Store) string {
 // In a rolling update the version that doesn't know a member keeps it as it is, at every depth except in lists.
 func TestOlderVersionKeepsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		newer, older := collectionOf(t, s, values.Config[stock2]{}), collectionOf(t, s, values.Config[stock1]{})
 		two := func(folds ...func(stock2) stock2) {
 			t.Helper()
@@ -128,7 +129,7 @@ func TestOlderVersionKeepsWhatItDoesNotKnow(t *testing.T) {
 // A process that has a document in memory also has its unknown members there, and makes no further request for them.
 func TestUnknownMembersFromMemory(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		if err := collectionOf(t, s, values.Config[stock2]{}).Apply(t.Context(), "k", changed(t, set(second)), nil)[0].Err; err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +140,7 @@ func TestUnknownMembersFromMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		wantInt(t, "reads", calls.Count("get blob"), 1)
+		worldtest.Want(t, "reads", calls.Count("get blob"), 1)
 		if got := storedValue(t, s); !strings.HasPrefix(got, `{"left":7,`) || !strings.Contains(got, `"note":"fragile"`) {
 			t.Errorf("got %s, want 7 left, and the note", got)
 		}
@@ -149,7 +150,7 @@ func TestUnknownMembersFromMemory(t *testing.T) {
 // Kept members count for the size of the document: a message that would make it too large fails.
 func TestUnknownMembersCountForTheSize(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		s = newSmall(s, 4000)
 		note := func(v stock2) stock2 { v.Note = strings.Repeat("x", 3000); return v }
 		if err := collectionOf(t, s, values.Config[stock2]{}).Apply(t.Context(), "k", changed(t, set(note)), nil)[0].Err; err != nil {
@@ -157,7 +158,7 @@ func TestUnknownMembersCountForTheSize(t *testing.T) {
 		}
 		before := storedValue(t, s)
 		low := func(v stock1) stock1 { v.Low = strings.Repeat("x", 1500); return v }
-		wantErr(t, collectionOf(t, s, values.Config[stock1]{}).Apply(t.Context(), "k", changed(t, set(low)), nil)[0].Err, storage.ErrTooLarge)
+		worldtest.WantErr(t, collectionOf(t, s, values.Config[stock1]{}).Apply(t.Context(), "k", changed(t, set(low)), nil)[0].Err, storage.ErrTooLarge)
 		if got := storedValue(t, s); got != before {
 			t.Errorf("got %.40s…, want it as before", got)
 		}
@@ -179,7 +180,7 @@ func (x own) MarshalJSON() ([]byte, error) { return json.Marshal(map[string]int{
 // Maps, interfaces and types that decode themselves know all members.
 func TestValuesThatKnowEverything(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		for name, change := range map[string]func() (errs []error, want string){
 			"a map": func() ([]error, string) {
 				c := collectionOf(t, s, values.Config[map[string]int]{})
@@ -194,7 +195,7 @@ func TestValuesThatKnowEverything(t *testing.T) {
 				return errsOf(c.Apply(t.Context(), "k", changed(t, set(func(v own) own { return own{v.N + 1} })), nil)), `{"n":2}`
 			},
 		} {
-			if _, err := s.Blobs("sums").Put(t.Context(), "k", []byte(`{"version":1,"value":{"n":1,"new":2}}`), storage.Condition{}); err != nil {
+			if _, err := s.Blobs("things").Put(t.Context(), "k", []byte(`{"version":1,"value":{"n":1,"new":2}}`), storage.Condition{}); err != nil {
 				t.Fatal(err)
 			}
 			errs, want := change()

@@ -1,12 +1,14 @@
 package worldtest
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
 )
 
 const (
@@ -46,6 +48,25 @@ func Take(t testing.TB, s *storage.Store, queue string) []channel.Envelope {
 		if err := s.Queue(queue).Delete(t.Context(), done); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Commit returns a [values.Commit] like a worker's: it deletes the messages of these claims, one for each delivery or
+// change, in the unit of work.
+func Commit(s *storage.Store, claims []storage.Claim) values.Commit {
+	return func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []values.Ended, error) {
+		for _, i := range ends {
+			work.Delete = append(work.Delete, claims[i])
+		}
+		done, err := s.Commit(ctx, work)
+		ended := make([]values.Ended, len(ends))
+		for i, claim := range work.Delete {
+			ended[i] = values.Deleted
+			if slices.Contains(done.Stale, claim) {
+				ended[i] = values.Stale
+			}
+		}
+		return done.ETag, ended, err
 	}
 }
 
