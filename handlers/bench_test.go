@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -20,9 +21,9 @@ func BenchmarkHandle(b *testing.B) {
 		for _, n := range []int{1, 32} {
 			b.Run(fmt.Sprintf("%s/fold of %d", name, n), func(b *testing.B) {
 				w := newWorld(b, handlers.Config{Middleware: middleware, Logger: slog.New(slog.DiscardHandler)})
-				w.decide()
+				w.Decide()
 				for range n {
-					send(w, Add{To: "k", Amount: 1})
+					worldtest.Send(w.World, Add{To: "k", Amount: 1})
 				}
 				ds := w.receive("accounts")
 				g, _ := ds[0].Group()
@@ -38,8 +39,8 @@ func BenchmarkHandle(b *testing.B) {
 		}
 		b.Run(name+"/reaction", func(b *testing.B) {
 			w := newWorld(b, handlers.Config{Middleware: middleware, Logger: slog.New(slog.DiscardHandler)})
-			handlers.React(w.h, "audits", func(context.Context, Added) error { return nil })
-			send(w, Added{To: "k"})
+			handlers.React(w.Registry, "audits", func(context.Context, Added) error { return nil })
+			worldtest.Send(w.World, Added{To: "k"})
 			ds := w.receive("audits")
 			for b.Loop() {
 				handlers.Handle(b.Context(), handlers.Group{}, ds, nil)

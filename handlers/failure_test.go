@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -32,10 +33,10 @@ func TestErrorsAreAskedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
 	calls := 0
-	handlers.React(w.h, "audits", func(context.Context, Added) error {
+	handlers.React(w.Registry, "audits", func(context.Context, Added) error {
 		return fmt.Errorf("around: %w", errors.Join(io.EOF, counting{&calls}, handlers.Retry(time.Minute, os.ErrExist)))
 	})
-	send(w, Added{To: "ada"})
+	worldtest.Send(w.World, Added{To: "ada"})
 	err := w.one(t.Context(), "audits")
 	before := calls
 	if before == 0 {
@@ -81,11 +82,11 @@ func TestStacks(t *testing.T) {
 		}, []string{"TestStacks.func"}},
 	} {
 		w := newWorld(t, handlers.Config{})
-		handlers.Decide(w.h, w.accounts, Add.to, func(a Account, _ Add) (Account, []channel.Message, error) {
+		handlers.Decide(w.Registry, w.Accounts, Add.Subject, func(a Account, _ Add) (Account, []channel.Message, error) {
 			test.fail()
 			return a, nil, nil
 		})
-		send(w, Add{To: "ada"})
+		worldtest.Send(w.World, Add{To: "ada"})
 		var p *handlers.PanicError
 		if err := w.one(t.Context(), "accounts"); !errors.As(err, &p) {
 			t.Fatalf("%s: got %v, want a panic", name, err)
@@ -112,14 +113,14 @@ func TestHangsAreGivenUp(t *testing.T) {
 		free := sync.OnceFunc(func() { close(release) })
 		t.Cleanup(free)
 		w := newWorld(t, handlers.Config{Timeout: time.Minute})
-		handlers.React(w.h, "audits", func(context.Context, Added) error { <-release; return nil })
-		handlers.Decide(w.h, w.accounts, Add.to, func(a Account, m Add) (Account, []channel.Message, error) {
+		handlers.React(w.Registry, "audits", func(context.Context, Added) error { <-release; return nil })
+		handlers.Decide(w.Registry, w.Accounts, Add.Subject, func(a Account, m Add) (Account, []channel.Message, error) {
 			if m.Amount == 13 {
 				<-release
 			}
 			return a.Add(m)
 		}, Added{}, Refused{})
-		send(w, Added{To: "ada"})
+		worldtest.Send(w.World, Added{To: "ada"})
 		began := time.Now()
 		var h *handlers.HangError
 		if err := w.one(t.Context(), "audits"); !errors.As(err, &h) || !strings.Contains(h.Stack, "TestHangsAreGivenUp") {
@@ -128,7 +129,7 @@ func TestHangsAreGivenUp(t *testing.T) {
 		if took := time.Since(began); took != 70*time.Second {
 			t.Errorf("react: given up after %v, want 70 s", took)
 		}
-		send(w, Add{To: "ada", Amount: 1}, Add{To: "ada", Amount: 13}, Add{To: "ada", Amount: 2})
+		worldtest.Send(w.World, Add{To: "ada", Amount: 1}, Add{To: "ada", Amount: 13}, Add{To: "ada", Amount: 2})
 		began = time.Now()
 		others := w.receive("accounts")
 		bad := slices.IndexFunc(others, func(d *handlers.Delivery) bool { return d.Message.(Add).Amount == 13 })
@@ -149,7 +150,7 @@ func TestHangsAreGivenUp(t *testing.T) {
 				t.Errorf("another of the batch, the next time: %v", err)
 			}
 		}
-		if got := w.balance("ada"); got != 3 {
+		if got := w.Balance("ada"); got != 3 {
 			t.Errorf("got balance %d, want that of the others, 3", got)
 		}
 		select {
@@ -159,7 +160,7 @@ func TestHangsAreGivenUp(t *testing.T) {
 		}
 		free()
 		<-h.Ended
-		if got := w.balance("ada"); got != 3 {
+		if got := w.Balance("ada"); got != 3 {
 			t.Errorf("got balance %d after it had ended, want 3", got)
 		}
 	})
@@ -172,7 +173,7 @@ func TestEachHangHasItsOwnStack(t *testing.T) {
 		release := make(chan struct{})
 		t.Cleanup(func() { close(release) })
 		w := newWorld(t, handlers.Config{Timeout: time.Minute})
-		handlers.React(w.h, "audits", func(ctx context.Context, m Added) error {
+		handlers.React(w.Registry, "audits", func(ctx context.Context, m Added) error {
 			hangs := map[string]func(chan struct{}){"ada": hangHere, "bob": hangThere}[m.To]
 			if m.To == "ada" {
 				go func() { <-release }() // the handler's own goroutines are not the handler
@@ -181,7 +182,7 @@ func TestEachHangHasItsOwnStack(t *testing.T) {
 			return nil
 		})
 		for _, to := range []string{"ada", "bob", "ada", "bob"} {
-			send(w, Added{To: to})
+			worldtest.Send(w.World, Added{To: to})
 			here, there := "handlers_test.hangHere(", "handlers_test.hangThere("
 			if to == "bob" {
 				here, there = there, here
@@ -191,7 +192,7 @@ func TestEachHangHasItsOwnStack(t *testing.T) {
 			if err := w.handle(t.Context(), ds[0])[ds[0]]; !errors.As(err, &h) {
 				t.Fatalf("got error %v, want that it hangs", err)
 			}
-			if err := w.store.Queue("audits").Delete(t.Context(), []storage.Receipt{w.claims[ds[0]].Receipt}); err != nil {
+			if err := w.Store.Queue("audits").Delete(t.Context(), []storage.Receipt{w.claims[ds[0]].Receipt}); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(h.Stack, here) || strings.Contains(h.Stack, there) || strings.Contains(h.Stack, "handlers.callUser") {
@@ -246,8 +247,8 @@ func (r round) Unwrap() error { return r }
 func TestErrorThatWrapsItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	handlers.React(w.h, "audits", func(context.Context, Added) error { return round{} })
-	send(w, Added{To: "ada"})
+	handlers.React(w.Registry, "audits", func(context.Context, Added) error { return round{} })
+	worldtest.Send(w.World, Added{To: "ada"})
 	err := w.one(t.Context(), "audits")
 	if v := handlers.Judge(err); v.Action != handlers.TryAgain || errors.Is(err, io.EOF) || err.Error() != "round and round" {
 		t.Errorf("got %+v of %v, want another attempt", v, err)

@@ -13,25 +13,26 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/values"
 )
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	w.decide()
-	send(w, Add{To: "ada", Amount: 5}, Add{To: "ada", Amount: 2}, Add{To: "bob", Amount: -1})
+	w.Decide()
+	worldtest.Send(w.World, Add{To: "ada", Amount: 5}, Add{To: "ada", Amount: 2}, Add{To: "bob", Amount: -1})
 	w.mustDrain("accounts")
-	if got, want := w.balance("ada"), 7; got != want {
+	if got, want := w.Balance("ada"), 7; got != want {
 		t.Errorf("got balance %d, want %d", got, want)
 	}
-	if n := w.left("accounts"); n != 0 {
+	if n := worldtest.Queued(t, w.Store, "accounts"); n != 0 {
 		t.Errorf("%d commands are left", n)
 	}
-	if got := w.bodies("totals"); len(got) != 2 || !strings.Contains(got[0]+got[1], `"balance":7`) {
+	if got := worldtest.Bodies(worldtest.Take(t, w.Store, "totals")); len(got) != 2 || !strings.Contains(got[0]+got[1], `"balance":7`) {
 		t.Errorf("got events %q, want two, one of them with the balance 7", got)
 	}
-	if got := w.bodies("audits"); len(got) != 3 || got[2] != `{"to":"bob"}` {
+	if got := worldtest.Bodies(worldtest.Take(t, w.Store, "audits")); len(got) != 3 || got[2] != `{"to":"bob"}` {
 		t.Errorf("got events %q, want two additions and the refusal of bob", got)
 	}
 }
@@ -40,18 +41,18 @@ func TestDecide(t *testing.T) {
 func TestDecideTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	w.decide()
-	send(w, Add{Key: "1", To: "ada", Amount: 5}, Add{Key: "1", To: "ada", Amount: 5})
+	w.Decide()
+	worldtest.Send(w.World, Add{Key: "1", To: "ada", Amount: 5}, Add{Key: "1", To: "ada", Amount: 5})
 	w.mustDrain("accounts")
-	send(w, Add{Key: "1", To: "ada", Amount: 5})
+	worldtest.Send(w.World, Add{Key: "1", To: "ada", Amount: 5})
 	w.mustDrain("accounts")
-	if got, want := w.balance("ada"), 5; got != want {
+	if got, want := w.Balance("ada"), 5; got != want {
 		t.Errorf("got balance %d, want %d", got, want)
 	}
-	if got := w.bodies("totals"); len(got) != 1 {
+	if got := worldtest.Bodies(worldtest.Take(t, w.Store, "totals")); len(got) != 1 {
 		t.Errorf("got events %q, want one", got)
 	}
-	send(w, Add{Key: "1", To: "ada", Amount: 6})
+	worldtest.Send(w.World, Add{Key: "1", To: "ada", Amount: 6})
 	if errs := w.drain("accounts"); len(errs) != 1 || handlers.Judge(errs[0]).Reason != handlers.ReasonContentDiffers {
 		t.Errorf("other content: got errors %v, want one with that reason", errs)
 	}
@@ -60,20 +61,20 @@ func TestDecideTwice(t *testing.T) {
 func TestFold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	totals := values.New(w.channels, "totals", values.Config[Total]{})
-	handlers.Fold(w.h, "sum up", "totals", totals, Added.to, func(v Total, e *channel.Envelope, m Added) (Total, []channel.Message, error) {
+	totals := values.New(w.Channels, "totals", values.Config[Total]{})
+	handlers.Fold(w.Registry, "sum up", "totals", totals, Added.Subject, func(v Total, e *channel.Envelope, m Added) (Total, []channel.Message, error) {
 		if e.Kind != m.Kind() || e.ID == "" {
 			return v, nil, fmt.Errorf("got envelope %+v", e)
 		}
 		v.Sum += m.Amount
 		return v, nil, nil
 	})
-	if err := w.h.Err(); err != nil {
+	if err := w.Registry.Err(); err != nil {
 		t.Fatal(err)
 	}
-	send(w, Added{To: "ada", Amount: 1}, Added{To: "ada", Amount: 2}, Added{To: "bob", Amount: 4})
+	worldtest.Send(w.World, Added{To: "ada", Amount: 1}, Added{To: "ada", Amount: 2}, Added{To: "bob", Amount: 4})
 	w.mustDrain("totals")
-	for key, want := range map[string]Total{"ada": {3}, "bob": {4}} {
+	for key, want := range map[string]Total{"ada": {Sum: 3}, "bob": {Sum: 4}} {
 		got, err := totals.Get(t.Context(), key, "")
 		if err != nil || got.Value != want {
 			t.Errorf("%s: got %+v, error %v; want %+v", key, got.Value, err, want)
@@ -85,17 +86,17 @@ func TestReact(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
 	var got []string
-	handlers.React(w.h, "audits", func(ctx context.Context, m Added) error {
+	handlers.React(w.Registry, "audits", func(ctx context.Context, m Added) error {
 		e, group, ok := channel.Handled(ctx)
 		got = append(got, fmt.Sprintf("%v %s %v %s %v", m, group, ok, e.Kind, e.Data == nil))
 		return nil
 	})
-	send(w, Added{To: "ada", Amount: 1})
+	worldtest.Send(w.World, Added{To: "ada", Amount: 1})
 	w.mustDrain("audits")
-	if want := []string{"{ada 1 0} audits true test.added.v1 true"}; !slices.Equal(got, want) {
+	if want := []string{"{ada 1 0 } audits true test.added.v1 true"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if n := w.left("audits"); n != 0 {
+	if n := worldtest.Queued(t, w.Store, "audits"); n != 0 {
 		t.Errorf("%d events are left", n)
 	}
 }
@@ -104,12 +105,12 @@ func TestReactionThatFailsKeepsItsMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
 	broken := errors.New("no paper")
-	handlers.React(w.h, "audits", func(context.Context, Added) error { return broken })
-	send(w, Added{To: "ada"})
+	handlers.React(w.Registry, "audits", func(context.Context, Added) error { return broken })
+	worldtest.Send(w.World, Added{To: "ada"})
 	if err := w.one(t.Context(), "audits"); !errors.Is(err, broken) {
 		t.Errorf("got error %v, want the handler's own", err)
 	}
-	if n := w.left("audits"); n != 1 {
+	if n := worldtest.Queued(t, w.Store, "audits"); n != 1 {
 		t.Errorf("got %d messages, want it to be there still", n)
 	}
 }
@@ -121,21 +122,21 @@ func TestReactionRepeatsItsIDs(t *testing.T) {
 		return func(ctx context.Context, d *handlers.Delivery) error { return errors.Join(next(ctx, d), next(ctx, d)) }
 	}
 	w := newWorld(t, handlers.Config{Middleware: []handlers.Middleware{again}})
-	mails, err := channel.SenderOf[Mail](w.channels)
+	mails, err := channel.SenderOf[Mail](w.Channels)
 	if err != nil {
 		t.Fatal(err)
 	}
-	handlers.React(w.h, "audits", func(ctx context.Context, m Added) error {
+	handlers.React(w.Registry, "audits", func(ctx context.Context, m Added) error {
 		return mails.Send(ctx, Mail{To: m.To}, Mail{To: m.To})
 	})
-	send(w, Added{To: "ada"})
+	worldtest.Send(w.World, Added{To: "ada"})
 	d := w.receive("audits")[0]
 	for range 2 { // the first worker died before it had deleted the message
 		if got, want := handlers.Handle(t.Context(), handlers.Group{}, []*handlers.Delivery{d}, nil)[0], (handlers.Outcome{}); got != want {
 			t.Fatalf("got outcome %+v, want %+v", got, want)
 		}
 	}
-	ds, err := w.store.Queue("mails").Receive(t.Context(), 32, time.Minute)
+	ds, err := w.Store.Queue("mails").Receive(t.Context(), 32, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,10 +156,10 @@ func TestReactionRepeatsItsIDs(t *testing.T) {
 func TestPanicInAReaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	handlers.React(w.h, "audits", func(_ context.Context, m Added) error {
+	handlers.React(w.Registry, "audits", func(_ context.Context, m Added) error {
 		return errors.New(m.To[100:])
 	})
-	send(w, Added{To: "secret-body"})
+	worldtest.Send(w.World, Added{To: "secret-body"})
 	err := w.one(t.Context(), "audits")
 	var p *handlers.PanicError
 	if !errors.As(err, &p) || !strings.Contains(p.Stack, "TestPanicInAReaction") {
@@ -184,7 +185,7 @@ func TestOneOfABatchFailsAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, handlers.Config{})
-			handlers.Decide(w.h, w.accounts, Add.to, func(a Account, m Add) (Account, []channel.Message, error) {
+			handlers.Decide(w.Registry, w.Accounts, Add.Subject, func(a Account, m Add) (Account, []channel.Message, error) {
 				if m.Amount == 13 {
 					a.Balance = -1
 					if err := test.fail(); err != nil {
@@ -193,17 +194,17 @@ func TestOneOfABatchFailsAlone(t *testing.T) {
 				}
 				return a.Add(m)
 			}, Added{}, Refused{})
-			send(w, Add{To: "ada", Amount: 1}, Add{To: "ada", Amount: 13}, Add{To: "ada", Amount: 2})
+			worldtest.Send(w.World, Add{To: "ada", Amount: 1}, Add{To: "ada", Amount: 13}, Add{To: "ada", Amount: 2})
 			if errs := w.drain("accounts"); len(errs) != 1 || !test.check(errs[0]) {
 				t.Errorf("got errors %v, want the one", errs)
 			}
-			if got, want := w.balance("ada"), 3; got != want {
+			if got, want := w.Balance("ada"), 3; got != want {
 				t.Errorf("got balance %d, want %d", got, want)
 			}
-			if n := w.left("accounts"); n != 1 {
+			if n := worldtest.Queued(t, w.Store, "accounts"); n != 1 {
 				t.Errorf("got %d commands, want the failed one to be there still", n)
 			}
-			if got := w.bodies("audits"); len(got) != 2 {
+			if got := worldtest.Bodies(worldtest.Take(t, w.Store, "audits")); len(got) != 2 {
 				t.Errorf("got events %q, want two", got)
 			}
 		})
@@ -213,16 +214,16 @@ func TestOneOfABatchFailsAlone(t *testing.T) {
 func TestUndeclaredEventIsPoison(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	handlers.Decide(w.h, w.accounts, Add.to, Account.Add, Refused{})
-	send(w, Add{To: "ada", Amount: 5})
+	handlers.Decide(w.Registry, w.Accounts, Add.Subject, Account.Add, Refused{})
+	worldtest.Send(w.World, Add{To: "ada", Amount: 5})
 	err := w.one(t.Context(), "accounts")
 	if v := handlers.Judge(err); v.Action != handlers.ToPoison || v.Reason != "undeclared event" {
 		t.Errorf("got error %v, want poison", err)
 	}
-	if got := w.balance("ada"); got != 0 {
+	if got := w.Balance("ada"); got != 0 {
 		t.Errorf("got balance %d, want nothing decided", got)
 	}
-	if w.left("audits")+w.left("totals") != 0 {
+	if worldtest.Queued(t, w.Store, "audits")+worldtest.Queued(t, w.Store, "totals") != 0 {
 		t.Error("events were sent")
 	}
 }
@@ -254,15 +255,15 @@ func TestMiddlewareOrder(t *testing.T) {
 	t.Parallel()
 	x := &trace{}
 	w := newWorld(t, handlers.Config{Middleware: []handlers.Middleware{x.middleware("outer"), x.middleware("inner")}})
-	handlers.Decide(w.h, w.accounts, Add.to, func(a Account, m Add) (Account, []channel.Message, error) {
+	handlers.Decide(w.Registry, w.Accounts, Add.Subject, func(a Account, m Add) (Account, []channel.Message, error) {
 		x.note("decide")
 		return a.Add(m)
 	}, Added{}, Refused{})
-	handlers.React(w.h, "audits", func(context.Context, Added) error {
+	handlers.React(w.Registry, "audits", func(context.Context, Added) error {
 		x.note("react")
 		return errors.New("no paper")
 	})
-	send(w, Add{To: "ada", Amount: 5})
+	worldtest.Send(w.World, Add{To: "ada", Amount: 5})
 	w.mustDrain("accounts")
 	want := []string{"outer begins decide accounts", "inner begins decide accounts", "decide", "inner ends <nil>", "outer ends <nil>"}
 	if !slices.Equal(x.lines, want) {
@@ -294,17 +295,17 @@ func TestMiddlewareEffect(t *testing.T) {
 			}
 		},
 	}})
-	w.decide()
+	w.Decide()
 	var got any
-	handlers.React(w.h, "audits", func(ctx context.Context, _ Added) error {
+	handlers.React(w.Registry, "audits", func(ctx context.Context, _ Added) error {
 		got = ctx.Value(key{})
 		return errors.New("no paper")
 	})
-	send(w, Add{To: "ada", Amount: 13}, Add{To: "ada", Amount: 5})
+	worldtest.Send(w.World, Add{To: "ada", Amount: 13}, Add{To: "ada", Amount: 5})
 	if errs := w.drain("accounts"); len(errs) != 1 || !errors.Is(errs[0], refused) {
 		t.Errorf("decide: got errors %v, want one, %v", errs, refused)
 	}
-	if got := w.balance("ada"); got != 5 {
+	if got := w.Balance("ada"); got != 5 {
 		t.Errorf("got balance %d, want what was not refused", got)
 	}
 	if err := w.one(t.Context(), "audits"); handlers.Judge(err).Action != handlers.HandBack {
@@ -322,10 +323,10 @@ func TestPanicInAMiddleware(t *testing.T) {
 			return func(context.Context, *handlers.Delivery) error { panic("middleware") }
 		},
 	}})
-	w.decide()
-	handlers.React(w.h, "audits", nothing[Added])
-	send(w, Add{To: "ada"})
-	send(w, Added{To: "ada"})
+	w.Decide()
+	handlers.React(w.Registry, "audits", nothing[Added])
+	worldtest.Send(w.World, Add{To: "ada"})
+	worldtest.Send(w.World, Added{To: "ada"})
 	for _, queue := range []string{"accounts", "audits"} {
 		var p *handlers.PanicError
 		if err := w.one(t.Context(), queue); !errors.As(err, &p) {
@@ -339,12 +340,12 @@ func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handlers.Config{Timeout: 10 * time.Second})
 		var cause error
-		handlers.React(w.h, "audits", func(ctx context.Context, _ Added) error {
+		handlers.React(w.Registry, "audits", func(ctx context.Context, _ Added) error {
 			<-ctx.Done()
 			cause = context.Cause(ctx)
 			return ctx.Err()
 		})
-		send(w, Added{To: "ada"})
+		worldtest.Send(w.World, Added{To: "ada"})
 		began := time.Now()
 		err := w.one(t.Context(), "audits")
 		if got, want := time.Since(began), 10*time.Second; got != want {
@@ -364,12 +365,12 @@ func TestDefaultTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, handlers.Config{})
 		var left time.Duration
-		handlers.React(w.h, "audits", func(ctx context.Context, _ Added) error {
+		handlers.React(w.Registry, "audits", func(ctx context.Context, _ Added) error {
 			end, _ := ctx.Deadline()
 			left = time.Until(end)
 			return nil
 		})
-		send(w, Added{To: "ada"})
+		worldtest.Send(w.World, Added{To: "ada"})
 		w.mustDrain("audits")
 		if left != 5*time.Minute {
 			t.Errorf("got %v, want 5 minutes", left)
@@ -384,13 +385,13 @@ func TestCauseOfTheWorker(t *testing.T) {
 	var got error
 	draining := errors.New("draining")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	handlers.React(w.h, "audits", func(ctx context.Context, _ Added) error {
+	handlers.React(w.Registry, "audits", func(ctx context.Context, _ Added) error {
 		cancel(draining)
 		<-ctx.Done()
 		got = context.Cause(ctx)
 		return got
 	})
-	send(w, Added{To: "ada"})
+	worldtest.Send(w.World, Added{To: "ada"})
 	if err := w.one(ctx, "audits"); !errors.Is(err, draining) || got != draining {
 		t.Errorf("got error %v and cause %v, want %v", err, got, draining)
 	}
@@ -409,12 +410,12 @@ func TestMiddlewareEndsAMessage(t *testing.T) {
 			}
 		},
 	}})
-	w.decide()
-	send(w, Add{To: "ada", Amount: 5})
+	w.Decide()
+	worldtest.Send(w.World, Add{To: "ada", Amount: 5})
 	w.mustDrain("accounts")
-	send(w, Add{To: "ada", Amount: 13})
+	worldtest.Send(w.World, Add{To: "ada", Amount: 13})
 	w.mustDrain("accounts")
-	if got := w.balance("ada"); got != 5 {
+	if got := w.Balance("ada"); got != 5 {
 		t.Errorf("got balance %d, want 5 as before", got)
 	}
 }

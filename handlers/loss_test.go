@@ -1,7 +1,6 @@
 package handlers_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/values"
 )
 
@@ -45,24 +45,17 @@ func (x keepsNothing) next(lossy) (keepsNothing, []channel.Message, error) {
 	return x, nil, nil
 }
 
-func lossyWorld(t *testing.T, log *bytes.Buffer) (*channel.Channels, *handlers.Registry) {
+func lossyWorld(t *testing.T, log *worldtest.Log) (*channel.Channels, *handlers.Registry) {
 	t.Helper()
-	w := newWorld(t, handlers.Config{})
-	routes, err := channel.NewRoutes(channel.Command[lossy]("lossy"), channel.Command[Tag]("tags"), channel.Event[lossyEvent]())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := channel.New(w.store, routes, "/test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, handlers.NewRegistry(c, handlers.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	w := worldtest.NewBare(t, worldtest.OpenStore(t, worldtest.Virtual), handlers.Config{Logger: slog.New(log)},
+		channel.Command[lossy]("lossy"), channel.Command[Tag]("tags"), channel.Event[lossyEvent]())
+	return w.Channels, w.Registry
 }
 
 // The fields that a value, a command or an event loses are logged once, when it is registered.
 func TestLossIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	log := &bytes.Buffer{}
+	log := worldtest.NewLog()
 	c, h := lossyWorld(t, log)
 	things, others := values.New(c, "things", values.Config[map[string]lossy]{}), values.New(c, "others", values.Config[map[string]lossy]{})
 	handlers.Decide(h, things, lossy.key,
@@ -70,16 +63,16 @@ func TestLossIsLoggedOnce(t *testing.T) {
 	handlers.Decide(h, others, func(Tag) string { return "k" },
 		func(v map[string]lossy, _ Tag) (map[string]lossy, []channel.Message, error) { return v, nil, nil }, lossyEvent{})
 	for _, kind := range []string{"lossy", "lossyEvent"} {
-		if n := strings.Count(log.String(), "type=handlers_test."+kind+" fields=[handlers_test."+kind+".sold]"); n != 1 {
+		if n := log.Count("type=handlers_test." + kind + " fields=[handlers_test." + kind + ".sold]"); n != 1 {
 			t.Errorf("%s: got %d lines, want 1: %s", kind, n, log)
 		}
 	}
-	if n := strings.Count(log.String(), "level=WARN"); n != 3 { // the value, the command and the event
+	if n := log.Count("WARN"); n != 3 { // the value, the command and the event
 		t.Errorf("got %d lines, want 3: %s", n, log)
 	}
 	w := newWorld(t, handlers.Config{})
-	w.decide()
-	if w.log.Len() > 0 {
+	w.Decide()
+	if w.log.Count() > 0 {
 		t.Errorf("where nothing gets lost: got %s", w.log)
 	}
 }
@@ -87,13 +80,13 @@ func TestLossIsLoggedOnce(t *testing.T) {
 // A value of which nothing is kept is refused when its handler is registered, and not only logged.
 func TestValueOfWhichNothingIsKept(t *testing.T) {
 	t.Parallel()
-	log := &bytes.Buffer{}
+	log := worldtest.NewLog()
 	c, h := lossyWorld(t, log)
 	handlers.Decide(h, values.New(c, "things", values.Config[keepsNothing]{}), lossy.key, keepsNothing.next)
 	if err := h.Err(); err == nil || !strings.Contains(err.Error(), "handlers_test.keepsNothing.sold") {
 		t.Errorf("got error %v, want one with the field", err)
 	}
-	if strings.Contains(log.String(), "keepsNothing") {
+	if log.Count("keepsNothing") > 0 {
 		t.Errorf("got %s, want the error alone", log)
 	}
 }
@@ -102,7 +95,7 @@ func TestValueOfWhichNothingIsKept(t *testing.T) {
 // decided again, because another message has failed, the command is as it was sent.
 func TestCommandIsAsSentWhenDecidedAgain(t *testing.T) {
 	t.Parallel()
-	c, h := lossyWorld(t, &bytes.Buffer{})
+	c, h := lossyWorld(t, worldtest.NewLog())
 	things := values.New(c, "things", values.Config[tagged]{})
 	handlers.Decide(h, things, func(Tag) string { return "k" }, func(v tagged, m Tag) (tagged, []channel.Message, error) {
 		switch {

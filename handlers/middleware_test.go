@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -14,8 +13,8 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
@@ -24,16 +23,12 @@ type decision = func(Account, Add) (Account, []channel.Message, error)
 // decideWithin returns a world that decides within middleware, on a store with a hook.
 func decideWithin(t *testing.T, hook storagetest.Hook, decide decision, middleware ...handlers.Middleware) *world {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+"?wake=off")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	if hook != nil {
 		s = storagetest.Intercept(s, hook)
 	}
 	w := worldOn(t, s, handlers.Config{Timeout: time.Minute, Middleware: middleware})
-	handlers.Decide(w.h, w.accounts, Add.to, decide, Added{}, Refused{})
+	handlers.Decide(w.Registry, w.Accounts, Add.Subject, decide, Added{}, Refused{})
 	return w
 }
 
@@ -84,7 +79,7 @@ func (r *results) note() handlers.Middleware {
 func decideAll(w *world, amounts ...int) map[int]error {
 	w.t.Helper()
 	for _, n := range amounts {
-		send(w, Add{To: "k", Amount: n})
+		worldtest.Send(w.World, Add{To: "k", Amount: n})
 	}
 	return handleAll(w)
 }
@@ -115,10 +110,10 @@ func wantDecided(t *testing.T, w *world, errs map[int]error, bad ...int) {
 			balance += n
 		}
 	}
-	if got := w.balance("k"); got != balance {
+	if got := w.Balance("k"); got != balance {
 		t.Errorf("got balance %d, want that of the others, %d", got, balance)
 	}
-	if got := w.left("accounts"); got != int64(len(bad)) {
+	if got := worldtest.Queued(t, w.Store, "accounts"); got != len(bad) {
 		t.Errorf("got %d commands in the queue, want those that failed, %d", got, len(bad))
 	}
 }
@@ -244,7 +239,7 @@ func TestMiddlewareDecides(t *testing.T) {
 		if errs[1] != nil || errs[2] == nil || errs[13] != nil {
 			t.Errorf("got errors %v, want one of 2 alone", errs)
 		}
-		if got := w.balance("k"); got != 3 {
+		if got := w.Balance("k"); got != 3 {
 			t.Errorf("got balance %d, want 3", got)
 		}
 		failing = false
@@ -252,11 +247,11 @@ func TestMiddlewareDecides(t *testing.T) {
 		if errs := handleAll(w); len(errs) != 1 || errs[2] != nil {
 			t.Errorf("got errors %v, want that 2 comes again and succeeds", errs)
 		}
-		if got := w.balance("k"); got != 3 {
+		if got := w.Balance("k"); got != 3 {
 			t.Errorf("got balance %d after it came again, want 3", got)
 		}
 		folds.want(t, 2, "fold, fold") // once without 13
-		if got := w.left("accounts"); got != 0 {
+		if got := worldtest.Queued(t, w.Store, "accounts"); got != 0 {
 			t.Errorf("got %d commands in the queue, want none", got)
 		}
 	})
@@ -276,20 +271,20 @@ func TestMiddlewareReturnsEarly(t *testing.T) {
 		}
 		return next(ctx)
 	}))
-	send(w, Add{Key: "skipped", To: "k", Amount: 100})
+	worldtest.Send(w.World, Add{Key: "skipped", To: "k", Amount: 100})
 	errs := decideAll(w, 1, 200)
 	if errs[1] != nil || errs[100] != nil || !errors.Is(errs[200], errBroken) {
 		t.Errorf("got errors %v, want one of 200 alone", errs)
 	}
-	if got := w.balance("k"); got != 1 {
+	if got := w.Balance("k"); got != 1 {
 		t.Errorf("got balance %d, want 1", got)
 	}
 	skipping = false
-	send(w, Add{Key: "skipped", To: "k", Amount: 100})
+	worldtest.Send(w.World, Add{Key: "skipped", To: "k", Amount: 100})
 	if errs := handleAll(w); len(errs) != 1 || errs[100] != nil {
 		t.Errorf("a copy: got errors %v, want none", errs)
 	}
-	if got := w.balance("k"); got != 1 {
+	if got := w.Balance("k"); got != 1 {
 		t.Errorf("got balance %d after a copy, want 1", got)
 	}
 }
@@ -369,7 +364,7 @@ func TestMiddlewareFailsAlone(t *testing.T) {
 					}
 					if when == "before" {
 						wantDecided(t, w, errs, 101, 102)
-					} else if got := w.balance("k"); got != 1+2+101+102 || errs[1] != nil || errs[2] != nil {
+					} else if got := w.Balance("k"); got != 1+2+101+102 || errs[1] != nil || errs[2] != nil {
 						t.Errorf("got balance %d, errors %v; want all applied, and that 1 and 2 succeed", got, errs)
 					}
 				})

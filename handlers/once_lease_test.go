@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -27,7 +28,7 @@ const (
 func TestOnceAfterACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorld(t, handlers.Config{}).store
+		s := worldtest.OpenStore(t, worldtest.Virtual)
 		id := channel.NewID()
 		var effect counted
 		dying, fuse := storagetest.Crash(s, 2, storagetest.BeforeEffect)
@@ -54,7 +55,7 @@ func TestOnceAfterACrash(t *testing.T) {
 func TestOnceAfterACrashAmongMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorld(t, handlers.Config{}).store
+		s := worldtest.OpenStore(t, worldtest.Virtual)
 		id := channel.NewID()
 		var effect counted
 		dying, _ := storagetest.Crash(s, 2, storagetest.BeforeEffect)
@@ -84,7 +85,7 @@ func TestOnceAfterACrashAmongMany(t *testing.T) {
 // A note begun holds no time, so workers whose clocks differ can't disagree about it.
 func TestOnceWritesNoTime(t *testing.T) {
 	t.Parallel()
-	s := newWorld(t, handlers.Config{}).store
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	err := once(t.Context(), s, "mails", "17", func(ctx context.Context) error {
 		for row, err := range s.Table("once").Query(ctx, "mails", storage.RowRange{}) {
 			var got map[string]any
@@ -109,7 +110,7 @@ func TestOnceWritesNoTime(t *testing.T) {
 func TestOnceOfALongEffect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorld(t, handlers.Config{}).store
+		s := worldtest.OpenStore(t, worldtest.Virtual)
 		id := channel.NewID()
 		var effect counted
 		first := make(chan error)
@@ -138,7 +139,7 @@ func TestOnceOfALongEffect(t *testing.T) {
 func TestOnceFailsLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorld(t, handlers.Config{}).store
+		s := worldtest.OpenStore(t, worldtest.Virtual)
 		broken := errors.New("no paper")
 		err := once(t.Context(), s, "mails", "17", func(context.Context) error {
 			time.Sleep(time.Minute)
@@ -164,7 +165,7 @@ func TestOnceCannotRenew(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, func(_ context.Context, op storagetest.Op, do func() error) error {
+				s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, op storagetest.Op, do func() error) error {
 					if op.Seq > 1 && time.Since(began) < test.outage {
 						return op.Fail(storage.ErrUnavailable)
 					}
@@ -197,7 +198,7 @@ func TestOnceRenewalHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, over := time.Now(), make(chan struct{})
-		s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, func(_ context.Context, op storagetest.Op, do func() error) error {
+		s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, op storagetest.Op, do func() error) error {
 			if op.Seq == 2 {
 				<-over // it ignores its context
 			}
@@ -222,7 +223,7 @@ func TestOnceRenewalIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		puts := 0
-		s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, func(_ context.Context, op storagetest.Op, do func() error) error {
+		s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, op storagetest.Op, do func() error) error {
 			err := do()
 			if op.Name == "put row" {
 				if puts++; puts == 2 || puts == 3 { // the first renewal takes effect, the second doesn't
@@ -249,7 +250,7 @@ func TestOnceRenewalIsUnknown(t *testing.T) {
 func TestOnceIsTakenOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorld(t, handlers.Config{}).store
+		s := worldtest.OpenStore(t, worldtest.Virtual)
 		err := once(t.Context(), s, "mails", "17", func(ctx context.Context) error {
 			key := notes(t, s, "mails")[0]
 			if _, err := s.Table("once").Put(t.Context(), "mails", key, []byte(`{"done":false,"holder":"another"}`), storage.Condition{}); err != nil {
@@ -274,7 +275,7 @@ func TestOnceCrashesAnywhere(t *testing.T) {
 			t.Run(fmt.Sprintf("call %d %v", n, m), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					s := newWorld(t, handlers.Config{}).store
+					s := worldtest.OpenStore(t, worldtest.Virtual)
 					id := channel.NewID()
 					var effect counted
 					dying, _ := storagetest.Crash(s, n, m)
@@ -295,11 +296,4 @@ func TestOnceCrashesAnywhere(t *testing.T) {
 			})
 		}
 	}
-}
-
-// idNow makes a UUIDv7 by the bubble's clock. The times of channel.NewID never go back, not even from one test to the
-// next.
-func idNow(n int) string {
-	ms := time.Now().UnixMilli()
-	return fmt.Sprintf("%08x-%04x-7000-8000-%012x", ms>>16, ms&0xffff, n)
 }

@@ -8,16 +8,17 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
 // A message older than the retention of notes is refused, without a guess.
 func TestOnceTooOld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newWorld(t, handlers.Config{}).store
+		s := worldtest.OpenStore(t, worldtest.Virtual)
 		var effect counted
 		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
-		id := idNow(0)
+		id := worldtest.IDAt(time.Now(), 0)
 		run := func(id string) error {
 			return guarded(channel.Handling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails"), Added{})
 		}
@@ -36,7 +37,7 @@ func TestOnceTooOld(t *testing.T) {
 // Another message with the same ID does not count as a copy.
 func TestOnceContentDiffers(t *testing.T) {
 	t.Parallel()
-	s := newWorld(t, handlers.Config{}).store
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	var effect counted
 	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 	run := func(body string) error {

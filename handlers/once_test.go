@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -67,7 +68,7 @@ func TestOnce(t *testing.T) {
 	for name, id := range map[string]string{"time": channel.NewID(), "key": "payment-17"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newWorld(t, handlers.Config{}).store
+			s := worldtest.OpenStore(t, worldtest.Virtual)
 			var effect counted
 			for range 3 {
 				if err := once(t.Context(), s, "mails", id, effect.do); err != nil {
@@ -92,7 +93,7 @@ func TestOnceInAReaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
 	var effect counted
-	handlers.ReactOnce(w.h, "mails", func(ctx context.Context, _ Mail) error {
+	handlers.ReactOnce(w.Registry, "mails", func(ctx context.Context, _ Mail) error {
 		if e, _, ok := channel.Handled(ctx); !ok || e.ID == "" {
 			t.Error("the effect can't find out the message's ID")
 		}
@@ -100,24 +101,24 @@ func TestOnceInAReaction(t *testing.T) {
 	})
 	e := envelope(channel.NewID(), "test.mail.v1", `{"to":"ada"}`)
 	for range 2 {
-		p, err := w.channels.Pack(t.Context(), *e)
+		p, err := w.Channels.Pack(t.Context(), *e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.store.Commit(t.Context(), storage.Work{Send: p.Sends}); err != nil {
+		if _, err := w.Store.Commit(t.Context(), storage.Work{Send: p.Sends}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.mustDrain("mails")
 	effect.want(t, 1)
-	if n := w.left("mails"); n != 0 {
+	if n := worldtest.Queued(t, w.Store, "mails"); n != 0 {
 		t.Errorf("%d messages are left", n)
 	}
 }
 
 func TestOnceOutsideOfAHandler(t *testing.T) {
 	t.Parallel()
-	s := newWorld(t, handlers.Config{}).store
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	var effect counted
 	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 	if err := guarded(t.Context(), Added{}); err == nil {
@@ -136,7 +137,7 @@ func TestOnceAfterAFailure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newWorld(t, handlers.Config{}).store
+			s := worldtest.OpenStore(t, worldtest.Virtual)
 			id := channel.NewID()
 			var p *handlers.PanicError
 			if err := once(t.Context(), s, "mails", id, fail); !errors.Is(err, broken) && !errors.As(err, &p) {
@@ -160,7 +161,7 @@ func TestOnceUnderAnEndedContext(t *testing.T) {
 	for name, result := range map[string]error{"failed": errors.New("cancelled half-way"), "done": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newWorld(t, handlers.Config{}).store
+			s := worldtest.OpenStore(t, worldtest.Virtual)
 			id := channel.NewID()
 			var effect counted
 			ctx, cancel := context.WithCancel(t.Context())
@@ -184,7 +185,7 @@ func TestOnceUnderAnEndedContext(t *testing.T) {
 
 func TestOnceConcurrentCopies(t *testing.T) {
 	t.Parallel()
-	s := newWorld(t, handlers.Config{}).store
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	id := channel.NewID()
 	var effect counted
 	running, finish := make(chan struct{}), make(chan struct{})
@@ -216,7 +217,7 @@ func TestOnceConcurrentCopies(t *testing.T) {
 // Many copies at the same time have one effect, and none of them fails.
 func TestOnceCopiesRace(t *testing.T) {
 	t.Parallel()
-	s := newWorld(t, handlers.Config{}).store
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	id := channel.NewID()
 	var effect counted
 	copies(t, reaction(s, "mails", effect.do), id, 16)
@@ -242,7 +243,7 @@ func TestOnceForgetsOldNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var calls storagetest.Calls
-		s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, calls.Hook)
+		s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), calls.Hook)
 		var effect counted
 		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 		run := func(id string) {
@@ -253,16 +254,16 @@ func TestOnceForgetsOldNotes(t *testing.T) {
 		}
 		const old, sweep = 49, 100
 		for i := range old {
-			run(idNow(i))
+			run(worldtest.IDAt(time.Now(), i))
 		}
 		run("a key")
 		time.Sleep(29 * 24 * time.Hour)
-		young := idNow(0)
+		young := worldtest.IDAt(time.Now(), 0)
 		run(young)
 		time.Sleep(2*24*time.Hour + time.Second)
 		before := calls.Count("query")
 		for i := range sweep {
-			run(idNow(i))
+			run(worldtest.IDAt(time.Now(), i))
 		}
 		if got := calls.Count("query") - before; got != 1 {
 			t.Errorf("looked for old notes %d times in %d effects, want once", got, sweep)
@@ -282,7 +283,7 @@ func TestOnceForgetsOldNotes(t *testing.T) {
 func TestOnceForgetsInShortLives(t *testing.T) {
 	t.Parallel()
 	var calls storagetest.Calls
-	s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, calls.Hook)
+	s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), calls.Hook)
 	var effect counted
 	for range 2000 { // the chance that none of them sweeps is e^-20
 		if err := once(t.Context(), s, "mails", channel.NewID(), effect.do); err != nil {
@@ -297,7 +298,7 @@ func TestOnceForgetsInShortLives(t *testing.T) {
 // A sweep that fails is no fault of the message whose effect is done.
 func TestOnceSweepFails(t *testing.T) {
 	t.Parallel()
-	s := storagetest.Intercept(newWorld(t, handlers.Config{}).store, func(_ context.Context, op storagetest.Op, do func() error) error {
+	s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, op storagetest.Op, do func() error) error {
 		if op.Name == "query" {
 			return op.Fail(storage.ErrUnavailable)
 		}
@@ -315,7 +316,7 @@ func TestOnceSweepFails(t *testing.T) {
 
 func TestOnceUnreadableNote(t *testing.T) {
 	t.Parallel()
-	s := newWorld(t, handlers.Config{}).store
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	var effect counted
 	if err := once(t.Context(), s, "mails", "17", effect.do); err != nil {
 		t.Fatal(err)
@@ -332,7 +333,7 @@ func TestOnceUnreadableNote(t *testing.T) {
 // A reaction that ends its goroutine leaves no note behind: the next attempt begins at once.
 func TestOnceAfterGoexit(t *testing.T) {
 	t.Parallel()
-	s := newWorld(t, handlers.Config{}).store
+	s := worldtest.OpenStore(t, worldtest.Virtual)
 	react := reaction(s, "mails", func(context.Context) error {
 		runtime.Goexit()
 		return nil

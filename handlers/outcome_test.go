@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -29,8 +30,8 @@ func TestAFoldInPartsEndsTheRightDeliveries(t *testing.T) {
 			t.Run(fmt.Sprint(name, bad), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, handlers.Config{})
-				things := values.New(w.channels, "things", values.Config[map[string]any]{Initial: func(string) map[string]any { return map[string]any{} }})
-				handlers.Fold(w.h, "fold things", "accounts", things, Add.to, func(v map[string]any, _ *channel.Envelope, m Add) (map[string]any, []channel.Message, error) {
+				things := values.New(w.Channels, "things", values.Config[map[string]any]{Initial: func(string) map[string]any { return map[string]any{} }})
+				handlers.Fold(w.Registry, "fold things", "accounts", things, Add.Subject, func(v map[string]any, _ *channel.Envelope, m Add) (map[string]any, []channel.Message, error) {
 					v[fmt.Sprint(m.Amount)] = true
 					switch {
 					case fail == nil && m.Amount == (bad+1)%4:
@@ -42,11 +43,11 @@ func TestAFoldInPartsEndsTheRightDeliveries(t *testing.T) {
 					}
 					return v, nil, nil
 				})
-				if err := w.h.Err(); err != nil {
+				if err := w.Registry.Err(); err != nil {
 					t.Fatal(err)
 				}
 				for i := range 4 {
-					send(w, Add{To: "k", Amount: i})
+					worldtest.Send(w.World, Add{To: "k", Amount: i})
 				}
 				failing := map[int]bool{bad: true}
 				if fail == nil {
@@ -59,7 +60,7 @@ func TestAFoldInPartsEndsTheRightDeliveries(t *testing.T) {
 					if failed := o.Err != nil; failed != failing[amount] || (o.Ended == handlers.Deleted) == failed {
 						t.Errorf("message %d: got outcome %+v; want failed %v", amount, o, failing[amount])
 					}
-					if err := w.store.Queue("accounts").Delete(t.Context(), []storage.Receipt{w.claims[ds[i]].Receipt}); (err == nil) != failing[amount] {
+					if err := w.Store.Queue("accounts").Delete(t.Context(), []storage.Receipt{w.claims[ds[i]].Receipt}); (err == nil) != failing[amount] {
 						t.Errorf("message %d: deleted again, with error %v; want it to be there still: %v", amount, err, failing[amount])
 					}
 				}

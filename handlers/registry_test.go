@@ -33,19 +33,19 @@ func nothing[E channel.Message](context.Context, E) error { return nil }
 func TestRegistryWithoutFaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	w.decide()
-	handlers.React(w.h, "audits", nothing[Added])
-	handlers.React(w.h, "audits", nothing[Refused])
-	handlers.React(w.h, "mails", nothing[Mail])
-	if err := w.h.Err(); err != nil {
+	w.Decide()
+	handlers.React(w.Registry, "audits", nothing[Added])
+	handlers.React(w.Registry, "audits", nothing[Refused])
+	handlers.React(w.Registry, "mails", nothing[Mail])
+	if err := w.Registry.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := w.h.Queues(), []string{"accounts", "audits", "mails"}; !slices.Equal(got, want) {
+	if got, want := w.Registry.Queues(), []string{"accounts", "audits", "mails"}; !slices.Equal(got, want) {
 		t.Errorf("queues: got %q, want %q", got, want)
 	}
 	var got []string
-	for _, q := range w.h.Queues() {
-		for _, h := range w.h.Handlers(q) {
+	for _, q := range w.Registry.Queues() {
+		for _, h := range w.Registry.Handlers(q) {
 			kind := string(h.Kind())
 			if h.Folds() {
 				kind += " folds"
@@ -60,10 +60,10 @@ func TestRegistryWithoutFaults(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("handlers: got %q, want %q", got, want)
 	}
-	if len(w.h.Handlers("nowhere")) != 0 {
+	if len(w.Registry.Handlers("nowhere")) != 0 {
 		t.Error("a queue without handlers has handlers")
 	}
-	if w.h.Channels() != w.channels {
+	if w.Registry.Channels() != w.Channels {
 		t.Error("not the channels that it was made with")
 	}
 }
@@ -72,7 +72,7 @@ func TestRegistryWithoutFaults(t *testing.T) {
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
 	for timeout, fault := range map[time.Duration]bool{0: false, 1: false, -1: true, -time.Hour: true} {
-		err := newWorld(t, handlers.Config{Timeout: timeout}).h.Err()
+		err := newWorld(t, handlers.Config{Timeout: timeout}).Registry.Err()
 		if (err != nil) != fault || fault && !strings.Contains(err.Error(), "Timeout is "+timeout.String()) {
 			t.Errorf("timeout %v: got error %v", timeout, err)
 		}
@@ -83,20 +83,20 @@ func TestRegistryCollectsFaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
 	same := func(v Account, _ Add) (Account, []channel.Message, error) { return v, nil, nil }
-	w.decide()
-	handlers.Decide(w.h, w.accounts, Add.to, same)
-	handlers.Decide(w.h, w.accounts, Added.to, func(v Account, _ Added) (Account, []channel.Message, error) { return v, nil, nil })
-	handlers.Decide(w.h, w.accounts, func(Lost) string { return "" }, func(v Account, _ Lost) (Account, []channel.Message, error) { return v, nil, nil })
-	handlers.Decide(w.h, values.New(w.channels, "no_name", values.Config[Account]{}), func(Mail) string { return "" },
+	w.Decide()
+	handlers.Decide(w.Registry, w.Accounts, Add.Subject, same)
+	handlers.Decide(w.Registry, w.Accounts, Added.Subject, func(v Account, _ Added) (Account, []channel.Message, error) { return v, nil, nil })
+	handlers.Decide(w.Registry, w.Accounts, func(Lost) string { return "" }, func(v Account, _ Lost) (Account, []channel.Message, error) { return v, nil, nil })
+	handlers.Decide(w.Registry, values.New(w.Channels, "no_name", values.Config[Account]{}), func(Mail) string { return "" },
 		func(v Account, _ Mail) (Account, []channel.Message, error) { return v, nil, nil }, Lost{}, Add{})
-	handlers.React(w.h, "mails", nothing[Added])
-	handlers.React(w.h, "Audits", nothing[Added])
-	handlers.React(w.h, "audits", nothing[Misnamed])
-	handlers.React(w.h, "audits", nothing[Added])
-	handlers.React(w.h, "audits", nothing[Added])
-	handlers.React(w.h, "totals", nothing[AddedToo])
-	handlers.Upgrade(w.h, func(Lost) Misnamed { return Misnamed{} })
-	err := w.h.Err()
+	handlers.React(w.Registry, "mails", nothing[Added])
+	handlers.React(w.Registry, "Audits", nothing[Added])
+	handlers.React(w.Registry, "audits", nothing[Misnamed])
+	handlers.React(w.Registry, "audits", nothing[Added])
+	handlers.React(w.Registry, "audits", nothing[Added])
+	handlers.React(w.Registry, "totals", nothing[AddedToo])
+	handlers.Upgrade(w.Registry, func(Lost) Misnamed { return Misnamed{} })
+	err := w.Registry.Err()
 	if err == nil {
 		t.Fatal("got no error")
 	}
@@ -123,10 +123,10 @@ func TestRegistryCollectsFaults(t *testing.T) {
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	w.decide()
-	handlers.React(w.h, "audits", nothing[Added])
+	w.Decide()
+	handlers.React(w.Registry, "audits", nothing[Added])
 	e := envelope("1", "test.add.v1", `{"to":"ada","amount":3,"unknown":[]}`)
-	d, err := w.h.Resolve("accounts", e)
+	d, err := w.Registry.Resolve("accounts", e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestResolve(t *testing.T) {
 		{"bad body", "accounts", envelope("1", "test.add.v1", `{"amount":"x"}`), channel.ErrBody},
 		{"no body", "accounts", envelope("1", "test.add.v1", ``), channel.ErrBody},
 	} {
-		if d, err := w.h.Resolve(test.queue, test.e); !errors.Is(err, test.want) || d != nil {
+		if d, err := w.Registry.Resolve(test.queue, test.e); !errors.Is(err, test.want) || d != nil {
 			t.Errorf("%s: got %v and error %v, want %v", test.name, d, err, test.want)
 		}
 	}
@@ -153,11 +153,11 @@ func TestResolve(t *testing.T) {
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	w.decide()
-	handlers.React(w.h, "audits", nothing[Added])
+	w.Decide()
+	handlers.React(w.Registry, "audits", nothing[Added])
 	group := func(queue string, kind channel.Kind, to string) (handlers.Group, bool, error) {
 		t.Helper()
-		d, err := w.h.Resolve(queue, envelope("1", kind, `{"to":"`+to+`"}`))
+		d, err := w.Registry.Resolve(queue, envelope("1", kind, `{"to":"`+to+`"}`))
 		if err != nil {
 			return handlers.Group{}, false, err
 		}
@@ -189,13 +189,13 @@ func TestGroup(t *testing.T) {
 func TestPanicsBeforeTheHandler(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	handlers.Decide(w.h, w.accounts, func(Add) string { panic("no key") }, Account.Add, Added{}, Refused{})
-	handlers.Upgrade(w.h, func(oldAdd) Add { panic("no upgrade") })
+	handlers.Decide(w.Registry, w.Accounts, func(Add) string { panic("no key") }, Account.Add, Added{}, Refused{})
+	handlers.Upgrade(w.Registry, func(oldAdd) Add { panic("no upgrade") })
 	var p *handlers.PanicError
-	if d, err := w.h.Resolve("accounts", envelope("1", "test.add.v1", `{}`)); d != nil || !errors.As(err, &p) || p.Text != "panic: no key" || len(p.Stack) == 0 {
+	if d, err := w.Registry.Resolve("accounts", envelope("1", "test.add.v1", `{}`)); d != nil || !errors.As(err, &p) || p.Text != "panic: no key" || len(p.Stack) == 0 {
 		t.Errorf("key: got %v, error %v; want a panic with its stack", d, err)
 	}
-	if d, err := w.h.Resolve("accounts", envelope("1", "test.add.v0", `{}`)); d != nil || !errors.As(err, &p) || p.Text != "panic: no upgrade" || len(p.Stack) == 0 {
+	if d, err := w.Registry.Resolve("accounts", envelope("1", "test.add.v0", `{}`)); d != nil || !errors.As(err, &p) || p.Text != "panic: no upgrade" || len(p.Stack) == 0 {
 		t.Errorf("upgrade: got %v, error %v; want a panic with its stack", d, err)
 	}
 }
@@ -212,16 +212,16 @@ func (oldAdd) Kind() channel.Kind { return "test.add.v0" }
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	w.decide()
-	handlers.Upgrade(w.h, func(m oldAdd) Add { return Add{To: m.Account, Amount: m.Cents / 100} })
-	if err := w.h.Err(); err != nil {
+	w.Decide()
+	handlers.Upgrade(w.Registry, func(m oldAdd) Add { return Add{To: m.Account, Amount: m.Cents / 100} })
+	if err := w.Registry.Err(); err != nil {
 		t.Fatal(err)
 	}
-	before, err := w.h.Resolve("accounts", envelope("old", "test.add.v0", `{"account":"ada","cents":500}`))
+	before, err := w.Registry.Resolve("accounts", envelope("old", "test.add.v0", `{"account":"ada","cents":500}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := w.h.Resolve("accounts", envelope("new", "test.add.v1", `{"to":"ada","amount":2}`))
+	now, err := w.Registry.Resolve("accounts", envelope("new", "test.add.v1", `{"to":"ada","amount":2}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,11 +235,11 @@ func TestRollingUpgrade(t *testing.T) {
 			t.Fatalf("message %d: %v", i, o.Err)
 		}
 	}
-	if got, want := w.balance("ada"), 7; got != want {
+	if got, want := w.Balance("ada"), 7; got != want {
 		t.Errorf("got balance %d, want %d", got, want)
 	}
 	// A worker of the older version doesn't know the new kind, and reports that.
-	if _, err := w.h.Resolve("accounts", envelope("newer", "test.add.v2", `{}`)); handlers.Judge(err).Action != handlers.UnknownKind {
+	if _, err := w.Registry.Resolve("accounts", envelope("newer", "test.add.v2", `{}`)); handlers.Judge(err).Action != handlers.UnknownKind {
 		t.Errorf("a newer kind: got error %v, want one that hands it back", err)
 	}
 }
