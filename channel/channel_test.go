@@ -68,15 +68,6 @@ func newChannels(t testing.TB, s *storage.Store) *channel.Channels {
 	return c
 }
 
-func senderOf[M channel.Message](t testing.TB, c *channel.Channels) *channel.Sender[M] {
-	t.Helper()
-	s, err := channel.SenderOf[M](c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // receivedOne takes the only message of a queue.
 func receivedOne(t testing.TB, s *storage.Store, queue string) channel.Envelope {
 	t.Helper()

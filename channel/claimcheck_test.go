@@ -24,7 +24,7 @@ func TestClaimCheck(t *testing.T) {
 			s := worldtest.OpenStore(t, worldtest.Virtual)
 			c := newChannels(t, s)
 			dish := strings.Repeat("x", size-overhead)
-			must(t, senderOf[Order](t, c).Send(t.Context(), Order{Dish: dish}))
+			must(t, worldtest.SenderOf[Order](t, c).Send(t.Context(), Order{Dish: dish}))
 			e := receivedOne(t, s, "orders")
 			if e.Data != nil || e.DataRef == "" {
 				t.Fatalf("got %d bytes of data, reference %q; want a reference alone", len(e.Data), e.DataRef)
@@ -85,7 +85,7 @@ func TestClaimCheckRefusesOverTheMost(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
 	c := newChannels(t, s)
-	err := senderOf[Order](t, c).Send(t.Context(), Order{Dish: strings.Repeat("x", channel.MaxData)})
+	err := worldtest.SenderOf[Order](t, c).Send(t.Context(), Order{Dish: strings.Repeat("x", channel.MaxData)})
 	if !errors.Is(err, storage.ErrTooLarge) {
 		t.Errorf("send: got error %.200v, want %v", err, storage.ErrTooLarge)
 	}
@@ -104,7 +104,7 @@ func TestClaimCheckFanOut(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
 	c := newChannels(t, s)
-	must(t, senderOf[Served](t, c).Send(t.Context(), Served{Menu: strings.Repeat("x", 60<<10)}))
+	must(t, worldtest.SenderOf[Served](t, c).Send(t.Context(), Served{Menu: strings.Repeat("x", 60<<10)}))
 	a, b := receivedOne(t, s, "kitchen"), receivedOne(t, s, "floor")
 	if a.DataRef == b.DataRef || !strings.HasPrefix(a.DataRef, "claims/kitchen/") || !strings.HasPrefix(b.DataRef, "claims/floor/") {
 		t.Fatalf("got references %s and %s, want one for each queue", a.DataRef, b.DataRef)
@@ -136,7 +136,7 @@ func TestClaimCheckWhenTheStoreFails(t *testing.T) {
 		return do()
 	})
 	c := newChannels(t, s)
-	err := senderOf[Served](t, c).Send(t.Context(), Served{Menu: strings.Repeat("x", 60<<10)})
+	err := worldtest.SenderOf[Served](t, c).Send(t.Context(), Served{Menu: strings.Repeat("x", 60<<10)})
 	if !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("send: got error %v, want %v", err, storage.ErrUnavailable)
 	}
@@ -158,7 +158,7 @@ func TestAttributesTooLarge(t *testing.T) {
 	s := worldtest.OpenStore(t, worldtest.Virtual)
 	c := newChannels(t, s)
 	ctx := channel.WithTrace(t.Context(), channel.Trace{Tenant: strings.Repeat("x", 60<<10)})
-	if err := senderOf[Order](t, c).Send(ctx, Order{}); !errors.Is(err, storage.ErrTooLarge) {
+	if err := worldtest.SenderOf[Order](t, c).Send(ctx, Order{}); !errors.Is(err, storage.ErrTooLarge) {
 		t.Errorf("send: got error %.200v, want %v", err, storage.ErrTooLarge)
 	}
 	e := channel.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Tenant: strings.Repeat("x", 60<<10), Data: []byte("{}")}

@@ -66,7 +66,7 @@ func TestSDKReadsOursClaimChecked(t *testing.T) {
 func TestSDKReadsWhatIsSent(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
-	must(t, senderOf[Order](t, newChannels(t, s)).Send(t.Context(), Order{Table: 4, Dish: "<b>&\"\u2028"}))
+	must(t, worldtest.SenderOf[Order](t, newChannels(t, s)).Send(t.Context(), Order{Table: 4, Dish: "<b>&\"\u2028"}))
 	ds, err := s.Queue("orders").Receive(t.Context(), 1, time.Minute)
 	if err != nil {
 		t.Fatal(err)

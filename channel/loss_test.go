@@ -64,7 +64,7 @@ func TestMessagesThatWouldArriveEmpty(t *testing.T) {
 func TestSendWhatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
-	orders := senderOf[Order](t, newChannels(t, s))
+	orders := worldtest.SenderOf[Order](t, newChannels(t, s))
 	for _, dish := range []string{"caf\xe9", "caf\xe8", "\xff", "a\xc3"} {
 		err := orders.Send(t.Context(), Order{Table: 1, Dish: "soup"}, Order{Table: 2, Dish: dish})
 		if !errors.Is(err, channel.ErrBody) || !strings.HasSuffix(err.Error(), "not valid UTF-8 in member dish") || strings.Contains(err.Error(), "caf") {

@@ -27,7 +27,7 @@ func TestSend(t *testing.T) {
 	s := worldtest.OpenStore(t, worldtest.Virtual)
 	before := time.Now()
 	ctx := channel.WithTrace(t.Context(), channel.Trace{Parent: "00-trace-01", Tenant: "north"})
-	must(t, senderOf[Order](t, newChannels(t, s)).Send(ctx, Order{Table: 4}))
+	must(t, worldtest.SenderOf[Order](t, newChannels(t, s)).Send(ctx, Order{Table: 4}))
 
 	e := receivedOne(t, s, "orders")
 	if _, ok := channel.IDTime(e.ID); !ok {
@@ -58,7 +58,7 @@ func mustJSON(t testing.TB, x any) []byte {
 func TestSendWithItsOwnKeyAndSubject(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
-	pay := senderOf[Payment](t, newChannels(t, s))
+	pay := worldtest.SenderOf[Payment](t, newChannels(t, s))
 	must(t, pay.Send(t.Context(), Payment{Key: "payment 17", Table: "4"}, Payment{}))
 	all := worldtest.Take(t, s, "payments")
 	if len(all) != 2 {
@@ -77,7 +77,7 @@ func TestSendWithItsOwnKeyAndSubject(t *testing.T) {
 func TestSendTwice(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
-	pay := senderOf[Payment](t, newChannels(t, s))
+	pay := worldtest.SenderOf[Payment](t, newChannels(t, s))
 	for range 2 {
 		must(t, pay.Send(t.Context(), Payment{Key: "17"}))
 	}
@@ -98,7 +98,7 @@ func TestSendIsDurable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	must(t, senderOf[Order](t, newChannels(t, s)).Send(t.Context(), Order{Table: 4}), s.Close())
+	must(t, worldtest.SenderOf[Order](t, newChannels(t, s)).Send(t.Context(), Order{Table: 4}), s.Close())
 	again := worldtest.OpenAt(t, path+worldtest.Virtual)
 	if got, want := string(receivedOne(t, again, "orders").Data), `{"table":4}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -108,7 +108,7 @@ func TestSendIsDurable(t *testing.T) {
 func TestSendNothing(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
-	must(t, senderOf[Order](t, newChannels(t, s)).Send(t.Context()))
+	must(t, worldtest.SenderOf[Order](t, newChannels(t, s)).Send(t.Context()))
 	if n := worldtest.Queued(t, s, "orders"); n != 0 {
 		t.Errorf("got %d messages, want none", n)
 	}
@@ -118,7 +118,7 @@ func TestEventFansOut(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
 	c := newChannels(t, s)
-	must(t, senderOf[Served](t, c).Send(t.Context(), Served{Table: 4}), senderOf[Unheard](t, c).Send(t.Context(), Unheard{}))
+	must(t, worldtest.SenderOf[Served](t, c).Send(t.Context(), Served{Table: 4}), worldtest.SenderOf[Unheard](t, c).Send(t.Context(), Unheard{}))
 	a, b := receivedOne(t, s, "kitchen"), receivedOne(t, s, "floor")
 	if a.ID != b.ID || string(a.Data) != string(b.Data) {
 		t.Errorf("the copies differ: %+v, %+v", a, b)
@@ -135,7 +135,7 @@ func TestSendManyInOrder(t *testing.T) {
 		messages = append(messages, Order{Table: i})
 		want = append(want, fmt.Sprintf(`{"table":%d}`, i))
 	}
-	must(t, senderOf[Order](t, newChannels(t, s)).Send(t.Context(), messages...))
+	must(t, worldtest.SenderOf[Order](t, newChannels(t, s)).Send(t.Context(), messages...))
 	var got []string
 	for _, e := range worldtest.Take(t, s, "orders") {
 		got = append(got, string(e.Data))
@@ -165,7 +165,7 @@ func TestSendBatchWithABadItem(t *testing.T) {
 				if plain {
 					s = storagetest.Plain(s)
 				}
-				pay := senderOf[Payment](t, newChannels(t, s))
+				pay := worldtest.SenderOf[Payment](t, newChannels(t, s))
 				many := slices.Repeat([]Payment{{Key: "good"}}, 100)
 				err := pay.Send(t.Context(), slices.Concat(many, []Payment{{Key: "large", Note: large}, test.bad}, many)...)
 				if !errors.Is(err, test.want) {
@@ -185,7 +185,7 @@ func TestSendBatchWithABadItem(t *testing.T) {
 func TestSendWhatCannotBeEncoded(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
-	err := senderOf[Broken](t, newChannels(t, s)).Send(t.Context(), Broken{C: make(chan int)})
+	err := worldtest.SenderOf[Broken](t, newChannels(t, s)).Send(t.Context(), Broken{C: make(chan int)})
 	if !errors.Is(err, channel.ErrBody) || !strings.Contains(err.Error(), "message 1 of 1") {
 		t.Errorf("got error %v, want %v that names the message", err, channel.ErrBody)
 	}
@@ -195,7 +195,7 @@ func TestSendAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := worldtest.OpenStore(t, worldtest.Virtual)
-		orders := senderOf[Order](t, newChannels(t, s))
+		orders := worldtest.SenderOf[Order](t, newChannels(t, s))
 		must(t, orders.SendAfter(t.Context(), time.Hour, Order{Table: 1}, Order{Table: 2}))
 		time.Sleep(time.Hour - time.Millisecond)
 		if got := worldtest.Take(t, s, "orders"); len(got) != 0 {
@@ -213,7 +213,7 @@ func TestSendAfterPast(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{-1, -50 * time.Nanosecond, -300 * 24 * time.Hour, time.Until(time.Now()), math.MinInt64} {
 		s := worldtest.OpenStore(t, worldtest.Virtual)
-		orders := senderOf[Order](t, newChannels(t, s))
+		orders := worldtest.SenderOf[Order](t, newChannels(t, s))
 		must(t, orders.SendAfter(t.Context(), delay, Order{Table: 1}))
 		if got := worldtest.Take(t, s, "orders"); len(got) != 1 {
 			t.Errorf("delay %v: got %d messages at once, want 1", delay, len(got))
@@ -227,7 +227,7 @@ func TestSendAfterPast(t *testing.T) {
 func TestSendAfterBadDelay(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
-	orders := senderOf[Order](t, newChannels(t, s))
+	orders := worldtest.SenderOf[Order](t, newChannels(t, s))
 	if err := orders.SendAfter(t.Context(), storage.MaxDelay+1, Order{}); !errors.Is(err, storage.ErrInvalid) {
 		t.Errorf("got error %v, want %v", err, storage.ErrInvalid)
 	}
@@ -246,7 +246,7 @@ func TestSendWith(t *testing.T) {
 			if plain {
 				s = storagetest.Plain(s)
 			}
-			served := senderOf[Served](t, newChannels(t, s))
+			served := worldtest.SenderOf[Served](t, newChannels(t, s))
 			write := func(body string, cond storage.Condition, m Served) (storage.ETag, error) {
 				return served.SendWith(t.Context(), storage.Write{Container: "tables", Key: "4", Body: []byte(body), If: cond}, m)
 			}
@@ -298,7 +298,7 @@ func TestSendUnknownOutcomeKeepsBodies(t *testing.T) {
 		}
 		return err
 	})
-	err := senderOf[Order](t, newChannels(t, s)).Send(t.Context(), Order{Dish: strings.Repeat("x", 60<<10)})
+	err := worldtest.SenderOf[Order](t, newChannels(t, s)).Send(t.Context(), Order{Dish: strings.Repeat("x", 60<<10)})
 	if !errors.Is(err, storage.ErrUnavailable) {
 		t.Fatalf("got error %v, want %v", err, storage.ErrUnavailable)
 	}
@@ -314,7 +314,7 @@ func TestSendUnderACancelledContext(t *testing.T) {
 	cause := errors.New("no more time")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	if err := senderOf[Order](t, newChannels(t, s)).Send(ctx, Order{}); !errors.Is(err, cause) {
+	if err := worldtest.SenderOf[Order](t, newChannels(t, s)).Send(ctx, Order{}); !errors.Is(err, cause) {
 		t.Errorf("got error %v, want %v", err, cause)
 	}
 }
@@ -332,7 +332,7 @@ func sendUnder(t testing.TB, e *channel.Envelope, group string, send func(ctx co
 	s := worldtest.OpenStore(t, worldtest.Virtual)
 	// The chain of the handled message has its own trace and tenant, which win.
 	ctx := channel.WithTrace(t.Context(), channel.Trace{Parent: "00-other-01", Tenant: "south"})
-	must(t, send(channel.Handling(ctx, e, group), senderOf[Order](t, newChannels(t, s))))
+	must(t, send(channel.Handling(ctx, e, group), worldtest.SenderOf[Order](t, newChannels(t, s))))
 	ids := map[int][]string{}
 	for _, got := range worldtest.Take(t, s, "orders") {
 		if got.Correlation != "the first" || got.Causation != e.ID || got.TraceParent != "00-parent-01" || got.Tenant != "north" {
@@ -407,7 +407,7 @@ func TestOwnKeyCountsInAHandlerToo(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
 	ctx := channel.Handling(t.Context(), handled(), "kitchen")
-	must(t, senderOf[Payment](t, newChannels(t, s)).Send(ctx, Payment{Key: "17"}))
+	must(t, worldtest.SenderOf[Payment](t, newChannels(t, s)).Send(ctx, Payment{Key: "17"}))
 	if e := receivedOne(t, s, "payments"); e.ID != "17" || e.Causation != timedID || e.Correlation != "the first" {
 		t.Errorf("got %+v, want its own ID in the handled message's chain", e)
 	}
