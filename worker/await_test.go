@@ -2,7 +2,6 @@ package worker_test
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -23,7 +23,7 @@ const awaitedFor = 12 * time.Second
 func comesBack(t *testing.T, s *storage.Store, trouble *atomic.Bool) {
 	t.Helper()
 	l := newLab(t, s, func(context.Context, job) error { return nil })
-	stop := l.start(t, worker.Config{Visibility: awaitedFor})
+	stop := l.Start(worker.Config{Visibility: awaitedFor})
 	l.sendJobs(t, job{Name: "before"}) // so that the worker awaits
 	l.empty(t, 20*time.Millisecond)
 	trouble.Store(true)
@@ -47,7 +47,7 @@ func comesBack(t *testing.T, s *storage.Store, trouble *atomic.Bool) {
 func TestHandedOverTooLate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var slow atomic.Bool
-		comesBack(t, storagetest.Intercept(openStore(t), func(_ context.Context, op storagetest.Op, do func() error) error {
+		comesBack(t, storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, op storagetest.Op, do func() error) error {
 			err := do()
 			if op.Name == "receive" && slow.CompareAndSwap(true, false) {
 				time.Sleep(awaitedFor - awaitedFor/12)
@@ -70,27 +70,13 @@ func (*slow) UnmarshalJSON([]byte) error { time.Sleep(time.Millisecond); return 
 func TestHandedOverOneByOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const n = 100
-		routes, err := channel.NewRoutes(channel.Command[slow]("slow"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := world{store: openStore(t)}
-		if l.channels, err = channel.New(l.store, routes, "/test"); err != nil {
-			t.Fatal(err)
-		}
-		sender, err := channel.NewSender[slow](l.channels)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := newBare(t, worldtest.OpenStore(t, worldtest.Virtual), channel.Command[slow]("slow"))
 		handled := make(chan time.Time, n)
-		l.registry = handlers.NewRegistry(l.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-		handlers.React(l.registry, "slow", func(context.Context, slow) error { handled <- time.Now(); return nil })
-		l.start(t, worker.Config{Concurrency: n})
+		handlers.React(l.Registry, "slow", func(context.Context, slow) error { handled <- time.Now(); return nil })
+		l.Start(worker.Config{Concurrency: n})
 		synctest.Wait() // the worker awaits
 		sent := time.Now()
-		if err := sender.Send(t.Context(), make([]slow, n)...); err != nil {
-			t.Fatal(err)
-		}
+		worldtest.Send(l.World, make([]slow, n)...)
 		if took := (<-handled).Sub(sent); took > 3*time.Millisecond {
 			t.Errorf("the first was handled after %v, when some %v are enough", took, time.Millisecond)
 		}

@@ -3,13 +3,13 @@ package worker_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -35,25 +35,14 @@ type noops struct {
 
 func newNoops(b *testing.B) *noops {
 	b.Helper()
-	return newNoopsOn(b, newStore(b))
+	return newNoopsOn(b, worldtest.OpenStore(b, ""))
 }
 
 func newNoopsOn(b testing.TB, store *storage.Store) *noops {
 	b.Helper()
-	w := &noops{call: func() {}}
-	w.store = store
-	routes, err := channel.NewRoutes(channel.Command[noop]("noops"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	if w.channels, err = channel.New(w.store, routes, "/bench"); err != nil {
-		b.Fatal(err)
-	}
-	if w.send, err = channel.NewSender[noop](w.channels); err != nil {
-		b.Fatal(err)
-	}
-	w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-	handlers.React(w.registry, "noops", func(context.Context, noop) error { w.done.Add(1); w.call(); return nil })
+	w := &noops{world: world{World: worldtest.NewBare(b, store, handlers.Config{}, channel.Command[noop]("noops"))}, call: func() {}}
+	w.send = worldtest.SenderOf[noop](b, w.Channels)
+	handlers.React(w.Registry, "noops", func(context.Context, noop) error { w.done.Add(1); w.call(); return nil })
 	return w
 }
 
@@ -117,8 +106,8 @@ func BenchmarkDrain(b *testing.B) {
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
-	stop := w.start(b, worker.Config{})
-	eventually(b, func() error {
+	stop := w.Start(worker.Config{})
+	worldtest.Eventually(b, func() error {
 		if n := w.done.Load(); n < int64(b.N) {
 			return fmt.Errorf("%d of %d", n, b.N)
 		}
@@ -135,10 +124,10 @@ func BenchmarkSendAndHandle(b *testing.B) {
 	b.ReportAllocs()
 	var stop func() error
 	w.senders(b, 16, b.N, 2000, func() {
-		stop = w.start(b, worker.Config{})
+		stop = w.Start(worker.Config{})
 		b.ResetTimer()
 	})
-	w.drained(b)
+	w.WaitUntilIdle()
 	rate(b, b.N)
 	if err := stop(); err != nil {
 		b.Fatal(err)
@@ -147,15 +136,15 @@ func BenchmarkSendAndHandle(b *testing.B) {
 
 const accounts = 365
 
-func addNote(i int) add {
-	return add{Account: fmt.Sprintf("date-%d", i%accounts), N: 1, Note: payload}
+func addNote(i int) Add {
+	return Add{To: fmt.Sprintf("date-%d", i%accounts), Amount: 1, Note: payload}
 }
 
 // folded waits until the events of all commands are in the view. Then it stops the worker, to include the last
 // deletions.
 func folded(b *testing.B, w *world, stop func() error) {
 	b.Helper()
-	eventually(b, func() error {
+	worldtest.Eventually(b, func() error {
 		if n := w.folded.Load(); n < int64(b.N) {
 			return fmt.Errorf("%d of %d", n, b.N)
 		}
@@ -169,8 +158,9 @@ func folded(b *testing.B, w *world, stop func() error) {
 
 // BenchmarkFullPath sends commands, decides them on value objects, and folds their events into views.
 func BenchmarkFullPath(b *testing.B) {
-	w := newWorld(b, newStore(b), "totals")
-	stop := w.start(b, worker.Config{})
+	w := newWorld(b, worldtest.OpenStore(b, ""), "totals")
+	commands := worldtest.SenderOf[Add](b, w.Channels)
+	stop := w.Start(worker.Config{})
 	b.ReportAllocs()
 	b.ResetTimer()
 	var wg sync.WaitGroup
@@ -178,7 +168,7 @@ func BenchmarkFullPath(b *testing.B) {
 	for range 16 {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
-				if err := w.send.Send(b.Context(), addNote(int(i))); err != nil {
+				if err := commands.Send(b.Context(), addNote(int(i))); err != nil {
 					b.Error(err)
 					return
 				}
@@ -191,18 +181,16 @@ func BenchmarkFullPath(b *testing.B) {
 
 // BenchmarkFullDrain does the same with commands that wait when the worker starts.
 func BenchmarkFullDrain(b *testing.B) {
-	w := newWorld(b, newStore(b), "totals")
+	w := newWorld(b, worldtest.OpenStore(b, ""), "totals")
 	for sent := 0; sent < b.N; {
-		batch := make([]add, min(1000, b.N-sent))
+		batch := make([]Add, min(1000, b.N-sent))
 		for i := range batch {
 			batch[i] = addNote(sent + i)
 		}
-		if err := w.send.Send(b.Context(), batch...); err != nil {
-			b.Fatal(err)
-		}
+		worldtest.Send(w.World, batch...)
 		sent += len(batch)
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
-	folded(b, w, w.start(b, worker.Config{}))
+	folded(b, w, w.Start(worker.Config{}))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -37,7 +38,8 @@ func fetched(s *storage.Store) (_ *storage.Store, all, atOnce *atomic.Int64) {
 // A worker holds no more claim-checked bodies than it has room for. A body goes when its message ends, however that
 // ends, and makes room for others.
 func TestBodiesAreBounded(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		const (
 			n    = 60
 			size = 100_000
@@ -60,62 +62,63 @@ func TestBodiesAreBounded(t *testing.T) {
 			}
 		}
 		l.sendJobs(t, jobs...)
-		l.start(t, worker.Config{Concurrency: 50, MaxBodies: room, MaxAttempts: 2})
+		l.Start(worker.Config{Concurrency: 50, MaxBodies: room, MaxAttempts: 2})
 		time.Sleep(10 * time.Second)
-		wantInt(t, "bodies in hand", int(all.Load()), 11)
-		wantInt(t, "fetched at once", int(atOnce.Load()), 1)
+		worldtest.Want(t, "bodies in hand", int(all.Load()), 11)
+		worldtest.Want(t, "fetched at once", int(atOnce.Load()), 1)
 		close(release)
 		l.empty(t, time.Second)
-		wantInt(t, "handled", len(l.called()), n+n/3)
-		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), n/3)
+		worldtest.Want(t, "handled", len(l.called()), n+n/3)
+		worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), n/3)
 	})
 }
 
 // Bodies that are folded count likewise. One message always goes on, however little room there is.
 func TestBodiesOfAFold(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		hooked, _, atOnce := fetched(s)
 		w := newWorld(t, hooked, "totals")
 		const n = 30
 		for range n {
-			if err := w.send.Send(t.Context(), add{Account: "a", N: 1, Note: strings.Repeat("x", 60_000)}); err != nil {
-				t.Fatal(err)
-			}
+			worldtest.Send(w.World, Add{To: "a", Amount: 1, Note: strings.Repeat("x", 60_000)})
 		}
-		w.start(t, worker.Config{MaxBodies: 1, Consume: []string{"commands"}})
-		for stats(t, s, "commands").Ready+stats(t, s, "commands").InFlight > 0 {
+		w.Start(worker.Config{MaxBodies: 1, Consume: []string{"accounts"}})
+		for stats(t, s, "accounts").Ready+stats(t, s, "accounts").InFlight > 0 {
 			time.Sleep(time.Second)
 		}
-		if d, err := w.accounts.Get(t.Context(), "a", ""); err != nil || d.Value.Count != n {
+		if d, err := w.Accounts.Get(t.Context(), "a", ""); err != nil || d.Value.Count != n {
 			t.Errorf("got %+v, %v; want %d", d.Value, err, n)
 		}
-		wantInt(t, "fetched at once", int(atOnce.Load()), 1)
+		worldtest.Want(t, "fetched at once", int(atOnce.Load()), 1)
 	})
 }
 
 // Messages that wait for room are handed back when the worker stops.
 func TestStopBesideFullRoom(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { time.Sleep(20 * time.Second); return nil })
 		body := strings.Repeat("x", 60_000)
 		l.sendJobs(t, job{Body: body}, job{Body: body}, job{Body: body})
-		stop := l.start(t, worker.Config{MaxBodies: 1, DrainTimeout: time.Minute})
+		stop := l.Start(worker.Config{MaxBodies: 1, DrainTimeout: time.Minute})
 		time.Sleep(5 * time.Second)
 		stopped := make(chan error, 1)
 		go func() { stopped <- stop() }()
 		time.Sleep(3 * time.Second)
-		wantInt(t, "handed back at once", int(stats(t, s, "jobs").Ready), 2)
+		worldtest.Want(t, "handed back at once", int(stats(t, s, "jobs").Ready), 2)
 		if err := <-stopped; err != nil {
 			t.Fatal(err)
 		}
-		wantInt(t, "handled", len(l.called()), 1)
+		worldtest.Want(t, "handled", len(l.called()), 1)
 	})
 }
 
 // A message whose claim-checked body doesn't fit its kind, or whose kind is unknown, ends as one that has its body
 // inside.
 func TestBadFetchedBody(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return nil })
 		large := strings.Repeat("x", 60_000)
 		for _, e := range []channel.Envelope{
@@ -123,18 +126,18 @@ func TestBadFetchedBody(t *testing.T) {
 			{ID: "unknown", Kind: "test.unknown.v1", Data: []byte(`{"body":"` + large + `"}`)},
 		} {
 			e.Source = "/test"
-			p, err := l.channels.Outbox().PackFor(t.Context(), "jobs", e)
+			p, err := l.Channels.Outbox().PackFor(t.Context(), "jobs", e)
 			if err == nil {
-				err = l.channels.Outbox().SendPacked(t.Context(), p)
+				err = l.Channels.Outbox().SendPacked(t.Context(), p)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		l.start(t, worker.Config{UnknownFor: time.Minute})
+		l.Start(worker.Config{UnknownFor: time.Minute})
 		l.empty(t, time.Minute)
 		reasons := map[string]string{}
-		for _, p := range l.poisoned(t, "jobs") {
+		for _, p := range l.Poisoned("jobs") {
 			reasons[p.ID] = p.Reason
 		}
 		want := map[string]string{"unfit": handlers.ReasonUndecodable, "unknown": handlers.ReasonUnknownKind}

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -32,30 +32,17 @@ type effects struct{ reacted, once atomic.Int64 }
 func newPathWorld(t *testing.T, s *storage.Store, trial int64, e *effects) *pathWorld {
 	t.Helper()
 	w := &pathWorld{names: map[string]string{}, effects: e}
-	for _, n := range []string{"commands", "accounts", "totals", "reactions", "mails"} {
+	for _, n := range []string{"accounts", "totals", "audits", "mails"} {
 		w.names[n] = fmt.Sprintf("%s-%d", n, trial)
 	}
-	w.store = s
-	routes, err := channel.NewRoutes(channel.Command[add](w.names["commands"]), channel.Event[added](w.names["totals"], w.names["reactions"], w.names["mails"]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w.channels, err = channel.New(s, routes, "/test"); err != nil {
-		t.Fatal(err)
-	}
-	if w.send, err = channel.NewSender[add](w.channels); err != nil {
-		t.Fatal(err)
-	}
-	w.accounts = values.New(w.channels, w.names["accounts"], values.Config[account]{})
-	w.totals = views.New(w.channels, w.names["totals"], views.Config[account]{})
-	w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-	handlers.Decide(w.registry, w.accounts, func(c add) string { return c.Account }, func(a account, c add) (account, []channel.Message, error) {
-		return account{Sum: a.Sum + c.N, Count: a.Count + 1}, []channel.Message{added{Account: c.Account, N: c.N, Note: c.Note}}, nil
-	}, added{})
-	views.Project(w.registry, w.totals, func(e added) string { return e.Account },
-		func(a account, e added) account { return account{Sum: a.Sum + e.N, Count: a.Count + 1} })
-	handlers.React(w.registry, w.names["reactions"], func(context.Context, added) error { e.reacted.Add(1); return nil })
-	handlers.ReactOnce(w.registry, w.names["mails"], func(context.Context, added) error { e.once.Add(1); return nil })
+	w.World = worldtest.NewBare(t, s, handlers.Config{},
+		channel.Command[Add](w.names["accounts"]), channel.Event[Added](w.names["totals"], w.names["audits"], w.names["mails"]))
+	w.Accounts = values.New(w.Channels, w.names["accounts"], values.Config[Account]{})
+	w.Totals = views.New(w.Channels, w.names["totals"], views.Config[Total]{})
+	handlers.Decide(w.Registry, w.Accounts, Add.Subject, Account.Add, Added{})
+	w.Project()
+	handlers.React(w.Registry, w.names["audits"], func(context.Context, Added) error { e.reacted.Add(1); return nil })
+	handlers.ReactOnce(w.Registry, w.names["mails"], func(context.Context, Added) error { e.once.Add(1); return nil })
 	return w
 }
 
@@ -63,7 +50,7 @@ func newPathWorld(t *testing.T, s *storage.Store, trial int64, e *effects) *path
 func (w *pathWorld) noted(t *testing.T) bool {
 	t.Helper()
 	done := false
-	for row, err := range w.store.Table("once").Query(t.Context(), w.names["mails"], storage.RowRange{}) {
+	for row, err := range w.Store.Table("once").Query(t.Context(), w.names["mails"], storage.RowRange{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,12 +59,10 @@ func (w *pathWorld) noted(t *testing.T) bool {
 	return done
 }
 
-func (w *pathWorld) left(t *testing.T) int64 {
+func (w *pathWorld) left(t *testing.T) (n int) {
 	t.Helper()
-	n := int64(0)
-	for _, q := range w.channels.Routes().Queues() {
-		s := stats(t, w.store, q)
-		n += s.Ready + s.InFlight + s.Delayed
+	for _, q := range w.Channels.Routes().Queues() {
+		n += worldtest.Queued(t, w.Store, q)
 	}
 	return n
 }
@@ -90,7 +75,8 @@ func TestCrashAfterEveryCall(t *testing.T) {
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		for _, large := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/large=%v", moment, large), func(t *testing.T) {
-				onEachStore(t, func(t *testing.T, s *storage.Store) {
+				t.Parallel()
+				worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 					s = patient(s, 3*time.Second)
 					for n := int64(1); ; n++ {
 						if !crashTrial(t, s, n, moment, large) {
@@ -113,20 +99,16 @@ func TestCrashAfterEveryCall(t *testing.T) {
 func crashTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Moment, large bool) bool {
 	var e effects
 	healthy := newPathWorld(t, s, n, &e)
-	command := add{ID: idAt(time.Now(), int(n)), Account: "a", N: 7}
+	command := Add{Key: worldtest.IDAt(time.Now(), int(n)), To: "a", Amount: 7}
 	if large {
 		command.Note = strings.Repeat("n", 60_000)
 	}
-	if err := healthy.send.Send(t.Context(), command); err != nil {
-		t.Fatal(err)
-	}
-	if err := healthy.send.Send(t.Context(), command); err != nil { // a double click
-		t.Fatal(err)
-	}
+	worldtest.Send(healthy.World, command)
+	worldtest.Send(healthy.World, command) // a double click
 	cfg := worker.Config{Visibility: 3 * time.Second, DrainTimeout: time.Second}
 
 	dying, fuse := storagetest.Crash(s, n, moment)
-	stop := newPathWorld(t, dying, n, &e).start(t, cfg)
+	stop := newPathWorld(t, dying, n, &e).Start(cfg)
 	for !fuse.Fired() && healthy.left(t) > 0 {
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -135,7 +117,7 @@ func crashTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Mome
 	stop() // with or without an error
 	gap := e.once.Load() > 0 && !healthy.noted(t)
 
-	stop = healthy.start(t, cfg)
+	stop = healthy.Start(cfg)
 	for began := time.Now(); healthy.left(t) > 0; time.Sleep(time.Second) {
 		if time.Since(began) > 5*time.Minute {
 			t.Fatalf("call %d: the queues don't get empty", n)
@@ -144,12 +126,12 @@ func crashTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Mome
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	object, err := healthy.accounts.Get(t.Context(), "a", "")
-	if err != nil || object.Value != (account{Sum: 7, Count: 1}) || object.Version != 1 || object.Emitted != 1 {
+	object, err := healthy.Accounts.Get(t.Context(), "a", "")
+	if err != nil || object.Value != (Account{Balance: 7, Count: 1}) || object.Version != 1 || object.Emitted != 1 {
 		t.Errorf("call %d: value object: got %+v, %v; want one decision", n, object, err)
 	}
-	view, version, err := healthy.totals.GetFresh(t.Context(), "a")
-	if err != nil || view != object.Value || version != 1 {
+	view, version, err := healthy.Totals.GetFresh(t.Context(), "a")
+	if err != nil || view != (Total{Sum: 7, Count: 1}) || version != 1 {
 		t.Errorf("call %d: view: got %+v, version %d, %v; want one event", n, view, version, err)
 	}
 	if e.reacted.Load() < 1 {
@@ -158,8 +140,8 @@ func crashTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Mome
 	if got := e.once.Load(); got != 1 && !(gap && got == 2) { // the gap that ReactOnce documents
 		t.Errorf("call %d: the guarded reaction happened %d times", n, got)
 	}
-	for _, q := range healthy.channels.Routes().Queues() {
-		for _, p := range healthy.poisoned(t, q) {
+	for _, q := range healthy.Channels.Routes().Queues() {
+		for _, p := range healthy.Poisoned(q) {
 			t.Errorf("call %d: poisoned: %s: %s", n, p.Reason, p.Error)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -22,17 +23,16 @@ import (
 
 // Messages for one document that are received together are one read and one write.
 func TestOneWriteForAFold(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		w := newWorld(t, s)
 		for range 30 {
-			if err := w.send.Send(t.Context(), add{Account: "a", N: 1}, add{Account: "b", N: 1}); err != nil {
-				t.Fatal(err)
-			}
+			worldtest.Send(w.World, Add{To: "a", Amount: 1}, Add{To: "b", Amount: 1})
 		}
 		w2 := newWorld(t, storagetest.Intercept(s, calls.Hook))
-		w2.start(t, worker.Config{Concurrency: 60, Consume: []string{"commands"}})
-		for stats(t, s, "commands").Ready+stats(t, s, "commands").InFlight > 0 {
+		w2.Start(worker.Config{Concurrency: 60, Consume: []string{"accounts"}})
+		for stats(t, s, "accounts").Ready+stats(t, s, "accounts").InFlight > 0 {
 			time.Sleep(time.Second)
 		}
 		writes, reads := 0, 0
@@ -45,15 +45,16 @@ func TestOneWriteForAFold(t *testing.T) {
 				}
 			}
 		}
-		wantInt(t, "writes of 60 messages for 2 documents", writes, 2)
-		wantInt(t, "reads", reads, 2)
-		wantInt(t, "events", int(stats(t, s, "totals").Ready), 60)
+		worldtest.Want(t, "writes of 60 messages for 2 documents", writes, 2)
+		worldtest.Want(t, "reads", reads, 2)
+		worldtest.Want(t, "events", int(stats(t, s, "totals").Ready), 60)
 	})
 }
 
 // One worker has one fold of a document at a time, so it never races with itself.
 func TestOneFoldAtATime(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var races atomic.Int64
 		w := newWorld(t, storagetest.Intercept(s, func(_ context.Context, _ storagetest.Op, do func() error) error {
 			err := do()
@@ -65,28 +66,26 @@ func TestOneFoldAtATime(t *testing.T) {
 		var mu sync.Mutex
 		running := map[string]int{}
 		decide := w.decide
-		w.decide = func(a account, c add) (account, []channel.Message, error) {
+		w.decide = func(a Account, c Add) (Account, []channel.Message, error) {
 			mu.Lock()
-			if running[c.Account]++; running[c.Account] > 1 {
+			if running[c.To]++; running[c.To] > 1 {
 				t.Error("two folds of one document at a time")
 			}
 			mu.Unlock()
 			time.Sleep(time.Millisecond)
 			mu.Lock()
-			running[c.Account]--
+			running[c.To]--
 			mu.Unlock()
 			return decide(a, c)
 		}
-		w.start(t, worker.Config{})
+		w.Start(worker.Config{})
 		for i := range 300 {
-			if err := w.send.Send(t.Context(), add{Account: fmt.Sprint("a-", i%3), N: 1}); err != nil {
-				t.Fatal(err)
-			}
+			worldtest.Send(w.World, Add{To: fmt.Sprint("a-", i%3), Amount: 1})
 		}
 		w.empty(t, 100*time.Millisecond)
-		wantInt(t, "lost races", int(races.Load()), 0)
+		worldtest.Want(t, "lost races", int(races.Load()), 0)
 		for i := range 3 {
-			if d, err := w.accounts.Get(t.Context(), fmt.Sprint("a-", i), ""); err != nil || d.Value.Sum != 100 {
+			if d, err := w.Accounts.Get(t.Context(), fmt.Sprint("a-", i), ""); err != nil || d.Value.Balance != 100 {
 				t.Errorf("got %+v, %v; want 100", d.Value, err)
 			}
 		}
@@ -96,7 +95,8 @@ func TestOneFoldAtATime(t *testing.T) {
 // With slow handlers the worker holds little more than it runs. With fast ones it fetches large batches, even after
 // slow ones.
 func TestRoomFollowsTheHandlers(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		slow := true
 		var hiccups atomic.Int64
@@ -108,7 +108,7 @@ func TestRoomFollowsTheHandlers(t *testing.T) {
 			}
 			return nil
 		})
-		stop := l.start(t, worker.Config{Concurrency: 4})
+		stop := l.Start(worker.Config{Concurrency: 4})
 		l.sendJobs(t, make([]job, 100)...)
 		most := int64(0)
 		for range 20 {
@@ -127,18 +127,19 @@ func TestRoomFollowsTheHandlers(t *testing.T) {
 		hiccups.Store(12)
 		l.sendJobs(t, make([]job, 3000)...)
 		before := calls.Count("receive")
-		l.start(t, worker.Config{Concurrency: 4})
+		l.Start(worker.Config{Concurrency: 4})
 		l.empty(t, 50*time.Millisecond)
 		if n := calls.Count("receive") - before; n > 150 {
 			t.Errorf("fast: %d calls to receive 3000 messages; want large batches", n)
 		}
-		wantInt(t, "handled", len(l.called()), 3100)
+		worldtest.Want(t, "handled", len(l.called()), 3100)
 	})
 }
 
 // Several workers share a queue: every message is handled, none twice, and each worker gets some.
 func TestWorkersShareAQueue(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		const n = 300
 		var mu sync.Mutex
 		handled := map[string]int{}
@@ -153,7 +154,7 @@ func TestWorkersShareAQueue(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 				return nil
 			})
-			labs[i].start(t, worker.Config{Concurrency: 4})
+			labs[i].Start(worker.Config{Concurrency: 4})
 		}
 		jobs := make([]job, n)
 		for i := range jobs {
@@ -161,7 +162,7 @@ func TestWorkersShareAQueue(t *testing.T) {
 		}
 		labs[0].sendJobs(t, jobs...)
 		labs[0].empty(t, 50*time.Millisecond)
-		wantInt(t, "handled", len(handled), n)
+		worldtest.Want(t, "handled", len(handled), n)
 		for name, times := range handled {
 			if times != 1 {
 				t.Errorf("%s was handled %d times", name, times)
@@ -178,7 +179,8 @@ func TestWorkersShareAQueue(t *testing.T) {
 // Large messages reach reactions, decisions and projections whole, through retries too. None of their bodies stays
 // behind.
 func TestLargeMessages(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		note := strings.Repeat("large ", 20_000)
 		w := newWorld(t, s)
 		var mu sync.Mutex
@@ -195,32 +197,28 @@ func TestLargeMessages(t *testing.T) {
 			return nil
 		}
 		decide := w.decide
-		w.decide = func(a account, c add) (account, []channel.Message, error) {
+		w.decide = func(a Account, c Add) (Account, []channel.Message, error) {
 			if err := again("decision", c.Note); err != nil {
 				return a, nil, err
 			}
 			return decide(a, c)
 		}
-		w.react = func(_ context.Context, e added) error { return again("reaction", e.Note) }
-		w.start(t, worker.Config{})
-		if err := w.send.Send(t.Context(), add{Account: "a", N: 1, Note: note}); err != nil {
-			t.Fatal(err)
-		}
-		if claims(t, s) == 0 {
+		w.react = func(_ context.Context, e Added) error { return again("reaction", e.Note) }
+		w.Start(worker.Config{})
+		worldtest.Send(w.World, Add{To: "a", Amount: 1, Note: note})
+		if len(worldtest.Claims(t, s)) == 0 {
 			t.Fatal("the message was not claim-checked")
 		}
 		w.empty(t, time.Second)
-		wantInt(t, "runs of the decision", tries["decision"], 2)
-		wantInt(t, "runs of the reaction", tries["reaction"], 2)
+		worldtest.Want(t, "runs of the decision", tries["decision"], 2)
+		worldtest.Want(t, "runs of the reaction", tries["reaction"], 2)
 		mu.Lock()
 		note = ""
 		mu.Unlock()
-		if err := w.send.Send(t.Context(), add{Account: "a", N: 1}); err != nil { // the write that leaves the events out
-			t.Fatal(err)
-		}
+		worldtest.Send(w.World, Add{To: "a", Amount: 1}) // the write that leaves the events out
 		w.empty(t, time.Second)
-		wantInt(t, "claim-checked bodies left", claims(t, s), 0)
-		if v, _, err := w.totals.GetFresh(t.Context(), "a"); err != nil || v.Count != 2 {
+		worldtest.Want(t, "claim-checked bodies left", len(worldtest.Claims(t, s)), 0)
+		if v, _, err := w.Totals.GetFresh(t.Context(), "a"); err != nil || v.Count != 2 {
 			t.Errorf("view: got %+v, %v", v, err)
 		}
 	})
@@ -229,17 +227,17 @@ func TestLargeMessages(t *testing.T) {
 // A message whose claim-checked body is gone goes to the poison queue, with that reason.
 func TestLostBody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		l := newLab(t, openStore(t), func(context.Context, job) error { return nil })
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), func(context.Context, job) error { return nil })
 		l.sendJobs(t, job{Body: strings.Repeat("x", 100_000)})
-		for info, err := range l.store.Blobs("claims").List(t.Context(), "") {
+		for info, err := range l.Store.Blobs("claims").List(t.Context(), "") {
 			if err == nil {
-				err = l.store.Blobs("claims").Delete(t.Context(), info.Key, storage.Condition{})
+				err = l.Store.Blobs("claims").Delete(t.Context(), info.Key, storage.Condition{})
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		l.start(t, worker.Config{})
+		l.Start(worker.Config{})
 		l.empty(t, time.Second)
 		if p := l.onePoisoned(t); p.Reason != handlers.ReasonDataLost || p.Attempts != 0 {
 			t.Errorf("poisoned: got %+v", p)
@@ -249,7 +247,8 @@ func TestLostBody(t *testing.T) {
 
 // The operator's view of the poison queue: list, get, send back, discard.
 func TestPoisonQueue(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var fixed atomic.Bool
 		l := newLab(t, s, func(context.Context, job) error {
 			if fixed.Load() {
@@ -257,21 +256,21 @@ func TestPoisonQueue(t *testing.T) {
 			}
 			return errors.New("no")
 		})
-		l.start(t, worker.Config{MaxAttempts: 2})
+		l.Start(worker.Config{MaxAttempts: 2})
 		large := strings.Repeat("x", 100_000)
 		l.sendJobs(t, job{ID: "back", Body: "b"}, job{ID: "large", Body: large}, job{ID: "away", Body: large})
 		l.sendRaw(t, "junk")
 		l.empty(t, time.Second)
 		keys := map[string]string{}
-		for _, p := range l.poisoned(t, "jobs") {
+		for _, p := range l.Poisoned("jobs") {
 			keys[p.ID] = p.Key
 			got, err := l.poison.Get(t.Context(), p.Key)
 			if err != nil || got.ID != p.ID || string(got.Body) != string(p.Body) || got.Reason != p.Reason {
 				t.Errorf("get %s: got %+v, %v", p.Key, got, err)
 			}
 		}
-		wantInt(t, "listed", len(keys), 4)
-		for _, p := range l.poisoned(t, "others") {
+		worldtest.Want(t, "listed", len(keys), 4)
+		for _, p := range l.Poisoned("others") {
 			t.Errorf("in another queue: %+v", p)
 		}
 		for range l.poison.List(t.Context()) {
@@ -295,15 +294,15 @@ func TestPoisonQueue(t *testing.T) {
 				t.Errorf("sent back: a body of %d bytes", len(c.job.Body))
 			}
 		}
-		wantInt(t, "handled", len(l.called())-before, 2)
-		wantInt(t, "bodies: of the one to be discarded", claims(t, s), 1)
+		worldtest.Want(t, "handled", len(l.called())-before, 2)
+		worldtest.Want(t, "bodies: of the one to be discarded", len(worldtest.Claims(t, s)), 1)
 		for _, id := range []string{"away", ""} {
 			if err := l.poison.Discard(t.Context(), keys[id]); err != nil {
 				t.Fatal(err)
 			}
 		}
-		wantInt(t, "bodies", claims(t, s), 0)
-		wantInt(t, "left", len(l.poisoned(t, "jobs")), 0)
+		worldtest.Want(t, "bodies", len(worldtest.Claims(t, s)), 0)
+		worldtest.Want(t, "left", len(l.Poisoned("jobs")), 0)
 		for _, id := range []string{"back", "away", ""} {
 			for name, f := range map[string]func(context.Context, string) error{"retry": l.poison.Retry, "discard": l.poison.Discard,
 				"get": func(ctx context.Context, key string) error { _, err := l.poison.Get(ctx, key); return err }} {
@@ -317,7 +316,8 @@ func TestPoisonQueue(t *testing.T) {
 
 // A message that is put into the poison queue twice, because its deletion failed, is there once.
 func TestPoisonedTwiceIsThereOnce(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		name := "delete"
 		if s.Atomic() {
 			name = "commit"
@@ -329,10 +329,10 @@ func TestPoisonedTwiceIsThereOnce(t *testing.T) {
 			}
 			return op.Fail(storage.ErrUnavailable)
 		}), func(context.Context, job) error { return handlers.Poison("bad", nil) })
-		l.start(t, worker.Config{Visibility: 6 * time.Second})
+		l.Start(worker.Config{Visibility: 6 * time.Second})
 		l.sendJobs(t, job{ID: "x"})
 		l.empty(t, time.Second)
-		wantInt(t, "handled", len(l.called()), 2)
+		worldtest.Want(t, "handled", len(l.called()), 2)
 		if p := l.onePoisoned(t); p.ID != "x" || p.Deliveries != 2 {
 			t.Errorf("poisoned: got %+v", p)
 		}
@@ -341,7 +341,8 @@ func TestPoisonedTwiceIsThereOnce(t *testing.T) {
 
 // While the poison queue can't be written, the message is not lost.
 func TestPoisonQueueDown(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var down atomic.Bool
 		l := newLab(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if strings.HasPrefix(op.Resource, "blob poison/") && down.Load() {
@@ -350,21 +351,21 @@ func TestPoisonQueueDown(t *testing.T) {
 			return do()
 		}), func(context.Context, job) error { return handlers.Poison("bad", nil) })
 		down.Store(true)
-		l.start(t, worker.Config{Visibility: 6 * time.Second})
+		l.Start(worker.Config{Visibility: 6 * time.Second})
 		l.sendJobs(t, job{ID: "x"})
 		time.Sleep(20 * time.Second)
 		down.Store(false)
 		l.empty(t, time.Second)
-		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 1)
+		worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), 1)
 	})
 }
 
 // All faults of a configuration are reported at once.
 func TestConfigFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		l := newLab(t, openStore(t), nil)
-		handlers.React(l.registry, "jobs", func(context.Context, job) error { return nil })
-		_, err := worker.New(l.registry, worker.Config{
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nil)
+		handlers.React(l.Registry, "jobs", func(context.Context, job) error { return nil })
+		_, err := worker.New(l.Registry, worker.Config{
 			Consume: []string{"jobs", "nowhere", "jobs"}, Concurrency: -1, MaxInHand: -2, MaxBodies: -8, Visibility: time.Millisecond, MaxAttempts: -3,
 			MaxDeliveries: -4, UnknownFor: -5, DrainTimeout: -6, StuckAfter: -7,
 			Queues: map[string]worker.QueueConfig{
@@ -382,7 +383,7 @@ func TestConfigFaults(t *testing.T) {
 				t.Errorf("the error doesn't tell of %s: %v", want, err)
 			}
 		}
-		none := handlers.NewRegistry(l.channels, handlers.Config{})
+		none := handlers.NewRegistry(l.Channels, handlers.Config{})
 		if _, err := worker.New(none, worker.Config{}); err == nil || !strings.Contains(err.Error(), "no handler is registered") {
 			t.Errorf("empty registry: got %v", err)
 		}
@@ -411,7 +412,7 @@ func gathered(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 
 func TestMetrics(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		l := newLab(t, openStore(t), func(_ context.Context, j job) error {
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, j job) error {
 			if j.Name == "bad" {
 				return handlers.Poison("bad", nil)
 			}
@@ -419,8 +420,8 @@ func TestMetrics(t *testing.T) {
 		})
 		registry := prometheus.NewRegistry()
 		cfg := worker.Config{Metrics: registry, Logger: slog.New(slog.DiscardHandler)}
-		l.start(t, cfg)
-		if _, err := worker.New(l.registry, cfg); err == nil {
+		l.Start(cfg)
+		if _, err := worker.New(l.Registry, cfg); err == nil {
 			t.Error("two workers with one registerer: got no error")
 		}
 		l.sendJobs(t, job{}, job{}, job{Name: "bad"})

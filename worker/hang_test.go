@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -36,8 +37,8 @@ func (g *gate) hang() { <-g.opened }
 
 // withTimeout makes the lab's registry again with a time limit.
 func (l *lab) withTimeout(d time.Duration, handle func(ctx context.Context, j job) error) {
-	l.registry = handlers.NewRegistry(l.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler), Timeout: d})
-	handlers.React(l.registry, "jobs", handle)
+	l.Registry = handlers.NewRegistry(l.Channels, handlers.Config{Logger: slog.New(slog.DiscardHandler), Timeout: d})
+	handlers.React(l.Registry, "jobs", handle)
 }
 
 func gaugeOf(t *testing.T, r *prometheus.Registry, name string) float64 {
@@ -58,11 +59,13 @@ func gaugeOf(t *testing.T, r *prometheus.Registry, name string) float64 {
 // Reactions that ignore their context hold up no other message. They are failed attempts, and poison after the third.
 // When they end after all, that changes nothing.
 func TestHangingReactions(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		g := newGate(t)
 		var mu sync.Mutex
 		fine, late := 0, 0
 		l := newLab(t, s, nil)
+		jobs := worldtest.SenderOf[job](t, l.Channels)
 		l.withTimeout(time.Second, func(ctx context.Context, j job) error {
 			if strings.HasPrefix(j.Name, "hang") {
 				g.hang()
@@ -72,15 +75,15 @@ func TestHangingReactions(t *testing.T) {
 				if j.Name == "hang and panic" {
 					panic("late")
 				}
-				return l.jobs.Send(context.WithoutCancel(ctx), job{ID: "sent-late", Name: "fine"})
+				return jobs.Send(context.WithoutCancel(ctx), job{ID: "sent-late", Name: "fine"})
 			}
 			mu.Lock()
 			fine++
 			mu.Unlock()
 			return nil
 		})
-		reg, log := prometheus.NewRegistry(), &records{}
-		w, err := worker.New(l.registry, worker.Config{Concurrency: 10, Metrics: reg, Logger: slog.New(log)})
+		reg, log := prometheus.NewRegistry(), worldtest.NewLog()
+		w, err := worker.New(l.Registry, worker.Config{Concurrency: 10, Metrics: reg, Logger: slog.New(log)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,19 +96,19 @@ func TestHangingReactions(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		mu.Lock()
-		wantInt(t, "handled", fine, 8)
+		worldtest.Want(t, "handled", fine, 8)
 		mu.Unlock()
-		wantInt(t, "left", int(stats(t, s, "jobs").InFlight), 0)
-		for _, p := range l.poisoned(t, "jobs") {
+		worldtest.Want(t, "left", int(stats(t, s, "jobs").InFlight), 0)
+		for _, p := range l.Poisoned("jobs") {
 			if p.Reason != handlers.ReasonHangs || p.Attempts != 3 || !strings.Contains(p.Error, "hangs") {
 				t.Errorf("got reason %q after %d attempts, error %q; want that it hangs, after 3", p.Reason, p.Attempts, p.Error)
 			}
 		}
-		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 2)
-		wantInt(t, "given up", int(gaugeOf(t, reg, "millrace_abandoned")), 6)
-		wantInt(t, "lines", log.count("handler failed"), 6)
-		wantInt(t, "stacks", log.count("worker_test.(*gate).hang"), 2)
-		wantInt(t, "stacks of the framework", log.count("handlers.callUser"), 0)
+		worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), 2)
+		worldtest.Want(t, "given up", int(gaugeOf(t, reg, "millrace_abandoned")), 6)
+		worldtest.Want(t, "lines", log.Count("handler failed"), 6)
+		worldtest.Want(t, "stacks", log.Count("worker_test.(*gate).hang"), 2)
+		worldtest.Want(t, "stacks of the framework", log.Count("handlers.callUser"), 0)
 		if err := w.Healthy(); err != nil {
 			t.Errorf("got %v with 6 of 10; want a healthy worker", err)
 		}
@@ -113,11 +116,11 @@ func TestHangingReactions(t *testing.T) {
 		g.open()
 		time.Sleep(time.Second)
 		mu.Lock()
-		wantInt(t, "ended late", late, 6)
+		worldtest.Want(t, "ended late", late, 6)
 		mu.Unlock()
 		l.empty(t, time.Second)
-		wantInt(t, "given up, after the end", int(gaugeOf(t, reg, "millrace_abandoned")), 0)
-		wantInt(t, "poisoned, after the end", len(l.poisoned(t, "jobs")), 2)
+		worldtest.Want(t, "given up, after the end", int(gaugeOf(t, reg, "millrace_abandoned")), 0)
+		worldtest.Want(t, "poisoned, after the end", len(l.Poisoned("jobs")), 2)
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("stop: %v", err)
@@ -127,7 +130,8 @@ func TestHangingReactions(t *testing.T) {
 
 // When as many handlers hang as may run at a time, the worker says so, and takes no more messages until one ends.
 func TestTooManyHang(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		g := newGate(t)
 		l := newLab(t, s, nil)
 		l.withTimeout(time.Second, func(_ context.Context, j job) error {
@@ -136,8 +140,8 @@ func TestTooManyHang(t *testing.T) {
 			}
 			return nil
 		})
-		log := &records{}
-		w, err := worker.New(l.registry, worker.Config{Concurrency: 2, Logger: slog.New(log), RetryDelay: func(int, string) time.Duration { return time.Hour }})
+		log := worldtest.NewLog()
+		w, err := worker.New(l.Registry, worker.Config{Concurrency: 2, Logger: slog.New(log), RetryDelay: func(int, string) time.Duration { return time.Hour }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +157,7 @@ func TestTooManyHang(t *testing.T) {
 		if err := w.Healthy(); err == nil || !strings.Contains(err.Error(), "queue jobs") {
 			t.Errorf("got %v; want an error that names the queue", err)
 		}
-		wantInt(t, "lines", log.count("too many handlers hang"), 1)
+		worldtest.Want(t, "lines", log.Count("too many handlers hang"), 1)
 		l.sendJobs(t, job{Name: "fine"})
 		time.Sleep(time.Minute)
 		if st := stats(t, s, "jobs"); st.Ready != 1 {
@@ -177,44 +181,41 @@ func TestTooManyHang(t *testing.T) {
 // A decision that hangs fails alone: the others of its document are decided, and later ones too. Two folds of the
 // document don't race: the result of the fold that was given up is dropped.
 func TestHangingDecision(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		g := newGate(t)
 		w := newFused(t, s)
-		w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler), Timeout: time.Second})
-		handlers.Decide(w.registry, w.accounts, func(c add) string { return c.Account },
-			func(a account, c add) (account, []channel.Message, error) {
+		w.Registry = handlers.NewRegistry(w.Channels, handlers.Config{Logger: slog.New(slog.DiscardHandler), Timeout: time.Second})
+		handlers.Decide(w.Registry, w.Accounts, Add.Subject,
+			func(a Account, c Add) (Account, []channel.Message, error) {
 				if c.Note == "hang" {
 					g.hang()
 				}
-				a.Sum += c.N
+				a.Balance += c.Amount
 				return a, nil, nil
 			})
-		stop := w.start(t, worker.Config{Concurrency: 4})
-		if err := w.send.Send(t.Context(), add{Account: "a", N: 1}, add{ID: "hangs", Account: "a", N: 1000, Note: "hang"}, add{Account: "a", N: 1}); err != nil {
-			t.Fatal(err)
-		}
+		stop := w.Start(worker.Config{Concurrency: 4})
+		worldtest.Send(w.World, Add{To: "a", Amount: 1}, Add{Key: "hangs", To: "a", Amount: 1000, Note: "hang"}, Add{To: "a", Amount: 1})
 		for range 10 {
 			time.Sleep(6 * time.Second)
-			if err := w.send.Send(t.Context(), add{Account: "a", N: 1}); err != nil {
-				t.Fatal(err)
-			}
+			worldtest.Send(w.World, Add{To: "a", Amount: 1})
 		}
 		w.empty(t, time.Second)
 		sum := func() int {
-			d, err := w.accounts.Get(t.Context(), "a", "")
+			d, err := w.Accounts.Get(t.Context(), "a", "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			return d.Value.Sum
+			return d.Value.Balance
 		}
-		wantInt(t, "sum", sum(), 12)
-		all := w.poisoned(t, "commands")
+		worldtest.Want(t, "sum", sum(), 12)
+		all := w.Poisoned("accounts")
 		if len(all) != 1 || all[0].ID != "hangs" || all[0].Reason != handlers.ReasonHangs {
 			t.Errorf("poisoned: got %+v, want the one that hangs", all)
 		}
 		g.open()
 		synctest.Wait()
-		wantInt(t, "sum, after the end", sum(), 12)
+		worldtest.Want(t, "sum, after the end", sum(), 12)
 		if err := stop(); err != nil {
 			t.Errorf("stop: %v", err)
 		}
@@ -223,47 +224,42 @@ func TestHangingDecision(t *testing.T) {
 
 // A key function that hangs is given up like a handler. It delays the other messages, and holds up no stop.
 func TestHangingKeyFunction(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		g := newGate(t)
 		w := newFused(t, s)
-		log, reg := &records{}, prometheus.NewRegistry()
-		w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-		handlers.Decide(w.registry, w.accounts, func(c add) string {
+		log, reg := worldtest.NewLog(), prometheus.NewRegistry()
+		w.Registry = handlers.NewRegistry(w.Channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+		handlers.Decide(w.Registry, w.Accounts, func(c Add) string {
 			if c.Note == "hang" {
 				g.hang()
 			}
-			return c.Account
-		}, func(a account, c add) (account, []channel.Message, error) {
-			a.Sum += c.N
+			return c.To
+		}, func(a Account, c Add) (Account, []channel.Message, error) {
+			a.Balance += c.Amount
 			return a, nil, nil
 		})
-		if err := w.send.Send(t.Context(), add{Account: "a", N: 1}, add{ID: "hangs", Account: "a", N: 1000, Note: "hang"}, add{Account: "a", N: 1}, add{Account: "b", N: 1}); err != nil {
-			t.Fatal(err)
-		}
-		stop := w.start(t, worker.Config{Concurrency: 4, MaxDeliveries: 2, Metrics: reg, Logger: slog.New(log)})
+		worldtest.Send(w.World, Add{To: "a", Amount: 1}, Add{Key: "hangs", To: "a", Amount: 1000, Note: "hang"}, Add{To: "a", Amount: 1}, Add{To: "b", Amount: 1})
+		stop := w.Start(worker.Config{Concurrency: 4, MaxDeliveries: 2, Metrics: reg, Logger: slog.New(log)})
 		time.Sleep(5 * time.Second)
-		if err := w.send.Send(t.Context(), add{Account: "a", N: 1}); err != nil {
-			t.Fatal(err)
-		}
+		worldtest.Send(w.World, Add{To: "a", Amount: 1})
 		time.Sleep(2 * time.Minute)
 		w.empty(t, time.Second)
 		for account, want := range map[string]int{"a": 3, "b": 1} {
-			d, err := w.accounts.Get(t.Context(), account, "")
+			d, err := w.Accounts.Get(t.Context(), account, "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantInt(t, "sum of "+account, d.Value.Sum, want)
+			worldtest.Want(t, "sum of "+account, d.Value.Balance, want)
 		}
-		all := w.poisoned(t, "commands")
+		all := w.Poisoned("accounts")
 		if len(all) != 1 || all[0].ID != "hangs" || all[0].Reason != handlers.ReasonHangs || !strings.Contains(all[0].Error, "finds its key hangs") {
 			t.Errorf("poisoned: got %+v, want the one whose key function hangs", all)
 		}
-		wantInt(t, "stacks", log.count("worker_test.(*gate).hang"), 1)
-		wantInt(t, "given up", int(gaugeOf(t, reg, "millrace_abandoned")), 3)
+		worldtest.Want(t, "stacks", log.Count("worker_test.(*gate).hang"), 1)
+		worldtest.Want(t, "given up", int(gaugeOf(t, reg, "millrace_abandoned")), 3)
 
-		if err := w.send.Send(t.Context(), add{ID: "hangs-again", Account: "a", Note: "hang"}); err != nil {
-			t.Fatal(err)
-		}
+		worldtest.Send(w.World, Add{Key: "hangs-again", To: "a", Note: "hang"})
 		time.Sleep(time.Second)
 		began := time.Now()
 		if err := stop(); err != nil {
@@ -278,13 +274,14 @@ func TestHangingKeyFunction(t *testing.T) {
 
 // A message's hangs are counted in the message. So a worker that was started again knows the earlier ones.
 func TestHangsAreCountedAcrossWorkers(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		g := newGate(t)
 		l := newLab(t, s, nil)
 		l.withTimeout(time.Second, func(context.Context, job) error { g.hang(); return nil })
 		l.sendJobs(t, job{ID: "a"})
 		for range 3 {
-			stop := l.start(t, worker.Config{Concurrency: 1, MaxAttempts: 10})
+			stop := l.Start(worker.Config{Concurrency: 1, MaxAttempts: 10})
 			time.Sleep(15 * time.Second)
 			if err := stop(); err != nil {
 				t.Errorf("stop: %v", err)
@@ -302,9 +299,9 @@ func TestHangsAreCountedAcrossWorkers(t *testing.T) {
 func TestHangsBeginAnewAfterThePoisonQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g := newGate(t)
-		l := newLab(t, openStore(t), nil)
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nil)
 		l.withTimeout(time.Second, func(context.Context, job) error { g.hang(); return nil })
-		l.start(t, worker.Config{})
+		l.Start(worker.Config{})
 		l.sendJobs(t, job{ID: "a"})
 		for range 2 {
 			l.empty(t, time.Second)
@@ -325,16 +322,16 @@ func TestHangsBeginAnewAfterThePoisonQueue(t *testing.T) {
 func TestHangsThatCantBe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
-		l := newLab(t, openStore(t), func(context.Context, job) error {
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), func(context.Context, job) error {
 			if n++; n == 1 {
 				return errors.New("no")
 			}
 			return nil
 		})
 		l.sendRaw(t, `{"specversion":"1.0","id":"a","source":"/x","type":"test.job.v1","hangs":5,"data":{"name":"fine"}}`)
-		l.start(t, worker.Config{})
+		l.Start(worker.Config{})
 		l.empty(t, time.Second)
-		wantInt(t, "calls", len(l.called()), 2)
-		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 0)
+		worldtest.Want(t, "calls", len(l.called()), 2)
+		worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), 0)
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,9 +15,9 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -34,17 +33,13 @@ type victim struct {
 
 func newVictim(t testing.TB) *victim {
 	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	store, err := sqlite.Open(ctx, filepath.Join(t.TempDir(), "test.db")+"?sync=normal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx, store := context.WithoutCancel(t.Context()), worldtest.OpenStore(t, "?sync=normal")
 	v := &victim{world: newWorld(t, store), poisoned: map[string]*atomic.Int64{}}
 	for _, queue := range hostileQueues {
 		v.poisoned[queue] = new(atomic.Int64)
 	}
 	decide := v.decide
-	v.decide = func(a account, c add) (account, []channel.Message, error) {
+	v.decide = func(a Account, c Add) (Account, []channel.Message, error) {
 		switch c.Note {
 		case "no":
 			return a, nil, errors.New("no")
@@ -53,7 +48,8 @@ func newVictim(t testing.TB) *victim {
 		}
 		return decide(a, c)
 	}
-	v.worker, err = worker.New(v.registry, worker.Config{
+	var err error
+	v.worker, err = worker.New(v.Registry, worker.Config{
 		Logger: slog.New(poisonLog{slog.DiscardHandler, v, ""}), MaxAttempts: 2, MaxDeliveries: 3, UnknownFor: time.Nanosecond, RetryDelay: func(int, string) time.Duration { return time.Millisecond },
 	})
 	if err != nil {
@@ -67,9 +63,7 @@ func newVictim(t testing.TB) *victim {
 	go func() { ended <- v.worker.Run(running) }()
 	t.Cleanup(func() {
 		stop()
-		if err := errors.Join(<-ended, store.Close()); err != nil {
-			t.Error(err)
-		}
+		worldtest.WantErr(t, <-ended, nil)
 	})
 	return v
 }
@@ -110,13 +104,13 @@ func soon(t *testing.T, check func() error) {
 		}
 		<-tick.C
 	}
-	eventually(t, check)
+	worldtest.Eventually(t, check)
 }
 
 // ends puts bodies into a queue. It demands that each ends: handled, or whole in the poison queue.
 func (v *victim) ends(t *testing.T, queue string, bodies ...[]byte) {
 	t.Helper()
-	entries := poison.At(v.channels, queue)
+	entries := poison.At(v.Channels, queue)
 	handled, poisoned := v.worker.Handled(queue), v.poisoned[queue].Load()
 	messages := make([]storage.Message, len(bodies))
 	undecodable := map[string]bool{}
@@ -126,17 +120,17 @@ func (v *victim) ends(t *testing.T, queue string, bodies ...[]byte) {
 			undecodable[string(body)] = true
 		}
 	}
-	if err := v.store.Queue(queue).Send(t.Context(), messages); err != nil {
+	if err := v.Store.Queue(queue).Send(t.Context(), messages); err != nil {
 		t.Fatal(err)
 	}
 	soon(t, func() error {
 		if v.worker.Handled(queue)-handled+v.poisoned[queue].Load()-poisoned >= int64(len(bodies)) {
 			return nil
 		}
-		stats, err := v.store.Queue(queue).Stats(t.Context())
+		stats, err := v.Store.Queue(queue).Stats(t.Context())
 		return fmt.Errorf("neither handled nor in the poison queue: %+v, %v: one of %q", stats, err, bodies)
 	})
-	v.drained(t) // of the events, too
+	v.For(t).WaitUntilIdle() // of the events, too
 	found := 0
 	for m, err := range entries.List(t.Context()) {
 		if err != nil {
@@ -154,7 +148,7 @@ func (v *victim) ends(t *testing.T, queue string, bodies ...[]byte) {
 	if len(undecodable) > 0 || found == 0 && v.poisoned[queue].Load() > poisoned {
 		t.Errorf("%d in the poison queue; not there: %q", found, slices.Collect(maps.Keys(undecodable)))
 	}
-	if _, err := v.store.Blobs("claims").Get(t.Context(), strangersBody, ""); err != nil {
+	if _, err := v.Store.Blobs("claims").Get(t.Context(), strangersBody, ""); err != nil {
 		t.Errorf("%q: a body of another queue: %v", bodies, err)
 	}
 }
@@ -165,20 +159,20 @@ func command(rest string) string {
 
 // hostile are bodies that an attacker with access to a queue could think of.
 var hostile = []string{
-	"", "null", "{}", "[]", `"`, "\x00", "\xff", strings.Repeat("[", 20_000), command(""), command(`,"data":7`), command(`,"data":{"account":"a","n":"x"}`),
-	command(`,"data":{"account":"a","n":1}`), command(`,"data":{"account":"a","n":2}`), command(`,"data":{"account":""}`), command(`,"data":{"account":"a\u0000"}`),
-	command(`,"data":{"account":"../../etc","n":1,"note":"panic"}`), command(`,"data":{"account":"b","n":1e30}`), command(`,"data":{"account":"b","note":"no"}`),
-	command(`,"data":{"account":"b","note":"no"},"attempts":9223372036854775807`), command(`,"data":{"account":"b","note":"panic"},"handbacks":9223372036854775807,"attempts":9223372036854775807`),
-	command(`,"data":{"account":"b","note":"no"},"handbacks":9223372036854775807`), command(`,"data":{"account":"b","note":"no"},"attempts":1,"handbacks":1000000`),
-	command(`,"dataref":"claims/` + strangersBody + `"`), command(`,"dataref":"claims/commands/0190b6a2-7b1c-7def-8123-456789abcdef"`), command(`,"dataref":"claims/commands/../strangers/x"`),
-	command(`,"time":"0000-01-01T00:00:00Z","sequence":"18446744073709551615","data":{"account":"a","n":1}`),
-	`{"specversion":"1.0","id":"f6f6f6f6-f6f6-7f6f-bf6f-f6f6f6f6f6f6","source":"/web","type":"test.add.v1","data":{"account":"a"}}`,
+	"", "null", "{}", "[]", `"`, "\x00", "\xff", strings.Repeat("[", 20_000), command(""), command(`,"data":7`), command(`,"data":{"to":"a","amount":"x"}`),
+	command(`,"data":{"to":"a","amount":1}`), command(`,"data":{"to":"a","amount":2}`), command(`,"data":{"to":""}`), command(`,"data":{"to":"a\u0000"}`),
+	command(`,"data":{"to":"../../etc","amount":1,"note":"panic"}`), command(`,"data":{"to":"b","amount":1e30}`), command(`,"data":{"to":"b","note":"no"}`),
+	command(`,"data":{"to":"b","note":"no"},"attempts":9223372036854775807`), command(`,"data":{"to":"b","note":"panic"},"handbacks":9223372036854775807,"attempts":9223372036854775807`),
+	command(`,"data":{"to":"b","note":"no"},"handbacks":9223372036854775807`), command(`,"data":{"to":"b","note":"no"},"attempts":1,"handbacks":1000000`),
+	command(`,"dataref":"claims/` + strangersBody + `"`), command(`,"dataref":"claims/accounts/0190b6a2-7b1c-7def-8123-456789abcdef"`), command(`,"dataref":"claims/accounts/../strangers/x"`),
+	command(`,"time":"0000-01-01T00:00:00Z","sequence":"18446744073709551615","data":{"to":"a","amount":1}`),
+	`{"specversion":"1.0","id":"f6f6f6f6-f6f6-7f6f-bf6f-f6f6f6f6f6f6","source":"/web","type":"test.add.v1","data":{"to":"a"}}`,
 	`{"specversion":"1.0","id":"u","source":"/web","type":"test.unknown.v1","firstfailed":"9999-12-31T23:59:59Z","data":{}}`,
 	`{"specversion":"1.0","id":"u","source":"/web","type":"test.unknown.v1","handbacks":9223372036854775807,"data":{}}`,
-	`{"specversion":"1.0","id":"e","source":"/web","type":"test.added.v1","data":{"account":"a","n":1}}`,
+	`{"specversion":"1.0","id":"e","source":"/web","type":"test.added.v1","data":{"to":"a","amount":1}}`,
 }
 
-var hostileQueues = []string{"commands", "totals", "reactions"}
+var hostileQueues = []string{"accounts", "totals", "audits"}
 
 func TestHostileMessages(t *testing.T) {
 	t.Parallel()
@@ -198,7 +192,7 @@ func FuzzMessage(f *testing.F) {
 	}
 	v := newVictim(f)
 	f.Fuzz(func(t *testing.T, queue uint8, body []byte) {
-		if len(body) > v.store.Props().MaxMessage {
+		if len(body) > v.Store.Props().MaxMessage {
 			return
 		}
 		bodies := [][]byte{body}
@@ -213,7 +207,8 @@ func FuzzMessage(f *testing.F) {
 
 // A message that kills its workers is recognised, however many hand-backs it claims.
 func TestHistoryThatCantBe(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		for _, history := range []string{`"handbacks":1000000`, `"attempts":9223372036854775807`, `"attempts":1,"handbacks":9223372036854775807`} {
 			l := newLab(t, s, func(context.Context, job) error { return nil })
 			body := `{"specversion":"1.0","id":"a","source":"/x","type":"test.job.v1",` + history + `,"data":{"name":"killer"}}`
@@ -226,7 +221,7 @@ func TestHistoryThatCantBe(t *testing.T) {
 				}
 				time.Sleep(2 * time.Second)
 			}
-			stop := l.start(t, worker.Config{MaxDeliveries: 20})
+			stop := l.Start(worker.Config{MaxDeliveries: 20})
 			l.empty(t, time.Second)
 			if err := stop(); err != nil {
 				t.Fatal(err)
@@ -243,12 +238,13 @@ func TestHistoryThatCantBe(t *testing.T) {
 
 // An error of any length keeps no message out of the poison queue.
 func TestLongErrors(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error {
 			return handlers.Poison("long", errors.New(strings.Repeat("ü", 40<<20)))
 		})
 		l.sendJobs(t, job{ID: "a"})
-		stop := l.start(t, worker.Config{})
+		stop := l.Start(worker.Config{})
 		l.empty(t, time.Second)
 		if err := stop(); err != nil {
 			t.Fatal(err)
@@ -262,7 +258,8 @@ func TestLongErrors(t *testing.T) {
 // An entry that can't be read ends no listing, however many there are. An entry as large as a blob may be is read
 // alone.
 func TestUnreadableEntries(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := poisonAll(t, s, nil, job{ID: "a"}, job{ID: "b"})
 		blobs := s.Blobs("poison")
 		for i := range 40 {
@@ -292,8 +289,8 @@ func TestUnreadableEntries(t *testing.T) {
 				t.Errorf("discard: got %v", err)
 			}
 		}
-		wantInt(t, "unreadable", reasons[poison.ReasonUnreadable], 41)
-		wantInt(t, "readable", reasons["bad"], 2)
-		wantInt(t, "left", len(l.poisoned(t, "jobs")), 2)
+		worldtest.Want(t, "unreadable", reasons[poison.ReasonUnreadable], 41)
+		worldtest.Want(t, "readable", reasons["bad"], 2)
+		worldtest.Want(t, "left", len(l.Poisoned("jobs")), 2)
 	})
 }

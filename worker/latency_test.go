@@ -31,7 +31,7 @@ func BenchmarkLatency(b *testing.B) {
 		w := newNoops(b)
 		started := make(chan time.Time, 1)
 		w.call = func() { started <- time.Now() }
-		w.start(b, worker.Config{})
+		w.Start(worker.Config{})
 		measureLatency(b, started, func(i int) {
 			if err := w.send.Send(b.Context(), noop{N: i, Payload: payload}); err != nil {
 				b.Fatal(err)
@@ -69,7 +69,7 @@ func fromAnotherProcess(b *testing.B, store string, idle func()) {
 	sent := bufio.NewScanner(out)
 	started := make(chan time.Time, 1)
 	w.call = func() { started <- time.Now() }
-	w.start(b, worker.Config{})
+	w.Start(worker.Config{})
 	idle()
 	measureLatency(b, started, func(i int) {
 		fmt.Fprintln(in, i) // the pipe's few microseconds count too

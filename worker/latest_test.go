@@ -2,13 +2,13 @@ package worker_test
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
@@ -31,35 +31,22 @@ func (flipped) Kind() channel.Kind { return "test.flipped.v1" }
 
 // Law 7: events of one source that arrive in any order, and more than once, leave the view at the newest.
 func TestLaw7LatestBearsAnyOrder(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
-		routes, err := channel.NewRoutes(channel.Command[flip]("flips"), channel.Event[flipped]("lamps"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := &world{store: s}
-		if w.channels, err = channel.New(s, routes, "/test"); err != nil {
-			t.Fatal(err)
-		}
-		send, err := channel.NewSender[flip](w.channels)
-		if err != nil {
-			t.Fatal(err)
-		}
-		switches := values.New(w.channels, "switches", values.Config[bool]{})
-		lamps := views.New(w.channels, "lamps", views.Config[bool]{})
-		w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-		handlers.Decide(w.registry, switches, func(c flip) string { return c.Switch }, func(on bool, c flip) (bool, []channel.Message, error) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		w := newBare(t, s, channel.Command[flip]("flips"), channel.Event[flipped]("lamps"))
+		switches := values.New(w.Channels, "switches", values.Config[bool]{})
+		lamps := views.New(w.Channels, "lamps", views.Config[bool]{})
+		handlers.Decide(w.Registry, switches, func(c flip) string { return c.Switch }, func(on bool, c flip) (bool, []channel.Message, error) {
 			return !on, []channel.Message{flipped{c.Switch, !on}}, nil
 		}, flipped{})
-		views.Latest(w.registry, lamps, func(e flipped) string { return e.Switch }, func(_ bool, e flipped) bool { return e.On })
+		views.Latest(w.Registry, lamps, func(e flipped) string { return e.Switch }, func(_ bool, e flipped) bool { return e.On })
 
 		for seed := range uint64(6) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			for range 5 + seed%2 {
-				if err := send.Send(t.Context(), flip{"a"}); err != nil {
-					t.Fatal(err)
-				}
+				worldtest.Send(w.World, flip{"a"})
 			}
-			decide := w.start(t, worker.Config{Consume: []string{"flips"}})
+			decide := w.Start(worker.Config{Consume: []string{"flips"}})
 			for st := stats(t, s, "flips"); st.Ready+st.InFlight > 0; st = stats(t, s, "flips") {
 				time.Sleep(100 * time.Millisecond)
 			}
@@ -67,7 +54,7 @@ func TestLaw7LatestBearsAnyOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			shuffle(t, s.Queue("lamps"), r)
-			project := w.start(t, worker.Config{Consume: []string{"lamps"}, Concurrency: 1 + r.IntN(4)})
+			project := w.Start(worker.Config{Consume: []string{"lamps"}, Concurrency: 1 + r.IntN(4)})
 			w.empty(t, 100*time.Millisecond)
 			if err := project(); err != nil {
 				t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/worker"
@@ -84,7 +85,7 @@ func misdeeds() []string {
 func (w *world) wantHostile(t *testing.T, queue string) {
 	t.Helper()
 	got := map[string]bool{}
-	for _, p := range w.poisoned(t, queue) {
+	for _, p := range w.Poisoned(queue) {
 		got[p.ID] = true
 		if p.Reason != handlers.ReasonAttempts || p.Attempts != 2 || p.Error == "" {
 			t.Errorf("%s: got reason %q after %d attempts, error %q; want 2 failed attempts", p.ID, p.Reason, p.Attempts, p.Error)
@@ -98,7 +99,7 @@ func (w *world) wantHostile(t *testing.T, queue string) {
 			t.Errorf("%s: not in the poison queue of %s", name, queue)
 		}
 	}
-	wantInt(t, "poisoned in "+queue, len(got), len(misdeeds()))
+	worldtest.Want(t, "poisoned in "+queue, len(got), len(misdeeds()))
 }
 
 func jobsOf(names []string) []job {
@@ -112,14 +113,15 @@ func jobsOf(names []string) []job {
 // Whatever a reaction does or returns is a failed attempt of its message alone. There are more such messages than
 // goroutines.
 func TestMisdeedsOfReactions(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(_ context.Context, j job) error { return light(j.Name) })
-		stop := l.start(t, worker.Config{MaxAttempts: 2, Concurrency: 2, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))})
+		stop := l.Start(worker.Config{MaxAttempts: 2, Concurrency: 2, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))})
 		l.sendJobs(t, jobsOf(misdeeds())...)
 		l.sendJobs(t, job{Name: "fine"}, job{Name: "fine"})
 		l.empty(t, time.Second)
 		l.wantHostile(t, "jobs")
-		wantInt(t, "calls", len(l.called()), 2*len(misdeeds())+2)
+		worldtest.Want(t, "calls", len(l.called()), 2*len(misdeeds())+2)
 		if err := stop(); err != nil {
 			t.Errorf("stop: %v", err)
 		}
@@ -129,17 +131,17 @@ func TestMisdeedsOfReactions(t *testing.T) {
 // The same holds for a function that decides, for the events that it returns and for its key. The other commands of the
 // document are decided.
 func TestHostileDecisions(t *testing.T) {
-	for name, decide := range map[string]func(a account, c add) (account, []channel.Message, error){
-		"decide": func(a account, c add) (account, []channel.Message, error) {
-			a.Sum += c.N
+	for name, decide := range map[string]func(a Account, c Add) (Account, []channel.Message, error){
+		"decide": func(a Account, c Add) (Account, []channel.Message, error) {
+			a.Balance += c.Amount
 			return a, nil, light(c.Note)
 		},
-		"event": func(a account, c add) (account, []channel.Message, error) {
-			a.Sum += c.N
+		"event": func(a Account, c Add) (Account, []channel.Message, error) {
+			a.Balance += c.Amount
 			return a, []channel.Message{fused{Fuse(c.Note)}}, nil
 		},
-		"kind": func(a account, c add) (account, []channel.Message, error) {
-			a.Sum += c.N
+		"kind": func(a Account, c Add) (Account, []channel.Message, error) {
+			a.Balance += c.Amount
 			if c.Note != "" {
 				return a, []channel.Message{unkind(c.Note)}, nil
 			}
@@ -147,35 +149,38 @@ func TestHostileDecisions(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEachStore(t, func(t *testing.T, s *storage.Store) {
+			t.Parallel()
+			worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 				w := newFused(t, s)
-				handlers.Decide(w.registry, w.accounts, func(c add) string { return c.Account }, decide, fused{}, unkind(""))
+				handlers.Decide(w.Registry, w.Accounts, Add.Subject, decide, fused{}, unkind(""))
 				w.runHostile(t)
 			})
 		})
 	}
 	t.Run("key", func(t *testing.T) {
-		onEachStore(t, func(t *testing.T, s *storage.Store) {
+		t.Parallel()
+		worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 			w := newFused(t, s)
-			handlers.Decide(w.registry, w.accounts, func(c add) string {
+			handlers.Decide(w.Registry, w.Accounts, func(c Add) string {
 				if err := light(c.Note); err != nil {
 					panic(err)
 				}
-				return c.Account
-			}, func(a account, c add) (account, []channel.Message, error) { a.Sum += c.N; return a, nil, nil })
+				return c.To
+			}, func(a Account, c Add) (Account, []channel.Message, error) { a.Balance += c.Amount; return a, nil, nil })
 			w.runHostile(t)
 		})
 	})
 	t.Run("large", func(t *testing.T) { // their keys are asked for when the bodies have been fetched
-		onEachStore(t, func(t *testing.T, s *storage.Store) {
+		t.Parallel()
+		worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 			w := newFused(t, s)
 			w.pad = strings.Repeat("x", 100<<10)
-			handlers.Decide(w.registry, w.accounts, func(c add) string {
+			handlers.Decide(w.Registry, w.Accounts, func(c Add) string {
 				if err := light(strings.TrimSuffix(c.Note, w.pad)); err != nil {
 					panic(err)
 				}
-				return c.Account
-			}, func(a account, c add) (account, []channel.Message, error) { a.Sum += c.N; return a, nil, nil })
+				return c.To
+			}, func(a Account, c Add) (Account, []channel.Message, error) { a.Balance += c.Amount; return a, nil, nil })
 			w.runHostile(t)
 		})
 	})
@@ -204,35 +209,23 @@ type fusedWorld struct {
 
 func newFused(t *testing.T, s *storage.Store) *fusedWorld {
 	t.Helper()
-	routes, err := channel.NewRoutes(channel.Command[add]("commands"), channel.Event[fused](), channel.Event[unkind]())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &fusedWorld{world: world{store: s}}
-	if w.channels, err = channel.New(s, routes, "/test"); err != nil {
-		t.Fatal(err)
-	}
-	if w.send, err = channel.NewSender[add](w.channels); err != nil {
-		t.Fatal(err)
-	}
-	w.accounts = values.New(w.channels, "accounts", values.Config[account]{})
-	w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+	w := &fusedWorld{}
+	w.World = worldtest.NewBare(t, s, handlers.Config{}, channel.Command[Add]("accounts"), channel.Event[fused](), channel.Event[unkind]())
+	w.Accounts = values.New(w.Channels, "accounts", values.Config[Account]{})
 	return w
 }
 
 func (w *fusedWorld) runHostile(t *testing.T) {
 	t.Helper()
 	for i, name := range misdeeds() {
-		c := []add{{Account: "a", N: 1}, {ID: strings.ReplaceAll(name, " ", "-"), Account: "a", N: 1000, Note: name + w.pad}}
-		if err := w.send.Send(t.Context(), c[i%2], c[1-i%2]); err != nil {
-			t.Fatal(err)
-		}
+		c := []Add{{To: "a", Amount: 1}, {Key: strings.ReplaceAll(name, " ", "-"), To: "a", Amount: 1000, Note: name + w.pad}}
+		worldtest.Send(w.World, c[i%2], c[1-i%2])
 	}
-	stop := w.start(t, worker.Config{MaxAttempts: 2, Concurrency: 2})
+	stop := w.Start(worker.Config{MaxAttempts: 2, Concurrency: 2})
 	w.empty(t, time.Second)
-	w.wantHostile(t, "commands")
-	d, err := w.accounts.Get(t.Context(), "a", "")
-	if err != nil || d.Value.Sum != len(misdeeds()) {
+	w.wantHostile(t, "accounts")
+	d, err := w.Accounts.Get(t.Context(), "a", "")
+	if err != nil || d.Value.Balance != len(misdeeds()) {
 		t.Errorf("got %+v, %v; want the sum of the others, %d", d.Value, err, len(misdeeds()))
 	}
 	if err := stop(); err != nil {
@@ -256,20 +249,19 @@ func TestHostileValues(t *testing.T) {
 		"encoding": func(key string) value { return value{F: Fuse(strings.ReplaceAll(key, "-", " "))} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEachStore(t, func(t *testing.T, s *storage.Store) {
+			t.Parallel()
+			worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 				w := newFused(t, s)
-				c := values.New(w.channels, "values", values.Config[value]{Initial: initial})
-				handlers.Decide(w.registry, c, func(c add) string { return c.Account },
-					func(v value, _ add) (value, []channel.Message, error) { v.N++; return v, nil, nil })
+				c := values.New(w.Channels, "values", values.Config[value]{Initial: initial})
+				handlers.Decide(w.Registry, c, Add.Subject,
+					func(v value, _ Add) (value, []channel.Message, error) { v.N++; return v, nil, nil })
 				for _, name := range misdeeds() {
 					id := strings.ReplaceAll(name, " ", "-")
-					if err := w.send.Send(t.Context(), add{ID: id, Account: id}, add{Account: "fine"}); err != nil {
-						t.Fatal(err)
-					}
+					worldtest.Send(w.World, Add{Key: id, To: id}, Add{To: "fine"})
 				}
-				w.start(t, worker.Config{MaxAttempts: 2, Concurrency: 2})
+				w.Start(worker.Config{MaxAttempts: 2, Concurrency: 2})
 				w.empty(t, time.Second)
-				w.wantHostile(t, "commands")
+				w.wantHostile(t, "accounts")
 				if d, err := c.Get(t.Context(), "fine", ""); err != nil || d.Value.N != len(misdeeds()) {
 					t.Errorf("got %+v, %v; want %d", d.Value, err, len(misdeeds()))
 				}
@@ -287,9 +279,10 @@ func (oldJob) Kind() channel.Kind { return "test.job.v0" }
 
 // The same holds for an upgrade and for a type's own decoding.
 func TestHostileUpgrades(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return nil })
-		handlers.Upgrade(l.registry, func(o oldJob) job {
+		handlers.Upgrade(l.Registry, func(o oldJob) job {
 			if err := light(o.Name); err != nil {
 				panic(err)
 			}
@@ -299,29 +292,30 @@ func TestHostileUpgrades(t *testing.T) {
 			l.sendRaw(t, raw(strings.ReplaceAll(name, " ", "-"), "test.job.v0", oldJob{Name: name}))
 		}
 		l.sendRaw(t, raw("fine", "test.job.v0", oldJob{Name: "fine"}))
-		l.start(t, worker.Config{MaxAttempts: 2, Concurrency: 2})
+		l.Start(worker.Config{MaxAttempts: 2, Concurrency: 2})
 		l.empty(t, time.Second)
 		l.wantHostile(t, "jobs")
-		wantInt(t, "handled", len(l.called()), 1)
+		worldtest.Want(t, "handled", len(l.called()), 1)
 	})
 }
 
 // The same holds for a middleware.
 func TestHostileMiddleware(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := newFused(t, s)
-		w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler), Middleware: []handlers.Middleware{
+		w.Registry = handlers.NewRegistry(w.Channels, handlers.Config{Logger: slog.New(slog.DiscardHandler), Middleware: []handlers.Middleware{
 			func(next handlers.Next) handlers.Next {
 				return func(ctx context.Context, d *handlers.Delivery) error {
-					if err := light(d.Message.(add).Note); err != nil {
+					if err := light(d.Message.(Add).Note); err != nil {
 						return err
 					}
 					return next(ctx, d)
 				}
 			},
 		}})
-		handlers.Decide(w.registry, w.accounts, func(c add) string { return c.Account },
-			func(a account, c add) (account, []channel.Message, error) { a.Sum += c.N; return a, nil, nil })
+		handlers.Decide(w.Registry, w.Accounts, Add.Subject,
+			func(a Account, c Add) (Account, []channel.Message, error) { a.Balance += c.Amount; return a, nil, nil })
 		w.runHostile(t)
 	})
 }
@@ -329,33 +323,32 @@ func TestHostileMiddleware(t *testing.T) {
 // 256 commands are folded together, and one of them ends the goroutine. The others are decided, most of them in two
 // writes.
 func TestExitInALargeFold(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := newFused(t, s)
 		exits := 0
-		handlers.Decide(w.registry, w.accounts, func(c add) string { return c.Account },
-			func(a account, c add) (account, []channel.Message, error) {
+		handlers.Decide(w.Registry, w.Accounts, Add.Subject,
+			func(a Account, c Add) (Account, []channel.Message, error) {
 				if c.Note == "goexit" {
 					exits++
 				}
-				a.Sum += c.N
+				a.Balance += c.Amount
 				return a, nil, light(c.Note)
 			})
-		cs := make([]add, 256)
+		cs := make([]Add, 256)
 		for i := range cs {
-			cs[i] = add{Account: "a", N: 1}
+			cs[i] = Add{To: "a", Amount: 1}
 		}
 		cs[100].Note = "goexit"
-		if err := w.send.Send(t.Context(), cs...); err != nil {
-			t.Fatal(err)
-		}
-		w.start(t, worker.Config{MaxAttempts: 3})
+		worldtest.Send(w.World, cs...)
+		w.Start(worker.Config{MaxAttempts: 3})
 		w.empty(t, time.Second)
-		d, err := w.accounts.Get(t.Context(), "a", "")
-		if err != nil || d.Value.Sum != 255 {
+		d, err := w.Accounts.Get(t.Context(), "a", "")
+		if err != nil || d.Value.Balance != 255 {
 			t.Errorf("got %+v, %v; want 255", d.Value, err)
 		}
-		wantInt(t, "poisoned", len(w.poisoned(t, "commands")), 1)
-		wantInt(t, "calls of the one that exits", exits, 3)
+		worldtest.Want(t, "poisoned", len(w.Poisoned("accounts")), 1)
+		worldtest.Want(t, "calls of the one that exits", exits, 3)
 	})
 }
 
@@ -367,9 +360,9 @@ func TestMisdeedsOfRetryDelay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				var log records
-				l := newLab(t, openStore(t), func(context.Context, job) error { return errors.New("no") })
-				l.start(t, worker.Config{MaxAttempts: 3, RetryDelay: delay, Logger: slog.New(&log)})
+				log := worldtest.NewLog()
+				l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), func(context.Context, job) error { return errors.New("no") })
+				l.Start(worker.Config{MaxAttempts: 3, RetryDelay: delay, Logger: slog.New(log)})
 				l.sendJobs(t, job{ID: "a"})
 				l.empty(t, time.Second)
 				calls := l.called()
@@ -381,7 +374,7 @@ func TestMisdeedsOfRetryDelay(t *testing.T) {
 						t.Errorf("delay after attempt %d: got %v, want %v or little more", i, gap, want)
 					}
 				}
-				wantInt(t, "lines", log.count("Config.RetryDelay fails"), 2)
+				worldtest.Want(t, "lines", log.Count("Config.RetryDelay fails"), 2)
 			})
 		})
 	}
@@ -391,29 +384,29 @@ func TestMisdeedsOfRetryDelay(t *testing.T) {
 func TestRetryDelayOfHandBacks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
-		l := newLab(t, openStore(t), func(context.Context, job) error {
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), func(context.Context, job) error {
 			if n++; n < 5 {
 				return handlers.Later(0, "not yet")
 			}
 			return nil
 		})
 		asked := 0
-		l.start(t, worker.Config{UnknownFor: 10 * time.Minute, RetryDelay: func(int, string) time.Duration { asked++; return 0 }})
+		l.Start(worker.Config{UnknownFor: 10 * time.Minute, RetryDelay: func(int, string) time.Duration { asked++; return 0 }})
 		l.sendJobs(t, job{})
 		l.sendRaw(t, raw("new", "test.new.v9", 1))
 		l.empty(t, time.Second)
-		wantInt(t, "asked", asked, 0)
+		worldtest.Want(t, "asked", asked, 0)
 	})
 }
 
 // A log handler that panics, as a test's does once the test is over, doesn't end the worker.
 func TestHostileLogger(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		l := newLab(t, openStore(t), func(_ context.Context, j job) error { return light(j.Name) })
-		l.start(t, worker.Config{MaxAttempts: 2, Logger: slog.New(panicking{})})
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, j job) error { return light(j.Name) })
+		l.Start(worker.Config{MaxAttempts: 2, Logger: slog.New(panicking{})})
 		l.sendJobs(t, job{Name: "panic"}, job{Name: "fine"})
 		l.empty(t, time.Second)
-		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 1)
+		worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), 1)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -26,65 +27,45 @@ func (take) Kind() channel.Kind { return "test.take.v1" }
 // other, lose no race against one another.
 func TestOneNameIsOneCollection(t *testing.T) {
 	t.Parallel()
-	routes, err := channel.NewRoutes(channel.Command[add]("commands"), channel.Command[take]("commands"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var races atomic.Int64
-	w := &world{}
-	w.store = storagetest.Intercept(newStore(t), func(_ context.Context, _ storagetest.Op, do func() error) error {
+	store := storagetest.Intercept(worldtest.OpenStore(t, ""), func(_ context.Context, _ storagetest.Op, do func() error) error {
 		err := do()
 		if storage.LostRace(err) {
 			races.Add(1)
 		}
 		return err
 	})
-	if w.channels, err = channel.New(w.store, routes, "/test"); err != nil {
-		t.Fatal(err)
+	w := newBare(t, store, channel.Command[Add]("accounts"), channel.Command[take]("accounts"))
+	initial := func(n int) func(string) Account { return func(string) Account { return Account{Balance: n} } }
+	accounts := func() *values.Collection[Account] {
+		return values.New(w.Channels, "accounts", values.Config[Account]{Initial: initial(7)})
 	}
-	initial := func(n int) func(string) account { return func(string) account { return account{Sum: n} } }
-	accounts := func() *values.Collection[account] {
-		return values.New(w.channels, "accounts", values.Config[account]{Initial: initial(7)})
-	}
-	w.registry = handlers.NewRegistry(w.channels, handlers.Config{})
-	handlers.Decide(w.registry, accounts(), func(c add) string { return c.Account },
-		func(a account, c add) (account, []channel.Message, error) {
-			a.Sum += c.N
+	handlers.Decide(w.Registry, accounts(), Add.Subject,
+		func(a Account, c Add) (Account, []channel.Message, error) {
+			a.Balance += c.Amount
 			a.Count++
 			return a, nil, nil
 		})
-	handlers.Decide(w.registry, accounts(), func(c take) string { return c.Account },
-		func(a account, c take) (account, []channel.Message, error) {
-			a.Sum -= c.N
+	handlers.Decide(w.Registry, accounts(), func(c take) string { return c.Account },
+		func(a Account, c take) (Account, []channel.Message, error) {
+			a.Balance -= c.N
 			a.Count++
 			return a, nil, nil
 		})
-	if err := w.registry.Err(); err != nil {
+	if err := w.Registry.Err(); err != nil {
 		t.Fatal(err)
 	}
-	adds, err := channel.NewSender[add](w.channels)
-	if err != nil {
-		t.Fatal(err)
-	}
-	takes, err := channel.NewSender[take](w.channels)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.start(t, worker.Config{})
+	w.Start(worker.Config{})
 	for range 100 {
-		if err := adds.Send(t.Context(), make10(add{Account: "a", N: 3})...); err != nil {
-			t.Fatal(err)
-		}
-		if err := takes.Send(t.Context(), make10(take{Account: "a", N: 1})...); err != nil {
-			t.Fatal(err)
-		}
+		worldtest.Send(w.World, make10(Add{To: "a", Amount: 3})...)
+		worldtest.Send(w.World, make10(take{Account: "a", N: 1})...)
 	}
-	w.drained(t)
+	w.WaitUntilIdle()
 	d, err := accounts().Get(context.Background(), "a", "")
-	if err != nil || d.Value != (account{Sum: 7 + 2000, Count: 2000}) {
+	if err != nil || d.Value != (Account{Balance: 7 + 2000, Count: 2000}) {
 		t.Errorf("got %+v, %v; want 2000 commands", d.Value, err)
 	}
-	wantInt(t, "lost races", int(races.Load()), 0)
+	worldtest.Want(t, "lost races", int(races.Load()), 0)
 }
 
 func make10[T any](x T) []T {
@@ -98,30 +79,22 @@ func make10[T any](x T) []T {
 // Two collections of one name that differ are a fault at the start. The error says what to do.
 func TestOneNameWithTwoConfigs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newStore(t))
+	s := worldtest.OpenStore(t, "")
+	var w *world
 	type otherValue struct{}
 	for want, register := range map[string]func(h *handlers.Registry){
 		"Config.Window": func(h *handlers.Registry) {
-			registerTake(h, values.New(w.channels, "accounts", values.Config[account]{Window: 5}))
+			registerTake(h, values.New(w.Channels, "accounts", values.Config[Account]{Window: 5}))
 		},
 		"types": func(h *handlers.Registry) {
-			registerTake(h, values.New(w.channels, "accounts", values.Config[otherValue]{}))
+			registerTake(h, values.New(w.Channels, "accounts", values.Config[otherValue]{}))
 		},
 	} {
-		routes, err := channel.NewRoutes(channel.Command[add]("commands"), channel.Command[take]("commands"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := channel.New(w.store, routes, "/test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.channels = c
-		h := handlers.NewRegistry(c, handlers.Config{})
-		handlers.Decide(h, values.New(c, "accounts", values.Config[account]{}), func(c add) string { return c.Account },
-			func(a account, _ add) (account, []channel.Message, error) { return a, nil, nil })
-		register(h)
-		err = h.Err()
+		w = newBare(t, s, channel.Command[Add]("accounts"), channel.Command[take]("accounts"))
+		handlers.Decide(w.Registry, values.New(w.Channels, "accounts", values.Config[Account]{}), Add.Subject,
+			func(a Account, _ Add) (Account, []channel.Message, error) { return a, nil, nil })
+		register(w.Registry)
+		err := w.Registry.Err()
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "hand it to all that fold into it") {
 			t.Errorf("got %v, want a fault that names %s and says what to do", err, want)
 		}

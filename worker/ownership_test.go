@@ -3,10 +3,8 @@ package worker_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +13,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -22,7 +21,8 @@ import (
 
 // A handler that runs many visibilities long keeps its message; no other worker gets it.
 func TestRenewal(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		const visibility = 6 * time.Second
 		l := newLab(t, s, func(ctx context.Context, _ job) error {
 			select {
@@ -32,8 +32,8 @@ func TestRenewal(t *testing.T) {
 				return context.Cause(ctx)
 			}
 		})
-		l.start(t, worker.Config{Visibility: visibility})
-		l.start(t, worker.Config{Visibility: visibility})
+		l.Start(worker.Config{Visibility: visibility})
+		l.Start(worker.Config{Visibility: visibility})
 		l.sendJobs(t, job{ID: "a"}, job{ID: "b"})
 		time.Sleep(time.Second)
 		for range 56 {
@@ -44,14 +44,15 @@ func TestRenewal(t *testing.T) {
 			}
 		}
 		l.empty(t, time.Second)
-		wantInt(t, "calls", len(l.called()), 2)
-		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 0)
+		worldtest.Want(t, "calls", len(l.called()), 2)
+		worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), 0)
 	})
 }
 
 // A receive that was answered late leaves less time than usual: the message is renewed at the first look.
 func TestRenewalAfterLateReceive(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		const visibility = 12 * time.Second
 		hooked := storagetest.Intercept(storagetest.Plain(s), func(_ context.Context, op storagetest.Op, do func() error) error {
 			err := do()
@@ -69,16 +70,17 @@ func TestRenewalAfterLateReceive(t *testing.T) {
 			}
 		})
 		l.sendJobs(t, job{ID: "a"})
-		l.start(t, worker.Config{Visibility: visibility})
+		l.Start(worker.Config{Visibility: visibility})
 		l.empty(t, time.Second)
-		wantInt(t, "calls", len(l.called()), 1)
+		worldtest.Want(t, "calls", len(l.called()), 1)
 	})
 }
 
 // When renewals fail, the handler's context ends before another worker can have the message. That spends no attempt,
 // and another worker handles it.
 func TestOwnershipLost(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		const visibility = 12 * time.Second
 		for _, refusal := range []string{"refused", "hanging", "slow"} {
 			hooked := storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -106,7 +108,7 @@ func TestOwnershipLost(t *testing.T) {
 				ended <- time.Since(began)
 				return ctx.Err()
 			})
-			stop := l.start(t, worker.Config{Visibility: visibility})
+			stop := l.Start(worker.Config{Visibility: visibility})
 			l.sendJobs(t, job{ID: refusal})
 			if d := <-ended; d < visibility/3 || d >= visibility {
 				t.Errorf("%s: the context ended after %v; want before %v", refusal, d, visibility)
@@ -115,7 +117,7 @@ func TestOwnershipLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			healthy := newLab(t, s, func(context.Context, job) error { return nil })
-			stop = healthy.start(t, worker.Config{})
+			stop = healthy.Start(worker.Config{})
 			healthy.empty(t, time.Second)
 			calls := healthy.called()
 			if len(calls) != 1 || calls[0].envelope.Attempts != 0 || calls[0].envelope.ID != refusal {
@@ -131,7 +133,8 @@ func TestOwnershipLost(t *testing.T) {
 // A lost message is not renewed again, even when its handler runs on and the store is back: that would keep it from all
 // workers.
 func TestLostIsNotRenewed(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		const visibility = 12 * time.Second
 		var lost atomic.Bool
 		late := 0
@@ -153,7 +156,7 @@ func TestLostIsNotRenewed(t *testing.T) {
 			time.Sleep(visibility / 2)
 			return nil
 		})
-		stop := l.start(t, worker.Config{Visibility: visibility, Queues: map[string]worker.QueueConfig{"jobs": {PollInterval: time.Hour}}})
+		stop := l.Start(worker.Config{Visibility: visibility, Queues: map[string]worker.QueueConfig{"jobs": {PollInterval: time.Hour}}})
 		l.sendJobs(t, job{})
 		time.Sleep(visibility)
 		if err := stop(); err != nil {
@@ -168,7 +171,7 @@ func TestLostIsNotRenewed(t *testing.T) {
 // MaxDeliveries, and not MaxAttempts, bounds a message that keeps its handlers longer than they own it.
 func TestOwnershipLostAgainAndAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		link := storagetest.NewLink(openStore(t))
+		link := storagetest.NewLink(worldtest.OpenStore(t, worldtest.Virtual))
 		link.Cut("extend")
 		n := 0
 		l := newLab(t, link.Store, func(ctx context.Context, _ job) error {
@@ -178,10 +181,10 @@ func TestOwnershipLostAgainAndAgain(t *testing.T) {
 			}
 			return ctx.Err()
 		})
-		l.start(t, worker.Config{Visibility: 6 * time.Second, MaxDeliveries: 7})
+		l.Start(worker.Config{Visibility: 6 * time.Second, MaxDeliveries: 7})
 		l.sendJobs(t, job{})
 		l.empty(t, time.Second)
-		wantInt(t, "calls", len(l.called()), 7)
+		worldtest.Want(t, "calls", len(l.called()), 7)
 		if p := l.onePoisoned(t); p.Reason != handlers.ReasonDeliveries || p.Attempts != 0 {
 			t.Errorf("poisoned: got %+v", p)
 		}
@@ -192,7 +195,8 @@ func TestOwnershipLostAgainAndAgain(t *testing.T) {
 func TestLateWorkerLeavesTheBody(t *testing.T) {
 	for _, kind := range []string{"reaction", "decision"} {
 		t.Run(kind, func(t *testing.T) {
-			onEachStore(t, func(t *testing.T, s *storage.Store) {
+			t.Parallel()
+			worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 				const visibility = 6 * time.Second
 				slowDone := make(chan struct{})
 				late := storagetest.NewLink(s)
@@ -220,35 +224,33 @@ func TestLateWorkerLeavesTheBody(t *testing.T) {
 				} else {
 					first, second = newWorld(t, late.Store), newWorld(t, next)
 					decide := first.decide
-					first.decide = func(a account, c add) (account, []channel.Message, error) {
+					first.decide = func(a Account, c Add) (Account, []channel.Message, error) {
 						time.Sleep(2 * visibility)
-						return decide(a, add{Account: c.Account, N: c.N})
+						return decide(a, Add{To: c.To, Amount: c.Amount})
 					}
-					if err := first.send.Send(t.Context(), add{Account: "a", N: 1, Note: body}); err != nil {
-						t.Fatal(err)
-					}
+					worldtest.Send(first.World, Add{To: "a", Amount: 1, Note: body})
 				}
-				stop := first.start(t, worker.Config{Visibility: visibility})
+				stop := first.Start(worker.Config{Visibility: visibility})
 				time.Sleep(time.Second)
 				late.Cut("extend", "receive") // the worker receives nothing more
-				second.start(t, worker.Config{Visibility: visibility})
+				second.Start(worker.Config{Visibility: visibility})
 				time.Sleep(3 * visibility)
 				late.Cut("receive")
 				if err := stop(); err != nil {
 					t.Fatal(err)
 				}
-				wantInt(t, "bodies while the message is in other hands", claims(t, s), 1)
+				worldtest.Want(t, "bodies while the message is in other hands", len(worldtest.Claims(t, s)), 1)
 				close(slowDone)
 				second.empty(t, time.Second)
-				wantInt(t, "bodies at the end", claims(t, s), 0)
-				for _, q := range second.registry.Queues() {
-					if all := second.poisoned(t, q); len(all) > 0 {
+				worldtest.Want(t, "bodies at the end", len(worldtest.Claims(t, s)), 0)
+				for _, q := range second.Registry.Queues() {
+					if all := second.Poisoned(q); len(all) > 0 {
 						t.Errorf("poisoned: %+v", all)
 					}
 				}
 				if kind == "reaction" {
-					wantInt(t, "handled by the other one", len(handled), 1)
-				} else if d, err := second.accounts.Get(t.Context(), "a", ""); err != nil || d.Value.Count != 1 {
+					worldtest.Want(t, "handled by the other one", len(handled), 1)
+				} else if d, err := second.Accounts.Get(t.Context(), "a", ""); err != nil || d.Value.Count != 1 {
 					t.Errorf("got %+v, %v; want one decision", d.Value, err)
 				}
 			})
@@ -258,14 +260,15 @@ func TestLateWorkerLeavesTheBody(t *testing.T) {
 
 // When a worker stops, running handlers finish, and waiting messages are handed back at once and unspent.
 func TestDrain(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(_ context.Context, j job) error {
 			if j.Name == "slow" {
 				time.Sleep(5 * time.Second)
 			}
 			return nil
 		})
-		stop := l.start(t, worker.Config{Concurrency: 2, MaxInHand: 64})
+		stop := l.Start(worker.Config{Concurrency: 2, MaxInHand: 64})
 		var fast, slow []job
 		for range 500 { // so that the worker learns to hold more than it runs
 			fast = append(fast, job{Name: "fast"})
@@ -286,15 +289,15 @@ func TestDrain(t *testing.T) {
 		go func() { stopped <- stop() }()
 		time.Sleep(1100 * time.Millisecond)
 		after := stats(t, s, "jobs")
-		wantInt(t, "in hand at once after the stop", int(after.InFlight), 2)
-		wantInt(t, "handed back", int(after.Ready), 28)
+		worldtest.Want(t, "in hand at once after the stop", int(after.InFlight), 2)
+		worldtest.Want(t, "handed back", int(after.Ready), 28)
 		if err := <-stopped; err != nil {
 			t.Fatal(err)
 		}
 		if d := time.Since(began); d > 5*time.Second {
 			t.Errorf("stopped after %v; want as soon as the running ones have finished", d)
 		}
-		wantInt(t, "left", int(stats(t, s, "jobs").Ready), 28)
+		worldtest.Want(t, "left", int(stats(t, s, "jobs").Ready), 28)
 		ds, err := s.Queue("jobs").Receive(t.Context(), 100, time.Minute)
 		if err != nil {
 			t.Fatal(err)
@@ -309,7 +312,8 @@ func TestDrain(t *testing.T) {
 
 // A handler that runs longer than DrainTimeout is told to stop, and its message is handed back unspent.
 func TestDrainTimeout(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(ctx context.Context, _ job) error {
 			<-ctx.Done()
 			if cause := context.Cause(ctx); cause != worker.ErrDraining {
@@ -317,7 +321,7 @@ func TestDrainTimeout(t *testing.T) {
 			}
 			return ctx.Err()
 		})
-		stop := l.start(t, worker.Config{DrainTimeout: 7 * time.Second, Visibility: 3 * time.Second})
+		stop := l.Start(worker.Config{DrainTimeout: 7 * time.Second, Visibility: 3 * time.Second})
 		l.sendJobs(t, job{ID: "a"}, job{ID: "b"})
 		time.Sleep(10 * time.Second)
 		began := time.Now()
@@ -331,7 +335,7 @@ func TestDrainTimeout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantInt(t, "handed back", len(ds), 2)
+		worldtest.Want(t, "handed back", len(ds), 2)
 		for _, d := range ds {
 			if e, err := post.Decode(d.Body); err != nil || e.Attempts != 0 || e.HandBacks != 1 {
 				t.Errorf("handed back: got %+v, %v", e, err)
@@ -342,10 +346,11 @@ func TestDrainTimeout(t *testing.T) {
 
 // A handler that won't stop is reported, and its message is handed back. Its later result has no effect.
 func TestStuckHandler(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		g := newGate(t)
 		l := newLab(t, s, func(context.Context, job) error { g.hang(); return errors.New("too late") })
-		stop := l.start(t, worker.Config{DrainTimeout: 10 * time.Millisecond})
+		stop := l.Start(worker.Config{DrainTimeout: 10 * time.Millisecond})
 		l.sendJobs(t, job{ID: "a"})
 		time.Sleep(2 * time.Second)
 		err := stop()
@@ -367,59 +372,29 @@ func TestStuckHandler(t *testing.T) {
 	})
 }
 
-// records keeps the messages of log records.
-type records struct {
-	mu  sync.Mutex
-	all []string // under mu
-}
-
-func (r *records) Enabled(context.Context, slog.Level) bool { return true }
-func (r *records) WithAttrs([]slog.Attr) slog.Handler       { return r }
-func (r *records) WithGroup(string) slog.Handler            { return r }
-func (r *records) Handle(_ context.Context, x slog.Record) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	text := x.Message
-	x.Attrs(func(a slog.Attr) bool { text += fmt.Sprintf(" %s=%v", a.Key, a.Value); return true })
-	r.all = append(r.all, text)
-	return nil
-}
-
-func (r *records) count(part string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for _, s := range r.all {
-		if strings.Contains(s, part) {
-			n++
-		}
-	}
-	return n
-}
-
 // A handler that runs long is reported, again and again; no log line holds a body.
 func TestLongRunningIsReported(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		l := newLab(t, openStore(t), func(context.Context, job) error { time.Sleep(5 * time.Minute); return nil })
-		var log records
-		l.start(t, worker.Config{Name: "w", StuckAfter: time.Minute, Visibility: 12 * time.Second, Logger: slog.New(&log)})
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), func(context.Context, job) error { time.Sleep(5 * time.Minute); return nil })
+		log := worldtest.NewLog()
+		l.Start(worker.Config{Name: "w", StuckAfter: time.Minute, Visibility: 12 * time.Second, Logger: slog.New(log)})
 		l.sendJobs(t, job{ID: "long-job", Body: "secret"})
 		l.empty(t, time.Second)
-		if n := log.count("runs long id=long-job"); n < 3 || n > 5 {
+		if n := log.Count("runs long", "id=long-job"); n < 3 || n > 5 {
 			t.Errorf("reports: got %d, want one a minute", n)
 		}
-		wantInt(t, "lines with the body", log.count("secret"), 0)
-		wantInt(t, "announcement", log.count("worker starts worker=w"), 1)
-		wantInt(t, "what is consumed", log.count("worker consumes queue=jobs kinds=test.job.v1 → react jobs"), 1)
+		worldtest.Want(t, "lines with the body", log.Count("secret"), 0)
+		worldtest.Want(t, "announcement", log.Count("worker starts worker=w"), 1)
+		worldtest.Want(t, "what is consumed", log.Count("worker consumes queue=jobs kinds=test.job.v1 → react jobs"), 1)
 	})
 }
 
 func TestStartProbesTheStore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		link := storagetest.NewLink(openStore(t))
+		link := storagetest.NewLink(worldtest.OpenStore(t, worldtest.Virtual))
 		link.Cut("stats")
 		l := newLab(t, link.Store, func(context.Context, job) error { return nil })
-		w, err := worker.New(l.registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
+		w, err := worker.New(l.Registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -438,8 +413,8 @@ func TestStartProbesTheStore(t *testing.T) {
 // One worker doesn't run twice at a time: its counts and metrics would mix both runs.
 func TestRunOnceAtATime(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		l := newLab(t, openStore(t), func(context.Context, job) error { return nil })
-		w, err := worker.New(l.registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), func(context.Context, job) error { return nil })
+		w, err := worker.New(l.Registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -463,10 +438,10 @@ func TestRunOnceAtATime(t *testing.T) {
 func TestReceiveRecovers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var calls storagetest.Calls
-		link := storagetest.NewLink(openStore(t))
+		link := storagetest.NewLink(worldtest.OpenStore(t, worldtest.Virtual))
 		l := newLab(t, storagetest.Intercept(link.Store, calls.Hook), func(context.Context, job) error { return nil })
-		var log records
-		l.start(t, worker.Config{Logger: slog.New(&log)})
+		log := worldtest.NewLog()
+		l.Start(worker.Config{Logger: slog.New(log)})
 		for round := range 2 {
 			synctest.Wait()
 			link.Cut("receive")
@@ -476,15 +451,15 @@ func TestReceiveRecovers(t *testing.T) {
 			if n := calls.Count("receive") - before; n < 20 || n > 60 {
 				t.Errorf("tried %d times in 5 minutes; want growing delays up to 10 s", n)
 			}
-			wantInt(t, "handled meanwhile", len(l.called()), round)
+			worldtest.Want(t, "handled meanwhile", len(l.called()), round)
 			link.Restore()
 			began := time.Now()
 			l.empty(t, time.Second)
 			if d := time.Since(began); d > 15*time.Second {
 				t.Errorf("recovered after %v", d)
 			}
-			wantInt(t, "log lines of the trouble", log.count("can't receive"), round+1)
-			wantInt(t, "log lines of its end", log.count("can receive again"), round+1)
+			worldtest.Want(t, "log lines of the trouble", log.Count("can't receive"), round+1)
+			worldtest.Want(t, "log lines of its end", log.Count("can receive again"), round+1)
 		}
 	})
 }

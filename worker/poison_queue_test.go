@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -30,12 +31,12 @@ func poisonAll(t *testing.T, s *storage.Store, h storagetest.Hook, jobs ...job) 
 		return do()
 	}), func(context.Context, job) error { return handlers.Poison("bad", nil) })
 	l.sendJobs(t, jobs...)
-	stop := l.start(t, worker.Config{})
+	stop := l.Start(worker.Config{})
 	l.empty(t, time.Second)
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), len(jobs))
+	worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), len(jobs))
 	on.Store(true)
 	return l
 }
@@ -58,7 +59,8 @@ func ids(t *testing.T, seq iter.Seq2[poison.Entry, error]) map[string]int {
 // Of more messages than are read at a time, each is listed once, and those that go meanwhile are left out. Find reads
 // only those of one ID. Count reads none.
 func TestListFindCount(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var jobs []job
 		for i := range 70 {
 			jobs = append(jobs, job{ID: fmt.Sprintf("job-%d", i)})
@@ -77,29 +79,30 @@ func TestListFindCount(t *testing.T) {
 			return do()
 		}, jobs...)
 		all := ids(t, l.poison.List(t.Context()))
-		wantInt(t, "IDs", len(all), 70)
-		wantInt(t, "of one ID", all["job-7"], 2)
+		worldtest.Want(t, "IDs", len(all), 70)
+		worldtest.Want(t, "of one ID", all["job-7"], 2)
 		reads.Store(0)
 		if got := ids(t, l.poison.Find(t.Context(), "job-7")); len(got) != 1 || got["job-7"] != 2 {
 			t.Errorf("found: got %v, want the two of job-7", got)
 		}
-		wantInt(t, "found of none", len(ids(t, l.poison.Find(t.Context(), "job"))), 0)
-		wantInt(t, "reads to find", int(reads.Load()), 2)
-		counts, err := poison.Count(t.Context(), l.store)
+		worldtest.Want(t, "found of none", len(ids(t, l.poison.Find(t.Context(), "job"))), 0)
+		worldtest.Want(t, "reads to find", int(reads.Load()), 2)
+		counts, err := poison.Count(t.Context(), l.Store)
 		if err != nil || len(counts) != 1 || counts["jobs"] != 71 {
 			t.Errorf("counts: got %v, %v", counts, err)
 		}
-		wantInt(t, "reads to count", int(reads.Load()), 2)
+		worldtest.Want(t, "reads to count", int(reads.Load()), 2)
 		for m := range l.poison.Find(t.Context(), "job-1") {
 			vanishing.Store(m.Key)
 		}
-		wantInt(t, "listed without one that goes meanwhile", len(ids(t, l.poison.List(t.Context()))), 69)
+		worldtest.Want(t, "listed without one that goes meanwhile", len(ids(t, l.poison.List(t.Context()))), 69)
 	})
 }
 
 // A store that fails ends the list with its error, once.
 func TestListFails(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := poisonAll(t, s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if op.Name == "get blob" {
 				return op.Fail(storage.ErrUnavailable)
@@ -113,14 +116,15 @@ func TestListFails(t *testing.T) {
 				t.Errorf("got %+v, %v", m, err)
 			}
 		}
-		wantInt(t, "yields", n, 1)
+		worldtest.Want(t, "yields", n, 1)
 	})
 }
 
 // A retry that fails at the send, or between it and the deletion, leaves the entry. The next retry sends the message
 // again, and its effect is there once.
 func TestRetryEndsInTheMiddle(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var bad atomic.Bool
 		var down atomic.Value // names of operations that fail
 		down.Store([]string{})
@@ -132,20 +136,18 @@ func TestRetryEndsInTheMiddle(t *testing.T) {
 		}))
 		decide := w.decide
 		bad.Store(true)
-		w.decide = func(a account, c add) (account, []channel.Message, error) {
+		w.decide = func(a Account, c Add) (Account, []channel.Message, error) {
 			if bad.Load() {
 				return a, nil, handlers.Poison("bad", nil)
 			}
 			return decide(a, c)
 		}
-		w.start(t, worker.Config{})
-		if err := w.send.Send(t.Context(), add{ID: "once", Account: "a", N: 5}); err != nil {
-			t.Fatal(err)
-		}
+		w.Start(worker.Config{})
+		worldtest.Send(w.World, Add{Key: "once", To: "a", Amount: 5})
 		w.empty(t, time.Second)
 		bad.Store(false)
-		poison := poison.At(w.channels, "commands")
-		key := w.poisoned(t, "commands")[0].Key
+		poison := poison.At(w.Channels, "accounts")
+		key := w.Poisoned("accounts")[0].Key
 		for _, names := range [][]string{{"send", "commit"}, {"delete blob"}} {
 			down.Store(names)
 			err := poison.Retry(t.Context(), key)
@@ -154,23 +156,24 @@ func TestRetryEndsInTheMiddle(t *testing.T) {
 				t.Fatalf("%s: got %v, want %v", names, err, storage.ErrUnavailable)
 			}
 			w.empty(t, time.Second)
-			wantInt(t, "left in the poison queue", len(w.poisoned(t, "commands")), 1)
+			worldtest.Want(t, "left in the poison queue", len(w.Poisoned("accounts")), 1)
 		}
 		if err := poison.Retry(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
 		w.empty(t, time.Second)
-		wantInt(t, "left in the poison queue", len(w.poisoned(t, "commands")), 0)
-		if got, err := w.accounts.Get(t.Context(), "a", ""); err != nil || got.Value.Sum != 5 || got.Version != 1 {
+		worldtest.Want(t, "left in the poison queue", len(w.Poisoned("accounts")), 0)
+		if got, err := w.Accounts.Get(t.Context(), "a", ""); err != nil || got.Value.Balance != 5 || got.Version != 1 {
 			t.Errorf("got %+v, %v; want it decided once", got, err)
 		}
-		wantInt(t, "reactions", int(w.reacted.Load()), 1)
+		worldtest.Want(t, "audits", int(w.reacted.Load()), 1)
 	})
 }
 
 // A message is put again while an operator acts on its earlier entry. The new entry stays, with its body.
 func TestComesInAnew(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		large := strings.Repeat("x", 100_000)
 		var anew atomic.Bool
 		l := poisonAll(t, s, func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -197,7 +200,7 @@ func TestComesInAnew(t *testing.T) {
 			if err := act(); !errors.Is(err, storage.ErrPrecondition) {
 				t.Errorf("%s: got %v, want %v", name, err, storage.ErrPrecondition)
 			}
-			wantInt(t, name+": bodies", claims(t, s), 1)
+			worldtest.Want(t, name+": bodies", len(worldtest.Claims(t, s)), 1)
 		}
 		if err := l.poison.DiscardIf(t.Context(), looked.Key, looked.ETag); !errors.Is(err, storage.ErrPrecondition) {
 			t.Errorf("of what was looked at before: got %v, want %v", err, storage.ErrPrecondition)
@@ -206,18 +209,19 @@ func TestComesInAnew(t *testing.T) {
 		if err := l.poison.Retry(t.Context(), looked.Key); err != nil {
 			t.Errorf("retry: got %v, want none: it is sent", err)
 		}
-		wantInt(t, "retry: bodies, of the message and of the new entry", claims(t, s), 2)
+		worldtest.Want(t, "retry: bodies, of the message and of the new entry", len(worldtest.Claims(t, s)), 2)
 		l.onePoisoned(t)
 		if err := l.poison.Discard(t.Context(), looked.Key); err != nil {
 			t.Error(err)
 		}
-		wantInt(t, "bodies, of the message", claims(t, s), 1)
+		worldtest.Want(t, "bodies, of the message", len(worldtest.Claims(t, s)), 1)
 	})
 }
 
 // Messages that share an ID and are not the same have an entry each, even if their bodies have not been read.
 func TestPoisonOfOneID(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		large := strings.Repeat("x", 60<<10)
 		l := newLab(t, s, func(context.Context, job) error { return handlers.Poison("bad", nil) })
 		l.sendJobs(t, job{ID: "large", Name: "one", Body: large}, job{ID: "large", Name: "two", Body: large}, job{ID: "small"})
@@ -239,21 +243,22 @@ func TestPoisonOfOneID(t *testing.T) {
 				}
 			}
 		}
-		stop := l.start(t, worker.Config{MaxDeliveries: 20})
+		stop := l.Start(worker.Config{MaxDeliveries: 20})
 		l.empty(t, time.Second)
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 4)
-		wantInt(t, "bodies", claims(t, s), 2)
-		wantInt(t, "handled", len(l.called()), 0)
+		worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), 4)
+		worldtest.Want(t, "bodies", len(worldtest.Claims(t, s)), 2)
+		worldtest.Want(t, "handled", len(l.called()), 0)
 	})
 }
 
 // Two operators retry the same message. The slower one finds that its body is gone, and reports an entry that is gone,
 // not a lost body.
 func TestRetryByTwo(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var l *lab
 		var other atomic.Bool
 		l = poisonAll(t, s, func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -271,13 +276,14 @@ func TestRetryByTwo(t *testing.T) {
 		if err := l.poison.Retry(t.Context(), key); !errors.Is(err, storage.ErrNotFound) {
 			t.Errorf("the second one: got %v, want %v", err, storage.ErrNotFound)
 		}
-		wantInt(t, "bodies, of the message", claims(t, s), 1)
+		worldtest.Want(t, "bodies, of the message", len(worldtest.Claims(t, s)), 1)
 	})
 }
 
 // A discard whose entry is gone and whose body can't be deleted says so, and doesn't say that the entry is still there.
 func TestDiscardLeavesTheBody(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := poisonAll(t, s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if op.Name == "delete blob" && strings.Contains(op.Resource, "claims/") {
 				return op.Fail(storage.ErrUnavailable)
@@ -288,6 +294,6 @@ func TestDiscardLeavesTheBody(t *testing.T) {
 		if !errors.Is(err, poison.ErrBodyLeft) || !strings.Contains(err.Error(), "claims/jobs/") {
 			t.Errorf("got %v, want %v and its name", err, poison.ErrBodyLeft)
 		}
-		wantInt(t, "entries", len(l.poisoned(t, "jobs")), 0)
+		worldtest.Want(t, "entries", len(l.Poisoned("jobs")), 0)
 	})
 }

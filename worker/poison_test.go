@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -20,7 +21,8 @@ import (
 // A worker was suspended before it could write a message to the poison queue, while another one handled it. It writes
 // nothing there.
 func TestPoisonOfALostMessage(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var judged, still atomic.Bool
 		standing := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if judged.Load() && op.Name != "receive" && still.CompareAndSwap(false, true) {
@@ -36,10 +38,10 @@ func TestPoisonOfALostMessage(t *testing.T) {
 		})
 		metrics := prometheus.NewRegistry()
 		late.sendJobs(t, job{ID: "a"})
-		stop := late.start(t, worker.Config{Visibility: 4 * time.Second, Metrics: metrics})
+		stop := late.Start(worker.Config{Visibility: 4 * time.Second, Metrics: metrics})
 		time.Sleep(time.Second)
 		next := newLab(t, s, func(context.Context, job) error { return nil })
-		stopNext := next.start(t, worker.Config{})
+		stopNext := next.Start(worker.Config{})
 		time.Sleep(10 * time.Second)
 		for _, stop := range []func() error{stop, stopNext} {
 			if err := stop(); err != nil {
@@ -49,7 +51,7 @@ func TestPoisonOfALostMessage(t *testing.T) {
 		if !still.Load() || len(late.called()) != 1 || len(next.called()) != 1 {
 			t.Fatalf("stood still: %v, calls %d and %d; the test needs one each", still.Load(), len(late.called()), len(next.called()))
 		}
-		if all := next.poisoned(t, "jobs"); len(all) > 0 {
+		if all := next.Poisoned("jobs"); len(all) > 0 {
 			t.Errorf("in the poison queue: %+v; it was handled", all)
 		}
 		for name, want := range map[string]float64{"lost": 1, "poisoned": 0, "done": 0} {
@@ -64,24 +66,21 @@ func TestPoisonOfALostMessage(t *testing.T) {
 // the registry's.
 func TestPoisonIsLoggedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		l := newLab(t, openStore(t), nil)
-		var shared, own records
-		for name, test := range map[string]struct {
-			cfg      worker.Config
-			of, than *records
-		}{
-			"shared": {worker.Config{}, &shared, &own},
-			"own":    {worker.Config{Logger: slog.New(&own)}, &own, &shared},
-		} {
-			h := handlers.NewRegistry(l.channels, handlers.Config{Logger: slog.New(&shared)})
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nil)
+		for _, name := range []string{"shared", "own"} {
+			shared, own := worldtest.NewLog(), worldtest.NewLog()
+			cfg, used, unused := worker.Config{}, shared, own
+			if name == "own" {
+				cfg.Logger, used, unused = slog.New(own), own, shared
+			}
+			h := handlers.NewRegistry(l.Channels, handlers.Config{Logger: slog.New(shared)})
 			handlers.React(h, "jobs", func(context.Context, job) error { return handlers.Poison("never", errors.New("no such customer")) })
-			w, err := worker.New(h, test.cfg)
+			w, err := worker.New(h, cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
-			shared.all, own.all = nil, nil
 			go func() { ended <- w.Run(ctx) }()
 			l.sendJobs(t, job{ID: name})
 			l.empty(t, time.Second)
@@ -89,11 +88,11 @@ func TestPoisonIsLoggedOnce(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Fatal(err)
 			}
-			wantInt(t, name+": lines of the failure", test.of.count("no such customer"), 1)
-			wantInt(t, name+": lines of its end", test.of.count("message is in the poison queue id="+name+" kind=test.job.v1 handler=react jobs reason=never"), 1)
-			wantInt(t, name+": lines with the handler", test.of.count("handler=react jobs"), 1)
-			wantInt(t, name+": start", test.of.count("worker starts"), 1)
-			wantInt(t, name+": lines elsewhere", len(test.than.all), 0)
+			worldtest.Want(t, name+": lines of the failure", used.Count("no such customer"), 1)
+			worldtest.Want(t, name+": lines of its end", used.Count("message is in the poison queue", "id="+name+" kind=test.job.v1 handler=react jobs reason=never"), 1)
+			worldtest.Want(t, name+": lines with the handler", used.Count("handler=react jobs"), 1)
+			worldtest.Want(t, name+": start", used.Count("worker starts"), 1)
+			worldtest.Want(t, name+": lines elsewhere", unused.Count(), 0)
 		}
 	})
 }
@@ -109,36 +108,26 @@ func (s step) MessageID() string { return s.ID }
 
 // A chain of delayed messages may go on for longer than messages are remembered.
 func TestLongChainOfDelays(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		const n, delay = 12, 6 * 24 * time.Hour
-		w := &world{store: patient(s, time.Hour)}
-		routes, err := channel.NewRoutes(channel.Command[step]("steps"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if w.channels, err = channel.New(w.store, routes, "/test"); err != nil {
-			t.Fatal(err)
-		}
-		steps, err := channel.NewSender[step](w.channels)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newBare(t, patient(s, time.Hour), channel.Command[step]("steps"))
+		steps := worldtest.SenderOf[step](t, w.Channels)
 		var done []int
-		w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-		handlers.ReactOnce(w.registry, "steps", func(ctx context.Context, m step) error {
+		handlers.ReactOnce(w.Registry, "steps", func(ctx context.Context, m step) error {
 			done = append(done, m.N)
 			if m.N == n {
 				return nil
 			}
 			return steps.SendAfter(ctx, delay, step{N: m.N + 1})
 		})
-		w.start(t, worker.Config{Visibility: 12 * time.Hour})
-		if err := steps.Send(t.Context(), step{ID: idAt(time.Now(), 1), N: 1}); err != nil {
+		w.Start(worker.Config{Visibility: 12 * time.Hour})
+		if err := steps.Send(t.Context(), step{ID: worldtest.IDAt(time.Now(), 1), N: 1}); err != nil {
 			t.Fatal(err)
 		}
 		w.empty(t, 6*time.Hour)
-		wantInt(t, "steps", len(done), n)
-		for _, p := range w.poisoned(t, "steps") {
+		worldtest.Want(t, "steps", len(done), n)
+		for _, p := range w.Poisoned("steps") {
 			t.Errorf("poisoned: %s: %s", p.Reason, p.Error)
 		}
 	})

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -29,7 +29,7 @@ func newSharer(t *testing.T, s *storage.Store, name string, consumers int, handl
 	t.Helper()
 	x := &sharer{link: storagetest.NewLink(s)}
 	x.lab = newLab(t, x.link.Store, handle)
-	x.stop = x.start(t, worker.Config{Name: name, Queues: activeJobs(consumers)})
+	x.stop = x.Start(worker.Config{Name: name, Queues: activeJobs(consumers)})
 	return x
 }
 
@@ -56,7 +56,8 @@ func consumers(t *testing.T, all []*sharer, before []int) (who []int) {
 func TestSharedQueue(t *testing.T) {
 	for _, most := range []int{1, 2} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
-			onEachStore(t, func(t *testing.T, s *storage.Store) {
+			t.Parallel()
+			worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 				var all []*sharer
 				for i := range 4 {
 					all = append(all, newSharer(t, s, fmt.Sprintf("w%d", i), most, func(context.Context, job) error {
@@ -96,7 +97,7 @@ func TestSharedQueue(t *testing.T) {
 				for _, n := range before {
 					total += n
 				}
-				wantInt(t, "runs of handlers", total, 600)
+				worldtest.Want(t, "runs of handlers", total, 600)
 				dead.link.Restore()
 			})
 		})
@@ -106,7 +107,8 @@ func TestSharedQueue(t *testing.T) {
 // A worker that leaves a queue to others finishes its running handlers, however long that takes. It may consume the
 // queue again meanwhile.
 func TestHandOver(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var cut atomic.Int64
 		handle := func(ctx context.Context, j job) error {
 			if j.Name != "long" {
@@ -130,10 +132,10 @@ func TestHandOver(t *testing.T) {
 		n := len(a.called())
 		a.sendJobs(t, job{Name: "short"})
 		time.Sleep(time.Minute)
-		wantInt(t, "handled by the first, which still has a long one", len(a.called()), n+1)
+		worldtest.Want(t, "handled by the first, which still has a long one", len(a.called()), n+1)
 		a.empty(t, time.Minute)
-		wantInt(t, "handlers that were cut off", int(cut.Load()), 0)
-		wantInt(t, "runs of the long handler", countOf(a, "long")+countOf(b, "long"), 1)
+		worldtest.Want(t, "handlers that were cut off", int(cut.Load()), 0)
+		worldtest.Want(t, "runs of the long handler", countOf(a, "long")+countOf(b, "long"), 1)
 	})
 }
 
@@ -157,7 +159,7 @@ func preferred(t *testing.T, s *storage.Store, handle func(ctx context.Context, 
 // A worker that stops while it still handles messages from before another took over drains like any other.
 func TestStopAfterHandOver(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := openStore(t)
+		s := worldtest.OpenStore(t, worldtest.Virtual)
 		a := newSharer(t, s, "a", 1, func(ctx context.Context, j job) error {
 			if j.Name == "long" {
 				<-ctx.Done()
@@ -177,8 +179,8 @@ func TestStopAfterHandOver(t *testing.T) {
 			t.Errorf("stopped after %v, want the drain timeout", d)
 		}
 		b.empty(t, time.Second)
-		wantInt(t, "attempts at the long one", len(a.called())+len(b.called()), countOf(a, "whose?")+countOf(b, "whose?")+2)
-		wantInt(t, "of them by the other", countOf(b, "long"), 1)
+		worldtest.Want(t, "attempts at the long one", len(a.called())+len(b.called()), countOf(a, "whose?")+countOf(b, "whose?")+2)
+		worldtest.Want(t, "of them by the other", countOf(b, "long"), 1)
 	})
 }
 
@@ -195,10 +197,11 @@ func countOf(x *sharer, name string) (n int) {
 func TestStuckWorker(t *testing.T) {
 	for _, why := range []string{"handlers", "receive"} {
 		t.Run(why, func(t *testing.T) {
-			onEachStore(t, func(t *testing.T, s *storage.Store) {
+			t.Parallel()
+			worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 				link, release := storagetest.NewLink(s), make(chan struct{})
 				a := newLab(t, link.Store, func(context.Context, job) error { <-release; return nil })
-				a.start(t, worker.Config{Concurrency: 1, MaxInHand: 1, Queues: activeJobs(1)})
+				a.Start(worker.Config{Concurrency: 1, MaxInHand: 1, Queues: activeJobs(1)})
 				time.Sleep(time.Minute)
 				a.sendJobs(t, job{})
 				time.Sleep(time.Minute)
@@ -225,27 +228,20 @@ func TestStuckWorker(t *testing.T) {
 
 // Workers that know different kinds don't share: a message whose kind an old one doesn't know finds one that knows it.
 func TestSharedQueueOfTwoVersions(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		for i := range 4 { // some of them would be preferred
 			newSharer(t, s, fmt.Sprintf("old%d", i), 1, nothing)
 		}
-		routes, err := channel.NewRoutes(channel.Command[job]("jobs"), channel.Command[added]("jobs"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		newer := &world{store: s}
-		if newer.channels, err = channel.New(s, routes, "/test"); err != nil {
-			t.Fatal(err)
-		}
-		newer.registry = handlers.NewRegistry(newer.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-		handlers.React(newer.registry, "jobs", nothing)
+		newer := newBare(t, s, channel.Command[job]("jobs"), channel.Command[Added]("jobs"))
+		handlers.React(newer.Registry, "jobs", nothing)
 		var got atomic.Int64
-		handlers.React(newer.registry, "jobs", func(context.Context, added) error { got.Add(1); return nil })
-		newer.start(t, worker.Config{Queues: activeJobs(1)})
+		handlers.React(newer.Registry, "jobs", func(context.Context, Added) error { got.Add(1); return nil })
+		newer.Start(worker.Config{Queues: activeJobs(1)})
 		time.Sleep(time.Minute)
 		var unknown []storage.Message // a single message may come to old workers each time
 		for i := range 20 {
-			unknown = append(unknown, storage.Message{Body: []byte(raw(fmt.Sprint(i), added{}.Kind(), added{}))})
+			unknown = append(unknown, storage.Message{Body: []byte(raw(fmt.Sprint(i), Added{}.Kind(), Added{}))})
 		}
 		if err := s.Queue("jobs").Send(t.Context(), unknown); err != nil {
 			t.Fatal(err)
@@ -260,11 +256,11 @@ func TestSharedQueueOfTwoVersions(t *testing.T) {
 // A worker that stands by logs that.
 func TestMetricsOfStandBy(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := openStore(t)
+		s := worldtest.OpenStore(t, worldtest.Virtual)
 		var all []*prometheus.Registry
 		for range 3 {
 			all = append(all, prometheus.NewRegistry())
-			newLab(t, s, nothing).start(t, worker.Config{Metrics: all[len(all)-1], Queues: activeJobs(1)})
+			newLab(t, s, nothing).Start(worker.Config{Metrics: all[len(all)-1], Queues: activeJobs(1)})
 		}
 		time.Sleep(time.Minute)
 		sum := 0.0
@@ -275,6 +271,6 @@ func TestMetricsOfStandBy(t *testing.T) {
 			}
 			sum += v
 		}
-		wantInt(t, "active", int(sum), 1)
+		worldtest.Want(t, "active", int(sum), 1)
 	})
 }

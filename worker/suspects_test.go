@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -42,9 +43,9 @@ func restarted(t *testing.T, s *storage.Store, cfg worker.Config, newProcess fun
 	for range 200 {
 		dying, dead := mortal(s)
 		w := newProcess(dying, func() { dead.Store(true) })
-		stop := w.start(t, cfg)
+		stop := w.Start(cfg)
 		left := func() (n int64) {
-			for _, q := range w.channels.Routes().Queues() {
+			for _, q := range w.Channels.Routes().Queues() {
 				st := stats(t, s, q)
 				n += st.Ready + st.InFlight + st.Delayed
 			}
@@ -66,24 +67,17 @@ func restarted(t *testing.T, s *storage.Store, cfg worker.Config, newProcess fun
 // newTwoQueues is a process with a reaction in each of two queues.
 func newTwoQueues(t *testing.T, s *storage.Store, onJob func(context.Context, job) error, onOther func(context.Context, other) error) *world {
 	t.Helper()
-	routes, err := channel.NewRoutes(channel.Command[job]("jobs"), channel.Command[other]("others"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{store: s}
-	if w.channels, err = channel.New(s, routes, "/test"); err != nil {
-		t.Fatal(err)
-	}
-	w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-	handlers.React(w.registry, "jobs", onJob)
-	handlers.React(w.registry, "others", onOther)
+	w := newBare(t, s, channel.Command[job]("jobs"), channel.Command[other]("others"))
+	handlers.React(w.Registry, "jobs", onJob)
+	handlers.React(w.Registry, "others", onOther)
 	return w
 }
 
 // Messages that kill their worker at once end in the poison queue. Messages that were in hand with them and take longer
 // are handled, whatever queue they are in.
 func TestKillersGoAlone(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		for _, limit := range []int{2, 3, 8} {
 			var handled sync.Map
 			newProcess := func(s *storage.Store, die func()) *world {
@@ -98,11 +92,11 @@ func TestKillersGoAlone(t *testing.T) {
 				}, func(context.Context, other) error { return kill() })
 			}
 			w := newProcess(s, nil)
-			jobs, err := channel.NewSender[job](w.channels)
+			jobs, err := channel.NewSender[job](w.Channels)
 			if err != nil {
 				t.Fatal(err)
 			}
-			others, err := channel.NewSender[other](w.channels)
+			others, err := channel.NewSender[other](w.Channels)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,19 +125,19 @@ func TestKillersGoAlone(t *testing.T) {
 			}
 			count := 0
 			handled.Range(func(any, any) bool { count++; return true })
-			wantInt(t, "neighbours handled", count, neighbours)
+			worldtest.Want(t, "neighbours handled", count, neighbours)
 			for queue, killers := range map[string]int{"jobs": 2, "others": 1} {
-				all := w.poisoned(t, queue)
+				all := w.Poisoned(queue)
 				for _, p := range all {
 					killer := queue == "others" || strings.Contains(string(p.Body), "killer") || strings.Contains(string(p.Body), "dataref")
 					if p.Reason != handlers.ReasonDeliveries || !killer {
 						t.Errorf("limit %d: poisoned in %s: %s after %d deliveries: %.200s", limit, queue, p.Reason, p.Deliveries, p.Body)
 					}
-					if err := poison.At(w.channels, queue).Discard(t.Context(), p.Key); err != nil {
+					if err := poison.At(w.Channels, queue).Discard(t.Context(), p.Key); err != nil {
 						t.Fatal(err)
 					}
 				}
-				wantInt(t, fmt.Sprintf("limit %d: poisoned in %s", limit, queue), len(all), killers)
+				worldtest.Want(t, fmt.Sprintf("limit %d: poisoned in %s", limit, queue), len(all), killers)
 			}
 		}
 	})
@@ -151,11 +145,12 @@ func TestKillersGoAlone(t *testing.T) {
 
 // The same holds among messages that are folded together.
 func TestKillerOfAFoldGoesAlone(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		newProcess := func(s *storage.Store, die func()) *world {
 			w := newWorld(t, s)
 			decide := w.decide
-			w.decide = func(a account, c add) (account, []channel.Message, error) {
+			w.decide = func(a Account, c Add) (Account, []channel.Message, error) {
 				if c.Note == "killer" {
 					die()
 					return a, nil, errors.New("dead")
@@ -171,16 +166,14 @@ func TestKillerOfAFoldGoesAlone(t *testing.T) {
 			if i == 5 {
 				note = "killer"
 			}
-			if err := w.send.Send(t.Context(), add{Account: "a", N: 1, Note: note}); err != nil {
-				t.Fatal(err)
-			}
+			worldtest.Send(w.World, Add{To: "a", Amount: 1, Note: note})
 		}
 		deaths := restarted(t, s, worker.Config{Visibility: 3 * time.Second, MaxDeliveries: 6, DrainTimeout: time.Second}, newProcess)
-		wantInt(t, "deaths", deaths, 6)
-		if d, err := w.accounts.Get(t.Context(), "a", ""); err != nil || d.Value != (account{Sum: 19, Count: 19}) {
+		worldtest.Want(t, "deaths", deaths, 6)
+		if d, err := w.Accounts.Get(t.Context(), "a", ""); err != nil || d.Value != (Account{Balance: 19, Count: 19}) {
 			t.Errorf("got %+v, %v; want all but the killer", d.Value, err)
 		}
-		all := w.poisoned(t, "commands")
+		all := w.Poisoned("accounts")
 		if len(all) != 1 || all[0].Reason != handlers.ReasonDeliveries || !strings.Contains(string(all[0].Body), "killer") {
 			t.Errorf("poisoned: got %+v; want the killer", all)
 		}
@@ -201,7 +194,8 @@ func silence(t *testing.T, s *storage.Store, queue string, want int) {
 
 // Many suspects (the store had failed) come one after the other. They are not handed back again and again meanwhile.
 func TestManySuspects(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		const n = 100
 		var calls storagetest.Calls
 		var running, suspects, together atomic.Int64
@@ -223,21 +217,22 @@ func TestManySuspects(t *testing.T) {
 		l.sendJobs(t, jobs...)
 		silence(t, s, "jobs", n)
 		l.sendJobs(t, make([]job, n)...)
-		l.start(t, worker.Config{})
+		l.Start(worker.Config{})
 		l.empty(t, 100*time.Millisecond)
-		wantInt(t, "suspects handled", int(suspects.Load()), n)
-		wantInt(t, "beside another", int(together.Load()), 0)
-		wantInt(t, "handled", len(l.called()), 2*n)
+		worldtest.Want(t, "suspects handled", int(suspects.Load()), n)
+		worldtest.Want(t, "beside another", int(together.Load()), 0)
+		worldtest.Want(t, "handled", len(l.called()), 2*n)
 		if handed := calls.Count("rewrite"); handed > 5*n {
 			t.Errorf("handed back %d times to handle %d suspects", handed, n)
 		}
-		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 0)
+		worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), 0)
 	})
 }
 
 // A suspect whose handler hangs holds up other messages for StuckAfter, and other suspects until it ends.
 func TestHangingSuspect(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		l := newLab(t, storagetest.Intercept(patient(s, time.Second), calls.Hook), func(_ context.Context, j job) error {
 			if j.Name == "hanging" {
@@ -253,20 +248,20 @@ func TestHangingSuspect(t *testing.T) {
 		}
 		l.sendJobs(t, job{Name: "hanging"})
 		silence(t, s, "jobs", 1)
-		var log records
-		stop := l.start(t, worker.Config{StuckAfter: time.Minute, DrainTimeout: 30 * time.Second, Logger: slog.New(&log)})
+		log := worldtest.NewLog()
+		stop := l.Start(worker.Config{StuckAfter: time.Minute, DrainTimeout: 30 * time.Second, Logger: slog.New(log)})
 		time.Sleep(time.Second)
 		l.sendJobs(t, job{Name: "other"})
 		silence(t, s, "jobs", 1)
 		l.sendJobs(t, job{Name: "fresh"})
 		time.Sleep(55 * time.Second)
-		wantInt(t, "handled beside it at first", len(names()), 1)
+		worldtest.Want(t, "handled beside it at first", len(names()), 1)
 		time.Sleep(3 * time.Second)
 		if got := names(); len(got) != 2 || got[1] != "fresh" {
 			t.Errorf("handled after StuckAfter: got %q, want the fresh one", got)
 		}
 		time.Sleep(15 * time.Minute)
-		wantInt(t, "handled while it hangs", len(names()), 2)
+		worldtest.Want(t, "handled while it hangs", len(names()), 2)
 		if n := calls.Count("rewrite"); n > 10 {
 			t.Errorf("the other suspect was handed back %d times", n)
 		}
@@ -274,7 +269,7 @@ func TestHangingSuspect(t *testing.T) {
 		if got := names(); len(got) != 3 || got[2] != "other" {
 			t.Errorf("handled in the end: got %q, want the other suspect", got)
 		}
-		if log.count("isolating it") < 2 {
+		if log.Count("isolating it") < 2 {
 			t.Error("nobody was told")
 		}
 		if err := stop(); err != nil {
@@ -285,11 +280,12 @@ func TestHangingSuspect(t *testing.T) {
 
 // A worker stops in time even if a suspect holds up receiving.
 func TestStopBesideASuspect(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(ctx context.Context, _ job) error { <-ctx.Done(); return ctx.Err() })
 		l.sendJobs(t, job{ID: "suspect"})
 		silence(t, s, "jobs", 1)
-		stop := l.start(t, worker.Config{DrainTimeout: 5 * time.Second})
+		stop := l.Start(worker.Config{DrainTimeout: 5 * time.Second})
 		time.Sleep(time.Second)
 		l.sendJobs(t, job{ID: "fresh"})
 		time.Sleep(time.Second)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -23,7 +24,7 @@ func TestMessagesInHandAreTold(t *testing.T) {
 		t.Run(level.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				tries := 0
-				l := newLab(t, openStore(t), func(context.Context, job) error {
+				l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), func(context.Context, job) error {
 					tries++
 					if tries == 1 {
 						return errors.New("not yet")
@@ -31,7 +32,7 @@ func TestMessagesInHandAreTold(t *testing.T) {
 					return nil
 				})
 				var log bytes.Buffer
-				stop := l.start(t, worker.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})
+				stop := l.Start(worker.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})
 				l.sendJobs(t, job{ID: "told", Body: "secret"})
 				l.empty(t, time.Second)
 				if err := stop(); err != nil {
@@ -41,9 +42,9 @@ func TestMessagesInHandAreTold(t *testing.T) {
 					`msg="message taken" queue=jobs id=told deliveries=1`, `msg="message released" queue=jobs id=told deliveries=1`,
 					`msg="message taken" queue=jobs id=told deliveries=2`, `msg="message released" queue=jobs id=told deliveries=2`,
 				} {
-					wantInt(t, line, strings.Count(log.String(), line), want)
+					worldtest.Want(t, line, strings.Count(log.String(), line), want)
 				}
-				wantInt(t, "mentions of the body", strings.Count(log.String(), "secret"), 0)
+				worldtest.Want(t, "mentions of the body", strings.Count(log.String(), "secret"), 0)
 			})
 		})
 	}
@@ -55,7 +56,7 @@ func TestRenewalBeforeDecoding(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		extended := make(chan struct{})
 		var once sync.Once
-		hooked := storagetest.Intercept(openStore(t), func(_ context.Context, op storagetest.Op, do func() error) error {
+		hooked := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, op storagetest.Op, do func() error) error {
 			if op.Name != "extend" {
 				return do()
 			}
@@ -64,13 +65,13 @@ func TestRenewalBeforeDecoding(t *testing.T) {
 		})
 		l := newLab(t, hooked, func(context.Context, job) error { return nil })
 		l.sendJobs(t, job{ID: "a"}, job{ID: "b"}, job{ID: "c"})
-		stop := l.start(t, worker.Config{Visibility: 12 * time.Second, Logger: slog.New(waitsOnce{slog.DiscardHandler, "message taken", extended})})
+		stop := l.Start(worker.Config{Visibility: 12 * time.Second, Logger: slog.New(waitsOnce{slog.DiscardHandler, "message taken", extended})})
 		<-extended
 		l.empty(t, time.Second)
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		wantInt(t, "calls", len(l.called()), 3)
+		worldtest.Want(t, "calls", len(l.called()), 3)
 	})
 }
 

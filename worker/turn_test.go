@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -76,19 +77,19 @@ func (h *handling) handle(ctx context.Context, _ job) error {
 
 // A queue that is paused hands back the messages that wait, finishes those that run, and takes none. Nothing is spent.
 func TestPause(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		h := &handling{done: make(chan struct{}, 100)}
 		l, pause := newLab(t, s, h.handle), newDial(worker.Limits{Pause: true})
 		cfg := worker.QueueConfig{Concurrency: 2, MaxInHand: 10, Turn: pause.open}
-		l.start(t, worker.Config{Queues: map[string]worker.QueueConfig{"jobs": cfg}})
+		l.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": cfg}})
 		l.sendJobs(t, make([]job, 20)...)
 		time.Sleep(time.Minute)
-		wantInt(t, "running while paused", int(h.running.Load()), 0)
+		worldtest.Want(t, "running while paused", int(h.running.Load()), 0)
 		pause.set(worker.Limits{})
 		time.Sleep(5 * time.Second)
 		h.done <- struct{}{} // so that more are taken in hand
 		time.Sleep(5 * time.Second)
-		wantInt(t, "running", int(h.running.Load()), 2)
+		worldtest.Want(t, "running", int(h.running.Load()), 2)
 		pause.set(worker.Limits{Pause: true})
 		time.Sleep(5 * time.Second)
 		if st := stats(t, s, "jobs"); st.InFlight != 2 || st.Ready != 17 {
@@ -103,20 +104,20 @@ func TestPause(t *testing.T) {
 		close(h.done)
 		pause.set(worker.Limits{})
 		l.empty(t, time.Second)
-		wantInt(t, "calls", len(l.called()), 20)
-		wantInt(t, "cut off", int(h.cut.Load()), 0)
+		worldtest.Want(t, "calls", len(l.called()), 20)
+		worldtest.Want(t, "cut off", int(h.cut.Load()), 0)
 		for _, c := range l.called() {
-			wantInt(t, "attempts", c.envelope.Attempts, 0)
+			worldtest.Want(t, "attempts", c.envelope.Attempts, 0)
 		}
 	})
 }
 
 // Concurrency changes while the worker runs, up and down. When it falls, no running handler is cut off.
 func TestLiveConcurrency(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		h := &handling{done: make(chan struct{})}
 		l, limit := newLab(t, s, h.handle), newDial(worker.Limits{Concurrency: 1})
-		l.start(t, worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 4, Turn: limit.open}}})
+		l.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 4, Turn: limit.open}}})
 		l.sendJobs(t, make([]job, 200)...)
 		finish := func(n int) {
 			for range n {
@@ -127,29 +128,29 @@ func TestLiveConcurrency(t *testing.T) {
 		for _, c := range []struct{ limit, want int }{{1, 1}, {6, 6}, {2, 6}, {0, 6}, {3, 6}, {50, 50}} {
 			limit.set(worker.Limits{Concurrency: c.limit})
 			time.Sleep(time.Minute)
-			wantInt(t, fmt.Sprintf("running after the limit became %d", c.limit), int(h.running.Load()), c.want)
+			worldtest.Want(t, fmt.Sprintf("running after the limit became %d", c.limit), int(h.running.Load()), c.want)
 		}
 		limit.set(worker.Limits{Concurrency: 2})
 		finish(48)
-		wantInt(t, "running when 48 of 50 have ended", int(h.running.Load()), 2)
+		worldtest.Want(t, "running when 48 of 50 have ended", int(h.running.Load()), 2)
 		finish(5)
-		wantInt(t, "running when 5 more have ended", int(h.running.Load()), 2)
+		worldtest.Want(t, "running when 5 more have ended", int(h.running.Load()), 2)
 		limit.set(worker.Limits{})
 		time.Sleep(time.Minute)
-		wantInt(t, "running within the configuration", int(h.running.Load()), 4)
+		worldtest.Want(t, "running within the configuration", int(h.running.Load()), 4)
 		close(h.done)
 		l.empty(t, time.Second)
-		wantInt(t, "calls", len(l.called()), 200)
-		wantInt(t, "cut off", int(h.cut.Load()), 0)
+		worldtest.Want(t, "calls", len(l.called()), 200)
+		worldtest.Want(t, "cut off", int(h.cut.Load()), 0)
 	})
 }
 
 // MaxInHand changes while the worker runs.
 func TestLiveMaxInHand(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := openStore(t)
+		s := worldtest.OpenStore(t, worldtest.Virtual)
 		l, limit := newLab(t, s, func(context.Context, job) error { time.Sleep(10 * time.Millisecond); return nil }), newDial(worker.Limits{})
-		l.start(t, worker.Config{Concurrency: 2, Queues: jobsTurn(limit.open)})
+		l.Start(worker.Config{Concurrency: 2, Queues: jobsTurn(limit.open)})
 		most := func(d time.Duration) (n int64) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
 				n = max(n, stats(t, s, "jobs").InFlight)
@@ -179,9 +180,9 @@ func TestLiveMaxInHand(t *testing.T) {
 func TestLivePollInterval(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var calls storagetest.Calls
-		l := newLab(t, storagetest.Intercept(patient(storagetest.Plain(openStore(t)), time.Hour), calls.Hook), nothing)
+		l := newLab(t, storagetest.Intercept(patient(storagetest.Plain(worldtest.OpenStore(t, worldtest.Virtual)), time.Hour), calls.Hook), nothing)
 		poll := newDial(worker.Limits{})
-		l.start(t, worker.Config{Queues: jobsTurn(poll.open)})
+		l.Start(worker.Config{Queues: jobsTurn(poll.open)})
 		time.Sleep(5 * time.Hour)
 		poll.set(worker.Limits{PollInterval: time.Second})
 		synctest.Wait()
@@ -204,9 +205,9 @@ func TestLivePollInterval(t *testing.T) {
 func TestTurnsTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := &handling{done: make(chan struct{})}
-		l := newLab(t, openStore(t), h.handle)
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), h.handle)
 		a, b, c := newDial(worker.Limits{Pause: true}), newDial(worker.Limits{}), newDial(worker.Limits{})
-		stop := l.start(t, worker.Config{DrainTimeout: time.Second, Queues: jobsTurn(worker.Turns(a.open, worker.Turns(b.open, c.open)))})
+		stop := l.Start(worker.Config{DrainTimeout: time.Second, Queues: jobsTurn(worker.Turns(a.open, worker.Turns(b.open, c.open)))})
 		l.sendJobs(t, make([]job, 100)...)
 		for _, step := range []struct {
 			a, b, c worker.Limits
@@ -224,13 +225,13 @@ func TestTurnsTogether(t *testing.T) {
 			b.set(step.b)
 			c.set(step.c)
 			time.Sleep(time.Minute)
-			wantInt(t, fmt.Sprintf("running within %+v", step), int(h.running.Load()), step.want)
+			worldtest.Want(t, fmt.Sprintf("running within %+v", step), int(h.running.Load()), step.want)
 		}
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
 		for i, d := range []*dial{a, b, c} {
-			wantInt(t, fmt.Sprintf("calls of Leave of turn %d", i), d.left, 1)
+			worldtest.Want(t, fmt.Sprintf("calls of Leave of turn %d", i), d.left, 1)
 		}
 	})
 }
@@ -260,7 +261,7 @@ func TestTurnThatMisbehaves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				log, first := newLeveled(), make(chan struct{})
+				log, first := worldtest.NewLog(), make(chan struct{})
 				r := &rogue{leave: func() error { panic("no leave") }, now: func(n int64) (worker.Limits, <-chan struct{}) {
 					if n == 1 {
 						return worker.Limits{Concurrency: 3}, first
@@ -268,22 +269,22 @@ func TestTurnThatMisbehaves(t *testing.T) {
 					return misdeed(t)
 				}}
 				h := &handling{done: make(chan struct{})}
-				l := newLab(t, openStore(t), h.handle)
-				stop := l.start(t, worker.Config{DrainTimeout: time.Second, Logger: slog.New(log), Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
+				l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), h.handle)
+				stop := l.Start(worker.Config{DrainTimeout: time.Second, Logger: slog.New(log), Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
 				time.Sleep(time.Second)
 				close(first)
 				time.Sleep(time.Minute)
 				l.sendJobs(t, make([]job, 10)...)
 				time.Sleep(time.Minute)
-				wantInt(t, "running within the last limits", int(h.running.Load()), 3)
-				if n := log.lines("ERROR the turn of a queue ", "its last limits stay in force", "queue=jobs"); n != 1 {
+				worldtest.Want(t, "running within the last limits", int(h.running.Load()), 3)
+				if n := log.Count("ERROR the turn of a queue ", "its last limits stay in force", "queue=jobs"); n != 1 {
 					t.Errorf("the log speaks of it %d times, want once:\n%s", n, log)
 				}
 				began := time.Now()
 				if err := stop(); err != nil || time.Since(began) > 2*time.Second {
 					t.Errorf("stopped after %v with %v", time.Since(began), err)
 				}
-				wantInt(t, "lines about Leave", log.lines("WARN the turn of a queue could not be left in order"), 1)
+				worldtest.Want(t, "lines about Leave", log.Count("WARN the turn of a queue could not be left in order"), 1)
 			})
 		})
 	}
@@ -297,8 +298,8 @@ func TestTurnThatAlwaysChanges(t *testing.T) {
 		r := &rogue{leave: func() error { return nil }, now: func(n int64) (worker.Limits, <-chan struct{}) {
 			return worker.Limits{Concurrency: 1 + int(n%3)}, closed
 		}}
-		l := newLab(t, openStore(t), nothing)
-		l.start(t, worker.Config{Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
+		l.Start(worker.Config{Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
 		time.Sleep(10 * time.Second)
 		if n := r.calls.Load(); n > 1001 {
 			t.Errorf("asked %d times in ten seconds", n)
@@ -311,15 +312,15 @@ func TestTurnThatAlwaysChanges(t *testing.T) {
 // A turn that never answers, such as a typed nil, is a pause.
 func TestTurnWithoutAnAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		log := newLeveled()
-		l := newLab(t, openStore(t), nothing)
-		stop := l.start(t, worker.Config{Logger: slog.New(log), Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) {
+		log := worldtest.NewLog()
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
+		stop := l.Start(worker.Config{Logger: slog.New(log), Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) {
 			return (*dial)(nil), nil
 		})})
 		l.sendJobs(t, job{})
 		time.Sleep(time.Minute)
-		wantInt(t, "calls", len(l.called()), 0)
-		wantInt(t, "lines", log.lines("ERROR the turn of a queue fails", "pause=true"), 1)
+		worldtest.Want(t, "calls", len(l.called()), 0)
+		worldtest.Want(t, "lines", log.Count("ERROR the turn of a queue fails", "pause=true"), 1)
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
@@ -340,8 +341,8 @@ func TestTurnThatCantBeOpened(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				l, good := newLab(t, openStore(t), nothing), newDial(worker.Limits{})
-				w, err := worker.New(l.registry, worker.Config{Queues: jobsTurn(worker.Turns(good.open, c.open))})
+				l, good := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing), newDial(worker.Limits{})
+				w, err := worker.New(l.Registry, worker.Config{Queues: jobsTurn(worker.Turns(good.open, c.open))})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -351,7 +352,7 @@ func TestTurnThatCantBeOpened(t *testing.T) {
 					t.Errorf("got %v, want %s", err, c.want)
 				}
 				synctest.Wait()
-				wantInt(t, "calls of Leave", good.left, 1)
+				worldtest.Want(t, "calls of Leave", good.left, 1)
 			})
 		})
 	}
@@ -362,7 +363,7 @@ func TestTurnThatCantBeOpened(t *testing.T) {
 func TestLeaveComesBeforeTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := &handling{done: make(chan struct{})}
-		l := newLab(t, openStore(t), h.handle)
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), h.handle)
 		var running atomic.Int64
 		block := make(chan struct{})
 		r := &rogue{now: func(int64) (worker.Limits, <-chan struct{}) { return worker.Limits{}, nil }, leave: func() error {
@@ -370,14 +371,14 @@ func TestLeaveComesBeforeTheEnd(t *testing.T) {
 			<-block
 			return nil
 		}}
-		stop := l.start(t, worker.Config{Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
+		stop := l.Start(worker.Config{Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
 		l.sendJobs(t, job{})
 		time.Sleep(time.Second)
 		began := time.Now()
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		wantInt(t, "running when it left", int(running.Load()), 1)
+		worldtest.Want(t, "running when it left", int(running.Load()), 1)
 		if d := time.Since(began); d < 29*time.Second || d > 31*time.Second {
 			t.Errorf("stopped after %v, want 30 s", d)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -20,9 +21,10 @@ import (
 // A handler that always says no gets attempts with growing delays. Then the message goes to the poison queue, with all
 // that is known.
 func TestAttemptsThenPoison(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return errors.New("no, and no again") })
-		l.start(t, worker.Config{Name: "worker-7"})
+		l.Start(worker.Config{Name: "worker-7"})
 		began := time.Now()
 		l.sendJobs(t, job{ID: "job-1", Body: "hello"})
 		l.empty(t, time.Second)
@@ -31,7 +33,7 @@ func TestAttemptsThenPoison(t *testing.T) {
 			t.Fatalf("attempts: got %d, want 5", len(calls))
 		}
 		for i, c := range calls {
-			wantInt(t, "attempts in the envelope", c.envelope.Attempts, i)
+			worldtest.Want(t, "attempts in the envelope", c.envelope.Attempts, i)
 			if i == 0 {
 				continue
 			}
@@ -60,13 +62,13 @@ func TestAttemptsThenPoison(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
-		l := newLab(t, patient(openStore(t), time.Hour), func(context.Context, job) error {
+		l := newLab(t, patient(worldtest.OpenStore(t, worldtest.Virtual), time.Hour), func(context.Context, job) error {
 			if n++; n <= 2 {
 				return handlers.Retry(time.Hour, errors.New("not now"))
 			}
 			return nil
 		})
-		l.start(t, worker.Config{})
+		l.Start(worker.Config{})
 		l.sendJobs(t, job{ID: "x"})
 		l.empty(t, time.Minute)
 		calls := l.called()
@@ -78,14 +80,15 @@ func TestRetryAfter(t *testing.T) {
 				t.Errorf("gap %d: got %v, want an hour", i, gap)
 			}
 		}
-		wantInt(t, "attempts spent", calls[2].envelope.Attempts, 2)
-		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 0)
+		worldtest.Want(t, "attempts spent", calls[2].envelope.Attempts, 2)
+		worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), 0)
 	})
 }
 
 // Later spends no attempt, however often. Its deliveries don't count as silent ones either.
 func TestLaterSpendsNothing(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		n := 0
 		l := newLab(t, s, func(context.Context, job) error {
 			if n++; n <= 25 {
@@ -93,23 +96,24 @@ func TestLaterSpendsNothing(t *testing.T) {
 			}
 			return nil
 		})
-		l.start(t, worker.Config{})
+		l.Start(worker.Config{})
 		l.sendJobs(t, job{})
 		l.empty(t, 5*time.Second)
 		calls := l.called()
-		wantInt(t, "calls", len(calls), 26)
+		worldtest.Want(t, "calls", len(calls), 26)
 		last := calls[len(calls)-1].envelope
-		wantInt(t, "attempts", last.Attempts, 0)
-		wantInt(t, "hand-backs", last.HandBacks, 25)
+		worldtest.Want(t, "attempts", last.Attempts, 0)
+		worldtest.Want(t, "hand-backs", last.HandBacks, 25)
 		if took := calls[25].at.Sub(calls[0].at); took < 125*time.Second {
 			t.Errorf("25 times later took %v; want 5 s each", took)
 		}
-		wantInt(t, "poisoned", len(l.poisoned(t, "jobs")), 0)
+		worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), 0)
 	})
 }
 
 func TestPoisonVerdictAndPanic(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(_ context.Context, j job) error {
 			switch j.Name {
 			case "poison":
@@ -119,11 +123,11 @@ func TestPoisonVerdictAndPanic(t *testing.T) {
 			}
 			return nil
 		})
-		l.start(t, worker.Config{MaxAttempts: 2})
+		l.Start(worker.Config{MaxAttempts: 2})
 		l.sendJobs(t, job{Name: "poison"}, job{Name: "fine"}, job{Name: "panic"}, job{Name: "fine"})
 		l.empty(t, time.Second)
 		got := map[string]poison.Entry{}
-		for _, p := range l.poisoned(t, "jobs") {
+		for _, p := range l.Poisoned("jobs") {
 			got[p.Reason] = p
 		}
 		if p := got["no such customer"]; p.Attempts != 1 || !strings.Contains(p.Error, "customer 7") || p.Deliveries != 1 {
@@ -132,8 +136,8 @@ func TestPoisonVerdictAndPanic(t *testing.T) {
 		if p := got[handlers.ReasonAttempts]; p.Attempts != 2 || !strings.Contains(p.Error, "boom") {
 			t.Errorf("poisoned after panics: got %+v", p)
 		}
-		wantInt(t, "poisoned", len(got), 2)
-		wantInt(t, "calls", len(l.called()), 5)
+		worldtest.Want(t, "poisoned", len(got), 2)
+		worldtest.Want(t, "calls", len(l.called()), 5)
 	})
 }
 
@@ -168,14 +172,14 @@ func TestRetryDelayIsPureGrowingAndSpread(t *testing.T) {
 // A RetryDelay of the user's may return any delay.
 func TestOddRetryDelays(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		l := newLab(t, patient(openStore(t), time.Hour), func(context.Context, job) error { return errors.New("no") })
+		l := newLab(t, patient(worldtest.OpenStore(t, worldtest.Virtual), time.Hour), func(context.Context, job) error { return errors.New("no") })
 		delays := []time.Duration{-time.Hour, 0, 1000 * 24 * time.Hour}
-		l.start(t, worker.Config{MaxAttempts: 4, Visibility: 12 * time.Hour, RetryDelay: func(failed int, _ string) time.Duration { return delays[failed-1] }})
+		l.Start(worker.Config{MaxAttempts: 4, Visibility: 12 * time.Hour, RetryDelay: func(failed int, _ string) time.Duration { return delays[failed-1] }})
 		began := time.Now()
 		l.sendJobs(t, job{})
 		l.empty(t, time.Hour)
 		calls := l.called()
-		wantInt(t, "attempts", len(calls), 4)
+		worldtest.Want(t, "attempts", len(calls), 4)
 		if d := calls[2].at.Sub(began); d > 5*time.Second {
 			t.Errorf("third attempt after %v; want at once", d)
 		}
@@ -187,7 +191,8 @@ func TestOddRetryDelays(t *testing.T) {
 
 // A message that kills its worker each time is delivered MaxDeliveries times and then given up, without being handled.
 func TestSilentDeliveries(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return nil })
 		die := func(times int) {
 			for range times {
@@ -200,18 +205,18 @@ func TestSilentDeliveries(t *testing.T) {
 		}
 		l.sendJobs(t, job{ID: "patient"})
 		die(3)
-		stop := l.start(t, worker.Config{MaxDeliveries: 4})
+		stop := l.Start(worker.Config{MaxDeliveries: 4})
 		l.empty(t, time.Second)
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		wantInt(t, "handled after 3 silent deliveries", len(l.called()), 1)
+		worldtest.Want(t, "handled after 3 silent deliveries", len(l.called()), 1)
 
 		l.sendJobs(t, job{ID: "killer"})
 		die(4)
-		l.start(t, worker.Config{MaxDeliveries: 4})
+		l.Start(worker.Config{MaxDeliveries: 4})
 		l.empty(t, time.Second)
-		wantInt(t, "handled after 4", len(l.called()), 1)
+		worldtest.Want(t, "handled after 4", len(l.called()), 1)
 		if p := l.onePoisoned(t); p.Reason != handlers.ReasonDeliveries || p.Attempts != 0 || p.Deliveries != 5 || p.ID != "killer" {
 			t.Errorf("poisoned: got %+v", p)
 		}
@@ -220,17 +225,18 @@ func TestSilentDeliveries(t *testing.T) {
 
 // A message of an unknown kind is handed back with growing delay, because a newer worker may know it.
 func TestUnknownKind(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		l := newLab(t, storagetest.Intercept(patient(s, 30*time.Second), calls.Hook), func(context.Context, job) error { return nil })
-		l.start(t, worker.Config{UnknownFor: time.Hour})
+		l.Start(worker.Config{UnknownFor: time.Hour})
 		began := time.Now()
 		l.sendRaw(t, raw("new-1", "test.new.v9", map[string]int{"n": 1}))
 		time.Sleep(59 * time.Minute)
 		if n := calls.Count("rewrite"); n < 12 || n > 25 {
 			t.Errorf("handed back %d times in an hour; want growing delays up to 5 minutes", n)
 		}
-		wantInt(t, "poisoned before the hour is over", len(l.poisoned(t, "jobs")), 0)
+		worldtest.Want(t, "poisoned before the hour is over", len(l.Poisoned("jobs")), 0)
 		l.empty(t, time.Minute)
 		p := l.onePoisoned(t)
 		if p.Reason != handlers.ReasonUnknownKind || p.Attempts != 0 || p.ID != "new-1" || p.Kind != "test.new.v9" || !strings.Contains(p.Error, "test.new.v9") {
@@ -244,13 +250,13 @@ func TestUnknownKind(t *testing.T) {
 
 func TestUnknownKindWaitsForANewerWorker(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		old := newNoKinds(t, patient(openStore(t), time.Minute))
-		old.start(t, worker.Config{})
-		newer := newLab(t, old.store, func(context.Context, job) error { return nil })
+		old := newNoKinds(t, patient(worldtest.OpenStore(t, worldtest.Virtual), time.Minute))
+		old.Start(worker.Config{})
+		newer := newLab(t, old.Store, func(context.Context, job) error { return nil })
 		newer.sendJobs(t, job{ID: "early"})
 		time.Sleep(10 * time.Minute)
-		wantInt(t, "known yet", len(newer.called()), 0)
-		newer.start(t, worker.Config{})
+		worldtest.Want(t, "known yet", len(newer.called()), 0)
+		newer.Start(worker.Config{})
 		newer.empty(t, time.Second)
 		calls := newer.called()
 		if len(calls) != 1 || calls[0].envelope.Attempts != 0 || calls[0].envelope.ID != "early" {
@@ -267,24 +273,17 @@ func (other) Kind() channel.Kind { return "test.other.v1" }
 // newNoKinds is a worker's world that consumes the jobs' queue but doesn't know jobs.
 func newNoKinds(t testing.TB, s *storage.Store) *world {
 	t.Helper()
-	routes, err := channel.NewRoutes(channel.Command[other]("jobs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{store: s}
-	if w.channels, err = channel.New(s, routes, "/test"); err != nil {
-		t.Fatal(err)
-	}
-	w.registry = handlers.NewRegistry(w.channels, handlers.Config{})
-	handlers.React(w.registry, "jobs", func(context.Context, other) error { return nil })
+	w := newBare(t, s, channel.Command[other]("jobs"))
+	handlers.React(w.Registry, "jobs", func(context.Context, other) error { return nil })
 	return w
 }
 
 // A message that can't be decoded goes to the poison queue at once, whole.
 func TestUndecodable(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s, func(context.Context, job) error { return nil })
-		l.start(t, worker.Config{})
+		l.Start(worker.Config{})
 		bodies := []string{"", "garbage \xff\x00", `{"specversion":"0.3"}`, raw("bad", "test.job.v1", "not an object"), `{}`}
 		for _, b := range bodies {
 			l.sendRaw(t, b)
@@ -295,7 +294,7 @@ func TestUndecodable(t *testing.T) {
 			t.Errorf("took %v; want at once", d)
 		}
 		found := map[string]bool{}
-		for _, p := range l.poisoned(t, "jobs") {
+		for _, p := range l.Poisoned("jobs") {
 			if p.Reason != handlers.ReasonUndecodable || p.Attempts != 0 || p.Deliveries != 1 || p.Error == "" {
 				t.Errorf("poisoned: got %+v", p)
 			}
@@ -306,17 +305,18 @@ func TestUndecodable(t *testing.T) {
 				t.Errorf("body %q is not in the poison queue as it was", b)
 			}
 		}
-		wantInt(t, "poisoned", len(found), len(bodies))
-		wantInt(t, "handled", len(l.called()), 0)
+		worldtest.Want(t, "poisoned", len(found), len(bodies))
+		worldtest.Want(t, "handled", len(l.called()), 0)
 	})
 }
 
 // One command of a fold fails, by error or panic, after it has changed memory that the others share. It fails alone.
 func TestOneOfAFoldFails(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := newWorld(t, s)
-		w.decide = func(a account, c add) (account, []channel.Message, error) {
-			a.Sum += c.N
+		w.decide = func(a Account, c Add) (Account, []channel.Message, error) {
+			a.Balance += c.Amount
 			a.Count++
 			switch c.Note {
 			case "error":
@@ -324,41 +324,38 @@ func TestOneOfAFoldFails(t *testing.T) {
 			case "panic":
 				panic("no")
 			}
-			return a, []channel.Message{added{Account: c.Account, N: c.N}}, nil
+			return a, []channel.Message{Added{To: c.To, Amount: c.Amount}}, nil
 		}
 		for _, note := range []string{"", "error", "", "panic", "", ""} {
-			if err := w.send.Send(t.Context(), add{Account: "a", N: 1, Note: note}); err != nil {
-				t.Fatal(err)
-			}
+			worldtest.Send(w.World, Add{To: "a", Amount: 1, Note: note})
 		}
-		w.start(t, worker.Config{MaxAttempts: 2})
+		w.Start(worker.Config{MaxAttempts: 2})
 		w.empty(t, time.Second)
-		d, err := w.accounts.Get(t.Context(), "a", "")
-		if err != nil || d.Value != (account{Sum: 4, Count: 4}) {
+		d, err := w.Accounts.Get(t.Context(), "a", "")
+		if err != nil || d.Value != (Account{Balance: 4, Count: 4}) {
 			t.Errorf("got %+v, %v; want 4 of 4", d.Value, err)
 		}
-		wantInt(t, "poisoned", len(w.poisoned(t, "commands")), 2)
-		wantInt(t, "reactions", int(w.reacted.Load()), 4)
+		worldtest.Want(t, "poisoned", len(w.Poisoned("accounts")), 2)
+		worldtest.Want(t, "audits", int(w.reacted.Load()), 4)
 	})
 }
 
 // Laws 1 and 5 end in the poison queue: the same ID with other content, in the window and as a row, and a message too
 // old to judge.
 func TestLawsOneAndFiveInThePoisonQueue(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := newWorld(t, s)
-		stop := w.start(t, worker.Config{})
-		send := func(c add) {
+		stop := w.Start(worker.Config{})
+		send := func(c Add) {
 			t.Helper()
-			if err := w.send.Send(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			worldtest.Send(w.World, c)
 			w.empty(t, time.Second)
 		}
 		reasons := func(want map[string]int) {
 			t.Helper()
 			got := map[string]int{}
-			for _, p := range w.poisoned(t, "commands") {
+			for _, p := range w.Poisoned("accounts") {
 				got[p.Reason]++
 				if p.Attempts != 0 {
 					t.Errorf("attempts spent on %s: %d", p.Reason, p.Attempts)
@@ -368,67 +365,59 @@ func TestLawsOneAndFiveInThePoisonQueue(t *testing.T) {
 				t.Errorf("poisoned: got %v, want %v", got, want)
 			}
 		}
-		old := idAt(time.Now(), 1)
-		send(add{ID: "key", Account: "a", N: 1})
-		send(add{ID: old, Account: "a", N: 1})
-		send(add{ID: "key", Account: "a", N: 2})
-		send(add{ID: "key", Account: "a", N: 1})
+		old := worldtest.IDAt(time.Now(), 1)
+		send(Add{Key: "key", To: "a", Amount: 1})
+		send(Add{Key: old, To: "a", Amount: 1})
+		send(Add{Key: "key", To: "a", Amount: 2})
+		send(Add{Key: "key", To: "a", Amount: 1})
 		reasons(map[string]int{handlers.ReasonContentDiffers: 1})
 		for i := range 200 {
-			if err := w.send.Send(t.Context(), add{ID: idAt(time.Now().Add(time.Second), 100+i), Account: "a", N: 1}); err != nil {
-				t.Fatal(err)
-			}
+			worldtest.Send(w.World, Add{Key: worldtest.IDAt(time.Now().Add(time.Second), 100+i), To: "a", Amount: 1})
 			if i%40 == 39 {
 				w.empty(t, time.Second)
 			}
 		}
 		w.empty(t, time.Second)
-		send(add{ID: "key", Account: "a", N: 3})
-		send(add{ID: old, Account: "a", N: 4})
-		send(add{ID: old, Account: "a", N: 1})
+		send(Add{Key: "key", To: "a", Amount: 3})
+		send(Add{Key: old, To: "a", Amount: 4})
+		send(Add{Key: old, To: "a", Amount: 1})
 		reasons(map[string]int{handlers.ReasonContentDiffers: 3})
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(31 * 24 * time.Hour)
-		w.start(t, worker.Config{})
-		send(add{ID: old, Account: "a", N: 1})
+		w.Start(worker.Config{})
+		send(Add{Key: old, To: "a", Amount: 1})
 		reasons(map[string]int{handlers.ReasonContentDiffers: 3, handlers.ReasonTooOld: 1})
-		d, err := w.accounts.Get(t.Context(), "a", "")
-		if err != nil || d.Value.Sum != 202 {
+		d, err := w.Accounts.Get(t.Context(), "a", "")
+		if err != nil || d.Value.Balance != 202 {
 			t.Errorf("got %+v, %v; want 202", d.Value, err)
 		}
 	})
 }
 
-// idAt is a UUIDv7 of a time.
-func idAt(at time.Time, n int) string {
-	ms := fmt.Sprintf("%012x", at.UnixMilli())
-	return fmt.Sprintf("%s-%s-7000-8000-%012x", ms[:8], ms[8:], n)
-}
-
 // A store that fails in the middle costs no attempts, however long it fails.
 func TestStoreTroubleSpendsNoAttempt(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		name := "commit"
 		if !s.Atomic() {
 			name = "put blob"
 		}
 		link := storagetest.NewLink(patient(s, 5*time.Second))
 		w := newWorld(t, link.Store)
+		commands := worldtest.SenderOf[Add](t, w.Channels)
 		link.Cut(name)
-		w.start(t, worker.Config{})
+		w.Start(worker.Config{})
 		for i := range 20 {
-			if err := w.send.Send(t.Context(), add{Account: fmt.Sprint("a-", i%3), N: 1}); err != nil && name != "commit" {
+			if err := commands.Send(t.Context(), Add{To: fmt.Sprint("a-", i%3), Amount: 1}); err != nil && name != "commit" {
 				t.Fatal(err)
 			}
 		}
 		if name == "commit" { // sending needs it too
 			link.Restore()
 			for i := range 20 {
-				if err := w.send.Send(t.Context(), add{Account: fmt.Sprint("a-", i%3), N: 1}); err != nil {
-					t.Fatal(err)
-				}
+				worldtest.Send(w.World, Add{To: fmt.Sprint("a-", i%3), Amount: 1})
 			}
 			link.Cut(name)
 		}
@@ -436,15 +425,15 @@ func TestStoreTroubleSpendsNoAttempt(t *testing.T) {
 		link.Restore()
 		w.empty(t, time.Second)
 		synctest.Wait()
-		wantInt(t, "poisoned", len(w.poisoned(t, "commands"))+len(w.poisoned(t, "totals")), 0)
+		worldtest.Want(t, "poisoned", len(w.Poisoned("accounts"))+len(w.Poisoned("totals")), 0)
 		sum := 0
 		for i := range 3 {
-			d, err := w.accounts.Get(t.Context(), fmt.Sprint("a-", i), "")
+			d, err := w.Accounts.Get(t.Context(), fmt.Sprint("a-", i), "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum += d.Value.Sum
+			sum += d.Value.Balance
 		}
-		wantInt(t, "total", sum, 20)
+		worldtest.Want(t, "total", sum, 20)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -22,7 +23,8 @@ func TestWaitingMessages(t *testing.T) {
 			name = "lost"
 		}
 		t.Run(name, func(t *testing.T) {
-			onEachStore(t, func(t *testing.T, s *storage.Store) {
+			t.Parallel()
+			worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 				var here, there atomic.Int64
 				refuse := storagetest.NewLink(s)
 				deaf := storagetest.NewLink(refuse.Store)
@@ -36,7 +38,7 @@ func TestWaitingMessages(t *testing.T) {
 					return nil
 				})
 				cfg := worker.Config{Concurrency: 1, MaxInHand: 64, Visibility: 6 * time.Second}
-				stop := l.start(t, cfg)
+				stop := l.Start(cfg)
 				l.sendJobs(t, make([]job, 500)...) // so that the worker learns to hold more than it runs
 				l.empty(t, 20*time.Millisecond)
 				if !renewed {
@@ -55,7 +57,7 @@ func TestWaitingMessages(t *testing.T) {
 					}
 					return nil
 				})
-				next.start(t, cfg)
+				next.Start(cfg)
 				time.Sleep(30 * time.Second)
 				next.empty(t, time.Second)
 				deaf.Restore()
@@ -76,45 +78,44 @@ func TestWaitingMessages(t *testing.T) {
 
 // The same holds for messages that wait for a fold of their document.
 func TestWaitingForAFold(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *storage.Store) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		link.Cut("extend")
 		w := newWorld(t, link.Store)
 		decide := w.decide
 		slow := true
-		w.decide = func(a account, c add) (account, []channel.Message, error) {
+		w.decide = func(a Account, c Add) (Account, []channel.Message, error) {
 			if slow {
 				slow = false
 				time.Sleep(20 * time.Second)
 			}
 			return decide(a, c)
 		}
-		w.start(t, worker.Config{Visibility: 6 * time.Second})
+		w.Start(worker.Config{Visibility: 6 * time.Second})
 		for range 5 {
-			if err := w.send.Send(t.Context(), add{Account: "a", N: 1}); err != nil {
-				t.Fatal(err)
-			}
+			worldtest.Send(w.World, Add{To: "a", Amount: 1})
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(10 * time.Second)
 		link.Restore()
 		w.empty(t, time.Second)
-		if d, err := w.accounts.Get(t.Context(), "a", ""); err != nil || d.Value != (account{Sum: 5, Count: 5}) || d.Version != 5 {
+		if d, err := w.Accounts.Get(t.Context(), "a", ""); err != nil || d.Value != (Account{Balance: 5, Count: 5}) || d.Version != 5 {
 			t.Errorf("got %+v, %v; want each message once", d, err)
 		}
-		if v, _, err := w.totals.GetFresh(t.Context(), "a"); err != nil || v.Count != 5 {
+		if v, _, err := w.Totals.GetFresh(t.Context(), "a"); err != nil || v.Count != 5 {
 			t.Errorf("view: got %+v, %v", v, err)
 		}
-		wantInt(t, "poisoned", len(w.poisoned(t, "commands")), 0)
+		worldtest.Want(t, "poisoned", len(w.Poisoned("accounts")), 0)
 	})
 }
 
 // A doorbell that is blocked is no worse than none: a worker that finds messages without a ring goes on looking.
 func TestBlockedRings(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := storagetest.WithRings(patient(storagetest.Plain(openStore(t)), 30*time.Second), make(chan struct{}))
+		s := storagetest.WithRings(patient(storagetest.Plain(worldtest.OpenStore(t, worldtest.Virtual)), 30*time.Second), make(chan struct{}))
 		l := newLab(t, s, func(context.Context, job) error { return nil })
-		l.start(t, worker.Config{})
+		l.Start(worker.Config{})
 		time.Sleep(time.Minute) // idle: the worker looks seldom now
 		sent := map[string]time.Time{}
 		const jobs = 300
@@ -155,8 +156,8 @@ func TestPollIntervalOfAQueue(t *testing.T) {
 			{2 * time.Second, 1800, 2400},
 		} {
 			var calls storagetest.Calls
-			l := newLab(t, storagetest.Intercept(patient(storagetest.Plain(openStore(t)), 30*time.Second), calls.Hook), func(context.Context, job) error { return nil })
-			stop := l.start(t, worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {PollInterval: c.interval}}})
+			l := newLab(t, storagetest.Intercept(patient(storagetest.Plain(worldtest.OpenStore(t, worldtest.Virtual)), 30*time.Second), calls.Hook), func(context.Context, job) error { return nil })
+			stop := l.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {PollInterval: c.interval}}})
 			time.Sleep(10 * time.Minute)
 			before := calls.Count("receive")
 			time.Sleep(time.Hour)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
@@ -13,32 +14,20 @@ import (
 
 func TestCommandsToViews(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newStore(t))
-	w.start(t, worker.Config{})
+	w := newWorld(t, worldtest.OpenStore(t, ""))
+	w.Start(worker.Config{})
 	const n, accounts = 500, 7
 	want := map[string]int{}
 	for i := range n {
 		key := fmt.Sprintf("a-%d", i%accounts)
 		want[key] += i
-		if err := w.send.Send(t.Context(), add{Account: key, N: i}); err != nil {
-			t.Fatal(err)
-		}
+		worldtest.Send(w.World, Add{To: key, Amount: i})
 	}
-	w.drained(t)
+	w.WaitUntilIdle()
 	for key, sum := range want {
-		object, err := w.accounts.Get(t.Context(), key, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if object.Value.Sum != sum {
-			t.Errorf("account %s: got sum %d, want %d", key, object.Value.Sum, sum)
-		}
-		view, _, err := w.totals.GetFresh(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if view != object.Value {
-			t.Errorf("view %s: got %+v, want %+v", key, view, object.Value)
+		worldtest.Want(t, "balance of "+key, w.Balance(key), sum)
+		if got := w.Total(key); got.Sum != sum {
+			t.Errorf("total of %s: got %+v, want the sum %d", key, got, sum)
 		}
 	}
 	if got := w.reacted.Load(); got != n {
@@ -49,22 +38,22 @@ func TestCommandsToViews(t *testing.T) {
 // A message can't make its worker delete the body of a message in another queue.
 func TestBodyOfAnotherQueue(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newStore(t))
-	key := "reactions/" + channel.NewID()
-	if _, err := w.store.Blobs("claims").Put(t.Context(), key, []byte(`{}`), storage.Condition{}); err != nil {
+	w := newWorld(t, worldtest.OpenStore(t, ""))
+	key := "audits/" + channel.NewID()
+	if _, err := w.Store.Blobs("claims").Put(t.Context(), key, []byte(`{}`), storage.Condition{}); err != nil {
 		t.Fatal(err)
 	}
-	e := channel.Envelope{ID: channel.NewID(), Source: "/stranger", Kind: add{}.Kind(), DataRef: "claims/" + key}
+	e := channel.Envelope{ID: channel.NewID(), Source: "/stranger", Kind: Add{}.Kind(), DataRef: "claims/" + key}
 	body, err := e.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.store.Queue("commands").Send(t.Context(), []storage.Message{{Body: body}}); err != nil {
+	if err := w.Store.Queue("accounts").Send(t.Context(), []storage.Message{{Body: body}}); err != nil {
 		t.Fatal(err)
 	}
-	w.start(t, worker.Config{})
-	w.drained(t)
-	poison := poison.At(w.channels, "commands")
+	w.Start(worker.Config{})
+	w.WaitUntilIdle()
+	poison := poison.At(w.Channels, "accounts")
 	n := 0
 	for m, err := range poison.List(t.Context()) {
 		if err != nil {
@@ -81,7 +70,7 @@ func TestBodyOfAnotherQueue(t *testing.T) {
 	if n != 1 {
 		t.Errorf("got %d poisoned messages, want 1", n)
 	}
-	if _, err := w.store.Blobs("claims").Get(t.Context(), key, ""); err != nil {
+	if _, err := w.Store.Blobs("claims").Get(t.Context(), key, ""); err != nil {
 		t.Errorf("the other queue's body: %v", err)
 	}
 }

@@ -73,6 +73,13 @@ func NewBare(t testing.TB, s *storage.Store, cfg handlers.Config, routes ...chan
 	return &World{Store: s, Channels: c, Registry: handlers.NewRegistry(c, cfg), t: t}
 }
 
+// For returns the same world for another test, such as one of a fuzz target: what fails in it fails that test.
+func (w *World) For(t testing.TB) *World {
+	other := *w
+	other.t = t
+	return &other
+}
+
 // Decide registers the handler of Add.
 func (w *World) Decide() {
 	handlers.Decide(w.Registry, w.Accounts, Add.Subject, Account.Add, Added{}, Refused{})
@@ -81,14 +88,20 @@ func (w *World) Decide() {
 // Project registers the view of Added.
 func (w *World) Project() { views.Project(w.Registry, w.Totals, Added.Subject, Total.Add) }
 
+// SenderOf returns the sender of a kind of messages.
+func SenderOf[M channel.Message](t testing.TB, c *channel.Channels) *channel.Sender[M] {
+	t.Helper()
+	s, err := channel.NewSender[M](c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // Send sends messages of one kind.
 func Send[M channel.Message](w *World, messages ...M) {
 	w.t.Helper()
-	s, err := channel.NewSender[M](w.Channels)
-	if err == nil {
-		err = s.Send(w.t.Context(), messages...)
-	}
-	if err != nil {
+	if err := SenderOf[M](w.t, w.Channels).Send(w.t.Context(), messages...); err != nil {
 		w.t.Fatal(err)
 	}
 }
