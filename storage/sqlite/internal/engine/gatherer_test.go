@@ -66,7 +66,7 @@ func TestWhoMayCome(t *testing.T) {
 	ops := make(chan *Op, 2)
 	g := &gatherer{ops: ops, answered: 7, waiting: 7}
 	ops <- &Op{}
-	g.answering([]*Op{{}, {Aside: true}, {}})
+	g.answering([]*Op{{}, {Aside: true}, {Late: true}, {}})
 	if g.answered != 2 || g.waiting != 1 {
 		t.Errorf("answered %d, waiting %d; want the 2 that are not aside, and the 1 that came", g.answered, g.waiting)
 	}

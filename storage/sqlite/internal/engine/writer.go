@@ -22,7 +22,7 @@ type Session interface {
 	// Committed is called when the transaction is in the file, before its callers are answered.
 	Committed()
 
-	// Answered is called once they are answered.
+	// Answered is called once they are answered, but for late ops.
 	Answered()
 
 	// RolledBack is called when a transaction that began was undone. Its ops may run again, each in a transaction of its
