@@ -136,7 +136,7 @@ func TestErrorTexts(t *testing.T) {
 	_, missing := s.Blobs("docs").Get(t.Context(), "doc", "")
 	_, name := s.Blobs("x").Get(t.Context(), "doc", "")
 	for got, want := range map[error]string{
-		forbidden: `storage: get blob docs/"doc": store unavailable: azure: 403 AuthorizationFailure (request scripted); is the key or signature right, `,
+		forbidden: `storage: get blob docs/"doc": store unavailable: azure: 403 AuthorizationFailure (request scripted); check the key or signature, `,
 		missing:   `storage: get blob docs/"doc": not found: azure: 404 BlobNotFound (request scripted)`,
 		name:      `storage: get blob "x"/"doc": invalid argument: name "x": want `,
 		open1:     `storage: open azure store: invalid argument: want azure://ACCOUNT, `,
