@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -164,25 +165,36 @@ func TestLogOfStoreThatRefuses(t *testing.T) {
 	})
 }
 
-// Of two documents one can't be written, and the other can. A beginning and an end are logged once a minute at most.
+// Of two documents one can't be written for a while, and the other can. That is logged once when it begins, seldom
+// while it goes on, and once when it is over.
 func TestLogOfOneDocumentThatFails(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		log := newLeveled()
-		l := newLab(t, patient(openStore(t), time.Second), func(_ context.Context, j job) error {
-			if j.Name == "bad" {
-				return storage.ErrUnavailable
+		s, log := openStore(t), newLeveled()
+		var down atomic.Bool
+		w := newFused(t, storagetest.Intercept(storagetest.Plain(s), func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "put blob" && strings.HasSuffix(op.Resource, "/bad") && down.Load() {
+				return op.Fail(storage.ErrUnavailable)
 			}
-			return nil
-		})
-		l.start(t, worker.Config{Logger: slog.New(log)})
-		l.sendJobs(t, job{ID: "bad", Name: "bad"})
+			return do()
+		}))
+		handlers.Decide(w.registry, w.accounts, func(c add) string { return c.Account },
+			func(a account, c add) (account, []channel.Message, error) { a.Sum += c.N; return a, nil, nil })
+		down.Store(true)
+		w.start(t, worker.Config{Logger: slog.New(log)})
 		for range 600 {
-			l.sendJobs(t, job{Name: "good"})
+			if err := w.send.Send(t.Context(), add{Account: "bad", N: 1}, add{Account: "good", N: 1}); err != nil {
+				t.Fatal(err)
+			}
 			time.Sleep(time.Second)
 		}
-		if n := log.lines("the store fails"); n < 1 || n > 11 {
-			t.Errorf("lines in ten minutes: got %d, want one a minute at most", n)
+		wantInt(t, "lines of the beginning", log.lines("the store fails", "handed_back=1 "), 1)
+		if n := log.lines("the store fails"); n < 5 || n > 20 {
+			t.Errorf("lines in ten minutes: got %d, want few", n)
 		}
+		wantInt(t, "lines of an end before it is over", log.lines("the store works again"), 0)
+		down.Store(false)
+		w.empty(t, time.Second)
+		wantInt(t, "lines of the end", log.lines("INFO the store works again", "queue=commands"), 1)
 	})
 }
 
