@@ -90,12 +90,15 @@ const (
 // A Commit commits the unit of work of a fold, and in it ends the deliveries with these indices. See [values.Commit].
 type Commit = values.Commit
 
-// Handle runs a group of deliveries, or one delivery that is alone, and returns the outcome of each. A group's
-// deliveries that succeed are ended by commit, in the unit of work that they are folded in. Without a commit, with
-// middleware, and after a reaction they are StillThere. A failure of the user's code is an error of the delivery it was called for: a
-// [PanicError] for a panic and for runtime.Goexit, a [HangError] for a call that doesn't end. After a hang in a fold the
-// others of the group have a [LaterError]. The returned errors run none of the user's code. A delivery is handled once
-// at a time.
+// Handle runs a group of deliveries, or one delivery that is alone, and returns the outcome of each. A delivery is
+// handled once at a time.
+//
+//   - A group's deliveries that succeed are ended by commit, in the unit of work that they are folded in. Without a
+//     commit, with middleware, and after a reaction they are StillThere.
+//   - A failure of the user's code is an error of the delivery it was called for: a [PanicError] for a panic and for
+//     runtime.Goexit, a [HangError] for a call that doesn't end. After a hang in a fold the others of the group have a
+//     [LaterError].
+//   - The returned errors run none of the user's code.
 func Handle(ctx context.Context, g Group, ds []*Delivery, commit Commit) []Outcome {
 	if g.folder != nil {
 		outs := g.folder.handle(ctx, g.key, ds, commit)

@@ -23,7 +23,9 @@
 //     FailNow), and so is an error whose own methods panic.
 //   - A returned error's methods are called once, on such a goroutine. All that the framework needs of it is copied
 //     there.
-//   - A handler that goes on after Config.Timeout is given up. That is a failed attempt, too.
+//   - A handler that goes on after Config.Timeout is given up. That is a failed attempt, too. A key function or an
+//     upgrade that hangs is given up after 20 to 30 seconds.
+//   - [Middleware] runs once a delivery, around the whole of its handling.
 //   - Messages for one document that were received together are folded in one read-modify-write; see package values.
-//     Reactions run alone.
+//     When a fold hangs, the others are handed back. Reactions run alone.
 package handlers

@@ -56,8 +56,8 @@ func (r *run) begin(at int) (call int64) {
 	return r.call.Add(1)
 }
 
-// end notes that the call has returned. If it was given up meanwhile, the goroutine ends here, so that the call's result
-// has no effect.
+// end notes that the call has returned. If it was given up meanwhile, the goroutine ends here, so that the call's
+// result has no effect.
 func (r *run) end(call int64) {
 	if !r.call.CompareAndSwap(call, call+1) {
 		runtime.Goexit()
@@ -123,8 +123,8 @@ func (r *run) watch(ctx context.Context, limit time.Duration) (delivery int, han
 const guardLimit = 10 * time.Second
 
 // Guard calls f(0) to f(n-1), one after the other, on a goroutine that may be lost, and use with each result. f calls
-// the user's code that is named by what; use doesn't. Both run on that goroutine. Where f ends the goroutine, by a panic
-// or by runtime.Goexit, Guard calls failed with an error that says so, and goes on with the next call on another
+// the user's code that is named by what; use doesn't. Both run on that goroutine. Where f ends the goroutine, by a
+// panic or by runtime.Goexit, Guard calls failed with an error that says so, and goes on with the next call on another
 // goroutine.
 //
 // A call of f that hangs is given up after 20 to 30 seconds: failed gets a [HangError], and whatever f returns later is

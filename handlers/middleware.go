@@ -14,8 +14,8 @@ type Next func(ctx context.Context, d *Delivery) error
 //     has returned nil. If a middleware fails after Next has returned nil, the message comes again, and a fold finds
 //     that it was applied. A middleware that turns an error into nil deletes a message that may not be handled: let
 //     errors pass that you don't know.
-//   - A middleware that returns nil without calling Next ends the message. Nothing is folded; the document remembers the
-//     message as applied. If it returns an error instead, nothing is folded or remembered.
+//   - A middleware that returns nil without calling Next ends the message. Nothing is folded; the document remembers
+//     the message as applied. If it returns an error instead, nothing is folded or remembered.
 //   - Next may be called again. A reaction runs again. A fold doesn't; Next returns the same result.
 //   - The context that a middleware gives to Next is that of the middleware within it, and of a reaction. A fold has
 //     none: it neither ends with that context nor returns before its unit of work.

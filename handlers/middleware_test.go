@@ -373,8 +373,8 @@ func TestMiddlewareFailsAlone(t *testing.T) {
 	}
 }
 
-// A fold fails as without middleware: Next returns a panic as an error, and a hang decides whatever the middleware makes
-// of it.
+// A fold fails as without middleware: Next returns a panic as an error, and a hang decides whatever the middleware
+// makes of it.
 func TestFoldFailsWithinMiddleware(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(release chan struct{}){

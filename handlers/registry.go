@@ -26,7 +26,8 @@ type Config struct {
 	// Defaults to 5 minutes.
 	Timeout time.Duration
 
-	// Middleware wraps every handler, the first one outermost. Panics become errors outside of it. Defaults to none.
+	// Middleware wraps every handler, the first one outermost. Without it, messages of a fold are deleted in the fold's
+	// unit of work; with it, after that. Defaults to none.
 	Middleware []Middleware
 }
 

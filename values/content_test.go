@@ -46,9 +46,9 @@ func newSmall(s *storage.Store, max int) *storage.Store {
 	return storagetest.WithProps(s, func(p *storage.Props) { p.MaxBlob = max })
 }
 
-// Law 6: a message whose value or event can't be encoded, is too large or has no route fails alone, before anything is
+// A message whose value or event can't be encoded, is too large or has no route fails alone, before anything is
 // done. The other messages of the fold go through.
-func TestLaw6BadContentFailsAlone(t *testing.T) {
+func TestBadContentFailsAlone(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []struct {
 		name   string

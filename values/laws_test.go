@@ -15,8 +15,8 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// Law 1: the same ID with the same content is the same message.
-func TestLaw1SameMessageIsAppliedOnce(t *testing.T) {
+// The same ID with the same content is the same message.
+func TestSameMessageIsAppliedOnce(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[Account]{})
@@ -32,8 +32,8 @@ func TestLaw1SameMessageIsAppliedOnce(t *testing.T) {
 	})
 }
 
-// Law 1: the same ID with other content is refused, while the ID is in the window and after it became a row.
-func TestLaw1SameIDOtherContentIsRefused(t *testing.T) {
+// The same ID with other content is refused, while the ID is in the window and after it became a row.
+func TestSameIDOtherContentIsRefused(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[Account]{Window: 4})
@@ -56,8 +56,8 @@ func TestLaw1SameIDOtherContentIsRefused(t *testing.T) {
 	})
 }
 
-// Law 1: the kind is part of the content. The form of the JSON is not, because queues may rewrite it.
-func TestLaw1ContentIsKindAndMeaning(t *testing.T) {
+// The kind is part of the content. The form of the JSON is not, because queues may rewrite it.
+func TestContentIsKindAndMeaning(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[Account]{})
@@ -87,8 +87,8 @@ func TestLaw1ContentIsKindAndMeaning(t *testing.T) {
 	})
 }
 
-// Law 2: value and replay record are one document, and the ETag that was read guards each write.
-func TestLaw2ValueAndRecordAreWrittenTogetherUnderTheETag(t *testing.T) {
+// Value and replay record are one document, and the ETag that was read guards each write.
+func TestValueAndRecordAreWrittenTogetherUnderTheETag(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		rival := newProcess(t, s, values.Config[Account]{})
@@ -108,8 +108,8 @@ func TestLaw2ValueAndRecordAreWrittenTogetherUnderTheETag(t *testing.T) {
 	})
 }
 
-// Law 3: write, then send, then delete.
-func TestLaw3Order(t *testing.T) {
+// Write, then send, then delete.
+func TestWriteThenSendThenDelete(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var calls storagetest.Calls
@@ -133,9 +133,9 @@ func TestLaw3Order(t *testing.T) {
 	})
 }
 
-// Law 3: whatever call a worker dies in, the message comes back. Its replay completes the missing steps, without
+// Whatever call a worker dies in, the message comes back. Its replay completes the missing steps, without
 // deciding again.
-func TestLaw3CrashAfterEveryCall(t *testing.T) {
+func TestCrashAfterEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		t.Run(moment.String(), func(t *testing.T) {
@@ -212,8 +212,8 @@ func crashAt(t *testing.T, s *storage.Store, key string, n int64, moment storage
 	return fuse.Fired()
 }
 
-// Law 8: a stale receipt undoes neither the write nor the sends; the worker that has the message finds the record.
-func TestLaw8StaleReceiptChangesNothing(t *testing.T) {
+// A stale receipt undoes neither the write nor the sends; the worker that has the message finds the record.
+func TestStaleReceiptChangesNothing(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		slow, next := newProcess(t, s, values.Config[Account]{}), newProcess(t, s, values.Config[Account]{})
@@ -244,8 +244,8 @@ func TestLaw8StaleReceiptChangesNothing(t *testing.T) {
 	})
 }
 
-// Law 7: a source's events count up by one, whatever process writes, and whatever is lost on the way.
-func TestLaw7SequenceGrows(t *testing.T) {
+// A source's events count up by one, whatever process writes, and whatever is lost on the way.
+func TestSequenceGrows(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		lost := storagetest.Intercept(s, everyOther(writing(s)))

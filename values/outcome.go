@@ -22,8 +22,8 @@ const (
 )
 
 // A Commit commits a unit of work, and in it ends the deliveries of the changes with these indices. It returns the new
-// ETag of the document that the work writes, and for each of ends whether it is Deleted or Stale. After an error none of
-// them counts as ended. It is called again after a lost race, perhaps with other indices.
+// ETag of the document that the work writes, and for each of ends whether it is Deleted or Stale. After an error none
+// of them counts as ended. It is called again after a lost race, perhaps with other indices.
 type Commit func(ctx context.Context, work storage.Work, ends []int) (etag storage.ETag, ended []Ended, err error)
 
 // Of returns the Commit for some of the changes: change i of them is change at[i] of all. That of nil is nil.

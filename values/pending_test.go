@@ -38,8 +38,8 @@ func dieSending(t *testing.T, s *storage.Store, cfg values.Config[Account], id s
 	worldtest.WantErr(t, p.apply("k", p.changeOf(&e))[0], storage.ErrUnavailable)
 }
 
-// Law 4: no write is made only to clear pending. A writer leaves out the events that it has sent itself.
-func TestLaw4NoWriteOnlyToClear(t *testing.T) {
+// No write is made only to clear pending. A writer leaves out the events that it has sent itself.
+func TestNoWriteOnlyToClear(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		p := newProcess(t, storagetest.Intercept(s, calls.Hook), values.Config[Account]{})
@@ -61,8 +61,8 @@ func TestLaw4NoWriteOnlyToClear(t *testing.T) {
 	})
 }
 
-// Law 4: pending survives lost races, and a process still knows which events it has sent before.
-func TestLaw4OwnSentIsRememberedAcrossARace(t *testing.T) {
+// Pending survives lost races, and a process still knows which events it has sent before.
+func TestOwnSentIsRememberedAcrossARace(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {
 		p, rival := newProcess(t, s, values.Config[Account]{}), newProcess(t, s, values.Config[Account]{})
 		first, second := newID(), newID()
@@ -75,9 +75,9 @@ func TestLaw4OwnSentIsRememberedAcrossARace(t *testing.T) {
 	})
 }
 
-// Law 4: the next writer sends the events of a dead writer once they are old enough, and not sooner. It sends them
+// The next writer sends the events of a dead writer once they are old enough, and not sooner. It sends them
 // before the write that leaves them out.
-func TestLaw4UnderstudySendsWhatADeadWriterDidNot(t *testing.T) {
+func TestUnderstudySendsWhatADeadWriterDidNot(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {
 		cfg := values.Config[Account]{PendingAfter: time.Minute}
 		id := newID()
@@ -110,8 +110,8 @@ func TestLaw4UnderstudySendsWhatADeadWriterDidNot(t *testing.T) {
 	})
 }
 
-// Law 4: if the next writer dies too, between its sends and its write, it leaves the events to the one after it.
-func TestLaw4UnderstudyDies(t *testing.T) {
+// If the next writer dies too, between its sends and its write, it leaves the events to the one after it.
+func TestUnderstudyDies(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {
 		cfg := values.Config[Account]{PendingAfter: time.Minute}
 		id := newID()
@@ -133,8 +133,8 @@ func TestLaw4UnderstudyDies(t *testing.T) {
 	})
 }
 
-// Law 4: a replay sends the events that are pending for it, and makes no write for that.
-func TestLaw4ReplaySendsItsPending(t *testing.T) {
+// A replay sends the events that are pending for it, and makes no write for that.
+func TestReplaySendsItsPending(t *testing.T) {
 	onPlain(t, func(t *testing.T, s *storage.Store) {
 		id := newID()
 		dieSending(t, s, values.Config[Account]{}, id, Add{Amount: 1})
@@ -160,9 +160,9 @@ func claims(t testing.TB, s *storage.Store) (stowed, sent int) {
 	return stowed, sent
 }
 
-// Law 4: bodies too large for a message are kept beside the document. A replay or the next writer sends them whole, and
+// Bodies too large for a message are kept beside the document. A replay or the next writer sends them whole, and
 // they are deleted once the document leaves their events out.
-func TestLaw4LargePending(t *testing.T) {
+func TestLargePending(t *testing.T) {
 	for _, by := range []string{"replay", "understudy"} {
 		t.Run(by, func(t *testing.T) {
 			onPlain(t, func(t *testing.T, s *storage.Store) {

@@ -15,9 +15,9 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// Law 5: the oldest entries become rows, together. An ID newer than the watermark costs no read. An ID at or before it,
+// The oldest entries become rows, together. An ID newer than the watermark costs no read. An ID at or before it,
 // or a key, costs one point read.
-func TestLaw5WindowRowsAndReads(t *testing.T) {
+func TestWindowRowsAndReads(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		const window = 10
@@ -66,7 +66,7 @@ func TestLaw5WindowRowsAndReads(t *testing.T) {
 }
 
 // Rows of messages that are folded together are read together, with the same results.
-func TestLaw5RowsAreReadTogether(t *testing.T) {
+func TestRowsAreReadTogether(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		const window, all = 10, 1300
@@ -133,8 +133,8 @@ func TestLaw5RowsAreReadTogether(t *testing.T) {
 	})
 }
 
-// Law 5: before any entry has left, no message costs a read, not even keys and old times.
-func TestLaw5NoReadBeforeAnythingLeft(t *testing.T) {
+// Before any entry has left, no message costs a read, not even keys and old times.
+func TestNoReadBeforeAnythingLeft(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
@@ -144,9 +144,9 @@ func TestLaw5NoReadBeforeAnythingLeft(t *testing.T) {
 	})
 }
 
-// Law 5: only entries of a stored document may become rows. If the write fails after rows were written, as it can where
+// Only entries of a stored document may become rows. If the write fails after rows were written, as it can where
 // commits aren't atomic, a message of that write must not count as a replay.
-func TestLaw5OnlyCommittedEntriesBecomeRows(t *testing.T) {
+func TestOnlyCommittedEntriesBecomeRows(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		cfg := values.Config[Account]{Window: 2}
@@ -174,8 +174,8 @@ func TestLaw5OnlyCommittedEntriesBecomeRows(t *testing.T) {
 	})
 }
 
-// Law 5: replays far behind the watermark are recognised, in any order, by any process. The document stays small.
-func TestLaw5TenThousandMessages(t *testing.T) {
+// Replays far behind the watermark are recognised, in any order, by any process. The document stays small.
+func TestTenThousandMessages(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		quiet := func(c values.Change[Account]) values.Change[Account] {
@@ -226,8 +226,8 @@ func TestLaw5TenThousandMessages(t *testing.T) {
 	})
 }
 
-// Law 5: past retention a message is refused, without a guess. Its row is deleted.
-func TestLaw5Retention(t *testing.T) {
+// Past retention a message is refused, without a guess. Its row is deleted.
+func TestMessagesPastRetentionAreRefused(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		const day = 24 * time.Hour
@@ -263,8 +263,8 @@ func TestLaw5Retention(t *testing.T) {
 	})
 }
 
-// Law 5: wrong clocks of senders cost reads, not correctness.
-func TestLaw5WrongClocks(t *testing.T) {
+// Wrong clocks of senders cost reads, not correctness.
+func TestWrongClocks(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
@@ -285,9 +285,9 @@ func TestLaw5WrongClocks(t *testing.T) {
 	})
 }
 
-// Law 5: a sender's clock is behind by more than the retention. Its messages are refused with an error once they can't
+// A sender's clock is behind by more than the retention. Its messages are refused with an error once they can't
 // be judged; they are never applied twice.
-func TestLaw5ClockBehindRetention(t *testing.T) {
+func TestClockBehindRetention(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		p := newProcess(t, s, values.Config[Account]{Window: 5, Retention: time.Hour})

@@ -51,8 +51,9 @@
 //   - Messages for one document that are in hand together are folded in one read-modify-write. One worker doesn't race
 //     with itself: a document has one fold at a time.
 //   - The user's code may return, panic, end its goroutine or never return. Each ends in a verdict for its message
-//     alone. A handler that hangs is given up. Its message is poison after the third time. As many handlers may hang as
-//     run at a time; then the worker takes no more messages off that queue, and Healthy returns an error.
+//     alone. A handler that hangs is given up, and so is code that decodes a message or finds its key. Its message is
+//     poison after the third time. Messages that were received or folded with it are handed back. As many handlers may
+//     hang as run at a time; then the worker takes no more messages off that queue, and Healthy returns an error.
 //   - All failures are logged in this package: when one begins, seldom while it goes on, and when it is over.
 //   - A worker holds only messages that it can run soon. The number follows from how long they wait: when messages wait
 //     long, the worker holds fewer and leaves the others to other workers.

@@ -29,8 +29,8 @@ type flipped struct {
 
 func (flipped) Kind() channel.Kind { return "test.flipped.v1" }
 
-// Law 7: events of one source that arrive in any order, and more than once, leave the view at the newest.
-func TestLaw7LatestBearsAnyOrder(t *testing.T) {
+// Events of one source that arrive in any order, and more than once, leave the view at the newest.
+func TestLatestBearsAnyOrder(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := newBare(t, s, channel.Command[flip]("flips"), channel.Event[flipped]("lamps"))

@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
@@ -71,32 +69,9 @@ func (r *reporter) logCutOff(ctx context.Context, m *message, cause, err error) 
 	}
 }
 
-// trouble is what a reporter remembers of a store that fails while messages are handled.
-type trouble struct {
-	failing atomic.Bool // the last line said so
-
-	n atomic.Int64 // hand-backs since a message was handled
-
-	mu   sync.Mutex
-	last time.Time
-}
-
-// troubleEvery is the shortest time between two lines that say that trouble begins. Where one document fails and others
-// don't, it begins again and again.
-const troubleEvery = time.Minute
-
 // logTrouble logs that the store fails: when that begins, and then more and more seldom.
 func (r *reporter) logTrouble(ctx context.Context, m *message, err error) {
-	t, now := &r.trouble, time.Now()
-	n := int(t.n.Add(1))
-	t.mu.Lock()
-	tell := t.failing.Load() && seldom(n) || !t.failing.Load() && (t.last.IsZero() || now.Sub(t.last) >= troubleEvery)
-	if tell {
-		t.last = now
-		t.failing.Store(true)
-	}
-	t.mu.Unlock()
-	if tell {
+	if n, tell := r.trouble.failed(m.place(), time.Now()); tell {
 		r.log.LogAttrs(ctx, slog.LevelWarn, "the store fails; messages are handed back and tried again",
 			append(m.attrs(), slog.Int("handed_back", n), slog.Any("error", err))...)
 	}
@@ -107,13 +82,7 @@ func (r *reporter) logSuccess(m *message) {
 	if n := m.envelope.Attempts; n > 0 {
 		r.log.LogAttrs(context.Background(), slog.LevelInfo, "handled after failed attempts", append(m.attrs(), slog.Int("failed", n))...)
 	}
-	t := &r.trouble
-	if t.n.Load() == 0 {
-		return
-	}
-	n := int(t.n.Swap(0))
-	told := t.failing.Swap(false)
-	if told {
+	if n, tell := r.trouble.worked(time.Now(), m.place(), m.envelope.ID); tell {
 		r.log.LogAttrs(context.Background(), slog.LevelInfo, "the store works again", slog.Int("handed_back", n))
 	}
 }

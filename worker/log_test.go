@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,25 +116,34 @@ func TestLogOfStoreThatRefuses(t *testing.T) {
 	})
 }
 
-// Of two documents one can't be written, and the other can. A beginning and an end are logged once a minute at most.
+// Of two documents one can't be written for a while, and the other can. That is logged once when it begins, seldom
+// while it goes on, and once when it is over.
 func TestLogOfOneDocumentThatFails(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		log := worldtest.NewLog()
-		l := newLab(t, patient(worldtest.OpenStore(t, worldtest.Virtual), time.Second), func(_ context.Context, j job) error {
-			if j.Name == "bad" {
-				return storage.ErrUnavailable
+		s, log := worldtest.OpenStore(t, worldtest.Virtual), worldtest.NewLog()
+		var down atomic.Bool
+		w := newFused(t, storagetest.Intercept(storagetest.Plain(s), func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "put blob" && strings.HasSuffix(op.Resource, "/bad") && down.Load() {
+				return op.Fail(storage.ErrUnavailable)
 			}
-			return nil
-		})
-		l.Start(worker.Config{Logger: slog.New(log)})
-		l.sendJobs(t, job{ID: "bad", Name: "bad"})
+			return do()
+		}))
+		handlers.Decide(w.Registry, w.Accounts, Add.Subject,
+			func(a Account, c Add) (Account, []channel.Message, error) { a.Balance += c.Amount; return a, nil, nil })
+		down.Store(true)
+		w.Start(worker.Config{Logger: slog.New(log)})
 		for range 600 {
-			l.sendJobs(t, job{Name: "good"})
+			worldtest.Send(w.World, Add{To: "bad", Amount: 1}, Add{To: "good", Amount: 1})
 			time.Sleep(time.Second)
 		}
-		if n := log.Count("the store fails"); n < 1 || n > 11 {
-			t.Errorf("lines in ten minutes: got %d, want one a minute at most", n)
+		worldtest.Want(t, "lines of the beginning", log.Count("the store fails", "handed_back=1 "), 1)
+		if n := log.Count("the store fails"); n < 5 || n > 20 {
+			t.Errorf("lines in ten minutes: got %d, want few", n)
 		}
+		worldtest.Want(t, "lines of an end before it is over", log.Count("the store works again"), 0)
+		down.Store(false)
+		w.empty(t, time.Second)
+		worldtest.Want(t, "lines of the end", log.Count("INFO the store works again", "queue=accounts"), 1)
 	})
 }
 

@@ -340,9 +340,9 @@ func TestOneOfAFoldFails(t *testing.T) {
 	})
 }
 
-// Laws 1 and 5 end in the poison queue: the same ID with other content, in the window and as a row, and a message too
-// old to judge.
-func TestLawsOneAndFiveInThePoisonQueue(t *testing.T) {
+// Messages that their document refuses for ever end in the poison queue: the same ID with other content, in the window
+// and as a row, and a message too old to judge.
+func TestMessagesThatADocumentRefusesArePoison(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := newWorld(t, s)

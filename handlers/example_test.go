@@ -1,0 +1,61 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/values"
+)
+
+// Add, Added and Refused are messages, and Account is a value object with the pure method Account.Add. A worker
+// receives the messages and does what the end of this example does.
+func Example() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "handlers")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	store, err := sqlite.Open(ctx, filepath.Join(dir, "bank.db"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	routes, err1 := channel.NewRoutes(channel.Command[Add]("accounts"), channel.Event[Added]("mails"), channel.Event[Refused]("mails"))
+	channels, err2 := channel.New(store, routes, "/bank")
+	logged := func(next handlers.Next) handlers.Next {
+		return func(ctx context.Context, d *handlers.Delivery) error {
+			err := next(ctx, d)
+			fmt.Println(d.Handler.Name(), err)
+			return err
+		}
+	}
+	h := handlers.NewRegistry(channels, handlers.Config{Middleware: []handlers.Middleware{logged}})
+	accounts := values.New(channels, "accounts", values.Config[Account]{})
+	handlers.Decide(h, accounts, func(m Add) string { return m.To }, Account.Add, Added{}, Refused{})
+	handlers.React(h, "mails", func(_ context.Context, m Added) error {
+		return handlers.Poison("no address", fmt.Errorf("who is %s?", m.To))
+	})
+	command, err3 := h.Resolve("accounts", envelope("1", "test.add.v1", `{"to":"ada","amount":5}`))
+	event, err4 := h.Resolve("mails", envelope("2", "test.added.v1", `{"to":"ada","amount":5}`))
+	if err := errors.Join(err1, err2, h.Err(), err3, err4); err != nil {
+		log.Fatal(err)
+	}
+	for _, d := range []*handlers.Delivery{command, event} {
+		group, _ := d.Group()
+		outcome := handlers.Handle(ctx, group, []*handlers.Delivery{d}, nil)[0]
+		fmt.Println("to the poison queue:", handlers.Judge(outcome.Err).Action == handlers.ToPoison)
+	}
+	// Output:
+	// decide accounts <nil>
+	// to the poison queue: false
+	// react mails poison: no address: who is ada?
+	// to the poison queue: true
+}

@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// trouble is what a consumer remembers of a store that fails while messages are handled. It begins with the first
+// failure, and is over when every document that failed has worked again, whatever others do meanwhile.
+type trouble struct {
+	on atomic.Bool // some place fails
+
+	mu     sync.Mutex
+	places map[any]time.Time // documents, and messages that are handled alone, with their last failure
+	n      int               // failures since trouble began
+	told   bool              // a line said so
+	last   time.Time         // of the last line
+	swept  time.Time
+}
+
+const (
+	troubleEvery  = time.Minute     // the shortest time between two lines that say that trouble begins
+	troubleForget = 5 * time.Minute // a place that hasn't failed for so long may have worked again in another worker
+	troublePlaces = 4096            // bounds the places that are remembered
+)
+
+// failed notes a failure. It returns how many there were since trouble began, and whether to log that.
+func (t *trouble) failed(place any, now time.Time) (n int, tell bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.places == nil {
+		t.places, t.swept = map[any]time.Time{}, now
+	}
+	if _, known := t.places[place]; known || len(t.places) < troublePlaces {
+		t.places[place] = now
+	}
+	t.on.Store(true)
+	t.n++
+	tell = t.told && seldom(t.n) || !t.told && (t.last.IsZero() || now.Sub(t.last) >= troubleEvery)
+	if tell {
+		t.told, t.last = true, now
+	}
+	return t.n, tell
+}
+
+// worked notes a success. It returns whether to log that trouble is over with it, and how many failures there were.
+func (t *trouble) worked(now time.Time, places ...any) (n int, tell bool) {
+	if !t.on.Load() {
+		return 0, false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, place := range places {
+		delete(t.places, place)
+	}
+	if now.Sub(t.swept) >= troubleForget {
+		t.swept = now
+		maps.DeleteFunc(t.places, func(_ any, last time.Time) bool { return now.Sub(last) >= troubleForget })
+	}
+	if len(t.places) > 0 || !t.on.Load() {
+		return 0, false
+	}
+	n, tell = t.n, t.told
+	t.on.Store(false)
+	t.places, t.n, t.told = nil, 0, false
+	return n, tell
+}
+
+// place names what fails or works with a message: its document, or the message where no document is known.
+func (m *message) place() any {
+	if m.delivery != nil {
+		if g, ok := m.delivery.Group(); ok {
+			return g
+		}
+	}
+	return m.envelope.ID
+}
