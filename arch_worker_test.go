@@ -33,7 +33,7 @@ func rooms() []room {
 			why:   "all rooms stand on it, so it knows none of them",
 		},
 		{
-			name: "settler", files: "settle.go delete.go log.go", may: "ground", calls: "settler.released deletions.run",
+			name: "settler", files: "settle.go delete.go log.go trouble.go", may: "ground", calls: "settler.released deletions.run",
 			why: "it records how a delivery ended; when a message is handled, and whether more are taken, is not its business",
 		},
 		{
@@ -105,7 +105,7 @@ func workerFiles(t *testing.T) map[string]string {
 	return files
 }
 
-// nothing imports no package. What a package declares itself is known without the packages that it imports.
+// nothing imports no package. The declarations of a package are known without the packages that it imports.
 type nothing struct{}
 
 func (nothing) Import(string) (*types.Package, error) { return nil, errors.New("not needed") }

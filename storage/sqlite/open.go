@@ -22,10 +22,10 @@ const (
 	// maxReceive bounds how long one claim keeps the writer busy, to some 2 ms.
 	maxReceive = 512
 
-	// pollWake is for messages that no ring announces, which are rare. pollAlone is for stores that get no signals of
-	// other processes. A look costs some 10 µs beside other work, and half a millisecond of CPU when a process wakes up
-	// for it.
-	pollWake  = 30 * time.Second
+	// pollWake is for messages that no ring announces. There should be none: a store that sees no other process checks
+	// the file itself every 30 seconds, for all queues. pollAlone is for stores that get no signals of other processes. A
+	// look costs some 10 µs beside other work, and half a millisecond of CPU when a process wakes up for it.
+	pollWake  = 5 * time.Minute
 	pollAlone = time.Second
 )
 

@@ -45,7 +45,7 @@ func parse(url string) (params, error) {
 		pair, query, _ = strings.Cut(query, "&")
 		name, value, _ := strings.Cut(pair, "=")
 		if seen[name] {
-			return bad("parameter %s stands there twice; known are %s", driver.Quote(name), knownParams)
+			return bad("parameter %s is given twice; known parameters are %s", driver.Quote(name), knownParams)
 		}
 		seen[name] = true
 		switch name + "=" + value {

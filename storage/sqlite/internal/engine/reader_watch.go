@@ -24,7 +24,7 @@ func (r *readerWatch) see(did copied) {
 	case did.left >= r.limit && !r.warned:
 		r.warned = true
 		r.log.Warn("sqlite: the log grows, because some program keeps a read transaction open", "log", r.path, "bytes", did.pages*r.frame,
-			"mend", "end that transaction or its program: look for a database tool or a backup (fuser -v FILE lists who has a file open); the log shrinks by itself then")
+			"fix", "end that transaction or its program: look for a database tool or a backup (fuser -v FILE lists who has a file open); the log shrinks by itself then")
 	case did.left < r.limit/4 && r.warned:
 		r.warned = false
 		r.log.Info("sqlite: the log is copied into the file again; the read transaction that was open is over", "log", r.path, "bytes", did.pages*r.frame)
