@@ -241,23 +241,25 @@ func (c *consumer) dispatch(ctx context.Context, ms []*message) (suspects []*mes
 			}
 		}
 	}
-	for _, m := range ms { // all, because those behind a hang are handed back
+	var open []*message
+	for _, m := range ms { // all are decoded before any may hang, because those behind a hang are handed back
 		m.bad = c.decode(m)
 		m.opened.Store(true)
-	}
-	handlers.Guard(decoding, len(ms), func(i int) resolved {
-		m := ms[i]
 		if m.bad != nil || m.silentDeliveries >= c.suspectAt || m.envelope.DataRef != "" {
-			return resolved{err: m.bad}
+			next(m)
+			continue
 		}
-		return c.resolve(m)
+		open = append(open, m)
+	}
+	handlers.Guard(decoding, len(open), func(i int) resolved {
+		return c.resolve(open[i])
 	}, func(i int, r resolved) {
-		ms[i].delivery, ms[i].bad = r.delivery, r.err
-		next(ms[i])
+		open[i].delivery, open[i].bad = r.delivery, r.err
+		next(open[i])
 	}, func(i int, err error) {
 		c.countHang(err)
-		ms[i].bad = err
-		next(ms[i])
+		open[i].bad = err
+		next(open[i])
 	})
 	for _, g := range begun {
 		c.pushTask(task{g: g})
