@@ -147,21 +147,24 @@ func (h *hand) sort(ctx context.Context, ms []*message) {
 			}
 		}
 	}
-	for _, m := range ms { // all, because those behind a hang are handed back
+	var open []*message
+	for _, m := range ms { // all are decoded before any may hang, because those behind a hang are handed back
 		h.opener.open(m)
-	}
-	handlers.Guard(decoding, len(ms), func(i int) resolved {
-		if !h.opener.ready(ms[i]) {
-			return resolved{err: ms[i].bad}
+		if h.opener.ready(m) {
+			open = append(open, m)
+		} else {
+			next(m)
 		}
-		return h.opener.resolve(ms[i])
+	}
+	handlers.Guard(decoding, len(open), func(i int) resolved {
+		return h.opener.resolve(open[i])
 	}, func(i int, r resolved) {
-		ms[i].delivery, ms[i].bad = r.delivery, r.err
-		next(ms[i])
+		open[i].delivery, open[i].bad = r.delivery, r.err
+		next(open[i])
 	}, func(i int, err error) {
 		h.hung.count(err)
-		ms[i].bad = err
-		next(ms[i])
+		open[i].bad = err
+		next(open[i])
 	})
 	for _, g := range begun {
 		h.crew.push(task{g: g})

@@ -4,8 +4,8 @@
 // emits the event [Added], which the view [Total] sums up, or the event [Refused]. A [World] is this domain on a store,
 // with a registry for handlers, and runs a worker. A test registers anything else itself.
 //
-// The tests of a package with other messages, or with none, use only the functions: a store in a temporary folder, IDs
-// of a time, the content of a queue.
+// The tests of a package with other messages make a world without the domain by [NewBare], or use only the functions: a
+// store in a temporary folder, IDs of a time, the content of a queue, a log that keeps its lines.
 package worldtest
 
 import "github.com/millrace-go/millrace/channel"

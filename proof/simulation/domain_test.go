@@ -112,7 +112,11 @@ func (p *process) register() (*handlers.Registry, error) {
 	if p.channels, err = channel.New(p.store, routes, "/simulation"); err != nil {
 		return nil, err
 	}
-	h := handlers.NewRegistry(p.channels, handlers.Config{Logger: p.world.log(p.name), Timeout: time.Hour})
+	cfg := handlers.Config{Logger: p.world.log(p.name), Timeout: time.Hour}
+	if p.world.plan.wrapped {
+		cfg.Middleware = []handlers.Middleware{func(next handlers.Next) handlers.Next { return next }}
+	}
+	h := handlers.NewRegistry(p.channels, cfg)
 	days := values.New(p.channels, "days", p.world.plan.days)
 	handlers.Decide(h, days, func(c book) string { return c.Day }, p.decide, booked{}, refused{})
 	if !p.old {

@@ -15,6 +15,7 @@ import (
 type plan struct {
 	seed       uint64
 	plain      bool // the store takes the steps of a unit of work one by one
+	wrapped    bool // there is middleware, so a unit of work doesn't end deliveries
 	workers    int
 	consumers  int // workers that consume a queue at a time; 0 is all
 	visibility time.Duration
@@ -44,7 +45,7 @@ func draw(seed uint64, epoch time.Time) plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	maybe := func(chance float64) bool { return r.Float64() < chance }
 	p := plan{
-		seed: seed, plain: seed%2 == 0, workers: 1 + r.IntN(3), upgrades: maybe(0.3), stops: maybe(0.5),
+		seed: seed, plain: seed%2 == 0, wrapped: seed%4 >= 2, workers: 1 + r.IntN(3), upgrades: maybe(0.3), stops: maybe(0.5),
 		visibility: []time.Duration{30 * time.Second, 15 * time.Second}[r.IntN(2)],
 		delay:      time.Duration(1+r.IntN(60)) * time.Second,
 		days:       values.Config[day]{Initial: fresh, Window: 2 + r.IntN(4), Cache: 1 + r.IntN(3), PendingAfter: time.Minute},
