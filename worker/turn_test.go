@@ -358,6 +358,67 @@ func TestTurnThatCantBeOpened(t *testing.T) {
 	}
 }
 
+// A turn's context ends when the worker doesn't start, and the turn isn't asked any more.
+func TestTurnsOfAWorkerThatDoesNotStart(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		changes := make(chan struct{})
+		close(changes)
+		r := &rogue{leave: func() error { return nil }, now: func(int64) (worker.Limits, <-chan struct{}) { return worker.Limits{}, changes }}
+		var of context.Context
+		good := func(ctx context.Context, _ worker.Consumer) (worker.Turn, error) { of = ctx; return r, nil }
+		bad := func(context.Context, worker.Consumer) (worker.Turn, error) {
+			time.Sleep(time.Second)
+			return nil, errors.New("no table")
+		}
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
+		w, err := worker.New(l.Registry, worker.Config{Queues: jobsTurn(worker.Turns(worker.Turns(good), bad))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Run(t.Context()); err == nil {
+			t.Fatal("it ran")
+		}
+		if of.Err() == nil {
+			t.Error("the turn's context goes on")
+		}
+		synctest.Wait()
+		before := r.calls.Load()
+		time.Sleep(time.Minute)
+		if n := r.calls.Load() - before; before == 0 || n != 0 {
+			t.Errorf("asked %d times before the end and %d times after it; want some, and none", before, n)
+		}
+	})
+}
+
+// A turn that is opened after the worker was stopped has time to leave.
+func TestTurnThatIsOpenedTooLate(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		left := make(chan error, 1)
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
+		stop := l.Start(worker.Config{Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) {
+			time.Sleep(time.Second)
+			return lateTurn{left}, nil
+		})})
+		synctest.Wait()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if err := <-left; err != nil {
+			t.Errorf("Leave had a context that had ended: %v", err)
+		}
+	})
+}
+
+// lateTurn is a turn that notes the context it leaves with.
+type lateTurn struct{ left chan error }
+
+func (lateTurn) Now() (worker.Limits, <-chan struct{}) { return worker.Limits{}, nil }
+
+func (l lateTurn) Leave(ctx context.Context) error {
+	l.left <- ctx.Err()
+	return nil
+}
+
 // A turn leaves when the worker takes no more messages, before those in hand are finished. A Leave that blocks holds up
 // the stop for half a minute at most.
 func TestLeaveComesBeforeTheEnd(t *testing.T) {
