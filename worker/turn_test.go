@@ -358,6 +358,45 @@ func TestTurnThatCantBeOpened(t *testing.T) {
 	}
 }
 
+// The log says whether a queue is paused, a second after that changed. A pause that is shorter, such as that before a
+// turn's first answer, isn't worth a line.
+func TestLogOfPauses(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		log := worldtest.NewLog()
+		l, pause := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing), newDial(worker.Limits{})
+		stop := l.Start(worker.Config{Logger: slog.New(log), Queues: jobsTurn(pause.open)})
+		want := func(when string, paused, consumed int) {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			worldtest.Want(t, when+", lines that it is paused", log.Count("INFO queue is paused"), paused)
+			worldtest.Want(t, when+", lines that it is consumed", log.Count("INFO queue is consumed"), consumed)
+		}
+		want("at first", 0, 0)
+		pause.set(worker.Limits{Pause: true})
+		want("paused", 1, 0)
+		pause.set(worker.Limits{})
+		want("consumed", 1, 1)
+		for i := range 11 { // paused at last
+			pause.set(worker.Limits{Pause: i%2 == 0})
+			time.Sleep(20 * time.Millisecond)
+		}
+		want("paused often", 2, 1)
+		for i := range 11 { // consumed at last
+			pause.set(worker.Limits{Pause: i%2 == 1})
+			time.Sleep(20 * time.Millisecond)
+		}
+		want("consumed often", 2, 2)
+		pause.set(worker.Limits{Pause: true})
+		time.Sleep(20 * time.Millisecond)
+		pause.set(worker.Limits{})
+		want("paused for a moment", 2, 2)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		want("stopped", 2, 2)
+	})
+}
+
 // A turn's context ends when the worker doesn't start, and the turn isn't asked any more.
 func TestTurnsOfAWorkerThatDoesNotStart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
