@@ -47,8 +47,8 @@ type listener struct {
 
 func (l *listener) listensTo(queue string) bool { return l.alive && slices.Contains(l.Queues, queue) }
 
-// ringListeners rings known listeners of a queue: all of them, or as many as make up the fanout together with this process.
-// When a read of the table is due, it starts one in the background, which then rings new listeners, too.
+// ringListeners rings known listeners of a queue: all of them, or as many as make up the fanout together with this
+// process. When a read of the table is due, it starts one in the background, which then rings new listeners, too.
 func (s *store) ringListeners(x due) {
 	n := s.cfg.Fanout - x.local
 	if x.everyone {
@@ -74,8 +74,8 @@ func (s *store) ringListeners(x due) {
 	}
 }
 
-// readListeners reads the rows, and rings new listeners of the queues that were rung meanwhile. It also checks whether this
-// process's row still exists.
+// readListeners reads the rows, and rings new listeners of the queues that were rung meanwhile. It also checks whether
+// this process's row still exists.
 func (s *store) readListeners() {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()

@@ -71,9 +71,9 @@ func TestTableFails(t *testing.T) {
 		send(t, s, "elsewhere")
 		mu.Lock()
 		defer mu.Unlock()
-		return failed > 10 && strings.Contains(log.String(), "publish") && strings.Contains(log.String(), "read")
+		return failed > 10 && strings.Contains(log.String(), "can't write this process's row") && strings.Contains(log.String(), "can't read")
 	})
-	if got := log.String(); strings.Count(got, "can't publish") != 1 || strings.Count(got, "can't read") != 1 || strings.Count(got, "\n") != 2 {
+	if got := log.String(); strings.Count(got, "can't write this process's row") != 1 || strings.Count(got, "can't read") != 1 || strings.Count(got, "\n") != 2 {
 		t.Errorf("the log has\n%s\nwant one line about writing and one about reading", got)
 	}
 	mu.Lock()

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -150,6 +152,27 @@ func scratch(t *testing.T, path string, sqls ...string) {
 	defer c.Close()
 	if err := c.Exec(sqls...); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A store's warnings go to the logger that it was given.
+func TestWithLogger(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	if err := os.WriteFile(path+"-wake", nil, 0o600); err != nil { // no folder can be made
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	s, err := WithLogger(slog.New(slog.NewTextHandler(&log, nil)))(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, s.Driver(), "queue", "body")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "WARN") || !strings.Contains(got, path+"-wake") {
+		t.Errorf("logged %q; want one warning about the folder", got)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package peers lets the stores that have one file open, in this process and in others, find each other. A driver
-// gives its functions to [New]. Then it makes two calls around what it does:
+// gives its functions to [New], and then calls:
 //
 //	p.Announce()                  // before a commit that others can learn of
 //	gen := p.Generation()         // for each claim: it goes into the claim, and shows whose the claim is
@@ -48,13 +48,12 @@
 //   - A claim belongs to the store that received or last extended it. A generation without a number belongs to no
 //     process. Such are the claims of stores that can lock no file, on Windows for one.
 //
-// A killed process's claims come back at once, wherever a store looks:
+// The claims of a killed process are released when another store looks. If the release fails, the presence file stays,
+// and a later look tries again. Some claims wait for the end of their visibility:
 //
-//   - A store that is closed removes its presence file before the lock goes: its claims stay, because its receipts
-//     still work.
-//   - Without a presence file no process is known to be dead, and visibilities end as usual. A store whose file was
-//     removed makes another one, with another number. Its older claims wait for their visibilities.
-//   - A release may fail without harm. The presence file stays then, and a later look tries again.
+//   - those of a store that was closed. It removes its presence file before the lock goes, because its receipts still
+//     work.
+//   - those of a store whose presence file was removed. It makes another one, with another number, for later claims.
 //
 // A signal is never lost while the folder can be used: one that can't be given is given later.
 package peers
