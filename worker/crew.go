@@ -2,9 +2,9 @@ package worker
 
 import "sync"
 
-// crew runs tasks in the order in which they come, on goroutines of its own, at most limit at a time. There may be spare
-// goroutines besides, whose tasks are marked as such. A goroutine ends when no task is left for it, so an idle crew
-// costs nothing.
+// crew runs tasks in the order in which they come, on goroutines of its own, at most limit at a time. There may be
+// spare goroutines besides, whose tasks are marked as such. A goroutine ends when no task is left for it, so an idle
+// crew costs nothing.
 type crew[T any] struct {
 	do   func(t T, spare bool)
 	work func() // the method run: to start it as a goroutine allocates nothing

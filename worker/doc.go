@@ -56,8 +56,8 @@
 //   - All failures are logged in this package: when one begins, seldom while it goes on, and when it is over.
 //   - A worker holds only messages that it can run soon. The number follows from how long they wait: when messages wait
 //     long, the worker holds fewer and leaves the others to other workers.
-//   - Whatever a [Turn] does, its last limits stay in force. No law depends on a turn. When a queue is paused, or limits
-//     fall, running handlers finish in their own time, and count in Concurrency until they do.
+//   - Whatever a [Turn] does, its last limits stay in force. No law depends on a turn. When a queue is paused, or
+//     limits fall, running handlers finish in their own time, and count in Concurrency until they do.
 //   - An idle worker costs next to nothing. It waits as package storage/inbox does: for rings, for messages that the
 //     store hands over as they are sent, and by polls that become rare.
 //   - A worker that stops receives no more messages and hands back those that wait. Running handlers may finish within

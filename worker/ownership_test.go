@@ -404,7 +404,7 @@ func TestLongRunningIsReported(t *testing.T) {
 		l.start(t, worker.Config{Name: "w", StuckAfter: time.Minute, Visibility: 12 * time.Second, Logger: slog.New(&log)})
 		l.sendJobs(t, job{ID: "long-job", Body: "secret"})
 		l.empty(t, time.Second)
-		if n := log.count("runs long id=long-job"); n < 3 || n > 5 {
+		if n := log.count("runs longer than StuckAfter id=long-job"); n < 3 || n > 5 {
 			t.Errorf("reports: got %d, want one a minute", n)
 		}
 		wantInt(t, "lines with the body", log.count("secret"), 0)
