@@ -380,7 +380,7 @@ func TestLongRunningIsReported(t *testing.T) {
 		l.Start(worker.Config{Name: "w", StuckAfter: time.Minute, Visibility: 12 * time.Second, Logger: slog.New(log)})
 		l.sendJobs(t, job{ID: "long-job", Body: "secret"})
 		l.empty(t, time.Second)
-		if n := log.Count("runs long", "id=long-job"); n < 3 || n > 5 {
+		if n := log.Count("runs longer than StuckAfter", "id=long-job"); n < 3 || n > 5 {
 			t.Errorf("reports: got %d, want one a minute", n)
 		}
 		worldtest.Want(t, "lines with the body", log.Count("secret"), 0)
