@@ -19,8 +19,9 @@ type Next func(ctx context.Context, d *Delivery) error
 //   - Next may be called again. A reaction runs again. A fold doesn't; Next returns the same result.
 //   - The context that a middleware gives to Next is that of the middleware within it, and of a reaction. A fold has
 //     none: it neither ends with that context nor returns before its unit of work.
-//   - Messages for one document have their middleware at the same time, and are folded when the last of it has called
-//     Next or returned. So a middleware that waits makes all of them wait.
+//   - Messages for one document have their middleware at the same time, and are folded together. One that has called
+//     Next waits for the others up to 50 milliseconds. So a middleware may hold a lock around Next, but then each of
+//     these messages is folded by itself.
 //   - A middleware that panics, ends its goroutine or hangs fails its own delivery; the others are folded without it.
 //     Before Next and after it, it has Config.Timeout; then its context ends, and 10 seconds later it is given up.
 //   - A middleware doesn't change the Delivery.

@@ -418,3 +418,59 @@ func TestFoldFailsWithinMiddleware(t *testing.T) {
 		})
 	}
 }
+
+// A middleware may hold a lock until Next returns, though several deliveries are handled together: each is folded when
+// its turn comes. Others that wait for nothing are folded together.
+func TestMiddlewareHoldsALock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var seen results
+		writes, lock := 0, make(chan struct{}, 1)
+		w := decideWithin(t, onCommit(func(_ storagetest.Op, do func() error) error {
+			writes++
+			return do()
+		}), failOn(103), around(func(ctx context.Context, amount int, next func(context.Context) error) error {
+			if amount > 100 {
+				lock <- struct{}{}
+				defer func() { <-lock }()
+			}
+			return next(ctx)
+		}), seen.note())
+		began := time.Now()
+		errs := decideAll(w, 1, 101, 2, 102, 103)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v, want less than a second", took)
+		}
+		wantDecided(t, w, errs, 103)
+		for n := range errs {
+			result := "begin, <nil>"
+			if n == 103 {
+				result = "begin, broken"
+			}
+			seen.want(t, n, result)
+		}
+		if writes > 3 {
+			t.Errorf("got %d writes, want one for 1 and 2 together, and one for each of the others", writes)
+		}
+	})
+}
+
+// A middleware that returns while its Next still waits doesn't end the message: the fold decides.
+func TestMiddlewareReturnsBeforeItsNext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var calls sync.WaitGroup
+		w := decideWithin(t, nil, failOn(102), around(func(ctx context.Context, amount int, next func(context.Context) error) error {
+			if amount > 100 {
+				calls.Go(func() { _ = next(ctx) })
+				time.Sleep(time.Millisecond) // until Next waits
+				return nil
+			}
+			time.Sleep(time.Second)
+			return next(ctx)
+		}))
+		errs := decideAll(w, 101, 1, 102)
+		calls.Wait()
+		wantDecided(t, w, errs, 102)
+	})
+}

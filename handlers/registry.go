@@ -123,9 +123,6 @@ func (h *Handler) Name() string { return h.name }
 // Kind is the kind it handles.
 func (h *Handler) Kind() channel.Kind { return h.kind }
 
-// Folds reports that messages with the same key are handled together.
-func (h *Handler) Folds() bool { return h.folder != nil }
-
 // Decide registers the one handler of a command kind. decide changes the value object that key names, and emits events.
 //
 //   - decide is pure: the same value and command always give the same result.

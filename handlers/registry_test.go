@@ -46,15 +46,11 @@ func TestRegistryWithoutFaults(t *testing.T) {
 	var got []string
 	for _, q := range w.Registry.Queues() {
 		for _, h := range w.Registry.Handlers(q) {
-			kind := string(h.Kind())
-			if h.Folds() {
-				kind += " folds"
-			}
-			got = append(got, q+": "+h.Name()+" "+kind)
+			got = append(got, q+": "+h.Name()+" "+string(h.Kind()))
 		}
 	}
 	want := []string{
-		"accounts: decide accounts test.add.v1 folds", "audits: react audits test.added.v1",
+		"accounts: decide accounts test.add.v1", "audits: react audits test.added.v1",
 		"audits: react audits test.refused.v1", "mails: react mails test.mail.v1",
 	}
 	if !slices.Equal(got, want) {

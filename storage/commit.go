@@ -44,13 +44,13 @@ func (s *Store) commitInSteps(ctx context.Context, w Work) (Committed, error) {
 	var done Committed
 	if x := w.Rows; x != nil {
 		if err := s.Table(x.Table).PutRows(ctx, x.Partition, x.Puts); err != nil {
-			return done, notContent(w, err)
+			return done, unknownOutcome(w, err)
 		}
 	}
 	if w.Write != nil {
 		etag, err := s.Blobs(w.Write.Container).Put(ctx, w.Write.Key, w.Write.Body, w.Write.If)
 		if err != nil && w.Rows != nil { // the rows are written by now
-			err = notContent(w, err)
+			err = unknownOutcome(w, err)
 		}
 		if err != nil {
 			return done, err
@@ -61,7 +61,7 @@ func (s *Store) commitInSteps(ctx context.Context, w Work) (Committed, error) {
 		return s.Queue(queue).Send(ctx, messages)
 	})
 	if err != nil {
-		return done, notContent(w, err)
+		return done, unknownOutcome(w, err)
 	}
 	var mu sync.Mutex
 	err = each(byQueue(w.Delete, func(c Claim) (string, Receipt) { return c.Queue, c.Receipt }), func(queue string, receipts []Receipt) error {
@@ -77,11 +77,11 @@ func (s *Store) commitInSteps(ctx context.Context, w Work) (Committed, error) {
 		}
 		return nil
 	})
-	return done, notContent(w, err)
+	return done, unknownOutcome(w, err)
 }
 
-// notContent replaces an error that blames the content: the work was checked, and part of it is done by now.
-func notContent(w Work, err error) error {
+// unknownOutcome replaces an error that blames the content: the work was checked, and part of it is done by now.
+func unknownOutcome(w Work, err error) error {
 	if errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooLarge) {
 		return &Error{Op: "commit", Resource: workResource(w), Err: fmt.Errorf("%w: a unit of work stopped on its way: %v", ErrUnavailable, err)}
 	}

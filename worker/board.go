@@ -45,9 +45,9 @@ func openBoard(ctx context.Context, c Consumer, open ...OpenTurn) (*board, error
 	for _, o := range open {
 		t, err := openTurn(ctx, c, o)
 		if err != nil {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+			leaving, cancel := leaveContext(ctx)
 			defer cancel()
-			return nil, errors.Join(err, b.Leave(ctx))
+			return nil, errors.Join(err, b.Leave(leaving))
 		}
 		b.turns, b.given = append(b.turns, t), append(b.given, Limits{Pause: true})
 	}
@@ -78,7 +78,9 @@ func openTurn(ctx context.Context, c Consumer, open OpenTurn) (Turn, error) {
 		case opened <- struct{}{}:
 		case <-missed:
 			if err == nil && turn != nil {
-				_ = leave(ctx, turn) // its error is of no use to anybody
+				leaving, cancel := leaveContext(ctx)
+				defer cancel()
+				_ = leave(leaving, turn) // its error is of no use to anybody
 			}
 		}
 	}()
@@ -97,6 +99,11 @@ func openTurn(ctx context.Context, c Consumer, open OpenTurn) (Turn, error) {
 		close(missed)
 		return nil, fmt.Errorf("no turn after %v", openTime)
 	}
+}
+
+// leaveContext returns the context for a turn's Leave. The consumer's may have ended.
+func leaveContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.WithoutCancel(ctx), leaveTime, errors.New("the turn did not leave in time"))
 }
 
 // leave calls a turn's Leave.

@@ -77,7 +77,7 @@ func buildClock(t *testing.T) string {
 	}
 	const reading = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	if strings.Count(string(source), reading) != 1 {
-		t.Fatalf("%s has no %q any more: say anew how its clock is set", original, reading)
+		t.Fatalf("%s has no %q any more: say here how its clock is set now", original, reading)
 	}
 	set := strings.Replace(string(source), reading, reading+"\tsec += Stepped\n", 1) + "\n// Stepped is how far the wall clock was set.\nvar Stepped int64\n"
 	dir := t.TempDir()

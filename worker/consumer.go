@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 
@@ -74,7 +73,7 @@ func (c *consumer) run(ctx, base context.Context) error {
 
 // leave tells the turns that the consumer takes no more messages.
 func (c *consumer) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), leaveTime, errors.New("the turn did not leave in time"))
+	ctx, cancel := leaveContext(ctx)
 	defer cancel()
 	if err := c.turns.Leave(ctx); err != nil {
 		c.log.LogAttrs(ctx, slog.LevelWarn, "the turn of a queue could not be left in order", slog.Any("error", err))

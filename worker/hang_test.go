@@ -296,7 +296,7 @@ func TestHangsAreCountedAcrossWorkers(t *testing.T) {
 }
 
 // A message that was retried from the poison queue may hang three times again.
-func TestHangsBeginAnewAfterThePoisonQueue(t *testing.T) {
+func TestHangsBeginAtZeroAfterThePoisonQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g := newGate(t)
 		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nil)

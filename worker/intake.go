@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/storage/inbox"
 )
-
-const logPausesEvery = time.Second // more frequent ones are logged at the debug level
 
 // intake takes messages off one queue while its turns allow that and the hand has room for them. It gives the hand the
 // messages, and the limits that the turns set.
@@ -26,7 +25,7 @@ type intake struct {
 
 	// These fields belong to the goroutine that takes.
 	limits Limits // in force
-	logged time.Time
+	pauses pauseLog
 }
 
 // fit reports that the intake can receive: that is, it could within the last StuckAfter.
@@ -45,6 +44,8 @@ func (in *intake) run(ctx, base context.Context, turns *board) {
 	defer box.Close()
 	in.stats.consuming.Set(1)
 	defer in.stats.consuming.Set(0)
+	in.pauses.log = in.log
+	defer in.pauses.stop()
 	// Messages are opened while the next ones are fetched.
 	arrived, sorted := make(chan []*message), make(chan struct{})
 	go func() {
@@ -127,27 +128,18 @@ func (in *intake) apply(ctx context.Context, box *inbox.Inbox, limits Limits) {
 	if limits.PollInterval != in.limits.PollInterval {
 		box.SetPoll(cmp.Or(limits.PollInterval, in.cfg.PollInterval))
 	}
-	was := in.limits.Pause
+	in.log.LogAttrs(ctx, slog.LevelDebug, "the limits of a queue change", limits.attrs()...)
+	if limits.Pause != in.limits.Pause {
+		in.hand.setClosed(limits.Pause)
+		in.pauses.set(limits)
+		if limits.Pause {
+			in.failing.Store(nil) // while nothing is received, nothing is known
+			in.stats.consuming.Set(0)
+		} else {
+			in.stats.consuming.Set(1)
+		}
+	}
 	in.limits = limits
-	if limits.Pause == was {
-		in.log.LogAttrs(ctx, slog.LevelDebug, "the limits of a queue change", limits.attrs()...)
-		return
-	}
-	in.hand.setClosed(limits.Pause)
-	event, consuming := "queue is paused: nothing is taken off it", 0.0
-	if limits.Pause {
-		in.failing.Store(nil) // while nothing is received, nothing is known
-	} else {
-		event, consuming = "queue is consumed", 1
-	}
-	in.stats.consuming.Set(consuming)
-	level := slog.LevelInfo
-	if time.Since(in.logged) < logPausesEvery {
-		level = slog.LevelDebug
-	} else {
-		in.logged = time.Now()
-	}
-	in.log.LogAttrs(ctx, level, event, limits.attrs()...)
 }
 
 // looked logs that receiving begins to fail, and that it works again.
@@ -164,5 +156,52 @@ func (in *intake) looked(ctx context.Context, err error) {
 	case failing:
 		in.failing.Store(nil)
 		in.log.LogAttrs(ctx, slog.LevelInfo, "can receive again")
+	}
+}
+
+// logPauseAfter is how long after a change a pauseLog logs what holds then.
+const logPauseAfter = time.Second
+
+// A pauseLog logs whether a queue is paused. A pause that is over soon, such as that before a turn's first answer, gets
+// no line. However often that changes, the last line is right.
+type pauseLog struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	limits Limits
+	said   bool        // the last line said that the queue is paused
+	timer  *time.Timer // nil: no line is due
+}
+
+// set notes the limits in force.
+func (p *pauseLog) set(limits Limits) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limits = limits
+	if p.timer == nil {
+		p.timer = time.AfterFunc(logPauseAfter, p.write)
+	}
+}
+
+func (p *pauseLog) write() {
+	p.mu.Lock()
+	limits, said := p.limits, p.said
+	p.said, p.timer = limits.Pause, nil
+	p.mu.Unlock()
+	if limits.Pause == said {
+		return
+	}
+	event := "queue is consumed"
+	if limits.Pause {
+		event = "queue is paused: nothing is taken off it"
+	}
+	p.log.LogAttrs(context.Background(), slog.LevelInfo, event, limits.attrs()...)
+}
+
+func (p *pauseLog) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer != nil {
+		p.timer.Stop()
 	}
 }

@@ -171,14 +171,14 @@ func TestRetryEndsInTheMiddle(t *testing.T) {
 }
 
 // A message is put again while an operator acts on its earlier entry. The new entry stays, with its body.
-func TestComesInAnew(t *testing.T) {
+func TestPoisonedAgain(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		large := strings.Repeat("x", 100_000)
-		var anew atomic.Bool
+		var comesAgain atomic.Bool
 		l := poisonAll(t, s, func(ctx context.Context, op storagetest.Op, do func() error) error {
 			key, ok := strings.CutPrefix(op.Resource, "blob poison/")
-			if op.Name != "delete blob" || !ok || !anew.CompareAndSwap(true, false) {
+			if op.Name != "delete blob" || !ok || !comesAgain.CompareAndSwap(true, false) {
 				return do()
 			}
 			blob, err := s.Blobs("poison").Get(ctx, key, "")
@@ -196,7 +196,7 @@ func TestComesInAnew(t *testing.T) {
 			"discard if": func() error { return l.poison.DiscardIf(t.Context(), looked.Key, looked.ETag) },
 		} {
 			looked = l.onePoisoned(t)
-			anew.Store(true)
+			comesAgain.Store(true)
 			if err := act(); !errors.Is(err, storage.ErrPrecondition) {
 				t.Errorf("%s: got %v, want %v", name, err, storage.ErrPrecondition)
 			}
@@ -205,7 +205,7 @@ func TestComesInAnew(t *testing.T) {
 		if err := l.poison.DiscardIf(t.Context(), looked.Key, looked.ETag); !errors.Is(err, storage.ErrPrecondition) {
 			t.Errorf("of what was looked at before: got %v, want %v", err, storage.ErrPrecondition)
 		}
-		anew.Store(true)
+		comesAgain.Store(true)
 		if err := l.poison.Retry(t.Context(), looked.Key); err != nil {
 			t.Errorf("retry: got %v, want none: it is sent", err)
 		}

@@ -358,6 +358,106 @@ func TestTurnThatCantBeOpened(t *testing.T) {
 	}
 }
 
+// The log says whether a queue is paused, a second after that changed. A pause that is shorter, such as that before a
+// turn's first answer, isn't worth a line.
+func TestLogOfPauses(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		log := worldtest.NewLog()
+		l, pause := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing), newDial(worker.Limits{})
+		stop := l.Start(worker.Config{Logger: slog.New(log), Queues: jobsTurn(pause.open)})
+		want := func(when string, paused, consumed int) {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			worldtest.Want(t, when+", lines that it is paused", log.Count("INFO queue is paused"), paused)
+			worldtest.Want(t, when+", lines that it is consumed", log.Count("INFO queue is consumed"), consumed)
+		}
+		want("at first", 0, 0)
+		pause.set(worker.Limits{Pause: true})
+		want("paused", 1, 0)
+		pause.set(worker.Limits{})
+		want("consumed", 1, 1)
+		for i := range 11 { // paused at last
+			pause.set(worker.Limits{Pause: i%2 == 0})
+			time.Sleep(20 * time.Millisecond)
+		}
+		want("paused often", 2, 1)
+		for i := range 11 { // consumed at last
+			pause.set(worker.Limits{Pause: i%2 == 1})
+			time.Sleep(20 * time.Millisecond)
+		}
+		want("consumed often", 2, 2)
+		pause.set(worker.Limits{Pause: true})
+		time.Sleep(20 * time.Millisecond)
+		pause.set(worker.Limits{})
+		want("paused for a moment", 2, 2)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		want("stopped", 2, 2)
+	})
+}
+
+// A turn's context ends when the worker doesn't start, and the turn isn't asked any more.
+func TestTurnsOfAWorkerThatDoesNotStart(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		changes := make(chan struct{})
+		close(changes)
+		r := &rogue{leave: func() error { return nil }, now: func(int64) (worker.Limits, <-chan struct{}) { return worker.Limits{}, changes }}
+		var of context.Context
+		good := func(ctx context.Context, _ worker.Consumer) (worker.Turn, error) { of = ctx; return r, nil }
+		bad := func(context.Context, worker.Consumer) (worker.Turn, error) {
+			time.Sleep(time.Second)
+			return nil, errors.New("no table")
+		}
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
+		w, err := worker.New(l.Registry, worker.Config{Queues: jobsTurn(worker.Turns(worker.Turns(good), bad))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Run(t.Context()); err == nil {
+			t.Fatal("it ran")
+		}
+		if of.Err() == nil {
+			t.Error("the turn's context goes on")
+		}
+		synctest.Wait()
+		before := r.calls.Load()
+		time.Sleep(time.Minute)
+		if n := r.calls.Load() - before; before == 0 || n != 0 {
+			t.Errorf("asked %d times before the end and %d times after it; want some, and none", before, n)
+		}
+	})
+}
+
+// A turn that is opened after the worker was stopped has time to leave.
+func TestTurnThatIsOpenedTooLate(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		left := make(chan error, 1)
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
+		stop := l.Start(worker.Config{Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) {
+			time.Sleep(time.Second)
+			return lateTurn{left}, nil
+		})})
+		synctest.Wait()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if err := <-left; err != nil {
+			t.Errorf("Leave had a context that had ended: %v", err)
+		}
+	})
+}
+
+// lateTurn is a turn that notes the context it leaves with.
+type lateTurn struct{ left chan error }
+
+func (lateTurn) Now() (worker.Limits, <-chan struct{}) { return worker.Limits{}, nil }
+
+func (l lateTurn) Leave(ctx context.Context) error {
+	l.left <- ctx.Err()
+	return nil
+}
+
 // A turn leaves when the worker takes no more messages, before those in hand are finished. A Leave that blocks holds up
 // the stop for half a minute at most.
 func TestLeaveComesBeforeTheEnd(t *testing.T) {

@@ -64,6 +64,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		return errors.New("worker: it runs already; two at a time are two workers, each from New")
 	}
 	defer w.running.Store(false)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // the turns' context ends also when the worker doesn't start
 	for _, q := range w.cfg.Consume {
 		_, err := w.store.Queue(q).Stats(ctx)
 		if ctx.Err() != nil {

@@ -307,10 +307,10 @@ func TestChangedMeanwhile(t *testing.T) {
 		t.Fatalf("got %+v, %v", p, err)
 	}
 	poison := w.store.Blobs("poison")
-	anew, went := "reservations/"+p.entries[0].Key, "reservations/"+p.entries[1].Key
-	blob, err := poison.Get(t.Context(), anew, "")
+	again, went := "reservations/"+p.entries[0].Key, "reservations/"+p.entries[1].Key
+	blob, err := poison.Get(t.Context(), again, "")
 	if err == nil {
-		_, err = poison.Put(t.Context(), anew, blob.Body, storage.Condition{})
+		_, err = poison.Put(t.Context(), again, blob.Body, storage.Condition{})
 	}
 	if err == nil {
 		err = poison.Delete(t.Context(), went, storage.Condition{})

@@ -169,7 +169,7 @@ func (p *process) decide(d day, c book) (day, []channel.Message, error) {
 			return d, nil, errFails
 		}
 	case stubborn:
-		if !p.world.mended.Load() {
+		if !p.world.succeeds.Load() {
 			return d, nil, errFails
 		}
 	case bad:

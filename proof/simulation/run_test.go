@@ -142,7 +142,7 @@ func (w *world) acknowledged(b book) {
 // operate is the operator. First they repair the causes of failures. Then they look through the poison queue:
 // messages whose cause is repaired are sent back, and every other one of the rest is discarded.
 func (w *world) operate(ctx context.Context) {
-	w.mended.Store(true)
+	w.succeeds.Store(true)
 	p := w.newProcess("operator", false, false)
 	if _, err := p.register(); err != nil {
 		w.failed("operator: %v", err)

@@ -26,8 +26,8 @@ type world struct {
 	store *storage.Store // without faults
 	began time.Time
 
-	mended atomic.Bool // stubborn commands succeed from now on
-	quiet  atomic.Bool // faults are over
+	succeeds atomic.Bool // stubborn commands succeed from now on
+	quiet    atomic.Bool // faults are over
 
 	mu        sync.Mutex
 	history   []string             // under mu
