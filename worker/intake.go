@@ -10,8 +10,6 @@ import (
 	"github.com/millrace-go/millrace/storage/inbox"
 )
 
-const logPausesEvery = time.Second // more frequent ones are logged at the debug level
-
 // intake takes messages off one queue while its turns allow that and the hand has room for them. It gives the hand the
 // messages, and the limits that the turns set.
 type intake struct {
@@ -26,7 +24,7 @@ type intake struct {
 
 	// These fields belong to the goroutine that takes.
 	limits Limits // in force
-	logged time.Time
+	pauses *pauseLog
 }
 
 // fit reports that the intake can receive: that is, it could within the last StuckAfter.
@@ -43,6 +41,8 @@ func (in *intake) fit() bool {
 func (in *intake) run(ctx, base context.Context, turns *board) {
 	box := inbox.Open(in.store, in.queue, inbox.Config{Poll: in.cfg.PollInterval})
 	defer box.Close()
+	in.pauses = newPauseLog(in.log)
+	defer in.pauses.stop()
 	in.stats.consuming.Set(1)
 	defer in.stats.consuming.Set(0)
 	// Messages are opened while the next ones are fetched.
@@ -120,34 +120,35 @@ func (in *intake) admitted(ctx context.Context, box *inbox.Inbox, turns *board) 
 
 // apply puts limits in force.
 func (in *intake) apply(ctx context.Context, box *inbox.Inbox, limits Limits) {
-	most := cmp.Or(limits.Concurrency, in.cfg.Concurrency)
-	in.hung.setMost(most)
-	in.hand.setConcurrency(most)
-	in.room.setLimits(most, max(most, cmp.Or(limits.MaxInHand, in.cfg.MaxInHand)))
+	meant := in.complete(limits)
+	in.hung.setMost(meant.Concurrency)
+	in.hand.setConcurrency(meant.Concurrency)
+	in.room.setLimits(meant.Concurrency, meant.MaxInHand)
 	if limits.PollInterval != in.limits.PollInterval {
-		box.SetPoll(cmp.Or(limits.PollInterval, in.cfg.PollInterval))
+		box.SetPoll(meant.PollInterval)
 	}
 	was := in.limits.Pause
 	in.limits = limits
+	in.log.LogAttrs(ctx, slog.LevelDebug, "the limits of a queue change", meant.attrs()...)
+	in.pauses.set(meant)
 	if limits.Pause == was {
-		in.log.LogAttrs(ctx, slog.LevelDebug, "the limits of a queue change", limits.attrs()...)
 		return
 	}
 	in.hand.setClosed(limits.Pause)
-	event, consuming := "queue is paused: nothing is taken off it", 0.0
 	if limits.Pause {
 		in.failing.Store(nil) // while nothing is received, nothing is known
+		in.stats.consuming.Set(0)
 	} else {
-		event, consuming = "queue is consumed", 1
+		in.stats.consuming.Set(1)
 	}
-	in.stats.consuming.Set(consuming)
-	level := slog.LevelInfo
-	if time.Since(in.logged) < logPausesEvery {
-		level = slog.LevelDebug
-	} else {
-		in.logged = time.Now()
-	}
-	in.log.LogAttrs(ctx, level, event, limits.attrs()...)
+}
+
+// complete replaces zeros by the settings that they leave in force.
+func (in *intake) complete(limits Limits) Limits {
+	limits.Concurrency = cmp.Or(limits.Concurrency, in.cfg.Concurrency)
+	limits.MaxInHand = max(limits.Concurrency, cmp.Or(limits.MaxInHand, in.cfg.MaxInHand))
+	limits.PollInterval = cmp.Or(limits.PollInterval, in.cfg.PollInterval, in.store.Props().PollInterval)
+	return limits
 }
 
 // looked logs that receiving begins to fail, and that it works again.

@@ -112,6 +112,55 @@ func TestPause(t *testing.T) {
 	})
 }
 
+// However fast a queue is paused and consumed, the log ends with the state that lasts, and has one line a second. It
+// names the limits in force, never a zero that limits nothing.
+func TestLastLineAboutAPauseIsTrue(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		log, pause := worldtest.NewLog(), newDial(worker.Limits{})
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
+		cfg := worker.QueueConfig{Concurrency: 2, MaxInHand: 10, PollInterval: time.Second, Turn: pause.open}
+		l.Start(worker.Config{Logger: slog.New(log), Queues: map[string]worker.QueueConfig{"jobs": cfg}})
+		want := func(when string, paused, consumed int) {
+			t.Helper()
+			worldtest.Want(t, when+": lines about pauses", log.Count("INFO queue is paused", "pause=true concurrency=2 max_in_hand=10 poll_interval=1s"), paused)
+			worldtest.Want(t, when+": lines about no pause", log.Count("INFO queue is consumed", "pause=false", "max_in_hand=10 poll_interval=1s"), consumed)
+		}
+		time.Sleep(2 * time.Second)
+		want("a turn that allows it from the start", 0, 0)
+		for range 5 {
+			pause.set(worker.Limits{Pause: true})
+			time.Sleep(20 * time.Millisecond)
+			pause.set(worker.Limits{Concurrency: 7})
+			time.Sleep(20 * time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
+		want("after five short pauses", 1, 1)
+		pause.set(worker.Limits{Pause: true})
+		time.Sleep(time.Minute)
+		want("in a pause", 2, 1)
+	})
+}
+
+// A turn that hangs is reported while the worker runs, not after it has stopped.
+func TestNoLineAboutATurnAfterTheEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		log, hang := worldtest.NewLog(), make(chan struct{})
+		defer close(hang)
+		r := &rogue{leave: func() error { return nil }, now: func(int64) (worker.Limits, <-chan struct{}) {
+			<-hang
+			return worker.Limits{}, nil
+		}}
+		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
+		stop := l.Start(worker.Config{Logger: slog.New(log), Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
+		time.Sleep(5 * time.Second)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		worldtest.Want(t, "lines", log.Count("doesn't answer"), 0)
+	})
+}
+
 // Concurrency changes while the worker runs, up and down. When it falls, no running handler is cut off.
 func TestLiveConcurrency(t *testing.T) {
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
