@@ -132,8 +132,11 @@ func TestLogOfOneDocumentThatFails(t *testing.T) {
 			func(a Account, c Add) (Account, []channel.Message, error) { a.Balance += c.Amount; return a, nil, nil })
 		down.Store(true)
 		w.Start(worker.Config{Logger: slog.New(log)})
-		for range 600 {
-			worldtest.Send(w.World, Add{To: "bad", Amount: 1}, Add{To: "good", Amount: 1})
+		for n := range 600 {
+			worldtest.Send(w.World, Add{To: "good", Amount: 1})
+			if n%100 == 0 { // each of them is handed back every 2 seconds
+				worldtest.Send(w.World, Add{To: "bad", Amount: 1})
+			}
 			time.Sleep(time.Second)
 		}
 		worldtest.Want(t, "lines of the beginning", log.Count("the store fails", "handed_back=1 "), 1)
