@@ -20,7 +20,8 @@ type Turn interface {
 	// Now returns the limits in force, and a channel that is closed when they change; nil if they never do.
 	Now() (Limits, <-chan struct{})
 
-	// Leave is called once, when the consumer takes no more messages, before those in hand are finished.
+	// Leave is called once, when the consumer takes no more messages, before those in hand are finished. ctx ends after
+	// 30 seconds; the worker stops without it then.
 	Leave(ctx context.Context) error
 }
 
