@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/poison"
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
@@ -326,4 +327,28 @@ func TestRoom(t *testing.T) {
 	default:
 		t.Error("not freed")
 	}
+}
+
+// A message whose commit failed is renewed again: its fold may be repeated for longer than the visibility.
+func TestRenewalGoesOnAfterACommitThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGround(t, Config{}, func(context.Context, errand) error { return nil })
+		g.sendErrands("a")
+		h := newTestHand(g)
+		ms := h.take(g.receive())
+		lost := storage.Work{Write: &storage.Write{Container: "docs", Key: "k", Body: []byte("{}"), If: storage.Condition{IfMatch: "0000000000000001"}}}
+		if _, ended, err := h.settler.commit(t.Context(), lost, ms, []int{0}); !storage.LostRace(err) || ended != nil {
+			t.Fatalf("got %v and error %v, want a lost race", ended, err)
+		}
+		watching, stop := context.WithCancel(t.Context())
+		go h.watch(watching)
+		time.Sleep(3 * g.cfg.Visibility)
+		stop()
+		g.wantStats("after three visibilities", 0, 1, 0)
+		_, ended, err := h.settler.commit(t.Context(), storage.Work{}, ms, []int{0})
+		if err != nil || len(ended) != 1 || ended[0] != handlers.Deleted {
+			t.Errorf("got %v and error %v, want that it is deleted", ended, err)
+		}
+	})
 }
