@@ -41,7 +41,7 @@ func rooms() []room {
 			why: "it handles the messages that it is given; where they come from, and whose turn it is, is not its business",
 		},
 		{
-			name: "intake", files: "intake.go board.go", may: "ground hand",
+			name: "intake", files: "intake.go board.go pausing.go", may: "ground hand",
 			why: "it takes messages and gives them to the hand; how they end is not its business",
 		},
 		{name: "consumer", files: "consumer.go worker.go doc.go", may: "ground settler hand intake", why: "it puts the rooms together"},
@@ -105,10 +105,11 @@ func workerFiles(t *testing.T) map[string]string {
 	return files
 }
 
-// nothing imports no package. The declarations of a package are known without the packages that it imports.
-type nothing struct{}
+// noImporter finds no package. The types of a package are checked without those that it imports: all that it declares
+// itself is known.
+type noImporter struct{}
 
-func (nothing) Import(string) (*types.Package, error) { return nil, errors.New("not needed") }
+func (noImporter) Import(string) (*types.Package, error) { return nil, errors.New("not needed") }
 
 // wrongUses returns the uses between rooms that the table doesn't allow.
 func wrongUses(t *testing.T, table []room, files map[string]string) (faults []string) {
@@ -135,7 +136,7 @@ func wrongUses(t *testing.T, table []room, files map[string]string) (faults []st
 		trees = append(trees, tree)
 	}
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
-	cfg := types.Config{Importer: nothing{}, Error: func(error) {}} // errors come from what is imported
+	cfg := types.Config{Importer: noImporter{}, Error: func(error) {}} // errors come from what is imported
 	pkg, _ := cfg.Check("worker", set, trees, &info)
 	for used, object := range info.Uses {
 		if object.Pkg() != pkg || !object.Pos().IsValid() {

@@ -109,6 +109,18 @@ func TestNoRouteIsAnErrorAtStartUp(t *testing.T) {
 	}
 }
 
+// A store or routes that an unchecked error left nil are reported when the channels are made, not by the first send.
+func TestChannelsWithoutStoreOrRoutes(t *testing.T) {
+	t.Parallel()
+	store := worldtest.OpenStore(t, worldtest.Virtual)
+	if _, err := channel.New(nil, testRoutes(t), "/web"); err == nil || !strings.Contains(err.Error(), "the store is nil") {
+		t.Errorf("no store: got %v", err)
+	}
+	if _, err := channel.New(store, nil, "/web"); err == nil || !strings.Contains(err.Error(), "the routes are") {
+		t.Errorf("no routes: got %v", err)
+	}
+}
+
 func TestBadSource(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{"", "/my web", "/%zz", "\x00", strings.Repeat("a", 1025)} {

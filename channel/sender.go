@@ -2,6 +2,7 @@ package channel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -20,6 +21,9 @@ type Channels struct {
 
 // New returns channels that send on behalf of source, a URI reference such as "/web".
 func New(store *storage.Store, routes *Routes, source string) (*Channels, error) {
+	if store == nil || routes == nil { // the caller has not looked at an error
+		return nil, errors.New("channel: the store is nil, or the routes are: check the errors of the driver's Open and of NewRoutes")
+	}
 	if err := post.CheckSource(source); err != nil {
 		return nil, fmt.Errorf("channel: source %s: %w", storage.Quote(source), err)
 	}

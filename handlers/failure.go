@@ -132,7 +132,7 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return e.Text }
 
-const exited = "the handler ended its goroutine by runtime.Goexit, as a test's FailNow does; return an error instead"
+const exited = "the code ended its goroutine by runtime.Goexit, as a test's FailNow does; return an error instead"
 
 // newPanicError makes the error of a recovered value, which is nil for runtime.Goexit. Call it in the deferred
 // function.

@@ -27,11 +27,16 @@ type Next func(ctx context.Context, d *Delivery) error
 //   - A middleware doesn't change the Delivery.
 type Middleware func(Next) Next
 
-// wrap puts the middleware around the innermost function, once for each handler.
-func (r *Registry) wrap(inner Next) Next {
+// wrap puts the middleware around the innermost function of a handler, once for each handler.
+func (r *Registry) wrap(name string, inner Next) Next {
 	next := inner
 	for i := len(r.cfg.Middleware) - 1; i >= 0; i-- {
-		next = r.cfg.Middleware[i](next)
+		if r.cfg.Middleware[i] == nil {
+			continue // NewRegistry has reported it
+		}
+		if next = r.cfg.Middleware[i](next); next == nil {
+			r.fault("%s: Middleware %d of %d returned nil", name, i+1, len(r.cfg.Middleware))
+		}
 	}
 	return next
 }

@@ -63,6 +63,11 @@ func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
 		handlers: map[string]map[channel.Kind]*Handler{}, folders: map[string]*folder{}, decided: map[channel.Kind]bool{},
 		judged: map[reflect.Type]bool{},
 	}
+	for i, m := range cfg.Middleware {
+		if m == nil {
+			r.fault("Middleware %d of %d is nil", i+1, len(cfg.Middleware))
+		}
+	}
 	if cfg.Timeout < 0 {
 		r.fault("Timeout is %v; want at least %v", cfg.Timeout, time.Duration(1))
 	}
@@ -142,8 +147,15 @@ func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key 
 		return
 	}
 	r.decided[kind] = true
+	if decide == nil {
+		r.fault("decide %s: the decision is nil", kind)
+	}
 	declared := map[channel.Kind]bool{}
 	for _, e := range emits {
+		if e == nil {
+			r.fault("decide %s: an event that it emits is nil; want a value of its type", kind)
+			continue
+		}
 		declared[e.Kind()] = true
 		r.warnOfLoss(reflect.TypeOf(e))
 		if _, err := r.channels.Routes().EventGroups(e.Kind()); err != nil {
@@ -168,6 +180,9 @@ func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.C
 	if err := c.Check(); err != nil {
 		r.fault("%s: %w", name, err)
 	}
+	if key == nil || fold == nil {
+		r.fault("%s: the function for the key of %s is nil, or the one that folds it", name, channel.KindOf[M]())
+	}
 	r.warnOfLoss(reflect.TypeFor[V]())
 	h := register[M](r, name, queue)
 	if h == nil {
@@ -183,7 +198,7 @@ func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.C
 	} else if err := c.SameAs(h.folder.collection); err != nil {
 		r.fault("%s: %w: make it once and hand it to all that fold into it", name, err)
 	}
-	h.run = r.wrap(func(_ context.Context, d *Delivery) error { return d.passage.inside() })
+	h.run = r.wrap(name, func(_ context.Context, d *Delivery) error { return d.passage.inside() })
 }
 
 // React registers a reaction of a subscriber group to a kind. The group's queue must be among the kind's
@@ -193,9 +208,12 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 	if h == nil {
 		return
 	}
+	if f == nil {
+		r.fault("%s: the reaction to %s is nil", h.name, h.kind)
+	}
 	h.react = func(ctx context.Context, m any) error { return f(ctx, m.(E)) }
 	h.timeout, h.late = r.cfg.Timeout, errLate(r.cfg.Timeout)
-	h.run = r.wrap(func(ctx context.Context, d *Delivery) error {
+	h.run = r.wrap(h.name, func(ctx context.Context, d *Delivery) error {
 		// A middleware may run it again. Each run counts the sends for itself, so they get the same IDs.
 		return h.react(post.WithHandling(ctx, d.Envelope, d.Queue), d.Message)
 	})
@@ -221,7 +239,10 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 // Notes are kept for 30 days, and for ever if their IDs carry no time. A message whose ID carries an older time can't
 // be judged and goes to the poison queue, as values.ErrTooOld.
 func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
-	React(r, group, guardOnce(r.channels.Store(), group, f))
+	if f != nil { // else React reports it
+		f = guardOnce(r.channels.Store(), group, f)
+	}
+	React(r, group, f)
 }
 
 // Upgrade registers an older type of message, which becomes a newer one when it is received. Register the newer one's

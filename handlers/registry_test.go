@@ -116,6 +116,34 @@ func TestRegistryCollectsFaults(t *testing.T) {
 	}
 }
 
+// Functions that are nil are reported at start-up, and spend no message.
+func TestRegistryReportsNilFunctions(t *testing.T) {
+	t.Parallel()
+	same := func(v Account, _ Mail) (Account, []channel.Message, error) { return v, nil, nil }
+	ends := func(handlers.Next) handlers.Next { return nil }
+	w := newWorld(t, handlers.Config{Middleware: []handlers.Middleware{nil, ends}})
+	handlers.Decide[Account, Add](w.Registry, w.Accounts, Add.Subject, nil, nil)
+	handlers.Decide(w.Registry, values.New(w.Channels, "boxes", values.Config[Account]{}), nil, same)
+	handlers.ReactOnce[Added](w.Registry, "audits", nil)
+	handlers.React[Refused](w.Registry, "audits", nil)
+	handlers.Upgrade[Lost, Added](w.Registry, nil)
+	err := w.Registry.Err()
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	for _, want := range []string{
+		"Middleware 1 of 2 is nil", "react audits: Middleware 2 of 2 returned nil",
+		"decide test.add.v1: the decision is nil", "decide test.add.v1: an event that it emits is nil",
+		"decide boxes: the function for the key of test.mail.v1 is nil",
+		"react audits: the reaction to test.added.v1 is nil", "react audits: the reaction to test.refused.v1 is nil",
+		"upgrade from test.lost.v1 to test.added.v1: the function is nil",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q in:\n%v", want, err)
+		}
+	}
+}
+
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})

@@ -221,6 +221,22 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
+// A fold that is nil is reported at start-up.
+func TestNilFoldIsReported(t *testing.T) {
+	t.Parallel()
+	for name, register := range map[string]func(*handlers.Registry, *views.View[Total]){
+		"Project": func(r *handlers.Registry, v *views.View[Total]) { views.Project[Total](r, v, Added.Subject, nil) },
+		"Latest":  func(r *handlers.Registry, v *views.View[Total]) { views.Latest[Total](r, v, Added.Subject, nil) },
+	} {
+		w := newWorld(t)
+		h := handlers.NewRegistry(w.Channels, handlers.Config{})
+		register(h, w.Totals)
+		if err := h.Err(); err == nil || !strings.Contains(err.Error(), "project totals: the function for the key of test.added.v1 is nil, or the one that folds it") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 // Many readers of one key share one request.
 func TestReadersShareARequest(t *testing.T) {
 	t.Parallel()

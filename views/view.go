@@ -93,24 +93,31 @@ func (v *View[V]) Check() error { return v.docs.Check() }
 // Project registers an order-free fold of an event into the view's document that key names. fold is pure; see
 // handlers.Decide for what it may change.
 func Project[V any, E channel.Message](r *handlers.Registry, v *View[V], key func(E) string, fold func(V, E) V) {
-	handlers.Fold(r, "project "+v.Name(), v.Name(), v.docs, key,
-		func(f folded[V], e *channel.Envelope, m E) (folded[V], []channel.Message, error) {
-			f.View = fold(f.View, m)
-			return f, nil, nil
-		})
+	register(r, v, key, fold, func(f folded[V], _ *channel.Envelope, m E) (folded[V], []channel.Message, error) {
+		f.View = fold(f.View, m)
+		return f, nil, nil
+	})
 }
 
 // Latest registers a fold of events that take each other back. It ignores an event that is older than what the document
 // has seen from the event's source. Register all kinds of one source that concern the same thing by Latest. An event
 // without a source sequence can't be judged and goes to the poison queue.
 func Latest[V any, E channel.Message](r *handlers.Registry, v *View[V], key func(E) string, fold func(V, E) V) {
-	handlers.Fold(r, "project "+v.Name(), v.Name(), v.docs, key,
-		func(f folded[V], e *channel.Envelope, m E) (folded[V], []channel.Message, error) {
-			if e.Sequence == 0 {
-				return f, nil, handlers.Poison("no sequence", fmt.Errorf("%s from %s has no sequence; views.Latest needs one", e.Kind, e.Source))
-			}
-			return f.take(e.Source, e.Sequence, func(view V) V { return fold(view, m) }), nil, nil
-		})
+	register(r, v, key, fold, func(f folded[V], e *channel.Envelope, m E) (folded[V], []channel.Message, error) {
+		if e.Sequence == 0 {
+			return f, nil, handlers.Poison("no sequence", fmt.Errorf("%s from %s has no sequence; views.Latest needs one", e.Kind, e.Source))
+		}
+		return f.take(e.Source, e.Sequence, func(view V) V { return fold(view, m) }), nil, nil
+	})
+}
+
+// register registers a projection, which folds events by fold. The registry reports a fold that is nil.
+func register[V any, E channel.Message](r *handlers.Registry, v *View[V], key func(E) string, fold func(V, E) V,
+	project func(folded[V], *channel.Envelope, E) (folded[V], []channel.Message, error)) {
+	if fold == nil {
+		project = nil
+	}
+	handlers.Fold(r, "project "+v.Name(), v.Name(), v.docs, key, project)
 }
 
 // take folds a source's event of a sequence, unless the view has seen a newer one.

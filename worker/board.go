@@ -177,6 +177,9 @@ func (b *board) watch(i int) {
 // ask calls a turn's Now. A call that doesn't return is reported.
 func (b *board) ask(i int) (limits Limits, changed <-chan struct{}, err error) {
 	late := time.AfterFunc(answerTime, func() {
+		if b.ctx.Err() != nil {
+			return // the worker has stopped without it
+		}
 		b.log.LogAttrs(b.ctx, slog.LevelError, "the turn of a queue doesn't answer; its last limits stay in force", b.last(i).attrs()...)
 	})
 	defer late.Stop()

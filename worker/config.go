@@ -36,7 +36,8 @@ type Config struct {
 	Concurrency int
 
 	// MaxInHand bounds how many messages of a queue the worker holds. It holds as many only when they run soon; see the
-	// package comment. 4096 messages with the longest bodies (48 KiB) take 200 MB. Defaults to 4096.
+	// package comment. Less than Concurrency means that. 4096 messages with the longest bodies (48 KiB) take 200 MB.
+	// Defaults to 4096.
 	MaxInHand int
 
 	// MaxBodies bounds the claim-checked bodies that the worker holds, in bytes, for each queue. Decoded they may take as
@@ -45,7 +46,7 @@ type Config struct {
 	MaxBodies int
 
 	// Visibility is how long a message is hidden from others before it must be renewed. So it is also how long the
-	// messages of a worker that died wait for another worker. Defaults to 30 seconds; at least 1 second.
+	// messages of a worker that died wait for another worker at most. Defaults to 30 seconds; 1 second to 168 hours.
 	Visibility time.Duration
 
 	// MaxAttempts is how often a handler may say no before the message goes to the poison queue. Defaults to 5.
@@ -109,6 +110,13 @@ func (f *faults) number(where, name string, n int) {
 	}
 }
 
+// visibility checks a visibility. where names the queue, or is empty.
+func (f *faults) visibility(where string, d time.Duration) {
+	if d < storage.MinVisibility || d > storage.MaxVisibility {
+		f.add("%sVisibility is %v; want %v to %v", where, d, storage.MinVisibility, storage.MaxVisibility)
+	}
+}
+
 // duration checks a duration. where names the queue, or is empty.
 func (f *faults) duration(where, name string, d, least time.Duration) {
 	if d < least {
@@ -133,7 +141,8 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 	number("MaxBodies", &c.MaxBodies, 256<<20)
 	number("MaxAttempts", &c.MaxAttempts, 5)
 	number("MaxDeliveries", &c.MaxDeliveries, 20)
-	duration("Visibility", &c.Visibility, 30*time.Second, storage.MinVisibility)
+	c.Visibility = cmp.Or(c.Visibility, 30*time.Second)
+	f.visibility("", c.Visibility)
 	duration("UnknownFor", &c.UnknownFor, time.Hour, 1)
 	duration("DrainTimeout", &c.DrainTimeout, 20*time.Second, 1)
 	duration("StuckAfter", &c.StuckAfter, time.Minute, 1)
@@ -181,7 +190,7 @@ func (c *Config) eachQueue(f *faults) map[string]QueueConfig {
 		f.number(where, "MaxBodies", own.MaxBodies)
 		f.number(where, "MaxAttempts", own.MaxAttempts)
 		if own.Visibility != 0 {
-			f.duration(where, "Visibility", own.Visibility, storage.MinVisibility)
+			f.visibility(where, own.Visibility)
 		}
 		if own.PollInterval != 0 {
 			f.duration(where, "PollInterval", own.PollInterval, inbox.FirstLook)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
@@ -55,5 +56,62 @@ func Example() {
 	// Output:
 	// <nil>
 	// ada@example.org teapot
+	// <nil>
+}
+
+// Throttle is a turn whose limits an operator sets while the worker runs. Each queue of each worker opens it, and all
+// of them share its limits.
+type Throttle struct {
+	mu      sync.Mutex
+	limits  worker.Limits
+	changed chan struct{}
+}
+
+// Set puts limits in force, and closes the channel that Now gave out.
+func (t *Throttle) Set(l worker.Limits) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.limits = l
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+func (t *Throttle) Now() (worker.Limits, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.limits, t.changed
+}
+
+// Leave has nothing to give back.
+func (t *Throttle) Leave(context.Context) error { return nil }
+
+func (t *Throttle) Open(context.Context, worker.Consumer) (worker.Turn, error) { return t, nil }
+
+// A queue is paused at first, and then consumed by one handler at a time.
+func ExampleTurn() {
+	dir, _ := os.MkdirTemp("", "shop")
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithCancel(context.Background())
+	store, _ := sqlite.Open(ctx, filepath.Join(dir, "shop.db"))
+	defer store.Close()
+	routes, _ := channel.NewRoutes(channel.Command[Mail]("mails"))
+	channels, _ := channel.New(store, routes, "/shop")
+
+	h := handlers.NewRegistry(channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+	sent := make(chan string)
+	handlers.React(h, "mails", func(_ context.Context, m Mail) error { sent <- m.To; return nil })
+	throttle := &Throttle{limits: worker.Limits{Pause: true}, changed: make(chan struct{})}
+	w, _ := worker.New(h, worker.Config{Queues: map[string]worker.QueueConfig{"mails": {Turn: throttle.Open}}})
+	stopped := make(chan error)
+	go func() { stopped <- w.Run(ctx) }()
+
+	mails, _ := channel.NewSender[Mail](channels)
+	_ = mails.Send(ctx, Mail{To: "ada@example.org"})
+	throttle.Set(worker.Limits{Concurrency: 1})
+	fmt.Println(<-sent)
+	cancel()
+	fmt.Println(<-stopped)
+	// Output:
+	// ada@example.org
 	// <nil>
 }

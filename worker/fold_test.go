@@ -383,6 +383,13 @@ func TestConfigFaults(t *testing.T) {
 				t.Errorf("the error doesn't tell of %s: %v", want, err)
 			}
 		}
+		long := worker.Config{Visibility: storage.MaxVisibility + 1, Queues: map[string]worker.QueueConfig{"jobs": {Visibility: storage.MaxVisibility + 2}}}
+		_, err = worker.New(l.Registry, long)
+		for _, want := range []string{"worker: Visibility is 168h0m0.000000001s; want 1s to 168h0m0s", `queue "jobs": Visibility is 168h0m0.000000002s`} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("a visibility that no store takes: got %v, want %q", err, want)
+			}
+		}
 		none := handlers.NewRegistry(l.Channels, handlers.Config{})
 		if _, err := worker.New(none, worker.Config{}); err == nil || !strings.Contains(err.Error(), "no handler is registered") {
 			t.Errorf("empty registry: got %v", err)

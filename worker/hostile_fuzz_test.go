@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
@@ -24,16 +25,16 @@ import (
 // strangersBody is a claim-checked body of a queue that the tests don't use.
 const strangersBody = "strangers/0190b6a2-7b1c-7def-8123-456789abcdef"
 
-// A victim is a worker of a world whose queues may hold any bytes.
+// A victim is a worker of a world whose queues may hold any bytes. It lives in virtual time.
 type victim struct {
 	*world
 	worker   *worker.Worker
 	poisoned map[string]*atomic.Int64 // by queue, counted from its log
 }
 
-func newVictim(t testing.TB) *victim {
+func newVictim(t *testing.T) *victim {
 	t.Helper()
-	ctx, store := context.WithoutCancel(t.Context()), worldtest.OpenStore(t, "?sync=normal")
+	ctx, store := context.WithoutCancel(t.Context()), worldtest.OpenStore(t, worldtest.Virtual)
 	v := &victim{world: newWorld(t, store), poisoned: map[string]*atomic.Int64{}}
 	for _, queue := range hostileQueues {
 		v.poisoned[queue] = new(atomic.Int64)
@@ -93,20 +94,6 @@ func (l poisonLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// soon is eventually for a matter of microseconds, thousands of times.
-func soon(t *testing.T, check func() error) {
-	t.Helper()
-	tick := time.NewTicker(100 * time.Microsecond)
-	defer tick.Stop()
-	for range 50 {
-		if check() == nil {
-			return
-		}
-		<-tick.C
-	}
-	worldtest.Eventually(t, check)
-}
-
 // ends puts bodies into a queue. It demands that each ends: handled, or whole in the poison queue.
 func (v *victim) ends(t *testing.T, queue string, bodies ...[]byte) {
 	t.Helper()
@@ -123,14 +110,10 @@ func (v *victim) ends(t *testing.T, queue string, bodies ...[]byte) {
 	if err := v.Store.Queue(queue).Send(t.Context(), messages); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, func() error {
-		if v.worker.Handled(queue)-handled+v.poisoned[queue].Load()-poisoned >= int64(len(bodies)) {
-			return nil
-		}
-		stats, err := v.Store.Queue(queue).Stats(t.Context())
-		return fmt.Errorf("neither handled nor in the poison queue: %+v, %v: one of %q", stats, err, bodies)
-	})
-	v.For(t).WaitUntilIdle() // of the events, too
+	v.empty(t, 100*time.Millisecond) // of the events, too
+	if n := v.worker.Handled(queue) - handled + v.poisoned[queue].Load() - poisoned; n < int64(len(bodies)) {
+		t.Errorf("handled or in the poison queue: %d of the %d messages %q", n, len(bodies), bodies)
+	}
 	found := 0
 	for m, err := range entries.List(t.Context()) {
 		if err != nil {
@@ -175,13 +158,14 @@ var hostile = []string{
 var hostileQueues = []string{"accounts", "totals", "audits"}
 
 func TestHostileMessages(t *testing.T) {
-	t.Parallel()
-	v := newVictim(t)
-	for _, body := range hostile {
-		for _, queue := range hostileQueues {
-			v.ends(t, queue, []byte(body))
+	inBubble(t, func(t *testing.T) {
+		v := newVictim(t)
+		for _, body := range hostile {
+			for _, queue := range hostileQueues {
+				v.ends(t, queue, []byte(body))
+			}
 		}
-	}
+	})
 }
 
 // Whatever bytes a queue holds, a worker handles the message or puts it into the poison queue whole. It loses nothing,
@@ -190,18 +174,18 @@ func FuzzMessage(f *testing.F) {
 	for i, body := range hostile {
 		f.Add(uint8(i), []byte(body))
 	}
-	v := newVictim(f)
 	f.Fuzz(func(t *testing.T, queue uint8, body []byte) {
-		if len(body) > v.Store.Props().MaxMessage {
-			return
-		}
 		bodies := [][]byte{body}
 		for part := 7; part >= 0; part-- { // its prefixes cost little more
 			if cut := body[:len(body)*part/8]; len(cut) < len(bodies[len(bodies)-1]) {
 				bodies = append(bodies, cut)
 			}
 		}
-		v.ends(t, hostileQueues[int(queue)%len(hostileQueues)], bodies...)
+		synctest.Test(t, func(t *testing.T) {
+			if v := newVictim(t); len(body) <= v.Store.Props().MaxMessage {
+				v.ends(t, hostileQueues[int(queue)%len(hostileQueues)], bodies...)
+			}
+		})
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +24,7 @@ type intake struct {
 
 	// These fields belong to the goroutine that takes.
 	limits Limits // in force
-	pauses pauseLog
+	pauses *pauseLog
 }
 
 // fit reports that the intake can receive: that is, it could within the last StuckAfter.
@@ -42,10 +41,10 @@ func (in *intake) fit() bool {
 func (in *intake) run(ctx, base context.Context, turns *board) {
 	box := inbox.Open(in.store, in.queue, inbox.Config{Poll: in.cfg.PollInterval})
 	defer box.Close()
+	in.pauses = newPauseLog(in.log)
+	defer in.pauses.stop()
 	in.stats.consuming.Set(1)
 	defer in.stats.consuming.Set(0)
-	in.pauses.log = in.log
-	defer in.pauses.stop()
 	// Messages are opened while the next ones are fetched.
 	arrived, sorted := make(chan []*message), make(chan struct{})
 	go func() {
@@ -121,25 +120,35 @@ func (in *intake) admitted(ctx context.Context, box *inbox.Inbox, turns *board) 
 
 // apply puts limits in force.
 func (in *intake) apply(ctx context.Context, box *inbox.Inbox, limits Limits) {
-	most := cmp.Or(limits.Concurrency, in.cfg.Concurrency)
-	in.hung.setMost(most)
-	in.hand.setConcurrency(most)
-	in.room.setLimits(most, max(most, cmp.Or(limits.MaxInHand, in.cfg.MaxInHand)))
+	meant := in.complete(limits)
+	in.hung.setMost(meant.Concurrency)
+	in.hand.setConcurrency(meant.Concurrency)
+	in.room.setLimits(meant.Concurrency, meant.MaxInHand)
 	if limits.PollInterval != in.limits.PollInterval {
-		box.SetPoll(cmp.Or(limits.PollInterval, in.cfg.PollInterval))
+		box.SetPoll(meant.PollInterval)
 	}
-	in.log.LogAttrs(ctx, slog.LevelDebug, "the limits of a queue change", limits.attrs()...)
-	if limits.Pause != in.limits.Pause {
-		in.hand.setClosed(limits.Pause)
-		in.pauses.set(limits)
-		if limits.Pause {
-			in.failing.Store(nil) // while nothing is received, nothing is known
-			in.stats.consuming.Set(0)
-		} else {
-			in.stats.consuming.Set(1)
-		}
-	}
+	was := in.limits.Pause
 	in.limits = limits
+	in.log.LogAttrs(ctx, slog.LevelDebug, "the limits of a queue change", meant.attrs()...)
+	in.pauses.set(meant)
+	if limits.Pause == was {
+		return
+	}
+	in.hand.setClosed(limits.Pause)
+	if limits.Pause {
+		in.failing.Store(nil) // while nothing is received, nothing is known
+		in.stats.consuming.Set(0)
+	} else {
+		in.stats.consuming.Set(1)
+	}
+}
+
+// complete replaces zeros by the settings that they leave in force.
+func (in *intake) complete(limits Limits) Limits {
+	limits.Concurrency = cmp.Or(limits.Concurrency, in.cfg.Concurrency)
+	limits.MaxInHand = max(limits.Concurrency, cmp.Or(limits.MaxInHand, in.cfg.MaxInHand))
+	limits.PollInterval = cmp.Or(limits.PollInterval, in.cfg.PollInterval, in.store.Props().PollInterval)
+	return limits
 }
 
 // looked logs that receiving begins to fail, and that it works again.
@@ -156,52 +165,5 @@ func (in *intake) looked(ctx context.Context, err error) {
 	case failing:
 		in.failing.Store(nil)
 		in.log.LogAttrs(ctx, slog.LevelInfo, "can receive again")
-	}
-}
-
-// logPauseAfter is how long after a change a pauseLog logs what holds then.
-const logPauseAfter = time.Second
-
-// A pauseLog logs whether a queue is paused. A pause that is over soon, such as that before a turn's first answer, gets
-// no line. However often that changes, the last line is right.
-type pauseLog struct {
-	log *slog.Logger
-
-	mu     sync.Mutex
-	limits Limits
-	said   bool        // the last line said that the queue is paused
-	timer  *time.Timer // nil: no line is due
-}
-
-// set notes the limits in force.
-func (p *pauseLog) set(limits Limits) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.limits = limits
-	if p.timer == nil {
-		p.timer = time.AfterFunc(logPauseAfter, p.write)
-	}
-}
-
-func (p *pauseLog) write() {
-	p.mu.Lock()
-	limits, said := p.limits, p.said
-	p.said, p.timer = limits.Pause, nil
-	p.mu.Unlock()
-	if limits.Pause == said {
-		return
-	}
-	event := "queue is consumed"
-	if limits.Pause {
-		event = "queue is paused: nothing is taken off it"
-	}
-	p.log.LogAttrs(context.Background(), slog.LevelInfo, event, limits.attrs()...)
-}
-
-func (p *pauseLog) stop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timer != nil {
-		p.timer.Stop()
 	}
 }

@@ -55,11 +55,11 @@ func (r *reporter) logHandBack(ctx context.Context, m *message, v handlers.Verdi
 	} else {
 		attrs = append(attrs, slog.Any("error", v.Err))
 	}
-	what := "handed back"
+	event := "message handed back"
 	if v.Action == handlers.UnknownKind {
-		what = "unknown kind; handed back for a newer worker"
+		event = "message of unknown kind handed back for a newer worker"
 	}
-	r.log.LogAttrs(ctx, level, what, attrs...)
+	r.log.LogAttrs(ctx, level, event, attrs...)
 }
 
 // logCutOff logs that a handler ended with its context. That spends no attempt.

@@ -163,12 +163,12 @@ func TestLogOfLater(t *testing.T) {
 		l.sendJobs(t, job{ID: "a"})
 		l.empty(t, time.Minute)
 		worldtest.Want(t, "lines", log.Count("handed back", "id=a", "reason=no paper"), 40)
-		worldtest.Want(t, "info", log.Count("INFO handed back", "hand_backs=1 "), 1)
+		worldtest.Want(t, "info", log.Count("INFO message handed back", "hand_backs=1 "), 1)
 		for _, n := range []int{8, 16, 32} {
-			worldtest.Want(t, "warnings", log.Count("WARN handed back", fmt.Sprintf("hand_backs=%d ", n)), 1)
+			worldtest.Want(t, "warnings", log.Count("WARN message handed back", fmt.Sprintf("hand_backs=%d ", n)), 1)
 		}
 		worldtest.Want(t, "all warnings", log.Count("WARN"), 3)
-		worldtest.Want(t, "all at the info level", log.Count("INFO handed back"), 1)
+		worldtest.Want(t, "all at the info level", log.Count("INFO message handed back"), 1)
 		worldtest.Want(t, "errors", log.Count("error="), 0)
 	})
 }

@@ -34,7 +34,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		receiveErrors: counter("receive_errors_total", "Failed attempts to receive."),
 		stuck:         counter("stuck_reports_total", "Reports of handlers that run longer than StuckAfter."),
 		running:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "running", Help: "Messages being handled."}, queue),
-		consuming:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "consuming", Help: "1 while the worker takes messages off the queue, 0 while it stands by for others. During a hand-over more workers than asked for may be at 1, or none."}, queue),
+		consuming:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "consuming", Help: "1 while the worker takes messages off the queue, 0 while it is paused or stands by for others. During a hand-over more workers than asked for may be at 1, or none."}, queue),
 		abandoned:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "abandoned", Help: "Handlers that were given up because they didn't end, and run on."}, queue),
 		pickup:        histogram("pickup_seconds", "From the store's taking of a message to the start of its handler."),
 		seconds:       histogram("handle_seconds", "Running time of handlers, or of folds of one document."),

@@ -49,6 +49,33 @@ func TestRenewal(t *testing.T) {
 	})
 }
 
+// A message stays its worker's while it is folded again after a lost race, however long that takes.
+func TestRenewalAfterALostRace(t *testing.T) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		const visibility = 6 * time.Second
+		var races, folds atomic.Int64
+		w := newWorld(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if (op.Name == "commit" || op.Name == "put blob") && strings.HasPrefix(op.Resource, "blob accounts/") && races.Add(1) == 1 {
+				return op.Fail(storage.ErrPrecondition)
+			}
+			return do()
+		}))
+		w.decide = func(a Account, c Add) (Account, []channel.Message, error) {
+			if folds.Add(1) == 2 {
+				time.Sleep(5 * visibility)
+			}
+			return a.Add(c)
+		}
+		w.Start(worker.Config{Visibility: visibility})
+		w.Start(worker.Config{Visibility: visibility})
+		worldtest.Send(w.World, Add{To: "a", Amount: 1})
+		w.empty(t, time.Second)
+		worldtest.Want(t, "folds", folds.Load(), 2)
+		worldtest.Want(t, "balance", w.Balance("a"), 1)
+	})
+}
+
 // A receive that was answered late leaves less time than usual: the message is renewed at the first look.
 func TestRenewalAfterLateReceive(t *testing.T) {
 	t.Parallel()
@@ -380,7 +407,7 @@ func TestLongRunningIsReported(t *testing.T) {
 		l.Start(worker.Config{Name: "w", StuckAfter: time.Minute, Visibility: 12 * time.Second, Logger: slog.New(log)})
 		l.sendJobs(t, job{ID: "long-job", Body: "secret"})
 		l.empty(t, time.Second)
-		if n := log.Count("runs long", "id=long-job"); n < 3 || n > 5 {
+		if n := log.Count("runs longer than StuckAfter", "id=long-job"); n < 3 || n > 5 {
 			t.Errorf("reports: got %d, want one a minute", n)
 		}
 		worldtest.Want(t, "lines with the body", log.Count("secret"), 0)

@@ -58,6 +58,6 @@ func (r *renewer) reportStuck(ctx context.Context, m *message, now time.Time) {
 	}
 	m.reported = now
 	r.stats.stuck.Inc()
-	r.log.LogAttrs(ctx, slog.LevelWarn, "a handler runs long", slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind)),
+	r.log.LogAttrs(ctx, slog.LevelWarn, "handler runs longer than StuckAfter", slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind)),
 		slog.Duration("running", now.Sub(*began)))
 }

@@ -20,7 +20,8 @@ type Turn interface {
 	// Now returns the limits in force, and a channel that is closed when they change; nil if they never do.
 	Now() (Limits, <-chan struct{})
 
-	// Leave is called once, when the consumer takes no more messages, before those in hand are finished.
+	// Leave is called once, when the consumer takes no more messages, before those in hand are finished. ctx ends after
+	// 30 seconds; the worker stops without it then.
 	Leave(ctx context.Context) error
 }
 
@@ -48,9 +49,19 @@ func (l Limits) fault() error {
 	return nil
 }
 
-// attrs name the limits in a log.
+// attrs name the limits in a log. One that is zero is not named: it limits nothing, and 0 would read as if it did.
 func (l Limits) attrs() []slog.Attr {
-	return []slog.Attr{slog.Bool("pause", l.Pause), slog.Int("concurrency", l.Concurrency), slog.Int("max_in_hand", l.MaxInHand), slog.Duration("poll_interval", l.PollInterval)}
+	all := []slog.Attr{slog.Bool("pause", l.Pause)}
+	if l.Concurrency != 0 {
+		all = append(all, slog.Int("concurrency", l.Concurrency))
+	}
+	if l.MaxInHand != 0 {
+		all = append(all, slog.Int("max_in_hand", l.MaxInHand))
+	}
+	if l.PollInterval != 0 {
+		all = append(all, slog.Duration("poll_interval", l.PollInterval))
+	}
+	return all
 }
 
 // A Consumer is a worker that wants to consume a queue.

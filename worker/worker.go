@@ -127,12 +127,13 @@ func openAll(ctx context.Context, all []*consumer) error {
 	return err
 }
 
-// announce logs which queues are consumed, and with which limits.
+// announce logs the worker's limits, which queues are consumed, and with which limits of their own.
 func (w *Worker) announce(ctx context.Context) {
 	c, log := w.cfg, w.cfg.Logger
 	log.LogAttrs(ctx, slog.LevelInfo, "worker starts",
 		slog.String("worker", c.Name), slog.String("store", w.store.Props().Driver),
-		slog.Int("max_deliveries", c.MaxDeliveries), slog.Duration("drain_timeout", c.DrainTimeout))
+		slog.Int("concurrency", c.Concurrency), slog.Int("max_in_hand", c.MaxInHand), slog.Int("max_bodies", c.MaxBodies), slog.Duration("visibility", c.Visibility),
+		slog.Int("max_attempts", c.MaxAttempts), slog.Int("max_deliveries", c.MaxDeliveries), slog.Duration("drain_timeout", c.DrainTimeout))
 	for _, q := range c.Consume {
 		var kinds []string
 		for _, h := range w.h.Handlers(q) {

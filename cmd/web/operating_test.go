@@ -154,8 +154,10 @@ func TestSummaryAtTheEnd(t *testing.T) {
 func TestLogLines(t *testing.T) {
 	t.Parallel()
 	p := start(t)
-	if line := p.Line(t, "worker starts"); !strings.Contains(line, `"visibility":"30s"`) || !strings.Contains(line, `"drain_timeout":"20s"`) {
-		t.Errorf("got %s, want durations with their units", line)
+	for event, want := range map[string]string{"worker starts": `"drain_timeout":"20s"`, "worker consumes": `"visibility":"30s"`} {
+		if line := p.Line(t, event); !strings.Contains(line, want) {
+			t.Errorf("got %s, want durations with their units", line)
+		}
 	}
 	p.Signal(t, syscall.SIGTERM)
 	p.Wait(t)

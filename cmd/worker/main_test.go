@@ -32,7 +32,7 @@ func TestRunsAndStops(t *testing.T) {
 			t.Errorf("GET %s: got %d, want 200", path, res.StatusCode)
 		}
 	}
-	if line := p.Line(t, "worker starts"); !strings.Contains(line, `"concurrency":3`) {
+	if line := p.Line(t, "worker consumes"); !strings.Contains(line, `"concurrency":3`) {
 		t.Errorf("got %s, want the concurrency that was asked for", line)
 	}
 	p.Signal(t, syscall.SIGTERM)

@@ -199,8 +199,12 @@ func TestSomebodyElseHasIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-l.Context().Done()
-		wantCause(t, l, lease.ErrLost)
+		select {
+		case <-l.Context().Done():
+			wantCause(t, l, lease.ErrLost)
+		case <-time.After(ttl):
+			t.Error("it is still held")
+		}
 		release(t, l)
 		if b, err := blobs.Get(t.Context(), name, ""); err != nil || b.ETag != tag {
 			t.Errorf("it was written over: %s, %v", b.Body, err)

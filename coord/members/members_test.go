@@ -216,6 +216,25 @@ func TestMassDeath(t *testing.T) {
 	})
 }
 
+// A member that can't read the others' rows doesn't become active.
+func TestNotActiveUnseen(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		link := storagetest.NewLink(s)
+		link.Cut()
+		m := join(t, link.Store, group, members.Config{})
+		for range 20 {
+			if active(m) {
+				t.Fatal("active without having looked")
+			}
+			time.Sleep(beat)
+		}
+		link.Restore()
+		await(t, m, true)
+		leave(t, m)
+	})
+}
+
 // A late beat doesn't write the row after Leave.
 func TestLateBeat(t *testing.T) {
 	t.Parallel()

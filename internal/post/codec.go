@@ -48,6 +48,9 @@ func Upgrade[Old, New Message](c *Codec, f func(Old) New) error {
 	if err := from.Check(); err != nil {
 		return fmt.Errorf("channel: %w", err)
 	}
+	if f == nil {
+		return fmt.Errorf("channel: upgrade from %s to %s: the function is nil", from, to)
+	}
 	next, ok := c.kinds[to]
 	if !ok {
 		return fmt.Errorf("channel: upgrade from %s: register %s first", from, to)

@@ -160,6 +160,32 @@ func TestRing(t *testing.T) {
 	})
 }
 
+// A consumer that can't look when it is rung for need not wait when it can.
+func TestRingStaysDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := polled(t, 30*time.Second)
+		rings := make(chan struct{}, 1)
+		in := inbox.Open(storagetest.WithRings(s, rings), "queue", inbox.Config{})
+		defer in.Close()
+		for range 20 { // until the looks are rare
+			if _, due := in.Wait(t.Context(), 1, visibility); !due {
+				t.Fatal("not due")
+			}
+			if _, err := in.Look(t.Context(), 1, visibility); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rings <- struct{}{}
+		rung := time.Now()
+		for i := range 3 {
+			if _, due := in.Wait(t.Context(), 1, visibility); !due || time.Since(rung) > 0 {
+				t.Errorf("wait %d: due %v, %v after the ring; want at once", i, due, time.Since(rung))
+			}
+		}
+	})
+}
+
 // After a message that came without a ring the looks are frequent, because more may come, and then as rare as before.
 func TestLostRing(t *testing.T) {
 	t.Parallel()
@@ -344,6 +370,9 @@ func TestFailingStore(t *testing.T) {
 		link.Cut("receive")
 		failed := 0
 		for began := time.Now(); time.Since(began) < 10*time.Minute; failed++ {
+			if failed > 1000 {
+				t.Fatalf("%d tries in %v", failed, time.Since(began))
+			}
 			select {
 			case rings <- struct{}{}:
 			default:

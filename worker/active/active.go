@@ -105,7 +105,7 @@ func (t *turn) Leave(ctx context.Context) error {
 func (t *turn) fit() bool {
 	fit := t.consumer.Fit()
 	if !fit && !t.unfit {
-		t.log(slog.LevelWarn, "nothing could be received for long; another worker may take the queue over")
+		t.log(slog.LevelWarn, "nothing received for longer than StuckAfter; another worker may take the queue over")
 	}
 	t.unfit = !fit
 	return fit

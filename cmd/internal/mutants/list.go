@@ -7,6 +7,7 @@ type mutant struct {
 	old  string // text that occurs once in the file
 	new  string
 	by   string // the package whose tests must catch it; "" stands for the simulation
+	test string // the one test that must catch it; "" stands for all of the package
 }
 
 // mutants are all breaks. A break that the simulation can't catch has the reason beside it.
@@ -140,6 +141,7 @@ func mutants() []mutant {
 			old:  "		s.handBack(ctx, m, 0, nil) // the handler may have failed because it was told to stop\n",
 			new:  "		m.history().Attempts++\n		s.handBack(ctx, m, 0, nil)\n",
 			by:   "worker", // it takes five stops in the middle of one handler
+			test: "TestStopBesideASuspect",
 		},
 		{
 			name: "a handler runs on when its message may be in other hands",
@@ -147,6 +149,7 @@ func mutants() []mutant {
 			old:  "		m.cancel(ErrOwnershipLost)\n",
 			new:  "		_ = ErrOwnershipLost\n",
 			by:   "worker", // the effects stay right, which is all that the auditor looks at
+			test: "TestLostIsNotRenewed",
 		},
 		{
 			name: "a message is renewed when it may be in other hands",
@@ -156,7 +159,8 @@ func mutants() []mutant {
 				"	ctx, cancel := context.WithTimeout(ctx, min(limit-began.Sub(m.owned), visibility/6))\n",
 			new: "	if m.settling || time.Since(m.owned) < due {\n		return false, nil\n	}\n	began := time.Now()\n" +
 				"	ctx, cancel := context.WithTimeout(ctx, visibility/6)\n",
-			by: "worker", // likewise
+			by:   "worker", // likewise
+			test: "TestLostIsNotRenewed",
 		},
 		{
 			name: "a message that can't be handled is not found in the poison queue",
@@ -170,6 +174,7 @@ func mutants() []mutant {
 			old:  `		e.DataRef, e.Attempts,`,
 			new:  "		e.ID = channel.NewID()\n		e.DataRef, e.Attempts,",
 			by:   "worker",
+			test: "TestPoisonQueue",
 		},
 		{
 			name: "an effect is noted before it has happened",
@@ -239,6 +244,103 @@ func mutants() []mutant {
 			old:  "		if due || len(batch.Deliveries) > 0 || ctx.Err() != nil {\n",
 			new:  "		if true {\n",
 			by:   "storage/inbox",
+		},
+		// Each of these is the promise of one part, and a test of that part shows the break at once.
+		{
+			name: "a ring is forgotten when nothing can be received at that moment",
+			file: "storage/inbox/inbox.go",
+			old:  "		in.next = time.Time{}\n",
+			new:  "",
+			by:   "storage/inbox",
+			test: "TestRingStaysDue",
+		},
+		{
+			name: "of several turns all must pause a queue",
+			file: "worker/board.go",
+			old:  "slices.ContainsFunc(b.given, func(l Limits) bool { return l.Pause })",
+			new:  "!slices.ContainsFunc(b.given, func(l Limits) bool { return !l.Pause })",
+			by:   "worker",
+			test: "TestTurnsTogether",
+		},
+		{
+			name: "a turn that fails sets no limits",
+			file: "worker/board.go",
+			old:  "			failing = true\n",
+			new:  "			failing = true\n			b.set(i, Limits{})\n",
+			by:   "worker",
+			test: "TestTurnThatMisbehaves",
+		},
+		{
+			name: "a member is active before it has looked",
+			file: "coord/members/members.go",
+			old:  "		ended: make(chan struct{}), changed: make(chan struct{}),\n",
+			new:  "		ended: make(chan struct{}), changed: make(chan struct{}), active: true,\n",
+			by:   "coord/members",
+			test: "TestNotActiveUnseen",
+		},
+		{
+			name: "a lease that another process has taken over is renewed",
+			file: "coord/lease/lease.go",
+			old:  "storage.Condition{IfMatch: l.etag}",
+			new:  "storage.Condition{}",
+			by:   "coord/lease",
+			test: "TestSomebodyElseHasIt",
+		},
+		{
+			name: "a delivery that another worker has counts as deleted",
+			file: "worker/settle.go",
+			old:  "			ended[i] = handlers.Stale\n",
+			new:  "			ended[i] = handlers.Deleted\n",
+			by:   "worker",
+			test: "TestLateWorkerLeavesTheBody",
+		},
+		{
+			name: "messages are not renewed after a commit that failed",
+			file: "worker/settle.go",
+			old:  "			ms[i].resumeRenewal()\n",
+			new:  "			_ = ms[i]\n",
+			by:   "worker",
+			test: "TestRenewalAfterALostRace",
+		},
+		{
+			name: "a part of a fold ends the deliveries of others",
+			file: "values/outcome.go",
+			old:  "			all[i] = at[end]\n",
+			new:  "			all[i] = end\n",
+			by:   "handlers",
+			test: "TestAFoldInPartsEndsTheRightDeliveries",
+		},
+		{
+			name: "the result of a call that was given up is used",
+			file: "handlers/guard.go",
+			old:  "	if !r.call.CompareAndSwap(call, call+1) {\n",
+			new:  "	if r.call.Store(call + 1); false {\n",
+			by:   "worker",
+			test: "TestHangingDecision",
+		},
+		{
+			name: "a message that another worker has goes to the poison queue",
+			file: "poison/poison.go",
+			old:  "	claim, err := prove(ctx)\n	if err != nil {\n",
+			new:  "	claim, err := prove(ctx)\n	if err != nil && !errors.Is(err, storage.ErrReceiptStale) {\n",
+			by:   "poison",
+			test: "TestPutOfALostMessage",
+		},
+		{
+			name: "the claims of a process that lives are released",
+			file: "storage/sqlite/internal/peers/presence.go",
+			old:  "		if lock(f) && isFileAt(name, f) {\n",
+			new:  "		if isFileAt(name, f) {\n",
+			by:   "storage/sqlite/internal/peers",
+			test: "TestReleaseClaimsOfDead",
+		},
+		{
+			name: "calls are answered before their commit",
+			file: "storage/sqlite/internal/engine/writer.go",
+			old:  "	err := w.transact(group)\n",
+			new:  "	var err error\n	defer w.transact(group)\n",
+			by:   "storage/sqlite/internal/engine",
+			test: "TestGroupIsOneTransaction",
 		},
 	}
 }

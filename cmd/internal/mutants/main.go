@@ -13,12 +13,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -101,18 +103,21 @@ func (r runner) unbroken(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	passed := map[string]bool{}
+	runs := map[string][][]string{} // by package
 	for _, m := range mutants() {
-		pkg, runs := m.tests()
-		if passed[pkg] {
-			continue
+		pkg, all := m.tests()
+		for _, args := range all {
+			if !slices.ContainsFunc(runs[pkg], func(other []string) bool { return slices.Equal(args, other) }) {
+				runs[pkg] = append(runs[pkg], args)
+			}
 		}
-		passed[pkg] = true
-		bin := filepath.Join(folder, "tests")
+	}
+	bin := filepath.Join(folder, "tests")
+	for _, pkg := range slices.Sorted(maps.Keys(runs)) {
 		if err := build(ctx, bin, pkg, ""); err != nil {
 			return err
 		}
-		for _, args := range runs {
+		for _, args := range runs[pkg] {
 			if check, output, err := r.caught(ctx, bin, pkg, args); err != nil || check != "" {
 				return fmt.Errorf("the unbroken code does not pass: %s %v\n%s", check, err, output)
 			}
@@ -141,12 +146,15 @@ func (r runner) judge(ctx context.Context, m mutant) (check string, err error) {
 	return "", nil
 }
 
-// tests returns the package with the tests of which one must catch the mutant, and the flag of each run.
-func (m mutant) tests() (pkg string, runs []string) {
-	if m.by != "" {
-		return m.by, []string{"-test.short"}
+// tests returns the package with the tests of which one must catch the mutant, and the flags of each run.
+func (m mutant) tests() (pkg string, runs [][]string) {
+	switch {
+	case m.by == "":
+		return "proof/simulation", [][]string{{"-test.run=Random"}, {"-test.run=Single"}} // the first finds most breaks sooner
+	case m.test == "":
+		return m.by, [][]string{{"-test.short"}}
 	}
-	return "proof/simulation", []string{"-test.run=Random", "-test.run=Single"} // the first finds most breaks sooner
+	return m.by, [][]string{{"-test.short", "-test.run=^" + m.test + "$"}}
 }
 
 // overlay writes the broken file, and the file that makes the compiler use it.
@@ -214,10 +222,10 @@ func (f *firstFailure) Write(p []byte) (int, error) {
 }
 
 // caught runs tests and returns the check that fails first, "" if they pass.
-func (r runner) caught(ctx context.Context, bin, pkg, args string) (check, output string, err error) {
+func (r runner) caught(ctx context.Context, bin, pkg string, args []string) (check, output string, err error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	cmd := exec.CommandContext(running, bin, args, "-test.v", "-test.timeout=10m")
+	cmd := exec.CommandContext(running, bin, append(slices.Clone(args), "-test.v", "-test.timeout=10m")...)
 	cmd.Dir = filepath.FromSlash(pkg)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("MILLRACE_SEEDS=%d", r.seeds))
 	cmd.WaitDelay = 10 * time.Second // for processes that the tests have started

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -15,6 +17,31 @@ func TestEachBreakFitsTheCode(t *testing.T) {
 			continue
 		}
 		remove()
+	}
+}
+
+// A test that a break names exists, or the break would be caught by nobody after a long search.
+func TestEachNamedTestExists(t *testing.T) {
+	t.Chdir(filepath.Join("..", "..", ".."))
+	for _, m := range mutants() {
+		if m.test == "" {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(m.by, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || bytes.Contains(text, []byte("func "+m.test+"(t *testing.T)"))
+		}
+		if !found {
+			t.Errorf("%s: package %q has no %s", m.name, m.by, m.test)
+		}
 	}
 }
 

@@ -170,8 +170,8 @@ func openFile(ctx context.Context, path string, schema Schema) (*Conn, *file, er
 // blame says why SQLite couldn't write when it is the folder's fault. SQLite itself tries to open for reading what it
 // can't open for writing, and reports how that went.
 func blame(path string, err error) error {
-	var e *Error
-	if !errors.As(err, &e) || e.primary() != sqlite3.SQLITE_CANTOPEN && e.primary() != sqlite3.SQLITE_READONLY {
+	e := asError(err)
+	if e == nil || e.primary() != sqlite3.SQLITE_CANTOPEN && e.primary() != sqlite3.SQLITE_READONLY {
 		return err
 	}
 	f, probed := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-probe-*")

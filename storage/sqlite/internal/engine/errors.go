@@ -14,8 +14,8 @@ var errClosed = fmt.Errorf("%w: the store is closed", driver.ErrUnavailable)
 // Classify gives SQLite's failures their kind, and a hint for the operator where there is one. Any other error stays
 // as it is.
 func Classify(err error) error {
-	var e *Error
-	if !errors.As(err, &e) || errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrInvalid) {
+	e := asError(err)
+	if e == nil || errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrInvalid) {
 		return err
 	}
 	hint := ""
@@ -35,14 +35,24 @@ func Classify(err error) error {
 	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, hint, err)
 }
 
+// asError returns the failure of SQLite's in an error, or nil. Without an error it allocates nothing: every call ends
+// here.
+func asError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	e, _ := errors.AsType[*Error](err)
+	return e
+}
+
 // busy reports that another connection is in the way, usually for a moment.
 func busy(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && (e.primary() == sqlite3.SQLITE_BUSY || e.primary() == sqlite3.SQLITE_PROTOCOL)
+	e := asError(err)
+	return e != nil && (e.primary() == sqlite3.SQLITE_BUSY || e.primary() == sqlite3.SQLITE_PROTOCOL)
 }
 
 // failedSync reports that SQLite could not sync the file or the log.
 func failedSync(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && (e.Code == sqlite3.SQLITE_IOERR_FSYNC || e.Code == sqlite3.SQLITE_IOERR_DIR_FSYNC)
+	e := asError(err)
+	return e != nil && (e.Code == sqlite3.SQLITE_IOERR_FSYNC || e.Code == sqlite3.SQLITE_IOERR_DIR_FSYNC)
 }

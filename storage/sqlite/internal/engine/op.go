@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"sync"
 )
 
@@ -65,8 +64,7 @@ func (o *Op) run() error {
 	}
 	defer o.ReleaseCaller()
 	o.err = o.Run()
-	var e *Error
-	if errors.As(o.err, &e) {
+	if asError(o.err) != nil {
 		return o.err
 	}
 	return nil

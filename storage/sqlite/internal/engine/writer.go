@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"log/slog"
 	"time"
 
@@ -132,8 +131,7 @@ func (w *writer) rest() {
 func (w *writer) do(group []*Op) {
 	began := time.Now()
 	err := w.transact(group)
-	var e *Error
-	if len(group) > 1 && errors.As(err, &e) && e.primary() != sqlite3.SQLITE_IOERR && !busy(err) {
+	if e := asError(err); len(group) > 1 && e != nil && e.primary() != sqlite3.SQLITE_IOERR && !busy(err) {
 		for i := range group {
 			w.do(group[i : i+1])
 		}
