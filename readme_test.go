@@ -41,6 +41,27 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
+// TestDocsAreShort bounds all documents together, without the generated tables of measurements.
+func TestDocsAreShort(t *testing.T) {
+	t.Parallel()
+	const most = 18_000
+	files, err := filepath.Glob("docs/*.md")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("got files %q, %v", files, err)
+	}
+	words := 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words += len(strings.Fields(string(text)))
+	}
+	if words > most {
+		t.Errorf("docs/*.md have %d words; want %d at most: shorten something", words, most)
+	}
+}
+
 // between returns the parts of a file between two marks, by lines. It removes differences that don't matter: a Go
 // file's indentation in a function, and gofmt's alignment of comments.
 func between(t *testing.T, file, begin, end string) (parts [][]string) {

@@ -85,9 +85,7 @@ func (h *hand) runOne(ctx context.Context, m *message) {
 func (h *hand) runGroup(ctx context.Context, g *group, idle bool) {
 	batch := h.groups.next(g)
 	if idle {
-		for _, m := range batch {
-			h.settler.giveBack(ctx, m)
-		}
+		each(batch, func(m *message) { h.settler.giveBack(ctx, m) })
 	} else {
 		h.fold(ctx, g.id, batch)
 	}
