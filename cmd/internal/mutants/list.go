@@ -6,8 +6,8 @@ type mutant struct {
 	file string // path within the module
 	old  string // text that occurs once in the file
 	new  string
-	by   string // the package whose tests must catch it; "" stands for the simulation
-	test string // the one test that must catch it; "" stands for all of the package
+	by   string // the package with the test that must catch it; "" stands for the simulation
+	test string // that test, or a subtest
 }
 
 // mutants are all breaks. A break that the simulation can't catch has the reason beside it.
@@ -39,6 +39,7 @@ func mutants() []mutant {
 			old:  `ID: channel.DerivedID(e.ID, "event", u.c.Source(u.key), strconv.Itoa(j)),`,
 			new:  `ID: channel.NewID() + strconv.Itoa(j),`,
 			by:   "values", // repeats come from the document, so only two workers that decide the same event make two of it
+			test: "TestLargePending",
 		},
 		{
 			name: "an event that is sent again has a random ID",
@@ -80,6 +81,7 @@ func mutants() []mutant {
 			name: "what leaves the window is kept after the write that forgets it",
 			file: "values/apply.go",
 			by:   "values", // a worker dies between two writes, and long after it somebody repeats a command that only the row knew
+			test: "TestOnlyCommittedEntriesBecomeRows",
 			old:  "		if err := u.c.rows.PutRows(u.ctx, rows.Partition, rows.Puts); err != nil {\n			return u.fault(err)\n		}\n		rows = nil\n",
 			new: "		late := rows\n		defer func() {\n			if err == nil {\n				err = u.c.rows.PutRows(u.ctx, late.Partition, late.Puts)\n			}\n		}()\n" +
 				"		rows = nil\n",
@@ -90,6 +92,7 @@ func mutants() []mutant {
 			old:  "		if n < limit {\n",
 			new:  "		if n <= limit {\n",
 			by:   "values", // a fold of the simulation has too few late messages for a second page
+			test: "TestTenThousandMessages",
 		},
 		{
 			name: "only the window is asked",
@@ -103,6 +106,7 @@ func mutants() []mutant {
 			old:  "			return ErrTooOld\n",
 			new:  "",
 			by:   "values", // a run of the simulation is shorter than the 30 days
+			test: "TestClockBehindRetention",
 		},
 		{
 			name: "an outdated document is believed about a replay that a row tells of",
@@ -110,6 +114,7 @@ func mutants() []mutant {
 			old:  "		u.byRow = u.byRow || replay\n",
 			new:  "",
 			by:   "values", // it takes a late worker, a dead one and a third between two reads
+			test: "TestReplayByARowIsProved",
 		},
 		{
 			name: "another content under the same ID is taken for a replay",
@@ -195,6 +200,7 @@ func mutants() []mutant {
 			old:  "		if err == nil && o.Late && w.mode.relaxed && !w.normal {",
 			new:  "		if false {",
 			by:   "storage/sqlite/internal/engine",
+			test: "TestPowerFailure",
 		},
 		{
 			name: "no sync follows a deletion",
@@ -202,6 +208,7 @@ func mutants() []mutant {
 			old:  "Size: 100 * n, Late: true}",
 			new:  "Size: 100 * n, Relaxed: true}",
 			by:   "storage/sqlite",
+			test: "TestDeletionsAreLate",
 		},
 		{
 			name: "a send doesn't wait for the disk beside a claim",
@@ -209,6 +216,7 @@ func mutants() []mutant {
 			old:  "		relaxed = relaxed && (o.Relaxed || o.Late)",
 			new:  "		relaxed = relaxed && (o.Relaxed || o.Late || len(group) > 1)",
 			by:   "storage/sqlite/internal/engine",
+			test: "TestWhatWaitsForTheDisk",
 		},
 		{
 			name: "the log is made longer where it ended when this process last looked",
@@ -216,6 +224,7 @@ func mutants() []mutant {
 			old:  "	e.size = info.Size()\n",
 			new:  "	if e.size == 0 {\n		e.size = info.Size()\n	}\n",
 			by:   "storage/sqlite/internal/engine",
+			test: "TestLogIsAhead",
 		},
 		{
 			name: "what is handed over stays so when its transaction is undone",
@@ -223,6 +232,7 @@ func mutants() []mutant {
 			old:  "	w.wants.settle(false)\n",
 			new:  "	w.wants.settle(true)\n",
 			by:   "storage/sqlite",
+			test: "TestAwaitLeavesDuringCommit",
 		},
 		{
 			name: "rows of a unit of work are forgotten",
@@ -230,6 +240,7 @@ func mutants() []mutant {
 			old:  "	if x := work.Rows; x != nil {\n		if err := w.guarded.putRows(",
 			new:  "	if x := work.Rows; x != nil && x.Table == \"\" {\n		if err := w.guarded.putRows(",
 			by:   "storage/sqlite",
+			test: "TestConformance/aliasing",
 		},
 		{
 			name: "a message is handed over although its transaction was undone",
@@ -237,6 +248,7 @@ func mutants() []mutant {
 			old:  "		if !committed {\n",
 			new:  "		if false {\n",
 			by:   "storage/sqlite", // in the simulation no commit fails
+			test: "TestAwaitFailedCommit",
 		},
 		{
 			name: "an empty hand-over ends the waiting",
@@ -244,6 +256,7 @@ func mutants() []mutant {
 			old:  "		if due || len(batch.Deliveries) > 0 || ctx.Err() != nil {\n",
 			new:  "		if true {\n",
 			by:   "storage/inbox",
+			test: "TestHandedOverAndLost",
 		},
 		// Each of these is the promise of one part, and a test of that part shows the break at once.
 		{

@@ -1,5 +1,5 @@
 // Command mutants shows that the tests of the promise can fail. It breaks one law at a time, in a copy of a source
-// file that only the compiler sees. On it runs the simulation, or the tests of a package where the simulation can't
+// file that only the compiler sees. On it runs the simulation, or one test of a package where the simulation can't
 // show the break. Each break must be caught. The unbroken code must pass.
 //
 //	make mutants
@@ -148,11 +148,8 @@ func (r runner) judge(ctx context.Context, m mutant) (check string, err error) {
 
 // tests returns the package with the tests of which one must catch the mutant, and the flags of each run.
 func (m mutant) tests() (pkg string, runs [][]string) {
-	switch {
-	case m.by == "":
+	if m.by == "" {
 		return "proof/simulation", [][]string{{"-test.run=Random"}, {"-test.run=Single"}} // the first finds most breaks sooner
-	case m.test == "":
-		return m.by, [][]string{{"-test.short"}}
 	}
 	return m.by, [][]string{{"-test.short", "-test.run=^" + m.test + "$"}}
 }
