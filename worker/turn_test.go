@@ -201,7 +201,7 @@ func TestLiveMaxInHand(t *testing.T) {
 		l, limit := newLab(t, s, func(context.Context, job) error { time.Sleep(10 * time.Millisecond); return nil }), newDial(worker.Limits{})
 		l.Start(worker.Config{Concurrency: 2, Queues: jobsTurn(limit.open)})
 		most := func(d time.Duration) (n int64) {
-			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(3 * time.Millisecond) { // no divisor of what a handler takes
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(7 * time.Millisecond) { // handlers take 10
 				n = max(n, stats(t, s, "jobs").InFlight)
 			}
 			return n
