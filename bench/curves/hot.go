@@ -27,7 +27,12 @@ type place struct {
 // patience bounds one run on a hot date. A run that takes longer is reported as far as it came.
 const patience = 10 * time.Minute
 
-func (b *bench) hot(ctx context.Context) ([]*table, error) {
+// hotBench measures commands for one hot date.
+type hotBench struct{ *bench }
+
+func hotTables(b *bench, ctx context.Context) ([]*table, error) { return hotBench{b}.tables(ctx) }
+
+func (b hotBench) tables(ctx context.Context) ([]*table, error) {
 	places := []place{
 		{name: "SQLite", file: "hot", n: 5 * b.n, alone: 50 * b.n, ahead: 50 * b.n, start: func() (string, func(), error) {
 			path, err := b.file()
@@ -77,15 +82,15 @@ func (p place) table() *table {
 		}}
 }
 
-func (b *bench) hotOn(ctx context.Context, p place, t *table) error {
-	row, err := quietly(ctx, b, func() ([]any, error) { return b.roundTrips(ctx, p) })
+func (b hotBench) hotOn(ctx context.Context, p place, t *table) error {
+	row, err := quietly(ctx, b.bench, func() ([]any, error) { return b.roundTrips(ctx, p) })
 	if err != nil {
 		return fmt.Errorf("bare: %w", err)
 	}
 	t.add(row...)
 	for _, handling := range []string{oneByOne, folding, oneAtATime} {
 		for _, workers := range []int{1, 2, 4, 8} {
-			row, err := quietly(ctx, b, func() ([]any, error) { return b.hotRun(ctx, p, handling, workers) })
+			row, err := quietly(ctx, b.bench, func() ([]any, error) { return b.hotRun(ctx, p, handling, workers) })
 			if err != nil {
 				return fmt.Errorf("%d workers: %w", workers, err)
 			}
@@ -111,7 +116,7 @@ func (outside) Helper()                        {}
 func (outside) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }
 
 // hotRun returns a row, or none if the store hangs.
-func (b *bench) hotRun(ctx context.Context, p place, handling string, workers int) (row []any, err error) {
+func (b hotBench) hotRun(ctx context.Context, p place, handling string, workers int) (row []any, err error) {
 	url, stop, err := p.start()
 	if err != nil {
 		return nil, err
@@ -172,7 +177,7 @@ func (b *bench) hotRun(ctx context.Context, p place, handling string, workers in
 }
 
 // roundTrips reads and writes one document, guarded by its ETag.
-func (b *bench) roundTrips(ctx context.Context, p place) ([]any, error) {
+func (b hotBench) roundTrips(ctx context.Context, p place) ([]any, error) {
 	url, stop, err := p.start()
 	if err != nil {
 		return nil, err

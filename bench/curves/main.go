@@ -43,8 +43,8 @@ type curve struct {
 
 func curves() []curve {
 	return []curve{
-		{"age", (*bench).age}, {"hot", (*bench).hot}, {"backlog", (*bench).backlog}, {"payload", (*bench).payload},
-		{"handlers", (*bench).handlers}, {"processes", (*bench).processes}, {"files", (*bench).files}, {"views", (*bench).views},
+		{"age", (*bench).age}, {"hot", hotTables}, {"backlog", (*bench).backlog}, {"payload", (*bench).payload},
+		{"handlers", (*bench).handlers}, {"processes", (*bench).processes}, {"files", (*bench).files}, {"views", pageTables},
 	}
 }
 

@@ -21,7 +21,12 @@ import (
 
 const connections = 16
 
-func (b *bench) views(ctx context.Context) ([]*table, error) {
+// pageBench measures the pages of the web program.
+type pageBench struct{ *bench }
+
+func pageTables(b *bench, ctx context.Context) ([]*table, error) { return pageBench{b}.tables(ctx) }
+
+func (b pageBench) tables(ctx context.Context) ([]*table, error) {
 	t := &table{Name: "views", Title: "Pages from the cache against a bare server",
 		Note: fmt.Sprintf("cmd/web with its worker, and a net/http handler that serves the same bytes, header and body, from memory, in turn; %d connections from one more process. Median of %d rounds of %v.",
 			connections, b.rounds, b.most),
@@ -39,7 +44,7 @@ func (b *bench) views(ctx context.Context) ([]*table, error) {
 }
 
 // buildWeb builds the sample's web from the module that contains this one.
-func (b *bench) buildWeb(ctx context.Context) (string, error) {
+func (b pageBench) buildWeb(ctx context.Context) (string, error) {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/millrace-go/millrace").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module, which needs the Go tool and the folder bench: %w", err)
@@ -61,7 +66,7 @@ type web struct {
 }
 
 // startWeb starts the program on an empty store. It ends with ctx, and with this process.
-func (b *bench) startWeb(ctx context.Context, program string, seats int) (*web, error) {
+func (b pageBench) startWeb(ctx context.Context, program string, seats int) (*web, error) {
 	dir, err := os.MkdirTemp(b.dir, "")
 	if err != nil {
 		return nil, err
@@ -107,7 +112,7 @@ func (b *bench) startWeb(ctx context.Context, program string, seats int) (*web, 
 var stylesheet = regexp.MustCompile(`/static/site\.[0-9a-f]+\.css`)
 
 // pages compares pages that are served from memory.
-func (b *bench) pages(ctx context.Context, program string, t *table) error {
+func (b pageBench) pages(ctx context.Context, program string, t *table) error {
 	w, err := b.startWeb(ctx, program, 1)
 	if err != nil {
 		return err
@@ -160,7 +165,7 @@ func (b *bench) pages(ctx context.Context, program string, t *table) error {
 }
 
 // load runs a client process.
-func (b *bench) load(ctx context.Context, s clientSpec) (*loadStats, error) {
+func (b pageBench) load(ctx context.Context, s clientSpec) (*loadStats, error) {
 	c, _, err := startChild(ctx, spec{Client: &s}, b.errs)
 	if err != nil {
 		return nil, err
@@ -176,7 +181,7 @@ func (b *bench) load(ctx context.Context, s clientSpec) (*loadStats, error) {
 }
 
 // posts books tables, with a growing number of connections.
-func (b *bench) posts(ctx context.Context, program string, t *table) error {
+func (b pageBench) posts(ctx context.Context, program string, t *table) error {
 	for _, n := range []int{1, connections, 4 * connections} {
 		mid, err := b.medians(ctx, func() ([]float64, error) {
 			w, err := b.startWeb(ctx, program, 10_000)
