@@ -150,51 +150,73 @@ func (f *folder) handle(ctx context.Context, key string, ds []*Delivery, commit 
 
 // fold folds deliveries. If the code of one ends the goroutine, that delivery fails and the others are folded without
 // it. If it never ends, the others are handed back: they might take as long. Nothing is written while the user's code
-// runs.
+// runs. Deliveries that a unit of work has ended by then keep that outcome.
 func (f *folder) fold(ctx context.Context, key string, ds []*Delivery, commit Commit) []Outcome {
 	var outs []Outcome
-	r := start(func(r *run) { outs = f.apply(ctx, r, key, ds, commit) })
+	ended := make([]Ended, len(ds))
+	r := start(func(r *run) { outs = f.apply(ctx, r, key, ds, noteEnded(commit, ended)) })
 	at, hung := r.watch(ctx, f.timeout+giveUpAfter)
+	if !hung && r.returned {
+		return outs
+	}
+	outs = make([]Outcome, len(ds))
+	var left []int // deliveries that are still to be folded
+	for i := range outs {
+		if outs[i].Ended = ended[i]; ended[i] == StillThere {
+			left = append(left, i)
+		}
+	}
 	if hung {
-		outs = make([]Outcome, len(ds))
-		for i := range outs {
+		for _, i := range left {
 			outs[i].Err = errBehindHang()
 		}
 		outs[at].Err = hangs(r, theHandler, f.timeout, allStacks())
 		return outs
 	}
-	if r.returned {
-		return outs
-	}
 	at, inCall := r.inCall()
 	switch {
-	case len(ds) == 1:
-		return []Outcome{{Err: r.fault}}
 	case inCall:
-		others := allBut(at, len(ds))
-		rest := make([]*Delivery, len(others))
-		for i, other := range others {
-			rest[i] = ds[other]
+		outs[at].Err = r.fault
+		left = slices.DeleteFunc(left, func(i int) bool { return i == at })
+		f.foldSome(ctx, key, ds, commit, outs, left)
+	case len(left) == 1:
+		outs[left[0]].Err = r.fault
+	default: // a method of the value or of an event failed: fold each by itself to find the delivery
+		for i := range left {
+			f.foldSome(ctx, key, ds, commit, outs, left[i:i+1])
 		}
-		return slices.Insert(f.fold(ctx, key, rest, commit.Of(others...)), at, Outcome{Err: r.fault})
-	}
-	// A method of the value or of an event failed: fold each by itself to find the delivery.
-	outs = nil
-	for i := range ds {
-		outs = append(outs, f.fold(ctx, key, ds[i:i+1], commit.Of(i))...)
 	}
 	return outs
 }
 
-// allBut returns the numbers below n without i.
-func allBut(i, n int) []int {
-	all := make([]int, 0, n-1)
-	for j := range n {
-		if j != i {
-			all = append(all, j)
-		}
+// foldSome folds the deliveries with these indices, and sets their outcomes.
+func (f *folder) foldSome(ctx context.Context, key string, ds []*Delivery, commit Commit, outs []Outcome, some []int) {
+	if len(some) == 0 {
+		return
 	}
-	return all
+	part := make([]*Delivery, len(some))
+	for i, at := range some {
+		part[i] = ds[at]
+	}
+	for i, out := range f.fold(ctx, key, part, commit.Of(some...)) {
+		outs[some[i]] = out
+	}
+}
+
+// noteEnded returns a Commit that also notes which deliveries it has ended.
+func noteEnded(commit Commit, noted []Ended) Commit {
+	if commit == nil {
+		return nil
+	}
+	return func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []Ended, error) {
+		etag, ended, err := commit(ctx, work, ends)
+		if err == nil {
+			for i, at := range ends {
+				noted[at] = ended[i]
+			}
+		}
+		return etag, ended, err
+	}
 }
 
 func newFolder[V any](c *values.Collection[V], cfg Config) *folder {

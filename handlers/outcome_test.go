@@ -1,9 +1,13 @@
 package handlers_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
@@ -70,5 +74,54 @@ func TestAFoldInPartsEndsTheRightDeliveries(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A document that becomes too large by several messages is written one message at a time. What was written so keeps its
+// outcome when the code of a later message ends its goroutine or hangs.
+func TestPartsOfAFoldKeepTheirOutcomes(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]func(release chan struct{}){
+		"goexit": func(chan struct{}) { runtime.Goexit() },
+		"hangs":  func(release chan struct{}) { <-release },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				release, runs := make(chan struct{}), 0
+				defer close(release)
+				w := newWorld(t, handlers.Config{Timeout: time.Minute})
+				handlers.Decide(w.Registry, w.Accounts, Add.Subject, func(a Account, m Add) (Account, []channel.Message, error) {
+					if m.Amount == 4 {
+						if runs++; runs > 1 { // the first time it is folded with the others
+							last(release)
+						}
+					}
+					a.Balance += m.Amount
+					return a, nil, nil
+				})
+				for i := range 5 {
+					worldtest.Send(w.World, Add{To: "k", Amount: i})
+				}
+				ds := w.receive("accounts")
+				slices.SortFunc(ds, func(a, b *handlers.Delivery) int { return a.Message.(Add).Amount - b.Message.(Add).Amount })
+				g, _ := ds[0].Group()
+				commit := w.commit(ds)
+				outs := handlers.Handle(t.Context(), g, ds, func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []handlers.Ended, error) {
+					if len(ends) > 1 {
+						return "", nil, storage.ErrTooLarge
+					}
+					return commit(ctx, work, ends)
+				})
+				for i, o := range outs {
+					if want := (handlers.Outcome{Ended: handlers.Deleted}); i < 4 && o != want || i == 4 && o.Err == nil {
+						t.Errorf("message %d: got outcome %+v, want that all but the last are deleted", i, o)
+					}
+				}
+				if got := w.Balance("k"); got != 6 {
+					t.Errorf("got balance %d, want 6", got)
+				}
+			})
+		})
 	}
 }
