@@ -77,8 +77,8 @@ func TestAFoldInPartsEndsTheRightDeliveries(t *testing.T) {
 	}
 }
 
-// A document that becomes too large by several messages is written one message at a time. What was written so keeps its
-// outcome when the code of a later message ends its goroutine or hangs.
+// A document that becomes too large by several messages is written one message at a time. Messages that were written so
+// keep their outcome when the code of a later message ends its goroutine or hangs.
 func TestPartsOfAFoldKeepTheirOutcomes(t *testing.T) {
 	t.Parallel()
 	for name, last := range map[string]func(release chan struct{}){

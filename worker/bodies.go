@@ -11,7 +11,7 @@ import (
 // until then it counts as the largest. Guarded by hand.mu.
 type bodyRoom struct {
 	most, used int
-	waiting    []*message // for room
+	waiting    fifo[*message] // for room
 }
 
 // enter makes room for a message's body and returns true. Without room it queues the message and returns false.
@@ -20,7 +20,7 @@ func (r *bodyRoom) enter(m *message) bool {
 		return true
 	}
 	if !r.fits() {
-		r.waiting = append(r.waiting, m)
+		r.waiting.push(m)
 		return false
 	}
 	r.resize(m, channel.MaxData)
@@ -33,8 +33,8 @@ func (r *bodyRoom) fits() bool { return r.used == 0 || r.used+channel.MaxData <=
 func (r *bodyRoom) resize(m *message, to int) (next []*message) {
 	r.used += to - m.bodyBytes
 	m.bodyBytes = to
-	for len(r.waiting) > 0 && r.fits() {
-		next, r.waiting = append(next, r.waiting[0]), r.waiting[1:]
+	for r.waiting.len() > 0 && r.fits() {
+		next = append(next, r.waiting.pop())
 		next[len(next)-1].bodyBytes = channel.MaxData
 		r.used += channel.MaxData
 	}
@@ -42,10 +42,11 @@ func (r *bodyRoom) resize(m *message, to int) (next []*message) {
 }
 
 // leave returns all waiting messages.
-func (r *bodyRoom) leave() []*message {
-	ms := r.waiting
-	r.waiting = nil
-	return ms
+func (r *bodyRoom) leave() (all []*message) {
+	for r.waiting.len() > 0 {
+		all = append(all, r.waiting.pop())
+	}
+	return all
 }
 
 // fetchNext lets messages be fetched.
