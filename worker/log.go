@@ -71,7 +71,7 @@ func (r *reporter) logCutOff(ctx context.Context, m *message, cause, err error) 
 
 // logTrouble logs that the store fails: when that begins, and then more and more seldom.
 func (r *reporter) logTrouble(ctx context.Context, m *message, err error) {
-	if n, tell := r.trouble.failed(m.place(), time.Now()); tell {
+	if n, report := r.trouble.failed(m.place(), time.Now()); report {
 		r.log.LogAttrs(ctx, slog.LevelWarn, "the store fails; messages are handed back and tried again",
 			append(m.attrs(), slog.Int("handed_back", n), slog.Any("error", err))...)
 	}
@@ -82,7 +82,7 @@ func (r *reporter) logSuccess(m *message) {
 	if n := m.envelope.Attempts; n > 0 {
 		r.log.LogAttrs(context.Background(), slog.LevelInfo, "handled after failed attempts", append(m.attrs(), slog.Int("failed", n))...)
 	}
-	if n, tell := r.trouble.worked(time.Now(), m.place(), m.envelope.ID); tell {
+	if n, report := r.trouble.worked(time.Now(), m.place(), m.envelope.ID); report {
 		r.log.LogAttrs(context.Background(), slog.LevelInfo, "the store works again", slog.Int("handed_back", n))
 	}
 }

@@ -15,7 +15,7 @@ type trouble struct {
 	mu     sync.Mutex
 	places map[any]time.Time // documents, and messages that are handled alone, with their last failure
 	n      int               // failures since trouble began
-	told   bool              // a line said so
+	logged bool              // a line said so
 	last   time.Time         // of the last line
 	swept  time.Time
 }
@@ -27,7 +27,7 @@ const (
 )
 
 // failed notes a failure. It returns how many there were since trouble began, and whether to log that.
-func (t *trouble) failed(place any, now time.Time) (n int, tell bool) {
+func (t *trouble) failed(place any, now time.Time) (n int, report bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.places == nil {
@@ -38,15 +38,15 @@ func (t *trouble) failed(place any, now time.Time) (n int, tell bool) {
 	}
 	t.on.Store(true)
 	t.n++
-	tell = t.told && seldom(t.n) || !t.told && (t.last.IsZero() || now.Sub(t.last) >= troubleEvery)
-	if tell {
-		t.told, t.last = true, now
+	report = t.logged && seldom(t.n) || !t.logged && (t.last.IsZero() || now.Sub(t.last) >= troubleEvery)
+	if report {
+		t.logged, t.last = true, now
 	}
-	return t.n, tell
+	return t.n, report
 }
 
 // worked notes a success. It returns whether to log that trouble is over with it, and how many failures there were.
-func (t *trouble) worked(now time.Time, places ...any) (n int, tell bool) {
+func (t *trouble) worked(now time.Time, places ...any) (n int, report bool) {
 	if !t.on.Load() {
 		return 0, false
 	}
@@ -62,10 +62,10 @@ func (t *trouble) worked(now time.Time, places ...any) (n int, tell bool) {
 	if len(t.places) > 0 || !t.on.Load() {
 		return 0, false
 	}
-	n, tell = t.n, t.told
+	n, report = t.n, t.logged
 	t.on.Store(false)
-	t.places, t.n, t.told = nil, 0, false
-	return n, tell
+	t.places, t.n, t.logged = nil, 0, false
+	return n, report
 }
 
 // place names what fails or works with a message: its document, or the message where no document is known.
