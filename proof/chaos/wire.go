@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"math/rand/v2"
@@ -25,20 +27,26 @@ type wire struct {
 func newWire(name, listen, upstream string) (*wire, error) {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	w := &wire{name: name, proxy: toxiproxy.NewProxy(server, name, listen, upstream)}
-	if err := w.proxy.Start(); err != nil {
-		return nil, fmt.Errorf("proxy for %s: %w", name, err)
-	}
-	return w, nil
+	return w, w.up()
 }
 
 // down closes all connections, and refuses new ones until up.
 func (w *wire) down() { w.proxy.Stop() }
 
+// up listens. A child process that was forked while another listener had the port keeps it until the child runs its
+// program, a few milliseconds later.
 func (w *wire) up() error {
-	if err := w.proxy.Start(); err != nil {
-		return fmt.Errorf("proxy for %s: %w", w.name, err)
+	var err error
+	for range 50 {
+		if err = w.proxy.Start(); err == nil {
+			return nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+		wait(context.Background(), 20*time.Millisecond)
 	}
-	return nil
+	return fmt.Errorf("proxy for %s: %w", w.name, err)
 }
 
 // disturb makes a disturbance last until its time is over or ctx ends. amount is from 0 to 99.
