@@ -270,9 +270,11 @@ func TestTurnsTogether(t *testing.T) {
 			{worker.Limits{}, worker.Limits{Concurrency: 5}, worker.Limits{Concurrency: 4}, 4},
 			{worker.Limits{}, worker.Limits{Concurrency: 40}, worker.Limits{}, 40},
 		} {
-			a.set(step.a)
+			c.set(step.c) // first, so that one of them pauses all the time until all allow
+			time.Sleep(time.Second)
 			b.set(step.b)
-			c.set(step.c)
+			time.Sleep(time.Second)
+			a.set(step.a)
 			time.Sleep(time.Minute)
 			worldtest.Want(t, fmt.Sprintf("running within %+v", step), int(h.running.Load()), step.want)
 		}
