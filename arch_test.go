@@ -82,6 +82,7 @@ func owned() map[string]struct{ owner, why string } {
 		"github.com/emersion/":            {"", "it is the mail server of the tests"},
 		"github.com/go-json-experiment/":  {"internal/post, values, internal/jsonform", "bodies and documents are encoded where their form is defined"},
 		"github.com/prometheus/":          {"worker, cost, cmd/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
+		"github.com/santhosh-tekuri/":     {"host/internal/operator", "what an operator sends is held against its schema in one place"},
 		"github.com/hashicorp/golang-lru": {"internal/lru", "all that is kept is bounded in one way"},
 	}
 }
