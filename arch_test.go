@@ -58,6 +58,7 @@ func house() []floor {
 		{pkg: "internal/chart", why: "it draws numbers and doesn't know what they count: the standard library is enough"},
 		{pkg: "proof/model", why: "it holds the protocol, not the code; the test runs spin"},
 		{pkg: "deploy", why: "it holds examples; the test reads them and runs the programs"},
+		{pkg: "host/...", may: []string{"..."}, vendor: true, why: "it opens any store and runs everything together, so it knows the framework and the drivers"},
 		{pkg: "cmd/...", may: []string{"..."}, vendor: true, why: "programs wire everything together"},
 	}
 }
@@ -76,12 +77,12 @@ func owned() map[string]struct{ owner, why string } {
 		"github.com/anishathalye/":        {"storage/storagetest", "histories are checked in one place, by tests only"},
 		"github.com/Azure/":               {"storage/azure", "an engine's SDK appears in its driver only"},
 		"github.com/wneessen/":            {"sample/reservations/mail", "how mails are sent is known in one place"},
-		"github.com/lmittmann/":           {"cmd/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},
-		"github.com/mattn/go-isatty":      {"cmd/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},
+		"github.com/lmittmann/":           {"host/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},
+		"github.com/mattn/go-isatty":      {"host/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},
 		"github.com/cloudevents/sdk-go":   {"", "it is the judge of our envelope, for tests only"},
 		"github.com/emersion/":            {"", "it is the mail server of the tests"},
 		"github.com/go-json-experiment/":  {"internal/post, values, internal/jsonform", "bodies and documents are encoded where their form is defined"},
-		"github.com/prometheus/":          {"worker, cost, cmd/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
+		"github.com/prometheus/":          {"worker, cost, host/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
 		"github.com/santhosh-tekuri/":     {"host/internal/operator", "what an operator sends is held against its schema in one place"},
 		"github.com/hashicorp/golang-lru": {"internal/lru", "all that is kept is bounded in one way"},
 	}
@@ -161,7 +162,7 @@ func TestTheTableRefuses(t *testing.T) {
 		{pkg: "internal/worldtest", imported: module + "/sample/reservations"},
 		{pkg: "sample/reservations/site", imported: module + "/sample/reservations", want: true},
 		{pkg: "sample/reservations/site", imported: module + "/storage/sqlite"},
-		{pkg: "sample/reservations", imported: module + "/cmd/internal/boot"},
+		{pkg: "sample/reservations", imported: module + "/host/internal/boot"},
 		{pkg: "cmd/web", imported: module + "/storage/sqlite", want: true},
 		{pkg: "cmd/web", imported: "modernc.org/sqlite"},
 	} {

@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/millrace-go/millrace/cmd/internal/boot"
+	boot "github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/sample/reservations/site"
 )
 

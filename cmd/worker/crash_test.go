@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/cmd/internal/boottest"
+	boot "github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"

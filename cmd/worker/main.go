@@ -10,7 +10,7 @@ import (
 	"net"
 	"os"
 
-	"github.com/millrace-go/millrace/cmd/internal/boot"
+	boot "github.com/millrace-go/millrace/host"
 )
 
 func main() {
