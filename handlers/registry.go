@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
@@ -112,10 +113,13 @@ type Handler struct {
 	kind  channel.Kind
 	run   Next // the reaction, or the waiting for the fold, with the middleware around it
 
-	key    func(any) string // of folding handlers
-	folder *folder
-	decode func(*channel.Envelope) (any, error)
-	fold   any // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V
+	key        func(any) string // of folding handlers
+	collection string
+	view       bool
+	once       bool
+	folder     *folder
+	decode     func(*channel.Envelope) (any, error)
+	fold       any // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V
 
 	react   func(context.Context, any) error // of reactions
 	timeout time.Duration                    // of reactions
@@ -188,6 +192,8 @@ func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.C
 	if h == nil {
 		return
 	}
+	h.collection = c.Name()
+	h.view = strings.HasPrefix(name, "project ") // as package views names its handlers
 	h.decode = r.codec.Decode
 	h.key = func(m any) string { return key(m.(M)) }
 	h.fold = func(v V, e *channel.Envelope, m any) (V, []channel.Message, error) { return fold(v, e, m.(M)) }
@@ -242,7 +248,11 @@ func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Cont
 	if f != nil { // else React reports it
 		f = guardOnce(r.channels.Store(), group, f)
 	}
+	before := r.handlers[group][channel.KindOf[E]()]
 	React(r, group, f)
+	if h := r.handlers[group][channel.KindOf[E]()]; h != before {
+		h.once = true
+	}
 }
 
 // Upgrade registers an older type of message, which becomes a newer one when it is received. Register the newer one's

@@ -78,3 +78,11 @@ func (f *filler) fillMap(v reflect.Value, within []reflect.Type) {
 	f.fill(value, within)
 	v.SetMapIndex(key, value)
 }
+
+// Zero returns the zero value of a type; of a pointer's type, a pointer to one.
+func Zero(t reflect.Type) any {
+	if t.Kind() == reflect.Pointer {
+		return reflect.New(t.Elem()).Interface()
+	}
+	return reflect.Zero(t).Interface()
+}

@@ -18,6 +18,8 @@ const historyRoom = 4 << 10
 type Outbox struct {
 	store  *storage.Store
 	queues func(Kind) ([]string, error)
+
+	Routed func() []Routed // all kinds that have queues, sorted; package channel sets it
 }
 
 // NewOutbox returns the outbox of a store. The function returns the queues that messages of a kind go to.
