@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/post"
@@ -17,6 +18,7 @@ type Channels struct {
 	routes *Routes
 	source string
 	outbox *post.Outbox
+	sent   atomic.Int64 // commands
 }
 
 // New returns channels that send on behalf of source, a URI reference such as "/web".
@@ -35,6 +37,16 @@ func (c *Channels) Routes() *Routes { return c.routes }
 
 // Store returns the store that holds the queues.
 func (c *Channels) Store() *storage.Store { return c.store }
+
+// Sent returns how many commands these channels have sent. A command that was sent twice counts twice.
+func (c *Channels) Sent() int64 { return c.sent.Load() }
+
+// count counts messages of a kind that were sent.
+func (c *Channels) count(k Kind, messages int) {
+	if c.routes.byKind[k].command {
+		c.sent.Add(int64(messages))
+	}
+}
 
 // Outbox is for this module's own packages. Its type is internal, so use a [Sender] instead.
 func (c *Channels) Outbox() *post.Outbox { return c.outbox }
@@ -73,7 +85,11 @@ func (s *Sender[M]) SendAfter(ctx context.Context, delay time.Duration, messages
 	if err != nil {
 		return err
 	}
-	return s.channels.outbox.SendPacked(ctx, p)
+	if err := s.channels.outbox.SendPacked(ctx, p); err != nil {
+		return err
+	}
+	s.channels.count(KindOf[M](), len(messages))
+	return nil
 }
 
 // SendWith writes a document and sends messages as one unit of work. The document comes first; where the store is
@@ -84,7 +100,11 @@ func (s *Sender[M]) SendWith(ctx context.Context, w storage.Write, messages ...M
 	if err != nil {
 		return "", err
 	}
-	return s.channels.outbox.SendWith(ctx, &w, p)
+	tag, err := s.channels.outbox.SendWith(ctx, &w, p)
+	if err == nil {
+		s.channels.count(KindOf[M](), len(messages))
+	}
+	return tag, err
 }
 
 func (s *Sender[M]) pack(ctx context.Context, delay time.Duration, messages []M) (post.Packed, error) {
