@@ -50,6 +50,7 @@ func house() []floor {
 		{pkg: "catalog", may: []string{"handlers", "channel", "internal/post", "internal/jsonform", "storage"}, why: "it describes what a registry handles; it doesn't know who runs the handlers, nor who reads the description", tests: world},
 		{pkg: "worker", may: []string{"handlers", "values", "channel", "internal/post", "storage", "storage/inbox", "poison"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/active"}, world...)},
 		{pkg: "worker/active", may: []string{"worker", "coord/members", "storage"}, why: "it lets members of a group take turns; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
+		{pkg: "sample/reservations/app", may: append([]string{"host", "sample/reservations/..."}, framework...), why: "it makes a program of the sample, and leaves drivers and the process to the host", tests: []string{"internal/post"}},
 		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program"},
 		{pkg: "proof/simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves", tests: world},
 		{pkg: "proof/scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store", tests: append([]string{"internal/chart", "internal/rate"}, world...)},
@@ -83,7 +84,7 @@ func owned() map[string]struct{ owner, why string } {
 		"github.com/cloudevents/sdk-go":   {"", "it is the judge of our envelope, for tests only"},
 		"github.com/emersion/":            {"", "it is the mail server of the tests"},
 		"github.com/go-json-experiment/":  {"internal/post, values, internal/jsonform", "bodies and documents are encoded where their form is defined"},
-		"github.com/prometheus/":          {"worker, cost, host/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
+		"github.com/prometheus/":          {"worker, cost, host, host/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
 		"github.com/santhosh-tekuri/":     {"host/internal/operator", "what an operator sends is held against its schema in one place"},
 		"github.com/hashicorp/golang-lru": {"internal/lru", "all that is kept is bounded in one way"},
 	}
@@ -164,6 +165,11 @@ func TestTheTableRefuses(t *testing.T) {
 		{pkg: "sample/reservations/site", imported: module + "/sample/reservations", want: true},
 		{pkg: "sample/reservations/site", imported: module + "/storage/sqlite"},
 		{pkg: "sample/reservations", imported: module + "/host/internal/boot"},
+		{pkg: "sample/reservations/app", imported: module + "/host", want: true},
+		{pkg: "sample/reservations/app", imported: module + "/storage/sqlite"},
+		{pkg: "sample/reservations", imported: module + "/host"},
+		{pkg: "host", imported: module + "/storage/sqlite", want: true},
+		{pkg: "worker", imported: module + "/host"},
 		{pkg: "cmd/web", imported: module + "/storage/sqlite", want: true},
 		{pkg: "cmd/web", imported: "modernc.org/sqlite"},
 	} {

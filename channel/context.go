@@ -2,9 +2,7 @@ package channel
 
 import (
 	"context"
-	"crypto/sha256"
-	"strconv"
-	"time"
+	"errors"
 
 	"github.com/millrace-go/millrace/internal/post"
 )
@@ -21,16 +19,23 @@ func Handled(ctx context.Context) (e Envelope, queue string, ok bool) {
 	return e, h.Queue, true
 }
 
-// childID derives the ID of a message sent while another is handled. It depends on the content and the delay, not on
-// the order of sends, so handlers may send from several goroutines. Its time is the handled message's time plus the
-// delay, so a chain of delayed messages doesn't grow old.
-func childID(h *post.Handling, k Kind, data []byte, delay time.Duration) string {
-	sum := sha256.Sum256(data)
-	content := string(k) + "\x00" + string(sum[:])
-	if delay > 0 {
-		content += delay.String()
+// Send sends messages from within a handler, through the channels that its messages come from; see [Channels.Send].
+// Outside of a handler it returns an error.
+func Send(ctx context.Context, messages ...Message) error {
+	h, ok := post.HandlingUnder(ctx)
+	c, has := handlingChannels(h)
+	if !ok || !has {
+		return errors.New("channel: send: the context is not that of a handler; use the method Send of your channels")
 	}
-	return delayedID(h.Envelope.ID, delay, "sent by", h.Queue, content, strconv.Itoa(h.CountSent(content)))
+	return c.Send(ctx, messages...)
+}
+
+func handlingChannels(h *post.Handling) (*Channels, bool) {
+	if h == nil {
+		return nil, false
+	}
+	c, ok := h.Channels.(*Channels)
+	return c, ok
 }
 
 // Trace is what a message inherits when no other message brought it about.

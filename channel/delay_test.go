@@ -40,7 +40,7 @@ func sentAfter(t testing.TB, parent string, delay time.Duration) string {
 func delayedUnder(t testing.TB, e *channel.Envelope, send func(ctx context.Context, orders *channel.Sender[Order]) error) (ids []string) {
 	t.Helper()
 	s := storage.New(undelayed{worldtest.OpenStore(t, worldtest.Virtual).Driver()})
-	must(t, send(post.WithHandling(t.Context(), e, "kitchen"), senderOf[Order](t, newChannels(t, s))))
+	must(t, send(post.WithHandling(t.Context(), e, "kitchen", nil), senderOf[Order](t, newChannels(t, s))))
 	for _, got := range worldtest.Take(t, s, "orders") {
 		ids = append(ids, got.ID)
 	}

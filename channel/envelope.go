@@ -5,9 +5,13 @@ import "github.com/millrace-go/millrace/internal/post"
 // MaxData is the most bytes that the body of a message may have: 16 MiB.
 const MaxData = post.MaxData
 
+// MaxDelay is the longest delay of a message: ten years of 365 days.
+const MaxDelay = post.MaxDelay
+
 // These errors say why a message can't be sent or handled, for errors.Is.
 var (
 	ErrAttribute   = post.ErrAttribute   // an attribute is missing or invalid: an ID or a subject that the message chooses
+	ErrRefused     = post.ErrRefused     // the message's own Check refuses it
 	ErrBody        = post.ErrBody        // the body doesn't fit its kind, or the message can't be encoded
 	ErrUnknownKind = post.ErrUnknownKind // no handler of the queue knows the kind
 	ErrDataLost    = post.ErrDataLost    // the blob that holds the body is gone
@@ -20,6 +24,8 @@ var (
 //	Kind    Kind      // CloudEvents calls it type
 //	Subject string    // key of the value object that it is for or from; may be empty
 //	Time    time.Time // when it was made, by the maker's clock
+//	Due     time.Time // of a message that was sent with a delay: when it is to be handled
+//	Since   time.Time // when it counts from, where its ID doesn't carry that time; see the laws of package values
 //	Data    []byte    // the body, JSON; nil while DataRef stands for it
 //
 //	Correlation string // ID of the first message of the chain; empty in that message itself

@@ -1,73 +1,23 @@
 package channel
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/millrace-go/millrace/internal/post"
 )
 
-const lastTime = 1<<48 - 1 // milliseconds that a UUIDv7 can carry
-
 // NewID returns a new UUIDv7.
-func NewID() string { return uuid.Must(uuid.NewV7()).String() }
+func NewID() string { return post.NewID() }
+
+// IDAt returns a new UUIDv7 that carries a time, in milliseconds. A message with that ID counts from that time: for a
+// month after it, a repeat is known as one.
+func IDAt(t time.Time) string { return post.IDAt(t) }
 
 // IDTime returns the time that an ID carries: the milliseconds of a UUIDv7 in its canonical lower-case form.
 // Any other ID is an idempotency key and carries none.
-func IDTime(id string) (t time.Time, ok bool) {
-	if len(id) != 36 || id[14] != '7' || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' {
-		return time.Time{}, false
-	}
-	var ms int64
-	for i := range 36 {
-		c := id[i]
-		var v int64
-		switch {
-		case c >= '0' && c <= '9':
-			v = int64(c - '0')
-		case c >= 'a' && c <= 'f':
-			v = int64(c-'a') + 10
-		case i == 8 || i == 13 || i == 18 || i == 23:
-			continue
-		default:
-			return time.Time{}, false
-		}
-		if i < 13 {
-			ms = ms<<4 | v
-		}
-		if i == 19 && v>>2 != 0b10 { // the variant of RFC 9562
-			return time.Time{}, false
-		}
-	}
-	return time.UnixMilli(ms), true
-}
+func IDTime(id string) (t time.Time, ok bool) { return post.IDTime(id) }
 
 // DerivedID returns the ID of a message that follows from another one. It is a pure function of the parent's ID and of
 // parts, which tell the children of one parent apart. It keeps the parent's time if the parent's ID is a UUIDv7;
 // otherwise it is a UUIDv8.
-func DerivedID(parent string, parts ...string) string { return delayedID(parent, 0, parts...) }
-
-// delayedID is a DerivedID whose time is later than its parent's. An ID without a time doesn't show the delay, so then
-// the parts must tell two delays apart.
-func delayedID(parent string, delay time.Duration, parts ...string) string {
-	h := sha256.New()
-	for _, p := range append([]string{"millrace derived id", parent}, parts...) {
-		var n [8]byte
-		binary.BigEndian.PutUint64(n[:], uint64(len(p)))
-		h.Write(n[:])
-		h.Write([]byte(p))
-	}
-	var u uuid.UUID
-	copy(u[:], h.Sum(nil))
-	version := byte(0x80)
-	if t, ok := IDTime(parent); ok {
-		version = 0x70
-		var ms [8]byte
-		binary.BigEndian.PutUint64(ms[:], uint64(min(t.UnixMilli()+delay.Milliseconds(), lastTime)))
-		copy(u[:6], ms[2:])
-	}
-	u[6] = u[6]&0x0f | version
-	u[8] = u[8]&0x3f | 0x80
-	return u.String()
-}
+func DerivedID(parent string, parts ...string) string { return post.DerivedID(parent, parts...) }

@@ -1,6 +1,10 @@
 package channel
 
-import "github.com/millrace-go/millrace/internal/post"
+import (
+	"time"
+
+	"github.com/millrace-go/millrace/internal/post"
+)
 
 // Kind is the stable name of a type of message on the wire, for example "reservations.make.v1". It is a string of 1 to
 // 100 lower-case letters, digits, dots and hyphens, and begins with a letter. Its method Check refuses any other. A
@@ -28,6 +32,30 @@ type Identified interface {
 // object get its key as their subject without this.
 type Subjected interface {
 	Subject() string
+}
+
+// Checked is a message that can tell whether it makes sense. Every Send calls Check, and so does the worker before it
+// hands the message to a handler. Check must be pure. A message that is refused isn't sent, with an error that matches
+// [ErrRefused]; one that comes from elsewhere goes to the poison queue.
+type Checked interface {
+	Check() error
+}
+
+// After returns a message that is due after a delay: wherever messages are sent or emitted, it is handled no earlier.
+// The delay is at most ten years. It counts from when the message is sent; for a message that a value object emits,
+// that is the time of the decision. After of a message that is due later already adds to its delay. A negative delay is
+// none.
+func After(d time.Duration, m Message) Message {
+	if l, ok := m.(post.Later); ok {
+		return post.Later{Message: l.Message, When: l.When.AddTo(d)}
+	}
+	return post.Later{Message: m, When: post.When{Delay: d}}
+}
+
+// At returns a message that is due at a time, at most ten years ahead, whatever it was due at before. It is handled no
+// earlier. One that was due in the past is handled at once.
+func At(t time.Time, m Message) Message {
+	return post.Later{Message: post.Unwrap(m), When: post.When{At: t}}
 }
 
 // KindOf returns the kind of a message type.

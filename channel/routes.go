@@ -96,6 +96,12 @@ func (r *Routes) Kinds(queue string) []Kind {
 	return kinds
 }
 
+// Has reports that a kind has a route.
+func (r *Routes) Has(k Kind) bool {
+	_, ok := r.byKind[k]
+	return ok
+}
+
 // CommandQueue returns the queue of a command kind.
 func (r *Routes) CommandQueue(k Kind) (string, error) {
 	x, ok := r.byKind[k]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/post"
@@ -17,6 +18,7 @@ type Channels struct {
 	routes *Routes
 	source string
 	outbox *post.Outbox
+	sent   atomic.Int64 // commands
 }
 
 // New returns channels that send on behalf of source, a URI reference such as "/web".
@@ -38,6 +40,16 @@ func (c *Channels) Routes() *Routes { return c.routes }
 // Store returns the store that holds the queues.
 func (c *Channels) Store() *storage.Store { return c.store }
 
+// Sent returns how many commands these channels have sent. A command that was sent twice counts twice.
+func (c *Channels) Sent() int64 { return c.sent.Load() }
+
+// count counts messages of a kind that were sent.
+func (c *Channels) count(k Kind, messages int) {
+	if c.routes.byKind[k].command {
+		c.sent.Add(int64(messages))
+	}
+}
+
 // Outbox is for this module's own packages. Its type is internal, so use a [Sender] instead.
 func (c *Channels) Outbox() *post.Outbox { return c.outbox }
 
@@ -56,49 +68,80 @@ func NewSender[M Message](c *Channels) (*Sender[M], error) {
 
 // Send sends messages and returns when all are durable. See the package's laws on errors and repeats.
 func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
-	return s.SendAfter(ctx, 0, messages...)
+	return s.sendLater(ctx, post.When{}, messages)
 }
 
-// SendAfter sends messages that can't be received before delay has passed. The delay is at most [storage.MaxDelay].
-// Messages with a negative delay were due in the past and are sent at once.
+// SendAfter sends messages that are due after a delay of at most ten years. Messages with a negative delay were due in
+// the past and are sent at once. [Channels.Send] does the same with the messages that [After] returns.
 //
-// Under a handler's context a derived ID carries the time of the handled message's ID plus the delay. So a message may
-// send its successor with a delay for ever. Two things to mind:
-//
-//   - The ID is derived from the delay, too. A handler that runs again must ask for the same delay, or it sends another
-//     message. Compute the delay from the handled message, not from the clock, or let the message choose its ID (see
-//     [Identified]).
-//   - The time that messages wait and run beyond their delays is not in their IDs. When that adds up to a month, the
-//     chain's next message is too old to be judged.
+// Under a handler's context the ID is derived from the delay, too. A handler that runs again must ask for the same
+// delay, or it sends another message. So compute the delay from the handled message, not from the clock; or use
+// SendAt, or let the message choose its ID (see [Identified]).
 func (s *Sender[M]) SendAfter(ctx context.Context, delay time.Duration, messages ...M) error {
-	p, err := s.pack(ctx, delay, messages)
+	return s.sendLater(ctx, post.When{Delay: delay}, messages)
+}
+
+// SendAt sends messages that are due at a time, at most ten years ahead. Messages that were due in the past are sent at
+// once.
+func (s *Sender[M]) SendAt(ctx context.Context, t time.Time, messages ...M) error {
+	return s.sendLater(ctx, post.When{At: t}, messages)
+}
+
+func (s *Sender[M]) sendLater(ctx context.Context, when post.When, messages []M) error {
+	p, err := pack(ctx, s.channels, when, messages)
 	if err != nil {
 		return err
 	}
-	return s.channels.outbox.SendPacked(ctx, p)
+	if err := s.channels.outbox.SendPacked(ctx, p); err != nil {
+		return err
+	}
+	s.channels.count(KindOf[M](), len(messages))
+	return nil
 }
 
 // SendWith writes a document and sends messages as one unit of work. The document comes first; where the store is
 // atomic, both happen or neither. An error that matches [storage.LostRace] means that the document's condition failed
 // and nothing was sent.
 func (s *Sender[M]) SendWith(ctx context.Context, w storage.Write, messages ...M) (storage.ETag, error) {
-	p, err := s.pack(ctx, 0, messages)
+	p, err := pack(ctx, s.channels, post.When{}, messages)
 	if err != nil {
 		return "", err
 	}
-	return s.channels.outbox.SendWith(ctx, &w, p)
+	tag, err := s.channels.outbox.SendWith(ctx, &w, p)
+	if err == nil {
+		s.channels.count(KindOf[M](), len(messages))
+	}
+	return tag, err
 }
 
-func (s *Sender[M]) pack(ctx context.Context, delay time.Duration, messages []M) (post.Packed, error) {
-	delay = max(delay, 0)
-	if err := storage.CheckDelay(delay); err != nil {
-		return post.Packed{}, fmt.Errorf("channel: send %s: %w", KindOf[M](), err)
+// Send sends messages of any kinds as one unit of work, and returns when all are durable. Where the store is atomic,
+// all are sent or none; see the package's laws. Messages may be those of [After] and [At].
+func (c *Channels) Send(ctx context.Context, messages ...Message) error {
+	p, err := pack(ctx, c, post.When{}, messages)
+	if err != nil {
+		return err
 	}
+	if err := c.outbox.SendPacked(ctx, p); err != nil {
+		return err
+	}
+	for _, m := range messages {
+		c.count(m.Kind(), 1)
+	}
+	return nil
+}
+
+// pack packs messages that are due later, or that say themselves when they are due.
+func pack[M Message](ctx context.Context, c *Channels, when post.When, messages []M) (post.Packed, error) {
+	now := time.Now()
 	envelopes := make([]Envelope, len(messages))
-	for i, m := range messages {
-		e, err := s.channels.envelope(ctx, m, delay)
+	for i, x := range messages {
+		m := Message(x)
+		if when != (post.When{}) {
+			m = post.Later{Message: m, When: when}
+		}
+		e, err := c.envelope(ctx, m, now)
 		if err != nil {
-			return post.Packed{}, fmt.Errorf("channel: send %s: message %d of %d: %w", m.Kind(), i+1, len(messages), err)
+			return post.Packed{}, fmt.Errorf("channel: send %s: message %d of %d: %w", kindName(m), i+1, len(messages), err)
 		}
 		envelopes[i] = e
 	}
@@ -106,37 +149,26 @@ func (s *Sender[M]) pack(ctx context.Context, delay time.Duration, messages []M)
 	if _, handling := post.HandlingUnder(ctx); handling {
 		goroutines = 1 // a worker's processors are busy
 	}
-	p, err := s.channels.outbox.PackBy(ctx, goroutines, envelopes)
-	for i := range p.Sends {
-		p.Sends[i].Message.Delay = delay
-	}
-	return p, err
+	return c.outbox.PackBy(ctx, goroutines, envelopes)
+}
+
+// kindName names the kind of a message in an error. A message that is nil has none.
+func kindName(m Message) (name string) {
+	defer func() {
+		if recover() != nil {
+			name = fmt.Sprintf("%T", post.Unwrap(m))
+		}
+	}()
+	return string(m.Kind())
 }
 
 // envelope makes the envelope of a message sent under ctx.
-func (c *Channels) envelope(ctx context.Context, m Message, delay time.Duration) (Envelope, error) {
-	data, err := post.EncodeBody(m)
-	if err != nil {
-		return Envelope{}, err
-	}
-	e := Envelope{Source: c.source, Kind: m.Kind(), Time: time.Now(), Data: data}
-	if x, ok := m.(Identified); ok {
-		e.ID = x.MessageID()
-	}
-	if x, ok := m.(Subjected); ok {
-		e.Subject = x.Subject()
-	}
+func (c *Channels) envelope(ctx context.Context, m Message, now time.Time) (Envelope, error) {
 	if h, ok := post.HandlingUnder(ctx); ok {
-		if e.ID == "" {
-			e.ID = childID(h, e.Kind, data, delay)
-		}
-		e.Follow(&h.Envelope)
-		return e, nil
+		return post.ComposeUnder(h, m, c.source, now)
 	}
-	if e.ID == "" {
-		e.ID = NewID()
-	}
+	e, err := post.Compose(m, c.source, now)
 	t, _ := ctx.Value(traceKey{}).(Trace)
 	e.TraceParent, e.Tenant = t.Parent, t.Tenant
-	return e, nil
+	return e, err
 }

@@ -31,6 +31,7 @@ type Delivery struct {
 //
 //   - A kind that is known, but not to this queue, is an unknown kind.
 //   - A key that no document can have is poison.
+//   - A message that its own Check refuses is poison.
 //   - A panic in an upgrade, in a type's own decoding or in a key function is an error of the message.
 //
 // That code may also end the goroutine: see [Guard].
@@ -52,6 +53,11 @@ func (r *Registry) resolve(queue string, e *channel.Envelope) (*Delivery, error)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if x, ok := m.(channel.Checked); ok {
+		if err := x.Check(); err != nil {
+			return nil, Poison(ReasonRefused, fmt.Errorf("%w: %w", channel.ErrRefused, err))
+		}
 	}
 	d := &Delivery{Envelope: e, Message: m, Queue: queue, Handler: h}
 	if h.folder != nil {
@@ -119,7 +125,7 @@ func (d *Delivery) handle(ctx context.Context) error {
 	defer cancel()
 	var err error
 	r := start(func(r *run) {
-		ctx := post.WithHandling(ctx, d.Envelope, d.Queue)
+		ctx := post.WithHandling(ctx, d.Envelope, d.Queue, d.Handler.channels)
 		err = r.user(0, func() error { return h.run(ctx, d) })
 	})
 	switch _, hung := r.watch(ctx, untilDone); {

@@ -212,13 +212,13 @@ func TestOneOfABatchFailsAlone(t *testing.T) {
 	}
 }
 
-func TestUndeclaredEventIsPoison(t *testing.T) {
+func TestUndeclaredEmissionIsPoison(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
 	handlers.Decide(w.Registry, w.Accounts, Add.Subject, Account.Add, Refused{})
 	worldtest.Send(w.World, Add{To: "ada", Amount: 5})
 	err := w.one(t.Context(), "accounts")
-	if v := handlers.Judge(err); v.Action != handlers.ToPoison || v.Reason != "undeclared event" {
+	if v := handlers.Judge(err); v.Action != handlers.ToPoison || v.Reason != "undeclared emission" {
 		t.Errorf("got error %v, want poison", err)
 	}
 	if got := w.Balance("ada"); got != 0 {

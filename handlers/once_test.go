@@ -27,7 +27,7 @@ func once(ctx context.Context, s *storage.Store, group, id string, f func(contex
 func reaction(s *storage.Store, group string, f func(context.Context) error) func(ctx context.Context, id string) error {
 	guarded := handlers.Once(s, group, func(ctx context.Context, _ Added) error { return f(ctx) })
 	return func(ctx context.Context, id string) error {
-		return guarded(post.WithHandling(ctx, envelope(id, "test.added.v1", "{}"), group), Added{})
+		return guarded(post.WithHandling(ctx, envelope(id, "test.added.v1", "{}"), group, nil), Added{})
 	}
 }
 
@@ -249,7 +249,7 @@ func TestOnceForgetsOldNotes(t *testing.T) {
 		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 		run := func(id string) {
 			t.Helper()
-			if err := guarded(post.WithHandling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails"), Added{}); err != nil {
+			if err := guarded(post.WithHandling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails", nil), Added{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -308,7 +308,7 @@ func TestOnceSweepFails(t *testing.T) {
 	var effect counted
 	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 	for range 100 {
-		if err := guarded(post.WithHandling(t.Context(), envelope(channel.NewID(), "test.added.v1", "{}"), "mails"), Added{}); err != nil {
+		if err := guarded(post.WithHandling(t.Context(), envelope(channel.NewID(), "test.added.v1", "{}"), "mails", nil), Added{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,13 +8,11 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/values"
 )
 
 // Config is how handlers are run. The zero Config works.
@@ -108,10 +106,11 @@ func (r *Registry) fault(format string, args ...any) {
 
 // A Handler handles one kind of message from a queue.
 type Handler struct {
-	name  string
-	queue string
-	kind  channel.Kind
-	run   Next // the reaction, or the waiting for the fold, with the middleware around it
+	name     string
+	queue    string
+	kind     channel.Kind
+	channels *channel.Channels // that the messages come through
+	run      Next              // the reaction, or the waiting for the fold, with the middleware around it
 
 	key        func(any) string // of folding handlers
 	collection string
@@ -132,81 +131,6 @@ func (h *Handler) Name() string { return h.name }
 // Kind is the kind it handles.
 func (h *Handler) Kind() channel.Kind { return h.kind }
 
-// Decide registers the one handler of a command kind. decide changes the value object that key names, and emits events.
-//
-//   - decide is pure: the same value and command always give the same result.
-//   - It may change what the value refers to (maps, slices) only where it succeeds.
-//   - It sees the value as JSON gives it back; see package values.
-//
-// emits has a value of every type of event that decide can emit, so that a missing route is found at start-up.
-func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key func(C) string, decide func(V, C) (V, []channel.Message, error), emits ...channel.Message) {
-	kind := channel.KindOf[C]()
-	queue, err := r.channels.Routes().CommandQueue(kind)
-	if err != nil {
-		r.fault("decide %s: %w", kind, err)
-		return
-	}
-	if r.decided[kind] {
-		r.fault("decide %s: registered twice; a command has one handler", kind)
-		return
-	}
-	r.decided[kind] = true
-	if decide == nil {
-		r.fault("decide %s: the decision is nil", kind)
-	}
-	declared := map[channel.Kind]bool{}
-	for _, e := range emits {
-		if e == nil {
-			r.fault("decide %s: an event that it emits is nil; want a value of its type", kind)
-			continue
-		}
-		declared[e.Kind()] = true
-		r.warnOfLoss(reflect.TypeOf(e))
-		if _, err := r.channels.Routes().EventGroups(e.Kind()); err != nil {
-			r.fault("decide %s: %w", kind, err)
-		}
-	}
-	Fold(r, "decide "+c.Name(), queue, c, key, func(v V, _ *channel.Envelope, m C) (V, []channel.Message, error) {
-		v, events, err := decide(v, m)
-		for _, e := range events {
-			if !declared[e.Kind()] {
-				return v, nil, Poison("undeclared event", fmt.Errorf("decide %s emits %s: name it in Decide's last arguments", kind, e.Kind()))
-			}
-		}
-		return v, events, err
-	})
-}
-
-// Fold registers a handler that folds the messages of a queue into a collection. Decide and projections are built on
-// it. Two collections of one name are one, so that a worker doesn't race with itself. They must be the same in all that
-// values.Collection.SameAs compares.
-func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, fold func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
-	if err := c.Check(); err != nil {
-		r.fault("%s: %w", name, err)
-	}
-	if key == nil || fold == nil {
-		r.fault("%s: the function for the key of %s is nil, or the one that folds it", name, channel.KindOf[M]())
-	}
-	r.warnOfLoss(reflect.TypeFor[V]())
-	h := register[M](r, name, queue)
-	if h == nil {
-		return
-	}
-	h.collection = c.Name()
-	h.view = strings.HasPrefix(name, "project ") // as package views names its handlers
-	h.decode = r.codec.Decode
-	h.key = func(m any) string { return key(m.(M)) }
-	h.fold = func(v V, e *channel.Envelope, m any) (V, []channel.Message, error) { return fold(v, e, m.(M)) }
-	h.folder = r.folders[c.Name()]
-	if h.folder == nil {
-		h.folder = newFolder(c, r.cfg)
-		r.folders[c.Name()] = h.folder
-	} else if err := c.SameAs(h.folder.collection); err != nil {
-		r.fault("%s: %w: make it once and hand it to all that fold into it", name, err)
-	}
-	h.run = r.wrap(name, func(_ context.Context, d *Delivery) error { return d.passage.inside() })
-}
-
 // React registers a reaction of a subscriber group to a kind. The group's queue must be among the kind's
 // routes. See [ReactOnce] for effects that should not be repeated.
 func React[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
@@ -221,7 +145,7 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 	h.timeout, h.late = r.cfg.Timeout, errLate(r.cfg.Timeout)
 	h.run = r.wrap(h.name, func(ctx context.Context, d *Delivery) error {
 		// A middleware may run it again. Each run counts the sends for itself, so they get the same IDs.
-		return h.react(post.WithHandling(ctx, d.Envelope, d.Queue), d.Message)
+		return h.react(post.WithHandling(ctx, d.Envelope, d.Queue, r.channels), d.Message)
 	})
 }
 
@@ -289,7 +213,7 @@ func register[M channel.Message](r *Registry, name, queue string) *Handler {
 		return nil
 	}
 	r.warnOfLoss(reflect.TypeFor[M]())
-	h := &Handler{name: name, queue: queue, kind: kind}
+	h := &Handler{name: name, queue: queue, kind: kind, channels: r.channels}
 	r.handlers[queue][kind] = h
 	return h
 }

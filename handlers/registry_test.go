@@ -97,12 +97,11 @@ func TestRegistryCollectsFaults(t *testing.T) {
 		t.Fatal("got no error")
 	}
 	for _, want := range []string{
-		"decide test.add.v1: registered twice",
-		"no route for command test.added.v1",
+		"decide accounts: test.add.v1: registered twice",
+		"test.added.v1: the routes have it as an event: use handlers.On",
 		"no route for command test.lost.v1",
 		`collection "no_name"`,
-		"no route for event test.lost.v1",
-		"no route for event test.add.v1",
+		"it emits test.lost.v1, which has no route: add channel.Event",
 		"no route takes test.added.v1 to queue mails",
 		`"Audits"`,
 		`kind "Misnamed"`,
@@ -133,7 +132,7 @@ func TestRegistryReportsNilFunctions(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Middleware 1 of 2 is nil", "react audits: Middleware 2 of 2 returned nil",
-		"decide test.add.v1: the decision is nil", "decide test.add.v1: an event that it emits is nil",
+		"decide accounts: test.add.v1: the decision is nil", "decide accounts: test.add.v1: emission 1 of 1 is nil",
 		"decide boxes: the function for the key of test.mail.v1 is nil",
 		"react audits: the reaction to test.added.v1 is nil", "react audits: the reaction to test.refused.v1 is nil",
 		"upgrade from test.lost.v1 to test.added.v1: the function is nil",

@@ -80,6 +80,7 @@ type Verdict struct {
 // These are the framework's own reasons for which a message goes to the poison queue.
 const (
 	ReasonUndecodable    = "undecodable"
+	ReasonRefused        = "refused by its check"
 	ReasonUnknownKind    = "unknown kind"
 	ReasonAttempts       = "too many attempts"
 	ReasonHangs          = "handler hangs"

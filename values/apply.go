@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -262,28 +261,24 @@ func (u *unit[V]) judge(i int) error {
 func (u *unit[V]) apply(i int, x entry) (err error) {
 	defer caught(&err)
 	e, d := u.changes[i].Envelope, u.doc
-	v, events, err := u.changes[i].Fold(d.value)
+	v, emissions, err := u.changes[i].Fold(d.value)
 	if err != nil {
 		return err
 	}
 	if d.value, d.form, err = u.c.settle(v); err != nil {
 		return u.fault(fmt.Errorf("%w: %w", errContent, err))
 	}
-	for j, m := range events {
-		data, err := post.EncodeBody(m)
+	for j, m := range emissions {
+		x, err := post.ComposeEmission(e, j, m, u.c.Source(u.key), u.key, u.now)
 		if err != nil {
-			return fmt.Errorf("event %s: %w", m.Kind(), err)
+			return fmt.Errorf("emission %d of %d, %s: %w", j+1, len(emissions), m.Kind(), err)
 		}
 		d.emitted++
-		event := channel.Envelope{
-			ID: channel.DerivedID(e.ID, "event", u.c.Source(u.key), strconv.Itoa(j)), Source: u.c.Source(u.key), Kind: m.Kind(),
-			Subject: u.key, Time: u.now, Data: data, Sequence: d.emitted,
-		}
-		event.Follow(e)
-		u.emits = append(u.emits, event)
+		x.Sequence = d.emitted
+		u.emits = append(u.emits, x)
 	}
-	if len(events) > 0 && !u.c.atomic {
-		u.noted = append(u.noted, pending{Message: x.id, At: u.now, Events: make([]jsontext.Value, len(events))})
+	if len(emissions) > 0 && !u.c.atomic {
+		u.noted = append(u.noted, pending{Message: x.id, At: u.now, Events: make([]jsontext.Value, len(emissions))})
 	}
 	d.version++
 	d.record.add(x)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/millrace-go/millrace/handlers"
-	boot "github.com/millrace-go/millrace/host"
+	boot "github.com/millrace-go/millrace/host/bridge"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
 )

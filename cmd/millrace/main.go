@@ -72,7 +72,7 @@ import (
 	"syscall"
 
 	"github.com/millrace-go/millrace/channel"
-	boot "github.com/millrace-go/millrace/host"
+	boot "github.com/millrace-go/millrace/host/bridge"
 	"github.com/millrace-go/millrace/storage"
 )
 

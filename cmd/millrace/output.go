@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	boot "github.com/millrace-go/millrace/host"
+	boot "github.com/millrace-go/millrace/host/bridge"
 )
 
 // unknown stands for an unknown value.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	boot "github.com/millrace-go/millrace/host"
+	boot "github.com/millrace-go/millrace/host/bridge"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"

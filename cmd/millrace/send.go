@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/channel"
-	boot "github.com/millrace-go/millrace/host"
+	boot "github.com/millrace-go/millrace/host/bridge"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	boot "github.com/millrace-go/millrace/host"
+	boot "github.com/millrace-go/millrace/host/bridge"
 	"github.com/millrace-go/millrace/storage"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
-	boot "github.com/millrace-go/millrace/host"
+	boot "github.com/millrace-go/millrace/host/bridge"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 )

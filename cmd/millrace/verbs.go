@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	boot "github.com/millrace-go/millrace/host"
+	boot "github.com/millrace-go/millrace/host/bridge"
 	"github.com/millrace-go/millrace/storage"
 )
 

@@ -31,7 +31,7 @@ func (e *Envelope) Encode() ([]byte, error) {
 
 func (e *Envelope) wire() *wire {
 	w := &wire{
-		SpecVersion: specVersion, ID: e.ID, Source: e.Source, Type: e.Kind, Subject: e.Subject, Time: e.Time.UTC(), ContentType: contentType,
+		SpecVersion: specVersion, ID: e.ID, Source: e.Source, Type: e.Kind, Subject: e.Subject, Time: e.Time.UTC(), Due: e.Due.UTC(), Since: e.Since.UTC(), ContentType: contentType,
 		Correlation: e.Correlation, Causation: e.Causation, TraceParent: e.TraceParent, Tenant: e.Tenant, DataRef: e.DataRef,
 		Attempts: e.Attempts, Hangs: e.Hangs, HandBacks: e.HandBacks, LastError: shorten(e.LastError, maxLastErr), FirstFailed: e.FirstFailed.UTC(),
 		Extensions: e.Extensions, Data: e.Data,
@@ -68,6 +68,8 @@ func (e *Envelope) append() (b []byte, err error) {
 	text(`,"type":`, string(e.Kind))
 	text(`,"subject":`, e.Subject)
 	when(`,"time":`, e.Time)
+	when(`,"due":`, e.Due)
+	when(`,"since":`, e.Since)
 	text(`,"datacontenttype":`, contentType)
 	text(`,"correlationid":`, e.Correlation)
 	text(`,"causationid":`, e.Causation)

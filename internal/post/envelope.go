@@ -54,6 +54,8 @@ type Envelope struct {
 	Kind    Kind      // CloudEvents calls it type
 	Subject string    // key of the value object that it is for or from; may be empty
 	Time    time.Time // when it was made, by the maker's clock
+	Due     time.Time // of a message that was sent with a delay: when it is to be handled
+	Since   time.Time // when it counts from, where its ID doesn't carry that time; see [Envelope.Born]
 	Data    []byte    // the body, JSON, in the form that EncodeBody gives it; nil while DataRef stands for it
 
 	Correlation string // ID of the first message of the chain; empty in that message itself
@@ -83,6 +85,8 @@ type wire struct {
 	Type        Kind                      `json:"type"`
 	Subject     string                    `json:"subject,omitzero"`
 	Time        time.Time                 `json:"time,omitzero"`
+	Due         time.Time                 `json:"due,omitzero"`
+	Since       time.Time                 `json:"since,omitzero"`
 	ContentType string                    `json:"datacontenttype,omitzero"`
 	Correlation string                    `json:"correlationid,omitzero"`
 	Causation   string                    `json:"causationid,omitzero"`
@@ -114,7 +118,7 @@ func Decode(body []byte) (Envelope, error) {
 		return Envelope{}, fmt.Errorf("%w %s: want %q", ErrSpecVersion, storage.Quote(w.SpecVersion), specVersion)
 	}
 	e := Envelope{
-		ID: w.ID, Source: w.Source, Kind: w.Type, Subject: w.Subject, Time: w.Time, Data: w.Data,
+		ID: w.ID, Source: w.Source, Kind: w.Type, Subject: w.Subject, Time: w.Time, Due: w.Due, Since: w.Since, Data: w.Data,
 		Correlation: w.Correlation, Causation: w.Causation, TraceParent: w.TraceParent, Tenant: w.Tenant, DataRef: w.DataRef,
 		Attempts: w.Attempts, Hangs: w.Hangs, HandBacks: w.HandBacks, LastError: w.LastError, FirstFailed: w.FirstFailed, Extensions: w.Extensions,
 	}
@@ -218,7 +222,7 @@ func (e *Envelope) check() error {
 			return fmt.Errorf("%w: subject: %w", ErrAttribute, err)
 		}
 	}
-	for _, t := range []time.Time{e.Time, e.FirstFailed} {
+	for _, t := range []time.Time{e.Time, e.Due, e.Since, e.FirstFailed} {
 		if y := t.UTC().Year(); y < 0 || y > 9999 {
 			return fmt.Errorf("%w: a time in the year %d: want 0 to 9999", ErrAttribute, y)
 		}

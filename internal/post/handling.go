@@ -10,6 +10,7 @@ import (
 type Handling struct {
 	Envelope Envelope
 	Queue    string // the subscriber group
+	Channels any    // the *channel.Channels that the message came through, or nil
 
 	mu   sync.Mutex
 	sent map[string]int
@@ -18,9 +19,10 @@ type Handling struct {
 type handlingKey struct{}
 
 // WithHandling returns a context for handling a message that came from a queue (its subscriber group). Messages sent
-// under it continue the message's chain.
-func WithHandling(ctx context.Context, e *Envelope, queue string) context.Context {
-	return context.WithValue(ctx, handlingKey{}, &Handling{Envelope: *e, Queue: queue})
+// under it continue the message's chain. channels is the *channel.Channels that the message came through; it may be nil
+// if the handler sends through channels of its own.
+func WithHandling(ctx context.Context, e *Envelope, queue string, channels any) context.Context {
+	return context.WithValue(ctx, handlingKey{}, &Handling{Envelope: *e, Queue: queue, Channels: channels})
 }
 
 // HandlingUnder returns what is handled under a context. It is false outside of a handler.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -67,12 +68,13 @@ func (o *Outbox) pack(ctx context.Context, goroutines int, envelopes []Envelope,
 	}
 	most := o.store.Props().MaxMessage - historyRoom
 	p.Sends = make([]storage.Send, 0, len(envelopes))
+	now := time.Now()
 	var large []func(context.Context) error
 	for i, body := range bodies {
 		e := &envelopes[i]
 		for _, q := range queues[i] {
 			n := len(p.Sends)
-			p.Sends = append(p.Sends, storage.Send{Queue: q, Message: storage.Message{Body: body}})
+			p.Sends = append(p.Sends, storage.Send{Queue: q, Message: storage.Message{Body: body, Delay: e.delay(now)}})
 			if len(body) <= most {
 				continue
 			}

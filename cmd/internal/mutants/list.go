@@ -35,9 +35,9 @@ func mutants() []mutant {
 		},
 		{
 			name: "an event has a random ID",
-			file: "values/apply.go",
-			old:  `ID: channel.DerivedID(e.ID, "event", u.c.Source(u.key), strconv.Itoa(j)),`,
-			new:  `ID: channel.NewID() + strconv.Itoa(j),`,
+			file: "internal/post/compose.go",
+			old:  "		e.derive(parent, born, \"event\", source, strconv.Itoa(n))\n",
+			new:  "		e.ID = NewID()\n",
 			by:   "values", // repeats come from the document, so only two workers that decide the same event make two of it
 			test: "TestLargePending",
 		},
@@ -56,8 +56,8 @@ func mutants() []mutant {
 		{
 			name: "of two commands folded together only the first one's events are sent",
 			file: "values/apply.go",
-			old:  "		u.emits = append(u.emits, event)\n",
-			new:  "		if u.applied == 0 {\n			u.emits = append(u.emits, event)\n		}\n",
+			old:  "		u.emits = append(u.emits, x)\n",
+			new:  "		if u.applied == 0 {\n			u.emits = append(u.emits, x)\n		}\n",
 		},
 		{
 			name: "a replay does not send the events that are recorded",
@@ -189,9 +189,9 @@ func mutants() []mutant {
 		},
 		{
 			name: "what a reaction sends has a new ID each time",
-			file: "channel/context.go",
-			old:  "	return delayedID(h.Envelope.ID, delay, \"sent by\", h.Queue, content, strconv.Itoa(h.CountSent(content)))",
-			new:  "	return strconv.Itoa(h.CountSent(content))[:0] + NewID()",
+			file: "internal/post/compose.go",
+			old:  "		e.derive(parent, born, \"sent by\", h.Queue, content, strconv.Itoa(h.CountSent(content)))\n",
+			new:  "		e.ID = NewID() + strconv.Itoa(h.CountSent(content))[:0]\n",
 		},
 		// The simulation's power never fails, and its transactions do not.
 		{

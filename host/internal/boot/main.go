@@ -85,9 +85,9 @@ type lastWords struct{ say atomic.Pointer[func()] }
 
 type lastWordsKey struct{}
 
-// beforeExit sets what the program does before a second signal ends it, in place of the function set so far. ctx is
+// BeforeExit sets what the program does before a second signal ends it, in place of the function set so far. ctx is
 // that of [Main]'s function.
-func beforeExit(ctx context.Context, say func()) {
+func BeforeExit(ctx context.Context, say func()) {
 	if last, ok := ctx.Value(lastWordsKey{}).(*lastWords); ok {
 		last.say.Store(&say)
 	}

@@ -1,4 +1,4 @@
-package boot
+package app
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func TestMailsThatFail(t *testing.T) {
 		"no server":      {err: errors.New("connection refused"), want: handlers.HandBack},
 		"none for a day": {err: errors.New("connection refused"), age: mailGiveUp, want: handlers.TryAgain},
 	} {
-		ctx := post.WithHandling(t.Context(), &channel.Envelope{Time: time.Now().Add(-c.age)}, "mails")
+		ctx := post.WithHandling(t.Context(), &channel.Envelope{Time: time.Now().Add(-c.age)}, "mails", nil)
 		err := patient{failing{c.err}}.Send(ctx, reservations.Mail{})
 		if err != nil {
 			err = fmt.Errorf("mails: %w", err) // as the sample's reaction wraps it

@@ -1,32 +1,27 @@
-// Package host hosts a program of the framework: its settings, logs, signals, store and the order of stopping.
-package host
+// Package bridge gives cmd/millrace what it needs of package boot, until it is a program of package host.
+package bridge
 
 import (
-	"context"
 	"io"
 	"log/slog"
-	"net"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 )
-
-// The names below serve the programs in cmd until those use Main.
 
 // Exit codes of a program.
 const (
 	ExitOK            = boot.ExitOK
 	ExitError         = boot.ExitError
 	ExitUsage         = boot.ExitUsage
-	ReasonMailRefused = boot.ReasonMailRefused
+	ReasonMailRefused = "mail refused"
 )
 
 // Types of programs.
 type (
-	App        = boot.App
 	Flags      = boot.Flags
-	Part       = boot.Part
 	Process    = boot.Process
 	Settings   = boot.Settings
 	UsageError = boot.UsageError
@@ -38,11 +33,15 @@ func NewFlags(program, about string, getenv func(string) string) *Flags {
 }
 
 // AddSettings is that of package boot.
-func AddSettings(f *Flags) Settings { return boot.AddSettings(f) }
+func AddSettings(f *Flags) Settings { return boot.AddSettings(f, "data/reservations.db") }
 
 // Channels is that of package boot.
 func Channels(s *storage.Store, source string) (*channel.Channels, error) {
-	return boot.Channels(s, source)
+	routes, err := reservations.Routes()
+	if err != nil {
+		return nil, err
+	}
+	return channel.New(s, routes, source)
 }
 
 // Clean is that of package boot.
@@ -63,23 +62,10 @@ func Drivers(log *slog.Logger) storage.Drivers { return boot.Drivers(log) }
 // FlagError is that of package boot.
 func FlagError(err error) error { return boot.FlagError(err) }
 
-// Listen is that of package boot.
-func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
-	return boot.Listen(ctx, flag, addr)
-}
-
-// Main is that of package boot.
-func Main(ctx context.Context, p Process, f *Flags, run func(context.Context, *slog.Logger) error) int {
-	return boot.Main(ctx, p, f, run)
-}
-
 // NewLogger is that of package boot.
 func NewLogger(w io.Writer, level slog.Level, getenv func(string) string) *slog.Logger {
 	return boot.NewLogger(w, level, getenv)
 }
-
-// URL is that of package boot.
-func URL(ln net.Listener) string { return boot.URL(ln) }
 
 // Variable is that of package boot.
 func Variable(flag string) string { return boot.Variable(flag) }

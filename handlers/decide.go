@@ -1,0 +1,137 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/values"
+)
+
+// Decide registers the one handler of a command kind. decide changes the value object that key names. It emits events,
+// and commands for others; channel.After and channel.At make those that are due later.
+//
+//   - decide is pure: the same value and command always give the same result.
+//   - It may change what the value refers to (maps, slices) only where it succeeds.
+//   - It sees the value as JSON gives it back; see package values.
+//   - Its emissions are part of the unit of work: they are sent if the value is written, and each is one message,
+//     however often the command comes. A delay counts from the first decision.
+//
+// emits has a value of every type of message that decide can emit, so that a missing route is found at start-up.
+func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key func(C) string, decide func(V, C) (V, []channel.Message, error), emits ...channel.Message) {
+	kind := channel.KindOf[C]()
+	name := "decide " + c.Name()
+	queue, err := r.channels.Routes().CommandQueue(kind)
+	if err != nil {
+		if _, event := r.channels.Routes().EventGroups(kind); event == nil {
+			err = errors.New("the routes have it as an event: use handlers.On for a subscriber group's queue, or channel.Command in the routes")
+		}
+		r.fault("%s: %s: %w", name, kind, err)
+		return
+	}
+	if r.decided[kind] {
+		r.fault("%s: %s: registered twice; a command has one handler", name, kind)
+		return
+	}
+	r.decided[kind] = true
+	emitting(r, name, queue, c, key, decide, emits)
+}
+
+// On registers the handler of a subscriber group for an event kind that changes a value object: a [Decide] for events.
+// The group's queue must be among the event's routes.
+func On[V any, E channel.Message](r *Registry, group string, c *values.Collection[V], key func(E) string, decide func(V, E) (V, []channel.Message, error), emits ...channel.Message) {
+	kind := channel.KindOf[E]()
+	name := "on " + c.Name()
+	if _, err := r.channels.Routes().CommandQueue(kind); err == nil {
+		r.fault("%s: %s: the routes have it as a command: use handlers.Decide, or channel.Event in the routes", name, kind)
+		return
+	}
+	emitting(r, name, group, c, key, decide, emits)
+}
+
+// emitting registers a fold that may emit messages of the declared types.
+func emitting[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, decide func(V, M) (V, []channel.Message, error), emits []channel.Message) {
+	kind := channel.KindOf[M]()
+	if decide == nil {
+		r.fault("%s: %s: the decision is nil", name, kind)
+	}
+	declared := r.declare(fmt.Sprintf("%s: %s", name, kind), emits)
+	Fold(r, name, queue, c, key, func(v V, _ *channel.Envelope, m M) (V, []channel.Message, error) {
+		v, emissions, err := decide(v, m)
+		if err == nil {
+			err = declared.check(emissions)
+		}
+		return v, emissions, err
+	})
+}
+
+// declared are the kinds that a handler may emit.
+type declared struct {
+	by    string
+	kinds map[channel.Kind]bool
+}
+
+// declare checks the types that a handler may emit against the routes.
+func (r *Registry) declare(by string, emits []channel.Message) declared {
+	d := declared{by: by, kinds: map[channel.Kind]bool{}}
+	for i, m := range emits {
+		if m = post.Unwrap(m); m == nil {
+			r.fault("%s: emission %d of %d is nil; want a value of its type", by, i+1, len(emits))
+			continue
+		}
+		k := m.Kind()
+		d.kinds[k] = true
+		r.warnOfLoss(reflect.TypeOf(m))
+		if !r.channels.Routes().Has(k) {
+			r.fault("%s: it emits %s, which has no route: add channel.Event for it to the routes, or channel.Command if it is a command", by, k)
+		}
+	}
+	return d
+}
+
+// check refuses messages whose kinds are not declared.
+func (d declared) check(emissions []channel.Message) error {
+	for i, m := range emissions {
+		if post.Unwrap(m) == nil {
+			return Poison("nil emission", fmt.Errorf("%s: emission %d of %d is nil", d.by, i+1, len(emissions)))
+		}
+		if k := m.Kind(); !d.kinds[k] {
+			return Poison("undeclared emission", fmt.Errorf("%s: it emits %s: name a value of that type in the last arguments of its registration", d.by, k))
+		}
+	}
+	return nil
+}
+
+// Fold registers a handler that folds the messages of a queue into a collection. [Decide], [On] and projections are
+// built on it, and a program uses those. Two collections of one name are one, so that a worker doesn't race with
+// itself. They must be the same in all that values.Collection.SameAs compares.
+func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, fold func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
+	if err := c.Check(); err != nil {
+		r.fault("%s: %w", name, err)
+	}
+	if key == nil || fold == nil {
+		r.fault("%s: the function for the key of %s is nil, or the one that folds it", name, channel.KindOf[M]())
+	}
+	r.warnOfLoss(reflect.TypeFor[V]())
+	h := register[M](r, name, queue)
+	if h == nil {
+		return
+	}
+	h.collection = c.Name()
+	h.view = strings.HasPrefix(name, "project ") // as package views names its handlers
+	h.decode = r.codec.Decode
+	h.key = func(m any) string { return key(m.(M)) }
+	h.fold = func(v V, e *channel.Envelope, m any) (V, []channel.Message, error) { return fold(v, e, m.(M)) }
+	h.folder = r.folders[c.Name()]
+	if h.folder == nil {
+		h.folder = newFolder(c, r.cfg)
+		r.folders[c.Name()] = h.folder
+	} else if err := c.SameAs(h.folder.collection); err != nil {
+		r.fault("%s: %w: make it once and hand it to all that fold into it", name, err)
+	}
+	h.run = r.wrap(name, func(_ context.Context, d *Delivery) error { return d.passage.inside() })
+}

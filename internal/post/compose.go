@@ -1,0 +1,225 @@
+package post
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// MaxDelay is the longest time from when a message is sent until it is due.
+const MaxDelay = 10 * 365 * 24 * time.Hour
+
+// ErrRefused says that a message's own Check refuses it.
+var ErrRefused = errors.New("refused by its check")
+
+// A Later is a message that is due later. Users make it by channel.After and channel.At.
+type Later struct {
+	Message Message
+	When    When
+}
+
+// Kind is the kind of the message.
+func (l Later) Kind() Kind { return l.Message.Kind() }
+
+// Unwrap returns the message that a Later holds, or the message itself.
+func Unwrap(m Message) Message {
+	if l, ok := m.(Later); ok {
+		return l.Message
+	}
+	return m
+}
+
+// When says when a message is due: after a delay, or at a time. The zero When is at once.
+type When struct {
+	Delay time.Duration
+	At    time.Time // if it is not zero, Delay counts from then
+}
+
+// AddTo returns the When of a message that is due a delay later.
+func (w When) AddTo(d time.Duration) When {
+	w.Delay += d
+	return w
+}
+
+// later reports that the message may be due later than at once.
+func (w When) later() bool { return w.Delay > 0 || !w.At.IsZero() }
+
+// from returns the time when a message is due that is sent at t. It is not before t.
+func (w When) from(t time.Time) time.Time {
+	due := t.Add(w.Delay)
+	if !w.At.IsZero() {
+		due = w.At.Add(w.Delay)
+	}
+	if due.Before(t) {
+		return t
+	}
+	return due
+}
+
+// String tells two Whens apart. It doesn't depend on a clock.
+func (w When) String() string {
+	switch {
+	case !w.At.IsZero():
+		return w.At.Add(w.Delay).UTC().Format(time.RFC3339Nano)
+	case w.Delay > 0:
+		return w.Delay.String()
+	}
+	return ""
+}
+
+// draft makes the parts of an envelope that the message itself decides. Its ID is empty if the message chooses none.
+func draft(m Message, source string, now time.Time) (e Envelope, when When, err error) {
+	if l, ok := m.(Later); ok {
+		m, when = l.Message, l.When
+	}
+	if m == nil {
+		return e, when, fmt.Errorf("%w: the message is nil", ErrBody)
+	}
+	if v := reflect.ValueOf(m); v.Kind() == reflect.Pointer && v.IsNil() {
+		return e, when, fmt.Errorf("%w: the message is a nil %T", ErrBody, m)
+	}
+	if x, ok := m.(interface{ Check() error }); ok {
+		if err := x.Check(); err != nil {
+			return e, when, fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+	}
+	data, err := EncodeBody(m)
+	if err != nil {
+		return e, when, err
+	}
+	e = Envelope{Source: source, Kind: m.Kind(), Time: now, Data: data}
+	if due := when.from(now); due.After(now) {
+		if due.Sub(now) > MaxDelay {
+			return e, when, fmt.Errorf("%w: a delay of %v; want at most ten years", storage.ErrInvalid, due.Sub(now))
+		}
+		e.Due = due
+	}
+	if x, ok := m.(interface{ MessageID() string }); ok {
+		e.ID = x.MessageID()
+	}
+	if x, ok := m.(interface{ Subject() string }); ok {
+		e.Subject = x.Subject()
+	}
+	return e, when, nil
+}
+
+// Compose makes the envelope of a message that no other message brought about.
+func Compose(m Message, source string, now time.Time) (Envelope, error) {
+	e, when, err := draft(m, source, now)
+	switch born := when.from(now); {
+	case err != nil:
+	case e.ID != "":
+		e.count(born, when)
+	case e.Due.IsZero():
+		e.ID = NewID()
+	default:
+		e.ID = IDAt(born)
+	}
+	return e, err
+}
+
+// ComposeUnder makes the envelope of a message that is sent while another is handled. A handler that runs again repeats
+// the same IDs. So an ID depends on the handled message, the content and the delay, and on no clock or order of sends:
+// handlers may send from several goroutines.
+func ComposeUnder(h *Handling, m Message, source string, now time.Time) (Envelope, error) {
+	e, when, err := draft(m, source, now)
+	if err != nil {
+		return e, err
+	}
+	parent := &h.Envelope
+	born := parent.Born()
+	if born.IsZero() {
+		born = now
+	}
+	born = when.from(born)
+	if e.ID == "" {
+		sum := sha256.Sum256(e.Data)
+		content := string(e.Kind) + "\x00" + string(sum[:]) + when.String()
+		e.derive(parent, born, "sent by", h.Queue, content, strconv.Itoa(h.CountSent(content)))
+	} else {
+		e.count(born, when)
+	}
+	e.Follow(parent)
+	return e, nil
+}
+
+// ComposeEmission makes the envelope of a message that a document emits, the n-th of those that the parent brought
+// about. It is made once: each copy that is sent later is this envelope. So a delay counts from now.
+func ComposeEmission(parent *Envelope, n int, m Message, source, key string, now time.Time) (Envelope, error) {
+	e, when, err := draft(m, source, now)
+	if err != nil {
+		return e, err
+	}
+	born := parent.Born()
+	if !e.Due.IsZero() {
+		born = e.Due
+	}
+	if e.ID == "" {
+		e.derive(parent, born, "event", source, strconv.Itoa(n))
+	} else {
+		e.count(born, when)
+	}
+	if e.Subject == "" {
+		e.Subject = key
+	}
+	e.Follow(parent)
+	return e, nil
+}
+
+// Born returns the time from which the message's age counts, the same for every copy of it: the time of its ID or, if
+// that carries another time or none, the time beside it. It is zero if the message came from elsewhere without a time.
+func (e *Envelope) Born() time.Time {
+	if !e.Since.IsZero() {
+		return e.Since
+	}
+	if t, ok := IDTime(e.ID); ok {
+		return t
+	}
+	return e.Time
+}
+
+// count sets the time from which a message counts whose ID was chosen.
+func (e *Envelope) count(born time.Time, when When) {
+	if _, timed := IDTime(e.ID); (timed && when.later()) || (!timed && !born.Equal(e.Time)) {
+		e.Since = born
+	}
+}
+
+// derive sets an ID that follows from the parent's. Where the parent's own time stands beside its ID, two copies of the
+// parent may have two times. So the child's ID doesn't depend on it, and the time stands beside the child's ID, too.
+func (e *Envelope) derive(parent *Envelope, born time.Time, parts ...string) {
+	t, timed := IDTime(parent.ID)
+	switch {
+	case !timed || !parent.Since.IsZero():
+		e.Since = born
+	default:
+		t = born
+	}
+	e.ID = derive(parent.ID, t, timed, parts...)
+}
+
+// delay returns how long a message must still be hidden, as far as every engine can hide it. A message that is due
+// later than that is handed back when it comes.
+func (e *Envelope) delay(now time.Time) time.Duration {
+	if e.Due.IsZero() {
+		return 0
+	}
+	return Hide(e.Due.Sub(now))
+}
+
+// hop is what a message that is due after more than storage.MaxDelay has left at least when it comes for the first
+// time. So the last hop brings it when it is due, and differences between clocks don't matter.
+const hop = time.Hour
+
+// Hide returns how long to hide a message that is due after d.
+func Hide(d time.Duration) time.Duration {
+	if d > storage.MaxDelay {
+		return min(d-hop, storage.MaxDelay-hop)
+	}
+	return max(0, d)
+}
