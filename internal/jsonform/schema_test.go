@@ -40,7 +40,6 @@ type everything struct {
 	Own      own3                      `json:"own"`
 	Never    int                       `json:"-"`
 	Generic  pair[string, map[int]int] `json:"generic"`
-	hidden   int
 	place
 	*Shared
 }
