@@ -25,6 +25,9 @@ type Description struct {
 	Kinds       []Kind       `json:"kinds"`
 	Collections []Collection `json:"collections"`
 
+	// Stored is when the document was last written, by the store's clock. [Read] sets it.
+	Stored time.Time `json:"-"`
+
 	// Fault says why the rest is missing. It is empty for a document that could be read.
 	Fault string `json:"-"`
 }

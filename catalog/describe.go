@@ -17,8 +17,8 @@ const (
 	maxExample  = 16 << 10 // of one kind
 )
 
-// describe says what a registry and its routes know.
-func describe(r *handlers.Registry, p Program) Description {
+// Describe returns what [Publish] would publish now. All handlers must be registered by then.
+func Describe(r *handlers.Registry, p Program) Description {
 	routed := r.Channels().Outbox().Routed()
 	d := Description{Program: p, Queues: []Queue{}, Kinds: []Kind{}, Collections: []Collection{}}
 	place := map[string]int{} // of a queue in d.Queues

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	boot "github.com/millrace-go/millrace/host/bridge"
+	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -133,8 +133,8 @@ func (c *call) pick(ctx context.Context) (p picked, err error) {
 func (c *call) findEntries(ctx context.Context, from *poison.Queue, queue, id string, take func(m poison.Entry, name string)) error {
 	isID := false
 	ids := []string{id}
-	if c.otherIDs != nil {
-		ids = append(ids, c.otherIDs(id)...)
+	if c.aliased && c.Alias != nil {
+		ids = append(ids, c.Alias(id)...)
 	}
 	for _, other := range ids {
 		for m, err := range from.Find(ctx, other) {
@@ -247,7 +247,7 @@ type shown struct {
 
 // poisonShow prints all that is known of messages.
 func poisonShow(ctx context.Context, c *call) error {
-	c.ids, c.otherIDs = c.args, otherIDs
+	c.ids, c.aliased = c.args, true
 	p, err := c.pick(ctx)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	boot "github.com/millrace-go/millrace/host/bridge"
+	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -40,7 +40,7 @@ type settled struct {
 }
 
 // checkSelection refuses a call without a selection: it needs at least one of -id, -kind, -reason and -all.
-func checkSelection(verb string, o options) error {
+func (t tool) checkSelection(verb string, o options) error {
 	some := len(o.ids) > 0 || o.kind != "" || o.reason != ""
 	switch {
 	case some && o.all:
@@ -48,15 +48,15 @@ func checkSelection(verb string, o options) error {
 	case !some && !o.all && o.queue != "":
 		return usage("%s: no messages of queue %s are selected: add -id, -kind, -reason or -all", verb, storage.Quote(o.queue))
 	case !some && !o.all:
-		return usage("%s: no messages are selected: add -id, -kind, -reason or -all. millrace poison list shows the messages", verb)
+		return usage("%s: no messages are selected: add -id, -kind, -reason or -all. %s poison list shows the messages", verb, t.Command)
 	}
 	return nil
 }
 
 // checkDiscard also refuses a call without -yes or -dry-run, even if there is nothing to discard: so a script that
 // lacks -yes fails the first time it runs.
-func checkDiscard(verb string, o options) error {
-	switch err := checkSelection(verb, o); {
+func (t tool) checkDiscard(verb string, o options) error {
+	switch err := t.checkSelection(verb, o); {
 	case err != nil:
 		return err
 	case o.yes && o.dryRun:

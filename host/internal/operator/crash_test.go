@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/cmd/internal/boottest"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage/azure"
@@ -44,10 +43,10 @@ func TestRetryIsKilled(t *testing.T) {
 	const n = 1500
 	w := newWorld(t, "")
 	sent := w.poison(t, n, closed)
-	p := boottest.Start(t, bin, w.dir, []string{"MILLRACE_STORE=" + w.url}, "poison", "retry", "-all")
+	p := w.begin(t, "poison", "retry", "-all")
 	w.sentBack(t, 500)
-	p.Signal(t, syscall.SIGKILL)
-	if code := p.Wait(t); code != -1 {
+	p.signal(t, syscall.SIGKILL)
+	if code := p.wait(); code != -1 {
 		t.Fatalf("got exit code %d, want it killed in the middle", code)
 	}
 	left := len(w.poisoned(t))
@@ -73,16 +72,16 @@ func TestRetryIsStopped(t *testing.T) {
 	const n = 1500
 	w := newWorld(t, "")
 	w.poison(t, n, closed)
-	p := boottest.Start(t, bin, w.dir, []string{"MILLRACE_STORE=" + w.url}, "poison", "retry", "-all")
+	p := w.begin(t, "poison", "retry", "-all")
 	w.sentBack(t, 500)
-	p.Signal(t, syscall.SIGINT)
-	code, left := p.Wait(t), len(w.poisoned(t))
+	p.signal(t, syscall.SIGINT)
+	code, left := p.wait(), len(w.poisoned(t))
 	st, err := w.store.Queue("reservations").Stats(t.Context())
 	if code != 1 || left == 0 || err != nil || int(st.Ready)+left != n {
 		t.Errorf("got exit code %d with %d left and %d sent back (%v), want 1 and %d together", code, left, st.Ready, err, n)
 	}
-	if want := fmt.Sprintf("stopped by a signal after %d of %d messages", n-left, n); !strings.Contains(p.Output(), want) {
-		t.Errorf("got %q, want %q", p.Output(), want)
+	if want := fmt.Sprintf("stopped by a signal after %d of %d messages", n-left, n); !strings.Contains(p.out.String(), want) {
+		t.Errorf("got %q, want %q", p.out.String(), want)
 	}
 }
 
