@@ -70,8 +70,10 @@ func doctor(ctx context.Context, c *call) error {
 	}
 	switch {
 	case c.json:
-	case bad > 0:
-		c.out.printf("\n%s wrong.\n", count(bad, "thing"))
+	case bad == 1:
+		c.out.printf("\n1 thing is wrong.\n")
+	case bad > 1:
+		c.out.printf("\n%d things are wrong.\n", bad)
 	default:
 		c.out.printf("Nothing is wrong.\n")
 	}
@@ -100,7 +102,7 @@ func (c *call) queueFindings(names []string, stats []storage.Stats, poisoned map
 		st, consumers := stats[i], c.known.consumers(name)
 		waits := ""
 		if st.Ready > 0 {
-			waits = fmt.Sprintf(", and %s there", count(int(st.Ready), "message"))
+			waits = fmt.Sprintf(", with %s ready", count(int(st.Ready), "message"))
 		}
 		switch {
 		case len(c.known.published) == 0:

@@ -58,7 +58,7 @@ func poisonEdit(ctx context.Context, c *call) error {
 	if err := c.complete(&e, []string{entry.Queue}, about); err != nil {
 		return usage("poison edit: %s: %w", inputName(c.data), err)
 	}
-	if bytes.Equal(e.Data, old.Data) {
+	if sameJSON(e.Data, old.Data) {
 		return usage("poison edit: the body is as it was; %s poison retry sends the message as it is", c.Command)
 	}
 	if err := c.mayEdit(ctx, entry, &old); err != nil {
@@ -89,6 +89,13 @@ func poisonEdit(ctx context.Context, c *call) error {
 	}
 	c.out.printf("Sent %s in place of %s.\n", boot.Clean(e.ID), boot.Clean(old.ID))
 	return err
+}
+
+// sameJSON reports that two bodies say the same.
+func sameJSON(a, b []byte) bool {
+	x, err := normalised(a)
+	y, fault := normalised(b)
+	return err == nil && fault == nil && bytes.Equal(x, y)
 }
 
 // toEdit returns the one entry that is meant, and its message with its body.

@@ -19,7 +19,8 @@ const unknown = "–"
 
 // output is the standard output. Write errors are kept for flush.
 type output struct {
-	to io.Writer // what w writes to
+	to       io.Writer // what w writes to
+	terminal bool      // it is one
 
 	mu sync.Mutex
 	w  *bufio.Writer

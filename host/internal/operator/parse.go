@@ -125,6 +125,11 @@ func (t tool) help(args []string) string {
 				_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.TrimSpace(v.name+" "+v.args), v.about)
 			}
 		}
+		for _, v := range t.Others {
+			if n == 0 && v[0] != "" {
+				_, _ = fmt.Fprintf(table, "  %s\t%s\n", v[0], v[1])
+			}
+		}
 		_ = table.Flush() // it writes to memory
 		b.WriteString("\n" + t.Command + " VERB -help explains the flags of a verb. Exit codes: 0 done, 1 failed, 2 wrong command line, 3 nothing matched, 4 something is wrong (doctor).\n")
 		return b.String()

@@ -1,7 +1,9 @@
 package operator
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -189,12 +191,16 @@ func (c *call) complete(e *channel.Envelope, queues []string, about *catalog.Kin
 		var d *handlers.Delivery
 		failed := handlers.Contain(func() {
 			trial := *e
-			if d, err = c.known.registry.Resolve(q, &trial); err == nil {
+			if d, err = c.known.registry.Resolve(q, &trial); err == nil { // which runs the message's Check
 				err = choose(e, d.Message)
 			}
 		})
 		if failed != nil {
 			return failed
+		}
+		var refused *handlers.PoisonError
+		if errors.As(err, &refused) {
+			return refused.Err
 		}
 		return err
 	}
@@ -206,13 +212,8 @@ func (c *call) handles(queue string, kind channel.Kind) bool {
 	return slices.ContainsFunc(c.known.handled, func(h post.Handled) bool { return h.Queue == queue && h.Kind == kind })
 }
 
-// choose runs a message's own check, and takes its body, ID and subject. It calls the user's code.
+// choose takes a message's own body, ID and subject. It calls the user's code.
 func choose(e *channel.Envelope, message any) error {
-	if x, ok := message.(interface{ Check() error }); ok {
-		if err := x.Check(); err != nil {
-			return errors.New(err.Error()) // its text is the user's code, too
-		}
-	}
 	if m, ok := message.(channel.Message); ok && m.Kind() == e.Kind { // otherwise it is of an older kind
 		data, err := post.EncodeBody(m)
 		if err != nil {
@@ -229,13 +230,25 @@ func choose(e *channel.Envelope, message any) error {
 	return nil
 }
 
-// normalised gives a body the bytes that any sender gives it: they decide whether two messages with one ID are the same.
+// normalised gives a body one form, whatever the order of its members: its bytes decide whether two messages with one ID
+// are the same, and the ID of an edited message follows from them.
 func normalised(body []byte) ([]byte, error) {
-	e := channel.Envelope{ID: "normalise", Source: source, Kind: "millrace.body", Data: body}
-	raw, err := e.Encode()
-	if err != nil {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
 		return nil, err
 	}
-	e, err = post.Decode(raw)
+	var sorted bytes.Buffer
+	enc := json.NewEncoder(&sorted)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	e := channel.Envelope{ID: "body", Source: source, Kind: "millrace.body", Data: bytes.TrimSpace(sorted.Bytes())}
+	raw, err := e.Encode() // and back: that is the form in which every body arrives
+	if err == nil {
+		e, err = post.Decode(raw)
+	}
 	return e.Data, err
 }

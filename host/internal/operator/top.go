@@ -8,8 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -59,7 +59,7 @@ type topLine struct {
 func top(ctx context.Context, c *call) error {
 	var before *look
 	show := c.printLook
-	if !c.json && isTerminal(c.out.to) {
+	if !c.json && c.out.terminal && c.process.Getenv("TERM") != "dumb" {
 		s := openScreen(c.out.to)
 		defer s.close()
 		show = s.draw
@@ -202,7 +202,7 @@ func (s *screen) close() { _, _ = io.WriteString(s.w, "\x1b[?25h\x1b[?1049l") }
 // draw shows a look, cut to the size of the terminal. After a failed look it shows the last one, and why.
 func (s *screen) draw(l *look, failed error) error {
 	width, height := s.size()
-	lines := l.lines()
+	lines := l.lines(width)
 	most := max(1, height-2)
 	if failed != nil {
 		most--
@@ -237,16 +237,50 @@ func (l *look) poison() (n int64) {
 	return n
 }
 
-// lines are the rows of the table with its head, in columns.
-func (l *look) lines() []string {
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "QUEUE\tREADY\tIN FLIGHT\tDELAYED\tPOISON\tLAG\tCHANGE\tCONSUMED BY") // it writes to memory
+// columns returns the head of the screen's table, and the columns that are left out where it is too wide, in that order.
+func columns() (head []string, dropped []int) {
+	return []string{"QUEUE", "READY", "IN FLIGHT", "DELAYED", "POISON", "LAG", "CHANGE", "CONSUMED BY"}, []int{7, 3, 2, 6}
+}
+
+// lines are the rows of the table with its head. Numbers stand on the right of their columns.
+func (l *look) lines(width int) (all []string) {
+	head, dropped := columns()
+	rows := [][]string{head}
 	for i, name := range l.names {
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", boot.Clean(name), strings.Join(l.cells(i), "\t"), boot.Clean(l.consumed[i]))
+		rows = append(rows, append(append([]string{boot.Clean(name)}, l.cells(i)...), boot.Clean(l.consumed[i])))
 	}
-	_ = t.Flush()
-	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	shown, wide := map[int]bool{}, make([]int, len(head))
+	total := -2
+	for i := range head {
+		for _, row := range rows {
+			wide[i] = max(wide[i], utf8.RuneCountInString(row[i]))
+		}
+		shown[i] = true
+		total += wide[i] + 2
+	}
+	for _, i := range dropped {
+		if total > width {
+			shown[i] = false
+			total -= wide[i] + 2
+		}
+	}
+	for _, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", wide[i]-utf8.RuneCountInString(cell))
+			switch {
+			case !shown[i]:
+			case i == 0:
+				b.WriteString(cell + pad)
+			case i == len(head)-1:
+				b.WriteString("  " + cell)
+			default:
+				b.WriteString("  " + pad + cell)
+			}
+		}
+		all = append(all, b.String())
+	}
+	return all
 }
 
 // cut shortens a line to a width.

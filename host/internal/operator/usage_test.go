@@ -85,7 +85,7 @@ func TestExitCodes(t *testing.T) {
 		{"send reservations.make.v1 x -delay -1s", 2, "-delay: want"},
 		{"send reservations.make.v1 nope.json -delay 80000h", 1, "nope.json"},
 		{"send -help", 0, "up to ten years"},
-		{"poison edit", 2, "want ID"},
+		{"poison edit", 2, "want ID [-]"},
 		{"poison edit x", 2, "want the new body: -data FILE"},
 		{"poison edit x y", 2, `unknown argument "y"`},
 		{"poison edit x - -data y", 2, `unknown argument "-"`},

@@ -102,7 +102,7 @@ func (t tool) poisonVerbs(many int) []*verb {
 				"-reason needs the complete reason: -json prints it."},
 		{name: "poison show", args: "ID…", least: 1, most: many, about: "show everything about messages in the poison queue", store: true, run: poisonShow, flags: queueFlag,
 			more: "ID is that of a message, or the key of an entry" + aboutIDs + ".\nIt shows the error and the whole body, which may be personal."},
-		{name: "poison edit", args: "ID", least: 1, most: 2, about: "send a message with another body in place of one", store: true, before: readEdit, run: poisonEdit,
+		{name: "poison edit", args: "ID [-]", least: 1, most: 2, about: "send a message with another body in place of one", store: true, before: readEdit, run: poisonEdit,
 			more: "The body is the JSON of -data, or of the standard input if a - follows the ID. It must fit the schema of the kind. The edited\n" +
 				"message has an ID of its own, which follows from the old ID and the new body: the same edit made twice has its effect once.\n" +
 				"It is refused if the old message has had its effect, and if that can't be known.",
