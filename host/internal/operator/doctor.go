@@ -55,10 +55,8 @@ func doctor(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	all := slices.Concat(c.catalogFindings(), c.queueFindings(names, stats, poisoned), c.kindFindings(), c.clockFindings(time.Now()), c.versionFindings(), logFindings(c.file))
-	slices.SortStableFunc(all, func(a, b finding) int { return -cmp.Compare(a.Severity, b.Severity) }) // wrong before note
 	bad := 0
-	for _, f := range all {
+	for _, f := range c.findings(names, stats, poisoned) {
 		if f.Severity == wrong {
 			bad++
 		}
@@ -83,6 +81,13 @@ func doctor(ctx context.Context, c *call) error {
 	return nil
 }
 
+// findings are all that doctor finds, what is wrong first.
+func (c *call) findings(names []string, stats []storage.Stats, poisoned map[string]int64) []finding {
+	all := slices.Concat(c.catalogFindings(), c.queueFindings(names, stats, poisoned), c.kindFindings(), c.clockFindings(time.Now()), c.versionFindings(), logFindings(c.file))
+	slices.SortStableFunc(all, func(a, b finding) int { return -cmp.Compare(a.Severity, b.Severity) }) // wrong before note
+	return all
+}
+
 // catalogFindings are about the descriptions of programs themselves.
 func (c *call) catalogFindings() (all []finding) {
 	if len(c.known.published) == 0 {
@@ -98,6 +103,7 @@ func (c *call) catalogFindings() (all []finding) {
 
 // queueFindings are about consumers, lag and poison.
 func (c *call) queueFindings(names []string, stats []storage.Stats, poisoned map[string]int64) (all []finding) {
+	routed := c.known.routedNow()
 	for i, name := range names {
 		st, consumers := stats[i], c.known.consumers(name)
 		waits := ""
@@ -106,10 +112,10 @@ func (c *call) queueFindings(names []string, stats []storage.Stats, poisoned map
 		}
 		switch {
 		case len(c.known.published) == 0:
-		case !c.routed(name) && st.Ready > 0:
-			all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("queue %s is in no route of any program%s", name, waits),
-				Fix: "Start a worker of the version that had it until it is empty."})
-		case c.routed(name) && len(consumers) == 0:
+		case !routed[name] && st.Ready > 0:
+			all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("queue %s is in no route any more%s%s", name, c.lastConsumer(name), waits),
+				Fix: "Start a worker of a version that handles it, until it is empty."})
+		case routed[name] && len(consumers) == 0:
 			all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("queue %s is consumed by nobody%s%s", name, c.lastConsumer(name), waits),
 				Fix: "Start a worker of a program with handlers for it, or take the queue out of the routes."})
 		}

@@ -134,7 +134,7 @@ func TestEditIsRefusedIfApplied(t *testing.T) {
 	}
 	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 1})
 	x.work(t)
-		rows := 0
+	rows := 0
 	for _, err := range s.Table("accounts-applied").Query(t.Context(), "ada", storage.RowRange{}) {
 		if err != nil {
 			t.Fatal(err)

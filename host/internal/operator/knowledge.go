@@ -111,6 +111,23 @@ func (k *knowledge) running() (all []*catalog.Description) {
 	return all
 }
 
+// routedNow returns the queues in the routes of the programs as they are: of the versions that run, and of the last one
+// of a program that doesn't.
+func (k *knowledge) routedNow() map[string]bool {
+	all, seen := map[string]bool{}, map[string]bool{}
+	for i := range slices.Backward(k.published) {
+		d := &k.published[i]
+		if seen[d.Name] && time.Since(d.Last) >= stillThere {
+			continue
+		}
+		seen[d.Name] = true
+		for _, q := range d.Queues {
+			all[q.Name] = true
+		}
+	}
+	return all
+}
+
 // consumers returns the versions of programs that have a handler for a queue and have published lately.
 func (k *knowledge) consumers(queue string) []*catalog.Description {
 	return slices.DeleteFunc(k.running(), func(d *catalog.Description) bool { return !d.Consumes(queue) })

@@ -198,4 +198,6 @@ func (c *call) open(ctx context.Context, p boot.Process) error {
 }
 
 // newOutput returns the output to a writer.
-func newOutput(w io.Writer) *output { return &output{to: w, terminal: isTerminal(w), w: bufio.NewWriter(w)} }
+func newOutput(w io.Writer) *output {
+	return &output{to: w, terminal: isTerminal(w), w: bufio.NewWriter(w)}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -87,7 +88,11 @@ func collectFaults(e *jsonschema.ValidationError, faults *[]string) {
 		}
 		return
 	case *kind.Type:
+		slices.Sort(k.Want)
 		say("want %s, got %s", strings.Join(k.Want, " or "), k.Got)
+		return
+	case *kind.PropertyNames:
+		say("member %s can't have that name", storage.Quote(k.Property))
 		return
 	case *kind.AnyOf: // a pointer: what is wrong with its value counts, unless it must be null or an object
 		for _, cause := range e.Causes {
@@ -154,8 +159,8 @@ func checkMembers(dec *json.Decoder, at []string) error {
 		if err != nil {
 			return err
 		}
-		name, _ := t.(string) // the decoder accepts nothing else
-		where := append(slices.Clip(at), name)
+		name, _ := t.(string)     // the decoder accepts nothing else
+		where := append(at, name) // nobody keeps it
 		if names[name] {
 			return fmt.Errorf("member %q occurs twice", place(where))
 		}
@@ -181,7 +186,7 @@ func checkValue(dec *json.Decoder, at []string) error {
 		return nil
 	}
 	for i := 0; dec.More(); i++ {
-		if err := checkValue(dec, append(slices.Clip(at), fmt.Sprint(i))); err != nil {
+		if err := checkValue(dec, append(at, strconv.Itoa(i))); err != nil {
 			return err
 		}
 	}

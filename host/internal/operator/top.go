@@ -208,7 +208,7 @@ func (s *screen) draw(l *look, failed error) error {
 		most--
 	}
 	if hidden := len(lines) - most; hidden > 0 {
-		lines = append(lines[:max(0, most-1)], fmt.Sprintf("… and %s; a higher window shows them", count(hidden+1, "more queue")))
+		lines = append(lines[:max(0, most-1)], fmt.Sprintf("… and %s; a higher window shows them", count(min(hidden+1, len(l.names)), "more queue")))
 	}
 	if failed != nil {
 		lines = append(lines, "! "+boot.Clean(failed.Error()))
