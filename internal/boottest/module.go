@@ -15,27 +15,35 @@ const framework = "github.com/millrace-go/millrace"
 // A Module is a module of somebody else, in a folder elsewhere, that uses this checkout.
 type Module struct {
 	Dir  string
-	root string // of this checkout
+	Root string // this checkout
 }
 
-// NewModule makes an empty module in a new folder. It depends on the modules that this checkout depends on, in the same
-// versions, so that nothing is fetched.
-func NewModule(t *testing.T, name string) *Module {
+// EmptyModule makes a new folder for a module. There is only a go.sum, because the checksums that are known need not be
+// fetched.
+func EmptyModule(t *testing.T) *Module {
 	t.Helper()
 	file, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Module{Dir: t.TempDir(), root: filepath.Dir(strings.TrimSpace(string(file)))}
-	depends := strings.Replace(m.read(t, "go.mod"), "module "+framework+"\n", "module "+name+"\n", 1)
-	m.Write(t, "go.mod", depends+"\nrequire "+framework+" v0.0.0\n\nreplace "+framework+" => "+m.root+"\n")
+	m := &Module{Dir: t.TempDir(), Root: filepath.Dir(strings.TrimSpace(string(file)))}
 	m.Write(t, "go.sum", m.read(t, "go.sum"))
+	return m
+}
+
+// NewModule makes a module without code in a new folder. It depends on the modules that this checkout depends on, in
+// the same versions.
+func NewModule(t *testing.T, name string) *Module {
+	t.Helper()
+	m := EmptyModule(t)
+	depends := strings.Replace(m.read(t, "go.mod"), "module "+framework+"\n", "module "+name+"\n", 1)
+	m.Write(t, "go.mod", depends+"\nrequire "+framework+" v0.0.0\n\nreplace "+framework+" => "+m.Root+"\n")
 	return m
 }
 
 func (m *Module) read(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(m.root, name))
+	text, err := os.ReadFile(filepath.Join(m.Root, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +66,7 @@ func (m *Module) Write(t *testing.T, name, text string) {
 // asked for.
 func (m *Module) Copy(t *testing.T, from, to string, tests bool, rename *strings.Replacer) {
 	t.Helper()
-	files := os.DirFS(filepath.Join(m.root, from))
+	files := os.DirFS(filepath.Join(m.Root, from))
 	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !tests && strings.HasSuffix(name, "_test.go") {
 			return err
