@@ -38,17 +38,23 @@ func (w *World) Keep(ctx context.Context, slot int, start func(*Process) (*handl
 	}
 }
 
-// poll is the poll interval of workers. Once faults are over, time only has to pass.
-const poll = 20 * time.Second
+// The poll intervals of workers. Once faults are over, rings work, and time only has to pass.
+const (
+	poll      = 20 * time.Second
+	quietPoll = time.Hour
+)
 
 // live runs a worker in the process until ctx ends or the process dies.
 func (p *Process) live(ctx context.Context, h *handlers.Registry, own map[string]worker.QueueConfig) {
 	w := p.World
-	queues := map[string]worker.QueueConfig{}
+	queues, interval := map[string]worker.QueueConfig{}, poll
+	if !w.Disturbed() {
+		interval = quietPoll
+	}
 	for _, q := range h.Queues() {
 		c := own[q]
 		if c.PollInterval == 0 {
-			c.PollInterval = poll
+			c.PollInterval = interval
 		}
 		if w.Plan.Consumers > 0 && c.Turn == nil {
 			c.Turn = active.Workers(w.Plan.Consumers)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
@@ -31,13 +32,18 @@ type World struct {
 	failures []string // what must not happen; under mu
 }
 
-// New begins a run on a store. The plan may say that the store has no optional abilities.
+// New begins a run on a store.
 func New(s *storage.Store, p Plan) *World {
 	if p.Plain {
-		s = storagetest.Plain(s)
+		s = storage.New(inSteps{s.Driver()})
 	}
 	return &World{Plan: p, Store: s, Began: time.Now()}
 }
+
+// inSteps takes the steps of a unit of work one by one. It rings, so that days may pass fast once faults are over.
+type inSteps struct{ driver.Store }
+
+func (inSteps) Committer() driver.Committer { return nil }
 
 // Tell adds a line to the history.
 func (w *World) Tell(format string, args ...any) {
@@ -149,8 +155,11 @@ func (w *World) worker(name string, first bool) *Process {
 }
 
 func (w *World) process(name string, schedule func(storagetest.Op) storagetest.Fault) *Process {
-	p := &Process{World: w, Name: name}
-	p.Store, p.Fuse = storagetest.Disturb(w.Store, storagetest.Disturbance{
+	p, s := &Process{World: w, Name: name}, w.Store
+	if w.Plan.Plain && w.Disturbed() {
+		s = storagetest.Plain(s)
+	}
+	p.Store, p.Fuse = storagetest.Disturb(s, storagetest.Disturbance{
 		Delay: w.Plan.Delay, Outage: w.Plan.Delay,
 		Schedule: func(op storagetest.Op) storagetest.Fault {
 			if w.quiet.Load() {
