@@ -131,6 +131,10 @@ func (h *Handler) Kind() channel.Kind { return h.kind }
 // React registers a reaction of a subscriber group to a kind. The group's queue must be among the kind's
 // routes. See [ReactOnce] for effects that should not be repeated.
 func React[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
+	react(r, group, watched(r, false, f))
+}
+
+func react[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
 	h := register[E](r, "react "+group, group)
 	if h == nil {
 		return
@@ -167,9 +171,9 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 // be judged and goes to the poison queue, as values.ErrTooOld.
 func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
 	if f != nil { // else React reports it
-		f = guardOnce(r.channels.Store(), group, f)
+		f = guardOnce(r.channels.Store(), group, watched(r, true, f))
 	}
-	React(r, group, f)
+	react(r, group, f)
 }
 
 // Upgrade registers an older type of message, which becomes a newer one when it is received. Register the newer one's
