@@ -47,6 +47,7 @@ func house() []floor {
 		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "internal/post", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
 		{pkg: "views", may: []string{"internal/lru", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
+		{pkg: "catalog", may: []string{"handlers", "channel", "internal/post", "internal/jsonform", "storage"}, why: "it describes what a registry handles; it doesn't know who runs the handlers, nor who reads the description", tests: world},
 		{pkg: "worker", may: []string{"handlers", "values", "channel", "internal/post", "storage", "storage/inbox", "poison"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/active"}, world...)},
 		{pkg: "worker/active", may: []string{"worker", "coord/members", "storage"}, why: "it lets members of a group take turns; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
 		{pkg: "sample/reservations/app", may: append([]string{"host", "sample/reservations/..."}, framework...), why: "it makes a program of the sample, and leaves drivers and the process to the host"},
@@ -87,6 +88,7 @@ func owned() map[string]struct{ owner, why string } {
 		"github.com/emersion/":            {"", "it is the mail server of the tests"},
 		"github.com/go-json-experiment/":  {"internal/post, values, internal/jsonform", "bodies and documents are encoded where their form is defined"},
 		"github.com/prometheus/":          {"worker, cost, host, host/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
+		"github.com/santhosh-tekuri/":     {"host/internal/operator", "what an operator sends is held against its schema in one place"},
 		"github.com/hashicorp/golang-lru": {"internal/lru", "all that is kept is bounded in one way"},
 	}
 }

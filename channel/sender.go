@@ -29,7 +29,9 @@ func New(store *storage.Store, routes *Routes, source string) (*Channels, error)
 	if err := post.CheckSource(source); err != nil {
 		return nil, fmt.Errorf("channel: source %s: %w", storage.Quote(source), err)
 	}
-	return &Channels{store: store, routes: routes, source: source, outbox: post.NewOutbox(store, routes.queues)}, nil
+	outbox := post.NewOutbox(store, routes.queues)
+	outbox.Routed = routes.routed
+	return &Channels{store: store, routes: routes, source: source, outbox: outbox}, nil
 }
 
 // Routes returns the routes.

@@ -91,7 +91,7 @@ type used struct{ containers, tables map[string]bool }
 func usedNames(t *testing.T) used {
 	t.Helper()
 	u := used{containers: map[string]bool{}, tables: map[string]bool{}}
-	for _, dir := range []string{"channel", "internal/post", "handlers", "poison", "values", "views", "worker", "sample/reservations", "sample/reservations/site", "storage/doorbell", "host/internal/boot"} {
+	for _, dir := range []string{"catalog", "channel", "internal/post", "handlers", "poison", "values", "views", "worker", "sample/reservations", "sample/reservations/site", "storage/doorbell", "host/internal/boot"} {
 		set := token.NewFileSet()
 		var files []*ast.File
 		err := filepath.WalkDir(filepath.Join("..", dir), func(file string, d fs.DirEntry, err error) error {

@@ -112,10 +112,13 @@ type Handler struct {
 	channels *channel.Channels // that the messages come through
 	run      Next              // the reaction, or the waiting for the fold, with the middleware around it
 
-	key    func(any) string // of folding handlers
-	folder *folder
-	decode func(*channel.Envelope) (any, error)
-	fold   any // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V
+	key        func(any) string // of folding handlers
+	collection string
+	view       bool
+	once       bool
+	folder     *folder
+	decode     func(*channel.Envelope) (any, error)
+	fold       any // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V
 
 	react   func(context.Context, any) error // of reactions
 	timeout time.Duration                    // of reactions
@@ -173,7 +176,11 @@ func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Cont
 	if f != nil { // else React reports it
 		f = guardOnce(r.channels.Store(), group, watched(r, true, f))
 	}
+	before := r.handlers[group][channel.KindOf[E]()]
 	react(r, group, f)
+	if h := r.handlers[group][channel.KindOf[E]()]; h != before {
+		h.once = true
+	}
 }
 
 // Upgrade registers an older type of message, which becomes a newer one when it is received. Register the newer one's

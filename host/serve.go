@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/cost"
 	"github.com/millrace-go/millrace/handlers"
@@ -166,6 +167,10 @@ func (s *service) newWorker(a *App) (*worker.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.Go("catalog", func(ctx context.Context) error {
+		catalog.Keep(ctx, registry, catalog.Program{Name: s.Name, Version: s.version()})
+		return nil
+	})
 	a.healthy = w.Healthy
 	a.unit = "command handled"
 	counted := commandQueues(a.Channels.Routes(), registry.Queues())

@@ -23,6 +23,8 @@ type Outbox struct {
 	// Watch is called when a reaction begins, and what it returns when the reaction has returned. Package millracetest sets
 	// it before the handlers are registered. Defaults to none.
 	Watch func(h *Handling, once bool) (done func(error))
+
+	Routed func() []Routed // all kinds that have queues, sorted; package channel sets it
 }
 
 // NewOutbox returns the outbox of a store. The function returns the queues that messages of a kind go to.
