@@ -134,6 +134,10 @@ func (h *Handler) Kind() channel.Kind { return h.kind }
 // React registers a reaction of a subscriber group to a kind. The group's queue must be among the kind's
 // routes. See [ReactOnce] for effects that should not be repeated.
 func React[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
+	react(r, group, watched(r, false, f))
+}
+
+func react[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
 	h := register[E](r, "react "+group, group)
 	if h == nil {
 		return
@@ -170,10 +174,10 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 // be judged and goes to the poison queue, as values.ErrTooOld.
 func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
 	if f != nil { // else React reports it
-		f = guardOnce(r.channels.Store(), group, f)
+		f = guardOnce(r.channels.Store(), group, watched(r, true, f))
 	}
 	before := r.handlers[group][channel.KindOf[E]()]
-	React(r, group, f)
+	react(r, group, f)
 	if h := r.handlers[group][channel.KindOf[E]()]; h != before {
 		h.once = true
 	}

@@ -74,10 +74,10 @@ func Run(ctx context.Context, x Process, p Program) int {
 	switch {
 	case verb == "" && p.Web == nil && p.Register == nil:
 		_, _ = io.WriteString(x.Stdout, p.about(x.Command)+"\n") // the exit code tells as well
-		if len(args) > 0 && strings.HasSuffix(args[0], "help") {
-			return ExitOK
+		if len(args) == 0 {
+			return ExitUsage
 		}
-		return ExitUsage
+		return ExitOK
 	case verb == "", verb == "web" && p.Web != nil, verb == "worker" && p.Register != nil:
 		return serve(ctx, x, p, verb, args)
 	case verb == "version":

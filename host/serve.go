@@ -81,7 +81,13 @@ func (s *service) run(ctx context.Context, log *slog.Logger) (err error) {
 	}
 	a := &App{Log: log, Stopping: ctx.Done(), Web: s.flag == "addr", listener: ln, healthy: func() error { return nil }}
 	a.Worker = s.Register != nil && (!a.Web || *s.worker)
-	defer func() { err = errors.Join(err, a.close()) }()
+	defer func() {
+		closing := a.close()
+		if boot.StoppedBy(ctx, err) && closing != nil {
+			err = nil // the stop is no failure, but this is
+		}
+		err = errors.Join(err, closing)
+	}()
 	if err := s.open(ctx, a, routes); err != nil {
 		return err
 	}

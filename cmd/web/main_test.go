@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/cmd/internal/boottest"
+	"github.com/millrace-go/millrace/internal/boottest"
 )
 
 // bin is the program, built.

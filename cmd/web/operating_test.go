@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/cmd/internal/boottest"
+	"github.com/millrace-go/millrace/internal/boottest"
 )
 
 // eventually repeats ok until it is true.

@@ -147,7 +147,7 @@ func (f *Flags) Read(args []string) error {
 		}
 	})
 	if rest := f.set.Args(); len(rest) > 0 {
-		hint := ""
+		hint := "; a verb stands before the flags"
 		if rest[0] == "true" || rest[0] == "false" {
 			hint = "; the value of a boolean flag follows a =, as in -flag=" + rest[0]
 		}

@@ -56,9 +56,8 @@ func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, 
 		ctx, stop := withSignals(ctx, log)
 		defer stop()
 		err = f(ctx, log)
-		var stopped *SignalError
-		if errors.As(err, &stopped) {
-			// An error that the signal has caused is an orderly stop: the program had not started yet.
+		if StoppedBy(ctx, err) {
+			// An error that the stop has caused is an orderly stop: the program had not started yet.
 			log.InfoContext(ctx, "stopped while starting", "error", err)
 			err = nil
 		}
@@ -73,6 +72,11 @@ func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, 
 		return ExitUsage
 	}
 	return ExitError
+}
+
+// StoppedBy reports that the end of ctx has caused an error.
+func StoppedBy(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
 
 // SignalError is the cause of a context that a signal has ended.

@@ -45,8 +45,8 @@ func TestRetryIsKilled(t *testing.T) {
 	sent := w.poison(t, n, closed)
 	p := w.begin(t, "poison", "retry", "-all")
 	w.sentBack(t, 500)
-	p.signal(t, syscall.SIGKILL)
-	if code := p.wait(); code != -1 {
+	p.Signal(t, syscall.SIGKILL)
+	if code := p.Wait(t); code != -1 {
 		t.Fatalf("got exit code %d, want it killed in the middle", code)
 	}
 	left := len(w.poisoned(t))
@@ -74,14 +74,14 @@ func TestRetryIsStopped(t *testing.T) {
 	w.poison(t, n, closed)
 	p := w.begin(t, "poison", "retry", "-all")
 	w.sentBack(t, 500)
-	p.signal(t, syscall.SIGINT)
-	code, left := p.wait(), len(w.poisoned(t))
+	p.Signal(t, syscall.SIGINT)
+	code, left := p.Wait(t), len(w.poisoned(t))
 	st, err := w.store.Queue("reservations").Stats(t.Context())
 	if code != 1 || left == 0 || err != nil || int(st.Ready)+left != n {
 		t.Errorf("got exit code %d with %d left and %d sent back (%v), want 1 and %d together", code, left, st.Ready, err, n)
 	}
-	if want := fmt.Sprintf("stopped by a signal after %d of %d messages", n-left, n); !strings.Contains(p.out.String(), want) {
-		t.Errorf("got %q, want %q", p.out.String(), want)
+	if want := fmt.Sprintf("stopped by a signal after %d of %d messages", n-left, n); !strings.Contains(p.Output(), want) {
+		t.Errorf("got %q, want %q", p.Output(), want)
 	}
 }
 

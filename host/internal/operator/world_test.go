@@ -19,6 +19,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/internal/boottest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
@@ -155,40 +156,10 @@ func (w *world) call(t *testing.T, store *storage.Store, o options, out, told io
 	return c
 }
 
-// A running program is a process that was begun.
-type running struct {
-	cmd *exec.Cmd
-	out bytes.Buffer // both streams; read it after wait
-}
-
-// begin starts the program on the world. One that still runs at the end of the test is killed.
-func (w *world) begin(t *testing.T, args ...string) *running {
+// begin starts the program on the world.
+func (w *world) begin(t *testing.T, args ...string) *boottest.Program {
 	t.Helper()
-	p := &running{cmd: command(w.dir, w.url, args...)}
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if p.cmd.ProcessState == nil {
-			_ = p.cmd.Process.Kill() // it may have ended
-			p.wait()
-		}
-	})
-	return p
-}
-
-func (p *running) signal(t *testing.T, s os.Signal) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// wait returns the exit code, or -1 for a process that a signal has killed.
-func (p *running) wait() int {
-	_ = p.cmd.Wait() // the exit code tells
-	return p.cmd.ProcessState.ExitCode()
+	return boottest.Start(t, bin, w.dir, []string{as + "=sample", "MILLRACE_STORE=" + w.url}, args...)
 }
 
 // want runs the program, checks its exit code, and returns the result.

@@ -25,12 +25,16 @@ const (
 type patient struct{ reservations.Mailer }
 
 func (p patient) Send(ctx context.Context, m reservations.Mail) error {
-	err := p.Mailer.Send(ctx, m)
 	event, _, _ := channel.Handled(ctx)
+	return verdict(p.Mailer.Send(ctx, m), time.Since(event.Time))
+}
+
+// verdict says what follows when a mail of an age was sent, or could not be.
+func verdict(err error, age time.Duration) error {
 	switch {
 	case errors.Is(err, mail.ErrRefused):
 		return handlers.Poison(ReasonMailRefused, err)
-	case err != nil && time.Since(event.Time) < mailGiveUp:
+	case err != nil && age < mailGiveUp:
 		return handlers.Later(mailAgain, err.Error())
 	}
 	return err

@@ -1,4 +1,4 @@
-// Package boottest drives the programs in cmd as real processes, for tests.
+// Package boottest drives programs as real processes, for tests.
 package boottest
 
 import (
