@@ -57,7 +57,7 @@ func Run(ctx context.Context, x Process, p Program) int {
 	if err := p.check(); err != nil {
 		return x.fail(ExitError, err)
 	}
-	if operates(x.Args) || len(x.Args) == 0 && p.Web == nil && p.Register == nil {
+	if operates(x.Args) {
 		return operate(ctx, x, p)
 	}
 	verb, args := "", x.Args
@@ -105,16 +105,17 @@ func (x *Process) fail(code int, err error) int {
 func (p *Program) about(command string) string {
 	var b strings.Builder
 	b.WriteString(cmp.Or(p.About, p.Name) + "\n\n")
-	say := func(verb, about string) {
-		_, _ = fmt.Fprintf(&b, "  %-*s  %s\n", len(command)+len(" completion"), strings.TrimSpace(command+" "+verb), about)
+	say := func(verb, about, longest string) {
+		_, _ = fmt.Fprintf(&b, "  %-*s  %s\n", len(command)+len(longest), strings.TrimSpace(command+" "+verb), about)
 	}
 	for _, v := range p.verbs() {
-		say(v.name, v.about)
+		say(v.name, v.about, " version")
 	}
+	say("help", "explains a verb, as in "+command+" help queues", " version")
+	b.WriteString("\nFor operators, on the program's store:\n\n")
 	for _, v := range operator.Verbs() {
-		say(v[0], v[1])
+		say(v[0], v[1], " completion")
 	}
-	say("help", "explains a verb, as in "+command+" help queues")
 	return strings.TrimSuffix(b.String(), "\n")
 }
 

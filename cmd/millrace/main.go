@@ -5,4 +5,6 @@ package main
 
 import "github.com/millrace-go/millrace/host"
 
-func main() { host.Main(host.Program{Name: "millrace"}) }
+func main() {
+	host.Main(host.Program{Name: "millrace", About: "The operator's command line for the store of any program. It can be used while workers run."})
+}

@@ -35,7 +35,7 @@ func unclear(format string, args ...any) verdict { return verdict{why: fmt.Sprin
 //     document of the message's subject is looked at, and then all others, if there are few.
 //   - ReactOnce notes each message.
 //   - Any other reaction leaves nothing.
-func (c *call) wasApplied(ctx context.Context, entry poison.Entry, e *channel.Envelope) (verdict, error) {
+func (c editCall) wasApplied(ctx context.Context, entry poison.Entry, e *channel.Envelope) (verdict, error) {
 	if entry.Reason == handlers.ReasonContentDiffers {
 		return verdict{applied: true, known: true, why: "another message with this ID and other content was applied"}, nil
 	}
@@ -67,7 +67,7 @@ func (c *call) wasApplied(ctx context.Context, entry poison.Entry, e *channel.En
 }
 
 // wasNoted asks for the note of ReactOnce.
-func (c *call) wasNoted(ctx context.Context, group string, e *channel.Envelope) (verdict, error) {
+func (c editCall) wasNoted(ctx context.Context, group string, e *channel.Envelope) (verdict, error) {
 	if isOld(e.ID) {
 		return unclear("its note may be deleted, because the message is more than 30 days old"), nil
 	}

@@ -81,8 +81,9 @@
 //     its cause. So the same edit made twice has its effect once, also if the first one ended between the send and the
 //     deletion of the entry. An edit is refused if the old message was applied, and if nobody can tell; -again sends it
 //     all the same.
-//   - A message that send or edit sends fits the schema of its kind. Whoever consumes its queue wrote that schema.
-//   - doctor and top write nothing.
+//   - A message that send or edit sends fits the schema of its kind. The program that consumes its queue has published
+//     that schema.
+//   - doctor and top change nothing.
 //   - top leaves the terminal as it was, however it ends, unless it is killed.
 //   - A failure that concerns one message fails that message alone. A store that can't be reached ends the run, except
 //     that of top, which waits for it.

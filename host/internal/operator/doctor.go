@@ -38,6 +38,9 @@ type finding struct {
 	Fix      string `json:"fix"`
 }
 
+// An examination is a run of doctor.
+type examination struct{ *call }
+
 func checkDoctor(verb string, o options) error {
 	if o.lag <= 0 {
 		return usage("%s: -lag: want a time above 0", verb)
@@ -46,7 +49,8 @@ func checkDoctor(verb string, o options) error {
 }
 
 // doctor prints what is wrong, and what to do about it.
-func doctor(ctx context.Context, c *call) error {
+func doctor(ctx context.Context, x *call) error {
+	c := examination{x}
 	names, poisoned, err := c.knownQueues(ctx)
 	if err != nil {
 		return err
@@ -82,14 +86,14 @@ func doctor(ctx context.Context, c *call) error {
 }
 
 // findings are all that doctor finds, what is wrong first.
-func (c *call) findings(names []string, stats []storage.Stats, poisoned map[string]int64) []finding {
+func (c examination) findings(names []string, stats []storage.Stats, poisoned map[string]int64) []finding {
 	all := slices.Concat(c.catalogFindings(), c.queueFindings(names, stats, poisoned), c.kindFindings(), c.clockFindings(time.Now()), c.versionFindings(), logFindings(c.file))
 	slices.SortStableFunc(all, func(a, b finding) int { return -cmp.Compare(a.Severity, b.Severity) }) // wrong before note
 	return all
 }
 
 // catalogFindings are about the descriptions of programs themselves.
-func (c *call) catalogFindings() (all []finding) {
+func (c examination) catalogFindings() (all []finding) {
 	if len(c.known.published) == 0 {
 		all = append(all, finding{Severity: note, Check: "catalog", Text: "no program has published what it knows, so only poison queues can be looked at",
 			Fix: "Start a worker of package host, or let yours call catalog.Keep."})
@@ -102,7 +106,7 @@ func (c *call) catalogFindings() (all []finding) {
 }
 
 // queueFindings are about consumers, lag and poison.
-func (c *call) queueFindings(names []string, stats []storage.Stats, poisoned map[string]int64) (all []finding) {
+func (c examination) queueFindings(names []string, stats []storage.Stats, poisoned map[string]int64) (all []finding) {
 	routed := c.known.routedNow()
 	for i, name := range names {
 		st, consumers := stats[i], c.known.consumers(name)
@@ -133,7 +137,7 @@ func (c *call) queueFindings(names []string, stats []storage.Stats, poisoned map
 }
 
 // lastConsumer says who consumed a queue that nobody consumes now.
-func (c *call) lastConsumer(queue string) string {
+func (c examination) lastConsumer(queue string) string {
 	for i := range slices.Backward(c.known.published) {
 		if d := &c.known.published[i]; d.Consumes(queue) {
 			return fmt.Sprintf(" (%s %s did, seen last %s ago)", d.Name, d.Version, age(time.Since(d.Last)))
@@ -143,7 +147,7 @@ func (c *call) lastConsumer(queue string) string {
 }
 
 // kindFindings are about kinds that come to a queue and that none of its consumers handles.
-func (c *call) kindFindings() (all []finding) {
+func (c examination) kindFindings() (all []finding) {
 	coming := map[string]map[channel.Kind]bool{} // by queue
 	for _, d := range c.known.running() {
 		for _, q := range d.Queues {
@@ -180,7 +184,7 @@ func handlesKind(d *catalog.Description, queue string, kind channel.Kind) bool {
 }
 
 // clockFindings compare the clocks of the machines that have published with that of the store, and with this one.
-func (c *call) clockFindings(now time.Time) (all []finding) {
+func (c examination) clockFindings(now time.Time) (all []finding) {
 	for _, d := range c.known.running() {
 		apart := d.Last.Sub(d.Stored)
 		with := "the store's"
@@ -204,7 +208,7 @@ func (c *call) clockFindings(now time.Time) (all []finding) {
 }
 
 // versionFindings are about older versions that still run long after a newer one has come.
-func (c *call) versionFindings() (all []finding) {
+func (c examination) versionFindings() (all []finding) {
 	running := c.known.running() // by name, the oldest first
 	for i, d := range running {
 		newer := slices.IndexFunc(running[i+1:], func(x *catalog.Description) bool {

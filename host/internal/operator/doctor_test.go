@@ -85,7 +85,7 @@ func TestDoctorFinds(t *testing.T) {
 				k.known.queues[q.Name] = true
 			}
 		}
-		got := k.findings([]string{"orders"}, []storage.Stats{c.stats}, map[string]int64{"orders": c.poison})
+		got := examination{k}.findings([]string{"orders"}, []storage.Stats{c.stats}, map[string]int64{"orders": c.poison})
 		check, rest, _ := strings.Cut(c.want, ": ")
 		text, fix, _ := strings.Cut(rest, "; ")
 		switch {
@@ -124,7 +124,7 @@ func TestDoctorFindsALogThatCantShrink(t *testing.T) {
 	}
 }
 
-// What is wrong comes first, and decides the exit code. Nothing of a description moves the cursor.
+// Wrong things come before notes, and decide the exit code. Nothing of a description moves the cursor.
 func TestDoctorsOutput(t *testing.T) {
 	t.Parallel()
 	x := newStranger(t, worldtest.OpenStore(t, ""))

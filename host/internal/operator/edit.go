@@ -16,6 +16,9 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
+// An editCall is a run of poison edit.
+type editCall struct{ poisonCall }
+
 // edited is what -json prints of an edit.
 type edited struct {
 	ID     string       `json:"id"` // of the new message
@@ -41,7 +44,8 @@ func readEdit(ctx context.Context, c *call) error {
 }
 
 // poisonEdit sends a message with another body in place of one in the poison queue.
-func poisonEdit(ctx context.Context, c *call) error {
+func poisonEdit(ctx context.Context, x *call) error {
+	c := editCall{poisonCall{x}}
 	entry, old, err := c.toEdit(ctx)
 	if err != nil {
 		return err
@@ -99,7 +103,7 @@ func sameJSON(a, b []byte) bool {
 }
 
 // toEdit returns the one entry that is meant, and its message with its body.
-func (c *call) toEdit(ctx context.Context) (m poison.Entry, old channel.Envelope, err error) {
+func (c editCall) toEdit(ctx context.Context) (m poison.Entry, old channel.Envelope, err error) {
 	c.ids, c.aliased = c.args, true
 	p, err := c.pick(ctx)
 	if err == nil && len(p.entries) == 0 {
@@ -138,7 +142,7 @@ func (c *call) toEdit(ctx context.Context) (m poison.Entry, old channel.Envelope
 }
 
 // mayEdit refuses to edit a message that was applied, or that may have been.
-func (c *call) mayEdit(ctx context.Context, entry poison.Entry, old *channel.Envelope) error {
+func (c editCall) mayEdit(ctx context.Context, entry poison.Entry, old *channel.Envelope) error {
 	if c.again {
 		return nil
 	}

@@ -90,7 +90,7 @@ func TestTheSameEditTwiceHasItsEffectOnce(t *testing.T) {
 	}
 }
 
-// What is sent in place of a message continues its chain, and is still of its source.
+// An edited message continues the chain of the old one, and is still of its source.
 func TestEditedMessage(t *testing.T) {
 	t.Parallel()
 	x := newStranger(t, worldtest.OpenStore(t, ""))
@@ -226,4 +226,30 @@ func (x *stranger) enqueue(t *testing.T, queue string, e channel.Envelope) (body
 		t.Fatal(err)
 	}
 	return body
+}
+
+// An entry that is no message can't be edited, and an ID that stands for several messages needs a key.
+func TestEditNeedsOneMessage(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	x.publish(t)
+	if err := x.Store.Queue(worldtest.Accounts).Send(t.Context(), []storage.Message{{Body: []byte("junk")}}); err != nil {
+		t.Fatal(err)
+	}
+	x.work(t)
+	key := x.Poisoned(worldtest.Accounts)[0].Key
+	contains(t, "junk", x.want(t, 1, `{"to":"ada","amount":1}`, "poison", "edit", key, "-"), "holds no message that could be edited", "millrace send")
+	x.want(t, 0, "", "poison", "discard", "-id", key, "-yes")
+	x.poisoned(t, worldtest.Add{Key: "twice", To: "ada", Amount: 1})
+	x.keep(t, worldtest.Accounts, func() {
+		x.want(t, 0, "", "poison", "discard", "-id", "twice", "-yes")
+		x.poisoned(t, worldtest.Add{Key: "twice", To: "ada", Amount: 2})
+	})
+	all := x.Poisoned(worldtest.Accounts)
+	contains(t, "two", x.want(t, 2, `{"to":"ada","amount":3}`, "poison", "edit", "twice", "-"), `"twice" stands for several messages`, all[0].Key, all[1].Key)
+	x.want(t, 0, `{"to":"ada","amount":3}`, "poison", "edit", all[0].Key, "-")
+	if left := x.Poisoned(worldtest.Accounts); len(left) != 1 || left[0].Key != all[1].Key {
+		t.Errorf("got %d entries left, want the other one", len(left))
+	}
+	x.want(t, 3, `{}`, "poison", "edit", "nope", "-")
 }

@@ -133,7 +133,7 @@ func (k *knowledge) consumers(queue string) []*catalog.Description {
 	return slices.DeleteFunc(k.running(), func(d *catalog.Description) bool { return !d.Consumes(queue) })
 }
 
-// kind returns what is known of a kind. Whoever consumes its queue knows best; nil means that nobody knows it.
+// kind returns what is known of a kind, best by a program that consumes its queue. It is nil if nobody knows the kind.
 func (k *knowledge) kind(kind channel.Kind) *catalog.Kind {
 	var second *catalog.Kind
 	for _, d := range k.all() {

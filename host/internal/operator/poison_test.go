@@ -300,7 +300,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	w := newWorld(t, "")
 	w.poison(t, 2, closed)
 	var out strings.Builder
-	c := w.call(t, w.store, options{all: true, yes: true, json: true}, &out, io.Discard)
+	c := poisonCall{w.call(t, w.store, options{all: true, yes: true, json: true}, &out, io.Discard)}
 	p, err := c.pick(t.Context())
 	if err != nil || len(p.entries) != 2 {
 		t.Fatalf("got %+v, %v", p, err)

@@ -230,8 +230,8 @@ func choose(e *channel.Envelope, message any) error {
 	return nil
 }
 
-// normalised gives a body one form, whatever the order of its members: its bytes decide whether two messages with one ID
-// are the same, and the ID of an edited message follows from them.
+// normalised gives a body one form, whatever the order of its members: its bytes decide whether two messages with one
+// ID are the same, and the ID of an edited message follows from them.
 func normalised(body []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()

@@ -68,7 +68,7 @@ func (t tool) checkDiscard(verb string, o options) error {
 }
 
 // pickSelected picks the entries to act on, and shows them in a dry run.
-func (c *call) pickSelected(ctx context.Context) (picked, error) {
+func (c poisonCall) pickSelected(ctx context.Context) (picked, error) {
 	p, err := c.pick(ctx)
 	if err != nil || !c.dryRun || len(p.entries) == 0 && p.missing != nil {
 		return p, err
@@ -85,7 +85,8 @@ func (c *call) pickSelected(ctx context.Context) (picked, error) {
 }
 
 // poisonRetry sends entries back to their queues.
-func poisonRetry(ctx context.Context, c *call) error {
+func poisonRetry(ctx context.Context, x *call) error {
+	c := poisonCall{x}
 	p, err := c.pickSelected(ctx)
 	if err != nil {
 		return err
@@ -101,7 +102,8 @@ func poisonRetry(ctx context.Context, c *call) error {
 }
 
 // poisonDiscard deletes entries.
-func poisonDiscard(ctx context.Context, c *call) error {
+func poisonDiscard(ctx context.Context, x *call) error {
+	c := poisonCall{x}
 	p, err := c.pickSelected(ctx)
 	if err != nil {
 		return err
@@ -114,12 +116,12 @@ func poisonDiscard(ctx context.Context, c *call) error {
 }
 
 // discard deletes the entry, unless it was replaced since it was read.
-func (c *call) discard(ctx context.Context, e entry) error {
+func (c poisonCall) discard(ctx context.Context, e entry) error {
 	return poison.At(c.channels, e.Queue).DiscardIf(ctx, e.Key, e.etag)
 }
 
 // conclude prints the number of messages for people, and returns the other errors.
-func (c *call) conclude(format string, n int, p picked, err error) error {
+func (c poisonCall) conclude(format string, n int, p picked, err error) error {
 	if !c.json && (len(p.entries) > 0 || p.missing == nil) {
 		c.out.printf(format, count(n, "message"))
 	}
@@ -130,7 +132,7 @@ func (c *call) conclude(format string, n int, p picked, err error) error {
 }
 
 // warn prints what a retry can't repair.
-func (c *call) warn(entries []entry) {
+func (c poisonCall) warn(entries []entry) {
 	old, unrouted := 0, map[string]bool{}
 	for _, e := range entries {
 		if e.Old {
@@ -151,7 +153,7 @@ func (c *call) warn(entries []entry) {
 // each runs act on entries, some at a time, and returns how many came to the result well. An entry that fails doesn't
 // stop the others. A store that can't be reached does, and so does the end of ctx; then the acts in progress still
 // finish.
-func (c *call) each(ctx context.Context, what string, entries []entry, well string, act func(context.Context, entry) error) (done int, err error) {
+func (c poisonCall) each(ctx context.Context, what string, entries []entry, well string, act func(context.Context, entry) error) (done int, err error) {
 	bar := newProgress(c.progress, what, len(entries))
 	defer bar.end()
 	var mu sync.Mutex

@@ -202,7 +202,7 @@ func TestAnyProgramsStore(t *testing.T) {
 	testWalk(t, worldtest.OpenStore(t, ""))
 }
 
-func TestAnyProgramsStoreOnAzurite(t *testing.T) {
+func TestOnAzuriteAnyProgramsStore(t *testing.T) {
 	t.Parallel()
 	s, err := azure.Open(t.Context(), azuretest.Place(t, azuretest.Launch, azure.Wipe))
 	if err != nil {

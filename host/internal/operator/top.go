@@ -237,7 +237,8 @@ func (l *look) poison() (n int64) {
 	return n
 }
 
-// columns returns the head of the screen's table, and the columns that are left out where it is too wide, in that order.
+// columns returns the head of the screen's table, and the columns that are left out where it is too wide, in that
+// order.
 func columns() (head []string, dropped []int) {
 	return []string{"QUEUE", "READY", "IN FLIGHT", "DELAYED", "POISON", "LAG", "CHANGE", "CONSUMED BY"}, []int{7, 3, 2, 6}
 }

@@ -18,6 +18,9 @@ import (
 // recordEntry is the number of bytes that a document's record has for each message it remembers.
 const recordEntry = 24
 
+// A documentCall is a run of a verb that shows documents.
+type documentCall struct{ *call }
+
 // document is a document of package values as it is stored.
 type document struct {
 	Version   uint64          `json:"version"`
@@ -67,7 +70,7 @@ type keyLine struct {
 }
 
 // checkKind refuses a collection that no program knows, and a name that can't be one.
-func (c *call) checkKind(verb, kind string, view bool) error {
+func (c documentCall) checkKind(verb, kind string, view bool) error {
 	all := c.known.collections(view)
 	if slices.Contains(all, kind) {
 		return nil
@@ -89,13 +92,15 @@ func checkList(verb string, o options) error {
 }
 
 func valuesList(ctx context.Context, c *call) error {
-	return c.listCollection(ctx, "values list", false)
+	return documentCall{c}.listCollection(ctx, "values list", false)
 }
 
-func viewsList(ctx context.Context, c *call) error { return c.listCollection(ctx, "views list", true) }
+func viewsList(ctx context.Context, c *call) error {
+	return documentCall{c}.listCollection(ctx, "views list", true)
+}
 
 // listCollection lists the documents of a collection, or all collections.
-func (c *call) listCollection(ctx context.Context, verb string, view bool) error {
+func (c documentCall) listCollection(ctx context.Context, verb string, view bool) error {
 	if len(c.args) == 0 {
 		return c.listCollections(view)
 	}
@@ -141,7 +146,7 @@ func shellWord(s string) string {
 }
 
 // listCollections lists the collections, or the views alone.
-func (c *call) listCollections(view bool) error {
+func (c documentCall) listCollections(view bool) error {
 	folded, isView := map[string]map[string]bool{}, map[string]bool{}
 	for _, d := range c.known.all() {
 		for _, x := range d.Collections {
@@ -189,7 +194,7 @@ func foldedInto(kinds map[string]bool, d *catalog.Description, collection string
 }
 
 // findDocument reads a document of a collection, by its key or by what the program knows it by.
-func (c *call) findDocument(ctx context.Context, verb, kind, key string) (d document, found string, size int, err error) {
+func (c documentCall) findDocument(ctx context.Context, verb, kind, key string) (d document, found string, size int, err error) {
 	if err := storage.CheckKey(key); err != nil {
 		return d, "", 0, usage("%s: %w", verb, err)
 	}
@@ -211,7 +216,8 @@ func (c *call) findDocument(ctx context.Context, verb, kind, key string) (d docu
 }
 
 // valuesShow prints a document.
-func valuesShow(ctx context.Context, c *call) error {
+func valuesShow(ctx context.Context, x *call) error {
+	c := documentCall{x}
 	kind := c.args[0]
 	if err := c.checkKind("values show", kind, false); err != nil {
 		return err
@@ -233,7 +239,8 @@ func valuesShow(ctx context.Context, c *call) error {
 }
 
 // viewsShow prints a document of a view as its readers know it.
-func viewsShow(ctx context.Context, c *call) error {
+func viewsShow(ctx context.Context, x *call) error {
+	c := documentCall{x}
 	kind := c.args[0]
 	if err := c.checkKind("views show", kind, true); err != nil {
 		return err
