@@ -178,6 +178,9 @@ func (n *onceNote) takeBack(ctx context.Context) {
 // while runs f under the note. A panic becomes an error like any other. After runtime.Goexit nothing else runs here, so
 // the note is taken back on the way out.
 func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (err error) {
+	if !time.Now().Before(n.proved) {
+		return errTaken() // the answer came so late that a copy may have taken over
+	}
 	defer caught(&err)
 	returned := false
 	defer func(ctx context.Context) {

@@ -51,6 +51,28 @@ func TestOnceAfterACrash(t *testing.T) {
 	})
 }
 
+// The answer to the write of a note comes when the note is no longer proved. The effect doesn't begin, because a copy
+// may have taken over.
+func TestOnceAnsweredTooLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		id := channel.NewID()
+		var effect counted
+		slow, _ := storagetest.Disturb(s, storagetest.Disturbance{Delay: noteDead, Schedule: func(op storagetest.Op) storagetest.Fault {
+			if op.Name == "put row" && op.Seq == 1 {
+				return storagetest.DelayAfter
+			}
+			return storagetest.NoFault
+		}})
+		react := reaction(slow, "mails", effect.do)
+		wantLater(t, react(t.Context(), id), time.Second)
+		effect.want(t, 0)
+		copies(t, react, id, 8)
+		effect.want(t, 1)
+	})
+}
+
 // A copy that is delivered now to one worker, now to another is handled in the end: both watch at the same time.
 func TestOnceAfterACrashAmongMany(t *testing.T) {
 	t.Parallel()
