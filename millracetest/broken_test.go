@@ -279,11 +279,6 @@ func TestEvidence(t *testing.T) {
 				r.successes = 50
 			}
 		}},
-		"an effect was repeated after its note": {EffectsOnce, func(s *Sim) {
-			for _, r := range s.reacted {
-				r.again = true
-			}
-		}},
 		"a worker ended":                 {WorkersRun, func(s *Sim) { s.world.Fail("it has ended") }},
 		"a message is in a poison queue": {PoisonExpected, func(s *Sim) { s.poison = append(s.poison, poison.Entry{Queue: "shop", Reason: "odd"}) }},
 	} {

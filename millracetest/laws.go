@@ -144,10 +144,7 @@ func (s *Sim) checkReactions(targets []*target) {
 		}
 		id := onceID(x.queue, x.e.ID)
 		excused := s.troubled["row "+once+"/"+x.queue+"/t-"+id] + s.troubled["row "+once+"/"+x.queue+"/u-"+id]
-		switch {
-		case r.once && r.again:
-			s.fault(EffectsOnce, "%s: the effect was repeated after it was noted as done: %v", x.handler.Name(), x)
-		case r.once && r.successes > 1+excused:
+		if r.once && r.successes > 1+excused {
 			s.fault(EffectsOnce, "%s: %d effects, and only %d faults at its note: %v", x.handler.Name(), r.successes, excused, x)
 		}
 	}

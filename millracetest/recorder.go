@@ -54,7 +54,7 @@ const (
 func record(s *storage.Store) (*storage.Store, *recorder) {
 	r := &recorder{
 		Store: s.Driver(), byID: map[sentKey]*sent{}, timers: map[string][]time.Time{}, bodies: map[string][]byte{},
-		docs: map[docPlace]*history{}, done: map[string]bool{},
+		docs: map[docPlace]*history{},
 	}
 	if c := r.Store.Committer(); c != nil {
 		r.committer = recordedCommitter{r, c}
@@ -68,12 +68,6 @@ func (r *recorder) Queue(name string) driver.Queue {
 }
 func (r *recorder) Blobs(name string) driver.Blobs {
 	return recordedBlobs{r.Store.Blobs(name), r, name}
-}
-func (r *recorder) Table(name string) driver.Table {
-	if name != once {
-		return r.Store.Table(name)
-	}
-	return recordedTable{r.Store.Table(name), r}
 }
 
 type recordedCommitter struct {
@@ -152,21 +146,6 @@ func (b recordedBlobs) Delete(ctx context.Context, key string, cond storage.Cond
 	return err
 }
 
-type recordedTable struct {
-	driver.Table
-	r *recorder
-}
-
-func (t recordedTable) Put(ctx context.Context, partition, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
-	etag, err := t.Table.Put(ctx, partition, key, data, cond)
-	if err == nil && strings.Contains(string(data), `"done":true`) {
-		t.r.mu.Lock()
-		defer t.r.mu.Unlock()
-		t.r.done[partition+"/"+key] = true
-	}
-	return etag, err
-}
-
 func (r *recorder) noteSent(queue string, m storage.Message) {
 	e := r.noteMessage(queue, m.Body)
 	if e.Due.After(time.Now()) {
@@ -233,18 +212,20 @@ func (r *recorder) waiting(queue string) (n int64) {
 	return int64(len(kept))
 }
 
+// read reads the histories of all documents.
+func (r *recorder) read() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range r.docs {
+		h.read()
+	}
+}
+
 // counts returns how many messages were received, and how many were sent.
 func (r *recorder) counts() (seen, sent int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.seen, len(r.sent)
-}
-
-// noted reports that the effect of a message is noted as done.
-func (r *recorder) noted(group, id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.done[group+"/t-"+onceID(group, id)] || r.done[group+"/u-"+onceID(group, id)]
 }
 
 // onceID is the part of the key of a note that follows from the message; see handlers.ReactOnce.

@@ -214,6 +214,7 @@ func (r *replay) histories(targets []*target, views bool) []*history {
 // value returns a document's value in the replay; nil if there is none.
 func (r *replay) value(h *history) json.RawMessage {
 	if own := r.recorder.docs[h.docPlace]; own != nil {
+		own.read()
 		return own.last.Value
 	}
 	return nil

@@ -65,7 +65,6 @@ type reactionKey struct{ queue, id string }
 type runs struct {
 	once      bool
 	successes int
-	again     bool // one began although the effect was noted as done
 }
 
 // newSim begins a run within its bubble.
@@ -219,6 +218,7 @@ func (s *Sim) Settle() {
 	s.stop()
 	s.workers.Wait()
 	s.ended = time.Now()
+	s.recorder.read()
 	s.check()
 	if left := s.left(); left != "" {
 		s.fault(QueuesAreEmpty, "%s", left)
@@ -310,8 +310,9 @@ func (s *Sim) watchCall(_ *faulttest.Process, op storagetest.Op, f storagetest.F
 // watchReaction notes how a reaction to a message runs.
 func (s *Sim) watchReaction(h *post.Handling, isOnce bool) (done func(error)) {
 	key := reactionKey{h.Queue, h.Envelope.ID}
-	again := isOnce && s.recorder.noted(h.Queue, h.Envelope.ID)
+	s.world.Tell("reaction of %s to %s begins", key.queue, key.id)
 	return func(err error) {
+		s.world.Tell("reaction of %s to %s ends: %v", key.queue, key.id, err)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		r := s.reacted[key]
@@ -319,7 +320,7 @@ func (s *Sim) watchReaction(h *post.Handling, isOnce bool) (done func(error)) {
 			r = &runs{}
 			s.reacted[key] = r
 		}
-		r.once, r.again = isOnce, r.again || again
+		r.once = isOnce
 		if err == nil {
 			r.successes++
 		}
