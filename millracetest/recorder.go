@@ -32,8 +32,9 @@ type recorder struct {
 
 // sent is a message in a queue.
 type sent struct {
-	queue string
-	e     post.Envelope // has its data
+	queue    string
+	e        post.Envelope // has its data
+	received bool
 }
 
 type sentKey struct {
@@ -109,11 +110,8 @@ func (q recordedQueue) Send(ctx context.Context, messages []storage.Message) err
 func (q recordedQueue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
 	ds, err := q.Queue.Receive(ctx, max, visibility)
 	for _, d := range ds {
-		q.r.noteMessage(q.name, d.Body)
+		q.r.noteMessage(q.name, d.Body, true)
 	}
-	q.r.mu.Lock()
-	defer q.r.mu.Unlock()
-	q.r.seen += len(ds)
 	return ds, err
 }
 
@@ -147,7 +145,7 @@ func (b recordedBlobs) Delete(ctx context.Context, key string, cond storage.Cond
 }
 
 func (r *recorder) noteSent(queue string, m storage.Message) {
-	e := r.noteMessage(queue, m.Body)
+	e := r.noteMessage(queue, m.Body, false)
 	if e.Due.After(time.Now()) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -156,7 +154,7 @@ func (r *recorder) noteSent(queue string, m storage.Message) {
 }
 
 // noteMessage notes a message, unless it is known or can't be decoded.
-func (r *recorder) noteMessage(queue string, body []byte) post.Envelope {
+func (r *recorder) noteMessage(queue string, body []byte, received bool) post.Envelope {
 	e, err := post.Decode(body)
 	if err != nil {
 		return post.Envelope{}
@@ -167,9 +165,14 @@ func (r *recorder) noteMessage(queue string, body []byte) post.Envelope {
 		e.Data, e.DataRef = r.bodies[strings.TrimPrefix(e.DataRef, claims+"/")], ""
 	}
 	e.Attempts, e.Hangs, e.HandBacks, e.LastError, e.FirstFailed = 0, 0, 0, "", time.Time{}
-	if k := (sentKey{queue, e.ID, e.Content()}); r.byID[k] == nil {
-		s := &sent{queue, e}
-		r.byID[k], r.sent = s, append(r.sent, s)
+	k := sentKey{queue, e.ID, e.Content()}
+	if r.byID[k] == nil {
+		r.byID[k] = &sent{queue: queue, e: e}
+		r.sent = append(r.sent, r.byID[k])
+	}
+	if received {
+		r.byID[k].received = true
+		r.seen++
 	}
 	return e
 }
@@ -228,5 +231,12 @@ func (r *recorder) counts() (seen, sent int) {
 	return r.seen, len(r.sent)
 }
 
-// onceID is the part of the key of a note that follows from the message; see handlers.ReactOnce.
-func onceID(group, id string) string { return post.DerivedID(id, once, group) }
+// noteRows returns the rows that may hold the note of a message's effect; see handlers.ReactOnce.
+func noteRows(group, id string) (rows []string) {
+	for _, key := range []string{
+		"t-" + post.DerivedID(id, once, group), "u-" + post.DerivedID(id, once, group), "u-" + post.DerivedID("keyed "+id, once, group),
+	} {
+		rows = append(rows, "row "+once+"/"+group+"/"+key)
+	}
+	return rows
+}
