@@ -112,8 +112,7 @@ func (a *App) Drain() {
 	a.t.Helper()
 	a.pass()
 	defer a.pass()
-	step := time.Millisecond
-	for began := time.Now(); ; step = min(2*step, time.Second) {
+	for began := time.Now(); ; {
 		synctest.Wait()
 		left, stopped := a.left()
 		switch {
@@ -124,7 +123,7 @@ func (a *App) Drain() {
 		case time.Since(began) > patience:
 			a.t.Fatalf("millracetest: Drain: after %v messages are still left: %v", patience, left)
 		}
-		_ = worldtest.Pause(a.t.Context(), step)
+		_ = worldtest.Pause(a.t.Context(), max(time.Millisecond, time.Since(began)/8))
 	}
 }
 

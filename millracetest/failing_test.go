@@ -93,7 +93,7 @@ func run(t *testing.T, name string, env ...string) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestFailing$", "-test.v", "-test.timeout=120s")
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestFailing$", "-test.v")
 	cmd.Env = append(os.Environ(), failingEnv+"="+name, "GORACE=atexit_sleep_ms=0", "MILLRACE_SEED=", "MILLRACE_SEEDS=")
 	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()
