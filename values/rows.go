@@ -57,11 +57,20 @@ func (u *unit[V]) readRows() {
 
 // tooOld reports that a message's row may have been deleted.
 func (u *unit[V]) tooOld(x entry) bool {
-	return !x.keyed && x.time < u.now.Add(-u.c.cfg.Retention).UnixMilli()
+	return x.time < u.now.Add(-u.c.cfg.Retention).UnixMilli()
 }
 
 // row returns the row of a message that may have left the window.
 func (u *unit[V]) row(x entry) (data []byte, found bool, err error) {
+	if x.keyed {
+		for row, err := range u.c.rows.Query(u.ctx, u.key, x.keyedRow()) {
+			if err != nil {
+				return nil, false, err
+			}
+			data, found = row.Data, true // the last is the latest
+		}
+		return data, found, nil
+	}
 	key := x.rowKey()
 	if data, known := u.rows[key]; known {
 		return data, data != nil, nil
@@ -83,9 +92,12 @@ func (u *unit[V]) age(committed int) *storage.Rows {
 	if len(gone) == 0 {
 		return nil
 	}
-	rows := make([]storage.RowPut, len(gone))
-	for i, x := range gone {
-		rows[i] = storage.RowPut{Key: x.rowKey(), Data: slices.Clone(x.content[:])}
+	rows := make([]storage.RowPut, 0, len(gone))
+	for _, x := range gone {
+		if x.keyed { // first, so that no row is without the one that ends it
+			rows = append(rows, storage.RowPut{Key: x.endKey(u.c.cfg.Retention)})
+		}
+		rows = append(rows, storage.RowPut{Key: x.rowKey(), Data: slices.Clone(x.content[:])})
 	}
 	r.forget(gone)
 	return &storage.Rows{Table: u.c.name + rowsSuffix, Partition: u.key, Puts: rows}
