@@ -175,7 +175,7 @@ func mutants() []mutant {
 			name: "a view, which emits nothing, has no record",
 			file: "values/apply.go",
 			old:  "	d.record.add(x)\n",
-			new:  "	if len(events) > 0 {\n		d.record.add(x)\n	}\n",
+			new:  "	if len(emissions) > 0 {\n		d.record.add(x)\n	}\n",
 		},
 		{
 			name: "an older event overwrites a newer one",
