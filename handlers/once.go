@@ -138,6 +138,23 @@ func (n *onceNote) begin(ctx context.Context, watch *onceWatch) (done bool, err 
 	return false, err
 }
 
+// Noted reports what [ReactOnce] has noted of a message in a group: nothing, that its effect has begun, or that it is
+// done. It is for tools. The error matches values.ErrTooOld if nothing is noted and the note may be deleted.
+func Noted(ctx context.Context, store *storage.Store, group string, e *channel.Envelope) (begun, done bool, err error) {
+	key, _ := onceKey(e, group)
+	n := onceNote{table: store.Table(onceTable), group: group, key: key}
+	mark, _, err := n.get(ctx)
+	switch born := e.Born(); {
+	case err == nil:
+		return true, mark.Done, nil
+	case !errors.Is(err, storage.ErrNotFound):
+		return false, false, err
+	case !born.IsZero() && time.Since(born) > onceRetention:
+		return false, false, values.ErrTooOld
+	}
+	return false, false, nil
+}
+
 func errTaken() error { return Later(time.Second, "a copy of this message is being handled") }
 
 func (n *onceNote) get(ctx context.Context) (mark onceMark, etag storage.ETag, err error) {

@@ -247,3 +247,35 @@ func content(t *testing.T, note []byte) string {
 	}
 	return mark.Content
 }
+
+// A tool that knows no types can ask for a note.
+func TestNoted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		first := time.Now()
+		for _, e := range []*channel.Envelope{envelope(channel.IDAt(first), "test.added.v1", "{}"), sentAt("order-17", first)} {
+			want := func(wantBegun, wantDone bool, wantErr error) {
+				t.Helper()
+				begun, done, err := handlers.Noted(t.Context(), s, "mails", e)
+				worldtest.Want(t, "begun", begun, wantBegun)
+				worldtest.Want(t, "done", done, wantDone)
+				worldtest.WantErr(t, err, wantErr)
+			}
+			want(false, false, nil)
+			guarded := handlers.Once(s, "mails", func(context.Context, Added) error {
+				want(true, false, nil)
+				return nil
+			})
+			worldtest.WantErr(t, guarded(post.WithHandling(t.Context(), e, "mails", nil), Added{}), nil)
+			want(true, true, nil)
+			for _, key := range notes(t, s, "mails") {
+				worldtest.WantErr(t, s.Table("once").Delete(t.Context(), "mails", key, storage.Condition{}), nil)
+			}
+			want(false, false, nil)
+		}
+		time.Sleep(31 * 24 * time.Hour)
+		_, _, err := handlers.Noted(t.Context(), s, "mails", sentAt("order-17", first))
+		worldtest.WantErr(t, err, values.ErrTooOld)
+	})
+}

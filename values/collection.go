@@ -79,7 +79,7 @@ func (c Config[V]) withDefaults() (Config[V], error) {
 		c.Initial = func(string) (v V) { return v }
 	}
 	def("Window", &c.Window, 32)
-	defTime("Retention", &c.Retention, 30*24*time.Hour)
+	defTime("Retention", &c.Retention, defaultRetention)
 	defTime("PendingAfter", &c.PendingAfter, 2*time.Minute)
 	def("Cache", &c.Cache, lru.DefaultEntries)
 	def("CacheBytes", &c.CacheBytes, lru.DefaultBytes)

@@ -377,3 +377,43 @@ func TestWhatAKeyCosts(t *testing.T) {
 		worldtest.Want(t, "requests more for keys, one for each but the first", keyed-timed, 3*forgetEvery-1)
 	})
 }
+
+// A tool that knows no types can ask a document's record.
+func TestApplied(t *testing.T) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		p := newProcess(t, s, values.Config[Account]{Window: 4})
+		first := time.Now()
+		timed := newID()
+		ask := func(id string, since time.Time) (bool, error) {
+			e := worldtest.Envelope(id, Add{Amount: 1})
+			e.Since = since
+			return values.Applied(t.Context(), s, "accounts", "k", &e)
+		}
+		want := func(id string, since time.Time, want bool, wantErr error) {
+			t.Helper()
+			got, err := ask(id, since)
+			worldtest.Want(t, "applied "+id, got, want)
+			worldtest.WantErr(t, err, wantErr)
+		}
+		want(timed, time.Time{}, false, nil) // there is no document
+		p.applied("k", p.change(timed, 1), p.sentAt("order-17", 1, first))
+		for range 2 { // in the window, and in rows
+			want(timed, time.Time{}, true, nil)
+			want("order-17", first.Add(time.Hour), true, nil)
+			want("order-18", first, false, nil)
+			p.pushOut()
+		}
+		time.Sleep(31 * aDay)
+		want(timed, time.Time{}, true, nil)
+		want("order-17", first, true, nil)
+		want("order-18", first, false, values.ErrTooOld)
+		want(worldtest.IDAt(first, 12345), time.Time{}, false, values.ErrTooOld)
+		if _, err := s.Blobs("accounts").Put(t.Context(), "k", []byte("{"), storage.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ask(timed, time.Time{}); err == nil {
+			t.Error("got no error of a damaged document")
+		}
+	})
+}

@@ -78,6 +78,8 @@ func (x entry) keyedRow() storage.RowRange {
 
 const keyedRows = "key-"
 
+func (x entry) before(t time.Time) bool { return x.time < t.UnixMilli() }
+
 func timeKey(ms int64) string { return fmt.Sprintf("%012x", ms) }
 
 // mayHaveLeft reports whether a message that isn't in the window may be in a row.

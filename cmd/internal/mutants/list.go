@@ -112,8 +112,8 @@ func mutants() []mutant {
 		{
 			name: "an idempotency key too old to judge is guessed about",
 			file: "values/rows.go",
-			old:  "	return x.time < u.now",
-			new:  "	return !x.keyed && x.time < u.now",
+			old:  "{ return x.before(u.now",
+			new:  "{ return !x.keyed && x.before(u.now",
 			by:   "values",
 			test: "TestAKeyTooOldIsRefused",
 		},
