@@ -37,8 +37,8 @@ type Identified interface {
 	MessageID() string
 }
 
-// Subjected is a message that names what it is about. That becomes the envelope's subject. Events emitted by a value
-// object get its key as their subject without this.
+// Subjected is a message that names what it is about. That becomes the envelope's subject. Messages that a value
+// object emits get its key as their subject without this.
 type Subjected interface {
 	Subject() string
 }

@@ -229,7 +229,7 @@ func newFolder[V any](c *values.Collection[V], cfg Config) *folder {
 	apply := func(ctx context.Context, r *run, key string, ds []*Delivery, commit Commit) []Outcome {
 		changes := make([]values.Change[V], len(ds))
 		for i, d := range ds {
-			changes[i] = values.Change[V]{Envelope: d.Envelope, Fold: func(v V) (V, []channel.Message, error) { return foldOne(r, i, d, v) }}
+			changes[i] = values.Change[V]{Envelope: d.Envelope, Group: d.Handler.group, Fold: func(v V) (V, []channel.Message, error) { return foldOne(r, i, d, v) }}
 		}
 		return c.Apply(ctx, key, changes, commit)
 	}

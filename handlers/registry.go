@@ -118,7 +118,8 @@ type Handler struct {
 	once       bool
 	folder     *folder
 	decode     func(*channel.Envelope) (any, error)
-	fold       any // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V
+	group      string // of On: see values.Change
+	fold       any    // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V
 
 	react   func(context.Context, any) error // of reactions
 	timeout time.Duration                    // of reactions

@@ -39,8 +39,8 @@ type Config[V any] struct {
 	// of two sends of one key may be. Defaults to 30 days.
 	Retention time.Duration
 
-	// PendingAfter is the age at which the next writer of a document sends events that were written but perhaps not sent.
-	// It should be a few visibilities. Defaults to 2 minutes.
+	// PendingAfter is the age at which the next writer of a document sends emissions that were written but perhaps not
+	// sent. It should be a few visibilities. Defaults to 2 minutes.
 	PendingAfter time.Duration
 
 	// Cache is how many documents are kept in memory. A process that wrote a document last need not read it again.
@@ -136,14 +136,14 @@ func (c *Collection[V]) Check() error {
 	return nil
 }
 
-// Source returns the source of the events that a document emits.
+// Source returns the source of the messages that a document emits.
 func (c *Collection[V]) Source(key string) string { return "/" + c.name + "/" + url.PathEscape(key) }
 
 // Snapshot is a document as it was stored at some time.
 type Snapshot[V any] struct {
 	Value   V
 	Version uint64       // messages applied; 0 before the first write
-	Emitted uint64       // events emitted
+	Emitted uint64       // messages emitted
 	ETag    storage.ETag // "" before the first write
 	Size    int          // bytes in the store; 0 before the first write
 }

@@ -14,18 +14,23 @@
 //	  |           +-> send what is pending for it, delete it                                  |
 //	  +--- back off, reload, fold again ------------- another process has written first ------+
 //
-// The commit writes the rows and the document, sends the events and deletes the messages.
+// The commit writes the rows and the document, sends the emissions and deletes the messages. Emissions are the messages
+// that the changes emit: events and commands, to be handled at once or later (channel.After).
 //
 // # Laws
 //
-//  1. A message changes its document once. Its ID is recorded in the same write that applies it.
+//  1. A message changes its document once. Its ID is recorded in the same write that applies it. Where several
+//     subscriber groups take an event to one document, it changes the document once for each: the record has the ID
+//     with the group.
 //  2. Write, then send, then delete. An engine with an atomic Commit does all three at once. On an engine without one,
-//     a worker may die before it has sent the events. So there the write also records the events as pending. Then one
-//     of two things happens. The message comes back, and its replay sends the events that are pending for it. Or the
-//     next writer of the document finds entries older than Config.PendingAfter, and sends them before the write that
-//     leaves them out. No write is made only to clear pending. An event leaves pending only after it has been sent.
-//  3. An event's ID is derived from its message's ID, its source and its index. So an event that is sent again is a
-//     repeat that the next stage recognises.
+//     a worker may die before it has sent the emissions. So there the write also records them as pending. Then one of
+//     two things happens. The message comes back, and its replay sends what is pending for it. Or the next writer of
+//     the document finds entries older than Config.PendingAfter, and sends them before the write that leaves them out.
+//     No write is made only to clear pending. An emission leaves pending only after it has been sent.
+//  3. An emission is one message, made by the decision that was written; every copy of it is the same. Its ID is
+//     derived from its message's ID, its source and its index, unless it chooses one. A delay counts from that
+//     decision, never from a replay: all copies are due at the same time, and one that is sent later waits for what is
+//     left. So a copy is a repeat that the next stage recognises.
 //  4. The record is a window. When it has grown past twice Config.Window, the oldest entries become rows of a table,
 //     no later than the write that forgets them. The document's watermark becomes the newest time of an ID that left.
 //     Only entries of a committed document become rows. An ID newer than the watermark is judged by the window alone.
@@ -43,10 +48,10 @@
 //     depends on when.
 //  6. The same ID with other content is [ErrContentDiffers] for as long as the document remembers the ID.
 //  7. A message that fails fails alone: the others are folded as if it had not been there.
-//  8. A pending event whose body is too large for a message keeps it in a blob beside the document. The blob belongs to
-//     the one try that wrote it, before the unit of work. It is deleted when the document was certainly not written
-//     with it (a lost race, a failure before), or when a later write has left its event out. When the outcome is
-//     unknown it stays. So a crash or a lost answer may leave a body without a reference, never an event without its
+//  8. A pending emission whose body is too large for a message keeps it in a blob beside the document. The blob belongs
+//     to the one try that wrote it, before the unit of work. It is deleted when the document was certainly not written
+//     with it (a lost race, a failure before), or when a later write has left its emission out. When the outcome is
+//     unknown it stays. So a crash or a lost answer may leave a body without a reference, never an emission without its
 //     body.
 //  9. A decision sees its value as the stored JSON gives it back: an int in an any is a float64, a field that isn't
 //     stored is zero, and maps and slices are its own. It makes no difference whether the document was in memory, or
