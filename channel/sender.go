@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -21,6 +22,7 @@ type Channels struct {
 	source string
 	outbox *post.Outbox
 	tracer *tracing.Tracer
+	sent   *atomic.Int64 // commands
 }
 
 // New returns channels that send on behalf of source, a URI reference such as "/web".
@@ -31,7 +33,9 @@ func New(store *storage.Store, routes *Routes, source string) (*Channels, error)
 	if err := post.CheckSource(source); err != nil {
 		return nil, fmt.Errorf("channel: source %s: %w", storage.Quote(source), err)
 	}
-	return &Channels{store: store, routes: routes, source: source, outbox: post.NewOutbox(store, routes.queues), tracer: tracing.New(nil)}, nil
+	outbox := post.NewOutbox(store, routes.queues)
+	outbox.Routed = routes.routed
+	return &Channels{store: store, routes: routes, source: source, outbox: outbox, tracer: tracing.New(nil), sent: new(atomic.Int64)}, nil
 }
 
 // TraceWith returns the same channels with another provider of OpenTelemetry spans. All that works through channels has
@@ -48,6 +52,18 @@ func (c *Channels) Routes() *Routes { return c.routes }
 
 // Store returns the store that holds the queues.
 func (c *Channels) Store() *storage.Store { return c.store }
+
+// Sent returns how many commands these channels have sent. A command that was sent twice counts twice.
+func (c *Channels) Sent() int64 { return c.sent.Load() }
+
+// count counts commands that were sent.
+func (c *Channels) count(envelopes []Envelope) {
+	for i := range envelopes {
+		if c.routes.byKind[envelopes[i].Kind].command {
+			c.sent.Add(1)
+		}
+	}
+}
 
 // Outbox is for this module's own packages. Its type is internal, so use a [Sender] instead.
 func (c *Channels) Outbox() *post.Outbox { return c.outbox }
@@ -123,7 +139,10 @@ func send[M Message](ctx context.Context, c *Channels, w *storage.Write, when po
 	if err != nil {
 		return "", err
 	}
-	return c.outbox.SendWith(ctx, w, p)
+	if etag, err = c.outbox.SendWith(ctx, w, p); err == nil {
+		c.count(envelopes)
+	}
+	return etag, err
 }
 
 // compose makes the envelopes of messages.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/millrace-go/millrace/cmd/internal/boottest"
+	"github.com/millrace-go/millrace/internal/boottest"
 )
 
 // bin is the program, built.
