@@ -11,7 +11,6 @@ import (
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // A Recorder keeps the spans that have ended.
@@ -60,31 +59,38 @@ func (r *Recorder) One(name string) tracetest.SpanStub {
 
 // Tree draws the spans: each below its parent, and those of one parent by name. A parent that is not here is no parent.
 func (r *Recorder) Tree() string {
-	known := map[trace.SpanID]bool{}
-	below := map[trace.SpanID][]tracetest.SpanStub{}
-	all := r.Spans()
-	for _, s := range all {
-		known[s.SpanContext.SpanID()] = true
+	var all []node
+	for _, s := range r.Spans() {
+		id, parent := s.SpanContext.SpanID(), s.Parent.SpanID()
+		all = append(all, node{name: s.Name, id: string(id[:]), parent: string(parent[:])})
 	}
-	for _, s := range all {
-		parent := s.Parent.SpanID()
-		if !known[parent] {
-			parent = trace.SpanID{}
+	return draw(all)
+}
+
+// node is a span in a tree.
+type node struct{ name, id, parent string }
+
+func draw(all []node) string {
+	known, below := map[string]bool{}, map[string][]node{}
+	for _, n := range all {
+		known[n.id] = true
+	}
+	for _, n := range all {
+		if !known[n.parent] {
+			n.parent = ""
 		}
-		below[parent] = append(below[parent], s)
+		below[n.parent] = append(below[n.parent], n)
 	}
 	var b strings.Builder
-	var draw func(of trace.SpanID, indent string)
-	draw = func(of trace.SpanID, indent string) {
-		slices.SortFunc(below[of], func(x, y tracetest.SpanStub) int {
-			return cmp.Or(cmp.Compare(x.Name, y.Name), x.StartTime.Compare(y.StartTime))
-		})
-		for _, s := range below[of] {
-			b.WriteString(indent + s.Name + "\n")
-			draw(s.SpanContext.SpanID(), indent+"  ")
+	var drawBelow func(id, indent string)
+	drawBelow = func(id, indent string) {
+		slices.SortStableFunc(below[id], func(x, y node) int { return cmp.Compare(x.name, y.name) })
+		for _, n := range below[id] {
+			b.WriteString(indent + n.name + "\n")
+			drawBelow(n.id, indent+"  ")
 		}
 	}
-	draw(trace.SpanID{}, "")
+	drawBelow("", "")
 	return b.String()
 }
 
