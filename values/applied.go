@@ -15,10 +15,10 @@ import (
 
 const defaultRetention = 30 * 24 * time.Hour
 
-// Applied reports whether a document has applied a message, or another one with its ID. It is for tools that don't know
-// the types. The error matches [ErrTooOld] if nothing tells so and the message is older than the default of
+// Applied reports whether a document has applied a message, or another one with its ID. group is the subscriber group of
+// handlers.On, and empty for other handlers. It is for tools that don't know the types. The error matches [ErrTooOld] if nothing tells so and the message is older than the default of
 // Config.Retention.
-func Applied(ctx context.Context, store *storage.Store, collection, key string, e *channel.Envelope) (bool, error) {
+func Applied(ctx context.Context, store *storage.Store, collection, key, group string, e *channel.Envelope) (bool, error) {
 	blob, err := store.Blobs(collection).Get(ctx, key, "")
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
@@ -35,7 +35,7 @@ func Applied(ctx context.Context, store *storage.Store, collection, key string, 
 		return false, fmt.Errorf("values: %s %s: document: %w", collection, storage.Quote(key), err)
 	}
 	now := time.Now()
-	x := entryOf(e, now)
+	x := entryIn(group, e, now)
 	if _, found := r.find(x); found || !r.mayHaveLeft(x) {
 		return found, nil
 	}

@@ -388,7 +388,7 @@ func TestApplied(t *testing.T) {
 		ask := func(id string, since time.Time) (bool, error) {
 			e := worldtest.Envelope(id, Add{Amount: 1})
 			e.Since = since
-			return values.Applied(t.Context(), s, "accounts", "k", &e)
+			return values.Applied(t.Context(), s, "accounts", "k", "", &e)
 		}
 		want := func(id string, since time.Time, want bool, wantErr error) {
 			t.Helper()

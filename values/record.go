@@ -48,6 +48,17 @@ func entryOf(e *channel.Envelope, now time.Time) entry {
 	return x
 }
 
+// entryIn makes the entry of a message that a subscriber group takes; see [Change]. No ID and no group has the character
+// between them.
+func entryIn(group string, e *channel.Envelope, now time.Time) entry {
+	x := entryOf(e, now)
+	if group != "" {
+		id := sha256.Sum256([]byte(e.ID + "\x00" + group))
+		copy(x.id[:], id[:])
+	}
+	return x
+}
+
 // rowKey is the key of the row that the entry becomes. Rows are sorted by time, so that they can be deleted in order.
 // Those of keyed entries are apart and sorted by ID, because another copy can't tell their time.
 func (x entry) rowKey() string {

@@ -32,6 +32,18 @@ func NewOutbox(store *storage.Store, queues func(Kind) ([]string, error)) *Outbo
 	return &Outbox{store: store, queues: queues}
 }
 
+// QueueOf returns the queue that all envelopes go to, if it is one.
+func (o *Outbox) QueueOf(envelopes []Envelope) (queue string, one bool) {
+	for i := range envelopes {
+		queues, err := o.queues(envelopes[i].Kind)
+		if err != nil || len(queues) != 1 || i > 0 && queues[0] != queue {
+			return "", false
+		}
+		queue = queues[0]
+	}
+	return queue, queue != ""
+}
+
 // Packed holds messages ready to be sent, and the claim-checked bodies that were written for them.
 type Packed struct {
 	Sends []storage.Send
