@@ -15,9 +15,9 @@ import (
 
 const defaultRetention = 30 * 24 * time.Hour
 
-// Applied reports whether a document has applied a message, or another one with its ID. group is the subscriber group of
-// handlers.On, and empty for other handlers. It is for tools that don't know the types. The error matches [ErrTooOld] if nothing tells so and the message is older than the default of
-// Config.Retention.
+// Applied reports whether a document has applied a message, or another one with its ID. group is the subscriber group
+// of handlers.On, and empty for other handlers. It is for tools that don't know the types. The error matches
+// [ErrTooOld] if nothing tells so and the message is older than the default of Config.Retention.
 func Applied(ctx context.Context, store *storage.Store, collection, key, group string, e *channel.Envelope) (bool, error) {
 	blob, err := store.Blobs(collection).Get(ctx, key, "")
 	if errors.Is(err, storage.ErrNotFound) {

@@ -48,8 +48,8 @@ func entryOf(e *channel.Envelope, now time.Time) entry {
 	return x
 }
 
-// entryIn makes the entry of a message that a subscriber group takes; see [Change]. No ID and no group has the character
-// between them.
+// entryIn makes the entry of a message that a subscriber group takes; see [Change]. No ID and no group has the
+// character between them.
 func entryIn(group string, e *channel.Envelope, now time.Time) entry {
 	x := entryOf(e, now)
 	if group != "" {

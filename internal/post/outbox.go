@@ -20,8 +20,8 @@ type Outbox struct {
 	store  *storage.Store
 	queues func(Kind) ([]string, error)
 
-	// Watch is called when a reaction begins, and what it returns when the reaction has returned. Package millracetest sets
-	// it before the handlers are registered. Defaults to none.
+	// Watch is called when a reaction begins, and what it returns when the reaction has returned. Package millracetest
+	// sets it before the handlers are registered. Defaults to none.
 	Watch func(h *Handling, once bool) (done func(error))
 
 	Routed func() []Routed // all kinds that have queues, sorted; package channel sets it
