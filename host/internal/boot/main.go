@@ -56,9 +56,8 @@ func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, 
 		ctx, stop := withSignals(ctx, log)
 		defer stop()
 		err = f(ctx, log)
-		var stopped *SignalError
-		if errors.As(err, &stopped) {
-			// An error that the signal has caused is an orderly stop: the program had not started yet.
+		if StoppedBy(ctx, err) {
+			// An error that the stop has caused is an orderly stop: the program had not started yet.
 			log.InfoContext(ctx, "stopped while starting", "error", err)
 			err = nil
 		}
@@ -75,6 +74,11 @@ func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, 
 	return ExitError
 }
 
+// StoppedBy reports that the end of ctx has caused an error.
+func StoppedBy(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+}
+
 // SignalError is the cause of a context that a signal has ended.
 type SignalError struct{ Signal os.Signal }
 
@@ -85,9 +89,9 @@ type lastWords struct{ say atomic.Pointer[func()] }
 
 type lastWordsKey struct{}
 
-// beforeExit sets what the program does before a second signal ends it, in place of the function set so far. ctx is
+// BeforeExit sets what the program does before a second signal ends it, in place of the function set so far. ctx is
 // that of [Main]'s function.
-func beforeExit(ctx context.Context, say func()) {
+func BeforeExit(ctx context.Context, say func()) {
 	if last, ok := ctx.Value(lastWordsKey{}).(*lastWords); ok {
 		last.say.Store(&say)
 	}

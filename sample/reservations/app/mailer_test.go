@@ -1,22 +1,14 @@
-package boot
+package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
-	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/sample/reservations/mail"
 )
-
-type failing struct{ err error }
-
-func (f failing) Send(context.Context, reservations.Mail) error { return f.err }
 
 func TestMailsThatFail(t *testing.T) {
 	t.Parallel()
@@ -30,8 +22,7 @@ func TestMailsThatFail(t *testing.T) {
 		"no server":      {err: errors.New("connection refused"), want: handlers.HandBack},
 		"none for a day": {err: errors.New("connection refused"), age: mailGiveUp, want: handlers.TryAgain},
 	} {
-		ctx := post.WithHandling(t.Context(), &channel.Envelope{Time: time.Now().Add(-c.age)}, "mails", nil)
-		err := patient{failing{c.err}}.Send(ctx, reservations.Mail{})
+		err := verdict(c.err, c.age)
 		if err != nil {
 			err = fmt.Errorf("mails: %w", err) // as the sample's reaction wraps it
 		}

@@ -26,9 +26,9 @@ func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (*storage.
 		}
 		switch info, err := os.Stat(file); {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("-store: file %s does not exist; cmd/web or cmd/worker creates it at its first start", storage.Quote(full))
+			return nil, fmt.Errorf("-store: file %s does not exist; the program whose store it is creates it at its first start", storage.Quote(full))
 		case err == nil && info.Mode().IsRegular() && info.Size() == 0:
-			return nil, fmt.Errorf("-store: file %s is empty; cmd/web or cmd/worker creates the store in it at its first start", storage.Quote(full))
+			return nil, fmt.Errorf("-store: file %s is empty; the program whose store it is creates the store in it at its first start", storage.Quote(full))
 		}
 	}
 	store, _, err := s.OpenStore(ctx, log)

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/cmd/internal/boot"
+	"github.com/millrace-go/millrace/host/internal/boot"
 )
 
 // pipes is a listener in memory, so that its connections work in a synctest bubble.

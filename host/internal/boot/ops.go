@@ -19,6 +19,7 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/doorbell"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
@@ -135,4 +136,19 @@ func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, text+"\n") // the client may have gone
+}
+
+// DoorbellMetrics are the metrics of the rings between processes.
+func DoorbellMetrics(rings func() doorbell.Counts) (all []prometheus.Collector) {
+	for what, count := range map[string]func(doorbell.Counts) int64{
+		"sent":     func(c doorbell.Counts) int64 { return c.Sent },
+		"accepted": func(c doorbell.Counts) int64 { return c.Accepted },
+		"repeated": func(c doorbell.Counts) int64 { return c.Repeated },
+		"refused":  func(c doorbell.Counts) int64 { return c.Refused },
+	} {
+		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "millrace", Name: "doorbell_rings_total", Help: "Rings between processes.", ConstLabels: prometheus.Labels{"what": what},
+		}, func() float64 { return float64(count(rings())) }))
+	}
+	return all
 }

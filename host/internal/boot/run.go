@@ -12,7 +12,8 @@ import (
 type Part struct {
 	Name string
 
-	// Run works until ctx ends, and then stops in order and returns. An error at any time stops the program.
+	// Run works until ctx ends, and then stops in order and returns. An error at any time stops the program. The error
+	// that ended ctx is none then.
 	Run func(ctx context.Context) error
 }
 
@@ -41,6 +42,8 @@ func Run(ctx context.Context, parts ...Part) error {
 			defer cancel(nil)
 			err := p.Run(own)
 			switch {
+			case StoppedBy(own, err):
+				return nil
 			case err != nil:
 				return of(p.Name, err)
 			case stopping.Err() == nil:

@@ -1,4 +1,4 @@
-// Package boottest drives the programs in cmd as real processes, for tests.
+// Package boottest drives programs as real processes, for tests.
 package boottest
 
 import (
@@ -32,7 +32,12 @@ func Main(m *testing.M, bin *string) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	*bin = filepath.Join(dir, "program")
+	wd, err := os.Getwd()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	*bin = filepath.Join(dir, filepath.Base(wd))
 	if err := Build(*bin, "."); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -101,7 +106,7 @@ func Start(t *testing.T, bin, dir string, env []string, args ...string) *Program
 func withoutSettings(env []string) []string {
 	var rest []string
 	for _, e := range env {
-		if !strings.HasPrefix(e, "MILLRACE_") {
+		if !strings.HasPrefix(e, "MILLRACE_") && !strings.HasPrefix(e, "RESERVATIONS_") && !strings.HasPrefix(e, "OTEL_") {
 			rest = append(rest, e)
 		}
 	}

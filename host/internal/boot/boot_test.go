@@ -22,7 +22,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/cmd/internal/boot"
+	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/driver"
@@ -114,7 +114,7 @@ func TestFlagsHideSecrets(t *testing.T) {
 		{"-smtp smtp://u:hunter2@h"}, {"-smtpsmtp://u:hunter2@h?from=a"}, {"---smtp=smtp://u:hunter2@h"}, {"-open", "smtp://u:hunter2@h"},
 	} {
 		f := boot.NewFlags("test", "", env())
-		boot.AddSettings(f)
+		boot.AddSettings(f, "data/test.db")
 		f.Bool("open", true, "open")
 		if err := f.Parse(args); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: got %v, want an error without it", args, err)
@@ -409,27 +409,13 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	settings := func(args ...string) boot.Settings {
 		f := boot.NewFlags("test", "", env())
-		s := boot.AddSettings(f)
+		s := boot.AddSettings(f, "data/test.db")
 		if err := f.Parse(args); err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	if m, where, err := settings().Mails(); err != nil || where != "files in data/mail" || m.Receipt != nil {
-		t.Errorf("got mails to %q (%v), want files in data/mail, without links", where, err)
-	}
-	if _, where, err := settings("-smtp", "smtps://ada:hunter2@mx.example").Mails(); err != nil || where != "smtps://mx.example:465" {
-		t.Errorf("got mails to %q (%v), want the server without the password", where, err)
-	}
-	if m, _, err := settings("-url", "https://tables.example.org/").Mails(); err != nil || m.Receipt("id") != "https://tables.example.org/reservations/id" {
-		t.Errorf("got %v, want links to the receipt", err)
-	}
 	var usage *boot.UsageError
-	for _, bad := range [][]string{{"-smtp", "mx.example"}, {"-smtp", "smtps://ada:hunter2@h:465:9"}, {"-url", "tables.example.org"}, {"-url", "https://ada:hunter2@h"}} {
-		if _, _, err := settings(bad...).Mails(); !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), bad[0]) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%q: got %v, want a UsageError that names the flag and no password", bad, err)
-		}
-	}
 	if _, _, err := settings("-store", "floppy:x").OpenStore(t.Context(), slog.New(slog.DiscardHandler)); !errors.As(err, &usage) {
 		t.Errorf("got %v, want a UsageError", err)
 	}
@@ -451,7 +437,9 @@ func TestSettings(t *testing.T) {
 	if err := os.WriteFile(prices, []byte(`{"currency": "EUR", "per10000": {"blob wirte": 1}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := settings("-prices", prices).Prices(); !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), "-prices: "+prices+`: unknown class "blob wirte"; want some of `) {
+	f := boot.NewFlags("test", "", env())
+	boot.AddPrices(f)
+	if err := f.Parse([]string{"-prices", prices}); !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), "-prices: "+prices+`: unknown class "blob wirte"; want some of `) {
 		t.Errorf("got %v, want a UsageError that names the file and the class", err)
 	}
 	store, _, err := settings("-store", "sqlite:"+t.TempDir()+"/x.db").OpenStore(t.Context(), slog.New(slog.DiscardHandler))
