@@ -118,7 +118,8 @@ type Handler struct {
 	once       bool
 	folder     *folder
 	decode     func(*channel.Envelope) (any, error)
-	fold       any // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V
+	group      string // of On: see values.Change
+	fold       any    // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V
 
 	react   func(context.Context, any) error // of reactions
 	timeout time.Duration                    // of reactions
@@ -170,8 +171,9 @@ func react[E channel.Message](r *Registry, group string, f func(context.Context,
 // effect is repeated when a copy takes over. Give the outside world the message's ID where it can recognise a repeat;
 // channel.Handled returns it.
 //
-// Notes are kept for 30 days, and for ever if their IDs carry no time. A message whose ID carries an older time can't
-// be judged and goes to the poison queue, as values.ErrTooOld.
+// Notes are kept for 30 days after the times of their messages, and for 60 days if a time is not the ID's own but
+// stands beside it. An older message can't be judged and goes to the poison queue, as values.ErrTooOld.
+// channel.Identified says what that means for an ID that you choose.
 func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
 	if f != nil { // else React reports it
 		f = guardOnce(r.channels.Store(), group, watched(r, true, f))

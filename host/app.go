@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host/internal/boot"
@@ -31,7 +32,8 @@ type App struct {
 	closings []func() error
 	said     []string
 
-	listener net.Listener // nil for none
+	listener net.Listener        // nil for none
+	traces   *sdk.TracerProvider // nil for none
 	metrics  *prometheus.Registry
 	handled  func() int64 // counts messages; nil where no worker runs
 	unit     string       // names what handled counts

@@ -31,6 +31,15 @@
 //	-prices                                prices for the summary at the end
 //	-log                                   the least level that is logged
 //
+// # Traces
+//
+// A program sends OpenTelemetry spans over HTTP where the standard environment variables ask for it:
+// OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT name a collector, or OTEL_TRACES_EXPORTER=otlp
+// stands for the one at http://localhost:4318. The other OTEL_ variables work as well, such as OTEL_SERVICE_NAME,
+// OTEL_EXPORTER_OTLP_HEADERS and OTEL_TRACES_SAMPLER. OTEL_SDK_DISABLED=true or OTEL_TRACES_EXPORTER=none turn it off.
+// Each request has a span, and so has what it brings about; see package channel. Streams of server-sent events have
+// none.
+//
 // # Laws
 //
 //   - A program opens in this order: its port, the store, Start, Register, Web. Nothing is opened before all flags
@@ -49,6 +58,8 @@
 //     summary: the requests to the store for each command. Logs and errors go to the standard error: for people
 //     where it is a terminal, and as JSON lines elsewhere. The host shows neither the store's URL nor
 //     the text of a program's own flag, because both may be secret.
+//   - Traces never delay or fail a program. Spans that can't be sent are lost, and that is logged seldom. After the
+//     worker has stopped, the program waits at most 3 seconds for its last spans to be sent.
 //   - GET /healthz, /readyz and /metrics are the host's, on the web's port too. /readyz answers 503 as soon as the stop
 //     begins.
 package host

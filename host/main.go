@@ -28,13 +28,15 @@ type Process struct {
 	Getenv         func(string) string // Defaults to an empty environment.
 	Stdin          io.Reader           // Defaults to nothing.
 	Stdout, Stderr io.Writer           // Default to nowhere.
+
+	ours bool // the whole process is the program's, and what it shares is the program's too
 }
 
 // Main runs a program in this process, and ends the process with the program's exit code.
 func Main(p Program) {
 	os.Exit(Run(context.Background(), Process{
 		Command: strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"), Args: os.Args[1:],
-		Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ours: true,
 	}, p))
 }
 

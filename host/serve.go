@@ -27,6 +27,7 @@ const off = "off"
 // A service is a run of a program that serves HTTP, works, or both.
 type service struct {
 	Program
+	process Process
 	command string
 	stdout  io.Writer
 
@@ -41,7 +42,7 @@ type service struct {
 
 // serve runs the verbs "", web and worker.
 func serve(ctx context.Context, x Process, p Program, verb string, args []string) int {
-	s := &service{Program: p, command: x.Command, stdout: x.Stdout}
+	s := &service{Program: p, process: x, command: x.Command, stdout: x.Stdout}
 	flags := boot.NewFlags(strings.TrimSpace(x.Command+" "+verb), p.about(x.Command), x.Getenv)
 	s.settings, s.prices = boot.AddSettings(flags, "data/"+p.Name+".db"), boot.AddPrices(flags)
 	if verb == "worker" || p.Web == nil {
@@ -119,8 +120,11 @@ func (s *service) open(ctx context.Context, a *App, routes *channel.Routes) erro
 	if rings != nil {
 		a.metrics.MustRegister(boot.DoorbellMetrics(rings)...)
 	}
-	a.Channels, err = channel.New(store, routes, "/"+s.Name)
-	return err
+	if a.Channels, err = channel.New(store, routes, "/"+s.Name); err != nil {
+		return err
+	}
+	s.openTraces(ctx, a)
+	return nil
 }
 
 // parts makes the parts of the program, in the order in which they stop: senders before those that they send to, and
@@ -235,6 +239,9 @@ func (s *service) handler(a *App) (http.Handler, error) {
 	}
 	if web == nil {
 		return nil, errors.New("host: Program.Web returned no handler")
+	}
+	if a.traces != nil {
+		web = withSpans(a.traces, web)
 	}
 	ops := a.ops()
 	mux := http.NewServeMux()

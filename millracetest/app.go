@@ -112,8 +112,7 @@ func (a *App) Drain() {
 	a.t.Helper()
 	a.pass()
 	defer a.pass()
-	step := time.Millisecond
-	for began := time.Now(); ; step = min(2*step, time.Second) {
+	for began := time.Now(); ; {
 		synctest.Wait()
 		left, stopped := a.left()
 		switch {
@@ -124,12 +123,12 @@ func (a *App) Drain() {
 		case time.Since(began) > patience:
 			a.t.Fatalf("millracetest: Drain: after %v messages are still left: %v", patience, left)
 		}
-		_ = worldtest.Pause(a.t.Context(), step)
+		_ = worldtest.Pause(a.t.Context(), max(time.Millisecond, time.Since(began)/8))
 	}
 }
 
-// left counts the messages that are due or were, by queue, in the queues that the program handles. stopped says that no worker
-// runs.
+// left counts the messages that are due or were, by queue, in the queues that the program handles. stopped says that no
+// worker runs.
 func (a *App) left() (left map[string]int64, stopped bool) {
 	a.t.Helper()
 	a.mu.Lock()
@@ -147,7 +146,7 @@ func (a *App) left() (left map[string]int64, stopped bool) {
 	return left, a.worker == nil
 }
 
-// Advance lets time pass, and then drains. What becomes due meanwhile is handled when it is due.
+// Advance lets time pass, and then drains. Messages that become due meanwhile are handled when they are due.
 func (a *App) Advance(d time.Duration) {
 	a.t.Helper()
 	a.pass()
@@ -233,9 +232,9 @@ func (a *App) Restart() {
 	a.Start()
 }
 
-// Kill ends the worker as a power failure does, and starts another one. What the dead worker had in hand comes to the
-// other one when its visibility ends. A handler that runs in the dead one goes on, because Go can't end it, but nothing
-// that it does reaches the store. A handler may call Kill.
+// Kill ends the worker as a power failure does, and starts another one. Messages in the dead worker's hand come to
+// the other one when their visibility ends. A handler that runs in the dead one goes on, because Go can't end it, but
+// nothing that it does reaches the store. A handler may call Kill.
 func (a *App) Kill() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

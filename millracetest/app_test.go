@@ -3,6 +3,7 @@ package millracetest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
+	"github.com/millrace-go/millrace/worker"
 )
 
 // The domain: an order is placed, paid, and reminded of after three days.
@@ -63,7 +65,7 @@ func routes() (*channel.Routes, error) {
 	return channel.NewRoutes(
 		channel.Command[place]("orders"),
 		channel.Command[remind]("orders"),
-		channel.Event[placed]("seats", "mails"),
+		channel.Event[placed]("seats", "mails", "tallies"),
 		channel.Event[reminded]("mails"),
 	)
 }
@@ -73,6 +75,11 @@ func orders(c *channel.Channels) *values.Collection[order] {
 }
 
 func seats(c *channel.Channels) *views.View[int] { return views.New(c, "seats", views.Config[int]{}) }
+
+// tallies is a value object that takes events: how many orders had how many seats.
+func tallies(c *channel.Channels) *values.Collection[int] {
+	return values.New(c, "tallies", values.Config[int]{})
+}
 
 // mails are what the reactions send.
 type mails struct {
@@ -101,6 +108,9 @@ func program(m *mails) millracetest.Program {
 		handlers.Decide(h, o, func(c place) string { return c.Order }, order.place, placed{}, remind{})
 		handlers.Decide(h, o, func(c remind) string { return c.Order }, order.remind, reminded{})
 		views.Project(h, seats(c), func(placed) string { return "all" }, func(n int, e placed) int { return n + e.Seats })
+		handlers.On(h, "tallies", tallies(c), func(e placed) string { return fmt.Sprint(e.Seats) }, func(n int, _ placed) (int, []channel.Message, error) {
+			return n + 1, nil, nil
+		})
 		handlers.ReactOnce(h, "mails", func(_ context.Context, e placed) error { return m.send("placed " + e.Order) })
 		handlers.ReactOnce(h, "mails", func(_ context.Context, e reminded) error { return m.send("remind " + e.Order) })
 		return nil
@@ -112,6 +122,9 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	m := &mails{}
 	millracetest.Run(t, program(m), func(t *testing.T, app *millracetest.App) {
+		if now := time.Now().UTC(); now != time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) {
+			t.Errorf("the test begins at %v", now)
+		}
 		app.Send(place{"a", 2}, place{"b", 3})
 		app.Drain()
 		if n := millracetest.View(t, seats(app.Channels()), "all"); n != 5 {
@@ -200,6 +213,21 @@ func TestFailures(t *testing.T) {
 		all := app.Poison()
 		if len(all) != 1 || all[0].Reason != "no such seats" || all[0].Kind != "kit.place.v1" {
 			t.Errorf("poison: got %+v, want order b", all)
+		}
+	})
+}
+
+// A program's settings of single queues hold.
+func TestQueues(t *testing.T) {
+	t.Parallel()
+	m := &mails{before: func() error { return errors.New("no server") }}
+	p := program(m)
+	p.Queues = map[string]worker.QueueConfig{"mails": {MaxAttempts: 2}}
+	millracetest.Run(t, p, func(t *testing.T, app *millracetest.App) {
+		app.Send(place{"a", 2})
+		app.Drain()
+		if all := app.Poison(); len(all) != 1 || all[0].Attempts != 2 {
+			t.Errorf("poison: got %+v, want the mail after two attempts", all)
 		}
 	})
 }

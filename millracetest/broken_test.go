@@ -224,7 +224,7 @@ func TestBreaksAreFound(t *testing.T) {
 				var s *Sim
 				simulate(t, &s, seed+1, func(_ *testing.T, s *Sim) { c.run(s) })
 				if says(s, c.law, c.says) {
-					t.Logf("seed %d: %v", s.Seed, s.found[0])
+					t.Logf("seed %d: %v", s.Seed, s.evidence.found[0])
 					return
 				}
 			}
@@ -235,7 +235,7 @@ func TestBreaksAreFound(t *testing.T) {
 
 // says reports that a run has a finding of a law with a text.
 func says(s *Sim, law, text string) bool {
-	return slices.ContainsFunc(s.found, func(f finding) bool { return f.law == law && strings.Contains(f.what, text) })
+	return slices.ContainsFunc(s.evidence.found, func(f finding) bool { return f.law == law && strings.Contains(f.what, text) })
 }
 
 // A program that is sound breaks no law. If what is known about its run is changed, the law that it is about is broken.
@@ -273,15 +273,10 @@ func TestEvidence(t *testing.T) {
 			}
 		}},
 		"a view shows something else": {ViewsAreFolds, func(s *Sim) { s.doc("sales", "tea").last.Value = []byte(`{"view":[7]}`) }},
-		"a reaction has not run":      {ReactionsRun, func(s *Sim) { clear(s.reacted) }},
+		"a reaction has not run":      {ReactionsRun, func(s *Sim) { clear(s.evidence.reacted) }},
 		"an effect was repeated": {EffectsOnce, func(s *Sim) {
-			for _, r := range s.reacted {
+			for _, r := range s.evidence.reacted {
 				r.successes = 50
-			}
-		}},
-		"an effect was repeated after its note": {EffectsOnce, func(s *Sim) {
-			for _, r := range s.reacted {
-				r.again = true
 			}
 		}},
 		"a worker ended":                 {WorkersRun, func(s *Sim) { s.world.Fail("it has ended") }},
@@ -298,9 +293,9 @@ func TestEvidence(t *testing.T) {
 				s.Settle()
 			})
 			c.change(s)
-			synctest.Test(t, func(t *testing.T) { s.laws(newReplay(t, s)) })
-			if c.law == "" && len(s.found) > 0 || c.law != "" && !says(s, c.law, "") {
-				t.Errorf("got %v, want a break of %q", s.found, c.law)
+			synctest.Test(t, func(t *testing.T) { newReplay(t, s).judge() })
+			if c.law == "" && len(s.evidence.found) > 0 || c.law != "" && !says(s, c.law, "") {
+				t.Errorf("got %v, want a break of %q", s.evidence.found, c.law)
 			}
 		})
 	}

@@ -124,6 +124,13 @@ func (o *Outcome[V]) ThenError(want error) {
 	}
 }
 
+// Emitted returns the messages that the decision has emitted.
+func (o *Outcome[V]) Emitted() []channel.Message {
+	o.t.Helper()
+	o.ok()
+	return o.emitted
+}
+
 // Value returns the value that the decision has left, as JSON gives it back. The next decision begins with it.
 func (o *Outcome[V]) Value() V {
 	o.t.Helper()

@@ -1,6 +1,7 @@
 package millracetest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
@@ -33,37 +34,51 @@ func appliedOf(e *post.Envelope) (x applied) {
 // A history is which messages a document has applied, in their order.
 type history struct {
 	docPlace
-	last    document
-	entries []applied // of last
-	order   []applied
-	unclear bool // something else than a message has changed the document: a rebuild, a deletion
+	writes  []document // in the order in which they were seen, which need not be that of their versions
+	last    document   // of the newest version; read it after read
+	order   []applied  // likewise
+	unclear bool       // something else than a message has changed the document: a rebuild, a deletion
 }
 
-// add notes what a write has applied. It is false for a blob that is no document.
+// add notes a write. It is false for a blob that is no document.
 func (h *history) add(body []byte) bool {
 	var d document
 	if json.Unmarshal(body, &d) != nil || d.Version == 0 || d.Value == nil || len(d.Applied)%entrySize != 0 {
 		return false
 	}
-	var now []applied
-	for b := d.Applied; len(b) > 0; b = b[entrySize:] {
-		now = append(now, applied(b[:len(applied{})]))
+	h.writes = append(h.writes, d)
+	return true
+}
+
+// read finds what the writes have applied.
+func (h *history) read() {
+	slices.SortStableFunc(h.writes, func(a, b document) int { return cmp.Compare(a.Version, b.Version) })
+	h.last, h.order = document{}, nil
+	var before []applied
+	for _, d := range h.writes {
+		var now []applied
+		for b := d.Applied; len(b) > 0; b = b[entrySize:] {
+			now = append(now, applied(b[:len(applied{})]))
+		}
+		h.step(before, now, int(d.Version-h.last.Version))
+		h.last, before = d, now
 	}
-	before, versions := h.entries, d.Version-h.last.Version
-	h.last, h.entries = d, now
+}
+
+// step finds what one write has applied, given the entries before it and after it, and how many versions it makes.
+func (h *history) step(before, now []applied, versions int) {
 	if versions == 0 || slices.Equal(before, now) {
 		h.unclear = true
-		return true
+		return
 	}
-	for n := min(int(versions), len(now)); n > 0; n-- { // entries may have left, and new ones stand behind the others
+	for n := min(versions, len(now)); n > 0; n-- { // entries may have left, and new ones stand behind the others
 		if within(now[:len(now)-n], before) {
 			h.order = append(h.order, now[len(now)-n:]...)
-			h.unclear = h.unclear || n < int(versions)
-			return true
+			h.unclear = h.unclear || n < versions
+			return
 		}
 	}
 	h.unclear = true
-	return true
 }
 
 // within reports that part can be had from all by leaving out elements.

@@ -39,23 +39,33 @@ type target struct {
 	poisoned   bool
 }
 
+// as returns how a document may tell the message. One that a subscriber group brings to a value object is told with the
+// group.
+func (x *target) as() []applied {
+	grouped := x.e
+	grouped.ID += "\x00" + x.queue
+	id, content := appliedOf(&grouped), appliedOf(&x.e)
+	copy(id[12:], content[12:])
+	return []applied{content, id}
+}
+
 func (x *target) String() string { return fmt.Sprintf("%s %s %.300s", x.e.Kind, x.e.ID, x.e.Data) }
 
-// laws checks a run that has settled. replay is a bubble of its own; see replay.
-func (s *Sim) laws(r *replay) {
-	for _, f := range s.world.Failures() {
-		s.fault(WorkersRun, "%s", f)
+// judge checks the laws of a run that has settled.
+func (r *replay) judge() {
+	for _, f := range r.sim.world.Failures() {
+		r.sim.fault(WorkersRun, "%s", f)
 	}
-	held := s.checkPoison()
-	targets := s.targets(r, held)
-	s.checkApplied(targets)
-	s.checkReactions(targets)
+	targets := r.targets(r.checkPoison())
+	r.checkApplied(targets)
+	r.checkReactions(targets)
 	r.decide(targets)
 	r.project(targets)
 }
 
 // checkPoison returns the messages in the poison queues.
-func (s *Sim) checkPoison() map[sentKey]bool {
+func (r *replay) checkPoison() map[sentKey]bool {
+	s := r.sim
 	held := map[sentKey]bool{}
 	for _, entry := range s.poison {
 		if e, err := post.Decode(entry.Body); err == nil {
@@ -72,11 +82,15 @@ func (s *Sim) checkPoison() map[sentKey]bool {
 }
 
 // targets finds the handlers of all messages that were sent to queues of the program.
-func (s *Sim) targets(r *replay, held map[sentKey]bool) []*target {
+func (r *replay) targets(held map[sentKey]bool) []*target {
+	s := r.sim
 	var all []*target
 	for _, m := range s.recorder.sent {
 		if !slices.Contains(s.queues, m.queue) || m.e.Due.After(s.ended) {
 			continue // another program handles it, or it was not due
+		}
+		if !m.e.Due.IsZero() && !m.received {
+			continue // it was cancelled: queues are empty
 		}
 		x := &target{sent: m, poisoned: held[sentKey{m.queue, m.e.ID, m.e.Content()}]}
 		e := m.e
@@ -98,7 +112,8 @@ func (s *Sim) targets(r *replay, held map[sentKey]bool) []*target {
 }
 
 // checkApplied checks by the documents' own records which messages were applied.
-func (s *Sim) checkApplied(targets []*target) {
+func (r *replay) checkApplied(targets []*target) {
+	s := r.sim
 	type entry struct {
 		collection string
 		applied
@@ -108,14 +123,15 @@ func (s *Sim) checkApplied(targets []*target) {
 		unclear[h.container] = unclear[h.container] || h.unclear
 		once := map[applied]bool{}
 		for _, x := range h.order {
-			if once[x] {
+			if once[x] && !h.unclear {
 				s.fault(DecidedOnce, "%s %q has applied a message twice: %s", h.container, h.key, find(targets, h.container, x))
 			}
 			once[x], known[entry{h.container, x}] = true, true
 		}
 	}
 	for _, x := range targets {
-		if x.collection != "" && !x.poisoned && !known[entry{x.collection, appliedOf(&x.e)}] && !unclear[x.collection] {
+		isKnown := slices.ContainsFunc(x.as(), func(a applied) bool { return known[entry{x.collection, a}] })
+		if x.collection != "" && !x.poisoned && !isKnown && !unclear[x.collection] {
 			s.fault(DecidedOnce, "%s: it was sent, and no document has applied it: %v", x.handler.Name(), x)
 		}
 	}
@@ -124,7 +140,7 @@ func (s *Sim) checkApplied(targets []*target) {
 // find returns the message that a document of a collection has applied.
 func find(targets []*target, collection string, x applied) *target {
 	for _, t := range targets {
-		if t.collection == collection && appliedOf(&t.e) == x {
+		if t.collection == collection && slices.Contains(t.as(), x) {
 			return t
 		}
 	}
@@ -132,23 +148,22 @@ func find(targets []*target, collection string, x applied) *target {
 }
 
 // checkReactions checks how often reactions have run to their end.
-func (s *Sim) checkReactions(targets []*target) {
+func (r *replay) checkReactions(targets []*target) {
 	for _, x := range targets {
 		if x.collection != "" || x.poisoned {
 			continue
 		}
-		r := s.reacted[reactionKey{x.queue, x.e.ID}]
-		if r == nil || r.successes == 0 {
-			s.fault(ReactionsRun, "%s: it was sent, and the reaction has never succeeded: %v", x.handler.Name(), x)
+		seen := r.sim.evidence.reacted[reactionKey{x.queue, x.e.ID}]
+		if seen == nil || seen.successes == 0 {
+			r.sim.fault(ReactionsRun, "%s: it was sent, and the reaction has never succeeded: %v", x.handler.Name(), x)
 			continue
 		}
-		id := onceID(x.queue, x.e.ID)
-		excused := s.troubled["row "+once+"/"+x.queue+"/t-"+id] + s.troubled["row "+once+"/"+x.queue+"/u-"+id]
-		switch {
-		case r.once && r.again:
-			s.fault(EffectsOnce, "%s: the effect was repeated after it was noted as done: %v", x.handler.Name(), x)
-		case r.once && r.successes > 1+excused:
-			s.fault(EffectsOnce, "%s: %d effects, and only %d faults at its note: %v", x.handler.Name(), r.successes, excused, x)
+		excused := 0
+		for _, row := range noteRows(x.queue, x.e.ID) {
+			excused += r.sim.evidence.troubled[row]
+		}
+		if seen.once && seen.successes > 1+excused {
+			r.sim.fault(EffectsOnce, "%s: %d effects, and only %d faults at its note: %v", x.handler.Name(), seen.successes, excused, x)
 		}
 	}
 }

@@ -32,8 +32,9 @@ type recorder struct {
 
 // sent is a message in a queue.
 type sent struct {
-	queue string
-	e     post.Envelope // has its data
+	queue    string
+	e        post.Envelope // has its data
+	received bool
 }
 
 type sentKey struct {
@@ -54,7 +55,7 @@ const (
 func record(s *storage.Store) (*storage.Store, *recorder) {
 	r := &recorder{
 		Store: s.Driver(), byID: map[sentKey]*sent{}, timers: map[string][]time.Time{}, bodies: map[string][]byte{},
-		docs: map[docPlace]*history{}, done: map[string]bool{},
+		docs: map[docPlace]*history{},
 	}
 	if c := r.Store.Committer(); c != nil {
 		r.committer = recordedCommitter{r, c}
@@ -68,12 +69,6 @@ func (r *recorder) Queue(name string) driver.Queue {
 }
 func (r *recorder) Blobs(name string) driver.Blobs {
 	return recordedBlobs{r.Store.Blobs(name), r, name}
-}
-func (r *recorder) Table(name string) driver.Table {
-	if name != once {
-		return r.Store.Table(name)
-	}
-	return recordedTable{r.Store.Table(name), r}
 }
 
 type recordedCommitter struct {
@@ -115,11 +110,8 @@ func (q recordedQueue) Send(ctx context.Context, messages []storage.Message) err
 func (q recordedQueue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
 	ds, err := q.Queue.Receive(ctx, max, visibility)
 	for _, d := range ds {
-		q.r.noteMessage(q.name, d.Body)
+		q.r.noteMessage(q.name, d.Body, true)
 	}
-	q.r.mu.Lock()
-	defer q.r.mu.Unlock()
-	q.r.seen += len(ds)
 	return ds, err
 }
 
@@ -152,23 +144,8 @@ func (b recordedBlobs) Delete(ctx context.Context, key string, cond storage.Cond
 	return err
 }
 
-type recordedTable struct {
-	driver.Table
-	r *recorder
-}
-
-func (t recordedTable) Put(ctx context.Context, partition, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
-	etag, err := t.Table.Put(ctx, partition, key, data, cond)
-	if err == nil && strings.Contains(string(data), `"done":true`) {
-		t.r.mu.Lock()
-		defer t.r.mu.Unlock()
-		t.r.done[partition+"/"+key] = true
-	}
-	return etag, err
-}
-
 func (r *recorder) noteSent(queue string, m storage.Message) {
-	e := r.noteMessage(queue, m.Body)
+	e := r.noteMessage(queue, m.Body, false)
 	if e.Due.After(time.Now()) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -177,7 +154,7 @@ func (r *recorder) noteSent(queue string, m storage.Message) {
 }
 
 // noteMessage notes a message, unless it is known or can't be decoded.
-func (r *recorder) noteMessage(queue string, body []byte) post.Envelope {
+func (r *recorder) noteMessage(queue string, body []byte, received bool) post.Envelope {
 	e, err := post.Decode(body)
 	if err != nil {
 		return post.Envelope{}
@@ -188,9 +165,14 @@ func (r *recorder) noteMessage(queue string, body []byte) post.Envelope {
 		e.Data, e.DataRef = r.bodies[strings.TrimPrefix(e.DataRef, claims+"/")], ""
 	}
 	e.Attempts, e.Hangs, e.HandBacks, e.LastError, e.FirstFailed = 0, 0, 0, "", time.Time{}
-	if k := (sentKey{queue, e.ID, e.Content()}); r.byID[k] == nil {
-		s := &sent{queue, e}
-		r.byID[k], r.sent = s, append(r.sent, s)
+	k := sentKey{queue, e.ID, e.Content()}
+	if r.byID[k] == nil {
+		r.byID[k] = &sent{queue: queue, e: e}
+		r.sent = append(r.sent, r.byID[k])
+	}
+	if received {
+		r.byID[k].received = true
+		r.seen++
 	}
 	return e
 }
@@ -233,6 +215,15 @@ func (r *recorder) waiting(queue string) (n int64) {
 	return int64(len(kept))
 }
 
+// read reads the histories of all documents.
+func (r *recorder) read() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range r.docs {
+		h.read()
+	}
+}
+
 // counts returns how many messages were received, and how many were sent.
 func (r *recorder) counts() (seen, sent int) {
 	r.mu.Lock()
@@ -240,12 +231,12 @@ func (r *recorder) counts() (seen, sent int) {
 	return r.seen, len(r.sent)
 }
 
-// noted reports that the effect of a message is noted as done.
-func (r *recorder) noted(group, id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.done[group+"/t-"+onceID(group, id)] || r.done[group+"/u-"+onceID(group, id)]
+// noteRows returns the rows that may hold the note of a message's effect; see handlers.ReactOnce.
+func noteRows(group, id string) (rows []string) {
+	for _, key := range []string{
+		"t-" + post.DerivedID(id, once, group), "u-" + post.DerivedID(id, once, group), "u-" + post.DerivedID("keyed "+id, once, group),
+	} {
+		rows = append(rows, "row "+once+"/"+group+"/"+key)
+	}
+	return rows
 }
-
-// onceID is the part of the key of a note that follows from the message; see handlers.ReactOnce.
-func onceID(group, id string) string { return post.DerivedID(id, once, group) }

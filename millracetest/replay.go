@@ -108,7 +108,7 @@ func (r *replay) compareEmissions(skip map[string]bool) {
 	slices.SortFunc(keys, func(a, b emission) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	for _, k := range keys {
 		got, want := there[k], here[k]
-		isValue := r.sim.isValue(k.source)
+		isValue := r.isValue(k.source)
 		switch {
 		case skip[k.source] || !isValue:
 		case got == nil:
@@ -123,9 +123,9 @@ func (r *replay) compareEmissions(skip map[string]bool) {
 }
 
 // isValue reports that a source is a document of the run.
-func (s *Sim) isValue(source string) bool {
+func (r *replay) isValue(source string) bool {
 	container, _, ok := strings.Cut(strings.TrimPrefix(source, "/"), "/")
-	return ok && slices.ContainsFunc(slices.Collect(maps.Keys(s.recorder.docs)), func(at docPlace) bool { return at.container == container })
+	return ok && slices.ContainsFunc(slices.Collect(maps.Keys(r.sim.recorder.docs)), func(at docPlace) bool { return at.container == container })
 }
 
 func emissions(r *recorder) map[emission]*sent {
@@ -214,6 +214,7 @@ func (r *replay) histories(targets []*target, views bool) []*history {
 // value returns a document's value in the replay; nil if there is none.
 func (r *replay) value(h *history) json.RawMessage {
 	if own := r.recorder.docs[h.docPlace]; own != nil {
+		own.read()
 		return own.last.Value
 	}
 	return nil

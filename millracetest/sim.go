@@ -17,7 +17,6 @@ import (
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 // A Sim is one run of a program under the faults of a seed. The test's goroutine uses it.
@@ -44,10 +43,7 @@ type Sim struct {
 	ended   time.Time      // when it had settled
 	poison  []poison.Entry // at the end
 
-	mu       sync.Mutex
-	found    []finding             // under mu
-	reacted  map[reactionKey]*runs // under mu
-	troubled map[string]int        // faults at notes of effects, by row; under mu
+	evidence *evidence
 
 	checking sync.Mutex      // held while invariants are checked
 	broken   map[string]bool // invariants that have failed; under checking
@@ -59,15 +55,6 @@ type invariant struct {
 	check func() error
 }
 
-type reactionKey struct{ queue, id string }
-
-// runs are the runs of a reaction to a message.
-type runs struct {
-	once      bool
-	successes int
-	again     bool // one began although the effect was noted as done
-}
-
 // newSim begins a run within its bubble.
 func newSim(t *testing.T, seed uint64) *Sim {
 	t.Helper()
@@ -75,12 +62,12 @@ func newSim(t *testing.T, seed uint64) *Sim {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := &Sim{
 		Seed: seed, Rand: rand.New(rand.NewPCG(seed, 2)), t: t,
-		reacted: map[reactionKey]*runs{}, troubled: map[string]int{}, broken: map[string]bool{},
+		evidence: &evidence{reacted: map[reactionKey]*runs{}, troubled: map[string]int{}}, broken: map[string]bool{},
 	}
 	s.world = faulttest.New(worldtest.OpenStore(t, worldtest.Virtual), faulttest.Draw(seed, r))
 	s.world.Store, s.recorder = record(s.world.Store)
 	s.recorder.wrote = s.check
-	s.world.Watch = s.watchCall
+	s.evidence.world, s.world.Watch = s.world, s.evidence.watchCall
 	return s
 }
 
@@ -113,7 +100,7 @@ func (s *Sim) keep(n int) {
 	for i := range n {
 		s.workers.Go(func() {
 			s.world.Keep(ctx, i, func(p *faulttest.Process) (*handlers.Registry, error) {
-				return s.program.register(p.Store, s.world.Log(p.Name), s.watchReaction)
+				return s.program.register(p.Store, s.world.Log(p.Name), s.evidence.watchReaction)
 			}, s.program.Queues)
 		})
 	}
@@ -182,8 +169,8 @@ func (s *Sim) Advance(d time.Duration) {
 }
 
 // Always gives an invariant: check returns an error while it doesn't hold. It is called after each write of a document
-// and at the end, on any goroutine. It reads the store through Channels, and sends nothing. What it reads is no
-// snapshot, so let it look at one document, or at parts that others can't change meanwhile.
+// and at the end, on any goroutine. It reads the store through Channels, and sends nothing. Its reads are no snapshot,
+// so let it look at one document, or at parts that others can't change meanwhile.
 func (s *Sim) Always(name string, check func() error) {
 	s.checking.Lock()
 	defer s.checking.Unlock()
@@ -195,14 +182,14 @@ func (s *Sim) ExpectPoison(expected func(poison.Entry) bool) {
 	s.expected = append(s.expected, expected)
 }
 
-// Endless names queues in which messages may stay that are not due at the end: timers that the program renews for ever.
+// Endless names queues in which messages may stay that are not due at the end: timers that the program always renews.
 func (s *Sim) Endless(queues ...string) { s.endless = append(s.endless, queues...) }
 
 // Tell adds a line to the history that a failing run prints. It may be called from any goroutine.
 func (s *Sim) Tell(format string, args ...any) { s.world.Tell(format, args...) }
 
 // Settle lets the faults go on for ten minutes, ends them, and waits until nothing is left to do, however late it is
-// due. Then it stops the workers. What the test reads afterwards stays. The laws are checked when the test has returned.
+// due. Then it stops the workers, so that nothing changes any more. The laws are checked when the test has returned.
 func (s *Sim) Settle() {
 	s.t.Helper()
 	s.started()
@@ -218,11 +205,12 @@ func (s *Sim) Settle() {
 	s.drain()
 	s.stop()
 	s.workers.Wait()
-	s.ended = time.Now()
+	s.recorder.read()
 	s.check()
 	if left := s.left(); left != "" {
 		s.fault(QueuesAreEmpty, "%s", left)
 	}
+	s.ended = time.Now()
 	s.poison = poisoned(s.t, s.channels)
 }
 
@@ -263,7 +251,9 @@ func (s *Sim) left() string {
 // end stops what runs, whatever the test did.
 func (s *Sim) end() {
 	if s.stop != nil {
-		s.world.EndFaults()
+		if s.world.Disturbed() {
+			s.world.EndFaults()
+		}
 		s.stop()
 		s.workers.Wait()
 	}
@@ -272,10 +262,12 @@ func (s *Sim) end() {
 // fault notes a finding.
 func (s *Sim) fault(law, format string, args ...any) {
 	f := finding{law, fmt.Sprintf(format, args...)}
-	s.world.Tell("%v", f)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.found = append(s.found, f)
+	if s.ended.IsZero() {
+		s.world.Tell("%v", f)
+	}
+	s.evidence.mu.Lock()
+	defer s.evidence.mu.Unlock()
+	s.evidence.found = append(s.evidence.found, f)
 }
 
 // check checks the invariants.
@@ -293,35 +285,6 @@ func (s *Sim) check() {
 		if err != nil {
 			s.broken[x.name] = true
 			s.fault(Invariant, "%s: %v", x.name, err)
-		}
-	}
-}
-
-// watchCall counts the faults that a process meets at the note of an effect.
-func (s *Sim) watchCall(_ *faulttest.Process, op storagetest.Op, f storagetest.Fault, err error) {
-	if f == storagetest.NoFault && (err == nil || storage.LostRace(err)) {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.troubled[op.Resource]++
-}
-
-// watchReaction notes how a reaction to a message runs.
-func (s *Sim) watchReaction(h *post.Handling, isOnce bool) (done func(error)) {
-	key := reactionKey{h.Queue, h.Envelope.ID}
-	again := isOnce && s.recorder.noted(h.Queue, h.Envelope.ID)
-	return func(err error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		r := s.reacted[key]
-		if r == nil {
-			r = &runs{}
-			s.reacted[key] = r
-		}
-		r.once, r.again = isOnce, r.again || again
-		if err == nil {
-			r.successes++
 		}
 	}
 }

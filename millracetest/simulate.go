@@ -12,9 +12,9 @@ import (
 // ordinarily is how many seeds run where nobody says how many.
 const ordinarily = 12
 
-// Simulate runs a program under random faults, once for each seed, and checks the laws; see the package comment. Without
-// seeds it runs those from 1 to 12. MILLRACE_SEEDS in the environment says how many to run instead, and MILLRACE_SEED
-// runs one of them, with its whole history. run is called at the same time for several seeds.
+// Simulate runs a program under random faults, once for each seed, and checks the laws; see the package comment.
+// Without seeds it runs those from 1 to 12. In the environment, MILLRACE_SEEDS says how many to run instead, and
+// MILLRACE_SEED names the only one to run, with its whole history. run is called at the same time for several seeds.
 func Simulate(t *testing.T, run func(t *testing.T, sim *Sim), seeds ...uint64) {
 	t.Helper()
 	seeds, one := choose(t, seeds)
@@ -29,7 +29,7 @@ func Simulate(t *testing.T, run func(t *testing.T, sim *Sim), seeds ...uint64) {
 				}
 				var s *Sim
 				defer func() { // also when the test ends at once
-					failed.Store(failed.Load() || t.Failed() || s != nil && len(s.found) > 0)
+					failed.Store(failed.Load() || t.Failed() || s != nil && len(s.evidence.found) > 0)
 					s.report(t, name, one)
 				}()
 				simulate(t, &s, seed, run)
@@ -79,13 +79,13 @@ func simulate(t *testing.T, s **Sim, seed uint64, run func(t *testing.T, sim *Si
 		run(t, sim)
 		sim.Settle()
 	})
-	synctest.Test(t, func(t *testing.T) { (*s).laws(newReplay(t, *s)) })
+	synctest.Test(t, func(t *testing.T) { newReplay(t, *s).judge() })
 }
 
 // report fails the test for each finding, and tells how the run came to it and how to run it again.
 func (s *Sim) report(t *testing.T, test string, all bool) {
 	t.Helper()
-	if s == nil || len(s.found) == 0 && !t.Failed() && !all {
+	if s == nil || len(s.evidence.found) == 0 && !t.Failed() && !all {
 		return
 	}
 	most := 300
@@ -93,7 +93,7 @@ func (s *Sim) report(t *testing.T, test string, all bool) {
 		most = 0
 	}
 	t.Logf("history of seed %d:\n%s", s.Seed, s.world.History(most))
-	for _, f := range s.found {
+	for _, f := range s.evidence.found {
 		t.Error(f)
 	}
 	if t.Failed() {

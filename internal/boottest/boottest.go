@@ -106,7 +106,7 @@ func Start(t *testing.T, bin, dir string, env []string, args ...string) *Program
 func withoutSettings(env []string) []string {
 	var rest []string
 	for _, e := range env {
-		if !strings.HasPrefix(e, "MILLRACE_") && !strings.HasPrefix(e, "RESERVATIONS_") {
+		if !strings.HasPrefix(e, "MILLRACE_") && !strings.HasPrefix(e, "RESERVATIONS_") && !strings.HasPrefix(e, "OTEL_") {
 			rest = append(rest, e)
 		}
 	}
