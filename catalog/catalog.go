@@ -45,6 +45,7 @@ type Handler struct {
 	Kind       channel.Kind `json:"kind"`                 // as it is received; an older kind has an entry of its own
 	Name       string       `json:"name"`                 // "decide capacity"
 	Collection string       `json:"collection,omitempty"` // that it folds into
+	Group      string       `json:"group,omitempty"`      // the subscriber group, of a handler by handlers.On
 	Once       bool         `json:"once,omitempty"`       // a reaction by handlers.ReactOnce
 }
 

@@ -1,11 +1,7 @@
 package operator
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -15,6 +11,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
 )
 
 // mostSearched is how many documents of a collection are searched for a message whose document is not known.
@@ -48,7 +45,7 @@ func (c editCall) wasApplied(ctx context.Context, entry poison.Entry, e *channel
 	case h.Collection == "":
 		return unclear("%s is a reaction that leaves no record", h.Name), nil
 	}
-	r := &recordSearch{store: c.store, collection: h.Collection, e: e}
+	r := &recordSearch{store: c.store, collection: h.Collection, group: h.Group, e: e}
 	for _, own := range c.known.handled {
 		if own.Queue == entry.Queue && own.Kind == e.Kind && own.Key != nil && e.Data != nil {
 			key, err := own.Key(e)
@@ -68,76 +65,39 @@ func (c editCall) wasApplied(ctx context.Context, entry poison.Entry, e *channel
 
 // wasNoted asks for the note of ReactOnce.
 func (c editCall) wasNoted(ctx context.Context, group string, e *channel.Envelope) (verdict, error) {
-	if isOld(e.ID) {
+	begun, done, err := handlers.Noted(ctx, c.store, group, e)
+	switch {
+	case errors.Is(err, values.ErrTooOld):
 		return unclear("its note may be deleted, because the message is more than 30 days old"), nil
-	}
-	row, err := c.store.Table("once").Get(ctx, group, onceKey(e.ID, group))
-	if errors.Is(err, storage.ErrNotFound) {
-		return verdict{known: true}, nil
-	}
-	if err != nil {
+	case err != nil:
 		return verdict{}, err
-	}
-	var mark struct{ Done bool }
-	if json.Unmarshal(row.Data, &mark) != nil || !mark.Done {
+	case done:
+		return verdict{applied: true, known: true, why: "its reaction in queue " + group + " is noted as done"}, nil
+	case begun:
 		return unclear("its reaction in queue %s has begun, and may have had its effect", group), nil
 	}
-	return verdict{applied: true, known: true, why: "its reaction in queue " + group + " is noted as done"}, nil
+	return verdict{known: true}, nil
 }
 
-// onceKey is the key of a message's note, whose form package handlers defines.
-func onceKey(id, group string) string {
-	prefix := "u-"
-	if _, timed := channel.IDTime(id); timed {
-		prefix = "t-"
-	}
-	return prefix + channel.DerivedID(id, "once", group)
-}
-
-// A recordSearch looks for a message in the replay records of a collection, whose form package values defines.
+// A recordSearch looks for a message in the replay records of a collection.
 type recordSearch struct {
-	store      *storage.Store
-	collection string
-	e          *channel.Envelope
+	store             *storage.Store
+	collection, group string
+	e                 *channel.Envelope
 }
 
-// in looks into one document and its rows.
+// in looks into one document.
 func (r *recordSearch) in(ctx context.Context, key string) (verdict, error) {
 	if storage.CheckKey(key) != nil {
 		return verdict{known: true}, nil // there can't be such a document
 	}
-	blob, err := r.store.Blobs(r.collection).Get(ctx, key, "")
-	if errors.Is(err, storage.ErrNotFound) {
-		return verdict{known: true}, nil
-	}
-	if err != nil {
-		return verdict{}, err
-	}
-	applied := verdict{applied: true, known: true, why: fmt.Sprintf("document %s in %s has it in its record", storage.Quote(key), r.collection)}
-	var d document
-	if json.Unmarshal(blob.Body, &d) != nil || len(d.Applied)%recordEntry != 0 {
-		return unclear("document %s in %s can't be read", storage.Quote(key), r.collection), nil
-	}
-	digest := sha256.Sum256([]byte(r.e.ID))
-	for b := d.Applied; len(b) > 0; b = b[recordEntry:] {
-		if bytes.HasPrefix(b, digest[:12]) {
-			return applied, nil
-		}
-	}
-	if !d.Left {
-		return verdict{known: true}, nil
-	}
-	row := "key-" + hex.EncodeToString(digest[:12])
-	if t, timed := channel.IDTime(r.e.ID); timed {
-		row = fmt.Sprintf("%012x-%s", t.UnixMilli(), hex.EncodeToString(digest[:12]))
-	}
-	switch _, err = r.store.Table(r.collection+"-applied").Get(ctx, key, row); {
-	case err == nil:
-		return applied, nil
-	case !errors.Is(err, storage.ErrNotFound):
-		return verdict{}, err
-	case isOld(r.e.ID):
+	switch applied, err := values.Applied(ctx, r.store, r.collection, key, r.group, r.e); {
+	case errors.Is(err, values.ErrTooOld):
 		return unclear("its record may be deleted, because the message is more than 30 days old"), nil
+	case err != nil:
+		return verdict{}, err
+	case applied:
+		return verdict{applied: true, known: true, why: fmt.Sprintf("document %s in %s has it in its record", storage.Quote(key), r.collection)}, nil
 	}
 	return verdict{known: true}, nil
 }

@@ -150,8 +150,27 @@ func TestEditIsRefusedIfApplied(t *testing.T) {
 	}}
 	noted := worldtest.Envelope("noted", worldtest.Added{To: "x"})
 	x.enqueue(t, "notes", noted)
+	refused := worldtest.Envelope("refused", worldtest.Refused{To: "x"})
+	x.enqueue(t, worldtest.Audits, refused)
 	x.work(t)
-	if _, err := s.Table("once").Put(t.Context(), "notes", onceKey("begun", "notes"), []byte(`{"done":false}`), storage.Condition{}); err != nil {
+	seen := map[string]bool{}
+	notes := func() (fresh storage.Row) {
+		for row, err := range s.Table("once").Query(t.Context(), "notes", storage.RowRange{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !seen[row.Key] {
+				seen[row.Key], fresh = true, row
+			}
+		}
+		return fresh
+	}
+	notes()
+	begun := worldtest.Envelope("begun", worldtest.Added{To: "x"})
+	x.enqueue(t, "notes", begun)
+	x.work(t)
+	row := notes()
+	if _, err := s.Table("once").Put(t.Context(), "notes", row.Key, []byte(strings.Replace(string(row.Data), `"done":true`, `"done":false`, 1)), storage.Condition{}); err != nil {
 		t.Fatal(err)
 	}
 	// Copies of applied messages are put into the poison queue, as a retry that was interrupted leaves them.
@@ -188,8 +207,10 @@ func TestEditIsRefusedIfApplied(t *testing.T) {
 		{"never applied, by the program's own code", "accounts", add("order-never", ""), true, ""},
 		{"a reaction", "thanks", worldtest.Envelope("thanks", wished{To: "x"}), false, "nobody can tell whether the old message has had its effect: react thanks is a reaction"},
 		{"a queue of no handler", "lists", worldtest.Envelope("lists", worldtest.Added{To: "x"}), false, "no program says how it handles"},
+		{"by a subscriber group", "audits", refused, false, `document "x" in accounts has it`},
+		{"by a subscriber group, by the program's own code", "audits", refused, true, `document "x" in accounts has it`},
 		{"noted as done", "notes", noted, false, "its reaction in queue notes is noted as done"},
-		{"noted as begun", "notes", worldtest.Envelope("begun", worldtest.Added{To: "x"}), false, "its reaction in queue notes has begun"},
+		{"noted as begun", "notes", begun, false, "its reaction in queue notes has begun"},
 		{"never noted", "notes", worldtest.Envelope("never noted", worldtest.Added{To: "x"}), false, ""},
 	} {
 		copyOf(c.queue, c.e)
@@ -197,7 +218,7 @@ func TestEditIsRefusedIfApplied(t *testing.T) {
 		if c.own {
 			x.tool = own
 		}
-		body := map[string]string{"accounts": `{"to":"ada","amount":1000}`, "thanks": `{"to":"y"}`}[c.queue]
+		body := map[string]string{"accounts": `{"to":"ada","amount":1000}`, "thanks": `{"to":"y"}`, "audits": `{"to":"y"}`}[c.queue]
 		if body == "" {
 			body = `{"to":"y","amount":1,"balance":1}`
 		}

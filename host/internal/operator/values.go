@@ -23,13 +23,11 @@ type documentCall struct{ *call }
 
 // document is a document of package values as it is stored.
 type document struct {
-	Version   uint64          `json:"version"`
-	Emitted   uint64          `json:"emitted"`
-	Value     json.RawMessage `json:"value"`
-	Applied   []byte          `json:"applied"`
-	Watermark int64           `json:"watermark"`
-	Left      bool            `json:"left"`
-	Pending   []struct {
+	Version uint64          `json:"version"`
+	Emitted uint64          `json:"emitted"`
+	Value   json.RawMessage `json:"value"`
+	Applied []byte          `json:"applied"`
+	Pending []struct {
 		At     time.Time         `json:"at"`
 		Events []json.RawMessage `json:"events"`
 	} `json:"pending"`
