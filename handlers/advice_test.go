@@ -64,7 +64,7 @@ func TestAdviceAtRegistration(t *testing.T) {
 	}
 }
 
-// An emission that can't be sent is the verdict of its message alone, at once: a pure decision would say the same again.
+// An emission that can't be sent is the verdict of its message alone, at once: a pure decision would say it again.
 func TestAdviceAtRunTime(t *testing.T) {
 	t.Parallel()
 	var nobody *Mail
