@@ -30,8 +30,8 @@ func TestFindLooksAtNoOtherMessage(t *testing.T) {
 	}
 }
 
-// SQLite uses the ids of deleted messages again. What was found before must not delete the message that has the id now,
-// not even in the same place.
+// SQLite uses the ids of deleted messages again. A receipt that was found before must not delete the message that has
+// the id now, not even in the same place.
 func TestWhatWasFoundIsNotTheNextMessage(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, filepath.Join(t.TempDir(), "test.db"), "")
