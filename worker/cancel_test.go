@@ -182,7 +182,7 @@ func TestCancelByTombstoneTooLate(t *testing.T) {
 	})
 }
 
-// A worker dies with a message that was cancelled in time. Whoever gets it next finds the tombstone.
+// A worker dies with a message that was cancelled in time. The worker that gets it next finds the tombstone.
 func TestTombstoneSurvivesAWorker(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := storagetest.Plain(worldtest.OpenStore(t, worldtest.Virtual))

@@ -14,7 +14,6 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -314,32 +313,5 @@ func TestEightDaysAndTheYear9999(t *testing.T) {
 			t.Errorf("got %v; want the limit named", err)
 		}
 		worldtest.Want(t, "queued", worldtest.Queued(t, s, "jobs"), 0)
-	})
-}
-
-// A history that these deliveries can't have is not believed, hops included.
-func TestForgedHops(t *testing.T) {
-	t.Parallel()
-	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
-		l := newLab(t, seldom(s), func(context.Context, job) error { return nil })
-		e := worldtest.Envelope("forged", job{ID: "forged"})
-		e.Hops = 1000
-		body, err := e.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.sendRaw(t, string(body))
-		for range 3 {
-			if ds, err := s.Queue("jobs").Receive(t.Context(), 10, time.Second); err != nil || len(ds) != 1 {
-				t.Fatalf("got %d messages, %v", len(ds), err)
-			}
-			time.Sleep(time.Second)
-		}
-		l.Start(worker.Config{MaxDeliveries: 3})
-		l.empty(t, time.Second)
-		worldtest.Want(t, "reason", l.onePoisoned(t).Reason, handlers.ReasonDeliveries)
-		if _, err := post.Decode(l.onePoisoned(t).Body); err != nil {
-			t.Error(err)
-		}
 	})
 }
