@@ -304,7 +304,7 @@ func (p *Queue) Retry(ctx context.Context, key string) error {
 			}
 			return p.fault(key, err)
 		}
-		e.DataRef, e.Attempts, e.Hangs, e.HandBacks, e.LastError, e.FirstFailed = "", 0, 0, 0, "", time.Time{}
+		e.DataRef, e.Attempts, e.Hangs, e.HandBacks, e.Hops, e.LastError, e.FirstFailed = "", 0, 0, 0, 0, "", time.Time{}
 		if e.Born().IsZero() {
 			e.Since = m.First // it comes from elsewhere, and must not seem new
 		}
