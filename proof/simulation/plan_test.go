@@ -28,6 +28,7 @@ type plan struct {
 	stops      bool          // processes are stopped now and then
 	late       time.Duration // until the first worker starts: a backlog waits for it
 	commands   []command
+	orders     []open
 }
 
 type command struct {
@@ -109,5 +110,6 @@ func draw(seed uint64, epoch time.Time) plan {
 	if maybe(0.3) {
 		p.consumers = 1 + r.IntN(2)
 	}
+	p.drawOrders(epoch)
 	return p
 }

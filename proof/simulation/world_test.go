@@ -36,6 +36,8 @@ type world struct {
 	acked     map[string]bool      // acknowledged sends, by ID and sort; under mu
 	sent      map[string]book      // attempted sends, by ID and sort; under mu
 	discarded map[string]bool      // by the operator, by ID; under mu
+	ordered   map[string]bool      // attempted orders; whether they were acknowledged; under mu
+	dues      map[string]time.Time // of deliveries, by ID; under mu
 	failures  []string             // what must not happen; under mu
 }
 
@@ -54,7 +56,7 @@ func newWorld(t *testing.T, p plan) *world {
 	s := worldtest.OpenStore(t, worldtest.Virtual)
 	w := &world{
 		t: t, plan: p, store: s, began: time.Now(), first: map[string]time.Time{}, notes: map[string]int{},
-		acked: map[string]bool{}, sent: map[string]book{}, discarded: map[string]bool{},
+		acked: map[string]bool{}, sent: map[string]book{}, discarded: map[string]bool{}, ordered: map[string]bool{}, dues: map[string]time.Time{},
 	}
 	if p.plain {
 		w.store = storagetest.Plain(s)
