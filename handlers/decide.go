@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/post"
@@ -128,6 +129,8 @@ func fold[V any, M channel.Message](r *Registry, name, queue string, c *values.C
 	if h == nil {
 		return nil
 	}
+	h.collection = c.Name()
+	h.view = strings.HasPrefix(name, "project ") // as package views names its handlers
 	h.decode = r.codec.Decode
 	h.key = func(m any) string { return key(m.(M)) }
 	h.fold = func(v V, e *channel.Envelope, m any) (V, []channel.Message, error) { return f(v, e, m.(M)) }

@@ -51,6 +51,28 @@ func TestOnceAfterACrash(t *testing.T) {
 	})
 }
 
+// The answer to the write of a note comes when the note is no longer proved. The effect doesn't begin, because a copy
+// may have taken over.
+func TestOnceAnsweredTooLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		id := channel.NewID()
+		var effect counted
+		slow, _ := storagetest.Disturb(s, storagetest.Disturbance{Delay: noteDead, Schedule: func(op storagetest.Op) storagetest.Fault {
+			if op.Name == "put row" && op.Seq == 1 {
+				return storagetest.DelayAfter
+			}
+			return storagetest.NoFault
+		}})
+		react := reaction(slow, "mails", effect.do)
+		wantLater(t, react(t.Context(), id), time.Second)
+		effect.want(t, 0)
+		copies(t, react, id, 8)
+		effect.want(t, 1)
+	})
+}
+
 // A copy that is delivered now to one worker, now to another is handled in the end: both watch at the same time.
 func TestOnceAfterACrashAmongMany(t *testing.T) {
 	t.Parallel()
@@ -82,11 +104,11 @@ func TestOnceAfterACrashAmongMany(t *testing.T) {
 	})
 }
 
-// A note begun holds no time, so workers whose clocks differ can't disagree about it.
+// A note begun doesn't hold when its run was alive, so workers whose clocks differ can't disagree about it.
 func TestOnceWritesNoTime(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
-	err := once(t.Context(), s, "mails", "17", func(ctx context.Context) error {
+	err := once(t.Context(), s, "mails", channel.NewID(), func(ctx context.Context) error {
 		for row, err := range s.Table("once").Query(ctx, "mails", storage.RowRange{}) {
 			var got map[string]any
 			if err == nil {

@@ -2,7 +2,6 @@ package values
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -139,7 +138,7 @@ type unit[V any] struct {
 func (u *unit[V]) run() (err error) {
 	committed := u.doc.record.len()
 	for i := range u.changes {
-		u.entries = append(u.entries, u.changes[i].entry(u.now))
+		u.entries = append(u.entries, entryIn(u.changes[i].Group, u.changes[i].Envelope, u.now))
 	}
 	u.readRows()
 	if err := u.fold(); err != nil {
@@ -177,16 +176,6 @@ func (u *unit[V]) run() (err error) {
 		Rows:  rows,
 		Write: &storage.Write{Container: u.c.name, Key: u.key, Body: body, If: u.doc.condition()},
 	})
-}
-
-// entry is the record's entry of a change. No ID and no group has the character between them.
-func (x *Change[V]) entry(now time.Time) entry {
-	made := entryOf(x.Envelope, now)
-	if x.Group != "" {
-		id := sha256.Sum256([]byte(x.Envelope.ID + "\x00" + x.Group))
-		copy(made.id[:], id[:])
-	}
-	return made
 }
 
 // prove makes sure that the document was not outdated where it refused a message, or gave the pending emissions of a

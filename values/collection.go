@@ -35,7 +35,8 @@ type Config[V any] struct {
 	// makes late messages cost a read. Defaults to 32.
 	Window int
 
-	// Retention is how long messages are recognised after they have left the window. Defaults to 30 days.
+	// Retention is how long after its time a message is recognised that has left the window, and how far apart the times
+	// of two sends of one key may be. Defaults to 30 days.
 	Retention time.Duration
 
 	// PendingAfter is the age at which the next writer of a document sends emissions that were written but perhaps not
@@ -78,7 +79,7 @@ func (c Config[V]) withDefaults() (Config[V], error) {
 		c.Initial = func(string) (v V) { return v }
 	}
 	def("Window", &c.Window, 32)
-	defTime("Retention", &c.Retention, 30*24*time.Hour)
+	defTime("Retention", &c.Retention, defaultRetention)
 	defTime("PendingAfter", &c.PendingAfter, 2*time.Minute)
 	def("Cache", &c.Cache, lru.DefaultEntries)
 	def("CacheBytes", &c.CacheBytes, lru.DefaultBytes)

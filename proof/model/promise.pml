@@ -132,7 +132,7 @@ byte stops, lates, fails, acts, busy;
 #ifdef BREAK_GUESS_TOO_OLD
 #define tooold(i)	false
 #else
-#define tooold(i)	(has(old, i) && !has(KEYED, i))
+#define tooold(i)	has(old, i)
 #endif
 
 /* The worker with the valid receipt decides message i after a discard, and no other copy was known. */
@@ -524,7 +524,7 @@ active proctype world() {
 	late(0) late(1) late(2) late(3)
 #if AGING
 	:: atomic { old != ALL -> old = 2 * old + 1 }
-	:: atomic { rows[0] & without(old, KEYED) -> rows[0] = without(rows[0], without(old, KEYED)) }
+	:: atomic { rows[0] & old -> rows[0] = without(rows[0], old) }
 #endif
 #if PROCESS
 	:: atomic { TIMERS && (value[0] & 1) && !due -> due = 1; queue[TIMER] = queue[TIMER] + waiting; waiting = 0 }

@@ -102,7 +102,7 @@ func (p *process) registerOrders(h *handlers.Registry) {
 		Window: 2, Cache: 2, PendingAfter: time.Minute, Initial: func(string) shelf { return shelf{Left: items} },
 	})
 	handlers.Decide(h, orders, func(c open) string { return c.Order }, func(o order, c open) (order, []channel.Message, error) {
-		p.world.tell("%s opens %s", p.name, c.Order)
+		p.world.Tell("%s opens %s", p.Name, c.Order)
 		o.Opened++
 		o.State, o.Shelf = opened, c.Shelf
 		limit := channel.Message(expire{Order: c.Order, Pad: c.Pad})
@@ -114,7 +114,7 @@ func (p *process) registerOrders(h *handlers.Registry) {
 		return o, []channel.Message{hold{Order: c.Order, Shelf: c.Shelf, Pad: c.Pad}, limit}, nil
 	}, hold{}, expire{})
 	handlers.Decide(h, orders, func(c expire) string { return c.Order }, func(o order, c expire) (order, []channel.Message, error) {
-		p.world.tell("%s sees the limit of %s (%s)", p.name, c.Order, o.State)
+		p.world.Tell("%s sees the limit of %s (%s)", p.Name, c.Order, o.State)
 		o.Limits++
 		o.Fired = time.Now()
 		if o.State == opened {
@@ -163,7 +163,7 @@ func orderRoutes() []channel.Route {
 
 // drawOrders adds orders to the plan of a seed.
 func (p *plan) drawOrders(epoch time.Time) {
-	r := rand.New(rand.NewPCG(p.seed, 3))
+	r := rand.New(rand.NewPCG(p.Seed, 3))
 	maybe := func(chance float64) bool { return r.Float64() < chance }
 	if maybe(0.4) {
 		return
@@ -194,7 +194,7 @@ func (w *world) order(ctx context.Context, web *process, n int) {
 	c := w.plan.orders[n]
 	for try, done := 1, 0; done < 1+n%2 && try <= 200; try++ {
 		err := web.channels.Send(ctx, c)
-		w.tell("web sends %s for %s (limit %v, until %v): %v", c.ID, c.Order, c.Limit, c.Until, err)
+		w.Tell("web sends %s for %s (limit %v, until %v): %v", c.ID, c.Order, c.Limit, c.Until, err)
 		if err == nil {
 			done++
 		}
@@ -214,7 +214,7 @@ func (w *world) early(next handlers.Next) handlers.Next {
 		w.dues[e.ID] = e.Due
 		w.mu.Unlock()
 		if e.Due.Sub(time.Now()) > time.Millisecond || known && !first.Equal(e.Due) {
-			w.failed("%s %s came at %v; it is due at %v, and before that at %v", e.Kind, e.ID, time.Now(), e.Due, first)
+			w.Fail("%s %s came at %v; it is due at %v, and before that at %v", e.Kind, e.ID, time.Now(), e.Due, first)
 		}
 		return next(ctx, d)
 	}

@@ -3,14 +3,13 @@ package reservations_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/sample/reservations"
-	"github.com/millrace-go/millrace/worker"
 )
 
 type mailerFunc func(context.Context, reservations.Mail) error
@@ -50,38 +49,19 @@ func TestMails(t *testing.T) {
 // handleOne runs f as the handler of an event.
 func handleOne[E channel.Message](t *testing.T, event E, f func(context.Context)) {
 	t.Helper()
-	routes, err := channel.NewRoutes(channel.Event[E](reservations.MailQueue))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := channel.New(openStore(t), routes, "/test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sender, err := channel.NewSender[E](c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	handled := false
-	quiet := slog.New(slog.DiscardHandler)
-	h := handlers.NewRegistry(c, handlers.Config{Logger: quiet})
-	handlers.React(h, reservations.MailQueue, func(ctx context.Context, _ E) error {
-		defer cancel()
-		handled = true
-		f(ctx)
-		return nil
+	millracetest.Run(t, millracetest.Program{
+		Routes: func() (*channel.Routes, error) { return channel.NewRoutes(channel.Event[E](reservations.MailQueue)) },
+		Register: func(h *handlers.Registry) error {
+			handlers.React(h, reservations.MailQueue, func(ctx context.Context, _ E) error { handled = true; f(ctx); return nil })
+			return nil
+		},
+	}, func(_ *testing.T, app *millracetest.App) {
+		app.Send(event)
+		app.Drain()
 	})
-	w, err := worker.New(h, worker.Config{Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sender.Send(t.Context(), event); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Run(ctx); err != nil || !handled {
-		t.Fatalf("got error %v, handled %v; want the event to be handled", err, handled)
+	if !handled {
+		t.Fatal("the event was not handled")
 	}
 }
 

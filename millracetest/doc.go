@@ -1,0 +1,75 @@
+// Package millracetest tests programs: decisions by themselves, a program in virtual time, and a program under random
+// faults. It needs the standard library's testing and nothing else.
+//
+//	// A decision, which handlers.Decide or handlers.On registers.
+//	buy := millracetest.Decide(t, Stock.Buy)
+//	buy.Given(Stock{Left: 3}).When(Buy{Item: "tea", N: 2}).
+//		Then(Bought{Item: "tea", N: 2}, channel.After(time.Hour, Remind{Item: "tea"})).
+//		ThenValue(Stock{Left: 1})
+//	buy.Given(Stock{}).When(Buy{N: 1}).ThenError(ErrNone)
+//
+//	// A program. Days pass in milliseconds.
+//	millracetest.Run(t, program, func(t *testing.T, app *millracetest.App) {
+//		app.Send(Buy{Item: "tea", N: 2})
+//		app.Drain()
+//		got := millracetest.View(t, shop.Sold(app.Channels()), "tea")
+//		app.Advance(72 * time.Hour)
+//	})
+//
+//	// A program under faults.
+//	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
+//		bank := new(fakeBank) // each seed has its own
+//		sim.Start(program(bank))
+//		sim.Always("never oversold", func() error { … })
+//		for range 20 {
+//			sim.Send(Buy{Item: "tea", N: 1 + sim.Rand.IntN(3)})
+//			sim.Advance(time.Duration(sim.Rand.IntN(60)) * time.Second)
+//		}
+//		sim.Settle()
+//		… // what holds at the end
+//	})
+//
+// # Decisions
+//
+// [Decide] calls a decision ten times with the same value and command, as JSON gives them back. It fails the test if
+//
+//   - two of these results differ: the decision is not pure;
+//   - the decision fails and has changed a map or slice of its value;
+//   - the value, the command or the result has a part that JSON doesn't give back.
+//
+// # A program in virtual time
+//
+// [Run] runs the test in a bubble of testing/synctest, with a worker on a SQLite store in a temporary file. Time passes
+// when everybody waits. It begins at midnight UTC of 2000-01-01. [App.Drain] waits until nothing is left but messages
+// that are not due. [App.Restart] stops the worker in order and starts another one; [App.Kill] ends it as a power
+// failure does. There are no sleeps and no ports. A fake that reactions call needs no lock for the test's sake, but
+// reactions run at the same time as each other. A message in a poison queue fails the test, unless the
+// test has seen it by [App.Poison].
+//
+// # A program under faults
+//
+// [Simulate] runs a program once for each seed. The seed decides how many workers run, and which storage calls fail
+// before or after their effect, are late, throttled or repeated. Workers die in a storage call, are cut off from the
+// store, or are stopped, and others take their place. So messages come twice, late and in any order. Half of the seeds
+// run on a store that takes the steps of a unit of work one by one. Then the faults end, the queues empty, and the laws
+// are checked:
+//
+//   - Each command is decided once. So is each event that a value object or a view takes ([DecidedOnce]).
+//   - Decisions are pure: repeated in the run's order, on another store and another day, they give the same values and
+//     emissions ([PureDecisions]). All that they emitted was sent, and nothing else in their name ([EmittedOnce]).
+//   - Each view is the fold of its events ([ViewsAreFolds]), and the same in another order of them ([OrderFree]).
+//   - Each reaction has succeeded at least once ([ReactionsRun]). That of handlers.ReactOnce has exactly once, but for
+//     what its comment says of a note that fails ([EffectsOnce]).
+//   - The queues are empty ([QueuesAreEmpty]). Poison queues hold only what the test expects ([PoisonExpected]). No
+//     worker ended by itself ([WorkersRun]).
+//   - The test's invariants hold, after each write of a document and at the end ([Invariant]).
+//
+// A document that the program changes other than by messages, as a rebuild does, is left out.
+//
+// A failing seed prints its history, and the command that runs it again:
+//
+//	MILLRACE_SEED=17 go test -run '^TestShop$'
+//
+// The seed decides the faults and the workload. It doesn't decide in which order Go runs goroutines, so a rare failure
+// may need several runs. MILLRACE_SEEDS=1000 runs more seeds.
+package millracetest

@@ -1,0 +1,169 @@
+package millracetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/poison"
+)
+
+// The laws that Simulate checks. A failing run names them.
+const (
+	DecidedOnce    = "decided once"    // each command, and each event that a value object or a view takes, is applied once
+	PureDecisions  = "pure decisions"  // decided again in the same order, the same commands give the same values and emissions
+	EmittedOnce    = "emitted once"    // what decisions emit is sent, and nothing else is sent in their name
+	ViewsAreFolds  = "views are folds" // each view is a fold of all its events
+	OrderFree      = "order-free"      // and the same in any order of them
+	ReactionsRun   = "reactions run"   // each reaction has run to its end at least once
+	EffectsOnce    = "effects once"    // and that of ReactOnce exactly once, but for what the guard can't close
+	QueuesAreEmpty = "queues are empty"
+	PoisonExpected = "poison expected" // only messages that the test expects are in poison queues
+	WorkersRun     = "workers run"     // no worker ends by itself
+	Invariant      = "invariant"       // what the test gives by Always
+)
+
+// finding is one fault of a run.
+type finding struct{ law, what string }
+
+func (f finding) String() string { return f.law + ": " + f.what }
+
+// target is a message with the handler that it is for.
+type target struct {
+	*sent
+	handler    *handlers.Handler
+	collection string // that it is folded into; "" for a reaction
+	view       bool   // that collection is a view
+	poisoned   bool
+}
+
+// as returns how a document may tell the message. One that a subscriber group brings to a value object is told with the
+// group.
+func (x *target) as() []applied {
+	grouped := x.e
+	grouped.ID += "\x00" + x.queue
+	id, content := appliedOf(&grouped), appliedOf(&x.e)
+	copy(id[12:], content[12:])
+	return []applied{content, id}
+}
+
+func (x *target) String() string { return fmt.Sprintf("%s %s %.300s", x.e.Kind, x.e.ID, x.e.Data) }
+
+// judge checks the laws of a run that has settled.
+func (r *replay) judge() {
+	for _, f := range r.sim.world.Failures() {
+		r.sim.fault(WorkersRun, "%s", f)
+	}
+	targets := r.targets(r.checkPoison())
+	r.checkApplied(targets)
+	r.checkReactions(targets)
+	r.decide(targets)
+	r.project(targets)
+}
+
+// checkPoison returns the messages in the poison queues.
+func (r *replay) checkPoison() map[sentKey]bool {
+	s := r.sim
+	held := map[sentKey]bool{}
+	for _, entry := range s.poison {
+		if e, err := post.Decode(entry.Body); err == nil {
+			if e.DataRef != "" {
+				e.Data = s.recorder.bodies[strings.TrimPrefix(e.DataRef, claims+"/")]
+			}
+			held[sentKey{entry.Queue, e.ID, e.Content()}] = true
+		}
+		if !slices.ContainsFunc(s.expected, func(expected func(poison.Entry) bool) bool { return expected(entry) }) {
+			s.fault(PoisonExpected, "%s", describe(entry))
+		}
+	}
+	return held
+}
+
+// targets finds the handlers of all messages that were sent to queues of the program.
+func (r *replay) targets(held map[sentKey]bool) []*target {
+	s := r.sim
+	var all []*target
+	for _, m := range s.recorder.sent {
+		if !slices.Contains(s.queues, m.queue) || m.e.Due.After(s.ended) {
+			continue // another program handles it, or it was not due
+		}
+		if !m.e.Due.IsZero() && !m.received {
+			continue // it was cancelled: queues are empty
+		}
+		x := &target{sent: m, poisoned: held[sentKey{m.queue, m.e.ID, m.e.Content()}]}
+		e := m.e
+		d, err := r.registry.Resolve(m.queue, &e)
+		if err != nil {
+			if !x.poisoned {
+				s.fault(DecidedOnce, "%v is not in the poison queue of %s, although it can't be handled: %v", x, m.queue, err)
+			}
+			continue
+		}
+		x.handler = d.Handler
+		if _, folds := d.Group(); folds {
+			verb, name, _ := strings.Cut(d.Handler.Name(), " ")
+			x.collection, x.view = name, verb == "project"
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// checkApplied checks by the documents' own records which messages were applied.
+func (r *replay) checkApplied(targets []*target) {
+	s := r.sim
+	type entry struct {
+		collection string
+		applied
+	}
+	known, unclear := map[entry]bool{}, map[string]bool{}
+	for _, h := range s.recorder.docs {
+		unclear[h.container] = unclear[h.container] || h.unclear
+		once := map[applied]bool{}
+		for _, x := range h.order {
+			if once[x] && !h.unclear {
+				s.fault(DecidedOnce, "%s %q has applied a message twice: %s", h.container, h.key, find(targets, h.container, x))
+			}
+			once[x], known[entry{h.container, x}] = true, true
+		}
+	}
+	for _, x := range targets {
+		isKnown := slices.ContainsFunc(x.as(), func(a applied) bool { return known[entry{x.collection, a}] })
+		if x.collection != "" && !x.poisoned && !isKnown && !unclear[x.collection] {
+			s.fault(DecidedOnce, "%s: it was sent, and no document has applied it: %v", x.handler.Name(), x)
+		}
+	}
+}
+
+// find returns the message that a document of a collection has applied.
+func find(targets []*target, collection string, x applied) *target {
+	for _, t := range targets {
+		if t.collection == collection && slices.Contains(t.as(), x) {
+			return t
+		}
+	}
+	return nil
+}
+
+// checkReactions checks how often reactions have run to their end.
+func (r *replay) checkReactions(targets []*target) {
+	for _, x := range targets {
+		if x.collection != "" || x.poisoned {
+			continue
+		}
+		seen := r.sim.evidence.reacted[reactionKey{x.queue, x.e.ID}]
+		if seen == nil || seen.successes == 0 {
+			r.sim.fault(ReactionsRun, "%s: it was sent, and the reaction has never succeeded: %v", x.handler.Name(), x)
+			continue
+		}
+		excused := 0
+		for _, row := range noteRows(x.queue, x.e.ID) {
+			excused += r.sim.evidence.troubled[row]
+		}
+		if seen.once && seen.successes > 1+excused {
+			r.sim.fault(EffectsOnce, "%s: %d effects, and only %d faults at its note: %v", x.handler.Name(), seen.successes, excused, x)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package millracetest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/millracetest"
+	"github.com/millrace-go/millrace/poison"
+)
+
+// A sound program keeps the laws under all faults.
+func TestSimulate(t *testing.T) {
+	t.Parallel()
+	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
+		m := &mails{}
+		sim.Start(program(m))
+		sim.Always("no order has more seats than were asked for", func() error {
+			if o := millracetest.Value(t, orders(sim.Channels()), "order-1"); o.Seats > 20 {
+				return fmt.Errorf("%d seats", o.Seats)
+			}
+			return nil
+		})
+		sim.ExpectPoison(func(e poison.Entry) bool { return e.Reason == "no such seats" })
+		sim.Send(place{"order-9", -1})
+		total := 0
+		for i := range 10 {
+			n := 1 + sim.Rand.IntN(4)
+			total += n
+			sim.Send(place{fmt.Sprintf("order-%d", i%4), n})
+			sim.Advance(time.Duration(sim.Rand.IntN(60)) * time.Second)
+		}
+		sim.Settle()
+		if n := millracetest.View(t, seats(sim.Channels()), "all"); n != total {
+			t.Errorf("seats: got %d, want %d", n, total)
+		}
+	})
+}
+
+// A document that the program itself changes is left out of the laws.
+func TestRebuildsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
+		sim.Start(program(&mails{}))
+		sim.Send(place{"a", 1}, place{"b", 1})
+		sim.Advance(time.Hour)
+		if err := orders(sim.Channels()).Update(t.Context(), "a", func(o order) (order, bool) { o.Seats = 9; return o, true }); err != nil {
+			t.Error(err)
+		}
+		if err := seats(sim.Channels()).Clear(t.Context()); err != nil {
+			t.Error(err)
+		}
+		sim.Send(place{"a", 2})
+	}, 1, 2, 3)
+}
+
+// A timer that is renewed for ever may stay at the end, where the test says so.
+func TestEndless(t *testing.T) {
+	t.Parallel()
+	ticks := millracetest.Program{
+		Routes: func() (*channel.Routes, error) { return channel.NewRoutes(channel.Command[remind]("ticks")) },
+		Register: func(h *handlers.Registry) error {
+			handlers.Decide(h, orders(h.Channels()), func(c remind) string { return c.Order }, func(o order, c remind) (order, []channel.Message, error) {
+				o.Seats++
+				return o, []channel.Message{channel.After(10*24*time.Hour, c)}, nil
+			}, remind{})
+			return nil
+		},
+	}
+	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
+		sim.Endless("ticks")
+		sim.Start(ticks)
+		sim.Send(remind{"a"})
+		sim.Settle()
+		if n := millracetest.Value(t, orders(sim.Channels()), "a").Seats; n < 1 {
+			t.Errorf("ticks: got %d, want some", n)
+		}
+	}, 1, 2)
+}
