@@ -80,9 +80,9 @@ func mutants() []mutant {
 		},
 		{
 			name: "the groups that take an event to one value object share a record",
-			file: "values/apply.go",
-			old:  "	if x.Group != \"\" {\n",
-			new:  "	if x.Group == \"?\" {\n",
+			file: "values/record.go",
+			old:  "	if group != \"\" {\n",
+			new:  "	if group == \"?\" {\n",
 		},
 		{
 			name: "what two groups make of an event has the same ID",
