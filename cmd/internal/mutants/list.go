@@ -34,7 +34,7 @@ func mutants() []mutant {
 			new:  "",
 		},
 		{
-			name: "an event has a random ID",
+			name: "an emission has a random ID",
 			file: "internal/post/compose.go",
 			old:  "		e.derive(parent, born, parts...)\n",
 			new:  "		e.ID = NewID() + parts[0][:0]\n",
@@ -42,10 +42,55 @@ func mutants() []mutant {
 			test: "TestLargePending",
 		},
 		{
-			name: "an event that is sent again has a random ID",
+			name: "an emission that is sent again has a random ID",
 			file: "values/pending.go",
 			old:  "		*to = append(*to, e)\n",
 			new:  "		e.ID = channel.NewID()\n		*to = append(*to, e)\n",
+		},
+		{
+			name: "an emission that is due later is sent at once",
+			file: "internal/post/compose.go",
+			old:  "	born := parent.Born()\n	if !e.Due.IsZero() {\n",
+			new:  "	e.Due = time.Time{}\n	born := parent.Born()\n	if !e.Due.IsZero() {\n",
+		},
+		{
+			name: "an emission that is sent again is due later",
+			file: "values/pending.go",
+			old:  "		*to = append(*to, e)\n",
+			new: "		if !e.Due.IsZero() {\n			e.Due = e.Due.Add(e.Due.Sub(e.Time))\n			e.ID = channel.DerivedID(e.ID, e.Due.String())\n		}\n" +
+				"		*to = append(*to, e)\n",
+		},
+		{
+			name: "an emission that is due later is not pending",
+			file: "values/pending.go",
+			old:  "		*to = append(*to, e)\n",
+			new:  "		if e.Due.IsZero() {\n			*to = append(*to, e)\n		}\n",
+		},
+		{
+			name: "an emitted command is not pending",
+			file: "values/pending.go",
+			old:  "		*to = append(*to, e)\n",
+			new:  "		if _, err := c.channels.Routes().CommandQueue(e.Kind); err != nil {\n			*to = append(*to, e)\n		}\n",
+		},
+		{
+			name: "an event changes a value object without a record",
+			file: "values/apply.go",
+			old:  "	d.record.add(x)\n",
+			new:  "	if u.changes[i].Group == \"\" {\n		d.record.add(x)\n	}\n",
+		},
+		{
+			name: "the groups that take an event to one value object share a record",
+			file: "values/record.go",
+			old:  "	if group != \"\" {\n",
+			new:  "	if group == \"?\" {\n",
+		},
+		{
+			name: "what two groups make of an event has the same ID",
+			file: "internal/post/compose.go",
+			old:  "	if group != \"\" {\n",
+			new:  "	if group == \"?\" {\n",
+			by:   "values", // in the simulation only one of the two emits
+			test: "TestEachGroupHasARecordOfItsOwn",
 		},
 		{
 			name: "the ETag is ignored",
