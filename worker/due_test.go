@@ -252,7 +252,7 @@ func TestDelaysOfVerdictsBeyondTheEngine(t *testing.T) {
 				}
 				e := calls[1].envelope
 				worldtest.Want(t, "attempts and hand-backs", e.Attempts+e.HandBacks, 1)
-				worldtest.Want(t, "born when it was first sent", e.Born().Before(calls[0].at.Add(time.Second)), true)
+				worldtest.Want(t, "its age goes on", e.Born().Equal(calls[0].envelope.Born()), true)
 				worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), 0)
 			})
 		})
