@@ -95,7 +95,13 @@ func run(t *testing.T, name string, env ...string) (string, error) {
 	}
 	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestFailing$", "-test.v")
 	cmd.Env = append(os.Environ(), failingEnv+"="+name, "GORACE=atexit_sleep_ms=0", "MILLRACE_SEED=", "MILLRACE_SEEDS=")
-	cmd.Env = append(cmd.Env, env...)
+	for _, x := range env {
+		if x == "short" {
+			cmd.Args = append(cmd.Args, "-test.short")
+			continue
+		}
+		cmd.Env = append(cmd.Env, x)
+	}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -151,7 +157,7 @@ func TestSeeds(t *testing.T) {
 	if err != nil || !strings.Contains(said, "history of seed "+seed) {
 		t.Errorf("a sound seed alone: got %v and\n%s\nwant its history", err, said)
 	}
-	for env, want := range map[string]int{"MILLRACE_SEEDS=3": 3, "MILLRACE_SEEDS=": 12} {
+	for env, want := range map[string]int{"MILLRACE_SEEDS=5": 5, "MILLRACE_SEEDS=": 12, "short": 3} {
 		said, err := run(t, "sound", env)
 		if n := strings.Count(said, "--- PASS: TestFailing/seed/"); err != nil || n != want {
 			t.Errorf("%q: %d seeds ran (%v), want %d", env, n, err, want)
