@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	boot "github.com/millrace-go/millrace/host/bridge"
+	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
@@ -183,6 +183,8 @@ func TestSendRefuses(t *testing.T) {
 		{"cancel", `{"id":1,"date":"b"}`, "number"},
 		{"make", `{"id":"12345678","date":"2026-12-24","name":"A","email":"a@example.org","quantity":-1}`, "quantity: Choose 1 to 20 seats."},
 		{"make", `{"id":"12345678","date":"24 Dec","name":"A","email":"a","quantity":1}`, " email: "},
+		{"make", `{"id":"12345678","date":"2026-12-24","name":"A","email":"a@example.org","quantity":"1"}`, "quantity: want integer, got string"},
+		{"make", `{"id":1,"date":"24 Dec","name":"A","email":true,"quantity":1}`, "\n  "},
 	} {
 		cmd := command(w.dir, w.url, "send", "reservations."+c.kind+".v1", "-")
 		cmd.Stdin = strings.NewReader(c.body)
@@ -219,38 +221,9 @@ func TestSendIsStopped(t *testing.T) {
 	end := make(chan struct{})
 	defer close(end)
 	var told strings.Builder
-	code := run(ctx, boot.Process{Args: []string{"send", "reservations.make.v1", "-"}, Getenv: func(string) string { return "" }, Stdout: io.Discard, Stderr: &told},
-		pausing{signal, end})
+	code := Run(ctx, boot.Process{Args: []string{"send", "reservations.make.v1", "-"}, Getenv: func(string) string { return "" }, Stdout: io.Discard, Stderr: &told},
+		pausing{signal, end}, programs()["sample"])
 	if code != boot.ExitError || told.String() != "millrace: stopped by a signal\n" {
 		t.Errorf("got exit code %d and %q", code, told.String())
-	}
-}
-
-// The table of commands has every command of the routes.
-func TestEveryCommandCanBeSent(t *testing.T) {
-	t.Parallel()
-	routes, err := reservations.Routes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for _, q := range routes.Queues() {
-		for _, k := range routes.Kinds(q) {
-			if _, err := routes.CommandQueue(k); err != nil {
-				continue
-			}
-			n++
-			if commands()[k] == nil {
-				t.Errorf("%s can't be sent: add it to the table of commands", k)
-			}
-		}
-	}
-	if n != len(commands()) || n == 0 {
-		t.Errorf("got %d commands in the table, want %d", len(commands()), n)
-	}
-	w := newWorld(t, "")
-	names := []string{reservations.Capacities(w.channels, 1).Name(), reservations.Months(w.channels).Name(), reservations.Statuses(w.channels).Name()}
-	if !slices.Equal(names, documents()) {
-		t.Errorf("got documents %v, want %v", documents(), names)
 	}
 }

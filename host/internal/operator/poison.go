@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	boot "github.com/millrace-go/millrace/host/bridge"
+	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -21,6 +21,9 @@ import (
 // remembered is how long replay records and notes of ReactOnce know messages that have left their windows. It is the
 // default of values.Config.Retention.
 const remembered = 30 * 24 * time.Hour
+
+// A poisonCall is a run of a verb that works on the poison queues.
+type poisonCall struct{ *call }
 
 // An entry is a message in a poison queue without its body and the text of its failure, because both may be personal.
 // -json prints an entry in this form.
@@ -69,7 +72,7 @@ type picked struct {
 }
 
 // pick reads the entries that the flags select; without flags, all entries.
-func (c *call) pick(ctx context.Context) (p picked, err error) {
+func (c poisonCall) pick(ctx context.Context) (p picked, err error) {
 	names, counts, err := c.knownQueues(ctx)
 	if err != nil {
 		return p, err
@@ -130,11 +133,11 @@ func (c *call) pick(ctx context.Context) (p picked, err error) {
 
 // findEntries takes the entries of a queue that an -id names: a message's ID, an entry's key, or another name that
 // the program knows for a message.
-func (c *call) findEntries(ctx context.Context, from *poison.Queue, queue, id string, take func(m poison.Entry, name string)) error {
+func (c poisonCall) findEntries(ctx context.Context, from *poison.Queue, queue, id string, take func(m poison.Entry, name string)) error {
 	isID := false
 	ids := []string{id}
-	if c.otherIDs != nil {
-		ids = append(ids, c.otherIDs(id)...)
+	if c.aliased && c.Alias != nil {
+		ids = append(ids, c.Alias(id)...)
 	}
 	for _, other := range ids {
 		for m, err := range from.Find(ctx, other) {
@@ -159,7 +162,7 @@ func (c *call) findEntries(ctx context.Context, from *poison.Queue, queue, id st
 }
 
 // missing returns an error for an ID that isn't there, or if no entry has the kind and reason.
-func (c *call) missing(p picked, found, kinds, reasons map[string]bool) error {
+func (c poisonCall) missing(p picked, found, kinds, reasons map[string]bool) error {
 	where := "the poison queues"
 	if c.queue != "" {
 		where = "the poison queue of " + c.queue
@@ -196,7 +199,8 @@ func listed(set map[string]bool) string {
 }
 
 // poisonList prints entries.
-func poisonList(ctx context.Context, c *call) error {
+func poisonList(ctx context.Context, x *call) error {
+	c := poisonCall{x}
 	p, err := c.pick(ctx)
 	if err != nil {
 		return err
@@ -207,7 +211,7 @@ func poisonList(ctx context.Context, c *call) error {
 	return errors.Join(c.list(p.entries), p.missing)
 }
 
-func (c *call) list(entries []entry) error {
+func (c poisonCall) list(entries []entry) error {
 	if c.json {
 		for _, e := range entries {
 			if err := c.out.line(e); err != nil {
@@ -249,8 +253,9 @@ type shown struct {
 }
 
 // poisonShow prints all that is known of messages.
-func poisonShow(ctx context.Context, c *call) error {
-	c.ids, c.otherIDs = c.args, otherIDs
+func poisonShow(ctx context.Context, x *call) error {
+	c := poisonCall{x}
+	c.ids, c.aliased = c.args, true
 	p, err := c.pick(ctx)
 	if err != nil {
 		return err
@@ -282,7 +287,7 @@ func poisonShow(ctx context.Context, c *call) error {
 }
 
 // newShown also loads a body that lies beside its message, and says so if that is gone.
-func (c *call) newShown(ctx context.Context, m poison.Entry) (shown, error) {
+func (c poisonCall) newShown(ctx context.Context, m poison.Entry) (shown, error) {
 	s := shown{entry: newEntry(m), Error: m.Error, Emitted: m.Emitted, Uncompensated: m.Uncompensated, Message: m.Body}
 	if !json.Valid(m.Body) {
 		s.Message, s.Raw = nil, m.Body
@@ -304,7 +309,7 @@ func (c *call) newShown(ctx context.Context, m poison.Entry) (shown, error) {
 	return s, err
 }
 
-func (c *call) show(s shown) {
+func (c poisonCall) show(s shown) {
 	when := func(t time.Time) string {
 		if t.IsZero() {
 			return ""

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	boot "github.com/millrace-go/millrace/host/bridge"
+	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -40,7 +40,7 @@ type settled struct {
 }
 
 // checkSelection refuses a call without a selection: it needs at least one of -id, -kind, -reason and -all.
-func checkSelection(verb string, o options) error {
+func (t tool) checkSelection(verb string, o options) error {
 	some := len(o.ids) > 0 || o.kind != "" || o.reason != ""
 	switch {
 	case some && o.all:
@@ -48,15 +48,15 @@ func checkSelection(verb string, o options) error {
 	case !some && !o.all && o.queue != "":
 		return usage("%s: no messages of queue %s are selected: add -id, -kind, -reason or -all", verb, storage.Quote(o.queue))
 	case !some && !o.all:
-		return usage("%s: no messages are selected: add -id, -kind, -reason or -all. millrace poison list shows the messages", verb)
+		return usage("%s: no messages are selected: add -id, -kind, -reason or -all. %s poison list shows the messages", verb, t.Command)
 	}
 	return nil
 }
 
 // checkDiscard also refuses a call without -yes or -dry-run, even if there is nothing to discard: so a script that
 // lacks -yes fails the first time it runs.
-func checkDiscard(verb string, o options) error {
-	switch err := checkSelection(verb, o); {
+func (t tool) checkDiscard(verb string, o options) error {
+	switch err := t.checkSelection(verb, o); {
 	case err != nil:
 		return err
 	case o.yes && o.dryRun:
@@ -68,7 +68,7 @@ func checkDiscard(verb string, o options) error {
 }
 
 // pickSelected picks the entries to act on, and shows them in a dry run.
-func (c *call) pickSelected(ctx context.Context) (picked, error) {
+func (c poisonCall) pickSelected(ctx context.Context) (picked, error) {
 	p, err := c.pick(ctx)
 	if err != nil || !c.dryRun || len(p.entries) == 0 && p.missing != nil {
 		return p, err
@@ -85,7 +85,8 @@ func (c *call) pickSelected(ctx context.Context) (picked, error) {
 }
 
 // poisonRetry sends entries back to their queues.
-func poisonRetry(ctx context.Context, c *call) error {
+func poisonRetry(ctx context.Context, x *call) error {
+	c := poisonCall{x}
 	p, err := c.pickSelected(ctx)
 	if err != nil {
 		return err
@@ -101,7 +102,8 @@ func poisonRetry(ctx context.Context, c *call) error {
 }
 
 // poisonDiscard deletes entries.
-func poisonDiscard(ctx context.Context, c *call) error {
+func poisonDiscard(ctx context.Context, x *call) error {
+	c := poisonCall{x}
 	p, err := c.pickSelected(ctx)
 	if err != nil {
 		return err
@@ -114,12 +116,12 @@ func poisonDiscard(ctx context.Context, c *call) error {
 }
 
 // discard deletes the entry, unless it was replaced since it was read.
-func (c *call) discard(ctx context.Context, e entry) error {
+func (c poisonCall) discard(ctx context.Context, e entry) error {
 	return poison.At(c.channels, e.Queue).DiscardIf(ctx, e.Key, e.etag)
 }
 
 // conclude prints the number of messages for people, and returns the other errors.
-func (c *call) conclude(format string, n int, p picked, err error) error {
+func (c poisonCall) conclude(format string, n int, p picked, err error) error {
 	if !c.json && (len(p.entries) > 0 || p.missing == nil) {
 		c.out.printf(format, count(n, "message"))
 	}
@@ -130,7 +132,7 @@ func (c *call) conclude(format string, n int, p picked, err error) error {
 }
 
 // warn prints what a retry can't repair.
-func (c *call) warn(entries []entry) {
+func (c poisonCall) warn(entries []entry) {
 	old, unrouted := 0, map[string]bool{}
 	for _, e := range entries {
 		if e.Old {
@@ -151,7 +153,7 @@ func (c *call) warn(entries []entry) {
 // each runs act on entries, some at a time, and returns how many came to the result well. An entry that fails doesn't
 // stop the others. A store that can't be reached does, and so does the end of ctx; then the acts in progress still
 // finish.
-func (c *call) each(ctx context.Context, what string, entries []entry, well string, act func(context.Context, entry) error) (done int, err error) {
+func (c poisonCall) each(ctx context.Context, what string, entries []entry, well string, act func(context.Context, entry) error) (done int, err error) {
 	bar := newProgress(c.progress, what, len(entries))
 	defer bar.end()
 	var mu sync.Mutex

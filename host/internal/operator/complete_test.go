@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ var completions = []struct {
 	words []string
 	want  []string
 }{
-	{[]string{""}, []string{"completion", "poison", "queues", "send", "values", "views"}},
-	{[]string{"poison", ""}, []string{"discard", "list", "retry", "show"}},
+	{[]string{""}, []string{"completion", "doctor", "poison", "queues", "send", "top", "values", "views"}},
+	{[]string{"poison", ""}, []string{"discard", "edit", "list", "retry", "show"}},
 	{[]string{"poison", "retry", "-d"}, []string{"-dry-run"}},
 	{[]string{"poison", "retry", "-queue", "m"}, []string{"mails", "months"}},
 	{[]string{"values", "show", ""}, []string{"capacity", "months", "statuses"}},
@@ -28,7 +28,7 @@ var completions = []struct {
 // The hidden verb answers the scripts with the right candidates.
 func TestCompleteWords(t *testing.T) {
 	t.Parallel()
-	w := &world{dir: t.TempDir()}
+	w := newWorld(t, "")
 	for _, c := range append(completions[:len(completions):len(completions)], []struct{ words, want []string }{
 		{[]string{"po"}, []string{"poison"}},
 		{[]string{"poison", "discard", "-all", "-kind", "reservations.m"}, []string{"reservations.make.v1"}},
@@ -66,7 +66,7 @@ func TestCompleteWords(t *testing.T) {
 // The scripts work in real shells: bash, and the others that are installed here.
 func TestCompletionInShells(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir, w := t.TempDir(), newWorld(t, "")
 	if err := os.WriteFile(filepath.Join(dir, "file.json"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestCompletionInShells(t *testing.T) {
 			continue
 		}
 		for _, c := range completions {
-			cmd := command(dir, "", "")
+			cmd := command(dir, w.url, "")
 			cmd.Path, cmd.Args = path, []string{shell, "-c", ask(c.words)}
 			cmd.Env = append(cmd.Env, "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
 			r := finish(t, cmd)

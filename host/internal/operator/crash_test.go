@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/boottest"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
@@ -44,7 +43,7 @@ func TestRetryIsKilled(t *testing.T) {
 	const n = 1500
 	w := newWorld(t, "")
 	sent := w.poison(t, n, closed)
-	p := boottest.Start(t, bin, w.dir, []string{"MILLRACE_STORE=" + w.url}, "poison", "retry", "-all")
+	p := w.begin(t, "poison", "retry", "-all")
 	w.sentBack(t, 500)
 	p.Signal(t, syscall.SIGKILL)
 	if code := p.Wait(t); code != -1 {
@@ -73,7 +72,7 @@ func TestRetryIsStopped(t *testing.T) {
 	const n = 1500
 	w := newWorld(t, "")
 	w.poison(t, n, closed)
-	p := boottest.Start(t, bin, w.dir, []string{"MILLRACE_STORE=" + w.url}, "poison", "retry", "-all")
+	p := w.begin(t, "poison", "retry", "-all")
 	w.sentBack(t, 500)
 	p.Signal(t, syscall.SIGINT)
 	code, left := p.Wait(t), len(w.poisoned(t))

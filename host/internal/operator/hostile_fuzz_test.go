@@ -1,7 +1,6 @@
-package main
+package operator
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,16 +11,15 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/millrace-go/millrace/channel"
-	boot "github.com/millrace-go/millrace/host/bridge"
+	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
 
 // A desk is an operator's desk in this process: it keeps what each verb prints.
 type desk struct {
-	store    *storage.Store
-	channels *channel.Channels
+	store *storage.Store
+	c     *call // whose arguments are still to come
 }
 
 func newDesk(t testing.TB) *desk {
@@ -31,23 +29,25 @@ func newDesk(t testing.TB) *desk {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	channels, err := boot.Channels(store, "/test")
-	if err != nil {
+	c := &call{tool: tool{programs()["sample"]}}
+	c.Command = "millrace"
+	if err := c.use(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
-	return &desk{store, channels}
+	return &desk{store, c}
 }
 
 // do runs a command line, and returns its output and exit code. No output may control the terminal.
 func (d *desk) do(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
-	v, opt, rest, err := parse(args)
+	v, opt, rest, err := d.c.parse(args)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var printed, told strings.Builder
-	c := &call{options: opt, args: rest, out: &output{w: bufio.NewWriter(&printed)}, progress: &told, store: d.store, channels: d.channels}
-	code = tell(&told, errors.Join(v.run(t.Context(), c), c.out.flush()))
+	c := *d.c
+	c.options, c.args, c.out, c.progress = opt, rest, newOutput(&printed), &told
+	code = c.tell(&told, errors.Join(v.run(t.Context(), &c), c.out.flush()))
 	for _, text := range []string{printed.String(), told.String()} {
 		if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 			t.Errorf("millrace %q: %q reaches the terminal", args, text)

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	boot "github.com/millrace-go/millrace/host/bridge"
+	"github.com/millrace-go/millrace/host/internal/boot"
 )
 
 // A command line that can't be right, or finds nothing, gets its exit code and an error that says what to do.
@@ -77,11 +77,31 @@ func TestExitCodes(t *testing.T) {
 		{"send nope x", 2, "reservations.cancel.v1, reservations.make.v1"},
 		{"send reservations.accepted.v1 x", 2, "unknown command"},
 		{"send reservations.make.v1 nope.json", 1, "nope.json"},
-		{"send reservations.make.v1 x -delay 8d", 2, "-delay: want 90s, 30m or 12h, for example, up to 87600h, which is ten years"},
-		{"send reservations.make.v1 x -delay 87600h1s", 2, "-delay: want"},
+		{"send reservations.make.v1 x -delay 8d", 2, "-delay: want 90s, 30m or 12h, for example, up to ten years"},
+		{"send reservations.make.v1 x -delay 99999h", 2, "-delay: want"},
+		{"send reservations.make.v1 x -delay 1h -at 2030-01-01T00:00:00Z", 2, "not both"},
+		{"send reservations.make.v1 x -at tomorrow", 2, "-at: want a time"},
+		{"send reservations.make.v1 x -at 2999-01-01T00:00:00Z", 2, "within ten years"},
 		{"send reservations.make.v1 x -delay -1s", 2, "-delay: want"},
-		{"send reservations.make.v1 nope.json -delay 87600h", 1, "nope.json"},
-		{"send -help", 0, "up to 87600h, which is ten years"},
+		{"send reservations.make.v1 nope.json -delay 80000h", 1, "nope.json"},
+		{"send -help", 0, "up to ten years"},
+		{"poison edit", 2, "want ID [-]"},
+		{"poison edit x", 2, "want the new body: -data FILE"},
+		{"poison edit x y", 2, `unknown argument "y"`},
+		{"poison edit x - -data y", 2, `unknown argument "-"`},
+		{"poison edit x -data nope.json", 1, "nope.json"},
+		{"values list nope", 2, "capacity, months, statuses"},
+		{"values list capacity -limit 0", 2, "-limit: want a number"},
+		{"values list capacity", 0, "No documents."},
+		{"values list", 0, "reservations.make.v1"},
+		{"views list", 0, "months"},
+		{"views list capacity", 2, "months, statuses"},
+		{"views show capacity x", 2, "months, statuses"},
+		{"views show months x", 3, "no document"},
+		{"top -every 1ms", 2, "-every: want at least"},
+		{"top -n -1", 2, "-n: want"},
+		{"top -n 1", 0, "reservations  ready 0"},
+		{"doctor -lag 0s", 2, "-lag: want"},
 		{"completion", 2, "SHELL"},
 		{"completion tcsh", 2, "bash, zsh, fish"},
 	} {
@@ -118,7 +138,7 @@ func TestNoStoreIsMade(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range verbs() {
+	for _, v := range (tool{}).verbs() {
 		if !v.store {
 			continue
 		}
@@ -126,6 +146,10 @@ func TestNoStoreIsMade(t *testing.T) {
 		switch v.name {
 		case "values show":
 			args = append(args, "capacity", "x")
+		case "views show":
+			args = append(args, "months", "x")
+		case "poison edit":
+			args = append(args, "x", "-data", command1)
 		case "views rebuild":
 			args = append(args, "months")
 		case "send":
@@ -216,13 +240,14 @@ func FuzzCommandLine(f *testing.F) {
 	} {
 		f.Add(strings.ReplaceAll(line, " ", "\n"))
 	}
+	tl := tool{Program{Command: "millrace"}}
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, "\n")
-		v, opt, rest, err := parse(args)
+		v, opt, rest, err := tl.parse(args)
 		if errors.Is(err, flag.ErrHelp) {
 			asks := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") && strings.Contains(a, "h") })
-			if !asks || help(args) == "" {
-				t.Errorf("%q: got help %q", args, help(args))
+			if !asks || tl.help(args) == "" {
+				t.Errorf("%q: got help %q", args, tl.help(args))
 			}
 			return
 		}
@@ -241,6 +266,6 @@ func FuzzCommandLine(f *testing.F) {
 		case v.name != hiddenVerb && slices.Contains(rest, ""):
 			t.Errorf("%q: got an empty argument", args)
 		}
-		candidates(args[:len(args)-1], args[len(args)-1])
+		(&call{tool: tl}).candidates(args[:len(args)-1], args[len(args)-1])
 	})
 }

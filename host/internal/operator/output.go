@@ -1,16 +1,17 @@
-package main
+package operator
 
 import (
 	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
 
-	boot "github.com/millrace-go/millrace/host/bridge"
+	"github.com/millrace-go/millrace/host/internal/boot"
 )
 
 // unknown stands for an unknown value.
@@ -18,6 +19,9 @@ const unknown = "–"
 
 // output is the standard output. Write errors are kept for flush.
 type output struct {
+	to       io.Writer // what w writes to
+	terminal bool      // it is one
+
 	mu sync.Mutex
 	w  *bufio.Writer
 }

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -17,7 +18,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	boot "github.com/millrace-go/millrace/host/bridge"
+	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/boottest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
@@ -25,10 +26,42 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// bin is the program, built.
+// as is the environment variable that makes the test's own binary a program: the one that it names.
+const as = "OPERATOR_TEST_AS"
+
+// bin is this binary.
 var bin string
 
-func TestMain(m *testing.M) { os.Exit(boottest.Main(m, &bin)) }
+func TestMain(m *testing.M) {
+	name := os.Getenv(as)
+	p, ok := programs()[name]
+	if !ok {
+		bin, _ = os.Executable() // tests that start it fail without it
+		os.Exit(m.Run())
+	}
+	os.Exit(Run(context.Background(), boot.Process{Args: os.Args[1:], Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}, os.Stdin, p))
+}
+
+// programs are what the binary can be: the sample, or the command millrace, which has no program's code.
+func programs() map[string]Program {
+	return map[string]Program{
+		"millrace": {},
+		"sample": {
+			Routes: reservations.Routes, Alias: reservations.Alias,
+			Register: func(h *handlers.Registry) error {
+				reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}})
+				return nil
+			},
+			Rebuild: map[string]Rebuild{"months": {
+				From:  "capacity",
+				Clear: func(ctx context.Context, c *channel.Channels) error { return reservations.Months(c).Clear(ctx) },
+				Run: func(ctx context.Context, c *channel.Channels) (int, error) {
+					return reservations.RebuildMonths(ctx, c, 0)
+				},
+			}},
+		},
+	}
+}
 
 const (
 	seats    = 100
@@ -54,10 +87,19 @@ func newWorld(t *testing.T, url string) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.store.Close() })
-	if w.channels, err = boot.Channels(w.store, "/test"); err != nil {
+	if w.channels, err = sampleChannels(w.store); err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// sampleChannels returns the sample's channels.
+func sampleChannels(s *storage.Store) (*channel.Channels, error) {
+	routes, err := reservations.Routes()
+	if err != nil {
+		return nil, err
+	}
+	return channel.New(s, routes, "/test")
 }
 
 // A result is the output and exit code of a run of the program.
@@ -68,8 +110,13 @@ type result struct {
 
 // command makes a run of the program. Of the settings it has only the store.
 func command(dir, url string, args ...string) *exec.Cmd {
+	return commandAs("sample", dir, url, args...)
+}
+
+// commandAs is command for another program than the sample.
+func commandAs(program, dir, url string, args ...string) *exec.Cmd {
 	cmd := exec.Command(bin, args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, []string{as + "=" + program}
 	for _, e := range os.Environ() {
 		if !strings.HasPrefix(e, "MILLRACE_") {
 			cmd.Env = append(cmd.Env, e)
@@ -96,6 +143,23 @@ func finish(t *testing.T, cmd *exec.Cmd) result {
 func (w *world) run(t *testing.T, args ...string) result {
 	t.Helper()
 	return finish(t, command(w.dir, w.url, args...))
+}
+
+// call makes a call of the sample's operator in this process.
+func (w *world) call(t *testing.T, store *storage.Store, o options, out, told io.Writer) *call {
+	t.Helper()
+	c := &call{tool: tool{programs()["sample"]}, options: o, out: newOutput(out), progress: told}
+	c.Command = "millrace"
+	if err := c.use(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// begin starts the program on the world.
+func (w *world) begin(t *testing.T, args ...string) *boottest.Program {
+	t.Helper()
+	return boottest.Start(t, bin, w.dir, []string{as + "=sample", "MILLRACE_STORE=" + w.url}, args...)
 }
 
 // want runs the program, checks its exit code, and returns the result.

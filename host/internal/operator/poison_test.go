@@ -1,7 +1,6 @@
-package main
+package operator
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	boot "github.com/millrace-go/millrace/host/bridge"
+	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
@@ -38,7 +37,7 @@ func TestQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := w.want(t, 0, "queues")
-	if head, _, _ := strings.Cut(r.out, "\n"); strings.Join(strings.Fields(head), " ") != "QUEUE READY IN FLIGHT DELAYED POISON OLDEST" {
+	if head, _, _ := strings.Cut(r.out, "\n"); strings.Join(strings.Fields(head), " ") != "QUEUE READY IN FLIGHT DELAYED POISON OLDEST CONSUMED BY" {
 		t.Errorf("got the head %q", head)
 	}
 	for _, want := range []string{"reservations 1 1 0 3", "mails 0 0 1 0 0s", "former 0 0 0 1 0s in no route"} {
@@ -301,7 +300,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	w := newWorld(t, "")
 	w.poison(t, 2, closed)
 	var out strings.Builder
-	c := &call{options: options{all: true, yes: true, json: true}, out: &output{w: bufio.NewWriter(&out)}, progress: io.Discard, store: w.store, channels: w.channels}
+	c := poisonCall{w.call(t, w.store, options{all: true, yes: true, json: true}, &out, io.Discard)}
 	p, err := c.pick(t.Context())
 	if err != nil || len(p.entries) != 2 {
 		t.Fatalf("got %+v, %v", p, err)
@@ -375,14 +374,10 @@ func TestStoreGoesAway(t *testing.T) {
 		}
 		return do()
 	})
-	channels, err := boot.Channels(away, "/test")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var told strings.Builder
-	c := &call{options: options{all: true}, out: &output{w: bufio.NewWriter(io.Discard)}, progress: &told, store: away, channels: channels}
-	err = poisonRetry(t.Context(), c)
-	if !errors.Is(err, storage.ErrUnavailable) || tell(io.Discard, err) != boot.ExitError {
+	c := w.call(t, away, options{all: true}, io.Discard, &told)
+	err := poisonRetry(t.Context(), c)
+	if !errors.Is(err, storage.ErrUnavailable) || c.tell(io.Discard, err) != boot.ExitError {
 		t.Errorf("got %v, want %v", err, storage.ErrUnavailable)
 	}
 	if n := sends.Load(); n > 10+2*atOnce {
