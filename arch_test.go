@@ -22,7 +22,7 @@ type floor struct {
 
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
-	world := []string{"internal/worldtest", "internal/post"}
+	world := []string{"internal/worldtest", "internal/post", "internal/tracing/tracingtest"}
 	framework := []string{"cost", "worker", "worker/active", "poison", "handlers", "views", "values", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
@@ -41,23 +41,31 @@ func house() []floor {
 		{pkg: "cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},
 		{pkg: "internal/jsonform", vendor: true, why: "it knows Go types and JSON, not what is made of them"},
 		{pkg: "internal/post", may: []string{"storage", "internal/jsonform"}, vendor: true, why: "it is what senders and handlers share and users need not see, below both: envelopes and how they are stored"},
-		{pkg: "channel", may: []string{"internal/post", "storage"}, vendor: true, why: "messages know how they are stored, not how they are handled", tests: world},
-		{pkg: "values", may: []string{"internal/lru", "channel", "internal/post", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project", tests: world},
+		{pkg: "internal/tracing/tracingtest", vendor: true, why: "it records spans and doesn't know of what"},
+		{pkg: "internal/tracing", may: []string{"internal/post"}, vendor: true, why: "it knows how messages are described in traces, not how they are sent or handled", tests: []string{"internal/tracing/tracingtest"}},
+		{pkg: "channel", may: []string{"internal/post", "internal/tracing", "storage"}, vendor: true, why: "messages know how they are stored, not how they are handled", tests: world},
+		{pkg: "values", may: []string{"internal/lru", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project", tests: world},
 		{pkg: "poison", may: []string{"channel", "internal/post", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there", tests: world},
-		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "internal/post", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
+		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
 		{pkg: "views", may: []string{"internal/lru", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
-		{pkg: "worker", may: []string{"handlers", "values", "channel", "internal/post", "storage", "storage/inbox", "poison"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/active"}, world...)},
+		{pkg: "catalog", may: []string{"handlers", "channel", "internal/post", "internal/jsonform", "storage"}, why: "it describes what a registry handles; it doesn't know who runs the handlers, nor who reads the description", tests: world},
+		{pkg: "worker", may: []string{"handlers", "values", "channel", "internal/post", "internal/tracing", "storage", "storage/inbox", "poison"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/active"}, world...)},
 		{pkg: "worker/active", may: []string{"worker", "coord/members", "storage"}, why: "it lets members of a group take turns; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
-		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program"},
-		{pkg: "proof/simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves", tests: world},
+		{pkg: "sample/reservations/app", may: append([]string{"host", "sample/reservations/..."}, framework...), why: "it makes a program of the sample, and leaves drivers and the process to the host"},
+		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program", tests: []string{"millracetest"}},
+		{pkg: "proof/simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves", tests: append([]string{"internal/faulttest"}, world...)},
 		{pkg: "proof/scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store", tests: append([]string{"internal/chart", "internal/rate"}, world...)},
+		{pkg: "millracetest", may: append([]string{"storage/driver", "storage/storagetest", "internal/faulttest", "internal/worldtest", "internal/post", "internal/jsonform"}, framework...), why: "it helps users test their programs: it knows the framework and a store that works, and no assertion library"},
 		{pkg: "internal/lru", vendor: true, why: "it keeps anything and doesn't know what"},
 		{pkg: "internal/rate", why: "it holds a caller to a rate and doesn't know of what: the standard library is enough", tests: []string{"storage"}},
+		{pkg: "internal/boottest", why: "it starts a program for tests and knows nothing of what they test"},
 		{pkg: "internal/worldtest", may: append([]string{"storage/sqlite", "storage/storagetest", "internal/post"}, framework...), why: "it is the world of the framework's tests, so it knows the framework and a store that works"},
+		{pkg: "internal/faulttest", may: append([]string{"storage/driver", "storage/storagetest", "internal/worldtest"}, framework...), why: "it runs any program under faults and does not know what the program does"},
 		{pkg: "internal/chart", why: "it draws numbers and doesn't know what they count: the standard library is enough"},
 		{pkg: "proof/model", why: "it holds the protocol, not the code; the test runs spin"},
 		{pkg: "deploy", why: "it holds examples; the test reads them and runs the programs"},
+		{pkg: "host/...", may: []string{"..."}, vendor: true, why: "it opens any store and runs everything together, so it knows the framework and the drivers"},
 		{pkg: "cmd/...", may: []string{"..."}, vendor: true, why: "programs wire everything together"},
 	}
 }
@@ -71,18 +79,22 @@ func testsMay() []string {
 // owned are other modules that only one place may import, so that they can be replaced there.
 func owned() map[string]struct{ owner, why string } {
 	return map[string]struct{ owner, why string }{
-		"modernc.org/":                    {"storage/sqlite/internal/engine", "SQLite's C interface appears in one place"},
-		"github.com/fsnotify/":            {"storage/sqlite/internal/peers", "folders are watched in one place"},
-		"github.com/anishathalye/":        {"storage/storagetest", "histories are checked in one place, by tests only"},
-		"github.com/Azure/":               {"storage/azure", "an engine's SDK appears in its driver only"},
-		"github.com/wneessen/":            {"sample/reservations/mail", "how mails are sent is known in one place"},
-		"github.com/lmittmann/":           {"cmd/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},
-		"github.com/mattn/go-isatty":      {"cmd/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},
-		"github.com/cloudevents/sdk-go":   {"", "it is the judge of our envelope, for tests only"},
-		"github.com/emersion/":            {"", "it is the mail server of the tests"},
-		"github.com/go-json-experiment/":  {"internal/post, values, internal/jsonform", "bodies and documents are encoded where their form is defined"},
-		"github.com/prometheus/":          {"worker, cost, cmd/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
-		"github.com/hashicorp/golang-lru": {"internal/lru", "all that is kept is bounded in one way"},
+		"modernc.org/":                       {"storage/sqlite/internal/engine", "SQLite's C interface appears in one place"},
+		"github.com/fsnotify/":               {"storage/sqlite/internal/peers", "folders are watched in one place"},
+		"github.com/anishathalye/":           {"storage/storagetest", "histories are checked in one place, by tests only"},
+		"github.com/Azure/":                  {"storage/azure", "an engine's SDK appears in its driver only"},
+		"github.com/wneessen/":               {"sample/reservations/mail", "how mails are sent is known in one place"},
+		"github.com/lmittmann/":              {"host/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},
+		"github.com/mattn/go-isatty":         {"host/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},
+		"github.com/cloudevents/sdk-go":      {"", "it is the judge of our envelope, for tests only"},
+		"github.com/emersion/":               {"", "it is the mail server of the tests"},
+		"github.com/go-json-experiment/":     {"internal/post, values, internal/jsonform", "bodies and documents are encoded where their form is defined"},
+		"go.opentelemetry.io/":               {"internal/tracing, internal/tracing/tracingtest, channel, handlers, host", "spans are made in one place; the others name its interfaces"},
+		"go.opentelemetry.io/otel/exporters": {"host", "where spans go is a program's choice"},
+		"go.opentelemetry.io/otel/sdk":       {"internal/tracing/tracingtest, host", "which spans are kept, and where they go, is a program's choice: a library knows OpenTelemetry's interfaces"},
+		"github.com/prometheus/":             {"worker, cost, host, host/internal/boot, cmd/web", "the worker counts, the programs serve what it counted"},
+		"github.com/santhosh-tekuri/":        {"host/internal/operator", "what an operator sends is held against its schema in one place"},
+		"github.com/hashicorp/golang-lru":    {"internal/lru", "all that is kept is bounded in one way"},
 	}
 }
 
@@ -141,6 +153,13 @@ func TestTheTableRefuses(t *testing.T) {
 		{pkg: "internal/post", imported: module + "/channel", test: true},
 		{pkg: "sample/reservations", imported: module + "/internal/post", test: true},
 		{pkg: "channel", imported: "github.com/cloudevents/sdk-go/v2"},
+		{pkg: "channel", imported: "go.opentelemetry.io/otel/trace", want: true},
+		{pkg: "channel", imported: "go.opentelemetry.io/otel/sdk/trace"},
+		{pkg: "internal/tracing", imported: "go.opentelemetry.io/otel/sdk/trace"},
+		{pkg: "handlers", imported: "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"},
+		{pkg: "host", imported: "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", want: true},
+		{pkg: "worker", imported: "go.opentelemetry.io/otel/trace"},
+		{pkg: "worker", imported: module + "/internal/tracing", want: true},
 		{pkg: "channel", imported: "github.com/cloudevents/sdk-go/v2", test: true, want: true},
 		{pkg: "values", imported: module + "/channel", want: true},
 		{pkg: "values", imported: module + "/handlers"},
@@ -160,7 +179,12 @@ func TestTheTableRefuses(t *testing.T) {
 		{pkg: "internal/worldtest", imported: module + "/sample/reservations"},
 		{pkg: "sample/reservations/site", imported: module + "/sample/reservations", want: true},
 		{pkg: "sample/reservations/site", imported: module + "/storage/sqlite"},
-		{pkg: "sample/reservations", imported: module + "/cmd/internal/boot"},
+		{pkg: "sample/reservations", imported: module + "/host/internal/boot"},
+		{pkg: "sample/reservations/app", imported: module + "/host", want: true},
+		{pkg: "sample/reservations/app", imported: module + "/storage/sqlite"},
+		{pkg: "sample/reservations", imported: module + "/host"},
+		{pkg: "host", imported: module + "/storage/sqlite", want: true},
+		{pkg: "worker", imported: module + "/host"},
 		{pkg: "cmd/web", imported: module + "/storage/sqlite", want: true},
 		{pkg: "cmd/web", imported: "modernc.org/sqlite"},
 	} {
@@ -215,7 +239,8 @@ func wrong(rule floor, f source, imported string) string {
 		}
 		return rule.why + ". Of this module it may import " + strings.Join(known, ", ")
 	}
-	for prefix, o := range owned() {
+	for _, prefix := range slices.Backward(slices.Sorted(maps.Keys(owned()))) { // of two that fit, the longer one counts
+		o := owned()[prefix]
 		if !strings.HasPrefix(imported, prefix) {
 			continue
 		}

@@ -41,7 +41,8 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// TestDocsAreShort bounds all documents together, without the generated tables of measurements.
+// TestDocsAreShort bounds all documents together, without the generated tables of measurements and the page for
+// beginners, most of which is code. That page has a bound of its own beside the test that follows it.
 func TestDocsAreShort(t *testing.T) {
 	t.Parallel()
 	const most = 18_000
@@ -51,6 +52,9 @@ func TestDocsAreShort(t *testing.T) {
 	}
 	words := 0
 	for _, name := range files {
+		if name == "docs/first-program.md" {
+			continue
+		}
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -47,7 +47,8 @@ type Trace struct {
 type traceKey struct{}
 
 // WithTrace returns a context under which messages carry a trace and a tenant, as a web tier takes them from a request.
-// A message that is sent while another is handled has the trace and the tenant of that message instead.
+// A span of OpenTelemetry in the context goes before the trace. A message that is sent while another is handled has the
+// trace and the tenant of that message instead.
 func WithTrace(ctx context.Context, t Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, t)
 }

@@ -16,6 +16,9 @@
 // has attempts, hangs, handbacks, lasterror and firstfailed, too. The first message of a chain has no correlationid:
 // its ID is the chain's.
 //
+// Where the program has a provider of OpenTelemetry, spans of sending and handling are linked by the traceparent, and
+// what a message brings about is one trace; see [Channels.TraceWith].
+//
 // # Laws
 //
 //   - An ID is a UUIDv7 (RFC 9562), unless the message chooses one by [Identified]. The same ID is the same message:

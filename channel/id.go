@@ -9,12 +9,12 @@ import (
 // NewID returns a new UUIDv7.
 func NewID() string { return post.NewID() }
 
-// IDAt returns a new UUIDv7 that carries a time, in milliseconds. A message with that ID counts from that time: for a
-// month after it, a repeat is known as one.
+// IDAt returns a new UUIDv7 that carries a time, in milliseconds. A message with that ID counts from that time: for 30
+// days after it, a repeat is known as one.
 func IDAt(t time.Time) string { return post.IDAt(t) }
 
 // IDTime returns the time that an ID carries: the milliseconds of a UUIDv7 in its canonical lower-case form.
-// Any other ID is an idempotency key and carries none.
+// Any other ID is an idempotency key and carries none; its time stands beside it (see [Identified]).
 func IDTime(id string) (t time.Time, ok bool) { return post.IDTime(id) }
 
 // DerivedID returns the ID of a message that follows from another one. It is a pure function of the parent's ID and of

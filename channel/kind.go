@@ -18,18 +18,27 @@ type Message interface {
 	Kind() Kind
 }
 
-// Identified is a message that chooses its own ID: an idempotency key of 1 to 128 bytes without control characters. Two
-// messages with the same ID count as one. For an empty ID the channel makes one.
+// Identified is a message that chooses its own ID: 1 to 128 bytes without control characters. Two messages with the
+// same ID count as one. For an empty ID the channel makes one.
 //
-// An ID that is a UUIDv7 states the time of the message. A message that arrives more than a month after that time can't
-// be judged any more. So a message that may be sent long after the time in an ID (a cancellation) needs another ID. A
-// key of any other form carries no time.
+// An ID that is a UUIDv7 states the time of the message (see [IDAt]). A message that arrives more than 30 days after
+// that time can't be judged any more. So a message that may be sent long after the time in an ID (a cancellation) needs
+// another ID. With a delay it counts from when it is due; give all sends of such an ID a delay, or none.
+//
+// An ID of any other form is an idempotency key. Beside it in the envelope stands the time of the send, with its delay.
+// For a message that is sent while another is handled, it is that message's time.
+//
+//   - Two sends of a key count as one message if their times are at most 30 days apart.
+//   - A send that is handled more than 30 days after its time can't be judged. It goes to the poison queue.
+//   - A send more than 30 days after the first counts as a repeat only as long as the first is remembered. After that
+//     it is another message, and nothing tells so. A key that may come again later should hold what makes it another:
+//     "order-17/2027".
 type Identified interface {
 	MessageID() string
 }
 
-// Subjected is a message that names what it is about. That becomes the envelope's subject. Events emitted by a value
-// object get its key as their subject without this.
+// Subjected is a message that names what it is about. That becomes the envelope's subject. Messages that a value
+// object emits get its key as their subject without this.
 type Subjected interface {
 	Subject() string
 }

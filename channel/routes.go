@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/millrace-go/millrace/internal/post"
@@ -15,6 +16,7 @@ type Route struct {
 	kind    Kind
 	command bool
 	queues  []string
+	message reflect.Type
 	fault   error // of the type
 }
 
@@ -22,13 +24,13 @@ type Route struct {
 // lower-case letters, digits and single hyphens, beginning with a letter; see storage.CheckName. NewRoutes reports any
 // other name.
 func Command[M Message](queue string) Route {
-	return Route{kind: KindOf[M](), command: true, queues: []string{queue}, fault: post.CheckType[M]()}
+	return Route{kind: KindOf[M](), command: true, queues: []string{queue}, message: reflect.TypeFor[M](), fault: post.CheckType[M]()}
 }
 
 // Event routes the events of a type to its subscriber groups. Each group has a queue of its own, named after it; the
 // rules for names are those of [Command]. An event without a group has no subscriber yet.
 func Event[M Message](groups ...string) Route {
-	return Route{kind: KindOf[M](), queues: slices.Clone(groups), fault: post.CheckType[M]()}
+	return Route{kind: KindOf[M](), queues: slices.Clone(groups), message: reflect.TypeFor[M](), fault: post.CheckType[M]()}
 }
 
 // Routes holds the routes of all kinds. Senders and workers share one value, which doesn't change.
@@ -124,4 +126,14 @@ func (r *Routes) queues(k Kind) ([]string, error) {
 		return nil, fmt.Errorf("channel: no route for kind %s: add channel.Command or channel.Event for it to the routes", k)
 	}
 	return x.queues, nil
+}
+
+// routed lists all kinds, for this module's own packages.
+func (r *Routes) routed() []post.Routed {
+	var all []post.Routed
+	for _, k := range slices.Sorted(maps.Keys(r.byKind)) {
+		x := r.byKind[k]
+		all = append(all, post.Routed{Kind: k, Message: x.message, Command: x.command, Queues: slices.Clone(x.queues)})
+	}
+	return all
 }

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -17,6 +21,8 @@ type Channels struct {
 	routes *Routes
 	source string
 	outbox *post.Outbox
+	tracer *tracing.Tracer
+	sent   *atomic.Int64 // commands
 }
 
 // New returns channels that send on behalf of source, a URI reference such as "/web".
@@ -27,7 +33,18 @@ func New(store *storage.Store, routes *Routes, source string) (*Channels, error)
 	if err := post.CheckSource(source); err != nil {
 		return nil, fmt.Errorf("channel: source %s: %w", storage.Quote(source), err)
 	}
-	return &Channels{store: store, routes: routes, source: source, outbox: post.NewOutbox(store, routes.queues)}, nil
+	outbox := post.NewOutbox(store, routes.queues)
+	outbox.Routed = routes.routed
+	return &Channels{store: store, routes: routes, source: source, outbox: outbox, tracer: tracing.New(nil), sent: new(atomic.Int64)}, nil
+}
+
+// TraceWith returns the same channels with another provider of OpenTelemetry spans. All that works through channels has
+// their provider: senders, handlers, collections and workers. Channels of New have the global one, which
+// otel.SetTracerProvider sets at any time.
+func (c *Channels) TraceWith(p trace.TracerProvider) *Channels {
+	traced := *c
+	traced.tracer = tracing.New(p)
+	return &traced
 }
 
 // Routes returns the routes.
@@ -36,8 +53,23 @@ func (c *Channels) Routes() *Routes { return c.routes }
 // Store returns the store that holds the queues.
 func (c *Channels) Store() *storage.Store { return c.store }
 
+// Sent returns how many commands these channels have sent. A command that was sent twice counts twice.
+func (c *Channels) Sent() int64 { return c.sent.Load() }
+
+// count counts commands that were sent.
+func (c *Channels) count(envelopes []Envelope) {
+	for i := range envelopes {
+		if c.routes.byKind[envelopes[i].Kind].command {
+			c.sent.Add(1)
+		}
+	}
+}
+
 // Outbox is for this module's own packages. Its type is internal, so use a [Sender] instead.
 func (c *Channels) Outbox() *post.Outbox { return c.outbox }
+
+// Tracer is for this module's own packages, too.
+func (c *Channels) Tracer() *tracing.Tracer { return c.tracer }
 
 // A Sender is the sending end of the channel of one type of message. It can't receive. Safe for concurrent use.
 type Sender[M Message] struct {
@@ -54,7 +86,8 @@ func NewSender[M Message](c *Channels) (*Sender[M], error) {
 
 // Send sends messages and returns when all are durable. See the package's laws on errors and repeats.
 func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
-	return s.sendLater(ctx, post.When{}, messages)
+	_, err := send(ctx, s.channels, nil, post.When{}, messages)
+	return err
 }
 
 // SendAfter sends messages that are due after a delay of at most ten years. Messages with a negative delay were due in
@@ -64,46 +97,56 @@ func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
 // delay, or it sends another message. So compute the delay from the handled message, not from the clock; or use
 // SendAt, or let the message choose its ID (see [Identified]).
 func (s *Sender[M]) SendAfter(ctx context.Context, delay time.Duration, messages ...M) error {
-	return s.sendLater(ctx, post.When{Delay: delay}, messages)
+	_, err := send(ctx, s.channels, nil, post.When{Delay: delay}, messages)
+	return err
 }
 
 // SendAt sends messages that are due at a time, at most ten years ahead. Messages that were due in the past are sent at
 // once.
 func (s *Sender[M]) SendAt(ctx context.Context, t time.Time, messages ...M) error {
-	return s.sendLater(ctx, post.When{At: t}, messages)
-}
-
-func (s *Sender[M]) sendLater(ctx context.Context, when post.When, messages []M) error {
-	p, err := pack(ctx, s.channels, when, messages)
-	if err != nil {
-		return err
-	}
-	return s.channels.outbox.SendPacked(ctx, p)
+	_, err := send(ctx, s.channels, nil, post.When{At: t}, messages)
+	return err
 }
 
 // SendWith writes a document and sends messages as one unit of work. The document comes first; where the store is
 // atomic, both happen or neither. An error that matches [storage.LostRace] means that the document's condition failed
 // and nothing was sent.
 func (s *Sender[M]) SendWith(ctx context.Context, w storage.Write, messages ...M) (storage.ETag, error) {
-	p, err := pack(ctx, s.channels, post.When{}, messages)
-	if err != nil {
-		return "", err
-	}
-	return s.channels.outbox.SendWith(ctx, &w, p)
+	return send(ctx, s.channels, &w, post.When{}, messages)
 }
 
 // Send sends messages of any kinds as one unit of work, and returns when all are durable. Where the store is atomic,
 // all are sent or none; see the package's laws. Messages may be those of [After] and [At].
 func (c *Channels) Send(ctx context.Context, messages ...Message) error {
-	p, err := pack(ctx, c, post.When{}, messages)
-	if err != nil {
-		return err
-	}
-	return c.outbox.SendPacked(ctx, p)
+	_, err := send(ctx, c, nil, post.When{}, messages)
+	return err
 }
 
-// pack packs messages that are due later, or that say themselves when they are due.
-func pack[M Message](ctx context.Context, c *Channels, when post.When, messages []M) (post.Packed, error) {
+// send writes a document, unless it is nil, and sends messages that are due later, or that say themselves when they are
+// due.
+func send[M Message](ctx context.Context, c *Channels, w *storage.Write, when post.When, messages []M) (etag storage.ETag, err error) {
+	envelopes, err := compose(ctx, c, when, messages)
+	if err != nil {
+		return "", err
+	}
+	goroutines := runtime.GOMAXPROCS(0) // the writer has nothing to do until they are packed
+	if _, handling := post.HandlingUnder(ctx); handling {
+		goroutines = 1 // a worker's processors are busy
+	}
+	ctx, span := c.tracer.Send(ctx, c.outbox, envelopes)
+	defer func() { tracing.End(span, err) }()
+	p, err := c.outbox.PackBy(ctx, goroutines, envelopes)
+	if err != nil {
+		return "", err
+	}
+	if etag, err = c.outbox.SendWith(ctx, w, p); err == nil {
+		c.count(envelopes)
+	}
+	return etag, err
+}
+
+// compose makes the envelopes of messages.
+func compose[M Message](ctx context.Context, c *Channels, when post.When, messages []M) ([]Envelope, error) {
 	now := time.Now()
 	envelopes := make([]Envelope, len(messages))
 	for i, x := range messages {
@@ -113,15 +156,11 @@ func pack[M Message](ctx context.Context, c *Channels, when post.When, messages 
 		}
 		e, err := c.envelope(ctx, m, now)
 		if err != nil {
-			return post.Packed{}, fmt.Errorf("channel: send %s: message %d of %d: %w", kindName(m), i+1, len(messages), err)
+			return nil, fmt.Errorf("channel: send %s: message %d of %d: %w", kindName(m), i+1, len(messages), err)
 		}
 		envelopes[i] = e
 	}
-	goroutines := runtime.GOMAXPROCS(0) // the writer has nothing to do until they are packed
-	if _, handling := post.HandlingUnder(ctx); handling {
-		goroutines = 1 // a worker's processors are busy
-	}
-	return c.outbox.PackBy(ctx, goroutines, envelopes)
+	return envelopes, nil
 }
 
 // kindName names the kind of a message in an error. A message that is nil has none.
@@ -142,5 +181,8 @@ func (c *Channels) envelope(ctx context.Context, m Message, now time.Time) (Enve
 	e, err := post.Compose(m, c.source, now)
 	t, _ := ctx.Value(traceKey{}).(Trace)
 	e.TraceParent, e.Tenant = t.Parent, t.Tenant
+	if parent := tracing.ParentIn(ctx); parent != "" {
+		e.TraceParent = parent
+	}
 	return e, err
 }

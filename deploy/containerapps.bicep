@@ -37,7 +37,7 @@ var workerIdentity = resourceId('Microsoft.ManagedIdentity/userAssignedIdentitie
 // The settings that both programs share.
 var settings = [
   { name: 'MILLRACE_STORE', value: 'azure://${account}?prefix=${prefix}' }
-  { name: 'MILLRACE_SEATS', value: string(seats) }
+  { name: 'RESERVATIONS_SEATS', value: string(seats) }
   { name: 'TZ', value: timeZone }
   { name: 'AZURE_TOKEN_CREDENTIALS', value: 'ManagedIdentityCredential' } // no other kind is tried
   { name: 'GOMEMLIMIT', value: '400MiB' } // collects garbage before the limit of 0.5 GiB ends the process
@@ -165,8 +165,8 @@ resource worker 'Microsoft.App/containerApps@2025-01-01' = {
           args: ['-admin=:9090']
           env: concat(settings, [
             { name: 'AZURE_CLIENT_ID', value: store.outputs.workerClientId }
-            { name: 'MILLRACE_URL', value: empty(url) ? 'https://${web.properties.configuration.ingress.fqdn}' : url }
-            { name: 'MILLRACE_SMTP', secretRef: 'smtp' }
+            { name: 'RESERVATIONS_URL', value: empty(url) ? 'https://${web.properties.configuration.ingress.fqdn}' : url }
+            { name: 'RESERVATIONS_SMTP', secretRef: 'smtp' }
           ])
           resources: { cpu: json('0.25'), memory: '0.5Gi' }
           probes: [

@@ -101,7 +101,7 @@ func ask(dir, name, ready string, args ...string) (p program, output string, err
 		return p, "", fmt.Errorf("%s -help: %w", name, err)
 	}
 	p.settings, p.paths = map[string]string{}, map[string]int{}
-	for _, m := range regexp.MustCompile(`(?ms)^  -([a-z-]+).*?^ +Default: (.*?)\. Environment: (MILLRACE_[A-Z_]+)$`).FindAllStringSubmatch(string(help), -1) {
+	for _, m := range regexp.MustCompile(`(?ms)^  -([a-z-]+).*?^ +Default: (.*?)\. Environment: ((?:MILLRACE|RESERVATIONS)_[A-Z_]+)$`).FindAllStringSubmatch(string(help), -1) {
 		if flagOf(m[3]) != m[1] {
 			return p, "", fmt.Errorf("%s -help: flag %s is variable %s", name, m[1], m[3])
 		}
@@ -110,7 +110,7 @@ func ask(dir, name, ready string, args ...string) (p program, output string, err
 
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, name), args...)
 	cmd.Dir = dir
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MILLRACE_") })
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return setting.MatchString(v) })
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return p, "", err
@@ -144,9 +144,12 @@ func ask(dir, name, ready string, args ...string) (p program, output string, err
 	return p, all.String(), nil
 }
 
+// setting begins the environment variables of settings: those of the framework and those of the sample.
+var setting = regexp.MustCompile(`^(MILLRACE|RESERVATIONS)_`)
+
 // flagOf is the flag that an environment variable sets.
 func flagOf(variable string) string {
-	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(variable, "MILLRACE_")), "_", "-")
+	return strings.ReplaceAll(strings.ToLower(setting.ReplaceAllString(variable, "")), "_", "-")
 }
 
 func get(ctx context.Context, url string) (int, error) {
@@ -195,11 +198,11 @@ func (c container) check(t *testing.T, all programs) {
 		values[flag] = value
 	}
 	for _, name := range c.env {
-		if _, known := p.settings[flagOf(name)]; !known && strings.HasPrefix(name, "MILLRACE_") {
+		if _, known := p.settings[flagOf(name)]; !known && setting.MatchString(name) {
 			t.Errorf("%s gets the variable %s, which its -help doesn't know", c.name, name)
 		}
 	}
-	for _, name := range []string{"MILLRACE_STORE", "MILLRACE_SEATS", "AZURE_TOKEN_CREDENTIALS"} {
+	for _, name := range []string{"MILLRACE_STORE", "RESERVATIONS_SEATS", "AZURE_TOKEN_CREDENTIALS"} {
 		if !slices.Contains(c.env, name) {
 			t.Errorf("%s lacks the variable %s", c.name, name)
 		}
@@ -210,7 +213,7 @@ func (c container) check(t *testing.T, all programs) {
 	if values["doorbell"] == "off" {
 		t.Errorf("%s rings nobody, or can't be rung", c.name)
 	}
-	if c.name == "worker" && !slices.Contains(c.env, "MILLRACE_SMTP") {
+	if c.name == "worker" && !slices.Contains(c.env, "RESERVATIONS_SMTP") {
 		t.Error("the worker has no mail server: its mails become files that go with the container")
 	}
 

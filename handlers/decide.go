@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/values"
 )
 
-// Decide registers the one handler of a command kind. decide changes the value object that key names. It emits events,
-// and commands for others; channel.After and channel.At make those that are due later.
+// Decide registers the one handler of a command kind. decide changes the value object that key names. It emits events
+// and commands; channel.After and channel.At make those that are due later.
 //
 //   - decide is pure: the same value and command always give the same result.
 //   - It may change what the value refers to (maps, slices) only where it succeeds.
@@ -41,7 +42,8 @@ func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key 
 }
 
 // On registers the handler of a subscriber group for an event kind that changes a value object: a [Decide] for events.
-// The group's queue must be among the event's routes.
+// The group's queue must be among the event's routes. Each group handles each event once: if two groups take the same
+// event to the same value object, both change it, and both emit. Events come in any order.
 func On[V any, E channel.Message](r *Registry, group string, c *values.Collection[V], key func(E) string, decide func(V, E) (V, []channel.Message, error), emits ...channel.Message) {
 	kind := channel.KindOf[E]()
 	name := "on " + c.Name()
@@ -49,17 +51,19 @@ func On[V any, E channel.Message](r *Registry, group string, c *values.Collectio
 		r.fault("%s: %s: the routes have it as a command: use handlers.Decide, or channel.Event in the routes", name, kind)
 		return
 	}
-	emitting(r, name, group, c, key, decide, emits)
+	if h := emitting(r, name, group, c, key, decide, emits); h != nil {
+		h.group = group
+	}
 }
 
 // emitting registers a fold that may emit messages of the declared types.
-func emitting[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, decide func(V, M) (V, []channel.Message, error), emits []channel.Message) {
+func emitting[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, decide func(V, M) (V, []channel.Message, error), emits []channel.Message) *Handler {
 	kind := channel.KindOf[M]()
 	if decide == nil {
 		r.fault("%s: %s: the decision is nil", name, kind)
 	}
 	declared := r.declare(fmt.Sprintf("%s: %s", name, kind), emits)
-	Fold(r, name, queue, c, key, func(v V, _ *channel.Envelope, m M) (V, []channel.Message, error) {
+	return fold(r, name, queue, c, key, func(v V, _ *channel.Envelope, m M) (V, []channel.Message, error) {
 		v, emissions, err := decide(v, m)
 		if err == nil {
 			err = declared.check(emissions)
@@ -78,7 +82,7 @@ type declared struct {
 func (r *Registry) declare(by string, emits []channel.Message) declared {
 	d := declared{by: by, kinds: map[channel.Kind]bool{}}
 	for i, m := range emits {
-		if m = post.Unwrap(m); m == nil {
+		if m = post.Unwrap(m); post.IsNil(m) {
 			r.fault("%s: emission %d of %d is nil; want a value of its type", by, i+1, len(emits))
 			continue
 		}
@@ -95,7 +99,7 @@ func (r *Registry) declare(by string, emits []channel.Message) declared {
 // check refuses messages whose kinds are not declared.
 func (d declared) check(emissions []channel.Message) error {
 	for i, m := range emissions {
-		if post.Unwrap(m) == nil {
+		if post.IsNil(m) {
 			return Poison("nil emission", fmt.Errorf("%s: emission %d of %d is nil", d.by, i+1, len(emissions)))
 		}
 		if k := m.Kind(); !d.kinds[k] {
@@ -108,21 +112,28 @@ func (d declared) check(emissions []channel.Message) error {
 // Fold registers a handler that folds the messages of a queue into a collection. [Decide], [On] and projections are
 // built on it, and a program uses those. Two collections of one name are one, so that a worker doesn't race with
 // itself. They must be the same in all that values.Collection.SameAs compares.
-func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, fold func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
+func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, f func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
+	fold(r, name, queue, c, key, f)
+}
+
+// fold is Fold, and returns the handler, or nil after a fault.
+func fold[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, f func(V, *channel.Envelope, M) (V, []channel.Message, error)) *Handler {
 	if err := c.Check(); err != nil {
 		r.fault("%s: %w", name, err)
 	}
-	if key == nil || fold == nil {
+	if key == nil || f == nil {
 		r.fault("%s: the function for the key of %s is nil, or the one that folds it", name, channel.KindOf[M]())
 	}
 	r.warnOfLoss(reflect.TypeFor[V]())
 	h := register[M](r, name, queue)
 	if h == nil {
-		return
+		return nil
 	}
+	h.collection = c.Name()
+	h.view = strings.HasPrefix(name, "project ") // as package views names its handlers
 	h.decode = r.codec.Decode
 	h.key = func(m any) string { return key(m.(M)) }
-	h.fold = func(v V, e *channel.Envelope, m any) (V, []channel.Message, error) { return fold(v, e, m.(M)) }
+	h.fold = func(v V, e *channel.Envelope, m any) (V, []channel.Message, error) { return f(v, e, m.(M)) }
 	h.folder = r.folders[c.Name()]
 	if h.folder == nil {
 		h.folder = newFolder(c, r.cfg)
@@ -131,4 +142,5 @@ func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.C
 		r.fault("%s: %w: make it once and hand it to all that fold into it", name, err)
 	}
 	h.run = r.wrap(name, func(_ context.Context, d *Delivery) error { return d.passage.inside() })
+	return h
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
@@ -19,6 +21,7 @@ type Delivery struct {
 	Message  any               // decoded, upgraded
 	Queue    string
 	Handler  *Handler
+	Span     trace.Span // of this delivery, by its worker; nil: no spans are made
 
 	key     string   // of the document that the message is for, where its handler folds
 	passage *passage // through the middleware, where its handler folds
@@ -123,6 +126,14 @@ func (d *Delivery) handle(ctx context.Context) error {
 	h := d.Handler
 	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout, h.late)
 	defer cancel()
+	ctx, span := h.channels.Tracer().Call(ctx, d.Span, h.name)
+	err := d.react(ctx)
+	endSpan(span, err)
+	return err
+}
+
+func (d *Delivery) react(ctx context.Context) error {
+	h := d.Handler
 	var err error
 	r := start(func(r *run) {
 		ctx := post.WithHandling(ctx, d.Envelope, d.Queue, d.Handler.channels)
@@ -229,9 +240,12 @@ func newFolder[V any](c *values.Collection[V], cfg Config) *folder {
 	apply := func(ctx context.Context, r *run, key string, ds []*Delivery, commit Commit) []Outcome {
 		changes := make([]values.Change[V], len(ds))
 		for i, d := range ds {
-			changes[i] = values.Change[V]{Envelope: d.Envelope, Fold: func(v V) (V, []channel.Message, error) { return foldOne(r, i, d, v) }}
+			changes[i] = values.Change[V]{Envelope: d.Envelope, Group: d.Handler.group, Fold: func(v V) (V, []channel.Message, error) { return foldOne(r, i, d, v) }}
+			if d.Span != nil {
+				changes[i] = traced(d, changes[i])
+			}
 		}
-		return c.Apply(ctx, key, changes, commit)
+		return c.Apply(batched(ctx, ds), key, changes, commit)
 	}
 	return &folder{collection: c, apply: apply, timeout: cfg.Timeout, late: errLate(cfg.Timeout), wrapped: len(cfg.Middleware) > 0}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // A decision emits commands as it emits events: the command goes to its queue, with an ID derived from the message.
@@ -49,6 +51,91 @@ func TestOnTakesEvents(t *testing.T) {
 	}
 	if err := w.Registry.Err(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Two groups may take the same event to the same value object: it changes once for each, and so do their emissions go
+// out once for each.
+func TestGroupsTakeAnEventToTheSameValueObject(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, log: worldtest.NewLog(), claims: map[*handlers.Delivery]storage.Claim{}}
+	w.World = worldtest.New(t, worldtest.OpenStore(t, worldtest.Virtual), worldtest.Config{
+		Groups: []string{"totals", "audits", "checks"}, Routes: []channel.Route{channel.Command[Mail]("mails")},
+	})
+	for _, group := range []string{"audits", "checks"} {
+		handlers.On(w.Registry, group, w.Accounts, Added.Subject, func(v Account, e Added) (Account, []channel.Message, error) {
+			v.Balance += e.Amount
+			return v, []channel.Message{Mail{To: group}}, nil
+		}, Mail{})
+	}
+	worldtest.Send(w.World, Added{To: "ada", Amount: 5})
+	w.mustDrain("audits")
+	w.mustDrain("checks")
+	if got := w.Balance("ada"); got != 10 {
+		t.Errorf("got balance %d, want 5 from each group", got)
+	}
+	got := worldtest.Take(t, w.Store, "mails")
+	if len(got) != 2 || got[0].ID == got[1].ID {
+		t.Errorf("got mails %+v, want two messages", got)
+	}
+	if err := w.Registry.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A decision may emit a command for its own value object. It is decided in a unit of work of its own.
+func TestDecisionEmitsACommandForItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	handlers.Decide(w.Registry, w.Accounts, Add.Subject, func(v Account, c Add) (Account, []channel.Message, error) {
+		v.Balance += c.Amount
+		if c.Amount == 1 {
+			return v, nil, nil
+		}
+		return v, []channel.Message{Add{To: c.To, Amount: c.Amount - 1}}, nil
+	}, Add{})
+	worldtest.Send(w.World, Add{To: "ada", Amount: 4})
+	for left := 3; left >= 0; left-- {
+		w.mustDrain("accounts")
+		if got := worldtest.Queued(t, w.Store, "accounts"); got != min(left, 1) {
+			t.Fatalf("got %d commands after that, want %d", got, min(left, 1))
+		}
+	}
+	if got := w.Balance("ada"); got != 4+3+2+1 {
+		t.Errorf("got balance %d, want 10", got)
+	}
+}
+
+// A middleware that ends a command without its decision leaves nothing to be emitted, then or later.
+func TestSkippedDecisionEmitsNothing(t *testing.T) {
+	t.Parallel()
+	var skip atomic.Bool
+	w := newWorld(t, handlers.Config{Middleware: []handlers.Middleware{func(next handlers.Next) handlers.Next {
+		return func(ctx context.Context, d *handlers.Delivery) error {
+			if skip.Load() {
+				return nil
+			}
+			return next(ctx, d)
+		}
+	}}})
+	w.Decide()
+	for _, skipped := range []bool{true, false} {
+		skip.Store(skipped)
+		worldtest.Send(w.World, Add{Key: "same", To: "ada", Amount: 5})
+		w.mustDrain("accounts")
+	}
+	if n := worldtest.Queued(t, w.Store, "totals"); n != 0 || w.Balance("ada") != 0 {
+		t.Errorf("got %d events and balance %d, want none", n, w.Balance("ada"))
+	}
+}
+
+// An emission that is declared as a nil pointer has no kind; the fault says so.
+func TestDeclaredNil(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	handlers.Decide(w.Registry, w.Accounts, Add.Subject, Account.Add, Added{}, (*Refused)(nil))
+	if err := w.Registry.Err(); err == nil || !strings.Contains(err.Error(), "emission 2 of 2 is nil") {
+		t.Errorf("got error %v", err)
 	}
 }
 

@@ -41,6 +41,16 @@ func (f *failure) As(target any) bool {
 	return false
 }
 
+// ErrorType names the type of the error, for traces.
+func (f *failure) ErrorType() string {
+	for _, err := range f.tree {
+		if t := reflect.TypeOf(err).String(); t != "*fmt.wrapError" {
+			return t
+		}
+	}
+	return "error"
+}
+
 // settled returns an error that runs none of the user's code: nil, the error itself if it has one of this package's
 // types, or a copy of it.
 func settled(err error) error {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,33 +33,41 @@ const (
 
 	onceNoting    = 5 * time.Second // bounds the note after f
 	onceRetention = 30 * 24 * time.Hour
-	onceClocks    = 24 * time.Hour       // notes are kept so much longer than they are trusted, because clocks differ
-	onceSweep     = storage.MaxBatchRows // effects between two sweeps; a sweep takes up to twice as many old notes
 )
 
-// onceMark is the row that notes an effect as begun or done. It holds no time, so no two machines' clocks are compared.
+// onceMark is the row that notes an effect as begun or done. It doesn't hold when a run was alive, so no two machines'
+// clocks are compared.
 type onceMark struct {
 	Done    bool   `json:"done"`
 	Holder  string `json:"holder,omitzero"` // of a note begun: the run that holds it
 	Beat    int64  `json:"beat,omitzero"`   // of a note begun: each renewal adds one
 	Content string `json:"content"`         // digest: tells whether a message with this ID is the same message
+	Since   int64  `json:"since,omitzero"`  // of a keyed note: from when the message counts, in milliseconds
 }
 
 // guardOnce makes a reaction one that [ReactOnce] registers.
 func guardOnce[E channel.Message](store *storage.Store, group string, f func(context.Context, E) error) func(context.Context, E) error {
 	table := store.Table(onceTable)
 	watch := newOnceWatch()
-	var sinceSweep atomic.Int64
-	sinceSweep.Store(mathrand.Int64N(onceSweep)) // random, so that processes that end sooner sweep, too
+	sweep := newOnceSweep(table, group)
 	return func(ctx context.Context, m E) error {
 		e, _, ok := channel.Handled(ctx)
 		if !ok {
 			return errors.New("handlers: a reaction of ReactOnce outside of a handler's context")
 		}
-		if t, timed := channel.IDTime(e.ID); timed && time.Since(t) > onceRetention {
+		born := e.Born()
+		if born.IsZero() {
+			born = time.Now() // it comes from elsewhere
+		}
+		if time.Since(born) > onceRetention {
 			return values.ErrTooOld
 		}
-		n := onceNote{table: table, group: group, key: onceKey(e.ID, group), content: post.HandledContent(ctx), holder: rand.Text()}
+		n := onceNote{table: table, group: group, content: post.HandledContent(ctx), holder: rand.Text()}
+		var keyed bool
+		if n.key, keyed = onceKey(&e, group); keyed {
+			n.since = born.UnixMilli()
+			sweep.keyed.Store(true)
+		}
 		if done, err := n.begin(ctx, watch); done || err != nil {
 			return err
 		}
@@ -76,9 +83,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 		if err := n.put(ctx, onceMark{Done: true}, storage.Condition{}); err != nil {
 			return err
 		}
-		if sinceSweep.Add(1)%onceSweep == 0 {
-			_ = onceForget(ctx, table, group) // a failure is no fault of this message; the next sweep takes the rest
-		}
+		sweep.after(ctx)
 		return nil
 	}
 }
@@ -87,6 +92,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 type onceNote struct {
 	table                       *storage.Table
 	group, key, content, holder string
+	since                       int64 // of a keyed note
 
 	mu     sync.Mutex // held during a renewal
 	etag   storage.ETag
@@ -132,6 +138,23 @@ func (n *onceNote) begin(ctx context.Context, watch *onceWatch) (done bool, err 
 	return false, err
 }
 
+// Noted reports what [ReactOnce] has noted of a message in a group: nothing, that its effect has begun, or that it is
+// done. It is for tools. The error matches values.ErrTooOld if nothing is noted and the note may be deleted.
+func Noted(ctx context.Context, store *storage.Store, group string, e *channel.Envelope) (begun, done bool, err error) {
+	key, _ := onceKey(e, group)
+	n := onceNote{table: store.Table(onceTable), group: group, key: key}
+	mark, _, err := n.get(ctx)
+	switch born := e.Born(); {
+	case err == nil:
+		return true, mark.Done, nil
+	case !errors.Is(err, storage.ErrNotFound):
+		return false, false, err
+	case !born.IsZero() && time.Since(born) > onceRetention:
+		return false, false, values.ErrTooOld
+	}
+	return false, false, nil
+}
+
 func errTaken() error { return Later(time.Second, "a copy of this message is being handled") }
 
 func (n *onceNote) get(ctx context.Context) (mark onceMark, etag storage.ETag, err error) {
@@ -157,7 +180,7 @@ func (n *onceNote) hold(ctx context.Context, cond storage.Condition) error {
 }
 
 func (n *onceNote) put(ctx context.Context, m onceMark, cond storage.Condition) error {
-	m.Content = n.content
+	m.Content, m.Since = n.content, n.since
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -303,28 +326,4 @@ func (w *onceWatch) forget(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen.Take(key)
-}
-
-// onceKey sorts the notes of IDs that carry a time by that time, and puts the others behind them.
-func onceKey(id, group string) string {
-	prefix := "t-"
-	if _, timed := channel.IDTime(id); !timed {
-		prefix = "u-"
-	}
-	return prefix + channel.DerivedID(id, "once", group)
-}
-
-// onceForget deletes the oldest notes that are past retention. No verdict depends on it, because a message of such a
-// note is too old to be judged. So a deletion that fails, or that ctx cuts off, is left to the next sweep. A sweep
-// deletes more notes than were added since the last one, so they don't pile up.
-func onceForget(ctx context.Context, t *storage.Table, group string) error {
-	ms := fmt.Sprintf("%012x", time.Now().Add(-onceRetention-onceClocks).UnixMilli())
-	var old []string
-	for row, err := range t.Query(ctx, group, storage.RowRange{From: "t-", To: "t-" + ms[:8] + "-" + ms[8:], Limit: 2 * onceSweep}) {
-		if err != nil {
-			return err
-		}
-		old = append(old, row.Key)
-	}
-	return t.DeleteRows(ctx, group, old)
 }

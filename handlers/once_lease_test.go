@@ -82,11 +82,11 @@ func TestOnceAfterACrashAmongMany(t *testing.T) {
 	})
 }
 
-// A note begun holds no time, so workers whose clocks differ can't disagree about it.
+// A note begun doesn't hold when its run was alive, so workers whose clocks differ can't disagree about it.
 func TestOnceWritesNoTime(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
-	err := once(t.Context(), s, "mails", "17", func(ctx context.Context) error {
+	err := once(t.Context(), s, "mails", channel.NewID(), func(ctx context.Context) error {
 		for row, err := range s.Table("once").Query(ctx, "mails", storage.RowRange{}) {
 			var got map[string]any
 			if err == nil {

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
@@ -15,7 +14,6 @@ import (
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 // once runs a guarded reaction on a message, as the handler of a worker of its own would.
@@ -237,82 +235,6 @@ func copies(t *testing.T, react func(context.Context, string) error, id string, 
 		})
 	}
 	all.Wait()
-}
-
-// Old notes go once in a hundred effects, at a random one. Young notes stay, and so do those of keys.
-func TestOnceForgetsOldNotes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var calls storagetest.Calls
-		s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), calls.Hook)
-		var effect counted
-		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
-		run := func(id string) {
-			t.Helper()
-			if err := guarded(post.WithHandling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails", nil), Added{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		const old, sweep = 49, 100
-		for i := range old {
-			run(worldtest.IDAt(time.Now(), i))
-		}
-		run("a key")
-		time.Sleep(29 * 24 * time.Hour)
-		young := worldtest.IDAt(time.Now(), 0)
-		run(young)
-		time.Sleep(2*24*time.Hour + time.Second)
-		before := calls.Count("query")
-		for i := range sweep {
-			run(worldtest.IDAt(time.Now(), i))
-		}
-		if got := calls.Count("query") - before; got != 1 {
-			t.Errorf("looked for old notes %d times in %d effects, want once", got, sweep)
-		}
-		got := notes(t, s, "mails")
-		if want := 2 + sweep; len(got) != want {
-			t.Errorf("after the sweep: got %d notes, want %d", len(got), want)
-		}
-		done := effect.n.Load()
-		run(young)
-		run("a key")
-		effect.want(t, done)
-	})
-}
-
-// Processes that end long before their hundredth effect sweep old notes, too.
-func TestOnceForgetsInShortLives(t *testing.T) {
-	t.Parallel()
-	var calls storagetest.Calls
-	s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), calls.Hook)
-	var effect counted
-	for range 2000 { // the chance that none of them sweeps is e^-20
-		if err := once(t.Context(), s, "mails", channel.NewID(), effect.do); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := calls.Count("query"); n == 0 || n > 100 {
-		t.Errorf("looked for old notes %d times in 2000 lives of one effect, want about 20 times", n)
-	}
-}
-
-// A sweep that fails is no fault of the message whose effect is done.
-func TestOnceSweepFails(t *testing.T) {
-	t.Parallel()
-	s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, op storagetest.Op, do func() error) error {
-		if op.Name == "query" {
-			return op.Fail(storage.ErrUnavailable)
-		}
-		return do()
-	})
-	var effect counted
-	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
-	for range 100 {
-		if err := guarded(post.WithHandling(t.Context(), envelope(channel.NewID(), "test.added.v1", "{}"), "mails", nil), Added{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	effect.want(t, 100)
 }
 
 func TestOnceUnreadableNote(t *testing.T) {

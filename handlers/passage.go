@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/tracing"
 )
 
 // passage is a delivery's way through its middleware to a fold and back. The middleware of all deliveries that are
@@ -43,7 +44,7 @@ const lull = 50 * time.Millisecond
 func enter(ctx context.Context, d *Delivery, arrived chan<- struct{}) *passage {
 	p := &passage{d: d, came: make(chan struct{}), arrived: arrived, folded: make(chan struct{})}
 	d.passage = p
-	ctx, p.cancel = context.WithCancelCause(post.WithHandling(ctx, d.Envelope, d.Queue, d.Handler.channels))
+	ctx, p.cancel = context.WithCancelCause(post.WithHandling(tracing.Under(ctx, d.Span), d.Envelope, d.Queue, d.Handler.channels))
 	p.r = start(func(r *run) {
 		p.own = r.user(0, func() error { return d.Handler.run(ctx, d) })
 	})

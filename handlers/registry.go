@@ -112,10 +112,14 @@ type Handler struct {
 	channels *channel.Channels // that the messages come through
 	run      Next              // the reaction, or the waiting for the fold, with the middleware around it
 
-	key    func(any) string // of folding handlers
-	folder *folder
-	decode func(*channel.Envelope) (any, error)
-	fold   any // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V
+	key        func(any) string // of folding handlers
+	collection string
+	view       bool
+	once       bool
+	folder     *folder
+	decode     func(*channel.Envelope) (any, error)
+	group      string // of On: see values.Change
+	fold       any    // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V
 
 	react   func(context.Context, any) error // of reactions
 	timeout time.Duration                    // of reactions
@@ -131,6 +135,10 @@ func (h *Handler) Kind() channel.Kind { return h.kind }
 // React registers a reaction of a subscriber group to a kind. The group's queue must be among the kind's
 // routes. See [ReactOnce] for effects that should not be repeated.
 func React[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
+	react(r, group, watched(r, false, f))
+}
+
+func react[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
 	h := register[E](r, "react "+group, group)
 	if h == nil {
 		return
@@ -163,13 +171,18 @@ func React[E channel.Message](r *Registry, group string, f func(context.Context,
 // effect is repeated when a copy takes over. Give the outside world the message's ID where it can recognise a repeat;
 // channel.Handled returns it.
 //
-// Notes are kept for 30 days, and for ever if their IDs carry no time. A message whose ID carries an older time can't
-// be judged and goes to the poison queue, as values.ErrTooOld.
+// Notes are kept for 30 days after the times of their messages, and for 60 days if a time is not the ID's own but
+// stands beside it. An older message can't be judged and goes to the poison queue, as values.ErrTooOld.
+// channel.Identified says what that means for an ID that you choose.
 func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
 	if f != nil { // else React reports it
-		f = guardOnce(r.channels.Store(), group, f)
+		f = guardOnce(r.channels.Store(), group, watched(r, true, f))
 	}
-	React(r, group, f)
+	before := r.handlers[group][channel.KindOf[E]()]
+	react(r, group, f)
+	if h := r.handlers[group][channel.KindOf[E]()]; h != before {
+		h.once = true
+	}
 }
 
 // Upgrade registers an older type of message, which becomes a newer one when it is received. Register the newer one's

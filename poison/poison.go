@@ -237,7 +237,8 @@ func (m *Entry) read(key string, body []byte) error {
 	return nil
 }
 
-// Retry sends a message back to its queue, with its ID and without its history. If it is interrupted, the message may
+// Retry sends a message back to its queue, with its ID and without its history. A message that has no time counts from
+// its first failure. If it is interrupted, the message may
 // be in both places, with a body for each; retrying it again is harmless. The error matches [storage.ErrNotFound] if
 // there is no message with that key. An entry that can't be read stays, and that is an error.
 func (p *Queue) Retry(ctx context.Context, key string) error {
@@ -262,6 +263,9 @@ func (p *Queue) Retry(ctx context.Context, key string) error {
 			return p.fault(key, err)
 		}
 		e.DataRef, e.Attempts, e.Hangs, e.HandBacks, e.LastError, e.FirstFailed = "", 0, 0, 0, "", time.Time{}
+		if e.Born().IsZero() {
+			e.Since = m.First // it comes from elsewhere, and must not seem new
+		}
 		if packed, err = p.channels.Outbox().PackFor(ctx, p.queue, e); err != nil {
 			return p.fault(key, err)
 		}

@@ -87,6 +87,48 @@ func TestPutListRetry(t *testing.T) {
 	})
 }
 
+// A message from elsewhere without any time counts from its first failure when it is sent back. Any other keeps its
+// time.
+func TestRetryGivesAMessageAnAge(t *testing.T) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		w := worldtest.New(t, s, worldtest.Config{})
+		failed, sent := time.Now().Add(-time.Hour).UTC(), time.Now().Add(-2*time.Hour).UTC()
+		for _, test := range []struct {
+			e    channel.Envelope
+			born time.Time
+		}{{channel.Envelope{ID: "a"}, failed}, {channel.Envelope{ID: "b", Time: sent}, sent}, {channel.Envelope{ID: "c", Since: sent}, sent}} {
+			e := test.e
+			e.Source, e.Kind, e.Data = "/elsewhere", worldtest.AddKind, []byte(`{}`)
+			body, err := e.Encode()
+			if err == nil {
+				err = s.Queue(worldtest.Accounts).Send(t.Context(), []storage.Message{{Body: body}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, _ := receive(t, w)
+			err = poison.Put(t.Context(), s, &e, poison.Entry{Queue: worldtest.Accounts, ID: e.ID, Kind: e.Kind, First: failed, Body: d.Body},
+				func(context.Context) (storage.Claim, error) {
+					return storage.Claim{Queue: worldtest.Accounts, Receipt: d.Receipt}, nil
+				})
+			if err == nil {
+				err = poison.At(w.Channels, worldtest.Accounts).Retry(t.Context(), w.Poisoned(worldtest.Accounts)[0].Key)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, got := receive(t, w)
+			if !got.Born().Equal(test.born) {
+				t.Errorf("%s counts from %v, want %v", e.ID, got.Born(), test.born)
+			}
+			if err := s.Queue(worldtest.Accounts).Delete(t.Context(), []storage.Receipt{d.Receipt}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // A message that the caller can't prove to be its own is not put.
 func TestPutOfALostMessage(t *testing.T) {
 	t.Parallel()

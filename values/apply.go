@@ -20,7 +20,11 @@ type Change[V any] struct {
 	// Envelope is the message. It has its data.
 	Envelope *channel.Envelope
 
-	// Fold returns the next value and the events that tell of it. It is pure, but may change the maps and slices of the
+	// Group is the subscriber group whose queue an event came from, where several groups may bring the same event to the
+	// same document. Each of them then has it applied, once. It is empty for commands and for the views' events.
+	Group string
+
+	// Fold returns the next value and the messages that it emits. It is pure, but may change the maps and slices of the
 	// value. When it fails, its message alone fails, with this error. It may be called again when a race is lost or
 	// another message fails. Then maps and slices that it takes from its message must be new.
 	Fold func(V) (V, []channel.Message, error)
@@ -30,7 +34,7 @@ type Change[V any] struct {
 // same unit of work. With a nil commit there are no deliveries to end. The result has an outcome for each change. Its
 // error is
 //
-//   - nil: the change is applied (now or before) and its events are sent. Its delivery is Deleted or Stale, or
+//   - nil: the change is applied (now or before) and its emissions are sent. Its delivery is Deleted or Stale, or
 //     StillThere where commit is nil.
 //   - [ErrContentDiffers] and [ErrTooOld]: it can never be applied.
 //   - An error of Fold, as it is.
@@ -122,10 +126,10 @@ type unit[V any] struct {
 	rows    map[string][]byte // of messages that may have left the window; a nil value: no row
 
 	applied int                // how many changes are new to the document
-	emits   []channel.Envelope // the events of those changes
-	noted   []pending          // the same events, to be written as pending; stow fills them in
-	resend  []pending          // pending events of replays
-	dropped []pending          // pending events that the write leaves out
+	emits   []channel.Envelope // what those changes emit
+	noted   []pending          // the same, to be written as pending; stow fills them in
+	resend  []pending          // pending emissions of replays
+	dropped []pending          // pending emissions that the write leaves out
 	done    []int              // changes whose deliveries end
 	byRow   bool               // a replay was found by its row
 	unknown bool               // the unit of work failed, but its document may be written
@@ -134,7 +138,7 @@ type unit[V any] struct {
 func (u *unit[V]) run() (err error) {
 	committed := u.doc.record.len()
 	for i := range u.changes {
-		u.entries = append(u.entries, entryOf(u.changes[i].Envelope, u.now))
+		u.entries = append(u.entries, entryIn(u.changes[i].Group, u.changes[i].Envelope, u.now))
 	}
 	u.readRows()
 	if err := u.fold(); err != nil {
@@ -174,7 +178,7 @@ func (u *unit[V]) run() (err error) {
 	})
 }
 
-// prove makes sure that the document was not outdated where it refused a message, or gave the pending events of a
+// prove makes sure that the document was not outdated where it refused a message, or gave the pending emissions of a
 // replay. A write would be guarded by its ETag; here nothing is written. A row that shows a replay may be newer than
 // the document, remembered or not.
 func (u *unit[V]) prove() error {
@@ -269,9 +273,9 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 		return u.fault(fmt.Errorf("%w: %w", errContent, err))
 	}
 	for j, m := range emissions {
-		x, err := post.ComposeEmission(e, j, m, u.c.Source(u.key), u.key, u.now)
+		x, err := post.ComposeEmission(e, u.changes[i].Group, j, m, u.c.Source(u.key), u.key, u.now)
 		if err != nil {
-			return fmt.Errorf("emission %d of %d, %s: %w", j+1, len(emissions), m.Kind(), err)
+			return fmt.Errorf("emission %d of %d, %T: %w", j+1, len(emissions), post.Unwrap(m), err)
 		}
 		d.emitted++
 		x.Sequence = d.emitted
@@ -286,7 +290,7 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 	return nil
 }
 
-// finish commits the write, if any, the events, and the end of the deliveries.
+// finish commits the write, if any, the emissions, and the end of the deliveries.
 func (u *unit[V]) finish(work storage.Work) error {
 	for _, p := range u.resend {
 		if err := u.c.repack(u.ctx, p, &u.emits); err != nil {
@@ -317,9 +321,9 @@ func (u *unit[V]) fault(err error) error {
 	return fmt.Errorf("values: %s %s: %w", u.c.name, storage.Quote(u.key), err)
 }
 
-// packFault is fault for events that could not be packed.
+// packFault is fault for emissions that could not be packed.
 func (u *unit[V]) packFault(err error) error {
-	if failed := (*storage.Error)(nil); !errors.As(err, &failed) { // an event without a route, say
+	if failed := (*storage.Error)(nil); !errors.As(err, &failed) { // an emission without a route, say
 		err = fmt.Errorf("%w: %w", errContent, err)
 	}
 	return u.fault(err)

@@ -35,11 +35,12 @@ type Config[V any] struct {
 	// makes late messages cost a read. Defaults to 32.
 	Window int
 
-	// Retention is how long messages are recognised after they have left the window. Defaults to 30 days.
+	// Retention is how long after its time a message is recognised that has left the window, and how far apart the times
+	// of two sends of one key may be. Defaults to 30 days.
 	Retention time.Duration
 
-	// PendingAfter is the age at which the next writer of a document sends events that were written but perhaps not sent.
-	// It should be a few visibilities. Defaults to 2 minutes.
+	// PendingAfter is the age at which the next writer of a document sends emissions that were written but perhaps not
+	// sent. It should be a few visibilities. Defaults to 2 minutes.
 	PendingAfter time.Duration
 
 	// Cache is how many documents are kept in memory. A process that wrote a document last need not read it again.
@@ -78,7 +79,7 @@ func (c Config[V]) withDefaults() (Config[V], error) {
 		c.Initial = func(string) (v V) { return v }
 	}
 	def("Window", &c.Window, 32)
-	defTime("Retention", &c.Retention, 30*24*time.Hour)
+	defTime("Retention", &c.Retention, defaultRetention)
 	defTime("PendingAfter", &c.PendingAfter, 2*time.Minute)
 	def("Cache", &c.Cache, lru.DefaultEntries)
 	def("CacheBytes", &c.CacheBytes, lru.DefaultBytes)
@@ -135,14 +136,14 @@ func (c *Collection[V]) Check() error {
 	return nil
 }
 
-// Source returns the source of the events that a document emits.
+// Source returns the source of the messages that a document emits.
 func (c *Collection[V]) Source(key string) string { return "/" + c.name + "/" + url.PathEscape(key) }
 
 // Snapshot is a document as it was stored at some time.
 type Snapshot[V any] struct {
 	Value   V
 	Version uint64       // messages applied; 0 before the first write
-	Emitted uint64       // events emitted
+	Emitted uint64       // messages emitted
 	ETag    storage.ETag // "" before the first write
 	Size    int          // bytes in the store; 0 before the first write
 }

@@ -14,34 +14,44 @@
 //	  |           +-> send what is pending for it, delete it                                  |
 //	  +--- back off, reload, fold again ------------- another process has written first ------+
 //
-// The commit writes the rows and the document, sends the events and deletes the messages.
+// The commit writes the rows and the document, sends the emissions and deletes the messages. Emissions are the messages
+// that the changes emit: events and commands, to be handled at once or later (channel.After).
 //
 // # Laws
 //
-//  1. A message changes its document once. Its ID is recorded in the same write that applies it.
+//  1. A message changes its document once. Its ID is recorded in the same write that applies it. Where several
+//     subscriber groups take an event to one document, it changes the document once for each: the record has the ID
+//     with the group.
 //  2. Write, then send, then delete. An engine with an atomic Commit does all three at once. On an engine without one,
-//     a worker may die before it has sent the events. So there the write also records the events as pending. Then one
-//     of two things happens. The message comes back, and its replay sends the events that are pending for it. Or the
-//     next writer of the document finds entries older than Config.PendingAfter, and sends them before the write that
-//     leaves them out. No write is made only to clear pending. An event leaves pending only after it has been sent.
-//  3. An event's ID is derived from its message's ID, its source and its index. So an event that is sent again is a
-//     repeat that the next stage recognises.
-//  4. The record is a window. When it has grown past twice Config.Window, the oldest entries, by the time in their IDs,
-//     become rows of a table, no later than the write that forgets them. The document's watermark becomes the newest
-//     time that left. Only entries of a committed document become rows. An ID newer than the watermark is judged by the
-//     window alone. An ID at or before it is judged by its row; so is an ID without a time, once anything has left. A
-//     row is read by itself, or in one query with those of the same fold. Wrong clocks cost reads, not correctness. A
-//     row may be newer than the document that was read before it. So a replay that only its row shows is believed only
-//     if the document is still the one stored.
-//  5. Rows are kept for Config.Retention. A message whose ID is older than that and not in the window can't be judged:
-//     [ErrTooOld]. Rows of IDs without a time are kept for ever. Older rows are deleted now and then, after a commit;
-//     no verdict depends on when.
+//     a worker may die before it has sent the emissions. So there the write also records them as pending. Then one of
+//     two things happens. The message comes back, and its replay sends what is pending for it. Or the next writer of
+//     the document finds entries older than Config.PendingAfter, and sends them before the write that leaves them out.
+//     No write is made only to clear pending. An emission leaves pending only after it has been sent.
+//  3. An emission is one message, made by the decision that was written; every copy of it is the same. Its ID is
+//     derived from its message's ID, its source and its index, unless it chooses one. A delay counts from that
+//     decision, never from a replay: all copies are due at the same time, and one that is sent later waits for what is
+//     left. So a copy is a repeat that the next stage recognises.
+//  4. The record is a window. When it has grown past twice Config.Window, the oldest entries become rows of a table,
+//     no later than the write that forgets them. The document's watermark becomes the newest time of an ID that left.
+//     Only entries of a committed document become rows. An ID newer than the watermark is judged by the window alone.
+//     An ID at or before it is judged by its row. So is an idempotency key, once anything has left: an ID that carries
+//     no time, or one that was chosen and sent with a delay. Another copy of it may have another time. A row is read by
+//     itself, or in one query with those of the same fold. Wrong clocks cost reads, not correctness. A row may be newer
+//     than the document that was read before it. So a replay that only its row shows is believed only if the document
+//     is still the one stored.
+//  5. A message's age counts from the time in its ID, or from that beside it (the envelope's Since, or else its Time).
+//     A message from elsewhere without any time counts from when it comes. Rows are kept for Config.Retention after
+//     that time. A message older than that and not in the window can't be judged: [ErrTooOld]. Rows of idempotency keys
+//     are kept twice as long. So two sends of one key whose times are within Retention are one message, however late
+//     they are handled. A send with a later time is a repeat as long as the document remembers an earlier one. After
+//     that it is another message, and is applied. Older rows are deleted now and then, after a commit; no other verdict
+//     depends on when.
 //  6. The same ID with other content is [ErrContentDiffers] for as long as the document remembers the ID.
 //  7. A message that fails fails alone: the others are folded as if it had not been there.
-//  8. A pending event whose body is too large for a message keeps it in a blob beside the document. The blob belongs to
-//     the one try that wrote it, before the unit of work. It is deleted when the document was certainly not written
-//     with it (a lost race, a failure before), or when a later write has left its event out. When the outcome is
-//     unknown it stays. So a crash or a lost answer may leave a body without a reference, never an event without its
+//  8. A pending emission whose body is too large for a message keeps it in a blob beside the document. The blob belongs
+//     to the one try that wrote it, before the unit of work. It is deleted when the document was certainly not written
+//     with it (a lost race, a failure before), or when a later write has left its emission out. When the outcome is
+//     unknown it stays. So a crash or a lost answer may leave a body without a reference, never an emission without its
 //     body.
 //  9. A decision sees its value as the stored JSON gives it back: an int in an any is a float64, a field that isn't
 //     stored is zero, and maps and slices are its own. It makes no difference whether the document was in memory, or

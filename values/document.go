@@ -19,16 +19,16 @@ type document[V any] struct {
 	raw     jsontext.Value // the value as it is stored; nil before the first write
 	foreign bool           // raw has members that V doesn't know
 	version uint64         // messages applied
-	emitted uint64         // events emitted
+	emitted uint64         // messages emitted
 	record  record
 	pending []pending
 	etag    storage.ETag // "" before the first write
 	size    int          // of the stored form; 0 before the first write
 
-	sent map[messageDigest]bool // messages whose pending events this process has sent; not stored
+	sent map[messageDigest]bool // messages whose pending emissions this process has sent; not stored
 }
 
-// pending holds the events of one message that were written but are not known to be sent. Only engines without an
+// pending holds the emissions of one message that were written but are not known to be sent. Only engines without an
 // atomic Commit need it.
 type pending struct {
 	Message messageDigest    `json:"message"`

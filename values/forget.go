@@ -12,6 +12,9 @@ import (
 //   - No verdict depends on it. A message whose row may be gone is too old to be judged, row or no row. So a deletion
 //     may fail, be lost in a crash, be done twice, or never come.
 //   - No row within retention is deleted, whatever the clocks say: rows are kept for clockMargin longer.
+//   - The row of an idempotency key is past retention after twice that time. Only then is every message too old whose
+//     time is within one retention of the row's. A second row, in the order of time, leads there. It is written before
+//     the key's row and deleted after it.
 //   - It comes after the commit. So it gives other writers no more time to win the race, and keeps no message in
 //     flight.
 //   - It comes once in forgetEvery versions of the document. The document counts them, so it makes no difference which
@@ -41,12 +44,17 @@ func (c *Collection[V]) forgetRows(ctx context.Context, key string, now time.Tim
 	ctx, cancel := context.WithTimeout(ctx, forgetWithin)
 	defer cancel()
 	before := timeKey(now.Add(-c.cfg.Retention - clockMargin).UnixMilli())
-	var old []string
+	var old, keyed []string
 	for row, err := range c.rows.Query(ctx, key, storage.RowRange{To: before, Limit: limit}) {
 		if err != nil {
 			return
 		}
 		old = append(old, row.Key)
+		if ends, ok := endOf(row.Key); ok {
+			keyed = append(keyed, ends)
+		}
 	}
-	_ = c.rows.DeleteRows(ctx, key, old)
+	if c.rows.DeleteRows(ctx, key, keyed) == nil { // first, or a crash would leave some for ever
+		_ = c.rows.DeleteRows(ctx, key, old)
+	}
 }

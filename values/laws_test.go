@@ -154,8 +154,8 @@ func TestCrashAfterEveryCall(t *testing.T) {
 	}
 }
 
-// crashAt lets a worker die in its nth call while it applies two messages to a document that moves entries to rows with
-// every write. Another worker finishes. It reports whether the first worker came so far.
+// crashAt lets a worker die in its nth call while it applies two messages, one of them with a key, to a document that
+// moves entries to rows with every write. Another worker finishes. It reports whether the first worker came so far.
 func crashAt(t *testing.T, s *storage.Store, key string, n int64, moment storagetest.Moment) bool {
 	cfg := values.Config[Account]{Window: 1}
 	healthy := newProcess(t, s, cfg)
@@ -172,12 +172,13 @@ func crashAt(t *testing.T, s *storage.Store, key string, n int64, moment storage
 			}
 		}
 	}
-	for range 3 {
+	for range 2 {
 		healthy.applied(key, healthy.change(newID(), 0))
 	}
+	healthy.applied(key, healthy.change("order-16", 0)) // it leaves the window meanwhile
 	note()
 	earlier := len(sequence)
-	first, second := newID(), newID()
+	first, second := newID(), "order-17"
 	healthy.send(first, Add{Amount: 1})
 	healthy.send(second, Add{Amount: 10})
 
@@ -196,6 +197,7 @@ func crashAt(t *testing.T, s *storage.Store, key string, n int64, moment storage
 	decided := stored(t, s, key).Version == 5
 	healthy = newProcess(t, s, cfg) // without a cached document
 	healthy.applied(key, changes...)
+	healthy.applied(key, healthy.change("order-16", 0))
 	if decided && healthy.folds.Load() > 0 {
 		t.Errorf("call %d: decided again", n)
 	}

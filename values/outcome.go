@@ -3,6 +3,7 @@ package values
 import (
 	"context"
 
+	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -49,7 +50,9 @@ func (u *unit[V]) end(work storage.Work) error {
 	if work.Write == nil && len(work.Send) == 0 && len(ends) == 0 {
 		return nil
 	}
-	etag, ended, err := commit(u.ctx, work, ends)
+	ctx, span := u.c.channels.Tracer().Commit(u.ctx, u.c.name, len(u.done))
+	etag, ended, err := commit(ctx, work, ends)
+	tracing.End(span, err)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// settlePending decides, before a write, which pending events the write leaves out. It leaves out those that this
+// settlePending decides, before a write, which pending emissions the write leaves out. It leaves out those that this
 // process has sent, and those so old that their writer must be dead, which it sends first.
 func (u *unit[V]) settlePending() error {
 	d := u.doc
@@ -39,17 +39,17 @@ func (u *unit[V]) settlePending() error {
 	return nil
 }
 
-// stow makes the new events pending. It writes the bodies of large ones beside the document, so it is the last step
+// stow makes the new emissions pending. It writes the bodies of large ones beside the document, so it is the last step
 // before the unit of work.
 func (u *unit[V]) stow() error {
-	events := u.emits
+	emits := u.emits
 	for _, p := range u.noted {
 		for i := range p.Events {
-			raw, err := u.c.channels.Outbox().Stow(u.ctx, events[0])
+			raw, err := u.c.channels.Outbox().Stow(u.ctx, emits[0])
 			if err != nil {
 				return err
 			}
-			p.Events[i], events = raw, events[1:]
+			p.Events[i], emits = raw, emits[1:]
 		}
 	}
 	u.doc.pending = append(u.doc.pending, u.noted...)
@@ -65,8 +65,8 @@ func (u *unit[V]) dropStowed() {
 	}
 }
 
-func (c *Collection[V]) send(u *unit[V], events []channel.Envelope) error {
-	packed, err := c.channels.Outbox().Pack(u.ctx, events...)
+func (c *Collection[V]) send(u *unit[V], emits []channel.Envelope) error {
+	packed, err := c.channels.Outbox().Pack(u.ctx, emits...)
 	if err != nil {
 		return u.fault(err)
 	}
@@ -76,24 +76,24 @@ func (c *Collection[V]) send(u *unit[V], events []channel.Envelope) error {
 	return nil
 }
 
-// repack adds the events of a pending entry to the events to be sent.
+// repack adds the emissions of a pending entry to those to be sent. Of a delay they wait for what is left.
 func (c *Collection[V]) repack(ctx context.Context, p pending, to *[]channel.Envelope) error {
 	for _, raw := range p.Events {
 		e, err := c.channels.Outbox().Unstow(ctx, raw)
 		if errors.Is(err, channel.ErrDataLost) {
 			// Another process has sent it and deleted its body since this document was read. The message's own body isn't lost.
-			return fmt.Errorf("values: %s: pending event: %v", c.name, err)
+			return fmt.Errorf("values: %s: pending emission: %v", c.name, err)
 		}
 		if err != nil {
-			return fmt.Errorf("values: %s: pending event: %w", c.name, err)
+			return fmt.Errorf("values: %s: pending emission: %w", c.name, err)
 		}
 		*to = append(*to, e)
 	}
 	return nil
 }
 
-// committed notes, after a write, whose events this process has sent. It deletes the bodies of the events that the
-// write left out.
+// committed notes, after a write, whose emissions this process has sent. It deletes the bodies of those that the write
+// left out.
 func (u *unit[V]) committed() {
 	d := u.doc
 	for _, p := range append(u.noted, u.resend...) {

@@ -8,53 +8,95 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // entry is the fixed-size record of an applied message in its document.
 type entry struct {
 	id      messageDigest // digest of the ID
 	content [6]byte       // digest of kind and body: tells whether it is the same message
-	time    int64         // milliseconds that the ID carries, 48 bits; for a key, when it was applied
-	keyed   bool          // the ID is a key: time says nothing about its other copies
+	time    int64         // from when the message counts, in milliseconds, 47 bits
+	keyed   bool          // time is not the ID's: another copy may come with another time
 }
 
 // entrySize is what an entry takes in the document. 96 bits of ID make an accidental collision in a document
 // of a million messages less likely than 1 in 10^16.
 const entrySize = 12 + 6 + 6
 
-// entryOf makes the entry of a message. now replaces the time that a key doesn't carry.
+const lastTime = 1<<47 - 1
+
+// entryOf makes the entry of a message. now replaces the time of a message from elsewhere that has none.
 func entryOf(e *channel.Envelope, now time.Time) entry {
 	var x entry
 	id := sha256.Sum256([]byte(e.ID))
 	copy(x.id[:], id[:])
 	content := e.Content()
 	copy(x.content[:], content[:])
-	t, ok := channel.IDTime(e.ID)
-	if !ok {
-		t = now
+	if t, timed := channel.IDTime(e.ID); timed && e.Since.IsZero() {
+		x.time = t.UnixMilli() & lastTime
+		return x
 	}
-	x.time, x.keyed = t.UnixMilli()&(1<<47-1), !ok
+	born := e.Born()
+	if born.IsZero() {
+		born = now
+	}
+	x.time, x.keyed = max(0, min(born.UnixMilli(), lastTime)), true
+	return x
+}
+
+// entryIn makes the entry of a message that a subscriber group takes; see [Change]. No ID and no group has the
+// character between them.
+func entryIn(group string, e *channel.Envelope, now time.Time) entry {
+	x := entryOf(e, now)
+	if group != "" {
+		id := sha256.Sum256([]byte(e.ID + "\x00" + group))
+		copy(x.id[:], id[:])
+	}
 	return x
 }
 
 // rowKey is the key of the row that the entry becomes. Rows are sorted by time, so that they can be deleted in order.
-// Keys are apart, because a late copy of one can't tell its time.
+// Those of keyed entries are apart and sorted by ID, because another copy can't tell their time.
 func (x entry) rowKey() string {
 	if x.keyed {
-		return "key-" + hex.EncodeToString(x.id[:])
+		return keyedRows + hex.EncodeToString(x.id[:]) + "-" + timeKey(x.time)
 	}
 	return timeKey(x.time) + "-" + hex.EncodeToString(x.id[:])
 }
+
+// endKey is the key of a second row of a keyed entry. It lies among the rows that are sorted by time, so far behind
+// those of its own time as the entry's row is kept longer. When it is to be deleted, so is the entry's row. Its key
+// holds that of the entry's row, which no message with the same ID that is applied later shares.
+func (x entry) endKey(retention time.Duration) string {
+	return timeKey(x.time+retention.Milliseconds()) + "-" + x.rowKey()
+}
+
+// endOf returns the key of the row that ends with the row of a key, if that is an endKey.
+func endOf(key string) (row string, ok bool) {
+	_, row, _ = strings.Cut(key, "-")
+	return row, strings.HasPrefix(row, keyedRows)
+}
+
+// keyedRow is where the row of a keyed entry lies, whatever its time is.
+func (x entry) keyedRow() storage.RowRange {
+	from := keyedRows + hex.EncodeToString(x.id[:])
+	return storage.RowRange{From: from, To: from + "."} // '.' comes after '-'
+}
+
+const keyedRows = "key-"
+
+func (x entry) before(t time.Time) bool { return x.time < t.UnixMilli() }
 
 func timeKey(ms int64) string { return fmt.Sprintf("%012x", ms) }
 
 // mayHaveLeft reports whether a message that isn't in the window may be in a row.
 func (r *record) mayHaveLeft(x entry) bool { return r.left && (x.keyed || x.time <= r.watermark) }
 
-// pack appends the entry's stored form: entrySize bytes, the top bit of the time marking a key.
+// pack appends the entry's stored form: entrySize bytes, the top bit of the time marking a keyed entry.
 func (x entry) pack(b []byte) []byte {
 	t := uint64(x.time)
 	if x.keyed {
@@ -72,7 +114,7 @@ func unpack(b []byte) entry {
 	var ms [8]byte
 	copy(ms[2:], b[18:entrySize])
 	t := binary.BigEndian.Uint64(ms[:])
-	x.time, x.keyed = int64(t&(1<<47-1)), t&(1<<47) != 0
+	x.time, x.keyed = int64(t&lastTime), t&(1<<47) != 0
 	return x
 }
 

@@ -73,6 +73,64 @@ func TestRowKeysSortByTime(t *testing.T) {
 	}
 }
 
+// A time beside the ID counts, whatever the ID is. Then the entry is keyed.
+func TestEntryCountsFromTheTimeBesideTheID(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	timed, since := channel.NewID(), now.Add(-time.Hour)
+	for _, test := range []struct {
+		e     channel.Envelope
+		ms    int64
+		keyed bool
+	}{
+		{channel.Envelope{ID: channel.IDAt(since)}, since.UnixMilli(), false},
+		{channel.Envelope{ID: timed, Since: since}, since.UnixMilli(), true},
+		{channel.Envelope{ID: "a key", Since: since, Time: now}, since.UnixMilli(), true},
+		{channel.Envelope{ID: "a key", Time: since}, since.UnixMilli(), true},
+		{channel.Envelope{ID: "a key"}, now.UnixMilli(), true},
+		{channel.Envelope{ID: "a key", Time: time.Date(1066, 1, 1, 0, 0, 0, 0, time.UTC)}, 0, true},
+		{channel.Envelope{ID: "a key", Time: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}, lastTime, true},
+	} {
+		x := entryOf(&test.e, now)
+		if x.time != test.ms || x.keyed != test.keyed {
+			t.Errorf("%+v: got time %d, keyed %v; want %d, %v", test.e, x.time, x.keyed, test.ms, test.keyed)
+		}
+		if got := unpack(x.pack(nil)); got != x {
+			t.Errorf("%+v: got %+v back, want %+v", test.e, got, x)
+		}
+	}
+}
+
+// The row of a keyed entry is found by its ID, and by the row that ends it.
+func TestRowsOfKeyedEntries(t *testing.T) {
+	t.Parallel()
+	const month = 30 * 24 * time.Hour
+	for _, ms := range []int64{0, time.Now().UnixMilli(), lastTime} {
+		x := entry{time: ms, keyed: true, id: messageDigest{1, 0xff}}
+		end := x.endKey(month)
+		if got, ok := endOf(end); !ok || got != x.rowKey() {
+			t.Errorf("%s ends %s, %v; want %s", end, got, ok, x.rowKey())
+		}
+		if end <= timeKey(ms+month.Milliseconds()) || end >= timeKey(ms+month.Milliseconds()+1) || end >= keyedRows {
+			t.Errorf("%s doesn't lie a month after %d", end, ms)
+		}
+		if err := storage.CheckKey(end); err != nil {
+			t.Error(err)
+		}
+		for _, other := range []messageDigest{{1, 0xff}, {1, 0xfe, 0xff}, {1, 0xff, 1}} {
+			y := entry{time: ms + 5, keyed: true, id: other}
+			r := y.keyedRow()
+			if got, want := r.From <= x.rowKey() && x.rowKey() < r.To, other == x.id; got != want {
+				t.Errorf("a copy of %x finds %s: %v, want %v", other, x.rowKey(), got, want)
+			}
+		}
+		x.keyed = false
+		if got, ok := endOf(x.rowKey()); ok {
+			t.Errorf("%s ends %s; want no row", x.rowKey(), got)
+		}
+	}
+}
+
 // The record is compared with a plain list.
 func TestRecordAgainstAList(t *testing.T) {
 	t.Parallel()

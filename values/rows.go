@@ -1,6 +1,7 @@
 package values
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -56,21 +57,32 @@ func (u *unit[V]) readRows() {
 }
 
 // tooOld reports that a message's row may have been deleted.
-func (u *unit[V]) tooOld(x entry) bool {
-	return !x.keyed && x.time < u.now.Add(-u.c.cfg.Retention).UnixMilli()
-}
+func (u *unit[V]) tooOld(x entry) bool { return x.before(u.now.Add(-u.c.cfg.Retention)) }
 
 // row returns the row of a message that may have left the window.
 func (u *unit[V]) row(x entry) (data []byte, found bool, err error) {
-	key := x.rowKey()
-	if data, known := u.rows[key]; known {
+	if data, known := u.rows[x.rowKey()]; known {
 		return data, data != nil, nil
 	}
-	row, err := u.c.rows.Get(u.ctx, u.key, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, false, nil
+	return x.findRow(u.ctx, u.c.rows, u.key)
+}
+
+// findRow looks for the row of an entry.
+func (x entry) findRow(ctx context.Context, t *storage.Table, key string) (data []byte, found bool, err error) {
+	if !x.keyed {
+		row, err := t.Get(ctx, key, x.rowKey())
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil, false, nil
+		}
+		return row.Data, err == nil, err
 	}
-	return row.Data, err == nil, err
+	for row, err := range t.Query(ctx, key, x.keyedRow()) {
+		if err != nil {
+			return nil, false, err
+		}
+		data, found = row.Data, true // the last is the latest
+	}
+	return data, found, nil
 }
 
 // age takes the oldest entries out of the record when the window is full, and returns the rows that they become.
@@ -83,9 +95,12 @@ func (u *unit[V]) age(committed int) *storage.Rows {
 	if len(gone) == 0 {
 		return nil
 	}
-	rows := make([]storage.RowPut, len(gone))
-	for i, x := range gone {
-		rows[i] = storage.RowPut{Key: x.rowKey(), Data: slices.Clone(x.content[:])}
+	rows := make([]storage.RowPut, 0, len(gone))
+	for _, x := range gone {
+		if x.keyed { // first, so that no row is without the one that ends it
+			rows = append(rows, storage.RowPut{Key: x.endKey(u.c.cfg.Retention)})
+		}
+		rows = append(rows, storage.RowPut{Key: x.rowKey(), Data: slices.Clone(x.content[:])})
 	}
 	r.forget(gone)
 	return &storage.Rows{Table: u.c.name + rowsSuffix, Partition: u.key, Puts: rows}

@@ -5,9 +5,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/values"
 )
 
 func TestProject(t *testing.T) {
@@ -97,6 +101,43 @@ func TestLatestWithoutSequence(t *testing.T) {
 		t.Errorf("got errors %v, want poison for the second alone", errs)
 	}
 	w.wantMonth("2026-12", "2026-12-24")
+}
+
+// A delayed event is as old as its decision, in the order of the decision's emissions. It counts when it comes, unless
+// its source has emitted another one since.
+func TestLatestDelayed(t *testing.T) {
+	t.Parallel()
+	const date = "2026-12-24"
+	later := channel.After(time.Hour, Filled{Date: date})
+	for name, c := range map[string]struct {
+		emits [][]channel.Message // of one decision after the other
+		want  []string            // in the end
+	}{
+		"alone":         {[][]channel.Message{{later}}, []string{date}},
+		"named last":    {[][]channel.Message{{Emptied{Date: date}, later}}, []string{date}},
+		"named first":   {[][]channel.Message{{later, Emptied{Date: date}}}, nil},
+		"outdated":      {[][]channel.Message{{later}, {Emptied{Date: date}}}, nil},
+		"of a decision": {[][]channel.Message{{Emptied{Date: date}}, {later}}, []string{date}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				for i, ms := range c.emits {
+					e := event(fmt.Sprint(i), "/test", 0, Toggle{Date: date})
+					out := w.days.Apply(t.Context(), date, []values.Change[Day]{{Envelope: &e, Fold: func(d Day) (Day, []channel.Message, error) { return d, ms, nil }}}, nil)
+					if out[0].Err != nil {
+						t.Fatal(out[0].Err)
+					}
+				}
+				w.mustFold("months", worldtest.Take(t, w.Store, "months")...)
+				w.wantMonth("2026-12")
+				time.Sleep(time.Hour)
+				w.mustFold("months", worldtest.Take(t, w.Store, "months")...)
+				w.wantMonth("2026-12", c.want...)
+			})
+		})
+	}
 }
 
 // All orders of the events of two sources, with repeats, end in the last state of both sources.

@@ -102,6 +102,10 @@ func Project[V any, E channel.Message](r *handlers.Registry, v *View[V], key fun
 // Latest registers a fold of events that take each other back. It ignores an event that is older than what the document
 // has seen from the event's source. Register all kinds of one source that concern the same thing by Latest. An event
 // without a source sequence can't be judged and goes to the poison queue.
+//
+// An event that was emitted with a delay (channel.After) is as old as the decision that emitted it. It is ignored if
+// the document has seen a later one of its source when it comes. To show that a time has come, let the value object
+// take the delayed message (handlers.On, or handlers.Decide for a command) and emit a new event.
 func Latest[V any, E channel.Message](r *handlers.Registry, v *View[V], key func(E) string, fold func(V, E) V) {
 	register(r, v, key, fold, func(f folded[V], e *channel.Envelope, m E) (folded[V], []channel.Message, error) {
 		if e.Sequence == 0 {

@@ -201,6 +201,7 @@ func (h *hand) run(ctx context.Context, t task, spare bool) {
 	case t.g != nil:
 		h.runGroup(ctx, t.g, idle)
 	case t.err != nil:
+		t.m.beginSpan(&h.setup, time.Now())
 		h.settler.conclude(ctx, t.m, handlers.Outcome{Err: t.err})
 	case idle:
 		h.settler.giveBack(ctx, t.m)
@@ -218,6 +219,7 @@ func (h *hand) idle() bool { return h.closed.Load() || h.hung.full.Load() }
 func (h *hand) started(m *message) time.Time {
 	now := time.Now()
 	m.began.Store(&now)
+	m.beginSpan(&h.setup, now)
 	h.stats.running.Inc()
 	h.stats.pickup.Observe(max(0, now.Sub(m.sentAt)).Seconds())
 	h.room.waited(now.Sub(m.received))
@@ -236,6 +238,7 @@ func (h *hand) ended(began time.Time, outcomes []handlers.Outcome) {
 // release takes a message out of hand: its delivery is over for this worker.
 func (h *hand) release(m *message) {
 	m.trace(context.Background(), h.log, "message released")
+	m.endSpan()
 	if m.suspect {
 		h.suspects.leave(m)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -34,11 +35,12 @@ type message struct {
 	sentAt           time.Time
 	asked            time.Time // when the call that received it began
 	received         time.Time
-	began            atomic.Pointer[time.Time] // when its handler started; nil: not yet
-	reported         time.Time                 // when it was last reported as stuck; only renewDue uses it
-	suspect          bool                      // see suspects
-	bodyBytes        int                       // its share of hand.bodies; under hand.mu
-	written          *channel.Envelope         // see history
+	began            atomic.Pointer[time.Time]    // when its handler started; nil: not yet
+	reported         time.Time                    // when it was last reported as stuck; only renewDue uses it
+	suspect          bool                         // see suspects
+	bodyBytes        int                          // its share of hand.bodies; under hand.mu
+	written          *channel.Envelope            // see history
+	span             atomic.Pointer[tracing.Span] // of the delivery; nil: none, or it hasn't begun
 
 	calls    callLock // guards the fields below; held during a renewal, so that no call uses a receipt that is being replaced
 	receipt  storage.Receipt

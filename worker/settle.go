@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -73,6 +74,7 @@ func (s *settler) conclude(ctx context.Context, m *message, o handlers.Outcome) 
 		s.dropBody(ctx, m)
 		s.released(m)
 	default:
+		m.endSpan() // it waits for others to be deleted with
 		s.deletes.add(m)
 	}
 }
@@ -96,6 +98,7 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 		return
 	}
 	v := handlers.Judge(err)
+	m.judged(v)
 	e := m.history()
 	switch v.Action {
 	case handlers.ToPoison:
@@ -233,6 +236,7 @@ func (s *settler) poison(ctx context.Context, m *message, reason string, cause e
 		s.log.LogAttrs(ctx, slog.LevelError, "can't write to the poison queue; the message comes back when its visibility ends", append(attrs, slog.Any("trouble", err))...)
 	default:
 		s.stats.poisoned.Inc()
+		tracing.Poison(m.tracedBy(), reason)
 		s.log.LogAttrs(ctx, slog.LevelError, "message is in the poison queue", attrs...)
 	}
 }

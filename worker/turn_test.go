@@ -441,12 +441,13 @@ func TestTurnsOfAWorkerThatDoesNotStart(t *testing.T) {
 	})
 }
 
-// A turn that is opened after the worker was stopped has time to leave.
+// A turn that is opened after the worker was stopped has time to leave. The log has the worker's end as it has its
+// start.
 func TestTurnThatIsOpenedTooLate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		left := make(chan error, 1)
+		left, log := make(chan error, 1), worldtest.NewLog()
 		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
-		stop := l.Start(worker.Config{Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) {
+		stop := l.Start(worker.Config{Logger: slog.New(log), Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) {
 			time.Sleep(time.Second)
 			return lateTurn{left}, nil
 		})})
@@ -457,6 +458,7 @@ func TestTurnThatIsOpenedTooLate(t *testing.T) {
 		if err := <-left; err != nil {
 			t.Errorf("Leave had a context that had ended: %v", err)
 		}
+		worldtest.Want(t, "lines of the start and the end", log.Count("worker starts")+log.Count("worker stopped"), 2)
 	})
 }
 

@@ -85,10 +85,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.announce(ctx)
 	if err := openAll(ctx, all); err != nil {
-		if ctx.Err() != nil {
-			return nil // stopped before it began
+		if ctx.Err() == nil {
+			return fmt.Errorf("worker: start: %w", err)
 		}
-		return fmt.Errorf("worker: start: %w", err)
+		w.stopped(ctx, nil) // before it took a message
+		return nil
 	}
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
@@ -97,12 +98,17 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	wg.Wait()
 	err := errors.Join(errs...)
+	w.stopped(ctx, err)
+	return err
+}
+
+// stopped logs the end of a worker whose start is logged.
+func (w *Worker) stopped(ctx context.Context, err error) {
 	attrs := []slog.Attr{slog.String("worker", w.cfg.Name)}
 	if err != nil {
 		attrs = append(attrs, slog.Any("error", err))
 	}
 	w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stopped", attrs...)
-	return err
 }
 
 // openAll opens the turns of all consumers. After an error none is open.

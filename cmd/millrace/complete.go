@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace-go/millrace/cmd/internal/boot"
 	"github.com/millrace-go/millrace/handlers"
+	boot "github.com/millrace-go/millrace/host/bridge"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
 )

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/cmd/internal/boottest"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/boottest"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"

@@ -72,7 +72,7 @@ import (
 	"syscall"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/cmd/internal/boot"
+	boot "github.com/millrace-go/millrace/host/bridge"
 	"github.com/millrace-go/millrace/storage"
 )
 

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/cmd/internal/boot"
-	"github.com/millrace-go/millrace/cmd/internal/boottest"
 	"github.com/millrace-go/millrace/handlers"
+	boot "github.com/millrace-go/millrace/host/bridge"
+	"github.com/millrace-go/millrace/internal/boottest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"

@@ -10,7 +10,7 @@ import (
 )
 
 // This file is all that the program knows of the sample; the rest works for any system. Put your own system here, as in
-// cmd/internal/boot.
+// host/internal/boot.
 
 // commands are the commands that send accepts.
 func commands() map[channel.Kind]func([]byte) (channel.Message, error) {

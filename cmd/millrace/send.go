@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/cmd/internal/boot"
+	boot "github.com/millrace-go/millrace/host/bridge"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/cmd/internal/boot"
+	boot "github.com/millrace-go/millrace/host/bridge"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 )

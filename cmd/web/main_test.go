@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/cmd/internal/boottest"
+	"github.com/millrace-go/millrace/internal/boottest"
 )
 
 // bin is the program, built.
@@ -179,12 +179,12 @@ func TestAddressInUse(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	const secret = "smtps://ada:hunter2@mx.example"
-	p := boottest.Start(t, bin, t.TempDir(), []string{"MILLRACE_SMTP=" + secret}, "-help")
+	p := boottest.Start(t, bin, t.TempDir(), []string{"RESERVATIONS_SMTP=" + secret}, "-help")
 	if code := p.Wait(t); code != 0 {
 		t.Errorf("got exit code %d, want 0", code)
 	}
 	out := p.Output()
-	for _, want := range []string{"-addr", "MILLRACE_ADDR", ":8080", "-store", "MILLRACE_STORE", "sqlite:data/reservations.db", "-seats", "40", "-worker", "-smtp", "-url", "MILLRACE_URL", "-log"} {
+	for _, want := range []string{"-addr", "MILLRACE_ADDR", ":8080", "-store", "MILLRACE_STORE", "sqlite:data/reservations.db", "-seats", "40", "-worker", "-smtp", "-url", "RESERVATIONS_URL", "-log"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("-help doesn't say %s", want)
 		}
@@ -205,7 +205,7 @@ func TestBadSettings(t *testing.T) {
 		"flag with a space":      {args: []string{"-worker", "false"}, want: "-flag=false"},
 		"no number":              {args: []string{"-seats", "many"}, want: "whole number"},
 		"no seats":               {args: []string{"-seats", "0"}, want: "from 1"},
-		"variable is no number":  {env: []string{"MILLRACE_SEATS=many"}, want: "MILLRACE_SEATS"},
+		"variable is no number":  {env: []string{"RESERVATIONS_SEATS=many"}, want: "RESERVATIONS_SEATS"},
 		"address without a port": {args: []string{"-addr", "localhost"}, want: "HOST:PORT"},
 		"unknown store":          {args: []string{"-store", "floppy:secret"}, want: "sqlite:"},
 		"no doorbell":            {args: []string{"-doorbell", "here"}, want: "-doorbell: invalid argument"},
@@ -214,7 +214,7 @@ func TestBadSettings(t *testing.T) {
 		"no SMTP address":        {args: []string{"-smtp", "ada:secret@mx.example"}, want: "smtp://"},
 		"two SMTP ports":         {args: []string{"-smtp", "smtps://ada:secret@h:465:9"}, want: "HOST:PORT"},
 		"no web address":         {args: []string{"-url", "tables.example.org"}, want: "-url: want an address like https://"},
-		"a login in the address": {env: []string{"MILLRACE_URL=https://ada:secret@h"}, want: "-url: want no user name"},
+		"a login in the address": {env: []string{"RESERVATIONS_URL=https://ada:secret@h"}, want: "-url: want no user name"},
 		"bad level":              {args: []string{"-log", "loud"}, want: `"loud" for flag -log: want debug, info, warn or error`},
 		"neither true nor false": {args: []string{"-worker=maybe"}, want: `"maybe" for -worker: want true or false`},
 		"variable is neither":    {env: []string{"MILLRACE_WORKER=maybe"}, want: `MILLRACE_WORKER: "maybe": want true or false`},
@@ -241,7 +241,7 @@ func TestBadSettings(t *testing.T) {
 // The environment counts where no flag is given. A flag wins over it.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	env := []string{"MILLRACE_ADDR=127.0.0.1:0", "MILLRACE_STORE=sqlite:from-env.db", "MILLRACE_WORKER=false", "MILLRACE_LOG=", "MILLRACE_SEATS=many"}
+	env := []string{"MILLRACE_ADDR=127.0.0.1:0", "MILLRACE_STORE=sqlite:from-env.db", "MILLRACE_WORKER=false", "MILLRACE_LOG=", "RESERVATIONS_SEATS=many"}
 	p := boottest.Start(t, bin, t.TempDir(), env, "-store", "sqlite:from-flag.db", "-seats", "5")
 	p.URL(t)
 	p.Line(t, "does not run here")

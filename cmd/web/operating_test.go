@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/cmd/internal/boottest"
+	"github.com/millrace-go/millrace/internal/boottest"
 )
 
 // eventually repeats ok until it is true.
@@ -169,7 +169,7 @@ func TestLogLines(t *testing.T) {
 // With the site's address, a mail links to the receipt.
 func TestMailLinksToTheReceipt(t *testing.T) {
 	t.Parallel()
-	p := boottest.Start(t, bin, t.TempDir(), []string{"MILLRACE_URL=https://tables.example.org"}, "-addr", "127.0.0.1:0")
+	p := boottest.Start(t, bin, t.TempDir(), []string{"RESERVATIONS_URL=https://tables.example.org"}, "-addr", "127.0.0.1:0")
 	receipt := book(t, p.URL(t))
 	var mails []string
 	eventually(t, "a mail is written", func() bool {

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/cmd/internal/boottest"
+	"github.com/millrace-go/millrace/internal/boottest"
 )
 
 // silentStore is the setting of a store that takes requests and never answers them. asked gets one value for each

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
@@ -19,12 +18,12 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/cmd/internal/boot"
-	"github.com/millrace-go/millrace/cmd/internal/boottest"
+	"github.com/millrace-go/millrace/internal/boottest"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
+	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
 const (
@@ -176,12 +175,16 @@ func openSample(t *testing.T, at place) (*storage.Store, *channel.Channels) {
 	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		url = "sqlite:" + filepath.Join(at.dir, file)
 	}
-	store, err := boot.Drivers(slog.New(slog.DiscardHandler)).Open(t.Context(), url)
+	store, err := storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	channels, err := boot.Channels(store, "/audit")
+	routes, err := reservations.Routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	channels, err := channel.New(store, routes, "/audit")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package post
 import (
 	"fmt"
 	"reflect"
+	"slices"
 )
 
 // A Codec turns envelopes into messages of the types that are registered for their kinds. The zero value knows no kind.
@@ -86,6 +87,17 @@ func (c *Codec) add(k Kind, d decoder) {
 func (c *Codec) Current(k Kind) (Kind, bool) {
 	d, ok := c.kinds[k]
 	return d.current, ok
+}
+
+// Kinds returns the kinds that become kind k: that is k itself, and those with an upgrade to it. They are sorted.
+func (c *Codec) Kinds(k Kind) (all []Kind) {
+	for from, d := range c.kinds {
+		if d.current == k {
+			all = append(all, from)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // Decode turns an envelope's data into its message. The error matches [ErrUnknownKind] or [ErrBody]. Decode

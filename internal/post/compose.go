@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"time"
@@ -34,14 +35,27 @@ func Unwrap(m Message) Message {
 	return m
 }
 
+// IsNil reports that a message is nil, or a pointer that is. Then it has no kind.
+func IsNil(m Message) bool {
+	m = Unwrap(m)
+	if m == nil {
+		return true
+	}
+	v := reflect.ValueOf(m)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
 // When says when a message is due: after a delay, or at a time. The zero When is at once.
 type When struct {
 	Delay time.Duration
 	At    time.Time // if it is not zero, Delay counts from then
 }
 
-// AddTo returns the When of a message that is due a delay later.
+// AddTo returns the When of a message that is due a delay later. A sum that a Duration can't hold is the longest one.
 func (w When) AddTo(d time.Duration) When {
+	if d > 0 && w.Delay > math.MaxInt64-d {
+		d = math.MaxInt64 - w.Delay
+	}
 	w.Delay += d
 	return w
 }
@@ -77,10 +91,7 @@ func draft(m Message, source string, now time.Time) (e Envelope, when When, err 
 	if l, ok := m.(Later); ok {
 		m, when = l.Message, l.When
 	}
-	if m == nil {
-		return e, when, fmt.Errorf("%w: the message is nil", ErrBody)
-	}
-	if v := reflect.ValueOf(m); v.Kind() == reflect.Pointer && v.IsNil() {
+	if IsNil(m) {
 		return e, when, fmt.Errorf("%w: the message is a nil %T", ErrBody, m)
 	}
 	if x, ok := m.(interface{ Check() error }); ok {
@@ -149,8 +160,9 @@ func ComposeUnder(h *Handling, m Message, source string, now time.Time) (Envelop
 }
 
 // ComposeEmission makes the envelope of a message that a document emits, the n-th of those that the parent brought
-// about. It is made once: each copy that is sent later is this envelope. So a delay counts from now.
-func ComposeEmission(parent *Envelope, n int, m Message, source, key string, now time.Time) (Envelope, error) {
+// about. group is the subscriber group that the parent came through, or "" where only one brings it. The envelope is
+// made once: each copy that is sent later is this one. So a delay counts from now.
+func ComposeEmission(parent *Envelope, group string, n int, m Message, source, key string, now time.Time) (Envelope, error) {
 	e, when, err := draft(m, source, now)
 	if err != nil {
 		return e, err
@@ -160,7 +172,11 @@ func ComposeEmission(parent *Envelope, n int, m Message, source, key string, now
 		born = e.Due
 	}
 	if e.ID == "" {
-		e.derive(parent, born, "event", source, strconv.Itoa(n))
+		parts := []string{"event", source, strconv.Itoa(n)}
+		if group != "" {
+			parts = append(parts, group)
+		}
+		e.derive(parent, born, parts...)
 	} else {
 		e.count(born, when)
 	}

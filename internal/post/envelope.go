@@ -62,7 +62,7 @@ type Envelope struct {
 	Causation   string // ID of the message that brought this one about; empty in the first
 	TraceParent string // W3C Trace Context
 	Tenant      string
-	Sequence    uint64 // of an event: the number of events that its source has emitted, with this one; 0 unknown
+	Sequence    uint64 // of an emission: how many messages its source has emitted, with this one; 0 unknown
 	DataRef     string // where a claim-checked body lies
 
 	// The delivery's history, written by workers when a delivery ends without success.

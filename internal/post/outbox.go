@@ -19,11 +19,29 @@ const historyRoom = 4 << 10
 type Outbox struct {
 	store  *storage.Store
 	queues func(Kind) ([]string, error)
+
+	// Watch is called when a reaction begins, and what it returns when the reaction has returned. Package millracetest
+	// sets it before the handlers are registered. Defaults to none.
+	Watch func(h *Handling, once bool) (done func(error))
+
+	Routed func() []Routed // all kinds that have queues, sorted; package channel sets it
 }
 
 // NewOutbox returns the outbox of a store. The function returns the queues that messages of a kind go to.
 func NewOutbox(store *storage.Store, queues func(Kind) ([]string, error)) *Outbox {
 	return &Outbox{store: store, queues: queues}
+}
+
+// QueueOf returns the queue that all envelopes go to, if it is one.
+func (o *Outbox) QueueOf(envelopes []Envelope) (queue string, one bool) {
+	for i := range envelopes {
+		queues, err := o.queues(envelopes[i].Kind)
+		if err != nil || len(queues) != 1 || i > 0 && queues[0] != queue {
+			return "", false
+		}
+		queue = queues[0]
+	}
+	return queue, queue != ""
 }
 
 // Packed holds messages ready to be sent, and the claim-checked bodies that were written for them.

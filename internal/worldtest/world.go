@@ -30,6 +30,9 @@ type Config struct {
 
 	// Handlers is the registry's. Its Logger defaults to one that discards.
 	Handlers handlers.Config
+
+	// Channels returns the channels that all works through, such as those of TraceWith. Defaults to none but the world's.
+	Channels func(*channel.Channels) *channel.Channels
 }
 
 // World is the domain on a store. It begins without handlers.
@@ -50,7 +53,7 @@ func New(t testing.TB, s *storage.Store, cfg Config) *World {
 		cfg.Groups = []string{Totals, Audits}
 	}
 	own := []channel.Route{channel.Command[Add](Accounts), channel.Event[Added](cfg.Groups...), channel.Event[Refused](Audits)}
-	w := NewBare(t, s, cfg.Handlers, append(own, cfg.Routes...)...)
+	w := bare(t, s, cfg, append(own, cfg.Routes...))
 	w.Accounts, w.Totals = values.New(w.Channels, Accounts, cfg.Accounts), views.New(w.Channels, Totals, cfg.Totals)
 	return w
 }
@@ -59,8 +62,13 @@ func New(t testing.TB, s *storage.Store, cfg Config) *World {
 // defaults to one that discards.
 func NewBare(t testing.TB, s *storage.Store, cfg handlers.Config, routes ...channel.Route) *World {
 	t.Helper()
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	return bare(t, s, Config{Handlers: cfg}, routes)
+}
+
+func bare(t testing.TB, s *storage.Store, cfg Config, routes []channel.Route) *World {
+	t.Helper()
+	if cfg.Handlers.Logger == nil {
+		cfg.Handlers.Logger = slog.New(slog.DiscardHandler)
 	}
 	known, err := channel.NewRoutes(routes...)
 	if err != nil {
@@ -70,7 +78,10 @@ func NewBare(t testing.TB, s *storage.Store, cfg handlers.Config, routes ...chan
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &World{Store: s, Channels: c, Registry: handlers.NewRegistry(c, cfg), t: t}
+	if cfg.Channels != nil {
+		c = cfg.Channels(c)
+	}
+	return &World{Store: s, Channels: c, Registry: handlers.NewRegistry(c, cfg.Handlers), t: t}
 }
 
 // For returns the same world for another test, such as one of a fuzz target: what fails in it fails that test.

@@ -84,7 +84,7 @@ func (p *program) start() error {
 func ownEnvironment() []string {
 	var rest []string
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "MILLRACE_") {
+		if !strings.HasPrefix(e, "MILLRACE_") && !strings.HasPrefix(e, "RESERVATIONS_") {
 			rest = append(rest, e)
 		}
 	}

@@ -30,6 +30,8 @@ func worlds() map[string]world {
 		"memory": {flags: "-DNC=3 -DWINDOW=1 -DCACHE=1 -DBEHIND=1 -DLATE=0"},
 		"stages": {flags: "-DSTAGES=2"},
 		"poison": {flags: "-DNC=1 -DFAILS=2 -DACTS=2"},
+		"timer":  {flags: "-DPROCESS=1 -DLATE=0"},
+		"groups": {flags: "-DPROCESS=1 -DTIMERS=0 -DGROUPS=2 -DLATE=0"},
 
 		"fold-late":        {flags: "-DBATCH=2 -DDUP=1 -DFAILS=1", large: true},
 		"fold-three":       {flags: "-DNC=3 -DBATCH=2 -DWINDOW=1", large: true},
@@ -42,6 +44,11 @@ func worlds() map[string]world {
 		"poison-stops":     {flags: "-DNC=1 -DFAILS=2 -DACTS=3 -DSTOPS=2", large: true},
 		"poison-two":       {flags: "-DFAILS=1 -DACTS=2", large: true},
 		"poison-duplicate": {flags: "-DNC=1 -DFAILS=2 -DACTS=2 -DDUP=1", large: true},
+		"timer-late":       {flags: "-DPROCESS=1 -DSTOPS=0", large: true},
+		"timer-fold":       {flags: "-DPROCESS=1 -DLATE=0 -DBATCH=2", large: true},
+		"timer-window":     {flags: "-DPROCESS=1 -DLATE=0 -DWINDOW=1", large: true},
+		"groups-late":      {flags: "-DPROCESS=1 -DTIMERS=0 -DGROUPS=2", large: true},
+		"groups-stops":     {flags: "-DPROCESS=1 -DTIMERS=0 -DGROUPS=2 -DLATE=0 -DSTOPS=2 -DWINDOW=1", large: true},
 	}
 }
 
@@ -71,6 +78,11 @@ func flaws() map[string]string {
 		"BREAK_RETRY_NEW_ID":        "poison",
 		"BREAK_RETRY_REMOVE_FIRST":  "poison",
 		"BREAK_RETRY_REMOVE_BLIND":  "poison",
+		"BREAK_TIMER_AT_ONCE":       "timer",
+		"BREAK_TIMER_DUE_AGAIN":     "timer",
+		"BREAK_ONLY_EVENTS_PENDING": "timer",
+		"BREAK_ON_WITHOUT_RECORD":   "groups",
+		"BREAK_GROUPS_SHARE_RECORD": "groups",
 	}
 }
 

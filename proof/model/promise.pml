@@ -8,16 +8,33 @@
    There is one value object and, with STAGES=2, one view: documents of the same kind. A message is a small number.
    Command i emits event i; both have the time i + 1. A set of messages is the bits of a byte.
 
+   With PROCESS=1 both documents are value objects, and there is one command, 0, for the first of them. It emits a
+   command for the second, 0, and a timer, 3, which comes back to the first when it is due. The second emits an event,
+   which one or two subscriber groups bring to the first, as 1 and 2.
+
    An atomic block is at most one storage call. Other processes may act between two blocks. A stop may come before each
    block: a crash, an error, or a lost answer to the call before. After a stop the code forgets its document, and its
    messages come back. */
 
 /* Sizes. */
+#ifndef PROCESS
+#define PROCESS	0
+#endif
+#if PROCESS
+#define NC	1
+#define STAGES	2
+#endif
 #ifndef NC
 #define NC	2	/* commands */
 #endif
 #ifndef STAGES
 #define STAGES	1	/* 2: the events are folded into a view */
+#endif
+#ifndef TIMERS
+#define TIMERS	1	/* 0: no timer is emitted */
+#endif
+#ifndef GROUPS
+#define GROUPS	1	/* that take the event */
 #endif
 #ifndef BATCH
 #define BATCH	1	/* 2: up to two messages are folded into one write */
@@ -53,14 +70,29 @@
 #define LATE	1	/* how often a visibility ends while a slow worker still has the message */
 #endif
 
+#if PROCESS
+#define NI	5		/* IDs: one for each message of a document, and one that a break gives to the timer as well */
+#define FRESH	4
+#define TIMER	3
+#define ALL	(3 + (GROUPS - 1) * 4 + TIMERS * 8)
+#else
 #define NI	(NC + 1)	/* IDs: one for each command, and one that some breaks give to command 0 as well */
 #define FRESH	NC
-#define NONE	15
 #define ALL	((1 << NC) - 1)
+#endif
+#define NONE	15
 #define bit(i)			(1 << (i))
 #define has(set, i)		(((set) >> (i)) & 1)
 #define without(set, gone)	((set) & (255 - (gone)))
-#define meant(ids)		(((ids) | ((ids) >> FRESH)) & ALL)	/* the commands that they stand for */
+#if PROCESS
+#define meant(ids)		(((ids) | (has(ids, FRESH) << TIMER)) & ALL)	/* the messages that they stand for */
+#define brought(set)		(((set) & 1) * (s -> 2 * GROUPS - 1 : 1 + TIMERS * 8))	/* what the messages emit: two events, or a command and the timer */
+#define emits			1
+#else
+#define meant(ids)		(((ids) | ((ids) >> FRESH)) & ALL)
+#define brought(set)		(s -> 0 : (set))
+#define emits			(s == 0)
+#endif
 #define size(set)		(((set) & 1) + has(set, 1) + has(set, 2) + has(set, 3) + has(set, 4))
 
 /* What is stored, by stage: 0 commands and the value object, 1 events and the view. */
@@ -69,7 +101,8 @@ byte value[STAGES];	/* what the document reflects, */
 byte applied[STAGES];	/* the window of its record, */
 byte mark[STAGES];	/* its watermark (0 nothing has left, else 1 + the newest time that has; a key's counts as 0), */
 byte rows[STAGES];	/* the messages that have left it, */
-byte pending;		/* and the events that are not known to be sent */
+byte pending[1 + PROCESS];	/* and the emissions that are not known to be sent */
+byte waiting;		/* copies of the timer that aren't due */
 byte poison;		/* the entries of the poison queue */
 
 /* The state of workers and operators. */
@@ -79,7 +112,9 @@ bit proved[2];		/* a worker has just made sure that its messages stay its own fo
 byte seen[2];		/* 1 + the poison entry that an operator has read, until it changes */
 
 /* Facts that no program can see. */
-byte sent, discarded;	/* events that were sent; commands that an operator discarded */
+byte sent[1 + PROCESS];	/* emissions that were sent */
+byte discarded;		/* commands that an operator discarded */
+bit due;		/* the timer's time has come */
 byte copied;		/* commands of which another copy may be on its way, for a reason in docs/promise.md */
 byte old;		/* messages past retention */
 byte stops, lates, fails, acts, busy;
@@ -97,7 +132,7 @@ byte stops, lates, fails, acts, busy;
 #ifdef BREAK_GUESS_TOO_OLD
 #define tooold(i)	false
 #else
-#define tooold(i)	(has(old, i) && !has(KEYED, i))
+#define tooold(i)	has(old, i)
 #endif
 
 /* The worker with the valid receipt decides message i after a discard, and no other copy was known. */
@@ -111,6 +146,9 @@ inline lowest(set) { x = 0; do :: has(set, x) -> break :: else -> x++ od }
 /* A message may be refused unread: it can't be decoded, or has been delivered too often. */
 inline take(i, slot) {
 	x = s * NI + i; queue[x]--; held[2 * _pid + slot] = x + 1;
+#if PROCESS
+	assert(s || i < TIMER || due);	/* never before it is due */
+#endif
 	if :: fails < FAILS -> fails++; unread = unread | bit(slot) :: true fi
 }
 
@@ -124,6 +162,9 @@ inline judge(i, slot) {
 		:: has(without(ap, new), i) -> again = again | bit(i)
 #else
 		:: has(ap, i) -> again = again | bit(i)
+#endif
+#ifdef BREAK_GROUPS_SHARE_RECORD
+		:: s == 0 && (i == 1 || i == 2) && has(ap, 3 - i) -> again = again | bit(i)
 #endif
 		:: outside(i) && tooold(i) -> failed = failed | bit(slot); unproven = unproven | known
 		:: outside(i) && !tooold(i) && has(rows[s], i) -> again = again | bit(i);
@@ -175,20 +216,36 @@ inline putRows() {
 	fi
 }
 
+#if PROCESS
+inline emit(i) {
+	if
+	:: s == 0 && i == 0 -> queue[NI]++
+#ifdef BREAK_TIMER_AT_ONCE
+	:: s == 0 && i > 0 -> queue[i]++
+#else
+	:: s == 0 && i > 0 && due -> queue[i]++
+	:: s == 0 && i > 0 && !due -> waiting++
+#endif
+	:: s == 1 -> queue[1 + i]++
+	fi;
+	sent[s] = sent[s] | meant(bit(i))
+}
+#else
 inline emit(i) {
 	if
 	:: STAGES == 1
 #ifdef BREAK_EVENT_ID_FRESH
-	:: STAGES == 2 && i == 0 && has(sent, 0) -> queue[NI + FRESH]++
-	:: STAGES == 2 && !(i == 0 && has(sent, 0)) -> queue[NI + i]++
+	:: STAGES == 2 && i == 0 && has(sent[0], 0) -> queue[NI + FRESH]++
+	:: STAGES == 2 && !(i == 0 && has(sent[0], 0)) -> queue[NI + i]++
 #else
 	:: STAGES == 2 -> queue[NI + i]++
 #endif
 	fi;
-	sent = sent | meant(bit(i))
+	sent[0] = sent[0] | meant(bit(i))
 }
+#endif
 
-/* Each event is a step of its own: those of one write may go to several queues. */
+/* Each emission is a step of its own: those of one write may go to several queues. */
 inline send(set) {
 	do
 	:: set -> atomic {
@@ -213,7 +270,7 @@ inline end(i, slot) {
 		:: stop
 		:: held[2 * _pid + slot] ->
 #if !defined(BREAK_DELETE_FIRST) && !defined(BREAK_FOLD_ENDS_FAILED)
-			assert((meant(bit(i)) & value[s]) && (s || (meant(bit(i)) & sent)));	/* never early */
+			assert((meant(bit(i)) & value[s]) && !without(meant(brought(bit(i))), sent[s * PROCESS]));	/* never early */
 #endif
 			held[2 * _pid + slot] = 0
 		:: else		/* stale: another worker has received or ended it */
@@ -263,9 +320,9 @@ inline settle(i, slot) {
 active [2] proctype worker() {
 	byte s, a = NONE, b = NONE, x;	/* stage and messages in hand */
 	byte ap, pe, wm;		/* the document: as it was read, then as it will be written */
-	byte new, again, out, gone;	/* changes, replays, events to send, messages that become rows */
-	byte stale;			/* pending events whose worker must be dead */
-	byte mine;			/* pending events that this worker has sent */
+	byte new, again, out, gone;	/* changes, replays, emissions to send, messages that become rows */
+	byte stale;			/* pending emissions whose worker must be dead */
+	byte mine;			/* pending emissions that this worker has sent */
 	byte unread, failed, back;	/* slots of messages: refused unread, refused, to be tried again */
 	bit known, unproven;		/* the document is a remembered one; it matters that it isn't outdated */
 
@@ -290,7 +347,7 @@ load:
 		fi;
 		if
 		:: known
-		:: !known -> ap = applied[s]; wm = mark[s]; fresh[s * 2 + _pid] = 1; if :: s == 0 -> pe = pending :: else fi
+		:: !known -> ap = applied[s]; wm = mark[s]; fresh[s * 2 + _pid] = 1; if :: emits -> pe = pending[s] :: else fi
 		fi;
 		new = 0; again = 0; failed = unread; back = 0; unproven = 0;
 		if :: outside(a) || outside(b) :: else -> goto look fi	/* a row is read in a step of its own */
@@ -299,10 +356,13 @@ load:
 		if :: stop :: true fi;
 look:		judge(a, 0); judge(b, 1);
 #ifndef BREAK_REPLAY_SILENT
-		out = again & without(pe, mine);
+		out = brought(again) & without(pe, mine);
+#endif
+#ifdef BREAK_TIMER_DUE_AGAIN
+		if :: s == 0 && due && has(out, TIMER) -> out = out ^ (bit(TIMER) | bit(FRESH)) :: else fi;
 #endif
 		if :: new == 0 -> goto prove :: else fi;
-		if :: s == 0 -> out = out | new :: else fi;
+		out = out | brought(new);
 		stale = without(pe, mine); x = 0;
 		do	/* by any clock */
 		:: x < NI -> if :: stale = without(stale, bit(x)) :: has(stale, x) fi; x++
@@ -310,7 +370,11 @@ look:		judge(a, 0); judge(b, 1);
 		od;
 		x = 0; pe = without(pe, mine | stale);
 #ifndef BREAK_NO_PENDING
-		if :: s == 0 -> pe = pe | new :: else fi;
+#ifdef BREAK_ONLY_EVENTS_PENDING
+		if :: s -> pe = pe | brought(new) :: else fi;
+#else
+		pe = pe | brought(new);
+#endif
 #endif
 		age()
 	};
@@ -339,10 +403,12 @@ look:		judge(a, 0); judge(b, 1);
 		value[s] = value[s] | meant(new); mark[s] = wm;
 #ifdef BREAK_VIEW_WITHOUT_RECORD
 		if :: s == 0 -> applied[s] = ap :: else fi;
+#elif defined(BREAK_ON_WITHOUT_RECORD)
+		applied[s] = (s -> ap : ap & 9);
 #else
 		applied[s] = ap;
 #endif
-		if :: s == 0 -> pending = pe :: else fi;
+		if :: emits -> pending[s] = pe :: else fi;
 		fresh[s * 2 + 1 - _pid] = 0; fresh[s * 2 + _pid] = 1
 	};
 	goto tell;
@@ -445,7 +511,7 @@ rest:
 #endif
 
 #define late(k)	:: atomic { lates < LATE && held[k] && !proved[k / 2] -> lates++; queue[held[k] - 1]++; held[k] = 0 }
-#define quiet	(busy + queue[0] + queue[1] + queue[2] + queue[3] + queue[4] + queue[5] + queue[6] + queue[7] == 0)
+#define quiet	(busy + waiting + queue[0] + queue[1] + queue[2] + queue[3] + queue[4] + queue[5] + queue[6] + queue[7] == 0)
 
 active proctype world() {
 	byte i;
@@ -458,16 +524,24 @@ active proctype world() {
 	late(0) late(1) late(2) late(3)
 #if AGING
 	:: atomic { old != ALL -> old = 2 * old + 1 }
-	:: atomic { rows[0] & without(old, KEYED) -> rows[0] = without(rows[0], without(old, KEYED)) }
+	:: atomic { rows[0] & old -> rows[0] = without(rows[0], old) }
+#endif
+#if PROCESS
+	:: atomic { TIMERS && (value[0] & 1) && !due -> due = 1; queue[TIMER] = queue[TIMER] + waiting; waiting = 0 }
 #endif
 	:: atomic { quiet ->
 		/* When nothing is on its way any more, every command is decided, or kept, or discarded; of those decided */
 		assert((value[0] | meant(poison) | discarded) == ALL);
+#if PROCESS
+		/* the emissions were sent, and what they are for reflects them, too. */
+		assert(sent[0] == 1 + TIMERS * 8 && value[1] == 1 && sent[1] == 2 * GROUPS - 1);
+#else
 		/* the events were sent, */
-		assert(!without(value[0], sent | meant(poison) | discarded));
+		assert(!without(value[0], sent[0] | meant(poison) | discarded));
 		/* of no others, */
-		assert(!without(sent, value[0]));
-#if STAGES == 2
+		assert(!without(sent[0], value[0]));
+#endif
+#if STAGES == 2 && !PROCESS
 		/* and the view reflects them. */
 		assert(value[1] == value[0]);
 #endif

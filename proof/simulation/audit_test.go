@@ -43,16 +43,16 @@ func (a *auditor) fault(check, format string, args ...any) {
 }
 
 func (w *world) audit(ctx context.Context) []finding {
-	a := &auditor{w: w, p: w.newProcess("auditor", false, false)}
+	a := &auditor{w: w, p: w.newClient("auditor")}
 	if _, err := a.p.register(); err != nil {
 		a.fault(nothingFails, "%v", err)
 		return a.found
 	}
-	for _, f := range w.failures {
+	for _, f := range w.Failures() {
 		a.fault(nothingFails, "%s", f)
 	}
 	for _, q := range queues() {
-		if st, err := w.store.Queue(q).Stats(ctx); err != nil || st.Ready+st.InFlight+st.Delayed != 0 {
+		if st, err := w.Store.Queue(q).Stats(ctx); err != nil || st.Ready+st.InFlight+st.Delayed != 0 {
 			a.fault(queuesEmpty, "%s: %+v, %v", q, st, err)
 		}
 	}
@@ -161,7 +161,7 @@ func (a *auditor) poison(ctx context.Context, decided map[string]int) {
 			}
 		}
 	}
-	if a.w.plan.seed%5 == 0 && len(a.w.plan.commands) > 2 && !held["garbage"] {
+	if a.w.plan.Seed%5 == 0 && len(a.w.plan.commands) > 2 && !held["garbage"] {
 		a.fault(poisonHolds, "what can't be decoded is gone")
 	}
 	for key, b := range a.w.sent {

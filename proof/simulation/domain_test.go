@@ -109,10 +109,10 @@ func (p *process) register() (*handlers.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.channels, err = channel.New(p.store, routes, "/simulation"); err != nil {
+	if p.channels, err = channel.New(p.Store, routes, "/simulation"); err != nil {
 		return nil, err
 	}
-	cfg := handlers.Config{Logger: p.world.log(p.name), Timeout: time.Hour}
+	cfg := handlers.Config{Logger: p.world.Log(p.Name), Timeout: time.Hour}
 	if p.world.plan.wrapped {
 		cfg.Middleware = []handlers.Middleware{func(next handlers.Next) handlers.Next { return next }}
 	}
@@ -160,10 +160,10 @@ func (p *process) register() (*handlers.Registry, error) {
 var errFails = errors.New("it fails, as planned")
 
 func (p *process) decide(d day, c book) (day, []channel.Message, error) {
-	p.world.tell("%s decides %s", p.name, c.ID)
+	p.world.Tell("%s decides %s", p.Name, c.ID)
 	switch c.Sort {
 	case slow:
-		time.Sleep(p.world.plan.visibility * 3 / 2)
+		time.Sleep(p.world.plan.Visibility * 3 / 2)
 	case flaky:
 		if time.Since(p.world.firstSeen(c.ID)) < 90*time.Second {
 			return d, nil, errFails
@@ -175,7 +175,7 @@ func (p *process) decide(d day, c book) (day, []channel.Message, error) {
 	case bad:
 		return d, nil, handlers.Poison("bad", nil)
 	case deadly:
-		p.fuse.Fire()
+		p.Fuse.Fire()
 		return d, nil, errFails
 	}
 	ok := c.Seats <= d.Left
@@ -196,7 +196,7 @@ func (p *process) note(ctx context.Context, e booked) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if p.fuse.Fired() {
+	if p.Fuse.Fired() {
 		return errFails
 	}
 	p.world.noted(e.Command)

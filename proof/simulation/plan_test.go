@@ -6,28 +6,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/faulttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
-	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
 )
 
 // plan is everything in a run that the seed decides.
 type plan struct {
-	seed       uint64
-	plain      bool // the store takes the steps of a unit of work one by one
-	wrapped    bool // there is middleware, so a unit of work doesn't end deliveries
-	workers    int
-	consumers  int // workers that consume a queue at a time; 0 is all
-	visibility time.Duration
-	delay      time.Duration // of late calls
-	noting     time.Duration // how long the effect outside takes
-	days       values.Config[day]
-	chances    map[storagetest.Fault]float64
-	schedule   func(storagetest.Op) storagetest.Fault // instead of chances, for the first worker alone
-	upgrades   bool
-	stops      bool          // processes are stopped now and then
-	late       time.Duration // until the first worker starts: a backlog waits for it
-	commands   []command
+	faulttest.Plan
+	wrapped  bool          // there is middleware, so a unit of work doesn't end deliveries
+	noting   time.Duration // how long the effect outside takes
+	days     values.Config[day]
+	upgrades bool
+	commands []command
 }
 
 type command struct {
@@ -44,26 +35,9 @@ func fresh(string) day { return day{Left: seats} }
 func draw(seed uint64, epoch time.Time) plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	maybe := func(chance float64) bool { return r.Float64() < chance }
-	p := plan{
-		seed: seed, plain: seed%2 == 0, wrapped: seed%4 >= 2, workers: 1 + r.IntN(3), upgrades: maybe(0.3), stops: maybe(0.5),
-		visibility: []time.Duration{30 * time.Second, 15 * time.Second}[r.IntN(2)],
-		delay:      time.Duration(1+r.IntN(60)) * time.Second,
-		days:       values.Config[day]{Initial: fresh, Window: 2 + r.IntN(4), Cache: 1 + r.IntN(3), PendingAfter: time.Minute},
-		chances:    map[storagetest.Fault]float64{},
-	}
-	if maybe(0.2) {
-		p.late = time.Duration(r.IntN(300)) * time.Second
-	}
-	p.noting = p.visibility * time.Duration(r.IntN(3)) // in twice the visibility, it is renewed half a dozen times
-	for _, f := range storagetest.Faults() {
-		if !maybe(0.4) {
-			continue
-		}
-		p.chances[f] = r.Float64() * 0.05
-		if f == storagetest.CrashBefore || f == storagetest.CrashAfter {
-			p.chances[f] /= 10 // otherwise no process lives long enough to do anything
-		}
-	}
+	p := plan{Plan: faulttest.Draw(seed, r), wrapped: seed%4 >= 2, upgrades: maybe(0.3)}
+	p.days = values.Config[day]{Initial: fresh, Window: 2 + r.IntN(4), Cache: 1 + r.IntN(3), PendingAfter: time.Minute}
+	p.noting = p.Visibility * time.Duration(r.IntN(3)) // in twice the visibility, it is renewed half a dozen times
 	days := []string{"2030-01-01", "2030-01-02", "2030-01-03"}[:1+r.IntN(3)]
 	at := epoch
 	for i := range 6 + r.IntN(20) {
@@ -105,9 +79,6 @@ func draw(seed uint64, epoch time.Time) plan {
 			c.with = r.IntN(3)
 		}
 		p.commands = append(p.commands, c)
-	}
-	if maybe(0.3) {
-		p.consumers = 1 + r.IntN(2)
 	}
 	return p
 }

@@ -2,8 +2,6 @@ package simulation
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,7 +11,6 @@ import (
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 // simulate runs a plan, and returns the auditor's findings.
@@ -23,18 +20,17 @@ func simulate(t *testing.T, p func(epoch time.Time) plan) (w *world, found []fin
 		w = newWorld(t, p(time.Now()))
 		ctx, stop := context.WithCancel(context.Background())
 		var workers sync.WaitGroup
-		for i := range w.plan.workers {
-			workers.Go(func() { w.keep(ctx, i) })
+		for i := range w.plan.Workers {
+			workers.Go(func() { w.Keep(ctx, i, w.keeper(i), nil) })
 		}
 		w.client(ctx)
-		if w.plan.schedule == nil {
+		if w.plan.Schedule == nil {
 			_ = worldtest.Pause(ctx, 10*time.Minute)
 		} else {
 			w.drain(ctx)
 		}
-		w.quiet.Store(true)
-		w.tell("faults are over")
-		if w.plan.schedule == nil {
+		w.EndFaults()
+		if w.plan.Schedule == nil {
 			_ = worldtest.Pause(ctx, 15*time.Minute)
 			w.operate(ctx)
 		}
@@ -46,45 +42,24 @@ func simulate(t *testing.T, p func(epoch time.Time) plan) (w *world, found []fin
 	return w, found
 }
 
-// keep keeps a worker running: when a process ends, another one takes its place.
-func (w *world) keep(ctx context.Context, slot int) {
-	r := rand.New(rand.NewPCG(w.plan.seed, 100+uint64(slot)))
-	upgradeAfter := time.Duration(r.IntN(600)) * time.Second // since the beginning
-	_ = worldtest.Pause(ctx, w.plan.late)
-	for n := 1; ctx.Err() == nil; n++ {
-		old := w.plan.upgrades && time.Since(w.began) < upgradeAfter
-		p := w.newProcess(fmt.Sprintf("worker%d.%d", slot+1, n), slot == 0 && n == 1, old)
-		life, stop := context.WithCancel(ctx)
-		switch {
-		case old:
-			life, stop = context.WithTimeout(ctx, time.Until(w.began.Add(upgradeAfter)))
-		case w.plan.stops && w.disturbed():
-			life, stop = context.WithTimeout(ctx, time.Duration(10+r.IntN(300))*time.Second)
-		}
-		p.live(life)
-		stop()
-		_ = worldtest.Pause(ctx, time.Duration(r.IntN(20))*time.Second)
-	}
-}
-
 // client sends the commands, some of them more than once. It is like a web process whose own calls are disturbed too.
 func (w *world) client(ctx context.Context) {
-	web := w.newProcess(webName, false, false)
+	web := w.newClient("web")
 	if _, err := web.register(); err != nil {
-		w.failed("web: %v", err)
+		w.Fail("web: %v", err)
 		return
 	}
 	now, err := channel.NewSender[book](web.channels)
 	if err != nil {
-		w.failed("web: %v", err)
+		w.Fail("web: %v", err)
 		return
 	}
 	later, err := channel.NewSender[bookLater](web.channels)
 	if err != nil {
-		w.failed("web: %v", err)
+		w.Fail("web: %v", err)
 		return
 	}
-	garbage := w.plan.seed%5 == 0
+	garbage := w.plan.Seed%5 == 0
 	for i, c := range w.plan.commands {
 		_ = worldtest.Pause(ctx, c.after)
 		batch := append([]command{c}, w.plan.commands[max(0, i-c.with):i]...)
@@ -96,7 +71,7 @@ func (w *world) client(ctx context.Context) {
 				} else {
 					err = now.Send(ctx, c.book)
 				}
-				w.tell("web sends %s (%s, %s, %d seats): %v", c.ID, c.Sort, c.Day, c.Seats, err)
+				w.Tell("web sends %s (%s, %s, %d seats): %v", c.ID, c.Sort, c.Day, c.Seats, err)
 				if err == nil {
 					w.acknowledged(c.book)
 				}
@@ -107,24 +82,11 @@ func (w *world) client(ctx context.Context) {
 			}
 		}
 		if garbage && i == 2 {
-			if err := w.store.Queue("commands").Send(ctx, []storage.Message{{Body: []byte("not a message")}}); err != nil {
-				w.failed("garbage: %v", err)
+			if err := w.Store.Queue("commands").Send(ctx, []storage.Message{{Body: []byte("not a message")}}); err != nil {
+				w.Fail("garbage: %v", err)
 			}
 		}
 	}
-}
-
-const webName = "web"
-
-// withoutCrashes are the chances of the web process. Its death shows nothing new: a command is either sent or not.
-func withoutCrashes(chances map[storagetest.Fault]float64) map[storagetest.Fault]float64 {
-	rest := map[storagetest.Fault]float64{}
-	for f, c := range chances {
-		if f != storagetest.CrashBefore && f != storagetest.CrashAfter {
-			rest[f] = c
-		}
-	}
-	return rest
 }
 
 func (w *world) trying(b book) {
@@ -143,16 +105,16 @@ func (w *world) acknowledged(b book) {
 // messages whose cause is repaired are sent back, and every other one of the rest is discarded.
 func (w *world) operate(ctx context.Context) {
 	w.succeeds.Store(true)
-	p := w.newProcess("operator", false, false)
+	p := w.newClient("operator")
 	if _, err := p.register(); err != nil {
-		w.failed("operator: %v", err)
+		w.Fail("operator: %v", err)
 		return
 	}
 	poison := poison.At(p.channels, "commands")
 	n := 0
 	for entry, err := range poison.List(ctx) {
 		if err != nil {
-			w.failed("operator: %v", err)
+			w.Fail("operator: %v", err)
 			return
 		}
 		switch sort := w.sortOf(entry); sort {
@@ -166,9 +128,9 @@ func (w *world) operate(ctx context.Context) {
 				w.mu.Unlock()
 			}
 		}
-		w.tell("operator sees %s (%s): %v", entry.ID, entry.Reason, err)
+		w.Tell("operator sees %s (%s): %v", entry.ID, entry.Reason, err)
 		if err != nil {
-			w.failed("operator: %v", err)
+			w.Fail("operator: %v", err)
 		}
 	}
 }
@@ -188,16 +150,11 @@ func (w *world) sortOf(entry poison.Entry) string {
 // drain lets virtual time pass until no queue holds a message.
 func (w *world) drain(ctx context.Context) {
 	for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); _ = worldtest.Pause(ctx, 20*time.Second) {
-		n := int64(0)
-		for _, q := range queues() {
-			st, err := w.store.Queue(q).Stats(ctx)
-			if err != nil {
-				w.failed("stats: %v", err)
-				return
-			}
-			n += st.Ready + st.InFlight + st.Delayed
+		now, later, err := w.Left(ctx, queues())
+		if err != nil {
+			w.Fail("stats: %v", err)
 		}
-		if n == 0 {
+		if err != nil || now+later == 0 {
 			return
 		}
 	}

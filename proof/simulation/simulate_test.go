@@ -29,6 +29,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/faulttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
@@ -64,12 +65,11 @@ func judge(t *testing.T, w *world, found []finding, again string) {
 	for _, f := range found {
 		t.Error(f)
 	}
-	const most = 400
-	history := w.history
-	if n := len(history); n > most && !one {
-		history = append([]string{fmt.Sprintf("… %d lines before; all of them with the command below", n-most)}, history[n-most:]...)
+	most := 400
+	if one {
+		most = 0
 	}
-	t.Logf("history:\n%s\nagain: %s", strings.Join(history, "\n"), again)
+	t.Logf("history:\n%s\nagain, with all of it: %s", w.History(most), again)
 }
 
 // Random schedules have many faults.
@@ -119,11 +119,12 @@ func TestEverySingleFault(t *testing.T) {
 						var calls atomic.Int64
 						var hit atomic.Bool
 						w, found := simulate(t, func(epoch time.Time) plan {
-							p := plan{plain: plain, workers: 1, visibility: 15 * time.Second, delay: 20 * time.Second, days: values.Config[day]{Initial: fresh}}
+							p := plan{days: values.Config[day]{Initial: fresh}}
+							p.Plan = faulttest.Plan{Plain: plain, Workers: 1, Visibility: 15 * time.Second, Delay: 20 * time.Second}
 							p.commands = []command{{
 								book: book{ID: worldtest.IDAt(epoch, 1), Day: "2030-01-01", Seats: 2, Sort: ordinary, Pad: strings.Repeat("x", pad)}, insist: true,
 							}}
-							p.schedule = func(op storagetest.Op) storagetest.Fault {
+							p.Schedule = func(op storagetest.Op) storagetest.Fault {
 								if calls.Add(1) != int64(n) {
 									return storagetest.NoFault
 								}

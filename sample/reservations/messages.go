@@ -72,5 +72,5 @@ func Key(id string) string { return channel.DerivedID(id, "reservation") }
 func (m MakeReservation) MessageID() string { return Key(m.ID) }
 
 // MessageID makes repeated cancellations one message. It carries no time on purpose: a reservation made months ago
-// can be cancelled today.
+// can be cancelled today. A repeat that nobody remembers any more finds no seats to give back.
 func (m CancelReservation) MessageID() string { return channel.DerivedID("cancel:" + m.ID) }

@@ -36,8 +36,8 @@ func mutants() []mutant {
 		{
 			name: "an event has a random ID",
 			file: "internal/post/compose.go",
-			old:  "		e.derive(parent, born, \"event\", source, strconv.Itoa(n))\n",
-			new:  "		e.ID = NewID()\n",
+			old:  "		e.derive(parent, born, parts...)\n",
+			new:  "		e.ID = NewID() + parts[0][:0]\n",
 			by:   "values", // repeats come from the document, so only two workers that decide the same event make two of it
 			test: "TestLargePending",
 		},
@@ -108,6 +108,55 @@ func mutants() []mutant {
 			by:   "values", // a run of the simulation is shorter than the 30 days
 			test: "TestClockBehindRetention",
 		},
+		// Nor is it as long as idempotency keys are remembered.
+		{
+			name: "an idempotency key too old to judge is guessed about",
+			file: "values/rows.go",
+			old:  "{ return x.before(u.now",
+			new:  "{ return !x.keyed && x.before(u.now",
+			by:   "values",
+			test: "TestAKeyTooOldIsRefused",
+		},
+		{
+			name: "the row of an idempotency key is looked up by the time of the copy",
+			file: "values/record.go",
+			old:  "	from := keyedRows + hex.EncodeToString(x.id[:])\n",
+			new:  "	from := x.rowKey()\n",
+			by:   "values",
+			test: "TestTwoSendsOfAKeyAreOne",
+		},
+		{
+			name: "rows of idempotency keys are kept no longer than others",
+			file: "values/record.go",
+			old:  "	return timeKey(x.time+retention.Milliseconds())",
+			new:  "	return timeKey(x.time+0*retention.Milliseconds())",
+			by:   "values",
+			test: "TestTwoSendsOfAKeyAreOne",
+		},
+		{
+			name: "rows of idempotency keys are never deleted",
+			file: "values/forget.go",
+			old:  "			keyed = append(keyed, ends)\n",
+			new:  "			_ = ends\n",
+			by:   "values",
+			test: "TestRowsOfKeysEnd",
+		},
+		{
+			name: "the row that ends another is deleted before it",
+			file: "values/forget.go",
+			old:  "	if c.rows.DeleteRows(ctx, key, keyed) == nil {",
+			new:  "	if keyed, old = old, keyed; c.rows.DeleteRows(ctx, key, keyed) == nil {",
+			by:   "values",
+			test: "TestForgettingKeysCrashes",
+		},
+		{
+			name: "notes of idempotency keys are never deleted",
+			file: "handlers/sweep.go",
+			old:  "				old = append(old, row.Key)\n",
+			new:  "",
+			by:   "handlers",
+			test: "TestNotesOfKeysEnd",
+		},
 		{
 			name: "an outdated document is believed about a replay that a row tells of",
 			file: "values/apply.go",
@@ -126,7 +175,7 @@ func mutants() []mutant {
 			name: "a view, which emits nothing, has no record",
 			file: "values/apply.go",
 			old:  "	d.record.add(x)\n",
-			new:  "	if len(events) > 0 {\n		d.record.add(x)\n	}\n",
+			new:  "	if len(emissions) > 0 {\n		d.record.add(x)\n	}\n",
 		},
 		{
 			name: "an older event overwrites a newer one",

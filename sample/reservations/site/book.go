@@ -90,7 +90,6 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	case err != nil:
 		return s.refuse(w, r, in, err)
 	}
-	s.cfg.Sent()
 
 	receipt := receiptPath(m.ID)
 	w.Header().Set("Cache-Control", "no-store")

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,10 +194,9 @@ func TestSeats(t *testing.T) {
 }
 
 // Commands are counted when they are sent; a refused request is none.
-func TestSentIsCalled(t *testing.T) {
+func TestSentCommands(t *testing.T) {
 	t.Parallel()
-	var sent atomic.Int64
-	s := newStack(t, site.Config{Sent: func() { sent.Add(1) }})
+	s := newStack(t, site.Config{})
 	id := channel.NewID()
 	for i, step := range []struct {
 		do   func() answer
@@ -212,8 +210,8 @@ func TestSentIsCalled(t *testing.T) {
 		{func() answer { return s.get("/reservations/" + id) }, 3},
 		{func() answer { return s.do("POST", "/reservations/"+id+"/cancel", nil) }, 4},
 	} {
-		if a := step.do(); sent.Load() != step.want {
-			t.Errorf("step %d: got %d sent after a %d, want %d", i, sent.Load(), a.StatusCode, step.want)
+		if a := step.do(); s.channels.Sent() != step.want {
+			t.Errorf("step %d: got %d sent after a %d, want %d", i, s.channels.Sent(), a.StatusCode, step.want)
 		}
 	}
 }

@@ -66,7 +66,6 @@ func (s *site) cancel(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		if err := s.cancels.Send(traced(ctx, r), reservations.CancelReservation{ID: status.ID, Date: status.Date}); err != nil {
 			return err
 		}
-		s.cfg.Sent()
 	}
 	s.showReceipt(w, r, http.StatusAccepted, status, true)
 	return nil

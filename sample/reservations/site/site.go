@@ -45,9 +45,6 @@ type Config struct {
 	// which is the most in any case.
 	Seats int
 
-	// Sent is called after each sent command, by several goroutines at a time. Defaults to nothing.
-	Sent func()
-
 	// Stopping is closed when the server begins to stop, and ends the event streams, which a graceful
 	// shutdown would otherwise wait for. Defaults to never.
 	Stopping <-chan struct{}
@@ -83,9 +80,6 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
-	}
-	if cfg.Sent == nil {
-		cfg.Sent = func() {}
 	}
 	if cfg.Seats < 0 || cfg.StreamFor < 0 || cfg.MaxStreams < 0 || cfg.Timeout < 0 {
 		return nil, fmt.Errorf("site: Seats is %d, StreamFor %v, MaxStreams %d, Timeout %v; want none of them negative", cfg.Seats, cfg.StreamFor, cfg.MaxStreams, cfg.Timeout)

@@ -1,0 +1,71 @@
+package catalog
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+)
+
+// A Program is a version of a program.
+type Program struct {
+	// Name is required. A program keeps it for ever.
+	Name string `json:"program"`
+
+	// Version tells builds apart. Defaults to "unknown".
+	Version string `json:"version"`
+}
+
+// A Description is what a version of a program has published.
+type Description struct {
+	Program
+	First       time.Time    `json:"first"` // when it was first published, by the clock of a worker
+	Last        time.Time    `json:"last"`  // when it was last published, to the day
+	Queues      []Queue      `json:"queues"`
+	Kinds       []Kind       `json:"kinds"`
+	Collections []Collection `json:"collections"`
+
+	// Fault says why the rest is missing. It is empty for a document that could be read.
+	Fault string `json:"-"`
+}
+
+// A Queue is a queue of the program's routes.
+type Queue struct {
+	Name     string         `json:"name"`
+	Group    bool           `json:"group,omitempty"` // events go to it: it is a subscriber group
+	Kinds    []channel.Kind `json:"kinds"`           // that the routes lead to it
+	Handlers []Handler      `json:"handlers"`        // that the program has for it; without one it doesn't consume the queue
+}
+
+// A Handler is what the program does with a kind from a queue.
+type Handler struct {
+	Kind       channel.Kind `json:"kind"`                 // as it is received; an older kind has an entry of its own
+	Name       string       `json:"name"`                 // "decide capacity"
+	Collection string       `json:"collection,omitempty"` // that it folds into
+	Once       bool         `json:"once,omitempty"`       // a reaction by handlers.ReactOnce
+}
+
+// A Kind is a kind of message that the program knows.
+type Kind struct {
+	Kind    channel.Kind    `json:"kind"`
+	Command bool            `json:"command,omitempty"`
+	Queues  []string        `json:"queues"`            // that it goes to
+	Example json.RawMessage `json:"example,omitempty"` // a body
+	Schema  json.RawMessage `json:"schema,omitempty"`  // of its bodies
+}
+
+// A Collection is a collection of values, or a view.
+type Collection struct {
+	Name string `json:"name"`
+	View bool   `json:"view,omitempty"`
+}
+
+// Consumes reports that the program has a handler for a queue.
+func (d *Description) Consumes(queue string) bool {
+	for _, q := range d.Queues {
+		if q.Name == queue {
+			return len(q.Handlers) > 0
+		}
+	}
+	return false
+}

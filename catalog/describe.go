@@ -1,0 +1,83 @@
+package catalog
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/jsonform"
+	"github.com/millrace-go/millrace/internal/post"
+)
+
+// Bounds of a description, in bytes.
+const (
+	maxDocument = 1 << 20
+	maxSchema   = 64 << 10 // of one kind
+	maxExample  = 16 << 10 // of one kind
+)
+
+// describe says what a registry and its routes know.
+func describe(r *handlers.Registry, p Program) Description {
+	routed := r.Channels().Outbox().Routed()
+	d := Description{Program: p, Queues: []Queue{}, Kinds: []Kind{}, Collections: []Collection{}}
+	place := map[string]int{} // of a queue in d.Queues
+	for _, name := range r.Channels().Routes().Queues() {
+		place[name] = len(d.Queues)
+		d.Queues = append(d.Queues, Queue{Name: name, Kinds: r.Channels().Routes().Kinds(name), Handlers: []Handler{}})
+	}
+	for _, h := range r.About() {
+		q := &d.Queues[place[h.Queue]] // a handler has a route
+		q.Handlers = append(q.Handlers, Handler{Kind: h.Kind, Name: h.Name, Collection: h.Collection, Once: h.Once})
+		if c := (Collection{h.Collection, h.View}); c.Name != "" && !slices.Contains(d.Collections, c) {
+			d.Collections = append(d.Collections, c)
+		}
+	}
+	slices.SortFunc(d.Collections, func(a, b Collection) int { return cmp.Compare(a.Name, b.Name) })
+	for _, k := range routed {
+		for _, q := range k.Queues {
+			d.Queues[place[q]].Group = !k.Command
+		}
+		kind := Kind{Kind: k.Kind, Command: k.Command, Queues: k.Queues, Example: exampleOf(k)}
+		if schema, err := jsonform.Schema(k.Message); err == nil && len(schema) <= maxSchema {
+			kind.Schema = schema
+		}
+		d.Kinds = append(d.Kinds, kind)
+	}
+	return d
+}
+
+// exampleOf returns an example of a kind, or nil. It encodes values, which may call the user's methods: first one that
+// shows all members, and then, where that is no good, the zero value.
+func exampleOf(k post.Routed) (example json.RawMessage) {
+	handlers.Guard("the code that encodes an example of "+string(k.Kind), 2, func(i int) (form []byte) {
+		switch {
+		case i == 0:
+			form, _ = jsonform.Encode(jsonform.Example(k.Message)) // a kind may have no example
+		case example == nil:
+			form, _ = jsonform.Encode(jsonform.Zero(k.Message))
+		}
+		return form
+	}, func(_ int, form []byte) {
+		if len(form) > 0 && len(form) <= maxExample {
+			example = form
+		}
+	}, func(int, error) {})
+	return example
+}
+
+// encode returns the document. It leaves out what the bounds leave no room for.
+func (d Description) encode() ([]byte, error) {
+	b, err := json.Marshal(d)
+	for _, drop := range []func(*Kind){func(k *Kind) { k.Example = nil }, func(k *Kind) { k.Schema = nil }} {
+		if err != nil || len(b) <= maxDocument {
+			break
+		}
+		d.Kinds = slices.Clone(d.Kinds)
+		for i := range d.Kinds {
+			drop(&d.Kinds[i])
+		}
+		b, err = json.Marshal(d)
+	}
+	return b, err
+}

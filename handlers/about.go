@@ -1,0 +1,41 @@
+package handlers
+
+import (
+	"fmt"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
+)
+
+// About lists what the registry handles. It is for this module's own packages: its type is internal.
+func (r *Registry) About() (all []post.Handled) {
+	for _, queue := range r.Queues() {
+		for _, h := range r.Handlers(queue) {
+			about := post.Handled{Queue: queue, Name: h.name, Collection: h.collection, View: h.view, Once: h.once}
+			if h.key != nil {
+				about.Key = func(e *channel.Envelope) (string, error) { return r.keyOf(queue, e) }
+			}
+			for _, about.Kind = range r.codec.Kinds(h.kind) {
+				all = append(all, about)
+			}
+		}
+	}
+	return all
+}
+
+// keyOf returns the key of the document that a message is for.
+func (r *Registry) keyOf(queue string, e *channel.Envelope) (key string, err error) {
+	failed := Contain(func() {
+		var d *Delivery
+		if d, err = r.Resolve(queue, e); err == nil {
+			key = d.key
+		}
+	})
+	if failed != nil {
+		return "", failed
+	}
+	if err != nil {
+		return "", fmt.Errorf("handlers: %w", err)
+	}
+	return key, nil
+}

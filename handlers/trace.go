@@ -1,0 +1,51 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/tracing"
+	"github.com/millrace-go/millrace/values"
+)
+
+// traced returns a change whose calls have spans. The emissions of a call belong to its span: they follow a copy of the
+// envelope, because the worker may write the envelope itself back.
+func traced[V any](d *Delivery, c values.Change[V]) values.Change[V] {
+	e := *c.Envelope
+	return values.Change[V]{Envelope: &e, Fold: func(v V) (next V, emissions []channel.Message, err error) {
+		ctx, span := d.Handler.channels.Tracer().Call(context.Background(), d.Span, d.Handler.name)
+		failed := errors.New(exited)
+		defer func() { endSpan(span, failed) }()
+		e.TraceParent = tracing.ParentIn(ctx)
+		next, emissions, err = c.Fold(v)
+		failed = err
+		return next, emissions, err
+	}}
+}
+
+// batched returns the context of the unit of work of some deliveries.
+func batched(ctx context.Context, ds []*Delivery) context.Context {
+	var spans []tracing.Span
+	for _, d := range ds {
+		if d.Span != nil {
+			spans = append(spans, d.Span)
+		}
+	}
+	if spans == nil {
+		return ctx
+	}
+	return tracing.WithBatch(ctx, spans)
+}
+
+// endSpan ends the span of a call. It didn't fail if it asks to see its message again later.
+func endSpan(s tracing.Span, err error) {
+	if s == nil {
+		return
+	}
+	if Judge(err).Action == HandBack {
+		tracing.HandBack(s)
+		err = nil
+	}
+	tracing.End(s, err)
+}

@@ -1,0 +1,26 @@
+package handlers
+
+import (
+	"context"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
+)
+
+// watched returns a reaction whose runs a test watches; see post.Outbox. Without a test it returns f.
+func watched[E channel.Message](r *Registry, once bool, f func(context.Context, E) error) func(context.Context, E) error {
+	watch := r.channels.Outbox().Watch
+	if watch == nil || f == nil {
+		return f
+	}
+	return func(ctx context.Context, m E) error {
+		h, ok := post.HandlingUnder(ctx)
+		if !ok {
+			return f(ctx, m)
+		}
+		done := watch(h, once)
+		err := f(ctx, m)
+		done(err)
+		return err
+	}
+}

@@ -1,0 +1,83 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// An App is a program that is starting, or runs. [Program].Start and Web get it. Its methods are for Start and Web
+// only, while they run.
+type App struct {
+	Channels *channel.Channels // sends the program's messages
+	Store    *storage.Store
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer // /metrics shows what is registered here
+	Stopping <-chan struct{}       // closed when the program begins to stop; ends streams, which a stop would wait for
+	Web      bool                  // whether this process serves Program.Web
+	Worker   bool                  // whether this process runs a worker
+
+	parts    []boot.Part // the program's own loops
+	closings []func() error
+	said     []string
+
+	listener net.Listener        // nil for none
+	traces   *sdk.TracerProvider // nil for none
+	metrics  *prometheus.Registry
+	handled  func() int64 // counts messages; nil where no worker runs
+	unit     string       // names what handled counts
+	healthy  func() error // health of the worker
+	summary  func() error // prints what the program has asked of the store, once
+}
+
+// Go adds a loop that runs until its context ends, and then stops in order and returns. An error, or an end before its
+// time, stops the program. Loops stop after the web and before the worker, in the order in which they were added.
+func (a *App) Go(name string, run func(ctx context.Context) error) {
+	a.parts = append(a.parts, boot.Part{Name: name, Run: run})
+}
+
+// OnClose adds what closes a thing that the program has opened. Closings are called when everything else has stopped,
+// the latest first, also when the program fails to start. The store is closed after them.
+func (a *App) OnClose(closing func() error) { a.closings = append(a.closings, closing) }
+
+// Say adds a sentence to what the program prints when it has started.
+func (a *App) Say(format string, args ...any) {
+	a.said = append(a.said, boot.Clean(fmt.Sprintf(format, args...)))
+}
+
+// close calls the closings.
+func (a *App) close() error {
+	var faults []error
+	for _, closing := range slices.Backward(a.closings) {
+		faults = append(faults, closing())
+	}
+	return errors.Join(faults...)
+}
+
+// greeting is what the program prints when it has started. A program that reads this line by line finds the address at
+// the end of the first line.
+func (a *App) greeting(worker string) string {
+	first := "The worker is starting"
+	switch {
+	case a.Web:
+		first = "Serving at " + boot.URL(a.listener)
+	case a.listener != nil:
+		first += ": health and metrics at " + boot.URL(a.listener)
+	}
+	all := a.said
+	if a.Web && worker != "" {
+		all = append(all, worker)
+	}
+	return first + "\n" + strings.Join(append(all, "Stop with Ctrl-C."), " ") + "\n"
+}

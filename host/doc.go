@@ -1,0 +1,65 @@
+// Package host makes a program of routes, handlers and a web. It is the frame that every program needs: the command
+// line, the store with its doorbell, logs, signals, health, metrics, HTTP, and the order of stopping.
+//
+//	func main() {
+//		host.Main(host.Program{Name: "shop", Routes: shop.Routes, Register: shop.Register, Web: shop.Site})
+//	}
+//
+// [Program] has a field for each thing that a program can add: flags of its own, what it opens and closes, loops of its
+// own, and the settings of its worker. docs/first-program.md begins with an empty folder.
+//
+// # Verbs
+//
+//	shop               serves HTTP and runs a worker, in one process
+//	shop web           serves HTTP only
+//	shop worker        runs a worker only
+//	shop version       prints the version
+//	shop help [VERB]   explains a verb and its flags, as VERB -help does
+//
+// A program without Web or without Register lacks the verb, and shop alone does what is left.
+//
+// # Flags
+//
+// Each flag has an environment variable: MILLRACE_STORE for -store. The flag wins over the variable, and the variable
+// over the default. A program's own flag -seats is SHOP_SEATS.
+//
+//	-store, -doorbell, -doorbell-address   the store, and how processes wake one another
+//	-addr                                  the address of the web
+//	-worker                                whether a worker runs beside the web
+//	-admin                                 the address of a worker without a web, for health and metrics
+//	-concurrency, -active                  handlers at a time, and workers at a time
+//	-prices                                prices for the summary at the end
+//	-log                                   the least level that is logged
+//
+// # Traces
+//
+// A program sends OpenTelemetry spans over HTTP where the standard environment variables ask for it:
+// OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT name a collector, or OTEL_TRACES_EXPORTER=otlp
+// stands for the one at http://localhost:4318. The other OTEL_ variables work as well, such as OTEL_SERVICE_NAME,
+// OTEL_EXPORTER_OTLP_HEADERS and OTEL_TRACES_SAMPLER. OTEL_SDK_DISABLED=true or OTEL_TRACES_EXPORTER=none turn it off.
+// Each request has a span, and so has what it brings about; see package channel. Streams of server-sent events have
+// none.
+//
+// # Laws
+//
+//   - A program opens in this order: its port, the store, Start, Register, Web. Nothing is opened before all flags
+//     are right, and a port that is taken leaves no files behind.
+//   - A program stops in this order, each after the one before has ended: the web, the program's own loops, the worker,
+//     the worker's own server. Then come the closings of [App.OnClose], the latest first, the store, and the summary.
+//     All closings are called also when the program fails to start.
+//   - The first SIGINT or SIGTERM begins the stop. Signals within a second of the first count as the same one, because
+//     supervisors and shells often send two. A later signal prints the summary and ends the process at once. The
+//     promise of the queues makes that harmless.
+//   - A part that fails, or ends before its time, stops the program. A part that returns the error of its ended
+//     context has not failed.
+//   - Exit codes: 0 after an orderly stop, 1 after a failure, 2 when the command line or the environment can't be
+//     right, 128 plus the signal's number after a second signal.
+//   - The standard output gets the address at the end of the first line, then a line for people, and at the end the
+//     summary: the requests to the store for each command. Logs and errors go to the standard error: for people
+//     where it is a terminal, and as JSON lines elsewhere. The host shows neither the store's URL nor
+//     the text of a program's own flag, because both may be secret.
+//   - Traces never delay or fail a program. Spans that can't be sent are lost, and that is logged seldom. After the
+//     worker has stopped, the program waits at most 3 seconds for its last spans to be sent.
+//   - GET /healthz, /readyz and /metrics are the host's, on the web's port too. /readyz answers 503 as soon as the stop
+//     begins.
+package host

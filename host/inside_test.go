@@ -1,0 +1,74 @@
+package host
+
+import (
+	"runtime/debug"
+	"slices"
+	"testing"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/worker"
+)
+
+type command struct{ X int }
+
+func (command) Kind() channel.Kind { return "test.command.v1" }
+
+type event struct{ X int }
+
+func (event) Kind() channel.Kind { return "test.event.v1" }
+
+// -active and -concurrency fill in what the program has left open. The program's own value doesn't change.
+func TestWorkerConfig(t *testing.T) {
+	t.Parallel()
+	always := worker.Turns()
+	own := worker.Config{Concurrency: 3, MaxAttempts: 9, Queues: map[string]worker.QueueConfig{"mails": {Turn: always}, "bills": {Concurrency: 2}}}
+	for _, c := range []struct {
+		active, concurrency, want int
+		turns                     []string
+	}{
+		{want: 3, turns: []string{"mails"}},
+		{active: 1, concurrency: 7, want: 7, turns: []string{"bills", "mails", "orders"}},
+	} {
+		s := &service{Program: Program{Worker: own}, active: &c.active, concurrency: &c.concurrency}
+		got := s.workerConfig(&App{}, []string{"bills", "mails", "orders"})
+		var turns []string
+		for name, q := range got.Queues {
+			if q.Turn != nil {
+				turns = append(turns, name)
+			}
+		}
+		slices.Sort(turns)
+		if !slices.Equal(turns, c.turns) || got.Concurrency != c.want || got.MaxAttempts != 9 || got.Queues["bills"].Concurrency != 2 {
+			t.Errorf("-active %d: got %+v, want turns for %q and concurrency %d", c.active, got, c.turns, c.want)
+		}
+	}
+	if len(own.Queues) != 2 || own.Queues["bills"].Turn != nil {
+		t.Errorf("the program's own settings have changed: %+v", own)
+	}
+}
+
+func TestCommandQueues(t *testing.T) {
+	t.Parallel()
+	routes, err := channel.NewRoutes(channel.Command[command]("orders"), channel.Event[event]("mails"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := commandQueues(routes, []string{"mails", "orders"}); !slices.Equal(got, []string{"orders"}) {
+		t.Errorf("got %q, want orders", got)
+	}
+}
+
+func TestBuildVersion(t *testing.T) {
+	t.Parallel()
+	vcs := []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"}}
+	for want, info := range map[string]debug.BuildInfo{
+		"v1.2.3":             {Main: debug.Module{Version: "v1.2.3"}, Settings: vcs},
+		"0123456789ab+dirty": {Main: debug.Module{Version: "(devel)"}, Settings: vcs},
+		"0123456789ab":       {Settings: vcs[:1]},
+		"devel":              {},
+	} {
+		if got := buildVersion(&info); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

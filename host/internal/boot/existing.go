@@ -1,0 +1,36 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// OpenExisting is OpenStore for a program that must not make an empty store from a mistyped name. It can tell for
+// files only.
+func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
+	file, ok := strings.CutPrefix(*s.store, "sqlite:")
+	file, _, _ = strings.Cut(strings.TrimPrefix(file, "sqlite:"), "?")                                 // as the driver does, which also takes a whole URL
+	notPath := strings.HasPrefix(file, "//") || strings.HasPrefix(file, "file:") || file == ":memory:" // the driver's own error is better
+	if ok && file != "" && !notPath {
+		full, err := filepath.Abs(file)
+		if err != nil {
+			full = file
+		}
+		switch info, err := os.Stat(file); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("-store: file %s does not exist; the program whose store it is creates it at its first start", storage.Quote(full))
+		case err == nil && info.Mode().IsRegular() && info.Size() == 0:
+			return nil, fmt.Errorf("-store: file %s is empty; the program whose store it is creates the store in it at its first start", storage.Quote(full))
+		}
+	}
+	store, _, err := s.OpenStore(ctx, log)
+	return store, err
+}

@@ -1,0 +1,116 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/millrace-go/millrace/cost"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/doorbell"
+	"github.com/millrace-go/millrace/storage/sqlite"
+)
+
+// Settings name the store and how programs wake one another.
+type Settings struct{ store, doorbell, doorbellAddress *string }
+
+// AddSettings defines the flags of every program that opens a store. file is the store when nothing names another one.
+func AddSettings(f *Flags, file string) Settings {
+	return Settings{
+		store: f.String("store", "sqlite:"+file, "the `URL` of the store; all programs of one system use the same. sqlite:PATH is a file.\n"+
+			"azure://ACCOUNT?prefix=NAME is a storage account, with the identity of the program. azure:?prefix=NAME is one with the\n"+
+			"connection string in "+azure.EnvConnectionString+". azure:UseDevelopmentStorage=true is Azurite on this machine"),
+		doorbell: f.String("doorbell", ":0", "the UDP `ADDRESS`, IP:PORT, at which other programs wake an idle worker when the store is in the cloud. "+
+			"Port 0\ntakes a free port. "+off+" disables it: then workers poll, at least every 30 seconds. No effect on SQLite, which wakes workers\nitself"),
+		doorbellAddress: f.String("doorbell-address", "", "the `ADDRESSES` at which other machines reach -doorbell, separated by commas, if they are not this\nmachine's own. No effect on SQLite"),
+	}
+}
+
+// Drivers are the kinds of store that the programs know. Stores log to log.
+func Drivers(log *slog.Logger) storage.Drivers {
+	return storage.Drivers{"sqlite": sqlite.WithLogger(log), "azure": azure.Open}
+}
+
+// off as an address means none.
+const off = "off"
+
+// OpenStore opens the store that the settings name, with a doorbell if the store has none of its own. rings is nil
+// without a doorbell.
+func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (store *storage.Store, rings func() doorbell.Counts, err error) {
+	cfg := doorbell.Config{Logger: log}
+	if *s.doorbell != off {
+		cfg.Listen = *s.doorbell
+	}
+	if *s.doorbellAddress != "" {
+		cfg.Advertise = strings.Split(*s.doorbellAddress, ",")
+	}
+	if err := errors.Join(badFlag("doorbell", doorbell.Config{Listen: cfg.Listen}.Check()), badFlag("doorbell-address", doorbell.Config{Advertise: cfg.Advertise}.Check())); err != nil {
+		return nil, nil, err
+	}
+	store, err = Drivers(log).Open(ctx, *s.store)
+	if errors.Is(err, storage.ErrInvalid) {
+		return nil, nil, badFlag("store", err)
+	}
+	if err != nil || *s.doorbell == off || store.Rings() {
+		return store, nil, err
+	}
+	bell, err := doorbell.Over(store, cfg)
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	return bell.Store, bell.Counts, nil
+}
+
+// badFlag adds a flag's name to an error, if there is one.
+func badFlag(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var e *storage.Error
+	if errors.As(err, &e) {
+		err = e.Err
+	}
+	return &UsageError{fmt.Errorf("-%s: %w", flag, err)}
+}
+
+// Close closes a store when a program's function returns, and adds the error to the function's own.
+func Close(store *storage.Store, err *error) {
+	closing := store.Close()
+	var cause *sqlite.Error
+	if errors.As(closing, &cause) { // the store's further text is for programs that go on
+		closing = fmt.Errorf("stopped, but SQLite could not write its log back into the database file: %w. "+
+			"Nothing is lost. Keep both files: the next start reads both", cause)
+	}
+	*err = errors.Join(*err, closing)
+}
+
+// AddPrices defines the flag of the price file. The returned value is set when the flags are parsed; nil means none.
+func AddPrices(f *Flags) **cost.Prices {
+	var prices *cost.Prices
+	name := f.String("prices", "", "the JSON `FILE` with the prices of the store's requests, for the summary at the end:\n"+
+		`{"currency": "EUR", "per10000": {"blob write": 0.1}}. No effect on SQLite, which costs nothing`)
+	f.Check("prices", func() (err error) {
+		if *name != "" {
+			prices, err = readPrices(*name)
+		}
+		return err
+	})
+	return &prices
+}
+
+func readPrices(name string) (*cost.Prices, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	prices, err := cost.ReadPrices(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return prices, nil
+}

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// A Program is what a program consists of. Name is required; a program that does work has Routes and Register, too.
+type Program struct {
+	// Name is 1 to 40 lower-case letters, digits and hyphens, and begins with a letter. Its uses:
+	//
+	//   - data/NAME.db is the store when -store names no other one
+	//   - NAME_ in upper case begins the environment variables of the program's own flags
+	//   - /NAME is the source of the messages that it sends
+	//
+	// So programs that share a store and flags, such as a web and a worker, have the same name.
+	Name string
+
+	// About is the beginning of -help. Defaults to the name.
+	About string
+
+	// Version is the version of the program. Defaults to that of the build: the module's version, or the revision.
+	Version string
+
+	// Routes returns where messages go. Defaults to none; then the program has neither a web nor a worker.
+	Routes func() (*channel.Routes, error)
+
+	// Register registers the handlers. It may be called where no handler ever runs, and then before Start. Defaults to
+	// none, and a program without a worker.
+	Register func(*handlers.Registry) error
+
+	// Web returns the handler of HTTP requests. The host answers /healthz, /readyz and /metrics itself. Defaults to none,
+	// and a program without a web.
+	Web func(*App) (http.Handler, error)
+
+	// Flags defines settings of the program's own. Defaults to none.
+	Flags func(*Flags)
+
+	// Start opens what the program needs beside the store, and gives its closing and loops to the App. It is called
+	// before Register and Web. ctx ends when the program begins to stop. Defaults to nothing.
+	Start func(ctx context.Context, a *App) error
+
+	// Handlers is how handlers are run. Defaults to the zero Config, with the program's logger.
+	Handlers handlers.Config
+
+	// Worker is how the worker works, with settings for single queues in Queues. Defaults to the zero Config, with the
+	// program's logger and metrics. The flag -concurrency wins over its Concurrency. The flag -active applies to the
+	// queues that have no Turn here; worker.Turns() stands for "always".
+	Worker worker.Config
+}
+
+var goodName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
+
+// check reports all faults of a program.
+func (p *Program) check() error {
+	var faults []error
+	if !goodName.MatchString(p.Name) {
+		faults = append(faults, fmt.Errorf("host: Program.Name is %s; want 1 to 40 lower-case letters, digits and hyphens, a letter first", storage.Quote(p.Name)))
+	}
+	if p.Routes == nil && (p.Register != nil || p.Web != nil) {
+		faults = append(faults, errors.New("host: Program.Routes is nil; Register and Web need the routes of their messages"))
+	}
+	return errors.Join(faults...)
+}
+
+// version returns the program's version, "devel" when nothing tells it.
+func (p *Program) version() string {
+	if p.Version != "" {
+		return p.Version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	return buildVersion(info)
+}
+
+func buildVersion(info *debug.BuildInfo) string {
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	revision, changed := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = "+dirty"
+		}
+	}
+	return cmp.Or(revision, "devel") + changed
+}

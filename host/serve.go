@@ -1,0 +1,283 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/millrace-go/millrace/catalog"
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/cost"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/worker"
+	"github.com/millrace-go/millrace/worker/active"
+)
+
+// off as an address means none.
+const off = "off"
+
+// A service is a run of a program that serves HTTP, works, or both.
+type service struct {
+	Program
+	process Process
+	command string
+	stdout  io.Writer
+
+	settings    boot.Settings
+	prices      **cost.Prices
+	address     *string // of the web, or of the worker's own server
+	flag        string  // of the address
+	worker      *bool   // whether a worker runs beside the web; nil where there is no choice
+	concurrency *int    // nil where no worker can run
+	active      *int    // nil where no worker can run
+}
+
+// serve runs the verbs "", web and worker.
+func serve(ctx context.Context, x Process, p Program, verb string, args []string) int {
+	s := &service{Program: p, process: x, command: x.Command, stdout: x.Stdout}
+	flags := boot.NewFlags(strings.TrimSpace(x.Command+" "+verb), p.about(x.Command), x.Getenv)
+	s.settings, s.prices = boot.AddSettings(flags, "data/"+p.Name+".db"), boot.AddPrices(flags)
+	if verb == "worker" || p.Web == nil {
+		s.flag = "admin"
+		s.address = flags.String(s.flag, "127.0.0.1:9090", "the `ADDRESS` to serve /healthz, /readyz and /metrics, HOST:PORT; port 0 takes a free port, "+off+" disables it")
+	} else {
+		s.flag = "addr"
+		s.address = flags.String(s.flag, ":8080", "the `ADDRESS` to serve, HOST:PORT or :PORT; port 0 takes a free port")
+		if p.Register != nil {
+			s.worker = flags.Bool("worker", verb == "", "run a worker in this process; -worker=false leaves the work to other processes")
+		}
+	}
+	if p.Register != nil {
+		s.concurrency = flags.Int("concurrency", 0, 0, 10_000, "the number of `HANDLERS` that run at a time, for each queue; 0 means the worker's default")
+		s.active = flags.Int("active", 0, 0, 1000, "the number of `WORKERS` that consume a queue at a time; the others stand by. All processes that run a worker\n"+
+			"use the same. 0 means all workers. A queue to which the program gives a turn of its own is excepted")
+	}
+	if p.Flags != nil {
+		p.Flags(&Flags{flags.Of(boot.Prefix(p.Name))})
+	}
+	return boot.Main(ctx, boot.Process{Args: args, Getenv: x.Getenv, Stdout: x.Stdout, Stderr: x.Stderr}, flags, s.run)
+}
+
+// run opens everything, runs the parts until ctx ends, and closes everything.
+func (s *service) run(ctx context.Context, log *slog.Logger) (err error) {
+	// The port comes first, so that a taken one leaves no files behind.
+	var ln net.Listener
+	if s.flag != "admin" || *s.address != off {
+		if ln, err = boot.Listen(ctx, s.flag, *s.address); err != nil {
+			return err
+		}
+		defer func() { _ = ln.Close() }() // fails only where the server has closed it already
+	}
+	routes, err := s.Routes()
+	if err != nil {
+		return err
+	}
+	a := &App{Log: log, Stopping: ctx.Done(), Web: s.flag == "addr", listener: ln, healthy: func() error { return nil }}
+	a.Worker = s.Register != nil && (!a.Web || *s.worker)
+	defer func() {
+		closing := a.close()
+		if boot.StoppedBy(ctx, err) && closing != nil {
+			err = nil // the stop is no failure, but this is
+		}
+		err = errors.Join(err, closing)
+	}()
+	if err := s.open(ctx, a, routes); err != nil {
+		return err
+	}
+	parts, err := s.parts(ctx, a)
+	if err != nil {
+		return err
+	}
+	boot.BeforeExit(ctx, func() { _ = a.summary() })
+	_, _ = io.WriteString(s.stdout, a.greeting(s.whereWorkerRuns(a))) // nobody could read an error either
+	return boot.Run(ctx, parts...)
+}
+
+// open opens the store and what every program has beside it. [App.OnClose] gets all that must be closed.
+func (s *service) open(ctx context.Context, a *App, routes *channel.Routes) error {
+	store, rings, err := s.settings.OpenStore(ctx, a.Log)
+	if err != nil {
+		return err
+	}
+	// The summary is the last closing, because closing the store makes requests, too.
+	a.summary = sync.OnceValue(func() error { return s.summary(a) })
+	a.OnClose(a.summary)
+	a.OnClose(func() (err error) {
+		boot.Close(store, &err)
+		return err
+	})
+	a.Store, a.metrics = store, boot.NewMetrics()
+	a.Metrics = a.metrics
+	a.metrics.MustRegister(cost.Collector(store))
+	if rings != nil {
+		a.metrics.MustRegister(boot.DoorbellMetrics(rings)...)
+	}
+	if a.Channels, err = channel.New(store, routes, "/"+s.Name); err != nil {
+		return err
+	}
+	s.openTraces(ctx, a)
+	return nil
+}
+
+// parts makes the parts of the program, in the order in which they stop: senders before those that they send to, and
+// the server that reports health last.
+func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err error) {
+	if s.Start != nil {
+		if err := s.Start(ctx, a); err != nil {
+			return nil, err
+		}
+	}
+	var work []boot.Part
+	if a.Worker {
+		w, err := s.newWorker(a)
+		if err != nil {
+			return nil, err
+		}
+		work = append(work, boot.Part{Name: "worker", Run: w.Run})
+	}
+	if a.Web {
+		handler, err := s.handler(a)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, a.server("server", handler))
+	}
+	parts = append(append(parts, a.parts...), work...)
+	if !a.Web && a.listener != nil {
+		parts = append(parts, a.server("admin server", a.ops()))
+	}
+	return parts, nil
+}
+
+// newWorker returns the worker of the program's handlers.
+func (s *service) newWorker(a *App) (*worker.Worker, error) {
+	cfg := s.Handlers
+	if cfg.Logger == nil {
+		cfg.Logger = a.Log
+	}
+	registry := handlers.NewRegistry(a.Channels, cfg)
+	if err := s.Register(registry); err != nil {
+		return nil, err
+	}
+	w, err := worker.New(registry, s.workerConfig(a, registry.Queues()))
+	if err != nil {
+		return nil, err
+	}
+	a.Go("catalog", func(ctx context.Context) error {
+		catalog.Keep(ctx, registry, catalog.Program{Name: s.Name, Version: s.version()})
+		return nil
+	})
+	a.healthy = w.Healthy
+	a.unit = "command handled"
+	counted := commandQueues(a.Channels.Routes(), registry.Queues())
+	if len(counted) == 0 {
+		a.unit, counted = "message handled", registry.Queues()
+	}
+	a.handled = func() (n int64) {
+		for _, q := range counted {
+			n += w.Handled(q)
+		}
+		return n
+	}
+	return w, nil
+}
+
+// workerConfig returns the program's settings with what the flags and the host add.
+func (s *service) workerConfig(a *App, queues []string) worker.Config {
+	cfg := s.Worker
+	if cfg.Logger == nil {
+		cfg.Logger = a.Log
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = a.Metrics
+	}
+	if *s.concurrency > 0 {
+		cfg.Concurrency = *s.concurrency
+	}
+	if *s.active == 0 {
+		return cfg
+	}
+	cfg.Queues = maps.Clone(cfg.Queues)
+	if cfg.Queues == nil {
+		cfg.Queues = map[string]worker.QueueConfig{}
+	}
+	for _, q := range queues {
+		if one := cfg.Queues[q]; one.Turn == nil {
+			one.Turn = active.Workers(*s.active)
+			cfg.Queues[q] = one
+		}
+	}
+	return cfg
+}
+
+// commandQueues returns those of some queues that take commands.
+func commandQueues(routes *channel.Routes, queues []string) (all []string) {
+	for _, q := range queues {
+		for _, kind := range routes.Kinds(q) {
+			if _, err := routes.CommandQueue(kind); err == nil {
+				all = append(all, q)
+				break
+			}
+		}
+	}
+	return all
+}
+
+// handler combines the program's web with the operators' addresses.
+func (s *service) handler(a *App) (http.Handler, error) {
+	web, err := s.Web(a)
+	if err != nil {
+		return nil, err
+	}
+	if web == nil {
+		return nil, errors.New("host: Program.Web returned no handler")
+	}
+	if a.traces != nil {
+		web = withSpans(a.traces, web)
+	}
+	ops := a.ops()
+	mux := http.NewServeMux()
+	mux.Handle("/", web)
+	mux.Handle("/healthz", ops)
+	mux.Handle("/readyz", ops)
+	mux.Handle("/metrics", ops)
+	return mux, nil
+}
+
+func (a *App) ops() http.Handler {
+	return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, func() error { return a.healthy() })
+}
+
+func (a *App) server(name string, h http.Handler) boot.Part {
+	return boot.Part{Name: name, Run: func(ctx context.Context) error { return boot.Serve(ctx, a.listener, h, a.Log) }}
+}
+
+// whereWorkerRuns says it in words for people.
+func (s *service) whereWorkerRuns(a *App) string {
+	switch {
+	case s.Register == nil:
+		return ""
+	case a.Worker:
+		return "The worker runs in this process."
+	}
+	return fmt.Sprintf("The worker does not run here; start one with the same -store: %s worker.", s.command)
+}
+
+// summary prints the requests to the store for each command that was handled, or sent where no worker runs.
+func (s *service) summary(a *App) error {
+	switch {
+	case a.handled != nil:
+		return cost.Summary(s.stdout, a.Store, a.handled(), a.unit, *s.prices)
+	case a.Channels != nil:
+		return cost.Summary(s.stdout, a.Store, a.Channels.Sent(), "command sent", *s.prices)
+	}
+	return nil
+}

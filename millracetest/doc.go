@@ -1,0 +1,2 @@
+// Package millracetest tests programs.
+package millracetest

@@ -1,0 +1,251 @@
+package millracetest
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
+)
+
+// A recorder notes what takes effect in a store: messages that are sent, documents that are written, and effects that
+// are noted as done. Everybody's faults are above it.
+type recorder struct {
+	driver.Store
+	committer driver.Committer // nil if there is none
+
+	// wrote is called after a document was written. It is called concurrently. Set it before the store is used.
+	wrote func()
+
+	mu     sync.Mutex
+	sent   []*sent                // each message once, in the order in which they were seen first; under mu
+	byID   map[sentKey]*sent      // under mu
+	timers map[string][]time.Time // when each copy is due that was sent with a delay, by queue; under mu
+	bodies map[string][]byte      // of claim-checked messages, by their keys; under mu
+	docs   map[docPlace]*history  // under mu
+	done   map[string]bool        // rows of effects that are noted as done; under mu
+	seen   int                    // messages received so far; under mu
+}
+
+// sent is a message in a queue.
+type sent struct {
+	queue string
+	e     post.Envelope // has its data
+}
+
+type sentKey struct {
+	queue, id string
+	content   [32]byte
+}
+
+// docPlace is where a document is.
+type docPlace struct{ container, key string }
+
+// claims is the container of claim-checked bodies; see internal/post. once is the table of handlers.ReactOnce.
+const (
+	claims = "claims"
+	once   = "once"
+)
+
+// record wraps a store.
+func record(s *storage.Store) (*storage.Store, *recorder) {
+	r := &recorder{
+		Store: s.Driver(), byID: map[sentKey]*sent{}, timers: map[string][]time.Time{}, bodies: map[string][]byte{},
+		docs: map[docPlace]*history{}, done: map[string]bool{},
+	}
+	if c := r.Store.Committer(); c != nil {
+		r.committer = recordedCommitter{r, c}
+	}
+	return storage.New(r), r
+}
+
+func (r *recorder) Committer() driver.Committer { return r.committer }
+func (r *recorder) Queue(name string) driver.Queue {
+	return recordedQueue{r.Store.Queue(name), r, name}
+}
+func (r *recorder) Blobs(name string) driver.Blobs {
+	return recordedBlobs{r.Store.Blobs(name), r, name}
+}
+func (r *recorder) Table(name string) driver.Table {
+	if name != once {
+		return r.Store.Table(name)
+	}
+	return recordedTable{r.Store.Table(name), r}
+}
+
+type recordedCommitter struct {
+	r *recorder
+	c driver.Committer
+}
+
+func (c recordedCommitter) Commit(ctx context.Context, w storage.Work) (storage.Committed, error) {
+	done, err := c.c.Commit(ctx, w)
+	if err != nil {
+		return done, err
+	}
+	for _, s := range w.Send {
+		c.r.noteSent(s.Queue, s.Message)
+	}
+	if w.Write != nil {
+		c.r.noteWritten(w.Write.Container, w.Write.Key, w.Write.Body)
+	}
+	return done, nil
+}
+
+type recordedQueue struct {
+	driver.Queue
+	r    *recorder
+	name string
+}
+
+func (q recordedQueue) Send(ctx context.Context, messages []storage.Message) error {
+	err := q.Queue.Send(ctx, messages)
+	if err == nil {
+		for _, m := range messages {
+			q.r.noteSent(q.name, m)
+		}
+	}
+	return err
+}
+
+// Receive notes also what was sent with an unknown outcome.
+func (q recordedQueue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
+	ds, err := q.Queue.Receive(ctx, max, visibility)
+	for _, d := range ds {
+		q.r.noteMessage(q.name, d.Body)
+	}
+	q.r.mu.Lock()
+	defer q.r.mu.Unlock()
+	q.r.seen += len(ds)
+	return ds, err
+}
+
+type recordedBlobs struct {
+	driver.Blobs
+	r    *recorder
+	name string
+}
+
+func (b recordedBlobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
+	if b.name == claims {
+		b.r.noteBody(key, body)
+	}
+	etag, err := b.Blobs.Put(ctx, key, body, cond)
+	if err == nil && b.name != claims {
+		b.r.noteWritten(b.name, key, body)
+	}
+	return etag, err
+}
+
+func (b recordedBlobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
+	err := b.Blobs.Delete(ctx, key, cond)
+	if err == nil && b.name != claims {
+		b.r.mu.Lock()
+		defer b.r.mu.Unlock()
+		if h := b.r.docs[docPlace{b.name, key}]; h != nil {
+			h.unclear = true
+		}
+	}
+	return err
+}
+
+type recordedTable struct {
+	driver.Table
+	r *recorder
+}
+
+func (t recordedTable) Put(ctx context.Context, partition, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
+	etag, err := t.Table.Put(ctx, partition, key, data, cond)
+	if err == nil && strings.Contains(string(data), `"done":true`) {
+		t.r.mu.Lock()
+		defer t.r.mu.Unlock()
+		t.r.done[partition+"/"+key] = true
+	}
+	return etag, err
+}
+
+func (r *recorder) noteSent(queue string, m storage.Message) {
+	e := r.noteMessage(queue, m.Body)
+	if e.Due.After(time.Now()) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.timers[queue] = append(r.timers[queue], e.Due)
+	}
+}
+
+// noteMessage notes a message, unless it is known or can't be decoded.
+func (r *recorder) noteMessage(queue string, body []byte) post.Envelope {
+	e, err := post.Decode(body)
+	if err != nil {
+		return post.Envelope{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.DataRef != "" {
+		e.Data, e.DataRef = r.bodies[strings.TrimPrefix(e.DataRef, claims+"/")], ""
+	}
+	e.Attempts, e.Hangs, e.HandBacks, e.LastError, e.FirstFailed = 0, 0, 0, "", time.Time{}
+	if k := (sentKey{queue, e.ID, e.Content()}); r.byID[k] == nil {
+		s := &sent{queue, e}
+		r.byID[k], r.sent = s, append(r.sent, s)
+	}
+	return e
+}
+
+func (r *recorder) noteBody(key string, body []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bodies[key] = append([]byte(nil), body...)
+}
+
+func (r *recorder) noteWritten(container, key string, body []byte) {
+	r.mu.Lock()
+	at := docPlace{container, key}
+	h := r.docs[at]
+	if h == nil {
+		h = &history{docPlace: at}
+	}
+	isDocument := h.add(body)
+	if isDocument {
+		r.docs[at] = h
+	}
+	r.mu.Unlock()
+	if isDocument && r.wrote != nil {
+		r.wrote()
+	}
+}
+
+// waiting counts the messages of a queue that are not due.
+func (r *recorder) waiting(queue string) (n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	kept := r.timers[queue][:0]
+	for _, due := range r.timers[queue] {
+		if due.After(now) {
+			kept = append(kept, due)
+		}
+	}
+	r.timers[queue] = kept
+	return int64(len(kept))
+}
+
+// counts returns how many messages were received, and how many were sent.
+func (r *recorder) counts() (seen, sent int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen, len(r.sent)
+}
+
+// noted reports that the effect of a message is noted as done.
+func (r *recorder) noted(group, id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.done[group+"/t-"+onceID(group, id)] || r.done[group+"/u-"+onceID(group, id)]
+}
+
+// onceID is the part of the key of a note that follows from the message; see handlers.ReactOnce.
+func onceID(group, id string) string { return post.DerivedID(id, once, group) }
