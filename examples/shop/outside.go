@@ -52,3 +52,20 @@ func unpaid(c Charge, _ handlers.Poisoned) messages { return messages{Paid{c.ID,
 
 // unsent gives up on a delivery.
 func unsent(c Ship, _ handlers.Poisoned) messages { return messages{Shipped{c.ID, false}} }
+
+// demoBank stands for a real bank. Nobody has more than a thousand.
+type demoBank struct{}
+
+func (demoBank) Charge(_ context.Context, _ string, cents int) error {
+	if cents > 1000_00 {
+		return ErrDeclined
+	}
+	return nil
+}
+
+func (demoBank) Refund(context.Context, string, int) error { return nil }
+
+// demoCarrier stands for a real carrier.
+type demoCarrier struct{}
+
+func (demoCarrier) Ship(context.Context, string, string, int) error { return nil }
