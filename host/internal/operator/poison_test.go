@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/millrace-go/millrace/channel"
@@ -158,10 +159,17 @@ func TestShowLargeBody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
 	m := reservation(0)
-	m.Name = strings.Repeat("x", 100_000)
-	sender, err := channel.NewSender[reservations.MakeReservation](w.channels)
+	e, err := post.Compose(m, "/test", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Name = strings.Repeat("x", 100_000) // the reservation's own check would refuse it
+	if e.Data, err = post.EncodeBody(m); err != nil {
+		t.Fatal(err)
+	}
+	packed, err := w.channels.Outbox().Pack(t.Context(), e)
 	if err == nil {
-		err = sender.Send(t.Context(), m)
+		err = w.channels.Outbox().SendPacked(t.Context(), packed)
 	}
 	if err != nil {
 		t.Fatal(err)

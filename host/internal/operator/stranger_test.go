@@ -40,8 +40,8 @@ func (w wish) Check() error {
 	return nil
 }
 
-// A stranger is a store whose program is none that this binary has: the accounts of worldtest, which also count refusals,
-// wishes, a ReactOnce and a plain reaction. Nobody consumes queue lists.
+// A stranger is a store whose program is none that this binary has: the accounts of worldtest, which also count
+// refusals, wishes, a ReactOnce and a plain reaction. Nobody consumes queue lists.
 type stranger struct {
 	*worldtest.World
 	tool Program // what the operator's binary has
