@@ -49,7 +49,8 @@ type Config struct {
 	// messages of a worker that died wait for another worker at most. Defaults to 30 seconds; 1 second to 168 hours.
 	Visibility time.Duration
 
-	// MaxAttempts is how often a handler may say no before the message goes to the poison queue. Defaults to 5.
+	// MaxAttempts is how often a handler may say no before the message goes to the poison queue. The handlers of a queue
+	// share it; one that wants fewer attempts gives up by itself, see handlers.Attempt. Defaults to 5.
 	MaxAttempts int
 
 	// MaxDeliveries is how many silent deliveries a message may have before it goes to the poison queue: such a message
@@ -81,7 +82,7 @@ type Config struct {
 }
 
 // QueueConfig is how a worker consumes one queue. A field that is zero takes the field of the same name of [Config],
-// which also explains it.
+// which also explains it. A queue is the unit of these settings: give a handler that needs others a queue of its own.
 type QueueConfig struct {
 	Concurrency int
 	MaxInHand   int

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage/inbox"
 )
 
@@ -57,7 +58,7 @@ type task struct {
 
 // newHand returns a hand. Handlers run under a context that is derived from base.
 func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects) *hand {
-	handling, cutOff := context.WithCancelCause(base)
+	handling, cutOff := context.WithCancelCause(post.WithMostAttempts(base, with.cfg.MaxAttempts))
 	h := &hand{
 		setup:    with,
 		opener:   newOpener(with),
@@ -139,8 +140,8 @@ func (h *hand) sort(ctx context.Context, ms []*message) {
 			h.crew.push(task{m: m, err: m.bad})
 		case h.opener.suspicious(m):
 			suspects = append(suspects, m)
-		case m.envelope.DataRef != "":
-			h.crew.push(task{m: m}) // a working goroutine fetches it
+		case m.envelope.DataRef != "", h.opener.mayBeGivenUp(m):
+			h.crew.push(task{m: m}) // a working goroutine asks the store
 		default:
 			if g := h.route(m); g != nil {
 				begun = append(begun, g)

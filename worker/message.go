@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/tracing"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -30,6 +31,8 @@ type message struct {
 	opened           atomic.Bool      // the envelope is decoded, and its ID may be read by all
 	silentDeliveries int              // deliveries that ended without a report
 	bad              error            // the fault found while it was decoded and resolved
+	doomed           error            // why it is poisoned, once it is the only suspect
+	entry            *poison.Entry    // in the poison queue, of a worker that didn't come to the message's end
 	delivery         *handlers.Delivery
 	deliveries       int
 	sentAt           time.Time

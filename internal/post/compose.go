@@ -34,6 +34,29 @@ func Unwrap(m Message) Message {
 	return m
 }
 
+// IsNil reports that there is no message: m is nil or a nil pointer, or is one that is due later.
+func IsNil(m Message) bool {
+	m = Unwrap(m)
+	if m == nil {
+		return true
+	}
+	v := reflect.ValueOf(m)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// CheckMessage runs the message's own Check, if it has one. The error matches [ErrRefused].
+func CheckMessage(m any) error {
+	if l, ok := m.(Later); ok {
+		m = l.Message
+	}
+	if x, ok := m.(checked); ok {
+		if err := x.Check(); err != nil {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+	}
+	return nil
+}
+
 // When says when a message is due: after a delay, or at a time. The zero When is at once.
 type When struct {
 	Delay time.Duration
@@ -77,16 +100,14 @@ func draft(m Message, source string, now time.Time) (e Envelope, when When, err 
 	if l, ok := m.(Later); ok {
 		m, when = l.Message, l.When
 	}
-	if m == nil {
+	switch {
+	case m == nil:
 		return e, when, fmt.Errorf("%w: the message is nil", ErrBody)
-	}
-	if v := reflect.ValueOf(m); v.Kind() == reflect.Pointer && v.IsNil() {
+	case IsNil(m):
 		return e, when, fmt.Errorf("%w: the message is a nil %T", ErrBody, m)
 	}
-	if x, ok := m.(interface{ Check() error }); ok {
-		if err := x.Check(); err != nil {
-			return e, when, fmt.Errorf("%w: %w", ErrRefused, err)
-		}
+	if err := CheckMessage(m); err != nil {
+		return e, when, err
 	}
 	data, err := EncodeBody(m)
 	if err != nil {
@@ -99,10 +120,10 @@ func draft(m Message, source string, now time.Time) (e Envelope, when When, err 
 		}
 		e.Due = due
 	}
-	if x, ok := m.(interface{ MessageID() string }); ok {
+	if x, ok := m.(identified); ok {
 		e.ID = x.MessageID()
 	}
-	if x, ok := m.(interface{ Subject() string }); ok {
+	if x, ok := m.(subjected); ok {
 		e.Subject = x.Subject()
 	}
 	return e, when, nil
@@ -166,6 +187,27 @@ func ComposeEmission(parent *Envelope, n int, m Message, source, key string, now
 	}
 	if e.Subject == "" {
 		e.Subject = key
+	}
+	e.Follow(parent)
+	return e, nil
+}
+
+// ComposeCompensation makes the envelope of the n-th message that a program sends because the parent goes to the poison
+// queue of a queue. Its ID follows from the parent's ID and content, and from the queue. A parent that is
+// poisoned again, much later perhaps, brings about the same message. So no time is part of the ID, and the time from
+// which the message counts stands beside it: the time of the poisoning, or when the message is due.
+func ComposeCompensation(parent *Envelope, queue string, n int, m Message, poisoned time.Time) (Envelope, error) {
+	e, when, err := draft(m, "/poison/"+queue, poisoned)
+	if err != nil {
+		return e, err
+	}
+	born := when.from(poisoned)
+	if e.ID == "" {
+		content := parent.Content()
+		e.ID = DerivedID(parent.ID, "poison", queue, string(content[:]), strconv.Itoa(n))
+		e.Since = born
+	} else {
+		e.count(born, when)
 	}
 	e.Follow(parent)
 	return e, nil
