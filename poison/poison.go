@@ -179,11 +179,12 @@ func (p *Queue) Find(ctx context.Context, id string) iter.Seq2[Entry, error] {
 }
 
 // list yields the messages whose keys begin with the given digits. It reads several at a time, because a store may be
-// distant.
+// distant. For all, a name that no queue can have is an error, unless another program has put something there.
 func (p *Queue) list(ctx context.Context, digits string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var keys []string
 		var bytes int64
+		found := false
 		flush := func() (more bool) {
 			all, err := p.getAll(ctx, keys)
 			keys, bytes = keys[:0], 0
@@ -204,6 +205,7 @@ func (p *Queue) list(ctx context.Context, digits string) iter.Seq2[Entry, error]
 				}
 				return
 			}
+			found = true
 			if bytes += info.Size; len(keys) == readAhead || len(keys) > 0 && bytes > readBytes {
 				if !flush() {
 					return
@@ -211,6 +213,10 @@ func (p *Queue) list(ctx context.Context, digits string) iter.Seq2[Entry, error]
 				bytes = info.Size
 			}
 			keys = append(keys, strings.TrimPrefix(info.Key, p.queue+"/"))
+		}
+		if err := storage.CheckName(p.queue); err != nil && !found && digits == "" {
+			yield(Entry{}, fmt.Errorf("poison: queue: %w", err))
+			return
 		}
 		flush()
 	}

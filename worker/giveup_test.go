@@ -294,6 +294,54 @@ func TestOnPoisonOfAKiller(t *testing.T) {
 	}
 }
 
+// The check of a received message may do anything: that ends in a verdict for its message alone.
+func TestChecksThatMisbehave(t *testing.T) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		w := newBare(t, s, channel.Command[moody]("moods"))
+		var fine []string
+		handlers.React(w.Registry, "moods", func(_ context.Context, m moody) error { fine = append(fine, m.Mood); return nil })
+		q := s.Queue("moods")
+		for _, mood := range []string{"panics", "fine", "ends", "hangs", "refuses"} {
+			if err := q.Send(t.Context(), []storage.Message{{Body: []byte(raw(mood, "test.moody.v1", moody{mood}))}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Start(worker.Config{})
+		w.empty(t, 10*time.Second)
+		worldtest.Want(t, "handled", fmt.Sprint(fine), "[fine]")
+		got := map[string]string{}
+		for _, e := range w.Poisoned("moods") {
+			got[e.ID] = e.Reason
+		}
+		want := map[string]string{"panics": handlers.ReasonAttempts, "ends": handlers.ReasonAttempts, "hangs": handlers.ReasonHangs, "refuses": handlers.ReasonRefused}
+		worldtest.Want(t, "poisoned", fmt.Sprint(got), fmt.Sprint(want))
+		time.Sleep(2 * time.Hour) // until the checks end
+	})
+}
+
+// moody is a message whose check misbehaves.
+type moody struct {
+	Mood string `json:"mood"`
+}
+
+func (moody) Kind() channel.Kind { return "test.moody.v1" }
+
+// Check does what the mood says.
+func (m moody) Check() error {
+	switch m.Mood {
+	case "panics":
+		panic("in the check")
+	case "ends":
+		runtime.Goexit()
+	case "hangs":
+		time.Sleep(time.Hour)
+	case "refuses":
+		return errors.New("not in this mood")
+	}
+	return nil
+}
+
 // A reaction that fails until its last attempt knows that one, and compensates by itself.
 func TestTheLastAttemptCompensates(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,6 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	boot "github.com/millrace-go/millrace/host/bridge"
 	"github.com/millrace-go/millrace/internal/post"
-	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -131,8 +130,8 @@ func (c *call) envelope(m channel.Message) (channel.Envelope, error) {
 	return e, post.CheckID(e.ID)
 }
 
-// strictly decodes a command. Every member must be there, in its own letters, once, and there must be no other. It
-// also makes the sample's own checks: otherwise the sample would refuse the command and write to somebody.
+// strictly decodes a command. Every member must be there, in its own letters, once, and there must be no other. A
+// command's own Check is run, too.
 func strictly[M channel.Message](body []byte) (channel.Message, error) {
 	if !utf8.Valid(body) { // the decoder would replace it by U+FFFD
 		return nil, errors.New("want UTF-8")
@@ -165,17 +164,7 @@ func strictly[M channel.Message](body []byte) (channel.Message, error) {
 			return nil, fmt.Errorf("unknown member %s", storage.Quote(name))
 		}
 	}
-	var faults []string
-	if x, ok := any(m).(interface{ Faults() reservations.Faults }); ok {
-		all := x.Faults()
-		for _, field := range slices.Sorted(maps.Keys(all)) {
-			faults = append(faults, field+": "+all[field])
-		}
-	}
-	if len(faults) > 0 {
-		return nil, errors.New(strings.Join(faults, "\n  "))
-	}
-	return m, nil
+	return m, post.CheckMessage(m)
 }
 
 // members returns the names of the members of a JSON object, and refuses a name that occurs twice.

@@ -170,7 +170,7 @@ func TestSendRefuses(t *testing.T) {
 		{"cancel", `{"id":"a","date":"b","x":1}`, `"x"`},
 		{"cancel", `{"id":1,"date":"b"}`, "number"},
 		{"make", `{"id":"12345678","date":"2026-12-24","name":"A","email":"a@example.org","quantity":-1}`, "quantity: Choose 1 to 20 seats."},
-		{"make", `{"id":"12345678","date":"24 Dec","name":"A","email":"a","quantity":1}`, "\n  email: "},
+		{"make", `{"id":"12345678","date":"24 Dec","name":"A","email":"a","quantity":1}`, " email: "},
 	} {
 		cmd := command(w.dir, w.url, "send", "reservations."+c.kind+".v1", "-")
 		cmd.Stdin = strings.NewReader(c.body)

@@ -182,6 +182,38 @@ func mutants() []mutant {
 			test: "TestPoisonQueue",
 		},
 		{
+			name: "a compensation is sent in a unit of its own",
+			file: "worker/giveup.go",
+			old:  "	err = poison.Put(ctx, s.store, &m.envelope, *e, packed.Sends, ",
+			new:  "	if err := outbox.SendPacked(ctx, packed); err != nil {\n		return nil, err\n	}\n	err = poison.Put(ctx, s.store, &m.envelope, *e, nil, ",
+			by:   "worker", // the simulation has no compensation
+			test: "TestOnPoisonIsPartOfTheUnit",
+		},
+		{
+			name: "a compensation has new IDs each time",
+			file: "internal/post/compose.go",
+			old:  "		e.ID = DerivedID(parent.ID, \"poison\", queue, string(content[:]), strconv.Itoa(n))\n",
+			new:  "		e.ID = NewID() + string(content[:0])\n",
+			by:   "worker",
+			test: "TestOnPoisonAgain",
+		},
+		{
+			name: "a handler runs although its message is given up",
+			file: "worker/open.go",
+			old:  "	return m.silentDeliveries > 0 && !o.store.Atomic() && o.registry.Compensates(m.envelope.Kind)\n",
+			new:  "	return false\n",
+			by:   "worker",
+			test: "TestGivingUpWithEveryFault",
+		},
+		{
+			name: "attempts count from zero",
+			file: "handlers/giveup.go",
+			old:  "	return h.Envelope.Attempts + 1, ",
+			new:  "	return h.Envelope.Attempts, ",
+			by:   "handlers",
+			test: "TestAttempt",
+		},
+		{
 			name: "an effect is noted before it has happened",
 			file: "handlers/once.go",
 			old:  "	err := n.put(ctx, onceMark{Holder: n.holder, Beat: n.beat}, cond)",
