@@ -279,7 +279,7 @@ func TestAReplayKeepsTheTraceOfTheDecision(t *testing.T) {
 	})
 }
 
-// What a program sends because it gives a message up belongs to the delivery that failed last.
+// A compensation belongs to the delivery that failed last.
 func TestACompensationBelongsToItsDelivery(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
