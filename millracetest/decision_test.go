@@ -99,7 +99,9 @@ func TestDecisionsThatFail(t *testing.T) {
 		want  []string
 	}{
 		"another message": {
-			func(t testing.TB) { Decide(t, stock.buy).Given(stock{Left: 3}).When(buy{Item: "tea", N: 2}).Then(bought{"tea", 1}) },
+			func(t testing.TB) {
+				Decide(t, stock.buy).Given(stock{Left: 3}).When(buy{Item: "tea", N: 2}).Then(bought{"tea", 1})
+			},
 			[]string{"emitted messages (- want, + got)", `-   "n": 1`, `+   "n": 2`, "  kit.bought.v1 (millracetest.bought) {", "+ kit.bought.v1 (millracetest.bought) after 1m0s {"},
 		},
 		"no message": {
@@ -113,7 +115,9 @@ func TestDecisionsThatFail(t *testing.T) {
 			[]string{"- kit.bought.v1 (millracetest.bought) after 1h0m0s {", "+ kit.bought.v1 (millracetest.bought) after 1m0s {"},
 		},
 		"another value": {
-			func(t testing.TB) { Decide(t, stock.buy).Given(stock{Left: 3}).When(buy{N: 1}).ThenValue(stock{Left: 1}) },
+			func(t testing.TB) {
+				Decide(t, stock.buy).Given(stock{Left: 3}).When(buy{N: 1}).ThenValue(stock{Left: 1})
+			},
 			[]string{"value (- want, + got)", `-   "left": 1`, `+   "left": 2`},
 		},
 		"success for an error": {
@@ -121,7 +125,9 @@ func TestDecisionsThatFail(t *testing.T) {
 			[]string{`the decision succeeds, want the error "none is left"`, "kit.bought.v1"},
 		},
 		"another error": {
-			func(t testing.TB) { Decide(t, stock.buy).Given(stock{}).When(buy{N: 1}).ThenError(errors.New("closed")) },
+			func(t testing.TB) {
+				Decide(t, stock.buy).Given(stock{}).When(buy{N: 1}).ThenError(errors.New("closed"))
+			},
 			[]string{`error: got "none is left", want "closed"`},
 		},
 		"an error for success": {
@@ -169,7 +175,9 @@ func TestDecisionsThatFail(t *testing.T) {
 		},
 		"a message that can't be sent": {
 			func(t testing.TB) {
-				as(func(s stock, _ buy) (stock, []channel.Message, error) { return s, []channel.Message{bought{Item: "\xff"}}, nil })(t)
+				as(func(s stock, _ buy) (stock, []channel.Message, error) {
+					return s, []channel.Message{bought{Item: "\xff"}}, nil
+				})(t)
 			},
 			[]string{"an emission can't be stored"},
 		},

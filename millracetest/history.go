@@ -13,9 +13,6 @@ type document struct {
 	Version uint64          `json:"version"`
 	Value   json.RawMessage `json:"value"`
 	Applied []byte          `json:"applied"` // entries of applied messages, in the order in which they were applied
-	Pending []struct {
-		Events []json.RawMessage `json:"events"`
-	} `json:"pending"`
 }
 
 // applied tells an applied message: the beginning of a document's entry of it, which are digests of its ID and of its

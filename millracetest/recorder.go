@@ -25,7 +25,7 @@ type recorder struct {
 	byID   map[sentKey]*sent      // under mu
 	timers map[string][]time.Time // when each copy is due that was sent with a delay, by queue; under mu
 	bodies map[string][]byte      // of claim-checked messages, by their keys; under mu
-	docs   map[docPlace]*history    // under mu
+	docs   map[docPlace]*history  // under mu
 	done   map[string]bool        // rows of effects that are noted as done; under mu
 	seen   int                    // messages received so far; under mu
 }
@@ -62,9 +62,13 @@ func record(s *storage.Store) (*storage.Store, *recorder) {
 	return storage.New(r), r
 }
 
-func (r *recorder) Committer() driver.Committer      { return r.committer }
-func (r *recorder) Queue(name string) driver.Queue   { return recordedQueue{r.Store.Queue(name), r, name} }
-func (r *recorder) Blobs(name string) driver.Blobs   { return recordedBlobs{r.Store.Blobs(name), r, name} }
+func (r *recorder) Committer() driver.Committer { return r.committer }
+func (r *recorder) Queue(name string) driver.Queue {
+	return recordedQueue{r.Store.Queue(name), r, name}
+}
+func (r *recorder) Blobs(name string) driver.Blobs {
+	return recordedBlobs{r.Store.Blobs(name), r, name}
+}
 func (r *recorder) Table(name string) driver.Table {
 	if name != once {
 		return r.Store.Table(name)
@@ -228,3 +232,20 @@ func (r *recorder) waiting(queue string) (n int64) {
 	r.timers[queue] = kept
 	return int64(len(kept))
 }
+
+// counts returns how many messages were received, and how many were sent.
+func (r *recorder) counts() (seen, sent int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen, len(r.sent)
+}
+
+// noted reports that the effect of a message is noted as done.
+func (r *recorder) noted(group, id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.done[group+"/t-"+onceID(group, id)] || r.done[group+"/u-"+onceID(group, id)]
+}
+
+// onceID is the part of the key of a note that follows from the message; see handlers.ReactOnce.
+func onceID(group, id string) string { return post.DerivedID(id, once, group) }

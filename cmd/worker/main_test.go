@@ -74,8 +74,8 @@ func TestStoreIsAway(t *testing.T) {
 	if code := p.Wait(t); code != 1 {
 		t.Errorf("got exit code %d, want 1", code)
 	}
-	if said := p.Line(t, "connection refused"); !strings.HasPrefix(said, "worker: start: storage: stats queue ") {
-		t.Errorf("got %q, want it to begin with worker: start: storage: stats queue", said)
+	if said := p.Line(t, "worker: start: "); !strings.HasPrefix(said, "worker: start: storage: stats queue ") || !strings.Contains(said, "connection refused") {
+		t.Errorf("got %q, want it to begin with worker: start: storage: stats queue, and the cause", said)
 	}
 }
 

@@ -19,7 +19,11 @@ func (w *World) Keep(ctx context.Context, slot int, start func(*Process) (*handl
 	r := rand.New(rand.NewPCG(w.Plan.Seed, 100+uint64(slot)))
 	_ = worldtest.Pause(ctx, w.Plan.Late)
 	for n := 1; ctx.Err() == nil; n++ {
-		p := w.worker(fmt.Sprintf("worker%d.%d", slot+1, n), slot == 0 && n == 1)
+		name := fmt.Sprintf("worker%d.%d", slot+1, n)
+		if !w.Disturbed() {
+			name = "calm " + name
+		}
+		p := w.worker(name, slot == 0 && n == 1)
 		h, err := start(p)
 		if err != nil {
 			w.Fail("%s: %v", p.Name, err)
@@ -47,17 +51,17 @@ const (
 // live runs a worker in the process until ctx ends or the process dies.
 func (p *Process) live(ctx context.Context, h *handlers.Registry, own map[string]worker.QueueConfig) {
 	w := p.World
-	queues, interval := map[string]worker.QueueConfig{}, poll
+	queues, interval, consumers := map[string]worker.QueueConfig{}, poll, w.Plan.Consumers
 	if !w.Disturbed() {
-		interval = quietPoll
+		interval, consumers = quietPoll, 0 // turns would be renewed every few seconds
 	}
 	for _, q := range h.Queues() {
 		c := own[q]
 		if c.PollInterval == 0 {
 			c.PollInterval = interval
 		}
-		if w.Plan.Consumers > 0 && c.Turn == nil {
-			c.Turn = active.Workers(w.Plan.Consumers)
+		if consumers > 0 && c.Turn == nil {
+			c.Turn = active.Workers(consumers)
 		}
 		queues[q] = c
 	}

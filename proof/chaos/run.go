@@ -117,7 +117,7 @@ func (w *world) open(ctx context.Context) (err error) {
 		// at all.
 		worker = append(worker, "-concurrency", "2")
 	}
-	w.program("web", "web", "Book a table", seenByPrograms, "-addr", web, "-worker=false")
+	w.program("web", "web", "Serving at ", seenByPrograms, "-addr", web, "-worker=false")
 	for i := range w.workers {
 		w.program("worker", fmt.Sprintf("worker-%d", i+1), `"worker starts"`, seenByPrograms, worker...)
 	}

@@ -1,0 +1,327 @@
+package millracetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/faulttest"
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/poison"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+// A Sim is one run of a program under the faults of a seed. The test's goroutine uses it.
+type Sim struct {
+	// Seed is the seed of this run, and Rand the randomness of the workload that follows from it.
+	Seed uint64
+	Rand *rand.Rand
+
+	t        *testing.T
+	world    *faulttest.World
+	recorder *recorder
+	program  Program
+	web      *channel.Channels // disturbed
+	channels *channel.Channels // without faults
+	queues   []string          // that the program handles
+	n        int               // messages sent so far
+	expected []func(poison.Entry) bool
+	endless  []string
+	always   []invariant
+
+	stop    context.CancelFunc // of the workers
+	workers sync.WaitGroup
+	settled bool
+	ended   time.Time      // when it had settled
+	poison  []poison.Entry // at the end
+
+	mu       sync.Mutex
+	found    []finding             // under mu
+	reacted  map[reactionKey]*runs // under mu
+	troubled map[string]int        // faults at notes of effects, by row; under mu
+
+	checking sync.Mutex      // held while invariants are checked
+	broken   map[string]bool // invariants that have failed; under checking
+}
+
+// An invariant is what the test says that always holds.
+type invariant struct {
+	name  string
+	check func() error
+}
+
+type reactionKey struct{ queue, id string }
+
+// runs are the runs of a reaction to a message.
+type runs struct {
+	once      bool
+	successes int
+	again     bool // one began although the effect was noted as done
+}
+
+// newSim begins a run within its bubble.
+func newSim(t *testing.T, seed uint64) *Sim {
+	t.Helper()
+	_ = worldtest.Pause(t.Context(), eve)
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := &Sim{
+		Seed: seed, Rand: rand.New(rand.NewPCG(seed, 2)), t: t,
+		reacted: map[reactionKey]*runs{}, troubled: map[string]int{}, broken: map[string]bool{},
+	}
+	s.world = faulttest.New(worldtest.OpenStore(t, worldtest.Virtual), faulttest.Draw(seed, r))
+	s.world.Store, s.recorder = record(s.world.Store)
+	s.recorder.wrote = s.check
+	s.world.Watch = s.watchCall
+	return s
+}
+
+// eve is how long a run begins after the bubble's first moment. The laws repeat the decisions of a run at that first
+// moment, so a decision that reads the clock decides otherwise.
+const eve = 400 * 24 * time.Hour
+
+// Start starts the workers of a program. A run has one program. Make what its handlers touch outside of the store (a
+// mail server, a bank) within the run, so that each seed has its own.
+func (s *Sim) Start(p Program) {
+	s.t.Helper()
+	if s.stop != nil {
+		s.t.Fatal("millracetest: Start: the run has its program already")
+	}
+	h, err := p.register(s.world.Store, s.world.Log("test"), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.program, s.channels, s.queues = p, h.Channels(), h.Queues()
+	if s.web, err = p.channels(s.world.Client("web").Store); err != nil {
+		s.t.Fatal(err)
+	}
+	s.keep(s.world.Plan.Workers)
+}
+
+// keep keeps workers running until s.stop is called.
+func (s *Sim) keep(n int) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(s.t.Context()))
+	s.stop = stop
+	for i := range n {
+		s.workers.Go(func() {
+			s.world.Keep(ctx, i, func(p *faulttest.Process) (*handlers.Registry, error) {
+				return s.program.register(p.Store, s.world.Log(p.Name), s.watchReaction)
+			}, s.program.Queues)
+		})
+	}
+}
+
+// Channels returns channels on the store, without faults.
+func (s *Sim) Channels() *channel.Channels {
+	s.started()
+	return s.channels
+}
+
+// Store returns the store, without faults.
+func (s *Sim) Store() *storage.Store { return s.world.Store }
+
+func (s *Sim) started() {
+	s.t.Helper()
+	if s.stop == nil {
+		s.t.Fatal("millracetest: call Start first")
+	}
+}
+
+// Send sends messages as one unit of work, from a client whose calls fail, too. It sends them again until they are
+// acknowledged, and now and then once more. Each message keeps its ID, so it is one message however often it is sent.
+func (s *Sim) Send(messages ...channel.Message) {
+	s.t.Helper()
+	s.started()
+	envelopes := make([]channel.Envelope, len(messages))
+	for i, m := range messages {
+		e, err := post.Compose(m, source, time.Now())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if x, ok := post.Unwrap(m).(channel.Identified); !ok || x.MessageID() == "" {
+			s.n++
+			e.ID = worldtest.IDAt(e.Born(), s.n) // the same in each run of the seed
+		}
+		envelopes[i] = e
+	}
+	for more := 1 + s.Rand.IntN(10)/9; more > 0; {
+		if err := s.try(envelopes); err != nil {
+			_ = worldtest.Pause(s.t.Context(), 5*time.Second)
+			continue
+		}
+		more--
+	}
+}
+
+// try sends envelopes once.
+func (s *Sim) try(envelopes []channel.Envelope) error {
+	p, err := s.web.Outbox().Pack(s.t.Context(), envelopes...)
+	if err == nil {
+		err = s.web.Outbox().SendPacked(s.t.Context(), p)
+	}
+	for i := range envelopes {
+		e := &envelopes[i]
+		s.world.Tell("test sends %s %s %.200s: %v", e.Kind, e.ID, e.Data, err)
+	}
+	return err
+}
+
+// Advance lets time pass, while the program works and things fail.
+func (s *Sim) Advance(d time.Duration) {
+	s.t.Helper()
+	s.started()
+	_ = worldtest.Pause(s.t.Context(), d)
+}
+
+// Always gives an invariant: check returns an error while it doesn't hold. It is called after each write of a document
+// and at the end, on any goroutine. It reads the store through Channels, and sends nothing. What it reads is no
+// snapshot, so let it look at one document, or at parts that others can't change meanwhile.
+func (s *Sim) Always(name string, check func() error) {
+	s.checking.Lock()
+	defer s.checking.Unlock()
+	s.always = append(s.always, invariant{name, check})
+}
+
+// ExpectPoison says which messages may be in a poison queue at the end.
+func (s *Sim) ExpectPoison(expected func(poison.Entry) bool) {
+	s.expected = append(s.expected, expected)
+}
+
+// Endless names queues in which messages may stay that are not due at the end: timers that the program renews for ever.
+func (s *Sim) Endless(queues ...string) { s.endless = append(s.endless, queues...) }
+
+// Tell adds a line to the history that a failing run prints. It may be called from any goroutine.
+func (s *Sim) Tell(format string, args ...any) { s.world.Tell(format, args...) }
+
+// Settle lets the faults go on for ten minutes, ends them, and waits until nothing is left to do, however late it is
+// due. Then it stops the workers. What the test reads afterwards stays. The laws are checked when the test has returned.
+func (s *Sim) Settle() {
+	s.t.Helper()
+	s.started()
+	if s.settled {
+		return
+	}
+	s.settled = true
+	_ = worldtest.Pause(s.t.Context(), 10*time.Minute)
+	s.world.EndFaults()
+	s.stop()
+	s.workers.Wait()
+	s.keep(1)
+	s.drain()
+	s.stop()
+	s.workers.Wait()
+	s.ended = time.Now()
+	s.check()
+	if left := s.left(); left != "" {
+		s.fault(QueuesAreEmpty, "%s", left)
+	}
+	s.poison = poisoned(s.t, s.channels)
+}
+
+// longest is how long Settle waits for what is due later.
+const longest = 400 * 24 * time.Hour
+
+// drain waits until the queues are empty, but for timers of endless queues. It gives up a program that goes on and on.
+func (s *Sim) drain() {
+	first, _ := s.recorder.counts()
+	step := 10 * time.Second
+	for end := time.Now().Add(longest); time.Now().Before(end); step = min(step*5/4, 24*time.Hour) {
+		seen, sent := s.recorder.counts()
+		if s.left() == "" || seen-first > 1000+100*sent {
+			return
+		}
+		_ = worldtest.Pause(s.t.Context(), step)
+	}
+}
+
+// left tells which queues are not empty.
+func (s *Sim) left() string {
+	var all []string
+	for _, q := range s.queues {
+		now, later, err := s.world.Left(s.t.Context(), []string{q})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if slices.Contains(s.endless, q) {
+			later -= s.recorder.waiting(q)
+		}
+		if now > 0 || later > 0 {
+			all = append(all, fmt.Sprintf("queue %s: %d messages, and %d that are due later", q, now, later))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// end stops what runs, whatever the test did.
+func (s *Sim) end() {
+	if s.stop != nil {
+		s.world.EndFaults()
+		s.stop()
+		s.workers.Wait()
+	}
+}
+
+// fault notes a finding.
+func (s *Sim) fault(law, format string, args ...any) {
+	f := finding{law, fmt.Sprintf(format, args...)}
+	s.world.Tell("%v", f)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found = append(s.found, f)
+}
+
+// check checks the invariants.
+func (s *Sim) check() {
+	s.checking.Lock()
+	defer s.checking.Unlock()
+	for _, x := range s.always {
+		if s.broken[x.name] {
+			continue
+		}
+		var err error
+		if ended := handlers.Contain(func() { err = x.check() }); ended != nil {
+			err = ended
+		}
+		if err != nil {
+			s.broken[x.name] = true
+			s.fault(Invariant, "%s: %v", x.name, err)
+		}
+	}
+}
+
+// watchCall counts the faults that a process meets at the note of an effect.
+func (s *Sim) watchCall(_ *faulttest.Process, op storagetest.Op, f storagetest.Fault, err error) {
+	if f == storagetest.NoFault && (err == nil || storage.LostRace(err)) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.troubled[op.Resource]++
+}
+
+// watchReaction notes how a reaction to a message runs.
+func (s *Sim) watchReaction(h *post.Handling, isOnce bool) (done func(error)) {
+	key := reactionKey{h.Queue, h.Envelope.ID}
+	again := isOnce && s.recorder.noted(h.Queue, h.Envelope.ID)
+	return func(err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		r := s.reacted[key]
+		if r == nil {
+			r = &runs{}
+			s.reacted[key] = r
+		}
+		r.once, r.again = isOnce, r.again || again
+		if err == nil {
+			r.successes++
+		}
+	}
+}
