@@ -85,6 +85,11 @@ func (s *settler) compensate(m *message, e *poison.Entry) ([]channel.Envelope, e
 		ID: e.ID, Queue: s.queue, Reason: e.Reason, Error: e.Error, Attempts: e.Attempts, Deliveries: e.Deliveries, First: e.First, Last: e.Last,
 	})
 	s.hung.count(err)
+	if span := m.tracedBy(); span != nil {
+		for i := range made {
+			made[i].TraceParent = tracing.ParentIn(tracing.Under(context.Background(), span))
+		}
+	}
 	return made, err
 }
 
