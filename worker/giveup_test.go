@@ -27,7 +27,7 @@ import (
 // up. All names end in suffix. Accounts take what is sent.
 func newGiveUp(t testing.TB, s *storage.Store, suffix string, handle func(ctx context.Context, j job) error, f func(job, handlers.Poisoned) []channel.Message) *lab {
 	t.Helper()
-	jobs, accounts := "jobs"+suffix, "accounts"+suffix
+	jobs, accounts := "jobs"+suffix, "taken"+suffix // in the order in which a message goes through them
 	l := &lab{}
 	l.World = worldtest.NewBare(t, s, handlers.Config{Timeout: 10 * time.Second},
 		channel.Command[job](jobs), channel.Command[picky](jobs), channel.Command[Add](accounts), channel.Event[Added](), channel.Event[worldtest.Refused]())
@@ -185,7 +185,7 @@ func TestOnPoisonAgain(t *testing.T) {
 		worldtest.Want(t, "left in the poison queue", len(l.Poisoned("jobs")), 0)
 		worldtest.Want(t, "compensated at once", l.Balance("now"), 1)
 		worldtest.Want(t, "compensated later", l.Balance("later"), 1)
-		worldtest.Want(t, "refused compensations", len(l.Poisoned("accounts")), 0)
+		worldtest.Want(t, "refused compensations", len(l.Poisoned("taken")), 0)
 	})
 }
 
@@ -489,7 +489,7 @@ func giveUpTrial(t *testing.T, s *storage.Store, breakOne fault, n int64, moment
 	if all := healthy.Poisoned("jobs" + suffix); len(all) != 1 || len(all[0].Emitted) != 2 || all[0].Reason != handlers.ReasonAttempts {
 		t.Errorf("call %d: got poisoned %+v, want the job with what was sent", n, all)
 	}
-	if all := healthy.Poisoned("accounts" + suffix); len(all) != 0 {
+	if all := healthy.Poisoned("taken" + suffix); len(all) != 0 {
 		t.Errorf("call %d: got compensations poisoned: %+v", n, all)
 	}
 	return came
