@@ -25,6 +25,9 @@ type Description struct {
 	Kinds       []Kind       `json:"kinds"`
 	Collections []Collection `json:"collections"`
 
+	// Stored is when the document was last written, by the store's clock. [Read] sets it.
+	Stored time.Time `json:"-"`
+
 	// Fault says why the rest is missing. It is empty for a document that could be read.
 	Fault string `json:"-"`
 }
@@ -42,6 +45,7 @@ type Handler struct {
 	Kind       channel.Kind `json:"kind"`                 // as it is received; an older kind has an entry of its own
 	Name       string       `json:"name"`                 // "decide capacity"
 	Collection string       `json:"collection,omitempty"` // that it folds into
+	Group      string       `json:"group,omitempty"`      // the subscriber group, of a handler by handlers.On
 	Once       bool         `json:"once,omitempty"`       // a reaction by handlers.ReactOnce
 }
 

@@ -17,8 +17,8 @@ const (
 	maxExample  = 16 << 10 // of one kind
 )
 
-// describe says what a registry and its routes know.
-func describe(r *handlers.Registry, p Program) Description {
+// Describe returns what [Publish] would publish now. All handlers must be registered by then.
+func Describe(r *handlers.Registry, p Program) Description {
 	routed := r.Channels().Outbox().Routed()
 	d := Description{Program: p, Queues: []Queue{}, Kinds: []Kind{}, Collections: []Collection{}}
 	place := map[string]int{} // of a queue in d.Queues
@@ -28,7 +28,7 @@ func describe(r *handlers.Registry, p Program) Description {
 	}
 	for _, h := range r.About() {
 		q := &d.Queues[place[h.Queue]] // a handler has a route
-		q.Handlers = append(q.Handlers, Handler{Kind: h.Kind, Name: h.Name, Collection: h.Collection, Once: h.Once})
+		q.Handlers = append(q.Handlers, Handler{Kind: h.Kind, Name: h.Name, Collection: h.Collection, Group: h.Group, Once: h.Once})
 		if c := (Collection{h.Collection, h.View}); c.Name != "" && !slices.Contains(d.Collections, c) {
 			d.Collections = append(d.Collections, c)
 		}

@@ -47,7 +47,7 @@ func publish(ctx context.Context, r *handlers.Registry, p Program) error {
 		return fmt.Errorf("the program's name and version: %w", err)
 	}
 	blobs := r.Channels().Store().Blobs(container)
-	if err := write(ctx, blobs, describe(r, p)); err != nil {
+	if err := write(ctx, blobs, Describe(r, p)); err != nil {
 		return err
 	}
 	return sweep(ctx, blobs, p.key())
@@ -193,5 +193,6 @@ func read(ctx context.Context, blobs *storage.Blobs, info storage.BlobInfo) (d D
 		faulty.Fault = "it is not the description of a program"
 		return faulty, nil
 	}
+	d.Stored = info.Modified
 	return d, nil
 }

@@ -11,7 +11,7 @@ import (
 func (r *Registry) About() (all []post.Handled) {
 	for _, queue := range r.Queues() {
 		for _, h := range r.Handlers(queue) {
-			about := post.Handled{Queue: queue, Name: h.name, Collection: h.collection, View: h.view, Once: h.once}
+			about := post.Handled{Queue: queue, Name: h.name, Collection: h.collection, Group: h.group, View: h.view, Once: h.once}
 			if h.key != nil {
 				about.Key = func(e *channel.Envelope) (string, error) { return r.keyOf(queue, e) }
 			}

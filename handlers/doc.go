@@ -5,6 +5,7 @@
 //	handlers.React(r, "audit", audit)                       // an event, or a command, has an effect outside
 //	handlers.ReactOnce(r, "mail", sendMail)                 // likewise, and the effect should not be repeated
 //	views.Project(r, sold, Bought.Key, count)               // views.Project and views.Latest fold events into views
+//	handlers.OnPoison(r, refund, Refund{})                  // a compensation for messages that are given up
 //
 // A handler says how its message ends by the error that it returns:
 //
@@ -26,6 +27,7 @@
 //   - A handler that goes on after Config.Timeout is given up. That is a failed attempt, too. A key function or an
 //     upgrade that hangs is given up after 20 to 30 seconds.
 //   - [Middleware] runs once a delivery, around the whole of its handling.
+//   - A handler that runs knows which attempt this is, and how many its queue gives: see [Attempt].
 //   - Messages for one document that were received together are folded in one read-modify-write; see package values.
 //     When a fold hangs, the others are handed back. Reactions run alone.
 //

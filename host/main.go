@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/host/internal/operator"
 )
 
 // Exit codes of a program.
@@ -58,6 +59,9 @@ func Run(ctx context.Context, x Process, p Program) int {
 	if err := p.check(); err != nil {
 		return x.fail(ExitError, err)
 	}
+	if operates(x.Args) {
+		return operate(ctx, x, p)
+	}
 	verb, args := "", x.Args
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		verb, args = args[0], args[1:]
@@ -85,6 +89,14 @@ func Run(ctx context.Context, x Process, p Program) int {
 	return x.fail(ExitUsage, fmt.Errorf("unknown verb %s. Run %s help for all verbs", boot.Word(verb), x.Command))
 }
 
+// operates reports that a command line is the operator's, or asks for help about it.
+func operates(args []string) bool {
+	if len(args) > 1 && args[0] == "help" {
+		args = args[1:]
+	}
+	return len(args) > 0 && operator.Knows(args[0])
+}
+
 // fail prints an error, and returns the exit code.
 func (x *Process) fail(code int, err error) int {
 	_, _ = fmt.Fprintf(x.Stderr, "%s: %s\n", x.Command, boot.CleanLines(err.Error())) // the exit code tells as well
@@ -95,20 +107,32 @@ func (x *Process) fail(code int, err error) int {
 func (p *Program) about(command string) string {
 	var b strings.Builder
 	b.WriteString(cmp.Or(p.About, p.Name) + "\n\n")
-	say := func(verb, about string) {
-		_, _ = fmt.Fprintf(&b, "  %-*s  %s\n", len(command)+len(" version"), strings.TrimSpace(command+" "+verb), about)
+	say := func(verb, about, longest string) {
+		_, _ = fmt.Fprintf(&b, "  %-*s  %s\n", len(command)+len(longest), strings.TrimSpace(command+" "+verb), about)
 	}
+	for _, v := range p.verbs() {
+		say(v.name, v.about, " version")
+	}
+	say("help", "explains a verb, as in "+command+" help queues", " version")
+	b.WriteString("\nFor operators, on the program's store:\n\n")
+	for _, v := range operator.Verbs() {
+		say(v[0], v[1], " completion")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// A verb is what a program can be told to do.
+type verb struct{ name, about string }
+
+// verbs are the program's verbs beside the operator's. The one without a name is for no verb.
+func (p *Program) verbs() (all []verb) {
 	switch {
 	case p.Web != nil && p.Register != nil:
-		say("", "serves HTTP and runs a worker, in one process")
-		say("web", "serves HTTP only")
-		say("worker", "runs a worker only")
+		all = append(all, verb{"", "serves HTTP and runs a worker, in one process"}, verb{"web", "serves HTTP only"}, verb{"worker", "runs a worker only"})
 	case p.Web != nil:
-		say("", "serves HTTP")
+		all = append(all, verb{"", "serves HTTP"})
 	case p.Register != nil:
-		say("", "runs a worker")
+		all = append(all, verb{"", "runs a worker"})
 	}
-	say("version", "prints the version")
-	say("help", "explains a verb, as in "+command+" help web")
-	return strings.TrimSuffix(b.String(), "\n")
+	return append(all, verb{"version", "prints the version"})
 }

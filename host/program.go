@@ -50,6 +50,13 @@ type Program struct {
 	// before Register and Web. ctx ends when the program begins to stop. Defaults to nothing.
 	Start func(ctx context.Context, a *App) error
 
+	// Rebuild rebuilds views for the verb views rebuild, by the view's name. Defaults to none.
+	Rebuild map[string]Rebuild
+
+	// Alias returns other IDs and keys that a person may mean by a word, such as those of the messages and documents of an
+	// order. The operator's verbs take the word for each of them. Defaults to none.
+	Alias func(word string) []string
+
 	// Handlers is how handlers are run. Defaults to the zero Config, with the program's logger.
 	Handlers handlers.Config
 

@@ -16,6 +16,7 @@ type Handled struct {
 	Kind       Kind   // as it is received; an older kind has an entry of its own
 	Name       string // of the handler, for people
 	Collection string // that it folds into; empty for a reaction
+	Group      string // under which the collection's record has the message, see values.Change; empty for none
 	View       bool   // that collection is a view
 	Once       bool   // a reaction that notes each message, see handlers.ReactOnce
 

@@ -74,3 +74,9 @@ func (m MakeReservation) MessageID() string { return Key(m.ID) }
 // MessageID makes repeated cancellations one message. It carries no time on purpose: a reservation made months ago
 // can be cancelled today. A repeat that nobody remembers any more finds no seats to give back.
 func (m CancelReservation) MessageID() string { return channel.DerivedID("cancel:" + m.ID) }
+
+// Alias returns what the program calls a reservation: the IDs of the messages that make and cancel it, of which the
+// first is also the key of its status.
+func Alias(id string) []string {
+	return []string{MakeReservation{ID: id}.MessageID(), CancelReservation{ID: id}.MessageID()}
+}

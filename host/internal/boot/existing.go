@@ -16,10 +16,7 @@ import (
 // OpenExisting is OpenStore for a program that must not make an empty store from a mistyped name. It can tell for
 // files only.
 func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
-	file, ok := strings.CutPrefix(*s.store, "sqlite:")
-	file, _, _ = strings.Cut(strings.TrimPrefix(file, "sqlite:"), "?")                                 // as the driver does, which also takes a whole URL
-	notPath := strings.HasPrefix(file, "//") || strings.HasPrefix(file, "file:") || file == ":memory:" // the driver's own error is better
-	if ok && file != "" && !notPath {
+	if file := s.File(); file != "" {
 		full, err := filepath.Abs(file)
 		if err != nil {
 			full = file
@@ -33,4 +30,15 @@ func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (*storage.
 	}
 	store, _, err := s.OpenStore(ctx, log)
 	return store, err
+}
+
+// File returns the path of a store in a file, and "" for any other store.
+func (s Settings) File() string {
+	file, ok := strings.CutPrefix(*s.store, "sqlite:")
+	file, _, _ = strings.Cut(strings.TrimPrefix(file, "sqlite:"), "?")                                 // as the driver does, which also takes a whole URL
+	notPath := strings.HasPrefix(file, "//") || strings.HasPrefix(file, "file:") || file == ":memory:" // the driver's own error is better
+	if !ok || notPath {
+		return ""
+	}
+	return file
 }

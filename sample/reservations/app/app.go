@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/sample/reservations"
@@ -31,6 +32,8 @@ func Program() host.Program {
 		Web:      s.web,
 		Flags:    s.flags,
 		Start:    s.start,
+		Rebuild:  map[string]host.Rebuild{"months": months()},
+		Alias:    reservations.Alias,
 		// Handlers of mails mostly wait, so all workers always consume their queue.
 		Worker: worker.Config{Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: worker.Turns()}}},
 	}
@@ -79,6 +82,17 @@ func (s *settings) start(_ context.Context, a *host.App) error {
 func (s *settings) register(h *handlers.Registry) error {
 	reservations.Register(h, *s.seats, s.mails)
 	return nil
+}
+
+// months rebuilds the calendar. The seats count only for dates without a document, which the rebuild never reads.
+func months() host.Rebuild {
+	return host.Rebuild{
+		From:  "capacity",
+		Clear: func(ctx context.Context, c *channel.Channels) error { return reservations.Months(c).Clear(ctx) },
+		Run: func(ctx context.Context, c *channel.Channels) (int, error) {
+			return reservations.RebuildMonths(ctx, c, 0)
+		},
+	}
 }
 
 func (s *settings) web(a *host.App) (http.Handler, error) {

@@ -1,0 +1,123 @@
+package operator
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/millrace-go/millrace/poison"
+)
+
+// completions are command lines, whose last word is being typed, and the candidates for that word.
+var completions = []struct {
+	words []string
+	want  []string
+}{
+	{[]string{""}, []string{"completion", "doctor", "poison", "queues", "send", "top", "values", "views"}},
+	{[]string{"poison", ""}, []string{"discard", "edit", "list", "retry", "show"}},
+	{[]string{"poison", "retry", "-d"}, []string{"-dry-run"}},
+	{[]string{"poison", "retry", "-queue", "m"}, []string{"mails", "months"}},
+	{[]string{"values", "show", ""}, []string{"capacity", "months", "statuses"}},
+	{[]string{"send", "reservations.cancel.v1", "fi"}, []string{"file.json"}}, // a file of the folder
+}
+
+// The hidden verb answers the scripts with the right candidates.
+func TestCompleteWords(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	for _, c := range append(completions[:len(completions):len(completions)], []struct{ words, want []string }{
+		{[]string{"po"}, []string{"poison"}},
+		{[]string{"poison", "discard", "-all", "-kind", "reservations.m"}, []string{"reservations.make.v1"}},
+		{[]string{"poison", "list", "-reason", "und"}, []string{"undecodable"}},
+		{[]string{"poison", "list", "-reason", "b"}, []string{"bad key", "body is gone"}},
+		{[]string{"poison", "list", "-reason", "unr"}, []string{poison.ReasonUnreadable}},
+		{[]string{"values", "show", "-json", "ca"}, []string{"capacity"}},
+		{[]string{"views", "rebuild", ""}, []string{"months"}},
+		{[]string{"send", "reservations.c"}, []string{"reservations.cancel.v1"}},
+		{[]string{"completion", "z"}, []string{"zsh"}},
+		{[]string{"nope", ""}, nil},
+		{[]string{"poison", "nope", ""}, nil},
+		{[]string{"queues", "-store", ""}, nil},
+		{[]string{"queues", "-json", "-"}, []string{"-json", "-store"}},
+		{[]string{"values", "show", "capacity", ""}, nil},
+		{[]string{"poison", "list", "-queue", "=", "ma"}, []string{"mails"}}, // as bash splits the words
+		{[]string{"poison", "list", "-reason", `too\ many`}, []string{"too many attempts", "too many deliveries"}},
+		{[]string{"__complete", ""}, nil},
+	}...) {
+		if slices.Contains(c.want, "file.json") {
+			c.want = nil // the shell offers the files
+		}
+		var got []string
+		for line := range strings.Lines(w.want(t, 0, append([]string{"__complete"}, c.words...)...).out) {
+			word, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+			got = append(got, word)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q: got %q, want %q", c.words, got, c.want)
+		}
+	}
+}
+
+// The scripts work in real shells: bash, and the others that are installed here.
+func TestCompletionInShells(t *testing.T) {
+	t.Parallel()
+	dir, w := t.TempDir(), newWorld(t, "")
+	if err := os.WriteFile(filepath.Join(dir, "file.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(bin, filepath.Join(dir, "millrace")); err != nil {
+		t.Fatal(err)
+	}
+	for shell, ask := range map[string]func(words []string) string{
+		// Where the function finds nothing, -o default offers the names of files. compgen stands for that here.
+		"bash": func(words []string) string {
+			return fmt.Sprintf("source <(millrace completion bash); COMP_WORDS=(millrace %s); COMP_CWORD=%d; _millrace; printf '%%s\\n' \"${COMPREPLY[@]}\"\n"+
+				"[ ${#COMPREPLY[@]} -gt 0 ] || { complete -p millrace | grep -q -- '-o default' && compgen -f -- \"${COMP_WORDS[COMP_CWORD]}\"; }", quoted(words), len(words))
+		},
+		"zsh": func(words []string) string {
+			return fmt.Sprintf("autoload -U compinit; compinit -D; source <(millrace completion zsh)\n"+
+				"_describe() { print -l -- ${candidates%%%%:*} }; _files() { print -l -- ${words[CURRENT]}*(N) }\nwords=(millrace %s); CURRENT=%d; _millrace", quoted(words), len(words)+1)
+		},
+		"fish": func(words []string) string {
+			return fmt.Sprintf("millrace completion fish | source; complete -C 'millrace %s'", strings.Join(words, " "))
+		},
+	} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			if shell == "bash" || slices.Contains(strings.Split(os.Getenv("MILLRACE_REQUIRE"), ","), shell) {
+				t.Errorf("%s is not installed", shell)
+			}
+			continue
+		}
+		for _, c := range completions {
+			cmd := command(dir, w.url, "")
+			cmd.Path, cmd.Args = path, []string{shell, "-c", ask(c.words)}
+			cmd.Env = append(cmd.Env, "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
+			r := finish(t, cmd)
+			var got []string
+			for line := range strings.Lines(r.out) {
+				word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+				if word != "" {
+					got = append(got, word)
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s: %q: got %q, want %q\n%s", shell, c.words, got, c.want, r.err)
+			}
+		}
+	}
+}
+
+func quoted(words []string) string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = "'" + w + "'"
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,90 @@
+// Package operator is the command line of the people who run a program. It shows what waits in the queues, shows and
+// settles what is in the poison queues, shows values and views, sends commands and finds what is wrong. It may be used
+// while workers run.
+//
+//	millrace queues
+//	millrace poison list    [-queue Q] [-id ID]… [-kind K] [-reason R]
+//	millrace poison show    ID… [-queue Q]
+//	millrace poison edit    ID -data FILE | - [-queue Q] [-again]
+//	millrace poison retry   -all | -id ID… | -kind K | -reason R  [-queue Q] [-dry-run]
+//	millrace poison discard -all | -id ID… | -kind K | -reason R  [-queue Q]  -yes | -dry-run
+//	millrace values list    [KIND] [-prefix P] [-after KEY] [-limit N]
+//	millrace values show    KIND KEY
+//	millrace views list     [VIEW] [-prefix P] [-after KEY] [-limit N]
+//	millrace views show     VIEW KEY
+//	millrace views rebuild  VIEW [-clear]
+//	millrace send           KIND FILE [-id ID] [-delay D | -at TIME]
+//	millrace top            [-every D] [-n N]
+//	millrace doctor         [-lag D]
+//	millrace completion     bash | zsh | fish
+//
+// Flags stand after the verb. Every verb but completion takes -json, and -store URL, which is also the environment
+// variable MILLRACE_STORE. A store in a file that isn't there is an error, also for send: no worker would ever look
+// there.
+//
+// # Programs
+//
+// The command millrace has the code of no program. It works on the store of any: it reads what the programs' workers
+// have published there (package catalog). A program's own binary has the same verbs, and its code does more:
+//
+//   - send and poison edit also decode the message, run its Check, and give it the ID and subject that it chooses.
+//   - poison edit knows which document a message is for.
+//   - views rebuild works for the views that the program can rebuild.
+//
+// A queue is consumed by the programs that have a handler for it and have published within two days: a worker
+// publishes once a day, so nobody knows it sooner when the last one stops.
+//
+// # Selections
+//
+// retry and discard need a selection of messages: -id, -kind and -reason, which narrow one another, or -all. -queue
+// alone is not enough; it narrows each of them. An ID is that of a message, or the key of an entry: an entry that
+// can't be decoded has nothing but its key. Kinds and reasons are compared whole.
+//
+// # Output
+//
+// Without -json: tables for people, in which no part of a message can move the cursor. With -json: JSON lines, one
+// object for each queue, message, document or finding. The names of their members stay. An unknown value is "–", and
+// null in JSON.
+//
+// The lines of retry and discard have a result:
+//
+//   - sent back, discarded, failed
+//   - selected: a dry run has left the entry alone
+//   - gone: somebody else was quicker
+//   - changed: a new entry came in since the old one was read; the new one stays
+//
+// Notes and errors go to the standard error, and so does progress if that is a terminal. Only show prints a message's
+// content and why it failed, because both may be personal.
+//
+// # Exit codes
+//
+//	0   done; -all may have found none
+//	1   failed, or stopped by a signal: some of it may be done, and repeating the call is harmless
+//	2   the command line can't be right, or discard lacks both -yes and -dry-run, whatever there is: nothing is done
+//	3   nothing matched, a named ID isn't there, or there is no such document
+//	4   doctor has found something wrong
+//
+// A signal ends top with 0.
+//
+// # Laws
+//
+//   - A retry sends the message with its ID, kind and body to the queue that it came from, and then deletes the entry.
+//     The message's counts of attempts start at zero. If the retry ends between the two steps the entry stays, and the
+//     next retry sends the message again: replay records and notes of ReactOnce know its ID. If the message fails again
+//     meanwhile, its new entry stays.
+//   - The ID carries the time of the message. If that is more than 30 days ago, perhaps nothing remembers any more
+//     whether the message was applied. Then it comes back here as too old to judge, and never has its effect twice.
+//     retry says beforehand how many such messages there are. An operator who knows that one was not applied sends it
+//     with another ID.
+//   - A discard deletes the entry that was read. An entry that came in since then stays, and that is an error.
+//   - An edited message is another message. Its ID follows from the old ID and the new content, and the old message is
+//     its cause. So the same edit made twice has its effect once, also if the first one ended between the send and the
+//     deletion of the entry. An edit is refused if the old message was applied, and if nobody can tell; -again sends it
+//     all the same.
+//   - A message that send or edit sends fits the schema of its kind. The program that consumes its queue has published
+//     that schema.
+//   - doctor and top change nothing.
+//   - top leaves the terminal as it was, however it ends, unless it is killed.
+//   - A failure that concerns one message fails that message alone. A store that can't be reached ends the run, except
+//     that of top, which waits for it.
+package operator

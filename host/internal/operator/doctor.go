@@ -1,0 +1,238 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/catalog"
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	clocksApart = time.Minute // more than a slow write takes
+	besideAfter = 25 * time.Hour
+	logTooLarge = 256 << 20 // bytes of a log of SQLite that no copy into the file has emptied
+)
+
+// Severities of a finding.
+const (
+	wrong = "wrong" // somebody should do something
+	note  = "note"  // good to know
+)
+
+// A finding is what -json prints of something that doctor has found.
+type finding struct {
+	Severity string `json:"severity"`
+	Check    string `json:"check"` // consumers, kinds, lag, poison, clocks, versions, log or catalog
+	Queue    string `json:"queue,omitempty"`
+	Program  string `json:"program,omitempty"`
+	Text     string `json:"text"`
+	Fix      string `json:"fix"`
+}
+
+// An examination is a run of doctor.
+type examination struct{ *call }
+
+func checkDoctor(verb string, o options) error {
+	if o.lag <= 0 {
+		return usage("%s: -lag: want a time above 0", verb)
+	}
+	return nil
+}
+
+// doctor prints what is wrong, and what to do about it.
+func doctor(ctx context.Context, x *call) error {
+	c := examination{x}
+	names, poisoned, err := c.knownQueues(ctx)
+	if err != nil {
+		return err
+	}
+	stats, err := c.statsOf(ctx, names)
+	if err != nil {
+		return err
+	}
+	bad := 0
+	for _, f := range c.findings(names, stats, poisoned) {
+		if f.Severity == wrong {
+			bad++
+		}
+		if !c.json {
+			c.out.printf("%-5s  %s\n       %s\n", strings.ToUpper(f.Severity), boot.Clean(f.Text), boot.Clean(f.Fix))
+		} else if err := c.out.line(f); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.json:
+	case bad == 1:
+		c.out.printf("\n1 thing is wrong.\n")
+	case bad > 1:
+		c.out.printf("\n%d things are wrong.\n", bad)
+	default:
+		c.out.printf("Nothing is wrong.\n")
+	}
+	if bad > 0 {
+		return wrongError{}
+	}
+	return nil
+}
+
+// findings are all that doctor finds, what is wrong first.
+func (c examination) findings(names []string, stats []storage.Stats, poisoned map[string]int64) []finding {
+	all := slices.Concat(c.catalogFindings(), c.queueFindings(names, stats, poisoned), c.kindFindings(), c.clockFindings(time.Now()), c.versionFindings(), logFindings(c.file))
+	slices.SortStableFunc(all, func(a, b finding) int { return -cmp.Compare(a.Severity, b.Severity) }) // wrong before note
+	return all
+}
+
+// catalogFindings are about the descriptions of programs themselves.
+func (c examination) catalogFindings() (all []finding) {
+	if len(c.known.published) == 0 {
+		all = append(all, finding{Severity: note, Check: "catalog", Text: "no program has published what it knows, so only poison queues can be looked at",
+			Fix: "Start a worker of package host, or let yours call catalog.Keep."})
+	}
+	for _, d := range c.known.faulty {
+		all = append(all, finding{Severity: wrong, Check: "catalog", Program: d.Name, Text: fmt.Sprintf("the description of %s %s can't be read: %s", d.Name, d.Version, d.Fault),
+			Fix: fmt.Sprintf("Delete blob %s/%s in container programs. A worker that runs writes it again within a day.", d.Name, d.Version)})
+	}
+	return all
+}
+
+// queueFindings are about consumers, lag and poison.
+func (c examination) queueFindings(names []string, stats []storage.Stats, poisoned map[string]int64) (all []finding) {
+	routed := c.known.routedNow()
+	for i, name := range names {
+		st, consumers := stats[i], c.known.consumers(name)
+		waits := ""
+		if st.Ready > 0 {
+			waits = fmt.Sprintf(", with %s ready", count(int(st.Ready), "message"))
+		}
+		switch {
+		case len(c.known.published) == 0:
+		case !routed[name] && st.Ready > 0:
+			all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("queue %s is in no route any more%s%s", name, c.lastConsumer(name), waits),
+				Fix: "Start a worker of a version that handles it, until it is empty."})
+		case routed[name] && len(consumers) == 0:
+			all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("queue %s is consumed by nobody%s%s", name, c.lastConsumer(name), waits),
+				Fix: "Start a worker of a program with handlers for it, or take the queue out of the routes."})
+		}
+		if st.Oldest > c.lag && st.Ready > 0 {
+			text := fmt.Sprintf("queue %s: the oldest of %s has been ready for %s", name, count(int(st.Ready), "ready message"), age(st.Oldest))
+			all = append(all, finding{Severity: wrong, Check: "lag", Queue: name, Text: text,
+				Fix: fmt.Sprintf("%s top shows whether that shrinks. If it does not, look at the workers' logs, or start more workers.", c.Command)})
+		}
+		if n := poisoned[name]; n > 0 {
+			all = append(all, finding{Severity: wrong, Check: "poison", Queue: name, Text: fmt.Sprintf("the poison queue of %s holds %s", name, count(int(n), "message")),
+				Fix: fmt.Sprintf("%s poison list -queue %s shows why. Then edit, retry or discard them.", c.Command, shellWord(name))})
+		}
+	}
+	return all
+}
+
+// lastConsumer says who consumed a queue that nobody consumes now.
+func (c examination) lastConsumer(queue string) string {
+	for i := range slices.Backward(c.known.published) {
+		if d := &c.known.published[i]; d.Consumes(queue) {
+			return fmt.Sprintf(" (%s %s did, seen last %s ago)", d.Name, d.Version, age(time.Since(d.Last)))
+		}
+	}
+	return ""
+}
+
+// kindFindings are about kinds that come to a queue and that none of its consumers handles.
+func (c examination) kindFindings() (all []finding) {
+	coming := map[string]map[channel.Kind]bool{} // by queue
+	for _, d := range c.known.running() {
+		for _, q := range d.Queues {
+			for _, k := range q.Kinds {
+				if coming[q.Name] == nil {
+					coming[q.Name] = map[channel.Kind]bool{}
+				}
+				coming[q.Name][k] = true
+			}
+		}
+	}
+	for _, queue := range slices.Sorted(maps.Keys(coming)) {
+		consumers := c.known.consumers(queue)
+		if len(consumers) == 0 {
+			continue // that is a finding of its own
+		}
+		for _, k := range slices.Sorted(maps.Keys(coming[queue])) {
+			if !slices.ContainsFunc(consumers, func(d *catalog.Description) bool { return handlesKind(d, queue, k) }) {
+				all = append(all, finding{Severity: wrong, Check: "kinds", Queue: queue, Text: fmt.Sprintf("%s comes to queue %s, and its consumers have no handler for it: %s", k, queue, versions(consumers)),
+					Fix: "Start a version that has one; the messages are handed back for an hour, and then go to the poison queue. Or take the queue out of the kind's route."})
+			}
+		}
+	}
+	return all
+}
+
+func handlesKind(d *catalog.Description, queue string, kind channel.Kind) bool {
+	for _, q := range d.Queues {
+		if q.Name == queue && slices.ContainsFunc(q.Handlers, func(h catalog.Handler) bool { return h.Kind == kind }) {
+			return true
+		}
+	}
+	return false
+}
+
+// clockFindings compare the clocks of the machines that have published with that of the store, and with this one.
+func (c examination) clockFindings(now time.Time) (all []finding) {
+	for _, d := range c.known.running() {
+		apart := d.Last.Sub(d.Stored)
+		with := "the store's"
+		if apart.Abs() < clocksApart {
+			apart, with = d.Last.Sub(now), "this machine's"
+			if apart < 0 {
+				continue // it was published in the past
+			}
+		}
+		if apart.Abs() < clocksApart {
+			continue
+		}
+		text := fmt.Sprintf("the clock of a machine that runs %s %s is %s ahead of %s", d.Name, d.Version, age(apart), with)
+		if apart < 0 {
+			text = fmt.Sprintf("the clock of a machine that runs %s %s is %s behind %s", d.Name, d.Version, age(-apart), with)
+		}
+		all = append(all, finding{Severity: wrong, Check: "clocks", Program: d.Name, Text: text,
+			Fix: "Let both machines take their time from the network (NTP). No message is lost, but late ones cost more requests, and delays are wrong by as much."})
+	}
+	return all
+}
+
+// versionFindings are about older versions that still run long after a newer one has come.
+func (c examination) versionFindings() (all []finding) {
+	running := c.known.running() // by name, the oldest first
+	for i, d := range running {
+		newer := slices.IndexFunc(running[i+1:], func(x *catalog.Description) bool {
+			return x.Name == d.Name && d.Last.Sub(x.First) > besideAfter
+		})
+		if newer >= 0 {
+			x := running[i+1+newer]
+			all = append(all, finding{Severity: wrong, Check: "versions", Program: d.Name,
+				Text: fmt.Sprintf("%s %s still runs beside %s, which came %s ago", d.Name, d.Version, x.Version, age(time.Since(x.First))),
+				Fix:  fmt.Sprintf("Update or stop the workers of %s. The finding goes within two days.", d.Version)})
+		}
+	}
+	return all
+}
+
+// logFindings are about the log of a store in a file.
+func logFindings(file string) []finding {
+	if file == "" {
+		return nil
+	}
+	info, err := os.Stat(file + "-wal")
+	if err != nil || info.Size() < logTooLarge {
+		return nil
+	}
+	return []finding{{Severity: wrong, Check: "log", Text: fmt.Sprintf("the log of the database, %s, has %d MB and can't shrink: some program keeps a read transaction open", file+"-wal", info.Size()>>20),
+		Fix: "End that transaction or its program: look for a database tool or a backup (fuser -v " + shellWord(file) + " lists who has it open). The log shrinks by itself then."}}
+}

@@ -1,0 +1,150 @@
+package operator
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/catalog"
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// described is a version of a program that routes kinds to queue orders, and handles some of them. It was first
+// published so long ago, and last an hour ago.
+func described(name, version string, first time.Duration, routed, handled string) catalog.Description {
+	now := time.Now()
+	d := catalog.Description{Program: catalog.Program{Name: name, Version: version}, First: now.Add(-first), Last: now.Add(-time.Hour), Stored: now.Add(-time.Hour)}
+	q := catalog.Queue{Name: "orders"}
+	for _, k := range strings.Fields(routed) {
+		q.Kinds = append(q.Kinds, channel.Kind(k))
+	}
+	for _, k := range strings.Fields(handled) {
+		q.Handlers = append(q.Handlers, catalog.Handler{Kind: channel.Kind(k), Name: "decide orders", Collection: "orders"})
+	}
+	d.Queues = []catalog.Queue{q}
+	return d
+}
+
+// lastSeen makes a description one that was last published long ago.
+func lastSeen(d catalog.Description, since time.Duration) catalog.Description {
+	d.Last = time.Now().Add(-since)
+	d.Stored = d.Last
+	return d
+}
+
+// ahead makes a description one that a machine with a fast clock has published.
+func ahead(d catalog.Description, by time.Duration) catalog.Description {
+	d.Last = d.Last.Add(by)
+	return d
+}
+
+// Each finding is found, says what to do, and is not found where it isn't.
+func TestDoctorFinds(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	healthy := described("shop", "v1", 10*day, "a b", "a b")
+	for _, c := range []struct {
+		name   string
+		known  []catalog.Description
+		faulty []catalog.Description
+		stats  storage.Stats
+		poison int64
+		want   string // CHECK: part of the text; part of the fix; empty for none
+	}{
+		{name: "healthy", known: []catalog.Description{healthy}},
+		{name: "messages on their way", known: []catalog.Description{healthy}, stats: storage.Stats{Ready: 5, InFlight: 5, Oldest: time.Second}},
+		{name: "unknown numbers", known: []catalog.Description{healthy}, stats: storage.Stats{Ready: -1, InFlight: -1, Delayed: -1, Oldest: -1}},
+		{name: "an update that goes on", known: []catalog.Description{healthy, described("shop", "v2", time.Minute, "a b", "a b")}},
+		{name: "a version that is gone", known: []catalog.Description{lastSeen(described("shop", "v0", 20*day, "a b", "a"), 11*day), healthy}},
+		{name: "a queue that was given up", known: []catalog.Description{lastSeen(described("shop", "v0", 20*day, "a b", "a"), 11*day), {Program: catalog.Program{Name: "shop", Version: "v1"}, Last: time.Now(), Stored: time.Now()}}},
+		{name: "an older kind", known: []catalog.Description{described("web", "v1", day, "a", ""), healthy}},
+		{name: "nobody", want: "catalog: no program has published; catalog.Keep"},
+		{name: "no consumer", known: []catalog.Description{described("web", "v1", day, "a b", "")}, want: "consumers: queue orders is consumed by nobody; Start a worker"},
+		{name: "no consumer any more", known: []catalog.Description{lastSeen(described("shop", "v0", 9*day, "a", "a"), 5*day)}, stats: storage.Stats{Ready: 2},
+			want: "consumers: queue orders is consumed by nobody (shop v0 did, seen last 5d ago), with 2 messages ready; Start a worker"},
+		{name: "no route", known: []catalog.Description{{Program: catalog.Program{Name: "other", Version: "v1"}, Last: time.Now(), Stored: time.Now()}}, stats: storage.Stats{Ready: 2},
+			want: "consumers: queue orders is in no route any more, with 2 messages ready; until it is empty"},
+		{name: "no handler", known: []catalog.Description{described("web", "v1", day, "a b c", ""), healthy}, want: "kinds: c comes to queue orders, and its consumers have no handler for it: shop v1; handed back for an hour"},
+		{name: "lag", known: []catalog.Description{healthy}, stats: storage.Stats{Ready: 3, Oldest: 6 * time.Minute}, want: "lag: the oldest of 3 ready messages has been ready for 6m0s; millrace top shows"},
+		{name: "poison", known: []catalog.Description{healthy}, poison: 1, want: "poison: the poison queue of orders holds 1 message; millrace poison list -queue orders"},
+		{name: "a fast clock", known: []catalog.Description{ahead(healthy, 5*time.Minute)}, want: "clocks: shop v1 is 5m0s ahead of the store's; NTP"},
+		{name: "a slow clock", known: []catalog.Description{ahead(healthy, -5*time.Minute)}, want: "clocks: shop v1 is 5m0s behind the store's; NTP"},
+		{name: "a slow clock here", known: []catalog.Description{lastSeen(healthy, -time.Hour)}, want: "clocks: shop v1 is 1h0m0s ahead of this machine's; NTP"},
+		{name: "two versions", known: []catalog.Description{healthy, described("shop", "v2", 3*day, "a b", "a b")}, want: "versions: shop v1 still runs beside v2, which came 3d ago; stop the workers of v1"},
+		{name: "a description that is none", known: []catalog.Description{healthy}, faulty: []catalog.Description{{Program: catalog.Program{Name: "x\x1b[31m", Version: "y"}, Fault: "junk"}},
+			want: `catalog: can't be read: junk; in container programs`},
+	} {
+		k := &call{tool: tool{Program{Command: "millrace"}}, options: options{lag: 5 * time.Minute}, known: knowledge{published: c.known, faulty: c.faulty, queues: map[string]bool{}}}
+		for _, d := range c.known {
+			for _, q := range d.Queues {
+				k.known.queues[q.Name] = true
+			}
+		}
+		got := examination{k}.findings([]string{"orders"}, []storage.Stats{c.stats}, map[string]int64{"orders": c.poison})
+		check, rest, _ := strings.Cut(c.want, ": ")
+		text, fix, _ := strings.Cut(rest, "; ")
+		switch {
+		case c.want == "":
+			if len(got) > 0 {
+				t.Errorf("%s: got %+v, want nothing", c.name, got)
+			}
+		case len(got) != 1 || got[0].Check != check || !strings.Contains(got[0].Text, text) || !strings.Contains(got[0].Fix, fix):
+			t.Errorf("%s: got %+v, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// A log that a reader keeps from shrinking is found by its size.
+func TestDoctorFindsALogThatCantShrink(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "r.db")
+	for size, want := range map[int64]int{0: 0, 200 << 20: 0, 300 << 20: 1} {
+		f, err := os.Create(file + "-wal")
+		if err == nil {
+			err = f.Truncate(size) // no disk is needed for it
+		}
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := logFindings(file)
+		if len(got) != want || want == 1 && (!strings.Contains(got[0].Text, "300 MB") || !strings.Contains(got[0].Fix, "fuser -v "+file)) {
+			t.Errorf("%d bytes: got %+v, want %d findings", size, got, want)
+		}
+	}
+	if got := logFindings(""); len(got) > 0 {
+		t.Errorf("of another store: got %+v", got)
+	}
+}
+
+// Wrong things come before notes, and decide the exit code. Nothing of a description moves the cursor.
+func TestDoctorsOutput(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	for key, body := range map[string]string{"nasty/\u202e": "junk \x1b[31m"} {
+		if _, err := x.Store.Blobs("programs").Put(t.Context(), key, []byte(body), storage.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, told := x.do(t, "", "doctor")
+	if want := `WRONG  the description of nasty \u202e can't be read`; code != exitWrong || !strings.HasPrefix(out, want) || !strings.Contains(out, "\nNOTE   no program") || !strings.HasSuffix(out, "1 thing is wrong.\n") || told != "" {
+		t.Errorf("got exit code %d, %q and %q", code, out, told)
+	}
+	code, out, _ = x.do(t, "", "doctor", "-json")
+	if code != exitWrong || strings.Count(out, "\n") != 2 || !strings.HasPrefix(out, `{"severity":"wrong","check":"catalog","program":"nasty","text":`) {
+		t.Errorf("-json: got exit code %d and %s", code, out)
+	}
+	if err := x.Store.Blobs("programs").Delete(t.Context(), "nasty/\u202e", storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, _ := x.do(t, "", "doctor"); code != 0 || !strings.HasSuffix(out, "Nothing is wrong.\n") {
+		t.Errorf("a note alone: got exit code %d and %s", code, fmt.Sprint(out))
+	}
+}

@@ -1,0 +1,193 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+const (
+	taken = "\x1b[?1049h\x1b[?25l\x1b[2J"
+	given = "\x1b[?25h\x1b[?1049l"
+)
+
+// topCall makes a call of top that writes to a terminal.
+func topCall(t *testing.T, s *storage.Store, w io.Writer, o options) *call {
+	t.Helper()
+	c := &call{tool: tool{Program{Command: "millrace"}}, options: o, out: newOutput(w), progress: io.Discard, process: boot.Process{Getenv: func(string) string { return "" }}}
+	c.out.terminal = true
+	if err := c.use(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// breaking is a terminal that goes away, or whose driver panics.
+type breaking struct {
+	text  strings.Builder
+	left  int
+	panic bool
+}
+
+func (b *breaking) String() string { return b.text.String() }
+
+func (b *breaking) Write(p []byte) (int, error) {
+	if b.left--; b.left == 0 {
+		if b.panic {
+			panic("broken")
+		}
+		return 0, errors.New("the terminal is gone")
+	}
+	return b.text.Write(p)
+}
+
+// Law: top gives the terminal back as it was, however it ends.
+func TestTopRestoresTheTerminal(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	x.publish(t)
+	ended := func(name string, w fmt.Stringer) {
+		got := w.String()
+		if !strings.HasPrefix(got, taken) || !strings.HasSuffix(got, given) || strings.Count(got, given) != 1 {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	var w strings.Builder
+	if err := top(t.Context(), topCall(t, x.Store, &w, options{every: leastEvery, rounds: 2})); err != nil {
+		t.Error(err)
+	}
+	ended("after its rounds", &w)
+
+	ctx, signal := context.WithCancel(t.Context())
+	drawn := &signalled{signal: signal}
+	if err := top(ctx, topCall(t, x.Store, drawn, options{every: time.Hour})); err != nil {
+		t.Errorf("a signal: got %v, want no error", err)
+	}
+	ended("a signal", drawn)
+
+	gone := &breaking{left: 2}
+	if err := top(t.Context(), topCall(t, x.Store, gone, options{every: time.Hour})); err == nil {
+		t.Error("got no error though the terminal is gone")
+	}
+	ended("an error", gone)
+
+	broken := &breaking{left: 2, panic: true}
+	func() {
+		defer func() { _ = recover() }()
+		_ = top(t.Context(), topCall(t, x.Store, broken, options{every: time.Hour}))
+	}()
+	ended("a panic", broken)
+
+	var first strings.Builder
+	away := storagetest.Intercept(x.Store, func(_ context.Context, op storagetest.Op, do func() error) error {
+		if op.Name == "stats" {
+			return op.Fail(storage.ErrUnavailable)
+		}
+		return do()
+	})
+	if err := top(t.Context(), topCall(t, away, &first, options{every: time.Hour})); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("a store that never answers: got %v", err)
+	}
+	ended("a store that never answers", &first)
+}
+
+// signalled is a terminal whose first picture brings the signal.
+type signalled struct {
+	text   strings.Builder
+	signal func()
+}
+
+func (s *signalled) String() string { return s.text.String() }
+
+func (s *signalled) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), "QUEUE") {
+		s.signal()
+	}
+	return s.text.Write(p)
+}
+
+// top waits for a store that is away for a while, and says so.
+func TestTopWaitsForTheStore(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	x.publish(t)
+	var looks atomic.Int64
+	away := storagetest.Intercept(x.Store, func(_ context.Context, op storagetest.Op, do func() error) error {
+		if op.Name == "stats" && strings.Contains(op.Resource, "wishes") && looks.Add(1) == 2 {
+			return op.Fail(storage.ErrUnavailable)
+		}
+		return do()
+	})
+	var w strings.Builder
+	if err := top(t.Context(), topCall(t, away, &w, options{every: leastEvery, rounds: 3})); err != nil {
+		t.Fatal(err)
+	}
+	pictures := strings.Split(w.String(), "\x1b[H")
+	if len(pictures) != 4 {
+		t.Fatalf("got %d pictures, want 3: %q", len(pictures)-1, w.String())
+	}
+	for i, p := range pictures[1:] {
+		if failed := strings.Contains(p, "wishes: "); failed != (i == 1) || !strings.Contains(p, "wishes") {
+			t.Errorf("picture %d: got %q", i+1, p)
+		}
+	}
+	code, out, told := x.doOn(t, away, "", "top", "-n", "1", "-json")
+	var line topLine
+	if err := json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &line); code != 0 || told != "" || err != nil || line.Queue != "accounts" || line.Ready == nil || line.Change != nil {
+		t.Errorf("-json: got exit code %d, %q, %q (%v)", code, out, told, err)
+	}
+}
+
+// A picture fits its terminal: what matters least goes first, and nothing of a name moves the cursor.
+func TestPicturesFit(t *testing.T) {
+	t.Parallel()
+	l := &look{at: time.Now(), poisoned: map[string]int64{"queue-3": 7}}
+	for i := range 20 {
+		l.names = append(l.names, fmt.Sprintf("queue-%d", i))
+		l.stats = append(l.stats, storage.Stats{Ready: int64(i * i), InFlight: -1, Delayed: -1, Oldest: time.Duration(i) * time.Minute})
+		l.consumed, l.change, l.changed = append(l.consumed, "shop v1, v2; mail v3"), append(l.change, float64(i)*-7.77), append(l.changed, i > 0)
+	}
+	l.names[4] = "bad \x1b[31m\u202e"
+	for _, c := range []struct {
+		width, height int
+		has, hasNot   string
+	}{
+		{120, 40, "CONSUMED BY", "more"},
+		{70, 40, "CHANGE", "CONSUMED BY"},
+		{50, 12, "LAG", "DELAYED"},
+		{36, 3, "… and 20 more queues", "CHANGE"},
+		{10, 1, "…", "LAG"},
+	} {
+		var w strings.Builder
+		s := &screen{w: &w, size: func() (int, int) { return c.width, c.height }}
+		if err := s.draw(l, nil); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.NewReplacer("\x1b[H", "", "\x1b[K", "", "\x1b[J", "", "\r", "").Replace(w.String())
+		lines := strings.Split(text, "\n")
+		if len(lines) > max(c.height, 3) || !strings.Contains(text, c.has) || strings.Contains(text, c.hasNot) || strings.ContainsAny(text, "\x1b\u202e") {
+			t.Errorf("%d × %d: got %d lines\n%s", c.width, c.height, len(lines), text)
+		}
+		for _, line := range lines {
+			if n := len([]rune(line)); n > c.width {
+				t.Errorf("%d × %d: a line of %d columns: %s", c.width, c.height, n, line)
+			}
+		}
+	}
+	for x, want := range map[float64]string{0: "0/s", 1.25: "+1.2/s", -9.5: "-9.5/s", 1234.5: "+1234/s", -12: "-12/s"} {
+		if got := rate(x); got != want {
+			t.Errorf("%v: got %s, want %s", x, got, want)
+		}
+	}
+}

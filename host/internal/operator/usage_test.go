@@ -1,0 +1,271 @@
+package operator
+
+import (
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/millrace-go/millrace/host/internal/boot"
+)
+
+// A command line that can't be right, or finds nothing, gets its exit code and an error that says what to do.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	w.poison(t, 2, closed)
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"", 2, "Usage: millrace VERB"},
+		{"-help", 0, "poison retry"},
+		{"help", 0, "Exit codes"},
+		{"help send", 0, "standard input"},
+		{"poison -help", 0, "poison discard"},
+		{"poison retry -help", 0, "-dry-run"},
+		{"poison", 2, "poison list, poison show"},
+		{"poison lst", 2, `unknown verb poison "lst"`},
+		{"lst", 2, "unknown verb"},
+		{"-store x queues", 2, "verb before the flags"},
+		{"queues -nope", 2, "-nope"},
+		{"queues more", 2, `unknown argument "more"`},
+		{"queues -store=", 2, "empty"},
+		{"queues -store=nope:x", 2, "sqlite:"},
+		{"queues -store sqlite:here.db", 1, "does not exist"},
+		{"queues -store sqlite://data/here.db", 2, "a path is wanted, not a URL"},
+		{"queues -store sqlite::memory:", 2, "not durable"},
+		{"queues -store sqlite:/dev/null", 2, "regular file"},
+		{"poison retry", 2, "no messages are selected"},
+		{"poison retry -queue reservations", 2, `no messages of queue "reservations"`},
+		{"poison retry -all -id x", 2, "want either -all"},
+		{"poison retry -all -kind x", 2, "want either -all"},
+		{"poison retry -id=", 2, "empty"},
+		{"poison retry -reason=", 2, "empty"},
+		{"poison retry -all -queue nope", 2, "ledger, mails, months, reservations, statuses"},
+		{"poison retry -id nope", 3, `no message "nope"`},
+		{"poison retry -kind nope", 3, `kinds there: "reservations.make.v1"`},
+		{"poison retry -reason nope", 3, `reasons there: "kitchen closed"`},
+		{"poison retry -reason closed", 3, `reasons there: "kitchen closed"`},
+		{"poison list -reason nope", 3, `reasons there: "kitchen closed"`},
+		{"poison list -queue mails", 0, "No messages"},
+		{"poison retry -all -queue mails", 0, "Sent back 0 messages"},
+		{"poison retry -all -yes", 2, "-yes"},
+		{"poison show", 2, "want ID"},
+		{"poison show nope", 3, `no message "nope"`},
+		{"poison discard", 2, "no messages are selected"},
+		{"poison discard -all", 2, "-dry-run to list"},
+		{"poison discard -kind reservations.make.v1", 2, "-dry-run to list"},
+		{"poison discard -all -queue mails", 2, "-dry-run to list"}, // the queue is empty
+		{"poison discard -all -queue mails -yes", 0, "Discarded 0 messages"},
+		{"poison discard -all -yes -dry-run", 2, "not both"},
+		{"poison discard -all -dry-run", 0, "Would discard 2 messages"},
+		{"poison discard -kind nope -yes", 3, "nope"},
+		{"values show", 2, "KIND KEY"},
+		{"values show capacity", 2, "KIND KEY"},
+		{"values show nope 2026-12-24", 2, "capacity, months, statuses"},
+		{"values show capacity 1999-01-01", 3, "no document"},
+		{"values show capacity \x1b", 2, "control characters"},
+		{"views rebuild", 2, "VIEW"},
+		{"views rebuild statuses", 2, "months"},
+		{"send reservations.make.v1", 2, "KIND FILE"},
+		{"send nope x", 2, "reservations.cancel.v1, reservations.make.v1"},
+		{"send reservations.accepted.v1 x", 2, "unknown command"},
+		{"send reservations.make.v1 nope.json", 1, "nope.json"},
+		{"send reservations.make.v1 x -delay 8d", 2, "-delay: want 90s, 30m or 12h, for example, up to ten years"},
+		{"send reservations.make.v1 x -delay 99999h", 2, "-delay: want"},
+		{"send reservations.make.v1 x -delay 1h -at 2030-01-01T00:00:00Z", 2, "not both"},
+		{"send reservations.make.v1 x -at tomorrow", 2, "-at: want a time"},
+		{"send reservations.make.v1 x -at 2999-01-01T00:00:00Z", 2, "within ten years"},
+		{"send reservations.make.v1 x -delay -1s", 2, "-delay: want"},
+		{"send reservations.make.v1 nope.json -delay 80000h", 1, "nope.json"},
+		{"send -help", 0, "up to ten years"},
+		{"poison edit", 2, "want ID [-]"},
+		{"poison edit x", 2, "want the new body: -data FILE"},
+		{"poison edit x y", 2, `unknown argument "y"`},
+		{"poison edit x - -data y", 2, `unknown argument "-"`},
+		{"poison edit x -data nope.json", 1, "nope.json"},
+		{"values list nope", 2, "capacity, months, statuses"},
+		{"values list capacity -limit 0", 2, "-limit: want a number"},
+		{"values list capacity", 0, "No documents."},
+		{"values list", 0, "reservations.make.v1"},
+		{"views list", 0, "months"},
+		{"views list capacity", 2, "months, statuses"},
+		{"views show capacity x", 2, "months, statuses"},
+		{"views show months x", 3, "no document"},
+		{"top -every 1ms", 2, "-every: want at least"},
+		{"top -n -1", 2, "-n: want"},
+		{"top -n 1", 0, "reservations  ready 0"},
+		{"doctor -lag 0s", 2, "-lag: want"},
+		{"completion", 2, "SHELL"},
+		{"completion tcsh", 2, "bash, zsh, fish"},
+	} {
+		r := w.run(t, strings.Fields(c.args)...)
+		if r.code != c.code || !strings.Contains(r.out+r.err, c.want) {
+			t.Errorf("millrace %s: got exit code %d and %q, want %d and %q", c.args, r.code, r.out+r.err, c.code, c.want)
+		}
+		if strings.ContainsRune(r.err, '\x1b') {
+			t.Errorf("millrace %s: %q reaches the terminal", c.args, r.err)
+		}
+		if c.code != 0 && r.out != "" {
+			t.Errorf("millrace %s: got %q on the standard output, want nothing", c.args, r.out)
+		}
+	}
+	for _, args := range [][]string{{"poison", "show", ""}, {"poison", "show", "x", ""}, {"values", "show", "capacity", ""}, {"send", "reservations.make.v1", ""}} {
+		if r := w.run(t, args...); r.code != 2 || !strings.Contains(r.err, "an argument is empty") {
+			t.Errorf("millrace %q: got exit code %d and %q, want it refused", args, r.code, r.err)
+		}
+	}
+	if got := len(w.poisoned(t)); got != 2 {
+		t.Errorf("got %d messages in the poison queue, want the 2 that nobody has selected", got)
+	}
+}
+
+// A mistyped store is an error for every verb, and no store is made.
+func TestNoStoreIsMade(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	command1 := filepath.Join(t.TempDir(), "c.json")
+	if err := os.WriteFile(command1, []byte(`{"id":"12345678","date":"2026-12-24"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(t.TempDir(), "empty.db")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range (tool{}).verbs() {
+		if !v.store {
+			continue
+		}
+		args := strings.Fields(v.name)
+		switch v.name {
+		case "values show":
+			args = append(args, "capacity", "x")
+		case "views show":
+			args = append(args, "months", "x")
+		case "poison edit":
+			args = append(args, "x", "-data", command1)
+		case "views rebuild":
+			args = append(args, "months")
+		case "send":
+			args = append(args, "reservations.cancel.v1", command1)
+		case "poison show":
+			args = append(args, "x")
+		case "poison retry":
+			args = append(args, "-all")
+		case "poison discard":
+			args = append(args, "-all", "-yes")
+		}
+		if r := finish(t, command(dir, "sqlite:"+empty, args...)); r.code != boot.ExitError || !strings.Contains(r.err, "is empty") {
+			t.Errorf("millrace %s on an empty file: got exit code %d and %q, want it refused", v.name, r.code, r.err)
+		}
+		for _, url := range []string{"", "sqlite:data/r.db", "sqlite:r.db?wake=off"} { // "" is the default
+			r := finish(t, command(dir, url, args...))
+			if r.code != boot.ExitError || !strings.Contains(r.err, "does not exist") || !strings.Contains(r.err, dir) {
+				t.Errorf("millrace %s on %q: got exit code %d and %q, want it refused", v.name, url, r.code, r.err)
+			}
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) > 0 {
+		t.Errorf("got %v (%v), want nothing made", entries, err)
+	}
+	if info, err := os.Stat(empty); err != nil || info.Size() > 0 {
+		t.Errorf("the empty file: got %v (%v), want it as it was", info, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "data")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder: got %v, want it absent", err)
+	}
+}
+
+// No error shows what may be secret in the name of a store, even where that stands in the wrong place.
+func TestSecretsOfTheStore(t *testing.T) {
+	t.Parallel()
+	const secret = "c2VjcmV0c2VjcmV0"
+	for _, url := range []string{
+		"azure:AccountName=x;AccountKey=" + secret, "azure:AccountNme=x;AccountKey=" + secret, "azur:AccountName=x;AccountKey=" + secret,
+		"azure:DefaultEndpointsProtocol=http;AccountName=x;AccountKey=" + secret + ";QueueEndpoint=http://127.0.0.1:1/x;BlobEndpoint=http://127.0.0.1:1/x;TableEndpoint=nowhere",
+	} {
+		for _, args := range [][]string{{"queues", "-store", url}, {"queues", "-store=" + url, "-x"}, {"-store=" + url, "queues"}, {"queues"}} {
+			r := finish(t, command(t.TempDir(), url, args...))
+			if r.code == 0 || strings.Contains(r.out+r.err, secret) {
+				t.Errorf("millrace %q: got exit code %d and %q", args[0], r.code, r.out+r.err)
+			}
+		}
+	}
+	w := newWorld(t, "")
+	const account, key = "azure:AccountName=x;AccountKey=" + secret, "AccountKey=" + secret
+	for _, args := range [][]string{
+		{"queues", account}, {"queues", "-store" + account}, {"queues", "-store " + account}, {"queues", "-store https://u:" + secret + "@h"}, {"queues", "-json", "--" + key}, {"-store" + account},
+		{"poison", "list", key}, {"poison", "retry", "-all", key}, {"poison", "retry", "-all", "-" + key}, {account}, {"poison", account},
+		{"help", account}, {"completion", account}, {"values", "show", account, "x"}, {"views", "rebuild", account}, {"send", account, "x"},
+	} {
+		r := w.run(t, args...)
+		if r.code != boot.ExitUsage || strings.Contains(r.out+r.err, secret) {
+			t.Errorf("millrace %q: got exit code %d and %q", args, r.code, r.out+r.err)
+		}
+	}
+}
+
+// Output that can't be written is a failure, and reported once.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err) // other systems have no /dev/full
+	}
+	defer func() { _ = full.Close() }()
+	for _, format := range []string{"-json=false", "-json"} {
+		var told strings.Builder
+		cmd := command(w.dir, w.url, "queues", format)
+		cmd.Stdout, cmd.Stderr = full, &told
+		if _ = cmd.Run(); cmd.ProcessState.ExitCode() != boot.ExitError || strings.Count(told.String(), "standard output") != 1 {
+			t.Errorf("%s: got exit code %d and %q, want %d and the error once", format, cmd.ProcessState.ExitCode(), told.String(), boot.ExitError)
+		}
+	}
+}
+
+// A command line succeeds only if it begins with a verb or asks for help, whatever else it holds.
+func FuzzCommandLine(f *testing.F) {
+	for _, line := range []string{
+		"", "queues", "queues -json", "poison list -id a -id b -kind k", "poison retry -all -dry-run", "poison discard -yes -- -all",
+		"values show capacity 2026-12-24 -json", "send reservations.make.v1 - -delay 5s -id x", "completion bash", "-help", "poison -h", "help",
+		"poison", "poison lst", "queues -store", "queues --store=x --json=maybe", "send k f -delay -5s", "__complete poison retry -", "views rebuild months -clear=7",
+	} {
+		f.Add(strings.ReplaceAll(line, " ", "\n"))
+	}
+	tl := tool{Program{Command: "millrace"}}
+	f.Fuzz(func(t *testing.T, line string) {
+		args := strings.Split(line, "\n")
+		v, opt, rest, err := tl.parse(args)
+		if errors.Is(err, flag.ErrHelp) {
+			asks := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") && strings.Contains(a, "h") })
+			if !asks || tl.help(args) == "" {
+				t.Errorf("%q: got help %q", args, tl.help(args))
+			}
+			return
+		}
+		var bad *boot.UsageError
+		switch {
+		case err != nil && (!errors.As(err, &bad) || v != nil):
+			t.Errorf("%q: got %v, want an error of usage", args, err)
+		case err != nil:
+			return
+		case !strings.HasPrefix(line+"\n", strings.ReplaceAll(v.name, " ", "\n")+"\n"):
+			t.Errorf("%q: got verb %s", args, v.name)
+		case v.name != hiddenVerb && (len(rest) < v.least || len(rest) > v.most):
+			t.Errorf("%q: got arguments %q", args, rest)
+		case opt.yes && v.name != "poison discard", slices.Contains(opt.ids, ""), v.name == "poison discard" && opt.yes == opt.dryRun:
+			t.Errorf("%q: got %+v", args, opt)
+		case v.name != hiddenVerb && slices.Contains(rest, ""):
+			t.Errorf("%q: got an empty argument", args)
+		}
+		(&call{tool: tl}).candidates(args[:len(args)-1], args[len(args)-1])
+	})
+}

@@ -1,0 +1,219 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A verb is an action of the program. Parsing, help and completion know nothing but the table of verbs.
+type verb struct {
+	name        string // one word or two
+	args        string // names of its arguments, for help
+	about       string // one line
+	more        string // the rest of its help
+	least, most int    // number of arguments
+	store       bool   // it needs a store
+	flags       func(*flag.FlagSet, *options)
+	check       func(name string, o options) error
+	words       func(c *call, n int) []string      // candidates for argument n (0, 1, …), as far as they are known
+	before      func(context.Context, *call) error // work that may take long and needs no store
+	run         func(context.Context, *call) error
+}
+
+// options are the flags of all verbs.
+type options struct {
+	store               string
+	json                bool
+	queue, kind, reason string
+	ids                 []string
+	all, dryRun, yes    bool
+	clear, again        bool
+	data                string
+	delay               time.Duration
+	at                  time.Time
+	prefix, after       string
+	limit, rounds       int
+	every, lag          time.Duration
+}
+
+// delays are the valid delays of a message, in words.
+const delays = "90s, 30m or 12h, for example, up to ten years"
+
+// first offers candidates for the first argument.
+func first(words func(*call) []string) func(*call, int) []string {
+	return func(c *call, n int) []string {
+		if n > 0 {
+			return nil
+		}
+		return words(c)
+	}
+}
+
+func (t tool) verbs() []*verb {
+	const many = 1 << 16
+	all := []*verb{
+		{name: "queues", about: "count the messages of each queue and of its poison queue", store: true, run: queues,
+			more: "READY can be received now. IN FLIGHT is held by a worker. DELAYED becomes ready later. – means unknown: a queue in the\n" +
+				"cloud does not count these separately. CONSUMED BY names the programs whose workers have a handler for the queue and\nhave published that within two days."},
+	}
+	all = append(all, t.poisonVerbs(many)...)
+	all = append(all, documentVerbs()...)
+	return append(all, []*verb{
+		{name: "send", args: "KIND FILE", least: 2, most: 2, about: "send a command from a file with its JSON", store: true, before: readCommand, run: send,
+			words: first(func(c *call) []string { return c.known.commands() }), check: checkSend,
+			more: "FILE may be - for the standard input. The JSON must fit the schema of the kind: every required member must be there, and no\n" +
+				"other. It prints the ID of the message. A message sent again with the same ID has its effect once.",
+			flags: sendFlags},
+		{name: "top", about: "watch the queues", store: true, run: top, check: checkTop,
+			more: "On a terminal it is a screen, until a signal (Ctrl-C). Elsewhere it prints a line for each queue again and again. LAG is the age\n" +
+				"of the oldest ready message. CHANGE is how much faster messages come than they are handled, for each second.",
+			flags: func(set *flag.FlagSet, o *options) {
+				o.every = 2 * time.Second
+				set.DurationVar(&o.every, "every", o.every, "look at the queues again after this `TIME`, at least 100ms")
+				set.IntVar(&o.rounds, "n", 0, "end after this `NUMBER` of looks; 0 means never")
+			}},
+		{name: "doctor", about: "find out what is wrong", store: true, run: doctor, check: checkDoctor,
+			more: "It looks for queues that nobody consumes, kinds without a handler, messages that wait for long, poison queues, clocks that\n" +
+				"differ, old versions of a program beside newer ones, and a log of SQLite that can't shrink. It changes nothing. Its exit\ncode is 4 if something is wrong. A NOTE alone is not wrong.",
+			flags: func(set *flag.FlagSet, o *options) {
+				o.lag = 5 * time.Minute
+				set.DurationVar(&o.lag, "lag", o.lag, "the `TIME` that messages may wait")
+			}},
+		{name: "completion", args: "SHELL", least: 1, most: 1, about: "print a shell's completion script", run: completion,
+			words: first(func(*call) []string { return shells() }),
+			more: "SHELL is one of " + strings.Join(shells(), ", ") + ". Run its line in the shell, and add it to the shell's start-up file:\n\n" +
+				strings.ReplaceAll("  bash:  source <(COMMAND completion bash)\n  zsh:   source <(COMMAND completion zsh)    # after compinit\n  fish:  COMMAND completion fish | source", "COMMAND", t.Command)},
+		{name: hiddenVerb, most: many, run: completeWords},
+	}...)
+}
+
+func (t tool) poisonVerbs(many int) []*verb {
+	aboutIDs := ""
+	if t.Alias != nil {
+		aboutIDs = ", or what the program knows them by"
+	}
+	return []*verb{
+		{name: "poison list", about: "list the messages in the poison queues, latest failure first", store: true, run: poisonList, flags: filters,
+			more: "It never shows the content of a message. An entry that can't be decoded has no ID; use its key. Long reasons are cut, but\n" +
+				"-reason needs the complete reason: -json prints it."},
+		{name: "poison show", args: "ID…", least: 1, most: many, about: "show everything about messages in the poison queue", store: true, run: poisonShow, flags: queueFlag,
+			more: "ID is that of a message, or the key of an entry" + aboutIDs + ".\nIt shows the error and the whole body, which may be personal."},
+		{name: "poison edit", args: "ID [-]", least: 1, most: 2, about: "send a message with another body in place of one", store: true, before: readEdit, run: poisonEdit,
+			more: "The body is the JSON of -data, or of the standard input if a - follows the ID. It must fit the schema of the kind. The edited\n" +
+				"message has an ID of its own, which follows from the old ID and the new body: the same edit made twice has its effect once.\n" +
+				"It is refused if the old message has had its effect, and if that can't be known.",
+			flags: func(set *flag.FlagSet, o *options) {
+				queueFlag(set, o)
+				set.Func("data", "the `FILE` with the new body; - for the standard input", text(&o.data))
+				set.BoolVar(&o.again, "again", false, "send it even if the old message may have had its effect")
+			}},
+		{name: "poison retry", about: "send messages back to their queues", store: true, run: poisonRetry, flags: selections, check: t.checkSelection,
+			more: "Remove the cause of the failure first: the message starts with no attempts. It keeps its ID, so it still has its effect once."},
+		{name: "poison discard", about: "delete messages from the poison queues for good", store: true, run: poisonDiscard, check: t.checkDiscard,
+			more: "They are then never handled. An entry that was replaced after it was read stays. -yes or -dry-run is required, even if there is\nnothing to discard.",
+			flags: func(set *flag.FlagSet, o *options) {
+				selections(set, o)
+				set.BoolVar(&o.yes, "yes", false, "delete the messages")
+			}},
+	}
+}
+
+func documentVerbs() []*verb {
+	collections := first(func(c *call) []string { return c.known.collections(false) })
+	views := first(func(c *call) []string { return c.known.collections(true) })
+	const aboutList = "With a name it lists the documents, by key."
+	return []*verb{
+		{name: "values list", args: "[KIND]", most: 1, about: "list the collections of documents, or the documents of one", store: true, run: valuesList, check: checkList,
+			words: collections, flags: listFlags, more: aboutList},
+		{name: "values show", args: "KIND KEY", least: 2, most: 2, about: "show the stored value of a document", store: true, run: valuesShow, words: collections,
+			more: "A view also has the sequence numbers that it has folded, by source. Values may be personal. -json also prints\n" +
+				"the record: version (messages applied), emitted (events), remembered (messages in the window), pending (events\nnot known to be sent), size (bytes)."},
+		{name: "views list", args: "[VIEW]", most: 1, about: "list the views, or the documents of one", store: true, run: viewsList, check: checkList,
+			words: views, flags: listFlags, more: aboutList},
+		{name: "views show", args: "VIEW KEY", least: 2, most: 2, about: "show a document of a view", store: true, run: viewsShow, words: views,
+			more: "It may be personal. values show also prints the sequence numbers that it has folded."},
+		{name: "views rebuild", args: "VIEW", least: 1, most: 1, about: "rebuild a view from the value objects", store: true, run: viewsRebuild,
+			words: first(func(c *call) []string { return c.rebuildable() }),
+			more:  "Only the program's own binary can do it. Workers may run meanwhile, and repeating it does no harm. Documents that have already\nfolded the newest events stay unchanged.",
+			flags: func(set *flag.FlagSet, o *options) {
+				set.BoolVar(&o.clear, "clear", false, "delete the view's documents first, if they were folded wrongly; until the end readers see documents missing")
+			}},
+	}
+}
+
+func queueFlag(set *flag.FlagSet, o *options) {
+	set.Func("queue", "only messages of this `QUEUE`", text(&o.queue))
+}
+
+func filters(set *flag.FlagSet, o *options) {
+	queueFlag(set, o)
+	set.Func("id", "only the message of this `ID`, or the entry of this key; may be given several times", func(s string) error {
+		var id string
+		err := text(&id)(s)
+		o.ids = append(o.ids, id)
+		return err
+	})
+	set.Func("kind", "only messages of this `KIND`", text(&o.kind))
+	set.Func("reason", "only messages with this `REASON`, as poison list -json prints it", text(&o.reason))
+}
+
+func selections(set *flag.FlagSet, o *options) {
+	filters(set, o)
+	set.BoolVar(&o.all, "all", false, "all messages, or all of -queue")
+	set.BoolVar(&o.dryRun, "dry-run", false, "change nothing, and list the messages that would be affected")
+}
+
+func listFlags(set *flag.FlagSet, o *options) {
+	o.limit = 100
+	set.Func("prefix", "only documents whose keys begin with this `TEXT`", text(&o.prefix))
+	set.Func("after", "only documents after this `KEY`, in the order of the keys", text(&o.after))
+	set.Func("limit", "list at most this `NUMBER` of documents, 1 to 100000; the default is 100", func(s string) (err error) {
+		if o.limit, err = strconv.Atoi(s); err != nil || o.limit < 1 || o.limit > 100_000 {
+			return errors.New("want a number from 1 to 100000")
+		}
+		return nil
+	})
+}
+
+func sendFlags(set *flag.FlagSet, o *options) {
+	set.Func("id", "the `ID` of the message; the default is the command's own ID if this binary has the program's code, or else a new one", one(&o.ids))
+	set.Func("delay", "deliver it after this `TIME`: "+delays, func(s string) (err error) {
+		if o.delay, err = time.ParseDuration(s); err != nil || o.delay < 0 || o.delay > mostDelay {
+			return errors.New("want " + delays)
+		}
+		return nil
+	})
+	set.Func("at", "deliver it at this `TIME`, such as 2026-12-24T18:00:00+01:00 or \"2026-12-24 18:00\" of this machine", func(s string) error {
+		for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04"} {
+			if t, err := time.ParseInLocation(layout, s, time.Local); err == nil && time.Until(t) <= mostDelay {
+				o.at = t
+				return nil
+			}
+		}
+		return errors.New("want a time such as 2026-12-24T18:00:00+01:00 or \"2026-12-24 18:00\", within ten years")
+	})
+}
+
+// text sets a string. An empty one comes from an unset variable of the shell, and must not mean "any".
+func text(to *string) func(string) error {
+	return func(s string) error {
+		if s == "" {
+			return errors.New("the value is empty")
+		}
+		*to = s
+		return nil
+	}
+}
+
+func one(to *[]string) func(string) error {
+	return func(s string) error {
+		var id string
+		err := text(&id)(s)
+		*to = []string{id}
+		return err
+	}
+}
