@@ -213,7 +213,7 @@ func (w *world) early(next handlers.Next) handlers.Next {
 		first, known := w.dues[e.ID]
 		w.dues[e.ID] = e.Due
 		w.mu.Unlock()
-		if e.Due.Sub(time.Now()) > time.Millisecond || known && !first.Equal(e.Due) {
+		if time.Until(e.Due) > time.Millisecond || known && !first.Equal(e.Due) {
 			w.Fail("%s %s came at %v; it is due at %v, and before that at %v", e.Kind, e.ID, time.Now(), e.Due, first)
 		}
 		return next(ctx, d)
