@@ -66,6 +66,7 @@ func house() []floor {
 		{pkg: "proof/model", why: "it holds the protocol, not the code; the test runs spin"},
 		{pkg: "deploy", why: "it holds examples; the test reads them and runs the programs"},
 		{pkg: "host/...", may: []string{"..."}, vendor: true, why: "it opens any store and runs everything together, so it knows the framework and the drivers"},
+		{pkg: "examples/...", may: append([]string{"host"}, framework...), why: "a stranger writes such a program: it knows what users see", tests: []string{"millracetest"}},
 		{pkg: "cmd/...", may: []string{"..."}, vendor: true, why: "programs wire everything together"},
 	}
 }

@@ -86,6 +86,7 @@ func (r *Registry) declare(by string, emits []channel.Message) declared {
 			r.fault("%s: emission %d of %d is nil; want a value of its type", by, i+1, len(emits))
 			continue
 		}
+		m = post.Unwrap(m)
 		k := m.Kind()
 		d.kinds[k] = true
 		r.warnOfLoss(reflect.TypeOf(m))
@@ -96,14 +97,19 @@ func (r *Registry) declare(by string, emits []channel.Message) declared {
 	return d
 }
 
-// check refuses messages whose kinds are not declared.
+// check refuses messages that are nil, or whose kinds are not declared, or that refuse themselves. Call it as the
+// user's code: it runs some.
 func (d declared) check(emissions []channel.Message) error {
 	for i, m := range emissions {
 		if post.IsNil(m) {
 			return Poison("nil emission", fmt.Errorf("%s: emission %d of %d is nil", d.by, i+1, len(emissions)))
 		}
-		if k := m.Kind(); !d.kinds[k] {
+		k := m.Kind()
+		if !d.kinds[k] {
 			return Poison("undeclared emission", fmt.Errorf("%s: it emits %s: name a value of that type in the last arguments of its registration", d.by, k))
+		}
+		if err := post.CheckMessage(m); err != nil {
+			return Poison("refused emission", fmt.Errorf("%s: emission %d of %d, %s: %w", d.by, i+1, len(emissions), k, err))
 		}
 	}
 	return nil

@@ -57,10 +57,8 @@ func (r *Registry) resolve(queue string, e *channel.Envelope) (*Delivery, error)
 	if err != nil {
 		return nil, err
 	}
-	if x, ok := m.(channel.Checked); ok {
-		if err := x.Check(); err != nil {
-			return nil, Poison(ReasonRefused, fmt.Errorf("%w: %w", channel.ErrRefused, err))
-		}
+	if err := post.CheckMessage(m); err != nil {
+		return nil, Poison(ReasonRefused, err)
 	}
 	d := &Delivery{Envelope: e, Message: m, Queue: queue, Handler: h}
 	if h.folder != nil {

@@ -5,6 +5,7 @@
 //	handlers.React(r, "audit", audit)                       // an event, or a command, has an effect outside
 //	handlers.ReactOnce(r, "mail", sendMail)                 // likewise, and the effect should not be repeated
 //	views.Project(r, sold, Bought.Key, count)               // views.Project and views.Latest fold events into views
+//	handlers.OnPoison(r, refund, Refund{})                  // a compensation for messages that are given up
 //
 // A handler says how its message ends by the error that it returns:
 //
@@ -26,6 +27,24 @@
 //   - A handler that goes on after Config.Timeout is given up. That is a failed attempt, too. A key function or an
 //     upgrade that hangs is given up after 20 to 30 seconds.
 //   - [Middleware] runs once a delivery, around the whole of its handling.
+//   - A handler that runs knows which attempt this is, and how many its queue gives: see [Attempt].
 //   - Messages for one document that were received together are folded in one read-modify-write; see package values.
 //     When a fold hangs, the others are handed back. Reactions run alone.
+//
+// # What decisions emit
+//
+// [Decide] and [On] emit events and commands, to be handled at once or later (channel.After, channel.At).
+//
+//   - The types are declared with the decision, and have routes, or the program doesn't start.
+//   - The emissions are sent if the value is written, and only then. Each is one message, however often the decision's
+//     message comes or is folded again.
+//   - An emission is due at one time, that of the decision that was written, and comes no earlier. So a timer is a
+//     delayed command for the value object itself. It comes even if nothing waits for it any more: its decision looks
+//     at the value.
+//   - Each subscriber group takes an event once to the value object that its On names, even if two groups name the
+//     same.
+//   - Messages come in any order: the answer may come after the timer.
+//   - An emission may choose its ID (channel.Identified), by which a delayed one can be cancelled. Two emissions of one
+//     ID are one message, whichever decisions emit them. One that goes back to its own value object needs another ID
+//     than the message that brought it about.
 package handlers

@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
@@ -58,4 +59,22 @@ func Example() {
 	// to the poison queue: false
 	// react mails poison: no address: who is ada?
 	// to the poison queue: true
+}
+
+// A mail that can't be sent is given up: after three attempts here, or after those that its queue gives. Then the
+// account is told, whatever the reason.
+func ExampleOnPoison() {
+	register := func(r *handlers.Registry, send func(context.Context, Mail) error) {
+		handlers.React(r, "mails", func(ctx context.Context, m Mail) error {
+			err := send(ctx, m)
+			if n, _ := handlers.Attempt(ctx); err != nil && n >= 3 {
+				return handlers.Poison("no answer", err)
+			}
+			return err
+		})
+		handlers.OnPoison(r, func(m Mail, why handlers.Poisoned) []channel.Message {
+			return []channel.Message{Refused{To: m.To}, channel.After(24*time.Hour, Mail{To: why.Queue + "@example.org"})}
+		}, Refused{}, Mail{})
+	}
+	_ = register // called by the program's worker
 }

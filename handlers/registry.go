@@ -39,6 +39,7 @@ type Registry struct {
 	handlers map[string]map[channel.Kind]*Handler // by queue
 	folders  map[string]*folder                   // by the collection's name
 	decided  map[channel.Kind]bool
+	givenUp  compensations
 	judged   map[reflect.Type]bool // see warnOfLoss
 	faults   []error
 }
@@ -60,7 +61,7 @@ func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
 	r := &Registry{
 		channels: channels, cfg: cfg,
 		handlers: map[string]map[channel.Kind]*Handler{}, folders: map[string]*folder{}, decided: map[channel.Kind]bool{},
-		judged: map[reflect.Type]bool{},
+		givenUp: compensations{}, judged: map[reflect.Type]bool{},
 	}
 	for i, m := range cfg.Middleware {
 		if m == nil {
@@ -81,10 +82,11 @@ func (r *Registry) Logger() *slog.Logger { return r.cfg.Logger }
 
 // Err returns all faults of the configuration and of the registered handlers, or nil.
 func (r *Registry) Err() error {
-	if len(r.faults) == 0 {
+	faults := slices.Concat(r.faults, r.givenUp.unhandled(r))
+	if len(faults) == 0 {
 		return nil
 	}
-	return fmt.Errorf("handlers: %w", errors.Join(r.faults...))
+	return fmt.Errorf("handlers: %w", errors.Join(faults...))
 }
 
 // Queues returns the queues that have handlers, sorted.

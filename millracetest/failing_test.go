@@ -95,7 +95,13 @@ func run(t *testing.T, name string, env ...string) (string, error) {
 	}
 	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestFailing$", "-test.v")
 	cmd.Env = append(os.Environ(), failingEnv+"="+name, "GORACE=atexit_sleep_ms=0", "MILLRACE_SEED=", "MILLRACE_SEEDS=")
-	cmd.Env = append(cmd.Env, env...)
+	for _, x := range env {
+		if x == "short" {
+			cmd.Args = append(cmd.Args, "-test.short")
+			continue
+		}
+		cmd.Env = append(cmd.Env, x)
+	}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -109,8 +115,8 @@ func TestTextsOfFailures(t *testing.T) {
 		"endless":   {[]string{"Drain: after 24h0m0s messages are still left: map[mails:1]"}},
 		"refused":   {[]string{"no route for kind kit.refused.v1"}},
 		"faulty":    {[]string{"no route takes kit.placed.v1 to queue nowhere"}},
-		"clock":     {[]string{"pure decisions: orders \"a\": decided again", `-   "reminded": "2001-`, `+   "reminded": "2000-`, "history of seed 1:", "test sends kit.place.v1"}},
-		"one error": {[]string{"my own check", "history of seed 1:", "my own line", "MILLRACE_SEED=1 go test -run '^TestFailing$'"}},
+		"clock":     {[]string{"pure decisions: orders \"a\": decided again", `-   "reminded": "2001-`, `+   "reminded": "2000-`, "history of seed ", "test sends kit.place.v1"}},
+		"one error": {[]string{"my own check", "history of seed ", "my own line", "go test -run '^TestFailing$'"}},
 		"an end":    {[]string{"my own end", "history of seed", "MILLRACE_SEED="}},
 		"no start":  {[]string{"call Start first", "history of seed 7"}},
 	} {
@@ -151,7 +157,7 @@ func TestSeeds(t *testing.T) {
 	if err != nil || !strings.Contains(said, "history of seed "+seed) {
 		t.Errorf("a sound seed alone: got %v and\n%s\nwant its history", err, said)
 	}
-	for env, want := range map[string]int{"MILLRACE_SEEDS=3": 3, "MILLRACE_SEEDS=": 12} {
+	for env, want := range map[string]int{"MILLRACE_SEEDS=5": 5, "MILLRACE_SEEDS=": 12, "short": 3} {
 		said, err := run(t, "sound", env)
 		if n := strings.Count(said, "--- PASS: TestFailing/seed/"); err != nil || n != want {
 			t.Errorf("%q: %d seeds ran (%v), want %d", env, n, err, want)

@@ -36,7 +36,8 @@ type target struct {
 	handler    *handlers.Handler
 	collection string // that it is folded into; "" for a reaction
 	view       bool   // that collection is a view
-	poisoned   bool
+	excused    bool   // it need not be handled
+	applied    bool   // a document has applied it
 }
 
 // as returns how a document may tell the message. One that a subscriber group brings to a value object is told with the
@@ -86,17 +87,16 @@ func (r *replay) targets(held map[sentKey]bool) []*target {
 	s := r.sim
 	var all []*target
 	for _, m := range s.recorder.sent {
-		if !slices.Contains(s.queues, m.queue) || m.e.Due.After(s.ended) {
-			continue // another program handles it, or it was not due
+		if !slices.Contains(s.queues, m.queue) {
+			continue // another program handles it
 		}
-		if !m.e.Due.IsZero() && !m.received {
-			continue // it was cancelled: queues are empty
-		}
-		x := &target{sent: m, poisoned: held[sentKey{m.queue, m.e.ID, m.e.Content()}]}
+		// Queues are empty, so a message that never came when it was due was cancelled.
+		cancelled := !m.e.Due.IsZero() && !m.received
+		x := &target{sent: m, excused: held[sentKey{m.queue, m.e.ID, m.e.Content()}] || m.e.Due.After(s.ended) || cancelled}
 		e := m.e
 		d, err := r.registry.Resolve(m.queue, &e)
 		if err != nil {
-			if !x.poisoned {
+			if !x.excused {
 				s.fault(DecidedOnce, "%v is not in the poison queue of %s, although it can't be handled: %v", x, m.queue, err)
 			}
 			continue
@@ -130,8 +130,8 @@ func (r *replay) checkApplied(targets []*target) {
 		}
 	}
 	for _, x := range targets {
-		isKnown := slices.ContainsFunc(x.as(), func(a applied) bool { return known[entry{x.collection, a}] })
-		if x.collection != "" && !x.poisoned && !isKnown && !unclear[x.collection] {
+		x.applied = slices.ContainsFunc(x.as(), func(a applied) bool { return known[entry{x.collection, a}] })
+		if x.collection != "" && !x.excused && !x.applied && !unclear[x.collection] {
 			s.fault(DecidedOnce, "%s: it was sent, and no document has applied it: %v", x.handler.Name(), x)
 		}
 	}
@@ -150,7 +150,7 @@ func find(targets []*target, collection string, x applied) *target {
 // checkReactions checks how often reactions have run to their end.
 func (r *replay) checkReactions(targets []*target) {
 	for _, x := range targets {
-		if x.collection != "" || x.poisoned {
+		if x.collection != "" || x.excused {
 			continue
 		}
 		seen := r.sim.evidence.reacted[reactionKey{x.queue, x.e.ID}]

@@ -142,7 +142,7 @@ func emissions(r *recorder) map[emission]*sent {
 func (r *replay) project(targets []*target) {
 	var events []*target
 	for _, x := range targets {
-		if x.view && !x.poisoned {
+		if x.view && (x.applied || !x.excused) {
 			events = append(events, x)
 		}
 	}

@@ -9,12 +9,16 @@ import (
 	"testing/synctest"
 )
 
-// ordinarily is how many seeds run where nobody says how many.
-const ordinarily = 12
+// These are the seeds that run where nobody says how many.
+const (
+	ordinarily = 12
+	inShort    = 3 // with go test -short
+)
 
 // Simulate runs a program under random faults, once for each seed, and checks the laws; see the package comment.
-// Without seeds it runs those from 1 to 12. In the environment, MILLRACE_SEEDS says how many to run instead, and
-// MILLRACE_SEED names the only one to run, with its whole history. run is called at the same time for several seeds.
+// Without seeds it runs those from 1 to 12, or to 3 with go test -short. In the environment, MILLRACE_SEEDS says how
+// many to run instead, and MILLRACE_SEED names the only one to run, with its whole history. run is called at the same
+// time for several seeds.
 func Simulate(t *testing.T, run func(t *testing.T, sim *Sim), seeds ...uint64) {
 	t.Helper()
 	seeds, one := choose(t, seeds)
@@ -59,7 +63,11 @@ func choose(t *testing.T, seeds []uint64) (_ []uint64, one bool) {
 	if len(seeds) > 0 && !asked {
 		return seeds, false
 	}
-	if !asked {
+	switch {
+	case asked:
+	case testing.Short():
+		many = inShort
+	default:
 		many = ordinarily
 	}
 	seeds = nil

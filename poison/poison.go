@@ -8,13 +8,19 @@
 //	}
 //	counts, err := poison.Count(ctx, store) // of all queues, in one listing
 //
-// A worker puts a message there after too many attempts or deliveries, or because a handler said so. The poison queue
-// of a queue is not a queue of the store. It is a set of blobs, one for each message, under QUEUE/DIGEST. So it can be
-// listed without being consumed, it takes messages of any size, and a message that is put twice is there once.
+// A worker puts a message there after too many attempts or deliveries, or because a handler said so. The program may
+// send a compensation then, by handlers.OnPoison. The entry has the IDs of its messages, or the reason why there are
+// none.
+//
+// The poison queue of a queue is not a queue of the store. It is a set of blobs, one for each message, under
+// QUEUE/DIGEST. So it can be listed without being consumed, it takes messages of any size, and a message that is put
+// twice is there once.
 //
 // # Laws
 //
 //   - A message is in its own queue, in the poison queue, or (after a crash in between) in both; never in neither.
+//   - The entry and the compensation are one unit of work. A message that is poisoned again, after a retry, has the
+//     same compensation, which is done once. A discard takes nothing back.
 //   - A message that another worker holds by now is not put: it may still end well.
 //   - Retry and discard may be repeated, by several operators, while workers run. An entry that was put again meanwhile
 //     stays.
@@ -68,24 +74,18 @@ type Entry struct {
 	Kind       channel.Kind `json:"kind,omitempty"` // likewise
 	Body       []byte       `json:"body"`           // the message as it was received
 
+	// Of a kind that handlers.OnPoison has a function for:
+	Emitted       []string `json:"emitted,omitempty"`       // IDs of the messages of the compensation
+	Uncompensated string   `json:"uncompensated,omitempty"` // why there is none, where it failed
+
 	ETag storage.ETag `json:"-"` // of this state of the entry, for DiscardIf
 }
 
-// Put writes a message to the poison queue and then deletes it from its own. Put is for workers. It calls prove first,
-// which makes sure that only the caller has the message until ctx ends, and returns the claim to delete. If prove
-// fails, Put returns its error and writes nothing. e needs no key.
-func Put(ctx context.Context, s *storage.Store, envelope *channel.Envelope, e Entry, prove func(context.Context) (storage.Claim, error)) error {
-	content := sha256.Sum256(e.Body)
-	switch ref := envelope.DataRef; {
-	case ref != "": // the body may not have been read; each copy has a body of its own, which the entry keeps
-		content = sha256.Sum256([]byte(ref))
-	case e.ID != "": // history doesn't make it another message
-		content = envelope.Content()
-	}
-	e.Key = idDigest(e.ID) + hex.EncodeToString(content[:8])
-	if len(e.Error) > maxError {
-		e.Error = strings.ToValidUTF8(e.Error[:maxError], "") + "…"
-	}
+// Put writes a message to the poison queue, sends its compensation, and deletes the message from its own queue, as one
+// unit of work. Put is for workers. It calls prove first, which makes sure that only the caller has the message until
+// ctx ends, and returns the claim to delete. If prove fails, Put returns its error and writes nothing. e needs no key.
+func Put(ctx context.Context, s *storage.Store, envelope *channel.Envelope, e Entry, sends []storage.Send, prove func(context.Context) (storage.Claim, error)) error {
+	e.Key, e.Error, e.Uncompensated = keyOf(envelope, e.Body), ErrorText(e.Error), ErrorText(e.Uncompensated)
 	b, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -96,9 +96,45 @@ func Put(ctx context.Context, s *storage.Store, envelope *channel.Envelope, e En
 	}
 	_, err = s.Commit(ctx, storage.Work{
 		Write:  &storage.Write{Container: container, Key: e.Queue + "/" + e.Key, Body: b},
+		Send:   sends,
 		Delete: []storage.Claim{claim},
 	})
 	return err
+}
+
+// ErrorText returns the text of an error as an entry holds it.
+func ErrorText(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) > maxError {
+		text = strings.ToValidUTF8(text[:maxError], "") + "…"
+	}
+	return text
+}
+
+// Begun returns the entry of a message that a worker has begun to move to the poison queue, or
+// [storage.ErrNotFound]. It is for workers, where a crash may leave the message in both places.
+func Begun(ctx context.Context, s *storage.Store, queue string, envelope *channel.Envelope, body []byte) (e Entry, err error) {
+	key := keyOf(envelope, body)
+	blob, err := s.Blobs(container).Get(ctx, queue+"/"+key, "")
+	if err != nil {
+		return e, err
+	}
+	if err := e.read(key, blob.Body); err != nil { // the worker will put it again
+		return Entry{}, storage.ErrNotFound
+	}
+	return e, nil
+}
+
+// keyOf names a message in the poison queue of its queue.
+func keyOf(envelope *channel.Envelope, body []byte) string {
+	content := sha256.Sum256(body)
+	switch ref := envelope.DataRef; {
+	case ref != "": // the body may not have been read; each copy has a body of its own, which the entry keeps
+		content = sha256.Sum256([]byte(ref))
+	case envelope.ID != "": // history doesn't make it another message
+		content = envelope.Content()
+	}
+	return idDigest(envelope.ID) + hex.EncodeToString(content[:8])
 }
 
 // idDigest is the prefix of the keys of all messages with an ID.
@@ -143,11 +179,12 @@ func (p *Queue) Find(ctx context.Context, id string) iter.Seq2[Entry, error] {
 }
 
 // list yields the messages whose keys begin with the given digits. It reads several at a time, because a store may be
-// distant.
+// distant. For all, a name that no queue can have is an error, unless another program has put something there.
 func (p *Queue) list(ctx context.Context, digits string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var keys []string
 		var bytes int64
+		found := false
 		flush := func() (more bool) {
 			all, err := p.getAll(ctx, keys)
 			keys, bytes = keys[:0], 0
@@ -168,6 +205,7 @@ func (p *Queue) list(ctx context.Context, digits string) iter.Seq2[Entry, error]
 				}
 				return
 			}
+			found = true
 			if bytes += info.Size; len(keys) == readAhead || len(keys) > 0 && bytes > readBytes {
 				if !flush() {
 					return
@@ -175,6 +213,10 @@ func (p *Queue) list(ctx context.Context, digits string) iter.Seq2[Entry, error]
 				bytes = info.Size
 			}
 			keys = append(keys, strings.TrimPrefix(info.Key, p.queue+"/"))
+		}
+		if err := storage.CheckName(p.queue); err != nil && !found && digits == "" {
+			yield(Entry{}, fmt.Errorf("poison: queue: %w", err))
+			return
 		}
 		flush()
 	}
@@ -262,7 +304,7 @@ func (p *Queue) Retry(ctx context.Context, key string) error {
 			}
 			return p.fault(key, err)
 		}
-		e.DataRef, e.Attempts, e.Hangs, e.HandBacks, e.LastError, e.FirstFailed = "", 0, 0, 0, "", time.Time{}
+		e.DataRef, e.Attempts, e.Hangs, e.HandBacks, e.Hops, e.LastError, e.FirstFailed = "", 0, 0, 0, 0, "", time.Time{}
 		if e.Born().IsZero() {
 			e.Since = m.First // it comes from elsewhere, and must not seem new
 		}

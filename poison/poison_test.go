@@ -34,7 +34,7 @@ func put(t *testing.T, w *worldtest.World, m worldtest.Add) {
 	t.Helper()
 	worldtest.Send(w, m)
 	d, e := receive(t, w)
-	err := poison.Put(t.Context(), w.Store, &e, poison.Entry{Queue: worldtest.Accounts, Reason: "bad", Error: "no", ID: e.ID, Kind: e.Kind, Body: d.Body},
+	err := poison.Put(t.Context(), w.Store, &e, poison.Entry{Queue: worldtest.Accounts, Reason: "bad", Error: "no", ID: e.ID, Kind: e.Kind, Body: d.Body}, nil,
 		func(context.Context) (storage.Claim, error) {
 			return storage.Claim{Queue: worldtest.Accounts, Receipt: d.Receipt}, nil
 		})
@@ -108,7 +108,7 @@ func TestRetryGivesAMessageAnAge(t *testing.T) {
 				t.Fatal(err)
 			}
 			d, _ := receive(t, w)
-			err = poison.Put(t.Context(), s, &e, poison.Entry{Queue: worldtest.Accounts, ID: e.ID, Kind: e.Kind, First: failed, Body: d.Body},
+			err = poison.Put(t.Context(), s, &e, poison.Entry{Queue: worldtest.Accounts, ID: e.ID, Kind: e.Kind, First: failed, Body: d.Body}, nil,
 				func(context.Context) (storage.Claim, error) {
 					return storage.Claim{Queue: worldtest.Accounts, Receipt: d.Receipt}, nil
 				})
@@ -135,7 +135,7 @@ func TestPutOfALostMessage(t *testing.T) {
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := worldtest.New(t, s, worldtest.Config{})
 		e := channel.Envelope{ID: "a", Source: "/test", Kind: worldtest.AddKind}
-		err := poison.Put(t.Context(), w.Store, &e, poison.Entry{Queue: worldtest.Accounts, ID: "a"}, func(context.Context) (storage.Claim, error) {
+		err := poison.Put(t.Context(), w.Store, &e, poison.Entry{Queue: worldtest.Accounts, ID: "a"}, nil, func(context.Context) (storage.Claim, error) {
 			return storage.Claim{}, storage.ErrReceiptStale
 		})
 		if !errors.Is(err, storage.ErrReceiptStale) {
@@ -170,5 +170,79 @@ func TestPutTwice(t *testing.T) {
 		if err := q.Discard(t.Context(), after[0].Key); !errors.Is(err, storage.ErrNotFound) {
 			t.Errorf("discard again: got %v, want %v", err, storage.ErrNotFound)
 		}
+	})
+}
+
+// The name of no queue is an error that says the rule, not an empty poison queue.
+func TestAtAnImpossibleName(t *testing.T) {
+	t.Parallel()
+	w := worldtest.New(t, worldtest.OpenStore(t, worldtest.Virtual), worldtest.Config{})
+	for _, name := range []string{"", "Accounts", "a", "accounts/", "accounts_old"} {
+		q := poison.At(w.Channels, name)
+		var errs []error
+		for _, err := range q.List(t.Context()) {
+			errs = append(errs, err)
+		}
+		if len(errs) != 1 {
+			t.Errorf("%q: got %d errors, want one", name, len(errs))
+		}
+		for _, err := range errs {
+			if !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "want 3 to 50 lower-case letters") {
+				t.Errorf("%q: got error %v, want the rule", name, err)
+			}
+		}
+	}
+	for _, err := range poison.At(w.Channels, "nobody").List(t.Context()) {
+		t.Errorf("a queue without poison: got %v", err)
+	}
+	if _, err := w.Store.Blobs("poison").Put(t.Context(), "Foreign/x", []byte("{}"), storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range poison.At(w.Channels, "Foreign").List(t.Context()) {
+		if err != nil || e.Reason != poison.ReasonUnreadable {
+			t.Errorf("of another program: got %+v, %v; want it listed, so that it can be discarded", e, err)
+		}
+	}
+}
+
+// The entry of a message that a worker has begun to move is found by the message, and only by that one.
+func TestBegun(t *testing.T) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		w := worldtest.New(t, s, worldtest.Config{})
+		worldtest.Send(w, worldtest.Add{Key: "a"})
+		d, e := receive(t, w)
+		begun := func(e channel.Envelope) error {
+			_, err := poison.Begun(t.Context(), s, worldtest.Accounts, &e, d.Body)
+			return err
+		}
+		worldtest.WantErr(t, begun(e), storage.ErrNotFound)
+		entry := poison.Entry{
+			Queue: worldtest.Accounts, Reason: "bad", Error: strings.Repeat("\xff", 100_000), ID: e.ID, Kind: e.Kind, Body: d.Body, Last: time.Now().UTC(), Emitted: []string{"b"},
+		}
+		prove := func(context.Context) (storage.Claim, error) {
+			return storage.Claim{Queue: worldtest.Accounts, Receipt: d.Receipt}, nil
+		}
+		if err := poison.Put(t.Context(), s, &e, entry, nil, prove); err != nil {
+			t.Fatal(err)
+		}
+		got, err := poison.Begun(t.Context(), s, worldtest.Accounts, &e, d.Body)
+		if err != nil || got.Reason != "bad" || !got.Last.Equal(entry.Last) || !slices.Equal(got.Emitted, entry.Emitted) || got.Error != poison.ErrorText(entry.Error) {
+			t.Errorf("got %+v, %v; want the entry", got, err)
+		}
+		if again := poison.ErrorText(got.Error); again != got.Error || len(got.Error) > 65<<10 {
+			t.Errorf("got an error of %d bytes, and of %d when it is shortened again", len(got.Error), len(again))
+		}
+		data := e.Data
+		e.Attempts = 3
+		worldtest.WantErr(t, begun(e), nil) // history doesn't make it another message
+		e.Data = []byte(`{"to":"other"}`)
+		worldtest.WantErr(t, begun(e), storage.ErrNotFound)
+		blobs := s.Blobs("poison")
+		if _, err := blobs.Put(t.Context(), worldtest.Accounts+"/"+got.Key, []byte("{"), storage.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		e.Data = data
+		worldtest.WantErr(t, begun(e), storage.ErrNotFound) // it is damaged, and is put again
 	})
 }

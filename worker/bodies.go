@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
@@ -56,13 +57,17 @@ func (h *hand) fetchNext(ms []*message) {
 	}
 }
 
-// fetch prepares a message that can't be routed as it was received: a suspect, or one whose body is claim-checked.
+// fetch prepares a message that can't be routed as it was received: a suspect, one that may be cancelled, one that a
+// worker may have given up before it died, or one whose body is claim-checked.
 func (h *hand) fetch(ctx context.Context, m *message) {
 	if m.suspect {
 		if err := h.suspects.alone(ctx, m, h.all.StuckAfter); err != nil || h.closed.Load() {
 			h.settler.giveBack(ctx, m)
 			return
 		}
+	}
+	if h.settler.cancelled(ctx, m) {
+		return
 	}
 	if m.envelope.DataRef != "" {
 		h.mu.Lock()
@@ -76,7 +81,17 @@ func (h *hand) fetch(ctx context.Context, m *message) {
 		h.settler.lose(m)
 		return
 	}
-	if err := h.registry.Channels().Outbox().FetchBody(ctx, &m.envelope); err != nil {
+	err := h.registry.Channels().Outbox().FetchBody(ctx, &m.envelope)
+	if m.doomed != nil && errors.Is(err, channel.ErrDataLost) {
+		err = nil
+	}
+	if err == nil && h.opener.mayBeGivenUp(m) {
+		err = h.settler.findGivenUp(ctx, m)
+	}
+	if err == nil {
+		err = m.doomed
+	}
+	if err != nil {
 		h.settler.conclude(ctx, m, handlers.Outcome{Err: err})
 		return
 	}

@@ -49,7 +49,8 @@ type Config struct {
 	// messages of a worker that died wait for another worker at most. Defaults to 30 seconds; 1 second to 168 hours.
 	Visibility time.Duration
 
-	// MaxAttempts is how often a handler may say no before the message goes to the poison queue. Defaults to 5.
+	// MaxAttempts is how often a handler may say no before the message goes to the poison queue. The handlers of a queue
+	// share it; one that wants fewer attempts gives up by itself, see handlers.Attempt. Defaults to 5.
 	MaxAttempts int
 
 	// MaxDeliveries is how many silent deliveries a message may have before it goes to the poison queue: such a message
@@ -62,7 +63,7 @@ type Config struct {
 	UnknownFor time.Duration
 
 	// RetryDelay returns the delay before the next attempt, given the number of failed attempts (1 to MaxAttempts-1) and
-	// the message's ID. It must be pure. A negative delay counts as none, and the longest is storage.MaxDelay. When it
+	// the message's ID. It must be pure. A negative delay counts as none, and the longest is channel.MaxDelay. When it
 	// panics, the worker takes the default. It isn't called where no attempt was spent. Defaults to [RetryDelay].
 	RetryDelay func(failed int, id string) time.Duration
 
@@ -81,7 +82,7 @@ type Config struct {
 }
 
 // QueueConfig is how a worker consumes one queue. A field that is zero takes the field of the same name of [Config],
-// which also explains it.
+// which also explains it. A queue is the unit of these settings: give a handler that needs others a queue of its own.
 type QueueConfig struct {
 	Concurrency int
 	MaxInHand   int

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage/inbox"
 )
 
@@ -25,7 +26,8 @@ const (
 //	take -> sort -> crew -> runOne, runGroup -> settler
 //	           \-> groups -^
 //
-// A message that can't be routed yet is a task for fetch first. A closed hand hands back the messages that wait.
+// A message that can't be routed yet is a task for fetch first. One that isn't due is handed back, and a closed hand
+// hands back all that wait.
 type hand struct {
 	setup
 	settler  *settler
@@ -57,7 +59,7 @@ type task struct {
 
 // newHand returns a hand. Handlers run under a context that is derived from base.
 func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects) *hand {
-	handling, cutOff := context.WithCancelCause(base)
+	handling, cutOff := context.WithCancelCause(post.WithMostAttempts(base, with.cfg.MaxAttempts))
 	h := &hand{
 		setup:    with,
 		opener:   newOpener(with),
@@ -137,10 +139,12 @@ func (h *hand) sort(ctx context.Context, ms []*message) {
 		switch {
 		case m.bad != nil:
 			h.crew.push(task{m: m, err: m.bad})
+		case m.early:
+			h.crew.push(task{m: m})
 		case h.opener.suspicious(m):
 			suspects = append(suspects, m)
-		case m.envelope.DataRef != "":
-			h.crew.push(task{m: m}) // a working goroutine fetches it
+		case h.opener.toFetch(m):
+			h.crew.push(task{m: m}) // a working goroutine asks the store
 		default:
 			if g := h.route(m); g != nil {
 				begun = append(begun, g)
@@ -203,6 +207,8 @@ func (h *hand) run(ctx context.Context, t task, spare bool) {
 	case t.err != nil:
 		t.m.beginSpan(&h.setup, time.Now())
 		h.settler.conclude(ctx, t.m, handlers.Outcome{Err: t.err})
+	case t.m.early:
+		h.settler.postpone(ctx, t.m)
 	case idle:
 		h.settler.giveBack(ctx, t.m)
 	case t.m.delivery == nil:
@@ -221,7 +227,7 @@ func (h *hand) started(m *message) time.Time {
 	m.began.Store(&now)
 	m.beginSpan(&h.setup, now)
 	h.stats.running.Inc()
-	h.stats.pickup.Observe(max(0, now.Sub(m.sentAt)).Seconds())
+	h.stats.pickup.Observe(max(0, now.Sub(later(m.sentAt, m.envelope.Due))).Seconds())
 	h.room.waited(now.Sub(m.received))
 	return now
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/tracing"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -30,8 +31,11 @@ type message struct {
 	opened           atomic.Bool      // the envelope is decoded, and its ID may be read by all
 	silentDeliveries int              // deliveries that ended without a report
 	bad              error            // the fault found while it was decoded and resolved
+	doomed           error            // why it is poisoned, once it is the only suspect
+	entry            *poison.Entry    // in the poison queue, of a worker that didn't come to the message's end
 	delivery         *handlers.Delivery
 	deliveries       int
+	early            bool // it is not due yet
 	sentAt           time.Time
 	asked            time.Time // when the call that received it began
 	received         time.Time
@@ -63,8 +67,8 @@ func (l callLock) unlock()  { <-l }
 // let the message come back for ever.
 func (m *message) discardForgedHistory() {
 	e := &m.envelope
-	if before := m.deliveries - 1; e.Attempts > before || e.HandBacks > before-e.Attempts || e.Hangs > e.Attempts {
-		e.Attempts, e.Hangs, e.HandBacks = 0, 0, 0
+	if before := m.deliveries - 1; e.Attempts > before || e.HandBacks > before-e.Attempts || e.Hops > before-e.Attempts-e.HandBacks || e.Hangs > e.Attempts {
+		e.Attempts, e.Hangs, e.HandBacks, e.Hops = 0, 0, 0, 0
 	}
 	if e.FirstFailed.After(m.received) {
 		e.FirstFailed = time.Time{}

@@ -32,9 +32,22 @@ func (o *opener) open(m *message) {
 	m.opened.Store(true)
 }
 
-// ready reports that a decoded message can be resolved: it is neither faulty, nor a suspect, nor claim-checked.
+// ready reports that a decoded message can be resolved: it is due, and neither faulty, nor a suspect, nor to be
+// fetched.
 func (o *opener) ready(m *message) bool {
-	return m.bad == nil && !o.suspicious(m) && m.envelope.DataRef == ""
+	return m.bad == nil && !m.early && !o.suspicious(m) && !o.toFetch(m)
+}
+
+// toFetch reports that a message needs a request to the store before it can be resolved.
+func (o *opener) toFetch(m *message) bool {
+	return m.envelope.DataRef != "" || o.mayBeGivenUp(m) || o.registry.Channels().Outbox().Cancellations().MayConcern(&m.envelope)
+}
+
+// mayBeGivenUp reports that a worker may have begun to move a message to the poison queue. Where a unit of work is not
+// atomic, it may have died or failed on the way. The program may have said then that the message is given up, so no
+// handler may run.
+func (o *opener) mayBeGivenUp(m *message) bool {
+	return m.silentDeliveries > 0 && !o.store.Atomic() && o.registry.Compensates(m.envelope.Kind)
 }
 
 // suspicious reports that a message may be what kills its workers.
@@ -48,12 +61,20 @@ func (o *opener) decode(m *message) (err error) {
 		return handlers.Poison(handlers.ReasonUndecodable, err)
 	}
 	m.discardForgedHistory()
-	m.silentDeliveries = m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks
-	if m.silentDeliveries >= o.all.MaxDeliveries {
-		return handlers.Poison(handlers.ReasonDeliveries,
-			fmt.Errorf("delivered %d times without an outcome: does it kill its worker? last error: %s", m.silentDeliveries, m.envelope.LastError))
+	if m.envelope.Early(m.received) > 0 {
+		m.early = true // nothing else is judged before it is due
+		return nil
 	}
-	return nil
+	m.silentDeliveries = m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks - m.envelope.Hops
+	if m.silentDeliveries >= o.all.MaxDeliveries {
+		err = handlers.Poison(handlers.ReasonDeliveries,
+			fmt.Errorf("delivered %d times without an outcome: does it kill its worker? last error: %s", m.silentDeliveries, m.envelope.LastError))
+		if m.silentDeliveries < o.all.MaxDeliveries+compensations && o.registry.Compensates(m.envelope.Kind) {
+			m.doomed = err // the user's code gets it once more, and may be what kills the worker
+			return nil
+		}
+	}
+	return err
 }
 
 // resolve finds the handler of a message that has its data. It calls the user's code, and changes nothing.

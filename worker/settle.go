@@ -9,8 +9,6 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/tracing"
-	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -190,8 +188,8 @@ func (s *settler) rewrite(ctx context.Context, m *message, delay time.Duration, 
 	defer s.released(m)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	delay = max(0, min(delay, storage.MaxDelay))
 	e := *m.history()
+	delay = e.Postpone(time.Now(), delay)
 	if cause != nil {
 		e.LastError = cause.Error()
 	}
@@ -213,37 +211,4 @@ func (s *settler) rewrite(ctx context.Context, m *message, delay time.Duration, 
 	case err != nil:
 		s.log.LogAttrs(ctx, slog.LevelError, "can't record how a delivery ended; it comes back when its visibility ends", slog.String("id", e.ID), slog.Any("error", err))
 	}
-}
-
-// poison moves a message to the poison queue.
-func (s *settler) poison(ctx context.Context, m *message, reason string, cause error) {
-	defer s.released(m)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
-	defer cancel()
-	err := poison.Put(ctx, s.store, &m.envelope, poison.Entry{
-		Queue: s.queue, Reason: reason, Error: cause.Error(), Attempts: m.history().Attempts, Deliveries: m.deliveries,
-		First: firstTime(m), Last: time.Now(), Worker: s.all.Name,
-		ID: m.envelope.ID, Kind: m.envelope.Kind, Body: m.body,
-	}, func(ctx context.Context) (storage.Claim, error) {
-		err := m.prove(ctx, s.q, 2*outcomeTime) // ours for longer than ctx lasts
-		return m.claim(), err
-	})
-	attrs := append(m.attrs(), slog.String("reason", reason), slog.Any("error", cause))
-	switch {
-	case isStale(err): // the worker that has the message now decides
-		s.stats.lost.Inc()
-	case err != nil:
-		s.log.LogAttrs(ctx, slog.LevelError, "can't write to the poison queue; the message comes back when its visibility ends", append(attrs, slog.Any("trouble", err))...)
-	default:
-		s.stats.poisoned.Inc()
-		tracing.Poison(m.tracedBy(), reason)
-		s.log.LogAttrs(ctx, slog.LevelError, "message is in the poison queue", attrs...)
-	}
-}
-
-func firstTime(m *message) time.Time {
-	if t := m.history().FirstFailed; !t.IsZero() {
-		return t
-	}
-	return m.received
 }

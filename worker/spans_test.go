@@ -278,3 +278,24 @@ func TestAReplayKeepsTheTraceOfTheDecision(t *testing.T) {
 		worldtest.Want(t, "parent of the view's delivery", r.One("process totals").Parent.SpanID(), r.One("decide accounts").SpanContext.SpanID())
 	})
 }
+
+// A compensation belongs to the delivery that failed last.
+func TestACompensationBelongsToItsDelivery(t *testing.T) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		w, r := newTraced(t, s, handlers.Config{}, func(context.Context, job) error { return handlers.Poison("declined", nil) })
+		handlers.OnPoison(w.Registry, func(j job, _ handlers.Poisoned) []channel.Message {
+			return []channel.Message{worldtest.Refused{To: j.Name}}
+		}, worldtest.Refused{})
+		worldtest.Send(w.World, job{Name: "a"})
+		w.work(t, r, worker.Config{})
+		worldtest.Want(t, "the spans", r.Tree(), `send jobs
+  process jobs
+    process audits
+      react audits
+    react jobs
+    wait audits
+  wait jobs
+`)
+	})
+}

@@ -22,13 +22,23 @@ func decodeBody[M any](data []byte) (M, error) {
 	if err != nil {
 		return m, fmt.Errorf("%w: %w", ErrBody, jsonform.RedactError[M](err))
 	}
+	if t := reflect.TypeFor[M](); t.Kind() == reflect.Pointer && reflect.ValueOf(m).IsNil() {
+		return m, fmt.Errorf("%w: null for a %v", ErrBody, t)
+	}
 	return m, nil
 }
 
-// CheckType refuses a type of message whose content would not arrive.
+// CheckType refuses a type of message whose content would not arrive, or one of whose methods would not be called.
 func CheckType[M Message]() error {
-	if _, err := jsonform.Check(reflect.TypeFor[M]()); err != nil {
+	t := reflect.TypeFor[M]()
+	if _, err := jsonform.Check(t); err != nil {
 		return fmt.Errorf("kind %s: %w", kindOf[M](), err)
+	}
+	for _, optional := range []reflect.Type{reflect.TypeFor[checked](), reflect.TypeFor[identified](), reflect.TypeFor[subjected]()} {
+		if !t.Implements(optional) && reflect.PointerTo(t).Implements(optional) {
+			return fmt.Errorf("kind %s: method %s of %v has a pointer as its receiver, so messages, which are values, don't have it: declare it for %v itself",
+				kindOf[M](), optional.Method(0).Name, t, t)
+		}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func Unwrap(m Message) Message {
 	return m
 }
 
-// IsNil reports that a message is nil, or a pointer that is. Then it has no kind.
+// IsNil reports that there is no message: m is nil or a nil pointer, or is one that is due later.
 func IsNil(m Message) bool {
 	m = Unwrap(m)
 	if m == nil {
@@ -43,6 +43,19 @@ func IsNil(m Message) bool {
 	}
 	v := reflect.ValueOf(m)
 	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// CheckMessage runs the message's own Check, if it has one. The error matches [ErrRefused].
+func CheckMessage(m any) error {
+	if l, ok := m.(Later); ok {
+		m = l.Message
+	}
+	if x, ok := m.(checked); ok {
+		if err := x.Check(); err != nil {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+	}
+	return nil
 }
 
 // When says when a message is due: after a delay, or at a time. The zero When is at once.
@@ -91,13 +104,14 @@ func draft(m Message, source string, now time.Time) (e Envelope, when When, err 
 	if l, ok := m.(Later); ok {
 		m, when = l.Message, l.When
 	}
-	if IsNil(m) {
+	switch {
+	case m == nil:
+		return e, when, fmt.Errorf("%w: the message is nil", ErrBody)
+	case IsNil(m):
 		return e, when, fmt.Errorf("%w: the message is a nil %T", ErrBody, m)
 	}
-	if x, ok := m.(interface{ Check() error }); ok {
-		if err := x.Check(); err != nil {
-			return e, when, fmt.Errorf("%w: %w", ErrRefused, err)
-		}
+	if err := CheckMessage(m); err != nil {
+		return e, when, err
 	}
 	data, err := EncodeBody(m)
 	if err != nil {
@@ -110,10 +124,10 @@ func draft(m Message, source string, now time.Time) (e Envelope, when When, err 
 		}
 		e.Due = due
 	}
-	if x, ok := m.(interface{ MessageID() string }); ok {
+	if x, ok := m.(identified); ok {
 		e.ID = x.MessageID()
 	}
-	if x, ok := m.(interface{ Subject() string }); ok {
+	if x, ok := m.(subjected); ok {
 		e.Subject = x.Subject()
 	}
 	return e, when, nil
@@ -121,7 +135,15 @@ func draft(m Message, source string, now time.Time) (e Envelope, when When, err 
 
 // Compose makes the envelope of a message that no other message brought about.
 func Compose(m Message, source string, now time.Time) (Envelope, error) {
+	return ComposeAs("", m, source, now)
+}
+
+// ComposeAs is Compose with an ID that somebody else has chosen, unless it is empty.
+func ComposeAs(id string, m Message, source string, now time.Time) (Envelope, error) {
 	e, when, err := draft(m, source, now)
+	if id != "" {
+		e.ID = id
+	}
 	switch born := when.from(now); {
 	case err != nil:
 	case e.ID != "":
@@ -187,6 +209,27 @@ func ComposeEmission(parent *Envelope, group string, n int, m Message, source, k
 	return e, nil
 }
 
+// ComposeCompensation makes the envelope of the n-th message that a program sends because the parent goes to the poison
+// queue of a queue. Its ID follows from the parent's ID and content, and from the queue. A parent that is
+// poisoned again, much later perhaps, brings about the same message. So no time is part of the ID, and the time from
+// which the message counts stands beside it: the time of the poisoning, or when the message is due.
+func ComposeCompensation(parent *Envelope, queue string, n int, m Message, poisoned time.Time) (Envelope, error) {
+	e, when, err := draft(m, "/poison/"+queue, poisoned)
+	if err != nil {
+		return e, err
+	}
+	born := when.from(poisoned)
+	if e.ID == "" {
+		content := parent.Content()
+		e.ID = DerivedID(parent.ID, "poison", queue, string(content[:]), strconv.Itoa(n))
+		e.Since = born
+	} else {
+		e.count(born, when)
+	}
+	e.Follow(parent)
+	return e, nil
+}
+
 // Born returns the time from which the message's age counts, the same for every copy of it: the time of its ID or, if
 // that carries another time or none, the time beside it. It is zero if the message came from elsewhere without a time.
 func (e *Envelope) Born() time.Time {
@@ -217,25 +260,4 @@ func (e *Envelope) derive(parent *Envelope, born time.Time, parts ...string) {
 		t = born
 	}
 	e.ID = derive(parent.ID, t, timed, parts...)
-}
-
-// delay returns how long a message must still be hidden, as far as every engine can hide it. A message that is due
-// later than that is handed back when it comes.
-func (e *Envelope) delay(now time.Time) time.Duration {
-	if e.Due.IsZero() {
-		return 0
-	}
-	return Hide(e.Due.Sub(now))
-}
-
-// hop is what a message that is due after more than storage.MaxDelay has left at least when it comes for the first
-// time. So the last hop brings it when it is due, and differences between clocks don't matter.
-const hop = time.Hour
-
-// Hide returns how long to hide a message that is due after d.
-func Hide(d time.Duration) time.Duration {
-	if d > storage.MaxDelay {
-		return min(d-hop, storage.MaxDelay-hop)
-	}
-	return max(0, d)
 }

@@ -25,6 +25,19 @@ func WithHandling(ctx context.Context, e *Envelope, queue string, channels any) 
 	return context.WithValue(ctx, handlingKey{}, &Handling{Envelope: *e, Queue: queue, Channels: channels})
 }
 
+type mostKey struct{}
+
+// WithMostAttempts returns a context for handling messages that have so many attempts at most.
+func WithMostAttempts(ctx context.Context, most int) context.Context {
+	return context.WithValue(ctx, mostKey{}, most)
+}
+
+// MostAttempts returns what [WithMostAttempts] has set, or 0.
+func MostAttempts(ctx context.Context) int {
+	most, _ := ctx.Value(mostKey{}).(int)
+	return most
+}
+
 // HandlingUnder returns what is handled under a context. It is false outside of a handler.
 func HandlingUnder(ctx context.Context) (*Handling, bool) {
 	h, ok := ctx.Value(handlingKey{}).(*Handling)

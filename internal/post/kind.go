@@ -31,6 +31,13 @@ type Message interface {
 	Kind() Kind
 }
 
+// These are the interfaces of the same names in package channel, which documents them.
+type (
+	checked    interface{ Check() error }
+	identified interface{ MessageID() string }
+	subjected  interface{ Subject() string }
+)
+
 // kindOf returns the kind of a message type.
 func kindOf[M Message]() Kind {
 	var m M

@@ -21,6 +21,8 @@ const (
 	newestWins   = "newest wins"        // in views that keep the newest event
 	eventsArrive = "events arrive"      // each event reached each subscriber
 	chainsOnce   = "chains once"        // a message that a reaction sends is decided once
+	processesEnd = "processes end"      // what decisions emit is handled once, and the value objects agree in the end
+	limitsOnce   = "limits once"        // a message that is due later comes once, and not before
 	poisonHolds  = "poison holds"       // exactly the messages that belong there, with their reasons
 	queuesEmpty  = "queues are empty"   // no message is left
 	nothingFails = "nothing else fails" // no process ends by itself
@@ -61,6 +63,7 @@ func (w *world) audit(ctx context.Context) []finding {
 	a.poison(ctx, decided)
 	a.views(ctx, days)
 	a.bills(ctx, days)
+	a.orders(ctx)
 	for _, d := range days {
 		for _, x := range d.Decided {
 			if x.Accepted && w.notes[x.Command] == 0 {

@@ -105,7 +105,7 @@ func (p *process) register() (*handlers.Registry, error) {
 	if !p.old {
 		commands = append(commands, channel.Command[bookLater]("commands"))
 	}
-	routes, err := channel.NewRoutes(append(commands, events...)...)
+	routes, err := channel.NewRoutes(slices.Concat(commands, events, orderRoutes())...)
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +114,21 @@ func (p *process) register() (*handlers.Registry, error) {
 	}
 	cfg := handlers.Config{Logger: p.world.Log(p.Name), Timeout: time.Hour}
 	if p.world.plan.wrapped {
-		cfg.Middleware = []handlers.Middleware{func(next handlers.Next) handlers.Next { return next }}
+		cfg.Middleware = []handlers.Middleware{p.world.early}
 	}
 	h := handlers.NewRegistry(p.channels, cfg)
+	if len(p.world.plan.commands) > 0 {
+		if err := p.registerBookings(h); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.world.plan.orders) > 0 {
+		p.registerOrders(h)
+	}
+	return h, h.Err()
+}
+
+func (p *process) registerBookings(h *handlers.Registry) error {
 	days := values.New(p.channels, "days", p.world.plan.days)
 	handlers.Decide(h, days, func(c book) string { return c.Day }, p.decide, booked{}, refused{})
 	if !p.old {
@@ -143,7 +155,7 @@ func (p *process) register() (*handlers.Registry, error) {
 	})
 	bills, err := channel.NewSender[bill](p.channels)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	handlers.React(h, "billing", func(ctx context.Context, e booked) error {
 		return bills.Send(ctx, bill{Command: e.Command, Day: e.Day})
@@ -154,7 +166,7 @@ func (p *process) register() (*handlers.Registry, error) {
 			return a, nil, nil
 		})
 	handlers.ReactOnce(h, "notes", p.note)
-	return h, h.Err()
+	return nil
 }
 
 var errFails = errors.New("it fails, as planned")

@@ -19,6 +19,7 @@ type plan struct {
 	days     values.Config[day]
 	upgrades bool
 	commands []command
+	orders   []open
 }
 
 type command struct {
@@ -80,5 +81,6 @@ func draw(seed uint64, epoch time.Time) plan {
 		}
 		p.commands = append(p.commands, c)
 	}
+	p.drawOrders(epoch)
 	return p
 }

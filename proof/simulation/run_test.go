@@ -60,7 +60,12 @@ func (w *world) client(ctx context.Context) {
 		return
 	}
 	garbage := w.plan.Seed%5 == 0
-	for i, c := range w.plan.commands {
+	for i := range max(len(w.plan.commands), len(w.plan.orders)) {
+		w.order(ctx, web, i)
+		if i >= len(w.plan.commands) {
+			continue
+		}
+		c := w.plan.commands[i]
 		_ = worldtest.Pause(ctx, c.after)
 		batch := append([]command{c}, w.plan.commands[max(0, i-c.with):i]...)
 		for _, c := range batch {
@@ -160,4 +165,6 @@ func (w *world) drain(ctx context.Context) {
 	}
 }
 
-func queues() []string { return []string{"commands", "bills", "months", "left", "billing", "notes"} }
+func queues() []string {
+	return []string{"commands", "bills", "months", "left", "billing", "notes", "orders", "shelves", "answers", "counts"}
+}

@@ -100,6 +100,23 @@ func TestRandomSchedules(t *testing.T) {
 // it in each.
 func TestEverySingleFault(t *testing.T) {
 	t.Parallel()
+	everySingleFault(t, func(p *plan, epoch time.Time, pad string) {
+		p.commands = []command{{book: book{ID: worldtest.IDAt(epoch, 1), Day: "2030-01-01", Seats: 2, Sort: ordinary, Pad: pad}, insist: true}}
+	})
+}
+
+// The same for the process of two value objects: a decision emits a command for another value object and a message that
+// is due later, and the other one's event comes back.
+func TestEverySingleFaultOfAProcess(t *testing.T) {
+	t.Parallel()
+	everySingleFault(t, func(p *plan, epoch time.Time, pad string) {
+		p.orders = []open{{ID: worldtest.IDAt(epoch, 1), Order: "order-1", Shelf: "shelf-1", Until: epoch.Add(45 * time.Second), Pad: pad}}
+	})
+}
+
+// everySingleFault runs what fill adds to a plan, with each fault in each call.
+func everySingleFault(t *testing.T, fill func(p *plan, epoch time.Time, pad string)) {
+	t.Helper()
 	if os.Getenv("MILLRACE_SEED") != "" {
 		t.Skip("one random schedule is asked for")
 	}
@@ -121,9 +138,7 @@ func TestEverySingleFault(t *testing.T) {
 						w, found := simulate(t, func(epoch time.Time) plan {
 							p := plan{days: values.Config[day]{Initial: fresh}}
 							p.Plan = faulttest.Plan{Plain: plain, Workers: 1, Visibility: 15 * time.Second, Delay: 20 * time.Second}
-							p.commands = []command{{
-								book: book{ID: worldtest.IDAt(epoch, 1), Day: "2030-01-01", Seats: 2, Sort: ordinary, Pad: strings.Repeat("x", pad)}, insist: true,
-							}}
+							fill(&p, epoch, strings.Repeat("x", pad))
 							p.Schedule = func(op storagetest.Op) storagetest.Fault {
 								if calls.Add(1) != int64(n) {
 									return storagetest.NoFault
@@ -133,7 +148,7 @@ func TestEverySingleFault(t *testing.T) {
 							}
 							return p
 						})
-						judge(t, w, found, "go test ./simulation -run "+t.Name())
+						judge(t, w, found, "go test ./proof/simulation -run "+t.Name())
 						if more = hit.Load(); t.Failed() || n > 500 {
 							t.Fatalf("stopped at call %d", n)
 						}

@@ -26,6 +26,8 @@ type world struct {
 	acked     map[string]bool      // acknowledged sends, by ID and sort; under mu
 	sent      map[string]book      // attempted sends, by ID and sort; under mu
 	discarded map[string]bool      // by the operator, by ID; under mu
+	ordered   map[string]bool      // attempted orders; whether they were acknowledged; under mu
+	dues      map[string]time.Time // of deliveries, by ID; under mu
 }
 
 // process is a process of a worker or of the web: its memory ends with it.
@@ -41,7 +43,7 @@ func newWorld(t *testing.T, p plan) *world {
 	return &world{
 		World: faulttest.New(worldtest.OpenStore(t, worldtest.Virtual), p.Plan), plan: p,
 		first: map[string]time.Time{}, notes: map[string]int{},
-		acked: map[string]bool{}, sent: map[string]book{}, discarded: map[string]bool{},
+		acked: map[string]bool{}, sent: map[string]book{}, discarded: map[string]bool{}, ordered: map[string]bool{}, dues: map[string]time.Time{},
 	}
 }
 

@@ -27,7 +27,8 @@ type Booking struct {
 	Quantity int    `json:"quantity"`
 }
 
-// Reserve decides a reservation. A repeated reservation that holds its seats already changes nothing.
+// Reserve decides a reservation that has no [Faults]. A repeated reservation that holds its seats already changes
+// nothing.
 //
 // A reservation that was cancelled before it could be decided emits ReservationCancelled, not ReservationRejected:
 // the event says what the person did, not that there was no room.
@@ -61,8 +62,6 @@ func (c Capacity) Reserve(m MakeReservation) (Capacity, []channel.Message, error
 // refusal says why a reservation can't be accepted; it is empty for one that can.
 func (c Capacity) refusal(m MakeReservation) string {
 	switch {
-	case len(m.Faults()) > 0: // from a sender that doesn't check; a negative quantity would add seats
-		return "The reservation was not filled in correctly."
 	case c.Remaining == 0:
 		return "We are fully booked that day."
 	case m.Quantity > c.Remaining && c.Remaining == 1:

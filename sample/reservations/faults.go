@@ -2,8 +2,10 @@ package reservations
 
 import (
 	"fmt"
+	"maps"
 	"net/mail"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -25,8 +27,26 @@ const (
 
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 
-// Faults say what is wrong with which field, in words for people.
+// Faults say what is wrong with which field, in words for people. They are an error where there are some.
 type Faults map[string]string
+
+// Error has all faults, by field.
+func (f Faults) Error() string {
+	var all []string
+	for _, field := range slices.Sorted(maps.Keys(f)) {
+		all = append(all, field+": "+f[field])
+	}
+	return strings.Join(all, " ")
+}
+
+// Check returns the [Faults] that don't depend on the time. The framework calls it: a faulty reservation isn't sent by
+// any program, and one that comes all the same goes to the poison queue before it is decided.
+func (m MakeReservation) Check() error {
+	if f := m.Faults(); len(f) > 0 {
+		return f
+	}
+	return nil
+}
 
 // ValidID reports whether an ID can be a reservation's.
 func ValidID(id string) bool { return idPattern.MatchString(id) }

@@ -14,7 +14,7 @@ import (
 
 func openStore(t *testing.T) *storage.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+"?sync=normal")
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+"?wake=off&sync=normal")
 	if err != nil {
 		t.Fatal(err)
 	}

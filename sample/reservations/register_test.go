@@ -3,13 +3,19 @@ package reservations_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/millracetest"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/worker"
 )
 
 type mailerFunc func(context.Context, reservations.Mail) error
@@ -36,6 +42,57 @@ func TestRegistrationIsComplete(t *testing.T) {
 			t.Errorf("queue %s: %d handlers for %d kinds", queue, got, want)
 		}
 	}
+}
+
+// A faulty reservation isn't sent. One that comes from a program that doesn't check is not decided: a negative quantity
+// would add seats.
+func TestFaultyReservations(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		routes, err := reservations.Routes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := channel.New(openStore(t), routes, "/test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var faults reservations.Faults
+		faulty := reservations.MakeReservation{ID: "reservation-a", Date: "2026-12-24", Name: "Ada", Email: "ada@example.org", Quantity: -5}
+		if err := c.Send(t.Context(), faulty); !errors.Is(err, channel.ErrRefused) || !errors.As(err, &faults) || faults["quantity"] == "" || len(faults) != 1 {
+			t.Errorf("got error %v, want %v for its quantity", err, channel.ErrRefused)
+		}
+		q := c.Store().Queue("reservations")
+		if st, err := q.Stats(t.Context()); err != nil || st != (storage.Stats{}) {
+			t.Fatalf("got %+v (%v), want nothing in the queue", st, err)
+		}
+		raw := `{"specversion":"1.0","id":"x","source":"/else","type":"reservations.make.v1","data":{"id":"reservation-a","date":"2026-12-24","name":"Ada","email":"ada@example.org","quantity":-5}}`
+		if err := q.Send(t.Context(), []storage.Message{{Body: []byte(raw)}}); err != nil {
+			t.Fatal(err)
+		}
+		h := handlers.NewRegistry(c, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+		reservations.Register(h, 40, reservations.Mails{})
+		w, err := worker.New(h, worker.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := w.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range poison.At(c, "reservations").List(t.Context()) {
+			if err != nil || e.ID != "x" || e.Reason != handlers.ReasonRefused {
+				t.Errorf("got %+v, %v; want it refused by its check", e, err)
+			}
+		}
+		if counts, err := poison.Count(t.Context(), c.Store()); err != nil || counts["reservations"] != 1 {
+			t.Errorf("got poisoned %v (%v), want the one", counts, err)
+		}
+		if d, err := reservations.Capacities(c, 40).Get(t.Context(), "2026-12-24", ""); err != nil || d.Version != 0 {
+			t.Errorf("got %+v (%v), want no decision", d, err)
+		}
+	})
 }
 
 func TestMails(t *testing.T) {

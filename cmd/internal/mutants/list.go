@@ -11,7 +11,10 @@ type mutant struct {
 }
 
 // mutants are all breaks. A break that the simulation can't catch has the reason beside it.
-func mutants() []mutant {
+func mutants() []mutant { return append(promises(), parts()...) }
+
+// promises are breaks of the whole.
+func promises() []mutant {
 	return []mutant{
 		{
 			name: "the message is deleted before the document is written",
@@ -34,7 +37,7 @@ func mutants() []mutant {
 			new:  "",
 		},
 		{
-			name: "an event has a random ID",
+			name: "an emission has a random ID",
 			file: "internal/post/compose.go",
 			old:  "		e.derive(parent, born, parts...)\n",
 			new:  "		e.ID = NewID() + parts[0][:0]\n",
@@ -42,10 +45,55 @@ func mutants() []mutant {
 			test: "TestLargePending",
 		},
 		{
-			name: "an event that is sent again has a random ID",
+			name: "an emission that is sent again has a random ID",
 			file: "values/pending.go",
 			old:  "		*to = append(*to, e)\n",
 			new:  "		e.ID = channel.NewID()\n		*to = append(*to, e)\n",
+		},
+		{
+			name: "an emission that is due later is sent at once",
+			file: "internal/post/compose.go",
+			old:  "	born := parent.Born()\n	if !e.Due.IsZero() {\n",
+			new:  "	e.Due = time.Time{}\n	born := parent.Born()\n	if !e.Due.IsZero() {\n",
+		},
+		{
+			name: "an emission that is sent again is due later",
+			file: "values/pending.go",
+			old:  "		*to = append(*to, e)\n",
+			new: "		if !e.Due.IsZero() {\n			e.Due = e.Due.Add(e.Due.Sub(e.Time))\n			e.ID = channel.DerivedID(e.ID, e.Due.String())\n		}\n" +
+				"		*to = append(*to, e)\n",
+		},
+		{
+			name: "an emission that is due later is not pending",
+			file: "values/pending.go",
+			old:  "		*to = append(*to, e)\n",
+			new:  "		if e.Due.IsZero() {\n			*to = append(*to, e)\n		}\n",
+		},
+		{
+			name: "an emitted command is not pending",
+			file: "values/pending.go",
+			old:  "		*to = append(*to, e)\n",
+			new:  "		if _, err := c.channels.Routes().CommandQueue(e.Kind); err != nil {\n			*to = append(*to, e)\n		}\n",
+		},
+		{
+			name: "an event changes a value object without a record",
+			file: "values/apply.go",
+			old:  "	d.record.add(x)\n",
+			new:  "	if u.changes[i].Group == \"\" {\n		d.record.add(x)\n	}\n",
+		},
+		{
+			name: "the groups that take an event to one value object share a record",
+			file: "values/record.go",
+			old:  "	if group != \"\" {\n",
+			new:  "	if group == \"?\" {\n",
+		},
+		{
+			name: "what two groups make of an event has the same ID",
+			file: "internal/post/compose.go",
+			old:  "	if group != \"\" {\n",
+			new:  "	if group == \"?\" {\n",
+			by:   "values", // in the simulation only one of the two emits
+			test: "TestEachGroupHasARecordOfItsOwn",
 		},
 		{
 			name: "the ETag is ignored",
@@ -231,6 +279,38 @@ func mutants() []mutant {
 			test: "TestPoisonQueue",
 		},
 		{
+			name: "a compensation is sent in a unit of its own",
+			file: "worker/giveup.go",
+			old:  "	err = poison.Put(ctx, s.store, &m.envelope, *e, packed.Sends, ",
+			new:  "	if err := outbox.SendPacked(ctx, packed); err != nil {\n		return nil, err\n	}\n	err = poison.Put(ctx, s.store, &m.envelope, *e, nil, ",
+			by:   "worker", // the simulation has no compensation
+			test: "TestOnPoisonIsPartOfTheUnit",
+		},
+		{
+			name: "a compensation has new IDs each time",
+			file: "internal/post/compose.go",
+			old:  "		e.ID = DerivedID(parent.ID, \"poison\", queue, string(content[:]), strconv.Itoa(n))\n",
+			new:  "		e.ID = NewID() + string(content[:0])\n",
+			by:   "worker",
+			test: "TestOnPoisonAgain",
+		},
+		{
+			name: "a handler runs although its message is given up",
+			file: "worker/open.go",
+			old:  "	return m.silentDeliveries > 0 && !o.store.Atomic() && o.registry.Compensates(m.envelope.Kind)\n",
+			new:  "	return false\n",
+			by:   "worker",
+			test: "TestGivingUpWithEveryFault",
+		},
+		{
+			name: "attempts count from zero",
+			file: "handlers/giveup.go",
+			old:  "	return h.Envelope.Attempts + 1, ",
+			new:  "	return h.Envelope.Attempts, ",
+			by:   "handlers",
+			test: "TestAttempt",
+		},
+		{
 			name: "an effect is noted before it has happened",
 			file: "handlers/once.go",
 			old:  "	err := n.put(ctx, onceMark{Holder: n.holder, Beat: n.beat}, cond)",
@@ -306,103 +386,6 @@ func mutants() []mutant {
 			new:  "		if true {\n",
 			by:   "storage/inbox",
 			test: "TestHandedOverAndLost",
-		},
-		// Each of these is the promise of one part, and a test of that part shows the break at once.
-		{
-			name: "a ring is forgotten when nothing can be received at that moment",
-			file: "storage/inbox/inbox.go",
-			old:  "		in.next = time.Time{}\n",
-			new:  "",
-			by:   "storage/inbox",
-			test: "TestRingStaysDue",
-		},
-		{
-			name: "of several turns all must pause a queue",
-			file: "worker/board.go",
-			old:  "slices.ContainsFunc(b.given, func(l Limits) bool { return l.Pause })",
-			new:  "!slices.ContainsFunc(b.given, func(l Limits) bool { return !l.Pause })",
-			by:   "worker",
-			test: "TestTurnsTogether",
-		},
-		{
-			name: "a turn that fails sets no limits",
-			file: "worker/board.go",
-			old:  "			failing = true\n",
-			new:  "			failing = true\n			b.set(i, Limits{})\n",
-			by:   "worker",
-			test: "TestTurnThatMisbehaves",
-		},
-		{
-			name: "a member is active before it has looked",
-			file: "coord/members/members.go",
-			old:  "		ended: make(chan struct{}), changed: make(chan struct{}),\n",
-			new:  "		ended: make(chan struct{}), changed: make(chan struct{}), active: true,\n",
-			by:   "coord/members",
-			test: "TestNotActiveUnseen",
-		},
-		{
-			name: "a lease that another process has taken over is renewed",
-			file: "coord/lease/lease.go",
-			old:  "storage.Condition{IfMatch: l.etag}",
-			new:  "storage.Condition{}",
-			by:   "coord/lease",
-			test: "TestSomebodyElseHasIt",
-		},
-		{
-			name: "a delivery that another worker has counts as deleted",
-			file: "worker/settle.go",
-			old:  "			ended[i] = handlers.Stale\n",
-			new:  "			ended[i] = handlers.Deleted\n",
-			by:   "worker",
-			test: "TestLateWorkerLeavesTheBody",
-		},
-		{
-			name: "messages are not renewed after a commit that failed",
-			file: "worker/settle.go",
-			old:  "			ms[i].resumeRenewal()\n",
-			new:  "			_ = ms[i]\n",
-			by:   "worker",
-			test: "TestRenewalAfterALostRace",
-		},
-		{
-			name: "a part of a fold ends the deliveries of others",
-			file: "values/outcome.go",
-			old:  "			all[i] = at[end]\n",
-			new:  "			all[i] = end\n",
-			by:   "handlers",
-			test: "TestAFoldInPartsEndsTheRightDeliveries",
-		},
-		{
-			name: "the result of a call that was given up is used",
-			file: "handlers/guard.go",
-			old:  "	if !r.call.CompareAndSwap(call, call+1) {\n",
-			new:  "	if r.call.Store(call + 1); false {\n",
-			by:   "worker",
-			test: "TestHangingDecision",
-		},
-		{
-			name: "a message that another worker has goes to the poison queue",
-			file: "poison/poison.go",
-			old:  "	claim, err := prove(ctx)\n	if err != nil {\n",
-			new:  "	claim, err := prove(ctx)\n	if err != nil && !errors.Is(err, storage.ErrReceiptStale) {\n",
-			by:   "poison",
-			test: "TestPutOfALostMessage",
-		},
-		{
-			name: "the claims of a process that lives are released",
-			file: "storage/sqlite/internal/peers/presence.go",
-			old:  "		if lock(f) && isFileAt(name, f) {\n",
-			new:  "		if isFileAt(name, f) {\n",
-			by:   "storage/sqlite/internal/peers",
-			test: "TestReleaseClaimsOfDead",
-		},
-		{
-			name: "calls are answered before their commit",
-			file: "storage/sqlite/internal/engine/writer.go",
-			old:  "	err := w.transact(group)\n",
-			new:  "	var err error\n	defer w.transact(group)\n",
-			by:   "storage/sqlite/internal/engine",
-			test: "TestGroupIsOneTransaction",
 		},
 	}
 }

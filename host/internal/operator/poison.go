@@ -247,6 +247,9 @@ type shown struct {
 	Message json.RawMessage `json:"message"`       // the envelope with its data; null if the message isn't JSON
 	Raw     []byte          `json:"raw,omitempty"` // a message that isn't JSON, as base64
 	Lost    string          `json:"lost,omitempty"`
+
+	Emitted       []string `json:"emitted,omitempty"`       // IDs of its compensation
+	Uncompensated string   `json:"uncompensated,omitempty"` // why there is no compensation
 }
 
 // poisonShow prints all that is known of messages.
@@ -285,7 +288,7 @@ func poisonShow(ctx context.Context, x *call) error {
 
 // newShown also loads a body that lies beside its message, and says so if that is gone.
 func (c poisonCall) newShown(ctx context.Context, m poison.Entry) (shown, error) {
-	s := shown{entry: newEntry(m), Error: m.Error, Message: m.Body}
+	s := shown{entry: newEntry(m), Error: m.Error, Emitted: m.Emitted, Uncompensated: m.Uncompensated, Message: m.Body}
 	if !json.Valid(m.Body) {
 		s.Message, s.Raw = nil, m.Body
 		return s, nil
@@ -316,6 +319,7 @@ func (c poisonCall) show(s shown) {
 	rows := [][]string{
 		{"Key", s.Key}, {"ID", s.ID}, {"Kind", string(s.Kind)}, {"Reason", s.Reason}, {"Error", s.Error}, {"Attempts", fmt.Sprint(s.Attempts)},
 		{"Deliveries", fmt.Sprint(s.Deliveries)}, {"First failed", when(s.First)}, {"Last failed", when(s.Last)}, {"Worker", s.Worker}, {"Lost", s.Lost},
+		{"Emitted", strings.Join(s.Emitted, " ")}, {"Uncompensated", s.Uncompensated},
 	}
 	if s.Old {
 		rows = append(rows, []string{"Old", "its ID is more than 30 days old: after a retry it may come back as too old to judge"})

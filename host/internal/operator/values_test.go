@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -148,11 +150,18 @@ func TestSend(t *testing.T) {
 	if r := w.want(t, 0, "send", "reservations.make.v1", file, "-id", old); !strings.Contains(r.err, "more than 30 days old") {
 		t.Errorf("old: got %q, want it said", r.err)
 	}
-	if r := w.want(t, 0, "send", "reservations.make.v1", file, "-id", old, "-at", "2034-01-02 15:04"); r.err != "" {
-		t.Errorf("old, but due later: got %q, want nothing said", r.err)
+	if r := w.want(t, 0, "send", "reservations.make.v1", file, "-id", old, "-delay", "8760h"); r.err != "" {
+		t.Errorf("old, but due in a year: got %q, want nothing said", r.err)
 	}
 	if st, err := w.store.Queue("reservations").Stats(t.Context()); err != nil || st.Ready != 1 || st.Delayed != 2 {
 		t.Errorf("got %+v (%v), want 2 delayed", st, err)
+	}
+	ds, err := w.store.Queue("reservations").Find(t.Context(), old)
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("found %d, %v; want the delayed one", len(ds), err)
+	}
+	if e, err := post.Decode(ds[0].Body); err != nil || time.Until(e.Due) < 8759*time.Hour || !e.Since.Equal(e.Due) {
+		t.Errorf("got %+v, %v; want it due in a year", e, err)
 	}
 }
 
@@ -172,6 +181,8 @@ func TestSendRefuses(t *testing.T) {
 		{"cancel", `{"id":"a","date":"b","Date":"c"}`, `unknown member "Date"`},
 		{"cancel", `{"id":"a","date":"b","x":1}`, `"x"`},
 		{"cancel", `{"id":1,"date":"b"}`, "number"},
+		{"make", `{"id":"12345678","date":"2026-12-24","name":"A","email":"a@example.org","quantity":-1}`, "quantity: Choose 1 to 20 seats."},
+		{"make", `{"id":"12345678","date":"24 Dec","name":"A","email":"a","quantity":1}`, " email: "},
 		{"make", `{"id":"12345678","date":"2026-12-24","name":"A","email":"a@example.org","quantity":"1"}`, "quantity: want integer, got string"},
 		{"make", `{"id":1,"date":"24 Dec","name":"A","email":true,"quantity":1}`, "\n  "},
 	} {

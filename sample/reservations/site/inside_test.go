@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -69,6 +71,18 @@ func TestWantsJSON(t *testing.T) {
 		if got := wantsJSON(r); got != test.want {
 			t.Errorf("Accept %q, Content-Type %q: got %v", test.accept, test.contentType, got)
 		}
+	}
+}
+
+// A command that refuses itself when it is sent gives the problem that the form's own checks give.
+func TestRefusedCommandIsAProblem(t *testing.T) {
+	t.Parallel()
+	m := reservations.MakeReservation{Date: "24 Dec", Quantity: 1}
+	sent, checked := httptest.NewRecorder(), httptest.NewRecorder()
+	writeProblem(sent, asProblem(fmt.Errorf("channel: send: %w: %w", channel.ErrRefused, m.Check())))
+	writeProblem(checked, asProblem(&problem{Status: http.StatusUnprocessableEntity, Faults: m.Faults()}))
+	if sent.Code != http.StatusUnprocessableEntity || sent.Body.String() != checked.Body.String() || !strings.Contains(sent.Body.String(), "#/date") {
+		t.Errorf("got %d %s, want %s", sent.Code, sent.Body, checked.Body)
 	}
 }
 

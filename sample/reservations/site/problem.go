@@ -36,11 +36,16 @@ func (p *problem) Error() string {
 
 func (p *problem) Unwrap() error { return p.Err }
 
-// asProblem makes a problem of any error. An error that isn't a problem already comes from the store, or from a
-// client that has gone and reads no answer.
+// asProblem makes a problem of any error. An error that isn't a problem already says that a command was refused when it
+// was sent, or comes from the store, or from a client that has gone and reads no answer.
 func asProblem(err error) *problem {
 	var p *problem
-	if !errors.As(err, &p) {
+	var faults reservations.Faults
+	switch {
+	case errors.As(err, &p):
+	case errors.As(err, &faults):
+		p = &problem{Status: http.StatusUnprocessableEntity, Faults: faults}
+	default:
 		p = &problem{Status: http.StatusServiceUnavailable, Err: err}
 	}
 	if p.Detail == "" {

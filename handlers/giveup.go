@@ -1,0 +1,139 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
+)
+
+// Attempt returns which attempt at its message a handler is: n counts from 1. most is how many there are at most, by
+// the queue's worker.QueueConfig. When n >= most fails, the message goes to the poison queue. A handler that wants
+// fewer attempts than its queue gives them returns [Poison]:
+//
+//	if n, _ := handlers.Attempt(ctx); n >= 3 {
+//		return handlers.Poison("declined", err)
+//	}
+//
+// A message may also go to the poison queue earlier, such as after three hangs. Both numbers are 0 outside of a
+// handler; most is 0 where no worker runs it. A decision has no context and no attempts: it is pure.
+func Attempt(ctx context.Context) (n, most int) {
+	h, ok := post.HandlingUnder(ctx)
+	if !ok {
+		return 0, 0
+	}
+	return h.Envelope.Attempts + 1, post.MostAttempts(ctx)
+}
+
+// Poisoned says why a message goes to the poison queue. It is also in the entry there.
+type Poisoned struct {
+	ID         string
+	Queue      string // that it came from: of an event, the subscriber group's
+	Reason     string // Reason…, or that of [Poison]
+	Error      string
+	Attempts   int       // how often a handler said no, with the last time
+	Deliveries int       // how often it was delivered
+	First      time.Time // of the first failure
+	Last       time.Time // when it was given up
+}
+
+// OnPoison registers the compensation for a kind of messages: f returns the messages that the program sends when one of
+// that kind goes to the poison queue. The reason doesn't matter, nor which queue of this registry it came from; why has
+// both.
+//
+//   - f is pure. emits has a value of every type of message that f can return, as for [Decide]. A delay counts from
+//     why.Last.
+//   - The entry in the poison queue, the compensation and the end of the message are one unit of work. Where the store
+//     isn't atomic, a worker that finds the entry of another, which died, ends that unit and runs no handler.
+//   - The IDs of a compensation follow from the message's ID and content, and from its queue. So a message that is
+//     retried and poisoned again has the same compensation, and it is done once. Leave out of it what may differ then,
+//     such as why.Error: other content under the same ID is refused.
+//   - f gets the message decoded and upgraded, even if its own Check refuses it. It isn't called for a message whose
+//     body is gone or doesn't fit its type.
+//   - f gets a message that kills its workers, too; its handler doesn't run then. If f kills them three times, the
+//     message goes to the poison queue without a compensation.
+//   - When f fails, or returns messages that can't be sent, the message goes to the poison queue without a
+//     compensation. The log and the entry (poison.Entry) say why.
+func OnPoison[M channel.Message](r *Registry, f func(m M, why Poisoned) []channel.Message, emits ...channel.Message) {
+	kind := channel.KindOf[M]()
+	by := fmt.Sprintf("on poison: %s", kind)
+	if err := post.Register[M](&r.codec); err != nil {
+		r.fault("%s: %w", by, err)
+		return
+	}
+	if f == nil {
+		r.fault("%s: the function is nil", by)
+	}
+	if r.givenUp[kind] != nil {
+		r.fault("%s: registered twice; want one function that looks at why.Queue", by)
+		return
+	}
+	declared := r.declare(by, emits)
+	r.givenUp[kind] = func(m any, why Poisoned) ([]channel.Message, error) {
+		messages := f(m.(M), why)
+		return messages, declared.check(messages)
+	}
+}
+
+// compensations are the functions of OnPoison, by the kind after all upgrades.
+type compensations map[channel.Kind]func(any, Poisoned) ([]channel.Message, error)
+
+// unhandled returns the faults of functions whose messages the registry doesn't handle.
+func (c compensations) unhandled(r *Registry) (faults []error) {
+	for kind := range c {
+		handled := false
+		for _, queue := range r.handlers {
+			handled = handled || queue[kind] != nil
+		}
+		if !handled {
+			faults = append(faults, fmt.Errorf("on poison: %s: this registry has no handler for it; register both in the same program", kind))
+		}
+	}
+	return faults
+}
+
+// Compensates reports that [OnPoison] has a function for messages of a kind.
+func (r *Registry) Compensates(k channel.Kind) bool {
+	current, ok := r.codec.Current(k)
+	return ok && r.givenUp[current] != nil
+}
+
+// Compensate returns the compensation of a message, which must have its data; see [OnPoison]. Any failure of the user's
+// code is an error.
+func (r *Registry) Compensate(e *channel.Envelope, why Poisoned) (sent []channel.Envelope, err error) {
+	type result struct {
+		sent []channel.Envelope
+		err  error
+	}
+	Guard("the function of OnPoison", 1, func(int) (x result) {
+		defer caught(&x.err)
+		sent, err := r.compensate(e, why)
+		return result{sent, settled(err)}
+	}, func(_ int, x result) { sent, err = x.sent, x.err }, func(_ int, failed error) { err = failed })
+	return sent, err
+}
+
+func (r *Registry) compensate(e *channel.Envelope, why Poisoned) (sent []channel.Envelope, err error) {
+	current, _ := r.codec.Current(e.Kind)
+	m, err := any(nil), channel.ErrDataLost
+	if e.Data != nil || e.DataRef == "" {
+		m, err = r.codec.Decode(e)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the message can't be decoded: %w", err)
+	}
+	messages, err := r.givenUp[current](m, why)
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range messages {
+		x, err := post.ComposeCompensation(e, why.Queue, i, m, why.Last)
+		if err != nil {
+			return nil, fmt.Errorf("message %d of %d, %s: %w", i+1, len(messages), m.Kind(), err)
+		}
+		sent = append(sent, x)
+	}
+	return sent, nil
+}

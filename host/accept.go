@@ -1,0 +1,69 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// maxCommand bounds the body of a request that Accept reads.
+const maxCommand = 1 << 20
+
+// Accept returns a handler of requests that send a command. The request's body is the command as JSON; one without a
+// body is the zero M. fill may set fields from elsewhere, such as the path. It may be nil. The answers are
+//
+//	202  the command is safe, and decided in a moment
+//	400  the body isn't JSON of an M, or has members that an M doesn't have
+//	413  the body has more than 1 MiB
+//	422  the command's own Check refuses it, or its ID or subject can't be used
+//	503  the store can't take it now; the request may be sent again
+//
+// Errors are problems as in RFC 9457 (application/problem+json). To be safe across a repeat the command must choose its
+// ID; see [channel.Identified].
+func Accept[M channel.Message](a *App, fill func(r *http.Request, m *M)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m M
+		body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxCommand))
+		body.DisallowUnknownFields()
+		err := body.Decode(&m)
+		if err == nil && body.More() {
+			err = errors.New("want one JSON value")
+		}
+		var tooLarge *http.MaxBytesError
+		switch {
+		case errors.As(err, &tooLarge):
+			problem(w, http.StatusRequestEntityTooLarge, "The request's body has more than 1 MiB.")
+			return
+		case err != nil && !errors.Is(err, io.EOF):
+			problem(w, http.StatusBadRequest, "The request's body isn't such a command: "+strings.TrimPrefix(err.Error(), "json: ")+".")
+			return
+		}
+		if fill != nil {
+			fill(r, &m)
+		}
+		switch err := a.Channels.Send(r.Context(), m); {
+		case err == nil:
+			w.WriteHeader(http.StatusAccepted)
+		case errors.Is(err, channel.ErrRefused), errors.Is(err, channel.ErrAttribute), errors.Is(err, channel.ErrBody),
+			errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrInvalid):
+			problem(w, http.StatusUnprocessableEntity, err.Error())
+		default:
+			a.Log.WarnContext(r.Context(), "a command could not be sent", "kind", string(m.Kind()), "error", err)
+			w.Header().Set("Retry-After", "1")
+			problem(w, http.StatusServiceUnavailable, "The command could not be taken. Please send the request again.")
+		}
+	})
+}
+
+// problem answers with an error.
+func problem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail}) // the client may have gone
+}

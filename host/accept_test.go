@@ -1,0 +1,108 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/host"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// rent is a command with a check of its own.
+type rent struct {
+	Flat string `json:"flat"`
+	Days int    `json:"days"`
+}
+
+// Kind is the name on the wire.
+func (rent) Kind() channel.Kind { return "test.rent.v1" }
+
+// Check refuses no days.
+func (r rent) Check() error {
+	if r.Days < 1 {
+		return errors.New("days: want at least 1")
+	}
+	return nil
+}
+
+func accepting(t *testing.T, s *storage.Store) http.Handler {
+	t.Helper()
+	routes, err := channel.NewRoutes(channel.Command[rent]("rents"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := channel.New(s, routes, "/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /flats/{flat}", host.Accept(&host.App{Channels: c, Log: slog.New(slog.DiscardHandler)}, func(r *http.Request, m *rent) { m.Flat = r.PathValue("flat") }))
+	mux.Handle("POST /rents", host.Accept[rent](&host.App{Channels: c, Log: slog.New(slog.DiscardHandler)}, nil))
+	return mux
+}
+
+// A request that Accept takes is one command in its queue; each other one is a problem, and nothing is sent.
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, worldtest.Virtual)
+	h := accepting(t, s)
+	sent := int64(0)
+	for _, x := range []struct {
+		path, body string
+		want       int
+		detail     string
+	}{
+		{"/flats/7", `{"days":2}`, http.StatusAccepted, ""},
+		{"/rents", `{"flat":"8","days":2} ` + "\n", http.StatusAccepted, ""},
+		{"/rents", `{"flat":"8","days":2}{}`, http.StatusBadRequest, "want one JSON value"},
+		{"/rents", `{"flat":"8","days":`, http.StatusBadRequest, "isn't such a command"},
+		{"/rents", `{"flat":"8","days":"2"}`, http.StatusBadRequest, "days"},
+		{"/rents", `{"flat":"8","nights":2}`, http.StatusBadRequest, "nights"},
+		{"/rents", `{"days":0}`, http.StatusUnprocessableEntity, "days: want at least 1"},
+		{"/rents", "", http.StatusUnprocessableEntity, "days: want at least 1"},
+		{"/rents", `{"flat":"` + strings.Repeat("x", 2<<20) + `"}`, http.StatusRequestEntityTooLarge, "1 MiB"},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, x.path, strings.NewReader(x.body)))
+		var got struct {
+			Status int
+			Detail string
+		}
+		if x.want == http.StatusAccepted {
+			sent++
+		} else if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || got.Status != x.want || !strings.Contains(got.Detail, x.detail) || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %.60s: got %q (%v), want a problem with %q", x.path, x.body, w.Body, err, x.detail)
+		}
+		if w.Code != x.want {
+			t.Errorf("%s %.60s: got %d, want %d", x.path, x.body, w.Code, x.want)
+		}
+	}
+	if n := worldtest.Queued(t, s, "rents"); int64(n) != sent {
+		t.Errorf("got %d commands in the queue, want %d", n, sent)
+	}
+}
+
+// A store that can't be reached is said so, without its name, and the request may be sent again.
+func TestAcceptWithoutAStore(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, worldtest.Virtual)
+	h := accepting(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/flats/7", strings.NewReader(`{"days":2}`)))
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), ".db") {
+		t.Errorf("got %d %q", w.Code, w.Body)
+	}
+}
