@@ -152,6 +152,9 @@ func (c editCall) mayEdit(ctx context.Context, entry poison.Entry, old *channel.
 	case v.applied:
 		return fmt.Errorf("poison edit: the old message has had its effect: %s. The edited one would have another. -again sends it all the same; "+
 			"%s poison discard removes the old one", v.why, c.Command)
+	case len(entry.Emitted) > 0: // the program has given up the message
+		return fmt.Errorf("poison edit: the program has compensated for the old message, by %s. If the edited one is right all the same, add -again",
+			strings.Join(entry.Emitted, ", "))
 	case !v.known:
 		return fmt.Errorf("poison edit: nobody can tell whether the old message has had its effect: %s. If you know that it has not, add -again", v.why)
 	}

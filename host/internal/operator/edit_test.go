@@ -274,3 +274,24 @@ func TestEditNeedsOneMessage(t *testing.T) {
 	}
 	x.want(t, 3, `{}`, "poison", "edit", "nope", "-")
 }
+
+// A message that the program has compensated for is edited only by who knows better. With the program's code an edit is
+// decoded, checked by the message itself, and addressed to the right document.
+func TestEditWithTheProgramsCode(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	x.publish(t)
+	x.tool = Program{Routes: func() (*channel.Routes, error) { return x.Channels.Routes(), nil }, Register: func(r *handlers.Registry) error {
+		x.register(r)
+		return nil
+	}}
+	id := strings.TrimSpace(x.want(t, 0, `{"for":"eve","items":null,"price":-1}`, "send", "stranger.wish.v1", "-"))
+	contains(t, "send", x.want(t, 2, `{"for":"eve","items":null,"price":101}`, "send", "stranger.wish.v1", "-"), "standard input: refused by its check: price: at most 100")
+	x.work(t)
+	contains(t, "edit", x.want(t, 2, `{"for":"eve","items":[],"price":101}`, "poison", "edit", id, "-"), "price: at most 100")
+	contains(t, "edit", x.want(t, 1, `{"for":"eve","items":[],"price":1}`, "poison", "edit", id, "-"), "the program has compensated for the old message, by ", "-again")
+	x.want(t, 0, `{"price":1,"items":[],"for":"eve"}`, "poison", "edit", id, "-again", "-")
+	if got := worldtest.Take(t, x.Store, "wishes"); len(got) != 1 || string(got[0].Data) != `{"for":"eve","items":[],"price":1}` {
+		t.Errorf("got %+v, want the form that the type has", got)
+	}
+}

@@ -82,6 +82,7 @@ func (x *stranger) register(r *handlers.Registry) {
 		a.Count++
 		return a, nil, nil
 	})
+	handlers.OnPoison(r, func(w wish, _ handlers.Poisoned) []channel.Message { return []channel.Message{wished{w.For}} }, wished{})
 	handlers.ReactOnce(r, "notes", func(_ context.Context, e worldtest.Added) error {
 		if e.Note == "bad" {
 			return handlers.Poison("bad note", errors.New("bad"))

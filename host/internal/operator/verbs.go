@@ -105,7 +105,7 @@ func (t tool) poisonVerbs(many int) []*verb {
 		{name: "poison edit", args: "ID [-]", least: 1, most: 2, about: "send a message with another body in place of one", store: true, before: readEdit, run: poisonEdit,
 			more: "The body is the JSON of -data, or of the standard input if a - follows the ID. It must fit the schema of the kind. The edited\n" +
 				"message has an ID of its own, which follows from the old ID and the new body: the same edit made twice has its effect once.\n" +
-				"It is refused if the old message has had its effect, and if that can't be known.",
+				"It is refused if the old message has had its effect or was compensated for, and if that can't be known.",
 			flags: func(set *flag.FlagSet, o *options) {
 				queueFlag(set, o)
 				set.Func("data", "the `FILE` with the new body; - for the standard input", text(&o.data))
