@@ -2,8 +2,8 @@
 // code.
 //
 //	err := catalog.Publish(ctx, registry, catalog.Program{Name: "shop", Version: "v1.4.0"})
-//	catalog.Keep(ctx, registry, program) // a worker's way: at once and once a day, until ctx ends
-//	all, err := catalog.Read(ctx, store)  // a tool's way
+//	catalog.Keep(ctx, registry, program)  // for a worker: publishes at once and once a day, until ctx ends
+//	all, err := catalog.Read(ctx, store)  // for a tool
 //
 // A program publishes one document, for its name and version. The document lists
 //
@@ -17,9 +17,9 @@
 //
 //  1. A document is written when what it says has changed, and otherwise once a day, so that its age is known. Any
 //     other call reads the document and lists the container, and writes nothing.
-//  2. A document that was not written for 31 days is removed by the next program that publishes anything. Both times
-//     are by the store's clock. So is the oldest one when there are more than 200. A program that still runs writes its
-//     document again within a day.
+//  2. A document that was not written for 31 days is removed by the next program that publishes anything. Its age is
+//     by the store's clock. When there are more than 200 documents, the oldest one is removed as well. A program that
+//     still runs writes its document again within a day.
 //  3. Any number of workers may publish at the same time, of one version and of several. Each writes its own version's
 //     document, guarded by its ETag. A lost race is repeated.
 //  4. Schema and example come from the Go type by encoding/json's rules. The user's methods are called for an example

@@ -6,7 +6,9 @@
 //	)
 //	channels, err := channel.New(store, routes, "/web")
 //	makes, err := channel.NewSender[MakeReservation](channels) // no route is an error here, at start-up
-//	err = makes.Send(ctx, MakeReservation{...})               // nil: durable
+//	err = makes.Send(ctx, MakeReservation{...})                // nil: durable
+//	err = makes.SendAfter(ctx, time.Hour, MakeReservation{...}) // or SendAt; Cancel takes it back
+//	err = channels.Send(ctx, a, channel.After(time.Hour, b))    // messages of several kinds, as one unit of work
 //
 // A message is a Go value that names its kind. A command goes to exactly one queue. An event goes to one queue per
 // subscriber group. [Routes] hold these queues, as one value that senders and workers share.

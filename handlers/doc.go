@@ -1,7 +1,8 @@
 // Package handlers is where a program says what it does with messages: the registry of typed handlers.
 //
 //	r := handlers.NewRegistry(channels, handlers.Config{})
-//	handlers.Decide(r, stock, Buy.Key, Stock.Buy, Bought{}) // a command changes a value object and emits events; pure
+//	handlers.Decide(r, stock, Buy.Key, Stock.Buy, Bought{}) // a command changes a value object and emits messages; pure
+//	handlers.On(r, "stock", stock, Sent.Key, Stock.Sent)     // likewise, an event
 //	handlers.React(r, "audit", audit)                       // an event, or a command, has an effect outside
 //	handlers.ReactOnce(r, "mail", sendMail)                 // likewise, and the effect should not be repeated
 //	views.Project(r, sold, Bought.Key, count)               // views.Project and views.Latest fold events into views

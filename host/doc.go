@@ -18,6 +18,9 @@
 //
 // A program without Web or without Register lacks the verb, and shop alone does what is left.
 //
+// The operator's verbs work on the program's store: queues, poison, values, views, send, top, doctor, completion.
+// shop help VERB explains them. The command millrace has them for the store of any program.
+//
 // # Flags
 //
 // Each flag has an environment variable: MILLRACE_STORE for -store. The flag wins over the variable, and the variable

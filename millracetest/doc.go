@@ -1,5 +1,5 @@
 // Package millracetest tests programs: decisions by themselves, a program in virtual time, and a program under random
-// faults. It needs the standard library's testing and nothing else.
+// faults. It needs no other library of tests.
 //
 //	// A decision, which handlers.Decide or handlers.On registers.
 //	buy := millracetest.Decide(t, Stock.Buy)

@@ -19,8 +19,8 @@
 //	millrace completion     bash | zsh | fish
 //
 // Flags stand after the verb. Every verb but completion takes -json, and -store URL, which is also the environment
-// variable MILLRACE_STORE. A store in a file that isn't there is an error, also for send: no worker would ever look
-// there.
+// variable MILLRACE_STORE. Without either it is data/NAME.db, by the name of the program. A store in a file that isn't
+// there is an error, also for send: no worker would ever look there.
 //
 // # Programs
 //
@@ -72,10 +72,10 @@
 //     The message's counts of attempts start at zero. If the retry ends between the two steps the entry stays, and the
 //     next retry sends the message again: replay records and notes of ReactOnce know its ID. If the message fails again
 //     meanwhile, its new entry stays.
-//   - The ID carries the time of the message. If that is more than 30 days ago, perhaps nothing remembers any more
+//   - A message's time is in its ID, or beside it. If that is more than 30 days ago, perhaps nothing remembers any more
 //     whether the message was applied. Then it comes back here as too old to judge, and never has its effect twice.
-//     retry says beforehand how many such messages there are. An operator who knows that one was not applied sends it
-//     with another ID.
+//     retry says beforehand how many messages have such a time in their IDs. An operator who knows that one was not
+//     applied sends it with another ID.
 //   - A discard deletes the entry that was read. An entry that came in since then stays, and that is an error.
 //   - An edited message is another message. Its ID follows from the old ID and the new content, and the old message is
 //     its cause. So the same edit made twice has its effect once, also if the first one ended between the send and the
