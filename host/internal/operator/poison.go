@@ -38,20 +38,29 @@ type entry struct {
 	First      time.Time    `json:"first"`
 	Last       time.Time    `json:"last"`
 	Worker     string       `json:"worker"`
-	Old        bool         `json:"old"` // the ID carries a time that is more than 30 days ago
+	Old        bool         `json:"old"` // it counts from a time that is more than 30 days ago
 
 	etag storage.ETag
 }
 
-// isOld reports that an ID carries a time so long ago that perhaps nothing remembers it any more.
-func isOld(id string) bool {
-	t, timed := channel.IDTime(id)
-	return timed && time.Since(t) > remembered
+// isOld reports that a message counts from a time so long ago that perhaps nothing remembers it any more.
+func isOld(e *channel.Envelope) bool {
+	born := e.Born()
+	return !born.IsZero() && time.Since(born) > remembered
+}
+
+// isOldEntry is isOld for a message in the poison queue, which may not be decodable.
+func isOldEntry(m poison.Entry) bool {
+	e, err := post.Decode(m.Body)
+	if err != nil {
+		e = channel.Envelope{ID: m.ID}
+	}
+	return isOld(&e)
 }
 
 func newEntry(m poison.Entry) entry {
 	return entry{Queue: m.Queue, Key: m.Key, ID: m.ID, Kind: m.Kind, Reason: m.Reason, Attempts: m.Attempts, Deliveries: m.Deliveries,
-		First: m.First, Last: m.Last, Worker: m.Worker, Old: isOld(m.ID), etag: m.ETag}
+		First: m.First, Last: m.Last, Worker: m.Worker, Old: isOldEntry(m), etag: m.ETag}
 }
 
 // name is what a person types for the entry.

@@ -142,7 +142,7 @@ func send(ctx context.Context, c *call) error {
 	if err := post.CheckID(e.ID); err != nil {
 		return usage("send: %w", err)
 	}
-	if isOld(e.ID) && e.Due.IsZero() {
+	if isOld(&e) {
 		_, _ = fmt.Fprintf(c.progress, "Note: its ID is more than 30 days old. If it is too old to tell whether it was applied, it goes to the poison queue. Another -id sends it as a new message.\n")
 	}
 	for _, q := range about.Queues { // a command has one
