@@ -33,7 +33,7 @@ func rooms() []room {
 			why:   "all rooms stand on it, so it knows none of them",
 		},
 		{
-			name: "settler", files: "settle.go giveup.go delete.go log.go trouble.go", may: "ground", calls: "settler.released deletions.run",
+			name: "settler", files: "settle.go due.go giveup.go delete.go log.go trouble.go", may: "ground", calls: "settler.released deletions.run",
 			why: "it records how a delivery ended; when a message is handled, and whether more are taken, is not its business",
 		},
 		{

@@ -12,9 +12,9 @@
 // subscriber group. [Routes] hold these queues, as one value that senders and workers share.
 //
 // On the wire a message is a CloudEvents 1.0 event in JSON format (https://github.com/cloudevents/spec, v1.0.2). Its
-// extensions are correlationid, causationid, traceparent, tenantid, sequence and dataref. Once a delivery has failed it
-// has attempts, hangs, handbacks, lasterror and firstfailed, too. The first message of a chain has no correlationid:
-// its ID is the chain's.
+// extensions are due, since, correlationid, causationid, traceparent, tenantid, sequence and dataref. Workers add
+// attempts, hangs, handbacks, hops, lasterror and firstfailed. The first message of a chain has no correlationid: its
+// ID is the chain's.
 //
 // # Laws
 //
@@ -28,6 +28,9 @@
 //   - Correlation, causation, trace and tenant are passed on by themselves. A message sent under a handler's context
 //     continues the chain of the handled message. Its ID is derived from the handled message, the content and the
 //     delay, so that a repeated handler repeats the same IDs.
+//   - A message that is due later, by up to ten years, is handled when it is due, on every store. Where that is longer
+//     than the engine can hide it, the workers hand it back until then, about once a week. These hops spend nothing.
+//     Its age counts from when it is due. Until then it can be cancelled; see [Sender.Cancel].
 //   - A body that is too large for a message goes to a blob of its own, and the message refers to it (claim check). The
 //     blob is deleted after the message was, never before. A crash between the two, or between writing the blob and
 //     sending the message, leaves an orphan blob and loses nothing. The limit for a body is [MaxData].

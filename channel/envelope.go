@@ -12,6 +12,7 @@ const MaxDelay = post.MaxDelay
 var (
 	ErrAttribute   = post.ErrAttribute   // an attribute is missing or invalid: an ID or a subject that the message chooses
 	ErrRefused     = post.ErrRefused     // the message's own Check refuses it
+	ErrNotDelayed  = post.ErrNotDelayed  // no message with that ID waits for its due time; see Sender.Cancel
 	ErrBody        = post.ErrBody        // the body doesn't fit its kind, or the message can't be encoded
 	ErrUnknownKind = post.ErrUnknownKind // no handler of the queue knows the kind
 	ErrDataLost    = post.ErrDataLost    // the blob that holds the body is gone
@@ -39,6 +40,7 @@ var (
 //	Attempts    int       // how often a handler has returned an error
 //	Hangs       int       // how many of these attempts were given up because the handler didn't end
 //	HandBacks   int       // deliveries that ended for no fault of the message
+//	Hops        int       // deliveries that count as nothing, because they came before the message was due
 //	LastError   string    // shortened
 //	FirstFailed time.Time // when the first attempt failed
 //

@@ -73,6 +73,26 @@ func (s *Sender[M]) SendAt(ctx context.Context, t time.Time, messages ...M) erro
 	return s.sendLater(ctx, post.When{At: t}, messages)
 }
 
+// Cancel takes back a message that was sent with a delay and isn't due yet, by its ID; an event, from the queues of all
+// its groups. Let the message choose its ID (see [Identified]), so that you know it. nil means that no handler gets the
+// message. An error that matches [ErrNotDelayed] means that it doesn't wait any more, in one queue at least: it was
+// handled, is being handled, was cancelled before, or was never sent with a delay. After any other error cancel again.
+//
+// Either Cancel gets the message or a worker does, and Cancel knows which, where the store finds messages (see
+// [storage.Store.Finds]; SQLite does). The message leaves its queue at once.
+//
+// Elsewhere (Azure) Cancel can't know. It writes a tombstone and returns nil, even if there is no such message. The
+// worker that takes the message finds the tombstone and deletes both. A worker that has taken the message before
+// handles it: that race is lost, and nobody is told. So cancel well before the message is due, or let its handler
+// decide by what it finds: a value object that knows that the order is paid ignores the reminder.
+//
+// A message that is sent with the same ID after Cancel is another one, and is handled. The clocks of the two callers
+// tell what is after a tombstone. A handler that runs again also sends its messages again. Cancel takes effect at once,
+// within a handler, too: it is no part of a unit of work.
+func (s *Sender[M]) Cancel(ctx context.Context, id string) error {
+	return s.channels.outbox.Cancellations().Cancel(ctx, KindOf[M](), id)
+}
+
 func (s *Sender[M]) sendLater(ctx context.Context, when post.When, messages []M) error {
 	p, err := pack(ctx, s.channels, when, messages)
 	if err != nil {

@@ -16,7 +16,7 @@ type RetryError struct {
 	Err   error
 }
 
-// Retry returns an error that says: not done; try again after this delay. It spends an attempt.
+// Retry returns an error that says: not done; try again after this delay, at most ten years. It spends an attempt.
 func Retry(after time.Duration, err error) error { return &RetryError{After: after, Err: err} }
 
 func (e *RetryError) Error() string { return fmt.Sprintf("retry after %v: %v", e.After, e.Err) }
@@ -30,7 +30,9 @@ type LaterError struct {
 	Reason string
 }
 
-// Later returns an error that says: not yet, for no fault of the message. It spends no attempt, however often.
+// Later returns an error that says: not yet, for no fault of the message. It spends no attempt, however often. The
+// message's age goes on: a value object, a view or [ReactOnce] that sees it after more than a month can't judge it any
+// more. So don't wait that long by Later or [Retry]: send a message that is due then.
 func Later(after time.Duration, reason string) error {
 	return &LaterError{After: after, Reason: reason}
 }

@@ -303,7 +303,7 @@ func (p *Queue) Retry(ctx context.Context, key string) error {
 			}
 			return p.fault(key, err)
 		}
-		e.DataRef, e.Attempts, e.Hangs, e.HandBacks, e.LastError, e.FirstFailed = "", 0, 0, 0, "", time.Time{}
+		e.DataRef, e.Attempts, e.Hangs, e.HandBacks, e.Hops, e.LastError, e.FirstFailed = "", 0, 0, 0, 0, "", time.Time{}
 		if packed, err = p.channels.Outbox().PackFor(ctx, p.queue, e); err != nil {
 			return p.fault(key, err)
 		}

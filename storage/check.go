@@ -54,6 +54,11 @@ func checkMessage(m Message, limit int) error {
 	if len(m.Body) > limit {
 		return fmt.Errorf("%w: a body of %d bytes; at most %d", ErrTooLarge, len(m.Body), limit)
 	}
+	if m.Key != "" {
+		if err := CheckKey(m.Key); err != nil {
+			return err
+		}
+	}
 	return CheckDelay(m.Delay)
 }
 

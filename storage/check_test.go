@@ -17,9 +17,9 @@ import (
 
 // script is a driver that lists its calls, and answers all of them with one error.
 type script struct {
-	atomic, rings bool
-	err           error
-	errs          map[string]error // by operation, instead of err
+	atomic, rings, finds bool
+	err                  error
+	errs                 map[string]error // by operation, instead of err
 
 	mu    sync.Mutex
 	asked []string // under mu
@@ -64,6 +64,15 @@ func (s *script) Listener() driver.Listener {
 		return s
 	}
 	return nil
+}
+func (s *script) Finder() driver.Finder {
+	if s.finds {
+		return s
+	}
+	return nil
+}
+func (s *script) Find(context.Context, string, string) ([]driver.Delivery, error) {
+	return nil, s.do("find")
 }
 func (s *script) Commit(context.Context, driver.Work) (driver.Committed, error) {
 	return driver.Committed{}, s.do("commit")
@@ -185,6 +194,10 @@ func callsAt(x at) []call {
 			return s.Queue(x.name).Delete(ctx, []storage.Receipt{"r"})
 		}},
 		{"stats", func(ctx context.Context, s *storage.Store) error { _, err := s.Queue(x.name).Stats(ctx); return err }},
+		{"find key", func(ctx context.Context, s *storage.Store) error {
+			_, err := s.Queue(x.name).Find(ctx, x.key)
+			return err
+		}},
 		{"get blob", func(ctx context.Context, s *storage.Store) error {
 			_, err := s.Blobs(x.name).Get(ctx, x.key, "")
 			return err
@@ -256,7 +269,7 @@ func onBoth(t *testing.T, test func(t *testing.T, d *script, s *storage.Store)) 
 	for _, atomic := range []bool{false, true} {
 		t.Run(fmt.Sprint("atomic ", atomic), func(t *testing.T) {
 			t.Parallel()
-			d := &script{atomic: atomic, rings: true}
+			d := &script{atomic: atomic, rings: true, finds: true}
 			test(t, d, storage.New(d))
 		})
 	}
@@ -278,7 +291,7 @@ func TestBadNamesAndKeysNeverReachTheDriver(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, d *script, s *storage.Store) {
 		hasKey := func(name string) bool {
-			return strings.Contains(name, "blob") || strings.Contains(name, "row") || strings.Contains(name, "batch") || name == "commit write"
+			return strings.Contains(name, "blob") || strings.Contains(name, "row") || strings.Contains(name, "batch") || name == "commit write" || name == "find key"
 		}
 		hasPartition := func(name string) bool {
 			return strings.Contains(name, "row") || strings.Contains(name, "batch") || name == "query"
@@ -351,10 +364,11 @@ func TestBadContentNeverReachesTheDriver(t *testing.T) {
 		}
 		many, manyKeys := rows(storage.MaxBatchRows+1, 0)
 		large, _ := rows(100, storage.MaxBatchBytes/100+1)
-		good := storage.Message{Body: []byte("1234"), Delay: storage.MaxDelay}
+		good := storage.Message{Body: []byte("1234"), Delay: storage.MaxDelay, Key: "key"}
 		for name, x := range map[string]struct{ got, want error }{
 			"message":         {q.Send(ctx, []storage.Message{good, {Body: []byte("12345")}}), storage.ErrTooLarge},
 			"early delay":     {q.Send(ctx, []storage.Message{good, {Delay: -1}}), storage.ErrInvalid},
+			"key":             {q.Send(ctx, []storage.Message{good, {Key: "a\n"}}), storage.ErrInvalid},
 			"late delay":      {q.Send(ctx, []storage.Message{good, {Delay: storage.MaxDelay + 1}}), storage.ErrInvalid},
 			"no message":      {receive(0, time.Minute), storage.ErrInvalid},
 			"short receive":   {receive(1, storage.MinVisibility-1), storage.ErrInvalid},
@@ -464,5 +478,14 @@ func TestWithoutAListenerNothingRings(t *testing.T) {
 	sub.Close()
 	if s.Rings() || sub.Rings() != nil || ok {
 		t.Errorf("rings %v, has a channel %v, claims %v; want nothing of it", s.Rings(), sub.Rings() != nil, ok)
+	}
+}
+
+func TestWithoutAFinderNothingIsFound(t *testing.T) {
+	t.Parallel()
+	s := storage.New(&script{})
+	_, err := s.Queue("queue").Find(t.Context(), "key")
+	if s.Finds() || !errors.Is(err, storage.ErrUnsupported) {
+		t.Errorf("finds %v, error %v; want false and %v", s.Finds(), err, storage.ErrUnsupported)
 	}
 }

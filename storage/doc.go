@@ -21,6 +21,9 @@
 // call with a dead receipt fails with [ErrReceiptStale] and changes nothing. A receipt whose visibility has merely
 // ended still works, as long as nobody else has received the message.
 //
+// A message may have a key. Where the store finds messages by their keys ([Store.Finds]), one that nobody has received
+// can be deleted by what [Queue.Find] returns.
+//
 // # Laws
 //
 //   - A nil error means that the effect is durable.

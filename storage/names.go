@@ -10,7 +10,7 @@ type (
 	Receipt = driver.Receipt
 	// An ETag names one state of a blob or row. It is opaque, and never used twice for one key. The empty ETag means none.
 	ETag = driver.ETag
-	// A Message is what a queue takes: a body and perhaps a delay.
+	// A Message is what a queue takes: a body, and perhaps a delay and a key.
 	Message = driver.Message
 	// A Delivery is a message handed to one consumer for a time.
 	Delivery = driver.Delivery

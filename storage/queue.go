@@ -13,6 +13,8 @@ type Queue struct {
 	d     driver.Queue
 	most  int // messages of one Receive
 	limit int // bytes of a body
+
+	finder driver.Finder // nil: no message has a key
 }
 
 // Send adds messages. On nil all are durable. After an error a store that is [Store.Atomic] has added none. Another
@@ -83,6 +85,26 @@ func (q *Queue) Delete(ctx context.Context, receipts []Receipt) error {
 		return q.fail("delete", err)
 	}
 	return nil
+}
+
+// Find lists the messages that were sent with a key, without receiving them. A message that nobody has received since
+// it was sent or rewritten has a receipt, which is good for Delete alone and dies when the message is received. So
+// either that Delete gets the message or a consumer does. Other messages have no receipt. Deliveries counts those so
+// far. Where the store is not one that [Store.Finds], the error matches [ErrUnsupported].
+func (q *Queue) Find(ctx context.Context, key string) ([]Delivery, error) {
+	err := q.ready(ctx, CheckKey(key))
+	var got []Delivery
+	switch {
+	case err != nil:
+	case q.finder == nil:
+		err = ErrUnsupported
+	default:
+		got, err = q.finder.Find(ctx, q.name, key)
+	}
+	if err != nil {
+		return nil, q.fail("find", err)
+	}
+	return got, nil
 }
 
 // Stats counts the queue's messages.

@@ -14,12 +14,13 @@ type Store struct {
 	props     Props
 	committer driver.Committer // nil: a unit of work is done step by step
 	listener  driver.Listener  // nil: nothing rings
+	finder    driver.Finder    // nil: no message has a key
 }
 
 // New returns the store that stands on a driver. A driver's Open and a decorator call it. Programs call a driver's
 // Open instead.
 func New(d driver.Store) *Store {
-	return &Store{d: d, props: d.Props(), committer: d.Committer(), listener: d.Listener()}
+	return &Store{d: d, props: d.Props(), committer: d.Committer(), listener: d.Listener(), finder: d.Finder()}
 }
 
 // Driver returns the driver that the store stands on, for a decorator to wrap.
@@ -34,6 +35,9 @@ func (s *Store) Atomic() bool { return s.committer != nil }
 // Rings reports whether the store can tell when something has happened; see [Store.Listen].
 func (s *Store) Rings() bool { return s.listener != nil }
 
+// Finds reports whether the store can find a message by its key; see [Queue.Find].
+func (s *Store) Finds() bool { return s.finder != nil }
+
 // Requests lists what the store has asked of its engine since it was opened. It counts every request, repeated and
 // refused ones included, because those are billed too. It is nil where nothing is counted.
 func (s *Store) Requests() []Requests { return s.d.Requests() }
@@ -41,7 +45,7 @@ func (s *Store) Requests() []Requests { return s.d.Requests() }
 // Queue returns the queue of a name. It makes no request and can't fail: the first call reports a name that
 // [CheckName] refuses. The same goes for Blobs and Table.
 func (s *Store) Queue(name string) *Queue {
-	q := &Queue{place: place{kind: "queue", name: name, fault: CheckName(name)}, most: s.props.MaxReceive, limit: s.props.MaxMessage}
+	q := &Queue{place: place{kind: "queue", name: name, fault: CheckName(name)}, most: s.props.MaxReceive, limit: s.props.MaxMessage, finder: s.finder}
 	if q.fault == nil {
 		q.d = s.d.Queue(name)
 	}

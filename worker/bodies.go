@@ -57,14 +57,17 @@ func (h *hand) fetchNext(ms []*message) {
 	}
 }
 
-// fetch prepares a message that can't be routed as it was received: a suspect, one whose body is claim-checked, or one
-// that a worker may have given up before it died.
+// fetch prepares a message that can't be routed as it was received: a suspect, one that may be cancelled, one whose
+// body is claim-checked, or one that a worker may have given up before it died.
 func (h *hand) fetch(ctx context.Context, m *message) {
 	if m.suspect {
 		if err := h.suspects.alone(ctx, m, h.all.StuckAfter); err != nil || h.closed.Load() {
 			h.settler.giveBack(ctx, m)
 			return
 		}
+	}
+	if h.settler.cancelled(ctx, m) {
+		return
 	}
 	if m.envelope.DataRef != "" {
 		h.mu.Lock()

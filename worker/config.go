@@ -63,7 +63,7 @@ type Config struct {
 	UnknownFor time.Duration
 
 	// RetryDelay returns the delay before the next attempt, given the number of failed attempts (1 to MaxAttempts-1) and
-	// the message's ID. It must be pure. A negative delay counts as none, and the longest is storage.MaxDelay. When it
+	// the message's ID. It must be pure. A negative delay counts as none, and the longest is channel.MaxDelay. When it
 	// panics, the worker takes the default. It isn't called where no attempt was spent. Defaults to [RetryDelay].
 	RetryDelay func(failed int, id string) time.Duration
 

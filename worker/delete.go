@@ -109,9 +109,17 @@ func (s *settler) done(m *message) {
 	s.report.logSuccess(m)
 	s.stats.done.Inc()
 	s.handled.Add(1)
-	if !m.envelope.Time.IsZero() {
-		s.stats.lag.Observe(max(0, time.Since(m.envelope.Time)).Seconds())
+	if e := &m.envelope; !e.Time.IsZero() {
+		s.stats.lag.Observe(max(0, time.Since(later(e.Time, e.Due))).Seconds())
 	}
+}
+
+// later returns the later one of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // dropBody deletes the claim-checked body of a message that has been deleted.

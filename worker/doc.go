@@ -37,7 +37,7 @@
 //
 // # Laws
 //
-//   - The worker deletes only messages that were handled or written to the poison queue.
+//   - The worker deletes only messages that were handled, written to the poison queue, or cancelled.
 //   - No message comes back for ever: attempts and silent deliveries are bounded. On SQLite a power failure may take
 //     back the count of a delivery. So a message that brings down the whole machine, and not only its process, may come
 //     more often.
@@ -48,6 +48,9 @@
 //   - The entry of a message in the poison queue, and the compensation by handlers.OnPoison, are one unit of work.
 //     Where the store isn't atomic, a worker that finds the entry ends the unit, and no handler runs. Whatever the
 //     function of OnPoison does, it keeps no message out of the poison queue.
+//   - A message that comes before it is due is handed back before anything else of it is looked at. No delivery before
+//     its due time counts, not even one that killed the worker. Clocks measure only delays that no engine can hide at
+//     once. There, a minute between two clocks has no effect, and a worker whose clock is further behind is as late.
 //   - A message that kills its worker takes no other message with it into the poison queue. After three silent
 //     deliveries a message is a suspect. A worker has one suspect in hand and hands others back. While the suspect
 //     runs, for StuckAfter at most, the worker receives only messages that the store hands over as they are sent.

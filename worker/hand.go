@@ -26,7 +26,8 @@ const (
 //	take -> sort -> crew -> runOne, runGroup -> settler
 //	           \-> groups -^
 //
-// A message that can't be routed yet is a task for fetch first. A closed hand hands back the messages that wait.
+// A message that can't be routed yet is a task for fetch first. One that isn't due is handed back, and a closed hand
+// hands back all that wait.
 type hand struct {
 	setup
 	settler  *settler
@@ -138,10 +139,12 @@ func (h *hand) sort(ctx context.Context, ms []*message) {
 		switch {
 		case m.bad != nil:
 			h.crew.push(task{m: m, err: m.bad})
+		case m.early:
+			h.crew.push(task{m: m})
 		case h.opener.suspicious(m):
 			suspects = append(suspects, m)
-		case m.envelope.DataRef != "", h.opener.mayBeGivenUp(m):
-			h.crew.push(task{m: m}) // a working goroutine asks the store
+		case h.opener.toFetch(m):
+			h.crew.push(task{m: m}) // a working goroutine fetches it
 		default:
 			if g := h.route(m); g != nil {
 				begun = append(begun, g)
@@ -203,6 +206,8 @@ func (h *hand) run(ctx context.Context, t task, spare bool) {
 		h.runGroup(ctx, t.g, idle)
 	case t.err != nil:
 		h.settler.conclude(ctx, t.m, handlers.Outcome{Err: t.err})
+	case t.m.early:
+		h.settler.postpone(ctx, t.m)
 	case idle:
 		h.settler.giveBack(ctx, t.m)
 	case t.m.delivery == nil:
@@ -220,7 +225,7 @@ func (h *hand) started(m *message) time.Time {
 	now := time.Now()
 	m.began.Store(&now)
 	h.stats.running.Inc()
-	h.stats.pickup.Observe(max(0, now.Sub(m.sentAt)).Seconds())
+	h.stats.pickup.Observe(max(0, now.Sub(later(m.sentAt, m.envelope.Due))).Seconds())
 	h.room.waited(now.Sub(m.received))
 	return now
 }

@@ -193,7 +193,7 @@ func FuzzMessage(f *testing.F) {
 func TestHistoryThatCantBe(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
-		for _, history := range []string{`"handbacks":1000000`, `"attempts":9223372036854775807`, `"attempts":1,"handbacks":9223372036854775807`} {
+		for _, history := range []string{`"handbacks":1000000`, `"attempts":9223372036854775807`, `"attempts":1,"handbacks":9223372036854775807`, `"hops":1000000`, `"attempts":1,"hops":9223372036854775807`} {
 			l := newLab(t, s, func(context.Context, job) error { return nil })
 			body := `{"specversion":"1.0","id":"a","source":"/x","type":"test.job.v1",` + history + `,"data":{"name":"killer"}}`
 			if err := s.Queue("jobs").Send(t.Context(), []storage.Message{{Body: []byte(body)}}); err != nil {

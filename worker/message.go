@@ -34,6 +34,7 @@ type message struct {
 	entry            *poison.Entry    // in the poison queue, of a worker that didn't come to the message's end
 	delivery         *handlers.Delivery
 	deliveries       int
+	early            bool // it is not due yet
 	sentAt           time.Time
 	asked            time.Time // when the call that received it began
 	received         time.Time
@@ -64,8 +65,8 @@ func (l callLock) unlock()  { <-l }
 // let the message come back for ever.
 func (m *message) discardForgedHistory() {
 	e := &m.envelope
-	if before := m.deliveries - 1; e.Attempts > before || e.HandBacks > before-e.Attempts || e.Hangs > e.Attempts {
-		e.Attempts, e.Hangs, e.HandBacks = 0, 0, 0
+	if before := m.deliveries - 1; e.Attempts > before || e.HandBacks > before-e.Attempts || e.Hops > before-e.Attempts-e.HandBacks || e.Hangs > e.Attempts {
+		e.Attempts, e.Hangs, e.HandBacks, e.Hops = 0, 0, 0, 0
 	}
 	if e.FirstFailed.After(m.received) {
 		e.FirstFailed = time.Time{}

@@ -13,10 +13,10 @@ type metrics struct {
 
 // queueMetrics holds the metrics of one queue, looked up once.
 type queueMetrics struct {
-	done, retried, handedBack, poisoned, unavailable, lost prometheus.Counter
-	receiveErrors, stuck                                   prometheus.Counter
-	running, consuming, abandoned                          prometheus.Gauge
-	pickup, seconds, lag                                   prometheus.Observer
+	done, retried, handedBack, poisoned, unavailable, lost, cancelled prometheus.Counter
+	receiveErrors, stuck                                              prometheus.Counter
+	running, consuming, abandoned                                     prometheus.Gauge
+	pickup, seconds, lag                                              prometheus.Observer
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -30,15 +30,15 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, queue)
 	}
 	m := &metrics{
-		outcomes:      counter("deliveries_total", "Deliveries by how they ended: done, retried, handed_back, poisoned, unavailable, lost.", "outcome"),
+		outcomes:      counter("deliveries_total", "Deliveries by how they ended: done, retried, handed_back, poisoned, unavailable, lost, cancelled.", "outcome"),
 		receiveErrors: counter("receive_errors_total", "Failed attempts to receive."),
 		stuck:         counter("stuck_reports_total", "Reports of handlers that run longer than StuckAfter."),
 		running:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "running", Help: "Messages being handled."}, queue),
 		consuming:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "consuming", Help: "1 while the worker takes messages off the queue, 0 while it is paused or stands by for others. During a hand-over more workers than asked for may be at 1, or none."}, queue),
 		abandoned:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "abandoned", Help: "Handlers that were given up because they didn't end, and run on."}, queue),
-		pickup:        histogram("pickup_seconds", "From the store's taking of a message to the start of its handler."),
+		pickup:        histogram("pickup_seconds", "From the store's taking of a message, or its due time, to the start of its handler."),
 		seconds:       histogram("handle_seconds", "Running time of handlers, or of folds of one document."),
-		lag:           histogram("lag_seconds", "From the making of a message to the end of its handling; of a view's queue, how far the view is behind."),
+		lag:           histogram("lag_seconds", "From the making of a message, or its due time, to the end of its handling; of a view's queue, how far the view is behind."),
 	}
 	if r == nil {
 		return m, nil
@@ -55,7 +55,7 @@ func (m *metrics) queue(q string) *queueMetrics {
 	outcome := func(o string) prometheus.Counter { return m.outcomes.WithLabelValues(q, o) }
 	return &queueMetrics{
 		done: outcome("done"), retried: outcome("retried"), handedBack: outcome("handed_back"), poisoned: outcome("poisoned"),
-		unavailable: outcome("unavailable"), lost: outcome("lost"),
+		unavailable: outcome("unavailable"), lost: outcome("lost"), cancelled: outcome("cancelled"),
 		receiveErrors: m.receiveErrors.WithLabelValues(q), stuck: m.stuck.WithLabelValues(q), running: m.running.WithLabelValues(q),
 		consuming: m.consuming.WithLabelValues(q), abandoned: m.abandoned.WithLabelValues(q),
 		pickup: m.pickup.WithLabelValues(q), seconds: m.seconds.WithLabelValues(q), lag: m.lag.WithLabelValues(q),

@@ -32,9 +32,15 @@ func (o *opener) open(m *message) {
 	m.opened.Store(true)
 }
 
-// ready reports that a decoded message can be resolved: it is neither faulty nor a suspect, and the store isn't needed.
+// ready reports that a decoded message can be resolved: it is due, and neither faulty, nor a suspect, nor to be
+// fetched.
 func (o *opener) ready(m *message) bool {
-	return m.bad == nil && !o.suspicious(m) && m.envelope.DataRef == "" && !o.mayBeGivenUp(m)
+	return m.bad == nil && !m.early && !o.suspicious(m) && !o.toFetch(m)
+}
+
+// toFetch reports that a message needs a request to the store before it can be resolved.
+func (o *opener) toFetch(m *message) bool {
+	return m.envelope.DataRef != "" || o.mayBeGivenUp(m) || o.registry.Channels().Outbox().Cancellations().MayConcern(&m.envelope)
 }
 
 // mayBeGivenUp reports that a worker may have begun to move a message to the poison queue. Where a unit of work is not
@@ -55,7 +61,11 @@ func (o *opener) decode(m *message) (err error) {
 		return handlers.Poison(handlers.ReasonUndecodable, err)
 	}
 	m.discardForgedHistory()
-	m.silentDeliveries = m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks
+	if m.envelope.Early(m.received) > 0 {
+		m.early = true // nothing else is judged before it is due
+		return nil
+	}
+	m.silentDeliveries = m.deliveries - 1 - m.envelope.Attempts - m.envelope.HandBacks - m.envelope.Hops
 	if m.silentDeliveries >= o.all.MaxDeliveries {
 		err = handlers.Poison(handlers.ReasonDeliveries,
 			fmt.Errorf("delivered %d times without an outcome: does it kill its worker? last error: %s", m.silentDeliveries, m.envelope.LastError))

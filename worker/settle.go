@@ -186,8 +186,8 @@ func (s *settler) rewrite(ctx context.Context, m *message, delay time.Duration, 
 	defer s.released(m)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	delay = max(0, min(delay, storage.MaxDelay))
 	e := *m.history()
+	delay = e.Postpone(time.Now(), delay)
 	if cause != nil {
 		e.LastError = cause.Error()
 	}

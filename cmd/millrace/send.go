@@ -59,15 +59,12 @@ func readCommand(ctx context.Context, c *call) error {
 // send sends the command that readCommand has read.
 func send(ctx context.Context, c *call) error {
 	e := c.message
-	if isOld(e.ID) {
+	if time.Since(e.Born()) > remembered {
 		_, _ = fmt.Fprintf(c.progress, "Note: its ID is more than 30 days old. If it is too old to tell whether it was applied, it goes to the poison queue. Another -id sends it as a new message.\n")
 	}
 	packed, err := c.channels.Outbox().Pack(ctx, e)
 	if err != nil {
 		return err
-	}
-	for i := range packed.Sends {
-		packed.Sends[i].Message.Delay = c.delay
 	}
 	if err := c.channels.Outbox().SendPacked(ctx, packed); err != nil {
 		if errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge) {
@@ -110,22 +107,13 @@ func inputName(name string) string {
 
 // envelope makes the message. Its ID is the given one, else the command's own, else a new one.
 func (c *call) envelope(m channel.Message) (channel.Envelope, error) {
-	data, err := post.EncodeBody(m)
+	id := ""
+	if len(c.ids) > 0 {
+		id = c.ids[0]
+	}
+	e, err := post.ComposeAs(id, channel.After(c.delay, m), "/millrace", time.Now())
 	if err != nil {
-		return channel.Envelope{}, err
-	}
-	e := channel.Envelope{Source: "/millrace", Kind: m.Kind(), Time: time.Now(), Data: data}
-	if x, ok := m.(channel.Identified); ok {
-		e.ID = x.MessageID()
-	}
-	if x, ok := m.(channel.Subjected); ok {
-		e.Subject = x.Subject()
-	}
-	switch {
-	case len(c.ids) > 0:
-		e.ID = c.ids[0]
-	case e.ID == "":
-		e.ID = channel.NewID()
+		return e, err
 	}
 	return e, post.CheckID(e.ID)
 }

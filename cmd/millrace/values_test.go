@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/cmd/internal/boot"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -145,11 +147,21 @@ func TestSend(t *testing.T) {
 		t.Errorf("got exit code %d, %q, %q", r.code, r.out, r.err)
 	}
 	old := "01900000-0000-7000-8000-000000000000"
-	if r := w.want(t, 0, "send", "reservations.make.v1", file, "-id", old, "-delay", "1h"); !strings.Contains(r.err, "more than 30 days old") {
+	if r := w.want(t, 0, "send", "reservations.make.v1", file, "-id", old); !strings.Contains(r.err, "more than 30 days old") {
 		t.Errorf("old: got %q, want it said", r.err)
 	}
-	if st, err := w.store.Queue("reservations").Stats(t.Context()); err != nil || st.Ready != 0 || st.Delayed != 2 {
+	if r := w.want(t, 0, "send", "reservations.make.v1", file, "-id", old, "-delay", "8760h"); r.err != "" {
+		t.Errorf("old, but due in a year: got %q, want nothing said", r.err)
+	}
+	if st, err := w.store.Queue("reservations").Stats(t.Context()); err != nil || st.Ready != 1 || st.Delayed != 2 {
 		t.Errorf("got %+v (%v), want 2 delayed", st, err)
+	}
+	ds, err := w.store.Queue("reservations").Find(t.Context(), old)
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("found %d, %v; want the delayed one", len(ds), err)
+	}
+	if e, err := post.Decode(ds[0].Body); err != nil || time.Until(e.Due) < 8759*time.Hour || !e.Since.Equal(e.Due) {
+		t.Errorf("got %+v, %v; want it due in a year", e, err)
 	}
 }
 

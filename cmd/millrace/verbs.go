@@ -11,8 +11,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/cmd/internal/boot"
-	"github.com/millrace-go/millrace/storage"
 )
 
 // A verb is an action of the program. Parsing, help and completion know nothing but the table of verbs.
@@ -42,7 +42,7 @@ type options struct {
 }
 
 // delays are the valid delays of a message, in words.
-var delays = "90s, 30m or 12h, for example, up to " + storage.MaxDelay.String()
+const delays = "90s, 30m or 12h, for example, up to 87600h, which is ten years"
 
 func verbs() []*verb {
 	const many = 1 << 16
@@ -89,7 +89,7 @@ func verbs() []*verb {
 			flags: func(set *flag.FlagSet, o *options) {
 				set.Func("id", "the `ID` of the message; the default is the command's own ID, or else a new one", one(&o.ids))
 				set.Func("delay", "deliver it after this `TIME`: "+delays, func(s string) (err error) {
-					if o.delay, err = time.ParseDuration(s); err != nil || storage.CheckDelay(o.delay) != nil {
+					if o.delay, err = time.ParseDuration(s); err != nil || o.delay < 0 || o.delay > channel.MaxDelay {
 						return errors.New("want " + delays)
 					}
 					return nil

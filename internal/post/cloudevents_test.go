@@ -37,6 +37,9 @@ func TestSDKReadsOurs(t *testing.T) {
 		{"attempts", got.Extensions()["attempts"], int32(2)},
 		{"hangs", got.Extensions()["hangs"], int32(1)},
 		{"handbacks", got.Extensions()["handbacks"], int32(3)},
+		{"hops", got.Extensions()["hops"], int32(4)},
+		{"due", got.Extensions()["due"], "2027-01-01T00:00:00Z"},
+		{"since", got.Extensions()["since"], "2026-11-30T00:00:00Z"},
 		{"lasterror", got.Extensions()["lasterror"], want.LastError},
 		{"firstfailed", got.Extensions()["firstfailed"], "2026-12-01T18:31:00Z"},
 		{"priority", got.Extensions()["priority"], int32(3)},
@@ -47,7 +50,7 @@ func TestSDKReadsOurs(t *testing.T) {
 			t.Errorf("%s: got %#v, want %#v", attribute.name, attribute.got, attribute.want)
 		}
 	}
-	if got, want := len(got.Extensions()), 13; got != want {
+	if got, want := len(got.Extensions()), 16; got != want {
 		t.Errorf("got %d extensions, want %d", got, want)
 	}
 }

@@ -131,7 +131,15 @@ func draft(m Message, source string, now time.Time) (e Envelope, when When, err 
 
 // Compose makes the envelope of a message that no other message brought about.
 func Compose(m Message, source string, now time.Time) (Envelope, error) {
+	return ComposeAs("", m, source, now)
+}
+
+// ComposeAs is Compose with an ID that somebody else has chosen, unless it is empty.
+func ComposeAs(id string, m Message, source string, now time.Time) (Envelope, error) {
 	e, when, err := draft(m, source, now)
+	if id != "" {
+		e.ID = id
+	}
 	switch born := when.from(now); {
 	case err != nil:
 	case e.ID != "":
@@ -243,25 +251,4 @@ func (e *Envelope) derive(parent *Envelope, born time.Time, parts ...string) {
 		t = born
 	}
 	e.ID = derive(parent.ID, t, timed, parts...)
-}
-
-// delay returns how long a message must still be hidden, as far as every engine can hide it. A message that is due
-// later than that is handed back when it comes.
-func (e *Envelope) delay(now time.Time) time.Duration {
-	if e.Due.IsZero() {
-		return 0
-	}
-	return Hide(e.Due.Sub(now))
-}
-
-// hop is what a message that is due after more than storage.MaxDelay has left at least when it comes for the first
-// time. So the last hop brings it when it is due, and differences between clocks don't matter.
-const hop = time.Hour
-
-// Hide returns how long to hide a message that is due after d.
-func Hide(d time.Duration) time.Duration {
-	if d > storage.MaxDelay {
-		return min(d-hop, storage.MaxDelay-hop)
-	}
-	return max(0, d)
 }

@@ -33,7 +33,7 @@ func (e *Envelope) wire() *wire {
 	w := &wire{
 		SpecVersion: specVersion, ID: e.ID, Source: e.Source, Type: e.Kind, Subject: e.Subject, Time: e.Time.UTC(), Due: e.Due.UTC(), Since: e.Since.UTC(), ContentType: contentType,
 		Correlation: e.Correlation, Causation: e.Causation, TraceParent: e.TraceParent, Tenant: e.Tenant, DataRef: e.DataRef,
-		Attempts: e.Attempts, Hangs: e.Hangs, HandBacks: e.HandBacks, LastError: shorten(e.LastError, maxLastErr), FirstFailed: e.FirstFailed.UTC(),
+		Attempts: e.Attempts, Hangs: e.Hangs, HandBacks: e.HandBacks, Hops: e.Hops, LastError: shorten(e.LastError, maxLastErr), FirstFailed: e.FirstFailed.UTC(),
 		Extensions: e.Extensions, Data: e.Data,
 	}
 	if e.Sequence > 0 {
@@ -82,6 +82,7 @@ func (e *Envelope) append() (b []byte, err error) {
 	count(`,"attempts":`, e.Attempts)
 	count(`,"hangs":`, e.Hangs)
 	count(`,"handbacks":`, e.HandBacks)
+	count(`,"hops":`, e.Hops)
 	text(`,"lasterror":`, last)
 	when(`,"firstfailed":`, e.FirstFailed)
 	if e.Data != nil {

@@ -69,6 +69,7 @@ type Envelope struct {
 	Attempts    int       // how often a handler has returned an error
 	Hangs       int       // how many of these attempts were given up because the handler didn't end
 	HandBacks   int       // deliveries that ended for no fault of the message
+	Hops        int       // deliveries that count as nothing, because they came before the message was due
 	LastError   string    // shortened
 	FirstFailed time.Time // when the first attempt failed
 
@@ -97,6 +98,7 @@ type wire struct {
 	Attempts    int                       `json:"attempts,omitzero"`
 	Hangs       int                       `json:"hangs,omitzero"`
 	HandBacks   int                       `json:"handbacks,omitzero"`
+	Hops        int                       `json:"hops,omitzero"`
 	LastError   string                    `json:"lasterror,omitzero"`
 	FirstFailed time.Time                 `json:"firstfailed,omitzero"`
 	Extensions  map[string]jsontext.Value `json:",embed"`
@@ -120,7 +122,7 @@ func Decode(body []byte) (Envelope, error) {
 	e := Envelope{
 		ID: w.ID, Source: w.Source, Kind: w.Type, Subject: w.Subject, Time: w.Time, Due: w.Due, Since: w.Since, Data: w.Data,
 		Correlation: w.Correlation, Causation: w.Causation, TraceParent: w.TraceParent, Tenant: w.Tenant, DataRef: w.DataRef,
-		Attempts: w.Attempts, Hangs: w.Hangs, HandBacks: w.HandBacks, LastError: w.LastError, FirstFailed: w.FirstFailed, Extensions: w.Extensions,
+		Attempts: w.Attempts, Hangs: w.Hangs, HandBacks: w.HandBacks, Hops: w.Hops, LastError: w.LastError, FirstFailed: w.FirstFailed, Extensions: w.Extensions,
 	}
 	if w.ContentType != contentType { // the ordinary form needs no parsing
 		if err := checkContentType(w.ContentType); err != nil {
@@ -227,8 +229,8 @@ func (e *Envelope) check() error {
 			return fmt.Errorf("%w: a time in the year %d: want 0 to 9999", ErrAttribute, y)
 		}
 	}
-	if e.Attempts < 0 || e.Hangs < 0 || e.HandBacks < 0 {
-		return fmt.Errorf("%w: attempts, hangs and handbacks: want no negative number", ErrAttribute)
+	if e.Attempts < 0 || e.Hangs < 0 || e.HandBacks < 0 || e.Hops < 0 {
+		return fmt.Errorf("%w: attempts, hangs, handbacks and hops: want no negative number", ErrAttribute)
 	}
 	if e.DataRef != "" {
 		if e.Data != nil {

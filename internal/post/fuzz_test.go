@@ -88,13 +88,13 @@ func FuzzEncode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, source, subject, tenant, last string, at int64, sequence uint64, attempts int, data []byte) {
 		e := post.Envelope{
 			ID: id, Source: source, Kind: post.Kind("k" + last), Subject: subject, Time: time.Unix(0, at), Tenant: tenant, TraceParent: last, Causation: tenant, Correlation: last,
-			Sequence: sequence, Attempts: attempts, Hangs: attempts, HandBacks: attempts, LastError: last, FirstFailed: time.Unix(at, 0), Data: data,
+			Sequence: sequence, Attempts: attempts, Hangs: attempts, HandBacks: attempts, Hops: attempts, Due: time.Unix(at, 1), Since: time.Unix(0, at), LastError: last, FirstFailed: time.Unix(at, 0), Data: data,
 		}
 		if e.Kind.Check() != nil {
 			e.Kind = "k"
 		}
 		if at == 0 {
-			e.Time, e.FirstFailed = time.Time{}, time.Time{}
+			e.Time, e.FirstFailed, e.Due, e.Since = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 		}
 		if sequence%5 == 1 {
 			e.Data, e.DataRef = nil, someClaim

@@ -72,7 +72,11 @@ func (o *Outbox) pack(ctx context.Context, goroutines int, envelopes []Envelope,
 		e := &envelopes[i]
 		for _, q := range queues[i] {
 			n := len(p.Sends)
-			p.Sends = append(p.Sends, storage.Send{Queue: q, Message: storage.Message{Body: body, Delay: e.delay(now)}})
+			m := storage.Message{Body: body, Delay: e.delay(now)}
+			if m.Delay > 0 {
+				m.Key = e.ID // by which it can be cancelled
+			}
+			p.Sends = append(p.Sends, storage.Send{Queue: q, Message: m})
 			if len(body) <= most {
 				continue
 			}

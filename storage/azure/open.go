@@ -150,9 +150,10 @@ func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporte
 	return nil
 }
 
-// Committer and Listener implement driver.Store: the service supports neither.
+// Committer, Listener and Finder implement driver.Store: the service supports none of them.
 func (s *store) Committer() driver.Committer { return nil }
 func (s *store) Listener() driver.Listener   { return nil }
+func (s *store) Finder() driver.Finder       { return nil }
 
 func (s *store) Props() driver.Props {
 	return driver.Props{

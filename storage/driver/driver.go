@@ -23,6 +23,9 @@ type Store interface {
 	// Listener tells when something has happened. It is nil where only polling finds out. It is always the same one.
 	Listener() Listener
 
+	// Finder finds messages by their keys. It is nil where the engine can't.
+	Finder() Finder
+
 	// Requests lists what the store has asked of its engine since it was opened. It counts every request, repeated and
 	// refused ones included, because those are billed too. It is nil where nothing is counted.
 	Requests() []Requests
@@ -51,10 +54,11 @@ type Receipt string
 // deletion and a new creation. The empty ETag means none.
 type ETag string
 
-// A Message is what a queue takes: a body and perhaps a delay.
+// A Message is what a queue takes: a body, and perhaps a delay and a key.
 type Message struct {
 	Body  []byte        // any bytes, at most Props.MaxMessage, may be empty
 	Delay time.Duration // hidden for so long; 0 is none, at most [MaxDelay]
+	Key   string        // a [Finder] finds the message by it; it may be empty, and any number of messages may have it
 }
 
 // A Delivery is a message handed to one consumer for a time.

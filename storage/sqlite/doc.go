@@ -40,7 +40,8 @@
 //     message is back, but its caller was never told that it is gone.
 //
 // A message is two rows. One holds what stays. The other, a small one, holds what changes, and lies in the order in
-// which its queue gives messages out. A claim moves the small row only.
+// which its queue gives messages out. A claim moves the small row only. The large row of a message with a key is in an
+// index of its own, and knows where the small one is until the message is received.
 //
 // Some messages are written as claimed, which saves that move. They are for a consumer of this store that awaits
 // them, or for a receive in the same transaction that has found fewer messages than it asked for.

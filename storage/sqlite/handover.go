@@ -61,7 +61,7 @@ func (w *tx) handOver(queue string, id int64, m driver.Message) (done bool, err 
 		x.gen, x.visible = w.s.peers.Generation(), w.after(x.visibility) // the same for all, so that one statement can delete them
 	}
 	d := entry{visible: x.visible, held: 1, gen: x.gen, sent: micros(w.now), deliveries: 1}
-	d.id, err = w.inserts.insert(id, m.Body, d)
+	d.id, err = w.inserts.insert(id, m, d)
 	if err != nil {
 		return false, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
 
 // queue implements driver.Queue.
@@ -27,7 +28,7 @@ func (q *queue) Send(ctx context.Context, messages []driver.Message) error {
 	return q.s.write(&engine.Op{Ctx: ctx, Size: size}, func(w *tx) error { return w.send(sends) })
 }
 
-func messageSize(m driver.Message) int { return len(m.Body) + 100 }
+func messageSize(m driver.Message) int { return len(m.Body) + len(m.Key) + 100 }
 
 // send adds messages.
 func (w *tx) send(sends []driver.Send) error {
@@ -45,7 +46,11 @@ func (w *tx) send(sends []driver.Send) error {
 				continue
 			}
 		}
-		if _, err := w.inserts.insert(id, x.Message.Body, entry{visible: w.after(x.Message.Delay), sent: micros(w.now)}); err != nil {
+		d := entry{visible: w.after(x.Message.Delay), sent: micros(w.now)}
+		if x.Message.Key != "" {
+			d.gen = peers.AnonymousGeneration() // its place and gen are a receipt before it is received
+		}
+		if _, err := w.inserts.insert(id, x.Message, d); err != nil {
 			return err
 		}
 		w.announce(x.Queue, w.now.Add(x.Message.Delay), true)
@@ -67,8 +72,13 @@ type inserts struct {
 }
 
 // insert writes a message and returns its id.
-func (x *inserts) insert(queueID int64, body []byte, d entry) (id int64, err error) {
-	err = x.c.Stmt(`INSERT INTO messages (queue, sent, body) VALUES (?1, ?2, ?3)`).Int(1, queueID).Int(2, d.sent).Blob(3, body).Run()
+func (x *inserts) insert(queueID int64, m driver.Message, d entry) (id int64, err error) {
+	if m.Key == "" {
+		err = x.c.Stmt(`INSERT INTO messages (queue, sent, body) VALUES (?1, ?2, ?3)`).Int(1, queueID).Int(2, d.sent).Blob(3, m.Body).Run()
+	} else {
+		err = x.c.Stmt(`INSERT INTO messages (queue, sent, body, key, hidden) VALUES (?1, ?2, ?3, ?4, ?5)`).
+			Int(1, queueID).Int(2, d.sent).Blob(3, m.Body).Text(4, m.Key).Int(5, d.visible).Run()
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -257,15 +267,17 @@ func (w *tx) rewrite(queue string, receipt driver.Receipt, m driver.Message) err
 	if !ok || queueID == 0 {
 		return driver.ErrReceiptStale
 	}
+	visible := w.after(m.Delay)
 	err = w.c.Stmt(`UPDATE due SET visible = ?5, held = 0, gen = gen + 1 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
-		Int(1, queueID).Int(2, d.visible).Int(3, d.id).Int(4, d.gen).Int(5, w.after(m.Delay)).Run()
+		Int(1, queueID).Int(2, d.visible).Int(3, d.id).Int(4, d.gen).Int(5, visible).Run()
 	if err != nil {
 		return err
 	}
 	if w.c.Changes() == 0 {
 		return driver.ErrReceiptStale
 	}
-	if err := w.c.Stmt(`UPDATE messages SET body = ?2 WHERE id = ?1`).Int(1, d.id).Blob(2, m.Body).Run(); err != nil {
+	err = w.c.Stmt(`UPDATE messages SET body = ?2, hidden = iif(key IS NULL, NULL, ?3) WHERE id = ?1`).Int(1, d.id).Blob(2, m.Body).Int(3, visible).Run()
+	if err != nil {
 		return err
 	}
 	w.announce(queue, w.now.Add(m.Delay), true)

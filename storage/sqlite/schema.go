@@ -15,7 +15,7 @@ const applicationID = 0x4d696c6c
 //     draws a random gen; an extension or a rewrite adds one. So a place and a gen are a receipt, even though SQLite
 //     may use an id again. held tells a received message from a delayed one.
 //   - messages holds what stays. The time at which a message was sent is in both: Stats looks for the oldest by
-//     either.
+//     either. A message that can be found by its key also has hidden: its place in due, as long as nobody receives it.
 //   - clocks holds how far the file's time is ahead of the monotonic clock of a boot, and the latest time that was
 //     written down (see clock). visible is by the file's time. sent and modified are by the wall clock, for people.
 //   - rows are small and many, so they are one tree. Blobs are large, so their keys have a tree of their own, for a
@@ -85,6 +85,11 @@ var migrations = [][]string{
 			ahead INTEGER NOT NULL,
 			seen  INTEGER NOT NULL
 		) STRICT, WITHOUT ROWID`,
+	},
+	{ // before that, no message had a key
+		`ALTER TABLE messages ADD COLUMN key TEXT`,
+		`ALTER TABLE messages ADD COLUMN hidden INTEGER`,
+		`CREATE INDEX messages_key ON messages (queue, key) WHERE key IS NOT NULL`,
 	},
 }
 

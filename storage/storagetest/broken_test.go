@@ -154,6 +154,18 @@ var broken = []struct{ bug, test string }{
 	{"claims for who has left", "claim/a claim that has ended gets nothing"},
 	{"claims what it doesn't hide", "claim/what was claimed comes back"},
 
+	{"forgets keys", "find/what is found can be deleted"},
+	{"shares what it finds", "find/what is found can be deleted"},
+	{"finds whatever the key", "find/a key finds its messages only"},
+	{"finds without case", "find/a key finds its messages only"},
+	{"forgets keys", "find/what a commit sends has its key"},
+	{"finding delivers", "find/finding is no delivery"},
+	{"finds receipts of others", "find/a message in flight has no receipt"},
+	{"a delivery keeps what was found", "find/a receipt dies with the delivery"},
+	{"a delivery keeps what was found", "find/a finder or a receiver and never both"},
+	{"rewrite hides from the finder", "find/a rewritten message is found as it is"},
+	{"two stores see two places", "find/a second store finds it too"},
+
 	{"second close fails", "close/twice"},
 	{"works after close", "close/ends every later call"},
 	{"two stores see two places", "two stores/see each other's writes"},

@@ -37,7 +37,7 @@ func calls(s *storage.Store, at target) []call {
 	q, b, tab := s.Queue(at.queue), s.Blobs(at.container), s.Table(at.table)
 	body := []byte(secret)
 	var none storage.Condition
-	return []call{
+	all := []call{
 		{"send", queue, false, func(ctx context.Context) error { return q.Send(ctx, []storage.Message{{Body: body}}) }},
 		{"receive", queue, false, func(ctx context.Context) error { _, err := q.Receive(ctx, 1, hold); return err }},
 		{"extend", queue, false, func(ctx context.Context) error { _, err := q.Extend(ctx, at.receipt, hold); return err }},
@@ -80,6 +80,10 @@ func calls(s *storage.Store, at target) []call {
 			return tab.DeleteBatch(ctx, at.partition, []string{"good", at.key})
 		}},
 	}
+	if s.Finds() {
+		all = append(all, call{"find", queue, true, func(ctx context.Context) error { _, err := q.Find(ctx, at.key); return err }})
+	}
+	return all
 }
 
 // lastError reads a listing to its end.

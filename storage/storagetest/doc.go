@@ -54,6 +54,7 @@
 //	Commit                       commit, on every store; atomic, where the driver has a Committer
 //	Listen, Ring                 listen
 //	Claim                        claim
+//	Find                         find
 //
 // The tests of package storage, and names and keys on any driver, prove what storage checks and how it names
 // errors.

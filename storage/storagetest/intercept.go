@@ -15,7 +15,7 @@ import (
 
 // Op is one storage call, as a [Hook] sees it.
 type Op struct {
-	// Name is one of "send", "receive", "extend", "rewrite", "delete", "stats", "get blob", "put blob",
+	// Name is one of "send", "receive", "extend", "rewrite", "delete", "find", "stats", "get blob", "put blob",
 	// "delete blob", "list blobs", "get row", "put row", "delete row", "query", "put rows", "delete rows" and "commit".
 	Name string
 
@@ -66,6 +66,9 @@ func Intercept(s *storage.Store, h Hook) *storage.Store {
 	if l := x.Store.Listener(); l != nil {
 		x.listener = interceptedListener{l, x}
 	}
+	if f := x.Store.Finder(); f != nil {
+		x.finder = interceptedFinder{x, f}
+	}
 	return storage.New(x)
 }
 
@@ -74,6 +77,7 @@ type intercepted struct {
 	hook      Hook
 	committer driver.Committer // nil if there is none
 	listener  driver.Listener  // nil if there is none
+	finder    driver.Finder    // nil if there is none
 	seq       atomic.Int64
 }
 
@@ -144,6 +148,17 @@ func (x *intercepted) Table(name string) driver.Table {
 
 func (x *intercepted) Committer() driver.Committer { return x.committer }
 func (x *intercepted) Listener() driver.Listener   { return x.listener }
+func (x *intercepted) Finder() driver.Finder       { return x.finder }
+
+type interceptedFinder struct {
+	x *intercepted
+	f driver.Finder
+}
+
+func (f interceptedFinder) Find(ctx context.Context, queue, key string) ([]storage.Delivery, error) {
+	op := Op{Name: "find", Resource: "queue " + queue}
+	return around(f.x, ctx, op, func() ([]storage.Delivery, error) { return f.f.Find(ctx, queue, key) })
+}
 
 type interceptedCommitter struct {
 	x *intercepted

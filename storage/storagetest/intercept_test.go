@@ -18,6 +18,7 @@ import (
 type onlyCommits struct{ driver.Store }
 
 func (onlyCommits) Listener() driver.Listener { return nil }
+func (onlyCommits) Finder() driver.Finder     { return nil }
 
 type onlyRings struct{ driver.Store }
 
@@ -45,15 +46,15 @@ func TestInterceptForwardsAbilities(t *testing.T) {
 	all := storage.New(m)
 	pass := func(_ context.Context, _ storagetest.Op, do func() error) error { return do() }
 	for _, x := range []struct {
-		name                   string
-		s                      *storage.Store
-		commits, rings, claims bool
+		name                          string
+		s                             *storage.Store
+		commits, rings, claims, finds bool
 	}{
-		{"all", all, true, true, true},
-		{"none", storagetest.Plain(all), false, false, false},
-		{"commits", storage.New(onlyCommits{m}), true, false, false},
-		{"rings and claims", storage.New(onlyRings{m}), false, true, true},
-		{"commits and rings", storage.New(noClaims{m}), true, true, false},
+		{"all", all, true, true, true, true},
+		{"none", storagetest.Plain(all), false, false, false, false},
+		{"commits", storage.New(onlyCommits{m}), true, false, false, false},
+		{"rings, claims and finds", storage.New(onlyRings{m}), false, true, true, true},
+		{"commits, rings and finds", storage.New(noClaims{m}), true, true, false, true},
 	} {
 		for depth, s := range []*storage.Store{x.s, storagetest.Intercept(x.s, pass), storagetest.Intercept(storagetest.NewLink(x.s).Store, pass)} {
 			sub := s.Listen("queue")
@@ -62,9 +63,9 @@ func TestInterceptForwardsAbilities(t *testing.T) {
 				take(t.Context())
 			}
 			sub.Close()
-			if s.Atomic() != x.commits || s.Rings() != x.rings || claims != x.claims {
-				t.Errorf("%s, %d times wrapped: commits %v, rings %v, claims %v; want %v, %v, %v",
-					x.name, depth, s.Atomic(), s.Rings(), claims, x.commits, x.rings, x.claims)
+			if s.Atomic() != x.commits || s.Rings() != x.rings || claims != x.claims || s.Finds() != x.finds {
+				t.Errorf("%s, %d times wrapped: commits %v, rings %v, claims %v, finds %v; want %v, %v, %v, %v",
+					x.name, depth, s.Atomic(), s.Rings(), claims, s.Finds(), x.commits, x.rings, x.claims, x.finds)
 			}
 			if got, want := s.Props(), x.s.Props(); got != want {
 				t.Errorf("%s: Props = %+v; want %+v", x.name, got, want)

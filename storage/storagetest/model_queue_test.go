@@ -34,7 +34,10 @@ func (p *place) add(queue string, x storage.Message) {
 		body = bytes.TrimSpace(body)
 	}
 	now := time.Now()
-	x1 := &message{body: body, sent: now, from: p.at(x.Delay), delayed: x.Delay > 0}
+	x1 := &message{body: body, sent: now, from: p.at(x.Delay), delayed: x.Delay > 0, key: x.Key}
+	if p.has("forgets keys") {
+		x1.key = ""
+	}
 	if p.has("no send time") {
 		x1.sent = time.Time{}
 	}
@@ -107,10 +110,10 @@ func (q modelQueue) Receive(ctx context.Context, most int, visibility time.Durat
 			if p.has("does not count deliveries") {
 				x.deliveries = 1
 			}
-			if !p.has("keeps the receipt over deliveries") || x.receipt == "" {
+			if !p.has("keeps the receipt over deliveries", "a delivery keeps what was found") || x.receipt == "" {
 				x.receipt = storage.Receipt(fmt.Sprintf("r-%012s", p.next()))
 			}
-			x.from, x.delayed = p.at(visibility), false
+			x.from, x.delayed, x.received = p.at(visibility), false, true
 			if p.has("ignores visibility") {
 				x.from = time.Now()
 			}
@@ -212,7 +215,7 @@ func (q modelQueue) Rewrite(ctx context.Context, r storage.Receipt, body []byte,
 		if !p.has("rewrite keeps the receipt") {
 			x.receipt = ""
 		}
-		x.from, x.delayed = p.at(delay), delay > 0
+		x.from, x.delayed, x.received = p.at(delay), delay > 0, p.has("rewrite hides from the finder")
 		p.ring(q.name, x.from)
 		return nil
 	})
@@ -249,6 +252,32 @@ func (q modelQueue) Delete(ctx context.Context, rs []storage.Receipt) error {
 		}
 		return &storage.StaleError{Queue: q.name, Receipts: dead}
 	})
+}
+
+// Find implements driver.Finder.
+func (m *model) Find(ctx context.Context, queue, key string) (got []storage.Delivery, err error) {
+	p := m.place
+	err = m.do(ctx, "find", func() error {
+		for _, x := range p.queues[queue] {
+			if x.key != key && !p.has("finds whatever the key") && !(p.has("finds without case") && strings.EqualFold(x.key, key)) {
+				continue
+			}
+			d := storage.Delivery{Body: p.copied(x.body, "shares what it finds"), Deliveries: x.deliveries, SentAt: x.sent}
+			switch {
+			case !x.received && x.receipt == "":
+				x.receipt = storage.Receipt(fmt.Sprintf("r-%012s", p.next()))
+				d.Receipt = x.receipt
+			case !x.received, p.has("finds receipts of others"):
+				d.Receipt = x.receipt
+			}
+			if p.has("finding delivers") {
+				x.deliveries++
+			}
+			got = append(got, d)
+		}
+		return nil
+	})
+	return got, err
 }
 
 func (q modelQueue) Stats(ctx context.Context) (st storage.Stats, err error) {

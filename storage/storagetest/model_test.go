@@ -46,6 +46,8 @@ type message struct {
 	deliveries int
 	sent, from time.Time // from is when it becomes receivable
 	delayed    bool
+	key        string
+	received   bool // since it was sent or rewritten
 }
 
 type document struct {
@@ -96,6 +98,7 @@ func (m *model) Blobs(name string) driver.Blobs { return modelBlobs{m, name} }
 func (m *model) Table(name string) driver.Table { return modelTable{m, name} }
 func (m *model) Committer() driver.Committer    { return m }
 func (m *model) Listener() driver.Listener      { return m }
+func (m *model) Finder() driver.Finder          { return m }
 func (m *model) Requests() []driver.Requests    { return nil }
 
 func (m *model) Close() error {

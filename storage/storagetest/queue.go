@@ -30,6 +30,9 @@ func abilitiesThere(t *check) {
 	if t.cfg.Atomic && !t.s.Atomic() {
 		t.Error("Config.Atomic is set, but commits are not atomic")
 	}
+	if t.cfg.Finds && !t.s.Finds() {
+		t.Error("Config.Finds is set, but no message is found by its key")
+	}
 	if t.cfg.Rings && !t.s.Rings() {
 		t.Error("Config.Rings is set, but nothing rings")
 	}

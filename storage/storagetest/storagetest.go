@@ -28,9 +28,9 @@ type Config struct {
 	// Durable says that Reopen after Close finds all acknowledged writes. It needs Reopen.
 	Durable bool
 
-	// Atomic, Rings and Claims are abilities that the store must have. An ability is tested if the store has it,
+	// Atomic, Rings, Claims and Finds are abilities that the store must have. An ability is tested if the store has it,
 	// required or not. A required one that is missing is a failure, not a skip.
-	Atomic, Rings, Claims bool
+	Atomic, Rings, Claims, Finds bool
 
 	// RingsVisibility says that a queue also rings when a visibility ends; elsewhere the next poll finds the message.
 	RingsVisibility bool
@@ -125,6 +125,7 @@ func groups() []struct {
 		{"atomic", atomicTests()},
 		{"listen", listenTests()},
 		{"claim", claimTests()},
+		{"find", findTests()},
 		{"close", closeTests()},
 		{"two stores", twoStoresTests()},
 		{"durable", durableTests()},

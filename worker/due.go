@@ -1,0 +1,52 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// postpone hands back a message that isn't due, unless it was cancelled. All its deliveries so far become hops, so that
+// none of them counts, not even one that ended with a worker.
+func (s *settler) postpone(ctx context.Context, m *message) {
+	if s.cancelled(ctx, m) || !m.end() {
+		return
+	}
+	e := m.history()
+	e.Hops = m.deliveries - e.Attempts - e.HandBacks
+	s.stats.handedBack.Inc()
+	s.rewrite(ctx, m, e.Early(time.Now()), nil)
+}
+
+// cancelled ends the delivery of a message that was cancelled, or of one that is due and can't be asked about.
+func (s *settler) cancelled(ctx context.Context, m *message) bool {
+	cancellations := s.registry.Channels().Outbox().Cancellations()
+	grave, err := cancellations.Of(ctx, s.queue, &m.envelope, m.deliveries)
+	switch {
+	case err != nil && !m.early: // else it is asked about again when it is due
+		s.conclude(ctx, m, handlers.Outcome{Err: err})
+		return true
+	case grave == nil:
+		return false
+	case !m.end():
+		return true
+	}
+	defer s.released(m)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
+	defer cancel()
+	switch err := s.q.Delete(ctx, []storage.Receipt{m.claim().Receipt}); {
+	case isStale(err): // another worker has it, and finds the tombstone
+		s.stats.lost.Inc()
+	case err != nil:
+		s.log.LogAttrs(ctx, slog.LevelError, "can't delete a cancelled message; it comes back when its visibility ends", append(m.attrs(), slog.Any("error", err))...)
+	default:
+		s.stats.cancelled.Inc()
+		s.log.LogAttrs(ctx, slog.LevelDebug, "message was cancelled", m.attrs()...)
+		cancellations.Bury(ctx, s.queue, &m.envelope, grave)
+		s.dropBody(ctx, m)
+	}
+	return true
+}
