@@ -276,7 +276,7 @@ func TestRetryOfAPoisonedMessageThatIsNotDue(t *testing.T) {
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("got %d messages, %v", len(ds), err)
 		}
-		err = poison.Put(t.Context(), s, &e, poison.Entry{Queue: "jobs", Reason: "a test", ID: e.ID, Kind: e.Kind, Body: body}, nil,
+		err = poison.Put(t.Context(), s, &e, poison.Entry{Queue: "jobs", Reason: "a test", ID: e.ID, Kind: e.Kind, Body: body},
 			func(context.Context) (storage.Claim, error) {
 				return storage.Claim{Queue: "jobs", Receipt: ds[0].Receipt}, nil
 			})
