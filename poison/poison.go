@@ -84,7 +84,7 @@ type Entry struct {
 // Put writes a message to the poison queue, sends its compensation, and deletes the message from its own queue, as one
 // unit of work. Put is for workers. It calls prove first, which makes sure that only the caller has the message until
 // ctx ends, and returns the claim to delete. If prove fails, Put returns its error and writes nothing. e needs no key.
-func Put(ctx context.Context, s *storage.Store, envelope *channel.Envelope, e Entry, sends []storage.Send, prove func(context.Context) (storage.Claim, error)) error {
+func Put(ctx context.Context, s *storage.Store, envelope *channel.Envelope, e Entry, prove func(context.Context) (storage.Claim, error), compensation ...storage.Send) error {
 	e.Key, e.Error, e.Uncompensated = keyOf(envelope, e.Body), ErrorText(e.Error), ErrorText(e.Uncompensated)
 	b, err := json.Marshal(e)
 	if err != nil {
@@ -96,7 +96,7 @@ func Put(ctx context.Context, s *storage.Store, envelope *channel.Envelope, e En
 	}
 	_, err = s.Commit(ctx, storage.Work{
 		Write:  &storage.Write{Container: container, Key: e.Queue + "/" + e.Key, Body: b},
-		Send:   sends,
+		Send:   compensation,
 		Delete: []storage.Claim{claim},
 	})
 	return err

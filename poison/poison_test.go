@@ -34,7 +34,7 @@ func put(t *testing.T, w *worldtest.World, m worldtest.Add) {
 	t.Helper()
 	worldtest.Send(w, m)
 	d, e := receive(t, w)
-	err := poison.Put(t.Context(), w.Store, &e, poison.Entry{Queue: worldtest.Accounts, Reason: "bad", Error: "no", ID: e.ID, Kind: e.Kind, Body: d.Body}, nil,
+	err := poison.Put(t.Context(), w.Store, &e, poison.Entry{Queue: worldtest.Accounts, Reason: "bad", Error: "no", ID: e.ID, Kind: e.Kind, Body: d.Body},
 		func(context.Context) (storage.Claim, error) {
 			return storage.Claim{Queue: worldtest.Accounts, Receipt: d.Receipt}, nil
 		})
@@ -135,7 +135,7 @@ func TestPutOfALostMessage(t *testing.T) {
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		w := worldtest.New(t, s, worldtest.Config{})
 		e := channel.Envelope{ID: "a", Source: "/test", Kind: worldtest.AddKind}
-		err := poison.Put(t.Context(), w.Store, &e, poison.Entry{Queue: worldtest.Accounts, ID: "a"}, nil, func(context.Context) (storage.Claim, error) {
+		err := poison.Put(t.Context(), w.Store, &e, poison.Entry{Queue: worldtest.Accounts, ID: "a"}, func(context.Context) (storage.Claim, error) {
 			return storage.Claim{}, storage.ErrReceiptStale
 		})
 		if !errors.Is(err, storage.ErrReceiptStale) {
@@ -223,7 +223,7 @@ func TestBegun(t *testing.T) {
 		prove := func(context.Context) (storage.Claim, error) {
 			return storage.Claim{Queue: worldtest.Accounts, Receipt: d.Receipt}, nil
 		}
-		if err := poison.Put(t.Context(), s, &e, entry, nil, prove); err != nil {
+		if err := poison.Put(t.Context(), s, &e, entry, prove); err != nil {
 			t.Fatal(err)
 		}
 		got, err := poison.Begun(t.Context(), s, worldtest.Accounts, &e, d.Body)

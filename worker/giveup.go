@@ -114,10 +114,10 @@ func (s *settler) putPoison(ctx context.Context, m *message, e *poison.Entry, ma
 			e.Emitted = append(e.Emitted, x.ID)
 		}
 	}
-	err = poison.Put(ctx, s.store, &m.envelope, *e, packed.Sends, func(ctx context.Context) (storage.Claim, error) {
+	err = poison.Put(ctx, s.store, &m.envelope, *e, func(ctx context.Context) (storage.Claim, error) {
 		err := m.prove(ctx, s.q, 2*outcomeTime) // ours for longer than ctx lasts
 		return m.claim(), err
-	})
+	}, packed.Sends...)
 	refused := errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge)
 	if refused || isStale(err) { // nothing was sent
 		outbox.Discard(ctx, packed)

@@ -281,8 +281,8 @@ func promises() []mutant {
 		{
 			name: "a compensation is sent in a unit of its own",
 			file: "worker/giveup.go",
-			old:  "	err = poison.Put(ctx, s.store, &m.envelope, *e, packed.Sends, ",
-			new:  "	if err := outbox.SendPacked(ctx, packed); err != nil {\n		return nil, err\n	}\n	err = poison.Put(ctx, s.store, &m.envelope, *e, nil, ",
+			old:  "	err = poison.Put(ctx, s.store, &m.envelope, *e, ",
+			new:  "	if err := outbox.SendPacked(ctx, packed); err != nil {\n		return nil, err\n	}\n	err = poison.Put(ctx, s.store, &m.envelope, *e, ",
 			by:   "worker", // the simulation has no compensation
 			test: "TestOnPoisonIsPartOfTheUnit",
 		},
