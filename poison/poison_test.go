@@ -108,7 +108,7 @@ func TestRetryGivesAMessageAnAge(t *testing.T) {
 				t.Fatal(err)
 			}
 			d, _ := receive(t, w)
-			err = poison.Put(t.Context(), s, &e, poison.Entry{Queue: worldtest.Accounts, ID: e.ID, Kind: e.Kind, First: failed, Body: d.Body}, nil,
+			err = poison.Put(t.Context(), s, &e, poison.Entry{Queue: worldtest.Accounts, ID: e.ID, Kind: e.Kind, First: failed, Body: d.Body},
 				func(context.Context) (storage.Claim, error) {
 					return storage.Claim{Queue: worldtest.Accounts, Receipt: d.Receipt}, nil
 				})

@@ -16,14 +16,10 @@ const (
 )
 
 // Hide returns how long to hide a message that is due after d, as far as every engine can hide it. A message that is
-// due later than that comes before, and is handed back; see [Envelope.Early]. SQLite counts in microseconds, so a
-// part of one counts as one.
+// due later than that comes before, and is handed back; see [Envelope.Early].
 func Hide(d time.Duration) time.Duration {
 	if d > storage.MaxDelay {
 		return storage.MaxDelay - lastHop
-	}
-	if part := d % time.Microsecond; part > 0 {
-		d += time.Microsecond - part
 	}
 	return max(0, d)
 }

@@ -213,7 +213,7 @@ func (w *world) early(next handlers.Next) handlers.Next {
 		first, known := w.dues[e.ID]
 		w.dues[e.ID] = e.Due
 		w.mu.Unlock()
-		if time.Until(e.Due) > 0 || known && !first.Equal(e.Due) {
+		if time.Until(e.Due) > time.Microsecond || known && !first.Equal(e.Due) {
 			w.Fail("%s %s came at %v; it is due at %v, and before that at %v", e.Kind, e.ID, time.Now(), e.Due, first)
 		}
 		return next(ctx, d)
@@ -228,7 +228,7 @@ func (a *auditor) orders(ctx context.Context) {
 		if _, sent := a.w.ordered[key]; !sent || o.Opened != 1 || o.Answers != 1 || o.Counted != 1 {
 			a.fault(processesEnd, "%s (sent: %v) is %+v; want each message once", key, sent, o)
 		}
-		if o.Limits != 1 || o.Due.After(o.Fired) {
+		if o.Limits != 1 || o.Due.Sub(o.Fired) > time.Microsecond {
 			a.fault(limitsOnce, "%s is %+v; want one limit, and not before it is due", key, o)
 		}
 		s := shelves[o.Shelf]

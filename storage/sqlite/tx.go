@@ -94,7 +94,13 @@ func (w *tx) forget() {
 }
 
 // after returns the file's time at which d will have passed since the transaction began.
-func (w *tx) after(d time.Duration) int64 { return w.at + d.Microseconds() }
+func (w *tx) after(d time.Duration) int64 {
+	at := w.at + d.Microseconds()
+	if d%time.Microsecond > 0 { // never early
+		at++
+	}
+	return at
+}
 
 // micros is a time of the wall clock as it is stored.
 func micros(t time.Time) int64 { return t.UnixMicro() }

@@ -178,7 +178,7 @@ func TestEditIsRefusedIfApplied(t *testing.T) {
 		body := x.enqueue(t, queue, e)
 		got, err := s.Queue(queue).Receive(t.Context(), 1, time.Minute)
 		if err == nil {
-			err = poison.Put(t.Context(), s, &e, poison.Entry{Queue: queue, ID: e.ID, Kind: e.Kind, Reason: "closed", Body: body, Last: time.Now()}, nil,
+			err = poison.Put(t.Context(), s, &e, poison.Entry{Queue: queue, ID: e.ID, Kind: e.Kind, Reason: "closed", Body: body, Last: time.Now()},
 				func(context.Context) (storage.Claim, error) {
 					return storage.Claim{Queue: queue, Receipt: got[0].Receipt}, nil
 				})
