@@ -62,13 +62,18 @@ func poisonEdit(ctx context.Context, x *call) error {
 	if err := c.complete(&e, []string{entry.Queue}, about); err != nil {
 		return usage("poison edit: %s: %w", inputName(c.data), err)
 	}
-	if sameJSON(e.Data, old.Data) {
+	body, err := normalised(c.input)
+	if err != nil {
+		return usage("poison edit: %s: %w", inputName(c.data), err)
+	}
+	if sameJSON(body, old.Data) || sameJSON(e.Data, old.Data) {
 		return usage("poison edit: the body is as it was; %s poison retry sends the message as it is", c.Command)
 	}
 	if err := c.mayEdit(ctx, entry, &old); err != nil {
 		return err
 	}
-	e.ID = channel.DerivedID(old.ID, "edited", string(e.Kind), string(e.Data))
+	e.Data = body // the same for every binary: the program's own form of it is known only to the program's binary
+	e.ID = channel.DerivedID(old.ID, "edited", string(e.Kind), string(body))
 	if _, timed := channel.IDTime(old.ID); !timed || !old.Since.IsZero() {
 		e.Since = old.Born()
 	}

@@ -90,6 +90,32 @@ func TestTheSameEditTwiceHasItsEffectOnce(t *testing.T) {
 	}
 }
 
+// The same edit by the program's own binary, and by one without its code, is one message with one content.
+func TestTheSameEditByTwoBinariesHasItsEffectOnce(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	x.publish(t)
+	old := x.poisoned(t, worldtest.Add{Key: "order-17", To: "ada", Amount: 1, Note: "old"})
+	edit := func() { // the type has its members in another order
+		x.want(t, 0, `{"to":"ada","amount":2,"note":""}`, "poison", "edit", old, "-")
+	}
+	x.keep(t, worldtest.Accounts, edit)
+	x.tool = x.own()
+	edit()
+	got := worldtest.Take(t, x.Store, worldtest.Accounts)
+	if len(got) != 2 || got[0].ID != got[1].ID || string(got[0].Data) != string(got[1].Data) {
+		t.Fatalf("got %+v, want one message twice", got)
+	}
+	for _, e := range got {
+		x.enqueue(t, worldtest.Accounts, e)
+	}
+	x.work(t)
+	worldtest.Want(t, "balance", x.Balance("ada"), 2)
+	if got := x.Poisoned(worldtest.Accounts); len(got) > 0 {
+		t.Errorf("got %+v in the poison queue, want nothing", got)
+	}
+}
+
 // An edited message continues the chain of the old one, and is still of its source.
 func TestEditedMessage(t *testing.T) {
 	t.Parallel()
@@ -144,10 +170,7 @@ func TestEditIsRefusedIfApplied(t *testing.T) {
 	if rows == 0 {
 		t.Fatal("no message has left the record")
 	}
-	own := Program{Routes: func() (*channel.Routes, error) { return x.Channels.Routes(), nil }, Register: func(r *handlers.Registry) error {
-		x.register(r)
-		return nil
-	}}
+	own := x.own()
 	noted := worldtest.Envelope("noted", worldtest.Added{To: "x"})
 	x.enqueue(t, "notes", noted)
 	refused := worldtest.Envelope("refused", worldtest.Refused{To: "x"})
@@ -281,10 +304,7 @@ func TestEditWithTheProgramsCode(t *testing.T) {
 	t.Parallel()
 	x := newStranger(t, worldtest.OpenStore(t, ""))
 	x.publish(t)
-	x.tool = Program{Routes: func() (*channel.Routes, error) { return x.Channels.Routes(), nil }, Register: func(r *handlers.Registry) error {
-		x.register(r)
-		return nil
-	}}
+	x.tool = x.own()
 	id := strings.TrimSpace(x.want(t, 0, `{"for":"eve","items":null,"price":-1}`, "send", "stranger.wish.v1", "-"))
 	contains(t, "send", x.want(t, 2, `{"for":"eve","items":null,"price":101}`, "send", "stranger.wish.v1", "-"), "standard input: refused by its check: price: at most 100")
 	x.work(t)

@@ -121,6 +121,14 @@ func (x *stranger) work(t *testing.T) {
 	}
 }
 
+// own is the program's own binary.
+func (x *stranger) own() Program {
+	return Program{Routes: func() (*channel.Routes, error) { return x.Channels.Routes(), nil }, Register: func(r *handlers.Registry) error {
+		x.register(r)
+		return nil
+	}}
+}
+
 // do runs a command line in this process. It has the code of x.tool, which is none at first.
 func (x *stranger) do(t *testing.T, input string, args ...string) (code int, out, told string) {
 	t.Helper()
