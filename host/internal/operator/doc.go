@@ -56,6 +56,9 @@
 // Notes and errors go to the standard error, and so does progress if that is a terminal. Only show prints a message's
 // content and why it failed, because both may be personal.
 //
+// The CHANGE of top (change_per_second) is the net growth of a queue per second: the messages that came minus those
+// that left. It is not a rate of either, because a store counts only what a queue holds.
+//
 // # Exit codes
 //
 //	0   done; -all may have found none
@@ -74,8 +77,8 @@
 //     meanwhile, its new entry stays.
 //   - A message's time is in its ID, or beside it. If that is more than 30 days ago, perhaps nothing remembers any more
 //     whether the message was applied. Then it comes back here as too old to judge, and never has its effect twice.
-//     retry says beforehand how many messages have such a time in their IDs. An operator who knows that one was not
-//     applied sends it with another ID.
+//     retry says beforehand how many messages have such a time, and edit refuses one of which nobody can tell. An
+//     operator who knows that one was not applied sends it with another ID.
 //   - A discard deletes the entry that was read. An entry that came in since then stays, and that is an error.
 //   - An edited message is another message. Its ID follows from the old ID and the new content, and the old message is
 //     its cause. So the same edit made twice has its effect once, also if the first one ended between the send and the

@@ -72,6 +72,9 @@ func poisonEdit(ctx context.Context, x *call) error {
 	if err := c.mayEdit(ctx, entry, &old); err != nil {
 		return err
 	}
+	if isOld(&old) {
+		_, _ = fmt.Fprintf(c.progress, "Note: the old message counts from more than 30 days ago, and so does the edited one. If it comes back as too old to judge, send it as a new message.\n")
+	}
 	e.Data = body // the same for every binary: the program's own form of it is known only to the program's binary
 	e.ID = channel.DerivedID(old.ID, "edited", string(e.Kind), string(body))
 	if _, timed := channel.IDTime(old.ID); !timed || !old.Since.IsZero() {
@@ -160,6 +163,9 @@ func (c editCall) mayEdit(ctx context.Context, entry poison.Entry, old *channel.
 	case len(entry.Emitted) > 0: // the program has given up the message
 		return fmt.Errorf("poison edit: the program has compensated for the old message, by %s. If the edited one is right all the same, add -again",
 			strings.Join(entry.Emitted, ", "))
+	case !v.known && isOld(old):
+		return fmt.Errorf("poison edit: the old message counts from more than 30 days ago, and so would the edited one: it may come back as too old to judge (%s). "+
+			"If you know that the old one has not had its effect, send the new body as a new message, for a command with %s send, and discard the old one; -again edits it all the same", v.why, c.Command)
 	case !v.known:
 		return fmt.Errorf("poison edit: nobody can tell whether the old message has had its effect: %s. If you know that it has not, add -again", v.why)
 	}

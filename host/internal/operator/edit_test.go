@@ -310,8 +310,26 @@ func TestEditWithTheProgramsCode(t *testing.T) {
 	x.work(t)
 	contains(t, "edit", x.want(t, 2, `{"for":"eve","items":[],"price":101}`, "poison", "edit", id, "-"), "price: at most 100")
 	contains(t, "edit", x.want(t, 1, `{"for":"eve","items":[],"price":1}`, "poison", "edit", id, "-"), "the program has compensated for the old message, by ", "-again")
+	contains(t, "retry", x.want(t, 0, "", "poison", "retry", "-all", "-dry-run"), "Note: the program has compensated for 1 message. ")
 	x.want(t, 0, `{"price":1,"items":[],"for":"eve"}`, "poison", "edit", id, "-again", "-")
 	if got := worldtest.Take(t, x.Store, "wishes"); len(got) != 1 || string(got[0].Data) != `{"for":"eve","items":[],"price":1}` {
 		t.Errorf("got %+v, want the form that the type has", got)
 	}
+}
+
+// An edited message counts from the same time as the old one. So the edit of one that is too old to judge is refused,
+// with advice; -again sends it with a note.
+func TestEditOfWhatIsOld(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	x.publish(t)
+	const id = "01900000-0000-7000-8000-000000000001" // a UUIDv7 begins with its time, here 2024
+	x.enqueue(t, "notes", worldtest.Envelope(id, worldtest.Added{To: "x", Note: "bad"}))
+	x.work(t)
+	const body = `{"to":"y","amount":1,"balance":1}`
+	contains(t, "refused", x.want(t, 1, body, "poison", "edit", id, "-"), "more than 30 days ago", "millrace send", "-again")
+	if got := len(x.Poisoned("notes")); got != 1 {
+		t.Errorf("got %d entries after a refusal, want 1", got)
+	}
+	contains(t, "again", x.want(t, 0, body, "poison", "edit", id, "-again", "-"), "Note: the old message counts from more than 30 days ago")
 }

@@ -40,7 +40,8 @@ type entry struct {
 	Worker     string       `json:"worker"`
 	Old        bool         `json:"old"` // it counts from a time that is more than 30 days ago
 
-	etag storage.ETag
+	compensated bool // the program has sent messages in its place
+	etag        storage.ETag
 }
 
 // isOld reports that a message counts from a time so long ago that perhaps nothing remembers it any more.
@@ -60,7 +61,7 @@ func isOldEntry(m poison.Entry) bool {
 
 func newEntry(m poison.Entry) entry {
 	return entry{Queue: m.Queue, Key: m.Key, ID: m.ID, Kind: m.Kind, Reason: m.Reason, Attempts: m.Attempts, Deliveries: m.Deliveries,
-		First: m.First, Last: m.Last, Worker: m.Worker, Old: isOldEntry(m), etag: m.ETag}
+		First: m.First, Last: m.Last, Worker: m.Worker, Old: isOldEntry(m), compensated: len(m.Emitted) > 0, etag: m.ETag}
 }
 
 // name is what a person types for the entry.

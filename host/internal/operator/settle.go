@@ -133,10 +133,13 @@ func (c poisonCall) conclude(format string, n int, p picked, err error) error {
 
 // warn prints what a retry can't repair.
 func (c poisonCall) warn(entries []entry) {
-	old, unrouted := 0, map[string]bool{}
+	old, compensated, unrouted := 0, 0, map[string]bool{}
 	for _, e := range entries {
 		if e.Old {
 			old++
+		}
+		if e.compensated {
+			compensated++
 		}
 		if !c.routed(e.Queue) {
 			unrouted[e.Queue] = true
@@ -144,6 +147,10 @@ func (c poisonCall) warn(entries []entry) {
 	}
 	if old > 0 {
 		_, _ = fmt.Fprintf(c.progress, "Note: %s with an ID more than 30 days old. If one is too old to tell whether it was applied, it comes back as too old to judge.\n", count(old, "message"))
+	}
+	if compensated > 0 {
+		_, _ = fmt.Fprintf(c.progress, "Note: the program has compensated for %s. After a retry both the message and its compensation may have their effect. %s poison show names what was sent.\n",
+			count(compensated, "message"), c.Command)
 	}
 	for _, q := range slices.Sorted(maps.Keys(unrouted)) {
 		_, _ = fmt.Fprintf(c.progress, "Note: queue %s is in no route. Check that a worker still consumes it.\n", boot.Clean(q))

@@ -70,7 +70,8 @@ func (t tool) verbs() []*verb {
 			flags: sendFlags},
 		{name: "top", about: "watch the queues", store: true, run: top, check: checkTop,
 			more: "On a terminal it is a screen, until a signal (Ctrl-C). Elsewhere it prints a line for each queue again and again. LAG is the age\n" +
-				"of the oldest ready message. CHANGE is how much faster messages come than they are handled, for each second.",
+				"of the oldest ready message. CHANGE is the net growth of the queue per second: the messages that came\n" +
+				"minus those that left. It is not a rate of either: 0/s may be an idle queue, or a busy one that keeps up.",
 			flags: func(set *flag.FlagSet, o *options) {
 				o.every = 2 * time.Second
 				set.DurationVar(&o.every, "every", o.every, "look at the queues again after this `TIME`, at least 100ms")
