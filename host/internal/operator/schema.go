@@ -2,6 +2,7 @@ package operator
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,9 +53,9 @@ func checkBody(body []byte, schema json.RawMessage) error {
 	if err := compiled.Validate(value); !errors.As(err, &wrong) {
 		return err
 	}
-	var faults []string
-	collectFaults(wrong, &faults)
-	return errors.New(strings.Join(faults, "\n  "))
+	all := faults{body: value}
+	all.collect(wrong)
+	return errors.New(all.text())
 }
 
 // noLoader loads nothing: a schema comes from the store, and may not name files of this machine.
@@ -64,16 +65,46 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("it refers to %s", storage.Quote(url))
 }
 
-// collectFaults adds a line for each fault: the place, and what is wrong there.
-func collectFaults(e *jsonschema.ValidationError, faults *[]string) {
+// A fault is what is wrong at a place.
+type fault struct {
+	at   []string
+	line string
+}
+
+// faults are those of a body.
+type faults struct {
+	body any
+	all  []fault
+}
+
+// text has a line for each fault, in the order of their places: the validator's order is that of a map.
+func (f *faults) text() string {
+	slices.SortFunc(f.all, func(a, b fault) int {
+		return cmp.Or(slices.CompareFunc(a.at, b.at, func(x, y string) int {
+			if n, err := strconv.Atoi(x); err == nil {
+				if m, err := strconv.Atoi(y); err == nil {
+					return cmp.Compare(n, m)
+				}
+			}
+			return cmp.Compare(x, y)
+		}), cmp.Compare(a.line, b.line))
+	})
+	var lines []string
+	for _, x := range f.all {
+		lines = append(lines, x.line)
+	}
+	return strings.Join(slices.Compact(lines), "\n  ")
+}
+
+// collect adds each fault: the place, and what is wrong there.
+func (f *faults) collect(e *jsonschema.ValidationError) {
+	at := e.InstanceLocation
 	say := func(format string, args ...any) {
 		line := fmt.Sprintf(format, args...)
-		if place := place(e.InstanceLocation); place != "" {
+		if place := place(at); place != "" {
 			line = place + ": " + line
 		}
-		if !slices.Contains(*faults, line) {
-			*faults = append(*faults, line)
-		}
+		f.all = append(f.all, fault{at, line})
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
@@ -92,6 +123,13 @@ func collectFaults(e *jsonschema.ValidationError, faults *[]string) {
 		say("want %s, got %s", strings.Join(k.Want, " or "), k.Got)
 		return
 	case *kind.PropertyNames:
+		// The validator has overwritten the location, but not its length. If several places are possible none is said.
+		var places [][]string
+		if objectsWith(k.Property, f.body, nil, len(at), &places); len(places) == 1 {
+			at = places[0]
+		} else {
+			at = nil
+		}
 		say("member %s can't have that name", storage.Quote(k.Property))
 		return
 	case *kind.AnyOf: // a pointer: what is wrong with its value counts, unless it must be null or an object
@@ -99,7 +137,7 @@ func collectFaults(e *jsonschema.ValidationError, faults *[]string) {
 			if t, ok := cause.ErrorKind.(*kind.Type); ok && slices.Equal(t.Want, []string{"null"}) && len(e.Causes) > 1 {
 				continue
 			}
-			collectFaults(cause, faults)
+			f.collect(cause)
 		}
 		return
 	}
@@ -107,7 +145,28 @@ func collectFaults(e *jsonschema.ValidationError, faults *[]string) {
 		say("%s", e.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
 	}
 	for _, cause := range e.Causes {
-		collectFaults(cause, faults)
+		f.collect(cause)
+	}
+}
+
+// objectsWith adds the places of the objects with a member that are some levels below a value.
+func objectsWith(member string, v any, at []string, levels int, places *[][]string) {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, has := v[member]; has && levels == 0 {
+			*places = append(*places, at)
+		}
+		for name, x := range v {
+			if levels > 0 {
+				objectsWith(member, x, append(slices.Clone(at), name), levels-1, places)
+			}
+		}
+	case []any:
+		for i, x := range v {
+			if levels > 0 {
+				objectsWith(member, x, append(slices.Clone(at), strconv.Itoa(i)), levels-1, places)
+			}
+		}
 	}
 }
 
