@@ -87,7 +87,8 @@
 //   - A message that send or edit sends fits the schema of its kind. The program that consumes its queue has published
 //     that schema.
 //   - doctor and top change nothing.
-//   - top leaves the terminal as it was, however it ends, unless it is killed.
+//   - top leaves the terminal as it was, however it ends, unless it is killed. It does so at the first signal, before a
+//     second one can end it.
 //   - A failure that concerns one message fails that message alone. A store that can't be reached ends the run, except
 //     that of top, which waits for it.
 package operator

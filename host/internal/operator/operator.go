@@ -86,6 +86,8 @@ type call struct {
 	channels *channel.Channels
 	known    knowledge
 	aliased  bool // IDs may be the program's own words for messages
+
+	onSignal func(act func()) // has act run after the first signal, before a second one can end the process
 }
 
 // Knows reports that the operator's command line has a verb.
@@ -146,7 +148,14 @@ func (t tool) tell(w io.Writer, err error) int {
 func (c *call) do(ctx context.Context, p boot.Process, v *verb) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop)
+	unheld := context.AfterFunc(ctx, stop)
+	c.onSignal = func(act func()) {
+		unheld()
+		context.AfterFunc(ctx, func() {
+			act()
+			stop()
+		})
+	}
 	if v.before != nil {
 		if err := v.before(ctx, c); err != nil {
 			return stopped(ctx, err)

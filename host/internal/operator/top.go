@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -62,6 +63,7 @@ func top(ctx context.Context, c *call) error {
 	if !c.json && c.out.terminal && c.process.Getenv("TERM") != "dumb" {
 		s := openScreen(c.out.to)
 		defer s.close()
+		c.onSignal(s.close) // the store may be slow to stop
 		show = s.draw
 	}
 	tick := time.NewTicker(c.every)
@@ -180,6 +182,9 @@ func (c *call) printLook(l *look, failed error) error {
 type screen struct {
 	w    io.Writer
 	size func() (width, height int)
+
+	mu     sync.Mutex
+	closed bool
 }
 
 // openScreen takes the terminal: a screen of its own, without a cursor.
@@ -197,7 +202,15 @@ func openScreen(w io.Writer) *screen {
 }
 
 // close gives the terminal back as it was.
-func (s *screen) close() { _, _ = io.WriteString(s.w, "\x1b[?25h\x1b[?1049l") }
+// Nothing is drawn afterwards.
+func (s *screen) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		_, _ = io.WriteString(s.w, "\x1b[?25h\x1b[?1049l")
+	}
+}
 
 // draw shows a look, cut to the size of the terminal. After a failed look it shows the last one, and why.
 func (s *screen) draw(l *look, failed error) error {
@@ -218,6 +231,11 @@ func (s *screen) draw(l *look, failed error) error {
 	b.WriteString("\x1b[H")
 	for _, line := range append([]string{title, ""}, lines...) {
 		b.WriteString(cut(line, width) + "\x1b[K\r\n")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
 	}
 	_, err := io.WriteString(s.w, strings.TrimSuffix(b.String(), "\r\n")+"\x1b[J")
 	return err

@@ -27,6 +27,7 @@ func topCall(t *testing.T, s *storage.Store, w io.Writer, o options) *call {
 	t.Helper()
 	c := &call{tool: tool{Program{Command: "millrace"}}, options: o, out: newOutput(w), progress: io.Discard, process: boot.Process{Getenv: func(string) string { return "" }}}
 	c.out.terminal = true
+	c.onSignal = func(func()) {}
 	if err := c.use(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +101,39 @@ func TestTopRestoresTheTerminal(t *testing.T) {
 		t.Errorf("a store that never answers: got %v", err)
 	}
 	ended("a store that never answers", &first)
+}
+
+// Law: the first signal gives the terminal back while the store is still busy, because a second one ends the process.
+func TestTheFirstSignalGivesTheTerminalBack(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	x.publish(t)
+	ctx, signal := context.WithCancel(t.Context())
+	back, looks := make(chan struct{}), atomic.Int64{}
+	var w strings.Builder
+	busy := storagetest.Intercept(x.Store, func(_ context.Context, op storagetest.Op, do func() error) error {
+		if op.Name == "stats" && strings.Contains(op.Resource, "wishes") && looks.Add(1) == 2 {
+			signal()
+			<-back // whatever its context says
+		}
+		return do()
+	})
+	c := topCall(t, busy, &w, options{every: leastEvery})
+	c.onSignal = func(act func()) {
+		context.AfterFunc(ctx, func() {
+			act()
+			if !strings.HasSuffix(w.String(), given) {
+				t.Errorf("after the first signal: got %q", w.String())
+			}
+			close(back)
+		})
+	}
+	if err := top(ctx, c); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Count(w.String(), given); got != 1 || !strings.HasSuffix(w.String(), given) {
+		t.Errorf("got %q, want nothing after the terminal is given back", w.String())
+	}
 }
 
 // signalled is a terminal whose first picture brings the signal.
