@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/millrace-go/millrace/channel"
@@ -51,13 +52,32 @@ func Accept[M channel.Message](a *App, fill func(r *http.Request, m *M)) http.Ha
 			w.WriteHeader(http.StatusAccepted)
 		case errors.Is(err, channel.ErrRefused), errors.Is(err, channel.ErrAttribute), errors.Is(err, channel.ErrBody),
 			errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrInvalid):
-			problem(w, http.StatusUnprocessableEntity, err.Error())
+			problem(w, http.StatusUnprocessableEntity, refusal(err))
 		default:
 			a.Log.WarnContext(r.Context(), "a command could not be sent", "kind", string(m.Kind()), "error", err)
 			w.Header().Set("Retry-After", "1")
 			problem(w, http.StatusServiceUnavailable, "The command could not be taken. Please send the request again.")
 		}
 	})
+}
+
+// refusal returns what is wrong with a command, without what was to be done with it. That is the text of the command's
+// own Check, or the fault.
+func refusal(err error) string {
+	faults := []error{channel.ErrAttribute, channel.ErrBody, storage.ErrTooLarge, storage.ErrInvalid}
+	for {
+		if all, ok := err.(interface{ Unwrap() []error }); ok {
+			if all := all.Unwrap(); len(all) == 2 && all[0] == channel.ErrRefused {
+				return all[1].Error()
+			}
+			return err.Error()
+		}
+		cause := errors.Unwrap(err)
+		if cause == nil || slices.Contains(faults, cause) {
+			return err.Error()
+		}
+		err = cause
+	}
 }
 
 // problem answers with an error.

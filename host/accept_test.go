@@ -20,7 +20,11 @@ import (
 type rent struct {
 	Flat string `json:"flat"`
 	Days int    `json:"days"`
+	ID   string `json:"id,omitempty"`
 }
+
+// MessageID is what the client chooses.
+func (r rent) MessageID() string { return r.ID }
 
 // Kind is the name on the wire.
 func (rent) Kind() channel.Kind { return "test.rent.v1" }
@@ -67,6 +71,7 @@ func TestAccept(t *testing.T) {
 		{"/rents", `{"flat":"8","days":"2"}`, http.StatusBadRequest, "days"},
 		{"/rents", `{"flat":"8","nights":2}`, http.StatusBadRequest, "nights"},
 		{"/rents", `{"days":0}`, http.StatusUnprocessableEntity, "days: want at least 1"},
+		{"/rents", `{"days":1,"id":"a\u0000"}`, http.StatusUnprocessableEntity, `missing or invalid attribute: id: ID "a\x00": control characters are not allowed`},
 		{"/rents", "", http.StatusUnprocessableEntity, "days: want at least 1"},
 		{"/rents", `{"flat":"` + strings.Repeat("x", 2<<20) + `"}`, http.StatusRequestEntityTooLarge, "1 MiB"},
 	} {
@@ -78,7 +83,7 @@ func TestAccept(t *testing.T) {
 		}
 		if x.want == http.StatusAccepted {
 			sent++
-		} else if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || got.Status != x.want || !strings.Contains(got.Detail, x.detail) || w.Header().Get("Content-Type") != "application/problem+json" {
+		} else if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || got.Status != x.want || !strings.Contains(got.Detail, x.detail) || x.want == http.StatusUnprocessableEntity && got.Detail != x.detail || w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %.60s: got %q (%v), want a problem with %q", x.path, x.body, w.Body, err, x.detail)
 		}
 		if w.Code != x.want {

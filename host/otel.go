@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -120,10 +121,40 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 		return nil
 	}
 	if n := e.failed.Add(1); n&(n-1) == 0 { // the first time, and each time the number has doubled
-		text := strings.ReplaceAll(err.Error(), e.endpoint, "the endpoint") // its URL may be secret
-		e.log.WarnContext(ctx, "spans can't be sent, and are lost", "spans", len(spans), "failed", n, "error", text)
+		host, cause := withoutURL(e.endpoint, err)
+		e.log.WarnContext(ctx, "spans can't be sent, and are lost", "spans", len(spans), "failed", n, "host", host, "error", cause)
 	}
 	return nil
+}
+
+// withoutURL returns the host of the endpoint and the cause of an error. The rest of the endpoint's URL may be secret,
+// and a collector may repeat parts of it in its answer. A part of one or two bytes is no secret.
+func withoutURL(endpoint string, err error) (host, cause string) {
+	u, fault := url.Parse(endpoint)
+	if fault != nil {
+		return "", "the endpoint is no URL"
+	}
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	short := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path} // as the exporter names it
+	cause = strings.NewReplacer(endpoint, "the endpoint", short.String(), "the endpoint").Replace(err.Error())
+	parts := []string{u.Path, u.EscapedPath(), u.RawQuery, u.User.String(), u.User.Username()}
+	if password, ok := u.User.Password(); ok {
+		parts = append(parts, password)
+	}
+	for _, values := range u.Query() {
+		parts = append(parts, values...)
+	}
+	parts = append(parts, strings.Split(u.Path+"/"+u.EscapedPath(), "/")...)
+	slices.SortFunc(parts, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // the whole before its parts
+	for _, p := range parts {
+		if len(p) > 2 && p != "traces" {
+			cause = strings.ReplaceAll(cause, p, "…")
+		}
+	}
+	return u.Host, cause
 }
 
 // flush sends the last spans, and ends the exporter. It doesn't wait for a collector that has failed before.

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-go/millrace/internal/tracing/tracingtest"
@@ -82,6 +86,44 @@ func TestAFailingCollectorIsLoggedSeldom(t *testing.T) {
 	}
 	if got := strings.Count(log.String(), "\n"); got != 8 || !strings.Contains(log.String(), "can be sent again") || strings.Contains(log.String(), "secret") {
 		t.Errorf("got %d lines, want 7 for 100 failures and one for the end, without the endpoint's path:\n%s", got, &log)
+	}
+}
+
+// No part of the endpoint but its host is logged, whatever the exporter's error or the collector's answer holds.
+func TestOnlyTheEndpointsHostIsLogged(t *testing.T) {
+	t.Parallel()
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "nothing at "+r.URL.Path+", my-key", http.StatusNotFound)
+	}))
+	defer refusing.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for name, c := range map[string]struct{ base, want string }{
+		"an answer":    {refusing.URL, "404 Not Found"},
+		"no collector": {gone.URL, "connection refused"},
+	} {
+		host := strings.TrimPrefix(c.base, "http://")
+		endpoint := "http://my-user:my-word@" + host + "/my-path%20x/v1/traces?key=my-key"
+		sender, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpointURL(endpoint), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		e := &exporter{SpanExporter: sender, endpoint: endpoint, log: slog.New(slog.NewTextHandler(&log, nil))}
+		if err := e.ExportSpans(t.Context(), tracetest.SpanStubs{{Name: "x"}}.Snapshots()); err != nil {
+			t.Fatal(err)
+		}
+		if got := log.String(); !strings.Contains(got, "host="+host) || !strings.Contains(got, c.want) || strings.Contains(got, "my-") || strings.Contains(got, "/v1/traces") {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+	const endpoint = "http://my-user:my-word@c:1/my-path%20x/v1/traces?key=my-key"
+	for _, text := range []string{endpoint, "at my-path x", "my-path%20x", "at /my-path%20x/v1/traces", "?key=my-key", "my-user and my-word", "my-user:my-word"} {
+		for _, err := range []error{errors.New(text), &url.Error{Op: "Post", URL: endpoint, Err: errors.New(text)}} {
+			if host, got := withoutURL(endpoint, fmt.Errorf("wrapped: %w", err)); host != "c:1" || strings.Contains(got, "my-") {
+				t.Errorf("%s: got %q", text, got)
+			}
+		}
 	}
 }
 
