@@ -115,10 +115,10 @@ func (d declared) check(emissions []channel.Message) error {
 	return nil
 }
 
-// Fold registers a handler that folds the messages of a queue into a collection. [Decide], [On] and projections are
-// built on it, and a program uses those. Two collections of one name are one, so that a worker doesn't race with
-// itself. They must be the same in all that values.Collection.SameAs compares.
-func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, f func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
+// Fold registers a handler that folds the messages of a queue into a collection. It is for this module's own packages:
+// a program uses [Decide], [On], and the projections of package views. Two collections of one name are one, so that a
+// worker doesn't race with itself. They must be the same in all that values.Collection.SameAs compares.
+func Fold[V any, M channel.Message](_ post.Inside, r *Registry, name, queue string, c *values.Collection[V], key func(M) string, f func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
 	fold(r, name, queue, c, key, f)
 }
 
