@@ -8,8 +8,8 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 )
 
-// A Bank is somebody else's service. It knows each order by its ID, so that a repeat has no second effect. A charge that
-// comes after its refund is void: nobody knows in which order two calls arrive.
+// A Bank is somebody else's service. It knows each order by its ID, so that a repeat has no second effect. A charge
+// that comes after its refund is void: nobody knows in which order two calls arrive.
 type Bank interface {
 	Charge(ctx context.Context, order string, cents int) error // ErrDeclined: no money
 	Refund(ctx context.Context, order string, cents int) error // nothing was charged: no error

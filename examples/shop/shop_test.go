@@ -260,7 +260,7 @@ func TestOrdersUnderFaults(t *testing.T) {
 	})
 }
 
-// What a stranger writes beside the domain stays below sixty lines.
+// The code beside the domain stays below sixty lines.
 func TestProgramIsShort(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("main.go")
