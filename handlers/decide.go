@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/post"
@@ -108,7 +109,11 @@ func (d declared) check(emissions []channel.Message) error {
 		if !d.kinds[k] {
 			return Poison("undeclared emission", fmt.Errorf("%s: it emits %s: name a value of that type in the last arguments of its registration", d.by, k))
 		}
-		if err := post.CheckMessage(m); err != nil {
+		err := post.CheckMessage(m)
+		if err == nil {
+			err = post.CheckDelay(m, time.Now())
+		}
+		if err != nil {
 			return Poison("refused emission", fmt.Errorf("%s: emission %d of %d, %s: %w", d.by, i+1, len(emissions), k, err))
 		}
 	}
