@@ -116,6 +116,14 @@ func parts() []mutant {
 			test: "TestNoDeliveryCountsBeforeTheDueTime",
 		},
 		{
+			name: "a traced event of one group is that of every group",
+			file: "handlers/trace.go",
+			old:  "	c.Envelope = &e\n",
+			new:  "	c.Envelope, c.Group = &e, \"\"\n",
+			by:   "handlers",
+			test: "TestGroupsTakeAnEventToTheSameValueObject/traced",
+		},
+		{
 			name: "a worker doesn't look for a tombstone",
 			file: "worker/bodies.go",
 			old:  "	if h.settler.cancelled(ctx, m) {\n		return\n	}\n",
