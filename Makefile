@@ -48,6 +48,10 @@ bench-curves: ## Measure how Millrace behaves as its work grows, some half an ho
 fuzz: ## Run every fuzz test for some seconds; FUZZTIME=1m for longer
 	@GO=$(GO) scripts/fuzz.sh
 
+.PHONY: stranger
+stranger: ## Follow docs/first-program.md in a module elsewhere, and copy the sample into one; also a part of make test
+	@GO=$(GO) scripts/stranger.sh
+
 .PHONY: simulate
 simulate: ## Test the promise under random faults in virtual time: SEEDS=1000 schedules, or SEED=123 alone with its history
 	@SEED='$(SEED)' SEEDS='$(SEEDS)' GO=$(GO) scripts/simulate.sh

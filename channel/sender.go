@@ -119,7 +119,8 @@ func (s *Sender[M]) SendAt(ctx context.Context, t time.Time, messages ...M) erro
 // Elsewhere (Azure) Cancel can't know. It writes a tombstone and returns nil, even if there is no such message. The
 // worker that takes the message finds the tombstone and deletes both. A worker that has taken the message before
 // handles it: that race is lost, and nobody is told. So cancel well before the message is due, or let its handler
-// decide by what it finds: a value object that knows that the order is paid ignores the reminder.
+// decide by what it finds: a value object that knows that the order is paid ignores the reminder. A tombstone goes a
+// month after its message has come, as others are cancelled. One whose message never comes is kept for ten years.
 //
 // A message that is sent with the same ID after Cancel is another one, and is handled. The clocks of the two callers
 // tell what is after a tombstone. A handler that runs again also sends its messages again. Cancel takes effect at once,

@@ -78,6 +78,7 @@ func TestAdviceAtRunTime(t *testing.T) {
 		"a nil pointer":    {nobody, "nil emission", "emission 2 of 2 is nil"},
 		"nil later":        {channel.At(time.Time{}, nil), "nil emission", "emission 2 of 2 is nil"},
 		"refused":          {Checked{N: -1}, "refused emission", "emission 2 of 2, test.checked.v1: refused by its check: n is negative"},
+		"in eleven years":  {channel.After(11*channel.MaxDelay/10, Checked{N: 1}), "refused emission", "want at most ten years"},
 		"refused later":    {channel.After(time.Hour, Checked{N: -1}), "refused emission", "n is negative"},
 		"fine":             {channel.After(time.Hour, Checked{N: 1}), "", ""},
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/post"
@@ -108,17 +109,21 @@ func (d declared) check(emissions []channel.Message) error {
 		if !d.kinds[k] {
 			return Poison("undeclared emission", fmt.Errorf("%s: it emits %s: name a value of that type in the last arguments of its registration", d.by, k))
 		}
-		if err := post.CheckMessage(m); err != nil {
+		err := post.CheckMessage(m)
+		if err == nil {
+			err = post.CheckDelay(m, time.Now())
+		}
+		if err != nil {
 			return Poison("refused emission", fmt.Errorf("%s: emission %d of %d, %s: %w", d.by, i+1, len(emissions), k, err))
 		}
 	}
 	return nil
 }
 
-// Fold registers a handler that folds the messages of a queue into a collection. [Decide], [On] and projections are
-// built on it, and a program uses those. Two collections of one name are one, so that a worker doesn't race with
-// itself. They must be the same in all that values.Collection.SameAs compares.
-func Fold[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, f func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
+// Fold registers a handler that folds the messages of a queue into a collection. It is for this module's own packages:
+// a program uses [Decide], [On], and the projections of package views. Two collections of one name are one, so that a
+// worker doesn't race with itself. They must be the same in all that values.Collection.SameAs compares.
+func Fold[V any, M channel.Message](_ post.Inside, r *Registry, name, queue string, c *values.Collection[V], key func(M) string, f func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
 	fold(r, name, queue, c, key, f)
 }
 

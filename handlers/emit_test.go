@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/tracing/tracingtest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -55,12 +56,24 @@ func TestOnTakesEvents(t *testing.T) {
 }
 
 // Two groups may take the same event to the same value object: it changes once for each, and so do their emissions go
-// out once for each.
+// out once for each. A tracer changes nothing in that.
 func TestGroupsTakeAnEventToTheSameValueObject(t *testing.T) {
 	t.Parallel()
+	for name, channels := range map[string]func(*channel.Channels) *channel.Channels{
+		"plain":  nil,
+		"traced": func(c *channel.Channels) *channel.Channels { return c.TraceWith(tracingtest.New(t).Provider) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			takeToTheSameValueObject(t, channels)
+		})
+	}
+}
+
+func takeToTheSameValueObject(t *testing.T, channels func(*channel.Channels) *channel.Channels) {
 	w := &world{t: t, log: worldtest.NewLog(), claims: map[*handlers.Delivery]storage.Claim{}}
 	w.World = worldtest.New(t, worldtest.OpenStore(t, worldtest.Virtual), worldtest.Config{
-		Groups: []string{"totals", "audits", "checks"}, Routes: []channel.Route{channel.Command[Mail]("mails")},
+		Groups: []string{"totals", "audits", "checks"}, Routes: []channel.Route{channel.Command[Mail]("mails")}, Channels: channels,
 	})
 	for _, group := range []string{"audits", "checks"} {
 		handlers.On(w.Registry, group, w.Accounts, Added.Subject, func(v Account, e Added) (Account, []channel.Message, error) {

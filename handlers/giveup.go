@@ -9,8 +9,9 @@ import (
 	"github.com/millrace-go/millrace/internal/post"
 )
 
-// Attempt returns which attempt at its message a handler is: n counts from 1. most is how many there are at most, by
-// the queue's worker.QueueConfig. When n >= most fails, the message goes to the poison queue. A handler that wants
+// Attempt returns which attempt at its message a handler is: n counts from 1, and counts what
+// a handler has refused: a run that died with its process spends no attempt, so n == 1 may come again. most is how many
+// there are at most, by the queue's worker.QueueConfig. When n >= most fails, the message goes to the poison queue. A handler that wants
 // fewer attempts than its queue gives them returns [Poison]:
 //
 //	if n, _ := handlers.Attempt(ctx); n >= 3 {
@@ -40,13 +41,15 @@ type Poisoned struct {
 }
 
 // OnPoison registers the compensation for a kind of messages: f returns the messages that the program sends when one of
-// that kind goes to the poison queue. The reason doesn't matter, nor which queue of this registry it came from; why has
-// both.
+// that kind goes to the poison queue, for any reason and from any queue of this registry.
 //
+//   - Look at why.Reason: a message that is too old, or whose ID another content has, is compensated, too, although the
+//     original may be applied.
 //   - f is pure. emits has a value of every type of message that f can return, as for [Decide]. A delay counts from
 //     why.Last.
 //   - The entry in the poison queue, the compensation and the end of the message are one unit of work. Where the store
 //     isn't atomic, a worker that finds the entry of another, which died, ends that unit and runs no handler.
+//     If an operator discards the entry before that, the handler runs although the compensation may be sent.
 //   - The IDs of a compensation follow from the message's ID and content, and from its queue. So a message that is
 //     retried and poisoned again has the same compensation, and it is done once. Leave out of it what may differ then,
 //     such as why.Error: other content under the same ID is refused.

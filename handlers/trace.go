@@ -13,15 +13,18 @@ import (
 // envelope, because the worker may write the envelope itself back.
 func traced[V any](d *Delivery, c values.Change[V]) values.Change[V] {
 	e := *c.Envelope
-	return values.Change[V]{Envelope: &e, Fold: func(v V) (next V, emissions []channel.Message, err error) {
+	fold := c.Fold
+	c.Envelope = &e
+	c.Fold = func(v V) (next V, emissions []channel.Message, err error) {
 		ctx, span := d.Handler.channels.Tracer().Call(context.Background(), d.Span, d.Handler.name)
 		failed := errors.New(exited)
 		defer func() { endSpan(span, failed) }()
 		e.TraceParent = tracing.ParentIn(ctx)
-		next, emissions, err = c.Fold(v)
+		next, emissions, err = fold(v)
 		failed = err
 		return next, emissions, err
-	}}
+	}
+	return c
 }
 
 // batched returns the context of the unit of work of some deliveries.

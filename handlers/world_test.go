@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -75,6 +76,7 @@ func (w *world) receive(queue string) []*handlers.Delivery {
 		if err != nil {
 			w.t.Fatal(err)
 		}
+		d.Span = w.Channels.Tracer().Process(&e, tracing.Delivery{Queue: queue})
 		w.claims[d] = storage.Claim{Queue: queue, Receipt: r.Receipt}
 		ds = append(ds, d)
 	}

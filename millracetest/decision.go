@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/jsonform"
@@ -73,10 +74,13 @@ func decided[V any, C channel.Message](c Case[V, C], body []byte) *Outcome[V] {
 	}
 	o.form = stored(t, "the decided value", next)
 	for i, m := range emitted {
-		if post.Unwrap(m) == nil {
+		if post.IsNil(m) {
 			t.Fatalf("emission %d of %d is nil", i+1, len(emitted))
 		}
 		encoded(t, "an emission", post.Unwrap(m))
+		if _, err := post.Compose(m, source, time.Now()); err != nil {
+			t.Errorf("emission %d of %d, %s, can't be sent: %v", i+1, len(emitted), m.Kind(), err)
+		}
 	}
 	return o
 }

@@ -173,6 +173,22 @@ func TestDecisionsThatFail(t *testing.T) {
 			},
 			[]string{"emission 1 of 1 is nil"},
 		},
+		"a nil pointer": {
+			func(t testing.TB) {
+				as(func(s stock, _ buy) (stock, []channel.Message, error) {
+					return s, []channel.Message{(*bought)(nil)}, nil
+				})(t)
+			},
+			[]string{"emission 1 of 1 is nil"},
+		},
+		"an emission in eleven years": {
+			func(t testing.TB) {
+				as(func(s stock, _ buy) (stock, []channel.Message, error) {
+					return s, []channel.Message{channel.After(11*channel.MaxDelay/10, bought{})}, nil
+				})(t)
+			},
+			[]string{"want at most ten years"},
+		},
 		"a message that can't be sent": {
 			func(t testing.TB) {
 				as(func(s stock, _ buy) (stock, []channel.Message, error) {

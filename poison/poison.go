@@ -280,9 +280,9 @@ func (m *Entry) read(key string, body []byte) error {
 }
 
 // Retry sends a message back to its queue, with its ID and without its history. A message that has no time counts from
-// its first failure. If it is interrupted, the message may
-// be in both places, with a body for each; retrying it again is harmless. The error matches [storage.ErrNotFound] if
-// there is no message with that key. An entry that can't be read stays, and that is an error.
+// its first failure. If it is interrupted, the message may be in both places, with a body for each; retrying it again
+// is harmless. The error matches [storage.ErrNotFound] if there is no message with that key. An entry that can't be
+// read stays, and that is an error.
 func (p *Queue) Retry(ctx context.Context, key string) error {
 	m, unreadable, err := p.get(ctx, key)
 	switch {
@@ -305,6 +305,9 @@ func (p *Queue) Retry(ctx context.Context, key string) error {
 			return p.fault(key, err)
 		}
 		e.DataRef, e.Attempts, e.Hangs, e.HandBacks, e.Hops, e.LastError, e.FirstFailed = "", 0, 0, 0, 0, "", time.Time{}
+		if e.Due.Before(time.Now()) {
+			e.Due = time.Time{} // a handler may have had it, so no cancellation concerns it
+		}
 		if e.Born().IsZero() {
 			e.Since = m.First // it comes from elsewhere, and must not seem new
 		}

@@ -52,6 +52,11 @@ func (u *unit[V]) end(work storage.Work) error {
 	}
 	ctx, span := u.c.channels.Tracer().Commit(u.ctx, u.c.name, len(u.done))
 	etag, ended, err := commit(ctx, work, ends)
+	if storage.LostRace(err) { // the work is done again, so nothing has failed
+		tracing.LoseRace(span)
+		tracing.End(span, nil)
+		return err
+	}
 	tracing.End(span, err)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/lru"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -121,7 +122,7 @@ func register[V any, E channel.Message](r *handlers.Registry, v *View[V], key fu
 	if fold == nil {
 		project = nil
 	}
-	handlers.Fold(r, "project "+v.Name(), v.Name(), v.docs, key, project)
+	handlers.Fold(post.Inside{}, r, "project "+v.Name(), v.Name(), v.docs, key, project)
 }
 
 // take folds a source's event of a sequence, unless the view has seen a newer one.

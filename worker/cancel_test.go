@@ -165,6 +165,64 @@ func TestCancelTooLate(t *testing.T) {
 	})
 }
 
+// A message that its handler has had is not cancelled while it waits for its next attempt, however long that is: it may
+// be applied.
+func TestCancelAfterALongRetry(t *testing.T) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		tries := map[string]int{}
+		l := newLab(t, seldom(s), func(_ context.Context, j job) error {
+			tries[j.ID]++
+			switch {
+			case tries[j.ID] > 1:
+				return nil
+			case j.ID == "retry":
+				return handlers.Retry(8*day, errors.New("no"))
+			}
+			return handlers.Later(8*day, "not yet")
+		})
+		l.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 1}}})
+		l.sendJobsAfter(t, time.Hour, job{ID: "retry"}, job{ID: "later"})
+		l.sendJobs(t, job{ID: "retry at once"}) // it has no delay but that of its handler
+		time.Sleep(day)
+		for _, id := range []string{"retry", "later", "retry at once"} {
+			if err := l.cancel(t, id); s.Finds() != errors.Is(err, channel.ErrNotDelayed) || !s.Finds() && err != nil {
+				t.Errorf("%s: got %v", id, err)
+			}
+		}
+		l.empty(t, day)
+		worldtest.Want(t, "handled", fmt.Sprint(tries), "map[later:2 retry:2 retry at once:2]")
+	})
+}
+
+// A worker that stops hands back what no handler has had. That can still be cancelled.
+func TestCancelAfterAStop(t *testing.T) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		running := make(chan struct{}, 1)
+		l := newLab(t, seldom(s), func(_ context.Context, j job) error {
+			running <- struct{}{}
+			time.Sleep(10 * time.Second)
+			return nil
+		})
+		cfg := worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 1}}}
+		l.sendJobsAfter(t, time.Hour, job{ID: "a"}, job{ID: "b"}, job{ID: "c"})
+		stop := l.Start(cfg)
+		<-running
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			if err := l.cancel(t, id); err != nil && (!s.Finds() || id != l.called()[0].job.ID) {
+				t.Errorf("%s: got %v", id, err)
+			}
+		}
+		l.Start(cfg)
+		l.empty(t, time.Minute)
+		worldtest.Want(t, "handled", len(l.called()), 1)
+	})
+}
+
 // A race against a worker is lost without a word, where a tombstone stands for the cancellation: the worker that has
 // taken the message before handles it.
 func TestCancelByTombstoneTooLate(t *testing.T) {
@@ -237,6 +295,40 @@ func TestTombstonesGo(t *testing.T) {
 		worldtest.Want(t, "handled", len(l.called()), 0)
 		if n := tombstones(t, s); n < 20 || n > 60 {
 			t.Errorf("%d tombstones are left of 240; want those of the last month, and some", n)
+		}
+	})
+}
+
+// Tombstones of messages that never come go, too, once no message can come for them. So do those that came too late for
+// a message that is handled.
+func TestTombstonesWithoutAMessageGo(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := storagetest.Plain(worldtest.OpenStore(t, worldtest.Virtual))
+		l := newLab(t, seldom(s), func(context.Context, job) error { return handlers.Retry(8*day, errors.New("no")) })
+		cancel := func(of string) {
+			for i := range 40 {
+				worldtest.WantErr(t, l.cancel(t, fmt.Sprint(of, i)), nil)
+			}
+		}
+		cancel("never sent ")
+		time.Sleep(11 * 365 * day)
+		cancel("others ")
+		if n := tombstones(t, s); n < 40 || n > 50 {
+			t.Errorf("%d tombstones are left of 80; want the 40 new ones, and some", n)
+		}
+		for i := range 40 {
+			l.sendJobsAfter(t, time.Hour, job{ID: fmt.Sprint("failing ", i)})
+		}
+		l.Start(worker.Config{MaxAttempts: 2})
+		time.Sleep(2 * day)
+		cancel("failing ")
+		l.empty(t, day)
+		worldtest.Want(t, "handled", len(l.called()), 80)
+		time.Sleep(60 * day)
+		before := tombstones(t, s)
+		cancel("more ")
+		if n := before + 40 - tombstones(t, s); n < 30 {
+			t.Errorf("%d tombstones of messages that were handled have gone; want most of 40", n)
 		}
 	})
 }

@@ -258,12 +258,12 @@ func TestOnPoisonOfAKiller(t *testing.T) {
 						time.Sleep(200 * time.Millisecond)
 						fine.Add(1)
 						return nil
-					}, func(j job, why handlers.Poisoned) []channel.Message {
+					}, func(job, handlers.Poisoned) []channel.Message {
 						calls.Add(1)
 						if deadly {
 							die()
 						}
-						return giveUp(j, why)
+						return []channel.Message{Add{To: "now", Amount: 1}}
 					})
 					return &l.world
 				}
@@ -273,7 +273,7 @@ func TestOnPoisonOfAKiller(t *testing.T) {
 				}
 				worldtest.Send(w.World, job{ID: "killer", Name: "killer"}, job{ID: "killer-2", Name: "killer"})
 				restarted(t, s, worker.Config{MaxDeliveries: 5, Visibility: time.Second}, newProcess)
-				want, emitted := int64(2), 2
+				want, emitted := int64(2), 1 // for each of two
 				if deadly {
 					want, emitted = 6, 0
 				}
@@ -285,7 +285,7 @@ func TestOnPoisonOfAKiller(t *testing.T) {
 				}
 				worldtest.Want(t, "poisoned", len(all), 2)
 				worldtest.Want(t, "calls", calls.Load(), want)
-				worldtest.Want(t, "compensated", w.Balance("now"), emitted)
+				worldtest.Want(t, "compensated", w.Balance("now"), 2*emitted)
 				if n := fine.Load(); n < 20 {
 					t.Errorf("%d neighbours were handled, want 20", n)
 				}
@@ -402,6 +402,9 @@ func TestGivingUpWithEveryFault(t *testing.T) {
 	for name, breakOne := range map[string]fault{"dies": crash, "fails": failOnce} {
 		for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 			for _, large := range []bool{false, true} {
+				if large && name == "fails" {
+					continue // the calls are those of the death
+				}
 				t.Run(fmt.Sprintf("%s/%s/large=%v", name, moment, large), func(t *testing.T) {
 					t.Parallel()
 					worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {

@@ -117,7 +117,9 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 			return
 		}
 		s.report.logHandBack(ctx, m, v)
-		s.handBack(ctx, m, RetryDelay(e.HandBacks+1, e.ID), err)
+		e.HandBacks++
+		s.stats.handedBack.Inc()
+		s.rewrite(ctx, m, RetryDelay(e.HandBacks, e.ID), err)
 	case handlers.Unavailable:
 		s.stats.unavailable.Inc()
 		s.report.logTrouble(ctx, m, err)
@@ -176,9 +178,14 @@ func (s *settler) giveBack(ctx context.Context, m *message) {
 	}
 }
 
-// handBack hands a message back for no fault of its own.
+// handBack hands a message back for no fault of its own. If its handler hasn't begun, a delayed message can still be
+// cancelled, so that is a hop.
 func (s *settler) handBack(ctx context.Context, m *message, delay time.Duration, cause error) {
-	m.history().HandBacks++
+	if e := m.history(); m.began.Load() == nil && !e.Due.IsZero() {
+		e.Hops++
+	} else {
+		e.HandBacks++
+	}
 	s.stats.handedBack.Inc()
 	s.rewrite(ctx, m, delay, cause)
 }

@@ -299,3 +299,27 @@ func TestACompensationBelongsToItsDelivery(t *testing.T) {
 `)
 	})
 }
+
+// A commit that loses a race is done again, so its span has not failed.
+func TestALostRaceIsNoFailure(t *testing.T) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		lost := false
+		raced := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if (op.Name == "commit" || op.Name == "put blob") && strings.HasPrefix(op.Resource, "blob accounts/") && !lost {
+				lost = true
+				return op.Fail(storage.ErrPrecondition)
+			}
+			return do()
+		})
+		w, r := newTraced(t, raced, handlers.Config{}, doNothing)
+		worldtest.Send(w.World, Add{To: "a", Amount: 1})
+		w.work(t, r, worker.Config{})
+		var outcomes []string
+		for _, c := range r.Named("commit accounts") {
+			worldtest.Want(t, "status", c.Status.Code, codes.Unset)
+			outcomes = append(outcomes, tracingtest.Attribute(c, "millrace.outcome"))
+		}
+		worldtest.Want(t, "outcomes", fmt.Sprintf("%q", outcomes), `["lost race" ""]`)
+	})
+}

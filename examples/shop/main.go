@@ -24,26 +24,29 @@ func routes() (*channel.Routes, error) {
 	return channel.NewRoutes(
 		channel.Command[Place]("orders"), channel.Command[TimeUp]("orders"),
 		channel.Event[Held]("orders"), channel.Event[Paid]("orders"), channel.Event[Shipped]("orders"),
-		channel.Command[Reserve]("stock"), channel.Command[Release]("stock"),
-		channel.Command[Charge]("bank"), channel.Command[Refund]("bank"), channel.Command[Ship]("carrier"),
+		channel.Command[Reserve]("stock"), channel.Command[Release]("stock"), channel.Command[Sold]("stock"),
+		channel.Command[Charge]("bank"), channel.Command[Refund]("bank"),
+		channel.Command[Ship]("carrier"), channel.Command[Recall]("carrier"),
 		channel.Event[Changed]("progress"))
 }
 
 func (o outside) register(h *handlers.Registry) error {
 	orders := values.New(h.Channels(), "orders", values.Config[Order]{})
 	handlers.Decide(h, orders, Place.Key, Order.Place, Changed{}, Reserve{}, TimeUp{})
-	handlers.On(h, "orders", orders, Held.Key, Order.Held, Changed{}, Charge{})
+	handlers.On(h, "orders", orders, Held.Key, Order.Held, Changed{}, Charge{}, Release{})
 	handlers.On(h, "orders", orders, Paid.Key, Order.Paid, Changed{}, Ship{}, Release{}, Refund{})
-	handlers.On(h, "orders", orders, Shipped.Key, Order.Shipped, Changed{}, Release{}, Refund{})
+	handlers.On(h, "orders", orders, Shipped.Key, Order.Shipped, Changed{}, Sold{}, Release{}, Refund{})
 	handlers.Decide(h, orders, TimeUp.Key, Order.TimeUp, Changed{}, Release{})
 	stock := stocks(h.Channels())
 	handlers.Decide(h, stock, Reserve.item, Stock.Reserve, Held{})
 	handlers.Decide(h, stock, Release.item, Stock.Release)
+	handlers.Decide(h, stock, Sold.item, Stock.Sold)
 	handlers.React(h, "bank", o.charge)
 	handlers.React(h, "bank", o.refund)
 	handlers.React(h, "carrier", o.ship)
+	handlers.React(h, "carrier", o.recall)
 	handlers.OnPoison(h, unpaid, Paid{}, Refund{})
-	handlers.OnPoison(h, unsent, Shipped{})
+	handlers.OnPoison(h, unsent, Shipped{}, Recall{})
 	views.Latest(h, progress(h.Channels()), Changed.Key, Progress.Change)
 	return nil
 }

@@ -29,8 +29,14 @@ type Reserve struct {
 	Count int    `json:"count"`
 }
 
-// Release gives goods back to the stock. It may come before the Reserve that it takes back.
+// Release gives goods that were held back to the stock.
 type Release struct {
+	ID
+	Item string `json:"item"`
+}
+
+// Sold says to the stock that goods that were held are gone.
+type Sold struct {
 	ID
 	Item string `json:"item"`
 }
@@ -66,6 +72,9 @@ type Ship struct {
 	Count int    `json:"count"`
 }
 
+// Recall brings goods back, if they were sent.
+type Recall struct{ ID }
+
 // Shipped says whether the goods are under way.
 type Shipped struct {
 	ID
@@ -84,11 +93,13 @@ type Changed struct {
 func (Place) Kind() channel.Kind   { return "shop.place.v1" }
 func (Reserve) Kind() channel.Kind { return "shop.reserve.v1" }
 func (Release) Kind() channel.Kind { return "shop.release.v1" }
+func (Sold) Kind() channel.Kind    { return "shop.sold.v1" }
 func (Held) Kind() channel.Kind    { return "shop.held.v1" }
 func (Charge) Kind() channel.Kind  { return "shop.charge.v1" }
 func (Refund) Kind() channel.Kind  { return "shop.refund.v1" }
 func (Paid) Kind() channel.Kind    { return "shop.paid.v1" }
 func (Ship) Kind() channel.Kind    { return "shop.ship.v1" }
+func (Recall) Kind() channel.Kind  { return "shop.recall.v1" }
 func (Shipped) Kind() channel.Kind { return "shop.shipped.v1" }
 func (TimeUp) Kind() channel.Kind  { return "shop.timeup.v1" }
 func (Changed) Kind() channel.Kind { return "shop.changed.v1" }

@@ -57,8 +57,10 @@ func (o Order) Held(e Held) (Order, messages, error) {
 		return o.to(Charging, e.ID, Charge{e.ID, o.Cents})
 	case o.State == Reserving:
 		return o.to(NoStock, e.ID)
+	case o.State == TooLate && e.OK:
+		return o, messages{Release{e.ID, o.Item}}, nil
 	}
-	return o, nil, nil // too late; TimeUp has released the goods
+	return o, nil, nil
 }
 
 // Paid takes the bank's answer.
@@ -68,7 +70,7 @@ func (o Order) Paid(e Paid) (Order, messages, error) {
 		return o.to(Shipping, e.ID, Ship{e.ID, o.Item, o.Count})
 	case o.State == Charging:
 		return o.to(NoMoney, e.ID, Release{e.ID, o.Item})
-	case o.State == TooLate && e.OK:
+	case e.OK && (o.State == TooLate || o.State == NoMoney):
 		return o, messages{Refund{e.ID, o.Cents}}, nil
 	}
 	return o, nil, nil
@@ -78,7 +80,7 @@ func (o Order) Paid(e Paid) (Order, messages, error) {
 func (o Order) Shipped(e Shipped) (Order, messages, error) {
 	switch {
 	case o.State == Shipping && e.OK:
-		return o.to(Done, e.ID)
+		return o.to(Done, e.ID, Sold{e.ID, o.Item})
 	case o.State == Shipping:
 		return o.to(NoCarrier, e.ID, Release{e.ID, o.Item}, Refund{e.ID, o.Cents})
 	}
@@ -87,7 +89,10 @@ func (o Order) Shipped(e Shipped) (Order, messages, error) {
 
 // TimeUp ends an order that isn't paid.
 func (o Order) TimeUp(c TimeUp) (Order, messages, error) {
-	if o.State == Reserving || o.State == Charging {
+	switch o.State {
+	case Reserving:
+		return o.to(TooLate, c.ID)
+	case Charging:
 		return o.to(TooLate, c.ID, Release{c.ID, o.Item})
 	}
 	return o, nil, nil

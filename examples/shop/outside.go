@@ -8,7 +8,8 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 )
 
-// A Bank is somebody else's service. It knows each order by its ID, so that a repeat has no second effect.
+// A Bank is somebody else's service. It knows each order by its ID, so that a repeat has no second effect. A charge
+// that comes after its refund is void: nobody knows in which order two calls arrive.
 type Bank interface {
 	Charge(ctx context.Context, order string, cents int) error // ErrDeclined: no money
 	Refund(ctx context.Context, order string, cents int) error // nothing was charged: no error
@@ -17,9 +18,10 @@ type Bank interface {
 // ErrDeclined says that the account has no money.
 var ErrDeclined = errors.New("declined")
 
-// A Carrier brings goods. It knows each order by its ID, too.
+// A Carrier brings goods. It knows each order by its ID, too, and ships nothing that was recalled.
 type Carrier interface {
 	Ship(ctx context.Context, order, item string, count int) error
+	Recall(ctx context.Context, order string) error
 }
 
 // outside are the reactions that call services.
@@ -47,11 +49,15 @@ func (o outside) ship(ctx context.Context, c Ship) error {
 	return channel.Send(ctx, Shipped{c.ID, true})
 }
 
+func (o outside) recall(ctx context.Context, c Recall) error { return o.Carrier.Recall(ctx, c.Order) }
+
 // unpaid gives up on a charge. Nobody knows whether the bank has taken the money, so it is given back.
 func unpaid(c Charge, _ handlers.Poisoned) messages { return messages{Paid{c.ID, false}, Refund(c)} }
 
-// unsent gives up on a delivery.
-func unsent(c Ship, _ handlers.Poisoned) messages { return messages{Shipped{c.ID, false}} }
+// unsent gives up on a delivery, likewise.
+func unsent(c Ship, _ handlers.Poisoned) messages {
+	return messages{Shipped{c.ID, false}, Recall{c.ID}}
+}
 
 // demoBank stands for a real bank. Nobody has more than a thousand.
 type demoBank struct{}
@@ -69,3 +75,5 @@ func (demoBank) Refund(context.Context, string, int) error { return nil }
 type demoCarrier struct{}
 
 func (demoCarrier) Ship(context.Context, string, string, int) error { return nil }
+
+func (demoCarrier) Recall(context.Context, string) error { return nil }

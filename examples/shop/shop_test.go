@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/millracetest"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/values"
 )
 
@@ -20,13 +23,14 @@ type world struct {
 	charged map[string]int // cents, by order
 	gone    map[string]bool
 	shipped map[string]int
+	kept    map[string]bool
 
 	bank    func(order string) error // what the bank answers before it does anything
 	carrier func(order string) error
 }
 
 func newWorld() *world {
-	return &world{charged: map[string]int{}, gone: map[string]bool{}, shipped: map[string]int{}}
+	return &world{charged: map[string]int{}, gone: map[string]bool{}, shipped: map[string]int{}, kept: map[string]bool{}}
 }
 
 func (w *world) Charge(_ context.Context, order string, cents int) error {
@@ -59,7 +63,17 @@ func (w *world) Ship(_ context.Context, order, _ string, count int) error {
 			return err
 		}
 	}
-	w.shipped[order] = count
+	if !w.kept[order] {
+		w.shipped[order] = count
+	}
+	return nil
+}
+
+func (w *world) Recall(_ context.Context, order string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.shipped, order)
+	w.kept[order] = true
 	return nil
 }
 
@@ -90,8 +104,8 @@ func (w *world) check(t *testing.T, c *channel.Channels, placed ...Place) {
 			t.Errorf("order %s is %q, its view says %q", p.Order, o.State, got)
 		}
 	}
-	if got := millracetest.Value(t, stocks(c), "teapot").Left; got != left {
-		t.Errorf("%d are left, want %d", got, left)
+	if got := millracetest.Value(t, stocks(c), "teapot"); got.Left != left || len(got.Held) > 0 {
+		t.Errorf("got %+v, want %d left", got, left)
 	}
 }
 
@@ -112,7 +126,7 @@ func TestOrderDecides(t *testing.T) {
 	millracetest.Decide(t, Order.Paid).Given(late).When(Paid{id, true}).Then(Refund{id, 4900})
 	millracetest.Decide(t, Order.TimeUp).Given(charging).When(TimeUp{id}).Then(Release{id, "teapot"}, Changed{id, TooLate})
 	millracetest.Decide(t, Stock.Release).Given(Stock{Left: 3, Held: map[string]int{"17": 2}}).When(Release{id, "teapot"}).
-		ThenValue(Stock{Left: 5, Held: map[string]int{"17": 0}})
+		ThenValue(Stock{Left: 5})
 }
 
 // Each way that an order can end.
@@ -183,20 +197,59 @@ func TestKilledInTheMiddle(t *testing.T) {
 	})
 }
 
-// Whatever dies, comes late or comes twice: money, goods and states agree.
+// A delivery that was given up and taken back is retried by an operator: nothing is shipped.
+func TestRetryAfterCompensation(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.carrier = func(string) error { return errors.New("the line is dead") }
+	millracetest.Run(t, w.program(), func(t *testing.T, app *millracetest.App) {
+		app.Send(order("17", 1))
+		app.Drain()
+		entries := app.Poison()
+		if len(entries) != 1 {
+			t.Fatalf("got %d entries in the poison queues, want 1", len(entries))
+		}
+		w.carrier = nil
+		if err := poison.At(app.Channels(), entries[0].Queue).Retry(t.Context(), entries[0].Key); err != nil {
+			t.Fatal(err)
+		}
+		app.Drain()
+		w.check(t, app.Channels(), order("17", 1))
+	})
+}
+
+// Whatever dies, comes late or comes twice, and whoever says no: money, goods and states agree.
 func TestOrdersUnderFaults(t *testing.T) {
 	t.Parallel()
 	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
 		w := newWorld()
+		broken := errors.New("the line is dead")
+		asked := map[string]bool{}
 		w.bank = func(order string) error {
-			if order[len(order)-1] == '3' {
+			first := !asked[order]
+			asked[order] = true
+			switch order[len(order)-1] {
+			case '2':
 				return ErrDeclined
+			case '3':
+				return broken
+			case '4':
+				if first {
+					return handlers.Later(20*time.Minute, "the bank is closed")
+				}
 			}
 			return nil
 		}
+		w.carrier = func(order string) error {
+			if order[len(order)-1] == '5' {
+				return broken
+			}
+			return nil
+		}
+		sim.ExpectPoison(func(e poison.Entry) bool { return e.Queue == "bank" || e.Queue == "carrier" })
 		sim.Start(w.program())
 		var placed []Place
-		for i := range 12 {
+		for i := range 9 {
 			p := order(fmt.Sprint(sim.Seed, "-", i), 1+sim.Rand.IntN(2))
 			placed = append(placed, p)
 			sim.Send(p)
@@ -205,4 +258,22 @@ func TestOrdersUnderFaults(t *testing.T) {
 		sim.Settle()
 		w.check(t, sim.Channels(), placed...)
 	})
+}
+
+// The code beside the domain stays below sixty lines.
+func TestProgramIsShort(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+			lines++
+		}
+	}
+	if lines >= 60 {
+		t.Errorf("main.go has %d lines of code, want fewer than 60", lines)
+	}
 }

@@ -51,6 +51,20 @@ func DecodeKnown[T any](data []byte) (v T, known bool, err error) {
 	return v, false, err
 }
 
+// DecodeStrictly is Decode for data that somebody outside has written. It refuses members that the type doesn't have,
+// also those whose names differ in case, and two members of one name. Unlike others, its error names an unknown member.
+func DecodeStrictly[T any](data []byte) (v T, err error) {
+	err = json.Unmarshal(data, &v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false), jsontext.AllowDuplicateNames(false),
+		json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(false), jsonv1.ReportErrorsWithLegacySemantics(false))
+	if at := (*json.SemanticError)(nil); errors.Is(err, json.ErrUnknownName) && errors.As(err, &at) {
+		return v, fmt.Errorf("unknown member %q", at.JSONPointer.LastToken())
+	}
+	if err != nil {
+		err = RedactError[T](err)
+	}
+	return v, err
+}
+
 // place describes the place of a pointer in a value, by names that the type has. Keys of maps, and members from a
 // type's own methods, are content, which no error may repeat.
 func place(t reflect.Type, p jsontext.Pointer) string {

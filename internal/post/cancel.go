@@ -98,11 +98,11 @@ func (c Cancellations) withdrawWaiting(ctx context.Context, queue string, kind K
 		}
 		early := e.Early(time.Now()) > 0
 		switch {
-		case d.Receipt == "" && early:
-			all.moving = true
-			continue
-		case d.Receipt == "" || !early && d.Deliveries > e.Hops:
+		case e.started(), !early && (d.Receipt == "" || d.Deliveries > e.Hops):
 			all.started = true
+			continue
+		case d.Receipt == "":
+			all.moving = true
 			continue
 		}
 		switch err := q.Delete(ctx, []storage.Receipt{d.Receipt}); {
@@ -129,7 +129,7 @@ const (
 	tombstones = "cancelled"
 
 	copiesFor = 30 * 24 * time.Hour
-	sweep     = 4 // rows that each message that is buried looks at
+	sweep     = 4 // rows that each cancellation and each burial looks at
 )
 
 type tombstone struct {
@@ -145,7 +145,12 @@ func tombstoneKey(kind Kind, id string) string {
 
 func (c Cancellations) putTombstone(ctx context.Context, queue string, kind Kind, id string) error {
 	now := time.Now()
-	return c.writeTombstone(ctx, queue, tombstoneKey(kind, id), tombstone{At: now, Until: now.Add(MaxDelay + copiesFor)}, storage.Condition{})
+	key := tombstoneKey(kind, id)
+	err := c.writeTombstone(ctx, queue, key, tombstone{At: now, Until: now.Add(MaxDelay + copiesFor)}, storage.Condition{})
+	if err == nil {
+		c.sweepAfter(ctx, queue, key, now)
+	}
+	return err
 }
 
 func (c Cancellations) writeTombstone(ctx context.Context, queue, key string, t tombstone, cond storage.Condition) error {
@@ -163,7 +168,7 @@ func (c Cancellations) MayConcern(e *Envelope) bool { return !e.Due.IsZero() && 
 type Grave struct {
 	key  string
 	etag storage.ETag
-	at   time.Time
+	tombstone
 }
 
 // Of looks for the tombstone of a message that was delivered so often. It returns nil if there is none, or if
@@ -187,23 +192,37 @@ func (c Cancellations) Of(ctx context.Context, queue string, e *Envelope, delive
 	if err := json.Unmarshal(row.Data, &t); err != nil {
 		return nil, nil // another program wrote it
 	}
-	inTime := t.At.Before(e.Due.Add(-clocksApart))
-	if e.Time.After(t.At) || !inTime && deliveries-1 > e.Hops {
+	inTime := !e.started() && t.At.Before(e.Due.Add(-clocksApart))
+	g := &Grave{key, row.ETag, t}
+	switch {
+	case e.Time.After(t.At): // the message that the tombstone is for may still come
+		return nil, nil
+	case !inTime && deliveries-1 > e.Hops:
+		c.Bury(ctx, queue, e, g)
 		return nil, nil
 	}
-	return &Grave{key: key, etag: row.ETag, at: t.At}, nil
+	return g, nil
 }
 
-// Bury notes that a cancelled message was deleted, and removes some tombstones whose time is over. Failures leave rows.
+// Bury notes that the message of a tombstone has come: it was deleted, or it stays. Bury removes some tombstones whose
+// time is over. Failures leave rows.
 func (c Cancellations) Bury(ctx context.Context, queue string, e *Envelope, g *Grave) {
 	now := time.Now()
 	until := now
 	if e.Due.After(now) {
 		until = e.Due
 	}
-	_ = c.writeTombstone(ctx, queue, g.key, tombstone{At: g.at, Until: until.Add(copiesFor)}, storage.Condition{IfMatch: g.etag})
+	if until = until.Add(copiesFor); !until.Before(g.Until) {
+		return // it is buried
+	}
+	_ = c.writeTombstone(ctx, queue, g.key, tombstone{At: g.At, Until: until}, storage.Condition{IfMatch: g.etag})
+	c.sweepAfter(ctx, queue, g.key, now)
+}
+
+// sweepAfter removes those of the next tombstones whose time is over.
+func (c Cancellations) sweepAfter(ctx context.Context, queue, key string, now time.Time) {
 	table := c.o.store.Table(tombstones)
-	for row, err := range table.Query(ctx, queue, storage.RowRange{From: g.key + "\x00", Limit: sweep}) {
+	for row, err := range table.Query(ctx, queue, storage.RowRange{From: key + "\x00", Limit: sweep}) {
 		if err != nil {
 			return
 		}

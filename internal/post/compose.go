@@ -99,6 +99,20 @@ func (w When) String() string {
 	return ""
 }
 
+// check refuses a When that is too far ahead.
+func (w When) check(now time.Time) error {
+	if delay := w.from(now).Sub(now); delay > MaxDelay {
+		return fmt.Errorf("%w: a delay of %v; want at most ten years", storage.ErrInvalid, delay)
+	}
+	return nil
+}
+
+// CheckDelay refuses a message that is due too late.
+func CheckDelay(m Message, now time.Time) error {
+	l, _ := m.(Later)
+	return l.When.check(now)
+}
+
 // draft makes the parts of an envelope that the message itself decides. Its ID is empty if the message chooses none.
 func draft(m Message, source string, now time.Time) (e Envelope, when When, err error) {
 	if l, ok := m.(Later); ok {
@@ -118,10 +132,10 @@ func draft(m Message, source string, now time.Time) (e Envelope, when When, err 
 		return e, when, err
 	}
 	e = Envelope{Source: source, Kind: m.Kind(), Time: now, Data: data}
+	if err := when.check(now); err != nil {
+		return e, when, err
+	}
 	if due := when.from(now); due.After(now) {
-		if due.Sub(now) > MaxDelay {
-			return e, when, fmt.Errorf("%w: a delay of %v; want at most ten years", storage.ErrInvalid, due.Sub(now))
-		}
 		e.Due = due
 	}
 	if x, ok := m.(identified); ok {

@@ -43,6 +43,10 @@ func (e *Envelope) Early(now time.Time) time.Duration {
 	return Hide(left)
 }
 
+// started reports that a handler may have had a message. What Due says is no longer when it is due for the first time:
+// see Postpone.
+func (e *Envelope) started() bool { return e.Attempts+e.HandBacks > 0 }
+
 // Postpone makes a message due after d, if that is too long for an engine, and returns how long to hide it.
 func (e *Envelope) Postpone(now time.Time, d time.Duration) time.Duration {
 	if d > storage.MaxDelay {

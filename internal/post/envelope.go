@@ -69,7 +69,7 @@ type Envelope struct {
 	Attempts    int       // how often a handler has returned an error
 	Hangs       int       // how many of these attempts were given up because the handler didn't end
 	HandBacks   int       // deliveries that ended for no fault of the message
-	Hops        int       // deliveries that count as nothing, because they came before the message was due
+	Hops        int       // deliveries of a delayed message that count as nothing: before it was due, or before a handler had it
 	LastError   string    // shortened
 	FirstFailed time.Time // when the first attempt failed
 

@@ -38,6 +38,9 @@ type (
 	subjected  interface{ Subject() string }
 )
 
+// Inside is an argument of functions that are exported for this module's own packages. No other module can name it.
+type Inside struct{}
+
 // kindOf returns the kind of a message type.
 func kindOf[M Message]() Kind {
 	var m M

@@ -18,7 +18,7 @@ const (
 	attrKind     = attribute.Key("millrace.message.kind")
 	attrDelivery = attribute.Key("millrace.delivery.number") // counts the deliveries of a message from 1
 	attrAttempts = attribute.Key("millrace.delivery.failed") // attempts that have failed before
-	attrOutcome  = attribute.Key("millrace.outcome")         // of a delivery that is not just done or failed
+	attrOutcome  = attribute.Key("millrace.outcome")         // of a delivery or a commit that is not just done or failed
 	attrReason   = attribute.Key("millrace.poison.reason")
 )
 
@@ -196,6 +196,13 @@ func Fail(s Span, err error) {
 func HandBack(s Span) {
 	if s != nil {
 		s.SetAttributes(attrOutcome.String("handed back"))
+	}
+}
+
+// LoseRace notes that somebody else wrote first.
+func LoseRace(s Span) {
+	if s != nil {
+		s.SetAttributes(attrOutcome.String("lost race"))
 	}
 }
 

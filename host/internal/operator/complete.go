@@ -189,7 +189,7 @@ func (c *call) flagWords(name string) []string {
 	case "kind":
 		return c.known.kinds()
 	case "reason":
-		return []string{handlers.ReasonUndecodable, handlers.ReasonUnknownKind, handlers.ReasonAttempts, handlers.ReasonDeliveries,
+		return []string{handlers.ReasonUndecodable, handlers.ReasonRefused, handlers.ReasonUnknownKind, handlers.ReasonAttempts, handlers.ReasonHangs, handlers.ReasonDeliveries,
 			handlers.ReasonContentDiffers, handlers.ReasonTooOld, handlers.ReasonDataLost, handlers.ReasonBadKey, poison.ReasonUnreadable}
 	}
 	return nil
