@@ -9,9 +9,9 @@ import (
 	"github.com/millrace-go/millrace/internal/post"
 )
 
-// Attempt returns which attempt at its message a handler is: n counts from 1, and counts what
-// a handler has refused: a run that died with its process spends no attempt, so n == 1 may come again. most is how many
-// there are at most, by the queue's worker.QueueConfig. When n >= most fails, the message goes to the poison queue. A handler that wants
+// Attempt returns which attempt at its message a handler is: n counts from 1, and counts what a handler has refused: a
+// run that died with its process spends no attempt, so n == 1 may come again. most is how many there are at most, by
+// the queue's worker.QueueConfig. When n >= most fails, the message goes to the poison queue. A handler that wants
 // fewer attempts than its queue gives them returns [Poison]:
 //
 //	if n, _ := handlers.Attempt(ctx); n >= 3 {

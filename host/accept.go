@@ -1,14 +1,15 @@
 package host
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -19,29 +20,28 @@ const maxCommand = 1 << 20
 // body is the zero M. fill may set fields from elsewhere, such as the path. It may be nil. The answers are
 //
 //	202  the command is safe, and decided in a moment
-//	400  the body isn't JSON of an M, or has members that an M doesn't have
+//	400  the body isn't JSON of an M in UTF-8, or has other members than an M, or one twice
 //	413  the body has more than 1 MiB
 //	422  the command's own Check refuses it, or its ID or subject can't be used
 //	503  the store can't take it now; the request may be sent again
 //
 // Errors are problems as in RFC 9457 (application/problem+json). To be safe across a repeat the command must choose its
-// ID; see [channel.Identified].
+// ID; see [channel.Identified]. A command whose key no document can have, such as an empty one, goes to the poison queue:
+// let its Check refuse it.
 func Accept[M channel.Message](a *App, fill func(r *http.Request, m *M)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m M
-		body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxCommand))
-		body.DisallowUnknownFields()
-		err := body.Decode(&m)
-		if err == nil && body.More() {
-			err = errors.New("want one JSON value")
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCommand))
+		if err == nil && len(bytes.TrimSpace(body)) > 0 {
+			m, err = jsonform.DecodeStrictly[M](body)
 		}
 		var tooLarge *http.MaxBytesError
 		switch {
 		case errors.As(err, &tooLarge):
 			problem(w, http.StatusRequestEntityTooLarge, "The request's body has more than 1 MiB.")
 			return
-		case err != nil && !errors.Is(err, io.EOF):
-			problem(w, http.StatusBadRequest, "The request's body isn't such a command: "+strings.TrimPrefix(err.Error(), "json: ")+".")
+		case err != nil:
+			problem(w, http.StatusBadRequest, "The request's body isn't such a command: "+err.Error()+".")
 			return
 		}
 		if fill != nil {

@@ -66,7 +66,10 @@ func TestAccept(t *testing.T) {
 	}{
 		{"/flats/7", `{"days":2}`, http.StatusAccepted, ""},
 		{"/rents", `{"flat":"8","days":2} ` + "\n", http.StatusAccepted, ""},
-		{"/rents", `{"flat":"8","days":2}{}`, http.StatusBadRequest, "want one JSON value"},
+		{"/rents", `{"flat":"8","days":2}{}`, http.StatusBadRequest, "invalid JSON"},
+		{"/rents", `{"flat":"` + "\xff" + `","days":2}`, http.StatusBadRequest, "invalid JSON"},
+		{"/rents", `{"flat":"8","flat":"9","days":2}`, http.StatusBadRequest, "two members with one name"},
+		{"/rents", `{"Flat":"8","days":2}`, http.StatusBadRequest, `unknown member "Flat"`},
 		{"/rents", `{"flat":"8","days":`, http.StatusBadRequest, "isn't such a command"},
 		{"/rents", `{"flat":"8","days":"2"}`, http.StatusBadRequest, "days"},
 		{"/rents", `{"flat":"8","nights":2}`, http.StatusBadRequest, "nights"},
