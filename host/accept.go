@@ -26,8 +26,8 @@ const maxCommand = 1 << 20
 //	503  the store can't take it now; the request may be sent again
 //
 // Errors are problems as in RFC 9457 (application/problem+json). To be safe across a repeat the command must choose its
-// ID; see [channel.Identified]. A command whose key no document can have, such as an empty one, goes to the poison queue:
-// let its Check refuse it.
+// ID; see [channel.Identified]. A command whose key no document can have, such as an empty one, goes to the poison
+// queue: let its Check refuse it.
 func Accept[M channel.Message](a *App, fill func(r *http.Request, m *M)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m M
