@@ -90,8 +90,7 @@ func (r *replay) targets(held map[sentKey]bool) []*target {
 		if !slices.Contains(s.queues, m.queue) {
 			continue // another program handles it
 		}
-		// Queues are empty, so a message that never came when it was due was cancelled.
-		cancelled := !m.e.Due.IsZero() && !m.received
+		cancelled := m.cancelled > 0 && m.cancelled >= m.copies // a copy that is left must be handled
 		x := &target{sent: m, excused: held[sentKey{m.queue, m.e.ID, m.e.Content()}] || m.e.Due.After(s.ended) || cancelled}
 		e := m.e
 		d, err := r.registry.Resolve(m.queue, &e)

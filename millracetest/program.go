@@ -26,6 +26,11 @@ type Program struct {
 
 	// Queues holds the settings of single queues, as worker.Config does. Defaults to none.
 	Queues map[string]worker.QueueConfig
+
+	// Handlers is how handlers are run, as in host.Program. All processes of the program share it. The laws of Simulate
+	// repeat decisions with its Middleware, too, so that gives a message the same verdict each time. Defaults to the zero
+	// Config, with the kit's logger.
+	Handlers handlers.Config
 }
 
 // source is the source of the messages that a test sends.
@@ -50,7 +55,11 @@ func (p Program) register(s *storage.Store, log *slog.Logger, watch func(*post.H
 		return nil, err
 	}
 	c.Outbox().Watch = watch
-	h := handlers.NewRegistry(c, handlers.Config{Logger: log})
+	cfg := p.Handlers
+	if cfg.Logger == nil {
+		cfg.Logger = log
+	}
+	h := handlers.NewRegistry(c, cfg)
 	if err := p.Register(h); err != nil {
 		return nil, fmt.Errorf("register: %w", err)
 	}

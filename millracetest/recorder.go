@@ -16,6 +16,7 @@ import (
 type recorder struct {
 	driver.Store
 	committer driver.Committer // nil if there is none
+	finder    driver.Finder    // nil if there is none
 
 	// wrote is called after a document was written. It is called concurrently. Set it before the store is used.
 	wrote func()
@@ -27,13 +28,15 @@ type recorder struct {
 	bodies map[string][]byte      // of claim-checked messages, by their keys; under mu
 	docs   map[docPlace]*history  // under mu
 	seen   int                    // messages received so far; under mu
+	undone cancellations          // under mu
 }
 
 // sent is a message in a queue.
 type sent struct {
-	queue    string
-	e        post.Envelope // has its data
-	received bool          // when it was due
+	queue     string
+	e         post.Envelope // has its data
+	copies    int           // how often it was sent
+	cancelled int           // how many of these were cancelled
 }
 
 type sentKey struct {
@@ -54,7 +57,10 @@ const (
 func record(s *storage.Store) (*storage.Store, *recorder) {
 	r := &recorder{
 		Store: s.Driver(), byID: map[sentKey]*sent{}, timers: map[string][]time.Time{}, bodies: map[string][]byte{},
-		docs: map[docPlace]*history{},
+		docs: map[docPlace]*history{}, undone: newCancellations(),
+	}
+	if f := r.Store.Finder(); f != nil {
+		r.finder = recordedFinder{r, f}
 	}
 	if c := r.Store.Committer(); c != nil {
 		r.committer = recordedCommitter{r, c}
@@ -63,6 +69,7 @@ func record(s *storage.Store) (*storage.Store, *recorder) {
 }
 
 func (r *recorder) Committer() driver.Committer { return r.committer }
+func (r *recorder) Finder() driver.Finder       { return r.finder }
 func (r *recorder) Queue(name string) driver.Queue {
 	return recordedQueue{r.Store.Queue(name), r, name}
 }
@@ -109,7 +116,7 @@ func (q recordedQueue) Send(ctx context.Context, messages []storage.Message) err
 func (q recordedQueue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
 	ds, err := q.Queue.Receive(ctx, max, visibility)
 	for _, d := range ds {
-		q.r.noteMessage(q.name, d.Body, true)
+		q.r.noteReceived(q.name, d)
 	}
 	return ds, err
 }
@@ -144,22 +151,37 @@ func (b recordedBlobs) Delete(ctx context.Context, key string, cond storage.Cond
 }
 
 func (r *recorder) noteSent(queue string, m storage.Message) {
-	e := r.noteMessage(queue, m.Body, false)
-	if e.Due.After(time.Now()) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.timers[queue] = append(r.timers[queue], e.Due)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.message(queue, m.Body)
+	if x == nil {
+		return
+	}
+	x.copies++
+	if x.e.Due.After(time.Now()) {
+		r.timers[queue] = append(r.timers[queue], x.e.Due)
 	}
 }
 
-// noteMessage notes a message, unless it is known or can't be decoded.
-func (r *recorder) noteMessage(queue string, body []byte, received bool) post.Envelope {
-	e, err := post.Decode(body)
-	if err != nil {
-		return post.Envelope{}
-	}
+func (r *recorder) noteReceived(queue string, d storage.Delivery) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	x := r.message(queue, d.Body)
+	if x == nil {
+		return
+	}
+	r.seen++
+	if !x.e.Due.IsZero() {
+		r.undone.held[claim{queue, d.Receipt}] = x
+	}
+}
+
+// message returns a message, and notes it if it isn't known; nil if it can't be decoded. r.mu is held.
+func (r *recorder) message(queue string, body []byte) *sent {
+	e, err := post.Decode(body)
+	if err != nil {
+		return nil
+	}
 	if e.DataRef != "" {
 		e.Data, e.DataRef = r.bodies[strings.TrimPrefix(e.DataRef, claims+"/")], ""
 	}
@@ -169,11 +191,7 @@ func (r *recorder) noteMessage(queue string, body []byte, received bool) post.En
 		r.byID[k] = &sent{queue: queue, e: e}
 		r.sent = append(r.sent, r.byID[k])
 	}
-	if received {
-		r.byID[k].received = !e.Due.After(time.Now().Add(time.Second)) // the engine may round
-		r.seen++
-	}
-	return e
+	return r.byID[k]
 }
 
 func (r *recorder) noteBody(key string, body []byte) {

@@ -34,8 +34,10 @@ func newReplay(t *testing.T, s *Sim) *replay {
 	t.Helper()
 	r := &replay{sim: s, t: t}
 	r.store, r.recorder = record(worldtest.OpenStore(t, worldtest.Virtual))
+	p := s.program
+	p.Handlers.Logger = nil
 	var err error
-	if r.registry, err = s.program.register(r.store, slog.New(slog.DiscardHandler), nil); err != nil {
+	if r.registry, err = p.register(r.store, slog.New(slog.DiscardHandler), nil); err != nil {
 		t.Fatal(err)
 	}
 	return r

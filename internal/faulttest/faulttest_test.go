@@ -89,3 +89,19 @@ func TestKeep(t *testing.T) {
 		}
 	})
 }
+
+// All processes of a run, and its store, cancel messages in the same way to the end.
+func TestOneKindOfStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, plain := range []bool{false, true} {
+			w := faulttest.New(worldtest.OpenStore(t, worldtest.Virtual), faulttest.Plan{Plain: plain})
+			before := w.Client("before").Store.Finds()
+			w.EndFaults()
+			got := []bool{w.Store.Finds(), before, w.Client("after").Store.Finds()}
+			if want := []bool{!plain, !plain, !plain}; !reflect.DeepEqual(got, want) {
+				t.Errorf("plain %v: the store, a process under faults and one after them find messages: got %v, want %v", plain, got, want)
+			}
+		}
+	})
+}

@@ -40,10 +40,13 @@ func New(s *storage.Store, p Plan) *World {
 	return &World{Plan: p, Store: s, Began: time.Now()}
 }
 
-// inSteps takes the steps of a unit of work one by one. It rings, so that days may pass fast once faults are over.
+// inSteps takes the steps of a unit of work one by one, and finds no message by its key, with or without faults: what a
+// Cancel has left must mean the same to all processes of a run. It rings, so that days may pass fast once faults are
+// over.
 type inSteps struct{ driver.Store }
 
 func (inSteps) Committer() driver.Committer { return nil }
+func (inSteps) Finder() driver.Finder       { return nil }
 
 // Tell adds a line to the history.
 func (w *World) Tell(format string, args ...any) {

@@ -137,15 +137,21 @@ type tombstone struct {
 	Until time.Time `json:"until"` // when the tombstone may go
 }
 
-// tombstoneKey is a digest, so that keys are spread evenly.
-func tombstoneKey(kind Kind, id string) string {
+// TombstoneKey is the key of a tombstone: a digest, so that keys are spread evenly.
+func TombstoneKey(kind Kind, id string) string {
 	sum := sha256.Sum256([]byte(string(kind) + "\x00" + id))
 	return hex.EncodeToString(sum[:16])
 }
 
+// TakesBack reports that a tombstone, as its row has it, is for a message of its key: one that was made before it.
+func TakesBack(data []byte, e *Envelope) bool {
+	var t tombstone
+	return json.Unmarshal(data, &t) == nil && !e.Time.After(t.At)
+}
+
 func (c Cancellations) putTombstone(ctx context.Context, queue string, kind Kind, id string) error {
 	now := time.Now()
-	key := tombstoneKey(kind, id)
+	key := TombstoneKey(kind, id)
 	err := c.writeTombstone(ctx, queue, key, tombstone{At: now, Until: now.Add(MaxDelay + copiesFor)}, storage.Condition{})
 	if err == nil {
 		c.sweepAfter(ctx, queue, key, now)
@@ -180,7 +186,7 @@ func (c Cancellations) Of(ctx context.Context, queue string, e *Envelope, delive
 	if !c.MayConcern(e) {
 		return nil, nil
 	}
-	key := tombstoneKey(e.Kind, e.ID)
+	key := TombstoneKey(e.Kind, e.ID)
 	row, err := c.o.store.Table(tombstones).Get(ctx, queue, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil

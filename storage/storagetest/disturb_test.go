@@ -254,3 +254,25 @@ func TestSeeded(t *testing.T) {
 		t.Errorf("got %s for a call that it doesn't fit", f)
 	}
 }
+
+// A message that waits is not made receivable early by the fault that releases a call's messages.
+func TestReleaseLeavesFoundMessages(t *testing.T) {
+	t.Parallel()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+"?wake=off&sync=normal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	s, _ = storagetest.Disturb(s, storagetest.Disturbance{Schedule: only("delete", storagetest.Release)})
+	q := s.Queue("jobs")
+	if err := q.Send(t.Context(), []storage.Message{{Body: []byte("x"), Key: "k", Delay: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
+	ds, err := q.Find(t.Context(), "k")
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("found %d messages: %v", len(ds), err)
+	}
+	if err := q.Delete(t.Context(), []storage.Receipt{ds[0].Receipt}); err != nil {
+		t.Errorf("delete the message that was found: %v", err)
+	}
+}

@@ -79,6 +79,7 @@ type intercepted struct {
 	listener  driver.Listener  // nil if there is none
 	finder    driver.Finder    // nil if there is none
 	seq       atomic.Int64
+	found     sync.Map // claims that Find returned: good for Delete alone, so they are never released
 }
 
 // around passes a call through the hook and forgets its result if the hook returns an error.
@@ -107,6 +108,9 @@ func (x *intercepted) releasing(claims ...storage.Claim) func(context.Context) {
 	}
 	return func(ctx context.Context) {
 		for _, c := range claims {
+			if _, found := x.found.Load(c); found {
+				continue
+			}
 			_, _ = x.Store.Queue(c.Queue).Extend(ctx, c.Receipt, 0) // stale already, or soon
 		}
 	}
@@ -157,7 +161,11 @@ type interceptedFinder struct {
 
 func (f interceptedFinder) Find(ctx context.Context, queue, key string) ([]storage.Delivery, error) {
 	op := Op{Name: "find", Resource: "queue " + queue}
-	return around(f.x, ctx, op, func() ([]storage.Delivery, error) { return f.f.Find(ctx, queue, key) })
+	ds, err := around(f.x, ctx, op, func() ([]storage.Delivery, error) { return f.f.Find(ctx, queue, key) })
+	for _, d := range ds {
+		f.x.found.Store(storage.Claim{Queue: queue, Receipt: d.Receipt}, true)
+	}
+	return ds, err
 }
 
 type interceptedCommitter struct {
