@@ -88,7 +88,7 @@ func TestExitCodes(t *testing.T) {
 		{"send -help", 0, "of this machine, at most 3650 days ahead"},
 		{"poison edit", 2, "want ID [-]"},
 		{"poison edit x", 2, "want the new body: -data FILE"},
-		{"poison edit x y", 2, `unknown argument "y"`},
+		{"poison edit x y", 2, `unknown argument "y"; if that is the file with the new body, write -data FILE`},
 		{"poison edit x - -data y", 2, `unknown argument "-"`},
 		{"poison edit x -data nope.json", 1, "nope.json"},
 		{"values list nope", 2, "capacity, months, statuses"},
