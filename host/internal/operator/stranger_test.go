@@ -176,7 +176,7 @@ func contains(t *testing.T, what, got string, want ...string) {
 func testWalk(t *testing.T, s *storage.Store) {
 	x := newStranger(t, s)
 	contains(t, "before", x.want(t, 2, "{}", "send", "test.add.v1", "-"), "no program has published")
-	contains(t, "before", x.want(t, 0, "", "doctor"), "NOTE no program has published", "Nothing is wrong")
+	contains(t, "before", x.want(t, 3, "", "doctor"), "NOTE no program has published", "no queue is known")
 	x.publish(t)
 	contains(t, "queues", x.want(t, 0, "", "queues"), "accounts 0", "stranger v1", "lists 0")
 	contains(t, "queues", x.want(t, 0, "", "queues", "-json"), `"consumers":[{"program":"stranger","version":"v1"`, `"consumers":[]`)

@@ -78,7 +78,7 @@ func (t tool) verbs() []*verb {
 			}},
 		{name: "doctor", about: "find out what is wrong", store: true, run: doctor, check: checkDoctor,
 			more: "It looks for queues that nobody consumes, kinds without a handler, messages that wait for long, poison queues, clocks that\n" +
-				"differ, old versions of a program beside newer ones, and a log of SQLite that can't shrink. It changes nothing. Its exit\ncode is 4 if something is wrong. A NOTE alone is not wrong.",
+				"differ, old versions of a program beside newer ones, and a log of SQLite that can't shrink. It changes nothing. Its exit\ncode is 4 if something is wrong, and 3 if it knows no queue. A NOTE alone is not wrong.",
 			flags: func(set *flag.FlagSet, o *options) {
 				o.lag = 5 * time.Minute
 				set.DurationVar(&o.lag, "lag", o.lag, "the `TIME` that messages may wait; the default is 5m")
