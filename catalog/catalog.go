@@ -56,6 +56,9 @@ type Kind struct {
 	Queues  []string        `json:"queues"`            // that it goes to
 	Example json.RawMessage `json:"example,omitempty"` // a body
 	Schema  json.RawMessage `json:"schema,omitempty"`  // of its bodies
+
+	ChoosesID bool `json:"chooses_id,omitempty"` // its type is channel.Identified
+	Checks    bool `json:"checks,omitempty"`     // its type is channel.Checked
 }
 
 // A Collection is a collection of values, or a view.

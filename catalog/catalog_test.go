@@ -119,6 +119,11 @@ func testWhatIsPublished(t *testing.T, s *storage.Store) {
 			t.Errorf("got %+v with the schema %s", k, k.Schema)
 		}
 	}
+	for _, k := range d.Kinds {
+		if k.ChoosesID != (k.Kind == "test.add.v1") || k.Checks {
+			t.Errorf("got %s with ChoosesID %v and Checks %v; Add alone chooses its ID, and none has a Check", k.Kind, k.ChoosesID, k.Checks)
+		}
+	}
 	if len(d.Kinds) != 4 {
 		t.Errorf("got %d kinds, want 4", len(d.Kinds))
 	}

@@ -3,8 +3,10 @@ package catalog
 import (
 	"cmp"
 	"encoding/json"
+	"reflect"
 	"slices"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/internal/post"
@@ -38,7 +40,8 @@ func Describe(r *handlers.Registry, p Program) Description {
 		for _, q := range k.Queues {
 			d.Queues[place[q]].Group = !k.Command
 		}
-		kind := Kind{Kind: k.Kind, Command: k.Command, Queues: k.Queues, Example: exampleOf(k)}
+		kind := Kind{Kind: k.Kind, Command: k.Command, Queues: k.Queues, Example: exampleOf(k),
+			ChoosesID: k.Message.Implements(reflect.TypeFor[channel.Identified]()), Checks: k.Message.Implements(reflect.TypeFor[channel.Checked]())}
 		if schema, err := jsonform.Schema(k.Message); err == nil && len(schema) <= maxSchema {
 			kind.Schema = schema
 		}

@@ -8,7 +8,8 @@
 // A program publishes one document, for its name and version. The document lists
 //
 //   - the queues of its routes, each with its kinds and what handles them here,
-//   - the kinds of message, each with an example and a JSON Schema of its body,
+//   - the kinds of message, each with an example and a JSON Schema of its body, and whether its type chooses its ID
+//     and has a Check,
 //   - the collections of values and the views that messages are folded into.
 //
 // Package host calls Keep for a program's workers.

@@ -64,7 +64,7 @@
 //	0   done; -all may have found none
 //	1   failed, or stopped by a signal: some of it may be done, and repeating the call is harmless
 //	2   the command line can't be right, or discard lacks both -yes and -dry-run, whatever there is: nothing is done
-//	3   nothing matched, a named ID isn't there, or there is no such document
+//	3   nothing matched, a named ID isn't there, there is no such document, or doctor knows no queue
 //	4   doctor has found something wrong
 //
 // A signal ends top with 0.

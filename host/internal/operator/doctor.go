@@ -71,6 +71,8 @@ func doctor(ctx context.Context, x *call) error {
 		}
 	}
 	switch {
+	case bad == 0 && len(c.known.queues) == 0:
+		return nothing("doctor: no queue is known in this store, so nothing says that all is well")
 	case c.json:
 	case bad == 1:
 		c.out.printf("\n1 thing is wrong.\n")
@@ -95,7 +97,11 @@ func (c examination) findings(names []string, stats []storage.Stats, poisoned ma
 // catalogFindings are about the descriptions of programs themselves.
 func (c examination) catalogFindings() (all []finding) {
 	if len(c.known.published) == 0 {
-		all = append(all, finding{Severity: note, Check: "catalog", Text: "no program has published what it knows, so only poison queues can be looked at",
+		seen := "poison queues"
+		if c.known.own != nil {
+			seen = "poison queues and the queues of this binary"
+		}
+		all = append(all, finding{Severity: note, Check: "catalog", Text: "no program has published what it knows, so only " + seen + " can be looked at",
 			Fix: "Start a worker of package host, or let yours call catalog.Keep."})
 	}
 	for _, d := range c.known.faulty {
@@ -114,19 +120,24 @@ func (c examination) queueFindings(names []string, stats []storage.Stats, poison
 		if st.Ready > 0 {
 			waits = fmt.Sprintf(", with %s ready", count(int(st.Ready), "message"))
 		}
+		last := c.lastConsumer(name)
 		switch {
+		case last == "" && !routed[name] && c.ownRoutes(name): // it may be a queue of a version that is yet to come
+			if st.Ready > 0 {
+				all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("%s in %s, and no worker has ever run that consumes it", waiting(st.Ready), name), Fix: "Start one."})
+			}
 		case len(c.known.published) == 0:
 		case !routed[name] && st.Ready > 0:
-			all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("queue %s is in no route any more%s%s", name, c.lastConsumer(name), waits),
+			all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("queue %s is in no route any more%s%s", name, last, waits),
 				Fix: "Start a worker of a version that handles it, until it is empty."})
 		case routed[name] && len(consumers) == 0:
-			all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("queue %s is consumed by nobody%s%s", name, c.lastConsumer(name), waits),
+			all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("queue %s is consumed by nobody%s%s", name, last, waits),
 				Fix: "Start a worker of a program with handlers for it, or take the queue out of the routes."})
 		}
 		if st.Oldest > c.lag && st.Ready > 0 {
 			text := fmt.Sprintf("queue %s: the oldest of %s has been ready for %s", name, count(int(st.Ready), "ready message"), age(st.Oldest))
 			all = append(all, finding{Severity: wrong, Check: "lag", Queue: name, Text: text,
-				Fix: fmt.Sprintf("%s top shows whether that shrinks. If it does not, look at the workers' logs, or start more workers.", c.Command)})
+				Fix: c.lagFix(st)})
 		}
 		if n := poisoned[name]; n > 0 {
 			all = append(all, finding{Severity: wrong, Check: "poison", Queue: name, Text: fmt.Sprintf("the poison queue of %s holds %s", name, count(int(n), "message")),
@@ -134,6 +145,31 @@ func (c examination) queueFindings(names []string, stats []storage.Stats, poison
 		}
 	}
 	return all
+}
+
+// waiting is the subject of a sentence on ready messages, and its verb.
+func waiting(ready int64) string {
+	if ready == 1 {
+		return "1 message waits"
+	}
+	return fmt.Sprintf("%d messages wait", ready)
+}
+
+// lagFix says what to do about messages that wait for long.
+func (c examination) lagFix(st storage.Stats) string {
+	watch := fmt.Sprintf("%s top shows whether that shrinks. If it does not, look at the workers' logs", c.Command)
+	switch {
+	case st.InFlight == 0:
+		return "Nothing of it is being handled: does a worker run? " + watch + "."
+	case st.InFlight < 0: // the store doesn't tell
+		return "Does a worker run? " + watch + ", or start more workers."
+	}
+	return watch + ", or start more workers."
+}
+
+// ownRoutes reports that the routes of this binary's program lead to a queue.
+func (c examination) ownRoutes(queue string) bool {
+	return c.known.own != nil && slices.ContainsFunc(c.known.own.Queues, func(q catalog.Queue) bool { return q.Name == queue })
 }
 
 // lastConsumer says who consumed a queue that nobody consumes now.
@@ -146,16 +182,21 @@ func (c examination) lastConsumer(queue string) string {
 	return ""
 }
 
-// kindFindings are about kinds that come to a queue and that none of its consumers handles.
+// kindFindings are about kinds that come to a queue and that none of its consumers handles. They come by the routes of
+// the programs that run, and by those of this binary: it may be the web of a version whose workers are yet to come.
 func (c examination) kindFindings() (all []finding) {
-	coming := map[string]map[channel.Kind]bool{} // by queue
-	for _, d := range c.known.running() {
+	coming := map[string]map[channel.Kind]bool{} // by queue; true if a program that runs sends them
+	routing := c.known.running()
+	if c.known.own != nil {
+		routing = append(routing, c.known.own)
+	}
+	for _, d := range routing {
 		for _, q := range d.Queues {
 			for _, k := range q.Kinds {
 				if coming[q.Name] == nil {
 					coming[q.Name] = map[channel.Kind]bool{}
 				}
-				coming[q.Name][k] = true
+				coming[q.Name][k] = coming[q.Name][k] || d != c.known.own
 			}
 		}
 	}
@@ -166,7 +207,11 @@ func (c examination) kindFindings() (all []finding) {
 		}
 		for _, k := range slices.Sorted(maps.Keys(coming[queue])) {
 			if !slices.ContainsFunc(consumers, func(d *catalog.Description) bool { return handlesKind(d, queue, k) }) {
-				all = append(all, finding{Severity: wrong, Check: "kinds", Queue: queue, Text: fmt.Sprintf("%s comes to queue %s, and its consumers have no handler for it: %s", k, queue, versions(consumers)),
+				by := ""
+				if !coming[queue][k] {
+					by = " by the routes of this binary"
+				}
+				all = append(all, finding{Severity: wrong, Check: "kinds", Queue: queue, Text: fmt.Sprintf("%s comes to queue %s%s, and its consumers have no handler for it: %s", k, queue, by, versions(consumers)),
 					Fix: "Start a version that has one; the messages are handed back for an hour, and then go to the poison queue. Or take the queue out of the kind's route."})
 			}
 		}

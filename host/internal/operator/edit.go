@@ -32,7 +32,9 @@ type edited struct {
 func readEdit(ctx context.Context, c *call) error {
 	name := c.data
 	switch {
-	case len(c.args) == 2 && (c.args[1] != "-" || name != ""):
+	case len(c.args) == 2 && c.args[1] != "-" && name == "":
+		return usage("poison edit: unknown argument %s; if that is the file with the new body, write -data FILE. See %s poison edit -help", boot.Word(c.args[1]), c.Command)
+	case len(c.args) == 2 && name != "":
 		return usage("poison edit: unknown argument %s. See %s poison edit -help", boot.Word(c.args[1]), c.Command)
 	case len(c.args) == 2:
 		name = "-"

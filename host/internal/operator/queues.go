@@ -80,7 +80,7 @@ func (c *call) consumedBy(queue string) string {
 		return "in no route"
 	case len(all) > 0:
 		return versions(all)
-	case len(c.known.published) > 0:
+	case len(c.known.published) > 0 || c.known.own != nil:
 		return "nobody"
 	}
 	return unknown

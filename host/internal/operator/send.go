@@ -127,6 +127,7 @@ func send(ctx context.Context, c *call) error {
 	if err := c.complete(&e, about.Queues, about); err != nil {
 		return usage("send: %s: %w", inputName(c.args[1]), err)
 	}
+	c.tellUncoded(about)
 	born := now
 	if due := now.Add(c.delay); c.delay > 0 || c.at.After(now) {
 		if c.at.After(now) {
@@ -158,6 +159,19 @@ func send(ctx context.Context, c *call) error {
 	}
 	c.out.printf("%s\n", boot.Clean(e.ID))
 	return nil
+}
+
+// tellUncoded says what this binary can't do for a command, because it lacks the code of its handler.
+func (c *call) tellUncoded(about *catalog.Kind) {
+	if slices.ContainsFunc(about.Queues, func(q string) bool { return c.handles(q, about.Kind) }) {
+		return
+	}
+	if about.ChoosesID && len(c.ids) == 0 {
+		_, _ = fmt.Fprintf(c.progress, "Note: this kind chooses its own ID; give it by -id, or send with the program's own binary.\n")
+	}
+	if about.Checks {
+		_, _ = fmt.Fprintf(c.progress, "Note: its Check runs in the worker, not here. A message that it refuses goes to the poison queue.\n")
+	}
 }
 
 // sendTo sends a message to a queue, whatever the routes of this binary say.

@@ -164,6 +164,12 @@ func (x *stranger) want(t *testing.T, code int, input string, args ...string) st
 	return out + told
 }
 
+// firstLine is the output of send without its notes.
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
 // contains checks a text, whose blanks may be any.
 func contains(t *testing.T, what, got string, want ...string) {
 	t.Helper()
@@ -178,12 +184,12 @@ func contains(t *testing.T, what, got string, want ...string) {
 func testWalk(t *testing.T, s *storage.Store) {
 	x := newStranger(t, s)
 	contains(t, "before", x.want(t, 2, "{}", "send", "test.add.v1", "-"), "no program has published")
-	contains(t, "before", x.want(t, 0, "", "doctor"), "NOTE no program has published", "Nothing is wrong")
+	contains(t, "before", x.want(t, 3, "", "doctor"), "NOTE no program has published", "no queue is known")
 	x.publish(t)
 	contains(t, "queues", x.want(t, 0, "", "queues"), "accounts 0", "stranger v1", "lists 0")
 	contains(t, "queues", x.want(t, 0, "", "queues", "-json"), `"consumers":[{"program":"stranger","version":"v1"`, `"consumers":[]`)
 
-	id := strings.TrimSpace(x.want(t, 0, `{"to":"ada","amount":5}`, "send", "test.add.v1", "-"))
+	id := firstLine(x.want(t, 0, `{"to":"ada","amount":5}`, "send", "test.add.v1", "-"))
 	x.want(t, 0, `{"to":"ada","amount":5}`, "send", "test.add.v1", "-", "-id", id)
 	x.want(t, 0, `{"to":"bob","amount":-3}`, "send", "test.add.v1", "-")
 	contains(t, "send", x.want(t, 2, `{"to":"ada","amount":"5"}`, "send", "test.add.v1", "-"), "standard input: amount: want integer, got string")
@@ -201,7 +207,7 @@ func testWalk(t *testing.T, s *storage.Store) {
 	contains(t, "doctor", x.want(t, 4, "", "doctor"), "WRONG queue lists is consumed by nobody, with 1 message ready", "1 thing is wrong.")
 
 	x.fail = func(m worldtest.Add) error { return handlers.Poison("closed", errors.New("closed")) }
-	old := strings.TrimSpace(x.want(t, 0, `{"to":"ada","amount":1}`, "send", "test.add.v1", "-"))
+	old := firstLine(x.want(t, 0, `{"to":"ada","amount":1}`, "send", "test.add.v1", "-"))
 	x.work(t)
 	x.fail = func(m worldtest.Add) error { return nil }
 	x.want(t, 0, `{"to":"ada","amount":2}`, "poison", "edit", old, "-")
@@ -285,5 +291,32 @@ func TestValuesListInPages(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Without the program's code send says what it doesn't do for a kind: choose its ID, and run its Check.
+func TestSendTellsWhatItCannotDo(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	x.publish(t)
+	const id, check = "this kind chooses its own ID; give it by -id", "its Check runs in the worker"
+	for _, own := range []bool{false, true} {
+		if own {
+			x.tool = Program{Routes: func() (*channel.Routes, error) { return x.Channels.Routes(), nil }, Register: func(r *handlers.Registry) error { x.register(r); return nil }}
+		}
+		for _, c := range []struct {
+			body string
+			args []string
+			want [2]bool // the note about the ID, and that about the Check
+		}{
+			{`{"to":"ada","amount":5}`, []string{"test.add.v1", "-"}, [2]bool{!own, false}},
+			{`{"to":"ada","amount":5}`, []string{"test.add.v1", "-", "-id", "x"}, [2]bool{}},
+			{`{"for":"ada","items":[]}`, []string{"stranger.wish.v1", "-"}, [2]bool{false, !own}},
+		} {
+			code, _, told := x.do(t, c.body, append([]string{"send"}, c.args...)...)
+			if got := [2]bool{strings.Contains(told, id), strings.Contains(told, check)}; code != 0 || got != c.want {
+				t.Errorf("own binary %v, send %q: got exit code %d and %q, want the notes %v", own, c.args, code, told, c.want)
+			}
+		}
 	}
 }

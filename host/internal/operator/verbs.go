@@ -41,7 +41,7 @@ type options struct {
 }
 
 // delays are the valid delays of a message, in words.
-const delays = "90s, 30m or 12h, for example, up to ten years"
+const delays = "90s, 30m or 12h, for example, up to 3650 days"
 
 // first offers candidates for the first argument.
 func first(words func(*call) []string) func(*call, int) []string {
@@ -74,15 +74,15 @@ func (t tool) verbs() []*verb {
 				"minus those that left. It is not a rate of either: 0/s may be an idle queue, or a busy one that keeps up.",
 			flags: func(set *flag.FlagSet, o *options) {
 				o.every = 2 * time.Second
-				set.DurationVar(&o.every, "every", o.every, "look at the queues again after this `TIME`, at least 100ms")
+				set.DurationVar(&o.every, "every", o.every, "look at the queues again after this `TIME`, at least 100ms; the default is 2s")
 				set.IntVar(&o.rounds, "n", 0, "end after this `NUMBER` of looks; 0 means never")
 			}},
 		{name: "doctor", about: "find out what is wrong", store: true, run: doctor, check: checkDoctor,
 			more: "It looks for queues that nobody consumes, kinds without a handler, messages that wait for long, poison queues, clocks that\n" +
-				"differ, old versions of a program beside newer ones, and a log of SQLite that can't shrink. It changes nothing. Its exit\ncode is 4 if something is wrong. A NOTE alone is not wrong.",
+				"differ, old versions of a program beside newer ones, and a log of SQLite that can't shrink. It changes nothing. Its exit\ncode is 4 if something is wrong, and 3 if it knows no queue. A NOTE alone is not wrong.",
 			flags: func(set *flag.FlagSet, o *options) {
 				o.lag = 5 * time.Minute
-				set.DurationVar(&o.lag, "lag", o.lag, "the `TIME` that messages may wait")
+				set.DurationVar(&o.lag, "lag", o.lag, "the `TIME` that messages may wait; the default is 5m")
 			}},
 		{name: "completion", args: "SHELL", least: 1, most: 1, about: "print a shell's completion script", run: completion,
 			words: first(func(*call) []string { return shells() }),
@@ -188,14 +188,14 @@ func sendFlags(set *flag.FlagSet, o *options) {
 		}
 		return nil
 	})
-	set.Func("at", "deliver it at this `TIME`, such as 2026-12-24T18:00:00+01:00 or \"2026-12-24 18:00\" of this machine", func(s string) error {
+	set.Func("at", "deliver it at this `TIME`, such as 2026-12-24T18:00:00+01:00 or \"2026-12-24 18:00\" of this machine, at most 3650 days ahead", func(s string) error {
 		for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04"} {
 			if t, err := time.ParseInLocation(layout, s, time.Local); err == nil && time.Until(t) <= mostDelay {
 				o.at = t
 				return nil
 			}
 		}
-		return errors.New("want a time such as 2026-12-24T18:00:00+01:00 or \"2026-12-24 18:00\", within ten years")
+		return errors.New("want a time such as 2026-12-24T18:00:00+01:00 or \"2026-12-24 18:00\", at most 3650 days ahead")
 	})
 }
 
