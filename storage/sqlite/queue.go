@@ -83,6 +83,11 @@ func (x *inserts) insert(queueID int64, m driver.Message, d entry) (id int64, er
 		return 0, err
 	}
 	d.id = x.c.LastID()
+	if m.Key != "" {
+		if err := x.keep(queueID, d.id, m.Key); err != nil {
+			return 0, err
+		}
+	}
 	x.enter(queueID, d)
 	return d.id, nil
 }

@@ -16,6 +16,9 @@ const applicationID = 0x4d696c6c
 //     may use an id again. held tells a received message from a delayed one.
 //   - messages holds what stays. The time at which a message was sent is in both: Stats looks for the oldest by
 //     either. A message that can be found by its key also has hidden: its place in due, as long as nobody receives it.
+//   - keys leads to the messages that have a key. An index of messages would slow down every deletion of a message. So
+//     rows of keys outlive their messages: Find looks whether the message with that id still has the key, and each new
+//     key removes some rows without a message.
 //   - clocks holds how far the file's time is ahead of the monotonic clock of a boot, and the latest time that was
 //     written down (see clock). visible is by the file's time. sent and modified are by the wall clock, for people.
 //   - rows are small and many, so they are one tree. Blobs are large, so their keys have a tree of their own, for a
@@ -89,7 +92,12 @@ var migrations = [][]string{
 	{ // before that, no message had a key
 		`ALTER TABLE messages ADD COLUMN key TEXT`,
 		`ALTER TABLE messages ADD COLUMN hidden INTEGER`,
-		`CREATE INDEX messages_key ON messages (queue, key) WHERE key IS NOT NULL`,
+		`CREATE TABLE keys (
+			id    INTEGER PRIMARY KEY,
+			queue INTEGER NOT NULL,
+			key   TEXT NOT NULL
+		) STRICT`,
+		`CREATE INDEX keys_key ON keys (queue, key)`,
 	},
 }
 
