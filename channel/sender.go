@@ -58,11 +58,18 @@ func (c *Channels) Sent() int64 { return c.sent.Load() }
 
 // count counts commands that were sent.
 func (c *Channels) count(envelopes []Envelope) {
+	var last Kind
+	command := false
+	n := int64(0)
 	for i := range envelopes {
-		if c.routes.byKind[envelopes[i].Kind].command {
-			c.sent.Add(1)
+		if k := envelopes[i].Kind; k != last {
+			last, command = k, c.routes.byKind[k].command
+		}
+		if command {
+			n++
 		}
 	}
+	c.sent.Add(n)
 }
 
 // Outbox is for this module's own packages. Its type is internal, so use a [Sender] instead.
@@ -95,7 +102,8 @@ func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
 //
 // Under a handler's context the ID is derived from the delay, too. A handler that runs again must ask for the same
 // delay, or it sends another message. So compute the delay from the handled message, not from the clock; or use
-// SendAt, or let the message choose its ID (see [Identified]).
+// SendAt, or let the message choose its ID (see [Identified]). The message's age counts from the time of the handled
+// message plus the delay, so that a repeat has the same age. A value object's emissions count from when they are due.
 func (s *Sender[M]) SendAfter(ctx context.Context, delay time.Duration, messages ...M) error {
 	_, err := send(ctx, s.channels, nil, post.When{Delay: delay}, messages)
 	return err
@@ -146,12 +154,13 @@ func (c *Channels) Send(ctx context.Context, messages ...Message) error {
 // send writes a document, unless it is nil, and sends messages that are due later, or that say themselves when they are
 // due.
 func send[M Message](ctx context.Context, c *Channels, w *storage.Write, when post.When, messages []M) (etag storage.ETag, err error) {
-	envelopes, err := compose(ctx, c, when, messages)
+	from := c.originOf(ctx)
+	envelopes, err := compose(from, when, messages)
 	if err != nil {
 		return "", err
 	}
 	goroutines := runtime.GOMAXPROCS(0) // the writer has nothing to do until they are packed
-	if _, handling := post.HandlingUnder(ctx); handling {
+	if from.handling != nil {
 		goroutines = 1 // a worker's processors are busy
 	}
 	ctx, span := c.tracer.Send(ctx, c.outbox, envelopes)
@@ -167,7 +176,7 @@ func send[M Message](ctx context.Context, c *Channels, w *storage.Write, when po
 }
 
 // compose makes the envelopes of messages.
-func compose[M Message](ctx context.Context, c *Channels, when post.When, messages []M) ([]Envelope, error) {
+func compose[M Message](from origin, when post.When, messages []M) ([]Envelope, error) {
 	now := time.Now()
 	envelopes := make([]Envelope, len(messages))
 	for i, x := range messages {
@@ -175,7 +184,7 @@ func compose[M Message](ctx context.Context, c *Channels, when post.When, messag
 		if when != (post.When{}) {
 			m = post.Later{Message: m, When: when}
 		}
-		e, err := c.envelope(ctx, m, now)
+		e, err := from.envelope(m, now)
 		if err != nil {
 			return nil, fmt.Errorf("channel: send %s: message %d of %d: %w", kindName(m), i+1, len(messages), err)
 		}
@@ -194,16 +203,33 @@ func kindName(m Message) (name string) {
 	return string(m.Kind())
 }
 
-// envelope makes the envelope of a message sent under ctx.
-func (c *Channels) envelope(ctx context.Context, m Message, now time.Time) (Envelope, error) {
+// An origin is where messages come from.
+type origin struct {
+	source   string
+	handling *post.Handling // the message that is being handled, or nil
+	trace    Trace          // otherwise
+}
+
+// originOf returns the origin of messages that are sent under a context.
+func (c *Channels) originOf(ctx context.Context) origin {
+	o := origin{source: c.source}
 	if h, ok := post.HandlingUnder(ctx); ok {
-		return post.ComposeUnder(h, m, c.source, now)
+		o.handling = h
+		return o
 	}
-	e, err := post.Compose(m, c.source, now)
-	t, _ := ctx.Value(traceKey{}).(Trace)
-	e.TraceParent, e.Tenant = t.Parent, t.Tenant
+	o.trace, _ = ctx.Value(traceKey{}).(Trace)
 	if parent := tracing.ParentIn(ctx); parent != "" {
-		e.TraceParent = parent
+		o.trace.Parent = parent
 	}
+	return o
+}
+
+// envelope makes the envelope of a message.
+func (o *origin) envelope(m Message, now time.Time) (Envelope, error) {
+	if o.handling != nil {
+		return post.ComposeUnder(o.handling, m, o.source, now)
+	}
+	e, err := post.Compose(m, o.source, now)
+	e.TraceParent, e.Tenant = o.trace.Parent, o.trace.Tenant
 	return e, err
 }

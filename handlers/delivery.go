@@ -134,7 +134,6 @@ func (d *Delivery) react(ctx context.Context) error {
 	h := d.Handler
 	var err error
 	r := start(func(r *run) {
-		ctx := post.WithHandling(ctx, d.Envelope, d.Queue, d.Handler.channels)
 		err = r.user(0, func() error { return h.run(ctx, d) })
 	})
 	switch _, hung := r.watch(ctx, untilDone); {

@@ -150,10 +150,17 @@ func react[E channel.Message](r *Registry, group string, f func(context.Context,
 	}
 	h.react = func(ctx context.Context, m any) error { return f(ctx, m.(E)) }
 	h.timeout, h.late = r.cfg.Timeout, errLate(r.cfg.Timeout)
+	handling := func(ctx context.Context, d *Delivery) context.Context {
+		return post.WithHandling(ctx, d.Envelope, d.Queue, r.channels)
+	}
 	h.run = r.wrap(h.name, func(ctx context.Context, d *Delivery) error {
 		// A middleware may run it again. Each run counts the sends for itself, so they get the same IDs.
-		return h.react(post.WithHandling(ctx, d.Envelope, d.Queue, r.channels), d.Message)
+		return h.react(handling(ctx, d), d.Message)
 	})
+	if len(r.cfg.Middleware) > 0 { // it may send, too
+		wrapped := h.run
+		h.run = func(ctx context.Context, d *Delivery) error { return wrapped(handling(ctx, d), d) }
+	}
 }
 
 // ReactOnce registers a reaction whose effect should not be repeated: an e-mail, a payment. It notes each message that

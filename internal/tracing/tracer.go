@@ -20,11 +20,18 @@ const scope = "github.com/millrace-go/millrace"
 // A Tracer makes spans as soon as there is a provider.
 type Tracer struct {
 	given trace.TracerProvider // nil: the global one
+	idle  trace.TracerProvider // the global one of the beginning, if it makes no spans: it is asked about again and again
 	found atomic.Pointer[trace.Tracer]
 }
 
 // New returns a tracer of a provider. For nil it takes the global one of package otel when that is set.
-func New(given trace.TracerProvider) *Tracer { return &Tracer{given: given} }
+func New(given trace.TracerProvider) *Tracer {
+	t := &Tracer{given: given}
+	if p := otel.GetTracerProvider(); given == nil && isIdle(p) && reflect.TypeOf(p).Kind() == reflect.Pointer {
+		t.idle = p
+	}
+	return t
+}
 
 // get returns nil if no spans are made.
 func (t *Tracer) get() trace.Tracer {
@@ -33,7 +40,9 @@ func (t *Tracer) get() trace.Tracer {
 	}
 	p := t.given
 	if p == nil {
-		p = otel.GetTracerProvider()
+		if p = otel.GetTracerProvider(); p == t.idle {
+			return nil
+		}
 	}
 	if isIdle(p) {
 		return nil
