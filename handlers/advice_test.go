@@ -2,7 +2,6 @@ package handlers_test
 
 import (
 	"errors"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -108,34 +107,14 @@ func TestAdviceAtRunTime(t *testing.T) {
 	}
 }
 
-// checking makes a world that routes Checked and moody messages.
+// checking makes a world that routes Checked and worldtest.Moody messages.
 func checking(t *testing.T, cfg handlers.Config) *world {
 	t.Helper()
 	w := &world{t: t, claims: map[*handlers.Delivery]storage.Claim{}}
 	w.World = worldtest.New(t, worldtest.OpenStore(t, worldtest.Virtual), worldtest.Config{Handlers: cfg, Routes: []channel.Route{
-		channel.Command[Mail]("mails"), channel.Command[Checked]("checks"), channel.Command[moody]("checks"),
+		channel.Command[Mail]("mails"), channel.Command[Checked]("checks"), channel.Command[worldtest.Moody]("checks"),
 	}})
 	return w
-}
-
-// moody is a message whose check misbehaves.
-type moody struct {
-	Mood string `json:"mood"`
-}
-
-func (moody) Kind() channel.Kind { return "test.moody.v1" }
-
-// Check does what the mood says.
-func (m moody) Check() error {
-	switch m.Mood {
-	case "panics":
-		panic("in the check")
-	case "ends":
-		runtime.Goexit()
-	case "hangs":
-		time.Sleep(time.Hour)
-	}
-	return nil
 }
 
 // The check of a decision's emission may do anything: that ends in an error of its message alone.
@@ -148,8 +127,8 @@ func TestEmissionWhoseCheckMisbehaves(t *testing.T) {
 				w := checking(t, handlers.Config{Timeout: time.Second})
 				handlers.Decide(w.Registry, w.Accounts, Add.Subject, func(v Account, c Add) (Account, []channel.Message, error) {
 					v.Count++
-					return v, []channel.Message{moody{Mood: c.Note}}, nil
-				}, moody{})
+					return v, []channel.Message{worldtest.Moody{Mood: c.Note}}, nil
+				}, worldtest.Moody{})
 				worldtest.Send(w.World, Add{To: "a"}, Add{To: "a", Note: mood})
 				errs := w.drain("accounts")
 				if want == "" && len(errs) != 0 || want != "" && (len(errs) == 0 || !strings.Contains(errors.Join(errs...).Error(), want)) {

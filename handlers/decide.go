@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
@@ -123,8 +122,10 @@ func (d declared) check(emissions []channel.Message) error {
 // Fold registers a handler that folds the messages of a queue into a collection. It is for this module's own packages:
 // a program uses [Decide], [On], and the projections of package views. Two collections of one name are one, so that a
 // worker doesn't race with itself. They must be the same in all that values.Collection.SameAs compares.
-func Fold[V any, M channel.Message](_ post.Inside, r *Registry, name, queue string, c *values.Collection[V], key func(M) string, f func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
-	fold(r, name, queue, c, key, f)
+func Fold[V any, M channel.Message](x post.Inside, r *Registry, name, queue string, c *values.Collection[V], key func(M) string, f func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
+	if h := fold(r, name, queue, c, key, f); h != nil {
+		h.view = x.View
+	}
 }
 
 // fold is Fold, and returns the handler, or nil after a fault.
@@ -141,7 +142,6 @@ func fold[V any, M channel.Message](r *Registry, name, queue string, c *values.C
 		return nil
 	}
 	h.collection = c.Name()
-	h.view = strings.HasPrefix(name, "project ") // as package views names its handlers
 	h.decode = r.codec.Decode
 	h.key = func(m any) string { return key(m.(M)) }
 	h.fold = func(v V, e *channel.Envelope, m any) (V, []channel.Message, error) { return f(v, e, m.(M)) }

@@ -19,6 +19,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
+	"github.com/millrace-go/millrace/internal/boottest"
 )
 
 type order struct{ Item string }
@@ -201,7 +202,7 @@ func TestVerbs(t *testing.T) {
 			r := start(t, p, c.args...)
 			url := r.url(t)
 			for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
-				if code, body := get(t, url+path); code != http.StatusOK {
+				if code, body := boottest.Get(t, url+path); code != http.StatusOK {
 					t.Errorf("%s: got %d %s, want 200", path, code, body)
 				}
 			}
@@ -227,11 +228,11 @@ func TestOperatorsAddresses(t *testing.T) {
 	}
 	url := start(t, p, "web", "-addr=127.0.0.1:0").url(t)
 	for path, want := range map[string]string{"/": "shop /", "/any/thing": "shop /any/thing", "/healthz": "alive\n", "/readyz": "ready\n"} {
-		if code, body := get(t, url+path); code != http.StatusOK || body != want {
+		if code, body := boottest.Get(t, url+path); code != http.StatusOK || body != want {
 			t.Errorf("%s: got %d %q, want 200 %q", path, code, body, want)
 		}
 	}
-	if _, body := get(t, url+"/metrics"); !strings.Contains(body, "millrace_storage_requests_total") {
+	if _, body := boottest.Get(t, url+"/metrics"); !strings.Contains(body, "millrace_storage_requests_total") {
 		t.Errorf("got %s, want the requests to the store", body)
 	}
 }

@@ -3,8 +3,6 @@ package host_test
 import (
 	"bytes"
 	"context"
-	"io"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -97,20 +95,6 @@ func (r *run) url(t *testing.T) string {
 	t.Helper()
 	line := r.line(t, "http://")
 	return line[strings.Index(line, "http://"):]
-}
-
-func get(t *testing.T, url string) (int, string) {
-	t.Helper()
-	res, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(body)
 }
 
 // wantOrder checks that words follow one another in a text.

@@ -17,9 +17,9 @@ const tombstones = "cancelled"
 // cancellations are what a recorder knows of delayed messages that are taken back. A deletion cancels a message if its
 // receipt came from Find, or if a tombstone names the message. Any other deletion of an unhandled message loses it.
 type cancellations struct {
-	found  map[claim]*sent
-	held   map[claim]*sent // received
-	graves map[grave][]byte
+	found      map[claim]*sent
+	held       map[claim]*sent // received
+	tombstones map[tombstoneKey][]byte
 }
 
 type claim struct {
@@ -27,10 +27,10 @@ type claim struct {
 	receipt storage.Receipt
 }
 
-type grave struct{ queue, key string }
+type tombstoneKey struct{ queue, key string }
 
 func newCancellations() cancellations {
-	return cancellations{map[claim]*sent{}, map[claim]*sent{}, map[grave][]byte{}}
+	return cancellations{map[claim]*sent{}, map[claim]*sent{}, map[tombstoneKey][]byte{}}
 }
 
 type recordedFinder struct {
@@ -83,7 +83,7 @@ func (r *recorder) noteDeleted(c claim) {
 	x := r.undone.found[c]
 	if held := r.undone.held[c]; x == nil && held != nil {
 		key := post.TombstoneKey(held.e.Kind, held.e.ID)
-		if data, ok := r.undone.graves[grave{c.queue, key}]; ok && post.TakesBack(data, &held.e) {
+		if data, ok := r.undone.tombstones[tombstoneKey{c.queue, key}]; ok && post.TakesBack(data, &held.e) {
 			x = held
 		}
 	}
@@ -114,7 +114,7 @@ func (t recordedTombstones) Put(ctx context.Context, partition, key string, data
 	if err == nil {
 		t.r.mu.Lock()
 		defer t.r.mu.Unlock()
-		t.r.undone.graves[grave{partition, key}] = slices.Clone(data)
+		t.r.undone.tombstones[tombstoneKey{partition, key}] = slices.Clone(data)
 	}
 	return etag, err
 }

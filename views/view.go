@@ -122,7 +122,7 @@ func register[V any, E channel.Message](r *handlers.Registry, v *View[V], key fu
 	if fold == nil {
 		project = nil
 	}
-	handlers.Fold(post.Inside{}, r, "project "+v.Name(), v.Name(), v.docs, key, project)
+	handlers.Fold(post.Inside{View: true}, r, "project "+v.Name(), v.Name(), v.docs, key, project)
 }
 
 // take folds a source's event of a sequence, unless the view has seen a newer one.

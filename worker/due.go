@@ -24,12 +24,12 @@ func (s *settler) postpone(ctx context.Context, m *message) {
 // cancelled ends the delivery of a message that was cancelled, or of one that is due and can't be asked about.
 func (s *settler) cancelled(ctx context.Context, m *message) bool {
 	cancellations := s.registry.Channels().Outbox().Cancellations()
-	grave, err := cancellations.Of(ctx, s.queue, &m.envelope, m.deliveries)
+	tombstone, err := cancellations.Of(ctx, s.queue, &m.envelope, m.deliveries)
 	switch {
 	case err != nil && !m.early: // else it is asked about again when it is due
 		s.conclude(ctx, m, handlers.Outcome{Err: err})
 		return true
-	case grave == nil:
+	case tombstone == nil:
 		return false
 	case !m.end():
 		return true
@@ -45,7 +45,7 @@ func (s *settler) cancelled(ctx context.Context, m *message) bool {
 	default:
 		s.stats.cancelled.Inc()
 		s.log.LogAttrs(ctx, slog.LevelDebug, "message was cancelled", m.attrs()...)
-		cancellations.Bury(ctx, s.queue, &m.envelope, grave)
+		cancellations.Retire(ctx, s.queue, &m.envelope, tombstone)
 		s.dropBody(ctx, m)
 	}
 	return true

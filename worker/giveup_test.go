@@ -298,12 +298,12 @@ func TestOnPoisonOfAKiller(t *testing.T) {
 func TestChecksThatMisbehave(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
-		w := newBare(t, s, channel.Command[moody]("moods"))
+		w := newBare(t, s, channel.Command[worldtest.Moody]("moods"))
 		var fine []string
-		handlers.React(w.Registry, "moods", func(_ context.Context, m moody) error { fine = append(fine, m.Mood); return nil })
+		handlers.React(w.Registry, "moods", func(_ context.Context, m worldtest.Moody) error { fine = append(fine, m.Mood); return nil })
 		q := s.Queue("moods")
 		for _, mood := range []string{"panics", "fine", "ends", "hangs", "refuses"} {
-			if err := q.Send(t.Context(), []storage.Message{{Body: []byte(raw(mood, "test.moody.v1", moody{mood}))}}); err != nil {
+			if err := q.Send(t.Context(), []storage.Message{{Body: []byte(raw(mood, "test.moody.v1", worldtest.Moody{Mood: mood}))}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -318,28 +318,6 @@ func TestChecksThatMisbehave(t *testing.T) {
 		worldtest.Want(t, "poisoned", fmt.Sprint(got), fmt.Sprint(want))
 		time.Sleep(2 * time.Hour) // until the checks end
 	})
-}
-
-// moody is a message whose check misbehaves.
-type moody struct {
-	Mood string `json:"mood"`
-}
-
-func (moody) Kind() channel.Kind { return "test.moody.v1" }
-
-// Check does what the mood says.
-func (m moody) Check() error {
-	switch m.Mood {
-	case "panics":
-		panic("in the check")
-	case "ends":
-		runtime.Goexit()
-	case "hangs":
-		time.Sleep(time.Hour)
-	case "refuses":
-		return errors.New("not in this mood")
-	}
-	return nil
 }
 
 // A reaction that fails until its last attempt knows that one, and compensates by itself.

@@ -100,7 +100,7 @@ func TestHugeBodies(t *testing.T) {
 	p := start(t, "-worker=false")
 	url := p.URL(t)
 	book(t, url)
-	get(t, url)
+	boottest.Get(t, url)
 	before := peak(t, p)
 	const post, jsonType, form = "POST /reservations HTTP/1.1\r\nHost: x\r\n", "Content-Type: application/json\r\n", "Content-Type: application/x-www-form-urlencoded\r\n"
 	const length, chunked = "Content-Length: 1073741824\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n40000000\r\n"
@@ -126,7 +126,7 @@ func TestHugeBodies(t *testing.T) {
 	}
 	all.Wait()
 	wantGrowth(t, p, before)
-	if code, _ := get(t, url); code != http.StatusOK {
+	if code, _ := boottest.Get(t, url); code != http.StatusOK {
 		t.Errorf("afterwards: got %d", code)
 	}
 }
@@ -136,7 +136,7 @@ func TestLongHeads(t *testing.T) {
 	t.Parallel()
 	p := start(t, "-worker=false")
 	url := p.URL(t)
-	get(t, url)
+	boottest.Get(t, url)
 	before := peak(t, p)
 	for name, head := range map[string]string{
 		"one header":   "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n",
@@ -183,7 +183,7 @@ func TestSlowConnections(t *testing.T) {
 	for range 20 {
 		book(t, url)
 		for path, want := range map[string]int{"/": 200, receipt: 200, "/readyz": 200} {
-			if got, _ := get(t, url+path); got != want {
+			if got, _ := boottest.Get(t, url+path); got != want {
 				t.Errorf("beside %d slow connections: GET %s: got %d, want %d", 4*each, path, got, want)
 			}
 		}

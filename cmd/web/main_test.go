@@ -35,7 +35,7 @@ func TestBooksInAnEmptyFolder(t *testing.T) {
 	p := start(t)
 	url := p.URL(t)
 	for path, want := range map[string]int{"/": 200, "/healthz": 200, "/readyz": 200, "/metrics": 200, "/nowhere": 404} {
-		if got, body := get(t, url+path); got != want {
+		if got, body := boottest.Get(t, url+path); got != want {
 			t.Errorf("GET %s: got %d, want %d: %s", path, got, want, body)
 		}
 	}
@@ -46,7 +46,7 @@ func TestBooksInAnEmptyFolder(t *testing.T) {
 	}
 
 	for ctx := within(t); ; {
-		_, metrics := get(t, url+"/metrics")
+		_, metrics := boottest.Get(t, url+"/metrics")
 		if strings.Contains(metrics, `millrace_deliveries_total{outcome="done",queue="mails"} 1`) {
 			break
 		}
@@ -124,7 +124,7 @@ func TestSecondSignalExits(t *testing.T) {
 	t.Parallel()
 	p := start(t, "-worker=false")
 	url := p.URL(t)
-	get(t, url+"/readyz") // one request
+	boottest.Get(t, url+"/readyz") // one request
 	halfSent(t, url)
 	p.Signal(t, syscall.SIGTERM)
 	p.Line(t, "another signal ends the process at once")
@@ -139,7 +139,7 @@ func TestSecondSignalExits(t *testing.T) {
 func TestSeatsInTheForm(t *testing.T) {
 	t.Parallel()
 	url := start(t, "-seats", "4").URL(t)
-	if _, form := get(t, url+"/reservations/new"); !strings.Contains(form, "1 to 4") {
+	if _, form := boottest.Get(t, url+"/reservations/new"); !strings.Contains(form, "1 to 4") {
 		t.Errorf("the form doesn't offer 1 to 4 people:\n%s", form)
 	}
 }
@@ -258,20 +258,6 @@ func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-func get(t *testing.T, url string) (int, string) {
-	t.Helper()
-	res, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(body)
 }
 
 // bookable is a date that can be booked on the day of the test.

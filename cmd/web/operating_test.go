@@ -81,13 +81,13 @@ func TestTellsNoID(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, "the reservation is cancelled", func() bool {
-		_, page := get(t, receipt)
+		_, page := boottest.Get(t, receipt)
 		return strings.Contains(page, `data-status="cancelled"`)
 	})
 	for _, kind := range []string{"accepted", "cancelled"} {
 		p.Line(t, `"kind":"reservations.`+kind+`.v1","handler":"react mails"`) // the test proves something only if the mail failed
 	}
-	if _, metrics := get(t, url+"/metrics"); strings.Contains(metrics, id) {
+	if _, metrics := boottest.Get(t, url+"/metrics"); strings.Contains(metrics, id) {
 		t.Error("the metrics tell the reservation's ID")
 	}
 	p.Signal(t, syscall.SIGTERM)
@@ -122,7 +122,7 @@ func TestReadyTellsWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := boottest.Start(t, bin, t.TempDir(), []string{c.store}, "-addr", "127.0.0.1:0", "-worker=false")
-			if code, body := get(t, p.URL(t)+"/readyz"); code != http.StatusServiceUnavailable || body != c.want {
+			if code, body := boottest.Get(t, p.URL(t)+"/readyz"); code != http.StatusServiceUnavailable || body != c.want {
 				t.Errorf("got %d %q, want 503 %q", code, body, c.want)
 			}
 		})
@@ -218,7 +218,7 @@ func TestIdle(t *testing.T) {
 // metric returns a metric's value; 0 if the program doesn't have it.
 func metric(t *testing.T, url, name string) (n float64) {
 	t.Helper()
-	_, all := get(t, url+"/metrics")
+	_, all := boottest.Get(t, url+"/metrics")
 	for line := range strings.Lines(all) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			if _, err := fmt.Sscan(value, &n); err != nil {
@@ -280,7 +280,7 @@ func TestFullDisk(t *testing.T) {
 	p = boottest.Start(t, bin, dir, nil, args...)
 	url = p.URL(t)
 	for _, id := range taken {
-		if code, _ := get(t, url+"/reservations/"+id); code != http.StatusOK {
+		if code, _ := boottest.Get(t, url+"/reservations/"+id); code != http.StatusOK {
 			t.Errorf("%s: got %d after the restart, want 200", id, code)
 		}
 	}

@@ -134,7 +134,7 @@ func (s *scene) operate(args ...string) string {
 // look keeps the answer of a page for operators.
 func (s *scene) look(url string) {
 	s.t.Helper()
-	_, body := get(s.t, url)
+	_, body := boottest.Get(s.t, url)
 	s.seen[url] += body
 }
 
@@ -327,7 +327,7 @@ func TestNamesAndAddressesStayWhereTheyBelong(t *testing.T) {
 	if err := os.Rename(db, db+".away"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the store is missed", func() bool { code, _ := get(t, url+"/readyz"); return code == http.StatusServiceUnavailable })
+	eventually(t, "the store is missed", func() bool { code, _ := boottest.Get(t, url+"/readyz"); return code == http.StatusServiceUnavailable })
 	body, err := json.Marshal(s.person("ada", 1))
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func TestOneBookingIsOneTrace(t *testing.T) {
 		t.Errorf("got status %q, want accepted", got)
 	}
 	eventually(t, "all that the booking brings about is done", func() bool {
-		_, metrics := get(t, p.URL(t)+"/metrics")
+		_, metrics := boottest.Get(t, p.URL(t)+"/metrics")
 		done := 0
 		for _, queue := range []string{"ledger", "mails", "reservations", "statuses"} {
 			if strings.Contains(metrics, fmt.Sprintf(`millrace_deliveries_total{outcome="done",queue=%q} 1`, queue)) {

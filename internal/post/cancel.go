@@ -129,7 +129,7 @@ const (
 	tombstones = "cancelled"
 
 	copiesFor = 30 * 24 * time.Hour
-	sweep     = 4 // rows that each cancellation and each burial looks at
+	sweep     = 4 // rows that each cancellation and each retirement looks at
 )
 
 type tombstone struct {
@@ -170,8 +170,8 @@ func (c Cancellations) writeTombstone(ctx context.Context, queue, key string, t 
 // MayConcern reports that a message must be asked about before it is handled: [Cancellations.Of] makes a request.
 func (c Cancellations) MayConcern(e *Envelope) bool { return !e.Due.IsZero() && !c.o.store.Finds() }
 
-// A Grave is the tombstone of a message that has come.
-type Grave struct {
+// A Tombstone is that of a message that has come.
+type Tombstone struct {
 	key  string
 	etag storage.ETag
 	tombstone
@@ -182,7 +182,7 @@ type Grave struct {
 //
 //   - A message that was made after the cancellation is another one with the same ID.
 //   - A message that a handler may have had stays, because it may be applied already, and its events not sent yet.
-func (c Cancellations) Of(ctx context.Context, queue string, e *Envelope, deliveries int) (*Grave, error) {
+func (c Cancellations) Of(ctx context.Context, queue string, e *Envelope, deliveries int) (*Tombstone, error) {
 	if !c.MayConcern(e) {
 		return nil, nil
 	}
@@ -199,30 +199,30 @@ func (c Cancellations) Of(ctx context.Context, queue string, e *Envelope, delive
 		return nil, nil // another program wrote it
 	}
 	inTime := !e.started() && t.At.Before(e.Due.Add(-clocksApart))
-	g := &Grave{key, row.ETag, t}
+	found := &Tombstone{key, row.ETag, t}
 	switch {
 	case e.Time.After(t.At): // the message that the tombstone is for may still come
 		return nil, nil
 	case !inTime && deliveries-1 > e.Hops:
-		c.Bury(ctx, queue, e, g)
+		c.Retire(ctx, queue, e, found)
 		return nil, nil
 	}
-	return g, nil
+	return found, nil
 }
 
-// Bury notes that the message of a tombstone has come: it was deleted, or it stays. Bury removes some tombstones whose
-// time is over. Failures leave rows.
-func (c Cancellations) Bury(ctx context.Context, queue string, e *Envelope, g *Grave) {
+// Retire notes that the message of a tombstone has come: it was deleted, or it stays. Retire removes some tombstones
+// whose time is over. Failures leave rows.
+func (c Cancellations) Retire(ctx context.Context, queue string, e *Envelope, t *Tombstone) {
 	now := time.Now()
 	until := now
 	if e.Due.After(now) {
 		until = e.Due
 	}
-	if until = until.Add(copiesFor); !until.Before(g.Until) {
-		return // it is buried
+	if until = until.Add(copiesFor); !until.Before(t.Until) {
+		return // it is retired already
 	}
-	_ = c.writeTombstone(ctx, queue, g.key, tombstone{At: g.At, Until: until}, storage.Condition{IfMatch: g.etag})
-	c.sweepAfter(ctx, queue, g.key, now)
+	_ = c.writeTombstone(ctx, queue, t.key, tombstone{At: t.At, Until: until}, storage.Condition{IfMatch: t.etag})
+	c.sweepAfter(ctx, queue, t.key, now)
 }
 
 // sweepAfter removes those of the next tombstones whose time is over.

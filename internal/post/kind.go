@@ -38,8 +38,10 @@ type (
 	subjected  interface{ Subject() string }
 )
 
-// Inside is an argument of functions that are exported for this module's own packages. No other module can name it.
-type Inside struct{}
+// Inside is an argument of a function that is exported for this module's own packages. No other module can name it.
+type Inside struct {
+	View bool // the fold is a view's
+}
 
 // kindOf returns the kind of a message type.
 func kindOf[M Message]() Kind {
