@@ -242,7 +242,7 @@ func (w *tx) extend(queue string, receipt driver.Receipt, visibility time.Durati
 		return "", driver.ErrReceiptStale
 	}
 	visible, next := w.after(visibility), w.s.peers.NextGeneration(d.gen)
-	err = w.c.Stmt(`UPDATE due SET visible = ?5, held = 1, gen = ?6 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
+	err = w.c.Stmt(`UPDATE due SET visible = ?5, held = 1, gen = ?6 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4 AND held`).
 		Int(1, queueID).Int(2, d.visible).Int(3, d.id).Int(4, d.gen).Int(5, visible).Int(6, next).Run()
 	if err != nil {
 		return "", err
@@ -273,7 +273,7 @@ func (w *tx) rewrite(queue string, receipt driver.Receipt, m driver.Message) err
 		return driver.ErrReceiptStale
 	}
 	visible := w.after(m.Delay)
-	err = w.c.Stmt(`UPDATE due SET visible = ?5, held = 0, gen = gen + 1 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4`).
+	err = w.c.Stmt(`UPDATE due SET visible = ?5, held = 0, gen = gen + 1 WHERE queue = ?1 AND visible = ?2 AND id = ?3 AND gen = ?4 AND held`).
 		Int(1, queueID).Int(2, d.visible).Int(3, d.id).Int(4, d.gen).Int(5, visible).Run()
 	if err != nil {
 		return err

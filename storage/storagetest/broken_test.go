@@ -160,6 +160,7 @@ var broken = []struct{ bug, test string }{
 	{"finds without case", "find/a key finds its messages only"},
 	{"forgets keys", "find/what a commit sends has its key"},
 	{"finding delivers", "find/finding is no delivery"},
+	{"extends what is found", "find/a found receipt is good for deletion alone"},
 	{"finds receipts of others", "find/a message in flight has no receipt"},
 	{"a delivery keeps what was found", "find/a receipt dies with the delivery"},
 	{"a delivery keeps what was found", "find/a finder or a receiver and never both"},

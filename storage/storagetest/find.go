@@ -14,6 +14,7 @@ func findTests() []test {
 		{"a key finds its messages only", findByKey},
 		{"what a commit sends has its key", findCommitted},
 		{"finding is no delivery", findDelivers},
+		{"a found receipt is good for deletion alone", findExtends},
 		{"a message in flight has no receipt", findInFlight},
 		{"a receipt dies with the delivery", findThenReceived},
 		{"a rewritten message is found as it is", findRewritten},
@@ -113,6 +114,19 @@ func findDelivers(t *check) {
 	if d := q.one(hold); d.Deliveries != 1 {
 		t.Errorf("Deliveries = %d after it was found; want 1", d.Deliveries)
 	}
+}
+
+func findExtends(t *check) {
+	q := t.keyed()
+	q.sendKeyed("key", hold, "body")
+	r := q.find("key", "body")[0].Receipt
+	for _, visibility := range []time.Duration{hold, 0} {
+		_, err := q.Extend(t.ctx, r, visibility)
+		t.fails(err, storage.ErrReceiptStale, q.name, string(r))
+	}
+	t.fails(q.Rewrite(t.ctx, r, []byte(secret), 0), storage.ErrReceiptStale, q.name, string(r))
+	t.equal("ready", q.rest(), []string(nil))
+	q.remove(q.find("key", "body")...)
 }
 
 func findInFlight(t *check) {

@@ -161,6 +161,9 @@ func (q modelQueue) Extend(ctx context.Context, r storage.Receipt, visibility ti
 	var newer storage.Receipt
 	err := q.m.do(ctx, "extend", func() error {
 		i, ok := p.held(q.name, r)
+		if ok && !p.queues[q.name][i].received && !p.has("extends what is found") {
+			ok = false
+		}
 		if !ok {
 			if p.has("tells receipts in errors") {
 				return fmt.Errorf("%w: %.40s", storage.ErrReceiptStale, r)
@@ -196,6 +199,9 @@ func (q modelQueue) Rewrite(ctx context.Context, r storage.Receipt, body []byte,
 	p := q.m.place
 	return q.m.do(ctx, "rewrite", func() error {
 		i, ok := p.held(q.name, r)
+		if ok && !p.queues[q.name][i].received && !p.has("extends what is found") {
+			ok = false
+		}
 		if !ok {
 			return storage.ErrReceiptStale
 		}
