@@ -172,7 +172,7 @@ func (c examination) ownRoutes(queue string) bool {
 	return c.known.own != nil && slices.ContainsFunc(c.known.own.Queues, func(q catalog.Queue) bool { return q.Name == queue })
 }
 
-// lastConsumer says who consumed a queue that nobody consumes now.
+// lastConsumer names the last program that consumed a queue without a consumer.
 func (c examination) lastConsumer(queue string) string {
 	for i := range slices.Backward(c.known.published) {
 		if d := &c.known.published[i]; d.Consumes(queue) {
