@@ -4,7 +4,7 @@ GO ?= go
 
 .PHONY: help
 help: ## Explain every target
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Serve the sample at http://localhost:8080, with a worker in the same process
@@ -39,6 +39,14 @@ bench-compare: ## Compare benchmarks of two revisions by benchstat: BASE=REVISIO
 bench-peers: ## Measure other job systems beside Millrace, about an hour, with PostgreSQL and Redis, which it installs; ARGS='-list', ARGS='-systems millrace,river -works drain -svg FILE'
 	@GO=$(GO) scripts/bench-peers.sh $(ARGS)
 
+.PHONY: bench-coord
+bench-coord: ## Measure numbers, leases, leaders, gates and signals beside PostgreSQL, Redis and etcd, which it installs, some ten minutes; ARGS='-list', ARGS='-works lease -json FILE'
+	@GO=$(GO) scripts/bench-coord.sh $(ARGS)
+
+.PHONY: bench-processes
+bench-processes: ## Measure systems for work of many steps, with PostgreSQL, which it installs, half an hour or more; ARGS='-list', ARGS='-works steps64,idle -json FILE'
+	@GO=$(GO) scripts/bench-processes.sh $(ARGS)
+
 .PHONY: bench-curves
 bench-curves: ## Measure how Millrace behaves as its work grows, some half an hour; ARGS='-curves age,hot -json FILE -svg FOLDER'
 	@cd bench && $(GO) build -o ../.cache/bench-curves/ ./curves
@@ -61,7 +69,7 @@ scale: ## Simulate up to 1,000 workers on a modelled Azure account, some twenty 
 	GOMAXPROCS=1 GOGC=300 MILLRACE_SCALE=$(CURDIR)/docs/measured/scale MILLRACE_SCALE_BURST=$(BURST) $(GO) test ./proof/scale -run '^TestScale$$' -count=1 -v -timeout 0
 
 .PHONY: mutants
-mutants: ## Break one law of the promise at a time, some 3 minutes: the tests must catch each
+mutants: ## Break one law of the promise at a time, some 6 minutes: the tests must catch each
 	$(GO) run ./cmd/internal/mutants
 
 .PHONY: cover
@@ -72,9 +80,9 @@ cover: ## Run the quick tests and print how much of each package they cover
 	@echo "Line by line: $(GO) tool cover -html=.cache/cover.out"
 
 .PHONY: chaos
-chaos: ## Kill, stall and cut off real processes for some twenty minutes, then audit; takes SEED=7 and ARGS='-store sqlite'
+chaos: ## Kill, stall and cut off real processes for some half an hour, then audit; takes SEED=7 and ARGS='-store sqlite'
 	@GO=$(GO) SEED='$(SEED)' scripts/chaos.sh $(ARGS)
 
 .PHONY: chaos-short
-chaos-short: ## The same in three minutes: a minute of disturbances, on both stores together
+chaos-short: ## The same in six minutes, on both stores together
 	@GO=$(GO) SEED='$(SEED)' scripts/chaos.sh -short $(ARGS)

@@ -26,8 +26,9 @@ func largeTypes() map[string]string {
 // reasons.
 func longFunctions() map[string]string {
 	return map[string]string{
-		"cmd/internal/mutants/list.go promises": "a table: one entry for each break",
-		"cmd/internal/mutants/parts.go parts":   "a table: one entry for each break",
+		"cmd/internal/mutants/list.go promises":     "a table: one entry for each break",
+		"cmd/internal/mutants/parts.go parts":       "a table: one entry for each break",
+		"cmd/internal/mutants/process.go processes": "a table: one entry for each break",
 	}
 }
 

@@ -124,3 +124,14 @@ func TestDelayIsPartOfTheID(t *testing.T) {
 		t.Errorf("a day later: got %s, want %s", got, want)
 	}
 }
+
+// After and At keep the reply address of a message.
+func TestDelaysKeepTheReplyAddress(t *testing.T) {
+	t.Parallel()
+	asked := post.Wrapped{Message: Order{}, ReplyTo: "/asked/by"}
+	for _, m := range []channel.Message{channel.After(time.Hour, asked), channel.At(time.Now(), asked), channel.At(time.Now(), channel.After(1, asked))} {
+		if got := post.Wrap(m).ReplyTo; got != asked.ReplyTo {
+			t.Errorf("got reply address %q, want %q", got, asked.ReplyTo)
+		}
+	}
+}

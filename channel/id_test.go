@@ -217,3 +217,21 @@ func ExampleDerivedID() {
 	fmt.Println(event == again, event == other, at.UTC().Format(time.RFC3339))
 	// Output: true false 2024-07-15T13:43:40Z
 }
+
+// An ID that is derived for a time carries it, and depends on the time and the parts alone.
+func TestDerivedAt(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 10, 25, 1, 15, 0, 0, time.UTC)
+	id := post.DerivedAt(at, "nightly", "a")
+	if got, ok := channel.IDTime(id); !ok || !got.Equal(at) {
+		t.Errorf("ID %s: got time %v, %v; want %v", id, got, ok, at)
+	}
+	if again := post.DerivedAt(at.Local(), "nightly", "a"); again != id {
+		t.Errorf("the same parts at the same time: got %s and %s", id, again)
+	}
+	for _, other := range []string{post.DerivedAt(at, "nightly", "b"), post.DerivedAt(at, "nightlya"), post.DerivedAt(at.Add(time.Second), "nightly", "a")} {
+		if other[14:] == id[14:] && other[:13] == id[:13] {
+			t.Errorf("other parts or another time: got %s again", other)
+		}
+	}
+}

@@ -55,16 +55,17 @@ type Checked interface {
 // that is the time of the decision. After of a message that is due later already adds to its delay. A negative delay is
 // none.
 func After(d time.Duration, m Message) Message {
-	if l, ok := m.(post.Later); ok {
-		return post.Later{Message: l.Message, When: l.When.AddTo(d)}
-	}
-	return post.Later{Message: m, When: post.When{Delay: d}}
+	w := post.Wrap(m)
+	w.When = w.When.AddTo(d)
+	return w
 }
 
 // At returns a message that is due at a time, at most ten years ahead, whatever it was due at before. It is handled no
 // earlier. One that was due in the past is handled at once.
 func At(t time.Time, m Message) Message {
-	return post.Later{Message: post.Unwrap(m), When: post.When{At: t}}
+	w := post.Wrap(m)
+	w.When = post.When{At: t}
+	return w
 }
 
 // KindOf returns the kind of a message type.

@@ -18,19 +18,63 @@ type Route struct {
 	queues  []string
 	message reflect.Type
 	fault   error // of the type
+
+	together bool // it stands for the parts
+	parts    []Route
 }
 
 // Command routes the commands of a type to the one queue whose workers decide them. A queue's name is 3 to 50
 // lower-case letters, digits and single hyphens, beginning with a letter; see storage.CheckName. NewRoutes reports any
 // other name.
 func Command[M Message](queue string) Route {
-	return Route{kind: KindOf[M](), command: true, queues: []string{queue}, message: reflect.TypeFor[M](), fault: post.CheckType[M]()}
+	return route(KindOf[M](), reflect.TypeFor[M](), true, queue)
 }
 
 // Event routes the events of a type to its subscriber groups. Each group has a queue of its own, named after it; the
 // rules for names are those of [Command]. An event without a group has no subscriber yet.
 func Event[M Message](groups ...string) Route {
-	return Route{kind: KindOf[M](), queues: slices.Clone(groups), message: reflect.TypeFor[M](), fault: post.CheckType[M]()}
+	return route(KindOf[M](), reflect.TypeFor[M](), false, groups...)
+}
+
+func route(k Kind, t reflect.Type, command bool, queues ...string) Route {
+	return Route{kind: k, command: command, queues: slices.Clone(queues), message: t, fault: post.CheckType(k, t)}
+}
+
+// Routed routes the messages of m's type and m's kind: as commands where x says so, else as events. It is for this
+// module's own packages, as are [Together] and [Faulty]: a type of theirs may have a kind that depends on its value.
+func Routed(x post.Inside, m Message, queues ...string) Route {
+	if post.IsNil(m) {
+		return Faulty(x, errors.New("a route of no message"))
+	}
+	r := route(m.Kind(), reflect.TypeOf(m), x.Command, queues...)
+	if x.Command && len(queues) != 1 {
+		r.fault = errors.Join(r.fault, fmt.Errorf("command %s has %d queues; want one", r.kind, len(queues)))
+	}
+	return r
+}
+
+// Together makes several routes one value. NewRoutes takes it for all of them.
+func Together(_ post.Inside, routes ...Route) Route {
+	return Route{together: true, parts: slices.Clone(routes)}
+}
+
+// Faulty is no route, but an error that NewRoutes reports.
+func Faulty(_ post.Inside, err error) Route { return Route{together: true, fault: err} }
+
+// flat returns routes with the parts of those that stand for several.
+func flat(routes []Route) (all []Route, faults []error) {
+	for _, x := range routes {
+		if x.fault != nil {
+			faults = append(faults, x.fault)
+		}
+		if !x.together {
+			all = append(all, x)
+			continue
+		}
+		parts, more := flat(x.parts)
+		all, faults = append(all, parts...), append(faults, more...)
+	}
+	return all, faults
 }
 
 // Routes holds the routes of all kinds. Senders and workers share one value, which doesn't change.
@@ -42,15 +86,12 @@ type Routes struct {
 // JSON keeps none of its fields.
 func NewRoutes(routes ...Route) (*Routes, error) {
 	r := &Routes{byKind: map[Kind]Route{}}
-	var faults []error
+	routes, faults := flat(routes)
 	for _, x := range routes {
 		if err := x.kind.Check(); err != nil {
 			faults = append(faults, err)
 		} else if _, ok := r.byKind[x.kind]; ok {
 			faults = append(faults, fmt.Errorf("kind %s has two routes; want one", x.kind))
-		}
-		if x.fault != nil {
-			faults = append(faults, x.fault)
 		}
 		seen := map[string]bool{}
 		for _, q := range x.queues {

@@ -1,6 +1,7 @@
 package channel_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -162,6 +163,51 @@ func FuzzQueueName(f *testing.F) {
 			t.Errorf("%q: got the queues %q", name, routes.Queues())
 		}
 	})
+}
+
+// planned is a message whose kind depends on its value.
+type planned struct {
+	Plan string `json:"plan"`
+}
+
+func (p planned) Kind() channel.Kind { return channel.Kind("test." + p.Plan) }
+
+// sealed is a type of which nothing arrives.
+type sealed struct{ plan string }
+
+func (s sealed) Kind() channel.Kind { return channel.Kind("test." + s.plan) }
+
+// One value may stand for several routes, of which some have one type. Its faults are reported with all others.
+func TestRoutesTogether(t *testing.T) {
+	t.Parallel()
+	in, command := post.Inside{}, post.Inside{Command: true}
+	routes, err := channel.NewRoutes(channel.Command[Order]("orders"), channel.Together(in,
+		channel.Routed(command, planned{"begin"}, "plans"),
+		channel.Together(in, channel.Routed(in, planned{"done"}, "mails", "bills"), channel.Together(in))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := routes.Queues(), []string{"bills", "mails", "orders", "plans"}; !slices.Equal(got, want) {
+		t.Errorf("got queues %q, want %q", got, want)
+	}
+	if q, err := routes.CommandQueue("test.begin"); err != nil || q != "plans" {
+		t.Errorf("got queue %q, %v", q, err)
+	}
+	if groups, err := routes.EventGroups("test.done"); err != nil || len(groups) != 2 {
+		t.Errorf("got groups %q, %v", groups, err)
+	}
+	_, err = channel.NewRoutes(channel.Together(in,
+		channel.Faulty(in, errors.New("a plan without steps")),
+		channel.Routed(command, planned{"two"}, "plans", "others"),
+		channel.Routed(command, planned{"same"}, "plans"), channel.Routed(in, planned{"same"}),
+		channel.Routed(in, sealed{"sealed"}),
+		channel.Routed(in, planned{"Bad"}),
+		channel.Routed(in, nil)))
+	for _, want := range []string{"a plan without steps", "test.two has 2 queues", "test.same has two routes", "kind test.sealed", `kind "test.Bad"`, "no message"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v; want %q in it", err, want)
+		}
+	}
 }
 
 func ExampleNewRoutes() {

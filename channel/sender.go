@@ -34,7 +34,7 @@ func New(store *storage.Store, routes *Routes, source string) (*Channels, error)
 		return nil, fmt.Errorf("channel: source %s: %w", storage.Quote(source), err)
 	}
 	outbox := post.NewOutbox(store, routes.queues)
-	outbox.Routed = routes.routed
+	outbox.Routed, outbox.Source = routes.routed, source
 	return &Channels{store: store, routes: routes, source: source, outbox: outbox, tracer: tracing.New(nil), sent: new(atomic.Int64)}, nil
 }
 
@@ -151,6 +151,11 @@ func (c *Channels) Send(ctx context.Context, messages ...Message) error {
 	return err
 }
 
+// SendWith is [Channels.Send] that also writes a document, first, as part of the unit of work. See [Sender.SendWith].
+func (c *Channels) SendWith(ctx context.Context, w storage.Write, messages ...Message) (storage.ETag, error) {
+	return send(ctx, c, &w, post.When{}, messages)
+}
+
 // send writes a document, unless it is nil, and sends messages that are due later, or that say themselves when they are
 // due.
 func send[M Message](ctx context.Context, c *Channels, w *storage.Write, when post.When, messages []M) (etag storage.ETag, err error) {
@@ -182,7 +187,7 @@ func compose[M Message](from origin, when post.When, messages []M) ([]Envelope, 
 	for i, x := range messages {
 		m := Message(x)
 		if when != (post.When{}) {
-			m = post.Later{Message: m, When: when}
+			m = post.Wrapped{Message: m, When: when}
 		}
 		e, err := from.envelope(m, now)
 		if err != nil {

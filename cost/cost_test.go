@@ -1,6 +1,7 @@
 package cost_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -198,5 +199,39 @@ func TestClassesAreTheDrivers(t *testing.T) {
 	slices.Sort(got)
 	if got, want := slices.Compact(got), slices.Sorted(slices.Values(cost.Classes())); !slices.Equal(got, want) {
 		t.Errorf("got classes %q, want %q", got, want)
+	}
+}
+
+func TestMetricsOfTellings(t *testing.T) {
+	t.Parallel()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "c.db")+"?wake=off")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	h, err := s.Hear(t.Context(), "signals", func(_ []byte, most int) int { return 2 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for range 3 {
+		if n, err := s.Tell(t.Context(), "signals", []byte("x"), false); n != 2 || err != nil {
+			t.Errorf("heard by %d, %v", n, err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Tell(ended, "signals", nil, false); err == nil {
+		t.Error("told under a context that has ended")
+	}
+	const want = `# HELP millrace_tellings_total What was told to those that listen, in this process and others.
+# TYPE millrace_tellings_total counter
+millrace_tellings_total{topic="signals",what="failed"} 0
+millrace_tellings_total{topic="signals",what="heard"} 6
+millrace_tellings_total{topic="signals",what="taken"} 6
+millrace_tellings_total{topic="signals",what="told"} 3
+`
+	if err := testutil.CollectAndCompare(cost.Collector(s), strings.NewReader(want), "millrace_tellings_total"); err != nil {
+		t.Error(err)
 	}
 }

@@ -91,7 +91,7 @@ type used struct{ containers, tables map[string]bool }
 func usedNames(t *testing.T) used {
 	t.Helper()
 	u := used{containers: map[string]bool{}, tables: map[string]bool{}}
-	for _, dir := range []string{"catalog", "channel", "internal/post", "handlers", "poison", "values", "views", "worker", "sample/reservations", "sample/reservations/site", "storage/doorbell", "host/internal/boot"} {
+	for _, dir := range []string{"catalog", "channel", "internal/post", "handlers", "poison", "pulse", "schedule", "values", "views", "worker", "coord/ids", "coord/gate", "sample/reservations", "sample/reservations/site", "storage/doorbell", "host/internal/boot"} {
 		set := token.NewFileSet()
 		var files []*ast.File
 		err := filepath.WalkDir(filepath.Join("..", dir), func(file string, d fs.DirEntry, err error) error {
@@ -111,7 +111,7 @@ func usedNames(t *testing.T) used {
 			t.Fatal(err)
 		}
 		consts := constants(files)
-		ofWeb := slices.Contains([]string{"channel", "internal/post", "sample/reservations/site", "storage/doorbell", "host/internal/boot"}, dir)
+		ofWeb := slices.Contains([]string{"channel", "internal/post", "coord/gate", "sample/reservations/site", "storage/doorbell", "host/internal/boot"}, dir)
 		for _, f := range files {
 			ast.Inspect(f, func(n ast.Node) bool {
 				call, ok := n.(*ast.CallExpr)
@@ -136,7 +136,7 @@ func usedNames(t *testing.T) used {
 						u.containers[name] = u.containers[name] || ofWeb
 					}
 				case "New":
-					if x, ok := method.X.(*ast.Ident); ok && (x.Name == "values" || x.Name == "views") && strings.HasPrefix(dir, "sample/") {
+					if x, ok := method.X.(*ast.Ident); ok && (x.Name == "values" || x.Name == "views") && (strings.HasPrefix(dir, "sample/") || dir == "schedule") {
 						name := text(call.Args[1], consts)
 						if name == "" {
 							t.Errorf("%s: can't tell which collection this is", set.Position(call.Pos()))

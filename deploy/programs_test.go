@@ -74,7 +74,7 @@ var askPrograms = sync.OnceValues(func() (p programs, err error) {
 			}
 		case "worker consumes":
 			p.queues = append(p.queues, l.Queue)
-			if strings.Contains(l.Kinds, "decide") {
+			if strings.Contains(l.Kinds, "decide") && l.Queue != "schedules" { // whose commands only workers send
 				p.commands = append(p.commands, l.Queue)
 			}
 		}

@@ -11,9 +11,12 @@ import (
 func (r *Registry) About() (all []post.Handled) {
 	for _, queue := range r.Queues() {
 		for _, h := range r.Handlers(queue) {
-			about := post.Handled{Queue: queue, Name: h.name, Collection: h.collection, Group: h.group, View: h.view, Once: h.once}
+			about := post.Handled{Queue: queue, Name: h.name, Collection: h.collection, Group: h.group, View: h.view, Once: h.once, Standing: h.standing, Clock: h.clock}
 			if h.key != nil {
-				about.Key = func(e *channel.Envelope) (string, error) { return r.keyOf(queue, e) }
+				about.Unrecorded = func(e *channel.Envelope) (without bool) {
+					return Contain(func() { without = h.folder.idempotent(e) }) != nil || without
+				}
+				about.Key = func(e *channel.Envelope) (string, bool, error) { return r.keyOf(queue, e) }
 			}
 			for _, about.Kind = range r.codec.Kinds(h.kind) {
 				all = append(all, about)
@@ -23,19 +26,19 @@ func (r *Registry) About() (all []post.Handled) {
 	return all
 }
 
-// keyOf returns the key of the document that a message is for.
-func (r *Registry) keyOf(queue string, e *channel.Envelope) (key string, err error) {
+// keyOf returns the key of the document that a message is for, unless its handler ignores it.
+func (r *Registry) keyOf(queue string, e *channel.Envelope) (key string, ok bool, err error) {
 	failed := Contain(func() {
 		var d *Delivery
 		if d, err = r.Resolve(queue, e); err == nil {
-			key = d.key
+			key, ok = d.key, !d.ignored
 		}
 	})
 	if failed != nil {
-		return "", failed
+		return "", false, failed
 	}
 	if err != nil {
-		return "", fmt.Errorf("handlers: %w", err)
+		return "", false, fmt.Errorf("handlers: %w", err)
 	}
-	return key, nil
+	return key, ok, nil
 }

@@ -18,6 +18,8 @@ import (
 //   - decide is pure: the same value and command always give the same result.
 //   - It may change what the value refers to (maps, slices) only where it succeeds.
 //   - It sees the value as JSON gives it back; see package values.
+//   - It returns values.ErrUnchanged for a command that changes nothing. Such a command costs no write, but no record
+//     is kept of it: another copy is decided again.
 //   - Its emissions are part of the unit of work: they are sent if the value is written, and each is one message,
 //     however often the command comes. A delay counts from the first decision.
 //
@@ -63,7 +65,7 @@ func emitting[V any, M channel.Message](r *Registry, name, queue string, c *valu
 		r.fault("%s: %s: the decision is nil", name, kind)
 	}
 	declared := r.declare(fmt.Sprintf("%s: %s", name, kind), emits)
-	return fold(r, name, queue, c, key, func(v V, _ *channel.Envelope, m M) (V, []channel.Message, error) {
+	return fold(r, name, queue, kind, c, keyOf(key), func(v V, _ *channel.Envelope, m M) (V, []channel.Message, error) {
 		v, emissions, err := decide(v, m)
 		if err == nil {
 			err = declared.check(emissions)
@@ -120,30 +122,44 @@ func (d declared) check(emissions []channel.Message) error {
 }
 
 // Fold registers a handler that folds the messages of a queue into a collection. It is for this module's own packages:
-// a program uses [Decide], [On], and the projections of package views. Two collections of one name are one, so that a
-// worker doesn't race with itself. They must be the same in all that values.Collection.SameAs compares.
-func Fold[V any, M channel.Message](x post.Inside, r *Registry, name, queue string, c *values.Collection[V], key func(M) string, f func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
-	if h := fold(r, name, queue, c, key, f); h != nil {
-		h.view = x.View
+// a program uses [Decide], [On], and the projections of package views.
+//
+//   - key names the document. Where ok is false, the message is not for this handler: it is deleted without a fold.
+//   - x.Kind is the kind of the messages, where that of M depends on its value.
+//   - Two collections of one name are one, so that a worker doesn't race with itself. They must be the same in all that
+//     values.Collection.SameAs compares.
+func Fold[V any, M channel.Message](x post.Inside, r *Registry, name, queue string, c *values.Collection[V],
+	key func(*channel.Envelope, M) (key string, ok bool), f func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
+	if h := fold(r, name, queue, post.KindIn[M](x), c, key, f); h != nil {
+		h.view, h.standing, h.clock = x.View, x.Standing, x.Clock
 	}
 }
 
+// keyOf makes a function of a message one that Fold takes. A nil function stays nil.
+func keyOf[M channel.Message](key func(M) string) func(*channel.Envelope, M) (string, bool) {
+	if key == nil {
+		return nil
+	}
+	return func(_ *channel.Envelope, m M) (string, bool) { return key(m), true }
+}
+
 // fold is Fold, and returns the handler, or nil after a fault.
-func fold[V any, M channel.Message](r *Registry, name, queue string, c *values.Collection[V], key func(M) string, f func(V, *channel.Envelope, M) (V, []channel.Message, error)) *Handler {
+func fold[V any, M channel.Message](r *Registry, name, queue string, kind channel.Kind, c *values.Collection[V],
+	key func(*channel.Envelope, M) (string, bool), f func(V, *channel.Envelope, M) (V, []channel.Message, error)) *Handler {
 	if err := c.Check(); err != nil {
 		r.fault("%s: %w", name, err)
 	}
 	if key == nil || f == nil {
-		r.fault("%s: the function for the key of %s is nil, or the one that folds it", name, channel.KindOf[M]())
+		r.fault("%s: the function for the key of %s is nil, or the one that folds it", name, kind)
 	}
 	r.warnOfLoss(reflect.TypeFor[V]())
-	h := register[M](r, name, queue)
+	h := register[M](r, name, queue, kind)
 	if h == nil {
 		return nil
 	}
 	h.collection = c.Name()
 	h.decode = r.codec.Decode
-	h.key = func(m any) string { return key(m.(M)) }
+	h.key = func(e *channel.Envelope, m any) (string, bool) { return key(e, m.(M)) }
 	h.fold = func(v V, e *channel.Envelope, m any) (V, []channel.Message, error) { return f(v, e, m.(M)) }
 	h.folder = r.folders[c.Name()]
 	if h.folder == nil {
@@ -152,6 +168,11 @@ func fold[V any, M channel.Message](r *Registry, name, queue string, c *values.C
 	} else if err := c.SameAs(h.folder.collection); err != nil {
 		r.fault("%s: %w: make it once and hand it to all that fold into it", name, err)
 	}
-	h.run = r.wrap(name, func(_ context.Context, d *Delivery) error { return d.passage.inside() })
+	h.run = r.wrap(name, func(_ context.Context, d *Delivery) error {
+		if d.ignored {
+			return nil
+		}
+		return d.passage.inside()
+	})
 	return h
 }

@@ -22,8 +22,11 @@ type Delivery struct {
 	Queue    string
 	Handler  *Handler
 	Span     trace.Span // of this delivery, by its worker; nil: no spans are made
+	Number   int        // how often the message was delivered when it was due, with this time; 0: nobody has counted
 
 	key     string   // of the document that the message is for, where its handler folds
+	ignored bool     // no document is for it: it is handled alone, and its handler does nothing
+	answer  answer   // of a reaction that replies
 	passage *passage // through the middleware, where its handler folds
 	skipped bool     // a middleware has ended it without its fold
 	folded  bool     // its fold has run before
@@ -62,7 +65,11 @@ func (r *Registry) resolve(queue string, e *channel.Envelope) (*Delivery, error)
 	}
 	d := &Delivery{Envelope: e, Message: m, Queue: queue, Handler: h}
 	if h.folder != nil {
-		d.key = h.key(m)
+		concerned := false
+		if d.key, concerned = h.key(e, m); !concerned {
+			d.ignored = true
+			return d, nil
+		}
 		if err := storage.CheckKey(d.key); err != nil {
 			return nil, Poison(ReasonBadKey, fmt.Errorf("%s: %w", h.name, err))
 		}
@@ -78,6 +85,9 @@ type Group struct {
 
 // Group returns the delivery's group; ok is false for a delivery that is handled alone.
 func (d *Delivery) Group() (g Group, ok bool) {
+	if d.ignored {
+		return Group{}, false
+	}
 	return Group{folder: d.Handler.folder, key: d.key}, d.Handler.folder != nil
 }
 
@@ -102,6 +112,7 @@ type Commit = values.Commit
 //
 //   - A group's deliveries that succeed are ended by commit, in the unit of work that they are folded in. Without a
 //     commit, with middleware, and after a reaction they are StillThere.
+//   - A reaction that replies is ended by commit, in the unit of work that sends its messages, if there are any.
 //   - A failure of the user's code is an error of the delivery it was called for: a [PanicError] for a panic and for
 //     runtime.Goexit, a [HangError] for a call that doesn't end. After a hang in a fold the others of the group have a
 //     [LaterError].
@@ -114,14 +125,30 @@ func Handle(ctx context.Context, g Group, ds []*Delivery, commit Commit) []Outco
 	}
 	outs := make([]Outcome, len(ds))
 	for i, d := range ds {
-		outs[i].Err = d.handle(ctx)
+		outs[i] = d.handle(ctx, commit.Of(i))
 	}
 	return outs
 }
 
-// handle runs a reaction.
-func (d *Delivery) handle(ctx context.Context) error {
+// handle runs a reaction, or the middleware of a message that its handler ignores, and sends what it replies.
+func (d *Delivery) handle(ctx context.Context, commit Commit) Outcome {
+	if d.ignored && !d.Handler.wrapped {
+		return Outcome{}
+	}
+	if err := d.call(ctx); err != nil {
+		return Outcome{Err: err}
+	}
+	if messages := d.answer.take(); len(messages) > 0 {
+		return d.send(ctx, messages, commit)
+	}
+	return Outcome{}
+}
+
+func (d *Delivery) call(ctx context.Context) error {
 	h := d.Handler
+	if h.wrapped { // the middleware may send, too
+		ctx = d.handling(ctx)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout, h.late)
 	defer cancel()
 	ctx, span := h.channels.Tracer().Call(ctx, d.Span, h.name)
@@ -149,6 +176,7 @@ func (d *Delivery) react(ctx context.Context) error {
 type folder struct {
 	collection any // the first collection of its name
 	apply      func(ctx context.Context, r *run, key string, ds []*Delivery, commit Commit) []Outcome
+	idempotent func(*channel.Envelope) bool // see values.Config
 	timeout    time.Duration
 	late       error // ends a middleware's context when timeout has passed
 	wrapped    bool  // there is middleware
@@ -244,7 +272,10 @@ func newFolder[V any](c *values.Collection[V], cfg Config) *folder {
 		}
 		return c.Apply(batched(ctx, ds), key, changes, commit)
 	}
-	return &folder{collection: c, apply: apply, timeout: cfg.Timeout, late: errLate(cfg.Timeout), wrapped: len(cfg.Middleware) > 0}
+	return &folder{
+		collection: c, apply: apply, idempotent: c.Idempotent,
+		timeout: cfg.Timeout, late: errLate(cfg.Timeout), wrapped: len(cfg.Middleware) > 0,
+	}
 }
 
 // foldOne folds delivery i of a unit of work into its value.

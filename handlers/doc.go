@@ -5,6 +5,7 @@
 //	handlers.On(r, "stock", stock, Sent.Key, Stock.Sent)     // likewise, an event
 //	handlers.React(r, "audit", audit)                       // an event, or a command, has an effect outside
 //	handlers.ReactOnce(r, "mail", sendMail)                 // likewise, and the effect should not be repeated
+//	handlers.Reply(r, "bank", charge, Charged{})            // likewise, and it answers by messages
 //	views.Project(r, sold, Bought.Key, count)               // views.Project and views.Latest fold events into views
 //	handlers.OnPoison(r, refund, Refund{})                  // a compensation for messages that are given up
 //
@@ -31,6 +32,8 @@
 //   - A handler that runs knows which attempt this is, and how many its queue gives: see [Attempt].
 //   - Messages for one document that were received together are folded in one read-modify-write; see package values.
 //     When a fold hangs, the others are handed back. Reactions run alone.
+//   - The answer of a [Reply] is sent in the unit of work that ends its message: both happen or neither, as far as the
+//     store is atomic. The effect outside comes before.
 //
 // # What decisions emit
 //

@@ -61,46 +61,78 @@ type Poisoned struct {
 //     compensation. The log and the entry (poison.Entry) say why.
 func OnPoison[M channel.Message](r *Registry, f func(m M, why Poisoned) []channel.Message, emits ...channel.Message) {
 	kind := channel.KindOf[M]()
-	by := fmt.Sprintf("on poison: %s", kind)
-	if err := post.Register[M](&r.codec); err != nil {
+	declared := r.declare(onPoison(kind), emits)
+	compensate(r, "", kind, f == nil, func(_ *channel.Envelope, m M, why Poisoned) ([]channel.Message, error) {
+		messages := f(m, why)
+		return messages, declared.check(messages)
+	})
+}
+
+// OnPoisonAs is [OnPoison] for this module's own packages, for messages of one queue. The program may compensate them,
+// too. x.Kind is the kind of the messages, where that of M depends on its value. f also gets the envelope, and may
+// return messages of any kind that has a route.
+func OnPoisonAs[M channel.Message](x post.Inside, r *Registry, queue string, f func(e *channel.Envelope, m M, why Poisoned) []channel.Message) {
+	compensate(r, queue, post.KindIn[M](x), f == nil, func(e *channel.Envelope, m M, why Poisoned) ([]channel.Message, error) {
+		return f(e, m, why), nil
+	})
+}
+
+func onPoison(k channel.Kind) string { return fmt.Sprintf("on poison: %s", k) }
+
+// compensate registers the compensation of a kind, or reports that there is none.
+func compensate[M channel.Message](r *Registry, queue string, kind channel.Kind, none bool, f func(*channel.Envelope, M, Poisoned) ([]channel.Message, error)) {
+	by, at := onPoison(kind), poisonedAt{queue, kind}
+	if err := post.RegisterAs[M](&r.codec, kind); err != nil {
 		r.fault("%s: %w", by, err)
 		return
 	}
-	if f == nil {
+	if none {
 		r.fault("%s: the function is nil", by)
 	}
-	if r.givenUp[kind] != nil {
+	if r.givenUp[at] != nil {
 		r.fault("%s: registered twice; want one function that looks at why.Queue", by)
 		return
 	}
-	declared := r.declare(by, emits)
-	r.givenUp[kind] = func(m any, why Poisoned) ([]channel.Message, error) {
-		messages := f(m.(M), why)
-		return messages, declared.check(messages)
-	}
+	r.givenUp[at] = func(e *channel.Envelope, m any, why Poisoned) ([]channel.Message, error) { return f(e, m.(M), why) }
 }
 
-// compensations are the functions of OnPoison, by the kind after all upgrades.
-type compensations map[channel.Kind]func(any, Poisoned) ([]channel.Message, error)
+// poisonedAt is where a compensation applies: to a kind, after all upgrades, in one queue or in any.
+type poisonedAt struct {
+	queue string // empty: any
+	kind  channel.Kind
+}
+
+// compensations are the functions of OnPoison.
+type compensations map[poisonedAt]func(*channel.Envelope, any, Poisoned) ([]channel.Message, error)
+
+// of returns the functions for a message in a queue.
+func (c compensations) of(queue string, kind channel.Kind) (all []func(*channel.Envelope, any, Poisoned) ([]channel.Message, error)) {
+	for _, at := range []poisonedAt{{queue, kind}, {"", kind}} {
+		if f := c[at]; f != nil {
+			all = append(all, f)
+		}
+	}
+	return all
+}
 
 // unhandled returns the faults of functions whose messages the registry doesn't handle.
 func (c compensations) unhandled(r *Registry) (faults []error) {
-	for kind := range c {
+	for at := range c {
 		handled := false
-		for _, queue := range r.handlers {
-			handled = handled || queue[kind] != nil
+		for name, queue := range r.handlers {
+			handled = handled || queue[at.kind] != nil && (at.queue == "" || at.queue == name)
 		}
 		if !handled {
-			faults = append(faults, fmt.Errorf("on poison: %s: this registry has no handler for it; register both in the same program", kind))
+			faults = append(faults, fmt.Errorf("on poison: %s: this registry has no handler for it; register both in the same program", at.kind))
 		}
 	}
 	return faults
 }
 
-// Compensates reports that [OnPoison] has a function for messages of a kind.
-func (r *Registry) Compensates(k channel.Kind) bool {
+// Compensates reports that [OnPoison] has a function for messages of a kind in a queue.
+func (r *Registry) Compensates(queue string, k channel.Kind) bool {
 	current, ok := r.codec.Current(k)
-	return ok && r.givenUp[current] != nil
+	return ok && len(r.givenUp.of(queue, current)) > 0
 }
 
 // Compensate returns the compensation of a message, which must have its data; see [OnPoison]. Any failure of the user's
@@ -127,14 +159,18 @@ func (r *Registry) compensate(e *channel.Envelope, why Poisoned) (sent []channel
 	if err != nil {
 		return nil, fmt.Errorf("the message can't be decoded: %w", err)
 	}
-	messages, err := r.givenUp[current](m, why)
-	if err != nil {
-		return nil, err
+	var messages []channel.Message
+	for _, f := range r.givenUp.of(why.Queue, current) {
+		more, err := f(e, m, why)
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, more...)
 	}
 	for i, m := range messages {
 		x, err := post.ComposeCompensation(e, why.Queue, i, m, why.Last)
 		if err != nil {
-			return nil, fmt.Errorf("message %d of %d, %s: %w", i+1, len(messages), m.Kind(), err)
+			return nil, fmt.Errorf("message %d of %d, %T: %w", i+1, len(messages), post.Unwrap(m), err)
 		}
 		sent = append(sent, x)
 	}

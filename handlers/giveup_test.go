@@ -231,12 +231,41 @@ func TestCompensationHangs(t *testing.T) {
 	})
 }
 
+// A package of this module has a function of its own for a queue. It gets the envelope, and the program's function gets
+// the message, too.
+func TestOnPoisonOfOneQueue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	handlers.React(w.Registry, "mails", nothing[Mail])
+	handlers.OnPoison(w.Registry, lost, Refused{})
+	handlers.OnPoisonAs(post.Inside{}, w.Registry, "mails", func(e *channel.Envelope, m Mail, why handlers.Poisoned) []channel.Message {
+		return []channel.Message{Add{To: m.To, Note: e.ReplyTo + " " + why.Reason}}
+	})
+	worldtest.WantErr(t, w.Registry.Err(), nil)
+	e := envelope("a", "test.mail.v1", `{"to":"ada"}`)
+	e.ReplyTo = "here"
+	for queue, want := range map[string][]string{"mails": {`{"to":"ada","amount":0,"note":"here bad"}`, `{"to":"ada"}`}, "others": {`{"to":"ada"}`}} {
+		all, err := w.Registry.Compensate(e, handlers.Poisoned{ID: e.ID, Queue: queue, Reason: "bad", Last: time.Now()})
+		var got []string
+		for _, x := range all {
+			got = append(got, string(x.Data))
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, %v; want %q", queue, got, err, want)
+		}
+	}
+	handlers.OnPoisonAs(post.Inside{}, w.Registry, "others", func(*channel.Envelope, Mail, handlers.Poisoned) []channel.Message { return nil })
+	if err := w.Registry.Err(); err == nil || !strings.Contains(err.Error(), "test.mail.v1: this registry has no handler for it") {
+		t.Errorf("got error %v, want that the queue has no handler", err)
+	}
+}
+
 // Only kinds with a function are compensated, whichever version of them comes.
 func TestCompensates(t *testing.T) {
 	t.Parallel()
 	w := compensating(t, lost)
 	for kind, want := range map[channel.Kind]bool{"test.mail.v1": true, "test.mail.v0": true, "test.added.v1": false, "test.other.v1": false} {
-		if got := w.Registry.Compensates(kind); got != want {
+		if got := w.Registry.Compensates("mails", kind); got != want {
 			t.Errorf("%s: got %v, want %v", kind, got, want)
 		}
 	}

@@ -37,10 +37,24 @@ func start(f func(r *run)) *run {
 				r.fault = newPanicError(recover())
 			}
 		}()
+		deepen()
 		r.main(f)
 	}()
 	return r
 }
+
+// stackRoom is how much stack a goroutine gets at once for the user's code and for what the framework does with its
+// result. Without it, the stack would be doubled and copied several times on the way down, for each message anew.
+const stackRoom = 12 << 10
+
+//go:noinline
+func deepen() {
+	var room [stackRoom]byte
+	touch(&room)
+}
+
+//go:noinline
+func touch(room *[stackRoom]byte) { room[0] = 1 }
 
 // main has a frame of its own, which shows r. By that stack knows the goroutine among all others.
 //

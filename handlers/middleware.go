@@ -16,6 +16,7 @@ type Next func(ctx context.Context, d *Delivery) error
 //     errors pass that you don't know.
 //   - A middleware that returns nil without calling Next ends the message. Nothing is folded; the document remembers
 //     the message as applied. If it returns an error instead, nothing is folded or remembered.
+//   - The messages of a [Reply] are sent after the outermost middleware has returned nil. So Next returns before that.
 //   - Next may be called again. A reaction runs again. A fold doesn't; Next returns the same result.
 //   - The context that a middleware gives to Next is that of the middleware within it, and of a reaction. A fold has
 //     none: it neither ends with that context nor returns before its unit of work.

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/tracing"
 )
 
@@ -44,7 +43,7 @@ const lull = 50 * time.Millisecond
 func enter(ctx context.Context, d *Delivery, arrived chan<- struct{}) *passage {
 	p := &passage{d: d, came: make(chan struct{}), arrived: arrived, folded: make(chan struct{})}
 	d.passage = p
-	ctx, p.cancel = context.WithCancelCause(post.WithHandling(tracing.Under(ctx, d.Span), d.Envelope, d.Queue, d.Handler.channels))
+	ctx, p.cancel = context.WithCancelCause(d.handling(tracing.Under(ctx, d.Span)))
 	p.r = start(func(r *run) {
 		p.own = r.user(0, func() error { return d.Handler.run(ctx, d) })
 	})

@@ -41,7 +41,9 @@ type Registry struct {
 	decided  map[channel.Kind]bool
 	givenUp  compensations
 	judged   map[reflect.Type]bool // see warnOfLoss
+	checks   []func(context.Context) error
 	faults   []error
+	kept     map[reflect.Type]any // see Kept
 }
 
 // noTimeout is as good as no limit, and leaves room for giveUpAfter.
@@ -61,7 +63,7 @@ func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
 	r := &Registry{
 		channels: channels, cfg: cfg,
 		handlers: map[string]map[channel.Kind]*Handler{}, folders: map[string]*folder{}, decided: map[channel.Kind]bool{},
-		givenUp: compensations{}, judged: map[reflect.Type]bool{},
+		givenUp: compensations{}, judged: map[reflect.Type]bool{}, kept: map[reflect.Type]any{},
 	}
 	for i, m := range cfg.Middleware {
 		if m == nil {
@@ -80,6 +82,9 @@ func (r *Registry) Channels() *channel.Channels { return r.channels }
 // Logger returns the logger of the registry's configuration.
 func (r *Registry) Logger() *slog.Logger { return r.cfg.Logger }
 
+// Timeout returns how long one run of a handler may take.
+func (r *Registry) Timeout() time.Duration { return r.cfg.Timeout }
+
 // Err returns all faults of the configuration and of the registered handlers, or nil.
 func (r *Registry) Err() error {
 	faults := slices.Concat(r.faults, r.givenUp.unhandled(r))
@@ -87,6 +92,28 @@ func (r *Registry) Err() error {
 		return nil
 	}
 	return fmt.Errorf("handlers: %w", errors.Join(faults...))
+}
+
+// BeforeStart adds a check that a worker makes when its Run begins, before it receives anything. An error ends Run. It
+// is for this module's own packages.
+func (r *Registry) BeforeStart(_ post.Inside, check func(context.Context) error) {
+	if check == nil {
+		r.fault("a check before the start is nil")
+	}
+	r.checks = append(r.checks, check)
+}
+
+// CheckStart makes the checks of [Registry.BeforeStart], in their order, up to the first that fails. A worker calls it.
+func (r *Registry) CheckStart(ctx context.Context) (err error) {
+	for _, check := range r.checks {
+		if failed := Contain(func() { err = check(ctx) }); failed != nil {
+			return failed
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Queues returns the queues that have handlers, sorted.
@@ -113,19 +140,21 @@ type Handler struct {
 	kind     channel.Kind
 	channels *channel.Channels // that the messages come through
 	run      Next              // the reaction, or the waiting for the fold, with the middleware around it
+	wrapped  bool              // there is middleware
 
-	key        func(any) string // of folding handlers
+	key        func(*channel.Envelope, any) (key string, ok bool) // of folding handlers
 	collection string
 	view       bool
+	standing   func(*channel.Envelope) bool // see post.Inside
+	clock      bool                         // its fold reads the clock
 	once       bool
 	folder     *folder
 	decode     func(*channel.Envelope) (any, error)
 	group      string // of On: see values.Change
 	fold       any    // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V
 
-	react   func(context.Context, any) error // of reactions
-	timeout time.Duration                    // of reactions
-	late    error                            // of reactions: the cause when timeout has passed
+	timeout time.Duration // of a delivery that is handled alone
+	late    error         // the cause when timeout has passed
 }
 
 // Name names the handler for people: "decide capacity", "react mails".
@@ -137,30 +166,35 @@ func (h *Handler) Kind() channel.Kind { return h.kind }
 // React registers a reaction of a subscriber group to a kind. The group's queue must be among the kind's
 // routes. See [ReactOnce] for effects that should not be repeated.
 func React[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
-	react(r, group, watched(r, false, f))
+	reaction(r, group, watched(r, false, f))
 }
 
-func react[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
-	h := register[E](r, "react "+group, group)
+// reaction registers a reaction without an answer.
+func reaction[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
+	react[E](r, "react "+group, group, channel.KindOf[E](), f == nil, func(ctx context.Context, d *Delivery) error {
+		return f(ctx, d.Message.(E))
+	})
+}
+
+// react registers a reaction, or reports that there is none. It returns the handler, or nil after a fault.
+func react[M channel.Message](r *Registry, name, queue string, kind channel.Kind, none bool, f Next) *Handler {
+	h := register[M](r, name, queue, kind)
 	if h == nil {
-		return
+		return nil
 	}
-	if f == nil {
+	if none {
 		r.fault("%s: the reaction to %s is nil", h.name, h.kind)
-	}
-	h.react = func(ctx context.Context, m any) error { return f(ctx, m.(E)) }
-	h.timeout, h.late = r.cfg.Timeout, errLate(r.cfg.Timeout)
-	handling := func(ctx context.Context, d *Delivery) context.Context {
-		return post.WithHandling(ctx, d.Envelope, d.Queue, r.channels)
 	}
 	h.run = r.wrap(h.name, func(ctx context.Context, d *Delivery) error {
 		// A middleware may run it again. Each run counts the sends for itself, so they get the same IDs.
-		return h.react(handling(ctx, d), d.Message)
+		return f(d.handling(ctx), d)
 	})
-	if len(r.cfg.Middleware) > 0 { // it may send, too
-		wrapped := h.run
-		h.run = func(ctx context.Context, d *Delivery) error { return wrapped(handling(ctx, d), d) }
-	}
+	return h
+}
+
+// handling returns the context of a delivery's handler.
+func (d *Delivery) handling(ctx context.Context) context.Context {
+	return post.WithDelivery(ctx, d.Envelope, d.Queue, d.Handler.channels, d.Number)
 }
 
 // ReactOnce registers a reaction whose effect should not be repeated: an e-mail, a payment. It notes each message that
@@ -188,7 +222,7 @@ func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Cont
 		f = guardOnce(r.channels.Store(), group, watched(r, true, f))
 	}
 	before := r.handlers[group][channel.KindOf[E]()]
-	react(r, group, f)
+	reaction(r, group, f)
 	if h := r.handlers[group][channel.KindOf[E]()]; h != before {
 		h.once = true
 	}
@@ -206,9 +240,8 @@ func errLate(timeout time.Duration) error {
 	return fmt.Errorf("the handler took longer than %v", timeout)
 }
 
-func register[M channel.Message](r *Registry, name, queue string) *Handler {
-	kind := channel.KindOf[M]()
-	if err := post.Register[M](&r.codec); err != nil {
+func register[M channel.Message](r *Registry, name, queue string, kind channel.Kind) *Handler {
+	if err := post.RegisterAs[M](&r.codec, kind); err != nil {
 		r.fault("%s: %w", name, err)
 		return nil
 	}
@@ -228,7 +261,10 @@ func register[M channel.Message](r *Registry, name, queue string) *Handler {
 		return nil
 	}
 	r.warnOfLoss(reflect.TypeFor[M]())
-	h := &Handler{name: name, queue: queue, kind: kind, channels: r.channels}
+	h := &Handler{
+		name: name, queue: queue, kind: kind, channels: r.channels, wrapped: len(r.cfg.Middleware) > 0,
+		timeout: r.cfg.Timeout, late: errLate(r.cfg.Timeout),
+	}
 	r.handlers[queue][kind] = h
 	return h
 }

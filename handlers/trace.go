@@ -41,10 +41,13 @@ func batched(ctx context.Context, ds []*Delivery) context.Context {
 	return tracing.WithBatch(ctx, spans)
 }
 
-// endSpan ends the span of a call. It didn't fail if it asks to see its message again later.
+// endSpan ends the span of a call. It didn't fail if it changes nothing, or if it asks to see its message again later.
 func endSpan(s tracing.Span, err error) {
 	if s == nil {
 		return
+	}
+	if errors.Is(err, values.ErrUnchanged) {
+		err = nil
 	}
 	if Judge(err).Action == HandBack {
 		tracing.HandBack(s)

@@ -157,3 +157,8 @@ func (w *world) one(ctx context.Context, queue string) error {
 func envelope(id string, kind channel.Kind, body string) *channel.Envelope {
 	return &channel.Envelope{ID: id, Source: "/test", Kind: kind, Data: []byte(body)}
 }
+
+// anyKey makes a function of a message one that Fold takes.
+func anyKey[M channel.Message](key func(M) string) func(*channel.Envelope, M) (string, bool) {
+	return func(_ *channel.Envelope, m M) (string, bool) { return key(m), true }
+}

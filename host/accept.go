@@ -30,35 +30,52 @@ const maxCommand = 1 << 20
 // queue: let its Check refuse it.
 func Accept[M channel.Message](a *App, fill func(r *http.Request, m *M)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var m M
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCommand))
-		if err == nil && len(bytes.TrimSpace(body)) > 0 {
-			m, err = jsonform.DecodeStrictly[M](body)
-		}
-		var tooLarge *http.MaxBytesError
-		switch {
-		case errors.As(err, &tooLarge):
-			problem(w, http.StatusRequestEntityTooLarge, "The request's body has more than 1 MiB.")
-			return
-		case err != nil:
-			problem(w, http.StatusBadRequest, "The request's body isn't such a command: "+err.Error()+".")
+		m, ok := bodyOf[M](w, r)
+		if !ok {
 			return
 		}
 		if fill != nil {
 			fill(r, &m)
 		}
-		switch err := a.Channels.Send(r.Context(), m); {
-		case err == nil:
-			w.WriteHeader(http.StatusAccepted)
-		case errors.Is(err, channel.ErrRefused), errors.Is(err, channel.ErrAttribute), errors.Is(err, channel.ErrBody),
-			errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrInvalid):
-			problem(w, http.StatusUnprocessableEntity, refusal(err))
-		default:
-			a.Log.WarnContext(r.Context(), "a command could not be sent", "kind", string(m.Kind()), "error", err)
-			w.Header().Set("Retry-After", "1")
-			problem(w, http.StatusServiceUnavailable, "The command could not be taken. Please send the request again.")
-		}
+		a.answer(w, r, "a command", a.Channels.Send(r.Context(), m), "kind", string(m.Kind()))
 	})
+}
+
+// bodyOf reads a request's body, which is JSON of a T. A request without a body has the zero T. If the body is anything
+// else, bodyOf answers, and reports false.
+func bodyOf[T any](w http.ResponseWriter, r *http.Request) (x T, ok bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCommand))
+	if err == nil && len(bytes.TrimSpace(body)) > 0 {
+		x, err = jsonform.DecodeStrictly[T](body)
+	}
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		problem(w, http.StatusRequestEntityTooLarge, "The request's body has more than 1 MiB.")
+	case err != nil:
+		problem(w, http.StatusBadRequest, "The request's body can't be read: "+err.Error()+".")
+	}
+	return x, err == nil
+}
+
+// answer answers a request that sends something. about tells the log about it.
+func (a *App) answer(w http.ResponseWriter, r *http.Request, what string, err error, about ...any) {
+	switch {
+	case err == nil:
+		w.WriteHeader(http.StatusAccepted)
+	case errors.Is(err, channel.ErrRefused), errors.Is(err, channel.ErrAttribute), errors.Is(err, channel.ErrBody),
+		errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrInvalid):
+		problem(w, http.StatusUnprocessableEntity, refusal(err))
+	default:
+		a.Log.WarnContext(r.Context(), what+" could not be sent", append(about, "error", err)...)
+		unavailable(w)
+	}
+}
+
+// unavailable answers a request that the store can't serve now.
+func unavailable(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	problem(w, http.StatusServiceUnavailable, "The request could not be served. Please send it again.")
 }
 
 // refusal returns what is wrong with a command, without what was to be done with it. That is the text of the command's

@@ -70,7 +70,7 @@ func TestAccept(t *testing.T) {
 		{"/rents", `{"flat":"` + "\xff" + `","days":2}`, http.StatusBadRequest, "invalid JSON"},
 		{"/rents", `{"flat":"8","flat":"9","days":2}`, http.StatusBadRequest, "two members with one name"},
 		{"/rents", `{"Flat":"8","days":2}`, http.StatusBadRequest, `unknown member "Flat"`},
-		{"/rents", `{"flat":"8","days":`, http.StatusBadRequest, "isn't such a command"},
+		{"/rents", `{"flat":"8","days":`, http.StatusBadRequest, "can't be read"},
 		{"/rents", `{"flat":"8","days":"2"}`, http.StatusBadRequest, "days"},
 		{"/rents", `{"flat":"8","nights":2}`, http.StatusBadRequest, "nights"},
 		{"/rents", `{"days":0}`, http.StatusUnprocessableEntity, "days: want at least 1"},

@@ -20,6 +20,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/internal/boottest"
+	"github.com/millrace-go/millrace/process"
 )
 
 type order struct{ Item string }
@@ -234,6 +235,41 @@ func TestOperatorsAddresses(t *testing.T) {
 	}
 	if _, body := boottest.Get(t, url+"/metrics"); !strings.Contains(body, "millrace_storage_requests_total") {
 		t.Errorf("got %s, want the requests to the store", body)
+	}
+}
+
+// The pages of processes are on the address of the operators, and never on the web.
+func TestOperatorsPages(t *testing.T) {
+	t.Parallel()
+	planned := shop()
+	planned.Web = nil
+	planned.Routes = func() (*channel.Routes, error) {
+		return channel.NewRoutes(channel.Command[order]("orders"), process.Route("fulfil"))
+	}
+	web := planned
+	web.Web = func(*host.App) (http.Handler, error) { return http.NotFoundHandler(), nil }
+	plain := shop()
+	plain.Web = nil
+	for name, c := range map[string]struct {
+		program host.Program
+		args    []string
+		want    int
+	}{
+		"worker": {planned, []string{"worker", "-admin=127.0.0.1:0"}, http.StatusOK}, "web": {web, []string{"web", "-addr=127.0.0.1:0"}, http.StatusNotFound},
+		"both": {web, []string{"-addr=127.0.0.1:0"}, http.StatusNotFound}, "no plan": {plain, []string{"worker", "-admin=127.0.0.1:0"}, http.StatusNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := start(t, c.program, c.args...).url(t)
+			for _, path := range []string{"/processes", "/processes/style.css"} {
+				if code, body := boottest.Get(t, url+path); code != c.want {
+					t.Errorf("%s: got %d %q, want %d", path, code, body, c.want)
+				}
+			}
+			if code, _ := boottest.Get(t, url+"/healthz"); code != http.StatusOK {
+				t.Errorf("/healthz: got %d", code)
+			}
+		})
 	}
 }
 

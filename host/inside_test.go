@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/schedule"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -49,11 +50,11 @@ func TestWorkerConfig(t *testing.T) {
 
 func TestCommandQueues(t *testing.T) {
 	t.Parallel()
-	routes, err := channel.NewRoutes(channel.Command[command]("orders"), channel.Event[event]("mails"))
+	routes, err := channel.NewRoutes(channel.Command[command]("orders"), channel.Event[event]("mails"), schedule.Route())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := commandQueues(routes, []string{"mails", "orders"}); !slices.Equal(got, []string{"orders"}) {
+	if got := commandQueues(routes, []string{"mails", "orders", schedule.QueueName}); !slices.Equal(got, []string{"orders"}) {
 		t.Errorf("got %q, want orders", got)
 	}
 }

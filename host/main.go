@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	_ "time/tzdata" // schedules have time zones, and a small image has none
 
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/host/internal/operator"

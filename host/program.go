@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
@@ -64,6 +65,10 @@ type Program struct {
 	// program's logger and metrics. The flag -concurrency wins over its Concurrency. The flag -active applies to the
 	// queues that have no Turn here; worker.Turns() stands for "always".
 	Worker worker.Config
+
+	// Pulse is how often the worker publishes what it has done, for the rates of the verb top; see package pulse. It is at
+	// least 10 seconds, or pulse.Off. Defaults to a minute.
+	Pulse time.Duration
 }
 
 var goodName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)

@@ -17,6 +17,8 @@ import (
 	"github.com/millrace-go/millrace/cost"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/host/internal/processes"
+	"github.com/millrace-go/millrace/pulse"
 	"github.com/millrace-go/millrace/worker"
 	"github.com/millrace-go/millrace/worker/active"
 )
@@ -47,7 +49,7 @@ func serve(ctx context.Context, x Process, p Program, verb string, args []string
 	s.settings, s.prices = boot.AddSettings(flags, "data/"+p.Name+".db"), boot.AddPrices(flags)
 	if verb == "worker" || p.Web == nil {
 		s.flag = "admin"
-		s.address = flags.String(s.flag, "127.0.0.1:9090", "the `ADDRESS` to serve /healthz, /readyz and /metrics, HOST:PORT; port 0 takes a free port, "+off+" disables it")
+		s.address = flags.String(s.flag, "127.0.0.1:9090", "the `ADDRESS` to serve /healthz, /readyz, /metrics and /processes, HOST:PORT; port 0 takes a free port, "+off+" disables it")
 	} else {
 		s.flag = "addr"
 		s.address = flags.String(s.flag, ":8080", "the `ADDRESS` to serve, HOST:PORT or :PORT; port 0 takes a free port")
@@ -141,7 +143,11 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 		if err != nil {
 			return nil, err
 		}
-		work = append(work, boot.Part{Name: "worker", Run: w.Run})
+		p, err := pulse.New(a.Store, w, pulse.Config{Program: s.Name, Version: s.version(), Every: s.Pulse, Logger: a.Log})
+		if err != nil {
+			return nil, err
+		}
+		work = append(work, boot.Part{Name: "worker", Run: w.Run}, boot.Part{Name: "pulse", Run: p.Run})
 	}
 	if a.Web {
 		handler, err := s.handler(a)
@@ -152,7 +158,11 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 	}
 	parts = append(append(parts, a.parts...), work...)
 	if !a.Web && a.listener != nil {
-		parts = append(parts, a.server("admin server", a.ops()))
+		admin, err := a.admin()
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, a.server("admin server", admin))
 	}
 	return parts, nil
 }
@@ -218,11 +228,12 @@ func (s *service) workerConfig(a *App, queues []string) worker.Config {
 	return cfg
 }
 
-// commandQueues returns those of some queues that take commands.
+// commandQueues returns those of some queues that take commands of the program. Those by which schedules run are the
+// framework's own.
 func commandQueues(routes *channel.Routes, queues []string) (all []string) {
 	for _, q := range queues {
 		for _, kind := range routes.Kinds(q) {
-			if _, err := routes.CommandQueue(kind); err == nil {
+			if _, err := routes.CommandQueue(kind); err == nil && !strings.HasPrefix(string(kind), "millrace.") {
 				all = append(all, q)
 				break
 			}
@@ -254,6 +265,24 @@ func (s *service) handler(a *App) (http.Handler, error) {
 
 func (a *App) ops() http.Handler {
 	return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, func() error { return a.healthy() })
+}
+
+// admin combines the operators' addresses with the pages of processes. Those show what is not for everybody, so the
+// program's web doesn't serve them.
+func (a *App) admin() (http.Handler, error) {
+	ops, plans := a.ops(), processes.Plans(a.Channels.Routes())
+	if len(plans) == 0 {
+		return ops, nil
+	}
+	pages, err := processes.Pages(a.Store, plans, a.Log)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", ops)
+	mux.Handle("/processes", pages)
+	mux.Handle("/processes/", pages)
+	return mux, nil
 }
 
 func (a *App) server(name string, h http.Handler) boot.Part {

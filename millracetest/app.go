@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/faulttest"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
@@ -30,8 +31,11 @@ type App struct {
 	seen     map[string]bool // the poison entries that the test has looked at
 	all      sync.WaitGroup  // workers
 
+	faults storagetest.Disturbance // of the first worker
+	guard  bool                    // a worker that ends by itself is followed by another one
+
 	mu     sync.Mutex
-	worker *process // nil while it is stopped; under mu
+	worker *running // nil while it is stopped; under mu
 
 	fence sync.Mutex // see pass
 }
@@ -49,8 +53,8 @@ func (a *App) watch(*post.Handling, bool) (done func(error)) {
 	return func(error) { a.pass() }
 }
 
-// process is one worker.
-type process struct {
+// running is one worker.
+type running struct {
 	fuse  *storagetest.Fuse
 	stop  context.CancelFunc
 	ended chan struct{}
@@ -63,17 +67,31 @@ type process struct {
 func Run(t *testing.T, p Program, test func(t *testing.T, app *App)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		a := &App{t: t, program: p, seen: map[string]bool{}}
-		a.store, a.recorder = record(worldtest.OpenStore(t, worldtest.Virtual))
-		a.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-		var err error
-		if a.channels, err = p.channels(a.store); err != nil {
-			t.Fatal(err)
-		}
+		w := faulttest.New(worldtest.OpenStore(t, worldtest.Virtual), faulttest.Plan{Plain: p.InSteps})
+		a := newApp(t, w.Store)
 		defer a.end()
-		a.Start()
+		a.begin(p)
 		test(t, a)
 	})
+}
+
+// newApp returns an App on a store, without a program.
+func newApp(t *testing.T, s *storage.Store) *App {
+	a := &App{t: t, seen: map[string]bool{}}
+	a.store, a.recorder = record(s)
+	a.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return a
+}
+
+// begin starts the first worker of a program.
+func (a *App) begin(p Program) {
+	a.t.Helper()
+	c, err := p.channels(a.store)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.program, a.channels = p, c
+	a.Start()
 }
 
 // end stops the worker and looks for messages in the poison queues.
@@ -81,6 +99,9 @@ func (a *App) end() {
 	a.t.Helper()
 	a.Stop()
 	a.all.Wait()
+	if a.channels == nil {
+		return
+	}
 	for _, e := range poisoned(a.t, a.channels) {
 		if !a.seen[e.Queue+"/"+e.Key] {
 			a.t.Errorf("the test didn't expect this, or it would have called Poison: %s", describe(e))
@@ -107,7 +128,8 @@ func (a *App) Send(messages ...channel.Message) {
 const patience = 24 * time.Hour
 
 // Drain waits until nothing is left to do. Messages that are not due stay: those of channel.After and channel.At. A
-// message that has failed is tried again, so time passes until its attempts are spent.
+// message that has failed is tried again, so time passes until its attempts are spent. The next attempt at a step of a
+// process is a message that is not due, so it needs [App.Advance].
 func (a *App) Drain() {
 	a.t.Helper()
 	a.pass()
@@ -139,7 +161,7 @@ func (a *App) left() (left map[string]int64, stopped bool) {
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		if n := st.Ready + st.InFlight + max(0, st.Delayed-a.recorder.waiting(q)); n > 0 {
+		if n := st.Ready + st.InFlight + max(0, st.Delayed-a.recorder.waiting(q, all)); n > 0 {
 			left[q] = n
 		}
 	}
@@ -179,10 +201,11 @@ func (a *App) Start() {
 
 // start starts a worker. a.mu is held.
 func (a *App) start() error {
-	p := &process{ended: make(chan struct{})}
+	p := &running{ended: make(chan struct{})}
 	var store *storage.Store
-	store, p.fuse = storagetest.Disturb(a.store, storagetest.Disturbance{})
-	h, err := a.program.register(store, a.log, a.watch)
+	store, p.fuse = storagetest.Disturb(a.store, a.faults)
+	a.faults = storagetest.Disturbance{}
+	h, err := a.program.register(store, a.log, watches{reaction: a.watch})
 	if err != nil {
 		return err
 	}
@@ -205,7 +228,33 @@ func (a *App) start() error {
 		defer close(p.ended)
 		p.err = w.Run(ctx)
 	})
+	if a.guard {
+		a.all.Go(func() { a.follow(p) })
+	}
 	return nil
+}
+
+// follow starts another worker when one ends by itself.
+func (a *App) follow(p *running) {
+	select {
+	case <-p.ended:
+	case <-p.fuse.C():
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.worker == p {
+		a.replace()
+	}
+}
+
+// replace kills the worker and starts another one. a.mu is held.
+func (a *App) replace() {
+	a.worker.fuse.Fire()
+	a.worker.stop()
+	a.worker = nil
+	if err := a.start(); err != nil {
+		a.t.Errorf("the next worker: %v", err)
+	}
 }
 
 // Stop stops the worker in order. Messages wait until Start.
@@ -238,13 +287,7 @@ func (a *App) Restart() {
 func (a *App) Kill() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.worker == nil {
-		return
-	}
-	a.worker.fuse.Fire()
-	a.worker.stop()
-	a.worker = nil
-	if err := a.start(); err != nil {
-		a.t.Errorf("the worker after Kill: %v", err)
+	if a.worker != nil {
+		a.replace()
 	}
 }

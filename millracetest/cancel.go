@@ -91,7 +91,7 @@ func (r *recorder) noteDeleted(c claim) {
 		return
 	}
 	x.cancelled++
-	if i := slices.IndexFunc(r.timers[c.queue], x.e.Due.Equal); i >= 0 {
+	if i := slices.Index(r.timers[c.queue], &x.e); i >= 0 {
 		r.timers[c.queue] = slices.Delete(r.timers[c.queue], i, i+1)
 	}
 }

@@ -180,19 +180,17 @@ func sameMessages(a, b []channel.Message) bool {
 		return false
 	}
 	for i := range a {
-		if !reflect.DeepEqual(post.Unwrap(a[i]), post.Unwrap(b[i])) || when(a[i]) != when(b[i]) {
+		if !reflect.DeepEqual(post.Unwrap(a[i]), post.Unwrap(b[i])) || attributes(a[i]) != attributes(b[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// when tells when a message is due, or returns "" for one that is due at once.
-func when(m channel.Message) string {
-	if l, ok := m.(post.Later); ok {
-		return l.When.String()
-	}
-	return ""
+// attributes tells two messages apart whose content is the same: by when they are due, and by their reply addresses.
+func attributes(m channel.Message) string {
+	w := post.Wrap(m)
+	return w.When.String() + " " + w.ReplyTo
 }
 
 // encoded returns the JSON of a value or a message, as the framework writes it.

@@ -107,13 +107,15 @@ func list(ms []channel.Message) string {
 			continue
 		}
 		fmt.Fprintf(&b, "%s (%T)", inner.Kind(), inner)
-		if l, ok := m.(post.Later); ok {
-			if l.When.At.IsZero() {
-				b.WriteString(" after")
-			} else {
-				b.WriteString(" at")
-			}
-			fmt.Fprintf(&b, " %s", l.When)
+		switch w := post.Wrap(m); {
+		case w.When.String() == "":
+		case w.When.At.IsZero():
+			fmt.Fprintf(&b, " after %s", w.When)
+		default:
+			fmt.Fprintf(&b, " at %s", w.When)
+		}
+		if to := post.Wrap(m).ReplyTo; to != "" {
+			fmt.Fprintf(&b, " reply to %s", to)
 		}
 		form, err := post.EncodeBody(inner)
 		if err != nil {

@@ -62,6 +62,8 @@ func failing() map[string]func(t *testing.T) {
 		"no start": func(t *testing.T) {
 			millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) { sim.Settle() }, 7)
 		},
+		"wavering": wavering, "never started": neverStarted, "wrong agent": wrongAgent,
+		"in order": inOrder, "in place": inPlace, "too few": tooFew,
 		"sound": many(pure, func(*testing.T, *millracetest.Sim) {}),
 		"faulty": func(t *testing.T) {
 			faulty := millracetest.Program{Routes: routes, Register: func(h *handlers.Registry) error {
@@ -119,6 +121,13 @@ func TestTextsOfFailures(t *testing.T) {
 		"one error": {[]string{"my own check", "history of seed ", "my own line", "go test -run '^TestFailing$'"}},
 		"an end":    {[]string{"my own end", "history of seed", "MILLRACE_SEED="}},
 		"no start":  {[]string{"call Start first", "history of seed 7"}},
+
+		"wavering":      {[]string{"bags red (- without faults, + with this one)", `-   "label": "`, `+   "label": "`, "the fault: ", ", number 1; the history:", "commit blob bags/red"}},
+		"never started": {[]string{"start was not called"}},
+		"wrong agent":   {[]string{`the agent "label" is a func(millracetest_test.bag) string; want a func(context.Context, millracetest_test.bag) (string, error)`, `no step takes the agent "no such"`}},
+		"in order":      {[]string{"depends on the order of the results", `+   "b"`}},
+		"in place":      {[]string{"has changed the state that it was given", `+   "a": 1`}},
+		"too few":       {[]string{"1 results have no order; want at least 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

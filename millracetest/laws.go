@@ -2,6 +2,7 @@ package millracetest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ const (
 	OrderFree      = "order-free"      // and the same in any order of them
 	ReactionsRun   = "reactions run"   // each reaction has run to its end at least once
 	EffectsOnce    = "effects once"    // and that of ReactOnce exactly once, but for what the guard can't close
+	ProcessesEnd   = "processes end"   // no instance of a process is stuck unexpectedly, or waits past a deadline
 	QueuesAreEmpty = "queues are empty"
 	PoisonExpected = "poison expected" // only messages that the test expects are in poison queues
 	WorkersRun     = "workers run"     // no worker ends by itself
@@ -36,6 +38,7 @@ type target struct {
 	handler    *handlers.Handler
 	collection string // that it is folded into; "" for a reaction
 	view       bool   // that collection is a view
+	recorded   bool   // a document that applies it keeps a record of that
 	excused    bool   // it need not be handled
 	applied    bool   // a document has applied it
 }
@@ -61,6 +64,7 @@ func (r *replay) judge() {
 	r.checkApplied(targets)
 	r.checkReactions(targets)
 	r.decide(targets)
+	r.repeat(targets)
 	r.project(targets)
 }
 
@@ -102,24 +106,27 @@ func (r *replay) targets(held map[sentKey]bool) []*target {
 		}
 		x.handler = d.Handler
 		if _, folds := d.Group(); folds {
-			verb, name, _ := strings.Cut(d.Handler.Name(), " ")
-			x.collection, x.view = name, verb == "project"
+			about := s.handled[handledKey{m.queue, m.e.Kind}]
+			x.collection, x.view, x.recorded = about.Collection, about.View, !about.Unrecorded(&x.e)
 		}
 		all = append(all, x)
 	}
 	return all
 }
 
-// checkApplied checks by the documents' own records which messages were applied.
+const unapplied = "%s: it was sent, and no document has applied it: %v"
+
+// checkApplied checks how often the writes of documents have applied each message.
 func (r *replay) checkApplied(targets []*target) {
 	s := r.sim
 	type entry struct {
 		collection string
 		applied
 	}
-	known, unclear := map[entry]bool{}, map[string]bool{}
+	known := map[entry]bool{}
+	maps.Copy(r.unclear, r.clocks)
 	for _, h := range s.recorder.docs {
-		unclear[h.container] = unclear[h.container] || h.unclear
+		r.unclear[h.container] = r.unclear[h.container] || h.unclear
 		once := map[applied]bool{}
 		for _, x := range h.order {
 			if once[x] && !h.unclear {
@@ -130,8 +137,8 @@ func (r *replay) checkApplied(targets []*target) {
 	}
 	for _, x := range targets {
 		x.applied = slices.ContainsFunc(x.as(), func(a applied) bool { return known[entry{x.collection, a}] })
-		if x.collection != "" && !x.excused && !x.applied && !unclear[x.collection] {
-			s.fault(DecidedOnce, "%s: it was sent, and no document has applied it: %v", x.handler.Name(), x)
+		if x.view && !x.excused && !x.applied && !r.unclear[x.collection] {
+			s.fault(DecidedOnce, unapplied, x.handler.Name(), x)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
@@ -27,6 +28,10 @@ type Program struct {
 	// Queues holds the settings of single queues, as worker.Config does. Defaults to none.
 	Queues map[string]worker.QueueConfig
 
+	// InSteps has Run use a store that takes the steps of a unit of work one by one, as Azure Storage does. Defaults to
+	// one that takes them as a whole.
+	InSteps bool
+
 	// Handlers is how handlers are run, as in host.Program. All processes of the program share it. The laws of Simulate
 	// repeat decisions with its Middleware, too, so that gives a message the same verdict each time. Defaults to the zero
 	// Config, with the kit's logger.
@@ -48,13 +53,21 @@ func (p Program) channels(s *storage.Store) (*channel.Channels, error) {
 	return channel.New(s, routes, source)
 }
 
-// register makes the memory of one worker process. watch may be nil.
-func (p Program) register(s *storage.Store, log *slog.Logger, watch func(*post.Handling, bool) func(error)) (*handlers.Registry, error) {
+// watches are what a run sees of a process beside its calls of the store. Each may be nil.
+type watches struct {
+	reaction func(h *post.Handling, once bool) (done func(error))
+	fold     func(container, key string, body []byte, messages []post.Folded)
+	clock    func() time.Time
+}
+
+// register makes the memory of one worker process.
+func (p Program) register(s *storage.Store, log *slog.Logger, w watches) (*handlers.Registry, error) {
 	c, err := p.channels(s)
 	if err != nil {
 		return nil, err
 	}
-	c.Outbox().Watch = watch
+	o := c.Outbox()
+	o.Watch, o.Folded, o.Clock = w.reaction, w.fold, w.clock
 	cfg := p.Handlers
 	if cfg.Logger == nil {
 		cfg.Logger = log

@@ -2,6 +2,8 @@ package millracetest
 
 import (
 	"context"
+	"crypto/sha256"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,13 +24,15 @@ type recorder struct {
 	wrote func()
 
 	mu     sync.Mutex
-	sent   []*sent                // each message once, in the order in which they were seen first; under mu
-	byID   map[sentKey]*sent      // under mu
-	timers map[string][]time.Time // when each copy is due that was sent with a delay, by queue; under mu
-	bodies map[string][]byte      // of claim-checked messages, by their keys; under mu
-	docs   map[docPlace]*history  // under mu
-	seen   int                    // messages received so far; under mu
-	undone cancellations          // under mu
+	sent   []*sent                     // each message once, in the order in which they were seen first; under mu
+	byID   map[sentKey]*sent           // under mu
+	timers map[string][]*post.Envelope // each copy that was sent with a delay, by queue; under mu
+	bodies map[string][]byte           // of claim-checked messages, by their keys; under mu
+	docs   map[docPlace]*history       // under mu
+	folded map[[32]byte][]post.Folded  // what a write folds, by a digest of it; under mu
+	writes int                         // of documents so far; under mu
+	seen   int                         // messages received so far; under mu
+	undone cancellations               // under mu
 }
 
 // sent is a message in a queue.
@@ -56,8 +60,8 @@ const (
 // record wraps a store.
 func record(s *storage.Store) (*storage.Store, *recorder) {
 	r := &recorder{
-		Store: s.Driver(), byID: map[sentKey]*sent{}, timers: map[string][]time.Time{}, bodies: map[string][]byte{},
-		docs: map[docPlace]*history{}, undone: newCancellations(),
+		Store: s.Driver(), byID: map[sentKey]*sent{}, timers: map[string][]*post.Envelope{}, bodies: map[string][]byte{},
+		docs: map[docPlace]*history{}, folded: map[[32]byte][]post.Folded{}, undone: newCancellations(),
 	}
 	if f := r.Store.Finder(); f != nil {
 		r.finder = recordedFinder{r, f}
@@ -159,7 +163,7 @@ func (r *recorder) noteSent(queue string, m storage.Message) {
 	}
 	x.copies++
 	if x.e.Due.After(time.Now()) {
-		r.timers[queue] = append(r.timers[queue], x.e.Due)
+		r.timers[queue] = append(r.timers[queue], &x.e)
 	}
 }
 
@@ -207,9 +211,10 @@ func (r *recorder) noteWritten(container, key string, body []byte) {
 	if h == nil {
 		h = &history{docPlace: at}
 	}
-	isDocument := h.add(body)
+	isDocument := h.add(body, r.folded[writeOf(container, key, body)])
 	if isDocument {
 		r.docs[at] = h
+		r.writes++
 	}
 	r.mu.Unlock()
 	if isDocument && r.wrote != nil {
@@ -217,19 +222,38 @@ func (r *recorder) noteWritten(container, key string, body []byte) {
 	}
 }
 
-// waiting counts the messages of a queue that are not due.
-func (r *recorder) waiting(queue string) (n int64) {
+// noteFolded notes what a write folds that is about to be made. Others may win the race and make another.
+func (r *recorder) noteFolded(container, key string, body []byte, messages []post.Folded) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.folded[writeOf(container, key, body)] = messages
+}
+
+func writeOf(container, key string, body []byte) [32]byte {
+	return sha256.Sum256(append([]byte(container+"\x00"+key+"\x00"), body...))
+}
+
+// written returns how many writes of documents there were so far.
+func (r *recorder) written() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.writes
+}
+
+func all(*post.Envelope) bool { return true }
+
+// waiting counts the messages of a queue that are not due, of those that some chooses. It is called with r.mu held.
+func (r *recorder) waiting(queue string, some func(*post.Envelope) bool) (n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	kept := r.timers[queue][:0]
-	for _, due := range r.timers[queue] {
-		if due.After(now) {
-			kept = append(kept, due)
+	r.timers[queue] = slices.DeleteFunc(r.timers[queue], func(e *post.Envelope) bool { return !e.Due.After(now) })
+	for _, e := range r.timers[queue] {
+		if some(e) {
+			n++
 		}
 	}
-	r.timers[queue] = kept
-	return int64(len(kept))
+	return n
 }
 
 // read reads the histories of all documents.

@@ -13,10 +13,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 // A replay repeats what a run did, message by message, on a store of its own: without faults, workers or queues, and at
@@ -27,18 +29,31 @@ type replay struct {
 	store    *storage.Store
 	recorder *recorder
 	registry *handlers.Registry
+	unclear  map[string]bool // collections in which something else than messages has changed a document
+	skip     map[string]bool // sources of value objects that can't be compared
+	clocks   map[string]bool // collections whose decisions read the clock
+	now      time.Time       // what a fold takes for the present, if it asks properly
 }
 
 // newReplay begins a replay within its bubble.
 func newReplay(t *testing.T, s *Sim) *replay {
 	t.Helper()
-	r := &replay{sim: s, t: t}
-	r.store, r.recorder = record(worldtest.OpenStore(t, worldtest.Virtual))
+	r := &replay{sim: s, t: t, unclear: map[string]bool{}, skip: map[string]bool{}}
+	own := worldtest.OpenStore(t, worldtest.Virtual)
+	if s.world.Plan.Plain { // a process sends other messages there
+		own = storagetest.Plain(own)
+	}
+	r.store, r.recorder = record(own)
+	r.now = time.Now()
 	p := s.program
 	p.Handlers.Logger = nil
 	var err error
-	if r.registry, err = p.register(r.store, slog.New(slog.DiscardHandler), nil); err != nil {
+	if r.registry, err = p.register(r.store, slog.New(slog.DiscardHandler), watches{fold: r.recorder.noteFolded, clock: func() time.Time { return r.now }}); err != nil {
 		t.Fatal(err)
+	}
+	r.clocks = map[string]bool{}
+	for _, h := range r.registry.About() {
+		r.clocks[h.Collection] = r.clocks[h.Collection] || h.Clock
 	}
 	return r
 }
@@ -59,37 +74,62 @@ func (r *replay) apply(x *target) error {
 
 // decide repeats all decisions, for each value object in the order in which the run made them.
 func (r *replay) decide(targets []*target) {
-	skip := map[string]bool{} // sources of value objects that can't be compared
 	for _, h := range r.histories(targets, false) {
 		source := "/" + h.container + "/" + url.PathEscape(h.key)
-		if skip[source] = h.unclear; h.unclear {
+		if r.skip[source] = h.unclear || r.clocks[h.container]; r.skip[source] {
 			continue
+		}
+		if h.first != nil {
+			if _, err := r.store.Blobs(h.container).Put(r.t.Context(), h.key, h.first, storage.Condition{IfAbsent: true}); err != nil {
+				r.t.Fatal(err)
+			}
 		}
 		for _, x := range h.order {
 			switch t := find(targets, h.container, x); {
 			case t == nil:
 				r.sim.fault(DecidedOnce, "%s %q has applied a message that was never sent", h.container, h.key)
-				skip[source] = true
+				r.skip[source] = true
 			default:
+				r.now = h.at[x]
 				if err := r.apply(t); err != nil {
 					r.sim.fault(PureDecisions, "%s %q: decided again with the same value, it fails: %v: %v", h.container, h.key, err, t)
-					skip[source] = true
+					r.skip[source] = true
 				}
 			}
-			if skip[source] {
+			if r.skip[source] {
 				break
 			}
 		}
-		if skip[source] {
+		if r.skip[source] {
 			continue
 		}
 		if got, want := r.value(h), h.last.Value; canonical(got) != canonical(want) {
 			r.sim.fault(PureDecisions, "%s %q: decided again in the same order, the same messages give another value (- in the run, + again)\n%s\nthe messages:%s",
 				h.container, h.key, diffJSON(want, got), r.messages(targets, h))
-			skip[source] = true
+			r.skip[source] = true
 		}
 	}
-	r.compareEmissions(skip)
+	r.compareEmissions()
+}
+
+// repeat gives the repeated value objects the messages that they have not applied, and those of which they keep no
+// record, once more. None may change anything now.
+func (r *replay) repeat(targets []*target) {
+	r.now = r.sim.ended
+	for _, x := range targets {
+		if x.collection == "" || x.view || x.excused || r.unclear[x.collection] || x.applied && x.recorded {
+			continue
+		}
+		before := r.recorder.written()
+		err := r.apply(x)
+		changed := r.recorder.written() > before
+		switch {
+		case x.applied && (changed || err != nil):
+			r.sim.fault(DecidedOnce, "%s: it came again, and was not recognised by the value that had applied it (%v): %v", x.handler.Name(), err, x)
+		case changed || err != nil:
+			r.sim.fault(DecidedOnce, unapplied, x.handler.Name(), x)
+		}
+	}
 }
 
 // emission tells a message that a value object has emitted.
@@ -99,7 +139,7 @@ type emission struct {
 }
 
 // compareEmissions compares what was sent in the name of value objects.
-func (r *replay) compareEmissions(skip map[string]bool) {
+func (r *replay) compareEmissions() {
 	here, there := emissions(r.recorder), emissions(r.sim.recorder)
 	keys := slices.Collect(maps.Keys(here))
 	for k := range there {
@@ -112,7 +152,7 @@ func (r *replay) compareEmissions(skip map[string]bool) {
 		got, want := there[k], here[k]
 		isValue := r.isValue(k.source)
 		switch {
-		case skip[k.source] || !isValue:
+		case r.skip[k.source] || !isValue:
 		case got == nil:
 			r.sim.fault(EmittedOnce, "emission %d of %s never came to queue %s: %s %s", k.sequence, k.source, k.queue, want.e.Kind, want.e.Data)
 		case want == nil:

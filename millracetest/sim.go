@@ -32,8 +32,10 @@ type Sim struct {
 	web      *channel.Channels // disturbed
 	channels *channel.Channels // without faults
 	queues   []string          // that the program handles
-	n        int               // messages sent so far
+	handled  map[handledKey]post.Handled
+	n        int // messages sent so far
 	expected []func(poison.Entry) bool
+	stuck    []func(plan, id string) bool
 	endless  []string
 	always   []invariant
 
@@ -47,6 +49,11 @@ type Sim struct {
 
 	checking sync.Mutex      // held while invariants are checked
 	broken   map[string]bool // invariants that have failed; under checking
+}
+
+type handledKey struct {
+	queue string
+	kind  channel.Kind
 }
 
 // An invariant is what the test says that always holds.
@@ -82,11 +89,14 @@ func (s *Sim) Start(p Program) {
 	if s.stop != nil {
 		s.t.Fatal("millracetest: Start: the run has its program already")
 	}
-	h, err := p.register(s.world.Store, s.world.Log("test"), nil)
+	h, err := p.register(s.world.Store, s.world.Log("test"), watches{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.program, s.channels, s.queues = p, h.Channels(), h.Queues()
+	s.program, s.channels, s.queues, s.handled = p, h.Channels(), h.Queues(), map[handledKey]post.Handled{}
+	for _, x := range h.About() {
+		s.handled[handledKey{x.Queue, x.Kind}] = x
+	}
 	if s.web, err = p.channels(s.world.Client("web").Store); err != nil {
 		s.t.Fatal(err)
 	}
@@ -100,7 +110,7 @@ func (s *Sim) keep(n int) {
 	for i := range n {
 		s.workers.Go(func() {
 			s.world.Keep(ctx, i, func(p *faulttest.Process) (*handlers.Registry, error) {
-				return s.program.register(p.Store, s.world.Log(p.Name), s.evidence.watchReaction)
+				return s.program.register(p.Store, s.world.Log(p.Name), watches{reaction: s.evidence.watchReaction, fold: s.recorder.noteFolded})
 			}, s.program.Queues)
 		})
 	}
@@ -212,6 +222,7 @@ func (s *Sim) Settle() {
 	}
 	s.ended = time.Now()
 	s.poison = poisoned(s.t, s.channels)
+	checkProcesses(s)
 }
 
 // longest is how long Settle waits for what is due later.
@@ -238,9 +249,10 @@ func (s *Sim) left() string {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if slices.Contains(s.endless, q) {
-			later -= s.recorder.waiting(q)
-		}
+		later -= s.recorder.waiting(q, func(e *post.Envelope) bool {
+			standing := s.handled[handledKey{q, e.Kind}].Standing
+			return slices.Contains(s.endless, q) || standing != nil && standing(e)
+		})
 		if now > 0 || later > 0 {
 			all = append(all, fmt.Sprintf("queue %s: %d messages, and %d that are due later", q, now, later))
 		}

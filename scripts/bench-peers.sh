@@ -11,27 +11,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
 
-say() { echo "bench-peers: $*" >&2; }
-
-# Debian keeps PostgreSQL's programs out of PATH.
-postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null; }
-redis() { command -v redis-server >/dev/null; }
-
-# install PACKAGE...: only if this user may
-install() {
-	local root=()
-	[ "$(id -u)" -eq 0 ] || root=(sudo -n)
-	if ! command -v apt-get >/dev/null; then
-		say "can't install $*: this machine has no apt-get"
-	elif [ ${#root[@]} -gt 0 ] && ! sudo -n true 2>/dev/null; then
-		say "can't install $*: not root, and no sudo without a password"
-	else
-		say "installing $*"
-		"${root[@]}" apt-get update -qq </dev/null >&2 || say "apt-get update failed; trying with the old list of packages"
-		"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2 ||
-			say "could not install $*"
-	fi
-}
+me=bench-peers
+. scripts/servers.sh
 
 command -v "${CC:-gcc}" >/dev/null || install gcc libc6-dev # Backlite's driver is in C
 

@@ -20,7 +20,7 @@ check() {
 check gofmt gofmt -l .
 staticcheck=$($go tool -n staticcheck)
 in_dir() (cd "$1" && shift && "$@")
-for module in . bench bench/riversqlite proof/chaos; do
+for module in . bench bench/riversqlite bench/processes proof/chaos; do
 	check "go vet in $module" in_dir $module $go vet ./...
 	check "staticcheck in $module" in_dir $module "$staticcheck" ./...
 	check "go mod tidy in $module" in_dir $module $go mod tidy -diff

@@ -83,6 +83,13 @@ func (s *script) Listen(topic string) driver.Subscription {
 	return scriptSubscription{s}
 }
 
+func (s *script) Hear(_ context.Context, topic string, _ driver.Ear) (driver.Hearing, error) {
+	return nil, s.do("hear: " + topic)
+}
+func (s *script) Tell(_ context.Context, topic string, data []byte, one bool) (int, error) {
+	return 0, s.do(fmt.Sprint("tell: ", topic, " ", len(data), one))
+}
+
 type scriptSubscription struct{ s *script }
 
 func (x scriptSubscription) Rings() <-chan struct{} { return make(chan struct{}, 1) }

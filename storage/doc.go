@@ -24,6 +24,9 @@
 // A message may have a key. Where the store finds messages by their keys ([Store.Finds]), one that nobody has received
 // can be deleted by what [Queue.Find] returns.
 //
+// Where the store rings ([Store.Rings]), a consumer of a queue polls rarely ([Store.Listen]), and processes tell each
+// other what needn't be stored ([Store.Hear], [Store.Tell]).
+//
 // # Laws
 //
 //   - A nil error means that the effect is durable.

@@ -15,6 +15,7 @@ type Store struct {
 	committer driver.Committer // nil: a unit of work is done step by step
 	listener  driver.Listener  // nil: nothing rings
 	finder    driver.Finder    // nil: no message has a key
+	tellings  tellings
 }
 
 // New returns the store that stands on a driver. A driver's Open and a decorator call it. Programs call a driver's

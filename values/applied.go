@@ -16,8 +16,9 @@ import (
 const defaultRetention = 30 * 24 * time.Hour
 
 // Applied reports whether a document has applied a message, or another one with its ID. group is the subscriber group
-// of handlers.On, and empty for other handlers. It is for tools that don't know the types. The error matches
-// [ErrTooOld] if nothing tells so and the message is older than the default of Config.Retention.
+// of handlers.On, and empty for other handlers. It is for tools that don't know the types. It doesn't know the messages
+// that leave no record: those of Config.Idempotent and of [ErrUnchanged]. The error matches [ErrTooOld] if nothing
+// tells so and the message is older than the default of Config.Retention.
 func Applied(ctx context.Context, store *storage.Store, collection, key, group string, e *channel.Envelope) (bool, error) {
 	blob, err := store.Blobs(collection).Get(ctx, key, "")
 	if errors.Is(err, storage.ErrNotFound) {
@@ -44,4 +45,14 @@ func Applied(ctx context.Context, store *storage.Store, collection, key, group s
 		err = ErrTooOld
 	}
 	return found, err
+}
+
+// Peek returns the value of a document as it is stored in its blob. It is for tools that read documents beside a
+// collection.
+func Peek[V any](body []byte) (v V, err error) {
+	var s stored
+	if err := json.Unmarshal(body, &s); err != nil {
+		return v, fmt.Errorf("values: document: %w", jsonform.RedactError[stored](err))
+	}
+	return decodeValue[V](s.Value)
 }

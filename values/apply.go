@@ -26,7 +26,8 @@ type Change[V any] struct {
 
 	// Fold returns the next value and the messages that it emits. It is pure, but may change the maps and slices of the
 	// value. When it fails, its message alone fails, with this error. It may be called again when a race is lost or
-	// another message fails. Then maps and slices that it takes from its message must be new.
+	// another message fails. Then maps and slices that it takes from its message must be new. [ErrUnchanged] is no
+	// failure.
 	Fold func(V) (V, []channel.Message, error)
 }
 
@@ -34,8 +35,8 @@ type Change[V any] struct {
 // same unit of work. With a nil commit there are no deliveries to end. The result has an outcome for each change. Its
 // error is
 //
-//   - nil: the change is applied (now or before) and its emissions are sent. Its delivery is Deleted or Stale, or
-//     StillThere where commit is nil.
+//   - nil: the change is applied (now or before) and its emissions are sent, or it changes nothing ([ErrUnchanged]).
+//     Its delivery is Deleted or Stale, or StillThere where commit is nil.
 //   - [ErrContentDiffers] and [ErrTooOld]: it can never be applied.
 //   - An error of Fold, as it is.
 //   - Any other error: the outcome is unknown, and the message must come again.
@@ -125,20 +126,25 @@ type unit[V any] struct {
 	entries []entry           // of all changes
 	rows    map[string][]byte // of messages that may have left the window; a nil value: no row
 
-	applied int                // how many changes are new to the document
-	emits   []channel.Envelope // what those changes emit
-	noted   []pending          // the same, to be written as pending; stow fills them in
-	resend  []pending          // pending emissions of replays
-	dropped []pending          // pending emissions that the write leaves out
-	done    []int              // changes whose deliveries end
-	byRow   bool               // a replay was found by its row
-	unknown bool               // the unit of work failed, but its document may be written
+	applied   int                // how many changes are new to the document
+	folded    []post.Folded      // the same, for whoever watches; see post.Outbox
+	emits     []channel.Envelope // what those changes emit
+	beside    *storage.Rows      // what those changes put beside the document
+	noted     []pending          // the same, to be written as pending; stow fills them in
+	resend    []pending          // pending emissions of replays
+	dropped   []pending          // pending emissions that the write leaves out
+	done      []int              // changes whose deliveries end
+	byRow     bool               // a replay was found by its row
+	unchanged bool               // a fold said ErrUnchanged
+	unknown   bool               // the unit of work failed, but its document may be written
 }
 
 func (u *unit[V]) run() (err error) {
 	committed := u.doc.record.len()
 	for i := range u.changes {
-		u.entries = append(u.entries, entryIn(u.changes[i].Group, u.changes[i].Envelope, u.now))
+		x := entryIn(u.changes[i].Group, u.changes[i].Envelope, u.now)
+		x.known = u.c.Idempotent(u.changes[i].Envelope)
+		u.entries = append(u.entries, x)
 	}
 	u.readRows()
 	if err := u.fold(); err != nil {
@@ -154,11 +160,14 @@ func (u *unit[V]) run() (err error) {
 		return err
 	}
 	rows := u.age(committed)
-	if rows != nil && !u.c.atomic { // while deliveries are renewed, and before any body lies beside the document
+	if rows != nil && (!u.c.atomic || u.beside != nil) { // while deliveries are renewed, and before any body lies beside
 		if err := u.c.rows.PutRows(u.ctx, rows.Partition, rows.Puts); err != nil {
 			return u.fault(err)
 		}
 		rows = nil
+	}
+	if u.beside != nil {
+		rows = u.beside
 	}
 	defer func() {
 		if err != nil && !u.unknown {
@@ -172,18 +181,21 @@ func (u *unit[V]) run() (err error) {
 	if err != nil {
 		return u.fault(fmt.Errorf("%w: %w", errContent, err))
 	}
+	if watch := u.c.channels.Outbox().Folded; watch != nil {
+		watch(u.c.name, u.key, body, u.folded)
+	}
 	return u.finish(storage.Work{
 		Rows:  rows,
 		Write: &storage.Write{Container: u.c.name, Key: u.key, Body: body, If: u.doc.condition()},
 	})
 }
 
-// prove makes sure that the document was not outdated where it refused a message, or gave the pending emissions of a
-// replay. A write would be guarded by its ETag; here nothing is written. A row that shows a replay may be newer than
-// the document, remembered or not.
+// prove makes sure that the document was not outdated where it refused a message, was left unchanged by one, or gave
+// the pending emissions of a replay. A write would be guarded by its ETag; here nothing is written. A row that shows a
+// replay may be newer than the document, remembered or not.
 func (u *unit[V]) prove() error {
 	refused := slices.ContainsFunc(u.outs, func(o Outcome) bool { return o.Err != nil })
-	if !(u.remembered && refused || u.byRow && !u.c.atomic) {
+	if !(u.remembered && (refused || u.unchanged) || u.byRow && !u.c.atomic) {
 		return nil
 	}
 	_, err := u.c.blobs.Get(u.ctx, u.key, u.doc.etag)
@@ -203,7 +215,8 @@ func (u *unit[V]) prove() error {
 func (u *unit[V]) fold() error {
 	base := *u.doc // folding only appends to the slices of base
 	for {
-		u.applied, u.emits, u.noted, u.resend, u.done, u.byRow = 0, nil, nil, nil, nil, false
+		u.applied, u.folded, u.emits, u.noted, u.resend, u.done = 0, nil, nil, nil, nil, nil
+		u.byRow, u.unchanged, u.beside = false, false, nil
 		*u.doc = base
 		spoiled := false
 		for i := range u.changes {
@@ -231,62 +244,87 @@ func (u *unit[V]) fold() error {
 // judge applies change i if it is new to the document, or sends what is pending for a replay.
 func (u *unit[V]) judge(i int) error {
 	x := u.entries[i]
-	before, found := u.doc.record.find(x)
-	replay, same := found, found && before.content == x.content
-	if !found && u.doc.record.mayHaveLeft(x) {
-		if u.tooOld(x) {
-			return ErrTooOld
-		}
-		data, found, err := u.row(x)
-		if err != nil {
-			return err
-		}
-		replay, same = found, found && x.same(data)
-		u.byRow = u.byRow || replay
+	replay, err := u.replay(x)
+	if err == nil && !replay {
+		err = u.apply(i, x)
 	}
-	switch {
-	case replay && !same:
-		return ErrContentDiffers
-	case replay:
-		for _, p := range u.doc.pending {
-			if p.Message == x.id && !u.doc.sent[p.Message] {
-				u.resend = append(u.resend, p)
-			}
-		}
-	default:
-		if err := u.apply(i, x); err != nil {
-			return err
+	if err != nil {
+		return err
+	}
+	for _, p := range u.doc.pending {
+		if replay && p.Message == x.id && !u.doc.sent[p.Message] {
+			u.resend = append(u.resend, p)
 		}
 	}
 	u.done = append(u.done, i)
 	return nil
 }
 
+// replay reports that the document has applied a message before.
+func (u *unit[V]) replay(x entry) (bool, error) {
+	if x.known { // the value tells, but it can't emit again what is still pending
+		return slices.ContainsFunc(u.doc.pending, func(p pending) bool { return p.Message == x.id }), nil
+	}
+	before, found := u.doc.record.find(x)
+	same := found && before.content == x.content
+	if !found && u.doc.record.mayHaveLeft(x) {
+		if u.tooOld(x) {
+			return false, ErrTooOld
+		}
+		var data []byte
+		var err error
+		if data, found, err = u.row(x); err != nil {
+			return false, err
+		}
+		same = found && x.same(data)
+		u.byRow = u.byRow || found
+	}
+	if found && !same {
+		return false, ErrContentDiffers
+	}
+	return found, nil
+}
+
 func (u *unit[V]) apply(i int, x entry) (err error) {
 	defer caught(&err)
 	e, d := u.changes[i].Envelope, u.doc
 	v, emissions, err := u.changes[i].Fold(d.value)
+	if errors.Is(err, ErrUnchanged) {
+		u.unchanged = true
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	if d.value, d.form, err = u.c.settle(v); err != nil {
 		return u.fault(fmt.Errorf("%w: %w", errContent, err))
 	}
+	sent := 0
 	for j, m := range emissions {
+		if r, ok := m.(post.Row); ok {
+			u.put(r)
+			continue
+		}
 		x, err := post.ComposeEmission(e, u.changes[i].Group, j, m, u.c.Source(u.key), u.key, u.now)
 		if err != nil {
 			return fmt.Errorf("emission %d of %d, %T: %w", j+1, len(emissions), post.Unwrap(m), err)
 		}
+		sent++
 		d.emitted++
 		x.Sequence = d.emitted
 		u.emits = append(u.emits, x)
 	}
-	if len(emissions) > 0 && !u.c.atomic {
-		u.noted = append(u.noted, pending{Message: x.id, At: u.now, Events: make([]jsontext.Value, len(emissions))})
+	if sent > 0 && !u.c.atomic {
+		u.noted = append(u.noted, pending{Message: x.id, At: u.now, Events: make([]jsontext.Value, sent)})
 	}
 	d.version++
-	d.record.add(x)
+	if !x.known {
+		d.record.add(x)
+	}
 	u.applied++
+	if o := u.c.channels.Outbox(); o.Folded != nil {
+		u.folded = append(u.folded, post.Folded{ID: x.id, Content: x.content, At: o.Now()})
+	}
 	return nil
 }
 

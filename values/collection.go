@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/internal/lru"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -23,12 +24,22 @@ var (
 	ErrContended      = errors.New("others kept changing the document")
 )
 
+// ErrUnchanged is returned by a fold that changes nothing and emits nothing. Its message is done: nothing is written on
+// its behalf, and no record is kept of it. Another copy of it is folded again. The fold must not have changed the maps
+// and slices of the value.
+var ErrUnchanged = errors.New("the message changes nothing")
+
 // Config is how a collection works. The zero Config works. [Collection.Check] and every read of a document report
 // negative fields.
 type Config[V any] struct {
 	// Initial returns the value of a document before its first message. Its maps and slices must be new each time, because
 	// decisions may change them. Defaults to the zero V.
 	Initial func(key string) V
+
+	// Idempotent reports that folding a message again changes nothing and emits nothing, because the value itself tells
+	// what was applied. The record has no entry of such a message, so it is folded whenever it comes, however late. It
+	// looks at the envelope alone, and always gives the same answer for a message. Defaults to none.
+	Idempotent func(e *channel.Envelope) bool
 
 	// Window is how many applied messages a document remembers by itself at least. It holds up to twice as many, and those
 	// of the last write besides, before the oldest become rows. A larger window makes every write larger. A smaller one
@@ -78,6 +89,9 @@ func (c Config[V]) withDefaults() (Config[V], error) {
 	if c.Initial == nil {
 		c.Initial = func(string) (v V) { return v }
 	}
+	if c.Idempotent == nil {
+		c.Idempotent = func(*channel.Envelope) bool { return false }
+	}
 	def("Window", &c.Window, 32)
 	defTime("Retention", &c.Retention, defaultRetention)
 	defTime("PendingAfter", &c.PendingAfter, 2*time.Minute)
@@ -98,6 +112,7 @@ type Collection[V any] struct {
 	fault    error // of cfg, or of V
 	cache    *lru.Cache[*document[V]]
 	exact    *jsonform.Exact // tells which values need no decoding to be what decoding gives
+	asIs     bool            // none does
 	atomic   bool
 	billed   bool
 	absent   atomic.Int32 // how many keys in a row were not stored yet when they were read to be changed
@@ -125,8 +140,18 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collect
 	}
 }
 
+// AsIs is for this module's own packages: the values of the collection always come back from JSON as they are, or as
+// what their folds take for the same. So no fold needs to look. It returns the collection.
+func (c *Collection[V]) AsIs(post.Inside) *Collection[V] {
+	c.asIs = true
+	return c
+}
+
 // Name returns the collection's name.
 func (c *Collection[V]) Name() string { return c.name }
+
+// Idempotent reports what Config.Idempotent says of a message.
+func (c *Collection[V]) Idempotent(e *channel.Envelope) bool { return c.cfg.Idempotent(e) }
 
 // Check reports a name that can't be used, a V that can't be stored, and every fault of the Config.
 func (c *Collection[V]) Check() error {
@@ -202,6 +227,26 @@ func (c *Collection[V]) Update(ctx context.Context, key string, f func(V) (V, bo
 			return fmt.Errorf("values: %s %s: %w", c.name, storage.Quote(key), err)
 		}
 	}
+}
+
+// Insert writes the first value of a key and sends messages, in one unit of work. The error matches storage.ErrExists,
+// and nothing is sent, if the key has a document.
+func (c *Collection[V]) Insert(ctx context.Context, key string, v V, messages ...channel.Message) error {
+	if c.fault != nil {
+		return c.fault
+	}
+	d := &document[V]{}
+	var body []byte
+	var err error
+	if d.value, d.form, err = c.settle(v); err == nil {
+		body, err = d.encode()
+	}
+	if err != nil {
+		return fmt.Errorf("values: %s %s: %w", c.name, storage.Quote(key), err)
+	}
+	write := storage.Write{Container: c.name, Key: key, Body: body, If: storage.Condition{IfAbsent: true}}
+	_, err = c.channels.SendWith(ctx, write, messages...)
+	return err
 }
 
 // Delete removes a document with its record, but not its rows. Messages that it has applied may be applied again if

@@ -56,6 +56,13 @@
 //  9. A decision sees its value as the stored JSON gives it back: an int in an any is a float64, a field that isn't
 //     stored is zero, and maps and slices are its own. It makes no difference whether the document was in memory, or
 //     whether the message came alone or with others. Only the value of [Config.Initial] is seen as it is.
+//  10. A value may recognise repeats by itself, because it holds what was applied. The messages that Config.Idempotent
+//     names get no entry in the record and no row. So laws 4 to 6 don't concern them: none is too old, and none differs
+//     from another. Such a message is folded whenever it comes, with one exception. While its emissions are pending, it
+//     is a replay, which sends them: its fold would not emit them again. So no two such messages share an ID.
+//  11. A fold that returns [ErrUnchanged] ends its message, and that is all: no version, no entry, no emission. A unit
+//     of work whose folds all do so writes no document; an absent one stays absent. Where the document was in memory,
+//     the one in the store must be the same then.
 //
 // # Types of values
 //
@@ -64,7 +71,8 @@
 // it there.
 //
 // For law 9 a changed value is encoded and decoded at once, unless it is known to come back as it is. Numbers, text,
-// booleans, times in UTC, and structs, slices, maps and pointers of those come back as they are, as long as
+// booleans, times in UTC, a jsontext.Value that has neither spaces nor needless escapes, and structs, slices, maps and
+// pointers of those come back as they are, as long as
 //
 //   - all fields are stored,
 //   - nothing is referred to twice,

@@ -91,7 +91,7 @@ func (d *document[V]) encode() (b []byte, err error) {
 // back the same is left as it is (see [jsonform.Exact]). So no decision sees what only one process's memory has: an int
 // where there will be a float64, a field that isn't stored, a map that two fields share.
 func (c *Collection[V]) settle(v V) (settled V, form jsontext.Value, err error) {
-	if c.exact.Same(&v) {
+	if c.asIs || c.exact.Same(&v) {
 		return v, nil, nil
 	}
 	if form, err = encodeValue(v); err != nil {

@@ -21,6 +21,7 @@ type entry struct {
 	content [6]byte       // digest of kind and body: tells whether it is the same message
 	time    int64         // from when the message counts, in milliseconds, 47 bits
 	keyed   bool          // time is not the ID's: another copy may come with another time
+	known   bool          // the value itself knows its repeats, see Config.Idempotent; not stored
 }
 
 // entrySize is what an entry takes in the document. 96 bits of ID make an accidental collision in a document

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -14,7 +15,7 @@ import (
 func (u *unit[V]) readRows() {
 	var keys []string
 	for _, x := range u.entries {
-		if _, found := u.doc.record.find(x); found || x.keyed || u.tooOld(x) || !u.doc.record.mayHaveLeft(x) {
+		if _, found := u.doc.record.find(x); found || x.known || x.keyed || u.tooOld(x) || !u.doc.record.mayHaveLeft(x) {
 			continue
 		}
 		keys = append(keys, x.rowKey())
@@ -104,4 +105,13 @@ func (u *unit[V]) age(committed int) *storage.Rows {
 	}
 	r.forget(gone)
 	return &storage.Rows{Table: u.c.name + rowsSuffix, Partition: u.key, Puts: rows}
+}
+
+// put adds a row to those that are put beside the document. A later one of the same key takes the place of an earlier.
+func (u *unit[V]) put(r post.Row) {
+	if u.beside == nil {
+		u.beside = &storage.Rows{Table: r.Table, Partition: r.Partition}
+	}
+	puts := slices.DeleteFunc(u.beside.Puts, func(p storage.RowPut) bool { return p.Key == r.Key })
+	u.beside.Puts = append(puts, storage.RowPut{Key: r.Key, Data: r.Data})
 }

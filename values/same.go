@@ -13,8 +13,8 @@ import (
 )
 
 // SameAs returns nil if another collection keeps the same documents in the same way. Otherwise the error says what
-// differs: the name, the type of the values, the channels or the Config. Functions can't be compared. So of Initial it
-// compares where it is declared and what it returns for some keys. Two closures of one function, for 10 seats and for
+// differs: the name, the type of the values, the channels or the Config. Functions can't be compared. So it compares
+// where they are declared, and what Initial returns for some keys. Two closures of one function, for 10 seats and for
 // 20, say, differ in the latter.
 func (c *Collection[V]) SameAs(other any) error {
 	o, ok := other.(*Collection[V])
@@ -40,6 +40,9 @@ func (c *Collection[V]) SameAs(other any) error {
 	}
 	if !sameInitial(c.cfg.Initial, o.cfg.Initial) {
 		return fmt.Errorf("values: two collections are called %s, and their Config.Initial differ", storage.Quote(c.name))
+	}
+	if declared(c.cfg.Idempotent) != declared(o.cfg.Idempotent) {
+		return fmt.Errorf("values: two collections are called %s, and their Config.Idempotent differ", storage.Quote(c.name))
 	}
 	return nil
 }

@@ -272,6 +272,29 @@ func TestClearTwice(t *testing.T) {
 	w.wantMonth("2027-01")
 }
 
+// A deleted document is one without events, also in memory, and others stay.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustFold("totals", added("1", "ada", 5), added("2", "bob", 7))
+	w.wantTotal("ada", Total{Sum: 5, Count: 1})
+	for range 2 {
+		if err := w.Totals.Delete(t.Context(), "ada"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := w.Totals.Get(t.Context(), "ada"); err != nil || got != (Total{}) {
+			t.Errorf("deleted: got %+v (%v), want the initial view", got, err)
+		}
+	}
+	w.wantTotal("bob", Total{Sum: 7, Count: 1})
+	w.mustFold("totals", added("3", "ada", 2))
+	w.wantTotal("ada", Total{Sum: 2, Count: 1})
+	w.calls.failWith(storage.ErrUnavailable)
+	if err := w.Totals.Delete(t.Context(), "ada"); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("got error %v, want %v", err, storage.ErrUnavailable)
+	}
+}
+
 func TestClearFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

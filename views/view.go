@@ -122,7 +122,11 @@ func register[V any, E channel.Message](r *handlers.Registry, v *View[V], key fu
 	if fold == nil {
 		project = nil
 	}
-	handlers.Fold(post.Inside{View: true}, r, "project "+v.Name(), v.Name(), v.docs, key, project)
+	var keyOf func(*channel.Envelope, E) (string, bool) // the registry reports one that is nil
+	if key != nil {
+		keyOf = func(_ *channel.Envelope, m E) (string, bool) { return key(m), true }
+	}
+	handlers.Fold(post.Inside{View: true}, r, "project "+v.Name(), v.Name(), v.docs, keyOf, project)
 }
 
 // take folds a source's event of a sequence, unless the view has seen a newer one.
@@ -181,5 +185,15 @@ func (v *View[V]) Clear(ctx context.Context) error {
 		}
 	}
 	v.cache.Clear()
+	return nil
+}
+
+// Delete deletes the document of a key, if there is one. An event that comes later begins a new one. So it is for a
+// document whose events have all come.
+func (v *View[V]) Delete(ctx context.Context, key string) error {
+	if err := v.docs.Delete(ctx, key); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("views: delete %s: %w", v.Name(), err)
+	}
+	v.cache.Take(key)
 	return nil
 }

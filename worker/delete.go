@@ -108,7 +108,7 @@ func (s *settler) delete(ctx context.Context, batch []*message, receipts []stora
 func (s *settler) done(m *message) {
 	s.report.logSuccess(m)
 	s.stats.done.Inc()
-	s.handled.Add(1)
+	s.stats.kindOf(m).done.Add(1)
 	if e := &m.envelope; !e.Time.IsZero() {
 		s.stats.lag.Observe(max(0, time.Since(later(e.Time, e.Due))).Seconds())
 	}

@@ -47,6 +47,7 @@ func (s *settler) poison(ctx context.Context, m *message, reason string, cause e
 		s.log.LogAttrs(ctx, slog.LevelError, "can't write to the poison queue; the message comes back when its visibility ends", append(attrs, slog.Any("trouble", err))...)
 	default:
 		s.stats.poisoned.Inc()
+		s.stats.kindOf(m).failed.Add(1)
 		tracing.Poison(m.tracedBy(), reason)
 		s.log.LogAttrs(ctx, slog.LevelError, "message is in the poison queue", attrs...)
 	}
@@ -76,7 +77,7 @@ var errKillsAgain = errors.New("the message went on killing its workers when onl
 // compensate returns the messages of a poisoned message's compensation.
 func (s *settler) compensate(m *message, e *poison.Entry) ([]channel.Envelope, error) {
 	switch {
-	case !s.registry.Compensates(m.envelope.Kind):
+	case !s.registry.Compensates(s.queue, m.envelope.Kind):
 		return nil, nil
 	case m.silentDeliveries >= s.all.MaxDeliveries+compensations:
 		return nil, errKillsAgain

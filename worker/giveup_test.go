@@ -327,16 +327,20 @@ func TestTheLastAttemptCompensates(t *testing.T) {
 		var got []string
 		l := newGiveUp(t, s, "", func(ctx context.Context, j job) error {
 			n, most := handlers.Attempt(ctx)
-			got = append(got, fmt.Sprintf("%d of %d", n, most))
+			got = append(got, fmt.Sprintf("%d of %d, delivery %d", n, most, handlers.Deliveries(ctx)))
+			if len(got) == 1 {
+				return handlers.Later(time.Second, "not yet") // no attempt, but a delivery
+			}
 			if n < most {
 				return errors.New("no")
 			}
 			return channel.Send(ctx, Add{To: "now", Amount: 1})
 		}, giveUp)
+		worldtest.Want(t, "deliveries outside of a handler", handlers.Deliveries(t.Context()), 0)
 		l.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {MaxAttempts: 3}}})
 		l.sendJobs(t, job{ID: "a"})
 		l.empty(t, time.Second)
-		worldtest.Want(t, "attempts", fmt.Sprint(got), "[1 of 3 2 of 3 3 of 3]")
+		worldtest.Want(t, "attempts", fmt.Sprint(got), "[1 of 3, delivery 1 1 of 3, delivery 2 2 of 3, delivery 3 3 of 3, delivery 4]")
 		worldtest.Want(t, "compensated", l.Balance("now"), 1)
 		worldtest.Want(t, "poisoned", len(l.Poisoned("jobs")), 0)
 	})

@@ -125,6 +125,7 @@ func (h *hand) take(b inbox.Batch) []*message {
 	for _, m := range ms {
 		h.inHand[m] = struct{}{}
 	}
+	h.stats.inHand.Store(int64(len(h.inHand)))
 	return ms
 }
 
@@ -226,6 +227,7 @@ func (h *hand) started(m *message) time.Time {
 	now := time.Now()
 	m.began.Store(&now)
 	m.beginSpan(&h.setup, now)
+	m.delivery.Number = m.deliveries - m.envelope.Hops
 	h.stats.running.Inc()
 	h.stats.pickup.Observe(max(0, now.Sub(later(m.sentAt, m.envelope.Due))).Seconds())
 	h.room.waited(now.Sub(m.received))
@@ -235,7 +237,9 @@ func (h *hand) started(m *message) time.Time {
 // ended notes that handlers have ended, or were given up.
 func (h *hand) ended(began time.Time, outcomes []handlers.Outcome) {
 	h.stats.running.Sub(float64(len(outcomes)))
-	h.stats.seconds.Observe(time.Since(began).Seconds())
+	took := time.Since(began)
+	h.stats.seconds.Observe(took.Seconds())
+	h.stats.times[timeStep(took)].Add(1)
 	for _, o := range outcomes {
 		h.hung.count(o.Err)
 	}
@@ -250,6 +254,7 @@ func (h *hand) release(m *message) {
 	}
 	h.mu.Lock()
 	delete(h.inHand, m)
+	h.stats.inHand.Store(int64(len(h.inHand)))
 	h.fetchNext(h.bodies.resize(m, 0))
 	if len(h.inHand) == 0 {
 		h.renewals.Stop() // idle costs nothing

@@ -79,7 +79,8 @@ func TestLogOfEventWithoutRoute(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		w, log := newFused(t, s), worldtest.NewLog()
-		handlers.Fold(post.Inside{}, w.Registry, "book", "accounts", w.Accounts, Add.Subject,
+		handlers.Fold(post.Inside{}, w.Registry, "book", "accounts", w.Accounts,
+			func(_ *channel.Envelope, m Add) (string, bool) { return m.To, true },
 			func(a Account, _ *channel.Envelope, _ Add) (Account, []channel.Message, error) {
 				return a, []channel.Message{other{}}, nil
 			})

@@ -1,22 +1,32 @@
 package worker
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
 )
 
 // metrics holds the metrics of all queues. docs/operating.md explains them.
 type metrics struct {
-	outcomes, receiveErrors, stuck *prometheus.CounterVec
-	running, consuming, abandoned  *prometheus.GaugeVec
-	pickup, seconds, lag           *prometheus.HistogramVec
+	outcomes, receiveErrors, stuck, old *prometheus.CounterVec
+	running, consuming, abandoned       *prometheus.GaugeVec
+	pickup, seconds, lag                *prometheus.HistogramVec
 }
 
-// queueMetrics holds the metrics of one queue, looked up once.
+// queueMetrics holds the metrics of one queue, looked up once, and what [Worker.Counts] returns of it.
 type queueMetrics struct {
-	done, retried, handedBack, poisoned, unavailable, lost, cancelled prometheus.Counter
-	receiveErrors, stuck                                              prometheus.Counter
-	running, consuming, abandoned                                     prometheus.Gauge
-	pickup, seconds, lag                                              prometheus.Observer
+	done, retried, handedBack, poisoned, cancelled counter
+	unavailable, lost, receiveErrors, stuck, old   prometheus.Counter
+	running, consuming, abandoned                  prometheus.Gauge
+	pickup, seconds, lag                           prometheus.Observer
+
+	inHand  atomic.Int64
+	times   times
+	kinds   map[channel.Kind]*kindCounter // of those that have a handler; it doesn't change
+	unknown kindCounter                   // of all other kinds
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -33,6 +43,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		outcomes:      counter("deliveries_total", "Deliveries by how they ended: done, retried, handed_back, poisoned, unavailable, lost, cancelled.", "outcome"),
 		receiveErrors: counter("receive_errors_total", "Failed attempts to receive."),
 		stuck:         counter("stuck_reports_total", "Reports of handlers that run longer than StuckAfter."),
+		old:           counter("old_handbacks_total", "Messages that a handler handed back by Later more than a day after they were sent, or due."),
 		running:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "running", Help: "Messages being handled."}, queue),
 		consuming:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "consuming", Help: "1 while the worker takes messages off the queue, 0 while it is paused or stands by for others. During a hand-over more workers than asked for may be at 1, or none."}, queue),
 		abandoned:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "abandoned", Help: "Handlers that were given up because they didn't end, and run on."}, queue),
@@ -43,7 +54,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.outcomes, m.receiveErrors, m.stuck, m.running, m.consuming, m.abandoned, m.pickup, m.seconds, m.lag} {
+	for _, c := range []prometheus.Collector{m.outcomes, m.receiveErrors, m.stuck, m.old, m.running, m.consuming, m.abandoned, m.pickup, m.seconds, m.lag} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
@@ -51,12 +62,17 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) queue(q string) *queueMetrics {
+func (m *metrics) queue(q string, all []*handlers.Handler) *queueMetrics {
 	outcome := func(o string) prometheus.Counter { return m.outcomes.WithLabelValues(q, o) }
+	counted := func(o string) counter { return counter{Counter: outcome(o)} }
+	kinds := map[channel.Kind]*kindCounter{}
+	for _, h := range all {
+		kinds[h.Kind()] = new(kindCounter)
+	}
 	return &queueMetrics{
-		done: outcome("done"), retried: outcome("retried"), handedBack: outcome("handed_back"), poisoned: outcome("poisoned"),
-		unavailable: outcome("unavailable"), lost: outcome("lost"), cancelled: outcome("cancelled"),
-		receiveErrors: m.receiveErrors.WithLabelValues(q), stuck: m.stuck.WithLabelValues(q), running: m.running.WithLabelValues(q),
+		done: counted("done"), retried: counted("retried"), handedBack: counted("handed_back"), poisoned: counted("poisoned"), cancelled: counted("cancelled"),
+		unavailable: outcome("unavailable"), lost: outcome("lost"), kinds: kinds,
+		receiveErrors: m.receiveErrors.WithLabelValues(q), stuck: m.stuck.WithLabelValues(q), old: m.old.WithLabelValues(q), running: m.running.WithLabelValues(q),
 		consuming: m.consuming.WithLabelValues(q), abandoned: m.abandoned.WithLabelValues(q),
 		pickup: m.pickup.WithLabelValues(q), seconds: m.seconds.WithLabelValues(q), lag: m.lag.WithLabelValues(q),
 	}

@@ -47,7 +47,7 @@ func (o *opener) toFetch(m *message) bool {
 // atomic, it may have died or failed on the way. The program may have said then that the message is given up, so no
 // handler may run.
 func (o *opener) mayBeGivenUp(m *message) bool {
-	return m.silentDeliveries > 0 && !o.store.Atomic() && o.registry.Compensates(m.envelope.Kind)
+	return m.silentDeliveries > 0 && !o.store.Atomic() && o.registry.Compensates(o.queue, m.envelope.Kind)
 }
 
 // suspicious reports that a message may be what kills its workers.
@@ -69,7 +69,7 @@ func (o *opener) decode(m *message) (err error) {
 	if m.silentDeliveries >= o.all.MaxDeliveries {
 		err = handlers.Poison(handlers.ReasonDeliveries,
 			fmt.Errorf("delivered %d times without an outcome: does it kill its worker? last error: %s", m.silentDeliveries, m.envelope.LastError))
-		if m.silentDeliveries < o.all.MaxDeliveries+compensations && o.registry.Compensates(m.envelope.Kind) {
+		if m.silentDeliveries < o.all.MaxDeliveries+compensations && o.registry.Compensates(o.queue, m.envelope.Kind) {
 			m.doomed = err // the user's code gets it once more, and may be what kills the worker
 			return nil
 		}

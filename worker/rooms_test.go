@@ -154,8 +154,8 @@ func TestSettlerAlone(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n != 1 || g.handled.Load() != 2 {
-			t.Errorf("got %d in the poison queue and %d handled, want 1 and 2", n, g.handled.Load())
+		if n != 1 || g.stats.done.n.Load() != 2 {
+			t.Errorf("got %d in the poison queue and %d handled, want 1 and 2", n, g.stats.done.n.Load())
 		}
 	})
 }

@@ -74,7 +74,7 @@ func (h *hand) runOne(ctx context.Context, m *message) {
 		return
 	}
 	began := h.started(m)
-	outcomes := handlers.Handle(ctx, handlers.Group{}, []*handlers.Delivery{m.delivery}, nil)
+	outcomes := handlers.Handle(ctx, handlers.Group{}, []*handlers.Delivery{m.delivery}, committing(h.settler, m))
 	h.ended(began, outcomes)
 	m.cancel(nil)
 	h.settler.conclude(ctx, m, outcomes[0])
@@ -110,11 +110,16 @@ func (h *hand) fold(ctx context.Context, id handlers.Group, batch []*message) {
 	if len(ms) == 0 {
 		return
 	}
-	outcomes := handlers.Handle(ctx, id, ds, func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []handlers.Ended, error) {
-		return h.settler.commit(ctx, work, ms, ends)
-	})
+	outcomes := handlers.Handle(ctx, id, ds, committing(h.settler, ms...))
 	h.ended(began, outcomes)
 	for i, m := range ms {
 		h.settler.conclude(ctx, m, outcomes[i])
+	}
+}
+
+// committing returns the function that commits the unit of work of messages.
+func committing(s *settler, ms ...*message) handlers.Commit {
+	return func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []handlers.Ended, error) {
+		return s.commit(ctx, work, ms, ends)
 	}
 }

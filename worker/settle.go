@@ -15,6 +15,7 @@ import (
 const (
 	outcomeTime = 10 * time.Second // to record how a delivery ended
 	storeDelay  = 2 * time.Second  // before a message is tried again after the store failed
+	oldAfter    = 24 * time.Hour   // when a message that its handler hands back counts as old
 )
 
 // settler ends the deliveries of one queue, each by its outcome: the message is deleted, rewritten (to come again), or
@@ -34,8 +35,9 @@ func newSettler(base context.Context, with setup, hangs *hung, released func(m *
 	return s
 }
 
-// commit commits a fold's unit of work and deletes the messages ms[i], for each i of ends, with it. Their renewal
-// pauses, so that the newest receipts stay the newest. It goes on where nothing was deleted.
+// commit commits the unit of work of a fold, or of a reaction's answer, and deletes the messages ms[i], for each i of
+// ends, with it. Their renewal pauses, so that the newest receipts stay the newest. It goes on where nothing was
+// deleted.
 func (s *settler) commit(ctx context.Context, work storage.Work, ms []*message, ends []int) (storage.ETag, []handlers.Ended, error) {
 	for _, i := range ends {
 		work.Delete = append(work.Delete, ms[i].claim())
@@ -128,6 +130,9 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 		if v.After <= 0 {
 			v.After = RetryDelay(1, e.ID)
 		}
+		if by := (*handlers.LaterError)(nil); errors.As(err, &by) && time.Since(later(m.sentAt, m.envelope.Due)) > oldAfter {
+			s.stats.old.Inc()
+		}
 		s.report.logHandBack(ctx, m, v)
 		s.handBack(ctx, m, v.After, err)
 	}
@@ -154,6 +159,7 @@ func (s *settler) tryAgain(ctx context.Context, m *message, v handlers.Verdict) 
 		v.After = s.retryDelay(ctx, e.Attempts, e.ID)
 	}
 	s.stats.retried.Inc()
+	s.stats.kindOf(m).failed.Add(1)
 	s.rewrite(ctx, m, v.After, v.Err)
 }
 

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
@@ -18,5 +17,4 @@ type setup struct {
 	all      *Config     // for what is the same in all queues
 	log      *slog.Logger
 	stats    *queueMetrics
-	handled  *atomic.Int64 // messages handled and deleted
 }

@@ -19,8 +19,7 @@ type Worker struct {
 	store   *storage.Store // the store of the registry's channels
 	h       *handlers.Registry
 	cfg     Config
-	metrics *metrics
-	handled map[string]*atomic.Int64 // by queue
+	stats   map[string]*queueMetrics // by queue
 	hung    map[string]*hung         // by queue
 	running atomic.Bool
 }
@@ -37,27 +36,39 @@ func New(h *handlers.Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: metrics: %w", err)
 	}
-	w := &Worker{store: h.Channels().Store(), h: h, cfg: cfg, metrics: m, handled: map[string]*atomic.Int64{}, hung: map[string]*hung{}}
+	w := &Worker{store: h.Channels().Store(), h: h, cfg: cfg, stats: map[string]*queueMetrics{}, hung: map[string]*hung{}}
 	for _, q := range cfg.Consume {
-		w.handled[q] = new(atomic.Int64)
-		stats := m.queue(q) // now, so that a worker that stands by has its metrics too
-		w.hung[q] = newHung(q, cfg.Queues[q].Concurrency, cfg.Logger, stats.abandoned)
+		w.stats[q] = m.queue(q, h.Handlers(q)) // now, so that a worker that stands by has its metrics too
+		w.hung[q] = newHung(q, cfg.Queues[q].Concurrency, cfg.Logger, w.stats[q].abandoned)
 	}
 	return w, nil
 }
 
 // Handled tells how many messages of a queue this worker has handled and deleted.
 func (w *Worker) Handled(queue string) int64 {
-	if n := w.handled[queue]; n != nil {
-		return n.Load()
+	if q := w.stats[queue]; q != nil {
+		return q.done.n.Load()
 	}
 	return 0
 }
 
+// Counts returns what this worker has done so far with each queue that it consumes.
+func (w *Worker) Counts() map[string]Counts {
+	all := make(map[string]Counts, len(w.stats))
+	for queue, q := range w.stats {
+		all[queue] = q.counts()
+	}
+	return all
+}
+
+// Name returns Config.Name, or its default.
+func (w *Worker) Name() string { return w.cfg.Name }
+
 // Run works until ctx ends, and then stops in order; see the package comment. Afterwards it can run again. It returns
 //
 //   - nil after an orderly stop,
-//   - an error at once when the store can't be reached at the start, or when the worker runs already,
+//   - an error at once when the store can't be reached at the start, when the worker runs already, or when something
+//     that is registered finds its documents unfit for this program,
 //   - an error at the end when handlers would not stop.
 func (w *Worker) Run(ctx context.Context) error {
 	if !w.running.CompareAndSwap(false, true) {
@@ -66,14 +77,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.running.Store(false)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // the turns' context ends also when the worker doesn't start
-	for _, q := range w.cfg.Consume {
-		_, err := w.store.Queue(q).Stats(ctx)
-		if ctx.Err() != nil {
-			return nil // stopped before it began
-		}
-		if err != nil {
-			return fmt.Errorf("worker: start: %w", err)
-		}
+	if err := w.checkStart(ctx); ctx.Err() != nil {
+		return nil // stopped before it began
+	} else if err != nil {
+		return fmt.Errorf("worker: start: %w", err)
 	}
 	// Handlers outlive ctx: they get DrainTimeout.
 	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -100,6 +107,16 @@ func (w *Worker) Run(ctx context.Context) error {
 	err := errors.Join(errs...)
 	w.stopped(ctx, err)
 	return err
+}
+
+// checkStart makes sure that the queues can be reached, and makes the checks of the registry.
+func (w *Worker) checkStart(ctx context.Context) error {
+	for _, q := range w.cfg.Consume {
+		if _, err := w.store.Queue(q).Stats(ctx); err != nil {
+			return err
+		}
+	}
+	return w.h.CheckStart(ctx)
 }
 
 // stopped logs the end of a worker whose start is logged.
@@ -162,7 +179,7 @@ func (w *Worker) announce(ctx context.Context) {
 func (w *Worker) setup(queue string) setup {
 	return setup{
 		queue: queue, q: w.store.Queue(queue), store: w.store, registry: w.h, cfg: w.cfg.Queues[queue], all: &w.cfg,
-		log: w.cfg.Logger.With("queue", queue), stats: w.metrics.queue(queue), handled: w.handled[queue],
+		log: w.cfg.Logger.With("queue", queue), stats: w.stats[queue],
 	}
 }
 

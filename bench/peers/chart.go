@@ -26,7 +26,7 @@ var panels = []panel{
 }
 
 func medianOf(work child.Work, m metric) func(*Report, System) float64 {
-	return func(r *Report, s System) float64 { return r.sum(s.Name, work, m.of).median }
+	return func(r *Report, s System) float64 { return r.sum(s.Name, work, m.of).Median }
 }
 
 // Dimensions of the chart.

@@ -26,6 +26,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/millrace-go/millrace/bench/host"
 	"github.com/millrace-go/millrace/bench/peers/child"
 )
 
@@ -113,7 +114,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if *from != "" {
 		r, err = load(*from)
 	} else {
-		if inMemory(os.TempDir()) {
+		if host.InMemory(os.TempDir()) {
 			_, _ = fmt.Fprintln(errs, "peers: the folder for temporary files lies in memory, where a sync does nothing: let TMPDIR name one on a disk")
 			return 2
 		}

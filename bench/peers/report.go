@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/bench/peers/child"
+	"github.com/millrace-go/millrace/bench/stats"
 )
 
 // A Report has all measurements of a run. Tables and charts are made from it alone.
@@ -58,21 +59,21 @@ func (r *Report) of(system string, work child.Work) []child.Sample {
 }
 
 // sum summarizes a system's samples of a work.
-func (r *Report) sum(system string, work child.Work, of func(child.Sample) float64) summary {
+func (r *Report) sum(system string, work child.Work, of func(child.Sample) float64) stats.Summary {
 	var values []float64
 	for _, s := range r.of(system, work) {
 		values = append(values, of(s))
 	}
-	return summarize(values)
+	return stats.Summarize(values)
 }
 
 // stolen summarizes the shares that the host took from the measurements.
-func (r *Report) stolen() summary {
+func (r *Report) stolen() stats.Summary {
 	var shares []float64
 	for _, s := range r.Samples {
 		shares = append(shares, s.Stolen)
 	}
-	return summarize(shares)
+	return stats.Summarize(shares)
 }
 
 // repetitions says how often each measurement was made, apart from some works. In a run that was stopped the numbers
@@ -98,7 +99,7 @@ func (r *Report) best(work child.Work, m metric, d Durability) float64 {
 		if s.Role != Peer || s.Durability != d {
 			continue
 		}
-		if v := r.sum(s.Name, work, m.of).median; m.better(v, best) < 0 {
+		if v := r.sum(s.Name, work, m.of).Median; m.better(v, best) < 0 {
 			best = v
 		}
 	}
@@ -113,7 +114,7 @@ func (r *Report) rows(work child.Work, m metric) []System {
 		if by := slices.Index(roles, a.Role) - slices.Index(roles, b.Role); by != 0 {
 			return by
 		}
-		return m.better(r.sum(a.Name, work, m.of).median, r.sum(b.Name, work, m.of).median)
+		return m.better(r.sum(a.Name, work, m.of).Median, r.sum(b.Name, work, m.of).Median)
 	})
 	return rows
 }

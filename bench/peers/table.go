@@ -36,7 +36,7 @@ func (r *Report) markdown(w io.Writer) error {
 	fmt.Fprintf(&b, "Medians of %s repetitions, [lowest, highest]; %v for each rate, a backlog of %s; %s.\n", r.repetitions(), r.For, chart.Number(float64(r.Backlog)), r.Machine)
 	b.WriteString("“×” is how many times as good: more jobs, or less time. Strict: a job that was sent survives a power failure. Relaxed: it may not. Servers run on the same machine, behind Unix sockets.\n")
 	fmt.Fprintf(&b, "N is how many jobs were counted: after a warm-up of a third of the time or a tenth of the backlog, and a drain for at most %v. Latency is of one job at a time, 60 to 300 ms apart: of so few, the p99 is about the longest.\n", 4*r.For)
-	fmt.Fprintf(&b, "The host gave others at most %s %% of this machine's processor time during a measurement, in the middle one %s %%.\n", chart.Number(100*r.stolen().max), chart.Number(100*r.stolen().median))
+	fmt.Fprintf(&b, "The host gave others at most %s %% of this machine's processor time during a measurement, in the middle one %s %%.\n", chart.Number(100*r.stolen().Max), chart.Number(100*r.stolen().Median))
 	for _, s := range r.Systems {
 		if strings.Contains(r.versions(s.Name), "; ") {
 			fmt.Fprintf(&b, "%s was measured in more than one version, see below.\n", s.Title)
@@ -86,7 +86,7 @@ func (r *Report) work(b *strings.Builder, work child.Work) {
 				if all := r.of(s.Name, work); all[0].Operations == child.Unknown {
 					return chart.Nothing
 				}
-				return chart.Number(r.sum(s.Name, work, func(s child.Sample) float64 { return perMinute(s, float64(s.Operations)) }).median)
+				return chart.Number(r.sum(s.Name, work, func(s child.Sample) float64 { return perMinute(s, float64(s.Operations)) }).Median)
 			}})
 	} else {
 		if work == child.Latency {
@@ -97,7 +97,7 @@ func (r *Report) work(b *strings.Builder, work child.Work) {
 			columns = append(columns, r.split("CPU µs a job, client + server", work, func(s child.Sample, v float64) float64 { return v * 1e6 / float64(s.N) }))
 		}
 		columns = append(columns, column{"N", func(s System) string {
-			n := r.sum(s.Name, work, func(s child.Sample) float64 { return float64(s.N) }).median
+			n := r.sum(s.Name, work, func(s child.Sample) float64 { return float64(s.N) }).Median
 			if math.IsNaN(n) {
 				return chart.Nothing
 			}
@@ -109,7 +109,7 @@ func (r *Report) work(b *strings.Builder, work child.Work) {
 
 // columns are the columns of a metric.
 func (r *Report) columns(work child.Work, m metric) []column {
-	median := func(name string) float64 { return r.sum(name, work, m.of).median }
+	median := func(name string) float64 { return r.sum(name, work, m.of).Median }
 	times := func(a, b float64) string {
 		if text := chart.Number(m.times(a, b)); text != chart.Nothing {
 			return text + " ×"
@@ -118,7 +118,7 @@ func (r *Report) columns(work child.Work, m metric) []column {
 	}
 	all := []column{{m.name + ", " + strings.TrimSpace(m.unit), func(s System) string {
 		v := r.sum(s.Name, work, m.of)
-		return fmt.Sprintf("%s [%s, %s]", chart.Number(v.median), chart.Number(v.min), chart.Number(v.max))
+		return fmt.Sprintf("%s [%s, %s]", chart.Number(v.Median), chart.Number(v.Min), chart.Number(v.Max))
 	}}}
 	if work == child.Sync {
 		return all
@@ -143,8 +143,8 @@ func (r *Report) columns(work child.Work, m metric) []column {
 // split shows the CPU time of client and server.
 func (r *Report) split(title string, work child.Work, per func(s child.Sample, v float64) float64) column {
 	return column{title, func(s System) string {
-		client := r.sum(s.Name, work, func(s child.Sample) float64 { return per(s, s.ClientCPU) }).median
-		server := r.sum(s.Name, work, func(s child.Sample) float64 { return per(s, s.ServerCPU) }).median
+		client := r.sum(s.Name, work, func(s child.Sample) float64 { return per(s, s.ClientCPU) }).Median
+		server := r.sum(s.Name, work, func(s child.Sample) float64 { return per(s, s.ServerCPU) }).Median
 		return chart.Number(client) + " + " + chart.Number(server)
 	}}
 }

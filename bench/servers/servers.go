@@ -1,11 +1,13 @@
-// Package servers runs the servers of other systems as child processes in folders of their own: PostgreSQL and Redis,
-// as in Debian (apt-get install postgresql redis-server).
+// Package servers runs the servers of other systems as child processes in folders of their own: PostgreSQL, Redis and
+// etcd, as in Debian (apt-get install postgresql redis-server etcd-server).
 package servers
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/user"
@@ -24,7 +26,7 @@ var ErrMissing = errors.New("not installed")
 
 // A Server runs until Stop.
 type Server struct {
-	Socket  string // Redis: the socket's path. PostgreSQL: the folder where it is.
+	Socket  string // Redis and etcd: the socket's path. PostgreSQL: the folder where it is.
 	Pid     int
 	Version string // such as "PostgreSQL 15.18"
 	stop    func()
@@ -45,6 +47,37 @@ func Redis(ctx context.Context, dir string, settings ...string) (*Server, error)
 		client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket})
 		defer func() { _ = client.Close() }()
 		return client.Ping(ctx).Err()
+	})
+}
+
+// Etcd starts a cluster of one server, with all defaults.
+func Etcd(ctx context.Context, dir string) (*Server, error) {
+	bin, err := program("etcd", "")
+	if err != nil {
+		return nil, err
+	}
+	// Such a URL means a socket of that name in the working directory.
+	const clients, peers = "unix://etcd:1", "unix://etcd:2"
+	cmd := exec.Command(bin, "--data-dir", "data", "--listen-client-urls", clients, "--advertise-client-urls", clients,
+		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers)
+	cmd.Dir = dir
+	socket := filepath.Join(dir, "etcd:1")
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	return serve(ctx, "etcd", cmd, socket, filepath.Join(dir, "etcd.log"), func(ctx context.Context) error {
+		ask, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://etcd/health", nil)
+		if err != nil {
+			return err
+		}
+		answer, err := client.Do(ask)
+		if err != nil {
+			return err
+		}
+		if answer.StatusCode != http.StatusOK {
+			err = errors.New(answer.Status)
+		}
+		return errors.Join(err, answer.Body.Close())
 	})
 }
 

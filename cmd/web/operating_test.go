@@ -84,7 +84,7 @@ func TestTellsNoID(t *testing.T) {
 		_, page := boottest.Get(t, receipt)
 		return strings.Contains(page, `data-status="cancelled"`)
 	})
-	for _, kind := range []string{"accepted", "cancelled"} {
+	for _, kind := range []string{"numbered", "cancelled"} {
 		p.Line(t, `"kind":"reservations.`+kind+`.v1","handler":"react mails"`) // the test proves something only if the mail failed
 	}
 	if _, metrics := boottest.Get(t, url+"/metrics"); strings.Contains(metrics, id) {

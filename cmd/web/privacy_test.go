@@ -242,9 +242,9 @@ func (s *scene) smuggle(ctx context.Context) (n int) {
 			x, `{"name":"` + x + `"}`, `{"` + x + `":1,"` + x + `":2}`, event("make", `{"quantity":"`+x+`"}`), event("make", `{"name":{"`+x+`":1}}`), event("make", `{"`+x+`":1,"`+x+`":2}`),
 			event("make", `"`+x+`"`), event("make", `{"date":"","name":"`+x+`"}`), event("nothing", `{"name":"`+x+`"}`)[:60],
 		},
-		"mails":    {event("accepted", `{"id":"12345678","email":"no address `+x+`"}`), event("accepted", `{"email":["`+x+`"]}`)},
+		"mails":    {event("numbered", `{"id":"12345678","email":"no address `+x+`"}`), event("numbered", `{"email":["`+x+`"]}`)},
 		"ledger":   {event("accepted", `{"date":"\u0000","name":"`+x+`"}`)[:70], event("accepted", `{"quantity":1e99,"name":"`+x+`"}`)},
-		"statuses": {event("accepted", `{"id":{"`+x+`":0}}`)},
+		"statuses": {event("numbered", `{"id":{"`+x+`":0}}`)},
 	} {
 		for _, b := range bodies {
 			if err := store.Queue(queue).Send(ctx, []storage.Message{{Body: []byte(b)}}); err != nil {

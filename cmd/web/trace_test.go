@@ -17,14 +17,15 @@ const oneBooking = `POST /reservations
       decide capacity
         process ledger
           react ledger
-        process mails
-          react mails
-        process statuses
-          commit statuses
-          project statuses
+            send
+              process mails
+                react mails
+              process statuses
+                commit statuses
+                project statuses
+              wait mails
+              wait statuses
         wait ledger
-        wait mails
-        wait statuses
     wait reservations
 `
 

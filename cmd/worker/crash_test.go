@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,8 +21,10 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/internal/boottest"
 	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/schedule"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
@@ -57,7 +62,7 @@ func onEachPlace(t *testing.T, test func(t *testing.T, at place)) {
 var azurite = sync.OnceValues(azuretest.Launch)
 
 // Workers are killed at random moments while 2,000 reservations for 10 dates come in through the web. Afterwards
-// everything is as if nothing had happened.
+// everything is as if nothing had happened: each command is decided once, and no number is given twice.
 func TestWorkersAreKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until the messages of killed workers are visible again, half a minute")
@@ -200,6 +205,9 @@ func waitDrained(t *testing.T, store *storage.Store, channels *channel.Channels)
 	for {
 		var left int64
 		for _, q := range channels.Routes().Queues() {
+			if q == schedule.QueueName {
+				continue // schedules always wait there
+			}
 			s, err := store.Queue(q).Stats(t.Context())
 			if errors.Is(err, storage.ErrUnavailable) && t.Context().Err() == nil {
 				left++ // a busy store: count it as not empty
@@ -235,7 +243,7 @@ func audit(t *testing.T, store *storage.Store, channels *channel.Channels, url, 
 	for _, m := range sent {
 		byDate[m.Date] = append(byDate[m.Date], m)
 	}
-	mails := 0
+	mails, numbers := 0, map[string]string{} // numbers by reservation
 	for date, asked := range byDate {
 		c, err := capacities.Get(ctx, date, "")
 		if err != nil {
@@ -260,9 +268,15 @@ func audit(t *testing.T, store *storage.Store, channels *channel.Channels, url, 
 			if s.Status != want {
 				t.Errorf("status of %s: got %q, want %q", m.ID, s.Status, want)
 			}
-			_, err = store.Table("reservations").Get(ctx, date, reservations.Key(m.ID))
+			row, err := store.Table("reservations").Get(ctx, date, reservations.Key(m.ID))
 			if recorded := err == nil; recorded != accepted || err != nil && !errors.Is(err, storage.ErrNotFound) {
 				t.Errorf("table row of %s: got %v (%v), want %v", m.ID, recorded, err, accepted)
+			}
+			if accepted {
+				numbers[m.ID] = s.Number
+				if !bytes.Contains(row.Data, []byte(`"number":"`+s.Number+`"`)) {
+					t.Errorf("table row of %s: got %s, want No. %s of the receipt", m.ID, row.Data, s.Number)
+				}
 			}
 		}
 		if seats != crashSeats {
@@ -278,11 +292,42 @@ func audit(t *testing.T, store *storage.Store, channels *channel.Channels, url, 
 	if err != nil || len(files) != mails {
 		t.Errorf("got %d mails (%v), want %d", len(files), err, mails)
 	}
+	auditNumbers(t, store, numbers, files)
 	for info, err := range store.Blobs("poison").List(ctx, "") {
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Errorf("in the poison queue: %s", info.Key)
+	}
+}
+
+// auditNumbers checks that each accepted reservation has a number of its own, under which it is found, and that the
+// mails tell the same numbers.
+func auditNumbers(t *testing.T, store *storage.Store, numbers map[string]string, mails []string) {
+	t.Helper()
+	for id, number := range numbers {
+		if _, err := ids.Parse(number); err != nil {
+			t.Errorf("%s is accepted: %v", id, err)
+			continue
+		}
+		// A number leads to one key only, so two reservations can't both have it.
+		if key, err := reservations.Numbered(t.Context(), store.Table("numbers"), number); err != nil || key != reservations.Key(id) {
+			t.Errorf("No. %s: got key %q (%v), want that of %s", number, key, err, id)
+		}
+	}
+	told := map[string]string{}
+	mail := regexp.MustCompile(`(?s)No\. (\d+-\d)\..*Reservation (\S+)`)
+	for _, file := range mails {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := mail.FindSubmatch(text); found != nil {
+			told[string(found[2])] = string(found[1])
+		}
+	}
+	if !maps.Equal(told, numbers) {
+		t.Errorf("the mails tell %d numbers, want the %d of the receipts: %v, %v", len(told), len(numbers), told, numbers)
 	}
 }
 

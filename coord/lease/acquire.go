@@ -3,18 +3,15 @@ package lease
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
-
-// container holds the blobs of all leases.
-const container = "leases"
 
 // ErrHeld is in the error of [Try] when another process holds the lease, or may hold it.
 var ErrHeld = errors.New("held")
@@ -38,60 +35,55 @@ func Try(ctx context.Context, store *storage.Store, name string, cfg Config) (*L
 }
 
 func acquire(ctx context.Context, store *storage.Store, name string, cfg Config, wait bool) (*Lease, error) {
-	cfg, err := cfg.withDefaults(name)
+	cfg, err := cfg.withDefaults(store, name)
 	if err != nil {
 		return nil, err
 	}
-	c := &candidate{leaseBlob: leaseBlob{blobs: store.Blobs(container), key: name, ttl: cfg.TTL}, cfg: cfg, id: rand.Text()}
+	c := &candidate{leaseBlob: blobOf(store, name, cfg.TTL), cfg: cfg, id: rand.Text(), since: time.Now(), waiter: waiter{told: make(chan struct{}, 1)}}
+	defer c.leave()
+	var last error // of the looks
 	for tries := 1; ; tries++ {
 		l, err := c.look(ctx)
 		held := errors.Is(err, ErrHeld)
+		c.had, c.woken = err == nil, c.woken && err != nil && !held
 		switch {
 		case err == nil:
 			return l, nil
 		case ctx.Err() != nil:
-			err = context.Cause(ctx)
+			err = call.Ended(ctx, last)
 		case storage.LostRace(err):
 			continue // another process wrote first: read the lease again
-		case permanent(err), !wait && (held || tries == 3):
+		case call.Permanent(err), !wait && (held || tries == 3):
 		case !wait:
 			continue
 		default:
-			if !held {
+			failed := last != nil && !errors.Is(last, ErrHeld)
+			last = err
+			if held && c.hear(ctx) {
+				continue // a release since the look wasn't heard: look again
+			}
+			if !held && !failed {
 				cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't acquire a lease; trying again", slog.Any("error", err))
 			}
-			if err = sleep(ctx, c.pause()); err == nil {
+			if c.wait(ctx) == nil {
 				continue
 			}
+			err = call.Ended(ctx, last)
 		}
 		return nil, fmt.Errorf("lease: acquire %s: %w", storage.Quote(name), err)
-	}
-}
-
-// permanent reports that another try can't succeed.
-func permanent(err error) bool {
-	return errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrUnsupported) || errors.Is(err, storage.ErrTooLarge)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
 	}
 }
 
 // A candidate tries to get the lease, and remembers what it read last.
 type candidate struct {
 	leaseBlob
-	cfg  Config
-	id   string
-	doc  document
-	etag storage.ETag // empty: there is no blob
-	seen time.Time    // when this state was first seen
+	waiter
+	cfg   Config
+	id    string
+	since time.Time // when it began
+	doc   document
+	etag  storage.ETag // empty: there is no blob
+	seen  time.Time    // when this state was first seen
 }
 
 // look reads the blob. It writes the blob if the lease is free, or has stayed the same for too long.
@@ -106,21 +98,34 @@ func (c *candidate) look(ctx context.Context) (*Lease, error) {
 		return nil, err
 	}
 	if c.waitBeforeTakeover() > 0 {
+		if c.doc.ID == "" {
+			return nil, fmt.Errorf("%w for %s by a hand-over", ErrHeld, storage.Quote(c.doc.Next))
+		}
 		return nil, fmt.Errorf("%w by %s", ErrHeld, storage.Quote(c.doc.Holder))
 	}
-	doc = document{Holder: c.cfg.Holder, ID: c.id, Fence: c.doc.Fence + 1, TTL: c.ttl.Milliseconds()}
 	start := time.Now()
+	doc = document{Holder: c.cfg.Holder, ID: c.id, Fence: c.nextFence(), TTL: c.ttl.Milliseconds(), Since: start.UTC(), Broken: c.doc.Broken}
 	etag, err = c.put(ctx, doc, storage.Condition{IfMatch: c.etag, IfAbsent: c.etag == ""})
 	if err != nil {
 		return nil, err
 	}
-	return hold(ctx, c.leaseBlob, c.cfg.Logger, doc, etag, start), nil
+	c.cfg.meters.acquired(time.Since(c.since))
+	return hold(ctx, c.leaseBlob, c.cfg, doc, etag, start), nil
 }
 
-// waitBeforeTakeover is how long the lease must be left to its holder. The blob has this candidate's own ID after a
-// write whose answer was lost.
+// nextFence is the number of this acquisition. It has the number already if a write was done whose answer was lost.
+func (c *candidate) nextFence() int64 {
+	if c.doc.ID == c.id && !c.doc.broken() {
+		return c.doc.Fence
+	}
+	return c.doc.Fence + 1
+}
+
+// waitBeforeTakeover is how long the lease must be left to its holder, or to the one it was handed over to. The blob
+// has this candidate's own ID after a write whose answer was lost.
 func (c *candidate) waitBeforeTakeover() time.Duration {
-	if c.doc.ID == "" || c.doc.ID == c.id {
+	free := c.doc.ID == "" && (c.doc.Next == "" || c.doc.Next == c.cfg.Holder)
+	if free || c.doc.ID == c.id {
 		return 0
 	}
 	return time.Until(c.seen.Add(time.Duration(c.doc.TTL) * time.Millisecond * 7 / 6))
@@ -135,46 +140,19 @@ func (c *candidate) pause() time.Duration {
 	return d
 }
 
-// A document is the blob's content, as JSON.
-type document struct {
-	Holder string `json:"holder"`
-	ID     string `json:"id"`
-	Fence  int64  `json:"fence"`
-	TTL    int64  `json:"ttl"` // milliseconds
-	Beat   int64  `json:"beat"`
-}
-
-// A leaseBlob is the blob of a lease. Its calls end after a quarter of the TTL, so that there is time for another.
-type leaseBlob struct {
-	blobs *storage.Blobs
-	key   string
-	ttl   time.Duration
-}
-
-func (b leaseBlob) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, b.ttl/4, fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, b.ttl/4))
-}
-
-func (b leaseBlob) get(ctx context.Context, ifNoneMatch storage.ETag) (document, storage.ETag, error) {
-	ctx, cancel := b.limit(ctx)
-	defer cancel()
-	blob, err := b.blobs.Get(ctx, b.key, ifNoneMatch)
-	if err != nil {
-		return document{}, "", err
+// wait waits until the next look: for a pause, or until a release is told to this candidate.
+func (c *candidate) wait(ctx context.Context) error {
+	if c.polls++; c.polls == 2 {
+		c.show(ctx)
 	}
-	var d document
-	if json.Unmarshal(blob.Body, &d) != nil || d.Fence < 1 || d.ID != "" && (d.TTL < 1 || d.TTL > maxTTL.Milliseconds()) {
-		return document{}, "", fmt.Errorf("%w: the blob of that name in container %s is not a lease", storage.ErrInvalid, container)
+	t := time.NewTimer(c.pause())
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+	case <-c.told:
+		c.woken = true
 	}
-	return d, blob.ETag, nil
-}
-
-func (b leaseBlob) put(ctx context.Context, d document, cond storage.Condition) (storage.ETag, error) {
-	ctx, cancel := b.limit(ctx)
-	defer cancel()
-	body, err := json.Marshal(d)
-	if err != nil {
-		return "", err
-	}
-	return b.blobs.Put(ctx, b.key, body, cond)
+	return nil
 }

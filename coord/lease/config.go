@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/coord/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -23,33 +25,50 @@ type Config struct {
 	// milliseconds. Defaults to 30 seconds.
 	TTL time.Duration
 
-	// Holder tells an operator who holds the lease. Defaults to host and process ID.
+	// Holder tells an operator who holds the lease. [Lease.HandOver] names the next holder by it. At most 256 bytes.
+	// Defaults to host and process ID.
 	Holder string
+
+	// Metrics gets the counters and the histogram of leases (millrace_lease_…). Their one label is the lease's name,
+	// because a program has few leases; the leases of [Update] count together, by container. Defaults to none.
+	Metrics prometheus.Registerer
 
 	// Logger gets failures that no caller is told of: while waiting or renewing, and a loss. Defaults to none.
 	Logger *slog.Logger
+
+	label  string // of the metrics; empty: the name
+	meters *meters
 }
 
-// withDefaults returns a complete copy, or all that is wrong with it and the name.
-func (c Config) withDefaults(name string) (Config, error) {
-	faults := []error{storage.CheckKey(name)}
+func (c Config) ttl() time.Duration {
 	if c.TTL == 0 {
-		c.TTL = 30 * time.Second
+		return 30 * time.Second
 	}
+	return c.TTL
+}
+
+// withDefaults returns a complete copy, or all that is wrong with it, the store and the name.
+func (c Config) withDefaults(store *storage.Store, name string) (Config, error) {
+	faults := []error{call.CheckStore(store), storage.CheckKey(name), call.CheckText("Holder", c.Holder, maxText)}
+	c.TTL = c.ttl()
 	if c.TTL < minTTL || c.TTL > maxTTL || c.TTL%time.Millisecond != 0 {
 		faults = append(faults, fmt.Errorf("%w: TTL is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, c.TTL, minTTL, maxTTL))
 	}
 	if c.Holder == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "process"
-		}
-		c.Holder = fmt.Sprintf("%s-%d", host, os.Getpid())
+		c.Holder = call.ProcessName()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.Logger = c.Logger.With(slog.String("lease", name))
+	if c.label == "" {
+		c.label = name
+	}
+	if errors.Join(faults...) == nil && c.Metrics != nil {
+		var err error
+		c.meters, err = newMeters(c.Metrics, c.label)
+		faults = append(faults, err)
+	}
 	if err := errors.Join(faults...); err != nil {
 		return c, fmt.Errorf("lease: %w", err)
 	}

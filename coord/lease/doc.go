@@ -1,53 +1,98 @@
 // Package lease gives work to one process at a time (a nightly report, a leader) on any *storage.Store, by guarded
-// writes of one blob. The clocks of processes need not agree.
+// writes of one blob. The package renews a lease for its holder, every third of its TTL, until the holder releases
+// it. If the holder crashes, a waiting process gets the lease 7/6 to 3/2 of the TTL after the last renewal: 35 to 45
+// seconds by default. The clocks of processes need not agree.
 //
-//	l, err := lease.Acquire(ctx, store, "nightly-report", lease.Config{}) // waits until it is ours, or ctx ends
-//	if err != nil {
-//		return err
-//	}
-//	defer l.Release(ctx)
-//	return report(l.Context(), l.Fence())
+//	err := lease.Do(ctx, store, "nightly-report", lease.Config{}, func(ctx context.Context, l *lease.Lease) error {
+//		return report(ctx, l.Blobs(reports))
+//	})
+//
+// [Do] waits for the lease and releases it in every way out. [Acquire] and [Try] return a [Lease] to hold longer than
+// one function. [Update] changes one document exclusively. [Lease.HandOver] gives the lease to one waiting process. An
+// operator looks by [List] and takes a lease away by [Break].
 //
 // The blob is in the container "leases", under the lease's name. It holds:
 //
-//   - the holder
+//   - the holder, and since when by its clock, for people
 //   - a random ID of this acquisition; an empty ID means that the lease was released
 //   - the fence
 //   - the holder's TTL
 //   - a beat that each renewal counts up
+//   - after a hand-over, the next holder
+//   - the last break: who, why, and the fence of the holder whose lease was broken
 //
 // The blob is never deleted, so that the fence goes on growing. After a deletion by hand the fence begins at 1 again.
+// A blob with other fields is refused, because a field of a newer version may say that the lease is held.
 //
 //	(nothing) ──IfAbsent, fence 1──▶ held ◀──IfMatch, fence+1── released
 //	                                 │  ▲ └──IfMatch, empty ID──────▲
 //	                                 └──┘
 //	             renewal: IfMatch, beat+1, every TTL/3
 //	             takeover: IfMatch, fence+1, by a process that has seen it stay the same for 7/6 of the TTL
+//	             break: IfMatch, adds the note; the holder may still release it, and others may take it over
+//	             hand-over: as a release, but only the next holder takes it at once; others as in a takeover
 //
 // # Why two contexts are never alive at once
 //
 // A holder's context ends 5/6 of its TTL after the start of its last write that was answered with success. Each
 // such write moves the end. A write whose outcome is unknown moves nothing, even if it turns out later that it was
-// done. Another write may follow in three ways:
+// done. A new holder's write may follow in four ways:
 //
-//   - After a release. The holder's context ends before the release is written.
+//   - After a release or a hand-over. The holder's context ends before either is written.
 //   - After a takeover. The holder started its last successful write before the store did it, and others saw the
 //     result after that: start ≤ write ≤ seen. They take over 7/6 of the holder's TTL (which the blob tells) after
 //     they saw it, and only if nothing was written meanwhile, which the ETag proves. The context ended at
 //     start + 5/6 TTL, a third of the TTL before seen + 7/6 TTL. Each span is measured on one machine's monotonic
 //     clock. So the time that the clocks show doesn't matter. It matters only that neither runs 7/5 as fast as the
 //     other.
+//   - After a break. A break leaves the ID and the TTL as they are, so it frees nothing. It replaces the ETag, so the
+//     holder can't renew: its next write fails, and the context ends. Others see the break after it was written, so
+//     after the start of the holder's last successful write, and then wait as for a takeover. The holder's Release
+//     frees the lease earlier, after the end of its context.
 //   - After a write by the same Acquire that was done without an answer. Acquire hasn't returned a lease yet, and
 //     writes again.
 //
-// Of concurrent writers one succeeds, because all name the same ETag. Each write of a new holder has a larger fence
-// than the one it replaces.
+// Of concurrent writers one succeeds, because all name the same ETag.
 //
-// # What it does not promise
+// # Why each holder's fence is the last one plus 1
+//
+// A candidate replaces a state with fence n by fence n+1. Only one candidate succeeds, because all name that state's
+// ETag. If its answer is lost, it finds its own ID in the blob, and keeps n+1 when it writes again. So all writes of
+// n+1 carry one ID, and nobody has worked under n+1 before its acquisition returns. Callers see a number skipped only
+// where a process wrote its acquisition and got no answer until it was taken over: it was a holder without work.
+//
+// # Fenced documents
 //
 // A context can only be checked before an action. A process may stand still between the check and the action: a
 // paused machine, a long garbage collection, a request on a slow network. Then it acts after the end of its
-// context. So may a process on a machine that was asleep, because the monotonic clock may have slept too. Where
-// that would do harm, use the fence as a fencing token: store it with each guarded write, and refuse a write with a
-// smaller fence than the largest seen.
+// context. So may a process on a machine that was asleep, because the monotonic clock may have slept too. No clock
+// that a program can read closes this gap, so the package reads none: the fence does it. [Lease.Blobs] and [Fenced]
+// write documents with the lease's name and fence in the first line:
+//
+//	{"lease":"nightly-report","fence":7,"id":"a random ID of this write"}
+//	content
+//
+// A write with a smaller fence than the document's is [ErrFenced], even if its holder slept for a year. The check and
+// the write are one, because the write names the ETag of the state that was checked. A deletion leaves the first line,
+// with "deleted", so that the fence stays. An old holder may still write before the first write of the next one. Where
+// the next holder's change depends on what it read, it names the ETag of its read, as [Update] does. For anything else
+// than documents, store the fence with each write, and refuse a smaller one than the largest seen.
+//
+// # Waiting
+//
+// A waiting process looks every sixth to third of its TTL, at random. Where the store can tell (storage.Store.Tell),
+// a release wakes exactly one of those that wait, at once; a hand-over wakes the next holder. A process that gives up
+// when it is woken wakes another one. There is no order among those that wait.
+//
+// # Cost
+//
+//   - An acquisition: 2 requests. A release: 1; where the store tells, 1 more to find those that wait, if its
+//     telling needs requests.
+//   - Holding: 3 requests per TTL.
+//   - Waiting: 3 to 6 reads per TTL, answered "not modified" but for the holder's renewals. From the second poll on
+//     also 1 write per TTL of a row in the table "lease-waiters", and at the end a deletion, so that [List] shows the
+//     waiting process. Where the store tells, 1 read and the hearing at the beginning.
+//   - A write of a fenced document: 2 requests; a read: 1. [Update]: 6, and what a release costs to tell.
+//   - [Break]: 2. [List]: 1 per lease, and 1 per page of leases and of waiting processes.
+//   - Each lease leaves a blob for ever, so [Update] leaves one per document.
 package lease

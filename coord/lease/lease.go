@@ -8,18 +8,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 
 // ErrLost is the cause of the end of a lease's context when nothing proves any more that no other process holds the
-// lease.
+// lease, or when an operator has broken it.
 var ErrLost = errors.New("lease lost")
 
-// A Lease is held until it is released or lost, or the context of its acquisition ends. Its methods may be called
-// concurrently.
+// errBroken is in an error with ErrLost when an operator has broken the lease.
+var errBroken = errors.New("broken")
+
+// A Lease is held until it is released, handed over, broken or lost, or the context of its acquisition ends. Its
+// methods may be called concurrently.
 type Lease struct {
 	leaseBlob
-	log   *slog.Logger
+	cfg   Config
 	id    string
 	fence int64
 
@@ -28,7 +32,7 @@ type Lease struct {
 	lost *time.Timer   // ends ctx when ownership can't be proved any more
 	done chan struct{} // closed when the renewal has ended
 
-	// These fields belong to the renewal, and after its end to Release.
+	// These fields belong to the renewal, and after its end to give.
 	doc  document
 	etag storage.ETag
 
@@ -37,10 +41,10 @@ type Lease struct {
 }
 
 // hold begins to hold a lease whose write started at start.
-func hold(ctx context.Context, b leaseBlob, log *slog.Logger, doc document, etag storage.ETag, start time.Time) *Lease {
-	l := &Lease{leaseBlob: b, log: log, id: doc.ID, fence: doc.Fence, done: make(chan struct{}), doc: doc, etag: etag}
+func hold(ctx context.Context, b leaseBlob, cfg Config, doc document, etag storage.ETag, start time.Time) *Lease {
+	l := &Lease{leaseBlob: b, cfg: cfg, id: doc.ID, fence: doc.Fence, done: make(chan struct{}), doc: doc, etag: etag}
 	l.ctx, l.end = context.WithCancelCause(ctx)
-	l.lost = time.AfterFunc(l.proved(start), func() { l.lose("not renewed in time") })
+	l.lost = time.AfterFunc(l.proved(start), func() { l.lose(fmt.Errorf("%w: not renewed in time", ErrLost)) })
 	go l.renew(start)
 	return l
 }
@@ -49,43 +53,85 @@ func hold(ctx context.Context, b leaseBlob, log *slog.Logger, doc document, etag
 // it is released.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Fence numbers the acquisitions of a name: each has a larger number than those before, though not always by 1. It
-// is the fencing token.
+// Fence numbers the holders of a name: each has the number of the one before it, plus 1. It is the fencing token; see
+// [Lease.Blobs].
 func (l *Lease) Fence() int64 { return l.fence }
 
 // Release ends the lease's context and lets others have the lease at once. It ignores the end of ctx, because ctx
 // has often ended with the work. It takes at most a third of the TTL. After an error the lease may look held until
 // another process takes it over; another call of Release tries again. For a lease that is released or lost, Release
-// does nothing.
+// does nothing; a broken one becomes free at once.
 func (l *Lease) Release(ctx context.Context) error {
+	if err := l.give(ctx, ""); err != nil {
+		return fmt.Errorf("lease: release %s: %w", storage.Quote(l.key), err)
+	}
+	return nil
+}
+
+// HandOver is [Lease.Release] in favour of one waiting process, whose Config.Holder is to: it gets the lease at once,
+// and others may take the lease only after 7/6 of its TTL. It returns [ErrLost] when the lease is lost, broken or
+// released already. After any other error the outcome is unknown: call it again, or Release.
+func (l *Lease) HandOver(ctx context.Context, to string) error {
+	err := call.CheckText("the next holder", to, maxText)
+	if err == nil && to == "" {
+		err = fmt.Errorf("%w: no next holder; use Release", storage.ErrInvalid)
+	}
+	if err == nil {
+		err = l.give(ctx, to)
+	}
+	if err != nil {
+		return fmt.Errorf("lease: hand over %s: %w", storage.Quote(l.key), err)
+	}
+	return nil
+}
+
+// give ends the lease, in favour of one holder or of any.
+func (l *Lease) give(ctx context.Context, to string) error {
 	l.end(nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), l.ttl/3, fmt.Errorf("%w: no success within %v", storage.ErrUnavailable, l.ttl/3))
+	ctx, cancel := call.Limit(context.WithoutCancel(ctx), l.ttl/3)
 	defer cancel()
 	select {
 	case <-l.done:
 	case <-ctx.Done():
-		return l.fail(context.Cause(ctx))
+		return context.Cause(ctx)
 	}
-	if l.released || errors.Is(context.Cause(l.ctx), ErrLost) {
+	why := context.Cause(l.ctx)
+	switch gone := l.released || errors.Is(why, ErrLost); {
+	case gone && to == "" && (l.released || !l.doc.broken()):
 		return nil
+	case l.released && l.doc.Next == to:
+		return nil
+	case l.released:
+		return fmt.Errorf("%w: released already", ErrLost)
+	case to != "" && l.doc.broken():
+		return l.brokenError()
+	case gone && to != "":
+		return why
 	}
-	l.doc.ID = ""
+	l.doc.ID, l.doc.Next = "", to
 	for {
 		_, err := l.write(ctx)
-		if err == nil || errors.Is(err, ErrLost) {
+		switch {
+		case err == nil:
 			l.released = true
+			if to != "" {
+				l.cfg.meters.handOver()
+			}
+			l.tell(ctx, to)
 			return nil
-		}
-		if permanent(err) || sleep(ctx, l.ttl/12) != nil {
-			return l.fail(err)
+		case errors.Is(err, errBroken) && to == "":
+			continue // write over the break
+		case errors.Is(err, ErrLost):
+			if l.released = !errors.Is(err, errBroken); to == "" {
+				return nil
+			}
+			return err
+		case call.Permanent(err) || call.Sleep(ctx, l.ttl/12) != nil:
+			return err
 		}
 	}
-}
-
-func (l *Lease) fail(err error) error {
-	return fmt.Errorf("lease: release %s: %w", storage.Quote(l.key), err)
 }
 
 // proved is how long a write that started at start certainly stays unreplaced by others.
@@ -95,7 +141,7 @@ func (l *Lease) proved(start time.Time) time.Duration { return time.Until(start.
 func (l *Lease) renew(start time.Time) {
 	defer close(l.done)
 	defer l.lost.Stop()
-	for next := time.Until(start.Add(l.ttl / 3)); sleep(l.ctx, next) == nil; {
+	for next := time.Until(start.Add(l.ttl / 3)); call.Sleep(l.ctx, next) == nil; {
 		start, err := l.write(l.ctx)
 		switch {
 		case l.ctx.Err() != nil:
@@ -103,26 +149,27 @@ func (l *Lease) renew(start time.Time) {
 		case err == nil:
 			l.lost.Reset(l.proved(start))
 			next = time.Until(start.Add(l.ttl / 3))
+			l.cfg.meters.renewal()
 		case errors.Is(err, ErrLost):
-			l.lose("another process has written the lease")
+			l.lose(err)
 			return
 		default:
-			l.log.LogAttrs(l.ctx, slog.LevelWarn, "can't renew a lease; trying again", slog.Any("error", err))
+			l.cfg.Logger.LogAttrs(l.ctx, slog.LevelWarn, "can't renew a lease; trying again", slog.Any("error", err))
 			next = l.ttl / 12
 		}
 	}
 }
 
-func (l *Lease) lose(why string) {
-	if l.ctx.Err() == nil {
-		l.end(ErrLost)
-		l.log.LogAttrs(l.ctx, slog.LevelError, "a lease is lost", slog.Int64("fence", l.fence), slog.String("why", why))
+func (l *Lease) lose(why error) {
+	if l.end(why); context.Cause(l.ctx) == why { // else it had ended before
+		l.cfg.meters.loss(errors.Is(why, errBroken))
+		l.cfg.Logger.LogAttrs(l.ctx, slog.LevelError, "a lease is lost", slog.Int64("fence", l.fence), slog.Any("why", why))
 	}
 }
 
 // write puts the document, and returns when that call started. If another write came first, and it was an own write
-// whose answer was lost, it writes again; otherwise it returns [ErrLost]. After any other error the outcome is
-// unknown.
+// whose answer was lost, it writes again where that is needed; otherwise it returns [ErrLost]. After any other error
+// the outcome is unknown.
 func (l *Lease) write(ctx context.Context) (start time.Time, err error) {
 	for {
 		l.doc.Beat++
@@ -137,11 +184,38 @@ func (l *Lease) write(ctx context.Context) (start time.Time, err error) {
 		}
 		there, etag, err := l.get(ctx, "")
 		switch {
-		case errors.Is(err, storage.ErrNotFound), err == nil && there.ID != l.id:
-			return start, ErrLost
+		case errors.Is(err, storage.ErrNotFound):
+			return start, fmt.Errorf("%w: its blob is gone", ErrLost)
 		case err != nil:
 			return start, err
 		}
-		l.etag = etag
+		over, err := l.compare(there, etag)
+		if over || err != nil {
+			return start, err
+		}
 	}
+}
+
+func (l *Lease) brokenError() error {
+	return fmt.Errorf("%w: %w by %s: %s", ErrLost, errBroken, storage.Quote(l.doc.Broken.By), storage.Quote(l.doc.Broken.Why))
+}
+
+// compare takes a document that came before a write. It reports whether that write isn't needed any more: it is a
+// release that was done although its answer was lost.
+func (l *Lease) compare(there document, etag storage.ETag) (over bool, err error) {
+	switch {
+	case there.ID == l.id && there.broken() && !l.doc.broken():
+		l.doc.Broken, l.etag = there.Broken, etag
+		return false, l.brokenError()
+	case there.ID == l.id:
+	case l.doc.ID == "" && there.ID == "" && there.Fence == l.fence && there.Next == l.doc.Next:
+		return true, nil
+	case l.doc.ID == "" && there.ID == "" && there.Fence == l.fence && l.doc.Next == "": // a hand-over that is taken back
+	case l.doc.Next != "" && there.Holder == l.doc.Next && there.Fence == l.fence+1: // the next holder was quick
+		return true, nil
+	default:
+		return false, fmt.Errorf("%w: another process has written it", ErrLost)
+	}
+	l.etag = etag
+	return false, nil
 }

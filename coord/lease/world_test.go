@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/driver"
-	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
@@ -21,24 +18,6 @@ const (
 	name = "nightly-report"
 	ttl  = 30 * time.Second
 )
-
-// virtual runs a test in virtual time, on a store in a file. It fails if a goroutine is left.
-func virtual(t *testing.T, f func(t *testing.T, s *storage.Store)) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "test.db") + "?wake=off&sync=normal"
-	synctest.Test(t, func(t *testing.T) {
-		s, err := sqlite.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		f(t, s)
-	})
-}
 
 func acquire(t *testing.T, s *storage.Store) *lease.Lease {
 	t.Helper()
@@ -63,57 +42,9 @@ func wantCause(t *testing.T, l *lease.Lease, want error) {
 	}
 }
 
-// weather makes calls slow, fails them before or after their effect, and lets some hang until their contexts end.
-// Some writes take effect long after their caller has given up; late counts those.
+// weather is bad for one process. late counts the writes that are still to come.
 func weather(s *storage.Store, r *rand.Rand, late *sync.WaitGroup) *storage.Store {
-	var mu sync.Mutex
-	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return r.IntN(n) }
-	return storagetest.Intercept(storage.New(lateStore{s.Driver(), roll, late}), func(ctx context.Context, op storagetest.Op, do func() error) error {
-		slow := func() { time.Sleep(time.Duration(roll(2000)) * time.Millisecond) }
-		slow()
-		switch roll(12) {
-		case 0:
-			return op.Fail(storage.ErrUnavailable)
-		case 1:
-			_ = do()
-			slow()
-			return op.Fail(storage.ErrUnavailable)
-		case 2:
-			<-ctx.Done()
-			return context.Cause(ctx)
-		}
-		err := do()
-		slow()
-		return err
-	})
-}
-
-type lateStore struct {
-	driver.Store
-	roll func(n int) int
-	late *sync.WaitGroup
-}
-
-func (s lateStore) Blobs(name string) driver.Blobs {
-	return lateBlobs{s.Store.Blobs(name), s.roll, s.late}
-}
-
-type lateBlobs struct {
-	driver.Blobs
-	roll func(n int) int
-	late *sync.WaitGroup
-}
-
-func (b lateBlobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
-	if b.roll(12) > 0 {
-		return b.Blobs.Put(ctx, key, body, cond)
-	}
-	later := time.Duration(b.roll(int(ttl)))
-	b.late.Go(func() {
-		time.Sleep(later)
-		_, _ = b.Blobs.Put(context.WithoutCancel(ctx), key, body, cond)
-	})
-	return "", storage.ErrUnavailable
+	return coordtest.Weather{Odds: 12, Slow: 2 * time.Second, Late: ttl}.Over(s, r, late)
 }
 
 // A watch sees all leases of a name. It fails the test when two are alive at once, or fences don't rise.
@@ -135,4 +66,65 @@ func (w *watch) see(t *testing.T, l *lease.Lease) {
 		}
 	}
 	w.leases = append(w.leases, l)
+}
+
+// eachCallFails runs f again and again. In each run another call through f's first store fails, before its effect or
+// after it, until f makes fewer calls than that.
+func eachCallFails(t *testing.T, least int64, f func(t *testing.T, failing, s *storage.Store)) {
+	t.Helper()
+	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
+		t.Run(moment.String(), func(t *testing.T) {
+			t.Parallel()
+			hit := true
+			for n := int64(1); hit && !t.Failed(); n++ {
+				hit = false
+				coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+					f(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+						if op.Seq != n {
+							return do()
+						}
+						hit = true
+						if moment == storagetest.AfterEffect {
+							_ = do()
+						}
+						return op.Fail(storage.ErrUnavailable)
+					}), s)
+				})
+				if t.Failed() {
+					t.Errorf("stopped at call %d", n)
+				}
+				if !hit && n <= least {
+					t.Errorf("there were %d calls only, want %d", n-1, least)
+				}
+			}
+		})
+	}
+}
+
+// wantState checks a lease's public state.
+func wantState(t *testing.T, s *storage.Store, held bool, fence int64) lease.Info {
+	t.Helper()
+	info, err := lease.State(t.Context(), s, name)
+	if err != nil || info.Held != held || info.Fence != fence {
+		t.Errorf("the state is %+v, %v; want held %v, fence %d", info, err, held, fence)
+	}
+	return info
+}
+
+// inBackground acquires the lease in a goroutine. The channel gets it.
+func inBackground(t *testing.T, s *storage.Store, cfg lease.Config) <-chan *lease.Lease {
+	t.Helper()
+	got := make(chan *lease.Lease, 1)
+	go func() {
+		defer close(got)
+		l, err := lease.Acquire(t.Context(), s, name, cfg)
+		if err != nil {
+			if t.Context().Err() == nil {
+				t.Error(err)
+			}
+			return
+		}
+		got <- l
+	}()
+	return got
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -34,9 +35,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// withDefaults returns a complete copy, or all that is wrong with it and the group.
-func (c Config) withDefaults(group string) (Config, error) {
-	faults := []error{storage.CheckKey(group)}
+// withDefaults returns a complete copy, or all that is wrong with it, the store and the group.
+func (c Config) withDefaults(store *storage.Store, group string) (Config, error) {
+	faults := []error{call.CheckStore(store), storage.CheckKey(group)}
 	if c.Active == 0 {
 		c.Active = 1
 	}

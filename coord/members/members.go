@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -67,7 +68,7 @@ func (s sighting) dies() time.Time {
 // Join makes the process a member of a group until it leaves. It doesn't wait for the store. The member isn't
 // active before it has read the others' rows. An error is about the group's name (see storage.CheckKey) or cfg.
 func Join(store *storage.Store, group string, cfg Config) (*Member, error) {
-	cfg, err := cfg.withDefaults(group)
+	cfg, err := cfg.withDefaults(store, group)
 	if err != nil {
 		return nil, fmt.Errorf("members: join %s: %w", storage.Quote(group), err)
 	}
@@ -105,7 +106,7 @@ func (m *Member) Leave(ctx context.Context) error {
 
 // limit bounds a call, so that a hanging one doesn't make this member look dead.
 func (m *Member) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, m.cfg.Beat, fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, m.cfg.Beat))
+	return call.Limit(ctx, m.cfg.Beat)
 }
 
 // stay beats and looks until ctx ends.

@@ -3,17 +3,14 @@ package members_test
 import (
 	"context"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/coord/members"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
-	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
@@ -21,24 +18,6 @@ const (
 	group = "commands"
 	beat  = 10 * time.Second
 )
-
-// virtual runs a test in virtual time, on a store in a file. It fails if a goroutine is left.
-func virtual(t *testing.T, f func(t *testing.T, s *storage.Store)) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "test.db") + "?wake=off&sync=normal"
-	synctest.Test(t, func(t *testing.T) {
-		s, err := sqlite.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		f(t, s)
-	})
-}
 
 func join(t *testing.T, s *storage.Store, group string, cfg members.Config) *members.Member {
 	t.Helper()

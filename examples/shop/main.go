@@ -1,68 +1,65 @@
-// Command shop sells goods by a process of several steps: it reserves goods, charges the customer and ships, within a
-// time limit. When a step fails, it takes back those before.
+// Command shop sells goods by a process: it reserves them, charges the customer, packs, waits for the courier, and
+// ships. When a step fails or comes too late, or the customer cancels, all that was done is taken back.
 //
 //	go run ./examples/shop
-//	curl -i -X PUT localhost:8080/orders/17 -d '{"item":"teapot","count":1,"cents":4900}'
-//	curl localhost:8080/orders/17
+//	curl -i -X PUT localhost:8080/orders/17 -d '{"lines":[{"item":"teapot","count":1}],"cents":4900}'
+//	curl localhost:8080/orders/17                                        # where it stands, and what it waits for
+//	curl -i -X POST localhost:8080/orders/17/pickup -d '{"courier":"Ada"}'
+//	curl -i -X DELETE localhost:8080/orders/17                           # cancels it, unless it is shipped
 package main
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
+	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/values"
-	"github.com/millrace-go/millrace/views"
 )
 
 func main() {
-	host.Main(host.Program{Name: "shop", Routes: routes, Register: outside{demoBank{}, demoCarrier{}}.register, Web: web})
+	host.Main(host.Program{Name: "shop", Routes: routes, Register: shop{demo{}, demo{}}.register, Web: web})
+}
+
+// fulfil is the plan.
+func (s shop) fulfil(p *process.Plan[Order]) {
+	reserve := process.Ask(p, "reserve", Order.Reserve, Order.Held)
+	process.Refused(reserve, Order.NoStock)
+	process.UndoAsk(reserve, Order.Release)
+	process.Do(p, "bill", s.bill, Order.Billed).Undo(s.unbill)
+	process.Do(p, "charge", s.charge, Order.Charged).Within(10 * time.Minute)
+	process.Each(p, "pack", Order.Items, pack, Order.LinePacked)
+	process.Do(p, "label", s.label, Order.Labelled).Undo(s.recall)
+	process.Wait(p, "pickup", Order.PickedUp).Within(48 * time.Hour)
+	process.Do(p, "ship", s.ship, Order.Shipped).By("carrier")
+	process.Pivot(p, "under way")
+	process.Ask(p, "sell", Order.Sell, Order.Sold)
 }
 
 func routes() (*channel.Routes, error) {
-	return channel.NewRoutes(
-		channel.Command[Place]("orders"), channel.Command[TimeUp]("orders"),
-		channel.Event[Held]("orders"), channel.Event[Paid]("orders"), channel.Event[Shipped]("orders"),
-		channel.Command[Reserve]("stock"), channel.Command[Release]("stock"), channel.Command[Sold]("stock"),
-		channel.Command[Charge]("bank"), channel.Command[Refund]("bank"),
-		channel.Command[Ship]("carrier"), channel.Command[Recall]("carrier"),
-		channel.Event[Changed]("progress"))
+	return channel.NewRoutes(process.Route("fulfil", "carrier"),
+		channel.Command[Reserve]("stock"), channel.Command[Release]("stock"), channel.Command[Sell]("stock"),
+		channel.Event[Held]("fulfil"), channel.Event[NoStock]("fulfil"), channel.Event[Sold]("fulfil"))
 }
 
-func (o outside) register(h *handlers.Registry) error {
-	orders := values.New(h.Channels(), "orders", values.Config[Order]{})
-	handlers.Decide(h, orders, Place.Key, Order.Place, Changed{}, Reserve{}, TimeUp{})
-	handlers.On(h, "orders", orders, Held.Key, Order.Held, Changed{}, Charge{}, Release{})
-	handlers.On(h, "orders", orders, Paid.Key, Order.Paid, Changed{}, Ship{}, Release{}, Refund{})
-	handlers.On(h, "orders", orders, Shipped.Key, Order.Shipped, Changed{}, Sold{}, Release{}, Refund{})
-	handlers.Decide(h, orders, TimeUp.Key, Order.TimeUp, Changed{}, Release{})
-	stock := stocks(h.Channels())
-	handlers.Decide(h, stock, Reserve.item, Stock.Reserve, Held{})
-	handlers.Decide(h, stock, Release.item, Stock.Release)
-	handlers.Decide(h, stock, Sold.item, Stock.Sold)
-	handlers.React(h, "bank", o.charge)
-	handlers.React(h, "bank", o.refund)
-	handlers.React(h, "carrier", o.ship)
-	handlers.React(h, "carrier", o.recall)
-	handlers.OnPoison(h, unpaid, Paid{}, Refund{})
-	handlers.OnPoison(h, unsent, Shipped{}, Recall{})
-	views.Latest(h, progress(h.Channels()), Changed.Key, Progress.Change)
-	return nil
-}
-
-func stocks(c *channel.Channels) *values.Collection[Stock] {
-	return values.New(c, "stock", values.Config[Stock]{Initial: func(string) Stock { return Stock{Left: onStock} }})
-}
-
-func progress(c *channel.Channels) *views.View[Progress] {
-	return views.New(c, "progress", views.Config[Progress]{})
+func (s shop) register(h *handlers.Registry) error {
+	stock := values.New(h.Channels(), "stock", values.Config[Stock]{})
+	handlers.Decide(h, stock, func(Reserve) string { return warehouse }, Stock.Reserve, Held{}, NoStock{})
+	handlers.Decide(h, stock, func(Release) string { return warehouse }, Stock.Release)
+	handlers.Decide(h, stock, func(Sell) string { return warehouse }, Stock.Sell, Sold{})
+	return process.Register(h, "fulfil", process.Version(1, s.fulfil))
 }
 
 func web(a *host.App) (http.Handler, error) {
-	order := func(r *http.Request) string { return r.PathValue("order") }
+	orders, id := process.Open[Order](a.Channels, "fulfil"), func(r *http.Request) string { return r.PathValue("order") }
 	mux := http.NewServeMux()
-	mux.Handle("PUT /orders/{order}", host.Accept(a, func(r *http.Request, p *Place) { p.Order = order(r) }))
-	mux.Handle("GET /orders/{order}", progress(a.Channels).Handler(order, func(_ string, p Progress) any { return p }))
+	mux.Handle("PUT /orders/{order}", host.AcceptStart(a, orders, func(r *http.Request, b Basket) (string, Order) {
+		return id(r), Order{ID: ID{id(r)}, Basket: b}
+	}))
+	mux.Handle("GET /orders/{order}", host.ShowInstance(a, orders, id, nil))
+	mux.Handle("POST /orders/{order}/pickup", host.AcceptSignal[PickedUp](a, orders, id))
+	mux.Handle("DELETE /orders/{order}", host.AcceptCancel(a, orders, id, func(*http.Request) (string, string) { return "the customer", "" }))
 	return mux, nil
 }

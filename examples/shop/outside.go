@@ -3,77 +3,84 @@ package main
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 
-	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/process"
 )
 
-// A Bank is somebody else's service. It knows each order by its ID, so that a repeat has no second effect. A charge
-// that comes after its refund is void: nobody knows in which order two calls arrive.
+// A Bank is somebody else's service. A call that fails may have had its effect. So money moves in two steps: first
+// there is a bill, with no effect but its number. Then it is charged. To cancel the bill takes back whatever came of
+// that.
 type Bank interface {
-	Charge(ctx context.Context, order string, cents int) error // ErrDeclined: no money
-	Refund(ctx context.Context, order string, cents int) error // nothing was charged: no error
+	Bill(ctx context.Context, key string, cents int) (bill string, err error) // the same key has the same bill
+	Charge(ctx context.Context, bill string) (receipt string, err error)      // once; ErrDeclined: there is no money
+	Cancel(ctx context.Context, bill string) error                            // no charge stands, or will
 }
 
-// ErrDeclined says that the account has no money.
+// ErrDeclined says no for good.
 var ErrDeclined = errors.New("declined")
 
-// A Carrier brings goods. It knows each order by its ID, too, and ships nothing that was recalled.
+// A Carrier brings parcels, in two steps likewise.
 type Carrier interface {
-	Ship(ctx context.Context, order, item string, count int) error
-	Recall(ctx context.Context, order string) error
+	Label(ctx context.Context, key string, lines []Line) (parcel string, err error)
+	Ship(ctx context.Context, parcel string) (tracking string, err error) // once; not a parcel that was recalled
+	Recall(ctx context.Context, parcel string) error
 }
 
-// outside are the reactions that call services.
-type outside struct {
+// shop has the agents of the plan.
+type shop struct {
 	Bank
 	Carrier
 }
 
-func (o outside) charge(ctx context.Context, c Charge) error {
-	err := o.Bank.Charge(ctx, c.Order, c.Cents)
-	if err != nil && !errors.Is(err, ErrDeclined) {
-		return err // tried again
+func (s shop) bill(ctx context.Context, o Order) (string, error) {
+	return s.Bill(ctx, process.Key(ctx), o.Cents)
+}
+
+func (s shop) unbill(ctx context.Context, _ Order, bill string) error { return s.Cancel(ctx, bill) }
+
+func (s shop) charge(ctx context.Context, o Order) (string, error) {
+	receipt, err := s.Charge(ctx, o.Bill)
+	if errors.Is(err, ErrDeclined) {
+		return "", process.Refuse(err) // no other attempt
 	}
-	return channel.Send(ctx, Paid{c.ID, err == nil})
+	return receipt, err
 }
 
-func (o outside) refund(ctx context.Context, c Refund) error {
-	return o.Bank.Refund(ctx, c.Order, c.Cents)
+// pack stands for somebody who wraps an item.
+func pack(_ context.Context, line Line) (string, error) { return line.Item, nil }
+
+func (s shop) label(ctx context.Context, o Order) (string, error) {
+	return s.Label(ctx, process.Key(ctx), o.Lines)
 }
 
-func (o outside) ship(ctx context.Context, c Ship) error {
-	if err := o.Carrier.Ship(ctx, c.Order, c.Item, c.Count); err != nil {
-		return err
-	}
-	return channel.Send(ctx, Shipped{c.ID, true})
-}
+func (s shop) recall(ctx context.Context, _ Order, parcel string) error { return s.Recall(ctx, parcel) }
 
-func (o outside) recall(ctx context.Context, c Recall) error { return o.Carrier.Recall(ctx, c.Order) }
+func (s shop) ship(ctx context.Context, o Order) (string, error) { return s.Ship(ctx, o.Parcel) }
 
-// unpaid gives up on a charge. Nobody knows whether the bank has taken the money, so it is given back.
-func unpaid(c Charge, _ handlers.Poisoned) messages { return messages{Paid{c.ID, false}, Refund(c)} }
+// demo stands for a real bank and a real carrier. The bank's line is bad.
+type demo struct{}
 
-// unsent gives up on a delivery, likewise.
-func unsent(c Ship, _ handlers.Poisoned) messages {
-	return messages{Shipped{c.ID, false}, Recall{c.ID}}
-}
-
-// demoBank stands for a real bank. Nobody has more than a thousand.
-type demoBank struct{}
-
-func (demoBank) Charge(_ context.Context, _ string, cents int) error {
+func (demo) Bill(_ context.Context, key string, cents int) (string, error) {
 	if cents > 1000_00 {
-		return ErrDeclined
+		return "", errors.New("nobody has more than a thousand")
 	}
-	return nil
+	return "bill-" + key[:8], nil
 }
 
-func (demoBank) Refund(context.Context, string, int) error { return nil }
+func (demo) Charge(_ context.Context, bill string) (string, error) {
+	if rand.IntN(2) == 0 {
+		return "", errors.New("the line is dead")
+	}
+	return "receipt for " + bill, nil
+}
 
-// demoCarrier stands for a real carrier.
-type demoCarrier struct{}
+func (demo) Cancel(context.Context, string) error { return nil }
 
-func (demoCarrier) Ship(context.Context, string, string, int) error { return nil }
+func (demo) Label(_ context.Context, key string, _ []Line) (string, error) {
+	return "parcel-" + key[:8], nil
+}
 
-func (demoCarrier) Recall(context.Context, string) error { return nil }
+func (demo) Ship(_ context.Context, parcel string) (string, error) { return "track-" + parcel, nil }
+
+func (demo) Recall(context.Context, string) error { return nil }

@@ -1,53 +1,63 @@
 package main
 
-import "maps"
+import (
+	"maps"
 
-// onStock is how much of an item there is at first.
+	"github.com/millrace-go/millrace/channel"
+)
+
+// onStock is how much of each item there is at first.
 const onStock = 5
 
-// Stock is the value object of one item.
+// warehouse is the key of the only stock.
+const warehouse = "warehouse"
+
+// Stock is a value object: what a warehouse has given away, and what it holds.
 type Stock struct {
-	Left int            `json:"left"`
-	Held map[string]int `json:"held,omitempty"` // by order, until it is sold or released
+	Taken map[string]int    `json:"taken,omitempty"` // by item: sold or held
+	Held  map[string][]Line `json:"held,omitempty"`  // by order, until it is sold or released
 }
 
-func (c Reserve) item() string { return c.Item }
-func (c Release) item() string { return c.Item }
-func (c Sold) item() string    { return c.Item }
+type messages = []channel.Message
 
-// Reserve holds goods for an order, if there are enough.
+// Reserve holds goods for an order: all or nothing.
 func (s Stock) Reserve(c Reserve) (Stock, messages, error) {
-	if c.Count > s.Left {
-		return s, messages{Held{c.ID, false}}, nil
+	for _, line := range c.Lines {
+		if s.Taken[line.Item]+line.Count > onStock {
+			return s, messages{NoStock{c.ID, line.Item}}, nil
+		}
 	}
-	s.Left -= c.Count
-	s.hold(c.Order, c.Count)
-	return s, messages{Held{c.ID, true}}, nil
+	return s.take(c.Lines, +1).hold(c.Order, c.Lines), messages{Held{c.ID}}, nil
 }
 
 // Release gives an order's goods back.
 func (s Stock) Release(c Release) (Stock, messages, error) {
-	s.Left += s.Held[c.Order]
-	s.hold(c.Order, 0)
-	return s, nil, nil
+	return s.take(s.Held[c.Order], -1).hold(c.Order, nil), nil, nil
 }
 
-// Sold lets an order's goods go.
-func (s Stock) Sold(c Sold) (Stock, messages, error) {
-	s.hold(c.Order, 0)
-	return s, nil, nil
+// Sell lets an order's goods go.
+func (s Stock) Sell(c Sell) (Stock, messages, error) {
+	return s.hold(c.Order, nil), messages{Sold(c)}, nil
 }
 
-// hold changes how much is held for an order, in a map of its own: the one that was given must not change.
-func (s *Stock) hold(order string, count int) {
-	held := maps.Clone(s.Held)
-	switch {
-	case count == 0:
+// take takes goods, or gives them back, in a map of its own: the one that was given must not change.
+func (s Stock) take(lines []Line, sign int) Stock {
+	taken := map[string]int{}
+	maps.Copy(taken, s.Taken)
+	for _, line := range lines {
+		taken[line.Item] += sign * line.Count
+	}
+	s.Taken = taken
+	return s
+}
+
+// hold notes what is held for an order, likewise.
+func (s Stock) hold(order string, lines []Line) Stock {
+	held := map[string][]Line{}
+	maps.Copy(held, s.Held)
+	if held[order] = lines; lines == nil {
 		delete(held, order)
-	case held == nil:
-		held = map[string]int{order: count}
-	default:
-		held[order] = count
 	}
 	s.Held = held
+	return s
 }

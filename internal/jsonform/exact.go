@@ -1,11 +1,14 @@
 package jsonform
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Exact tells for the values of one type whether decoding their JSON form gives the same value. A doubtful value is
@@ -47,10 +50,14 @@ func (x *Exact) Same(v any) bool {
 }
 
 // compile returns the tester of a type (nil: all of its values are exact). It returns false if it can't tell: for
-// interfaces, types with methods of their own, structs that lose fields, and types that contain themselves.
+// interfaces, types with methods of their own but jsontext.Value, structs that lose fields, and types that contain
+// themselves.
 func compile(t reflect.Type, within []reflect.Type) (tester, bool) {
 	if t == reflect.TypeFor[time.Time]() {
 		return exactTime, true
+	}
+	if t == reflect.TypeFor[jsontext.Value]() {
+		return exactRaw, true
 	}
 	if slices.Contains(within, t) || t.PkgPath() == "encoding/json" || t.Kind() != reflect.Interface && custom(t) {
 		return nil, false
@@ -90,8 +97,12 @@ func compileStruct(t reflect.Type, within []reflect.Type) (tester, bool) {
 		test, ok := compile(m.typ, within)
 		_, judges := reflect.PointerTo(m.typ).MethodByName("IsZero")
 		judges = judges || m.typ.Kind() == reflect.Struct || m.typ.Kind() == reflect.Array // a negative zero in it would be left out, too
-		if !ok || m.zero && judges && m.typ != reflect.TypeFor[time.Time]() || m.quoted && m.typ.Kind() == reflect.Pointer {
+		raw := m.typ == reflect.TypeFor[jsontext.Value]()
+		if !ok || m.zero && judges && m.typ != reflect.TypeFor[time.Time]() || m.quoted && (raw || m.typ.Kind() == reflect.Pointer) {
 			return nil, false
+		}
+		if raw && (m.empty || m.zero) {
+			test = exactRawOrNone
 		}
 		if omits := omitted(m); omits != nil || test != nil {
 			tests = append(tests, func(v reflect.Value, refs *[]span) bool {
@@ -128,6 +139,60 @@ func omitted(m member) func(reflect.Value) bool {
 func exactTime(v reflect.Value, _ *[]span) bool {
 	t := v.Interface().(time.Time)
 	return t == t.Round(0).UTC()
+}
+
+// exactRaw accepts JSON in the form that encoding gives it. A nil one would come back as null.
+func exactRaw(v reflect.Value, refs *[]span) bool {
+	raw := jsontext.Value(v.Bytes())
+	if n := uintptr(v.Cap()); n > 0 {
+		*refs = append(*refs, span{v.Pointer(), v.Pointer() + n})
+	}
+	compact, escapes := scan(raw)
+	if !compact || !raw.IsValid() {
+		return false
+	}
+	if !escapes {
+		return true
+	}
+	form, err := Encode(raw)
+	return err == nil && bytes.Equal(form, raw)
+}
+
+// exactRawOrNone is exactRaw for a member that is left out where it is nil.
+func exactRawOrNone(v reflect.Value, refs *[]span) bool { return v.IsNil() || exactRaw(v, refs) }
+
+// deepest is how deep JSON may certainly nest within a value. The encoder's limit is 10,000.
+const deepest = 9_000
+
+// scan reports whether valid JSON has no space between its tokens, and doesn't nest too deep, and whether its text has
+// escapes. Encoding leaves JSON without these as it is.
+func scan(raw []byte) (compact, escapes bool) {
+	quoted, depth := false, 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '\\':
+			escapes = true
+			i++
+		case '"':
+			quoted = !quoted
+		case ' ', '\t', '\n', '\r':
+			if !quoted {
+				return false, escapes
+			}
+		case '{', '[':
+			if quoted {
+				continue
+			}
+			if depth++; depth > deepest {
+				return false, escapes
+			}
+		case '}', ']':
+			if !quoted {
+				depth--
+			}
+		}
+	}
+	return true, escapes
 }
 
 func exactArray(elem tester) tester {

@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace-go/millrace/internal/jsonform"
 )
@@ -111,6 +115,85 @@ func TestNotExact(t *testing.T) {
 		Z zeroish `json:",omitzero"`
 	}{zeroish{7}}))
 	no(same(t, json.RawMessage(`{"a": 1}`)))
+}
+
+// raw holds JSON in all places where it may be.
+type raw struct {
+	Always jsontext.Value            `json:"always"`
+	Empty  jsontext.Value            `json:"empty,omitempty"`
+	Zero   jsontext.Value            `json:"zero,omitzero"`
+	Many   []jsontext.Value          `json:"many,omitempty"`
+	ByName map[string]jsontext.Value `json:"byName,omitempty"`
+}
+
+func TestExactRawJSON(t *testing.T) {
+	t.Parallel()
+	one := jsontext.Value("1")
+	for name, test := range map[string]struct {
+		v    raw
+		want bool
+	}{
+		"plain":               {raw{Always: jsontext.Value(`{"a b":[1,-0.0e5,null,"<é>"]}`)}, true},
+		"null":                {raw{Always: jsontext.Value("null"), Empty: jsontext.Value("null"), Zero: jsontext.Value("null")}, true},
+		"nothing in it":       {raw{Always: jsontext.Value(`""`), Empty: jsontext.Value("[]"), Zero: jsontext.Value("{}")}, true},
+		"needed escapes":      {raw{Always: jsontext.Value(`"\n\"\\\u0001"`)}, true},
+		"brackets in text":    {raw{Always: jsontext.Value(`["[[","]]"]`)}, true},
+		"many":                {raw{Always: jsontext.Value("0"), Many: []jsontext.Value{jsontext.Value("1"), jsontext.Value("2")}}, true},
+		"nil":                 {raw{}, false},
+		"nil in a slice":      {raw{Always: one, Many: []jsontext.Value{nil}}, false},
+		"nil in a map":        {raw{Always: one, ByName: map[string]jsontext.Value{"a": nil}}, false},
+		"spaces":              {raw{Always: jsontext.Value(`{"a": 1}`)}, false},
+		"needless escapes":    {raw{Always: jsontext.Value(`"\u003c"`)}, false},
+		"needless solidus":    {raw{Always: jsontext.Value(`"\/"`)}, false},
+		"one piece of memory": {raw{Always: one, Empty: one}, false},
+	} {
+		says := jsonform.ExactOf(reflect.TypeFor[raw]()).Same(&test.v)
+		if says != test.want {
+			t.Errorf("%s: said to be exact: %v, want %v", name, says, test.want)
+		}
+		if _, is := same(t, test.v); is != test.want && name != "one piece of memory" {
+			t.Errorf("%s: is exact: %v, want %v", name, is, test.want)
+		}
+	}
+	for name, v := range map[string]raw{
+		"empty": {Always: jsontext.Value{}}, "not JSON": {Always: jsontext.Value("{")}, "two members of one name": {Always: jsontext.Value(`{"a":1,"a":2}`)},
+		"not UTF-8": {Always: jsontext.Value("\"\xff\"")}, "left out": {Always: one, Empty: jsontext.Value{}},
+	} {
+		if jsonform.ExactOf(reflect.TypeFor[raw]()).Same(&v) {
+			t.Errorf("%s: said to be exact", name)
+		}
+	}
+	quoted := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "V", Type: reflect.TypeFor[jsontext.Value](), Tag: `json:",string"`}}))
+	quoted.Elem().Field(0).SetBytes(one)
+	if jsonform.ExactOf(quoted.Type().Elem()).Same(quoted.Interface()) {
+		t.Error("with the option string: said to be exact")
+	}
+}
+
+// Raw JSON that is said to be exact is encoded, in any place, to the same bytes, and comes back.
+func FuzzExactRawJSON(f *testing.F) {
+	for _, s := range []string{
+		`{"a":[1,2.50,-0,1e400,true,null,"x"]}`, `"\u003c"`, `"\n\/\u2028"`, `{"a":1,"a":1}`, `["[","\\"]`, " 1", "1 ", "", "null",
+		`"é\ud83d\ude00"`, "\"\x7f\u2028\"", "[\"\xff\"]",
+		strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000), strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000), `["` + strings.Repeat("]", 9_500) + `",` + strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999) + "]",
+	} {
+		f.Add([]byte(s))
+	}
+	exact := jsonform.ExactOf(reflect.TypeFor[raw]())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v := raw{Always: slices.Clone(b), Many: []jsontext.Value{slices.Clone(b)}, ByName: map[string]jsontext.Value{"a": slices.Clone(b)}}
+		if !exact.Same(&v) {
+			return
+		}
+		form, err := jsonform.Encode(v)
+		if err != nil {
+			t.Fatalf("%q: it is said to be exact and can't be encoded: %v", b, err)
+		}
+		back, err := jsonform.Decode[raw](form)
+		if err != nil || !reflect.DeepEqual(back, v) {
+			t.Fatalf("%q: it is said to be exact; got %q back, error %v", b, back.Always, err)
+		}
+	})
 }
 
 // Shared memory becomes two copies in JSON: a change to one would show in the other only until a restart.

@@ -18,9 +18,17 @@ type Handled struct {
 	Collection string // that it folds into; empty for a reaction
 	Group      string // under which the collection's record has the message, see values.Change; empty for none
 	View       bool   // that collection is a view
+	Clock      bool   // the fold reads the clock: repeated later, it may decide otherwise
 	Once       bool   // a reaction that notes each message, see handlers.ReactOnce
 
-	// Key returns the key of the document that a message is for. It is nil for a reaction. It calls the user's code, and
-	// returns an error for whatever that code does but hang.
-	Key func(*Envelope) (string, error)
+	// Unrecorded reports that the collection keeps no record of a message, see values.Config.Idempotent. It is nil for a
+	// reaction, and true for a message on which that function fails.
+	Unrecorded func(*Envelope) bool
+
+	// Standing reports of a message that is due later that nothing waits for it; see Inside. It may be nil.
+	Standing func(*Envelope) bool
+
+	// Key returns the key of the document that a message is for; ok is false for a message that the handler ignores. Key
+	// is nil for a reaction. It calls the user's code, and returns an error for whatever that code does but hang.
+	Key func(*Envelope) (key string, ok bool, err error)
 }

@@ -29,15 +29,14 @@ func decodeBody[M any](data []byte) (M, error) {
 }
 
 // CheckType refuses a type of message whose content would not arrive, or one of whose methods would not be called.
-func CheckType[M Message]() error {
-	t := reflect.TypeFor[M]()
+func CheckType(k Kind, t reflect.Type) error {
 	if _, err := jsonform.Check(t); err != nil {
-		return fmt.Errorf("kind %s: %w", kindOf[M](), err)
+		return fmt.Errorf("kind %s: %w", k, err)
 	}
 	for _, optional := range []reflect.Type{reflect.TypeFor[checked](), reflect.TypeFor[identified](), reflect.TypeFor[subjected]()} {
 		if !t.Implements(optional) && reflect.PointerTo(t).Implements(optional) {
 			return fmt.Errorf("kind %s: method %s of %v has a pointer as its receiver, so messages, which are values, don't have it: declare it for %v itself",
-				kindOf[M](), optional.Method(0).Name, t, t)
+				k, optional.Method(0).Name, t, t)
 		}
 	}
 	return nil

@@ -33,6 +33,7 @@ func TestSDKReadsOurs(t *testing.T) {
 		{"causationid", got.Extensions()["causationid"], want.Causation},
 		{"traceparent", got.Extensions()["traceparent"], want.TraceParent},
 		{"tenantid", got.Extensions()["tenantid"], want.Tenant},
+		{"replyto", got.Extensions()["replyto"], want.ReplyTo},
 		{"sequence", got.Extensions()["sequence"], "00000000000000000017"},
 		{"attempts", got.Extensions()["attempts"], int32(2)},
 		{"hangs", got.Extensions()["hangs"], int32(1)},
@@ -50,7 +51,7 @@ func TestSDKReadsOurs(t *testing.T) {
 			t.Errorf("%s: got %#v, want %#v", attribute.name, attribute.got, attribute.want)
 		}
 	}
-	if got, want := len(got.Extensions()), 16; got != want {
+	if got, want := len(got.Extensions()), 17; got != want {
 		t.Errorf("got %d extensions, want %d", got, want)
 	}
 }
@@ -127,13 +128,13 @@ func TestWeReadTheSDKs(t *testing.T) {
 			e.SetTime(at)
 			e.SetDataSchema("https://example.org/schema")
 			for name, value := range map[string]any{
-				"correlationid": "first", "causationid": "before", "traceparent": "00-trace-01", "tenantid": "north", "sequence": "17",
+				"correlationid": "first", "causationid": "before", "traceparent": "00-trace-01", "tenantid": "north", "replyto": "/a/1", "sequence": "17",
 			} {
 				e.SetExtension(name, value)
 			}
 		})
 		if got.Subject != "Tisch 4" || !got.Time.Equal(at) || got.Correlation != "first" || got.Causation != "before" ||
-			got.TraceParent != "00-trace-01" || got.Tenant != "north" || got.Sequence != 17 {
+			got.TraceParent != "00-trace-01" || got.Tenant != "north" || got.ReplyTo != "/a/1" || got.Sequence != 17 {
 			t.Errorf("got %+v", got)
 		}
 		if got, want := string(got.Extensions["dataschema"]), `"https://example.org/schema"`; got != want {

@@ -21,15 +21,17 @@ type decoder struct {
 
 // Register registers a type of message for its kind. Registering the same type again is harmless; one kind can't have
 // two types.
-func Register[M Message](c *Codec) error {
-	k := kindOf[M]()
+func Register[M Message](c *Codec) error { return RegisterAs[M](c, kindOf[M]()) }
+
+// RegisterAs registers a type of message for a kind. A type whose Kind depends on its value may have several.
+func RegisterAs[M Message](c *Codec, k Kind) error {
+	t := reflect.TypeFor[M]()
 	if err := k.Check(); err != nil {
 		return fmt.Errorf("channel: %w", err)
 	}
-	if err := CheckType[M](); err != nil {
+	if err := CheckType(k, t); err != nil {
 		return fmt.Errorf("channel: %w", err)
 	}
-	t := reflect.TypeFor[M]()
 	if old, ok := c.kinds[k]; ok && (old.message != t || old.current != k) {
 		return fmt.Errorf("channel: kind %s: can't register type %v: the kind is registered already, for type %v", k, t, old.message)
 	}
@@ -62,7 +64,7 @@ func Upgrade[Old, New Message](c *Codec, f func(Old) New) error {
 	if _, ok := c.kinds[from]; ok {
 		return fmt.Errorf("channel: upgrade from %s: that kind is registered already", from)
 	}
-	if err := CheckType[Old](); err != nil {
+	if err := CheckType(from, reflect.TypeFor[Old]()); err != nil {
 		return fmt.Errorf("channel: upgrade: %w", err)
 	}
 	lift := func(old any) any { return next.lift(f(old.(Old))) }

@@ -166,6 +166,37 @@ func TestUpgradeFaults(t *testing.T) {
 	}
 }
 
+// planned is a message whose kind depends on its value.
+type planned struct {
+	Plan string `json:"plan"`
+}
+
+func (p planned) Kind() post.Kind { return post.Kind(p.Plan) }
+
+// A type whose kind depends on its value is registered for each of its kinds, and each kind has one type.
+func TestRegisterAs(t *testing.T) {
+	t.Parallel()
+	var c post.Codec
+	must(t, post.RegisterAs[planned](&c, "test.a"), post.RegisterAs[planned](&c, "test.b"), post.RegisterAs[planned](&c, "test.b"))
+	for _, k := range []post.Kind{"test.a", "test.b"} {
+		if m, err := decodeAs(&c, k, fmt.Sprintf(`{"plan":%q}`, k)); err != nil || m != (planned{string(k)}) {
+			t.Errorf("%s: got %#v, error %v", k, m, err)
+		}
+	}
+	for name, err := range map[string]error{
+		"its own kind of no value": post.Register[planned](&c),
+		"another type":             post.RegisterAs[bookV1](&c, "test.a"),
+		"an empty type":            post.RegisterAs[sealedOrder](&c, "test.c"),
+	} {
+		if err == nil {
+			t.Errorf("%s: got no error", name)
+		}
+	}
+	if _, err := decodeAs(&c, "test.c", `{}`); !errors.Is(err, post.ErrUnknownKind) {
+		t.Errorf("got error %v; want %v", err, post.ErrUnknownKind)
+	}
+}
+
 // sealedOrder has no field that JSON keeps, and partOrder has one.
 type (
 	sealedOrder struct{ table int }

@@ -18,24 +18,43 @@ const MaxDelay = 10 * 365 * 24 * time.Hour
 // ErrRefused says that a message's own Check refuses it.
 var ErrRefused = errors.New("refused by its check")
 
-// A Later is a message that is due later. Users make it by channel.After and channel.At.
-type Later struct {
+// A Wrapped is a message with attributes that its sender chooses. Users make it by channel.After and channel.At.
+type Wrapped struct {
 	Message Message
 	When    When
+	ReplyTo string // empty: the one of the message that brings it about
 }
 
 // Kind is the kind of the message.
-func (l Later) Kind() Kind { return l.Message.Kind() }
+func (w Wrapped) Kind() Kind { return w.Message.Kind() }
 
-// Unwrap returns the message that a Later holds, or the message itself.
+// A Row is what a fold of the framework returns among its messages to have a row put in the unit of work that writes
+// the document. All rows of a unit are of one partition. A store without an atomic Commit puts them first.
+type Row struct {
+	Table, Partition, Key string
+	Data                  []byte
+}
+
+// Kind is empty: a Row isn't sent.
+func (Row) Kind() Kind { return "" }
+
+// Unwrap returns the message that a Wrapped holds, or the message itself.
 func Unwrap(m Message) Message {
-	if l, ok := m.(Later); ok {
-		return l.Message
+	if w, ok := m.(Wrapped); ok {
+		return w.Message
 	}
 	return m
 }
 
-// IsNil reports that there is no message: m is nil or a nil pointer, or is one that is due later.
+// Wrap returns a message as a Wrapped, whose attributes can be changed.
+func Wrap(m Message) Wrapped {
+	if w, ok := m.(Wrapped); ok {
+		return w
+	}
+	return Wrapped{Message: m}
+}
+
+// IsNil reports that there is no message: m is nil or a nil pointer, or wraps one.
 func IsNil(m Message) bool {
 	m = Unwrap(m)
 	if m == nil {
@@ -47,8 +66,8 @@ func IsNil(m Message) bool {
 
 // CheckMessage runs the message's own Check, if it has one. The error matches [ErrRefused].
 func CheckMessage(m any) error {
-	if l, ok := m.(Later); ok {
-		m = l.Message
+	if w, ok := m.(Wrapped); ok {
+		m = w.Message
 	}
 	if x, ok := m.(checked); ok {
 		if err := x.Check(); err != nil {
@@ -109,15 +128,13 @@ func (w When) check(now time.Time) error {
 
 // CheckDelay refuses a message that is due too late.
 func CheckDelay(m Message, now time.Time) error {
-	l, _ := m.(Later)
-	return l.When.check(now)
+	return Wrap(m).When.check(now)
 }
 
 // draft makes the parts of an envelope that the message itself decides. Its ID is empty if the message chooses none.
 func draft(m Message, source string, now time.Time) (e Envelope, when When, err error) {
-	if l, ok := m.(Later); ok {
-		m, when = l.Message, l.When
-	}
+	w := Wrap(m)
+	m, when = w.Message, w.When
 	switch {
 	case m == nil:
 		return e, when, fmt.Errorf("%w: the message is nil", ErrBody)
@@ -131,7 +148,7 @@ func draft(m Message, source string, now time.Time) (e Envelope, when When, err 
 	if err != nil {
 		return e, when, err
 	}
-	e = Envelope{Source: source, Kind: m.Kind(), Time: now, Data: data}
+	e = Envelope{Source: source, Kind: m.Kind(), Time: now, Data: data, ReplyTo: w.ReplyTo}
 	if err := when.check(now); err != nil {
 		return e, when, err
 	}

@@ -43,6 +43,7 @@ const (
 	contentType = "application/json"
 	maxLastErr  = 1024
 	maxID       = 128
+	maxReplyTo  = 1024
 
 	maxWire = 2 * MaxData // of an envelope: base64 makes data a third larger, and the attributes come on top
 )
@@ -62,6 +63,7 @@ type Envelope struct {
 	Causation   string // ID of the message that brought this one about; empty in the first
 	TraceParent string // W3C Trace Context
 	Tenant      string
+	ReplyTo     string // where an answer is waited for; see channel.Envelope
 	Sequence    uint64 // of an emission: how many messages its source has emitted, with this one; 0 unknown
 	DataRef     string // where a claim-checked body lies
 
@@ -93,6 +95,7 @@ type wire struct {
 	Causation   string                    `json:"causationid,omitzero"`
 	TraceParent string                    `json:"traceparent,omitzero"`
 	Tenant      string                    `json:"tenantid,omitzero"`
+	ReplyTo     string                    `json:"replyto,omitzero"`
 	Sequence    string                    `json:"sequence,omitzero"`
 	DataRef     string                    `json:"dataref,omitzero"`
 	Attempts    int                       `json:"attempts,omitzero"`
@@ -121,7 +124,7 @@ func Decode(body []byte) (Envelope, error) {
 	}
 	e := Envelope{
 		ID: w.ID, Source: w.Source, Kind: w.Type, Subject: w.Subject, Time: w.Time, Due: w.Due, Since: w.Since, Data: w.Data,
-		Correlation: w.Correlation, Causation: w.Causation, TraceParent: w.TraceParent, Tenant: w.Tenant, DataRef: w.DataRef,
+		Correlation: w.Correlation, Causation: w.Causation, TraceParent: w.TraceParent, Tenant: w.Tenant, ReplyTo: w.ReplyTo, DataRef: w.DataRef,
 		Attempts: w.Attempts, Hangs: w.Hangs, HandBacks: w.HandBacks, Hops: w.Hops, LastError: w.LastError, FirstFailed: w.FirstFailed, Extensions: w.Extensions,
 	}
 	if w.ContentType != contentType { // the ordinary form needs no parsing
@@ -196,8 +199,12 @@ func (e *Envelope) Content() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// Follow marks the envelope as brought about by another message: it gets that message's correlation, trace and tenant.
+// Follow marks the envelope as brought about by another message: it gets that message's correlation, trace and tenant,
+// and its reply address, unless it has one of its own.
 func (e *Envelope) Follow(parent *Envelope) {
+	if e.ReplyTo == "" {
+		e.ReplyTo = parent.ReplyTo
+	}
 	e.Causation, e.TraceParent, e.Tenant = parent.ID, parent.TraceParent, parent.Tenant
 	e.Correlation = parent.Correlation
 	if e.Correlation == "" {
@@ -223,6 +230,9 @@ func (e *Envelope) check() error {
 		if err := storage.CheckKey(e.Subject); err != nil {
 			return fmt.Errorf("%w: subject: %w", ErrAttribute, err)
 		}
+	}
+	if err := checkText(e.ReplyTo, maxReplyTo); err != nil {
+		return fmt.Errorf("%w: replyto %w", ErrAttribute, err)
 	}
 	for _, t := range []time.Time{e.Time, e.Due, e.Since, e.FirstFailed} {
 		if y := t.UTC().Year(); y < 0 || y > 9999 {
@@ -251,12 +261,20 @@ func CheckID(id string) error {
 	if id == "" {
 		return errors.New("the ID is empty")
 	}
-	if len(id) > maxID || !utf8.ValidString(id) {
-		return fmt.Errorf("ID %s: want at most %d bytes of valid UTF-8", storage.Quote(id), maxID)
+	if err := checkText(id, maxID); err != nil {
+		return fmt.Errorf("ID %w", err)
 	}
-	for _, r := range id {
+	return nil
+}
+
+// checkText refuses text that is too long, or has control characters.
+func checkText(s string, most int) error {
+	if len(s) > most || !utf8.ValidString(s) {
+		return fmt.Errorf("%s: want at most %d bytes of valid UTF-8", storage.Quote(s), most)
+	}
+	for _, r := range s {
 		if r < 0x20 || r >= 0x7f && r < 0xa0 {
-			return fmt.Errorf("ID %s: control characters are not allowed", storage.Quote(id))
+			return fmt.Errorf("%s: control characters are not allowed", storage.Quote(s))
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ func fullEnvelope() post.Envelope {
 		ID: "0190b6a2-7b1c-7def-8123-456789abcdef", Source: "/capacity/2026-12-24", Kind: "test.served.v1", Subject: "2026-12-24",
 		Time: time.Date(2026, 12, 1, 18, 30, 0, 123456789, time.UTC), Data: []byte(`{"table":4,"menu":"<Gänse> \"1\""}`),
 		Correlation: "first", Causation: "before", TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-		Tenant: "north", Sequence: 17,
+		Tenant: "north", ReplyTo: "/booking/7/1?step=\"hotel\"", Sequence: 17,
 		Due: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), Since: time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC),
 		Attempts: 2, Hangs: 1, HandBacks: 3, Hops: 4, LastError: "no \"oven\"", FirstFailed: time.Date(2026, 12, 1, 18, 31, 0, 0, time.UTC),
 		Extensions: map[string]jsontext.Value{
@@ -89,7 +89,7 @@ func TestEnvelopeWire(t *testing.T) {
 	want := `{"specversion":"1.0","id":"0190b6a2-7b1c-7def-8123-456789abcdef","source":"/capacity/2026-12-24",` +
 		`"type":"test.served.v1","subject":"2026-12-24","time":"2026-12-01T18:30:00.123456789Z","due":"2027-01-01T00:00:00Z","since":"2026-11-30T00:00:00Z","datacontenttype":"application/json",` +
 		`"correlationid":"first","causationid":"before","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",` +
-		`"tenantid":"north","sequence":"00000000000000000017","attempts":2,"hangs":1,"handbacks":3,"hops":4,"lasterror":"no \"oven\"",` +
+		`"tenantid":"north","replyto":"/booking/7/1?step=\"hotel\"","sequence":"00000000000000000017","attempts":2,"hangs":1,"handbacks":3,"hops":4,"lasterror":"no \"oven\"",` +
 		`"firstfailed":"2026-12-01T18:31:00Z","data":{"table":4,"menu":"<Gänse> \"1\""},"region":"eu"}`
 	if got := string(mustEncode(t, e)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -344,6 +344,9 @@ func TestEncodeRefuses(t *testing.T) {
 		{"no JSON for an extension", extension("region", `"eu`), post.ErrMalformed},
 		{"no JSON for a body", func(e *post.Envelope) { e.Data = []byte("{") }, post.ErrMalformed},
 		{"invalid UTF-8 in an attribute", func(e *post.Envelope) { e.Tenant = "\xff" }, post.ErrMalformed},
+		{"invalid UTF-8 in the reply address", func(e *post.Envelope) { e.ReplyTo = "\xff" }, post.ErrAttribute},
+		{"control character in the reply address", func(e *post.Envelope) { e.ReplyTo = "a\nb" }, post.ErrAttribute},
+		{"long reply address", func(e *post.Envelope) { e.ReplyTo = strings.Repeat("a", 1025) }, post.ErrAttribute},
 		{"large body", func(e *post.Envelope) { e.Data = make([]byte, post.MaxData+1) }, storage.ErrTooLarge},
 	} {
 		t.Run(test.name, func(t *testing.T) {

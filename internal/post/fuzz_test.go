@@ -41,7 +41,7 @@ func FuzzDecode(f *testing.F) {
 		members(), "null", "{}", "[]", "", members("data", `{ "a" : "\u003c" }`), members("data_base64", `"MQ=="`), members("data", "null"),
 		members("dataref", quoted(someClaim)), members("time", `"2026-12-24T18:00:00.5+02:00"`), members("time", `"9999-12-31T23:59:59-01:00"`),
 		members("sequence", `"99999999999999999999"`), members("region", `"\u0065u"`), members("priority", "1e400"), members("region", "null"),
-		members("lasterror", `"\u0000\ud83c\udf72"`), members("attempts", "-0"), members("id", `"\u00e9"`), members() + " x",
+		members("lasterror", `"\u0000\ud83c\udf72"`), members("attempts", "-0"), members("id", `"\u00e9"`), members("replyto", `"\u00e9"`), members("replyto", `"\u0007"`), members() + " x",
 		deep(9_999), deep(10_000),
 	} {
 		f.Add([]byte(s))
@@ -87,7 +87,7 @@ func FuzzEncode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, id, source, subject, tenant, last string, at int64, sequence uint64, attempts int, data []byte) {
 		e := post.Envelope{
-			ID: id, Source: source, Kind: post.Kind("k" + last), Subject: subject, Time: time.Unix(0, at), Tenant: tenant, TraceParent: last, Causation: tenant, Correlation: last,
+			ID: id, Source: source, Kind: post.Kind("k" + last), Subject: subject, Time: time.Unix(0, at), Tenant: tenant, ReplyTo: subject, TraceParent: last, Causation: tenant, Correlation: last,
 			Sequence: sequence, Attempts: attempts, Hangs: attempts, HandBacks: attempts, Hops: attempts, Due: time.Unix(at, 1), Since: time.Unix(0, at), LastError: last, FirstFailed: time.Unix(at, 0), Data: data,
 		}
 		if e.Kind.Check() != nil {

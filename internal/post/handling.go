@@ -12,6 +12,8 @@ type Handling struct {
 	Queue    string // the subscriber group
 	Channels any    // the *channel.Channels that the message came through, or nil
 
+	Deliveries int // how often the message was delivered, with this time; 0: nobody has counted
+
 	mu   sync.Mutex
 	sent map[string]int
 }
@@ -22,7 +24,12 @@ type handlingKey struct{}
 // under it continue the message's chain. channels is the *channel.Channels that the message came through; it may be nil
 // if the handler sends through channels of its own.
 func WithHandling(ctx context.Context, e *Envelope, queue string, channels any) context.Context {
-	return context.WithValue(ctx, handlingKey{}, &Handling{Envelope: *e, Queue: queue, Channels: channels})
+	return WithDelivery(ctx, e, queue, channels, 0)
+}
+
+// WithDelivery is WithHandling for a message that was delivered so often.
+func WithDelivery(ctx context.Context, e *Envelope, queue string, channels any, deliveries int) context.Context {
+	return context.WithValue(ctx, handlingKey{}, &Handling{Envelope: *e, Queue: queue, Channels: channels, Deliveries: deliveries})
 }
 
 type mostKey struct{}

@@ -66,6 +66,9 @@ func DerivedID(parent string, parts ...string) string {
 	return derive(parent, t, timed, parts...)
 }
 
+// DerivedAt returns a UUIDv7 of a time. It is a pure function of the time's milliseconds and of parts.
+func DerivedAt(t time.Time, parts ...string) string { return derive("", t, true, parts...) }
+
 // derive returns a pure function of the parent's ID and the parts: a UUIDv7 of a time, or a UUIDv8 without one.
 func derive(parent string, t time.Time, timed bool, parts ...string) string {
 	h := sha256.New()

@@ -24,7 +24,31 @@ type Outbox struct {
 	// sets it before the handlers are registered. Defaults to none.
 	Watch func(h *Handling, once bool) (done func(error))
 
+	// Folded is called before a document is written, with its body and the messages that were folded into it, in order.
+	// The write may still fail. Package millracetest sets it before the collections are used. Defaults to none.
+	Folded func(container, key string, body []byte, messages []Folded)
+
+	// Clock is the clock of folds that count from the present. Package millracetest sets it when it repeats folds.
+	// Defaults to time.Now.
+	Clock func() time.Time
+
 	Routed func() []Routed // all kinds that have queues, sorted; package channel sets it
+	Source string          // of the messages of a handler; package channel sets it
+}
+
+// Folded is a message that was folded into a document, as a replay record tells messages. The record need not have it.
+type Folded struct {
+	ID      [12]byte // digest of the ID, and of the group if there is one
+	Content [6]byte  // digest of kind and body
+	At      time.Time
+}
+
+// Now is the time of a fold that counts from the present.
+func (o *Outbox) Now() time.Time {
+	if o.Clock != nil {
+		return o.Clock()
+	}
+	return time.Now()
 }
 
 // NewOutbox returns the outbox of a store. The function returns the queues that messages of a kind go to.

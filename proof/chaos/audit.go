@@ -11,8 +11,10 @@ import (
 	"sync"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/schedule"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -22,6 +24,7 @@ const (
 	seatsAddUp   = "seats add up"       // the booked and the remaining seats are all seats
 	viewsAreTrue = "views are true"     // receipts and calendar agree with the value objects
 	ledgerIsTrue = "ledger is true"     // it has the accepted reservations, and no others
+	numbersFit   = "numbers fit"        // each accepted reservation has one that no other has, and is found by it
 	mailsGo      = "mails go"           // one for each decision
 	poisonHolds  = "poison holds"       // nothing, because no message was wrong
 	queuesEmpty  = "queues are empty"   // no message is left
@@ -70,9 +73,12 @@ func newAuditor(store *storage.Store, url string, seats int, mails string) (*aud
 	return &auditor{store: store, channels: channels, url: url, seats: seats, mails: mails}, nil
 }
 
-// left counts the messages in the queues, as far as the store can tell.
+// left counts the messages in the queues, as far as the store can tell. Schedules always wait for their next due time.
 func (a *auditor) left(ctx context.Context) (n int64, err error) {
 	for _, q := range a.channels.Routes().Queues() {
+		if q == schedule.QueueName {
+			continue
+		}
 		s, err := a.store.Queue(q).Stats(ctx)
 		if err != nil {
 			return 0, err
@@ -89,14 +95,15 @@ func (a *auditor) left(ctx context.Context) (n int64, err error) {
 
 // audit makes all checks except those of the journal.
 func (a *auditor) audit(ctx context.Context, orders []*order) {
-	states := a.receipts(ctx, orders)
+	statuses := a.receipts(ctx, orders)
+	a.numbers(ctx, statuses)
 	byDate, months := map[string][]*order{}, map[string][]string{}
 	for _, o := range orders {
 		byDate[o.Date] = append(byDate[o.Date], o)
 	}
 	for date, asked := range byDate {
 		month := reservations.MonthOf(date)
-		if soldOut := a.date(ctx, date, asked, states); soldOut {
+		if soldOut := a.date(ctx, date, asked, statuses); soldOut {
 			months[month] = append(months[month], date)
 		} else if _, ok := months[month]; !ok {
 			months[month] = []string{}
@@ -128,9 +135,9 @@ func (a *auditor) audit(ctx context.Context, orders []*order) {
 	}
 }
 
-// receipts asks the web for the state of each reservation.
-func (a *auditor) receipts(ctx context.Context, orders []*order) map[string]reservations.State {
-	states := make([]reservations.State, len(orders))
+// receipts asks the web for the status of each reservation.
+func (a *auditor) receipts(ctx context.Context, orders []*order) map[string]reservations.Status {
+	statuses := make([]reservations.Status, len(orders))
 	var next sync.Mutex
 	i := -1
 	var all sync.WaitGroup
@@ -144,20 +151,48 @@ func (a *auditor) receipts(ctx context.Context, orders []*order) map[string]rese
 				if mine >= len(orders) || ctx.Err() != nil {
 					return
 				}
-				states[mine] = a.receipt(ctx, orders[mine])
+				statuses[mine] = a.receipt(ctx, orders[mine])
 			}
 		})
 	}
 	all.Wait()
-	byID := map[string]reservations.State{}
+	byID := map[string]reservations.Status{}
 	for i, o := range orders {
-		byID[o.ID] = states[i]
+		byID[o.ID] = statuses[i]
 	}
 	return byID
 }
 
-// receipt returns the state of a reservation. An acknowledged reservation must be decided.
-func (a *auditor) receipt(ctx context.Context, o *order) reservations.State {
+// numbers checks the numbers of accepted reservations, in the web and in the store.
+func (a *auditor) numbers(ctx context.Context, statuses map[string]reservations.Status) {
+	owners := map[string]string{} // keys of reservations, by number
+	for id, s := range statuses {
+		if s.Status != reservations.Accepted {
+			continue
+		}
+		key := reservations.Key(id)
+		if _, err := ids.Parse(s.Number); err != nil {
+			a.fault(numbersFit, "%s is accepted: %v", key, err)
+			continue
+		}
+		if other := owners[s.Number]; other != "" {
+			a.doubled++
+			a.fault(numbersFit, "%s and %s have No. %s", key, other, s.Number)
+		}
+		owners[s.Number] = key
+		if owner, err := reservations.Numbered(ctx, a.store.Table("numbers"), s.Number); err != nil || owner != key {
+			a.fault(numbersFit, "No. %s is that of %s in its receipt, and leads to %q: %v", s.Number, key, owner, err)
+		}
+		var found reservations.Status
+		status, err := a.get(ctx, "/reservations?number="+s.Number, &found)
+		if err != nil || status != http.StatusOK || found.Number != s.Number || found.Date != s.Date || found.Quantity != s.Quantity || found.ID != "" {
+			a.fault(numbersFit, "the web finds %+v by No. %s: %d, %v", found, s.Number, status, err)
+		}
+	}
+}
+
+// receipt returns the status of a reservation. An acknowledged reservation must be decided.
+func (a *auditor) receipt(ctx context.Context, o *order) reservations.Status {
 	var s reservations.Status
 	status, err := a.get(ctx, "/reservations/"+o.ID, &s)
 	decided := s.Status == reservations.Accepted || s.Status == reservations.Rejected
@@ -184,28 +219,28 @@ func (a *auditor) receipt(ctx context.Context, o *order) reservations.State {
 	case !decided && s.Status != "" && s.Status != reservations.Pending:
 		a.fault(viewsAreTrue, "%s is %q", reservations.Key(o.ID), s.Status)
 	}
-	return s.Status
+	return s
 }
 
 // date checks all reservations of one date, and returns whether it is sold out.
-func (a *auditor) date(ctx context.Context, date string, asked []*order, states map[string]reservations.State) (soldOut bool) {
+func (a *auditor) date(ctx context.Context, date string, asked []*order, statuses map[string]reservations.Status) (soldOut bool) {
 	c, err := reservations.Capacities(a.channels, a.seats).Get(ctx, date, "")
 	if err != nil {
 		a.fault(nothingFails, "%v", err)
 		return false
 	}
-	booked := map[string]bool{}
+	booked := map[string]string{} // numbers in receipts, by key
 	taken, decided := 0, 0
 	for _, o := range asked {
 		booking, accepted := c.Value.Accepted[o.ID]
 		if accepted {
-			booked[reservations.Key(o.ID)] = true
+			booked[reservations.Key(o.ID)] = statuses[o.ID].Number
 			taken += booking.Quantity
 			if booking.Quantity != o.Quantity || booking.Name != o.Name {
 				a.fault(decidedOnce, "%s was accepted as another", reservations.Key(o.ID))
 			}
 		}
-		switch state := states[o.ID]; {
+		switch state := statuses[o.ID].Status; {
 		case state == reservations.Accepted || state == reservations.Rejected:
 			decided++
 			if accepted != (state == reservations.Accepted) {
@@ -233,17 +268,21 @@ func (a *auditor) date(ctx context.Context, date string, asked []*order, states 
 }
 
 // ledger checks the rows of a date.
-func (a *auditor) ledger(ctx context.Context, date string, booked map[string]bool, c reservations.Capacity) {
+func (a *auditor) ledger(ctx context.Context, date string, booked map[string]string, c reservations.Capacity) {
 	missing := len(booked)
-	for e, err := range reservations.NewLedger(a.store).On(ctx, date) {
+	for e, err := range reservations.NewLedger(a.store, nil).On(ctx, date) {
 		if err != nil {
 			a.fault(nothingFails, "%v", err)
 			return
 		}
-		if b := c.Accepted[e.ID]; !booked[reservations.Key(e.ID)] || b.Quantity != e.Quantity {
+		number, ok := booked[reservations.Key(e.ID)]
+		if b := c.Accepted[e.ID]; !ok || b.Quantity != e.Quantity {
 			a.doubled++
 			a.fault(ledgerIsTrue, "%s has %s, which was not accepted so", date, reservations.Key(e.ID))
 			continue
+		}
+		if number != e.Number {
+			a.fault(numbersFit, "%s has No. %s in the ledger, and %q in its receipt", reservations.Key(e.ID), e.Number, number)
 		}
 		missing--
 	}

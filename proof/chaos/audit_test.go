@@ -8,11 +8,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/sample/reservations/mail"
@@ -45,8 +47,12 @@ func decided(t *testing.T) (*auditor, []*order) {
 	t.Cleanup(web.Close)
 	a.url = web.URL
 
+	numbers, err := reservations.Numbers(store, ids.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h := handlers.NewRegistry(a.channels, handlers.Config{Logger: quiet})
-	reservations.Register(h, seats, reservations.Mails{Mailer: mail.NewFolder(a.mails)})
+	reservations.Register(h, seats, reservations.Mails{Mailer: mail.NewFolder(a.mails)}, numbers)
 	w, err := worker.New(h, worker.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +91,18 @@ func TestAuditorIsContent(t *testing.T) {
 	if a.decided != 40 || a.unacked != 2 || a.stayed != 1 || a.doubled != 0 || a.lost != 0 {
 		t.Errorf("got %d decided, %d of %d not acknowledged, %d doubled, %d lost; want 40, 1 of 2, 0, 0", a.decided, a.stayed, a.unacked, a.doubled, a.lost)
 	}
+}
+
+// renumber changes the number in the receipt of an order.
+func renumber(ctx context.Context, a *auditor, o *order, number string) error {
+	blobs := a.store.Blobs("statuses")
+	b, err := blobs.Get(ctx, reservations.Key(o.ID), "")
+	if err != nil {
+		return err
+	}
+	body := regexp.MustCompile(`"number":"[^"]*"`).ReplaceAllLiteral(b.Body, []byte(`"number":"`+number+`"`))
+	_, err = blobs.Put(ctx, reservations.Key(o.ID), body, storage.Condition{})
+	return err
 }
 
 // The auditor finds each kind of fault, under its name.
@@ -127,8 +145,30 @@ func TestAuditorFinds(t *testing.T) {
 			return a.store.Table("reservations").Delete(ctx, orders[0].Date, reservations.Key(orders[0].ID), storage.Condition{})
 		}, ledgerIsTrue, 1, 0},
 		"only in the ledger": {func(ctx context.Context, a *auditor, orders []*order) error {
-			return reservations.NewLedger(a.store).Accept(ctx, reservations.ReservationAccepted{ID: channel.NewID(), Date: orders[0].Date, Quantity: 1})
+			numbers, err := reservations.Numbers(a.store, ids.Config{})
+			if err != nil {
+				return err
+			}
+			_, err = reservations.NewLedger(a.store, numbers).Record(ctx, reservations.ReservationAccepted{ID: channel.NewID(), Date: orders[0].Date, Quantity: 1})
+			return err
 		}, ledgerIsTrue, 0, 1},
+		"no number": {func(ctx context.Context, a *auditor, orders []*order) error {
+			return renumber(ctx, a, orders[0], "")
+		}, numbersFit, 0, 0},
+		"one number twice": {func(ctx context.Context, a *auditor, orders []*order) error {
+			other, _, err := reservations.Statuses(a.channels).GetFresh(ctx, reservations.Key(orders[1].ID))
+			if err != nil {
+				return err
+			}
+			return renumber(ctx, a, orders[0], other.Number)
+		}, numbersFit, 0, 1},
+		"a number not found": {func(ctx context.Context, a *auditor, orders []*order) error {
+			s, _, err := reservations.Statuses(a.channels).GetFresh(ctx, reservations.Key(orders[0].ID))
+			if err != nil {
+				return err
+			}
+			return a.store.Table("numbers").Delete(ctx, s.Number, "key", storage.Condition{})
+		}, numbersFit, 0, 0},
 		"no mail": {func(_ context.Context, a *auditor, _ []*order) error {
 			files, err := filepath.Glob(filepath.Join(a.mails, "*.eml"))
 			if err != nil {

@@ -3,20 +3,21 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
 
-// disturb carries out a plan, and returns when all of it is over. If a program is disturbed already, the next
+// disturb carries out a plan by one, and returns when all of it is over. If a program is disturbed already, the next
 // disturbance goes to another program, or is left out.
-func (w *world) disturb(ctx context.Context, plan []event) {
+func (w *world) disturb(ctx context.Context, plan []event, one func(context.Context, event) error) {
 	var under sync.WaitGroup
 	for _, e := range plan {
 		if !wait(ctx, time.Until(w.j.begun.Add(e.at))) {
 			break
 		}
 		under.Go(func() {
-			if err := w.one(ctx, e); err != nil {
+			if err := one(ctx, e); err != nil {
 				w.j.fault(nothingFails, "%s: %v", e.kind, err)
 			}
 		})
@@ -148,7 +149,7 @@ func (w *world) disturbWire(ctx context.Context, e event) error {
 		return nil
 	}
 	defer wire.busy.Unlock()
-	if wire != w.wires[0] { // the first one has only the client behind it
+	if slices.Contains(w.storage, wire) { // the other one has only the client behind it
 		defer w.j.hardship()()
 	}
 	w.j.did(e.kind)

@@ -23,6 +23,20 @@ const (
 	oneWay     kind = "half-open connections" // requests arrive, answers don't, then the connection is closed
 	torn       kind = "answers torn"          // closed in the middle of an answer
 	killStore  kind = "Azurite killed"        // and started again after a while
+
+	killChild    kind = "child killed"    // SIGKILL, and soon started again
+	killLeader   kind = "leader killed"   // likewise
+	restartChild kind = "child restarted" // SIGTERM, wait, start
+	stopChild    kind = "child stopped"   // SIGSTOP for longer than its leases last, and SIGCONT
+	stopLeader   kind = "leader stopped"  // likewise, until another leader has written
+	stopHolder   kind = "holder stopped"  // likewise, of the log's lease
+	breakLease   kind = "lease broken"    // by an operator
+
+	restartWorker kind = "worker restarted"     // SIGTERM, wait, start
+	stopAgent     kind = "agent stopped"        // SIGSTOP between the charge and its answer, past the step's deadline, and SIGCONT
+	killStopped   kind = "stopped agent killed" // likewise, SIGKILL instead of SIGCONT
+	killService   kind = "service killed"       // the bank or the carrier: SIGKILL, and started again after a while
+	stopService   kind = "service stopped"      // likewise: SIGSTOP, and SIGCONT, so that it answers late
 )
 
 // A rate says how often each kind takes place in a run, on average, and for how long.
@@ -53,6 +67,43 @@ func rates() []rate {
 	}
 }
 
+// coordRates are the rates of the run of coordination.
+func coordRates() []rate {
+	return withAzure([]rate{
+		{kind: killChild, every: 3 * time.Second},
+		{kind: killLeader, every: 12 * time.Second},
+		{kind: restartChild, every: 8 * time.Second},
+		{kind: stopChild, every: 25 * time.Second, least: 4 * time.Second, most: 6 * time.Second},
+		{kind: stopLeader, every: 15 * time.Second, least: 4 * time.Second, most: 5 * time.Second},
+		{kind: stopHolder, every: 25 * time.Second, least: 4 * time.Second, most: 5 * time.Second},
+		{kind: breakLease, every: 10 * time.Second},
+	})
+}
+
+// shopRates are the rates of the run of processes.
+func shopRates() []rate {
+	return withAzure([]rate{
+		{kind: killWorker, every: 2 * time.Second},
+		{kind: restartWorker, every: 15 * time.Second},
+		{kind: stopAgent, every: 30 * time.Second, least: 2 * time.Second, most: 4 * time.Second},
+		{kind: killStopped, every: 40 * time.Second, least: time.Second, most: 2 * time.Second},
+		{kind: killService, every: 10 * time.Second, least: 500 * time.Millisecond, most: 4 * time.Second},
+		{kind: stopService, every: 10 * time.Second, least: 500 * time.Millisecond, most: 5 * time.Second},
+	})
+}
+
+// withAzure adds the disturbances between the processes and Azurite.
+func withAzure(own []rate) []rate {
+	for _, r := range rates() {
+		switch r.kind {
+		case cut, reset, delay, oneWay, torn, killStore:
+			r.azure = true
+			own = append(own, r)
+		}
+	}
+	return own
+}
+
 // An event is one disturbance of a plan.
 type event struct {
 	at     time.Duration // after the beginning
@@ -69,7 +120,7 @@ func parseKinds(list string) (kinds []kind, err error) {
 		return nil, nil
 	}
 	var known []string
-	for _, r := range rates() {
+	for _, r := range slices.Concat(rates(), coordRates(), shopRates()) {
 		known = append(known, string(r.kind))
 	}
 	for name := range strings.SplitSeq(list, ",") {
@@ -83,7 +134,14 @@ func parseKinds(list string) (kinds []kind, err error) {
 
 // rates are the rates of the kinds that take place in a run.
 func (s settings) rates() []rate {
-	return slices.DeleteFunc(rates(), func(r rate) bool {
+	all := rates()
+	switch s.part {
+	case coordination:
+		all = coordRates()
+	case processes:
+		all = shopRates()
+	}
+	return slices.DeleteFunc(all, func(r rate) bool {
 		return r.azure && s.store != azureStore || len(s.only) > 0 && !slices.Contains(s.only, r.kind)
 	})
 }

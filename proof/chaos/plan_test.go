@@ -28,6 +28,17 @@ func TestPlanFollowsFromItsSeed(t *testing.T) {
 func TestPlanHasEachKind(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{sqliteStore, azureStore} {
+		for part, rates := range map[string][]rate{coordination: coordRates(), processes: shopRates()} {
+			got := map[kind]bool{}
+			for _, e := range (settings{part: part, store: store, lasts: 10 * time.Second, seed: 1}).plan() {
+				got[e.kind] = got[e.kind] || e.must
+			}
+			for _, r := range rates {
+				if want := store == azureStore || !r.azure; got[r.kind] != want {
+					t.Errorf("%s on %s: %s must take place: %v, want %v", part, store, r.kind, got[r.kind], want)
+				}
+			}
+		}
 		for _, lasts := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute} {
 			musts := map[kind]int{}
 			var before time.Duration
@@ -74,12 +85,17 @@ func TestOnlySomeKinds(t *testing.T) {
 	}
 }
 
-// A stalled worker must lose its messages: their visibility is 30 seconds.
+// A stalled worker must lose its messages, whose visibility is 30 seconds, and a stopped child its leases.
 func TestStallsOutlastTheVisibility(t *testing.T) {
 	t.Parallel()
 	for _, e := range planOf(sqliteStore, 10*time.Minute, 3) {
 		if e.kind == stall && e.lasts <= 30*time.Second {
 			t.Errorf("got a stall of %v", e.lasts)
+		}
+	}
+	for _, e := range (settings{part: coordination, store: sqliteStore, lasts: 10 * time.Minute, seed: 3}).plan() {
+		if strings.HasSuffix(string(e.kind), "stopped") && e.lasts <= childTTL {
+			t.Errorf("got %s for %v, and a lease lasts %v", e.kind, e.lasts, childTTL)
 		}
 	}
 }

@@ -100,15 +100,22 @@ func (r *report) print(out io.Writer) {
 		row("Azurite says", "%s", r.said)
 	}
 	_ = table.Flush()
+	printFound(out, r.settings, r.found)
+}
+
+func (r *report) good() bool { return len(r.found) == 0 }
+
+// printFound ends a report.
+func printFound(out io.Writer, s settings, found []finding) {
 	const most = 20
-	for _, f := range r.found[:min(len(r.found), most)] {
+	for _, f := range found[:min(len(found), most)] {
 		_, _ = fmt.Fprintf(out, "  FOUND %v\n", f)
 	}
-	switch n := len(r.found); {
+	switch n := len(found); {
 	case n == 0:
-		_, _ = fmt.Fprintf(out, "%s: the promise held\n", r.store)
+		_, _ = fmt.Fprintf(out, "%s, %s: the promise held\n", s.part, s.store)
 	default:
-		_, _ = fmt.Fprintf(out, "%s: FAILED with %d findings; again: -store %s -n %d -for %v -seed %d; logs in %s\n", r.store, n, r.store, r.n, r.lasts, r.seed, r.dir)
+		_, _ = fmt.Fprintf(out, "%s, %s: FAILED with %d findings; again: -part %s -store %s -n %d -for %v -seed %d; logs in %s\n", s.part, s.store, n, s.part, s.store, s.n, s.lasts, s.seed, s.dir)
 	}
 }
 

@@ -36,7 +36,7 @@ type world struct {
 }
 
 // runOn makes a world, disturbs it, waits until it is calm, and audits it. An error means that there is no verdict.
-func runOn(ctx context.Context, s settings) (r *report, err error) {
+func runOn(ctx context.Context, s settings) (v verdict, err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func runOn(ctx context.Context, s settings) (r *report, err error) {
 	calm, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	posting.Go(func() { c.postAll(calm, w.orders, atATime) })
-	w.disturb(ctx, s.plan())
+	w.disturb(ctx, s.plan(), w.one)
 	w.j.say("calm from here on")
 	calmed := time.Now()
 	timer := time.AfterFunc(max(0, time.Until(w.j.begun.Add(s.lasts)))+mayAnswer, func() { cancel(errTimeout) })
@@ -95,20 +95,9 @@ func (w *world) open(ctx context.Context) (err error) {
 	seenByPrograms := "sqlite:" + filepath.Join(w.disk.dir, "data", "reservations.db")
 	w.storeURL = seenByPrograms
 	if w.store == azureStore {
-		if w.azurite, err = newAzurite(w.root, w.dir); err != nil {
+		if seenByPrograms, err = w.openAzurite(ctx); err != nil {
 			return err
 		}
-		if err := w.azurite.start(ctx); err != nil {
-			return err
-		}
-		for i, service := range []string{"blob", "queue", "table"} {
-			if err := w.wire(service, w.azurite.addr(i)); err != nil {
-				return err
-			}
-		}
-		w.storage = w.wires[1:]
-		w.storeURL = "azure:" + place(w.azurite.addr(0), w.azurite.addr(1), w.azurite.addr(2))
-		seenByPrograms = "azure:" + place(w.storage[0].proxy.Listen, w.storage[1].proxy.Listen, w.storage[2].proxy.Listen)
 	}
 	worker := []string{"-admin", "off", "-log", "debug"}
 	if w.store == azureStore {
@@ -130,6 +119,24 @@ func (w *world) open(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// openAzurite starts Azurite and the proxies before it, and returns the store's URL for the programs.
+func (w *world) openAzurite(ctx context.Context) (seenByPrograms string, err error) {
+	if w.azurite, err = newAzurite(w.root, w.dir); err != nil {
+		return "", err
+	}
+	if err := w.azurite.start(ctx); err != nil {
+		return "", err
+	}
+	for i, service := range []string{"blob", "queue", "table"} {
+		if err := w.wire(service, w.azurite.addr(i)); err != nil {
+			return "", err
+		}
+	}
+	w.storage = w.wires[len(w.wires)-3:]
+	w.storeURL = "azure:" + place(w.azurite.addr(0), w.azurite.addr(1), w.azurite.addr(2))
+	return "azure:" + place(w.storage[0].proxy.Listen, w.storage[1].proxy.Listen, w.storage[2].proxy.Listen), nil
 }
 
 func (w *world) wire(name, upstream string) error {
@@ -167,7 +174,7 @@ func (w *world) ready(ctx context.Context) error {
 }
 
 // judge lets the workers empty the queues, audits, and stops everything in order.
-func (w *world) judge(ctx context.Context, c *client, calmed time.Time) (*report, error) {
+func (w *world) judge(ctx context.Context, c *client, calmed time.Time) (verdict, error) {
 	if err := w.ready(ctx); err != nil {
 		return nil, err
 	}

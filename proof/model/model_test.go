@@ -1,7 +1,7 @@
-// Package model holds the protocol of the promise as a Promela model, promise.pml, and the test in which spin checks
-// it. Spin visits every state that its small worlds can reach, with every stop, delay and failure in between. It is
-// no part of the framework. docs/promise.md tells what the model says, what it leaves out, and what happens without
-// each law.
+// Package model holds two protocols as Promela models, and the test in which spin checks them: that of the promise,
+// promise.pml, and that of processes of several steps, process.pml. Spin visits every state that their small worlds can
+// reach, with every stop, delay and failure in between. It is no part of the framework. docs/promise.md tells what
+// promise.pml says, what it leaves out, and what happens without each law; process.pml says so itself.
 package model_test
 
 import (
@@ -16,13 +16,34 @@ import (
 	"testing"
 )
 
-// A world is a size of the model, small enough for spin to visit all its states.
+// A model is a protocol with its worlds.
+type model struct {
+	files  []string // the first one includes the others
+	page   string   // that explains the breaks
+	worlds map[string]world
+	flaws  map[string]string // the deliberate breaks, each with the world in which it shows
+}
+
+// A world is a size of a model, small enough for spin to visit all its states.
 type world struct {
 	flags string
 	large bool // it takes long: -short leaves it out, and only the other worlds are checked for endless runs
 }
 
-func worlds() map[string]world {
+func models() map[string]model {
+	return map[string]model{
+		"promise": {
+			files: []string{"promise.pml"}, page: "../../docs/promise.md",
+			worlds: promiseWorlds(), flaws: promiseFlaws(),
+		},
+		"process": {
+			files: []string{"process.pml", "fold.pml"}, page: "process.pml",
+			worlds: processWorlds(), flaws: processFlaws(),
+		},
+	}
+}
+
+func promiseWorlds() map[string]world {
 	return map[string]world{
 		// The worlds in which the laws are broken.
 		"fold":   {flags: "-DBATCH=2 -DDUP=1 -DFAILS=1 -DLATE=0"},
@@ -52,8 +73,7 @@ func worlds() map[string]world {
 	}
 }
 
-// flaws are the model's deliberate breaks, each with the world in which it shows.
-func flaws() map[string]string {
+func promiseFlaws() map[string]string {
 	return map[string]string{
 		"BREAK_BLIND_WRITE":         "fold",
 		"BREAK_SEND_FIRST":          "fold",
@@ -86,6 +106,53 @@ func flaws() map[string]string {
 	}
 }
 
+func processWorlds() map[string]world {
+	return map[string]world{
+		// The worlds in which the laws are broken.
+		"steps":   {flags: "-DFAULTS=1"},
+		"order":   {flags: "-DALL=1 -DWAIT=1 -DUNDOS=3 -DFAILS=0 -DFAULTS=1"},
+		"unknown": {flags: "-DUNKNOWN=1 -DFAULTS=1"},
+		"memory":  {flags: "-DLATE=1 -DFAILS=0 -DFAULTS=1"},
+		"page":    {flags: "-DPARENT=1 -DALL=1 -DFAILS=1 -DFAULTS=1"},
+
+		"steps-faults":  {flags: "-DFAULTS=2", large: true},
+		"steps-atomic":  {flags: "-DFAULTS=2 -DATOMIC=1", large: true},
+		"steps-turns":   {flags: "-DSPLIT=1 -DFAILS=0 -DFAULTS=0", large: true},
+		"steps-undo":    {flags: "-DUNDOS=3 -DFAULTS=1", large: true},
+		"order-fails":   {flags: "-DALL=1 -DWAIT=1 -DUNDOS=3 -DFAILS=1 -DFAULTS=1", large: true},
+		"unknown-order": {flags: "-DUNKNOWN=1 -DALL=1 -DUNDOS=3 -DFAILS=1 -DFAULTS=1", large: true},
+		"memory-fails":  {flags: "-DLATE=1 -DFAILS=2 -DFAULTS=1", large: true},
+		"page-memory":   {flags: "-DPARENT=1 -DALL=1 -DLATE=1 -DFAILS=0 -DFAULTS=1", large: true},
+		"page-one":      {flags: "-DPARENT=1 -DFAULTS=1", large: true},
+	}
+}
+
+func processFlaws() map[string]string {
+	return map[string]string{
+		"BREAK_BEGIN_BEFORE_WRITE":     "steps",
+		"BREAK_REPLAY_SILENT":          "steps",
+		"BREAK_END_BY_ATTEMPT":         "steps",
+		"BREAK_VOUCH_FOR_BEGUN":        "steps",
+		"BREAK_LATE_SUCCESS_DROPPED":   "steps",
+		"BREAK_LATE_UNDONE_TWICE":      "steps",
+		"BREAK_KEY_HAS_ATTEMPT":        "steps",
+		"BREAK_FAILURE_GUESSED":        "steps",
+		"BREAK_UNDO_CANCELLABLE":       "steps",
+		"BREAK_ALARM_NOT_REARMED":      "steps",
+		"BREAK_EARLIEST_FORGOTTEN":     "steps",
+		"BREAK_EARLY_CANCEL_DROPPED":   "steps",
+		"BREAK_EARLY_SIGNAL_DROPPED":   "order",
+		"BREAK_UNDO_IN_PLAN_ORDER":     "order",
+		"BREAK_UNKNOWN_KEPT":           "unknown",
+		"BREAK_KEY_STAYS_OPEN":         "unknown",
+		"BREAK_NOTE_UNPROVEN":          "memory",
+		"BREAK_OLD_DOCUMENT_WRITTEN":   "memory",
+		"BREAK_PARENT_BY_COUNT":        "page",
+		"BREAK_WORD_COUNTED":           "page",
+		"BREAK_CANCEL_PASSED_ON_FIRST": "page",
+	}
+}
+
 // The two checks of spin: for assertions that fail and deadlocks, or for endless runs.
 const (
 	faults  = "-DSAFETY"
@@ -107,21 +174,23 @@ func TestModel(t *testing.T) {
 			test(t)
 		})
 	}
-	for name, w := range worlds() {
-		run("holds/"+name, w.large, func(t *testing.T) { holds(t, w) })
-		if !w.large {
-			run("ends/"+name, true, func(t *testing.T) { wantComplete(t, check(t, endless, "-O1", w.flags)) })
+	for of, m := range models() {
+		for name, w := range m.worlds {
+			run(of+"/holds/"+name, w.large, func(t *testing.T) { m.holds(t, w) })
+			if !w.large {
+				run(of+"/ends/"+name, true, func(t *testing.T) { m.wantComplete(t, m.check(t, endless, "-O1", w.flags)) })
+			}
 		}
-	}
-	for name, in := range flaws() {
-		run("breaks/"+name, true, func(t *testing.T) { breaks(t, name, in) })
+		for name, in := range m.flaws {
+			run(of+"/breaks/"+name, true, func(t *testing.T) { m.breaks(t, name, in) })
+		}
 	}
 }
 
 // holds demands that spin finds no fault in a world.
-func holds(t *testing.T, w world) {
-	out := check(t, faults, "-O1", w.flags)
-	wantComplete(t, out)
+func (m model) holds(t *testing.T, w world) {
+	out := m.check(t, faults, "-O1", w.flags)
+	m.wantComplete(t, out)
 	// Assertions about the end prove nothing if the end is never reached.
 	_, unreached, found := strings.Cut(out, "unreached in proctype world\n")
 	unreached, _, _ = strings.Cut(unreached, "unreached in ")
@@ -131,8 +200,8 @@ func holds(t *testing.T, w world) {
 }
 
 // breaks demands that spin finds a fault in a world without one, because a law is broken.
-func breaks(t *testing.T, name, in string) {
-	w, ok := worlds()[in]
+func (m model) breaks(t *testing.T, name, in string) {
+	w, ok := m.worlds[in]
 	if !ok || w.large {
 		t.Fatalf("the world %q is large or unknown", in)
 	}
@@ -140,39 +209,50 @@ func breaks(t *testing.T, name, in string) {
 	if name == "BREAK_ATTEMPTS_UNCOUNTED" {
 		kind, want = endless, "non-progress cycle"
 	}
-	out := check(t, kind, "-O0", w.flags+" -D"+name) // the fault is found soon, so compile quickly
+	out := m.check(t, kind, "-O0", w.flags+" -D"+name) // the fault is found soon, so compile quickly
 	if !strings.Contains(out, "errors: 1") || !strings.Contains(out, want) {
 		t.Errorf("got no error that says %q:\n%s", want, out)
 	}
 }
 
-// The model, this test and the page that explains the breaks name the same ones.
+// The models, this test and the pages that explain the breaks name the same ones.
 func TestEveryBreakIsExplained(t *testing.T) {
 	t.Parallel()
-	want := slices.Sorted(maps.Keys(flaws()))
-	for _, name := range []string{"promise.pml", "../../docs/promise.md"} {
-		if got := breaksIn(t, name); !slices.Equal(got, want) {
-			t.Errorf("%s names the breaks\n%s\nwant those that are tested:\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	for name, m := range models() {
+		want := slices.Sorted(maps.Keys(m.flaws))
+		if got := breaksIn(t, true, m.files...); !slices.Equal(got, want) {
+			t.Errorf("%s: %s have the breaks\n%s\nwant those that are tested:\n%s", name, m.files, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if got := breaksIn(t, false, m.page); !slices.Equal(got, want) {
+			t.Errorf("%s: %s explains\n%s\nwant those that are tested:\n%s", name, m.page, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }
 
-func breaksIn(t *testing.T, name string) []string {
+// breaksIn returns the breaks that files name, in the preprocessor's lines or in others.
+func breaksIn(t *testing.T, directives bool, files ...string) (found []string) {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
+	name := regexp.MustCompile(`BREAK_[A-Z_]*[A-Z]`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "#") == directives {
+				found = append(found, name.FindAllString(line, -1)...)
+			}
+		}
 	}
-	found := regexp.MustCompile(`BREAK_[A-Z_]*[A-Z]`).FindAllString(string(text), -1)
 	slices.Sort(found)
 	return slices.Compact(found)
 }
 
 // wantComplete demands that spin has visited all states and found no fault.
-func wantComplete(t *testing.T, out string) {
+func (m model) wantComplete(t *testing.T, out string) {
 	t.Helper()
 	if !strings.Contains(out, "errors: 0") {
-		t.Errorf("a run breaks the promise; promise.pml tells how to see it by hand:\n%s", out)
+		t.Errorf("a run breaks a law; %s tells how to see it by hand:\n%s", m.files[0], out)
 	}
 	for _, short := range []string{"max search depth too small", "Search not completed", "MEMLIM"} {
 		if strings.Contains(out, short) {
@@ -182,17 +262,19 @@ func wantComplete(t *testing.T, out string) {
 }
 
 // check has spin visit all states of the model under the flags, and returns its output.
-func check(t *testing.T, kind, optimize, flags string) string {
+func (m model) check(t *testing.T, kind, optimize, flags string) string {
 	t.Helper()
-	model, err := os.ReadFile("promise.pml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "promise.pml"), model, 0o600); err != nil {
-		t.Fatal(err)
+	for _, file := range m.files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	command(t, dir, slices.Concat([]string{"spin", "-a"}, strings.Fields(flags), []string{"promise.pml"})...)
+	command(t, dir, slices.Concat([]string{"spin", "-a"}, strings.Fields(flags), []string{m.files[0]})...)
 	command(t, dir, "cc", optimize, "-w", kind, "-DCOLLAPSE", "-DMEMLIM=800", "-o", "pan", "pan.c") // megabytes
 	run := []string{"./pan", "-m10000"}
 	if kind == endless {

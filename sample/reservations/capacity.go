@@ -13,8 +13,13 @@ import (
 // forgotten; the ones that matter are seconds old.
 const maxEarly = 256
 
-// Capacity is the value object of one date. Remaining plus the seats of Accepted are always the seats of the house.
+// dayIsOver is why a closed date refuses. It is for people.
+const dayIsOver = "That day is over."
+
+// Capacity is the value object of one date. Remaining plus the seats of Accepted are always the seats of the house,
+// until the date is archived: then it is closed, and has neither.
 type Capacity struct {
+	Closed    bool               `json:"closed,omitempty"`
 	Remaining int                `json:"remaining"`
 	Accepted  map[string]Booking `json:"accepted,omitempty"` // by reservation ID
 	Early     []string           `json:"early,omitempty"`    // IDs cancelled before they were decided, oldest first
@@ -62,6 +67,8 @@ func (c Capacity) Reserve(m MakeReservation) (Capacity, []channel.Message, error
 // refusal says why a reservation can't be accepted; it is empty for one that can.
 func (c Capacity) refusal(m MakeReservation) string {
 	switch {
+	case c.Closed:
+		return dayIsOver
 	case c.Remaining == 0:
 		return "We are fully booked that day."
 	case m.Quantity > c.Remaining && c.Remaining == 1:
@@ -73,12 +80,20 @@ func (c Capacity) refusal(m MakeReservation) string {
 }
 
 // Cancel gives the seats of an accepted reservation back. It notes any other cancellation, because the reservation
-// may still be on its way. If that was rejected or cancelled before, the note has no effect.
+// may still be on its way. If that was rejected or cancelled before, the note has no effect. A closed date notes
+// nothing, and keeps its reservations.
 func (c Capacity) Cancel(m CancelReservation) (Capacity, []channel.Message, error) {
 	b, ok := c.Accepted[m.ID]
-	if !ok {
+	switch {
+	case !ok && c.Closed:
+		return c, nil, nil
+	case !ok:
 		c.Early = noted(c.Early, m.ID)
 		return c, nil, nil
+	case c.Closed:
+		return c, []channel.Message{CancellationRefused{
+			ID: m.ID, Date: m.Date, Name: b.Name, Email: b.Email, Quantity: b.Quantity, Reason: dayIsOver,
+		}}, nil
 	}
 
 	events := []channel.Message{ReservationCancelled{ID: m.ID, Date: m.Date, Name: b.Name, Email: b.Email, Quantity: b.Quantity}}
@@ -89,6 +104,37 @@ func (c Capacity) Cancel(m CancelReservation) (Capacity, []channel.Message, erro
 	c.Accepted = maps.Clone(c.Accepted)
 	delete(c.Accepted, m.ID)
 	return c, events, nil
+}
+
+// Remind emits a reminder for each accepted reservation. It changes nothing: a reminder is one message, however often
+// it is emitted.
+func (c Capacity) Remind(m RemindGuests) (Capacity, []channel.Message, error) {
+	if c.Closed {
+		return c, nil, nil
+	}
+	var events []channel.Message
+	for _, id := range slices.Sorted(maps.Keys(c.Accepted)) {
+		b := c.Accepted[id]
+		events = append(events, ReminderDue{ID: id, Date: m.Date, Name: b.Name, Email: b.Email, Quantity: b.Quantity})
+	}
+	return c, events, nil
+}
+
+// Close ends all bookings and cancellations of a date. Early cancellations are forgotten: their reservations are
+// refused in any case.
+func (c Capacity) Close(m CloseDate) (Capacity, []channel.Message, error) {
+	if c.Closed {
+		return c, nil, nil
+	}
+	c.Closed, c.Early = true, nil
+	return c, []channel.Message{DateClosed(m)}, nil
+}
+
+// Archive forgets the bookings of a date, which stays closed: nothing else would refuse a late command. It emits
+// DateArchived every time, so that an operator can repeat it.
+func (c Capacity) Archive(m ArchiveDate) (Capacity, []channel.Message, error) {
+	_, events, _ := c.Close(CloseDate(m))
+	return Capacity{Closed: true}, append(events, DateArchived(m)), nil
 }
 
 func noted(ids []string, id string) []string {

@@ -112,6 +112,37 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
+// A date reminds its guests, closes and is archived. Then it refuses everything.
+func TestTheEndOfADate(t *testing.T) {
+	t.Parallel()
+	a, b, late := ask("reservation-b", 2), ask("reservation-a", 4), ask("reservation-c", 1)
+	open := Capacity{Remaining: 4, Early: []string{"reservation-x"}, Accepted: map[string]Booking{a.ID: {"Ada", a.Email, 2}, b.ID: {"Ada", b.Email, 4}}}
+	remind, closes, archive := millracetest.Decide(t, Capacity.Remind), millracetest.Decide(t, Capacity.Close), millracetest.Decide(t, Capacity.Archive)
+	reserve, cancels := millracetest.Decide(t, Capacity.Reserve), millracetest.Decide(t, Capacity.Cancel)
+
+	remind.Given(open).When(RemindGuests{date}).Then(ReminderDue(b), ReminderDue(a)).ThenValue(open)
+	remind.Given(Capacity{Remaining: 10}).When(RemindGuests{date}).Then()
+	closed := closes.Given(open).When(CloseDate{date}).
+		Then(DateClosed{date}).
+		ThenValue(Capacity{Closed: true, Remaining: 4, Accepted: open.Accepted}).
+		Value()
+	closes.Given(closed).When(CloseDate{date}).Then().ThenValue(closed)
+	archived := archive.Given(closed).When(ArchiveDate{date}).Then(DateArchived{date}).ThenValue(Capacity{Closed: true}).Value()
+	archive.Given(archived).When(ArchiveDate{date}).Then(DateArchived{date}).ThenValue(archived)
+	archive.Given(open).When(ArchiveDate{date}).Then(DateClosed{date}, DateArchived{date}).ThenValue(archived)
+
+	refused := ReservationRejected{ID: late.ID, Date: date, Name: late.Name, Email: late.Email, Quantity: 1, Reason: "That day is over."}
+	for _, over := range []Capacity{closed, archived} {
+		remind.Given(over).When(RemindGuests{date}).Then().ThenValue(over)
+		reserve.Given(over).When(late).Then(refused).ThenValue(over)
+		cancels.Given(over).When(cancel("reservation-y")).Then().ThenValue(over)
+	}
+	reserve.Given(closed).When(a).Then().ThenValue(closed)
+	cancels.Given(closed).When(cancel(a.ID)).
+		Then(CancellationRefused{ID: a.ID, Date: date, Name: "Ada", Email: a.Email, Quantity: 2, Reason: "That day is over."}).
+		ThenValue(closed)
+}
+
 func TestEarlyCancellationsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := Capacity{Remaining: 10}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
@@ -109,14 +111,16 @@ func eager(s *storage.Store) *storage.Store {
 
 // outbox is a mailer that keeps what it sends.
 type outbox struct {
-	mu  sync.Mutex
-	ids []string
+	mu   sync.Mutex
+	sent []string // IDs of mails, with the numbers of reservations
 }
 
 func (o *outbox) Send(_ context.Context, m reservations.Mail) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.ids = append(o.ids, m.MessageID)
+	_, number, _ := strings.Cut(m.Text, "No. ")
+	number, _, _ = strings.Cut(number, ".")
+	o.sent = append(o.sent, m.MessageID+" "+number)
 	return nil
 }
 
@@ -152,7 +156,7 @@ func crashAt(t *testing.T, s *storage.Store, n int64, moment storagetest.Moment,
 		}
 	}
 	stop()
-	checkBooked(t, s, channels, m, mails.ids, n)
+	checkBooked(t, s, channels, m, mails.sent, n)
 	return fired
 }
 
@@ -174,7 +178,7 @@ func work(t *testing.T, s *storage.Store, m reservations.Mailer) (stop func()) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	h := handlers.NewRegistry(sampleChannels(t, s), handlers.Config{Logger: quiet})
-	reservations.Register(h, crashSeats, reservations.Mails{Mailer: m})
+	reservations.Register(h, crashSeats, reservations.Mails{Mailer: m}, numbers(t, s))
 	w, err := worker.New(h, worker.Config{Logger: quiet, Visibility: 3 * time.Second, DrainTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -186,6 +190,16 @@ func work(t *testing.T, s *storage.Store, m reservations.Mailer) (stop func()) {
 		_ = w.Run(ctx) // a dying worker ends with an error
 	}()
 	return func() { cancel(); <-ended }
+}
+
+// numbers returns a counter, as a new process opens it.
+func numbers(t *testing.T, s *storage.Store) *ids.Sequence {
+	t.Helper()
+	n, err := reservations.Numbers(s, ids.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func queued(t *testing.T, s *storage.Store, c *channel.Channels) int64 {
@@ -221,17 +235,20 @@ func checkBooked(t *testing.T, s *storage.Store, c *channel.Channels, m reservat
 		t.Errorf("call %d: status: got %+v (%v), want accepted", n, status, err)
 	}
 	var rows []string
-	for row, err := range reservations.NewLedger(s).On(ctx, crashDate) {
+	for row, err := range reservations.NewLedger(s, nil).On(ctx, crashDate) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows = append(rows, row.ID)
+		rows = append(rows, row.ID+" "+row.Number)
 	}
-	if !slices.Equal(rows, []string{m.ID}) {
-		t.Errorf("call %d: ledger: got %q, want %q", n, rows, m.ID)
+	if !slices.Equal(rows, []string{m.ID + " " + status.Number}) {
+		t.Errorf("call %d: ledger: got %q, want %q with the number of the status, %q", n, rows, m.ID, status.Number)
 	}
-	if ids := slices.Compact(slices.Clone(mails)); len(ids) != 1 || len(mails) > 2 {
-		t.Errorf("call %d: mails: got %q, want one, repeated at most once", n, mails)
+	if key, err := reservations.Numbered(ctx, s.Table("numbers"), status.Number); err != nil || key != reservations.Key(m.ID) {
+		t.Errorf("call %d: number %q: got key %q (%v), want that of %s", n, status.Number, key, err, m.ID)
+	}
+	if sent := slices.Compact(slices.Clone(mails)); len(sent) != 1 || len(mails) > 2 || !strings.HasSuffix(sent[0], status.Number) {
+		t.Errorf("call %d: mails: got %q, want one with No. %s, repeated at most once", n, mails, status.Number)
 	}
 	for info, err := range s.Blobs("poison").List(ctx, "") {
 		t.Errorf("call %d: in the poison queue: %s (%v)", n, info.Key, err)

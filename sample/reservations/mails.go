@@ -31,13 +31,16 @@ type Mails struct {
 	// Receipt returns the address of a reservation's receipt, for the mail's reader alone: it is the right to cancel.
 	// Defaults to none, and mails without a link.
 	Receipt func(id string) string
+
+	// Now tells the time, in the location that decides which day it is. Defaults to time.Now.
+	Now func() time.Time
 }
 
 // Confirm tells of an accepted reservation.
-func (m Mails) Confirm(ctx context.Context, e ReservationAccepted) error {
+func (m Mails) Confirm(ctx context.Context, e ReservationNumbered) error {
 	return m.send(ctx, e.Email, "Your table is booked", fmt.Sprintf(
-		"Dear %s,\n\nwe look forward to seeing you on %s: a table for %s.\n\n%s",
-		e.Name, DateInWords(e.Date), people(e.Quantity), m.reference(e.ID, "See or cancel it, and keep this address to yourself")))
+		"Dear %s,\n\nwe look forward to seeing you on %s: a table for %s.\nYour reservation is No. %s.\n\n%s",
+		e.Name, DateInWords(e.Date), people(e.Quantity), e.Number, m.reference(e.ID, "See or cancel it, and keep this address to yourself")))
 }
 
 // Refuse tells of a rejected reservation.
@@ -52,6 +55,27 @@ func (m Mails) Cancel(ctx context.Context, e ReservationCancelled) error {
 	return m.send(ctx, e.Email, "Your reservation is cancelled", fmt.Sprintf(
 		"Dear %s,\n\nyour table for %s on %s is cancelled. We hope to see you another day.\n\n%s",
 		e.Name, people(e.Quantity), DateInWords(e.Date), m.reference(e.ID, "See it again")))
+}
+
+// KeepBooked tells of a cancellation that was refused.
+func (m Mails) KeepBooked(ctx context.Context, e CancellationRefused) error {
+	return m.send(ctx, e.Email, "Your reservation can't be cancelled", fmt.Sprintf(
+		"Dear %s,\n\nwe can't cancel your table for %s on %s any more.\n%s\n\n%s",
+		e.Name, people(e.Quantity), DateInWords(e.Date), e.Reason, m.reference(e.ID, "See it again")))
+}
+
+// Remind tells of a reservation on the day after. A reminder that comes so late that the day is over isn't sent.
+func (m Mails) Remind(ctx context.Context, e ReminderDue) error {
+	now := time.Now
+	if m.Now != nil {
+		now = m.Now
+	}
+	if e.Date < now().Format(time.DateOnly) {
+		return nil
+	}
+	return m.send(ctx, e.Email, "We are looking forward to your visit", fmt.Sprintf(
+		"Dear %s,\n\nyou have booked a table for %s on %s. If you can't come, please cancel: somebody else may want it.\n\n%s",
+		e.Name, people(e.Quantity), DateInWords(e.Date), m.reference(e.ID, "See or cancel it, and keep this address to yourself")))
 }
 
 // reference is the end of a mail: the reservation's ID and the link.

@@ -32,7 +32,11 @@ func TestMessageIDs(t *testing.T) {
 			t.Errorf("%s: got %s and %s, want one reservation to be one message", id, first, again)
 		}
 		// Nobody can make a reservation whose message has the ID of a cancellation's message.
-		for what, m := range map[string]string{"make": first, "cancel": cancelled, "make with the ID of cancel": reservations.MakeReservation{ID: cancelled}.MessageID()} {
+		reminder := reservations.ReminderDue{ID: id}.MessageID()
+		if again := (reservations.ReminderDue{ID: id, Name: "Ada"}).MessageID(); again != reminder {
+			t.Errorf("%s: got %s and %s, want all reminders to be one message", id, reminder, again)
+		}
+		for what, m := range map[string]string{"make": first, "cancel": cancelled, "reminder": reminder, "make with the ID of cancel": reservations.MakeReservation{ID: cancelled}.MessageID()} {
 			if strings.Contains(m, id) {
 				t.Errorf("%s %s: the message's ID %s tells the reservation's", what, id, m)
 			}
@@ -45,8 +49,10 @@ func TestMessageIDs(t *testing.T) {
 		if got, ok := channel.IDTime(first); ok != timed || !got.Equal(want) {
 			t.Errorf("%s: got the time %v (%v), want %v (%v)", id, got, ok, want, timed)
 		}
-		if got, ok := channel.IDTime(cancelled); ok {
-			t.Errorf("cancel %s: got the time %v, want none: it may be cancelled long after", id, got)
+		for _, m := range []string{cancelled, reminder} {
+			if got, ok := channel.IDTime(m); ok {
+				t.Errorf("%s of %s: got the time %v, want none: it may come long after", m, id, got)
+			}
 		}
 	}
 }
@@ -81,7 +87,7 @@ func TestNoLogHoldsTheRightToCancel(t *testing.T) {
 				return nil
 			}),
 			Receipt: func(id string) string { return "https://tables.example.org/reservations/" + id },
-		})
+		}, numbers(t, broken))
 		w, err := worker.New(h, worker.Config{Logger: log})
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/sample/reservations"
@@ -17,8 +18,9 @@ const houseSeats = 10
 
 func program(mails reservations.Mailer) millracetest.Program {
 	return millracetest.Program{Routes: reservations.Routes, Register: func(h *handlers.Registry) error {
-		reservations.Register(h, houseSeats, reservations.Mails{Mailer: mails})
-		return nil
+		numbers, err := reservations.Numbers(h.Channels().Store(), ids.Config{})
+		reservations.Register(h, houseSeats, reservations.Mails{Mailer: mails}, numbers)
+		return err
 	}}
 }
 
@@ -60,7 +62,7 @@ func TestADay(t *testing.T) {
 		if got := millracetest.Value(t, reservations.Capacities(c, houseSeats), date); got.Remaining != 4 || len(got.Accepted) != 1 {
 			t.Errorf("the day: got %+v, want 4 seats left", got)
 		}
-		if n := len(mails.ids); n != 4 {
+		if n := len(mails.sent); n != 4 {
 			t.Errorf("mails: got %d, want 4", n)
 		}
 	})
@@ -86,10 +88,10 @@ func TestUnderFaults(t *testing.T) {
 			}
 			return nil
 		})
-		var ids []string
+		var asked []string
 		for i := range 12 {
 			id, date := fmt.Sprintf("reservation-%d", i), dates[sim.Rand.IntN(len(dates))]
-			ids = append(ids, id)
+			asked = append(asked, id)
 			book := []channel.Message{made(id, date, 1+sim.Rand.IntN(4))}
 			if sim.Rand.IntN(3) == 0 {
 				book = append(book, reservations.CancelReservation{ID: id, Date: date})
@@ -99,10 +101,16 @@ func TestUnderFaults(t *testing.T) {
 		}
 		sim.Settle()
 
-		for _, id := range ids {
-			if s := millracetest.View(t, reservations.Statuses(sim.Channels()), reservations.Key(id)); s.Status == "" {
-				t.Errorf("%s was never answered", id)
+		given := map[string]string{} // IDs by number
+		for _, id := range asked {
+			s := millracetest.View(t, reservations.Statuses(sim.Channels()), reservations.Key(id))
+			if s.Status == "" || s.Status == reservations.Accepted && s.Number == "" {
+				t.Errorf("%s was never answered, or has no number: %+v", id, s)
 			}
+			if other := given[s.Number]; other != "" && s.Number != "" {
+				t.Errorf("%s and %s have No. %s", id, other, s.Number)
+			}
+			given[s.Number] = id
 		}
 		var disabled []string
 		for _, date := range dates {
@@ -111,9 +119,9 @@ func TestUnderFaults(t *testing.T) {
 				disabled = append(disabled, date)
 			}
 			n := 0
-			for row, err := range reservations.NewLedger(sim.Store()).On(t.Context(), date) {
-				if _, ok := day.Accepted[row.ID]; err != nil || !ok {
-					t.Errorf("ledger of %s: %s is no accepted reservation (%v)", date, row.ID, err)
+			for row, err := range reservations.NewLedger(sim.Store(), nil).On(t.Context(), date) {
+				if _, ok := day.Accepted[row.ID]; err != nil || !ok || given[row.Number] != row.ID {
+					t.Errorf("ledger of %s: %s is no accepted reservation with No. %s (%v)", date, row.ID, row.Number, err)
 				}
 				n++
 			}

@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/schedule"
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
 )
@@ -19,40 +22,69 @@ func Routes() (*channel.Routes, error) {
 	return channel.NewRoutes(
 		channel.Command[MakeReservation]("reservations"),
 		channel.Command[CancelReservation]("reservations"),
-		channel.Event[ReservationAccepted]("statuses", "ledger", MailQueue),
-		channel.Event[ReservationRejected]("statuses", MailQueue),
+		channel.Command[RemindGuests]("reservations"),
+		channel.Command[CloseDate]("reservations"),
+		channel.Command[ArchiveDate]("reservations"),
+		channel.Command[KeepEvening]("reservations"),
+		channel.Event[ReservationAccepted]("ledger"),
+		channel.Event[ReservationNumbered]("statuses", MailQueue),
+		channel.Event[ReservationRejected]("statuses", "ledger", MailQueue),
 		channel.Event[ReservationCancelled]("statuses", "ledger", MailQueue),
+		channel.Event[CancellationRefused]("statuses", MailQueue),
+		channel.Event[ReminderDue](MailQueue),
 		channel.Event[SoldOut]("months"),
 		channel.Event[Reopened]("months"),
+		channel.Event[DateClosed]("months"),
+		channel.Event[DateArchived]("ledger"),
+		channel.Event[EveningKept]("ledger"),
+		schedule.Route(),
 	)
 }
 
-// Register sets the handlers of all messages. A worker needs nothing else of this package.
-func Register(h *handlers.Registry, seats int, mails Mails) {
+// Register sets the handlers of all messages. A worker also needs [Schedule]. Numbers may be nil where no handler runs.
+func Register(h *handlers.Registry, seats int, mails Mails, numbers *ids.Sequence) {
 	c := h.Channels()
 
 	capacities := Capacities(c, seats)
 	handlers.Decide(h, capacities, MakeReservation.date, Capacity.Reserve,
 		ReservationAccepted{}, ReservationRejected{}, ReservationCancelled{}, SoldOut{})
 	handlers.Decide(h, capacities, CancelReservation.date, Capacity.Cancel,
-		ReservationCancelled{}, Reopened{})
+		ReservationCancelled{}, Reopened{}, CancellationRefused{})
+	handlers.Decide(h, capacities, RemindGuests.date, Capacity.Remind, ReminderDue{})
+	handlers.Decide(h, capacities, CloseDate.date, Capacity.Close, DateClosed{})
+	handlers.Decide(h, capacities, ArchiveDate.date, Capacity.Archive, DateClosed{}, DateArchived{})
+
+	handlers.Decide(h, Evenings(c), KeepEvening.date, Evening.Keep, EveningKept{})
 
 	months := Months(c)
 	views.Latest(h, months, SoldOut.month, Month.Disable)
 	views.Latest(h, months, Reopened.month, Month.Enable)
+	views.Latest(h, months, DateClosed.month, Month.Close)
 
 	statuses := Statuses(c)
-	views.Latest(h, statuses, ReservationAccepted.key, Status.Accept)
-	views.Latest(h, statuses, ReservationRejected.key, Status.Reject)
-	views.Latest(h, statuses, ReservationCancelled.key, Status.Cancel)
+	views.Project(h, statuses, ReservationNumbered.key, Status.Accept)
+	views.Project(h, statuses, ReservationRejected.key, Status.Reject)
+	views.Project(h, statuses, ReservationCancelled.key, Status.Cancel)
+	views.Project(h, statuses, CancellationRefused.key, Status.Keep)
 
-	ledger := NewLedger(c.Store())
+	ledger := NewLedger(c.Store(), numbers)
 	handlers.React(h, "ledger", ledger.Accept)
+	handlers.React(h, "ledger", ledger.Reject)
 	handlers.React(h, "ledger", ledger.Cancel)
+	archive := NewArchive(c)
+	handlers.React(h, "ledger", archive.Keep)
+	handlers.React(h, "ledger", archive.Forget)
 
 	handlers.ReactOnce(h, MailQueue, mails.Confirm)
 	handlers.ReactOnce(h, MailQueue, mails.Refuse)
 	handlers.ReactOnce(h, MailQueue, mails.Cancel)
+	handlers.ReactOnce(h, MailQueue, mails.KeepBooked)
+	handlers.ReactOnce(h, MailQueue, mails.Remind)
+}
+
+// Numbers returns the counter that numbers the accepted reservations of a store. Close it at the end of the process.
+func Numbers(s *storage.Store, cfg ids.Config) (*ids.Sequence, error) {
+	return ids.Open(s, "reservations", cfg)
 }
 
 // Capacities returns the value objects, by date. A date without a document has all seats free.
@@ -60,6 +92,11 @@ func Capacities(c *channel.Channels, seats int) *values.Collection[Capacity] {
 	return values.New(c, "capacity", values.Config[Capacity]{
 		Initial: func(string) Capacity { return Capacity{Remaining: seats} },
 	})
+}
+
+// Evenings returns the archive, by date.
+func Evenings(c *channel.Channels) *values.Collection[Evening] {
+	return values.New(c, "evenings", values.Config[Evening]{})
 }
 
 // Months returns the calendar's view, by month.
@@ -84,8 +121,14 @@ func RebuildMonths(ctx context.Context, c *channel.Channels, seats int) (int, er
 
 func (m MakeReservation) date() string     { return m.Date }
 func (m CancelReservation) date() string   { return m.Date }
+func (m RemindGuests) date() string        { return m.Date }
+func (m CloseDate) date() string           { return m.Date }
+func (m ArchiveDate) date() string         { return m.Date }
+func (m KeepEvening) date() string         { return m.Date }
 func (e SoldOut) month() string            { return MonthOf(e.Date) }
 func (e Reopened) month() string           { return MonthOf(e.Date) }
-func (e ReservationAccepted) key() string  { return Key(e.ID) }
+func (e DateClosed) month() string         { return MonthOf(e.Date) }
+func (e ReservationNumbered) key() string  { return Key(e.ID) }
 func (e ReservationRejected) key() string  { return Key(e.ID) }
 func (e ReservationCancelled) key() string { return Key(e.ID) }
+func (e CancellationRefused) key() string  { return Key(e.ID) }

@@ -33,7 +33,8 @@ func TestRegistrationIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := handlers.NewRegistry(c, handlers.Config{})
-	reservations.Register(h, 40, reservations.Mails{})
+	reservations.Register(h, 40, reservations.Mails{}, nil)
+	reservations.Schedule(h, "Europe/Berlin", reservations.MinRetention)
 	if err := h.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestFaultyReservations(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := handlers.NewRegistry(c, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-		reservations.Register(h, 40, reservations.Mails{})
+		reservations.Register(h, 40, reservations.Mails{}, numbers(t, c.Store()))
 		w, err := worker.New(h, worker.Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -97,10 +98,15 @@ func TestFaultyReservations(t *testing.T) {
 
 func TestMails(t *testing.T) {
 	t.Parallel()
-	handleOne(t, accepted("reservation-a"), func(ctx context.Context) { checkMails(t, ctx) })
-	if err := (reservations.Mails{}).Confirm(t.Context(), accepted("reservation-a")); err == nil {
+	handleOne(t, numbered("reservation-a"), func(ctx context.Context) { checkMails(t, ctx) })
+	if err := (reservations.Mails{}).Confirm(t.Context(), numbered("reservation-a")); err == nil {
 		t.Error("outside of a handler: got no error, so the mail would have no ID")
 	}
+}
+
+func numbered(id string) reservations.ReservationNumbered {
+	a := accepted(id)
+	return reservations.ReservationNumbered{ID: a.ID, Date: a.Date, Name: a.Name, Email: a.Email, Quantity: a.Quantity, Number: "1042-9"}
 }
 
 // handleOne runs f as the handler of an event.
@@ -134,17 +140,23 @@ func checkMails(t *testing.T, ctx context.Context) {
 		got = m
 		return fails
 	})}
-	a := accepted("reservation-a")
+	a := numbered("reservation-a")
+	cancelled := reservations.ReservationCancelled(accepted("reservation-a"))
 	for _, test := range []struct {
 		name string
 		send func() error
 		want []string
 	}{
-		{"Your table is booked", func() error { return mails.Confirm(ctx, a) }, []string{"Ada", "Thursday, 24 December 2026", "table for 2", a.ID}},
+		{"Your table is booked", func() error { return mails.Confirm(ctx, a) }, []string{"Ada", "Thursday, 24 December 2026", "table for 2", "No. 1042-9", a.ID}},
 		{"We have no table for you", func() error {
 			return mails.Refuse(ctx, reservations.ReservationRejected{ID: a.ID, Date: a.Date, Name: a.Name, Email: a.Email, Quantity: 1, Reason: "We are full."})
 		}, []string{"We are full.", "table for one", a.ID}},
-		{"Your reservation is cancelled", func() error { return mails.Cancel(ctx, reservations.ReservationCancelled(a)) }, []string{"is cancelled", a.ID}},
+		{"Your reservation can't be cancelled", func() error {
+			return mails.KeepBooked(ctx, reservations.CancellationRefused{ID: a.ID, Date: a.Date, Name: a.Name, Email: a.Email, Quantity: 2, Reason: "Too late."})
+		}, []string{"Ada", "table for 2 on Thursday, 24 December 2026", "Too late.", a.ID}},
+		{"We are looking forward to your visit", func() error { return mails.Remind(ctx, reservations.ReminderDue(accepted("reservation-a"))) },
+			[]string{"Ada", "table for 2 on Thursday, 24 December 2026", "please cancel", a.ID}},
+		{"Your reservation is cancelled", func() error { return mails.Cancel(ctx, cancelled) }, []string{"is cancelled", a.ID}},
 	} {
 		if err := test.send(); err != nil {
 			t.Errorf("%s: %v", test.name, err)
@@ -167,7 +179,9 @@ func checkMails(t *testing.T, ctx context.Context) {
 		"refuse": func() error {
 			return mails.Refuse(ctx, reservations.ReservationRejected{ID: a.ID, Date: a.Date, Quantity: 1})
 		},
-		"cancel": func() error { return mails.Cancel(ctx, reservations.ReservationCancelled(a)) },
+		"cancel": func() error { return mails.Cancel(ctx, cancelled) },
+		"keep":   func() error { return mails.KeepBooked(ctx, reservations.CancellationRefused{ID: a.ID, Date: a.Date}) },
+		"remind": func() error { return mails.Remind(ctx, reservations.ReminderDue{ID: a.ID, Date: a.Date}) },
 	} {
 		if err := send(); err != nil {
 			t.Errorf("%s: %v", name, err)

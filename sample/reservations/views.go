@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// Month is the calendar's view of a month: which days can't be booked. Its key is the month, "2026-12".
+// Month is the calendar's view of a month: which days are sold out and not over. Its key is the month, "2026-12".
 type Month struct {
 	DisabledDays []string `json:"disabledDays"` // dates, sorted
 }
@@ -25,9 +25,12 @@ func (m Month) Enable(e Reopened) Month {
 	return m
 }
 
+// Close folds a DateClosed. That the day is over needs no entry.
+func (m Month) Close(e DateClosed) Month { return m.Enable(Reopened(e)) }
+
 // Restore sets a day as its value object says. Rebuild makes a lost view from such calls.
 func (m Month) Restore(date string, c Capacity) Month {
-	if c.Remaining == 0 {
+	if c.Remaining == 0 && !c.Closed {
 		return m.Disable(SoldOut{Date: date})
 	}
 	return m.Enable(Reopened{Date: date})
@@ -58,12 +61,22 @@ type Status struct {
 	Name     string `json:"name"`
 	Quantity int    `json:"quantity"`
 	Status   State  `json:"status"`
-	Reason   string `json:"reason,omitempty"`
+	Number   string `json:"number,omitempty"` // 1042-9; empty until it is accepted
+	Reason   string `json:"reason,omitempty"` // why it was rejected, or can't be cancelled
 }
 
-// Accept folds a ReservationAccepted.
-func (Status) Accept(e ReservationAccepted) Status {
-	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Accepted}
+// Accept folds a ReservationNumbered. A cancelled reservation only gets its number.
+func (s Status) Accept(e ReservationNumbered) Status {
+	if s.Status == Cancelled {
+		s.Number = e.Number
+		return s
+	}
+	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Accepted, Number: e.Number, Reason: s.Reason}
+}
+
+// Keep folds a CancellationRefused: only the reason is new.
+func (s Status) Keep(e CancellationRefused) Status {
+	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Accepted, Number: s.Number, Reason: e.Reason}
 }
 
 // Reject folds a ReservationRejected.
@@ -71,7 +84,7 @@ func (Status) Reject(e ReservationRejected) Status {
 	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Rejected, Reason: e.Reason}
 }
 
-// Cancel folds a ReservationCancelled.
-func (Status) Cancel(e ReservationCancelled) Status {
-	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Cancelled}
+// Cancel folds a ReservationCancelled, and keeps the number.
+func (s Status) Cancel(e ReservationCancelled) Status {
+	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Cancelled, Number: s.Number}
 }

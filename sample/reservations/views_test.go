@@ -82,23 +82,44 @@ func TestMonthRestoredEqualsMonthFolded(t *testing.T) {
 	}
 }
 
+// A day that is over leaves the calendar, and no rebuild brings it back.
+func TestMonthWithoutDaysThatAreOver(t *testing.T) {
+	t.Parallel()
+	m := Month{DisabledDays: []string{"2026-12-02", "2026-12-04"}}.Close(DateClosed{"2026-12-02"})
+	if want := []string{"2026-12-04"}; !reflect.DeepEqual(m.DisabledDays, want) {
+		t.Errorf("closed: got %v, want %v", m.DisabledDays, want)
+	}
+	if got := m.Restore("2026-12-02", Capacity{Closed: true}); !reflect.DeepEqual(got, m) {
+		t.Errorf("restored: got %v, want %v", got, m)
+	}
+}
+
 func TestStatusInAnyOrder(t *testing.T) {
 	t.Parallel()
 	m := ask("reservation-a", 3)
+	numbered := ReservationNumbered{ID: m.ID, Date: m.Date, Name: m.Name, Email: m.Email, Quantity: m.Quantity, Number: "1042-9"}
 	fold := func(s Status, e channel.Message) Status {
 		switch e := e.(type) {
-		case ReservationAccepted:
+		case ReservationNumbered:
 			return s.Accept(e)
 		case ReservationCancelled:
 			return s.Cancel(e)
 		}
 		panic(fmt.Sprintf("no such event: %T", e))
 	}
-	viewstest.Latest(t, func() Status { return Status{} }, fold, []viewstest.Event{
-		{Message: ReservationAccepted(m), Source: "/capacity/" + date, Sequence: 7},
-		{Message: ReservationCancelled(m), Source: "/capacity/" + date, Sequence: 12},
+	viewstest.OrderFree(t, func() Status { return Status{} }, fold, []viewstest.Event{
+		{Message: numbered}, {Message: ReservationCancelled(m)},
 	})
-	got := Status{}.Reject(ReservationRejected{ID: m.ID, Date: m.Date, Name: m.Name, Email: m.Email, Quantity: 3, Reason: "Full."})
+	got := fold(fold(Status{}, ReservationCancelled(m)), numbered)
+	if want := (Status{ID: m.ID, Date: date, Name: "Ada", Quantity: 3, Status: Cancelled, Number: "1042-9"}); got != want {
+		t.Errorf("cancelled, then numbered: got %+v, want %+v", got, want)
+	}
+	kept := CancellationRefused{ID: m.ID, Date: m.Date, Name: m.Name, Email: m.Email, Quantity: m.Quantity, Reason: "Too late."}
+	want := Status{ID: m.ID, Date: date, Name: "Ada", Quantity: 3, Status: Accepted, Number: "1042-9", Reason: "Too late."}
+	if a, b := (Status{}).Keep(kept).Accept(numbered), (Status{}).Accept(numbered).Keep(kept); a != want || b != want {
+		t.Errorf("not cancelled: got %+v and %+v, want %+v", a, b, want)
+	}
+	got = Status{}.Reject(ReservationRejected{ID: m.ID, Date: m.Date, Name: m.Name, Email: m.Email, Quantity: 3, Reason: "Full."})
 	if want := (Status{ID: m.ID, Date: date, Name: "Ada", Quantity: 3, Status: Rejected, Reason: "Full."}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

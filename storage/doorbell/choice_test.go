@@ -81,7 +81,7 @@ func TestFanout(t *testing.T) {
 				}
 				for i, datagrams := range rung {
 					everybody[i] = true
-					if r, ok := readRing(datagrams[0], newMAC(keyOf(1))); !ok || r.queue != "queue" || len(datagrams) != 1 {
+					if r, ok := readDatagram(datagrams[0], newMAC(keyOf(1))); !ok || r.queue != "queue" || len(datagrams) != 1 {
 						t.Fatalf("listener %d got %x; want one ring", i, datagrams)
 					}
 				}

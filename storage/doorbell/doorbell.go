@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/internal/telling"
 )
 
 // Config is how a process rings and is rung. The zero Config is right for most programs.
@@ -44,12 +45,13 @@ type Doorbell struct {
 	own *store // nil: the store rings by itself
 }
 
-// Counts counts the rings between processes since the store was opened.
+// Counts counts the rings between processes since the store was opened. Of tellings it counts those that came again or
+// were refused.
 type Counts struct {
 	Sent     int64 // rings sent; a ring to several addresses of one listener counts once
 	Accepted int64 // rings received, which ring at once or are folded into the next
 	Repeated int64 // rings received before, or after a later one; also the copies to a listener's other addresses
-	Refused  int64 // datagrams that are no ring, or forged, or whose time is off by more than 10 minutes
+	Refused  int64 // datagrams that are no ring and no telling, or forged, or whose time is off by more than 10 minutes
 }
 
 // pace holds the intervals of the store's work; tests have shorter ones.
@@ -61,6 +63,9 @@ type pace struct {
 	readEvery time.Duration // how often a busy sender reads the rows
 	readSoon  time.Duration // likewise when it knows no listener of a queue
 }
+
+// trust is how long a row that isn't written again is believed.
+func (p pace) trust() time.Duration { return p.renew * 3 / 2 }
 
 func usualPace() pace {
 	return pace{settle: 50 * time.Millisecond, renew: 4 * time.Minute, valid: 10 * time.Minute, retry: 30 * time.Second, readEvery: time.Minute, readSoon: 10 * time.Second}
@@ -91,8 +96,11 @@ func over(inner *storage.Store, cfg Config, p pace) (*Doorbell, error) {
 		id:     rand.Text(),
 		sender: binary.BigEndian.Uint64(sender[:]),
 		bells:  newBells(),
+		wall:   func() time.Time { return time.Now().Round(0) },
+		ears:   &telling.Ears{Logger: cfg.Logger},
 		more:   make(chan struct{}, 1),
 		gone:   make(chan struct{}, 1),
+		hears:  make(chan chan<- error),
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.all.Go(func() {
@@ -164,9 +172,13 @@ type store struct {
 	id     string // names this process's row
 	sender uint64 // names this process in its rings
 	bells  *bells
+	wall   func() time.Time // without a monotonic reading
+	ears   *telling.Ears
 	others others
-	more   chan struct{} // of capacity 1: a consumer waits for a queue that isn't in the row yet
-	gone   chan struct{} // of capacity 1: there is a sign that the row is gone
+	more   chan struct{}     // of capacity 1: a consumer waits for a queue that isn't in the row yet
+	gone   chan struct{}     // of capacity 1: there is a sign that the row is gone
+	hears  chan chan<- error // calls of Hear that wait for the row
+	asks   asks
 	counts struct{ sent, accepted, repeated, refused atomic.Int64 }
 
 	ctx  context.Context // until Close
@@ -176,8 +188,10 @@ type store struct {
 
 	mu        sync.Mutex
 	listening bool
+	deaf      bool // the socket can't be opened
 	closed    bool
-	published bool // this process may have a row
+	published bool          // this process may have a row
+	rowSince  time.Duration // since when it certainly has one, by bells.now; 0: it may have none
 }
 
 func (s *store) Queue(name string) driver.Queue {
@@ -194,13 +208,17 @@ func (s *store) Committer() driver.Committer {
 }
 
 // Listener implements driver.Store.
-func (s *store) Listener() driver.Listener { return s }
+func (s *store) Listener() driver.Listener { return storeListener{s} }
+
+// A storeListener implements driver.Listener.
+type storeListener struct{ s *store }
 
 // Ring implements driver.Listener.
-func (s *store) Ring(topic string) { s.bells.ringAll(topic) }
+func (l storeListener) Ring(topic string) { l.s.bells.ringAll(topic) }
 
 // Listen implements driver.Listener. The first call makes this process a listener.
-func (s *store) Listen(topic string) driver.Subscription {
+func (l storeListener) Listen(topic string) driver.Subscription {
+	s := l.s
 	rings, stop := s.bells.watch(topic)
 	sub := &subscription{rings, stop}
 	s.mu.Lock()
@@ -208,9 +226,11 @@ func (s *store) Listen(topic string) driver.Subscription {
 	if s.closed {
 		return sub
 	}
-	if !s.listening {
-		s.listening = true
-		s.all.Go(s.listen)
+	if !s.listening && !s.deaf {
+		if err := s.startListening(); err != nil {
+			s.deaf = true
+			s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "doorbell: can't listen for rings; idle workers find messages by polling", slog.Any("error", err))
+		}
 	}
 	select {
 	case s.more <- struct{}{}:
@@ -240,9 +260,11 @@ func (s *store) Close() error {
 		s.closed = true
 		s.mu.Unlock()
 		s.bells.close()
+		s.ears.Close()
 		s.end()
 		s.all.Wait()
 		s.others.close()
+		s.asks.close()
 		_ = s.withdraw(context.Background()) // the row expires by itself
 	})
 	return s.Store.Close()

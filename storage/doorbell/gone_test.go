@@ -3,6 +3,7 @@ package doorbell
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"path/filepath"
 	"sync/atomic"
@@ -20,7 +21,9 @@ type poller struct {
 	*Doorbell
 	t     *testing.T
 	calls storagetest.Calls
-	down  atomic.Bool // the store fails
+	down  atomic.Bool  // the store fails
+	slow  atomic.Bool  // it takes a second
+	ahead atomic.Int64 // nanoseconds, of the wall clock
 }
 
 func polling(t *testing.T) *poller {
@@ -30,9 +33,13 @@ func polling(t *testing.T) *poller {
 		if x.down.Load() {
 			return op.Fail(storage.ErrUnavailable)
 		}
+		if x.slow.Load() {
+			time.Sleep(time.Second)
+		}
 		return x.calls.Hook(ctx, op, do)
 	}), loopback(), usualPace())
 	x.own.listening = true
+	x.own.wall = func() time.Time { return time.Now().Round(0).Add(time.Duration(x.ahead.Load())) }
 	t.Cleanup(x.Listen("queue").Close)
 	x.own.all.Go(func() { x.own.publish(keyOf(1), netip.MustParseAddrPort("127.0.0.1:9")) })
 	time.Sleep(time.Minute)
@@ -228,4 +235,36 @@ func TestRungAgain(t *testing.T) {
 	listeners(t, b, 1)
 	send(t, b, "queue")
 	wantRing(t, ring, "the row is back")
+}
+
+// After its machine was suspended, a process writes its row soon. A Hearing is lost if others didn't believe the row
+// any more. The monotonic clock stood still, so only the wall clock shows it.
+func TestLostByASuspendedMachine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		suspended time.Duration
+		written   int
+		lost      bool
+	}{{time.Minute, 0, false}, {-time.Hour, 0, false}, {5 * time.Minute, 1, false}, {6 * time.Minute, 1, true}, {8 * time.Hour, 1, true}} {
+		t.Run(fmt.Sprint(c.suspended), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				x := polling(t)
+				h := hear(t, x.Doorbell, "topic", takesOne)
+				before := x.calls.Count("put row")
+				x.ahead.Store(int64(c.suspended))
+				time.Sleep(checkAge)
+				synctest.Wait()
+				if n := x.calls.Count("put row") - before; n != c.written || isLost(h) != c.lost {
+					t.Errorf("%d writes, lost %v; want %d, %v", n, isLost(h), c.written, c.lost)
+				}
+				again := hear(t, x.Doorbell, "topic", takesOne)
+				x.ahead.Store(0)
+				time.Sleep(2 * time.Minute)
+				if n := x.calls.Count("put row") - before; n != c.written || isLost(again) {
+					t.Errorf("the clock is back: %d writes, lost %v; want %d, and no loss", n, isLost(again), c.written)
+				}
+			})
+		})
+	}
 }

@@ -45,6 +45,8 @@ type listener struct {
 	alive   bool          // it is probably alive
 }
 
+func (l *listener) hears(topic string) bool { return l.alive && slices.Contains(l.Heard, topic) }
+
 func (l *listener) listensTo(queue string) bool { return l.alive && slices.Contains(l.Queues, queue) }
 
 // ringListeners rings known listeners of a queue: all of them, or as many as make up the fanout together with this
@@ -80,12 +82,10 @@ func (s *store) readListeners() {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, func() { time.AfterFunc(lastRead, cancel) })()
-	s.mu.Lock()
-	published := s.published
-	s.mu.Unlock()
+	began := s.bells.now()
 	list, own, err := s.rows(ctx)
-	if err == nil && published && !own {
-		s.rowMayBeGone()
+	if err == nil && !own {
+		s.missRow(began)
 	}
 	o := &s.others
 	o.mu.Lock()
@@ -134,7 +134,7 @@ func judge(list, known []listener, now time.Duration, wall time.Time, p pace) []
 				l.changed = k.changed
 			}
 		}
-		l.alive = wall.Before(l.until()) && l.until().Before(wall.Add(p.valid+clockAhead)) && now-l.changed < p.renew*3/2
+		l.alive = wall.Before(l.until()) && l.until().Before(wall.Add(p.valid+clockAhead)) && now-l.changed < p.trust()
 	}
 	return list
 }
@@ -153,19 +153,26 @@ func (s *store) ring(queue string, n int, known []listener) int {
 		return len(choice)
 	}
 	rand.Shuffle(len(choice), func(i, j int) { choice[i], choice[j] = choice[j], choice[i] })
-	o.stamp = max(o.stamp+1, time.Now().UnixMicro())
 	for _, l := range choice[:min(n, len(choice))] {
-		b := appendRing(nil, newMAC(l.Key), ring{sender: s.sender, at: o.stamp, queue: queue})
-		sent := false
-		for _, a := range l.addresses {
-			_, err := o.conn.WriteToUDPAddrPort(b, a) // an address may be unreachable from here
-			sent = sent || err == nil
-		}
-		if sent {
+		if s.post(l, 0, ring{queue: queue}) {
 			s.counts.sent.Add(1)
 		}
 	}
 	return len(choice)
+}
+
+// post sends a datagram to all addresses of a listener, beginning with the one at first. It reports whether any could
+// be sent to. others.mu is held, and the socket is open.
+func (s *store) post(l listener, first int, r ring) (sent bool) {
+	o := &s.others
+	o.stamp = max(o.stamp+1, time.Now().UnixMicro())
+	r.sender, r.at = s.sender, o.stamp
+	b := appendRing(nil, newMAC(l.Key), r)
+	for i := range l.addresses {
+		_, err := o.conn.WriteToUDPAddrPort(b, l.addresses[(first+i)%len(l.addresses)]) // one may be unreachable from here
+		sent = sent || err == nil
+	}
+	return sent
 }
 
 // open opens the socket for sending, once; others.mu is held.
@@ -187,6 +194,7 @@ func (s *store) open() bool {
 func (o *others) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.noSocket = true
 	if o.conn != nil {
 		o.conn.Close()
 	}

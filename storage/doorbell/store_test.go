@@ -82,6 +82,13 @@ func TestCloseEndsEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 		sub := s.Listen("queue")
+		hearing, err := s.Hear(t.Context(), "topic", takesOne)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Tell(t.Context(), "topic", nil, false); n != 1 || err != nil {
+			t.Errorf("told %d, error %v", n, err)
+		}
 		send(t, s, "queue")
 		send(t, s, "other")
 		if err := s.Queue("queue").Send(t.Context(), []storage.Message{{Delay: time.Hour}}); err != nil {
@@ -99,6 +106,10 @@ func TestCloseEndsEverything(t *testing.T) {
 		all.Wait()
 		if err := s.Queue("queue").Send(t.Context(), []storage.Message{{}}); !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("send after Close: error %v", err)
+		}
+		<-hearing.Lost()
+		if _, err := s.Hear(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("Hear after Close: error %v", err)
 		}
 		after := s.Listen("queue")
 		if len(after.Rings()) != 0 {

@@ -1,6 +1,7 @@
 package doorbell
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -10,15 +11,20 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/internal/telling"
 )
 
 const (
-	version      = 1
+	version      = 1 // of a row; also the first byte of a ring
+	kindTelling  = 2 // the first byte of a telling
+	kindAnswer   = 3 // likewise, of an answer to one
 	keySize      = 32
 	macSize      = 16
 	headSize     = 1 + 8 + 8 // version, sender, time
 	maxQueue     = 50        // of a queue's name
 	maxRing      = headSize + maxQueue + macSize
+	maxTelling   = headSize + telling.MaxRequest + macSize
+	answerSize   = 1 + telling.AnswerSize + macSize
 	maxAddresses = 8 // of one listener
 )
 
@@ -26,21 +32,35 @@ const (
 //
 //	version (1 byte) · sender (8) · time in µs since 1970 (8) · queue · first 16 bytes of their HMAC-SHA256
 //
-// A sender gives each ring a later time than the one before. Numbers are big-endian; the key is the listener's.
+// A telling has a request of package telling in the place of the queue, and another first byte. A sender gives each
+// datagram a later time than the one before, also if it repeats a request. The answer goes to the datagram's source:
+//
+//	kind (1 byte) · answer of package telling (20) · first 16 bytes of their HMAC-SHA256
+//
+// Numbers are big-endian; the key is the listener's.
 type ring struct {
-	sender uint64
-	at     int64
-	queue  string
+	sender  uint64
+	at      int64
+	queue   string           // or the request's topic
+	request *telling.Request // nil for a ring
 }
 
 func newMAC(key []byte) hash.Hash { return hmac.New(sha256.New, key) }
 
 func appendRing(b []byte, mac hash.Hash, r ring) []byte {
 	begin := len(b)
-	b = append(b, version)
+	kind := byte(version)
+	if r.request != nil {
+		kind = kindTelling
+	}
+	b = append(b, kind)
 	b = binary.BigEndian.AppendUint64(b, r.sender)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.at))
-	b = append(b, r.queue...)
+	if r.request != nil {
+		b = r.request.Append(b)
+	} else {
+		b = append(b, r.queue...)
+	}
 	return append(b, sum(mac, b[begin:])...)
 }
 
@@ -50,20 +70,49 @@ func sum(mac hash.Hash, b []byte) []byte {
 	return mac.Sum(nil)[:macSize]
 }
 
-// readRing returns the ring in a datagram, if it was made with the key.
-func readRing(b []byte, mac hash.Hash) (ring, bool) {
-	if len(b) <= headSize+macSize || len(b) > maxRing || b[0] != version {
+// readDatagram returns the ring or the telling in a datagram, if it was made with the key. It keeps nothing of b.
+func readDatagram(b []byte, mac hash.Hash) (ring, bool) {
+	if len(b) <= headSize+macSize {
+		return ring{}, false
+	}
+	switch {
+	case b[0] == version && len(b) <= maxRing:
+	case b[0] == kindTelling && len(b) <= maxTelling:
+	default:
 		return ring{}, false
 	}
 	text, proof := b[:len(b)-macSize], b[len(b)-macSize:]
 	if !hmac.Equal(sum(mac, text), proof) {
 		return ring{}, false
 	}
-	return ring{
-		sender: binary.BigEndian.Uint64(text[1:]),
-		at:     int64(binary.BigEndian.Uint64(text[9:])),
-		queue:  string(text[headSize:]),
-	}, true
+	r := ring{sender: binary.BigEndian.Uint64(text[1:]), at: int64(binary.BigEndian.Uint64(text[9:]))}
+	if b[0] == version {
+		r.queue = string(text[headSize:])
+		return r, true
+	}
+	request, ok := telling.ReadRequest(bytes.Clone(text[headSize:]))
+	r.queue, r.request = request.Topic, &request
+	return r, ok
+}
+
+func appendAnswer(b []byte, mac hash.Hash, id telling.ID, n int) []byte {
+	begin := len(b)
+	b = telling.AppendAnswer(append(b, kindAnswer), id, n)
+	return append(b, sum(mac, b[begin:])...)
+}
+
+// readAnswer returns the answer in a datagram. key returns the key of the listener that was asked, or nil.
+func readAnswer(b []byte, key func(telling.ID) []byte) (id telling.ID, n int, ok bool) {
+	if len(b) != answerSize || b[0] != kindAnswer {
+		return id, 0, false
+	}
+	text, proof := b[:len(b)-macSize], b[len(b)-macSize:]
+	id, n, ok = telling.ReadAnswer(text[1:])
+	if !ok {
+		return id, 0, false
+	}
+	k := key(id)
+	return id, n, k != nil && hmac.Equal(sum(newMAC(k), text), proof)
 }
 
 // A row tells how to ring a listener, and until when that is valid.
@@ -71,6 +120,7 @@ type row struct {
 	Version   int      `json:"v"`
 	Addresses []string `json:"addresses"`
 	Queues    []string `json:"queues"`
+	Heard     []string `json:"heard,omitempty"` // the topics that it hears
 	Key       []byte   `json:"key"`
 	Until     int64    `json:"until"` // seconds since 1970
 
@@ -90,7 +140,7 @@ func readRow(data []byte) (row, bool) {
 			r.addresses = append(r.addresses, a)
 		}
 	}
-	r.Queues = validNames(r.Queues)
+	r.Queues, r.Heard = validNames(r.Queues), validNames(r.Heard)
 	return r, len(r.addresses) > 0
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/internal/telling"
 )
 
 func keyOf(c byte) []byte { return bytes.Repeat([]byte{c}, keySize) }
@@ -19,7 +20,7 @@ func TestRingFilter(t *testing.T) {
 	now := time.Now()
 	f := newRingFilter(keyOf(1))
 	datagram := func(key byte, sender uint64, at time.Duration, queue string) []byte {
-		return appendRing(nil, newMAC(keyOf(key)), ring{sender, now.Add(at).UnixMicro(), queue})
+		return appendRing(nil, newMAC(keyOf(key)), ring{sender: sender, at: now.Add(at).UnixMicro(), queue: queue})
 	}
 	first := datagram(1, 1, 0, "queue")
 	for _, c := range []struct {
@@ -50,20 +51,29 @@ func TestRingFilter(t *testing.T) {
 		}
 	}
 	whole := datagram(1, 8, 0, "queue")
-	for i := range whole {
-		for bit := range 8 {
-			b := bytes.Clone(whole)
-			b[i] ^= 1 << bit
-			if _, got := f.judgeDatagram(b, now); got != refused {
-				t.Errorf("byte %d, bit %d flipped: verdict %d", i, bit, got)
+	told := appendRing(nil, newMAC(keyOf(1)), ring{sender: 8, at: now.UnixMicro(), request: &telling.Request{Kind: telling.Ask, Topic: "queue", Data: []byte("data")}})
+	for _, whole := range [][]byte{whole, told} {
+		for i := range whole {
+			for bit := range 8 {
+				b := bytes.Clone(whole)
+				b[i] ^= 1 << bit
+				if _, got := f.judgeDatagram(b, now); got != refused {
+					t.Errorf("byte %d, bit %d flipped: verdict %d", i, bit, got)
+				}
+			}
+			if _, got := f.judgeDatagram(whole[:i], now); got != refused {
+				t.Errorf("the first %d bytes: verdict %d", i, got)
 			}
 		}
-		if _, got := f.judgeDatagram(whole[:i], now); got != refused {
-			t.Errorf("the first %d bytes: verdict %d", i, got)
-		}
 	}
-	if queue, got := f.judgeDatagram(whole, now); got != fresh || queue != "queue" {
-		t.Errorf("the whole ring: %q, verdict %d", queue, got)
+	if r, got := f.judgeDatagram(told, now); got != fresh || r.request == nil || r.queue != "queue" || string(r.request.Data) != "data" {
+		t.Errorf("the whole telling: %+v, verdict %d", r, got)
+	}
+	if _, got := f.judgeDatagram(told, now); got != repeated {
+		t.Errorf("the telling again: verdict %d", got)
+	}
+	if r, got := f.judgeDatagram(whole, now); got != fresh || r.queue != "queue" {
+		t.Errorf("the whole ring: %q, verdict %d", r.queue, got)
 	}
 }
 
@@ -72,7 +82,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	now := time.Now()
 	f := newRingFilter(keyOf(1))
 	judge := func(sender uint64) verdict {
-		_, v := f.judgeDatagram(appendRing(nil, f.mac, ring{sender, now.UnixMicro(), "queue"}), now)
+		_, v := f.judgeDatagram(appendRing(nil, f.mac, ring{sender: sender, at: now.UnixMicro(), queue: "queue"}), now)
 		return v
 	}
 	for i := range uint64(maxStreams) {
@@ -133,6 +143,7 @@ func TestReadRow(t *testing.T) {
 		{"addresses that must not be rung", text(func(r *row) {
 			r.Addresses = []string{"255.255.255.255:1", "224.0.0.1:1", "0.0.0.0:1", "169.254.169.254:80", "[fe80::1%eth0]:1", "10.0.0.4:0", "name:1", "[::ffff:10.0.0.5]:1"}
 		}), "[10.0.0.5:1] [queue]"},
+		{"topics", text(func(r *row) { r.Heard = []string{"Bad", "topic"} }), "[10.0.0.4:7040] [queue] [topic]"},
 		{"names that no queue has", text(func(r *row) { r.Queues = []string{"", "Bad", "good", strings.Repeat("q", 51)} }), "[10.0.0.4:7040] [good]"},
 		{"no address", text(func(r *row) { r.Addresses = nil }), ""},
 		{"a later version", text(func(r *row) { r.Version = 2 }), ""},
@@ -143,6 +154,9 @@ func TestReadRow(t *testing.T) {
 		got := ""
 		if r, ok := readRow(c.data); ok {
 			got = fmt.Sprint(r.addresses, r.Queues)
+			if len(r.Heard) > 0 {
+				got += fmt.Sprint(" ", r.Heard)
+			}
 		}
 		if got != c.want {
 			t.Errorf("%s: got %q; want %q", c.what, got, c.want)
@@ -218,13 +232,19 @@ func TestConfig(t *testing.T) {
 }
 
 func FuzzDatagram(f *testing.F) {
-	good := appendRing(nil, newMAC(keyOf(1)), ring{1, 2, "queue"})
+	good := appendRing(nil, newMAC(keyOf(1)), ring{sender: 1, at: 2, queue: "queue"})
 	f.Add(good)
 	f.Add(good[:10])
+	f.Add(appendRing(nil, newMAC(keyOf(1)), ring{sender: 1, at: 2, request: &telling.Request{Kind: telling.Ask, Topic: "topic", Data: []byte("data")}}))
+	f.Add(appendAnswer(nil, newMAC(keyOf(1)), telling.ID{1}, 3))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, ok := readRing(b, newMAC(keyOf(1)))
+		r, ok := readDatagram(b, newMAC(keyOf(1)))
 		if ok && !bytes.Equal(b, appendRing(nil, newMAC(keyOf(1)), r)) {
 			t.Errorf("%x is taken for %+v", b, r)
+		}
+		id, n, ok := readAnswer(b, func(telling.ID) []byte { return keyOf(1) })
+		if ok && !bytes.Equal(b, appendAnswer(nil, newMAC(keyOf(1)), id, n)) {
+			t.Errorf("%x is taken for the answer %d", b, n)
 		}
 	})
 }

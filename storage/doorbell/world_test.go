@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv("MILLRACE_DOORBELL_CHILD"); path != "" {
 		os.Exit(child(path))
 	}
+	if url := os.Getenv("MILLRACE_DOORBELL_HEARER"); url != "" {
+		os.Exit(hearer(url))
+	}
 	os.Exit(m.Run())
 }
 

@@ -16,7 +16,7 @@ const sqliteFull = 13
 
 func awaiting(t *testing.T, s *store, max int) (ready <-chan struct{}, take func() []storage.Delivery) {
 	t.Helper()
-	ready, end := s.Listen("queue").Claim(max, time.Minute)
+	ready, end := s.Listener().Listen("queue").Claim(max, time.Minute)
 	return ready, func() []storage.Delivery {
 		got, _ := end(t.Context())
 		return got
@@ -216,7 +216,7 @@ func TestAwaitLeavesDuringCommit(t *testing.T) {
 				t.Errorf("got %d messages of a transaction that was undone", n)
 			}
 		})
-		_, end := s.Listen("queue").Claim(1, time.Minute)
+		_, end := s.Listener().Listen("queue").Claim(1, time.Minute)
 		during(nil, func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()

@@ -6,13 +6,14 @@
 //	sync=full|normal   full (the default): acknowledged calls survive a power failure.
 //	                   normal: they survive the death of the process; a power failure may take the last moments.
 //	wake=on|off        on (the default): the store watches the other processes that have the file open.
-//	                   off: it watches neither what they send nor whether they live. It is for virtual time in tests.
+//	                   off: it watches neither what they send nor whether they live, and tells its own ears alone.
+//	                   It is for virtual time in tests.
 //
 // [Open] itself takes the URL with or without "sqlite:". PATH is absolute or relative to the working directory, and
 // leads to a local disk. Beside the file lie:
 //
 //   - PATH-wal (the log) and PATH-shm (the shared memory). They belong to the database while it is open.
-//   - the folder PATH-wake, by which processes ring each other.
+//   - the folder PATH-wake, by which processes ring and tell each other.
 //
 // A file that root makes there is given to the database's owner. A store that can't use PATH-wake logs that once and
 // works without it.
@@ -54,7 +55,7 @@
 //   - a file that has two names (hard links).
 //
 // Several processes may have one file open: SQLite's lock lets them write in turn, and by files in PATH-wake they
-// signal to each other what they send (package internal/peers).
+// signal to each other what they send (package internal/peers). A store that hears has a socket there; Tell asks each.
 //
 // Stats counts up to 100,000 ready messages and as many hidden ones; Oldest is of those counted.
 //

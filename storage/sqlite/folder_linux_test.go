@@ -113,9 +113,26 @@ func TestRootBeforeTheService(t *testing.T) {
 			t.Fatal("the service doesn't ring")
 		}
 	}
+	if _, err := s.Listener().Hear(t.Context(), "topic", func([]byte, int) int { return 1 }); err != nil {
+		t.Fatal(err)
+	}
+	other := startNobody(t, "hear", path)
+	if got := other.read(1); !slices.Equal(got, []string{"ready"}) {
+		t.Fatalf("another service said %q", got)
+	}
+	until(t, "the service isn't told", func() bool {
+		n, err := s.Listener().Tell(t.Context(), "topic", []byte("a"), false)
+		return n == 2 && err == nil
+	})
+	tell := startNobody(t, "tell", path)
+	if got := tell.read(1); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("a service told %q; want root's store and the other service", got)
+	}
+	tell.stop()
+	other.stop()
 	p.stop()
-	if log := p.log(); log != "" {
-		t.Errorf("the service logged %q", log)
+	if log := p.log() + other.log() + tell.log(); log != "" {
+		t.Errorf("the services logged %q", log)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/internal/telling"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
@@ -37,6 +38,7 @@ type store struct {
 	tx      *tx // the writer's goroutine alone uses it
 	names   *names
 	wakes   *wakes
+	ears    *telling.Ears
 	awaits  awaits
 	log     *slog.Logger
 	peers   *peers.Peers
@@ -101,6 +103,7 @@ func newStore(ctx context.Context, db *engine.DB, p params) (s *store, err error
 		db:     db,
 		names:  newNames(),
 		wakes:  newWakes(),
+		ears:   &telling.Ears{Logger: p.log},
 		awaits: awaits{queues: map[string][]*await{}},
 		peers:  new(peers.Peers),
 	}
@@ -125,7 +128,7 @@ func (s *store) Queue(name string) driver.Queue      { return &queue{s: s, name:
 func (s *store) Blobs(container string) driver.Blobs { return &blobs{s: s, name: container} }
 func (s *store) Table(name string) driver.Table      { return &table{s: s, name: name} }
 func (s *store) Committer() driver.Committer         { return s }
-func (s *store) Listener() driver.Listener           { return s }
+func (s *store) Listener() driver.Listener           { return listener{s} }
 func (s *store) Finder() driver.Finder               { return s }
 
 // Requests implements driver.Store. Each call is a request, and costs nothing.
@@ -155,6 +158,7 @@ func (s *store) Close() error {
 	s.closeOne.Do(func() {
 		s.db.Stop()
 		s.wakes.close()
+		s.ears.Close()
 		s.peers.Close()
 		if err := s.db.Close(); err != nil {
 			s.closeErr = fail("close", "sqlite store "+s.path, err)

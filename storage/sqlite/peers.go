@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 
+	"github.com/millrace-go/millrace/storage/internal/telling"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
@@ -12,7 +13,8 @@ import (
 const claimTrust = 3
 
 func (s *store) newPeers(file string) *peers.Peers {
-	return peers.New(peers.Config{Database: file, Logger: s.log, RingAll: s.wakes.all, HasChanged: s.hasChanged, Release: s.release})
+	desk := &telling.Desk{Ears: s.ears}
+	return peers.New(peers.Config{Database: file, Logger: s.log, RingAll: s.wakes.all, HasChanged: s.hasChanged, Release: s.release, Serve: desk.Serve, Lost: s.ears.Lose})
 }
 
 // hasChanged reports whether another process has changed the file since the last call, or since the store was opened.

@@ -92,6 +92,23 @@ func child(role, url string) int {
 			fmt.Println(d.Receipt)
 		}
 		<-ended
+	case "hear": // prints what it is told
+		if _, err := s.Hear(ctx, "topic", func(data []byte, most int) int {
+			if most > 0 {
+				fmt.Println(string(data))
+			}
+			return 1
+		}); err != nil {
+			return fail(err)
+		}
+		fmt.Println("ready")
+		<-ended
+	case "tell": // tells each, and prints how many took it
+		n, err := s.Tell(ctx, "topic", []byte("b"), false)
+		if err != nil {
+			return fail(err)
+		}
+		fmt.Println(n)
 	case "ping": // sends a message for each it receives
 		ring, stop := wake(s.Driver(), "ping")
 		defer stop()

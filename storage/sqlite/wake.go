@@ -15,18 +15,21 @@ type subscription struct {
 	stop  func()
 }
 
+// A listener implements driver.Listener.
+type listener struct{ s *store }
+
 // Listen implements driver.Listener. It rings once at the beginning, so that the first look sets the timer for
 // messages that are not due yet.
-func (s *store) Listen(topic string) driver.Subscription {
-	s.peers.Watch()
-	rings, stop := s.wakes.add(topic)
-	return &subscription{s, topic, rings, stop}
+func (l listener) Listen(topic string) driver.Subscription {
+	l.s.peers.Watch()
+	rings, stop := l.s.wakes.add(topic)
+	return &subscription{l.s, topic, rings, stop}
 }
 
 // Ring implements driver.Listener. Other processes ring all their topics.
-func (s *store) Ring(topic string) {
-	s.wakes.ringAt(topic, time.Time{})
-	s.peers.Signal()
+func (l listener) Ring(topic string) {
+	l.s.wakes.ringAt(topic, time.Time{})
+	l.s.peers.Signal()
 }
 
 // Rings implements driver.Subscription.

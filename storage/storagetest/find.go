@@ -191,7 +191,9 @@ func findRace(t *check) {
 		all[i] = q.find(fmt.Sprint(i), fmt.Sprint(i))[0]
 	}
 	var mu sync.Mutex
-	var got []string
+	first, err := q.Receive(t.ctx, 1, hold) // one at least is received before the finders come
+	t.ok(err)
+	got := bodies(first)
 	found := 0
 	crowd(4, func(i int) {
 		for j := range n {

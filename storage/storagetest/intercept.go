@@ -16,11 +16,12 @@ import (
 // Op is one storage call, as a [Hook] sees it.
 type Op struct {
 	// Name is one of "send", "receive", "extend", "rewrite", "delete", "find", "stats", "get blob", "put blob",
-	// "delete blob", "list blobs", "get row", "put row", "delete row", "query", "put rows", "delete rows" and "commit".
+	// "delete blob", "list blobs", "get row", "put row", "delete row", "query", "put rows", "delete rows", "commit",
+	// "hear" and "tell".
 	Name string
 
 	// Resource is "queue NAME", "blob CONTAINER/KEY", "container NAME", "row TABLE/PARTITION/KEY",
-	// "partition TABLE/PARTITION", or for a commit the blob that it writes, else "work".
+	// "partition TABLE/PARTITION", "topic NAME", or for a commit the blob that it writes, else "work".
 	Resource string
 
 	// Seq numbers the calls of one Intercept from 1, in the order in which they begin.
@@ -43,6 +44,7 @@ func (op Op) Fail(kind error) error {
 //   - To fail it after its effect (a lost answer), a hook calls do and returns an error of its own.
 //   - A hook may wait at any time.
 //   - A hook that calls do twice performs the call twice, like a repeated request.
+//   - To lose what is told without an error, a hook returns nil and doesn't call do: nobody hears it.
 //
 // In this example a worker dies after the third call, and all later calls fail:
 //
@@ -266,6 +268,24 @@ func (s interceptedSubscription) Claim(max int, visibility time.Duration) (<-cha
 		return got, since
 	}
 }
+
+func (l interceptedListener) Hear(ctx context.Context, topic string, ear storage.Ear) (driver.Hearing, error) {
+	h, err := around(l.x, ctx, Op{Name: "hear", Resource: "topic " + topic}, func() (driver.Hearing, error) { return l.Listener.Hear(ctx, topic, ear) })
+	if err == nil && h == nil { // the hook has made no call
+		return deaf{}, nil
+	}
+	return h, err
+}
+
+func (l interceptedListener) Tell(ctx context.Context, topic string, data []byte, one bool) (int, error) {
+	return around(l.x, ctx, Op{Name: "tell", Resource: "topic " + topic}, func() (int, error) { return l.Listener.Tell(ctx, topic, data, one) })
+}
+
+// deaf is a Hearing that hears nothing.
+type deaf struct{}
+
+func (deaf) Lost() <-chan struct{} { return nil }
+func (deaf) Close()                {}
 
 type interceptedBlobs struct {
 	x    *intercepted

@@ -140,13 +140,17 @@ func everyCall(ctx context.Context, s *storage.Store) {
 	_ = tab.DeleteRows(ctx, "p", []string{"key"})
 	_, _ = s.Commit(ctx, storage.Work{Write: &storage.Write{Container: "container", Key: "doc"}})
 	_, _ = s.Commit(ctx, storage.Work{})
+	if h, err := s.Hear(ctx, "topic", func([]byte, int) int { return 1 }); err == nil {
+		h.Close()
+	}
+	_, _ = s.Tell(ctx, "topic", nil, true)
 }
 
 var everyOp = []string{
 	"1 send queue queue", "2 receive queue queue", "3 extend queue queue", "4 rewrite queue queue", "5 delete queue queue", "6 stats queue queue",
 	"7 put blob blob container/key", "8 get blob blob container/key", "9 list blobs container container", "10 delete blob blob container/key",
 	"11 put row row table/p/key", "12 get row row table/p/key", "13 query partition table/p", "14 delete row row table/p/key", "15 put rows partition table/p",
-	"16 delete rows partition table/p", "17 commit blob container/doc", "18 commit work",
+	"16 delete rows partition table/p", "17 commit blob container/doc", "18 commit work", "19 hear topic topic", "20 tell topic topic",
 }
 
 func TestCallsSeesEveryCall(t *testing.T) {
@@ -223,6 +227,49 @@ func TestHookFailsCalls(t *testing.T) {
 	}
 	for range after.Blobs("container").List(ctx, "") { // a loop that ends early gets no error
 		break
+	}
+}
+
+// A hook fails what is told, loses it without an error, or lets nothing be heard.
+func TestHookLosesTellings(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	below := newPlace("").store()
+	heard := 0
+	ear := func(_ []byte, most int) int {
+		heard += most
+		return 1
+	}
+	h, err := below.Hear(ctx, "topic", ear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	errMine := errors.New("mine")
+	for name, x := range map[string]struct {
+		hook        storagetest.Hook
+		heard, want int
+		err         error
+	}{
+		"failed before": {func(context.Context, storagetest.Op, func() error) error { return errMine }, 0, 0, errMine},
+		"failed after":  {func(_ context.Context, _ storagetest.Op, do func() error) error { _ = do(); return errMine }, 1, 0, errMine},
+		"lost":          {func(context.Context, storagetest.Op, func() error) error { return nil }, 0, 0, nil},
+		"passed on":     {func(_ context.Context, _ storagetest.Op, do func() error) error { return do() }, 1, 1, nil},
+	} {
+		s := storagetest.Intercept(below, x.hook)
+		heard = 0
+		if n, err := s.Tell(ctx, "topic", nil, true); n != x.want || !errors.Is(err, x.err) || heard != x.heard {
+			t.Errorf("%s: %d, %v, heard %d times; want %d, %v, %d", name, n, err, heard, x.want, x.err, x.heard)
+		}
+	}
+	deaf := storagetest.Intercept(below, func(context.Context, storagetest.Op, func() error) error { return nil })
+	nothing, err := deaf.Hear(ctx, "other", ear)
+	if err != nil || nothing.Lost() != nil {
+		t.Errorf("a lost Hear: %v, error %v", nothing, err)
+	}
+	nothing.Close()
+	if n, err := below.Tell(ctx, "other", nil, false); n != 0 || err != nil {
+		t.Errorf("a lost Hear hears %d, %v", n, err)
 	}
 }
 

@@ -38,6 +38,9 @@ type place struct {
 	claims map[string][]*modelClaim        // by queue
 	sends  int                             // calls of send
 	calls  atomic.Int64                    // calls that have ended; needs no lock
+
+	earsMu sync.Mutex // a bug may hold mu for ever
+	ears   []*modelHearing
 }
 
 type message struct {
@@ -105,6 +108,7 @@ func (m *model) Close() error {
 	if m.closed.Swap(true) && m.has("second close fails") {
 		return storage.ErrUnavailable
 	}
+	m.deafen()
 	return nil
 }
 

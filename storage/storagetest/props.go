@@ -22,7 +22,8 @@ type otherProps struct {
 
 func (s otherProps) Props() storage.Props { return s.props }
 
-// WithRings wraps a store so that its topics ring when the test sends to rings, and never otherwise.
+// WithRings wraps a store so that its topics ring when the test sends to rings, and never otherwise. Tellings
+// are s's, if it rings.
 func WithRings(s *storage.Store, rings chan struct{}) *storage.Store {
 	return storage.New(rung{s.Driver(), rings})
 }
@@ -35,6 +36,20 @@ type rung struct {
 func (s rung) Listener() driver.Listener         { return s }
 func (s rung) Listen(string) driver.Subscription { return rungSubscription(s) }
 func (s rung) Ring(string)                       {}
+
+func (s rung) Hear(ctx context.Context, topic string, ear driver.Ear) (driver.Hearing, error) {
+	if l := s.Store.Listener(); l != nil {
+		return l.Hear(ctx, topic, ear)
+	}
+	return nil, storage.ErrUnsupported
+}
+
+func (s rung) Tell(ctx context.Context, topic string, data []byte, one bool) (int, error) {
+	if l := s.Store.Listener(); l != nil {
+		return l.Tell(ctx, topic, data, one)
+	}
+	return 0, storage.ErrUnsupported
+}
 
 type rungSubscription rung
 

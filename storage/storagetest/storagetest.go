@@ -124,6 +124,7 @@ func groups() []struct {
 		{"commit", commitTests()},
 		{"atomic", atomicTests()},
 		{"listen", listenTests()},
+		{"tell", tellTests()},
 		{"claim", claimTests()},
 		{"find", findTests()},
 		{"close", closeTests()},

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -205,23 +204,5 @@ func TestTree(t *testing.T) {
 	}
 	if got, err := tree(proc, 99); err == nil {
 		t.Errorf("no such process: %v", got)
-	}
-}
-
-// A version is that of a release, or the revision of the repository from which the program was built.
-func TestVersions(t *testing.T) {
-	t.Parallel()
-	ours := &debug.Module{Path: "example.com/ours", Version: "v0.0.0", Replace: &debug.Module{Path: "../", Version: "(devel)"}}
-	info := &debug.BuildInfo{
-		Deps:     []*debug.Module{ours, {Path: "example.com/theirs/v4", Version: "v4.1.0"}, {Path: "example.com/other", Version: "v1.0.0"}},
-		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"}},
-	}
-	modules := []string{ours.Path, "example.com/theirs/v4"}
-	if got, want := versionsIn(info, modules), "ours 0123456+changes, theirs v4.1.0"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	info.Settings = nil
-	if got, want := versionsIn(info, modules), "ours of an unknown revision, theirs v4.1.0"; got != want {
-		t.Errorf("without version control: got %q, want %q", got, want)
 	}
 }

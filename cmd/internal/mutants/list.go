@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // A mutant is one deliberate break of a law.
 type mutant struct {
 	name string
@@ -11,7 +13,9 @@ type mutant struct {
 }
 
 // mutants are all breaks. A break that the simulation can't catch has the reason beside it.
-func mutants() []mutant { return append(promises(), parts()...) }
+func mutants() []mutant {
+	return slices.Concat(promises(), parts(), processes(), schedules())
+}
 
 // promises are breaks of the whole.
 func promises() []mutant {
@@ -33,7 +37,7 @@ func promises() []mutant {
 		{
 			name: "a command that was decided is not recorded",
 			file: "values/apply.go",
-			old:  "	d.record.add(x)\n",
+			old:  "		d.record.add(x)\n",
 			new:  "",
 		},
 		{
@@ -78,8 +82,8 @@ func promises() []mutant {
 		{
 			name: "an event changes a value object without a record",
 			file: "values/apply.go",
-			old:  "	d.record.add(x)\n",
-			new:  "	if u.changes[i].Group == \"\" {\n		d.record.add(x)\n	}\n",
+			old:  "	if !x.known {\n",
+			new:  "	if !x.known && u.changes[i].Group == \"\" {\n",
 		},
 		{
 			name: "the groups that take an event to one value object share a record",
@@ -110,7 +114,7 @@ func promises() []mutant {
 		{
 			name: "a replay does not send the events that are recorded",
 			file: "values/apply.go",
-			old:  "				u.resend = append(u.resend, p)\n",
+			old:  "			u.resend = append(u.resend, p)\n",
 			new:  "",
 		},
 		{
@@ -151,7 +155,7 @@ func promises() []mutant {
 		{
 			name: "messages too old to judge are guessed about",
 			file: "values/apply.go",
-			old:  "			return ErrTooOld\n",
+			old:  "			return false, ErrTooOld\n",
 			new:  "",
 			by:   "values", // a run of the simulation is shorter than the 30 days
 			test: "TestClockBehindRetention",
@@ -208,7 +212,7 @@ func promises() []mutant {
 		{
 			name: "an outdated document is believed about a replay that a row tells of",
 			file: "values/apply.go",
-			old:  "		u.byRow = u.byRow || replay\n",
+			old:  "		u.byRow = u.byRow || found\n",
 			new:  "",
 			by:   "values", // it takes a late worker, a dead one and a third between two reads
 			test: "TestReplayByARowIsProved",
@@ -216,14 +220,14 @@ func promises() []mutant {
 		{
 			name: "another content under the same ID is taken for a replay",
 			file: "values/apply.go",
-			old:  "	case replay && !same:\n",
-			new:  "	case replay && !same && x.time < 0:\n",
+			old:  "	if found && !same {\n",
+			new:  "	if found && !same && x.time < 0 {\n",
 		},
 		{
 			name: "a view, which emits nothing, has no record",
 			file: "values/apply.go",
-			old:  "	d.record.add(x)\n",
-			new:  "	if len(emissions) > 0 {\n		d.record.add(x)\n	}\n",
+			old:  "	if !x.known {\n",
+			new:  "	if !x.known && len(emissions) > 0 {\n",
 		},
 		{
 			name: "an older event overwrites a newer one",
@@ -297,7 +301,7 @@ func promises() []mutant {
 		{
 			name: "a handler runs although its message is given up",
 			file: "worker/open.go",
-			old:  "	return m.silentDeliveries > 0 && !o.store.Atomic() && o.registry.Compensates(m.envelope.Kind)\n",
+			old:  "	return m.silentDeliveries > 0 && !o.store.Atomic() && o.registry.Compensates(o.queue, m.envelope.Kind)\n",
 			new:  "	return false\n",
 			by:   "worker",
 			test: "TestGivingUpWithEveryFault",

@@ -169,6 +169,14 @@ func FlagError(err error) error {
 
 var simpleWord = regexp.MustCompile(`^[-.\w]{0,40}$`)
 
+// ShellWord quotes a word for a shell if it needs that.
+func ShellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // Word quotes an unknown argument for an error. An argument that may hold a secret it doesn't repeat.
 func Word(arg string) string {
 	if simpleWord.MatchString(arg) {

@@ -30,6 +30,7 @@ func unclear(format string, args ...any) verdict { return verdict{why: fmt.Sprin
 //
 //   - A collection records each message in its document. This binary's code knows the document. Without it, the
 //     document of the message's subject is looked at, and then all others, if there are few.
+//     A collection may keep no record of some messages.
 //   - ReactOnce notes each message.
 //   - Any other reaction leaves nothing.
 func (c editCall) wasApplied(ctx context.Context, entry poison.Entry, e *channel.Envelope) (verdict, error) {
@@ -48,9 +49,12 @@ func (c editCall) wasApplied(ctx context.Context, entry poison.Entry, e *channel
 	r := &recordSearch{store: c.store, collection: h.Collection, group: h.Group, e: e}
 	for _, own := range c.known.handled {
 		if own.Queue == entry.Queue && own.Kind == e.Kind && own.Key != nil && e.Data != nil {
-			key, err := own.Key(e)
-			if err != nil { // it never got as far as its document
+			key, concerned, err := own.Key(e)
+			if err != nil || !concerned { // it never got as far as its document, or no document is for it
 				return verdict{known: true}, nil
+			}
+			if own.Unrecorded(e) {
+				return unclear("%s keeps no record of it, because its documents tell repeats by themselves", h.Name), nil
 			}
 			return r.in(ctx, key)
 		}

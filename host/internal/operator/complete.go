@@ -88,6 +88,9 @@ func completeWords(ctx context.Context, c *call) error {
 		c.options.store = storeOf(c.args[:last])
 		if c.open(ctx, c.process) == nil {
 			defer func() { _ = c.store.Close() }() // nobody could read an error
+			if v, _ := c.find(c.args[:last]); v != nil && v.names != nil {
+				c.known.names = v.names(ctx, c)
+			}
 			all, _ = c.candidates(c.args[:last], typed)
 		}
 	}
@@ -138,7 +141,7 @@ func (c *call) candidates(before []string, typed string) (all [][2]string, neede
 			args++
 		case f != nil && flagValue(f, "value") != "":
 			if i++; i == len(before) {
-				return plain(c.flagWords(name)), name == "queue" || name == "kind"
+				return plain(c.flagWords(name)), name == "queue" || name == "kind" || name == "plan"
 			}
 		}
 	}
@@ -188,6 +191,10 @@ func (c *call) flagWords(name string) []string {
 		return slices.Sorted(maps.Keys(c.known.queues))
 	case "kind":
 		return c.known.kinds()
+	case "plan":
+		return c.known.plans()
+	case "status":
+		return statuses()
 	case "reason":
 		return []string{handlers.ReasonUndecodable, handlers.ReasonRefused, handlers.ReasonUnknownKind, handlers.ReasonAttempts, handlers.ReasonHangs, handlers.ReasonDeliveries,
 			handlers.ReasonContentDiffers, handlers.ReasonTooOld, handlers.ReasonDataLost, handlers.ReasonBadKey, poison.ReasonUnreadable}

@@ -17,11 +17,11 @@ var completions = []struct {
 	words []string
 	want  []string
 }{
-	{[]string{""}, []string{"completion", "doctor", "poison", "queues", "send", "top", "values", "views"}},
+	{[]string{""}, []string{"completion", "doctor", "gates", "ids", "leaders", "locks", "poison", "processes", "queues", "schedules", "send", "signals", "top", "values", "views"}},
 	{[]string{"poison", ""}, []string{"discard", "edit", "list", "retry", "show"}},
 	{[]string{"poison", "retry", "-d"}, []string{"-dry-run"}},
 	{[]string{"poison", "retry", "-queue", "m"}, []string{"mails", "months"}},
-	{[]string{"values", "show", ""}, []string{"capacity", "months", "statuses"}},
+	{[]string{"values", "show", ""}, []string{"capacity", "evenings", "months", "statuses"}},
 	{[]string{"send", "reservations.cancel.v1", "fi"}, []string{"file.json"}}, // a file of the folder
 }
 
@@ -33,11 +33,14 @@ func TestCompleteWords(t *testing.T) {
 		{[]string{"po"}, []string{"poison"}},
 		{[]string{"poison", "discard", "-all", "-kind", "reservations.m"}, []string{"reservations.make.v1"}},
 		{[]string{"poison", "list", "-reason", "und"}, []string{"undecodable"}},
+		{[]string{"processes", ""}, []string{"cancel", "list", "nudge", "rerun", "retry", "show", "signal", "skip", "versions"}},
+		{[]string{"processes", "list", "-status", "un"}, []string{"undoing"}},
+		{[]string{"processes", "show", ""}, nil}, // nobody has a plan
 		{[]string{"poison", "list", "-reason", "b"}, []string{"bad key", "body is gone"}},
 		{[]string{"poison", "list", "-reason", "unr"}, []string{poison.ReasonUnreadable}},
 		{[]string{"values", "show", "-json", "ca"}, []string{"capacity"}},
 		{[]string{"views", "rebuild", ""}, []string{"months"}},
-		{[]string{"send", "reservations.c"}, []string{"reservations.cancel.v1"}},
+		{[]string{"send", "reservations.c"}, []string{"reservations.cancel.v1", "reservations.close.v1"}},
 		{[]string{"completion", "z"}, []string{"zsh"}},
 		{[]string{"nope", ""}, nil},
 		{[]string{"poison", "nope", ""}, nil},

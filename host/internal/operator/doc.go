@@ -1,6 +1,6 @@
 // Package operator is the command line of the people who run a program. It shows what waits in the queues, shows and
-// settles what is in the poison queues, shows values and views, sends commands and finds what is wrong. It may be used
-// while workers run.
+// settles what is in the poison queues, shows values and views, shows and settles schedules, counters, gates, locks and
+// leaders, shows processes and acts on them, sends commands and finds what is wrong. It may be used while workers run.
 //
 //	millrace queues
 //	millrace poison list    [-queue Q] [-id ID]… [-kind K] [-reason R]
@@ -13,6 +13,30 @@
 //	millrace views list     [VIEW] [-prefix P] [-after KEY] [-limit N]
 //	millrace views show     VIEW KEY
 //	millrace views rebuild  VIEW [-clear]
+//	millrace schedules list [-prefix P] [-after NAME] [-limit N]
+//	millrace schedules show NAME
+//	millrace schedules pause | resume | run NAME [-by WHO] [-why TEXT]
+//	millrace schedules backfill NAME FROM TO [-by WHO] [-why TEXT]
+//	millrace ids list       [-prefix P] [-after NAME] [-limit N]
+//	millrace ids raise      NAME NUMBER  -yes | -dry-run
+//	millrace gates list     [-prefix P] [-after NAME] [-limit N]
+//	millrace gates open     NAME [-at TIME] [-by WHO] [-why TEXT]
+//	millrace gates close    NAME [-by WHO] [-why TEXT]
+//	millrace gates repair   NAME [-by WHO] [-why TEXT]
+//	millrace locks list     [-all] [-prefix P] [-after NAME] [-limit N]
+//	millrace locks break    NAME -why TEXT [-by WHO]
+//	millrace locks raise    NAME FENCE [-ttl D] [-by WHO] [-why TEXT]
+//	millrace leaders list   [-prefix P] [-after NAME] [-limit N]
+//	millrace signals send   NAME [-data TEXT] [-one]
+//	millrace processes list [-plan P] [-status S | -stuck] [-waits NAME] [-since D] [-tag K=V]… [-prefix P] [-limit N]
+//	millrace processes show     ID [-plan P] [-json | -trace]
+//	millrace processes signal   ID KIND FILE [-plan P] [-wait D]
+//	millrace processes cancel   ID [-plan P] [-by WHO] [-why TEXT] [-wait D]
+//	millrace processes retry    ID [STEP] …
+//	millrace processes skip     ID [STEP] [-result JSON] …
+//	millrace processes rerun    ID STEP …
+//	millrace processes nudge    ID …
+//	millrace processes versions [-plan P]
 //	millrace send           KIND FILE [-id ID] [-delay D | -at TIME]
 //	millrace top            [-every D] [-n N]
 //	millrace doctor         [-lag D]
@@ -43,8 +67,8 @@
 // # Output
 //
 // Without -json: tables for people, in which no part of a message can move the cursor. With -json: JSON lines, one
-// object for each queue, message, document or finding. The names of their members stay. An unknown value is "–", and
-// null in JSON.
+// object for each queue, message, document, finding and so on. The names of their members stay. An unknown value is
+// "–", and null in JSON.
 //
 // The lines of retry and discard have a result:
 //
@@ -53,18 +77,40 @@
 //   - gone: somebody else was quicker
 //   - changed: a new entry came in since the old one was read; the new one stays
 //
-// Notes and errors go to the standard error, and so does progress if that is a terminal. Only show prints a message's
-// content and why it failed, because both may be personal.
+// So have those of the verbs of schedules and of coordination:
 //
-// The CHANGE of top (change_per_second) is the net growth of a queue per second: the messages that came minus those
-// that left. It is not a rate of either, because a store counts only what a queue holds.
+//   - schedules pause, resume, run and backfill: paused, resumed, run, backfill, unchanged, asked (a message waits for
+//     the next worker)
+//   - ids raise: raised, made, repaired, unchanged, selected (a dry run)
+//   - gates open, close and repair: opened, announced, closed, unchanged, repaired
+//   - locks break: broken, broken before (the first note stays), free (nobody held it); locks raise: raised
+//
+// And so have those of acts on processes: asked; with -wait done, refused, or unanswered (a worker takes it later).
+//
+// A schedule, counter, gate or lock that can't be read is listed as corrupt. Its error is a note, and is in its JSON
+// line.
+//
+// processes show -json prints one line: an instance (process.Stream). Its steps have the members id, name, status,
+// topic, key, msg, trackingId, created, timestamp, timeout, ref, tag, prev and next, and some more. processes show
+// draws bars where a line has room for them, and marks the critical path.
+//
+// Notes and errors go to the standard error, and so does progress if that is a terminal. Only show prints a message's
+// content and why it failed, because both may be personal. So may be what processes list prints: why one failed.
+// content, and why it or a schedule's run failed, because that may be personal.
+//
+// The rates of top are per second. OUT (out_per_second) is what left a queue by the pulses of its workers (package
+// pulse): done, poisoned and cancelled. change_per_second is the growth of the queue since the last look. IN
+// (in_per_second) is OUT and the growth over the same time, so it is unknown until top has watched for the time of a
+// pulse. Workers that publish no pulse count in neither.
 //
 // # Exit codes
 //
 //	0   done; -all may have found none
-//	1   failed, or stopped by a signal: some of it may be done, and repeating the call is harmless
-//	2   the command line can't be right, or discard lacks both -yes and -dry-run, whatever there is: nothing is done
-//	3   nothing matched, a named ID isn't there, there is no such document, or doctor knows no queue
+//	1   failed, or stopped by a signal: some of it may be done, and repeating the call is harmless; or a counter would
+//	    have to be lowered; or a process has refused an act, or not answered in time
+//	2   the command line can't be right, or discard or raise lacks both -yes and -dry-run, whatever there is: nothing
+//	    is done
+//	3   nothing matched, a named ID isn't there, there is no such document, lock or process, or doctor knows no queue
 //	4   doctor has found something wrong
 //
 // A signal ends top with 0.
@@ -86,7 +132,11 @@
 //     tell; -again sends it all the same.
 //   - A message that send or edit sends fits the schema of its kind. The program that consumes its queue has published
 //     that schema.
-//   - doctor and top change nothing.
+//   - An act on a process is a message to it. It stands in the process, with who it was and why. It is kept until a
+//     worker of the plan takes it, and the process may refuse it. So an act that was asked for twice may be done twice:
+//     a rerun.
+//   - doctor and top change nothing. Nor do lists, but for one thing: those of locks and leaders delete what candidates
+//     that died a week ago have left behind.
 //   - top leaves the terminal as it was, however it ends, unless it is killed. It does so at the first signal, before a
 //     second one can end it.
 //   - A failure that concerns one message fails that message alone. A store that can't be reached ends the run, except

@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,9 @@ import (
 
 	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/coord/gate"
+	"github.com/millrace-go/millrace/coord/ids"
+	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -19,6 +23,7 @@ import (
 const (
 	clocksApart = time.Minute // more than a slow write takes
 	besideAfter = 25 * time.Hour
+	mostSeen    = 1000      // counters, and as many gates and locks, that doctor looks at: each costs a request
 	logTooLarge = 256 << 20 // bytes of a log of SQLite that no copy into the file has emptied
 )
 
@@ -31,7 +36,7 @@ const (
 // A finding is what -json prints of something that doctor has found.
 type finding struct {
 	Severity string `json:"severity"`
-	Check    string `json:"check"` // consumers, kinds, lag, poison, clocks, versions, log or catalog
+	Check    string `json:"check"` // consumers, kinds, lag, poison, clocks, versions, log, catalog, schedules, counters, gates, locks or processes
 	Queue    string `json:"queue,omitempty"`
 	Program  string `json:"program,omitempty"`
 	Text     string `json:"text"`
@@ -59,8 +64,22 @@ func doctor(ctx context.Context, x *call) error {
 	if err != nil {
 		return err
 	}
+	coord, err := c.coordFindings(ctx)
+	if err != nil {
+		return err
+	}
+	schedules, err := c.scheduleFindings(ctx)
+	if err != nil {
+		return err
+	}
+	instances, err := c.processFindings(ctx)
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(c.findings(names, stats, poisoned), schedules, coord, instances)
+	slices.SortStableFunc(all, func(a, b finding) int { return -cmp.Compare(a.Severity, b.Severity) }) // wrong before note
 	bad := 0
-	for _, f := range c.findings(names, stats, poisoned) {
+	for _, f := range all {
 		if f.Severity == wrong {
 			bad++
 		}
@@ -87,11 +106,9 @@ func doctor(ctx context.Context, x *call) error {
 	return nil
 }
 
-// findings are all that doctor finds, what is wrong first.
+// findings are about programs and their queues.
 func (c examination) findings(names []string, stats []storage.Stats, poisoned map[string]int64) []finding {
-	all := slices.Concat(c.catalogFindings(), c.queueFindings(names, stats, poisoned), c.kindFindings(), c.clockFindings(time.Now()), c.versionFindings(), logFindings(c.file))
-	slices.SortStableFunc(all, func(a, b finding) int { return -cmp.Compare(a.Severity, b.Severity) }) // wrong before note
-	return all
+	return slices.Concat(c.catalogFindings(), c.queueFindings(names, stats, poisoned), c.kindFindings(), c.clockFindings(time.Now()), c.versionFindings(), logFindings(c.file))
 }
 
 // catalogFindings are about the descriptions of programs themselves.
@@ -141,7 +158,7 @@ func (c examination) queueFindings(names []string, stats []storage.Stats, poison
 		}
 		if n := poisoned[name]; n > 0 {
 			all = append(all, finding{Severity: wrong, Check: "poison", Queue: name, Text: fmt.Sprintf("the poison queue of %s holds %s", name, count(int(n), "message")),
-				Fix: fmt.Sprintf("%s poison list -queue %s shows why. Then edit, retry or discard them.", c.Command, shellWord(name))})
+				Fix: fmt.Sprintf("%s poison list -queue %s shows why. Then edit, retry or discard them.", c.Command, boot.ShellWord(name))})
 		}
 	}
 	return all
@@ -279,5 +296,53 @@ func logFindings(file string) []finding {
 		return nil
 	}
 	return []finding{{Severity: wrong, Check: "log", Text: fmt.Sprintf("the log of the database, %s, has %d MB and can't shrink: some program keeps a read transaction open", file+"-wal", info.Size()>>20),
-		Fix: "End that transaction or its program: look for a database tool or a backup (fuser -v " + shellWord(file) + " lists who has it open). The log shrinks by itself then."}}
+		Fix: "End that transaction or its program: look for a database tool or a backup (fuser -v " + boot.ShellWord(file) + " lists who has it open). The log shrinks by itself then."}}
+}
+
+// coordFindings are about counters, gates and locks that can't be read, and gates that nobody has looked at since their
+// time came. That a dead process holds a lock is no finding: those that wait for it take it over.
+func (c examination) coordFindings(ctx context.Context) (all []finding, err error) {
+	seen := 0
+	for x, err := range ids.List(ctx, c.store) {
+		switch {
+		case errors.Is(err, ids.ErrCorrupt):
+			all = append(all, finding{Severity: wrong, Check: "counters", Text: fmt.Sprintf("counter %s can't be read, so programs get no number from it", x.Name),
+				Fix: fmt.Sprintf("Find the largest number that was ever given out, and repair the counter: %s ids raise %s NUMBER -yes", c.Command, boot.ShellWord(x.Name))})
+		case err != nil:
+			return nil, err
+		}
+		if seen++; seen == mostSeen {
+			break
+		}
+	}
+	seen = 0
+	for g, err := range gate.List(ctx, c.store) {
+		switch {
+		case err != nil && g.Name == "":
+			return nil, err
+		case err != nil:
+			all = append(all, finding{Severity: wrong, Check: "gates", Text: fmt.Sprintf("gate %s can't be read, so programs get an error in place of waiting for it", g.Name),
+				Fix: fmt.Sprintf("Close it: %s gates repair %s", c.Command, boot.ShellWord(g.Name))})
+		case isDue(g.State, time.Now().Add(-clocksApart)):
+			all = append(all, finding{Severity: note, Check: "gates", Text: fmt.Sprintf("gate %s was to open at %s, and no program has looked at it since", g.Name, clock(g.OpensAt)),
+				Fix: "It opens when a program looks at it. Does one run?"})
+		}
+		if seen++; seen == mostSeen {
+			break
+		}
+	}
+	seen = 0
+	for x, err := range lease.List(ctx, c.store, notUpdates) {
+		switch {
+		case err != nil && x.Name == "":
+			return nil, err
+		case err != nil:
+			all = append(all, finding{Severity: wrong, Check: "locks", Text: fmt.Sprintf("lock %s can't be read, so nobody gets it", x.Name),
+				Fix: fmt.Sprintf("Find the largest fence in the documents that it guards, and repair the lock: %s locks raise %s FENCE", c.Command, boot.ShellWord(x.Name))})
+		}
+		if seen++; seen == mostSeen {
+			break
+		}
+	}
+	return all, nil
 }

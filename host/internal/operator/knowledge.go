@@ -29,6 +29,7 @@ type knowledge struct {
 	registry  *handlers.Registry   // of this binary's program; nil for none
 	handled   []post.Handled       // by the registry
 	queues    map[string]bool      // that a route of any program leads to
+	names     []string             // of gates, locks or counters, for the completion of a verb that takes one
 }
 
 // use takes an open store, and reads what is known of its programs.

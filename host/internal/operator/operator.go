@@ -85,7 +85,8 @@ type call struct {
 	store    *storage.Store
 	channels *channel.Channels
 	known    knowledge
-	aliased  bool // IDs may be the program's own words for messages
+	aliased  bool   // IDs may be the program's own words for messages
+	noted    string // the last note of top
 
 	onSignal func(act func()) // has act run after the first signal, before a second one can end the process
 }

@@ -203,7 +203,7 @@ func testWalk(t *testing.T, s *storage.Store) {
 	contains(t, "views show", x.want(t, 0, "", "views", "show", "totals", "ada"), `{ "sum": 5, "count": 1 }`)
 	contains(t, "views show", x.want(t, 0, "", "views", "show", "totals", "ada", "-json"), `{"key":"ada","value":{"sum":5,"count":1},"view":"totals"}`)
 	contains(t, "views rebuild", x.want(t, 2, "", "views", "rebuild", "totals"), "use the program's own binary")
-	contains(t, "top", x.want(t, 0, "", "top", "-n", "2", "-every", "100ms"), "lists ready 1", "change 0/s")
+	contains(t, "top", x.want(t, 0, "", "top", "-n", "2", "-every", "100ms"), "lists ready 1", "in – out – p99 –", "Note: no worker publishes what it does")
 	contains(t, "doctor", x.want(t, 4, "", "doctor"), "WRONG queue lists is consumed by nobody, with 1 message ready", "1 thing is wrong.")
 
 	x.fail = func(m worldtest.Add) error { return handlers.Poison("closed", errors.New("closed")) }
@@ -214,6 +214,7 @@ func testWalk(t *testing.T, s *storage.Store) {
 	x.work(t)
 	worldtest.Want(t, "balance after an edit", x.Balance("ada"), 7)
 	x.want(t, 3, "", "poison", "show", old)
+	testCoord(t, x)
 }
 
 func TestAnyProgramsStore(t *testing.T) {

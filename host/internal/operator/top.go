@@ -40,8 +40,14 @@ type look struct {
 	stats    []storage.Stats
 	poisoned map[string]int64
 	consumed []string // by whom
-	change   []float64
-	changed  []bool // change is known
+	rates    []rates
+	note     string // why rates are unknown
+}
+
+// rates are the rates of a queue. nil is an unknown number.
+type rates struct {
+	in, out, change *float64      // messages per second
+	p99             time.Duration // of handlers; 0 is unknown
 }
 
 // topLine is what -json prints of a queue in each round. null is an unknown number.
@@ -53,13 +59,16 @@ type topLine struct {
 	Delayed  *int64    `json:"delayed"`
 	Poison   int64     `json:"poison"`
 	Lag      *float64  `json:"lag_seconds"`
+	In       *float64  `json:"in_per_second"`
+	Out      *float64  `json:"out_per_second"`
 	Change   *float64  `json:"change_per_second"`
+	P99      *float64  `json:"p99_seconds"`
 }
 
 // top shows the queues again and again.
 func top(ctx context.Context, c *call) error {
 	var before *look
-	show := c.printLook
+	w, show := new(watch), c.printLook
 	if !c.json && c.out.terminal && c.process.Getenv("TERM") != "dumb" {
 		s := openScreen(c.out.to)
 		defer s.close()
@@ -69,7 +78,7 @@ func top(ctx context.Context, c *call) error {
 	tick := time.NewTicker(c.every)
 	defer tick.Stop()
 	for round := 1; ; round++ {
-		now, err := c.look(ctx, before)
+		now, err := c.look(ctx, w, before)
 		switch {
 		case ctx.Err() != nil:
 			return nil // a signal is how it ends
@@ -92,8 +101,8 @@ func top(ctx context.Context, c *call) error {
 	}
 }
 
-// look reads the queues, the poison queues and the catalog, which may have new programs.
-func (c *call) look(ctx context.Context, before *look) (*look, error) {
+// look reads the queues, the poison queues, the pulses of workers, and the catalog, which may have new programs.
+func (c *call) look(ctx context.Context, w *watch, before *look) (*look, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	if before != nil {
@@ -109,18 +118,29 @@ func (c *call) look(ctx context.Context, before *look) (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &look{at: time.Now(), names: names, stats: stats, poisoned: poisoned, change: make([]float64, len(names)), changed: make([]bool, len(names))}
+	l := &look{at: time.Now(), names: names, stats: stats, poisoned: poisoned}
+	w.readPulses(ctx, c)
+	w.rate(l)
 	for i, name := range names {
 		l.consumed = append(l.consumed, c.consumedBy(name))
-		if before == nil {
-			continue
-		}
-		if j := slices.Index(before.names, name); j >= 0 && stats[i].Ready >= 0 && before.stats[j].Ready >= 0 {
-			l.change[i] = float64(held(stats[i])-held(before.stats[j])) / l.at.Sub(before.at).Seconds()
-			l.changed[i] = true
+		if change, known := l.growthSince(before, i); known {
+			l.rates[i].change = &change
 		}
 	}
+	w.remember(l)
 	return l, nil
+}
+
+// growthSince returns the growth of a queue per second since a look before, if it is known.
+func (l *look) growthSince(before *look, i int) (perSecond float64, known bool) {
+	if before == nil || !l.at.After(before.at) {
+		return 0, false
+	}
+	j := slices.Index(before.names, l.names[i])
+	if j < 0 || l.stats[i].Ready < 0 || before.stats[j].Ready < 0 {
+		return 0, false
+	}
+	return float64(held(l.stats[i])-held(before.stats[j])) / l.at.Sub(before.at).Seconds(), true
 }
 
 // held is the number of messages in a queue, as far as it is known.
@@ -129,25 +149,40 @@ func held(st storage.Stats) int64 { return st.Ready + max(0, st.InFlight) + max(
 // cells are what top shows of a queue, without its name.
 func (l *look) cells(i int) []string {
 	st := l.stats[i]
-	lag, change := unknown, unknown
+	r := l.rates[i]
+	lag, p99 := unknown, unknown
 	if st.Oldest >= 0 {
 		lag = age(st.Oldest)
 	}
-	if l.changed[i] {
-		change = rate(l.change[i])
+	if r.p99 > 0 {
+		p99 = brief(r.p99)
 	}
-	return []string{number(st.Ready), number(st.InFlight), number(st.Delayed), fmt.Sprint(l.poisoned[l.names[i]]), lag, change}
+	return []string{number(st.Ready), number(st.InFlight), number(st.Delayed), fmt.Sprint(l.poisoned[l.names[i]]), lag, rate(r.in), rate(r.out), p99}
 }
 
 // rate is a number of messages for each second.
-func rate(x float64) string {
+func rate(x *float64) string {
 	switch {
-	case x == 0:
+	case x == nil:
+		return unknown
+	case *x == 0:
 		return "0/s"
-	case x > -10 && x < 10:
-		return fmt.Sprintf("%+.1f/s", x)
+	case *x < 0.1:
+		return "<0.1/s"
+	case *x < 10:
+		return fmt.Sprintf("%.1f/s", *x)
 	}
-	return fmt.Sprintf("%+.0f/s", x)
+	return fmt.Sprintf("%.0f/s", *x)
+}
+
+// brief is a time to two digits, or in seconds.
+func brief(d time.Duration) string {
+	for unit := time.Microsecond; unit < time.Second; unit *= 10 {
+		if d < 100*unit {
+			return d.Round(unit).String()
+		}
+	}
+	return d.Round(time.Second).String()
 }
 
 // printLook prints a line for each queue.
@@ -156,20 +191,28 @@ func (c *call) printLook(l *look, failed error) error {
 		_, _ = fmt.Fprintf(c.progress, "Note: %s\n", boot.Clean(failed.Error()))
 		return nil
 	}
+	if l.note != c.noted && !c.json {
+		c.noted = l.note
+		if l.note != "" {
+			_, _ = fmt.Fprintf(c.progress, "Note: %s\n", boot.Clean(l.note))
+		}
+	}
 	for i, name := range l.names {
 		if !c.json {
 			x := l.cells(i)
-			c.out.printf("%s  %s  ready %s  in flight %s  delayed %s  poison %s  lag %s  change %s\n", l.at.Format(time.TimeOnly), boot.Clean(name), x[0], x[1], x[2], x[3], x[4], x[5])
+			c.out.printf("%s  %s  ready %s  in flight %s  delayed %s  poison %s  lag %s  in %s  out %s  p99 %s\n", l.at.Format(time.TimeOnly), boot.Clean(name), x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7])
 			continue
 		}
 		st := l.stats[i]
-		line := topLine{At: l.at.UTC(), Queue: name, Ready: known(st.Ready), InFlight: known(st.InFlight), Delayed: known(st.Delayed), Poison: l.poisoned[name]}
+		r := l.rates[i]
+		line := topLine{At: l.at.UTC(), Queue: name, Ready: known(st.Ready), InFlight: known(st.InFlight), Delayed: known(st.Delayed), Poison: l.poisoned[name], In: r.in, Out: r.out, Change: r.change}
 		if st.Oldest >= 0 {
 			seconds := st.Oldest.Seconds()
 			line.Lag = &seconds
 		}
-		if l.changed[i] {
-			line.Change = &l.change[i]
+		if r.p99 > 0 {
+			seconds := r.p99.Seconds()
+			line.P99 = &seconds
 		}
 		if err := c.out.line(line); err != nil {
 			return err
@@ -189,16 +232,19 @@ type screen struct {
 
 // openScreen takes the terminal: a screen of its own, without a cursor.
 func openScreen(w io.Writer) *screen {
-	s := &screen{w: w, size: func() (int, int) {
-		if f, ok := w.(*os.File); ok {
-			if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 && height > 0 {
-				return width, height
-			}
-		}
-		return 80, 24
-	}}
+	s := &screen{w: w, size: func() (int, int) { return sizeOf(w) }}
 	_, _ = io.WriteString(w, "\x1b[?1049h\x1b[?25l\x1b[2J")
 	return s
+}
+
+// sizeOf returns the size of a terminal, or that of a small one where there is none.
+func sizeOf(w io.Writer) (width, height int) {
+	if f, ok := w.(*os.File); ok {
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 && height > 0 {
+			return width, height
+		}
+	}
+	return 80, 24
 }
 
 // close gives the terminal back as it was.
@@ -217,19 +263,21 @@ func (s *screen) draw(l *look, failed error) error {
 	width, height := s.size()
 	lines := l.lines(width)
 	most := max(1, height-2)
-	if failed != nil {
-		most--
+	var told []string
+	if l.note != "" && most > 1 {
+		told = append(told, "Note: "+boot.Clean(l.note))
 	}
+	if failed != nil {
+		told = append(told, "! "+boot.Clean(failed.Error()))
+	}
+	most -= len(told)
 	if hidden := len(lines) - most; hidden > 0 {
 		lines = append(lines[:max(0, most-1)], fmt.Sprintf("… and %s; a higher window shows them", count(min(hidden+1, len(l.names)), "more queue")))
-	}
-	if failed != nil {
-		lines = append(lines, "! "+boot.Clean(failed.Error()))
 	}
 	title := fmt.Sprintf("%s   %s ready, %d in poison queues", l.at.Format(time.TimeOnly), count(int(l.sum()), "message"), l.poison())
 	var b strings.Builder
 	b.WriteString("\x1b[H")
-	for _, line := range append([]string{title, ""}, lines...) {
+	for _, line := range slices.Concat([]string{title, ""}, lines, told) {
 		b.WriteString(cut(line, width) + "\x1b[K\r\n")
 	}
 	s.mu.Lock()
@@ -258,7 +306,7 @@ func (l *look) poison() (n int64) {
 // columns returns the head of the screen's table, and the columns that are left out where it is too wide, in that
 // order.
 func columns() (head []string, dropped []int) {
-	return []string{"QUEUE", "READY", "IN FLIGHT", "DELAYED", "POISON", "LAG", "CHANGE", "CONSUMED BY"}, []int{7, 3, 2, 6}
+	return []string{"QUEUE", "READY", "IN FLIGHT", "DELAYED", "POISON", "LAG", "IN", "OUT", "P99", "CONSUMED BY"}, []int{9, 8, 3, 2, 6, 7}
 }
 
 // lines are the rows of the table with its head. Numbers stand on the right of their columns.

@@ -190,17 +190,23 @@ func TestPicturesFit(t *testing.T) {
 	for i := range 20 {
 		l.names = append(l.names, fmt.Sprintf("queue-%d", i))
 		l.stats = append(l.stats, storage.Stats{Ready: int64(i * i), InFlight: -1, Delayed: -1, Oldest: time.Duration(i) * time.Minute})
-		l.consumed, l.change, l.changed = append(l.consumed, "shop v1, v2; mail v3"), append(l.change, float64(i)*-7.77), append(l.changed, i > 0)
+		out := float64(i) * 7.77
+		l.consumed, l.rates = append(l.consumed, "shop v1, v2; mail v3"), append(l.rates, rates{out: &out, p99: time.Duration(i) * time.Millisecond})
 	}
+	l.note = "no worker says \x1b[31m anything"
 	l.names[4] = "bad \x1b[31m\u202e"
 	for _, c := range []struct {
 		width, height int
 		has, hasNot   string
 	}{
 		{120, 40, "CONSUMED BY", "more"},
-		{70, 40, "CHANGE", "CONSUMED BY"},
+		{120, 40, "P99", "more"},
+		{120, 40, "P99", "more"},
+		{76, 40, "OUT", "CONSUMED BY"},
+		{66, 40, "Note: no worker says", "P99"},
 		{50, 12, "LAG", "DELAYED"},
-		{36, 3, "… and 20 more queues", "CHANGE"},
+		{36, 4, "… and 20 more queues", "OUT"},
+		{36, 3, "… and 20 more queues", "Note"},
 		{10, 1, "…", "LAG"},
 	} {
 		var w strings.Builder
@@ -219,9 +225,14 @@ func TestPicturesFit(t *testing.T) {
 			}
 		}
 	}
-	for x, want := range map[float64]string{0: "0/s", 1.25: "+1.2/s", -9.5: "-9.5/s", 1234.5: "+1234/s", -12: "-12/s"} {
-		if got := rate(x); got != want {
+	for x, want := range map[float64]string{0: "0/s", 0.01: "<0.1/s", 1.25: "1.2/s", 1234.5: "1234/s"} {
+		if got := rate(&x); got != want {
 			t.Errorf("%v: got %s, want %s", x, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{7 * time.Microsecond: "7µs", 1234 * time.Microsecond: "1.2ms", 123456 * time.Microsecond: "120ms", 4 * time.Minute: "4m0s"} {
+		if got := brief(d); got != want {
+			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestExitCodes(t *testing.T) {
 		{"poison retry -all -kind x", 2, "want either -all"},
 		{"poison retry -id=", 2, "empty"},
 		{"poison retry -reason=", 2, "empty"},
-		{"poison retry -all -queue nope", 2, "ledger, mails, months, reservations, statuses"},
+		{"poison retry -all -queue nope", 2, "ledger, mails, months, reservations, schedules, statuses"},
 		{"poison retry -id nope", 3, `no message "nope"`},
 		{"poison retry -kind nope", 3, `kinds there: "reservations.make.v1"`},
 		{"poison retry -reason nope", 3, `reasons there: "kitchen closed"`},
@@ -68,13 +68,13 @@ func TestExitCodes(t *testing.T) {
 		{"poison discard -kind nope -yes", 3, "nope"},
 		{"values show", 2, "KIND KEY"},
 		{"values show capacity", 2, "KIND KEY"},
-		{"values show nope 2026-12-24", 2, "capacity, months, statuses"},
+		{"values show nope 2026-12-24", 2, "capacity, evenings, months, statuses"},
 		{"values show capacity 1999-01-01", 3, "no document"},
 		{"values show capacity \x1b", 2, "control characters"},
 		{"views rebuild", 2, "VIEW"},
 		{"views rebuild statuses", 2, "months"},
 		{"send reservations.make.v1", 2, "KIND FILE"},
-		{"send nope x", 2, "reservations.cancel.v1, reservations.make.v1"},
+		{"send nope x", 2, "reservations.archive.v1, reservations.cancel.v1"},
 		{"send reservations.accepted.v1 x", 2, "unknown command"},
 		{"send reservations.make.v1 nope.json", 1, "nope.json"},
 		{"send reservations.make.v1 x -delay 8d", 2, "-delay: want 90s, 30m or 12h, for example, up to 3650 days"},
@@ -91,7 +91,7 @@ func TestExitCodes(t *testing.T) {
 		{"poison edit x y", 2, `unknown argument "y"; if that is the file with the new body, write -data FILE`},
 		{"poison edit x - -data y", 2, `unknown argument "-"`},
 		{"poison edit x -data nope.json", 1, "nope.json"},
-		{"values list nope", 2, "capacity, months, statuses"},
+		{"values list nope", 2, "capacity, evenings, months, statuses"},
 		{"values list capacity -limit 0", 2, "-limit: want a number"},
 		{"values list capacity", 0, "No documents."},
 		{"values list", 0, "reservations.make.v1"},
@@ -99,6 +99,41 @@ func TestExitCodes(t *testing.T) {
 		{"views list capacity", 2, "months, statuses"},
 		{"views show capacity x", 2, "months, statuses"},
 		{"views show months x", 3, "no document"},
+		{"schedules", 2, "schedules list, schedules show, schedules pause, schedules resume, schedules run, schedules backfill"},
+		{"schedules list", 0, "No schedules."},
+		{"schedules show", 2, "want NAME"},
+		{"schedules show nightly", 3, "no worker has ever registered it"},
+		{"schedules run a\x1bb", 2, "control characters"},
+		{"schedules pause nightly -by " + strings.Repeat("x", 101), 2, "at most 100 bytes"},
+		{"schedules backfill nightly", 2, "NAME FROM TO"},
+		{"schedules backfill nightly yesterday today", 2, "FROM: want a time such as"},
+		{"schedules backfill nightly 2026-01-02T00:00:00Z 2026-01-01T00:00:00Z", 2, "TO is before FROM"},
+		{"schedules backfill -help", 0, "of this machine"},
+		{"ids raise orders", 2, "NAME NUMBER"},
+		{"ids raise orders 7", 2, "add -yes to raise it, or -dry-run"},
+		{"ids raise orders 7 -yes -dry-run", 2, "not both"},
+		{"ids raise orders 7-5 -yes", 2, "the check digit doesn't fit"},
+		{"ids raise orders seven -yes", 2, "want a number such as 1041"},
+		{"ids raise orders 9223372036854775807 -yes", 2, "want at most 9223372036854775806"},
+		{"ids raise a\x1bb 7 -yes", 2, "control characters"},
+		{"ids list -limit 0", 2, "-limit: want a number"},
+		{"gates open", 2, "want NAME"},
+		{"gates open g -at tomorrow", 2, "-at: want a time"},
+		{"gates open g -by " + strings.Repeat("x", 101), 2, "at most 100 bytes"},
+		{"gates close g -why a\x1bb", 2, "control characters"},
+		{"gates list -prefix \x1b", 2, "-prefix can't begin a key"},
+		{"locks break l", 2, "add -why TEXT"},
+		{"locks break l -why x", 3, "nobody has ever held it"},
+		{"leaders list", 0, "No leaders."},
+		{"processes", 2, "processes list, processes show, processes signal"},
+		{"processes list", 2, "have no plan; name one that had by -plan"},
+		{"processes list -plan trip", 0, "No instances."},
+		{"processes show o17 -plan trip", 3, `no instance "o17" of trip`},
+		{"processes show -help", 0, "trackingId"},
+		{"processes cancel -help", 0, "at most 100 bytes; the default is USER@HOST"},
+		{"processes retry o17 02 03", 2, `unknown argument "03"`},
+		{"leaders", 2, "leaders list"},
+		{"gates", 2, "gates list, gates open, gates close"},
 		{"top -every 1ms", 2, "-every: want at least"},
 		{"top -help", 0, "at least 100ms; the default is 2s"},
 		{"top -n -1", 2, "-n: want"},
@@ -163,6 +198,26 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "-all")
 		case "poison discard":
 			args = append(args, "-all", "-yes")
+		case "ids raise":
+			args = append(args, "orders", "7", "-yes")
+		case "signals send":
+			args = append(args, "reload")
+		case "locks raise":
+			args = append(args, "nightly", "7")
+		case "schedules show", "schedules pause", "schedules resume", "schedules run":
+			args = append(args, "nightly")
+		case "schedules backfill":
+			args = append(args, "nightly", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
+		case "gates open", "gates close", "gates repair":
+			args = append(args, "season")
+		case "locks break":
+			args = append(args, "nightly", "-why", "it hangs")
+		case "processes signal":
+			args = append(args, "o17", "shop.picked.v1", command1)
+		case "processes rerun":
+			args = append(args, "o17", "01")
+		case "processes show", "processes cancel", "processes retry", "processes skip", "processes nudge":
+			args = append(args, "o17")
 		}
 		if r := finish(t, command(dir, "sqlite:"+empty, args...)); r.code != boot.ExitError || !strings.Contains(r.err, "is empty") {
 			t.Errorf("millrace %s on an empty file: got exit code %d and %q, want it refused", v.name, r.code, r.err)
@@ -240,6 +295,9 @@ func FuzzCommandLine(f *testing.F) {
 		"", "queues", "queues -json", "poison list -id a -id b -kind k", "poison retry -all -dry-run", "poison discard -yes -- -all",
 		"values show capacity 2026-12-24 -json", "send reservations.make.v1 - -delay 5s -id x", "completion bash", "-help", "poison -h", "help",
 		"poison", "poison lst", "queues -store", "queues --store=x --json=maybe", "send k f -delay -5s", "__complete poison retry -", "views rebuild months -clear=7",
+		"ids raise orders 1042-9 -yes", "gates open season -at 2027-01-01T00:00:00Z -why x -by y", "locks break a -why x", "locks list -all", "leaders list -limit 3",
+		"processes list -stuck -tag a=b -since 1h", "processes skip o17 02 -result {} -wait 1s", "processes show o17 -trace -json", "processes signal o17 k -",
+		"schedules backfill nightly 2026-01-01T00:00:00Z \"2026-01-02 00:00\" -why x",
 	} {
 		f.Add(strings.ReplaceAll(line, " ", "\n"))
 	}
@@ -264,7 +322,7 @@ func FuzzCommandLine(f *testing.F) {
 			t.Errorf("%q: got verb %s", args, v.name)
 		case v.name != hiddenVerb && (len(rest) < v.least || len(rest) > v.most):
 			t.Errorf("%q: got arguments %q", args, rest)
-		case opt.yes && v.name != "poison discard", slices.Contains(opt.ids, ""), v.name == "poison discard" && opt.yes == opt.dryRun:
+		case opt.yes && v.name != "poison discard" && v.name != "ids raise", slices.Contains(opt.ids, ""), (v.name == "poison discard" || v.name == "ids raise") && opt.yes == opt.dryRun, v.name == "locks break" && opt.why == "":
 			t.Errorf("%q: got %+v", args, opt)
 		case v.name != hiddenVerb && slices.Contains(rest, ""):
 			t.Errorf("%q: got an empty argument", args)

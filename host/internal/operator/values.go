@@ -115,7 +115,7 @@ func (c documentCall) listCollection(ctx context.Context, verb string, view bool
 			continue
 		}
 		if len(rows) == c.limit {
-			_, _ = fmt.Fprintf(c.progress, "Note: there are more. -after %s lists the next ones.\n", boot.Clean(shellWord(rows[len(rows)-1][0])))
+			_, _ = fmt.Fprintf(c.progress, "Note: there are more. -after %s lists the next ones.\n", boot.Clean(boot.ShellWord(rows[len(rows)-1][0])))
 			break
 		}
 		rows = append(rows, []string{info.Key, fmt.Sprint(info.Size), age(time.Since(info.Modified)) + " ago"})
@@ -133,14 +133,6 @@ func (c documentCall) listCollection(ctx context.Context, verb string, view bool
 		c.out.table([]string{"KEY", "BYTES", "CHANGED"}, rows)
 	}
 	return nil
-}
-
-// shellWord quotes a word for a shell if it needs that.
-func shellWord(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // listCollections lists the collections, or the views alone.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -19,8 +20,9 @@ type verb struct {
 	store       bool   // it needs a store
 	flags       func(*flag.FlagSet, *options)
 	check       func(name string, o options) error
-	words       func(c *call, n int) []string      // candidates for argument n (0, 1, …), as far as they are known
-	before      func(context.Context, *call) error // work that may take long and needs no store
+	words       func(c *call, n int) []string         // candidates for argument n (0, 1, …), as far as they are known
+	names       func(context.Context, *call) []string // reads knowledge.names for words
+	before      func(context.Context, *call) error    // work that may take long and needs no store
 	run         func(context.Context, *call) error
 }
 
@@ -31,13 +33,20 @@ type options struct {
 	queue, kind, reason string
 	ids                 []string
 	all, dryRun, yes    bool
-	clear, again        bool
+	clear, again, one   bool
 	data                string
+	by, why             string
 	delay               time.Duration
 	at                  time.Time
 	prefix, after       string
 	limit, rounds       int
-	every, lag          time.Duration
+	every, lag, ttl     time.Duration
+
+	plan, status, waits string
+	stuck, trace        bool
+	result              string
+	tags                map[string]string
+	since, wait         time.Duration
 }
 
 // delays are the valid delays of a message, in words.
@@ -62,6 +71,10 @@ func (t tool) verbs() []*verb {
 	}
 	all = append(all, t.poisonVerbs(many)...)
 	all = append(all, documentVerbs()...)
+	all = append(all, scheduleVerbs()...)
+	all = append(all, coordVerbs()...)
+	all = append(all, signalVerbs()...)
+	all = append(all, processVerbs()...)
 	return append(all, []*verb{
 		{name: "send", args: "KIND FILE", least: 2, most: 2, about: "send a command from a file with its JSON", store: true, before: readCommand, run: send,
 			words: first(func(c *call) []string { return c.known.commands() }), check: checkSend,
@@ -70,16 +83,17 @@ func (t tool) verbs() []*verb {
 			flags: sendFlags},
 		{name: "top", about: "watch the queues", store: true, run: top, check: checkTop,
 			more: "On a terminal it is a screen, until a signal (Ctrl-C). Elsewhere it prints a line for each queue again and again. LAG is the age\n" +
-				"of the oldest ready message. CHANGE is the net growth of the queue per second: the messages that came\n" +
-				"minus those that left. It is not a rate of either: 0/s may be an idle queue, or a busy one that keeps up.",
+				"of the oldest ready message. OUT counts the messages that left the queue, handled, poisoned or cancelled, by what the\n" +
+				"workers published in the last two minutes. IN is OUT and the growth of the queue over the same time, so it is known after\n" +
+				"a minute. P99 is the time within which 99 of 100 runs of a handler ended, in the slowest worker.",
 			flags: func(set *flag.FlagSet, o *options) {
 				o.every = 2 * time.Second
 				set.DurationVar(&o.every, "every", o.every, "look at the queues again after this `TIME`, at least 100ms; the default is 2s")
 				set.IntVar(&o.rounds, "n", 0, "end after this `NUMBER` of looks; 0 means never")
 			}},
 		{name: "doctor", about: "find out what is wrong", store: true, run: doctor, check: checkDoctor,
-			more: "It looks for queues that nobody consumes, kinds without a handler, messages that wait for long, poison queues, clocks that\n" +
-				"differ, old versions of a program beside newer ones, and a log of SQLite that can't shrink. It changes nothing. Its exit\ncode is 4 if something is wrong, and 3 if it knows no queue. A NOTE alone is not wrong.",
+			more: "It looks for queues that nobody consumes, kinds without a handler, messages that wait for long, poison queues, schedules that\n" +
+				"don't run, processes that are stuck or overdue, clocks that differ, old versions of a program beside newer ones, and a log of\nSQLite that can't shrink. It changes nothing. Its exit code is 4 if something is wrong, and 3 if it knows no queue. A NOTE alone\nis not wrong.",
 			flags: func(set *flag.FlagSet, o *options) {
 				o.lag = 5 * time.Minute
 				set.DurationVar(&o.lag, "lag", o.lag, "the `TIME` that messages may wait; the default is 5m")
@@ -129,12 +143,12 @@ func documentVerbs() []*verb {
 	const aboutList = "With a name it lists the documents, by key."
 	return []*verb{
 		{name: "values list", args: "[KIND]", most: 1, about: "list the collections of documents, or the documents of one", store: true, run: valuesList, check: checkList,
-			words: collections, flags: listFlags, more: aboutList},
+			words: collections, flags: listing("documents", "keys"), more: aboutList},
 		{name: "values show", args: "KIND KEY", least: 2, most: 2, about: "show the stored value of a document", store: true, run: valuesShow, words: collections,
 			more: "A view also has the sequence numbers that it has folded, by source. Values may be personal. -json also prints\n" +
 				"the record: version (messages applied), emitted (events), remembered (messages in the window), pending (events\nnot known to be sent), size (bytes)."},
 		{name: "views list", args: "[VIEW]", most: 1, about: "list the views, or the documents of one", store: true, run: viewsList, check: checkList,
-			words: views, flags: listFlags, more: aboutList},
+			words: views, flags: listing("documents", "keys"), more: aboutList},
 		{name: "views show", args: "VIEW KEY", least: 2, most: 2, about: "show a document of a view", store: true, run: viewsShow, words: views,
 			more: "It may be personal. values show also prints the sequence numbers that it has folded."},
 		{name: "views rebuild", args: "VIEW", least: 1, most: 1, about: "rebuild a view from the value objects", store: true, run: viewsRebuild,
@@ -168,11 +182,18 @@ func selections(set *flag.FlagSet, o *options) {
 	set.BoolVar(&o.dryRun, "dry-run", false, "change nothing, and list the messages that would be affected")
 }
 
-func listFlags(set *flag.FlagSet, o *options) {
-	o.limit = 100
-	set.Func("prefix", "only documents whose keys begin with this `TEXT`", text(&o.prefix))
-	set.Func("after", "only documents after this `KEY`, in the order of the keys", text(&o.after))
-	set.Func("limit", "list at most this `NUMBER` of documents, 1 to 100000; the default is 100", func(s string) (err error) {
+// listing are the flags of a list of things.
+func listing(things, names string) func(*flag.FlagSet, *options) {
+	return func(set *flag.FlagSet, o *options) {
+		o.limit = 100
+		set.Func("prefix", fmt.Sprintf("only %s whose %s begin with this `TEXT`", things, names), text(&o.prefix))
+		set.Func("after", fmt.Sprintf("only %s after this `%s`, in the order of the %s", things, strings.ToUpper(strings.TrimSuffix(names, "s")), names), text(&o.after))
+		limitFlag(set, o, things)
+	}
+}
+
+func limitFlag(set *flag.FlagSet, o *options, things string) {
+	set.Func("limit", "list at most this `NUMBER` of "+things+", 1 to 100000; the default is 100", func(s string) (err error) {
 		if o.limit, err = strconv.Atoi(s); err != nil || o.limit < 1 || o.limit > 100_000 {
 			return errors.New("want a number from 1 to 100000")
 		}
@@ -188,15 +209,7 @@ func sendFlags(set *flag.FlagSet, o *options) {
 		}
 		return nil
 	})
-	set.Func("at", "deliver it at this `TIME`, such as 2026-12-24T18:00:00+01:00 or \"2026-12-24 18:00\" of this machine, at most 3650 days ahead", func(s string) error {
-		for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04"} {
-			if t, err := time.ParseInLocation(layout, s, time.Local); err == nil && time.Until(t) <= mostDelay {
-				o.at = t
-				return nil
-			}
-		}
-		return errors.New("want a time such as 2026-12-24T18:00:00+01:00 or \"2026-12-24 18:00\", at most 3650 days ahead")
-	})
+	momentFlag(set, o, "deliver it at this `TIME`")
 }
 
 // text sets a string. An empty one comes from an unset variable of the shell, and must not mean "any".

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/boottest"
@@ -49,7 +50,7 @@ func programs() map[string]Program {
 		"sample": {
 			Routes: reservations.Routes, Alias: reservations.Alias,
 			Register: func(h *handlers.Registry) error {
-				reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}})
+				reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}}, nil)
 				return nil
 			},
 			Rebuild: map[string]Rebuild{"months": {
@@ -214,7 +215,11 @@ func (w *world) work(t *testing.T, judge func(reservations.MakeReservation) erro
 	t.Helper()
 	return w.start(t, func(h *handlers.Registry) {
 		if judge == nil {
-			reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}})
+			numbers, err := reservations.Numbers(w.channels.Store(), ids.Config{})
+			if err != nil {
+				t.Error(err)
+			}
+			reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}}, numbers)
 			return
 		}
 		decide := func(c reservations.Capacity, m reservations.MakeReservation) (reservations.Capacity, []channel.Message, error) {
@@ -263,7 +268,7 @@ func (w *world) drained(t *testing.T, queues ...string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(patience)
-	for {
+	for empty := 0; ; {
 		left := int64(0)
 		for _, q := range queues {
 			st, err := w.store.Queue(q).Stats(t.Context())
@@ -272,7 +277,10 @@ func (w *world) drained(t *testing.T, queues ...string) {
 			}
 			left += max(st.Ready, -st.Ready) + max(st.InFlight, -st.InFlight) + max(st.Delayed, -st.Delayed) // -1: the number is unknown and not 0
 		}
-		if left == 0 {
+		if empty++; left > 0 {
+			empty = 0
+		}
+		if empty == 2 { // during one look a message may go to a queue that was looked at before
 			return
 		}
 		select {

@@ -3,9 +3,13 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/sample/reservations"
@@ -42,12 +46,23 @@ func Program() host.Program {
 // settings are the sample's own, and what is made of them.
 type settings struct {
 	seats   *int
+	zone    *time.Location // of the restaurant
+	keep    *int           // days for which the documents of a date are kept
 	mails   reservations.Mails
-	mailsTo string // in words for people
+	mailsTo string               // in words for people
+	numbers *ids.Sequence        // nil where no worker runs
+	year    *int                 // of the season; 0 for none
+	opens   time.Time            // the season; zero for no announcement
+	season  *reservations.Season // nil for none
 }
 
 func (s *settings) flags(f *host.Flags) {
 	s.seats = f.Int("seats", 40, 1, maxSeats, "the number of `SEATS` of the restaurant; all programs of one system use the same")
+	zone := f.String("zone", "", "the restaurant's time `ZONE`, for example Europe/Berlin, which decides when a day begins; all programs of one\n"+
+		"system use the same. Defaults to that of the variable TZ, or UTC")
+	f.Check("zone", func() error { return s.setZone(*zone) })
+	s.keep = f.Int("retention", 90, reservations.MinRetention, 3650, "how many `DAYS` after a date its reservations are kept, with names and addresses; then an archive without them.\n"+
+		"Only a worker needs it")
 	smtp := f.String("smtp", "", "the `URL` of the SMTP server for mails, for example smtp://localhost:25?from=tables@example.org\n"+
 		"or smtps://USER:PASSWORD@HOST:465. Without one, each mail becomes a file in "+mailFolder)
 	f.Check("smtp", func() error { return s.setMailer(*smtp) })
@@ -59,6 +74,49 @@ func (s *settings) flags(f *host.Flags) {
 		}
 		return err
 	})
+	s.year = f.Int("season", 0, 0, 9999, "a `YEAR` whose dates can be booked only once the gate season-YEAR is open. Only a web needs it. 0 means none")
+	f.Check("season", func() error {
+		if latest := time.Now().Year() + 5; *s.year != 0 && (*s.year < 2000 || *s.year > latest) {
+			return fmt.Errorf("want 0, or a year from 2000 to %d", latest)
+		}
+		return nil
+	})
+	opens := f.String("season-opens", "", "the `TIME` to announce for the opening of the season, for example 2026-12-01T10:00:00+01:00. It is announced\n"+
+		"once: to change it later, open or close the gate with the operator's program millrace")
+	f.Check("season-opens", func() error { return s.setOpening(*opens) })
+}
+
+func (s *settings) setZone(name string) (err error) {
+	if name == "" {
+		name = time.Local.String()
+	}
+	if name == "Local" { // the machine's own, whose name nobody knows
+		name = "UTC"
+	}
+	if s.zone, err = time.LoadLocation(name); err != nil {
+		return errors.New("want a time zone such as Europe/Berlin")
+	}
+	s.mails.Now = s.now
+	return nil
+}
+
+// now tells the time at the restaurant.
+func (s *settings) now() time.Time { return time.Now().In(s.zone) }
+
+func (s *settings) setOpening(text string) (err error) {
+	if text == "" {
+		return nil
+	}
+	s.opens, err = time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil:
+		return errors.New("want a time like 2026-12-01T10:00:00+01:00")
+	case *s.year == 0:
+		return errors.New("want -season, too")
+	case s.opens.Year() > *s.year || s.opens.Year() < *s.year-10:
+		return errors.New("want a time before the end of the season, and at most ten years before it")
+	}
+	return nil
 }
 
 func (s *settings) setMailer(smtp string) error {
@@ -74,13 +132,26 @@ func (s *settings) setMailer(smtp string) error {
 	return nil
 }
 
-func (s *settings) start(_ context.Context, a *host.App) error {
-	a.Say("Mails go to %s.", s.mailsTo)
+func (s *settings) start(_ context.Context, a *host.App) (err error) {
+	a.Say("Mails go to %s. A day begins at midnight in %s.", s.mailsTo, s.zone)
+	if a.Worker {
+		if s.numbers, err = reservations.Numbers(a.Store, ids.Config{Metrics: a.Metrics, Logger: a.Log}); err != nil {
+			return err
+		}
+		a.OnClose(func() error { return s.numbers.Close(context.Background()) }) // gives back the numbers that are left
+	}
+	if a.Web && *s.year != 0 {
+		if s.season, err = reservations.NewSeason(a.Store, *s.year, s.opens, a.Log); err != nil {
+			return err
+		}
+		a.Go("season", s.season.Follow)
+	}
 	return nil
 }
 
 func (s *settings) register(h *handlers.Registry) error {
-	reservations.Register(h, *s.seats, s.mails)
+	reservations.Register(h, *s.seats, s.mails, s.numbers)
+	reservations.Schedule(h, s.zone.String(), *s.keep)
 	return nil
 }
 
@@ -96,5 +167,5 @@ func months() host.Rebuild {
 }
 
 func (s *settings) web(a *host.App) (http.Handler, error) {
-	return site.New(a.Channels, site.Config{Logger: a.Log, Stopping: a.Stopping, Seats: *s.seats})
+	return site.New(a.Channels, site.Config{Now: s.now, Logger: a.Log, Stopping: a.Stopping, Seats: *s.seats, Season: s.season})
 }

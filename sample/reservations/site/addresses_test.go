@@ -24,7 +24,7 @@ func TestAddresses(t *testing.T) {
 		"/reservations/new": 200, "/reservations/new?date=" + in(1): 200, "/reservations/new?date=x": 200, "/reservations/new?date=" + in(-1): 200,
 		"/views/months/2026-12": 200, "/views/months/2026-13": 404, "/views/months/": 404, "/views/months/..%2f..": 404,
 		"/reservations/" + channel.NewID(): 404, "/reservations/a": 404, "/reservations/..%2f..%2fetc": 404, "/reservations/" + channel.NewID() + "/events": 404,
-		"/nothing": 404, "/static/site.css": 404, "/reservations": 405,
+		"/nothing": 404, "/static/site.css": 404, "/reservations/" + channel.NewID() + "/cancelled": 404,
 	} {
 		a := s.get(path, "Accept", "text/html").want(t, status)
 		if !strings.HasPrefix(path, "/views/") {
@@ -37,7 +37,7 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 	}
-	s.get("/reservations").want(t, http.StatusMethodNotAllowed, "Allow", "POST")
+	s.do("PUT", "/reservations", nil).want(t, http.StatusMethodNotAllowed, "Allow", "GET, HEAD, POST")
 	s.do("DELETE", "/reservations/"+channel.NewID(), nil).want(t, http.StatusMethodNotAllowed, "Allow", "GET, HEAD")
 	id := channel.NewID()
 	s.postJSON(body(id, in(3), 2)).want(t, http.StatusAccepted)

@@ -38,10 +38,11 @@ type wrongField struct{ Field, Text string }
 
 // form shows the empty form. Its ID is made here, so that the form makes one reservation even when it is sent twice.
 func (s *site) form(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+	now := s.cfg.Now()
 	p := formPage{In: input{ID: channel.NewID(), Date: r.URL.Query().Get("date"), Quantity: strconv.Itoa(min(2, s.cfg.Seats))}}
-	if fault := (reservations.MakeReservation{Date: p.In.Date}).FaultsAt(s.cfg.Now())["date"]; p.In.Date != "" && fault != "" {
+	if fault := (reservations.MakeReservation{Date: p.In.Date}).FaultsAt(now)["date"]; p.In.Date != "" && fault != "" {
 		p.Faults = reservations.Faults{"date": fault}
-	} else if p.In.Date != "" {
+	} else if p.Notice, _ = s.cfg.Season.Closed(p.In.Date, now); p.Notice == "" && p.In.Date != "" {
 		month, err := s.months.Get(ctx, reservations.MonthOf(p.In.Date))
 		if err != nil {
 			return err
@@ -76,13 +77,20 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	}
 	m := in.reservation()
 	in.ID = m.ID // a form that is shown and sent again asks for the same reservation
-	all := m.FaultsAt(s.cfg.Now())
+	now := s.cfg.Now()
+	all := m.FaultsAt(now)
 	if m.Quantity < 1 || m.Quantity > s.cfg.Seats {
 		all["quantity"] = fmt.Sprintf("Choose 1 to %d seats.", s.cfg.Seats)
 	}
 	maps.Copy(all, faults)
 	if len(all) > 0 {
 		return s.refuse(w, r, in, &problem{Status: http.StatusUnprocessableEntity, Faults: all})
+	}
+	if sentence, opens := s.cfg.Season.Closed(m.Date, now); sentence != "" {
+		if !opens.IsZero() {
+			w.Header().Set("Retry-After", strconv.Itoa(int(opens.Sub(now).Seconds())+1))
+		}
+		return s.refuse(w, r, in, &problem{Status: http.StatusForbidden, Detail: sentence})
 	}
 	switch err := s.request(traced(ctx, r), m); {
 	case errors.Is(err, errConflict):
@@ -122,7 +130,7 @@ func (s *site) refuse(w http.ResponseWriter, r *http.Request, in input, err erro
 		page.In.ID = channel.NewID()
 		delete(p.Faults, "id")
 		page.Notice = "This page was open for a long time. Please check your entries and send them again."
-	case p.Status == http.StatusServiceUnavailable:
+	case p.Status == http.StatusServiceUnavailable, p.Status == http.StatusForbidden:
 		page.Notice = p.Detail + " Your entries are still here."
 	}
 	s.showForm(w, r, p.Status, page)
@@ -142,7 +150,7 @@ func (s *site) request(ctx context.Context, m reservations.MakeReservation) erro
 	if !storage.LostRace(err) {
 		return err
 	}
-	before, err := s.requested(ctx, m.ID)
+	before, err := s.requested(ctx, reservations.Key(m.ID))
 	switch {
 	case err != nil:
 		return err
@@ -152,9 +160,9 @@ func (s *site) request(ctx context.Context, m reservations.MakeReservation) erro
 	return s.makes.Send(ctx, m)
 }
 
-// requested reads the request with an ID; storage.ErrNotFound if there is none.
-func (s *site) requested(ctx context.Context, id string) (m reservations.MakeReservation, err error) {
-	blob, err := s.requests.Get(ctx, reservations.Key(id), "")
+// requested reads a request by its key; storage.ErrNotFound if there is none.
+func (s *site) requested(ctx context.Context, key string) (m reservations.MakeReservation, err error) {
+	blob, err := s.requests.Get(ctx, key, "")
 	if err != nil {
 		return m, err
 	}

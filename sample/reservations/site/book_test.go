@@ -54,7 +54,7 @@ func bookAsProgram(t *testing.T, s *stack) {
 
 	s.work()
 	s.becomes(path, reservations.Accepted)
-	want.Status = reservations.Accepted
+	want.Status, want.Number = reservations.Accepted, "1-3"
 	if got := decode[reservations.Status](t, s.get(path, "Accept", "application/json")); got != want {
 		t.Errorf("after the decision: got %+v, want %+v", got, want)
 	}

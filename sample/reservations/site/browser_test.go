@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -234,7 +235,7 @@ func TestBrowserOnAPhone(t *testing.T) {
 	ctx := browse(t)
 	s := newStack(t, site.Config{})
 	day := in(3)
-	do(t, ctx, chromedp.Emulate(device.Info{Name: "phone", Width: 390, Height: 844, Scale: 2, Mobile: true, Touch: true}))
+	do(t, ctx, phone())
 	dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
 	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, dark); err != nil {
 		t.Fatal(err)
@@ -288,4 +289,57 @@ func TestBrowserFollowsThePolicy(t *testing.T) {
 		}
 		t.Errorf("the browser complains: %v", m)
 	}
+}
+
+// TestBrowserShowsTheNumber sees the number of a reservation on its receipt, wide and narrow, and finds the reservation
+// by it.
+func TestBrowserShowsTheNumber(t *testing.T) {
+	t.Parallel()
+	ctx := browse(t)
+	s := newStack(t, site.Config{})
+	s.work()
+	do(t, ctx, open(s.url+"/reservations/new?date="+in(3)), fill(in(3), "2", "Ada Lovelace", "ada@example.org"), submit(), state("accepted"))
+	number := text(t, ctx, ".ticket strong")
+	shoot(t, ctx, "number")
+	find := func(number string) action {
+		return chromedp.Steps(visible("#number"), chromedp.SetValue(chromedp.ID("number"), number), click("form.card button"))
+	}
+	do(t, ctx, click("footer a"), find(number+"x"), visible("#number-fault"))
+	shoot(t, ctx, "number-fault")
+	do(t, ctx, find(number), visible(`article[data-status="accepted"]`))
+	shoot(t, ctx, "number-found")
+	if got := text(t, ctx, ".ticket strong"); got != number {
+		t.Errorf("got No. %s, want %s", got, number)
+	}
+	do(t, ctx, phone())
+	shoot(t, ctx, "phone-number-found")
+}
+
+// TestBrowserBeforeTheSeason sees the pages before the bookings of a season open, wide and narrow.
+func TestBrowserBeforeTheSeason(t *testing.T) {
+	t.Parallel()
+	ctx := browse(t)
+	s, _ := newSeason(t, filepath.Join(t.TempDir(), "test.db"), time.Now().Add(48*time.Hour))
+	eventually(t, "the opening is announced", func() bool {
+		return s.postJSON(body(channel.NewID(), in(3), 2)).Header.Get("Retry-After") != ""
+	})
+	pages := func(size string) {
+		do(t, ctx, open(s.url+"/?month="+in(3)[:7]), visible("#season"))
+		shoot(t, ctx, size+"season-calendar")
+		do(t, ctx, open(s.url+"/reservations/new?date="+in(3)), visible(".notice"))
+		shoot(t, ctx, size+"season-form")
+		do(t, ctx, open(s.url+"/reservations/new"), fill(in(3), "2", "Ada Lovelace", "ada@example.org"), submit(), visible(".notice"))
+		shoot(t, ctx, size+"season-refused")
+		if got := ask(t, ctx, chromedp.Value(chromedp.ID("name"))); got != "Ada Lovelace" {
+			t.Errorf("the name: got %q, want what was typed", got)
+		}
+	}
+	pages("")
+	do(t, ctx, phone())
+	pages("phone-")
+}
+
+// phone makes the screen that of a phone.
+func phone() action {
+	return chromedp.Emulate(device.Info{Name: "phone", Width: 390, Height: 844, Scale: 2, Mobile: true, Touch: true})
 }

@@ -14,6 +14,7 @@ const monthLayout = "2006-01"
 type calendarPage struct {
 	Title          string
 	Month          string     // "December 2026"
+	Season         string     // why no day of the month can be booked yet
 	Previous, Next *monthLink // nil where the calendar ends
 	Weeks          [][7]calendarDay
 }
@@ -31,7 +32,8 @@ type calendarDay struct {
 // calendar shows a month. It serves only months with a day to book, so that nobody can walk into the year 9999, or
 // fill the view's cache on the way.
 func (s *site) calendar(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
-	first, last := reservations.Bookable(s.cfg.Now())
+	now := s.cfg.Now()
+	first, last := reservations.Bookable(now)
 	month := reservations.MonthOf(first)
 	if asked := r.URL.Query().Get("month"); asked != "" {
 		if !reservations.ValidMonth(asked) || asked < month || asked > reservations.MonthOf(last) {
@@ -44,7 +46,9 @@ func (s *site) calendar(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-cache")
-	s.page(w, r, "calendar", http.StatusOK, newCalendar(month, first, last, view))
+	p := newCalendar(month, first, last, view)
+	p.Season, _ = s.cfg.Season.Closed(month, now)
+	s.page(w, r, "calendar", http.StatusOK, p)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
@@ -13,6 +14,7 @@ type receiptPage struct {
 	Title string
 	reservations.Status
 	Cancelling bool   // a cancellation was requested and is not decided
+	Over       bool   // the day is over, so nothing can be cancelled
 	Self       string // where this page can be loaded again
 	Events     string // address of the event stream; empty when no change is expected
 	Calendar   string // link for choosing another day
@@ -38,7 +40,8 @@ func (s *site) showReceipt(w http.ResponseWriter, r *http.Request, code int, sta
 		return
 	}
 	p := receiptPage{Title: titles[status.Status], Status: status, Self: receiptPath(status.ID), Calendar: s.calendarFor(status.Date)}
-	if cancelling && !status.Status.Final() {
+	p.Over = over(status, s.cfg.Now())
+	if cancelling && !status.Status.Final() && status.Reason == "" {
 		p.Title, p.Cancelling, p.Self = "Cancelling your reservation", true, p.Self+cancelAsked
 	}
 	if p.Cancelling || status.Status == reservations.Pending {
@@ -63,12 +66,20 @@ func (s *site) cancel(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return err
 	}
 	if !status.Status.Final() {
+		if over(status, s.cfg.Now()) {
+			return &problem{Status: http.StatusConflict, Detail: "That day is over. The reservation can't be cancelled any more."}
+		}
 		if err := s.cancels.Send(traced(ctx, r), reservations.CancelReservation{ID: status.ID, Date: status.Date}); err != nil {
 			return err
 		}
 	}
 	s.showReceipt(w, r, http.StatusAccepted, status, true)
 	return nil
+}
+
+// over reports whether the day of a reservation is over.
+func over(status reservations.Status, now time.Time) bool {
+	return status.Date < now.Format(time.DateOnly)
 }
 
 // afterCancel is for a browser that reloads the answer to its cancellation.
@@ -78,18 +89,26 @@ func (s *site) afterCancel(w http.ResponseWriter, r *http.Request) {
 
 // lookup returns the state of a reservation: the view's, or before anything is decided, the stored request.
 func (s *site) lookup(ctx context.Context, id string) (reservations.Status, error) {
-	unknown := &problem{Status: http.StatusNotFound, Detail: "We know no reservation with this number."}
 	if !reservations.ValidID(id) {
-		return reservations.Status{}, unknown
+		return reservations.Status{}, unknown("ID")
 	}
-	status, _, err := s.statuses.GetFresh(ctx, reservations.Key(id))
+	return s.status(ctx, reservations.Key(id), "ID")
+}
+
+func unknown(what string) error {
+	return &problem{Status: http.StatusNotFound, Detail: "We know no reservation with this " + what + "."}
+}
+
+// status returns the state of a reservation by its key. The person knows the reservation by what.
+func (s *site) status(ctx context.Context, key, what string) (reservations.Status, error) {
+	status, _, err := s.statuses.GetFresh(ctx, key)
 	if err != nil || status.Status != "" {
 		return status, err
 	}
-	m, err := s.requested(ctx, id)
+	m, err := s.requested(ctx, key)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return status, unknown
+		return status, unknown(what)
 	case err != nil:
 		return status, err
 	}

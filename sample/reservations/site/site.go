@@ -4,6 +4,7 @@
 //	GET  /                          the month's calendar, ?month=2026-12
 //	GET  /reservations/new          the form, ?date=2026-12-24
 //	POST /reservations              asks for a table: 202, or 303 to the receipt
+//	GET  /reservations              finds a reservation, ?number=1042-9; without a number, a form to ask
 //	GET  /reservations/{id}         the receipt
 //	GET  /reservations/{id}/events  the receipt as server-sent events, whenever it changes
 //	POST /reservations/{id}/cancel  asks to cancel
@@ -45,6 +46,9 @@ type Config struct {
 	// which is the most in any case.
 	Seats int
 
+	// Season is a year that can't be booked yet. Defaults to none.
+	Season *reservations.Season
+
 	// Stopping is closed when the server begins to stop, and ends the event streams, which a graceful
 	// shutdown would otherwise wait for. Defaults to never.
 	Stopping <-chan struct{}
@@ -67,6 +71,7 @@ type site struct {
 	months   *views.View[reservations.Month]
 	statuses *views.View[reservations.Status]
 	requests *storage.Blobs // the requests that were sent, by reservations.Key
+	numbers  *storage.Table // see reservations.Numbered
 
 	cfg     Config
 	streams chan struct{} // holds a token for each open event stream
@@ -99,8 +104,8 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 	s := &site{
 		makes: makes, cancels: cancels,
 		months: reservations.Months(channels), statuses: reservations.Statuses(channels),
-		requests: channels.Store().Blobs(requestsContainer),
-		cfg:      cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger},
+		requests: channels.Store().Blobs(requestsContainer), numbers: channels.Store().Table("numbers"),
+		cfg: cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger},
 	}
 	return s.handler(), nil
 }
@@ -110,6 +115,7 @@ func (s *site) handler() http.Handler {
 		"GET /{$}":                       s.serve(s.calendar),
 		"GET /reservations/new":          s.serve(s.form),
 		"POST /reservations":             s.serve(s.book),
+		"GET /reservations":              s.serve(s.find),
 		"GET /reservations/{id}":         s.serve(s.receipt),
 		"GET /reservations/{id}/events":  s.serve(s.events),
 		"POST /reservations/{id}/cancel": s.serve(s.cancel),

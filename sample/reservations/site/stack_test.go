@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/sample/reservations/site"
@@ -102,7 +103,11 @@ func newStackOn(t *testing.T, store *storage.Store, cfg site.Config, change ...f
 		t.Fatal(err)
 	}
 	s.registry = handlers.NewRegistry(s.channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-	reservations.Register(s.registry, 40, reservations.Mails{Mailer: s.mails})
+	numbers, err := reservations.Numbers(s.store, ids.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reservations.Register(s.registry, 40, reservations.Mails{Mailer: s.mails}, numbers)
 	if err := s.registry.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -125,14 +125,23 @@ func accountList() string {
 	return list.String()
 }
 
-// Account returns an account that no test has used before.
+// Account is Take for a test, which ends if there is none left.
 func (s *Server) Account(tb testing.TB) Account {
 	tb.Helper()
+	a, err := s.Take()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a
+}
+
+// Take returns an account that nobody has taken before.
+func (s *Server) Take() (Account, error) {
 	i := s.given.Add(1) - 1
 	if i >= accounts {
-		tb.Fatalf("azuretest: all %d accounts are in use", accounts)
+		return Account{}, fmt.Errorf("azuretest: all %d accounts are in use", accounts)
 	}
-	return s.account(int(i))
+	return s.account(int(i)), nil
 }
 
 func (s *Server) account(i int) Account {

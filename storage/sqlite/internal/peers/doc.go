@@ -6,6 +6,8 @@
 //	p.Signal()                    // after a commit that sent something, or for a ring
 //	p.Watch()                     // once a consumer waits for rings
 //	p.ReleaseClaimsOfDead(ctx)    // before a receive: it costs some microseconds, once a second
+//	p.CheckSocket(), p.Serve()    // before something is heard
+//	p.Others()                    // to tell others something
 //
 // In return the package calls [Config].RingAll when another store may have sent something, and [Config].Release for
 // the claims of a process that was killed. The zero [Peers] does nothing; its generations belong to no process.
@@ -22,6 +24,10 @@
 //   - The presence file, process-NUMBER, is locked (flock) as long as the process lives. The lock goes when the
 //     process is gone, whatever ended it, and not before: a process that is stopped or hangs keeps it. A generation
 //     holds the NUMBER.
+//
+// A store that hears has a third one, the socket ear-RANDOM, made at the first [Peers.Serve]. Others find it by its
+// name and connect. It gets that name when it accepts connections. So one that refuses them is a dead process's, and
+// the store that finds it removes it. A store whose own socket's file is gone calls [Config].Lost.
 //
 // Everything in the folder is a hint. A store that can't use the folder logs that once and works without it.
 //

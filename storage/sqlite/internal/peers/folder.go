@@ -72,14 +72,16 @@ func (d *folder) create(name string, flags int) (*os.File, error) {
 		d.warn(err)
 		return nil, err
 	}
-	if uid, gid, ok := d.targetOwner(f); ok {
+	if here, err := f.Stat(); err != nil {
+		d.warn(err)
+	} else if uid, gid, ok := d.targetOwner(here); ok {
 		d.warn(f.Chown(uid, gid))
 	}
 	return f, nil
 }
 
 // adopt gives a folder that belongs to root to the database's owner. Before the folder it gives away the files that
-// other stores lock.
+// other stores lock or connect to.
 func (d *folder) adopt(root *os.Root) {
 	if os.Geteuid() != 0 {
 		return
@@ -90,13 +92,18 @@ func (d *folder) adopt(root *os.Root) {
 		return
 	}
 	defer f.Close()
-	uid, gid, ok := d.targetOwner(f)
+	here, err := f.Stat()
+	if err != nil {
+		d.warn(err)
+		return
+	}
+	uid, gid, ok := d.targetOwner(here)
 	if !ok {
 		return
 	}
 	names, err := f.Readdirnames(-1)
 	for _, name := range names {
-		if strings.HasPrefix(name, presencePrefix) {
+		if strings.HasPrefix(name, presencePrefix) || strings.HasPrefix(name, socketPrefix) {
 			err = errors.Join(err, root.Lchown(name, uid, gid))
 		}
 	}
@@ -106,7 +113,7 @@ func (d *folder) adopt(root *os.Root) {
 // targetOwner returns the user and group that a file of root's must be given to: the database's, as SQLite does with
 // its -wal and -shm, because the programs run as that user. ok is false where nothing is to be given: this process
 // isn't root, or the file is not root's.
-func (d *folder) targetOwner(f *os.File) (uid, gid int, ok bool) {
+func (d *folder) targetOwner(here fs.FileInfo) (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false
 	}
@@ -114,22 +121,19 @@ func (d *folder) targetOwner(f *os.File) (uid, gid int, ok bool) {
 	if err != nil {
 		return 0, 0, false // the store itself reports that
 	}
-	here, err := f.Stat()
-	if err != nil {
-		d.warn(err)
-		return 0, 0, false
-	}
 	uid, gid = owner(db)
 	hereUID, hereGID := owner(here)
 	return uid, gid, hereUID == 0 && (uid != 0 || gid != hereGID)
 }
 
-// removeStaleSignals removes the signal files that crashed processes have left.
+// removeStaleSignals removes the signal files that crashed processes have left. Sockets are found dead when they are
+// used.
 func removeStaleSignals(root *os.Root) {
 	entries, _ := fs.ReadDir(root.FS(), ".")
 	for _, e := range entries {
 		info, err := e.Info()
-		if err == nil && time.Since(info.ModTime()) > signalStale && !strings.HasPrefix(e.Name(), presencePrefix) {
+		keep := strings.HasPrefix(e.Name(), presencePrefix) || strings.HasPrefix(e.Name(), socketPrefix)
+		if err == nil && time.Since(info.ModTime()) > signalStale && !keep {
 			root.Remove(e.Name())
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -26,6 +27,12 @@ type Config struct {
 
 	// Release makes receivable what was claimed under the generations first to last, and rings.
 	Release func(ctx context.Context, first, last int64) error
+
+	// Serve serves another store's connection and closes it. It returns when the connection or ctx ends.
+	Serve func(ctx context.Context, conn net.Conn)
+
+	// Lost is called when this store's socket is gone. It doesn't wait, and calls nothing of this package.
+	Lost func()
 }
 
 // Peers is one store's view of the other stores on its file.
@@ -34,6 +41,7 @@ type Peers struct {
 	folder   *folder // nil: it does nothing
 	presence presence
 	signals  *signals
+	socket   socket
 
 	ended chan struct{} // closed to end the goroutines
 	all   sync.WaitGroup
@@ -119,6 +127,7 @@ func (p *Peers) Close() {
 	p.closed = true
 	p.mu.Unlock()
 	close(p.ended)
+	p.socket.close(p.folder)
 	p.all.Wait()
 	p.signals.finish()
 	os.Remove(filepath.Join(p.folder.path, p.signals.file)) // one that stays is removed as stale

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +25,9 @@ type world struct {
 	mu       sync.Mutex
 	rang     int // how often RingAll was called
 	asked    int // likewise, HasChanged
+	lost     int // likewise, Lost
+	serving  int // calls of Serve under way
+	served   int // the most of them at a time
 	log      bytes.Buffer
 	changed  bool
 	failing  error
@@ -95,6 +100,17 @@ func newWorld(t *testing.T, db string) *world {
 			w.released = append(w.released, [2]int64{first, last})
 			return w.failing
 		},
+		Serve: func(ctx context.Context, conn net.Conn) {
+			w.set(func() {
+				w.serving++
+				w.served = max(w.served, w.serving)
+			})
+			defer w.set(func() { w.serving-- })
+			defer conn.Close()
+			defer context.AfterFunc(ctx, func() { conn.Close() })()
+			io.Copy(conn, conn)
+		},
+		Lost: func() { w.set(func() { w.lost++ }) },
 	})
 	t.Cleanup(w.Close)
 	return w

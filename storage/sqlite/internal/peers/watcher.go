@@ -100,6 +100,7 @@ func (w *watcher) check() {
 		w.rewatch()
 		w.peers.signals.request()
 	}
+	w.peers.CheckSocket()
 	others := w.peers.Check(context.Background())
 	changed := !others && w.peers.cfg.HasChanged()
 	if others || changed || w.ownSignalsMissing || w.peerMayHaveLeft {
@@ -132,6 +133,10 @@ func (w *watcher) handle(e fsnotify.Event) {
 		// reported.
 		w.ownSignalsMissing = true
 		w.checkWithin(checkEvery)
+	case strings.HasPrefix(name, socketPrefix), strings.HasPrefix(name, newPrefix):
+		if e.Has(fsnotify.Remove | fsnotify.Rename) {
+			w.peers.CheckSocket()
+		}
 	case strings.HasPrefix(name, presencePrefix): // a store has come or gone, perhaps this one
 		w.peerMayHaveLeft = w.peerMayHaveLeft || !e.Has(fsnotify.Create)
 		w.checkWithin(checkEvery)

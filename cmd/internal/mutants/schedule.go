@@ -1,0 +1,63 @@
+package main
+
+// schedules are breaks of the laws of package schedule, in their order.
+func schedules() []mutant {
+	return []mutant{
+		{
+			name: "a copy of a wake counts",
+			file: "schedule/decide.go",
+			old:  "m.Due.Equal(d.Armed)",
+			new:  "d.now.After(m.Due)",
+			by:   "schedule",
+			test: "TestCopiesOfAWake",
+		},
+		{
+			name: "the command of a due time has a random ID",
+			file: "schedule/every.go",
+			old:  "return post.DerivedAt(x.Due, collection, schedule, due)",
+			new:  "return channel.NewID()",
+			by:   "schedule",
+			test: "TestIDsFollowFromDueTimes",
+		},
+		{
+			name: "due times are made up for without a bound",
+			file: "schedule/document.go",
+			old:  "x.Due.Before(within)",
+			new:  "x.Due.Before(within) && false",
+			by:   "schedule",
+			test: "TestMissedDueTimes",
+		},
+		{
+			name: "a time that the clocks leave out is not due",
+			file: "schedule/spec.go",
+			old:  "return begin.UTC() //",
+			new:  "return time.Time{} //",
+			by:   "schedule",
+			test: "TestChangesOfTheClocks",
+		},
+		{
+			name: "a changed definition is due again for what has passed",
+			file: "schedule/decide.go",
+			old:  "spec.due.next(d.Decided)\n	if d.mayOverlap",
+			new:  "spec.due.next(d.Decided.Add(-time.Hour))\n	if d.mayOverlap",
+			by:   "schedule",
+			test: "TestAChangedSpec",
+		},
+		{
+			name: "a run begins while another one goes on",
+			file: "schedule/document.go",
+			old:  "return d.Definition.overlap() == Allow",
+			new:  "return d.Definition.overlap() <= Queue",
+			by:   "schedule",
+			test: "TestOverlap",
+		},
+		{
+			name: "a run in a pause takes the due times of the pause",
+			file: "schedule/decide.go",
+			old:  "	d.expire()\n	if d.Paused == nil {",
+			new:  "	d.expire()\n	if true {",
+			by:   "schedule",
+			test: "TestARunInAPause",
+		},
+	}
+}

@@ -1,0 +1,120 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/coord/internal/call"
+	"github.com/millrace-go/millrace/internal/metrics"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	minPoll = 100 * time.Millisecond
+	maxPoll = 10 * time.Minute
+
+	openPolls = 12 // a gate that is open is looked at once in so many polls
+
+	maxBy  = 100 // bytes
+	maxWhy = 500 // bytes
+
+	maxAhead = 10 * 365 * 24 * time.Hour
+)
+
+// Config is how a process uses a gate. The zero Config is right for most callers.
+type Config struct {
+	// Poll is the longest time between two looks at a gate that is closed, while nothing rings. Chance makes it shorter
+	// by up to a fifth. Watch looks at a gate that is open 12 times less often. At least 100 milliseconds, at most 10
+	// minutes. Defaults to 2.5 seconds.
+	Poll time.Duration
+
+	// Metrics gets the number of Waits and of openings. Defaults to none.
+	Metrics prometheus.Registerer
+
+	// Logger gets failures that no caller is told of: the store can't be reached, and can be again. Defaults to none.
+	Logger *slog.Logger
+}
+
+// withDefaults returns a complete copy, or all that is wrong with it and the name.
+func (c Config) withDefaults(name string) (Config, error) {
+	faults := []error{storage.CheckKey(name)}
+	if c.Poll == 0 {
+		c.Poll = 2500 * time.Millisecond
+	}
+	if c.Poll < minPoll || c.Poll > maxPoll {
+		faults = append(faults, fmt.Errorf("%w: Poll is %v; want %v to %v", storage.ErrInvalid, c.Poll, minPoll, maxPoll))
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Logger = c.Logger.With(slog.String("gate", name))
+	return c, errors.Join(faults...)
+}
+
+// gateMetrics are the metrics of one gate.
+type gateMetrics struct {
+	waiting prometheus.Gauge
+	opened  prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer, name string) (gateMetrics, error) {
+	label := []string{"gate"}
+	waiting, err := metrics.Register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: "millrace", Subsystem: "gate", Name: "waiting", Help: "Calls of Wait that wait for the gate to open.",
+	}, label))
+	if err != nil {
+		return gateMetrics{}, err
+	}
+	opened, err := metrics.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "millrace", Subsystem: "gate", Name: "opened_total", Help: "Times that this process has opened the gate.",
+	}, label))
+	if err != nil {
+		return gateMetrics{}, err
+	}
+	return gateMetrics{waiting: waiting.WithLabelValues(name), opened: opened.WithLabelValues(name)}, nil
+}
+
+// A Note tells an operator about a change of a gate. Both fields are valid UTF-8 without control characters.
+type Note struct {
+	By  string // who made the change, at most 100 bytes. Defaults to user@host, or the process
+	Why string // at most 500 bytes; may be empty
+}
+
+// withDefaults returns a complete copy, or all that is wrong with it.
+func (n Note) withDefaults() (Note, error) {
+	if n.By == "" {
+		n.By = self()
+	}
+	return n, errors.Join(call.CheckText("By", n.By, maxBy), call.CheckText("Why", n.Why, maxWhy))
+}
+
+// self names the user and host of this process, or the process.
+func self() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return call.ProcessName()
+	}
+	u, err := user.Current()
+	if err != nil || call.CheckText("By", u.Username+"@"+host, maxBy) != nil {
+		return call.ProcessName()
+	}
+	return u.Username + "@" + host
+}
+
+// checkTime returns what is wrong with the moment of an opening.
+func checkTime(t, now time.Time) error {
+	switch {
+	case t.IsZero():
+		return fmt.Errorf("%w: the time is zero; to open the gate now, call Open", storage.ErrInvalid)
+	case t.Sub(now) > maxAhead:
+		return fmt.Errorf("%w: the time is %s, more than ten years from now; is it in another unit? A gate that stays closed needs no time",
+			storage.ErrInvalid, t.UTC().Format(time.RFC3339))
+	}
+	return nil
+}

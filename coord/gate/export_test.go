@@ -1,0 +1,10 @@
+package gate
+
+import "time"
+
+// WithClock returns the gate for a process whose wall clock shows now.
+func WithClock(g *Gate, now func() time.Time) *Gate {
+	other := *g
+	other.now = now
+	return &other
+}

@@ -1,0 +1,52 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/millrace-go/millrace/coord/internal/call"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Info is a gate of a listing.
+type Info struct {
+	Name string
+	State
+}
+
+// List yields the gates that somebody has changed, by name in byte order. It writes nothing: a gate whose announced
+// moment has passed is listed as closed until somebody looks at it. It makes a request for each gate.
+//
+// A blob that is no gate is yielded with its name and an error, and the listing goes on. An error of the store is
+// yielded last.
+func List(ctx context.Context, store *storage.Store) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		if err := call.CheckStore(store); err != nil {
+			yield(Info{}, fmt.Errorf("gate: list: %w", err))
+			return
+		}
+		blobs := store.Blobs(container)
+		for b, err := range blobs.List(ctx, "") {
+			if err != nil {
+				yield(Info{}, fmt.Errorf("gate: list: %w", err))
+				return
+			}
+			g := &Gate{blobs: blobs, name: b.Key}
+			var seen sighting
+			err := g.read(ctx, &seen)
+			switch {
+			case err != nil && !call.Permanent(err):
+				yield(Info{Name: b.Key}, g.fail("list", err))
+				return
+			case err != nil:
+				err = g.fail("list", err)
+			case seen.etag == "":
+				continue // it was deleted meanwhile
+			}
+			if !yield(Info{Name: b.Key, State: seen.doc.state()}, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/millrace-go/millrace/coord/internal/call"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A Note tells who does something, and why.
+type Note struct {
+	By  string // required; at most 256 bytes
+	Why string // at most 256 bytes
+}
+
+// Broken tells who broke a lease, and why.
+type Broken struct {
+	By    string    `json:"by"`
+	Why   string    `json:"why,omitempty"`
+	Fence int64     `json:"fence"` // of the holder whose lease was broken
+	At    time.Time `json:"at"`    // by the operator's clock
+}
+
+// Break takes a lease away from its present holder. The holder's context ends at its next renewal, or earlier. Others
+// get the lease when the holder has called Release, or 7/6 of the TTL after they saw the break, when the holder's
+// present period is surely over. The blob keeps the note.
+//
+// A lease that nobody holds stays free; a hand-over that nobody has taken yet is taken back. A lease that is broken
+// already keeps its first note. A lease that never was is storage.ErrNotFound. A failed call is repeated twice; after
+// an error the lease may be broken.
+func Break(ctx context.Context, store *storage.Store, name string, note Note) error {
+	faults := []error{call.CheckStore(store), storage.CheckKey(name), call.CheckText("By", note.By, maxText), call.CheckText("Why", note.Why, maxText)}
+	if note.By == "" {
+		faults = append(faults, fmt.Errorf("%w: By is empty; say who breaks the lease", storage.ErrInvalid))
+	}
+	err := errors.Join(faults...)
+	var fence int64
+	for tries := 1; err == nil; tries++ {
+		var over bool
+		over, err = tryBreak(ctx, blobOf(store, name, Config{}.ttl()), note, &fence)
+		switch {
+		case over && err == nil:
+			return nil
+		case err == nil, ctx.Err() != nil, call.Permanent(err), errors.Is(err, storage.ErrNotFound), tries >= 3:
+		default:
+			err = call.Sleep(ctx, time.Duration(tries)*100*time.Millisecond)
+		}
+	}
+	return fmt.Errorf("lease: break %s: %w", storage.Quote(name), err)
+}
+
+// tryBreak breaks the lease of the holder with that fence, or with fence 0 of the present one. It reports whether
+// there is nothing more to do. It is false without an error when another write came first.
+func tryBreak(ctx context.Context, b leaseBlob, note Note, fence *int64) (over bool, err error) {
+	d, etag, err := b.get(ctx, "")
+	if err != nil {
+		return false, err
+	}
+	if *fence == 0 {
+		*fence = d.Fence
+	}
+	switch {
+	case d.Fence != *fence, d.ID == "" && d.Next == "", d.ID != "" && d.broken():
+		return true, nil
+	case d.ID == "":
+		d.Next = ""
+	}
+	d.Broken = &Broken{By: note.By, Why: note.Why, Fence: d.Fence, At: time.Now().UTC()}
+	_, err = b.put(ctx, d, storage.Condition{IfMatch: etag})
+	if storage.LostRace(err) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,28 @@
+package signal_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/millrace-go/millrace/coord/signal"
+	"github.com/millrace-go/millrace/storage"
+)
+
+func TestAStoreThatIsNilIsRefused(t *testing.T) {
+	t.Parallel()
+	for call, err := range withoutStore(t.Context()) {
+		if !errors.Is(err, storage.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", call, err)
+		}
+	}
+}
+
+func withoutStore(ctx context.Context) map[string]error {
+	_, broadcast := signal.Broadcast(ctx, nil, "a", nil)
+	_, one := signal.One(ctx, nil, "a", nil)
+	_, any := signal.Any(ctx, nil, "a")
+	_, all := signal.All(ctx, nil, "a")
+	_, listen := signal.Listen(ctx, nil, "a")
+	return map[string]error{"Broadcast": broadcast, "One": one, "Any": any, "All": all, "Listen": listen}
+}

@@ -1,0 +1,47 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package signal_test
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A listener stands still, and signals to one go to the other. A broadcast counts those that answer.
+func TestAStoppedListenerIsPassedOver(t *testing.T) {
+	places(t, func(t *testing.T, place string, s *storage.Store) {
+		a, b := start(t, place), start(t, place)
+		if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := syscall.Wait4(a.cmd.Process.Pid, nil, syscall.WUNTRACED, nil); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			sendOne(t, s, "events.new", fmt.Sprint(i))
+			if got, want := b.read(), fmt.Sprint("events.new ", i); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		if n := sendAll(t, s, "events.all"); n > 1 {
+			t.Errorf("%d took it; one of two stands still", n)
+		}
+		if got := b.read(); got != "events.all " {
+			t.Errorf("got %q", got)
+		}
+		if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		sendAll(t, s, "events.end")
+		line := a.read()
+		if line == "events.all " { // it is heard, and wasn't counted: at least n took it
+			line = a.read()
+		}
+		if line != "events.end " {
+			t.Errorf("the stopped one said %q", line)
+		}
+	})
+}

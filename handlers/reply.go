@@ -1,0 +1,131 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/tracing"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Reply registers a reaction that answers by messages: a [React] whose messages are sent, and whose own message is
+// deleted, in one unit of work. Where a reaction sends by channel.Send instead, these are two writes.
+//
+//   - The messages are sent if f returns no error, and only then. With middleware they are sent after the outermost one
+//     has returned nil; where Next ran more than once, those of the last run are sent.
+//   - f has effects and may run again, like any reaction. The messages of a repeat have the same IDs, as those of
+//     channel.Send have under a handler's context. So a copy is a repeat that the next stage recognises.
+//   - emits has a value of every type of message that f can return, as for [Decide].
+//   - Messages that can't be sent are a failed attempt: one that is too large for the store, say.
+func Reply[E channel.Message](r *Registry, group string, f func(context.Context, E) ([]channel.Message, error), emits ...channel.Message) {
+	name, kind := "reply "+group, channel.KindOf[E]()
+	declared := r.declare(fmt.Sprintf("%s: %s", name, kind), emits)
+	reply(r, name, group, kind, f == nil, func(ctx context.Context, _ *channel.Envelope, m E) ([]channel.Message, error) {
+		messages, err := f(ctx, m)
+		if err == nil {
+			err = declared.check(messages)
+		}
+		return messages, err
+	})
+}
+
+// ReplyAs is [Reply] for this module's own packages: x.Kind is the kind of the messages, where that of M depends on its
+// value. f also gets the envelope, and may return messages of any kind that has a route.
+func ReplyAs[M channel.Message](x post.Inside, r *Registry, name, queue string, f func(ctx context.Context, e *channel.Envelope, m M) ([]channel.Message, error)) {
+	if h := reply(r, name, queue, post.KindIn[M](x), f == nil, f); h != nil {
+		h.standing = x.Standing
+	}
+}
+
+func reply[M channel.Message](r *Registry, name, queue string, kind channel.Kind, none bool, f func(context.Context, *channel.Envelope, M) ([]channel.Message, error)) *Handler {
+	return react[M](r, name, queue, kind, none, func(ctx context.Context, d *Delivery) error {
+		d.answer.set(nil) // of an earlier run
+		var messages []channel.Message
+		err := watched(r, false, func(ctx context.Context, m M) (err error) {
+			messages, err = f(ctx, d.Envelope, m)
+			return err
+		})(ctx, d.Message.(M))
+		if err != nil {
+			return err
+		}
+		envelopes, err := d.compose(ctx, messages)
+		if err == nil {
+			d.answer.set(envelopes)
+		}
+		return err
+	})
+}
+
+// compose makes the envelopes of an answer. They continue the trace of the reaction's call.
+func (d *Delivery) compose(ctx context.Context, messages []channel.Message) ([]channel.Envelope, error) {
+	handling, ok := post.HandlingUnder(ctx)
+	if !ok {
+		return nil, errors.New("handlers: a reply outside of a handler's context")
+	}
+	now, parent := time.Now(), tracing.ParentIn(ctx)
+	all := make([]channel.Envelope, len(messages))
+	for i, m := range messages {
+		e, err := post.ComposeUnder(handling, m, d.Handler.channels.Outbox().Source, now)
+		if err != nil {
+			return nil, fmt.Errorf("%s: message %d of %d, %T: %w", d.Handler.name, i+1, len(messages), post.Unwrap(m), err)
+		}
+		if parent != "" {
+			e.TraceParent = parent
+		}
+		all[i] = e
+	}
+	return all, nil
+}
+
+// answer is what a reaction replies. A middleware may run the reaction from several goroutines, and may leave one of
+// them behind.
+type answer struct {
+	mu       sync.Mutex
+	messages []channel.Envelope
+	taken    bool
+}
+
+func (a *answer) set(messages []channel.Envelope) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.taken {
+		a.messages = messages
+	}
+}
+
+func (a *answer) take() []channel.Envelope {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.taken = true
+	return a.messages
+}
+
+// send sends the answer and ends the delivery in one unit of work. Without a commit it only sends.
+func (d *Delivery) send(ctx context.Context, messages []channel.Envelope, commit Commit) (out Outcome) {
+	channels := d.Handler.channels
+	if d.Span != nil {
+		ctx = tracing.WithBatch(ctx, []tracing.Span{d.Span})
+	}
+	ctx, span := channels.Tracer().Commit(ctx, d.Queue, 1)
+	defer func() { tracing.End(span, out.Err) }()
+	packed, err := channels.Outbox().Pack(ctx, messages...)
+	if err != nil {
+		return Outcome{Err: fmt.Errorf("%s: %w", d.Handler.name, err)}
+	}
+	if commit == nil {
+		return Outcome{Err: channels.Outbox().SendPacked(ctx, packed)}
+	}
+	_, ended, err := commit(ctx, storage.Work{Send: packed.Sends}, []int{0})
+	if err != nil {
+		if errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge) {
+			channels.Outbox().Discard(ctx, packed) // certainly nothing was sent
+		}
+		return Outcome{Err: fmt.Errorf("%s: %w", d.Handler.name, err)}
+	}
+	return Outcome{Ended: ended[0]}
+}

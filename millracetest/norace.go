@@ -1,0 +1,5 @@
+//go:build !race
+
+package millracetest
+
+const raceDetector = false

@@ -1,0 +1,5 @@
+//go:build race
+
+package millracetest
+
+const raceDetector = true // with it, a run takes some ten times as long

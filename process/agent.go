@@ -1,0 +1,217 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/process/internal/flow"
+)
+
+type agentKey struct{}
+
+// Key returns the idempotency key of the step that an agent works on: the same for every attempt, another one for each
+// item, for its undo, and when an operator runs the step again. Give it to services that recognise repeats. It is empty
+// outside of an agent.
+func Key(ctx context.Context) string {
+	b, _ := ctx.Value(agentKey{}).(*flow.Begin)
+	if b == nil {
+		return ""
+	}
+	return b.Key
+}
+
+// Attempt returns which attempt at its step an agent is, from 1. It grows, so it serves as a fence: a service that
+// knows a later attempt refuses an earlier one. It is 0 outside of an agent.
+func Attempt(ctx context.Context) int {
+	b, _ := ctx.Value(agentKey{}).(*flow.Begin)
+	if b == nil {
+		return 0
+	}
+	return b.Attempt
+}
+
+// ID returns the instance that an agent works for. It is empty outside of an agent. The instance of a part, such as a
+// child of [Split], has the ID of the whole before its first slash.
+func ID(ctx context.Context) string {
+	b, _ := ctx.Value(agentKey{}).(*flow.Begin)
+	if b == nil {
+		return ""
+	}
+	return b.ID
+}
+
+// agent runs an agent, and returns its word.
+func (h *host) agent(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]channel.Message, error) {
+	n, err := h.node(ctx, b)
+	if err != nil || n == nil || !h.wanted(ctx, e, b) {
+		return nil, err
+	}
+	done := flow.Done{Plan: b.Plan, ID: b.ID, Path: b.Path, Run: b.Run, Attempt: b.Attempt, Item: b.Item, Undo: b.Undo, List: b.List, Began: time.Now().UTC(), Worker: worker()}
+	limit := n.Try
+	if b.Within > 0 {
+		limit = min(limit, b.Within)
+	}
+	inner, cancel := context.WithTimeoutCause(context.WithValue(ctx, agentKey{}, &b), limit, fmt.Errorf("the attempt took longer than %v", limit))
+	defer cancel()
+	defer h.showSlow(b).Stop()
+	if lost := handlers.Contain(func() { done.Result, done.Effect, err = run(inner, n, b) }); lost != nil {
+		err = lost
+	}
+	done.Ended = time.Now().UTC()
+	if err != nil && ctx.Err() != nil { // the worker stops, or has lost the message
+		return nil, err
+	}
+	var later *handlers.LaterError
+	if errors.As(err, &later) {
+		h.registry.Logger().LogAttrs(ctx, slog.LevelInfo, "an agent asks to be called later", slog.String("plan", h.name),
+			slog.String("instance", b.ID), slog.String("step", b.Name), slog.Duration("after", later.After), slog.String("reason", flow.Text(later.Reason, 1000)))
+		return []channel.Message{askedLater(b, later.After)}, nil
+	}
+	judge(&done, err)
+	h.meters.attempt(done)
+	if b.Item != nil && b.Undo == 0 && (err != nil || n.Undo != nil) {
+		done.Echo = b.Input
+	}
+	return []channel.Message{done}, nil
+}
+
+// node returns the step of a begin. It is nil for a copy that comes after all is known.
+func (h *host) node(ctx context.Context, b flow.Begin) (*flow.Node, error) {
+	whole, path := h.versions[b.Version], b.Path
+	if whole == nil {
+		s, err := h.instances.Get(ctx, b.ID, "")
+		switch {
+		case err != nil:
+			return nil, err
+		case s.Value.Knows(b):
+			return nil, nil // it may have ended before its version went
+		}
+		whole, path = h.versions[s.Value.Version], s.Value.PathOf(b) // it may have been taken over meanwhile
+	}
+	if whole == nil {
+		return nil, handlers.Later(unknownVersion, fmt.Sprintf("no version %d of the plan %s is registered here", b.Version, h.name))
+	}
+	if plan := whole.Find(b.Part); plan != nil {
+		if n := plan.Node(path); n != nil {
+			return n, nil
+		}
+	}
+	return nil, handlers.Poison("no such step", fmt.Errorf("process: plan %s, version %d, has no step %s %s", h.name, b.Version, b.Part, b.Path))
+}
+
+// askedLater returns the begin of an attempt that is to come later. It is a message of its own, so a second delivery
+// still means that a worker has died with the first.
+func askedLater(b flow.Begin, after time.Duration) channel.Message {
+	b.Later = true
+	after = min(max(after, time.Millisecond), channel.MaxDelay)
+	if b.Within > 0 {
+		b.Within = max(b.Within-after, time.Millisecond)
+	}
+	return channel.After(after, b)
+}
+
+// showSlow has the index show the step of an agent that works for long.
+func (h *host) showSlow(b flow.Begin) *time.Timer {
+	return time.AfterFunc(flow.ShowAfter, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), flow.ShowAfter)
+		defer cancel()
+		_ = h.registry.Channels().Send(ctx, flow.Record{Plan: h.name, ID: flow.TopID(b.ID)}) // else the next record shows it
+	})
+}
+
+// run calls the user's agent.
+func run(ctx context.Context, n *flow.Node, b flow.Begin) (result jsontext.Value, effect string, err error) {
+	switch {
+	case b.Undo > 0 && n.Undo == nil:
+		return nil, "", handlers.Poison("no undo", fmt.Errorf("the step %s has no undo any more", n.Name))
+	case b.Undo > 0 && b.Item != nil:
+		item, result, err := flow.Armed(b.Result)
+		if err != nil {
+			return nil, "", err
+		}
+		return nil, "", n.Undo(ctx, item, result)
+	case b.Undo > 0:
+		return nil, "", n.Undo(ctx, b.State, b.Result)
+	case b.List:
+		result, err = n.List(ctx, b.State, b.Input)
+		return result, "", err
+	}
+	return n.Agent(ctx, b.State, b.Input)
+}
+
+// judge turns an agent's error into an outcome.
+func judge(done *flow.Done, err error) {
+	if err == nil {
+		done.Outcome = flow.OK
+		return
+	}
+	done.Result = nil
+	var (
+		refused *refusal
+		poison  *handlers.PoisonError
+		retry   *handlers.RetryError
+	)
+	done.Outcome = flow.Failed
+	switch {
+	case errors.As(err, &refused):
+		done.Outcome = flow.Refused
+	case errors.As(err, &poison):
+		done.Outcome = flow.Never
+	case errors.As(err, &retry):
+		done.After = max(0, retry.After)
+	}
+	done.Error = text(err)
+}
+
+// text returns an error's text, in valid UTF-8. Its method is the user's code.
+func text(err error) (s string) {
+	defer func() {
+		if recover() != nil {
+			s = fmt.Sprintf("%T, whose text panics", err)
+		}
+	}()
+	const most = 1000
+	return flow.Text(err.Error(), most)
+}
+
+// freshBegin is how old a begin may be that is run without a look at the document. It is less than the age at which
+// package values sends once more what a worker may not have sent (values.Config.PendingAfter).
+const freshBegin = time.Minute
+
+// wanted reports that a begin should be run. One that is not fresh may be a copy, or its step has ended meanwhile. So
+// the document is asked, as it is before a later attempt, and where the instance is known to go back. A worker may also
+// have run the begin before, and died. Then it is run again unless its success is known: one that nobody has heard of
+// must be, to be taken or undone.
+func (h *host) wanted(ctx context.Context, e *channel.Envelope, b flow.Begin) bool {
+	sent := e.Time
+	if e.Due.After(sent) {
+		sent = e.Due
+	}
+	again := handlers.Deliveries(ctx) > 1
+	_, goesBack := h.goingBack.Get(b.ID)
+	if !again && !goesBack && !b.Later && b.Attempt == 1 && time.Since(sent) < freshBegin {
+		return true
+	}
+	s, err := h.instances.Get(ctx, b.ID, "")
+	if err != nil {
+		return true // the agent may know more than this store
+	}
+	return again && !s.Value.Knows(b) || s.Value.Wants(b)
+}
+
+// worker names the machine for people.
+func worker() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,87 @@
+// Package process runs work of many steps that survives everything, and that can be seen while it runs: an order that
+// is reserved, charged, packed, picked up and shipped.
+//
+//	func (s Shop) fulfil(p *process.Plan[Order]) {
+//		reserve := process.Ask(p, "reserve", Order.Reserve, Order.Reserved).Within(time.Minute) // a command
+//		process.Refused(reserve, Order.NoStock)
+//		process.UndoAsk(reserve, Order.Release)
+//		process.Do(p, "charge", s.Bank.Charge, Order.Charged).Undo(s.Bank.Refund) // an agent
+//		process.Wait(p, "picked", Order.Picked).Within(48 * time.Hour)            // a signal
+//		process.Do(p, "ship", s.ship, Order.Shipped).By("carrier")
+//	}
+//
+//	channel.NewRoutes(process.Route("fulfil", "carrier"), // and those of the commands and events
+//		channel.Command[Reserve]("stock"), channel.Event[Reserved]("fulfil"), channel.Event[NoStock]("fulfil"))
+//	err := process.Register(h, "fulfil", process.Version(2, s.fulfil), process.Version(1, s.fulfilV1))
+//
+//	orders := process.Open[Order](channels, "fulfil") // anywhere
+//	err = orders.Start(ctx, "o17", order)
+//	err = orders.Signal(ctx, "o17", Picked{By: "ada"})
+//	err = orders.Cancel(ctx, "o17", "ada", "the customer called")
+//
+// The verbs are [Do] (an agent), [Ask] (a command that events answer), [Wait], [Sleep], [SleepUntil], [Then] (a pure
+// function), [If], [All], [Any], [Each] and [EachFrom] (an agent for each item), [Split] (a plan for each item), [Sub]
+// and [Pivot]. The methods of [Step] say how long a step may take, and what happens when it fails.
+//
+// An agent is a handler: it may be called again, with the same [Key], and its context ends at the deadline. Its error
+// means another attempt, after a delay; [Refuse] and handlers.Poison mean none. handlers.Retry chooses the delay, and
+// handlers.Later spends no attempt. The functions that make items and commands, and that take results into the state,
+// are pure.
+//
+// A step is undone if it had a success. After an error nobody knows whether the call had its effect, and a step that
+// fails for good has nothing to undo. So where an effect must not stay, divide it: one step gets a number and has the
+// Undo, and the next one acts under that number.
+//
+// # How it works
+//
+// A plan is data, and an instance is a document: the state, and an event for each step that was begun. Messages are
+// folded into it, as into any value object: a start, the end of an agent's attempt, an alarm, a signal. A fold records
+// which steps begin next, and the messages that begin them go out in the same unit of work. Nothing is replayed, so
+// there is nothing to be deterministic about, and new code meets running instances as data.
+//
+// # Laws
+//
+//  1. One instance, one document. The same start again is once; another input under its ID is refused. An instance that
+//     has ended is known as ended for its retention, and its ID for 30 days more.
+//  2. Advance is pure and total. The present is given to it, and an alarm says what time it is at least. A message that
+//     means nothing to the document changes nothing. A panic in a function of the plan makes the instance stuck at that
+//     step, and its result is kept.
+//  3. A step is begun once an attempt, and ended once. Its begin goes out with the write that records it. Its key is
+//     that of plan, instance, run and path, and the same for all attempts.
+//  4. The write that ends the last child ends the parent, and begins what follows. So the last one gathers, whichever
+//     it is, once.
+//  5. No success is lost. The first success of any attempt ends the step. One that comes after the step's end in
+//     another way is undone. So is a second one with another effect ([Effecter]); without such a word it is marked.
+//  6. No open step is without a time at which somebody looks, unless it is Forever. The document has one alarm, never
+//     later than its earliest deadline. A step whose message is in the poison queue is stuck until that is sent back.
+//  7. Deadline, success, failure, cancel: the first one folded decides.
+//  8. Attempts are counted by the document. An agent's error is a message. The counters of queues catch agents that
+//     kill their workers, and then the attempt has failed.
+//  9. An agent is called at least once; its key is always the same. Its context ends at the earliest of Try, Within,
+//     and the loss of its message.
+//  10. Undo goes in the reverse order of ending; steps of different branches of an [All] are undone side by side. An
+//     undo has attempts and a deadline of its own, and can't be cancelled. One that fails for good makes the instance
+//     stuck.
+//  11. Cancel wins over steps that have not begun. A step at work has 30 seconds to answer. Then all is undone, or
+//     kept, as the plan says. It reaches parts as messages, and each of them answers before the instance ends.
+//  12. Early is kept, late is noted. A signal before its Wait waits in the document. So does a signal or a cancel
+//     before the start, for a day.
+//  13. A version never changes its meaning. Its structure is stored when it is first registered. A program whose
+//     version is another one doesn't start. A worker that doesn't have an instance's version hands the message back.
+//  14. The acts of operators are messages, and stand in the document with their reasons. A retry keeps the key of the
+//     step, unless that is known to have failed. A step that is run again has another one.
+//  15. All is bounded: the document (256 KiB), items at once, early signals (64), failures remembered, depth (8). A
+//     result that doesn't fit makes its step stuck, and nothing else.
+//  16. A page is an instance. Items beyond 1,024 lie in pages; a page tells its parent when it has ended.
+//  17. The sweep only asks. Every ten minutes it nudges instances whose alarm is overdue. Once a day it begins to look
+//     at all documents, 500 at a time, and mends what the index has lost.
+//  18. Views never hold up a step. The index and the trail are written from messages, and are some seconds behind. A
+//     store that commits a unit of work as a whole has the row of an instance that goes on in that unit. A [Do] is in
+//     the index if it takes more than five seconds.
+//
+// # What it costs
+//
+// A step is two messages and two folds: its begin, and its end. An instance has an alarm in flight at most for each
+// [Step.Within]. Each change of its row in the index costs a message, unless the unit of work has the row. Steps that
+// have ended shrink to a line, and beyond 64 go to rows.
+package process

@@ -1,0 +1,176 @@
+package pulse
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/worker"
+)
+
+const (
+	// Off as an interval means never.
+	Off time.Duration = -1
+
+	leastEvery    = 10 * time.Second
+	publishWithin = 10 * time.Second
+	lastWithin    = 3 * time.Second // a stop waits so long at most
+	keep          = 24 * time.Hour
+	sweepMost     = 500 // old rows that one pulse removes
+)
+
+// Config says how a worker publishes its pulses.
+type Config struct {
+	// Program and Version name the program, as in the catalog. Both default to "unknown".
+	Program, Version string
+
+	// Every is the time between two pulses, at least 10 seconds. Off means never: Run then only waits for the end of its
+	// context. Defaults to a minute.
+	Every time.Duration
+
+	// Logger gets the lines about a store that fails. Defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+// A Publisher publishes the pulses of one worker.
+type Publisher struct {
+	rows   *storage.Table
+	worker *worker.Worker
+	cfg    Config
+	id     string    // of this run of the worker
+	began  time.Time // when New was called
+
+	published map[string]worker.Counts // all that the rows have
+	until     float64                  // Up of the last row
+	n         int                      // rows that were tried
+	stored    bool                     // some row is in the store
+	swept     time.Time                // the hour whose old rows are gone
+	failed    int                      // attempts since trouble with the store began
+}
+
+// New returns a publisher of all that a worker has done and will do. The worker has one, made before it runs.
+func New(store *storage.Store, w *worker.Worker, cfg Config) (*Publisher, error) {
+	cfg.Program, cfg.Version = cmp.Or(cfg.Program, "unknown"), cmp.Or(cfg.Version, "unknown")
+	cfg.Every = cmp.Or(cfg.Every, time.Minute)
+	if cfg.Every != Off && cfg.Every < leastEvery {
+		return nil, fmt.Errorf("pulse: Every is %v; want at least %v, or %d for never", cfg.Every, leastEvery, Off)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	var id [8]byte
+	rand.Read(id[:])
+	return &Publisher{rows: store.Table(table), worker: w, cfg: cfg, id: hex.EncodeToString(id[:]), began: time.Now(), published: map[string]worker.Counts{}}, nil
+}
+
+// Run publishes until ctx ends, and then once more. Let ctx end after the worker's Run. It returns nil.
+func (p *Publisher) Run(ctx context.Context) error {
+	if p.cfg.Every == Off {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(p.cfg.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			p.publish(ctx, publishWithin, false)
+		case <-ctx.Done():
+			p.publish(context.WithoutCancel(ctx), lastWithin, true)
+			return nil
+		}
+	}
+}
+
+// publish publishes what was done since the last row, and removes old rows. The last pulse of a worker that never did
+// anything is left out.
+func (p *Publisher) publish(ctx context.Context, within time.Duration, last bool) {
+	now, all := time.Now(), p.worker.Counts()
+	up := seconds(now.Sub(p.began))
+	pulse := Pulse{
+		Program: p.cfg.Program, Version: p.cfg.Version, Worker: p.worker.Name(), Time: now.UTC().Truncate(time.Millisecond),
+		Seconds: seconds(now.Sub(p.began)) - p.until, Up: up, Last: last, Queues: map[string]Queue{},
+	}
+	any := p.stored
+	for name, counts := range all {
+		q := queueOf(counts.Since(p.published[name]))
+		pulse.Queues[name] = q
+		any = any || q.work() > 0
+	}
+	if last && !any {
+		return
+	}
+	attempt, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	body, err := pulse.encode()
+	if err == nil {
+		p.n++
+		_, err = p.rows.Put(attempt, partition(now), keyOf(now, p.id, p.n), body, storage.Condition{})
+	}
+	if err == nil {
+		p.published, p.until, p.stored = all, up, true
+		err = p.sweep(attempt, now)
+	}
+	if ctx.Err() == nil {
+		p.log(ctx, err)
+	}
+}
+
+// queueOf returns what a pulse tells of a queue.
+func queueOf(c worker.Counts) Queue {
+	q := Queue{
+		Done: c.Done, Retried: c.Retried, Poisoned: c.Poisoned, Cancelled: c.Cancelled, HandedBack: c.HandedBack, InHand: c.InHand,
+		P50: milliseconds(c.Times.Quantile(0.5)), P99: milliseconds(c.Times.Quantile(0.99)),
+	}
+	for kind, k := range c.Kinds {
+		if k == (worker.KindCounts{}) || len(kind) > maxName {
+			continue
+		}
+		if q.Kinds == nil {
+			q.Kinds = map[channel.Kind]Kind{}
+		}
+		q.Kinds[kind] = Kind(k)
+	}
+	return q
+}
+
+// sweep removes the rows of this hour on earlier days, once an hour. So whoever fills a partition empties it.
+func (p *Publisher) sweep(ctx context.Context, now time.Time) error {
+	hour := now.UTC().Truncate(time.Hour)
+	if hour.Equal(p.swept) {
+		return nil
+	}
+	var old []string
+	for row, err := range p.rows.Query(ctx, partition(hour), storage.RowRange{To: now.Add(-keep).UTC().Format(layout), Limit: sweepMost}) {
+		if err != nil {
+			return err
+		}
+		old = append(old, row.Key)
+	}
+	if err := p.rows.DeleteRows(ctx, partition(hour), old); err != nil {
+		return err
+	}
+	if len(old) < sweepMost {
+		p.swept = hour
+	}
+	return nil
+}
+
+// log tells when trouble with the store begins, and when it is over.
+func (p *Publisher) log(ctx context.Context, err error) {
+	switch {
+	case err == nil && p.failed > 0:
+		p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "what this worker counts is published again", slog.Int("failed", p.failed))
+		p.failed = 0
+	case err != nil:
+		if p.failed++; p.failed == 1 {
+			p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't publish what this worker counts; the operator's tools show no rates until it works again", slog.Any("error", err))
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// collection is the collection of the documents.
+const collection = "schedules"
+
+const (
+	keptRuns    = 20   // that a document remembers
+	keptChanges = 20   // likewise
+	mostWaiting = 10   // due times that wait to run; others are left to a later wake
+	mostAsked   = 100  // entries that wait, with those that operators ask for
+	mostFilled  = 1000 // due times of a backfill
+	keptMissed  = 200  // due times of a definition that wait to run when another one replaces it
+)
+
+// A document is a schedule as it is stored. Its slices are never changed in place. All its times are in UTC.
+type document struct {
+	Definition definition `json:"definition"`
+	Program    string     `json:"program"`            // that has registered it last
+	Queue      string     `json:"queue"`              // of its messages
+	Registered time.Time  `json:"registered"`         // when the registration of this definition was sent
+	Replaced   []replaced `json:"replaced,omitempty"` // lately
+	Candidate  *candidate `json:"candidate,omitempty"`
+
+	Decided time.Time `json:"decided,omitzero"` // the last due time that is decided about
+	Next    time.Time `json:"next,omitzero"`    // the next one; zero: none
+	Armed   time.Time `json:"armed,omitzero"`   // of the wake that counts; zero: none
+	Seen    time.Time `json:"seen,omitzero"`    // when that wake came to a worker that can't decide about it
+	Paused  *Change   `json:"paused,omitempty"`
+	Stopped *Change   `json:"stopped,omitempty"` // no worker knows it any more
+
+	Waiting   []entry   `json:"waiting,omitempty"`   // to run, in this order
+	Backfills []filling `json:"backfills,omitempty"` // that go on
+	Active    *Run      `json:"active,omitempty"`    // the run that goes on, unless runs may overlap
+	Runs      []Run     `json:"runs,omitempty"`      // the newest first
+	Changes   []Change  `json:"changes,omitempty"`   // the newest first
+}
+
+// A replaced definition is not taken again at once.
+type replaced struct {
+	Definition definition `json:"definition"`
+	At         time.Time  `json:"at"`
+}
+
+// A candidate is a definition that is to be taken at a time.
+type candidate struct {
+	Definition definition `json:"definition"`
+	Registered time.Time  `json:"registered"`
+	At         time.Time  `json:"at"`
+}
+
+// An entry is a run that is to begin.
+type entry struct {
+	Due   time.Time `json:"due"`
+	From  time.Time `json:"from"`
+	Cause Cause     `json:"cause"`
+	Asked string    `json:"asked,omitempty"` // the ID of the order
+}
+
+// A filling is a backfill with due times that are still to come.
+type filling struct {
+	ID   string    `json:"id"` // of the order
+	Next time.Time `json:"next,omitzero"`
+	To   time.Time `json:"to"`
+}
+
+// A decision is a document that changes at a moment.
+type decision struct {
+	document
+	name  string
+	now   time.Time
+	seen  time.Time // when the wake came to the first worker, unless it is this one
+	count func(result)
+}
+
+// note adds a change.
+func (d *decision) note(c Change) {
+	c.At = d.now
+	d.Changes = newest(c, d.Changes, keptChanges)
+}
+
+// newest puts x before the others.
+func newest[T any](x T, others []T, most int) []T {
+	all := append(make([]T, 0, len(others)+1), x)
+	return append(all, others[:min(len(others), most-1)]...)
+}
+
+// These are the reasons why a due time has not run.
+const (
+	skippedMissed  = "it was missed"
+	skippedOverlap = "the run before went on"
+	skippedPaused  = "the schedule was paused"
+	skippedMany    = "too many were missed"
+)
+
+// skip notes that due times have not run. Those that follow one another are noted as one.
+func (d *decision) skip(from, due time.Time, cause Cause, why string) {
+	run, before := Run{Due: due, From: from, Cause: cause, Skipped: why}, d.Runs
+	if len(before) > 0 && before[0].Skipped == why && before[0].Cause == cause {
+		run.From, before = before[0].From, before[1:]
+	}
+	d.Runs = newest(run, before, keptRuns)
+	d.count(skipped)
+}
+
+// collect decides about the due times until now: they wait to run, or are left out. It stops when most wait.
+func (d *decision) collect(spec Spec, most int) {
+	for !d.Next.IsZero() && !d.Next.After(d.now) && len(d.Waiting) < most {
+		x := entry{Due: d.Next, From: d.Next, Cause: Scheduled}
+		if inTime := inTime(d); x.Due.Before(inTime) && !d.makeUp(&x, spec, inTime) {
+			continue
+		}
+		d.Decided, d.Next = x.Due, spec.due.next(x.Due)
+		if d.Definition.overlap() == Skip && d.busy() {
+			d.skip(x.From, x.Due, x.Cause, skippedOverlap)
+			continue
+		}
+		d.Waiting = append(slices.Clip(d.Waiting), x)
+	}
+}
+
+// inTime returns the time before which a due time is missed by now.
+func inTime(d *decision) time.Time {
+	came := d.now
+	if !d.seen.IsZero() {
+		came = d.seen
+	}
+	return came.Add(-d.Definition.Grace.duration())
+}
+
+// makeUp decides about an entry that was missed, because it was due before inTime. It is false if the entry is left
+// out.
+func (d *decision) makeUp(x *entry, spec Spec, inTime time.Time) bool {
+	switch d.Definition.missed() {
+	case None:
+		d.leaveOut(spec, inTime, skippedMissed)
+		return false
+	case All:
+		if within := d.now.Add(-d.Definition.Within.duration()); x.Due.Before(within) {
+			d.leaveOut(spec, within, skippedMissed)
+			return false
+		}
+		x.Cause = Missing
+	default:
+		if next := spec.due.next(inTime.Add(-1)); !next.IsZero() && !next.After(d.now) {
+			x.Due = next // it stands for those before
+		} else {
+			x.Due, x.Cause = spec.last(x.Due, d.now), Missing
+		}
+	}
+	return true
+}
+
+// leaveOut leaves out the due times before t.
+func (d *decision) leaveOut(spec Spec, t time.Time, why string) {
+	d.Decided = spec.last(d.Next, t.Add(-1))
+	d.skip(d.Next, d.Decided, Missing, why)
+	d.Next = spec.due.next(d.Decided)
+}
+
+// busy reports that a run by the clock goes on or waits.
+func (d *document) busy() bool {
+	return d.Active != nil && d.Active.Cause.byClock() || slices.ContainsFunc(d.Waiting, func(x entry) bool { return x.Cause.byClock() })
+}
+
+// full reports that no more due times are collected until a run ends.
+func (d *document) full() bool { return d.Active != nil && len(d.Waiting) >= mostWaiting }
+
+// mayOverlap reports that a run may begin while another one goes on.
+func (d *document) mayOverlap() bool { return d.Definition.overlap() == Allow }
+
+// fill lets due times of backfills wait. Those of the clock go before.
+func (d *decision) fill(spec Spec) {
+	most := mostWaiting
+	if !d.mayOverlap() {
+		most = 1
+	}
+	for len(d.Backfills) > 0 && (d.mayOverlap() || d.Active == nil) && d.ready() < most {
+		b := d.Backfills[0]
+		if b.Next.IsZero() || b.Next.After(b.To) {
+			d.Backfills = d.Backfills[1:]
+			continue
+		}
+		d.Waiting = append(slices.Clip(d.Waiting), entry{Due: b.Next, From: b.Next, Cause: Backfilled, Asked: b.ID})
+		b.Next = spec.due.next(b.Next)
+		d.Backfills = append([]filling{b}, d.Backfills[1:]...)
+	}
+}
+
+// mayRun reports that an entry is not held up by a pause.
+func (d *document) mayRun(x entry) bool { return d.Paused == nil || !x.Cause.byClock() }
+
+// ready counts the entries that no pause holds up.
+func (d *document) ready() (n int) {
+	for _, x := range d.Waiting {
+		if d.mayRun(x) {
+			n++
+		}
+	}
+	return n
+}
+
+// hasWork reports that a run may begin now.
+func (d *document) hasWork() bool {
+	return d.Stopped == nil && (d.mayOverlap() || d.Active == nil) && d.ready()+len(d.Backfills) > 0
+}
+
+// take takes the entry that is to begin now.
+func (d *decision) take() (entry, bool) {
+	i := slices.IndexFunc(d.Waiting, d.mayRun)
+	if i < 0 || d.Active != nil && !d.mayOverlap() {
+		return entry{}, false
+	}
+	x := d.Waiting[i]
+	d.Waiting = slices.Delete(slices.Clone(d.Waiting), i, i+1)
+	return x, true
+}
+
+// expire gives up a run that nobody has said to have ended.
+func (d *decision) expire() {
+	longest := d.Definition.Longest.duration()
+	if d.Active != nil && !d.now.Before(d.Active.Sent.Add(longest)) {
+		d.end(d.Active.ID, time.Time{}, fmt.Sprintf("no Done came within %v", longest))
+	}
+}
+
+// end notes how a run has ended. It is false for a run that isn't known, or has ended before.
+func (d *decision) end(id RunID, at time.Time, failed string) (known bool) {
+	i := slices.IndexFunc(d.Runs, func(r Run) bool { return r.ID == id && r.Ended.IsZero() && r.Failed == "" })
+	if i >= 0 {
+		d.Runs = slices.Clone(d.Runs)
+		d.Runs[i].Ended, d.Runs[i].Failed = at, failed
+	}
+	if d.Active != nil && d.Active.ID == id {
+		d.Active, i = nil, 0
+	}
+	return i >= 0
+}
+
+// wakeAt returns when something is to be decided next, or the zero time.
+func (d *document) wakeAt() (at time.Time) {
+	earlier := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	if d.Stopped != nil {
+		return at
+	}
+	if d.Paused == nil && !d.full() {
+		earlier(d.Next)
+	}
+	if d.Paused == nil && d.Candidate != nil {
+		earlier(d.Candidate.At)
+	}
+	if d.Active != nil && len(d.Waiting)+len(d.Backfills) > 0 {
+		earlier(d.Active.Sent.Add(d.Definition.Longest.duration()))
+	}
+	return at
+}

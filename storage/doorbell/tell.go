@@ -1,0 +1,285 @@
+package doorbell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/internal/telling"
+)
+
+const (
+	// mostAnswers is how many tellings a listener answers at the same time. It drops others, and they are repeated.
+	mostAnswers = 64
+
+	// repeatAfter is the time until an unanswered request is repeated, and doubles each time.
+	repeatAfter = 40 * time.Millisecond
+
+	// silentLimit is how long a telling waits for a listener that hasn't answered the last one. It has probably crashed.
+	silentLimit = 60 * time.Millisecond
+
+	// silentFor is how long that limit holds. Then the listener gets the full time once: its path may just be slow.
+	silentFor = 30 * time.Second
+)
+
+// Hear implements driver.Listener. It returns when the topic is in this process's row, where others find it.
+func (l storeListener) Hear(ctx context.Context, topic string, ear driver.Ear) (driver.Hearing, error) {
+	h, err := l.s.ears.Hear(topic, ear)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.enterRow(ctx); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// enterRow returns when all that is heard is in the row.
+func (l storeListener) enterRow(ctx context.Context) error {
+	s := l.s
+	s.mu.Lock()
+	var err error
+	if !s.listening && !s.closed {
+		err = s.startListening()
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("%w: can't listen for what is told: %w", driver.ErrUnavailable, err)
+	}
+	done := make(chan error, 1)
+	select {
+	case s.hears <- done:
+	case <-s.ctx.Done():
+		return errClosed()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err = <-done:
+	case <-s.ctx.Done():
+		return errClosed()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("can't write the row by which others find this process: %w", err)
+	}
+	return nil
+}
+
+func errClosed() error { return fmt.Errorf("%w: it is closed", driver.ErrUnavailable) }
+
+// Tell implements driver.Listener.
+func (l storeListener) Tell(ctx context.Context, topic string, data []byte, one bool) (int, error) {
+	return telling.Tell(ctx, l.s.ears, l, topic, data, one)
+}
+
+// Peers implements telling.Transport. It reads the rows afresh, because a listener may have come a moment ago.
+func (l storeListener) Peers(ctx context.Context, topic string) ([]telling.Peer, func(), error) {
+	s := l.s
+	began := s.bells.now()
+	rows, own, err := s.rows(ctx)
+	if err != nil {
+		return nil, func() {}, err
+	}
+	if !own {
+		s.missRow(began)
+	}
+	o := &s.others
+	o.mu.Lock()
+	rows = judge(rows, o.list, began, time.Now(), s.pace)
+	var list []telling.Peer
+	for _, l := range rows {
+		if l.hears(topic) {
+			list = append(list, &peer{s, l})
+		}
+	}
+	open := len(list) == 0 || s.open()
+	o.mu.Unlock()
+	if !open {
+		return nil, func() {}, fmt.Errorf("%w: no socket to tell others", driver.ErrUnavailable)
+	}
+	s.asks.begin(s, rows, len(list) > 0)
+	return list, func() {}, nil
+}
+
+// A peer implements telling.Peer.
+type peer struct {
+	s *store
+	l listener
+}
+
+// Call implements telling.Peer. It repeats the request until it is answered.
+func (p *peer) Call(ctx context.Context, r telling.Request) (int, error) {
+	a := &p.s.asks
+	answers, hurry := a.add(r.ID, p.l, p.s.bells.now())
+	defer a.remove(r.ID)
+	if hurry {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, silentLimit)
+		defer cancel()
+	}
+	wait := repeatAfter
+	for try := 0; ; try++ {
+		p.s.others.mu.Lock()
+		sent := p.s.post(p.l, try, ring{request: &r})
+		p.s.others.mu.Unlock()
+		if !sent && try == 0 {
+			return 0, fmt.Errorf("%w: none of its addresses can be reached", telling.ErrGone)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case n := <-answers:
+			timer.Stop()
+			a.answered(p.l.id)
+			return n, nil
+		case <-ctx.Done():
+			timer.Stop()
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				a.unanswered(p.l.id, p.s.bells.now())
+			}
+			return 0, context.Cause(ctx)
+		case <-timer.C:
+		}
+		wait *= 2
+	}
+}
+
+// asks are the requests that wait for an answer.
+type asks struct {
+	all sync.WaitGroup // the goroutine that reads answers
+
+	mu      sync.Mutex
+	reading bool
+	closed  bool
+	waiting map[telling.ID]*ask
+	silent  map[string]time.Duration // when listeners last had the full time and didn't answer, by the IDs of their rows
+}
+
+// An ask is a request that waits for an answer.
+type ask struct {
+	key     []byte
+	answers chan int // of capacity 1
+}
+
+// begin forgets what it knows of listeners that have no row any more, and begins to read answers.
+func (a *asks) begin(s *store, rows []listener, read bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	still := map[string]time.Duration{}
+	for _, l := range rows {
+		if since, ok := a.silent[l.id]; ok {
+			still[l.id] = since
+		}
+	}
+	a.silent = still
+	if read && !a.reading && !a.closed {
+		a.reading = true
+		a.all.Go(func() { a.read(s) })
+	}
+}
+
+// close waits until no answer is read any more. The socket is closed.
+func (a *asks) close() {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	a.all.Wait()
+}
+
+// add adds a request. hurry means that the listener has been silent lately.
+func (a *asks) add(id telling.ID, l listener, now time.Duration) (answers <-chan int, hurry bool) {
+	x := &ask{l.Key, make(chan int, 1)}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiting == nil {
+		a.waiting = map[telling.ID]*ask{}
+	}
+	a.waiting[id] = x
+	since, silent := a.silent[l.id]
+	if silent && now-since >= silentFor {
+		a.silent[l.id] = now // others at the same time needn't wait for it, too
+		silent = false
+	}
+	return x.answers, silent
+}
+
+func (a *asks) remove(id telling.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.waiting, id)
+}
+
+// answered notes that a listener has answered.
+func (a *asks) answered(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.silent, id)
+}
+
+// unanswered notes that a listener hasn't answered in time.
+func (a *asks) unanswered(id string, now time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := a.silent[id]; !ok {
+		a.silent[id] = now
+	}
+}
+
+// key returns the key of the listener that a request went to.
+func (a *asks) key(id telling.ID) []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if x := a.waiting[id]; x != nil {
+		return x.key
+	}
+	return nil
+}
+
+// read receives answers until the socket for sending is closed.
+func (a *asks) read(s *store) {
+	var b budget
+	buf := make([]byte, answerSize+1)
+	for {
+		n, _, err := s.others.conn.ReadFromUDPAddrPort(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		id, count, ok := readAnswer(buf[:max(n, 0)], a.key)
+		if err != nil || !ok {
+			if !b.pay(s.ctx, s.bells.now()) {
+				return
+			}
+			continue
+		}
+		a.mu.Lock()
+		if x := a.waiting[id]; x != nil {
+			select {
+			case x.answers <- count:
+			default: // a second answer, to a repeated request
+			}
+		}
+		a.mu.Unlock()
+	}
+}
+
+// answer answers a telling, unless too many are being answered.
+func (s *store) answer(conn *net.UDPConn, from netip.AddrPort, key []byte, desk *telling.Desk, slots chan struct{}, r telling.Request) {
+	select {
+	case slots <- struct{}{}:
+	default:
+		return
+	}
+	s.all.Go(func() {
+		defer func() { <-slots }()
+		if n, ok := desk.Answer(s.ctx, r); ok {
+			_, _ = conn.WriteToUDPAddrPort(appendAnswer(nil, newMAC(key), r.ID, n), from)
+		}
+	})
+}

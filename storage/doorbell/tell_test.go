@@ -1,0 +1,464 @@
+package doorbell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/internal/telling"
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+func takesOne([]byte, int) int { return 1 }
+
+func hear(t *testing.T, s *Doorbell, topic string, ear storage.Ear) *storage.Hearing {
+	t.Helper()
+	h, err := s.Hear(t.Context(), topic, ear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return h
+}
+
+// told tells until so many have heard it: a busy process may be too slow to answer in time.
+func told(t *testing.T, s *Doorbell, topic, data string, one bool, want int) {
+	t.Helper()
+	until(t, fmt.Sprintf("a telling to be heard by %d", want), func() bool {
+		n, err := s.Tell(t.Context(), topic, []byte(data), one)
+		if n > want || err != nil {
+			t.Fatalf("one %v: heard by %d, error %v; want %d", one, n, err, want)
+		}
+		return n == want
+	})
+}
+
+func isLost(h *storage.Hearing) bool {
+	select {
+	case <-h.Lost():
+		return true
+	default:
+		return false
+	}
+}
+
+// The cost of Hear and Tell: a topic that isn't in the row yet costs a write of it before Hear returns, and a telling
+// costs one query.
+func TestTellRequests(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	var hearing, asking storagetest.Calls
+	a := put(t, storagetest.Intercept(plain(t, path), hearing.Hook), loopback(), usualPace())
+	b := put(t, storagetest.Intercept(plain(t, path), asking.Hook), loopback(), usualPace())
+	for i, topic := range []string{"first", "first", "second", "second"} {
+		h := hear(t, a, topic, takesOne)
+		if got, want := hearing.Count("put row"), 1+i/2; got != want {
+			t.Errorf("Hear %d: %d rows written so far; want %d", i+1, got, want)
+		}
+		if l := listeners(t, put(t, plain(t, path), loopback(), usualPace()), 1)[0]; !slices.Contains(l.Heard, topic) {
+			t.Errorf("the row has topics %q when Hear of %s returns", l.Heard, topic)
+		}
+		if i == 1 {
+			h.Close()
+		}
+	}
+	for i := range 5 {
+		told(t, b, "first", "a", i%2 == 0, 1)
+	}
+	if got, all := asking.Count("query"), asking.Count(); got != all || got < 5 {
+		t.Errorf("5 tellings made %d queries and %d requests in all; want one each", got, all)
+	}
+	before := hearing.Count()
+	told(t, a, "second", "a", false, 2)
+	if got := hearing.Count() - before; got != 1 {
+		t.Errorf("a telling to the own ears made %d requests; want one, for those of others", got)
+	}
+}
+
+// Hear fails if others couldn't find this process: there is no socket, or the row can't be written. It works later.
+func TestHearFails(t *testing.T) {
+	t.Parallel()
+	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "test.db")
+	var broken atomic.Bool
+	inner := storagetest.Intercept(plain(t, path), func(_ context.Context, op storagetest.Op, do func() error) error {
+		if broken.Load() {
+			return op.Fail(storage.ErrUnavailable)
+		}
+		return do()
+	})
+	s := put(t, inner, Config{Listen: taken.LocalAddr().String()}, usualPace())
+	for _, why := range []string{"address already in use", "made up by a test", ""} {
+		h, err := s.Hear(t.Context(), "topic", takesOne)
+		switch {
+		case why == "":
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Close()
+		case !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), why):
+			t.Errorf("error %v; want %s", err, why)
+		}
+		if why == "address already in use" {
+			taken.Close()
+			broken.Store(true)
+			continue
+		}
+		broken.Store(false)
+	}
+	broken.Store(true)
+	if n, err := s.Tell(t.Context(), "topic", nil, false); n != 0 || !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("Tell without the table: %d, error %v", n, err)
+	}
+}
+
+// A Hearing is lost when the row couldn't be written for so long that others take this process for dead.
+func TestLostWithTheTable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := polling(t)
+		h := hear(t, x.Doorbell, "topic", takesOne)
+		x.down.Store(true)
+		time.Sleep(x.own.pace.trust() - time.Second)
+		if isLost(h) {
+			t.Error("lost while others still believe the row")
+		}
+		time.Sleep(2*x.own.pace.retry + time.Second)
+		if !isLost(h) {
+			t.Error("not lost though others don't believe the row any more")
+		}
+		if _, err := x.Hear(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("Hear: error %v", err)
+		}
+		x.down.Store(false)
+		again := hear(t, x.Doorbell, "topic", takesOne)
+		time.Sleep(time.Hour)
+		if isLost(again) {
+			t.Error("lost though the table works again")
+		}
+	})
+}
+
+// A Hearing is lost when this process finds its row missing. Hear writes it again, and that Hearing stays.
+func TestLostWithTheRow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := polling(t)
+		h := hear(t, x.Doorbell, "topic", takesOne)
+		if _, err := x.Tell(t.Context(), "other", nil, false); err != nil || isLost(h) {
+			t.Fatalf("lost %v while the row is there, error %v", isLost(h), err)
+		}
+		if err := x.Table(tableName).Delete(t.Context(), partition, x.own.id, storage.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Tell(t.Context(), "other", nil, false); err != nil || !isLost(h) {
+			t.Errorf("lost %v after a read without the row, error %v", isLost(h), err)
+		}
+		again := hear(t, x.Doorbell, "topic", takesOne)
+		if !x.stands() {
+			t.Error("Hear returned before the row was written again")
+		}
+		if _, err := x.Tell(t.Context(), "other", nil, false); err != nil || isLost(again) {
+			t.Errorf("lost again %v, error %v", isLost(again), err)
+		}
+	})
+}
+
+// A Hearing is lost when the row was not renewed in time, because the process stood still: others told it nothing.
+func TestLostByStandingStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := put(t, plain(t, filepath.Join(t.TempDir(), "test.db")), loopback(), usualPace()).own
+		p := newPublisher(s, keyOf(1), netip.MustParseAddrPort("127.0.0.1:9"))
+		time.Sleep(time.Hour)
+		first, err := s.ears.Hear("topic", takesOne)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			still time.Duration
+			lost  bool
+		}{{0, false}, {4 * time.Minute, false}, {5 * time.Minute, false}, {7 * time.Minute, true}} {
+			time.Sleep(c.still)
+			p.update()
+			select {
+			case <-first.Lost():
+				if !c.lost {
+					t.Errorf("lost after %v", c.still)
+				}
+			default:
+				if c.lost {
+					t.Errorf("not lost after %v", c.still)
+				}
+			}
+		}
+	})
+}
+
+// Many calls of Hear at the same time share the writes of the row.
+func TestHearsShareWrites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := polling(t)
+		x.slow.Store(true)
+		before := x.calls.Count("put row")
+		var all sync.WaitGroup
+		for i := range 50 {
+			all.Go(func() {
+				if _, err := x.Hear(t.Context(), fmt.Sprint("topic-", i), takesOne); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := x.calls.Count("put row") - before; n > 2 {
+			t.Errorf("%d writes of the row; want one, and one for those that came meanwhile", n)
+		}
+	})
+}
+
+// A listener that has crashed is no error, and the next telling doesn't wait for it for long. One that answers again is
+// waited for.
+func TestSilentListener(t *testing.T) {
+	t.Parallel()
+	a, b := two(t)
+	dead := socket(t)
+	writeRow(t, b, "dead", func(r *row) {
+		r.Addresses, r.Heard = []string{dead.LocalAddr().String()}, []string{"topic"}
+	})
+	hear(t, a, "topic", takesOne)
+	for range 3 {
+		told(t, b, "topic", "a", true, 1)
+		told(t, b, "topic", "a", false, 1)
+	}
+	silent := func() []string {
+		b.own.asks.mu.Lock()
+		defer b.own.asks.mu.Unlock()
+		var list []string
+		for id := range b.own.asks.silent {
+			list = append(list, id)
+		}
+		return list
+	}
+	if got := silent(); !slices.Contains(got, "dead") {
+		t.Errorf("silent are %q", got)
+	}
+	answered := make(chan struct{})
+	go func() { // it lives again
+		defer close(answered)
+		buf := make([]byte, maxTelling)
+		for {
+			n, from, err := dead.ReadFromUDPAddrPort(buf)
+			if err != nil {
+				return
+			}
+			if r, ok := readDatagram(buf[:n], newMAC(keyOf(1))); ok {
+				dead.WriteToUDPAddrPort(appendAnswer(nil, newMAC(keyOf(1)), r.request.ID, 7), from)
+			}
+		}
+	}()
+	told(t, b, "topic", "a", false, 8)
+	if got := silent(); slices.Contains(got, "dead") {
+		t.Errorf("silent are %q after an answer", got)
+	}
+	dead.Close()
+	<-answered
+}
+
+// A listener that was silent is waited for briefly. Now and then one telling gives it the full time, because its path
+// may be slow, and an answer ends that.
+func TestSilentListenerGetsTheFullTimeAgain(t *testing.T) {
+	t.Parallel()
+	var a asks
+	l := listener{id: "slow"}
+	var id telling.ID
+	now := time.Hour
+	for i, c := range []struct {
+		after    time.Duration // since the last one
+		hurry    bool
+		answered bool
+	}{
+		{0, false, false}, {0, true, false}, {silentFor - 1, true, false}, {1, false, false}, {0, true, false},
+		{silentFor - 1, true, false}, {1, false, true}, {0, false, false}, {0, true, true}, {0, false, true},
+	} {
+		now += c.after
+		a.begin(nil, []listener{l}, false)
+		if _, hurry := a.add(id, l, now); hurry != c.hurry {
+			t.Errorf("telling %d: hurry %v; want %v", i, hurry, c.hurry)
+		}
+		if c.answered {
+			a.answered(l.id)
+		} else {
+			a.unanswered(l.id, now)
+		}
+		a.remove(id)
+	}
+}
+
+// tellings returns a store that hears "topic" and waits for a queue, with what it heard, and a stranger that knows its
+// row.
+func tellings(t *testing.T) (s *Doorbell, heard *atomic.Int64, x *stranger) {
+	t.Helper()
+	s, _, _, x = listening(t)
+	heard = new(atomic.Int64)
+	hear(t, s, "topic", func(_ []byte, most int) int {
+		if most > 0 {
+			heard.Add(1)
+		}
+		return 1
+	})
+	return s, heard, x
+}
+
+// telling makes a valid telling, later than the one before.
+func (x *stranger) telling(r telling.Request) []byte {
+	x.at = max(x.at+1, time.Now().UnixMicro())
+	return appendRing(nil, newMAC(x.l.Key), ring{sender: 1, at: x.at, request: &r})
+}
+
+// answer waits for the next datagram.
+func (x *stranger) answer() []byte {
+	x.t.Helper()
+	x.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	buf := make([]byte, 2000)
+	n, err := x.conn.Read(buf)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return buf[:n]
+}
+
+// A listener answers a datagram that is signed with its key and fresh, once, by a smaller one. It answers nothing else.
+func TestAnswersAreFewAndSmall(t *testing.T) {
+	t.Parallel()
+	s, heard, x := tellings(t)
+	good := x.telling(telling.Request{Kind: telling.GiveOne, ID: telling.ID{1}, Topic: "topic", Data: []byte("data")})
+	x.shout(good)
+	first := x.answer()
+	id, n, ok := readAnswer(first, func(telling.ID) []byte { return x.l.Key })
+	if id != (telling.ID{1}) || n != 1 || !ok || len(first) >= len(good) {
+		t.Errorf("answer %x: %x, %d, %v, %d bytes to %d", first, id, n, ok, len(first), len(good))
+	}
+	if smallest := x.telling(telling.Request{Kind: telling.Ask, Topic: "abc"}); len(smallest) <= answerSize {
+		t.Errorf("a telling of %d bytes has an answer of %d", len(smallest), answerSize)
+	}
+	request := &telling.Request{Kind: telling.GiveAll, ID: telling.ID{2}, Topic: "topic"}
+	hour := time.Hour.Microseconds()
+	for _, b := range [][]byte{
+		good, // a replay
+		appendRing(nil, newMAC(keyOf(9)), ring{sender: 1, at: x.at + 1, request: request}),             // forged
+		appendRing(nil, newMAC(x.l.Key), ring{sender: 2, at: x.at - hour, request: request}),           // late
+		appendRing(nil, newMAC(x.l.Key), ring{sender: 2, at: x.at + 1, request: new(telling.Request)}), // no request
+		first, // an answer
+		make([]byte, maxTelling+1),
+		{kindTelling},
+		x.ring("queue"),
+	} {
+		x.shout(b)
+	}
+	x.settled(s)
+	// A repeated request is answered again, and given once.
+	x.shout(x.telling(telling.Request{Kind: telling.GiveOne, ID: telling.ID{1}, Topic: "topic", Data: []byte("data")}))
+	if again := x.answer(); !slices.Equal(again, first) {
+		t.Errorf("the next answer is %x; want the one to the repeated request, %x", again, first)
+	}
+	if n := heard.Load(); n != 1 {
+		t.Errorf("it was heard %d times", n)
+	}
+	if got := s.Counts(); got.Repeated != 1 || got.Refused != 6 {
+		t.Errorf("counts %+v; want the replay repeated, and 6 refused", got)
+	}
+}
+
+// Answers that were not made with the listener's key count nothing.
+func TestForgedAnswers(t *testing.T) {
+	t.Parallel()
+	b := put(t, plain(t, filepath.Join(t.TempDir(), "test.db")), loopback(), quick())
+	conn := socket(t)
+	writeRow(t, b, "liar", func(r *row) {
+		r.Addresses, r.Heard = []string{conn.LocalAddr().String()}, []string{"topic"}
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buf := make([]byte, maxTelling)
+		for {
+			n, from, err := conn.ReadFromUDPAddrPort(buf)
+			if err != nil {
+				return
+			}
+			r, ok := readDatagram(buf[:n], newMAC(keyOf(1)))
+			if !ok {
+				t.Error("a datagram that isn't signed")
+				continue
+			}
+			other := telling.ID{1}
+			for _, answer := range [][]byte{
+				appendAnswer(nil, newMAC(keyOf(2)), r.request.ID, 1),
+				appendAnswer(nil, newMAC(keyOf(1)), other, 1),
+				append(appendAnswer(nil, newMAC(keyOf(1)), r.request.ID, 1), 0),
+				{kindAnswer}, nil,
+			} {
+				conn.WriteToUDPAddrPort(answer, from)
+			}
+		}
+	}()
+	for _, one := range []bool{true, false} {
+		if n, err := b.Tell(t.Context(), "topic", nil, one); n != 0 || err != nil {
+			t.Errorf("one %v: heard by %d, error %v; want nobody", one, n, err)
+		}
+	}
+	conn.Close()
+	<-done
+}
+
+// openRinging opens a store that doesn't ring, and puts a doorbell over it.
+func openRinging(ctx context.Context, url string) (*Doorbell, error) {
+	s, err := storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return Over(storagetest.Plain(s), loopback())
+}
+
+// hearer is another process, which prints what it is told. It ends with its standard input.
+func hearer(url string) int {
+	s, err := openRinging(context.Background(), url)
+	if err == nil {
+		_, err = s.Hear(context.Background(), "topic", func(data []byte, most int) int {
+			if most > 0 {
+				fmt.Println(string(data))
+			}
+			return 1
+		})
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("ready")
+	io.Copy(io.Discard, os.Stdin)
+	if err := s.Close(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}

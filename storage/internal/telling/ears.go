@@ -1,0 +1,214 @@
+package telling
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/storage/driver"
+)
+
+// earLimit is how long an ear may take. One that takes longer hangs.
+const earLimit = 5 * time.Second
+
+// Ears are the ears of one store. The zero Ears has none, and logs nothing.
+type Ears struct {
+	// Logger gets an error for an ear that panics, once for each. Defaults to none.
+	Logger *slog.Logger
+
+	mu     sync.Mutex
+	topics map[string][]*Hearing
+	closed bool
+}
+
+// A Hearing implements driver.Hearing.
+type Hearing struct {
+	ears  *Ears
+	topic string
+	ear   driver.Ear
+
+	over    atomic.Bool  // closed
+	hanging atomic.Int32 // calls that have not returned in time
+	warned  atomic.Bool
+
+	lose sync.Once // closes lost
+	lost chan struct{}
+}
+
+// Hear adds an ear.
+func (e *Ears) Hear(topic string, ear driver.Ear) (*Hearing, error) {
+	h := &Hearing{ears: e, topic: topic, ear: ear, lost: make(chan struct{})}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, fmt.Errorf("%w: it is closed", driver.ErrUnavailable)
+	}
+	if e.topics == nil {
+		e.topics = map[string][]*Hearing{}
+	}
+	e.topics[topic] = append(e.topics[topic], h)
+	return h, nil
+}
+
+// Lost implements driver.Hearing.
+func (h *Hearing) Lost() <-chan struct{} { return h.lost }
+
+// Close implements driver.Hearing.
+func (h *Hearing) Close() {
+	h.over.Store(true)
+	e := h.ears
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	left := slices.DeleteFunc(slices.Clone(e.topics[h.topic]), func(x *Hearing) bool { return x == h }) // a call may be reading the old slice
+	if len(left) > 0 {
+		e.topics[h.topic] = left
+	} else {
+		delete(e.topics, h.topic)
+	}
+}
+
+// Topics lists the topics that have ears, in order.
+func (e *Ears) Topics() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Sorted(maps.Keys(e.topics))
+}
+
+// Lose tells all present Hearings that their connection is lost. Their ears are still called for what comes.
+func (e *Ears) Lose() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, list := range e.topics {
+		for _, h := range list {
+			h.lose.Do(func() { close(h.lost) })
+		}
+	}
+}
+
+// Close is Lose, and refuses what comes later.
+func (e *Ears) Close() {
+	e.Lose()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	e.topics = nil
+}
+
+// of returns the ears of a topic.
+func (e *Ears) of(topic string) ([]*Hearing, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, fmt.Errorf("%w: it is closed", driver.ErrUnavailable)
+	}
+	return e.topics[topic], nil
+}
+
+// Call implements Peer for the store's own ears.
+func (e *Ears) Call(ctx context.Context, r Request) (int, error) {
+	list, err := e.of(r.Topic)
+	if err != nil {
+		return 0, ErrGone
+	}
+	if len(list) == 0 {
+		return 0, nil
+	}
+	if r.Kind == GiveOne {
+		return giveOne(ctx, list, r.Data)
+	}
+	most := 0
+	if r.Kind == GiveAll {
+		most = driver.Everyone
+	}
+	sum := 0
+	counts, err := callAll(ctx, list, r.Data, most)
+	for _, n := range counts {
+		sum += n
+	}
+	return min(sum, driver.Everyone), err
+}
+
+// giveOne asks the ears, and gives data to one of those that would take it.
+func giveOne(ctx context.Context, list []*Hearing, data []byte) (int, error) {
+	weights := []int{1}
+	if len(list) > 1 {
+		weights, _ = callAll(ctx, list, data, 0)
+	}
+	for {
+		i := choose(weights)
+		if i < 0 {
+			return 0, nil
+		}
+		weights[i] = 0
+		if n, err := list[i].call(ctx, data, 1); n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// callAll calls ears at the same time.
+func callAll(ctx context.Context, list []*Hearing, data []byte, most int) ([]int, error) {
+	counts, errs := make([]int, len(list)), make([]error, len(list))
+	var all sync.WaitGroup
+	for i, h := range list[1:] {
+		all.Go(func() { counts[i+1], errs[i+1] = h.call(ctx, data, most) })
+	}
+	counts[0], errs[0] = list[0].call(ctx, data, most)
+	all.Wait()
+	return counts, errors.Join(errs...)
+}
+
+// errHangs means that an ear got data and didn't return.
+var errHangs = errors.New("an ear doesn't return")
+
+// call calls the ear in a goroutine of its own, because it may do anything. An error means that the outcome is unknown.
+func (h *Hearing) call(ctx context.Context, data []byte, most int) (int, error) {
+	if h.over.Load() || h.hanging.Load() > 0 {
+		return 0, nil
+	}
+	answer := make(chan int, 1)
+	data = bytes.Clone(data) // now, because the caller may use its own again when this call has returned
+	go func() {
+		n := 0
+		defer func() {
+			if v := recover(); v != nil {
+				h.warn(v)
+			}
+			answer <- n // 0 after a panic, and after the end of the goroutine
+		}()
+		n = h.ear(data, most)
+	}()
+	limit := time.NewTimer(earLimit)
+	defer limit.Stop()
+	err := errHangs
+	select {
+	case n := <-answer:
+		if most == 0 {
+			most = driver.Everyone
+		}
+		return max(0, min(n, most)), nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-limit.C:
+	}
+	h.hanging.Add(1)
+	go func() {
+		<-answer
+		h.hanging.Add(-1)
+	}()
+	return 0, err
+}
+
+// warn logs the first panic of an ear.
+func (h *Hearing) warn(v any) {
+	if log := h.ears.Logger; log != nil && !h.warned.Swap(true) {
+		log.Error("storage: an ear panicked, so it took nothing", "topic", h.topic, "panic", fmt.Sprint(v))
+	}
+}

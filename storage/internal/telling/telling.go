@@ -1,0 +1,165 @@
+package telling
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	random "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/storage/driver"
+)
+
+const (
+	// AskLimit is how long another store may take to say how many would take something.
+	AskLimit = 250 * time.Millisecond
+
+	// GiveLimit is how long it may take to give something, and to say how many took it.
+	GiveLimit = time.Second
+
+	// atOnce is how many other stores one telling calls at the same time.
+	atOnce = 256
+)
+
+// A Kind is a sort of request.
+type Kind byte
+
+const (
+	Ask     Kind = iota + 1 // how many would take the data?
+	GiveOne                 // give the data to one
+	GiveAll                 // give the data to each
+)
+
+// An ID names a request. A request that is repeated keeps its ID.
+type ID [16]byte
+
+// A Request is what one store asks of another.
+type Request struct {
+	Kind  Kind
+	ID    ID
+	Topic string
+	Data  []byte
+}
+
+// A Peer is a store that may have ears.
+type Peer interface {
+	// Call makes a request, and returns the count in the answer. It may repeat the request until ctx ends. An error that
+	// matches [ErrGone] means that the request has had no effect; after any other its effect is unknown.
+	Call(ctx context.Context, r Request) (int, error)
+}
+
+// ErrGone means that a peer is not there any more.
+var ErrGone = errors.New("the peer is gone")
+
+// A Transport reaches the stores of other processes.
+type Transport interface {
+	// Peers lists the other stores that may have ears of a topic. done is called when they are not used any more. Both
+	// an error and peers may be returned, and done is never nil.
+	Peers(ctx context.Context, topic string) (list []Peer, done func(), err error)
+}
+
+// Tell implements the method of driver.Listener. It tells a store's own ears and, with a transport, those of others.
+func Tell(ctx context.Context, own *Ears, others Transport, topic string, data []byte, one bool) (int, error) {
+	if _, err := own.of(topic); err != nil {
+		return 0, err
+	}
+	peers := []Peer{own}
+	var failed error
+	if others != nil {
+		list, done, err := others.Peers(ctx, topic)
+		defer done()
+		peers, failed = append(peers, list...), err
+	}
+	request := Request{Topic: topic, Data: data}
+	if one {
+		n, err := tellOne(ctx, peers, request)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		return 0, failed // perhaps one of those that couldn't be found would have taken it
+	}
+	request.Kind = GiveAll
+	heard := 0
+	for _, n := range callPeers(ctx, peers, request, GiveLimit) {
+		heard += n
+	}
+	if ctx.Err() != nil {
+		failed = context.Cause(ctx)
+	}
+	return heard, failed
+}
+
+// tellOne asks all, chooses one of those that would take the data, and gives it to that one.
+func tellOne(ctx context.Context, peers []Peer, r Request) (int, error) {
+	r.Kind = Ask
+	weights := callPeers(ctx, peers, r, AskLimit)
+	r.Kind = GiveOne
+	for {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		i := choose(weights)
+		if i < 0 {
+			return 0, nil
+		}
+		weights[i] = 0
+		n, err := callWithin(ctx, peers[i], r, GiveLimit)
+		switch {
+		case n > 0:
+			return 1, nil
+		case err == nil || errors.Is(err, ErrGone):
+			continue // it has changed its mind, or is closed
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		}
+		return 0, fmt.Errorf("%w: the one that was chosen didn't answer, so the data may have been heard: %w", driver.ErrUnavailable, err)
+	}
+}
+
+// callPeers calls all peers, each with a time limit, and returns the counts of those that answered.
+func callPeers(ctx context.Context, peers []Peer, r Request, limit time.Duration) []int {
+	counts := make([]int, len(peers))
+	slots := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i, p := range peers[1:] {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			counts[i+1], _ = callWithin(ctx, p, r, limit)
+		})
+	}
+	counts[0], _ = peers[0].Call(ctx, r) // the own ears have limits of their own
+	all.Wait()
+	return counts
+}
+
+// callWithin makes a request of its own, and bounds its time. The own ears have limits of their own.
+func callWithin(ctx context.Context, p Peer, r Request, limit time.Duration) (int, error) {
+	rand.Read(r.ID[:])
+	if _, own := p.(*Ears); own {
+		return p.Call(ctx, r)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return p.Call(ctx, r)
+}
+
+// choose returns the place of a weight, each with the chance that its weight gives it, or -1 if all are 0.
+func choose(weights []int) int {
+	sum := 0
+	for _, w := range weights {
+		sum += w
+	}
+	if sum <= 0 {
+		return -1
+	}
+	at := random.IntN(sum)
+	for i, w := range weights {
+		if at -= w; at < 0 {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,57 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/internal/telling"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
+)
+
+// Hear implements driver.Listener. The ear is there before the socket is, so that the loss of the socket is told to it.
+// The loss of an earlier socket is told before.
+func (l listener) Hear(_ context.Context, topic string, ear driver.Ear) (driver.Hearing, error) {
+	l.s.peers.CheckSocket()
+	h, err := l.s.ears.Hear(topic, ear)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.s.peers.Serve(); err != nil {
+		h.Close()
+		if errors.Is(err, peers.ErrPathTooLong) {
+			return nil, fmt.Errorf("%w: other processes can't tell this one anything: %w", driver.ErrUnsupported, err)
+		}
+		return nil, fmt.Errorf("%w: no socket in the folder beside the database: %w", driver.ErrUnavailable, err)
+	}
+	return h, nil
+}
+
+// Tell implements driver.Listener.
+func (l listener) Tell(ctx context.Context, topic string, data []byte, one bool) (int, error) {
+	return telling.Tell(ctx, l.s.ears, sockets{l.s.peers}, topic, data, one)
+}
+
+// sockets implements telling.Transport. Any store on the file may have ears, and each says so itself.
+type sockets struct{ peers *peers.Peers }
+
+// Peers implements telling.Transport.
+func (t sockets) Peers(context.Context, string) ([]telling.Peer, func(), error) {
+	others, err := t.peers.Others()
+	list := make([]telling.Peer, len(others.Names))
+	for i, name := range others.Names {
+		list[i] = &telling.StreamPeer{Dial: func(ctx context.Context) (net.Conn, error) { return others.Dial(ctx, name) }}
+	}
+	done := func() {
+		for _, p := range list {
+			p.(*telling.StreamPeer).Close()
+		}
+		others.Close()
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: can't look into the folder beside the database: %w", driver.ErrUnavailable, err)
+	}
+	return list, done, err
+}
