@@ -82,12 +82,12 @@ func (m *Module) Copy(t *testing.T, from, to string, tests bool, rename *strings
 	}
 }
 
-// Go runs the go command in the module, and returns its output. Nothing is fetched.
+// Go runs the go command in the module, and returns its output. It may fetch what the module cache lacks.
 func (m *Module) Go(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = m.Dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod -buildvcs=false", "GOPROXY=off", "GOWORK=off", "GOTOOLCHAIN=local")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod -buildvcs=false", "GOWORK=off", "GOTOOLCHAIN=local")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)

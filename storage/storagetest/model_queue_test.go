@@ -55,7 +55,7 @@ func (q modelQueue) Send(ctx context.Context, messages []storage.Message) error 
 			if err := q.send(ctx, []storage.Message{x}); err != nil {
 				return err
 			}
-			yield()
+			p.awaitCalls()
 		}
 		return nil
 	}

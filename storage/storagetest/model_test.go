@@ -70,15 +70,20 @@ func (p *place) store() *storage.Store { return storage.New(p.open()) }
 // has reports whether the model has one of these bugs.
 func (p *place) has(bugs ...string) bool { return slices.Contains(bugs, p.bug) }
 
-// letIn releases the lock where a correct store wouldn't, until others have made a few calls. A busy machine may
-// not run them at once, so a number of turns of the scheduler isn't enough. Without others it ends after a while.
+// letIn releases the lock where a correct store wouldn't, until others have made a few calls.
 func (p *place) letIn() {
-	seen, over := p.calls.Load(), time.Now().Add(20*time.Millisecond)
 	p.mu.Unlock()
+	p.awaitCalls()
+	p.mu.Lock()
+}
+
+// awaitCalls returns when others have made a few calls. A busy machine may not run them at once, so a number of turns of
+// the scheduler isn't enough. Without others it returns after a while.
+func (p *place) awaitCalls() {
+	seen, over := p.calls.Load(), time.Now().Add(20*time.Millisecond)
 	for yield(); p.calls.Load() < seen+4 && time.Now().Before(over); {
 		yield()
 	}
-	p.mu.Lock()
 }
 
 // yield lets other goroutines run.
