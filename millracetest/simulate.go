@@ -12,13 +12,13 @@ import (
 // These are the seeds that run where nobody says how many.
 const (
 	ordinarily = 12
-	inShort    = 3 // with go test -short
+	inShort    = 3 // with go test -short, or with the race detector
 )
 
 // Simulate runs a program under random faults, once for each seed, and checks the laws; see the package comment.
-// Without seeds it runs those from 1 to 12, or to 3 with go test -short. In the environment, MILLRACE_SEEDS says how
-// many to run instead, and MILLRACE_SEED names the only one to run, with its whole history. run is called at the same
-// time for several seeds.
+// Without seeds it runs those from 1 to 12, or to 3 with go test -short or the race detector, with which each takes some
+// ten times as long. In the environment, MILLRACE_SEEDS says how many to run instead, and MILLRACE_SEED names the only
+// one to run, with its whole history. run is called at the same time for several seeds.
 func Simulate(t *testing.T, run func(t *testing.T, sim *Sim), seeds ...uint64) {
 	t.Helper()
 	seeds, one := choose(t, seeds)
@@ -65,7 +65,7 @@ func choose(t *testing.T, seeds []uint64) (_ []uint64, one bool) {
 	}
 	switch {
 	case asked:
-	case testing.Short():
+	case testing.Short() || raceDetector:
 		many = inShort
 	default:
 		many = ordinarily

@@ -28,7 +28,7 @@ trap sweep EXIT
 trap 'exit 130' INT TERM
 
 tests='TestConformance|TestHistories|TestFaults|TestLost|TestOutage|TestDisturbedReadBack|TestOnAzure|TestOnAzurite'
-tests+='|TestCrashAfterEveryCallOnAzure|TestCostOfACommand|TestWorkersAreKilled/azure|TestWorkersShareABacklog/azure'
+tests+='|TestCrashAfterCallsOnAzure|TestCostOfACommand|TestWorkersAreKilled/azure|TestWorkersShareABacklog/azure'
 # of the site, each on the file and on the account
 tests+='|TestBookAsProgram/azure|TestCancel/azure|TestCancelBeforeTheDecision/azure|TestSoldOutDay/azure|TestRebuildMonths/azure|TestBrowserBooks/azure|TestBrowserSells/azure'
 "$go" test -count 1 -timeout 60m -run "$tests" ./storage/azure ./coord/lease ./sample/reservations ./sample/reservations/site ./cmd/worker ./catalog ./host/internal/operator

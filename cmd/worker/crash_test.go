@@ -50,18 +50,18 @@ func onEachPlace(t *testing.T, test func(t *testing.T, at place)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=sqlite:r.db"}, many: 2000, backlog: 6000})
+		test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=sqlite:r.db"}, many: 600, backlog: 2000})
 	})
 	t.Run("azure", func(t *testing.T) {
 		t.Parallel()
 		// The name of a store that holds a secret stays off the command line.
-		test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=azure:" + azuretest.Place(t, azurite, azure.Wipe)}, many: 200, backlog: 300})
+		test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=azure:" + azuretest.Place(t, azurite, azure.Wipe)}, many: 60, backlog: 100})
 	})
 }
 
 var azurite = sync.OnceValues(azuretest.Launch)
 
-// Workers are killed at random moments while 2,000 reservations for 10 dates come in through the web. Afterwards
+// Workers are killed at random moments while hundreds of reservations for 10 dates come in through the web. Afterwards
 // everything is as if nothing had happened: each command is decided once, and no number is given twice.
 func TestWorkersAreKilled(t *testing.T) {
 	if testing.Short() {

@@ -76,19 +76,23 @@ func TestCompletionInShells(t *testing.T) {
 	if err := os.Symlink(bin, filepath.Join(dir, "millrace")); err != nil {
 		t.Fatal(err)
 	}
-	for shell, ask := range map[string]func(words []string) string{
+	// A shell is told once about the program, and then asked for the candidates of each command line.
+	for shell, script := range map[string]struct {
+		begin string
+		ask   func(words []string) string
+	}{
 		// Where the function finds nothing, -o default offers the names of files. compgen stands for that here.
-		"bash": func(words []string) string {
-			return fmt.Sprintf("source <(millrace completion bash); COMP_WORDS=(millrace %s); COMP_CWORD=%d; _millrace; printf '%%s\\n' \"${COMPREPLY[@]}\"\n"+
+		"bash": {"source <(millrace completion bash)", func(words []string) string {
+			return fmt.Sprintf("COMPREPLY=(); COMP_WORDS=(millrace %s); COMP_CWORD=%d; _millrace; printf '%%s\\n' \"${COMPREPLY[@]}\"\n"+
 				"[ ${#COMPREPLY[@]} -gt 0 ] || { complete -p millrace | grep -q -- '-o default' && compgen -f -- \"${COMP_WORDS[COMP_CWORD]}\"; }", quoted(words), len(words))
-		},
-		"zsh": func(words []string) string {
-			return fmt.Sprintf("autoload -U compinit; compinit -D; source <(millrace completion zsh)\n"+
-				"_describe() { print -l -- ${candidates%%%%:*} }; _files() { print -l -- ${words[CURRENT]}*(N) }\nwords=(millrace %s); CURRENT=%d; _millrace", quoted(words), len(words)+1)
-		},
-		"fish": func(words []string) string {
-			return fmt.Sprintf("millrace completion fish | source; complete -C 'millrace %s'", strings.Join(words, " "))
-		},
+		}},
+		"zsh": {"autoload -U compinit; compinit -D; source <(millrace completion zsh)\n" +
+			"_describe() { print -l -- ${candidates%%:*} }; _files() { print -l -- ${words[CURRENT]}*(N) }", func(words []string) string {
+			return fmt.Sprintf("words=(millrace %s); CURRENT=%d; _millrace", quoted(words), len(words)+1)
+		}},
+		"fish": {"millrace completion fish | source", func(words []string) string {
+			return fmt.Sprintf("complete -C 'millrace %s'", strings.Join(words, " "))
+		}},
 	} {
 		path, err := exec.LookPath(shell)
 		if err != nil {
@@ -97,13 +101,22 @@ func TestCompletionInShells(t *testing.T) {
 			}
 			continue
 		}
+		const mark = "----" // begins the candidates of a command line
+		lines := []string{script.begin}
 		for _, c := range completions {
-			cmd := command(dir, w.url, "")
-			cmd.Path, cmd.Args = path, []string{shell, "-c", ask(c.words)}
-			cmd.Env = append(cmd.Env, "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
-			r := finish(t, cmd)
+			lines = append(lines, "echo "+mark, script.ask(c.words))
+		}
+		cmd := command(dir, w.url, "")
+		cmd.Path, cmd.Args = path, []string{shell, "-c", strings.Join(lines, "\n")}
+		cmd.Env = append(cmd.Env, "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
+		r := finish(t, cmd)
+		answers := strings.Split(r.out, mark+"\n")[1:]
+		if len(answers) != len(completions) {
+			t.Fatalf("%s: got %d answers, want %d\n%s%s", shell, len(answers), len(completions), r.out, r.err)
+		}
+		for i, c := range completions {
 			var got []string
-			for line := range strings.Lines(r.out) {
+			for line := range strings.Lines(answers[i]) {
 				word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
 				if word != "" {
 					got = append(got, word)

@@ -117,7 +117,7 @@ func command(dir, url string, args ...string) *exec.Cmd {
 // commandAs is command for another program than the sample.
 func commandAs(program, dir, url string, args ...string) *exec.Cmd {
 	cmd := exec.Command(bin, args...)
-	cmd.Dir, cmd.Env = dir, []string{as + "=" + program}
+	cmd.Dir, cmd.Env = dir, []string{as + "=" + program, "GORACE=atexit_sleep_ms=0"}
 	for _, e := range os.Environ() {
 		if !strings.HasPrefix(e, "MILLRACE_") {
 			cmd.Env = append(cmd.Env, e)
