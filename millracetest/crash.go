@@ -62,7 +62,7 @@ func CrashEverywhere(t *testing.T, test func(t *testing.T, start func(Program) *
 			first, step := 0, 1
 			switch {
 			case os.Getenv("MILLRACE_SEEDS") != "":
-			case raceDetector:
+			case worldtest.RaceDetector:
 				first, step = 3*store*len(all), 6*len(all)
 			case testing.Short():
 				first, step = store*len(all), 2*len(all)

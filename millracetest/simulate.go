@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
 // These are the seeds that run where nobody says how many.
@@ -65,7 +67,7 @@ func choose(t *testing.T, seeds []uint64) (_ []uint64, one bool) {
 	}
 	switch {
 	case asked:
-	case testing.Short() || raceDetector:
+	case testing.Short() || worldtest.RaceDetector:
 		many = inShort
 	default:
 		many = ordinarily

@@ -89,14 +89,13 @@ func TestUnderRandomFaults(t *testing.T) {
 }
 
 // Each run has one fault, of every kind, in one storage call of a worker, while a schedule is registered and due twice.
-// As such a run takes long with the race detector, each fault is in every fifth call.
 func TestEverySingleFault(t *testing.T) {
 	t.Parallel()
 	spec := schedule.Interval(time.Minute)
 	for i, fault := range storagetest.Faults() {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
-			for n, more := 1+i%5, true; more; n += 5 {
+			for n, more := 1+i%worldtest.Stride, true; more; n += worldtest.Stride {
 				if more = singleFault(t, spec, fault, n, n%2 == 0); t.Failed() || n > 500 {
 					t.Fatalf("stopped at call %d", n)
 				}
@@ -126,7 +125,7 @@ func singleFault(t *testing.T, spec schedule.Spec, fault storagetest.Fault, n in
 			w.Keep(ctx, 0, func(p *faulttest.Process) (*handlers.Registry, error) {
 				r := ok(routes())(t)
 				h := handlers.NewRegistry(ok(channel.New(p.Store, r, "/test"))(t), handlers.Config{Logger: w.Log(p.Name)})
-				return h, accountant(spec, schedule.Skip).Register(h)
+				return h, accountant(spec, schedule.Queue).Register(h)
 			}, nil)
 		})
 		_ = worldtest.Pause(ctx, 2*time.Minute+30*time.Second)

@@ -84,7 +84,7 @@ func TestEmissionsAreNeverLostOrEarly(t *testing.T) {
 			t.Run(moment.String()+"/"+by, func(t *testing.T) {
 				t.Parallel()
 				worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
-					for n := int64(1); ; n++ {
+					for n := int64(1); ; n += worldtest.Stride {
 						if !emitAndDie(t, s, fmt.Sprintf("k-%d", n), n, moment, by) {
 							if n < 3 {
 								t.Errorf("no crash at call %d", n)

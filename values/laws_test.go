@@ -141,7 +141,7 @@ func TestCrashAfterEveryCall(t *testing.T) {
 		t.Run(moment.String(), func(t *testing.T) {
 			t.Parallel()
 			worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
-				for n := int64(1); ; n++ {
+				for n := int64(1); ; n += worldtest.Stride {
 					if !crashAt(t, s, fmt.Sprintf("k-%d", n), n, moment) {
 						if n < 3 {
 							t.Errorf("no crash at call %d", n)

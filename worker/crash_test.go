@@ -78,7 +78,7 @@ func TestCrashAfterEveryCall(t *testing.T) {
 				t.Parallel()
 				worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 					s = patient(s, 3*time.Second)
-					for n := int64(1); ; n++ {
+					for n := int64(1); ; n += worldtest.Stride {
 						if !crashTrial(t, s, n, moment, large) {
 							if n < 20 {
 								t.Errorf("the whole path took %d calls only", n)

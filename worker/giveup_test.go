@@ -391,7 +391,7 @@ func TestGivingUpWithEveryFault(t *testing.T) {
 					t.Parallel()
 					worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 						s = patient(s, 3*time.Second)
-						for n := int64(1); giveUpTrial(t, s, breakOne, n, moment, large); n++ {
+						for n := int64(1); giveUpTrial(t, s, breakOne, n, moment, large); n += worldtest.Stride {
 							if n > 200 || t.Failed() {
 								t.Fatalf("stopped at call %d", n)
 							}

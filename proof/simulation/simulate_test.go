@@ -35,7 +35,8 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// seeds are the seeds to run: MILLRACE_SEED is one, MILLRACE_SEEDS how many.
+// seeds are the seeds to run: MILLRACE_SEED is one, MILLRACE_SEEDS how many. Without them there are 16, or 5 with the race
+// detector.
 func seeds(t *testing.T) (first, n uint64, one bool) {
 	t.Helper()
 	number := func(name string, otherwise uint64) uint64 {
@@ -52,7 +53,11 @@ func seeds(t *testing.T) (first, n uint64, one bool) {
 	if os.Getenv("MILLRACE_SEED") != "" {
 		return number("MILLRACE_SEED", 0), 1, true
 	}
-	return 1, number("MILLRACE_SEEDS", 16), false
+	ordinarily := uint64(16)
+	if worldtest.RaceDetector {
+		ordinarily = 5
+	}
+	return 1, number("MILLRACE_SEEDS", ordinarily), false
 }
 
 // judge fails the test for each finding, with the history that led to it.
@@ -95,9 +100,8 @@ func TestRandomSchedules(t *testing.T) {
 }
 
 // Each run has one fault, of every kind, in every storage call of a worker, while one command goes its whole way:
-// into the value object, the views, the outside effect, and the second command that a reaction sends. With the race
-// detector a run takes some ten times as long, so make test has each fault in every fifth call only. make simulate has
-// it in each.
+// into the value object, the views, the outside effect, and the second command that a reaction sends. make test, with the
+// race detector, has each fault in every tenth call only. make simulate has it in each.
 func TestEverySingleFault(t *testing.T) {
 	t.Parallel()
 	everySingleFault(t, func(p *plan, epoch time.Time, pad string) {
@@ -129,8 +133,8 @@ func everySingleFault(t *testing.T, fill func(p *plan, epoch time.Time, pad stri
 				t.Run(fmt.Sprintf("plain=%v/%s/%dbytes", plain, fault, pad), func(t *testing.T) {
 					t.Parallel()
 					first, step := 1, 1
-					if raceDetector && os.Getenv("MILLRACE_SEEDS") == "" {
-						first, step = 1+i%5, 5
+					if worldtest.RaceDetector && os.Getenv("MILLRACE_SEEDS") == "" {
+						first, step = 1+i%worldtest.Stride, worldtest.Stride
 					}
 					for n, more := first, true; more; n += step {
 						var calls atomic.Int64

@@ -1,5 +1,0 @@
-//go:build !race
-
-package millracetest
-
-const raceDetector = false
