@@ -64,6 +64,10 @@ stranger: ## Follow docs/first-program.md in a module elsewhere, and copy the sa
 simulate: ## Test the promise under random faults in virtual time: SEEDS=1000 schedules, or SEED=123 alone with its history
 	@SEED='$(SEED)' SEEDS='$(SEEDS)' GO=$(GO) scripts/simulate.sh
 
+.PHONY: model
+model: ## Check the models of the promise and of processes in their large worlds, too: some minutes, with spin
+	MILLRACE_WORLDS=all $(GO) test ./proof/model -count=1
+
 .PHONY: scale
 scale: ## Simulate up to 1,000 workers on a modelled Azure account, some twenty minutes on one core; BURST=1000000 for a burst too
 	GOMAXPROCS=1 GOGC=300 MILLRACE_SCALE=$(CURDIR)/docs/measured/scale MILLRACE_SCALE_BURST=$(BURST) $(GO) test ./proof/scale -run '^TestScale$$' -count=1 -v -timeout 0
@@ -84,5 +88,5 @@ chaos: ## Kill, stall and cut off real processes for some half an hour, then aud
 	@GO=$(GO) SEED='$(SEED)' scripts/chaos.sh $(ARGS)
 
 .PHONY: chaos-short
-chaos-short: ## The same in six minutes, on both stores together
+chaos-short: ## The same in some four minutes, on both stores together
 	@GO=$(GO) SEED='$(SEED)' scripts/chaos.sh -short $(ARGS)

@@ -37,9 +37,9 @@ const faultTime = 20 * time.Second
 //
 // The faults are: the call fails before its effect, or after it; it reaches the store 20 seconds late; the worker loses
 // the messages in its hand; it dies before the call, or after it. Another worker takes its place at once. All is run on
-// a store that takes a unit of work as a whole, and on one that takes its steps one by one. With go test -short, only every
-// second call has a fault, and one of these only; with the race detector, every sixth. MILLRACE_SEEDS in the environment
-// brings them all back.
+// a store that takes a unit of work as a whole, and on one that takes its steps one by one. With go test -short, only
+// every second call has a fault, and one of these only; with the race detector, every sixth. MILLRACE_SEEDS in the
+// environment brings them all back.
 //
 // A fault costs up to a minute. A plan or a timer with a shorter limit may end otherwise then, which is a difference.
 // So is the order of messages that are under way at the same time: the gathering function of an Each is to be

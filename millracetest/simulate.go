@@ -18,9 +18,9 @@ const (
 )
 
 // Simulate runs a program under random faults, once for each seed, and checks the laws; see the package comment.
-// Without seeds it runs those from 1 to 12, or to 3 with go test -short or the race detector, with which each takes some
-// ten times as long. In the environment, MILLRACE_SEEDS says how many to run instead, and MILLRACE_SEED names the only
-// one to run, with its whole history. run is called at the same time for several seeds.
+// Without seeds it runs those from 1 to 12, or to 3 with go test -short or the race detector, with which each takes
+// some ten times as long. In the environment, MILLRACE_SEEDS says how many to run instead, and MILLRACE_SEED names the
+// only one to run, with its whole history. run is called at the same time for several seeds.
 func Simulate(t *testing.T, run func(t *testing.T, sim *Sim), seeds ...uint64) {
 	t.Helper()
 	seeds, one := choose(t, seeds)

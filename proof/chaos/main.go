@@ -73,21 +73,21 @@ type settings struct {
 func defaults(part, store string, short bool) (n int, lasts time.Duration) {
 	switch {
 	case part == coordination && short:
-		return 0, 30 * time.Second
+		return 0, 20 * time.Second
 	case part == coordination:
 		return 0, 2 * time.Minute
 	case part == processes && short:
-		return 60, 30 * time.Second
+		return 40, 20 * time.Second
 	case part == processes && store == azureStore:
 		return 200, 5 * time.Minute
 	case part == processes:
 		return 1000, 5 * time.Minute
 	case store == azureStore && short:
-		return 400, 70 * time.Second
+		return 200, 45 * time.Second
 	case store == azureStore:
 		return 2000, 10 * time.Minute
 	case short:
-		return 3000, 60 * time.Second
+		return 1500, 40 * time.Second
 	}
 	return 20000, 5 * time.Minute
 }
@@ -121,7 +121,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags.SetOutput(errs)
 	parts := flags.String("part", everyPart, "the `PARTS` to run")
 	stores := flags.String("store", everyStore, "the `STORES` to run on")
-	short := flags.Bool("short", false, "a run of a minute on each store, together, instead of five or ten, one after the other")
+	short := flags.Bool("short", false, "a run of less than a minute on each store, together, instead of five or ten, one after the other")
 	n := flags.Int("n", 0, "the number of `RESERVATIONS`, or of instances of processes; 0 means the default of the long or short form")
 	lasts := flags.Duration("for", 0, "the `TIME` in which they are sent and everything is disturbed; 0 means the default of the form")
 	seed := flags.Uint64("seed", 0, "the seed of the plan; 0 means a random one, which the output names")

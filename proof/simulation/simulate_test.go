@@ -35,8 +35,8 @@ import (
 	"github.com/millrace-go/millrace/values"
 )
 
-// seeds are the seeds to run: MILLRACE_SEED is one, MILLRACE_SEEDS how many. Without them there are 16, or 5 with the race
-// detector.
+// seeds are the seeds to run: MILLRACE_SEED is one, MILLRACE_SEEDS how many. Without them there are 16, or 5 with the
+// race detector.
 func seeds(t *testing.T) (first, n uint64, one bool) {
 	t.Helper()
 	number := func(name string, otherwise uint64) uint64 {
@@ -100,8 +100,8 @@ func TestRandomSchedules(t *testing.T) {
 }
 
 // Each run has one fault, of every kind, in every storage call of a worker, while one command goes its whole way:
-// into the value object, the views, the outside effect, and the second command that a reaction sends. make test, with the
-// race detector, has each fault in every tenth call only. make simulate has it in each.
+// into the value object, the views, the outside effect, and the second command that a reaction sends. make test, with
+// the race detector, has each fault in every tenth call only. make simulate has it in each.
 func TestEverySingleFault(t *testing.T) {
 	t.Parallel()
 	everySingleFault(t, func(p *plan, epoch time.Time, pad string) {

@@ -17,7 +17,6 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
@@ -43,7 +42,7 @@ func TestCrashAfterEveryCall(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s/%s", moment, name), func(t *testing.T) {
 				t.Parallel()
-				for n, more := int64(1), true; more; n += worldtest.Stride {
+				for n, more := int64(1), true; more; n++ {
 					synctest.Test(t, func(t *testing.T) {
 						file, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "r.db")+"?wake=off&sync=normal")
 						if err != nil {

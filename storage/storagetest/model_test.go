@@ -77,8 +77,8 @@ func (p *place) letIn() {
 	p.mu.Lock()
 }
 
-// awaitCalls returns when others have made a few calls. A busy machine may not run them at once, so a number of turns of
-// the scheduler isn't enough. Without others it returns after a while.
+// awaitCalls returns when others have made a few calls. A busy machine may not run them at once, so a number of turns
+// of the scheduler isn't enough. Without others it returns after a while.
 func (p *place) awaitCalls() {
 	seen, over := p.calls.Load(), time.Now().Add(20*time.Millisecond)
 	for yield(); p.calls.Load() < seen+4 && time.Now().Before(over); {

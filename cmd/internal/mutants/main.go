@@ -4,6 +4,7 @@
 //
 //	make mutants
 //	go run ./cmd/internal/mutants -run ETag
+//	go run ./cmd/internal/mutants -run . -of 4 -part 7    each fourth one, and next time with -part 8 the next ones
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"os/exec"
@@ -40,12 +42,14 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags.SetOutput(errs)
 	only := flags.String("run", "", "only breaks whose names match this regular expression")
 	seeds := flags.Int("seeds", 60, "random schedules for each break")
+	of := flags.Int("of", 1, "one break in so many only")
+	part := flags.Int("part", 0, "which one of so many: any number")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	wanted, err := regexp.Compile(*only)
-	if err != nil {
-		fmt.Fprintln(errs, "mutants: -run:", err)
+	if err != nil || *of < 1 || *part < 0 {
+		fmt.Fprintf(errs, "mutants: -run %s -of %d -part %d: want an expression, at least 1, and at least 0 (%v)\n", *only, *of, *part, err)
 		return 2
 	}
 	r := runner{seeds: *seeds}
@@ -57,14 +61,11 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		}
 		fmt.Fprintf(out, "%5.0fs  the unbroken code passes\n", time.Since(began).Seconds())
 	}
-	n, caught := 0, 0
 	var mu sync.Mutex // guards caught and out
+	n, caught := 0, 0
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(runtime.GOMAXPROCS(0)) // go test itself runs as many packages at a time
-	for _, m := range mutants() {
-		if !wanted.MatchString(m.name) {
-			continue
-		}
+	for m := range pick(mutants(), wanted, *of, *part) {
 		n++
 		all.Go(func() error {
 			began := time.Now()
@@ -92,6 +93,17 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// pick returns the breaks with a name that is wanted, or one part of so many of them.
+func pick(all []mutant, wanted *regexp.Regexp, of, part int) iter.Seq[mutant] {
+	return func(yield func(mutant) bool) {
+		for i, m := range all {
+			if wanted.MatchString(m.name) && i%of == part%of && !yield(m) {
+				return
+			}
+		}
+	}
 }
 
 type runner struct{ seeds int }
