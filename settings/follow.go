@@ -66,6 +66,9 @@ func (s *follower[T]) begin(ctx context.Context) error {
 			return fmt.Errorf("the defaults: %w", fault)
 		}
 		s.source = FromDefaults
+		if err != nil {
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "starting with the default settings", slog.Any("error", errors.Join(err, fault)))
+		}
 	default:
 		return errors.Join(err, fault)
 	}
@@ -184,13 +187,15 @@ func (s *follower[T]) look(ctx context.Context) time.Duration {
 		if err != nil || !settled || len(live) == 0 || ctx.Err() != nil {
 			return soon
 		}
-		if err := s.write(ctx, &s.seen, s.seen.doc.settle(result, reasons, time.Now())); err == nil {
-			s.tell(ctx)
-		} else if !storage.LostRace(err) {
-			s.note(ctx, "settle a change", err)
+		err = s.write(ctx, &s.seen, s.seen.doc.settle(result, reasons, time.Now()))
+		if storage.LostRace(err) {
+			continue // somebody else has settled it
+		}
+		s.note(ctx, "settle a change", err)
+		if err != nil {
 			return soon
 		}
-		// The document is another one now, whoever wrote it.
+		s.tell(ctx)
 	}
 }
 
