@@ -53,7 +53,7 @@
 //   - To lose the store changes nothing and stops nothing. A node starts from its cache then. A document that is empty,
 //     damaged or lost is never a value, and the cache never has what was refused.
 //   - Every change has who, when, why, and what it was before. It can be undone by its number, at once and without
-//     anybody's consent, because all nodes had agreed to the earlier version.
+//     anybody's consent, because the earlier version was in force before.
 //   - Whatever Check, Changing and Changed do (panic, Goexit, hang) ends in a no, or in a line of the log.
 //   - A secret's value is neither stored nor printed.
 //

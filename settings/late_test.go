@@ -2,6 +2,7 @@ package settings_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -66,5 +67,29 @@ func TestAnAbandonedChangeEndsWithTheNextOne(t *testing.T) {
 		if c.Candidate != 0 || len(c.Ended) != 2 || c.Ended[1].Result != settings.Refused {
 			t.Errorf("got %+v", c)
 		}
+	})
+}
+
+// A row with a name and a reason as large as a row can be ends in a document that can be written and read.
+func TestAHostileRowIsShortened(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := node(t, s, settings.Config{Name: "a"})
+		long := strings.Repeat("x\x1b", 1500)
+		row, err := json.Marshal(settings.Node{ID: "x", Name: long, Poll: 30_000, Verdict: &settings.Verdict{Version: 1, Why: long}})
+		must(t, err)
+		_, err = s.Table("settings").Put(t.Context(), name, "x", row, storage.Condition{})
+		must(t, err)
+		_, err = s.Table("settings").Put(t.Context(), name, "junk", []byte("junk"), storage.Condition{})
+		must(t, err)
+		_, err = a.Propose(t.Context(), ada, seats(60))
+		wantErr(t, err, settings.ErrRefused)
+		r := current(t, s).Ended[0].Reasons
+		if len(r) != 1 || len(r[0].Node) != 100 || len(r[0].Why) != 300 || strings.Contains(r[0].Node+r[0].Why, "\x1b") {
+			t.Errorf("got reasons %+v", r)
+		}
+		time.Sleep(4 * poll)
+		propose(t, a, 60) // both rows are silent, so they count no more
+		wantSeats(t, 60, a)
 	})
 }

@@ -135,6 +135,9 @@ func (w *watch) live(ctx context.Context) ([]Node, error) {
 	return live, nil
 }
 
+// unanswered is why a node that is passed over has not said yes.
+const unanswered = "it has not answered"
+
 // judgement is what the answers of the live nodes make of a candidate. It is not settled while some have yet to answer.
 func judgement(c candidate, live []Node) (result Result, reasons []Refusal, settled bool) {
 	missing := 0
@@ -142,9 +145,9 @@ func judgement(c candidate, live []Node) (result Result, reasons []Refusal, sett
 		switch v, answered := n.says(c.Version); {
 		case !answered:
 			missing++
-			reasons = append(reasons, Refusal{n.Name, "it has not answered"})
+			reasons = append(reasons, Refusal{clean(n.Name, maxBy), unanswered})
 		case !v.Yes:
-			reasons = append(reasons, Refusal{n.Name, v.Why})
+			reasons = append(reasons, Refusal{clean(n.Name, maxBy), clean(v.Why, maxReason)})
 		}
 	}
 	switch {
@@ -153,7 +156,7 @@ func judgement(c candidate, live []Node) (result Result, reasons []Refusal, sett
 	case len(live) == 0:
 		return Refused, []Refusal{{"nobody", "no program that has these settings runs, so nobody could check the change; start one, or force it"}}, true
 	case len(reasons) > missing: // one no is enough
-		return Refused, slices.DeleteFunc(reasons, func(r Refusal) bool { return r.Why == "it has not answered" }), true
+		return Refused, slices.DeleteFunc(reasons, func(r Refusal) bool { return r.Why == unanswered }), true
 	case missing > 0:
 		return "", reasons, false
 	}

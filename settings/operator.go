@@ -207,7 +207,7 @@ func find(v any, path string) any {
 }
 
 // Back puts an earlier version into force again, under a new number, and drops a change that is being checked. It asks
-// no node: all that were alive have agreed to that version before. A node that can't run it now keeps what it has, and
+// no node, because that version was in force before. A node that can't run it now keeps what it has, and
 // says so in its row. A version that is not known to have been in force is [ErrNever]; set its values again instead. Of
 // the versions before the last 50 changes only those on the line of what is in force are known.
 //

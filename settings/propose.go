@@ -34,7 +34,8 @@ const (
 // [ErrRefused] and the reasons when one has said no. It waits for a proposal that somebody else has made before, and
 // gives change what is in force then.
 //
-// A change that this program itself can't run is an error, and nothing is proposed. After an end of ctx or an error of
+// A change that this program itself can't run is an error, and one that changes nothing is [ErrUnchanged]; nothing is
+// proposed then. After an end of ctx or an error of
 // the store the change may come into force later.
 func (s *Settings[T]) Propose(ctx context.Context, note Note, change func(*T)) (Ending, error) {
 	p := proposal{book: s.book, note: note, make: func(values json.RawMessage) (tree, error) {

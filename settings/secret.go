@@ -12,8 +12,10 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// maxSecret is the largest secret, in bytes.
-const maxSecret = 64 << 10
+const (
+	maxSecret    = 64 << 10 // bytes
+	maxReference = 1000     // bytes
+)
 
 // A Secret is a setting whose value is stored elsewhere: its reference is "env:NAME", an environment variable of the
 // node, or "file:PATH", a file there. Each node resolves it when it is asked about a version, and again when it starts.
@@ -61,17 +63,11 @@ func (s *Secret) UnmarshalText(text []byte) error {
 
 func checkReference(ref string) error {
 	scheme, name, _ := strings.Cut(ref, ":")
-	if ref == "" || name != "" && (scheme == "env" || scheme == "file") {
-		return checkPlain(ref)
+	known := scheme == "file" || scheme == "env" && !strings.Contains(name, "=") // env:NAME=VALUE has the secret itself
+	if ref == "" || known && name != "" && checkText("reference", ref, maxReference) == nil {
+		return nil
 	}
 	return errNoReference
-}
-
-func checkPlain(ref string) error {
-	if checkText("reference", ref, 1000) != nil || strings.ContainsRune(ref, '=') {
-		return errNoReference
-	}
-	return nil
 }
 
 // errNoReference doesn't repeat the text: it may be a secret.

@@ -112,8 +112,9 @@ func (s *Settings[T]) Changing(f func(ctx context.Context, from, to T) error) {
 }
 
 // Changed has f called after each change of what this node runs, with what it was called with before and what runs
-// now. Calls of one f don't overlap. While a call goes on, f may miss versions, but never the newest. A call that
-// panics is logged, and one that hangs holds up no other f.
+// now. Call Changed first and Now after it, so that no change comes between. Calls of one f don't overlap. While a call
+// goes on, f may miss versions, but never the newest. A call that panics is logged, and one that hangs holds up no
+// other f.
 func (s *Settings[T]) Changed(f func(from, to T)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,7 @@
 // Package operator is the command line of the people who run a program. It shows what waits in the queues, shows and
 // settles what is in the poison queues, shows values and views, shows and settles schedules, counters, gates, locks and
-// leaders, shows processes and acts on them, changes settings, sends commands and finds what is wrong. It may be used while workers run.
+// leaders, shows processes and acts on them, changes settings, sends commands and finds what is wrong. It may be used
+// while workers run.
 //
 //	millrace queues
 //	millrace poison list    [-queue Q] [-id ID]… [-kind K] [-reason R]

@@ -101,8 +101,8 @@ func settingsVerbs() []*verb {
 				o.to = -1
 				set.Int64Var(&o.to, "to", o.to, "the `VERSION`; 0 is that of the programs' defaults. The default is the one before that in force")
 			},
-			more: "It is a new version with the old values. It asks no program, because all had agreed to the old one, and drops a change that is\n" +
-				"being checked. With -to it also repairs settings whose document is lost or damaged."},
+			more: "It is a new version with the old values. It asks no program, because the old one was in force before, and drops a change\n" +
+				"that is being checked. With -to it also repairs settings whose document is lost or damaged."},
 	}
 }
 
