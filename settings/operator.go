@@ -215,7 +215,7 @@ func find(v any, path string) any {
 // the version must be named then.
 func (l *Ledger) Back(ctx context.Context, version int64, note Note) (Ending, error) {
 	p := proposal{book: l.book, note: note}
-	err := errors.Join()
+	var err error
 	if p.note, err = note.withDefaults(); err == nil {
 		err = repeat(ctx, func(ctx context.Context) error { return p.back(ctx, version) })
 	}
