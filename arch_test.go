@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/post", "internal/tracing/tracingtest"}
-	framework := []string{"cost", "worker", "worker/active", "worker/gated", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
+	framework := []string{"cost", "settings", "worker", "worker/active", "worker/gated", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -54,6 +54,7 @@ func house() []floor {
 		{pkg: "internal/tracing", may: []string{"internal/post"}, vendor: true, why: "it knows how messages are described in traces, not how they are sent or handled", tests: []string{"internal/tracing/tracingtest"}},
 		{pkg: "channel", may: []string{"internal/post", "internal/tracing", "storage"}, vendor: true, why: "messages know how they are stored, not how they are handled", tests: world},
 		{pkg: "values", may: []string{"internal/lru", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project", tests: world},
+		{pkg: "settings", may: []string{"storage", "coord/signal", "internal/jsonform"}, why: "it is a document, versions and rows, which every store has, and signals that tell of them; it doesn't know what the settings are for"},
 		{pkg: "poison", may: []string{"channel", "internal/post", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there", tests: world},
 		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
 		{pkg: "views", may: []string{"internal/lru", "internal/post", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},

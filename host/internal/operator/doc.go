@@ -1,6 +1,7 @@
 // Package operator is the command line of the people who run a program. It shows what waits in the queues, shows and
 // settles what is in the poison queues, shows values and views, shows and settles schedules, counters, gates, locks and
-// leaders, shows processes and acts on them, sends commands and finds what is wrong. It may be used while workers run.
+// leaders, shows processes and acts on them, changes settings, sends commands and finds what is wrong. It may be used
+// while workers run.
 //
 //	millrace queues
 //	millrace poison list    [-queue Q] [-id ID]… [-kind K] [-reason R]
@@ -37,6 +38,12 @@
 //	millrace processes rerun    ID STEP …
 //	millrace processes nudge    ID …
 //	millrace processes versions [-plan P]
+//	millrace settings show      [-of NAME]
+//	millrace settings history   [-of NAME] [-limit N]
+//	millrace settings diff      FROM [TO] [-of NAME]
+//	millrace settings status    [-of NAME]
+//	millrace settings set       PATH=VALUE… [-default PATH]… [-of NAME] [-by WHO] [-why TEXT] [-force] [-wait D]
+//	millrace settings back      [-to VERSION] [-of NAME] [-by WHO] [-why TEXT]
 //	millrace send           KIND FILE [-id ID] [-delay D | -at TIME]
 //	millrace top            [-every D] [-n N]
 //	millrace doctor         [-lag D]
@@ -86,6 +93,8 @@
 //   - locks break: broken, broken before (the first note stays), free (nobody held it); locks raise: raised
 //
 // And so have those of acts on processes: asked; with -wait done, refused, or unanswered (a worker takes it later).
+//
+// And those of settings set and settings back: in force, forced, refused, dropped, unchanged.
 //
 // A schedule, counter, gate or lock that can't be read is listed as corrupt. Its error is a note, and is in its JSON
 // line.

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -85,8 +86,9 @@ type call struct {
 	store    *storage.Store
 	channels *channel.Channels
 	known    knowledge
-	aliased  bool   // IDs may be the program's own words for messages
-	noted    string // the last note of top
+	aliased  bool           // IDs may be the program's own words for messages
+	noted    string         // the last note of top
+	patch    settings.Patch // what settings set changes
 
 	onSignal func(act func()) // has act run after the first signal, before a second one can end the process
 }
@@ -187,7 +189,7 @@ func stopped(ctx context.Context, err error) error {
 // of the programs.
 func (c *call) open(ctx context.Context, p boot.Process) error {
 	flags := boot.NewFlags(c.Command, "", p.Getenv)
-	settings := boot.AddSettings(flags, c.Store)
+	place := boot.AddSettings(flags, c.Store)
 	var given []string
 	if c.options.store != "" {
 		given = []string{"-store=" + c.options.store}
@@ -196,11 +198,11 @@ func (c *call) open(ctx context.Context, p boot.Process) error {
 		return &boot.UsageError{Err: err}
 	}
 	log := boot.NewLogger(p.Stderr, slog.LevelWarn, p.Getenv)
-	store, err := settings.OpenExisting(ctx, log)
+	store, err := place.OpenExisting(ctx, log)
 	if err != nil {
 		return err
 	}
-	c.file = settings.File()
+	c.file = place.File()
 	if err := c.use(ctx, store); err != nil {
 		return errors.Join(err, store.Close())
 	}

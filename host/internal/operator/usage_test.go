@@ -132,6 +132,21 @@ func TestExitCodes(t *testing.T) {
 		{"processes show -help", 0, "trackingId"},
 		{"processes cancel -help", 0, "at most 100 bytes; the default is USER@HOST"},
 		{"processes retry o17 02 03", 2, `unknown argument "03"`},
+		{"settings", 2, "settings show, settings history, settings diff, settings status, settings set, settings back"},
+		{"settings show", 3, "name the settings of a program by -of NAME"},
+		{"settings show -of x", 2, "-of: "},
+		{"settings show -of shop", 0, "the programs' defaults are in force"},
+		{"settings status -of shop", 0, "No program that has these settings runs."},
+		{"settings history -of shop", 0, "No versions"},
+		{"settings diff 1 two", 2, "want the numbers of versions"},
+		{"settings diff 1 2 -of shop", 3, "version 1"},
+		{"settings set", 2, "want PATH=VALUE, or -default PATH"},
+		{"settings set seats", 2, "want PATH=VALUE, such as seats=60"},
+		{"settings set seats=", 2, "has no value; for an empty text"},
+		{"settings set seats=1 -wait 0s", 2, "-wait: want a positive time"},
+		{"settings set seats=1 -of shop -why a\x1bb", 2, "control characters"},
+		{"settings back -to -2", 2, "-to: want a version"},
+		{"settings back -of shop", 3, "nobody has ever set anything"},
 		{"leaders", 2, "leaders list"},
 		{"gates", 2, "gates list, gates open, gates close"},
 		{"top -every 1ms", 2, "-every: want at least"},
@@ -216,6 +231,10 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "o17", "shop.picked.v1", command1)
 		case "processes rerun":
 			args = append(args, "o17", "01")
+		case "settings diff":
+			args = append(args, "1")
+		case "settings set":
+			args = append(args, "seats=60")
 		case "processes show", "processes cancel", "processes retry", "processes skip", "processes nudge":
 			args = append(args, "o17")
 		}
@@ -298,6 +317,7 @@ func FuzzCommandLine(f *testing.F) {
 		"ids raise orders 1042-9 -yes", "gates open season -at 2027-01-01T00:00:00Z -why x -by y", "locks break a -why x", "locks list -all", "leaders list -limit 3",
 		"processes list -stuck -tag a=b -since 1h", "processes skip o17 02 -result {} -wait 1s", "processes show o17 -trace -json", "processes signal o17 k -",
 		"schedules backfill nightly 2026-01-01T00:00:00Z \"2026-01-02 00:00\" -why x",
+		"settings set seats=60 -default mail.rate -of shop -force -wait 1s", "settings back -to 3 -why x", "settings diff 1 2 -json",
 	} {
 		f.Add(strings.ReplaceAll(line, " ", "\n"))
 	}

@@ -47,6 +47,11 @@ type options struct {
 	result              string
 	tags                map[string]string
 	since, wait         time.Duration
+
+	of    string // the name of settings
+	to    int64
+	force bool
+	unset []string
 }
 
 // delays are the valid delays of a message, in words.
@@ -75,6 +80,7 @@ func (t tool) verbs() []*verb {
 	all = append(all, coordVerbs()...)
 	all = append(all, signalVerbs()...)
 	all = append(all, processVerbs()...)
+	all = append(all, settingsVerbs()...)
 	return append(all, []*verb{
 		{name: "send", args: "KIND FILE", least: 2, most: 2, about: "send a command from a file with its JSON", store: true, before: readCommand, run: send,
 			words: first(func(c *call) []string { return c.known.commands() }), check: checkSend,

@@ -1,0 +1,452 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/settings"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// mostSettle is how long set waits for the nodes' answers, unless -wait says otherwise: a node that has died is waited
+// for until it has been silent for three polls.
+const mostSettle = 2 * time.Minute
+
+// shownSettings is what settings show -json prints.
+type shownSettings struct {
+	Name      string          `json:"name"`
+	Epoch     int64           `json:"epoch"`
+	Version   int64           `json:"version"` // in force; 0: the programs' defaults
+	By        string          `json:"by"`
+	Why       string          `json:"why"`
+	At        *time.Time      `json:"at"`
+	Set       json.RawMessage `json:"set"`    // a merge patch on the programs' defaults
+	Values    json.RawMessage `json:"values"` // with the defaults, by a node that runs the version; null: none does
+	Candidate *int64          `json:"candidate"`
+}
+
+// settingsVersionLine is what settings history -json prints of a version.
+type settingsVersionLine struct {
+	Version int64              `json:"version"`
+	Base    int64              `json:"base"`
+	BackTo  *int64             `json:"back_to"`
+	Result  *settings.Result   `json:"result"` // null: it is being checked, or nobody knows any more
+	Reasons []settings.Refusal `json:"reasons"`
+	At      *time.Time         `json:"at"`
+	By      string             `json:"by"`
+	Why     string             `json:"why"`
+	Changes []settings.Change  `json:"changes"`
+	Error   string             `json:"error,omitempty"`
+}
+
+// endedLine is what -json prints of a change.
+type endedLine struct {
+	Name    string             `json:"name"`
+	Version int64              `json:"version"`
+	Result  string             `json:"result"`
+	Reasons []settings.Refusal `json:"reasons"`
+}
+
+func settingsVerbs() []*verb {
+	of := func(set *flag.FlagSet, o *options) {
+		set.Func("of", "the `NAME` with which the programs open them; needed where there are several, and before anything was set", text(&o.of))
+	}
+	changing := func(set *flag.FlagSet, o *options) {
+		of(set, o)
+		noteFlags(set, o)
+	}
+	return []*verb{
+		{name: "settings show", about: "show the settings in force", store: true, run: settingsShow, flags: of,
+			more: "It prints all values, defaults included, as a program that runs has them. Where none does, it prints those that somebody has set.\n" +
+				"Secrets are shown by their references."},
+		{name: "settings history", about: "list the versions of settings: who changed what, when, and why", store: true, run: settingsHistory,
+			flags: func(set *flag.FlagSet, o *options) {
+				of(set, o)
+				o.limit = 100
+				limitFlag(set, o, "versions")
+			},
+			more: "RESULT is in force (it came into force), forced, refused, dropped (for another change) or checking. – means that nobody knows any\nmore: the results of the last 50 are kept."},
+		{name: "settings diff", args: "FROM [TO]", least: 1, most: 2, about: "list what is different in two versions", store: true, before: checkDiff, run: settingsDiff, flags: of,
+			more: "Without TO it is the version in force. Version 0 is that of the programs' defaults. – means that the default holds."},
+		{name: "settings status", about: "list the programs that have the settings, and what each runs", store: true, run: settingsStatus, flags: of,
+			more: "ANSWER is to the change that is being checked, or to the last one. LOOKED is by the program's own clock. A program that has died is\nlisted for another three polls (90s), and longer while no other one runs. WAITING names settings that need its restart."},
+		{name: "settings set", args: "PATH=VALUE…", most: 1000, about: "change settings", store: true, before: readPatch, run: settingsSet, check: checkSet,
+			flags: func(set *flag.FlagSet, o *options) {
+				changing(set, o)
+				set.Func("default", "let the programs' default hold for this `PATH`; may be given several times", func(s string) error {
+					var path string
+					err := text(&path)(s)
+					o.unset = append(o.unset, path)
+					return err
+				})
+				set.BoolVar(&o.force, "force", false, "change them whatever the programs say; those that don't answer within 10s are passed over")
+				o.wait = mostSettle
+				set.DurationVar(&o.wait, "wait", o.wait, "wait for the programs' answers for this `TIME`; the default is 2m")
+			},
+			more: "PATH is the names of the members, joined by dots: mail.rate. VALUE is JSON, or else a text: seats=60, level=debug, 'tags={\"a\":1}'.\n" +
+				"Each program that runs checks the change, and one no is enough: then nobody has it, and the exit code is 1. Where no program runs,\n" +
+				"nobody can check it, and it is refused. A secret is set by its reference: env:NAME or file:PATH."},
+		{name: "settings back", about: "go back to an earlier version of settings, at once", store: true, run: settingsBack, check: checkBack,
+			flags: func(set *flag.FlagSet, o *options) {
+				changing(set, o)
+				o.to = -1
+				set.Int64Var(&o.to, "to", o.to, "the `VERSION`; 0 is that of the programs' defaults. The default is the one before that in force")
+			},
+			more: "It is a new version with the old values. It asks no program, because the old one was in force before, and drops a change\n" +
+				"that is being checked. With -to it also repairs settings whose document is lost or damaged."},
+	}
+}
+
+func checkSet(name string, o options) error {
+	if o.wait <= 0 {
+		return usage("%s: -wait: want a positive time", name)
+	}
+	return nil
+}
+
+func checkBack(name string, o options) error {
+	if o.to < -1 {
+		return usage("%s: -to: want a version, 0 or more", name)
+	}
+	return nil
+}
+
+// readPatch reads PATH=VALUE…, before the store is opened.
+func readPatch(_ context.Context, c *call) error {
+	c.patch = settings.Patch{Set: map[string]json.RawMessage{}, Unset: c.unset, Force: c.force}
+	for _, arg := range c.args {
+		path, value, ok := strings.Cut(arg, "=")
+		switch {
+		case !ok || path == "":
+			return usage("settings set: want PATH=VALUE, such as seats=60")
+		case value == "": // it may come from an unset variable of the shell
+			return usage("settings set: %s has no value; for an empty text write PATH='\"\"', for the program's default -default PATH", boot.Word(path))
+		case json.Valid([]byte(value)):
+			c.patch.Set[path] = json.RawMessage(value)
+		default:
+			data, err := json.Marshal(value)
+			if err != nil {
+				return err
+			}
+			c.patch.Set[path] = data
+		}
+	}
+	if len(c.patch.Set)+len(c.patch.Unset) == 0 {
+		return usage("settings set: want PATH=VALUE, or -default PATH")
+	}
+	return nil
+}
+
+func checkDiff(_ context.Context, c *call) error {
+	for _, arg := range c.args {
+		if n, err := strconv.ParseInt(arg, 10, 64); err != nil || n < 0 {
+			return usage("settings diff: want the numbers of versions, such as 41 42")
+		}
+	}
+	return nil
+}
+
+// A settingsCall is a run of a verb of settings.
+type settingsCall struct {
+	coordCall
+	name   string
+	ledger *settings.Ledger
+}
+
+// ledgerOf finds the settings that a command line is about.
+func ledgerOf(ctx context.Context, c *call) (x settingsCall, err error) {
+	x.coordCall, x.name = coordCall{c}, c.of
+	if x.name == "" {
+		var names []string
+		for name, err := range settings.Names(ctx, c.store) {
+			if err != nil {
+				return x, err
+			}
+			names = append(names, name)
+		}
+		switch len(names) {
+		case 0:
+			return x, nothing("nobody has set anything yet; name the settings of a program by -of NAME")
+		case 1:
+			x.name = names[0]
+		default:
+			return x, usage("there are several settings: add -of with one of %s", strings.Join(names, ", "))
+		}
+	}
+	if err := storage.CheckName(x.name); err != nil {
+		return x, usage("-of: %w", err)
+	}
+	x.ledger, err = settings.At(c.store, x.name)
+	return x, err
+}
+
+// settingsShow prints what is in force.
+func settingsShow(ctx context.Context, call *call) error {
+	c, err := ledgerOf(ctx, call)
+	if err != nil {
+		return err
+	}
+	now, err := c.ledger.Current(ctx)
+	if err != nil {
+		return err
+	}
+	v, err := c.ledger.Version(ctx, now.Version)
+	if err != nil {
+		return err
+	}
+	nodes, err := c.ledger.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	line := shownSettings{Name: c.name, Epoch: now.Epoch, Version: now.Version, By: v.By, Why: v.Why, At: maybe(v.At), Set: now.Values, Candidate: maybe(now.Candidate)}
+	for _, n := range nodes {
+		if n.Version == now.Version && len(n.Waiting) == 0 && n.Values != nil {
+			line.Values = n.Values
+			break
+		}
+	}
+	if c.json {
+		return c.out.line(line)
+	}
+	shown := line.Values
+	if shown == nil {
+		shown = line.Set
+	}
+	c.out.printf("%s\n", indented(shown))
+	return c.tellShown(line)
+}
+
+// tellShown tells people what settings show has printed.
+func (c settingsCall) tellShown(line shownSettings) error {
+	text := fmt.Sprintf("Settings %s, version %d, by %s, %s%s.", c.name, line.Version, line.By, ago(deref(line.At)), because(line.Why))
+	if line.Version == 0 {
+		text = fmt.Sprintf("Settings %s: the programs' defaults are in force.", c.name)
+	}
+	if line.Values == nil {
+		text += " No program runs that version, so these are the values that somebody has set; for others the programs' defaults hold."
+	}
+	if line.Candidate != nil {
+		text += fmt.Sprintf(" Version %d is being checked.", *line.Candidate)
+	}
+	_, err := fmt.Fprintf(c.progress, "%s\n", boot.Clean(text))
+	return err
+}
+
+func deref(t *time.Time) (x time.Time) {
+	if t != nil {
+		x = *t
+	}
+	return x
+}
+
+// because is a reason after a sentence.
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// settingsHistory prints the versions.
+func settingsHistory(ctx context.Context, call *call) error {
+	c, err := ledgerOf(ctx, call)
+	if err != nil {
+		return err
+	}
+	now, err := c.ledger.Current(ctx)
+	if err != nil {
+		_, _ = fmt.Fprintf(c.progress, "Note: %s\n", boot.Clean(err.Error())) // the versions can be read all the same
+	}
+	ended := map[int64]settings.Ending{}
+	for _, e := range now.Ended {
+		ended[e.Version] = e
+	}
+	var rows [][]string
+	for v, err := range c.ledger.History(ctx) {
+		if err != nil && v.Number == 0 {
+			return err
+		}
+		if len(rows) == c.limit {
+			_, _ = fmt.Fprintf(c.progress, "Note: there are more. -limit %d lists as many again.\n", 2*c.limit)
+			break
+		}
+		line := settingsVersionLine{Version: v.Number, Base: v.Base, BackTo: v.BackTo, At: maybe(v.At), By: v.By, Why: v.Why, Changes: v.Changes}
+		result := unknown
+		if e, ok := ended[v.Number]; ok {
+			line.Result, line.Reasons = &e.Result, e.Reasons
+			result = string(e.Result)
+		} else if v.Number == now.Candidate {
+			result = "checking"
+		}
+		if err != nil {
+			line.Error, result = err.Error(), corrupt
+		}
+		rows = append(rows, []string{strconv.FormatInt(v.Number, 10), result, ago(v.At), orUnknown(v.By), short(orUnknown(v.Why)), short(changesOf(v))})
+		if c.json {
+			if err := c.out.line(line); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case c.json:
+	case len(rows) == 0:
+		c.out.printf("No versions: nobody has set anything.\n")
+	default:
+		c.out.table([]string{"VERSION", "RESULT", "WHEN", "BY", "WHY", "CHANGES"}, rows)
+	}
+	return nil
+}
+
+// changesOf tells people what a version has changed.
+func changesOf(v settings.Version) string {
+	var parts []string
+	if v.BackTo != nil {
+		parts = append(parts, fmt.Sprintf("back to %d", *v.BackTo))
+	}
+	for _, x := range v.Changes {
+		parts = append(parts, fmt.Sprintf("%s %s→%s", x.Path, orUnknown(string(x.From)), orUnknown(string(x.To))))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// settingsDiff prints what is different in two versions.
+func settingsDiff(ctx context.Context, call *call) error {
+	c, err := ledgerOf(ctx, call)
+	if err != nil {
+		return err
+	}
+	versions := make([]int64, 2)
+	for i, arg := range c.args {
+		if versions[i], err = strconv.ParseInt(arg, 10, 64); err != nil {
+			return err
+		}
+	}
+	if len(c.args) == 1 {
+		now, err := c.ledger.Current(ctx)
+		if err != nil {
+			return err
+		}
+		versions[1] = now.Version
+	}
+	all, err := c.ledger.Difference(ctx, versions[0], versions[1])
+	if errors.Is(err, storage.ErrNotFound) {
+		return nothing("%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, x := range all {
+		if c.json {
+			if err := c.out.line(x); err != nil {
+				return err
+			}
+		}
+		rows = append(rows, []string{x.Path, orUnknown(string(x.From)), orUnknown(string(x.To))})
+	}
+	switch {
+	case c.json:
+	case len(rows) == 0:
+		c.out.printf("Versions %d and %d set the same.\n", versions[0], versions[1])
+	default:
+		c.out.table([]string{"PATH", fmt.Sprintf("VERSION %d", versions[0]), fmt.Sprintf("VERSION %d", versions[1])}, rows)
+	}
+	return nil
+}
+
+// settingsStatus prints what each program runs.
+func settingsStatus(ctx context.Context, call *call) error {
+	c, err := ledgerOf(ctx, call)
+	if err != nil {
+		return err
+	}
+	nodes, err := c.ledger.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, n := range nodes {
+		if c.json {
+			n.Values = nil // show prints them
+			if err := c.out.line(n); err != nil {
+				return err
+			}
+		}
+		answer := unknown
+		if v := n.Verdict; v != nil {
+			answer = fmt.Sprintf("yes to %d", v.Version)
+			if !v.Yes {
+				answer = fmt.Sprintf("no to %d: %s", v.Version, v.Why)
+			}
+		}
+		rows = append(rows, []string{n.Name, fmt.Sprintf("%d", n.Version), string(n.Source), ago(n.Since), ago(n.At), short(answer), orUnknown(strings.Join(n.Waiting, ", ")), short(orUnknown(n.Fault))})
+	}
+	switch {
+	case c.json:
+	case len(rows) == 0:
+		c.out.printf("No program that has these settings runs.\n")
+	default:
+		c.out.table([]string{"NAME", "VERSION", "FROM", "SINCE", "LOOKED", "ANSWER", "WAITING", "FAULT"}, rows)
+	}
+	return nil
+}
+
+// settingsSet changes settings.
+func settingsSet(ctx context.Context, call *call) error {
+	c, err := ledgerOf(ctx, call)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, c.wait, fmt.Errorf("not all programs have answered within %v; %s settings status -of %s tells which, and settings set -force passes them over", c.wait, c.Command, c.name))
+	defer cancel()
+	e, err := c.ledger.Set(limited, settings.Note{By: c.author(), Why: c.why}, c.patch)
+	return c.ended(e, err)
+}
+
+// settingsBack goes back to an earlier version.
+func settingsBack(ctx context.Context, call *call) error {
+	c, err := ledgerOf(ctx, call)
+	if err != nil {
+		return err
+	}
+	e, err := c.ledger.Back(ctx, c.to, settings.Note{By: c.author(), Why: c.why})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nothing("%v", err)
+	}
+	return c.ended(e, err)
+}
+
+// ended prints how a change has ended.
+func (c settingsCall) ended(e settings.Ending, err error) error {
+	line := endedLine{Name: c.name, Version: e.Version, Result: string(e.Result), Reasons: e.Reasons}
+	text := fmt.Sprintf("Settings %s: version %d is in force.", c.name, e.Version)
+	if errors.Is(err, settings.ErrUnchanged) {
+		line.Result, err = unchanged, nil
+		text = fmt.Sprintf("Settings %s are so already.", c.name)
+	}
+	if line.Result != "" && c.json {
+		return errors.Join(c.out.line(line), err)
+	}
+	if err != nil {
+		return err
+	}
+	passed := map[string]bool{}
+	for _, r := range e.Reasons {
+		passed[fmt.Sprintf("%s (%s)", r.Node, r.Why)] = true
+	}
+	if len(passed) > 0 {
+		text += " Passed over: " + strings.Join(slices.Sorted(maps.Keys(passed)), ", ") + "."
+	}
+	c.out.printf("%s\n", boot.Clean(text))
+	return nil
+}

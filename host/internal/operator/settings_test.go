@@ -1,0 +1,125 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/settings"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A hall is the settings of a program that the operator doesn't know.
+type hall struct {
+	Seats int `json:"seats"`
+	Mail  struct {
+		Rate int    `json:"rate"`
+		From string `json:"from"`
+	} `json:"mail"`
+	Key settings.Secret `json:"key"`
+}
+
+// openHall starts a node.
+func openHall(t *testing.T, s *storage.Store, name, node string) *settings.Settings[hall] {
+	t.Helper()
+	h := hall{Seats: 40}
+	h.Mail.Rate = 10
+	n, err := settings.Open(t.Context(), s, name, h, settings.Config{Name: node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.Close(context.WithoutCancel(t.Context())) })
+	return n
+}
+
+// The verbs of settings change what programs run, and show who has what.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
+		a, b := openHall(t, x.Store, "hall", "a"), openHall(t, x.Store, "hall", "b")
+		b.Changing(func(_ context.Context, _, to hall) error {
+			if to.Seats > 100 {
+				return errors.New("the walls are in the way")
+			}
+			return nil
+		})
+		contains(t, "defaults", x.want(t, 0, "", "settings", "show", "-of", "hall"), `"seats": 40`, `"rate": 10`, "Settings hall: the programs' defaults are in force.")
+
+		contains(t, "set", x.want(t, 0, "", "settings", "set", "seats=60", "mail.from=ada@example.org", "-of", "hall", "-by", "ada", "-why", "Black Friday"), "Settings hall: version 1 is in force.")
+		_ = worldtest.Pause(t.Context(), time.Second)
+		if a.Now().Seats != 60 || b.Now().Mail.From != "ada@example.org" || a.Now().Mail.Rate != 10 {
+			t.Errorf("got %+v and %+v", a.Now(), b.Now())
+		}
+		contains(t, "show", x.want(t, 0, "", "settings", "show"), `"seats": 60`, "Settings hall, version 1, by ada, 1s ago: Black Friday.")
+		line := oneLine[shownSettings](t, x.want(t, 0, "", "settings", "show", "-json"))
+		if line.Version != 1 || line.By != "ada" || string(line.Set) != `{"mail":{"from":"ada@example.org"},"seats":60}` || !strings.Contains(string(line.Values), `"rate":10`) {
+			t.Errorf("show -json: got %+v", line)
+		}
+		if got := oneLine[endedLine](t, x.want(t, 0, "", "settings", "set", "seats=60", "-json")); got.Result != unchanged {
+			t.Errorf("set -json: got %+v", got)
+		}
+
+		contains(t, "refused", x.want(t, 1, "", "settings", "set", "seats=101"), "version 2: refused by b: this program: the walls are in the way")
+		contains(t, "misspelt", x.want(t, 1, "", "settings", "set", "seast=50"), `unknown member "seast"`, "the name is misspelt")
+		contains(t, "wrong type", x.want(t, 1, "", "settings", "set", "seats=many"), "member seats can't be decoded into int")
+		const secret = "hunter2hunter2"
+		if out := x.want(t, 1, "", "settings", "set", "key="+secret); strings.Contains(out, secret) || !strings.Contains(out, "a secret is set by a reference") {
+			t.Errorf("a secret in place of its reference: got %s", out)
+		}
+		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=102", "-force"), "version 5 is in force.", "Passed over: b (this program: the walls are in the way).")
+		_ = worldtest.Pause(t.Context(), time.Second)
+		contains(t, "status", x.want(t, 0, "", "settings", "status"), "NAME VERSION FROM SINCE LOOKED ANSWER WAITING FAULT a 5 store 1s ago 1s ago yes to 5 – – b 5 store", "no to 5: this program: the walls are in the way")
+		contains(t, "back", x.want(t, 0, "", "settings", "back", "-why", "too many"), "Settings hall: version 6 is in force.")
+		_ = worldtest.Pause(t.Context(), time.Second)
+		if a.Now().Seats != 60 || b.Now().Seats != 60 {
+			t.Errorf("got %+v and %+v", a.Now(), b.Now())
+		}
+		contains(t, "default", x.want(t, 0, "", "settings", "set", "-default", "seats"), "version 7 is in force")
+		contains(t, "history", x.want(t, 0, "", "settings", "history"), "VERSION RESULT WHEN BY WHY CHANGES 7 in force 0s ago", "seats 60→– 6 in force 1s ago", "too many back to 1, seats 102→60 5 forced",
+			"4 refused", `3 refused`, "seast –→50", "2 refused", "1 in force", `ada Black Friday mail.from –→"ada@example.org", seats –→60`)
+		lines := strings.Split(strings.TrimSpace(x.want(t, 0, "", "settings", "history", "-json", "-limit", "3")), "\n")
+		if forced := oneLine[settingsVersionLine](t, lines[2]+"\n"); forced.Version != 5 || *forced.Result != settings.Forced || forced.Reasons[0].Node != "b" || forced.Base != 1 {
+			t.Errorf("history -json: got %+v", forced)
+		}
+		contains(t, "diff", x.want(t, 0, "", "settings", "diff", "5"), `PATH VERSION 5 VERSION 7 seats 102 –`)
+		contains(t, "no diff", x.want(t, 0, "", "settings", "diff", "1", "6"), "Versions 1 and 6 set the same.")
+		contains(t, "no version", x.want(t, 3, "", "settings", "diff", "1", "60"), "version 60")
+		contains(t, "never in force", x.want(t, 1, "", "settings", "back", "-to", "2"), "this version never was in force")
+
+		openHall(t, x.Store, "kitchen", "c")
+		contains(t, "another", x.want(t, 0, "", "settings", "set", "seats=2", "-of", "kitchen"), "Settings kitchen: version 1 is in force.")
+		contains(t, "several", x.want(t, 2, "", "settings", "show"), "add -of with one of hall, kitchen")
+	})
+}
+
+// Without a program nobody can check a change: it is refused, and can be forced. One that doesn't answer is named.
+func TestSettingsThatNobodyChecks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
+		contains(t, "nobody", x.want(t, 1, "", "settings", "set", "seats=60", "-of", "hall"), "no program that has these settings runs")
+		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=60", "-of", "hall", "-force"), "version 2 is in force.")
+		contains(t, "shown", x.want(t, 0, "", "settings", "show"), `"seats": 60`, "No program runs that version")
+		a := openHall(t, x.Store, "hall", "a")
+		hang := make(chan struct{})
+		a.Changing(func(context.Context, hall, hall) error { <-hang; return nil })
+		contains(t, "no answer", x.want(t, 1, "", "settings", "set", "seats=70", "-wait", "3s"), "version 3 is still being checked: not all programs have answered within 3s; millrace settings status -of hall tells which")
+		contains(t, "checking", x.want(t, 0, "", "settings", "history"), "3 checking", "seats 60→70")
+		contains(t, "checking", x.want(t, 0, "", "settings", "show"), "Version 3 is being checked.")
+		close(hang)
+		_ = worldtest.Pause(t.Context(), time.Minute)
+		putBlob(t, x.Store, "settings", "hall/current", "junk \x1b[31m")
+		contains(t, "damaged", x.want(t, 1, "", "settings", "show"), `go back by "millrace settings back" with -to VERSION`)
+		contains(t, "damaged", x.want(t, 0, "", "settings", "history"), "Note: settings: read hall", "3 – ")
+		contains(t, "repaired", x.want(t, 0, "", "settings", "back", "-to", "2"), "version 4 is in force.")
+		_ = worldtest.Pause(t.Context(), time.Minute)
+		if a.Now().Seats != 60 || a.State().Version != 4 {
+			t.Errorf("got %+v, %+v", a.Now(), a.State())
+		}
+	})
+}

@@ -1,0 +1,186 @@
+package settings
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/coord/signal"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	container = "settings"
+	callTime  = 10 * time.Second // for one call of the store
+	tellTime  = 5 * time.Second
+)
+
+// A book is where the settings of one name are stored.
+type book struct {
+	store *storage.Store
+	blobs *storage.Blobs
+	rows  *storage.Table
+	name  string
+}
+
+func newBook(store *storage.Store, name string) (book, error) {
+	if store == nil {
+		return book{}, fmt.Errorf("settings: %w: there is no store", storage.ErrInvalid)
+	}
+	if err := storage.CheckName(name); err != nil {
+		return book{}, fmt.Errorf("settings: %w", err)
+	}
+	return book{store: store, blobs: store.Blobs(container), rows: store.Table(table), name: name}, nil
+}
+
+func (b book) fail(op string, err error) error {
+	return fmt.Errorf("settings: %s %s: %w", op, b.name, err)
+}
+
+func (b book) current() string { return b.name + "/current" }
+
+func (b book) version(n int64) string { return fmt.Sprintf("%s/versions/%010d", b.name, n) }
+
+// A sighting is a state of the current document. The zero sighting is one that is not there.
+type sighting struct {
+	doc  document
+	etag storage.ETag // empty: there is no blob
+}
+
+// errLost is the error of a current document that is missing, though there are versions.
+var errLost = fmt.Errorf("%w: the current document is missing, though there are versions", storage.ErrInvalid)
+
+// read brings a sighting up to date.
+func (b book) read(ctx context.Context, seen *sighting) error {
+	ctx, cancel := limit(ctx)
+	defer cancel()
+	blob, err := b.blobs.Get(ctx, b.current(), seen.etag)
+	switch {
+	case errors.Is(err, storage.ErrNotModified):
+		return nil
+	case errors.Is(err, storage.ErrNotFound):
+		*seen = sighting{}
+		return nil
+	case err != nil:
+		return err
+	}
+	d, err := parseDocument(blob.Body)
+	if err != nil {
+		return fmt.Errorf("blob %s in container %s: %w; go back by \"millrace settings back\" with -to VERSION, which replaces it", storage.Quote(b.current()), container, err)
+	}
+	*seen = sighting{d, blob.ETag}
+	return nil
+}
+
+// readKnown is read, and refuses a document that has been lost: the first version is written after it.
+func (b book) readKnown(ctx context.Context, seen *sighting) error {
+	if err := b.read(ctx, seen); err != nil || seen.etag != "" {
+		return err
+	}
+	last, err := b.lastVersion(ctx)
+	if err == nil && last > 0 {
+		err = fmt.Errorf("%w; go back by \"millrace settings back\" with -to VERSION, which writes it again", errLost)
+	}
+	return err
+}
+
+// write replaces what was seen, if it is still there.
+func (b book) write(ctx context.Context, seen *sighting, d document) error {
+	ctx, cancel := limit(ctx)
+	defer cancel()
+	d.Epoch++
+	if d.Values == nil {
+		d.Values = json.RawMessage("{}")
+	}
+	body, err := json.Marshal(d)
+	if err == nil {
+		err = d.check(len(body))
+	}
+	if err != nil {
+		return err
+	}
+	etag, err := b.blobs.Put(ctx, b.current(), body, storage.Condition{IfMatch: seen.etag, IfAbsent: seen.etag == ""})
+	if err != nil {
+		return err
+	}
+	*seen = sighting{d, etag}
+	return nil
+}
+
+// addVersion writes a version under the first number that is free from v.Number on.
+func (b book) addVersion(ctx context.Context, v Version) (Version, error) {
+	for {
+		body, err := json.Marshal(v)
+		if err != nil {
+			return Version{}, err
+		}
+		limited, cancel := limit(ctx)
+		_, err = b.blobs.Put(limited, b.version(v.Number), body, storage.Condition{IfAbsent: true})
+		cancel()
+		if !storage.LostRace(err) {
+			return v, err
+		}
+		v.Number++ // somebody else has this number, or this process had it and did not learn of it
+	}
+}
+
+// readVersion reads a version. Version 0 is that of the programs' defaults.
+func (b book) readVersion(ctx context.Context, n int64) (Version, error) {
+	if n == 0 {
+		return Version{Values: json.RawMessage("{}")}, nil
+	}
+	ctx, cancel := limit(ctx)
+	defer cancel()
+	blob, err := b.blobs.Get(ctx, b.version(n), "")
+	if err != nil {
+		return Version{}, err
+	}
+	return parseVersion(blob.Body, n)
+}
+
+// lastVersion returns the highest number of a version, by the listing.
+func (b book) lastVersion(ctx context.Context) (last int64, err error) {
+	prefix := b.name + "/versions/"
+	for info, err := range b.blobs.List(ctx, prefix) {
+		if err != nil {
+			return 0, err
+		}
+		if n, err := strconv.ParseInt(strings.TrimPrefix(info.Key, prefix), 10, 64); err == nil && n > last {
+			last = n
+		}
+	}
+	return last, nil
+}
+
+// topic is the signal that something has changed.
+func (b book) topic() string { return "settings." + b.name }
+
+// tell lets all nodes look now. A store that doesn't ring, or fails to, costs time alone: they look by themselves.
+func (b book) tell(ctx context.Context) {
+	if b.store.Rings() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTime)
+		defer cancel()
+		_, _ = signal.Broadcast(ctx, b.store, b.topic(), nil)
+	}
+}
+
+// limit bounds a call of the store, so that one that hangs ends.
+func limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, callTime, fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, callTime))
+}
+
+// sleep waits for d. When ctx ends before, it returns the cause.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,93 @@
+package settings
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/millrace-go/millrace/internal/jsonform"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A cached is what a node keeps in its cache: the version that it applied last.
+type cached struct {
+	Name    string          `json:"name"`
+	Epoch   int64           `json:"epoch"`
+	Version int64           `json:"version"`
+	Values  json.RawMessage `json:"values"`
+	Digest  string          `json:"digest"` // of all that
+}
+
+func (c cached) digest() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", c.Name, c.Epoch, c.Version, c.Values))
+	return hex.EncodeToString(sum[:])
+}
+
+// save replaces the cache. After a crash the file is the old one or the new one.
+func (c cached) save(path string) error {
+	c.Digest = c.digest()
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// errNoCache is the error of a node that has no cache, or never wrote it.
+var errNoCache = fmt.Errorf("%w: there is no cache", storage.ErrNotFound)
+
+// load reads the cache of a name.
+func load(path, name string) (cached, error) {
+	if path == "" {
+		return cached{}, errNoCache
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cached{}, errNoCache
+	}
+	if err != nil {
+		return cached{}, err
+	}
+	return parseCache(data, name)
+}
+
+func parseCache(data []byte, name string) (cached, error) {
+	c, err := jsonform.DecodeStrictly[cached](data)
+	switch {
+	case err != nil:
+	case c.Digest != c.digest():
+		err = errors.New("its digest doesn't fit: it is damaged")
+	case c.Name != name:
+		err = fmt.Errorf("it is that of the settings %s", storage.Quote(c.Name))
+	default:
+		_, err = parseTree(c.Values)
+	}
+	if err != nil {
+		return cached{}, fmt.Errorf("%w: the cache: %w", storage.ErrInvalid, err)
+	}
+	return c, nil
+}

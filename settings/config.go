@@ -1,0 +1,128 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/user"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	minPoll = time.Second
+	maxPoll = 10 * time.Minute
+
+	maxBy  = 100 // bytes
+	maxWhy = 500 // bytes
+
+	maxPatience = time.Minute
+)
+
+// Config is how a node uses settings. The zero Config is right for most callers.
+type Config struct {
+	// Name tells an operator who the node is. It needn't be unique. At most 100 bytes. Defaults to user@host, or "node".
+	Name string
+
+	// Cache is the file in which the node keeps what it has applied, so that it can start while the store doesn't
+	// answer. Its folder must exist. Each process has a file of its own. Defaults to none.
+	Cache string
+
+	// Offline lets the node start with the defaults when neither the store nor the cache answers. Defaults to false: then
+	// Open returns an error.
+	Offline bool
+
+	// Poll is the longest time between two looks at the store, while nothing rings. Chance makes it shorter by up to a
+	// fifth. A node that has not looked for three times that long counts as dead. At least 1 second, at most 10
+	// minutes, in whole milliseconds. Defaults to 30 seconds.
+	Poll time.Duration
+
+	// Patience bounds the node's own code for one version: Check, and all functions given to Changing. A version that is
+	// not through by then gets a no. At most 1 minute. Defaults to 5 seconds.
+	Patience time.Duration
+
+	// Logger gets failures that no caller is told of: the store can't be reached, a version can't be applied, a function
+	// given to Changed panics. Defaults to none.
+	Logger *slog.Logger
+}
+
+// withDefaults returns a complete copy, or all that is wrong with it.
+func (c Config) withDefaults() (Config, error) {
+	if c.Name == "" {
+		c.Name = self("node")
+	}
+	if c.Poll == 0 {
+		c.Poll = 30 * time.Second
+	}
+	if c.Patience == 0 {
+		c.Patience = 5 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	faults := []error{checkText("Name", c.Name, maxBy)}
+	if c.Poll < minPoll || c.Poll > maxPoll || c.Poll%time.Millisecond != 0 {
+		faults = append(faults, fmt.Errorf("%w: Poll is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, c.Poll, minPoll, maxPoll))
+	}
+	if c.Patience < 0 || c.Patience > maxPatience {
+		faults = append(faults, fmt.Errorf("%w: Patience is %v; want at most 1m", storage.ErrInvalid, c.Patience))
+	}
+	return c, errors.Join(faults...)
+}
+
+// A Note tells others who changes settings, and why. Both fields are valid UTF-8 without control characters.
+type Note struct {
+	By  string // at most 100 bytes. Defaults to user@host
+	Why string // at most 500 bytes; may be empty
+}
+
+// By returns a note.
+func By(by, why string) Note { return Note{By: by, Why: why} }
+
+// withDefaults returns a complete copy, or all that is wrong with it.
+func (n Note) withDefaults() (Note, error) {
+	if n.By == "" {
+		n.By = self("operator")
+	}
+	return n, errors.Join(checkText("By", n.By, maxBy), checkText("Why", n.Why, maxWhy))
+}
+
+// self names the user and host of this process, or is other.
+func self(other string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		return other
+	}
+	u, err := user.Current()
+	if err != nil || checkText("name", u.Username+"@"+host, maxBy) != nil {
+		return other
+	}
+	return u.Username + "@" + host
+}
+
+// checkText refuses a text that people can't read safely.
+func checkText(what, text string, most int) error {
+	if len(text) > most || clean(text, most) != text {
+		return fmt.Errorf("%w: %s is %s; want at most %d bytes of valid UTF-8 without control characters", storage.ErrInvalid, what, storage.Quote(text), most)
+	}
+	return nil
+}
+
+// clean makes a text fit for a terminal and for storage: no control characters, valid UTF-8, at most so many bytes.
+func clean(text string, most int) string {
+	var b []byte
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			r = ' '
+		}
+		if len(b)+utf8.RuneLen(r) > most {
+			break
+		}
+		b = utf8.AppendRune(b, r)
+	}
+	return string(b)
+}

@@ -1,0 +1,68 @@
+// Package settings lets a program's settings change while it runs: typed, in one document, and agreed to by every
+// process that has them. It works on any *storage.Store.
+//
+//	type Shop struct {
+//		Seats   int             `json:"seats"`
+//		Mail    Mail            `json:"mail"`
+//		SMTP    settings.Secret `json:"smtp"`                       // "env:SMTP_URL" or "file:/run/secrets/smtp"
+//		Workers int             `json:"workers" settings:"restart"` // holds from the next start on
+//	}
+//
+//	func (s Shop) Check() error // optional: what is wrong with them
+//
+//	cfg, err := settings.Open(ctx, store, "shop", Shop{Seats: 40}, settings.Config{Cache: "data/shop.settings"})
+//	if err != nil {
+//		return err
+//	}
+//	defer cfg.Close(ctx)
+//	s := cfg.Now() // *Shop; it never changes
+//	cfg.Changing(func(ctx context.Context, from, to Shop) error { … }) // may say no
+//	cfg.Changed(func(from, to Shop) { mails.SetRate(to.Mail.Rate) })
+//	ending, err := cfg.Propose(ctx, settings.By("ada", "Black Friday"), func(s *Shop) { s.Seats = 60 })
+//
+// Operators use the verbs of millrace settings, or a [Ledger]. Neither knows the type.
+//
+// # How it works
+//
+// A process that has opened settings is a node. The store has the values that somebody has set: a JSON merge patch
+// (RFC 7396) on the program's defaults. So a program gets a new field, and a new default, without a change there.
+//
+//	settings/NAME/versions/0000000042  a version: values, changes, who, when, why. It is written once
+//	settings/NAME/current              which version is in force, the candidate, the last 50 endings, an epoch
+//	table settings, partition NAME     a row for each node: what it runs, and its answer to the candidate
+//
+// Each change of the current document is a guarded write, and counts up its epoch.
+//
+//	Propose ──▶ candidate ──every live node says yes──▶ in force
+//	                │  └────one says no────▶ refused
+//	                └──Back, or a forced change──▶ dropped
+//
+// Each node decodes the candidate, resolves its secrets, runs Check, asks its Changing functions, and writes its answer
+// into its row. The one that finds all answers there settles the candidate: a node, or the process that has proposed.
+// A node whose row has been the same for three polls is dead, and isn't waited for. Nodes look at the document every 30
+// seconds, each second while there is a candidate, and at once where the store rings.
+//
+// # Laws
+//
+//   - At any time a node runs the version in force. Only one that can't reach the store, or can't run that version,
+//     keeps its last, and says so: [Settings.State], and its row.
+//   - A change is in force nowhere before every live node has decoded it, checked it and agreed to it. A forced change
+//     is the exception; its ending names those that were passed over.
+//   - A snapshot is whole and never changes. Decoding is strict: a field that a program doesn't have is a no.
+//   - A node's epoch only grows while it runs. Nobody applies a version that was refused or dropped.
+//   - To lose the store changes nothing and stops nothing. A node starts from its cache then. A document that is empty,
+//     damaged or lost is never a value, and the cache never has what was refused.
+//   - Every change has who, when, why, and what it was before. It can be undone by its number, at once and without
+//     anybody's consent, because the earlier version was in force before.
+//   - Whatever Check, Changing and Changed do (panic, Goexit, hang) ends in a no, or in a line of the log.
+//   - A secret's value is neither stored nor printed.
+//
+// A node that starts, or comes back, while a candidate becomes the version in force may not have been asked. It decodes
+// and checks that version like any other, but its Changing functions aren't asked. A node that starts and can't run the
+// version in force doesn't start. A repeated Back without a number goes further back.
+//
+// # Cost
+//
+// Now is one atomic load. Every 30 seconds a node reads the document ("not modified"), writes its row, and reads the
+// rows. A change costs the proposer two writes and a write for its ending, and each node two looks.
+package settings

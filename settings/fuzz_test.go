@@ -1,0 +1,127 @@
+package settings
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+)
+
+// Foreign bytes are refused, or are a document that is the same after it was written and read again.
+func FuzzDocuments(f *testing.F) {
+	for _, s := range []string{
+		`{"epoch":3,"last":2,"stable":1,"values":{"a":1},"candidate":{"version":2,"values":{},"by":"ada","since":"2026-01-02T03:04:05Z"},"ended":[{"version":1,"result":"in force","epoch":2,"at":"2026-01-02T03:04:05Z"}]}`,
+		`{"number":1,"base":0,"by":"ada","at":"2026-01-02T03:04:05Z","epoch":1,"values":{"a":{"b":null}},"changes":[{"path":"a.b","to":null}]}`,
+		`{"id":"x","name":"a","poll":30000,"beats":1,"at":"2026-01-02T03:04:05Z","epoch":1,"version":1,"since":"2026-01-02T03:04:05Z","source":"store","verdict":{"version":1,"yes":true}}`,
+		`{"name":"shop","epoch":1,"version":1,"values":{},"digest":"x"}`, `{}`, ``, `null`, `{"epoch":1,"values":{"a":1e999}}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if d, err := parseDocument(data); err == nil {
+			again, err := parseDocument(written(t, d))
+			if err != nil || d.Epoch < 1 || d.Stable > d.Last || again.Epoch != d.Epoch || again.Stable != d.Stable || len(again.Ended) != len(d.Ended) {
+				t.Errorf("%s: %v", data, err)
+			}
+		}
+		if v, err := parseVersion(data, 1); err == nil {
+			if again, err := parseVersion(written(t, v), 1); err != nil || again.Number != 1 || again.Why != v.Why {
+				t.Errorf("%s: %v", data, err)
+			}
+		}
+		if n, err := parseNode("x", data); err == nil {
+			if again, err := parseNode("x", written(t, n)); err != nil || again.Name != n.Name {
+				t.Errorf("%s: %v", data, err)
+			}
+		}
+		if c, err := parseCache(data, "shop"); err == nil && c.Digest != c.digest() {
+			t.Errorf("%s: accepted with a wrong digest", data)
+		}
+	})
+}
+
+func written(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatalf("%+v: %v", v, err)
+	}
+	return data
+}
+
+// Patches of JSON objects obey their laws: a difference makes the second of the first, two patches one after the other
+// do what their composition does, and the list of changes is empty for equal objects only.
+func FuzzPatches(f *testing.F) {
+	f.Add([]byte(`{"a":1,"b":{"c":2}}`), []byte(`{"b":{"d":null},"e":[1]}`), []byte(`{"b":{"c":3}}`))
+	f.Add([]byte(`{}`), []byte(`{"a":{}}`), []byte(`{"a":null}`))
+	f.Fuzz(func(t *testing.T, x, y, z []byte) {
+		a, errA := parseTree(x)
+		b, errB := parseTree(y)
+		c, errC := parseTree(z)
+		if errA != nil || errB != nil || errC != nil {
+			return
+		}
+		a, b, c = withoutNulls(a), withoutNulls(b), withoutNulls(c)
+		if got := overlay(a, difference(a, b)); !reflect.DeepEqual(got, any(b)) {
+			t.Errorf("from %s to %s by %v: got %v", x, y, difference(a, b), got)
+		}
+		stored := difference(a, b)
+		if got := overlay(a, compose(stored, difference(b, c))); shapes(a, b, c) && !reflect.DeepEqual(got, any(c)) {
+			t.Errorf("from %s by %s to %s: got %v", x, y, z, got)
+		}
+		if got := changes(a, b); (len(got) == 0) != reflect.DeepEqual(a, b) {
+			t.Errorf("%s and %s: got changes %v", x, y, got)
+		}
+		before := written(t, a)
+		if unset(a, "a.b"); find(a, "a.b") != nil {
+			t.Errorf("%s: a.b is still set", before)
+		}
+		if err := assign(a, "a.b", "x"); err != nil || find(a, "a.b") != "x" {
+			t.Errorf("%s: %v, a.b is %v", before, err, find(a, "a.b"))
+		}
+		if !bytes.Equal(written(t, b), written(t, overlay(b, tree{}))) {
+			t.Errorf("%s: an empty patch changes it", y)
+		}
+	})
+}
+
+// withoutNulls is a program's value: a null in it would mean that the member isn't there.
+func withoutNulls(t tree) tree {
+	result := tree{}
+	for name, v := range t {
+		if below, ok := v.(tree); ok {
+			v = withoutNulls(below)
+		}
+		if v != nil {
+			result[name] = v
+		}
+	}
+	return result
+}
+
+// shapes reports that no member is an object in one of the trees and something else, or nothing, in another: the types
+// of a program have fixed members.
+func shapes(all ...tree) bool {
+	objects, others := map[string]int{}, map[string]bool{}
+	for _, t := range all {
+		for name, v := range t {
+			if _, ok := v.(tree); ok {
+				objects[name]++
+			} else {
+				others[name] = true
+			}
+		}
+	}
+	for name, n := range objects {
+		var below []tree
+		for _, t := range all {
+			if b, ok := t[name].(tree); ok {
+				below = append(below, b)
+			}
+		}
+		if n != len(all) || others[name] || !shapes(below...) {
+			return false
+		}
+	}
+	return true
+}

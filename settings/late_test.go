@@ -1,0 +1,95 @@
+package settings_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/settings"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+// Law: a node runs the version in force. One that can't keeps its last and says so, and runs it once it can.
+func TestANodeThatCanNotRunWhatIsInForceKeepsItsLast(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "key")
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a, l := node(t, s, settings.Config{Name: "a"}), ledger(t, s)
+		propose(t, a, 60)
+		force := settings.Patch{Set: map[string]jsonText{"seats": jsonText("80"), "half": jsonText("40"), "key": encode(t, "file:"+path)}, Force: true}
+		e, err := l.Set(t.Context(), ada, force)
+		must(t, err)
+		time.Sleep(time.Second)
+		wantSeats(t, 60, a)
+		nodes, err := l.Nodes(t.Context())
+		must(t, err)
+		for _, fault := range []string{a.State().Fault, nodes[0].Fault, e.Reasons[0].Why} {
+			if !strings.Contains(fault, "no such file") {
+				t.Errorf("got fault %q", fault)
+			}
+		}
+		must(t, os.WriteFile(path, []byte(hidden), 0o600))
+		time.Sleep(poll)
+		wantSeats(t, 80, a)
+		if st := a.State(); st.Fault != "" || a.Now().Key.Value() != hidden {
+			t.Errorf("got %+v", st)
+		}
+	})
+}
+
+// A change whose proposer and nodes have all died ends with the next one, which then is made.
+func TestAnAbandonedChangeEndsWithTheNextOne(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		link := storagetest.NewLink(s)
+		dead := node(t, link.Store, settings.Config{Name: "dead", Patience: time.Minute})
+		dead.Changing(func(context.Context, shop, shop) error { <-t.Context().Done(); return nil })
+		ctx, die := context.WithCancelCause(t.Context())
+		killed := errors.New("killed")
+		time.AfterFunc(time.Second, func() { die(killed) })
+		_, err := dead.Propose(ctx, ada, seats(60))
+		wantErr(t, err, killed, "version 1 is still being checked")
+		link.Cut()
+		began := time.Now()
+		l := ledger(t, s)
+		_, err = l.Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"seats": jsonText("70")}})
+		wantErr(t, err, settings.ErrRefused, "no program that has these settings runs")
+		if took := time.Since(began); took > 3*poll+2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		c := current(t, s)
+		if c.Candidate != 0 || len(c.Ended) != 2 || c.Ended[1].Result != settings.Refused {
+			t.Errorf("got %+v", c)
+		}
+	})
+}
+
+// A row with a name and a reason as large as a row can be ends in a document that can be written and read.
+func TestAHostileRowIsShortened(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := node(t, s, settings.Config{Name: "a"})
+		long := strings.Repeat("x\x1b", 1500)
+		row, err := json.Marshal(settings.Node{ID: "x", Name: long, Poll: 30_000, Verdict: &settings.Verdict{Version: 1, Why: long}})
+		must(t, err)
+		_, err = s.Table("settings").Put(t.Context(), name, "x", row, storage.Condition{})
+		must(t, err)
+		_, err = s.Table("settings").Put(t.Context(), name, "junk", []byte("junk"), storage.Condition{})
+		must(t, err)
+		_, err = a.Propose(t.Context(), ada, seats(60))
+		wantErr(t, err, settings.ErrRefused)
+		r := current(t, s).Ended[0].Reasons
+		if len(r) != 1 || len(r[0].Node) != 100 || len(r[0].Why) != 300 || strings.Contains(r[0].Node+r[0].Why, "\x1b") {
+			t.Errorf("got reasons %+v", r)
+		}
+		time.Sleep(4 * poll)
+		propose(t, a, 60) // both rows are silent, so they count no more
+		wantSeats(t, 60, a)
+	})
+}

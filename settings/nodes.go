@@ -1,0 +1,164 @@
+package settings
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/jsonform"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	table   = "settings"
+	silence = 3 // a row that stays the same for so many polls is a dead node's
+)
+
+// A Node is what a node says of itself in its row.
+type Node struct {
+	ID      string          `json:"id"`
+	Name    string          `json:"name"`
+	Poll    int64           `json:"poll"`              // milliseconds between its looks, at most
+	Beats   int64           `json:"beats"`             // looks so far
+	At      time.Time       `json:"at"`                // of the last look, by its own clock
+	Epoch   int64           `json:"epoch"`             // of the current document that it saw last
+	Version int64           `json:"version"`           // what it runs; 0: its defaults
+	Since   time.Time       `json:"since"`             // when it applied that, by its own clock
+	Source  Source          `json:"source"`            // where it had that from
+	Verdict *Verdict        `json:"verdict,omitempty"` // on the last candidate that it saw
+	Fault   string          `json:"fault,omitempty"`   // why it doesn't run the version in force
+	Waiting []string        `json:"waiting,omitempty"` // settings that wait for its restart
+	Values  json.RawMessage `json:"values,omitempty"`  // what it runs, defaults included; none if that is too large
+	Secrets []string        `json:"secrets,omitempty"` // which of them are references to secrets
+}
+
+// A Verdict is a node's answer to a candidate.
+type Verdict struct {
+	Version int64  `json:"version"`
+	Yes     bool   `json:"yes"`
+	Why     string `json:"why,omitempty"` // not
+}
+
+// says returns the node's answer to a version, and whether it has given one.
+func (n Node) says(version int64) (Verdict, bool) {
+	if n.Verdict == nil || n.Verdict.Version != version {
+		return Verdict{}, false
+	}
+	return *n.Verdict, true
+}
+
+func parseNode(key string, data []byte) (Node, error) {
+	n, err := jsonform.DecodeStrictly[Node](data)
+	if err == nil && (n.ID != key || n.Poll < minPoll.Milliseconds() || n.Poll > maxPoll.Milliseconds()) {
+		err = fmt.Errorf("%w: this is no node's row", storage.ErrInvalid)
+	}
+	return n, err
+}
+
+// put writes a node's row.
+func (b book) put(ctx context.Context, n Node) error {
+	data, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := limit(ctx)
+	defer cancel()
+	_, err = b.rows.Put(ctx, b.name, n.ID, data, storage.Condition{})
+	return err
+}
+
+// remove deletes a node's row.
+func (b book) remove(ctx context.Context, id string) error {
+	ctx, cancel := limit(ctx)
+	defer cancel()
+	if err := b.rows.Delete(ctx, b.name, id, storage.Condition{}); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// A watch tells live nodes from dead ones, by the time for which it has seen their rows unchanged.
+type watch struct {
+	book
+	seen map[string]rowSeen
+}
+
+type rowSeen struct {
+	etag  storage.ETag
+	since time.Time
+	node  Node
+}
+
+// dies returns when the node counts as dead, unless its row changes.
+func (s rowSeen) dies() time.Time {
+	return s.since.Add(silence * time.Duration(s.node.Poll) * time.Millisecond)
+}
+
+// live returns the nodes that may be alive, by name, and deletes the rows of the dead. A row that is no node's counts
+// for nothing: a node of a newer version that this one can't read is asked by nobody, so it is an error.
+func (w *watch) live(ctx context.Context) ([]Node, error) {
+	ctx, cancel := limit(ctx)
+	defer cancel()
+	began := time.Now()
+	seen := map[string]rowSeen{}
+	var live []Node
+	for r, err := range w.rows.Query(ctx, w.name, storage.RowRange{}) {
+		if err != nil {
+			return nil, err
+		}
+		s := w.seen[r.Key]
+		if s.etag != r.ETag {
+			n, err := parseNode(r.Key, r.Data)
+			if err != nil {
+				// It may be alive, and its answer can't be read: it counts as a node that doesn't answer, until it is silent.
+				n = Node{ID: r.Key, Name: "a node with an unreadable row", Poll: (30 * time.Second).Milliseconds()}
+			}
+			s = rowSeen{etag: r.ETag, since: time.Now(), node: n} // after the read, so not before the row was written
+		}
+		seen[r.Key] = s
+		if s.dies().After(began) {
+			live = append(live, s.node)
+		}
+	}
+	w.seen = seen
+	for key, s := range seen {
+		if !s.dies().After(began) {
+			// Others try the same, and one succeeds. A node that was only slow comes back with its next look.
+			_ = w.rows.Delete(ctx, w.name, key, storage.Condition{IfMatch: s.etag})
+		}
+	}
+	slices.SortFunc(live, func(a, b Node) int { return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID) })
+	return live, nil
+}
+
+// unanswered is why a node that is passed over has not said yes.
+const unanswered = "it has not answered"
+
+// judgement is what the answers of the live nodes make of a candidate. It is not settled while some have yet to answer.
+func judgement(c candidate, live []Node) (result Result, reasons []Refusal, settled bool) {
+	missing := 0
+	for _, n := range live {
+		switch v, answered := n.says(c.Version); {
+		case !answered:
+			missing++
+			reasons = append(reasons, Refusal{clean(n.Name, maxBy), unanswered})
+		case !v.Yes:
+			reasons = append(reasons, Refusal{clean(n.Name, maxBy), clean(v.Why, maxReason)})
+		}
+	}
+	switch {
+	case c.Force:
+		return Forced, reasons, missing == 0
+	case len(live) == 0:
+		return Refused, []Refusal{{"nobody", "no program that has these settings runs, so nobody could check the change; start one, or force it"}}, true
+	case len(reasons) > missing: // one no is enough
+		return Refused, slices.DeleteFunc(reasons, func(r Refusal) bool { return r.Why == unanswered }), true
+	case missing > 0:
+		return "", reasons, false
+	}
+	return InForce, nil, true
+}

@@ -1,0 +1,344 @@
+package settings
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A Ledger is the stored side of settings, for operators: it doesn't know the program's type. Its methods may be called
+// concurrently.
+type Ledger struct{ book }
+
+// At returns the ledger of a name. It makes no request. An error is about the store or the name.
+func At(store *storage.Store, name string) (*Ledger, error) {
+	b, err := newBook(store, name)
+	if err != nil {
+		return nil, err
+	}
+	return &Ledger{b}, nil
+}
+
+// Names yields the names of settings that somebody has set, in byte order. An error is yielded last.
+func Names(ctx context.Context, store *storage.Store) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if store == nil {
+			yield("", fmt.Errorf("settings: list: %w: there is no store", storage.ErrInvalid))
+			return
+		}
+		for info, err := range store.Blobs(container).List(ctx, "") {
+			if err != nil {
+				yield("", fmt.Errorf("settings: list: %w", err))
+				return
+			}
+			if name, ok := strings.CutSuffix(info.Key, "/current"); ok && !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Current is what is in force, and what is being checked.
+type Current struct {
+	Epoch     int64           `json:"epoch"`     // 0: nobody has ever set anything
+	Version   int64           `json:"version"`   // in force; 0: the programs' defaults
+	Values    json.RawMessage `json:"values"`    // what is set: a JSON merge patch on the programs' defaults
+	Candidate int64           `json:"candidate"` // the version that is being checked; 0: none
+	Ended     []Ending        `json:"ended"`     // of the last versions, newest first
+}
+
+// Current returns what is in force.
+func (l *Ledger) Current(ctx context.Context) (Current, error) {
+	var seen sighting
+	if err := l.readKnown(ctx, &seen); err != nil {
+		return Current{}, l.fail("read", err)
+	}
+	d := seen.doc
+	c := Current{Epoch: d.Epoch, Version: d.Stable, Values: d.Values, Ended: d.Ended}
+	if c.Values == nil {
+		c.Values = json.RawMessage("{}")
+	}
+	if d.Candidate != nil {
+		c.Candidate = d.Candidate.Version
+	}
+	return c, nil
+}
+
+// Version returns a version. One that isn't there is storage.ErrNotFound.
+func (l *Ledger) Version(ctx context.Context, number int64) (Version, error) {
+	v, err := l.readVersion(ctx, number)
+	if err != nil {
+		return Version{}, l.fail(fmt.Sprintf("read version %d of", number), err)
+	}
+	return v, nil
+}
+
+// History yields the versions, newest first. One that can't be read is yielded with its number and an error. Each
+// version is one request.
+func (l *Ledger) History(ctx context.Context) iter.Seq2[Version, error] {
+	return func(yield func(Version, error) bool) {
+		last, err := l.lastVersion(ctx)
+		if err != nil {
+			yield(Version{}, l.fail("list", err))
+			return
+		}
+		for n := last; n > 0; n-- {
+			v, err := l.Version(ctx, n)
+			switch {
+			case errors.Is(err, storage.ErrNotFound):
+				continue
+			case err != nil:
+				v.Number = n
+			}
+			if !yield(v, err) || ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// Difference lists what is set otherwise in one version than in another.
+func (l *Ledger) Difference(ctx context.Context, from, to int64) ([]Change, error) {
+	a, err := l.Version(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	b, err := l.Version(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	before, errA := parseTree(a.Values)
+	after, errB := parseTree(b.Values)
+	return changes(before, after), errors.Join(errA, errB)
+}
+
+// Nodes returns the nodes that have a row, by name. A node that has died keeps its row for three of its polls, and
+// longer while no other node runs.
+func (l *Ledger) Nodes(ctx context.Context) ([]Node, error) {
+	w := watch{book: l.book}
+	live, err := w.live(ctx)
+	if err != nil {
+		return nil, l.fail("list the nodes of", err)
+	}
+	return live, nil
+}
+
+// A Patch is what an operator sets.
+type Patch struct {
+	Set   map[string]json.RawMessage // by path: names of members, joined by dots
+	Unset []string                   // paths for which the programs' defaults shall hold
+
+	// Force puts the change into force whatever the nodes say, and drops one that is being checked. Nodes that have not
+	// answered within 10 seconds are passed over, and so is a lack of nodes.
+	Force bool
+}
+
+// Set changes what is in force, as [Settings.Propose] does. A value for a path that a live node knows as a secret must
+// be a reference. Where no node runs, nobody can check the change, so it is refused unless it is forced.
+func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error) {
+	nodes, err := l.Nodes(ctx)
+	if err != nil {
+		return Ending{}, err
+	}
+	p := proposal{book: l.book, note: note, force: patch.Force, make: func(values json.RawMessage) (tree, error) {
+		t, err := parseTree(values)
+		if err != nil {
+			return nil, err
+		}
+		return t, patch.apply(t, nodes)
+	}}
+	e, err := p.run(ctx)
+	if err != nil {
+		return e, l.fail("set", err)
+	}
+	return e, nil
+}
+
+func (p Patch) apply(t tree, nodes []Node) error {
+	for _, path := range p.Unset {
+		unset(t, path)
+	}
+	for _, path := range slices.Sorted(maps.Keys(p.Set)) {
+		v, err := parseValue(p.Set[path])
+		if err == nil {
+			err = assign(t, path, v)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	for _, n := range nodes {
+		for _, path := range n.Secrets {
+			text, ok := find(t, path).(string)
+			if v := find(t, path); v != nil && (!ok || checkReference(text) != nil) {
+				return fmt.Errorf("%s: %w", path, errNoReference)
+			}
+		}
+	}
+	return nil
+}
+
+// find returns the value at a path, nil if there is none. A member of a list goes by its index.
+func find(v any, path string) any {
+	for name := range strings.SplitSeq(path, ".") {
+		switch x := v.(type) {
+		case tree:
+			v = x[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(x) {
+				return nil
+			}
+			v = x[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+// Back puts an earlier version into force again, under a new number, and drops a change that is being checked. It asks
+// no node, because that version was in force before. A node that can't run it now keeps what it has, and
+// says so in its row. A version that is not known to have been in force is [ErrNever]; set its values again instead. Of
+// the versions before the last 50 changes only those on the line of what is in force are known.
+//
+// A negative version means the one before that in force. Back also replaces a current document that is lost or damaged;
+// the version must be named then.
+func (l *Ledger) Back(ctx context.Context, version int64, note Note) (Ending, error) {
+	p := proposal{book: l.book, note: note}
+	var err error
+	if p.note, err = note.withDefaults(); err == nil {
+		err = repeat(ctx, func(ctx context.Context) error { return p.back(ctx, version) })
+	}
+	if err != nil {
+		return Ending{}, l.fail("go back in", err)
+	}
+	e, _ := p.seen.doc.of(p.number)
+	return e, nil
+}
+
+func (p *proposal) back(ctx context.Context, version int64) error {
+	err := p.readKnown(ctx, &p.seen)
+	if errors.Is(err, storage.ErrInvalid) && version >= 0 {
+		return p.replace(ctx, version)
+	}
+	d := p.seen.doc
+	if _, ended := d.of(p.number); err != nil || ended && p.number > 0 {
+		return err // it was written, and the answer was lost
+	}
+	if p.seen.etag == "" {
+		return fmt.Errorf("%w: nobody has ever set anything", storage.ErrNotFound)
+	}
+	if version < 0 {
+		if version, err = p.before(ctx, d.Stable); err != nil {
+			return err
+		}
+	}
+	known, err := p.wasInForce(ctx, d, version)
+	if err == nil && !known {
+		err = fmt.Errorf("version %d: %w", version, ErrNever)
+	}
+	if err != nil {
+		return err
+	}
+	return p.putBack(ctx, d, version)
+}
+
+// putBack makes an earlier version the one in force.
+func (p *proposal) putBack(ctx context.Context, d document, version int64) error {
+	old, err := p.readVersion(ctx, version)
+	if err != nil {
+		return err
+	}
+	t, err := parseTree(old.Values)
+	if err != nil {
+		return err
+	}
+	v, err := p.record(ctx, d, t, &version)
+	if err != nil {
+		return err
+	}
+	p.number = v.Number
+	if err := p.write(ctx, &p.seen, d.goBack(v.Number, v.Values, time.Now())); err != nil {
+		return err
+	}
+	p.tell(ctx)
+	return nil
+}
+
+// before returns the version that was in force before another one, and before those that only went back to it.
+func (p *proposal) before(ctx context.Context, version int64) (int64, error) {
+	for range maxVersions {
+		v, err := p.readVersion(ctx, version)
+		switch {
+		case err != nil:
+			return 0, err
+		case version == 0:
+			return 0, fmt.Errorf("%w: the programs' defaults are in force, and nothing was before", storage.ErrNotFound)
+		case v.BackTo == nil:
+			return v.Base, nil
+		}
+		version = *v.BackTo
+	}
+	return 0, fmt.Errorf("%w: the versions go round in a circle; name one", storage.ErrInvalid)
+}
+
+// wasInForce reports that a version came into force: the document says so, or it is one of those on which the version
+// in force was built.
+func (p *proposal) wasInForce(ctx context.Context, d document, version int64) (bool, error) {
+	if e, ok := d.of(version); ok || version == 0 {
+		return version == 0 || e.came(), nil
+	}
+	for at, n := d.Stable, 0; at >= version && n < maxVersions; n++ {
+		if at == version {
+			return true, nil
+		}
+		v, err := p.readVersion(ctx, at)
+		if err != nil {
+			return false, err
+		}
+		at = v.Base
+	}
+	return false, nil
+}
+
+// replace writes the current document again, past all epochs that versions and nodes know of.
+func (p *proposal) replace(ctx context.Context, version int64) error {
+	limited, cancel := limit(ctx)
+	defer cancel()
+	blob, err := p.blobs.Get(limited, p.current(), "")
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	last, err := p.lastVersion(ctx)
+	if err != nil {
+		return err
+	}
+	d := document{Last: last, Values: json.RawMessage(" {}")} // as if nothing were set, and unlike all that is written
+	if last > 0 {
+		v, err := p.readVersion(ctx, last)
+		if err != nil {
+			return err
+		}
+		d.Epoch = v.Epoch
+	}
+	nodes, err := (&watch{book: p.book}).live(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		d.Epoch = max(d.Epoch, n.Epoch)
+	}
+	d.Epoch += 1000 // a version is followed by two or three epochs
+	p.seen = sighting{etag: blob.ETag}
+	return p.putBack(ctx, d, version)
+}

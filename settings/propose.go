@@ -1,0 +1,260 @@
+package settings
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// The kinds of a proposal that didn't come into force.
+var (
+	ErrRefused   = errors.New("refused")                          // a live node said no
+	ErrDropped   = errors.New("dropped for another change")       // see [Dropped]
+	ErrUnchanged = errors.New("this is what is in force already") // nothing was proposed
+	ErrNever     = errors.New("this version never was in force")  // so nobody can go back to it
+)
+
+const (
+	tries       = 3 // of a proposal
+	retryPause  = 300 * time.Millisecond
+	forceAfter  = 10 * time.Second // a forced change passes over those that have not answered by then
+	quickPause  = 20 * time.Millisecond
+	maxVersions = 1000 // that are followed to find what to go back to
+)
+
+// Propose changes what is in force, for all nodes. It calls change with a copy of that, perhaps more than once, and
+// proposes what it has changed there. It returns when every live node has said yes and this node runs it, or with
+// [ErrRefused] and the reasons when one has said no. It waits for a proposal that somebody else has made before, and
+// gives change what is in force then.
+//
+// A change that this program itself can't run is an error, and one that changes nothing is [ErrUnchanged]; nothing is
+// proposed then. After an end of ctx or an error of
+// the store the change may come into force later.
+func (s *Settings[T]) Propose(ctx context.Context, note Note, change func(*T)) (Ending, error) {
+	p := proposal{book: s.book, note: note, make: func(values json.RawMessage) (tree, error) {
+		t, err := s.shape.patch(ctx, values, change)
+		if err != nil {
+			return nil, err
+		}
+		next, err := encodeTree(t)
+		if err != nil {
+			return nil, err
+		}
+		_, err = within(ctx, s.cfg.Patience, "this program", func(context.Context) (*ready[T], error) { return s.shape.prepare(0, next, s.now.Load()) })
+		return t, err
+	}}
+	err := s.wait(ctx, s.listed.Load) // it answers for itself
+	if err != nil {
+		return Ending{}, s.fail("propose a change of", err)
+	}
+	e, err := p.run(ctx)
+	if err != nil {
+		return e, s.fail("propose a change of", err)
+	}
+	if err := s.wait(ctx, func() bool { return s.State().Epoch >= e.Epoch }); err != nil {
+		return e, s.fail("run the change of", err)
+	}
+	if fault := s.State().Fault; fault != "" {
+		return e, s.fail("run the change of", errors.New(fault))
+	}
+	return e, nil
+}
+
+// wait waits until a look has made something true. It wakes the node once, and then each second.
+func (s *Settings[T]) wait(ctx context.Context, is func() bool) error {
+	again := time.NewTicker(soon)
+	defer again.Stop()
+	for wake := true; ; {
+		s.mu.Lock()
+		looked := s.looked
+		s.mu.Unlock()
+		if is() {
+			return nil
+		}
+		if wake {
+			s.wake()
+		}
+		select {
+		case <-looked:
+			wake = false
+		case <-again.C:
+			wake = true
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// A proposal is one change of what is in force. It has its effect once at most, although its writes are repeated.
+type proposal struct {
+	book
+	note   Note
+	make   func(values json.RawMessage) (tree, error) // what shall be in force, of what is
+	force  bool
+	number int64 // of its version; 0: it has none yet
+	nodes  watch
+	seen   sighting
+}
+
+// run proposes the change and waits for its ending.
+func (p *proposal) run(ctx context.Context) (Ending, error) {
+	var err error
+	if p.note, err = p.note.withDefaults(); err != nil {
+		return Ending{}, err
+	}
+	p.nodes = watch{book: p.book}
+	if err := repeat(ctx, p.begin); err != nil {
+		return Ending{}, err
+	}
+	return p.await(ctx, p.number, p.force)
+}
+
+// repeat calls try until it succeeds: at once after a lost race, and twice more after a failure of the store.
+func repeat(ctx context.Context, try func(ctx context.Context) error) error {
+	for n := 1; ; {
+		err := try(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case storage.LostRace(err): // somebody else wrote first
+			continue
+		case n == tries, !errors.Is(err, storage.ErrUnavailable) && !errors.Is(err, storage.ErrThrottled):
+			return err
+		}
+		if err := sleep(ctx, retryPause+mathrand.N(retryPause)); err != nil {
+			return err
+		}
+		n++
+	}
+}
+
+// begin writes the version and makes it the candidate.
+func (p *proposal) begin(ctx context.Context) error {
+	if err := p.readOrCreate(ctx, &p.seen); err != nil {
+		return err
+	}
+	d := p.seen.doc
+	if _, ended := d.of(p.number); ended && p.number > 0 || d.Candidate != nil && d.Candidate.Version == p.number {
+		return nil // it was written, and the answer was lost
+	}
+	if d.Candidate != nil && !p.force {
+		if _, err := p.await(ctx, d.Candidate.Version, false); err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrDropped) {
+			return err
+		}
+		return p.begin(ctx)
+	}
+	t, err := p.make(d.Values)
+	if err != nil {
+		return err
+	}
+	v, err := p.record(ctx, d, t, nil)
+	if err != nil {
+		return err
+	}
+	p.number = v.Number
+	if err := p.write(ctx, &p.seen, d.propose(candidate{Version: v.Number, Values: v.Values, By: v.By, Since: v.At, Force: p.force})); err != nil {
+		return err
+	}
+	p.tell(ctx)
+	return nil
+}
+
+// readOrCreate is readKnown, and writes the first document, so that a version without one tells that it was lost.
+func (b book) readOrCreate(ctx context.Context, seen *sighting) error {
+	if err := b.readKnown(ctx, seen); err != nil || seen.etag != "" {
+		return err
+	}
+	return b.write(ctx, seen, document{})
+}
+
+// record writes the version that makes t of what is in force.
+func (p *proposal) record(ctx context.Context, d document, t tree, backTo *int64) (Version, error) {
+	values, err := encodeTree(t)
+	if err != nil {
+		return Version{}, err
+	}
+	if bytes.Equal(values, d.Values) {
+		return Version{}, fmt.Errorf("%w, as version %d", ErrUnchanged, d.Stable)
+	}
+	from, err := parseTree(d.Values)
+	if err != nil {
+		return Version{}, err
+	}
+	return p.addVersion(ctx, Version{
+		Number: max(d.Last, p.number) + 1, Base: d.Stable, BackTo: backTo, By: p.note.By, Why: p.note.Why, At: time.Now().Round(0).UTC(), Epoch: d.Epoch,
+		Values: values, Changes: changes(from, t),
+	})
+}
+
+// await waits for the ending of a version, and settles it once the answers are complete. While the store fails, it goes
+// on trying.
+func (p *proposal) await(ctx context.Context, version int64, force bool) (Ending, error) {
+	began, pause := time.Now(), quickPause
+	for {
+		e, ended, err := p.settle(ctx, version, force && time.Since(began) >= forceAfter)
+		switch {
+		case ended:
+			return e, e.err()
+		case ctx.Err() != nil:
+			return Ending{Version: version}, fmt.Errorf("version %d is still being checked: %w", version, context.Cause(ctx))
+		case storage.LostRace(err):
+			continue
+		case err != nil && permanent(err):
+			return Ending{Version: version}, err
+		}
+		if err := sleep(ctx, pause); err == nil {
+			pause = min(2*pause, soon)
+		}
+	}
+}
+
+// settle looks whether a version has ended, and ends it if the answers are complete, or are waited for no more.
+func (p *proposal) settle(ctx context.Context, version int64, passOver bool) (e Ending, ended bool, err error) {
+	if err := p.read(ctx, &p.seen); err != nil {
+		return Ending{}, false, err
+	}
+	d := p.seen.doc
+	if e, ok := d.of(version); ok {
+		return e, true, nil
+	}
+	if d.Candidate == nil || d.Candidate.Version != version {
+		return Ending{}, false, fmt.Errorf("%w: version %d is neither being checked nor among the last changes", storage.ErrInvalid, version)
+	}
+	live, err := p.nodes.live(ctx)
+	if err != nil {
+		return Ending{}, false, err
+	}
+	result, reasons, settled := judgement(*d.Candidate, live)
+	if !settled && !passOver {
+		return Ending{}, false, nil
+	}
+	if err := p.write(ctx, &p.seen, d.settle(result, reasons, time.Now())); err != nil {
+		return Ending{}, false, err
+	}
+	p.tell(ctx)
+	return p.seen.doc.Ended[0], true, nil
+}
+
+// err is the error of a version that didn't come into force.
+func (e Ending) err() error {
+	switch e.Result {
+	case Refused:
+		var all []string
+		for _, r := range e.Reasons {
+			all = append(all, r.Node+": "+r.Why)
+		}
+		return fmt.Errorf("version %d: %w by %s", e.Version, ErrRefused, strings.Join(all, "; "))
+	case Dropped:
+		return fmt.Errorf("version %d: %w", e.Version, ErrDropped)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package settings_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/settings"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const hidden = "hunter2-hunter2"
+
+// Law: a secret's value is neither stored nor printed.
+func TestASecretIsNeitherStoredNorPrinted(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "key")
+	must(t, os.WriteFile(path, []byte(hidden+"\n"), 0o600))
+	cache := filepath.Join(t.TempDir(), "cache")
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		var log bytes.Buffer
+		a := node(t, s, settings.Config{Name: "a", Cache: cache, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+		_, err := a.Propose(t.Context(), ada, func(s *shop) { s.Key = settings.SecretAt("file:" + path) })
+		must(t, err)
+		now := a.Now()
+		if now.Key.Value() != hidden {
+			t.Errorf("got value %q", now.Key.Value())
+		}
+		var out bytes.Buffer
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			fmt.Fprintf(&out, verb+" "+verb+" "+verb+"\n", now.Key, *now, now)
+		}
+		for _, l := range []*slog.Logger{slog.New(slog.NewJSONHandler(&out, nil)), slog.New(slog.NewTextHandler(&out, nil))} {
+			l.Info("settings", "key", now.Key, "all", *now, "pointer", now)
+		}
+		must(t, json.NewEncoder(&out).Encode(now))
+		for info, err := range s.Blobs("settings").List(t.Context(), "") {
+			must(t, err)
+			b, err := s.Blobs("settings").Get(t.Context(), info.Key, "")
+			must(t, err)
+			out.Write(b.Body)
+		}
+		for row, err := range s.Table("settings").Query(t.Context(), name, storage.RowRange{}) {
+			must(t, err)
+			out.Write(row.Data)
+		}
+		kept, err := os.ReadFile(cache)
+		must(t, err)
+		out.Write(kept)
+		out.Write(log.Bytes())
+		if text := out.String(); strings.Contains(text, hidden) || !strings.Contains(text, "file:"+path) || strings.Contains(text, fmt.Sprintf("%x", hidden)) {
+			t.Errorf("the value is there, or the reference isn't:\n%s", text)
+		}
+	})
+}
+
+// A text that is no reference may be a secret by mistake: it is refused before it is stored, and not repeated.
+func TestASecretInPlaceOfItsReferenceIsRefused(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a, l := node(t, s, settings.Config{Name: "a"}), ledger(t, s)
+		for _, text := range []string{hidden, "smtps://u:" + hidden + "@host", "env:", "file:", "env:A=" + hidden, "vault:" + hidden} {
+			_, err := a.Propose(t.Context(), ada, func(s *shop) { s.Key = settings.SecretAt(text) })
+			if err == nil || strings.Contains(err.Error(), hidden) {
+				t.Errorf("%q: got error %v", text, err)
+			}
+			_, err = l.Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"key": encode(t, text)}})
+			wantErr(t, err, storage.ErrInvalid, "key: ", "a secret is set by a reference")
+			if strings.Contains(err.Error(), hidden) {
+				t.Errorf("got error %v", err)
+			}
+		}
+		for want, ref := range map[string]string{"has no such environment variable": "env:MILLRACE_NO_SUCH_NAME", "no such file": "file:/no/such/file"} {
+			_, err := l.Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"key": encode(t, ref)}})
+			wantErr(t, err, settings.ErrRefused, want, ref)
+		}
+		if now := a.Now(); now.Key.Value() != "" || now.Key.String() != "" {
+			t.Errorf("got %v", now.Key)
+		}
+	})
+}
+
+func encode(t *testing.T, v any) jsonText {
+	t.Helper()
+	data, err := json.Marshal(v)
+	must(t, err)
+	return data
+}
+
+// A secret within lists, maps and pointers is found.
+func TestASecretIsFoundAnywhere(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "key")
+	must(t, os.WriteFile(path, []byte(hidden), 0o600))
+	type deep struct {
+		List []settings.Secret          `json:"list"`
+		Map  map[string]settings.Secret `json:"map"`
+		Ptr  *settings.Secret           `json:"ptr"`
+	}
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		ref := settings.SecretAt("file:" + path)
+		a, err := settings.Open(t.Context(), s, name, deep{List: []settings.Secret{ref}, Map: map[string]settings.Secret{"a": ref}, Ptr: &ref}, settings.Config{})
+		must(t, err)
+		defer func() { must(t, a.Close(t.Context())) }()
+		now := a.Now()
+		for _, got := range []settings.Secret{now.List[0], now.Map["a"], *now.Ptr} {
+			if got.Value() != hidden {
+				t.Errorf("got %q", got.Value())
+			}
+		}
+		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"map": jsonText(`{"a":"` + hidden + `"}`)}})
+		wantErr(t, err, storage.ErrInvalid, "map.a: ")
+		time.Sleep(poll)
+		if a.State().Version != 0 {
+			t.Errorf("got %+v", a.State())
+		}
+	})
+}
