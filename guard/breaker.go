@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -11,11 +12,11 @@ import (
 
 // state is that of a breaker:
 //
-//	closed ─ too many fail ─▶ open ─ time ─▶ due ─ a call takes the place ─▶ probing ─ done ─▶ ramping ─ all went well ─▶ closed
-//	                           ▲                ◀───── it tells nothing ─────    │                 │
-//	                           └──────────────── it fails; longer ───────────────┴─ several fail ──┘
+//	closed ─ too many fail ─▶ open ─ time ─▶ due ─ a call begins ─▶ probing ─ done ─▶ ramping ─ all goes well ─▶ closed
+//	                           ▲              ◀─ the call tells nothing ─ │              │
+//	                           └──────────────── it fails; longer ────────┴─ several fail ┘
 //
-// It is shut while it is open or probing. In both, a timer runs whose end leaves the state, whatever else happens.
+// A breaker is shut while it is open or probing. In both a timer runs, which leaves the state whatever else happens.
 type state int
 
 const (
@@ -27,14 +28,14 @@ const (
 )
 
 const (
-	rampMost    = 32               // the last step of the ramp
-	rampAgain   = time.Second      // until a call that found no place in the ramp comes again
-	placeGrace  = 10 * time.Second // for a call that goes on after its Timeout, before its place is free
-	placeTime   = 5 * time.Minute  // of a call without Timeout
-	triesKept   = 1024             // messages that failed last, whose last tries are known
-	triedBytes  = 1
-	spread      = 0.2 // of the time until a probe
-	longerAtMax = 16  // doublings; no time doubles more often
+	rampMost    = 32                    // the last step of the ramp
+	rampAgain   = time.Second           // until a call that found no place in the ramp comes again
+	placeGrace  = 10 * time.Second      // for a call that goes on after its Timeout, before its place is free
+	placeTime   = 5 * time.Minute       // of a call without Timeout
+	triesKept   = 1024                  // messages that failed last, whose last tries are known
+	settling    = 15 * time.Millisecond // within which workers see that a breaker is shut: they ask each 10 ms
+	spread      = 0.2                   // of the time until a probe
+	longerAtMax = 16                    // doublings; no time doubles more often
 )
 
 // outcome is what a call tells about the service.
@@ -68,14 +69,15 @@ type breaker struct {
 
 	mu       sync.Mutex
 	state    state
-	epoch    uint64 // grows with each change of state; a call of an older epoch doesn't change the state
-	changed  chan struct{}
+	epoch    uint64        // grows with each change of state; a call of an older epoch doesn't change the state
+	changed  chan struct{} // closed when the limits change; nil: nobody has asked for them since
 	timer    *time.Timer
 	window   window    // of calls while it is closed
 	since    time.Time // when it opened
+	shut     time.Time // when it was shut last
 	until    time.Time // when the open state, or the probe, is over
 	openings int       // since it was closed
-	last     error     // that a call failed with
+	last     string    // the text of the last error of a call
 
 	limit, running, well, ill int // of this step of the ramp
 	failed                    []sighting
@@ -87,8 +89,8 @@ type breaker struct {
 
 func newBreaker(cfg *Config, say func(event)) *breaker {
 	return &breaker{
-		cfg: cfg, say: say, changed: make(chan struct{}), window: newWindow(cfg.Break, time.Now()),
-		failed: make([]sighting, 0, 2), tries: lru.New[time.Time](triesKept, triesKept*triedBytes),
+		cfg: cfg, say: say, window: newWindow(cfg.Break),
+		failed: make([]sighting, 0, 2), tries: lru.New[time.Time](triesKept, 0),
 	}
 }
 
@@ -106,6 +108,9 @@ func (b *breaker) unlock() {
 func (b *breaker) limits() (worker.Limits, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.changed == nil {
+		b.changed = make(chan struct{})
+	}
 	switch b.state {
 	case open, probing:
 		return worker.Limits{Pause: true}, b.changed
@@ -153,19 +158,23 @@ func (b *breaker) expire(p permit) {
 		return
 	}
 	p.place.over = true
-	b.hear(event{kind: overdue, what: p.id, took: b.cfg.place()})
+	b.hear(event{kind: overdue, id: p.id, took: b.cfg.place()})
 	b.count(p, failure, time.Now())
 }
 
 // end ends a permit by what its call tells. after is how long a service asks to wait, or 0.
 func (b *breaker) end(p permit, told outcome, err error, after time.Duration) {
+	text := ""
+	if told != success && err != nil {
+		text = fmt.Sprint(err) // survives a method of the user's that panics
+	}
 	now := time.Now()
 	b.mu.Lock()
 	defer b.unlock()
 	if told == success {
 		b.succeeded(p.id, now)
-	} else if err != nil {
-		b.last = err
+	} else if text != "" {
+		b.last = text
 	}
 	if p.place != nil {
 		p.place.timer.Stop()
@@ -236,7 +245,7 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 	b.hear(event{kind: isClosed, took: now.Sub(b.since)})
 	b.move(closed)
 	b.openings = 0
-	b.window = newWindow(b.cfg.Break, now)
+	b.window = newWindow(b.cfg.Break)
 }
 
 // step begins a step of the ramp.
@@ -278,11 +287,14 @@ func (b *breaker) open(atLeast time.Duration) {
 			b.move(due)
 		}
 	})
-	b.hear(event{kind: kind, err: b.last, next: rest})
+	b.hear(event{kind: kind, last: b.last, next: rest})
 }
 
 // move changes the state.
 func (b *breaker) move(to state) {
+	if to == open || to == probing {
+		b.shut = time.Now()
+	}
 	b.state = to
 	b.epoch++
 	if b.timer != nil {
@@ -294,8 +306,10 @@ func (b *breaker) move(to state) {
 
 // tell says that the limits have changed.
 func (b *breaker) tell() {
-	close(b.changed)
-	b.changed = make(chan struct{})
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
 }
 
 func (b *breaker) hear(e event) { b.heard = append(b.heard, e) }
@@ -308,7 +322,7 @@ func (b *breaker) succeeded(id string, now time.Time) {
 }
 
 // spend notes that a message has failed. It reports that this is an attempt: the breaker lets calls through, and the
-// service has done another message's call since the last try of this one. Where that is not known, the last while counts.
+// service has done another message's call since the last try of this one, or within Window where that isn't known.
 func (b *breaker) spend(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -317,7 +331,7 @@ func (b *breaker) spend(id string) bool {
 	if !known {
 		last = now.Add(-b.cfg.Break.Window)
 	}
-	b.tries.Add(id, now, triedBytes)
+	b.tries.Add(id, now, len(id))
 	other := b.ok[0]
 	if other.id == id {
 		other = b.ok[1]
@@ -332,7 +346,7 @@ func (b *breaker) repeat() bool {
 	return b.state == closed && b.window.repeat(b.cfg.Budget, time.Now())
 }
 
-// rest returns how long the breaker stays shut.
+// rest returns how long the breaker stays open.
 func (b *breaker) rest() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -340,6 +354,16 @@ func (b *breaker) rest() time.Duration {
 		return 0
 	}
 	return max(0, time.Until(b.until))
+}
+
+// settles returns how long workers may still take messages as if the breaker were not shut.
+func (b *breaker) settles() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != open && b.state != probing {
+		return 0
+	}
+	return settling - time.Since(b.shut)
 }
 
 // place is how long a call keeps a place at most.

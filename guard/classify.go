@@ -32,7 +32,7 @@ func Usual(err error) Fault {
 //	425, 500, 503 and other 5xx                   Transient
 //	501, 505 and other 4xx                        Permanent
 //
-// Without the transport, an error counts as that of a request that was sent, unless it says that no connection was made.
+// Without the transport, a request counts as sent, unless its error says that no connection was made.
 func HTTP(err error) Fault {
 	if f, ok := httpFault(err); ok {
 		return f

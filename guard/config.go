@@ -28,8 +28,8 @@ type Config struct {
 	Verify func(ctx context.Context, id string) (done bool, err error)
 
 	// Timeout bounds one call. Its context ends then, and a call that gives up because of that counts as one without an
-	// answer. [NoTimeout] leaves it to the handler's own context, whose end tells nothing about the service. Defaults to
-	// 1 minute.
+	// answer. Keep it below the time of the handler (handlers.Config.Timeout): the end of the handler's own context tells
+	// nothing about the service. [NoTimeout] leaves it to that context. Defaults to 1 minute.
 	Timeout time.Duration
 
 	// InPlace is the longest time for which a call that can be repeated waits within its handler. [NotInPlace] repeats by
@@ -61,9 +61,9 @@ const (
 	NotInPlace = time.Duration(-1)
 )
 
-// Break is when a breaker opens: when Rate of the calls in Window failed, of Of calls at least, or when Of calls in a row
-// failed. In both cases Distinct messages at least must have failed in Window. A call outside of a handler counts as a
-// message of its own.
+// Break is when a breaker opens: when Rate of the calls in Window failed, of Of calls at least, or when Of calls failed
+// in a row. In both cases at least Distinct messages must have failed within Window. A call outside of a handler counts
+// as a message of its own.
 type Break struct {
 	Rate     float64       // above 0, at most 1. Defaults to 0.5.
 	Of       int           // calls. Defaults to 20.

@@ -57,8 +57,7 @@ func Around[M any](g *Guard, f func(context.Context, M) error) func(context.Cont
 // wrap it:
 //
 //   - a message that spends an attempt, or waits, or goes to the poison queue, has an [Error]
-//   - an error of f that has a verdict of package handlers already, or that comes after the end of ctx, is returned as it
-//     is
+//   - an error of f that is a verdict of package handlers, or that comes after the end of ctx, is returned as it is
 //
 // Outside of a handler it works, too. Its [Error] wraps [ErrOpen] if no call was made.
 func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
@@ -71,6 +70,7 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 	m := messageOf(ctx)
 	p, wait, ok := g.breaker.begin(m.id)
 	if !ok {
+		g.settle(ctx, m)
 		return g.refuse(wait)
 	}
 	fault, err := g.call(ctx, m, p, f)
@@ -84,7 +84,29 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 			}
 		}
 	}
-	return g.verdict(m, fault, err)
+	err = g.verdict(m, fault, err)
+	g.settle(ctx, m)
+	return err
+}
+
+// settle keeps the handler until its worker has seen that the breaker is shut. Otherwise the worker would take another
+// message in its place, which would be refused, and so on.
+func (g *Guard) settle(ctx context.Context, m message) {
+	if d := g.breaker.settles(); d > 0 && m.Handling != nil {
+		pause(ctx, d)
+	}
+}
+
+// pause waits, or until ctx ends. It reports that ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // message is what a call is made for. Without a handler it is empty.
@@ -182,14 +204,7 @@ func (g *Guard) mayRepeat(ctx context.Context, fault Fault) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < 2*wait || !g.breaker.repeat() {
 		return false
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pause(ctx, wait)
 }
 
 // refuse is the verdict on a message whose call is not made.

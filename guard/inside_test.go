@@ -53,7 +53,7 @@ func TestLaw5NoTimerIsLeft(t *testing.T) {
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
-	w := newWindow(Break{Window: 10 * time.Second, Distinct: 5}, start)
+	w := newWindow(Break{Window: 10 * time.Second, Distinct: 5})
 	for _, c := range []struct {
 		after           time.Duration
 		calls, failures int

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"runtime"
 	"slices"
 	"testing"
@@ -231,7 +232,43 @@ func TestLaw5ClosedAndIdleCostsNothing(t *testing.T) {
 	})
 }
 
-// What a call may do to its goroutine and its context frees its place: as a probe, and in the ramp.
+// Whatever calls do, and although an outage comes between, each job ends: it is done, or in the poison queue.
+func TestLaw6NothingIsLost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, func(log *slog.Logger) *guard.Guard { return guard.New("smtp", guard.Config{Logger: log}) }, func(j job) error {
+			switch j.N % 10 {
+			case 0:
+				panic("in the call")
+			case 1:
+				return handlers.Poison("bad", errInvalid)
+			case 2:
+				return errReset
+			}
+			return nil
+		})
+		var jobs []job
+		for n := range 100 {
+			jobs = append(jobs, job{n})
+		}
+		worldtest.Send(l.World, jobs[:50]...)
+		time.Sleep(time.Second)
+		l.service.set(errDown)
+		worldtest.Send(l.World, jobs[50:]...)
+		time.Sleep(30 * time.Second)
+		l.service.set(nil)
+		time.Sleep(5 * time.Minute)
+		worldtest.Want(t, "jobs that are done", int(l.done.Load()), 70)
+		reasons := map[string]int{}
+		for _, e := range l.Poisoned("jobs") {
+			reasons[e.Reason]++
+		}
+		if want := map[string]int{handlers.ReasonAttempts: 10, "bad": 10, guard.ReasonUnknown: 10}; !maps.Equal(reasons, want) {
+			t.Errorf("poisoned by reason: got %v, want %v", reasons, want)
+		}
+	})
+}
+
+// A call frees its place whatever it does to its goroutine and its context: as a probe, and in the ramp.
 func TestLaw7EveryPlaceEnds(t *testing.T) {
 	for name, misdeed := range map[string]func(ctx context.Context, cancel context.CancelFunc) error{
 		"panics":              func(context.Context, context.CancelFunc) error { panic("in the call") },
@@ -309,8 +346,12 @@ func TestTheRamp(t *testing.T) {
 		if d := time.Since(begin); d < 1600*time.Millisecond || d > 2400*time.Millisecond {
 			t.Errorf("the second probe was due after %v, want about 2 s", d)
 		}
-		// No more calls are under way than the step allows.
+		turn, _ := g.Turn(t.Context(), worker.Consumer{Concurrency: 1})
 		_ = g.Do(handling(t, id(1), 1), ends(nil))
+		if l, _ := turn.Now(); l.Concurrency != 1 {
+			t.Errorf("the ramp raises a queue's concurrency from 1 to %d", l.Concurrency)
+		}
+		// No more calls are under way than the step allows.
 		hold := make(chan error)
 		for n := range 2 {
 			go func() { _ = g.Do(handling(t, id(n), 1), func(context.Context) error { return <-hold }) }()
@@ -321,7 +362,33 @@ func TestTheRamp(t *testing.T) {
 	})
 }
 
-// What a service asks for holds for all calls, and never ends sooner.
+// A call that began while the breaker was closed tells nothing about a probe.
+func TestACallOfAnEarlierState(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := quiet()
+		hold := make(chan error)
+		call := func(n int) {
+			go func() { _ = g.Do(handling(t, id(n), 1), func(context.Context) error { return <-hold }) }()
+			synctest.Wait()
+		}
+		call(100)
+		call(101)
+		trip(t, g)
+		untilDue(t, g)
+		probe := make(chan error)
+		go func() { _ = g.Do(handling(t, id(1), 1), func(context.Context) error { return <-probe }) }()
+		synctest.Wait()
+		hold <- nil
+		hold <- errDown
+		synctest.Wait()
+		wantOpen(t, g, true)
+		probe <- nil
+		synctest.Wait()
+		worldtest.Want(t, "limits after the probe", limits(t, g).Concurrency, 2)
+	})
+}
+
+// A service's time to wait holds for all calls, and never ends sooner.
 func TestThrottled(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g := quiet()

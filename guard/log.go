@@ -4,33 +4,35 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/millrace-go/millrace/handlers"
 )
 
-// event is a line of the log.
+// event is something that happens to a breaker.
 type event struct {
-	what string
 	kind eventKind
-	err  error
-	took time.Duration
-	next time.Duration
+	id   string        // of the message of an overdue call
+	last string        // the last error of a call
+	took time.Duration // the outage, or the overdue call, so far
+	next time.Duration // until the next probe
 }
 
 type eventKind int
 
 const (
 	opened eventKind = iota
-	stays
+	stays            // open
 	recovers
 	isClosed
 	overdue
 )
 
-// say logs what has happened to the breaker.
+// say logs an event. Only the beginning and the end of an outage, and what is wrong, are lines that all see.
 func (g *Guard) say(e event) {
 	log := g.cfg.Logger
 	if log == nil {
 		if log = g.log.Load(); log == nil {
-			log = slog.Default()
+			log = handlers.GuardLogger(slog.Default())
 		}
 	}
 	level, line := slog.LevelInfo, ""
@@ -38,10 +40,10 @@ func (g *Guard) say(e event) {
 	switch e.kind {
 	case opened:
 		level, line = slog.LevelWarn, "a service fails or asks to wait; its calls pause"
-		attrs = append(attrs, slog.Duration("probe_in", e.next), slog.Any("error", e.err))
+		attrs = append(attrs, slog.Duration("probe_in", e.next), slog.String("error", e.last))
 	case stays:
 		level, line = slog.LevelDebug, "a service is still away"
-		attrs = append(attrs, slog.Duration("probe_in", e.next), slog.Any("error", e.err))
+		attrs = append(attrs, slog.Duration("probe_in", e.next), slog.String("error", e.last))
 	case recovers:
 		line = "a service answers again; its calls begin slowly"
 		attrs = append(attrs, slog.Duration("after", e.took))
@@ -50,7 +52,7 @@ func (g *Guard) say(e event) {
 		attrs = append(attrs, slog.Duration("after", e.took))
 	case overdue:
 		level, line = slog.LevelWarn, "a call of a service goes on for too long; others take its place"
-		attrs = append(attrs, slog.String("id", e.what), slog.Duration("after", e.took))
+		attrs = append(attrs, slog.String("id", e.id), slog.Duration("after", e.took))
 	}
 	log.LogAttrs(context.Background(), level, line, attrs...)
 }

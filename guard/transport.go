@@ -14,13 +14,14 @@ import (
 
 const keyHeader = "Idempotency-Key"
 
-// Transport returns a transport for the clients of calls under [Guard.Do]. It notes whether a request was sent before it
-// failed, and [HTTP] finds that in the error. If the service is Repeatable, it gives each request whose method isn't
+// Transport returns a transport for the clients of calls under [Guard.Do]. It notes whether a request was sent before
+// it failed, and [HTTP] finds that in the error. If the service is Repeatable, it gives each request whose method isn't
 // safe the message's ID as Idempotency-Key, unless the request has a key. Outside of a handler it sets none. base
 // defaults to http.DefaultTransport.
 //
-// The key is the same for all requests of a message: give calls of one handler keys of their own, if the service doesn't
-// tell them apart by their addresses. A key lets net/http itself repeat a request whose connection broke.
+// The key is the same for all requests of a message. If the service doesn't tell them apart by their addresses, set
+// keys of your own. A key lets net/http itself repeat a request whose connection broke, so only a Repeatable service
+// gets one.
 func (g *Guard) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
-// web is a client and a server on loopback whose connection breaks, or whose answer is chosen, by the path of a request.
+// web is a server on loopback. The path of a request chooses its answer, or that its connection breaks.
 type web struct {
 	url  string
 	keys atomic.Pointer[string] // the Idempotency-Key of the last request

@@ -7,7 +7,7 @@ const windowBuckets = 10
 // window counts the calls of the last while, and which messages failed in it. The oldest tenth is forgotten at once.
 // Its callers hold a mutex.
 type window struct {
-	start   time.Time
+	start   time.Time     // of the first call
 	width   time.Duration // of a bucket
 	at      int64         // the number of the newest bucket since start
 	buckets [windowBuckets]counts
@@ -25,13 +25,16 @@ type sighting struct {
 	at time.Time
 }
 
-func newWindow(b Break, now time.Time) window {
-	return window{start: now, width: b.Window / windowBuckets, failing: make([]sighting, 0, b.Distinct)}
+func newWindow(b Break) window {
+	return window{width: b.Window / windowBuckets, failing: make([]sighting, 0, b.Distinct)}
 }
 
 // bucket returns the bucket of a time, which is not before any earlier one.
 func (w *window) bucket(now time.Time) *counts {
-	n := int64(now.Sub(w.start) / w.width)
+	if w.start.IsZero() {
+		w.start = now
+	}
+	n := max(int64(now.Sub(w.start)/w.width), w.at)
 	if n-w.at >= windowBuckets {
 		w.buckets, w.sum, w.at = [windowBuckets]counts{}, counts{}, n
 	}

@@ -135,16 +135,19 @@ func (job) Kind() channel.Kind { return "test.job.v1" }
 // lab is a queue of jobs, each of which makes one call of a service.
 type lab struct {
 	*worldtest.World
-	service  *service
-	log      *worldtest.Log
-	done     atomic.Int64
-	attempts atomic.Int64 // of the jobs that are done, besides the last of each
+	service *service
+	log     *worldtest.Log
+	done    atomic.Int64
+
+	mu         sync.Mutex
+	attempts   map[int]int // of the jobs that are done, by their number, under mu
+	deliveries int         // of them all, under mu
 }
 
 // newLab starts a worker. A job for which bad is not nil makes no call of the service, and ends with that error.
 func newLab(t *testing.T, g func(*slog.Logger) *guard.Guard, bad func(job) error) *lab {
 	t.Helper()
-	l := &lab{service: &service{took: 10 * time.Millisecond}, log: worldtest.NewLog()}
+	l := &lab{service: &service{took: 10 * time.Millisecond}, log: worldtest.NewLog(), attempts: map[int]int{}}
 	l.World = worldtest.NewBare(t, worldtest.OpenStore(t, worldtest.Virtual), handlers.Config{}, channel.Command[job]("jobs"))
 	smtp := g(slog.New(l.log))
 	handlers.React(l.Registry, "jobs", func(ctx context.Context, j job) error {
@@ -155,9 +158,11 @@ func newLab(t *testing.T, g func(*slog.Logger) *guard.Guard, bad func(job) error
 			return l.service.call(ctx)
 		})
 		if err == nil {
-			n, _ := handlers.Attempt(ctx)
+			l.mu.Lock()
+			defer l.mu.Unlock()
 			l.done.Add(1)
-			l.attempts.Add(int64(n - 1))
+			l.attempts[j.N], _ = handlers.Attempt(ctx)
+			l.deliveries += handlers.Deliveries(ctx)
 		}
 		return err
 	})
