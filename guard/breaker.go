@@ -272,7 +272,9 @@ func (b *breaker) open(atLeast time.Duration) {
 	if b.openings < longerAtMax {
 		rest = min(b.cfg.Probe.First<<b.openings, rest)
 	}
-	b.openings++
+	if b.state != open { // else the service has only asked for more time
+		b.openings++
+	}
 	rest = time.Duration(float64(rest) * (1 - spread + 2*spread*rand.Float64()))
 	if atLeast > 0 {
 		rest = atLeast + time.Duration(spread/2*rand.Float64()*float64(atLeast)) // never before the service's own time

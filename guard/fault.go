@@ -47,7 +47,8 @@ type Fault struct {
 	// After is how long the service asks to wait, at most an hour; 0: it doesn't say. Of Throttled only.
 	After time.Duration
 
-	// Alone says that only this message must wait, such as a mail for a mailbox that is busy. Of Throttled only.
+	// Alone says that only this message must wait, such as a mail for a mailbox that is busy. Then the breaker counts a
+	// success: the service answered. Of Throttled only.
 	Alone bool
 
 	// Reason is that of the message in the poison queue: short, stable, fit to select by. Of Permanent only. Defaults to

@@ -187,9 +187,10 @@ func (f Fault) outcome() outcome {
 	case Transient, Unknown:
 		return failure
 	case Throttled:
-		if !f.Alone {
-			return throttled
+		if f.Alone {
+			return success
 		}
+		return throttled
 	}
 	return neutral
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/textproto"
 	"runtime"
 	"slices"
 	"testing"
@@ -410,6 +411,13 @@ func TestThrottled(t *testing.T) {
 		if d := time.Since(begin); d < 2*time.Minute {
 			t.Errorf("the second pause took %v", d)
 		}
+		// A service that asks one message to wait has answered.
+		mail := guard.New("smtp", guard.Config{Fault: guard.SMTP, Logger: quietLogger()})
+		trip(t, mail)
+		untilDue(t, mail)
+		err = mail.Do(handling(t, id(3), 1), ends(&textproto.Error{Code: 450}))
+		wantAction(t, "a mailbox that is busy", err, handlers.HandBack)
+		worldtest.Want(t, "limits after the probe", limits(t, mail).Concurrency, 2)
 	})
 }
 
