@@ -141,29 +141,23 @@ func (m message) age() time.Duration {
 // call runs a call with a permit, and ends the permit even if the call panics or ends its goroutine.
 func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Context) error) (fault Fault, err error) {
 	fault.Kind = Mine // unless the call says more
-	defer func() {
-		g.breaker.end(p, fault.outcome(), err, fault.After)
-	}()
+	defer func() { g.breaker.end(p, fault.outcome(), err, fault.After) }()
 	within := ctx
 	if g.cfg.Timeout != NoTimeout {
 		var cancel context.CancelFunc
 		within, cancel = context.WithTimeoutCause(ctx, g.cfg.Timeout, g.late)
 		defer cancel()
 	}
-	asking := false
 	if g.cfg.Verify != nil && m.Handling != nil && m.Deliveries > 1 {
-		asking = true
-		done, err := g.cfg.Verify(within, m.id)
-		if err != nil || done {
-			return g.judge(ctx, err, asking), err
+		if done, err := g.cfg.Verify(within, m.id); done || err != nil {
+			return g.judge(ctx, err, true), err
 		}
-		asking = false
 	}
 	err = f(within)
-	return g.judge(ctx, err, asking), err
+	return g.judge(ctx, err, false), err
 }
 
-// judge says what the error of a call means. A question may be asked again.
+// judge says what the error of a call means. asking says that it is the error of Verify, which may be asked again.
 func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
 	switch {
 	case err == nil:
@@ -172,8 +166,7 @@ func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
 		return Fault{Kind: Mine}
 	}
 	fault := g.cfg.Fault(err)
-	switch {
-	case fault.Kind < Done || fault.Kind > Mine, fault.Kind == Done, fault.Kind == Unknown && asking:
+	if fault.Kind <= Done || fault.Kind > Mine || fault.Kind == Unknown && asking {
 		fault.Kind = Transient
 	}
 	fault.After = min(max(0, fault.After), longestWait)
@@ -213,7 +206,8 @@ func (g *Guard) refuse(wait time.Duration) error {
 	return &Error{Name: g.name, Fault: Fault{Kind: Throttled}, Err: ErrOpen, verdict: handlers.Later(upward(wait), g.name+": "+ErrOpen.Error())}
 }
 
-// upward spreads a delay, by more than by which a message whose call failed comes before others.
+// upward spreads a delay, and only makes it longer. So messages come back when the breaker lets a call through, and not
+// all at once.
 func upward(d time.Duration) time.Duration { return d + rand.N(d/2+time.Second) }
 
 // verdict says what follows for a message.
