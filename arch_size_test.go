@@ -29,6 +29,7 @@ func longFunctions() map[string]string {
 		"cmd/internal/mutants/list.go promises":     "a table: one entry for each break",
 		"cmd/internal/mutants/parts.go parts":       "a table: one entry for each break",
 		"cmd/internal/mutants/process.go processes": "a table: one entry for each break",
+		"cmd/internal/mutants/guard.go guards":      "a table: one entry for each break",
 	}
 }
 

@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/post", "internal/tracing/tracingtest"}
-	framework := []string{"cost", "settings", "worker", "worker/active", "worker/gated", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
+	framework := []string{"cost", "guard", "settings", "worker", "worker/active", "worker/gated", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -63,11 +63,12 @@ func house() []floor {
 		{pkg: "worker", may: []string{"handlers", "values", "channel", "internal/post", "internal/tracing", "storage", "storage/inbox", "poison"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/active"}, world...)},
 		{pkg: "worker/gated", may: []string{"worker", "coord/gate", "storage"}, why: "it holds a queue behind a gate; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
 		{pkg: "worker/active", may: []string{"worker", "coord/members", "storage"}, why: "it lets members of a group take turns; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
+		{pkg: "guard", may: []string{"worker", "handlers", "internal/post", "internal/lru"}, why: "it judges the calls of any service, and sets a worker's turn by that; it stores nothing, and the worker doesn't know of it", tests: append([]string{"channel"}, world...)},
 		{pkg: "process/internal/flow", may: []string{"channel", "internal/post"}, vendor: true, why: "it is the pure part of processes: it knows messages, and neither stores nor handlers", tests: []string{"internal/jsonform"}},
 		{pkg: "process", may: []string{"process/internal/flow", "handlers", "values", "channel", "internal/post", "internal/jsonform", "internal/metrics", "internal/lru", "storage"}, vendor: true, why: "a plan is a handler of many kinds over a collection; it doesn't know who runs the handlers", tests: append([]string{"millracetest", "worker", "poison", "schedule"}, world...)},
 		{pkg: "schedule", may: []string{"handlers", "values", "channel", "internal/post", "internal/metrics", "storage"}, vendor: true, why: "it is value objects that send themselves messages; it doesn't know who runs their handlers", tests: append([]string{"worker", "poison", "millracetest", "internal/faulttest"}, world...)},
 		{pkg: "pulse", may: []string{"worker", "channel", "storage"}, why: "it publishes what a worker has counted; the worker doesn't know of it, and it doesn't know who reads", tests: append([]string{"handlers"}, world...)},
-		{pkg: "sample/reservations/app", may: append([]string{"host", "sample/reservations/..."}, framework...), why: "it makes a program of the sample, and leaves drivers and the process to the host"},
+		{pkg: "sample/reservations/app", may: append([]string{"host", "sample/reservations/..."}, framework...), why: "it makes a program of the sample, and leaves drivers and the process to the host", tests: []string{"millracetest"}},
 		{pkg: "sample/reservations/...", may: append([]string{"sample/reservations/..."}, framework...), vendor: true, why: "users copy the sample: it must run on any driver, in any program", tests: []string{"millracetest"}},
 		{pkg: "proof/simulation", may: framework, vendor: true, why: "it drives the framework as users do, on a store that misbehaves", tests: append([]string{"internal/faulttest"}, world...)},
 		{pkg: "proof/scale", may: framework, vendor: true, why: "it measures the framework as users run it, on a model of a store", tests: append([]string{"internal/chart", "internal/rate"}, world...)},

@@ -73,6 +73,9 @@ type Consumer struct {
 	Visibility time.Duration
 	Logger     *slog.Logger
 
+	// Concurrency is that of the queue, which limits may raise: a turn that only lowers it needs to know it.
+	Concurrency int
+
 	// Fit reports that the consumer can receive. It can't if it has had no room for messages for longer than
 	// Config.StuckAfter, because its handlers hang or take long, or if the store has failed for that long.
 	Fit func() bool

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/coord/ids"
+	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/sample/reservations"
@@ -28,7 +29,7 @@ const (
 
 // Program returns the sample.
 func Program() host.Program {
-	var s settings
+	s := settings{smtp: newMailGuard()}
 	return host.Program{
 		Name:     "reservations",
 		Routes:   reservations.Routes,
@@ -38,8 +39,8 @@ func Program() host.Program {
 		Start:    s.start,
 		Rebuild:  map[string]host.Rebuild{"months": months()},
 		Alias:    reservations.Alias,
-		// Handlers of mails mostly wait, so all workers always consume their queue.
-		Worker: worker.Config{Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: worker.Turns()}}},
+		// Handlers of mails mostly wait, so all workers consume their queue, while the mail server is there.
+		Worker: worker.Config{Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: s.smtp.Turn}}},
 	}
 }
 
@@ -49,6 +50,7 @@ type settings struct {
 	zone    *time.Location // of the restaurant
 	keep    *int           // days for which the documents of a date are kept
 	mails   reservations.Mails
+	smtp    *guard.Guard         // around the calls of the mail server
 	mailsTo string               // in words for people
 	numbers *ids.Sequence        // nil where no worker runs
 	year    *int                 // of the season; 0 for none
@@ -121,14 +123,14 @@ func (s *settings) setOpening(text string) (err error) {
 
 func (s *settings) setMailer(smtp string) error {
 	if smtp == "" {
-		s.mails.Mailer, s.mailsTo = patient{mail.NewFolder(mailFolder)}, "files in "+mailFolder
+		s.mails.Mailer, s.mailsTo = guarded{mail.NewFolder(mailFolder), s.smtp}, "files in "+mailFolder
 		return nil
 	}
 	server, err := mail.NewSMTP(smtp, mail.SMTPConfig{})
 	if err != nil {
 		return err
 	}
-	s.mails.Mailer, s.mailsTo = patient{server}, server.String()
+	s.mails.Mailer, s.mailsTo = guarded{server, s.smtp}, server.String()
 	return nil
 }
 

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/sample/reservations/mail"
 )
@@ -15,27 +14,34 @@ import (
 const ReasonMailRefused = "mail refused"
 
 const (
-	mailAgain  = 30 * time.Second // until the next try of a mail that could not be sent
-	mailGiveUp = 24 * time.Hour   // how long a server may be away before mails count as failed attempts
+	mailTimeout = 3 * time.Minute // for all that a mail server takes its time for; the mailer has limits for each step
+	mailGiveUp  = 24 * time.Hour  // the age from which a mail that can't be sent counts its attempts
 )
 
-// patient decides what follows when a mail could not be sent. A mail that is refused for good goes to the poison
-// queue at once, where an operator sees it. Any other failure is the server's, so the mail waits, for a day, without
-// spending attempts.
-type patient struct{ reservations.Mailer }
-
-func (p patient) Send(ctx context.Context, m reservations.Mail) error {
-	event, _, _ := channel.Handled(ctx)
-	return verdict(p.Mailer.Send(ctx, m), time.Since(event.Time))
+// newMailGuard returns what pauses the mails while their server is away. A mail may be sent twice: its Message-ID shows
+// the repeat to its reader's program.
+func newMailGuard() *guard.Guard {
+	return guard.New("smtp", guard.Config{Fault: mailFault, Repeatable: true, Timeout: mailTimeout, MaxAge: mailGiveUp})
 }
 
-// verdict says what follows when a mail of an age was sent, or could not be.
-func verdict(err error, age time.Duration) error {
-	switch {
-	case errors.Is(err, mail.ErrRefused):
-		return handlers.Poison(ReasonMailRefused, err)
-	case err != nil && age < mailGiveUp:
-		return handlers.Later(mailAgain, err.Error())
+// guarded sends each mail within the guard. A mail that is refused for good goes to the poison queue at once, where an
+// operator sees it. Any other failure is the server's.
+type guarded struct {
+	reservations.Mailer
+	guard *guard.Guard
+}
+
+func (g guarded) Send(ctx context.Context, m reservations.Mail) error {
+	return g.guard.Do(ctx, func(ctx context.Context) error { return g.Mailer.Send(ctx, m) })
+}
+
+func mailFault(err error) guard.Fault {
+	if errors.Is(err, mail.ErrRefused) {
+		return guard.Fault{Kind: guard.Permanent, Reason: ReasonMailRefused}
 	}
-	return err
+	f := guard.SMTP(err)
+	if f.Kind == guard.Permanent { // the server refuses this program, or its sender; the mail is not at fault
+		f.Kind = guard.Transient
+	}
+	return f
 }

@@ -1,33 +1,96 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/textproto"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/ids"
+	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/millracetest"
+	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/sample/reservations/mail"
+	"github.com/millrace-go/millrace/worker"
 )
 
 func TestMailsThatFail(t *testing.T) {
 	t.Parallel()
+	answer := func(code int) error { return fmt.Errorf("mail: %w", &textproto.Error{Code: code}) }
 	for name, c := range map[string]struct {
 		err  error
-		age  time.Duration
-		want handlers.Action
+		want guard.Fault
 	}{
-		"sent":           {want: handlers.Done},
-		"refused":        {err: fmt.Errorf("mail: %w: 550", mail.ErrRefused), want: handlers.ToPoison},
-		"no server":      {err: errors.New("connection refused"), want: handlers.HandBack},
-		"none for a day": {err: errors.New("connection refused"), age: mailGiveUp, want: handlers.TryAgain},
+		"refused":            {fmt.Errorf("mail: %w: %w", mail.ErrRefused, answer(550)), guard.Fault{Kind: guard.Permanent, Reason: ReasonMailRefused}},
+		"sender refused":     {answer(550), guard.Fault{Kind: guard.Transient}},
+		"busy mailbox":       {answer(450), guard.Fault{Kind: guard.Throttled, Alone: true}},
+		"the server closes":  {answer(421), guard.Fault{Kind: guard.Throttled}},
+		"no server":          {errors.New("connection refused"), guard.Fault{Kind: guard.Transient}},
+		"nothing comes back": {context.DeadlineExceeded, guard.Fault{Kind: guard.Unknown}},
 	} {
-		err := verdict(c.err, c.age)
-		if err != nil {
-			err = fmt.Errorf("mails: %w", err) // as the sample's reaction wraps it
-		}
-		if got := handlers.Judge(err).Action; got != c.want {
-			t.Errorf("%s: got action %v, want %v", name, got, c.want)
+		if got := mailFault(c.err); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
+	if err := newMailGuard().Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// outbox is a mail server that may be away.
+type outbox struct {
+	mu     sync.Mutex
+	away   bool     // under mu
+	failed int      // calls, under mu
+	mails  []string // under mu
+}
+
+func (o *outbox) Send(_ context.Context, m reservations.Mail) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.away {
+		o.failed++
+		return errors.New("connection refused")
+	}
+	o.mails = append(o.mails, m.To)
+	return nil
+}
+
+// The mail server is away for five minutes while guests book. All mails are sent when it is back, each once, and the
+// server was called rarely.
+func TestAMailServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	const guests = 60
+	server, smtp := outbox{away: true}, newMailGuard()
+	program := millracetest.Program{
+		Routes: reservations.Routes,
+		Register: func(h *handlers.Registry) error {
+			numbers, err := reservations.Numbers(h.Channels().Store(), ids.Config{})
+			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, smtp}}, numbers)
+			return err
+		},
+		Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: smtp.Turn}},
+	}
+	millracetest.Run(t, program, func(t *testing.T, app *millracetest.App) {
+		for n := range guests {
+			email := fmt.Sprintf("guest-%d@example.org", n)
+			app.Send(reservations.MakeReservation{ID: fmt.Sprintf("reservation-%d", n), Date: "2026-12-24", Name: "Ada", Email: email, Quantity: 1})
+		}
+		<-time.After(5 * time.Minute)
+		server.mu.Lock()
+		if server.failed < 20 || server.failed > 60 {
+			t.Errorf("%d calls of a server that is away, want 20 to 60", server.failed)
+		}
+		server.away = false
+		server.mu.Unlock()
+		app.Drain()
+		if slices.Sort(server.mails); len(server.mails) != guests || len(slices.Compact(server.mails)) != guests {
+			t.Errorf("got %d mails, want one for each of %d guests", len(server.mails), guests)
+		}
+	})
 }

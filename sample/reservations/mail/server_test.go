@@ -48,11 +48,18 @@ type behaviour struct {
 
 func serve(t *testing.T, b behaviour) *server {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	s, _ := serveAt(t, "127.0.0.1:0", b)
+	return s
+}
+
+// serveAt starts a server at an address. It ends with the test, or when cut is called.
+func serveAt(t *testing.T, addr string, b behaviour) (s *server, cut func()) {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{addr: ln.Addr().String()}
+	s = &server{addr: ln.Addr().String()}
 	srv := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
 		return &session{server: s, b: b, conn: c}, nil
 	}))
@@ -75,11 +82,12 @@ func serve(t *testing.T, b behaviour) *server {
 		defer close(done)
 		_ = srv.Serve(ln) // ends with Close
 	}()
-	t.Cleanup(func() {
+	cut = sync.OnceFunc(func() {
 		_ = srv.Close()
 		<-done
 	})
-	return s
+	t.Cleanup(cut)
+	return s, cut
 }
 
 func (s *server) mails() []received {

@@ -227,7 +227,7 @@ func verdict(err error) error {
 	loginWanted := []int{530, 534, 535, 538}
 	about := []gomail.SendErrReason{gomail.ErrSMTPRcptTo, gomail.ErrSMTPData, gomail.ErrSMTPDataClose}
 	// The library's own text repeats the address, which is personal and would end up in logs.
-	said := fmt.Errorf("%s: the server answered %s", e.Reason, strings.TrimSpace(fmt.Sprint(code, " ", e.EnhancedStatusCode())))
+	said := &answerError{step: e.Reason.String(), code: code, enhanced: e.EnhancedStatusCode()}
 	switch {
 	case code == 0:
 		return fmt.Errorf("%s: the connection broke", e.Reason)
@@ -241,7 +241,21 @@ func verdict(err error) error {
 func (s *SMTP) connectError(err error) error {
 	var answer *textproto.Error
 	if s.user != "" && errors.As(err, &answer) {
-		return fmt.Errorf("connect and log in: the server answered %d", answer.Code)
+		return &answerError{step: "connect and log in", code: answer.Code}
 	}
 	return fmt.Errorf("connect: %w", err)
 }
+
+// answerError is what a server answered, without its text.
+type answerError struct {
+	step     string
+	code     int
+	enhanced string // a code, or empty
+}
+
+func (e *answerError) Error() string {
+	return e.step + ": the server answered " + strings.TrimSpace(fmt.Sprint(e.code, " ", e.enhanced))
+}
+
+// ErrorCode returns the code, by which package guard tells what follows.
+func (e *answerError) ErrorCode() int { return e.code }

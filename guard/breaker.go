@@ -1,0 +1,377 @@
+package guard
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/lru"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// state is that of a breaker:
+//
+//	closed ─ too many fail ─▶ open ─ time ─▶ due ─ a call begins ─▶ probing ─ done ─▶ ramping ─ all goes well ─▶ closed
+//	                           ▲              ◀─ the call tells nothing ─ │              │
+//	                           └──────────────── it fails; longer ────────┴─ several fail ┘
+//
+// A breaker is shut while it is open or probing. In both a timer runs, which leaves the state whatever else happens.
+type state int
+
+const (
+	closed  state = iota
+	open          // no call is let through
+	due           // the next call is the probe
+	probing       // one call is under way
+	ramping       // limit calls at a time
+)
+
+const (
+	rampMost    = 32                    // the last step of the ramp
+	rampAgain   = time.Second           // until a call that found no place in the ramp comes again
+	placeGrace  = 10 * time.Second      // for a call that goes on after its Timeout, before its place is free
+	placeTime   = 5 * time.Minute       // of a call without Timeout
+	triesKept   = 1024                  // messages that failed last, whose last tries are known
+	settling    = 15 * time.Millisecond // within which workers see that a breaker is shut: they ask each 10 ms
+	spread      = 0.2                   // of the time until a probe
+	longerAtMax = 16                    // doublings; no time doubles more often
+)
+
+// outcome is what a call tells about the service.
+type outcome int
+
+const (
+	neutral outcome = iota
+	success
+	failure
+	throttled
+)
+
+// permit is the right to make one call.
+type permit struct {
+	id    string
+	epoch uint64
+	place *place // where calls are counted: as a probe, and in the ramp
+}
+
+// place is taken by a call until it ends, or until time runs out.
+type place struct {
+	timer *time.Timer
+	over  bool // under the breaker's mutex
+}
+
+// breaker decides which calls are made. All of it is one process's own. Its state changes by move alone, so that a
+// state which many processes share can stand behind the same calls.
+type breaker struct {
+	cfg *Config
+	say func(event)
+
+	mu       sync.Mutex
+	state    state
+	epoch    uint64        // grows with each change of state; a call of an older epoch doesn't change the state
+	changed  chan struct{} // closed when the limits change; nil: nobody has asked for them since
+	timer    *time.Timer
+	window   window    // of calls while it is closed
+	since    time.Time // when it opened
+	shut     time.Time // when it was shut last
+	until    time.Time // when the open state, or the probe, is over
+	openings int       // since it was closed
+	last     string    // the text of the last error of a call
+
+	limit, running, well, ill int // of this step of the ramp
+	failed                    []sighting
+
+	ok    [2]sighting // the messages that succeeded last, the newest first
+	tries *lru.Cache[time.Time]
+	heard []event // to be said when the mutex is free
+}
+
+func newBreaker(cfg *Config, say func(event)) *breaker {
+	return &breaker{
+		cfg: cfg, say: say, window: newWindow(cfg.Break),
+		failed: make([]sighting, 0, 2), tries: lru.New[time.Time](triesKept, 0),
+	}
+}
+
+// unlock frees the mutex, and says what has happened.
+func (b *breaker) unlock() {
+	heard := b.heard
+	b.heard = nil
+	b.mu.Unlock()
+	for _, e := range heard {
+		b.say(e)
+	}
+}
+
+// limits returns what is in force for a worker, and a channel that is closed when it changes.
+func (b *breaker) limits() (worker.Limits, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.changed == nil {
+		b.changed = make(chan struct{})
+	}
+	switch b.state {
+	case open, probing:
+		return worker.Limits{Pause: true}, b.changed
+	case due:
+		return worker.Limits{Concurrency: 1, MaxInHand: 1}, b.changed
+	case ramping:
+		return worker.Limits{Concurrency: b.limit, MaxInHand: b.limit}, b.changed
+	}
+	return worker.Limits{}, b.changed
+}
+
+// begin lets a call through, or returns how long it must wait. Each permit is ended once.
+func (b *breaker) begin(id string) (p permit, wait time.Duration, ok bool) {
+	b.mu.Lock()
+	defer b.unlock()
+	switch b.state {
+	case open, probing:
+		return permit{}, max(time.Until(b.until), 0), false
+	case due:
+		b.move(probing)
+		b.until = time.Now().Add(b.cfg.place())
+	case ramping:
+		if b.running >= b.limit {
+			return permit{}, rampAgain, false
+		}
+		b.running++
+	case closed:
+		return permit{id: id, epoch: b.epoch}, 0, true
+	}
+	return b.seat(id), 0, true
+}
+
+// seat returns a permit with a place. The timer frees it if the call doesn't.
+func (b *breaker) seat(id string) permit {
+	p := permit{id: id, epoch: b.epoch, place: &place{}}
+	p.place.timer = time.AfterFunc(b.cfg.place(), func() { b.expire(p) })
+	return p
+}
+
+// expire frees the place of a call that goes on for too long. The call counts as one that failed.
+func (b *breaker) expire(p permit) {
+	b.mu.Lock()
+	defer b.unlock()
+	if p.place.over {
+		return
+	}
+	p.place.over = true
+	b.hear(event{kind: overdue, id: p.id, took: b.cfg.place()})
+	b.count(p, failure, time.Now())
+}
+
+// end ends a permit by what its call tells. after is how long a service asks to wait, or 0.
+func (b *breaker) end(p permit, told outcome, err error, after time.Duration) {
+	text := ""
+	if told != success && err != nil {
+		text = fmt.Sprint(err) // survives a method of the user's that panics
+	}
+	now := time.Now()
+	b.mu.Lock()
+	defer b.unlock()
+	if told == success {
+		b.succeeded(p.id, now)
+	} else if text != "" {
+		b.last = text
+	}
+	if p.place != nil {
+		p.place.timer.Stop()
+		if p.place.over {
+			return
+		}
+		p.place.over = true
+	}
+	if told == throttled {
+		b.throttle(after, now)
+		return
+	}
+	b.count(p, told, now)
+}
+
+// count counts a call in the state that it began in. Later it changes nothing any more.
+func (b *breaker) count(p permit, told outcome, now time.Time) {
+	if p.epoch != b.epoch {
+		return
+	}
+	switch b.state {
+	case closed:
+		if told == neutral {
+			return
+		}
+		if b.window.add(p.id, told == failure, now); told == failure && b.window.tripped(b.cfg.Break, now) {
+			b.open(0)
+		}
+	case probing:
+		switch told {
+		case success:
+			b.hear(event{kind: recovers, took: now.Sub(b.since)})
+			b.move(ramping)
+			b.step(2)
+			b.running = 0
+		case failure:
+			b.open(0)
+		default:
+			b.move(due)
+		}
+	case ramping:
+		b.running--
+		b.climb(p, told, now)
+	}
+}
+
+// climb counts a call of the ramp. A step is over when as many calls went well as it lets through at a time. Several
+// messages that fail open the breaker again. One alone can't.
+func (b *breaker) climb(p permit, told outcome, now time.Time) {
+	switch told {
+	case success:
+		b.well++
+	case failure:
+		b.ill++
+		b.failed = see(b.failed, p.id, now)
+		if len(b.failed) == cap(b.failed) && b.ill >= b.well {
+			b.open(0)
+			return
+		}
+	}
+	if b.well < b.limit {
+		return
+	}
+	if b.limit < rampMost {
+		b.step(2 * b.limit)
+		return
+	}
+	b.hear(event{kind: isClosed, took: now.Sub(b.since)})
+	b.move(closed)
+	b.openings = 0
+	b.window = newWindow(b.cfg.Break)
+}
+
+// step begins a step of the ramp.
+func (b *breaker) step(limit int) {
+	b.limit, b.well, b.ill, b.failed = limit, 0, 0, b.failed[:0]
+	b.tell()
+}
+
+// throttle shuts the breaker for as long as the service asks, whatever the call was.
+func (b *breaker) throttle(after time.Duration, now time.Time) {
+	if b.state == open && !b.until.Before(now.Add(after)) {
+		return
+	}
+	b.open(after)
+}
+
+// open opens the breaker for at least the time that a service asks for, or for the time until the next probe.
+func (b *breaker) open(atLeast time.Duration) {
+	kind := stays
+	if b.openings == 0 {
+		kind, b.since = opened, time.Now()
+	}
+	rest := b.cfg.Probe.Most
+	if b.openings < longerAtMax {
+		rest = min(b.cfg.Probe.First<<b.openings, rest)
+	}
+	if b.state != open { // else the service has only asked for more time
+		b.openings++
+	}
+	rest = time.Duration(float64(rest) * (1 - spread + 2*spread*rand.Float64()))
+	if atLeast > 0 {
+		rest = atLeast + time.Duration(spread/2*rand.Float64()*float64(atLeast)) // never before the service's own time
+	}
+	b.move(open)
+	b.until = time.Now().Add(rest)
+	epoch := b.epoch
+	b.timer = time.AfterFunc(rest, func() {
+		b.mu.Lock()
+		defer b.unlock()
+		if b.epoch == epoch {
+			b.move(due)
+		}
+	})
+	b.hear(event{kind: kind, last: b.last, next: rest})
+}
+
+// move changes the state.
+func (b *breaker) move(to state) {
+	if to == open || to == probing {
+		b.shut = time.Now()
+	}
+	b.state = to
+	b.epoch++
+	if b.timer != nil {
+		b.timer.Stop()
+		b.timer = nil
+	}
+	b.tell()
+}
+
+// tell says that the limits have changed.
+func (b *breaker) tell() {
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
+}
+
+func (b *breaker) hear(e event) { b.heard = append(b.heard, e) }
+
+func (b *breaker) succeeded(id string, now time.Time) {
+	if id == "" || id != b.ok[0].id {
+		b.ok[1] = b.ok[0]
+	}
+	b.ok[0] = sighting{id, now}
+}
+
+// spend notes that a message has failed. It reports that this is an attempt: the breaker lets calls through, and the
+// service has done another message's call since the last try of this one, or within Window where that isn't known.
+func (b *breaker) spend(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	last, known := b.tries.Get(id)
+	if !known {
+		last = now.Add(-b.cfg.Break.Window)
+	}
+	b.tries.Add(id, now, len(id))
+	other := b.ok[0]
+	if other.id == id {
+		other = b.ok[1]
+	}
+	return (b.state == closed || b.state == ramping) && other.at.After(last)
+}
+
+// repeat reports that a call may be repeated in place.
+func (b *breaker) repeat() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state == closed && b.window.repeat(b.cfg.Budget, time.Now())
+}
+
+// rest returns how long the breaker stays open.
+func (b *breaker) rest() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != open {
+		return 0
+	}
+	return max(0, time.Until(b.until))
+}
+
+// settles returns how long workers may still take messages as if the breaker were not shut.
+func (b *breaker) settles() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != open && b.state != probing {
+		return 0
+	}
+	return settling - time.Since(b.shut)
+}
+
+// place is how long a call keeps a place at most.
+func (c *Config) place() time.Duration {
+	if c.Timeout == NoTimeout {
+		return placeTime + placeGrace
+	}
+	return c.Timeout + placeGrace
+}

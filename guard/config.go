@@ -1,0 +1,131 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/millrace-go/millrace/handlers"
+)
+
+// Config is how calls of a service are judged, and when they pause. The zero Config works.
+type Config struct {
+	// Fault says what kind of fault an error of a call is: [HTTP], [SMTP], [SQL], or a function of your own. It must be
+	// pure. Defaults to [Usual], which tries all of them.
+	Fault func(error) Fault
+
+	// Repeatable says that the service recognises a repeated call by its key, such as the Idempotency-Key that
+	// [Guard.Transport] sets, or that a repeat does no harm. Calls whose outcome is unknown are then repeated. Defaults to
+	// false: their messages go to the poison queue.
+	Repeatable bool
+
+	// Verify asks the service whether the call for a message was done. The ID is the message's. It runs in the place of a
+	// call, before the call, whenever the message may have been handled before; after done the call is left out. With it,
+	// messages whose outcome is unknown are delivered again. Defaults to none.
+	Verify func(ctx context.Context, id string) (done bool, err error)
+
+	// Timeout bounds one call. Its context ends then, and a call that gives up because of that counts as one without an
+	// answer. Keep it below the time of the handler (handlers.Config.Timeout): the end of the handler's own context tells
+	// nothing about the service. [NoTimeout] leaves it to that context. Defaults to 1 minute.
+	Timeout time.Duration
+
+	// InPlace is the longest time for which a call that can be repeated waits within its handler. [NotInPlace] repeats by
+	// delivery only. Defaults to 250 milliseconds.
+	InPlace time.Duration
+
+	// Budget bounds the calls that are repeated in place, as a share of all calls in Break.Window, 0 to 1. Three are
+	// always allowed. Defaults to 0.1.
+	Budget float64
+
+	// Break says when the breaker opens.
+	Break Break
+
+	// Probe says when an open breaker lets a call through.
+	Probe Probe
+
+	// MaxAge is the age from which a message spends an attempt by each call that fails, even if the service is down for
+	// everybody. So it bounds how long a message is handed back. Defaults to 168 hours.
+	MaxAge time.Duration
+
+	// Logger gets a line when the breaker opens and when it closes. Defaults to that of the first worker that asks for a
+	// turn, and before that to slog.Default().
+	Logger *slog.Logger
+}
+
+// These switch a part of [Config] off.
+const (
+	NoTimeout  = time.Duration(-1)
+	NotInPlace = time.Duration(-1)
+)
+
+// Break is when a breaker opens: when Rate of the calls in Window failed, of Of calls at least, or when Of calls failed
+// in a row. In both cases at least Distinct messages must have failed within Window. A call outside of a handler counts
+// as a message of its own.
+type Break struct {
+	Rate     float64       // above 0, at most 1. Defaults to 0.5.
+	Of       int           // calls. Defaults to 20.
+	Distinct int           // messages, 2 to 1000. Defaults to 5.
+	Window   time.Duration // at least 10 milliseconds. Defaults to 10 seconds.
+}
+
+// Probe is how long a breaker stays open before a call is let through: First, then twice as long after each probe that
+// fails, up to Most. Each is spread by up to a fifth either way.
+type Probe struct {
+	First time.Duration // Defaults to 1 second.
+	Most  time.Duration // Defaults to 30 seconds.
+}
+
+const (
+	leastRepeats = 3               // that Budget always allows in a window
+	maxTimeout   = 24 * time.Hour  // of a call
+	maxAge       = 720 * time.Hour // a reaction can't judge older messages
+	maxDistinct  = 1000
+	minWindow    = windowBuckets * time.Millisecond
+)
+
+// withDefaults returns a complete copy, or an error with every fault.
+func (c Config) withDefaults(name string) (Config, error) {
+	if c.Fault == nil {
+		c.Fault = Usual
+	}
+	c.Timeout = cmp.Or(c.Timeout, time.Minute)
+	c.InPlace = cmp.Or(c.InPlace, 250*time.Millisecond)
+	c.Budget = cmp.Or(c.Budget, 0.1)
+	c.Break.Rate = cmp.Or(c.Break.Rate, 0.5)
+	c.Break.Of = cmp.Or(c.Break.Of, 20)
+	c.Break.Distinct = cmp.Or(c.Break.Distinct, 5)
+	c.Break.Window = cmp.Or(c.Break.Window, 10*time.Second)
+	c.Probe.First = cmp.Or(c.Probe.First, time.Second)
+	c.Probe.Most = max(cmp.Or(c.Probe.Most, 30*time.Second), c.Probe.First)
+	c.MaxAge = cmp.Or(c.MaxAge, 168*time.Hour)
+	if c.Logger != nil {
+		c.Logger = handlers.GuardLogger(c.Logger)
+	}
+	return c, c.validate(name)
+}
+
+func (c *Config) validate(name string) error {
+	var faults []error
+	want := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	want(name != "" && len(name) <= 100, "the name has %d bytes; want 1 to 100", len(name))
+	want(c.Timeout == NoTimeout || c.Timeout > 0 && c.Timeout <= maxTimeout, "Timeout is %v; want a time up to %v, or NoTimeout", c.Timeout, maxTimeout)
+	want(c.InPlace == NotInPlace || c.InPlace > 0 && c.InPlace <= time.Second, "InPlace is %v; want a time up to %v, or NotInPlace", c.InPlace, time.Second)
+	want(c.Budget > 0 && c.Budget <= 1, "Budget is %v; want a share up to 1", c.Budget)
+	want(c.Break.Rate > 0 && c.Break.Rate <= 1, "Break.Rate is %v; want a share up to 1", c.Break.Rate)
+	want(c.Break.Of > 0, "Break.Of is %d; want a positive number", c.Break.Of)
+	want(c.Break.Distinct >= 2 && c.Break.Distinct <= maxDistinct, "Break.Distinct is %d; want 2 to %d: one message alone must not open a breaker", c.Break.Distinct, maxDistinct)
+	want(c.Break.Window >= minWindow && c.Break.Window <= time.Hour, "Break.Window is %v; want %v to %v", c.Break.Window, minWindow, time.Hour)
+	want(c.Probe.First > 0 && c.Probe.Most <= time.Hour, "Probe is %v to %v; want positive times up to %v", c.Probe.First, c.Probe.Most, time.Hour)
+	want(c.MaxAge > 0 && c.MaxAge <= maxAge, "MaxAge is %v; want a time up to %v", c.MaxAge, maxAge)
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("guard: %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package guard_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/worker"
+)
+
+func quietLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// All faults are reported at once. A guard that has some lets no worker start, and makes no call.
+func TestFaultsOfAConfig(t *testing.T) {
+	t.Parallel()
+	g := guard.New("", guard.Config{
+		Timeout: -2, InPlace: time.Minute, Budget: 2, Break: guard.Break{Rate: -1, Of: -1, Distinct: 1, Window: 1}, Probe: guard.Probe{First: -1, Most: 2 * time.Hour}, MaxAge: -1,
+	})
+	for _, want := range []string{"the name", "Timeout", "InPlace", "Budget", "Break.Rate", "Break.Of", "Break.Distinct", "Break.Window", "Probe", "MaxAge"} {
+		if err := g.Err(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want something about %s", err, want)
+		}
+	}
+	if _, err := g.Turn(t.Context(), worker.Consumer{}); err == nil {
+		t.Error("a worker got a turn")
+	}
+	err := g.Do(t.Context(), func(context.Context) error { t.Error("a call was made"); return nil })
+	wantAction(t, "a call", err, handlers.HandBack)
+	if err := guard.New("smtp", guard.Config{}).Err(); err != nil {
+		t.Errorf("the zero Config: %v", err)
+	}
+	if guard.Around[job](g, nil) != nil {
+		t.Error("a reaction that is nil is not reported")
+	}
+}

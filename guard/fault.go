@@ -1,0 +1,90 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/millrace-go/millrace/handlers"
+)
+
+// Kind says how a call ended, as far as its message and the service are concerned.
+type Kind int
+
+const (
+	// Done: the service did what it was asked. The breaker counts a success.
+	Done Kind = iota
+
+	// Permanent: the service has refused this call for good. The message goes to the poison queue. The breaker counts a
+	// success: the service answered.
+	Permanent
+
+	// Throttled: the service asks to wait. The message is handed back, and all calls pause for as long.
+	Throttled
+
+	// Transient: nothing was done, and a repeat may help. The breaker counts a failure.
+	Transient
+
+	// Unknown: the service may have done it, or may not. The breaker counts a failure.
+	Unknown
+
+	// Mine: the service has nothing to do with it. The error is returned as it is, and the breaker counts nothing.
+	Mine
+)
+
+func (k Kind) String() string {
+	names := []string{"done", "refused", "asked to wait", "not done", "outcome unknown", "not called to the end"}
+	if k < 0 || int(k) >= len(names) {
+		return fmt.Sprintf("Kind(%d)", int(k))
+	}
+	return names[k]
+}
+
+// A Fault is what an error of a call means.
+type Fault struct {
+	Kind Kind
+
+	// After is how long the service asks to wait, at most an hour; 0: it doesn't say. Of Throttled only.
+	After time.Duration
+
+	// Alone says that only this message must wait, such as a mail for a mailbox that is busy. Then the breaker counts a
+	// success: the service answered. Of Throttled only.
+	Alone bool
+
+	// Reason is that of the message in the poison queue: short, stable, fit to select by. Of Permanent only. Defaults to
+	// "refused by" with the guard's name.
+	Reason string
+}
+
+// ReasonUnknown is the reason of a message in the poison queue whose call may have been done, or may not.
+const ReasonUnknown = "outcome unknown"
+
+// ErrOpen is wrapped by the error of a call that was not made, because the breaker is open.
+var ErrOpen = errors.New("the breaker is open")
+
+// Error is the error of a call that the service didn't do. Returned from a handler, it is the verdict on the message;
+// see package handlers.
+type Error struct {
+	Name  string // of the guard
+	Fault Fault
+	Err   error // of the call, or ErrOpen
+
+	verdict error // of package handlers
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("guard: %s: %v: %v", e.Name, e.Fault.Kind, e.Err)
+}
+
+// Unwrap returns the verdict and the error of the call.
+func (e *Error) Unwrap() []error { return []error{e.verdict, e.Err} }
+
+// isVerdict reports that a call has decided on its message itself.
+func isVerdict(err error) bool {
+	var (
+		later  *handlers.LaterError
+		retry  *handlers.RetryError
+		poison *handlers.PoisonError
+	)
+	return errors.As(err, &later) || errors.As(err, &retry) || errors.As(err, &poison)
+}

@@ -1,0 +1,257 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// A Guard stands around the calls of one outside service. All its methods may be called concurrently.
+type Guard struct {
+	name    string
+	cfg     Config
+	fault   error // of the configuration
+	late    error // the cause of a call's end by its Timeout
+	breaker *breaker
+	log     atomic.Pointer[slog.Logger] // of the first worker that asks for a turn
+}
+
+// New returns a guard. The name is that of the service, in logs and in the poison queue. A service that can fail in
+// parts, such as by host or by kind of request, has a guard for each part. [Guard.Err] reports what is wrong with the
+// name or the Config. A worker with a turn of such a guard doesn't start, and no call is made.
+func New(name string, cfg Config) *Guard {
+	g := &Guard{name: name}
+	g.cfg, g.fault = cfg.withDefaults(name)
+	g.late = fmt.Errorf("no answer within %v: %w", g.cfg.Timeout, context.DeadlineExceeded)
+	g.breaker = newBreaker(&g.cfg, g.say)
+	return g
+}
+
+// Err returns all faults of the name and of the configuration, or nil.
+func (g *Guard) Err() error { return g.fault }
+
+// Around returns a reaction whose whole run is one call.
+//
+//	handlers.ReactOnce(h, "mails", guard.Around(smtp, mailer.Confirm))
+func Around[M any](g *Guard, f func(context.Context, M) error) func(context.Context, M) error {
+	if f == nil {
+		return nil // handlers.React reports it
+	}
+	return func(ctx context.Context, m M) error {
+		return g.Do(ctx, func(ctx context.Context) error { return f(ctx, m) })
+	}
+}
+
+// Do makes a call of the service, or refuses to while the breaker is open. f is the call: one request or, for SMTP, one
+// mail. It may run twice. It gets a context that ends after Config.Timeout. Let nothing within f repeat calls: turn off
+// the retries of an SDK. Don't call Do of the same guard within f.
+//
+// The error is nil if the service has done it. Any other is the verdict on the message; return it from the handler, or
+// wrap it:
+//
+//   - a message that spends an attempt, or waits, or goes to the poison queue, has an [Error]
+//   - an error of f that is a verdict of package handlers, or that comes after the end of ctx, is returned as it is
+//
+// Outside of a handler it works, too. Its [Error] wraps [ErrOpen] if no call was made.
+func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
+	if g.fault != nil {
+		return handlers.Later(time.Minute, g.fault.Error())
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	m := messageOf(ctx)
+	p, wait, ok := g.breaker.begin(m.id)
+	if !ok {
+		g.settle(ctx, m)
+		return g.refuse(wait)
+	}
+	fault, err := g.call(ctx, m, p, f)
+	if fault.Kind == Done {
+		return nil
+	}
+	if g.mayRepeat(ctx, fault) {
+		if p, _, ok := g.breaker.begin(m.id); ok {
+			if fault, err = g.call(ctx, m, p, f); fault.Kind == Done {
+				return nil
+			}
+		}
+	}
+	err = g.verdict(m, fault, err)
+	g.settle(ctx, m)
+	return err
+}
+
+// settle keeps the handler until its worker has seen that the breaker is shut. Otherwise the worker would take another
+// message in its place, which would be refused, and so on.
+func (g *Guard) settle(ctx context.Context, m message) {
+	if d := g.breaker.settles(); d > 0 && m.Handling != nil {
+		pause(ctx, d)
+	}
+}
+
+// pause waits, or until ctx ends. It reports that ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// message is what a call is made for. Without a handler it is empty.
+type message struct {
+	*post.Handling
+	id string
+}
+
+func messageOf(ctx context.Context) message {
+	h, ok := post.HandlingUnder(ctx)
+	if !ok {
+		return message{}
+	}
+	return message{h, h.Envelope.ID}
+}
+
+// age returns for how long a message could have been handled.
+func (m message) age() time.Duration {
+	if m.Handling == nil {
+		return 0
+	}
+	from := m.Envelope.Born()
+	if m.Envelope.Due.After(from) {
+		from = m.Envelope.Due
+	}
+	if from.IsZero() {
+		return 0
+	}
+	return time.Since(from)
+}
+
+// call runs a call with a permit, and ends the permit even if the call panics or ends its goroutine.
+func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Context) error) (fault Fault, err error) {
+	fault.Kind = Mine // unless the call says more
+	defer func() { g.breaker.end(p, fault.outcome(), err, fault.After) }()
+	within := ctx
+	if g.cfg.Timeout != NoTimeout {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeoutCause(ctx, g.cfg.Timeout, g.late)
+		defer cancel()
+	}
+	if g.cfg.Verify != nil && m.Handling != nil && m.Deliveries > 1 {
+		if done, err := g.cfg.Verify(within, m.id); done || err != nil {
+			return g.judge(ctx, err, true), err
+		}
+	}
+	err = f(within)
+	return g.judge(ctx, err, false), err
+}
+
+// judge says what the error of a call means. asking says that it is the error of Verify, which may be asked again.
+func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
+	switch {
+	case err == nil:
+		return Fault{Kind: Done}
+	case ctx.Err() != nil, isVerdict(err):
+		return Fault{Kind: Mine}
+	}
+	fault := g.cfg.Fault(err)
+	if fault.Kind <= Done || fault.Kind > Mine || fault.Kind == Unknown && asking {
+		fault.Kind = Transient
+	}
+	fault.After = min(max(0, fault.After), longestWait)
+	return fault
+}
+
+func (f Fault) outcome() outcome {
+	switch f.Kind {
+	case Done, Permanent:
+		return success
+	case Transient, Unknown:
+		return failure
+	case Throttled:
+		if f.Alone {
+			return success
+		}
+		return throttled
+	}
+	return neutral
+}
+
+// mayRepeat reports that a call may be repeated within its handler, and waits until then. Nothing is held meanwhile but
+// the handler's own place.
+func (g *Guard) mayRepeat(ctx context.Context, fault Fault) bool {
+	if g.cfg.InPlace == NotInPlace || fault.Kind != Transient && (fault.Kind != Unknown || !g.cfg.Repeatable) {
+		return false
+	}
+	wait := g.cfg.InPlace/2 + rand.N(g.cfg.InPlace/2+1)
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < 2*wait || !g.breaker.repeat() {
+		return false
+	}
+	return pause(ctx, wait)
+}
+
+// refuse is the verdict on a message whose call is not made.
+func (g *Guard) refuse(wait time.Duration) error {
+	return &Error{Name: g.name, Fault: Fault{Kind: Throttled}, Err: ErrOpen, verdict: handlers.Later(upward(wait), g.name+": "+ErrOpen.Error())}
+}
+
+// upward spreads a delay, and only makes it longer. So messages come back when the breaker lets a call through, and not
+// all at once.
+func upward(d time.Duration) time.Duration { return d + rand.N(d/2+time.Second) }
+
+// verdict says what follows for a message.
+func (g *Guard) verdict(m message, fault Fault, err error) error {
+	e := &Error{Name: g.name, Fault: fault, Err: err}
+	switch {
+	case fault.Kind == Mine:
+		return err
+	case fault.Kind == Permanent:
+		reason := fault.Reason
+		if reason == "" {
+			reason = "refused by " + g.name
+		}
+		e.verdict = handlers.Poison(reason, err)
+	case fault.Kind == Unknown && !g.cfg.Repeatable && g.cfg.Verify == nil:
+		e.verdict = handlers.Poison(ReasonUnknown, err)
+	case g.spends(m, fault):
+		e.verdict = handlers.Retry(0, err)
+	default:
+		e.verdict = handlers.Later(g.delay(m, fault), e.Error())
+	}
+	return e
+}
+
+// spends reports that a call that failed is an attempt of its message.
+func (g *Guard) spends(m message, fault Fault) bool {
+	if m.Handling == nil {
+		return false // there is no message
+	}
+	if m.age() > g.cfg.MaxAge {
+		return true
+	}
+	return g.breaker.spend(m.id) && fault.Kind != Throttled
+}
+
+// delay returns when a message comes again that spends no attempt. While the breaker is open it comes after the probe,
+// so that the next probe is another message where there is one.
+func (g *Guard) delay(m message, fault Fault) time.Duration {
+	wait := max(fault.After, g.breaker.rest())
+	if wait > 0 {
+		return upward(wait)
+	}
+	if m.Handling == nil {
+		return time.Second
+	}
+	return worker.RetryDelay(m.Envelope.HandBacks+m.Envelope.Attempts+1, m.id)
+}

@@ -1,0 +1,449 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/textproto"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// quiet is a guard that logs nothing and repeats nothing in place.
+func quiet() *guard.Guard {
+	return guard.New("smtp", guard.Config{Logger: slog.New(slog.DiscardHandler), InPlace: guard.NotInPlace})
+}
+
+func id(n int) string { return worldtest.IDAt(time.Now(), n) }
+
+func wantAction(t testing.TB, what string, err error, want handlers.Action) {
+	t.Helper()
+	if got := handlers.Judge(err).Action; got != want {
+		t.Errorf("%s: got action %v for %v, want %v", what, got, err, want)
+	}
+}
+
+// While the breaker is open nobody calls. When a probe is due, one call of many is made.
+func TestLaw1OneProbe(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := quiet()
+		trip(t, g)
+		calls := 0
+		refused := func(n int) {
+			t.Helper()
+			err := g.Do(handling(t, id(n), 1), func(context.Context) error { calls++; return nil })
+			wantAction(t, "a call of an open breaker", err, handlers.HandBack)
+			worldtest.WantErr(t, err, guard.ErrOpen)
+		}
+		refused(1)
+		untilDue(t, g)
+		worldtest.Want(t, "limits of a probe", limits(t, g), worker.Limits{Concurrency: 1, MaxInHand: 1})
+		answer, probed := make(chan error), make(chan error)
+		go func() { probed <- g.Do(handling(t, id(2), 1), func(context.Context) error { return <-answer }) }()
+		synctest.Wait()
+		worldtest.Want(t, "paused during the probe", limits(t, g).Pause, true)
+		refused(3)
+		answer <- errDown
+		wantAction(t, "a probe that fails", <-probed, handlers.HandBack)
+		wantOpen(t, g, true)
+		refused(4)
+		worldtest.Want(t, "calls besides the probe", calls, 0)
+	})
+}
+
+// After a breaker has opened, no failure is an attempt: neither of calls that were under way, nor of probes.
+func TestLaw1NoAttemptWhileOpen(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := quiet()
+		answer, late := make(chan error), make(chan error)
+		go func() { late <- g.Do(handling(t, id(100), 1), func(context.Context) error { return <-answer }) }()
+		synctest.Wait()
+		if err := g.Do(handling(t, id(101), 1), ends(nil)); err != nil {
+			t.Fatal(err)
+		}
+		trip(t, g)
+		answer <- errDown
+		wantAction(t, "a call that was under way", <-late, handlers.HandBack)
+		for n := range 20 {
+			untilDue(t, g)
+			wantAction(t, "a probe", g.Do(handling(t, id(n), 1), ends(errDown)), handlers.HandBack)
+		}
+	})
+}
+
+// A failure is an attempt only if another message's call was done since the message's last try.
+func TestLaw1AnAttemptNeedsAServiceThatWorks(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := quiet()
+		bad, other := id(1), id(2)
+		try := func(what string, want handlers.Action) {
+			t.Helper()
+			wantAction(t, what, g.Do(handling(t, bad, 1), ends(errDown)), want)
+			time.Sleep(time.Minute)
+		}
+		try("nobody's call was ever done", handlers.HandBack)
+		_ = g.Do(handling(t, other, 1), ends(nil))
+		time.Sleep(time.Minute)
+		try("another's was", handlers.TryAgain)
+		try("no other's was since", handlers.HandBack)
+		_ = g.Do(handling(t, bad, 1), ends(nil))
+		try("its own was", handlers.HandBack)
+		_ = g.Do(t.Context(), ends(nil))
+		try("one without a message was", handlers.TryAgain)
+		old := handling(t, worldtest.IDAt(time.Now().Add(-169*time.Hour), 3), 1)
+		wantAction(t, "a message that is a week old", g.Do(old, ends(errDown)), handlers.TryAgain)
+	})
+}
+
+// Do never waits longer than InPlace, besides for the call itself.
+func TestLaw2NothingIsHeldWhileWaiting(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := guard.New("smtp", guard.Config{Logger: slog.New(slog.DiscardHandler)})
+		for n, err := range []error{errDown, errReset, guard.CheckStatus(answer(429, "Retry-After: 600")), nil} {
+			begin := time.Now()
+			_ = g.Do(handling(t, id(n), 1), ends(err))
+			if held := time.Since(begin); held > 250*time.Millisecond {
+				t.Errorf("%v: the handler was held for %v", err, held)
+			}
+		}
+		wantOpen(t, g, true)
+	})
+}
+
+// One message alone doesn't open the breaker, however often it fails, not even in the ramp.
+func TestLaw3OneMessageAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := quiet()
+		bad := id(1000)
+		for n := range 100 {
+			_ = g.Do(handling(t, bad, 1), ends(errDown))
+			if n%10 == 0 {
+				_ = g.Do(handling(t, id(n%3), 1), ends(errDown)) // so few others don't, either
+			}
+			wantOpen(t, g, false)
+		}
+		time.Sleep(time.Minute)
+		trip(t, g)
+		untilDue(t, g)
+		if err := g.Do(handling(t, id(1), 1), ends(nil)); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			_ = g.Do(handling(t, bad, 1), ends(errDown))
+			wantOpen(t, g, false)
+		}
+	})
+}
+
+// A job that always fails ends in the poison queue, and the others are done, although an outage comes between.
+func TestLaw3ABadMessageAmongOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, func(log *slog.Logger) *guard.Guard { return guard.New("smtp", guard.Config{Logger: log}) }, func(j job) error {
+			if j.N == 7 {
+				return errDown
+			}
+			return nil
+		})
+		for n := range 120 {
+			switch n {
+			case 5:
+				l.service.set(errDown)
+			case 65:
+				l.service.set(nil)
+			}
+			for i := range 5 {
+				worldtest.Send(l.World, job{N: 5*n + i})
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(10 * time.Minute)
+		worldtest.Want(t, "jobs that are done", int(l.done.Load()), 599)
+		poisoned := l.Poisoned("jobs")
+		if len(poisoned) == 0 { // it waits until others are done once more
+			for range 10 {
+				worldtest.Send(l.World, job{})
+				time.Sleep(10 * time.Minute)
+			}
+			poisoned = l.Poisoned("jobs")
+		}
+		if len(poisoned) != 1 || poisoned[0].Reason != handlers.ReasonAttempts {
+			t.Errorf("poisoned: %+v, want the bad job, by its attempts", poisoned)
+		}
+		worldtest.Want(t, "lines about an outage", l.log.Count("WARN a service fails", "guard=smtp"), 1)
+	})
+}
+
+// Of two workers one has a broken network. Its breaker opens, and the other worker does all the jobs.
+func TestLaw4TroubleOfOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		done, failed := 0, 0
+		start := func(call func() error) (*worldtest.World, *guard.Guard) {
+			w, g := worldtest.NewBare(t, s, handlers.Config{}, channel.Command[job]("jobs")), quiet()
+			handlers.React(w.Registry, "jobs", guard.Around(g, func(context.Context, job) error { return call() }))
+			w.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 1, Turn: g.Turn}}})
+			return w, g
+		}
+		_, ill := start(func() error { failed++; return errDown })
+		w, well := start(func() error { done++; return nil })
+		for range 60 {
+			worldtest.Send(w, make([]job, 10)...)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(10 * time.Minute)
+		worldtest.Want(t, "done", done, 600)
+		worldtest.Want(t, "poisoned", len(w.Poisoned("jobs")), 0)
+		wantOpen(t, well, false)
+		if l := limits(t, ill); !l.Pause && l.Concurrency != 1 || failed > 60 {
+			t.Errorf("limits of the worker without a network: %+v after %d calls", l, failed)
+		}
+	})
+}
+
+// A turn on a closed breaker asks the store for nothing, starts no goroutine, and a call allocates nothing.
+func TestLaw5ClosedAndIdleCostsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		requests := func(turn worker.OpenTurn) int {
+			var calls storagetest.Calls
+			s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), calls.Hook)
+			w := worldtest.NewBare(t, s, handlers.Config{}, channel.Command[job]("jobs"))
+			handlers.React(w.Registry, "jobs", func(context.Context, job) error { return nil })
+			stop := w.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Turn: turn}}})
+			time.Sleep(5 * time.Minute)
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			return calls.Count()
+		}
+		guarded, plain := requests(quiet().Turn), requests(worker.Turns())
+		if d := guarded - plain; d < -plain/20 || d > plain/20 { // looks are spread by chance
+			t.Errorf("%d requests in five minutes with a turn, %d without", guarded, plain)
+		}
+	})
+}
+
+// Whatever calls do, and although an outage comes between, each job ends: it is done, or in the poison queue.
+func TestLaw6NothingIsLost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, func(log *slog.Logger) *guard.Guard { return guard.New("smtp", guard.Config{Logger: log}) }, func(j job) error {
+			switch j.N % 10 {
+			case 0:
+				panic("in the call")
+			case 1:
+				return handlers.Poison("bad", errInvalid)
+			case 2:
+				return errReset
+			}
+			return nil
+		})
+		var jobs []job
+		for n := range 100 {
+			jobs = append(jobs, job{n})
+		}
+		worldtest.Send(l.World, jobs[:50]...)
+		time.Sleep(time.Second)
+		l.service.set(errDown)
+		worldtest.Send(l.World, jobs[50:]...)
+		time.Sleep(30 * time.Second)
+		l.service.set(nil)
+		time.Sleep(5 * time.Minute)
+		worldtest.Want(t, "jobs that are done", int(l.done.Load()), 70)
+		reasons := map[string]int{}
+		for _, e := range l.Poisoned("jobs") {
+			reasons[e.Reason]++
+		}
+		if want := map[string]int{handlers.ReasonAttempts: 10, "bad": 10, guard.ReasonUnknown: 10}; !maps.Equal(reasons, want) {
+			t.Errorf("poisoned by reason: got %v, want %v", reasons, want)
+		}
+	})
+}
+
+// A call frees its place whatever it does to its goroutine and its context: as a probe, and in the ramp.
+func TestLaw7EveryPlaceEnds(t *testing.T) {
+	for name, misdeed := range map[string]func(ctx context.Context, cancel context.CancelFunc) error{
+		"panics":              func(context.Context, context.CancelFunc) error { panic("in the call") },
+		"ends its goroutine":  func(context.Context, context.CancelFunc) error { runtime.Goexit(); return nil },
+		"is cancelled":        func(ctx context.Context, cancel context.CancelFunc) error { cancel(); return ctx.Err() },
+		"cancels its own":     func(context.Context, context.CancelFunc) error { return context.Canceled },
+		"has its own verdict": func(context.Context, context.CancelFunc) error { return handlers.Poison("bad", errInvalid) },
+		"hangs":               func(context.Context, context.CancelFunc) error { <-time.After(time.Hour); return nil },
+		"returns a nil error": func(context.Context, context.CancelFunc) error { var e *guard.StatusError; return nilError(e) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				g := quiet()
+				trip(t, g)
+				do := func(n int) {
+					go func() {
+						defer func() { _ = recover() }()
+						ctx, cancel := context.WithCancel(handling(t, id(n), 1))
+						defer cancel()
+						_ = g.Do(ctx, func(ctx context.Context) error { return misdeed(ctx, cancel) })
+					}()
+					synctest.Wait()
+				}
+				untilDue(t, g)
+				do(1)
+				untilDue(t, g) // at once, or when the place is free after all
+				if err := g.Do(handling(t, id(2), 1), ends(nil)); err != nil {
+					t.Fatal(err)
+				}
+				worldtest.Want(t, "calls at a time in the ramp", limits(t, g).Concurrency, 2)
+				do(3)
+				if name == "hangs" {
+					time.Sleep(80 * time.Second)
+				}
+				for n := range 4 {
+					if err := g.Do(handling(t, id(n), 1), ends(nil)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(2 * time.Hour)
+			})
+		})
+	}
+}
+
+// nilError is an error that is not nil, of a pointer that is.
+func nilError(e *guard.StatusError) error { return e }
+
+// The gate opens step by step, and only after calls that went well.
+func TestTheRamp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := quiet()
+		trip(t, g)
+		untilDue(t, g)
+		var steps []int
+		for n := range 100 {
+			steps = append(steps, limits(t, g).Concurrency)
+			if err := g.Do(handling(t, id(n), 1), ends(nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := []int{1, 2, 4, 8, 16, 32, 0}; !slices.Equal(slices.Compact(steps), want) {
+			t.Errorf("steps: got %v, want %v", steps, want)
+		}
+		// Two messages that fail in the ramp open it again, and longer.
+		trip(t, g)
+		untilDue(t, g)
+		_ = g.Do(handling(t, id(1), 1), ends(nil))
+		_ = g.Do(handling(t, id(2), 1), ends(errDown))
+		wantOpen(t, g, false)
+		_ = g.Do(handling(t, id(3), 1), ends(errDown))
+		wantOpen(t, g, true)
+		begin := time.Now()
+		untilDue(t, g)
+		if d := time.Since(begin); d < 1600*time.Millisecond || d > 2400*time.Millisecond {
+			t.Errorf("the second probe was due after %v, want about 2 s", d)
+		}
+		turn, _ := g.Turn(t.Context(), worker.Consumer{Concurrency: 1})
+		_ = g.Do(handling(t, id(1), 1), ends(nil))
+		if l, _ := turn.Now(); l.Concurrency != 1 {
+			t.Errorf("the ramp raises a queue's concurrency from 1 to %d", l.Concurrency)
+		}
+		// No more calls are under way than the step allows.
+		hold := make(chan error)
+		for n := range 2 {
+			go func() { _ = g.Do(handling(t, id(n), 1), func(context.Context) error { return <-hold }) }()
+		}
+		synctest.Wait()
+		worldtest.WantErr(t, g.Do(handling(t, id(9), 1), ends(nil)), guard.ErrOpen)
+		close(hold)
+	})
+}
+
+// A call that began while the breaker was closed tells nothing about a probe.
+func TestACallOfAnEarlierState(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := quiet()
+		hold := make(chan error)
+		call := func(n int) {
+			go func() { _ = g.Do(handling(t, id(n), 1), func(context.Context) error { return <-hold }) }()
+			synctest.Wait()
+		}
+		call(100)
+		call(101)
+		trip(t, g)
+		untilDue(t, g)
+		probe := make(chan error)
+		go func() { _ = g.Do(handling(t, id(1), 1), func(context.Context) error { return <-probe }) }()
+		synctest.Wait()
+		hold <- nil
+		hold <- errDown
+		synctest.Wait()
+		wantOpen(t, g, true)
+		probe <- nil
+		synctest.Wait()
+		worldtest.Want(t, "limits after the probe", limits(t, g).Concurrency, 2)
+	})
+}
+
+// A service's time to wait holds for all calls, and never ends sooner.
+func TestThrottled(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := quiet()
+		asked := guard.CheckStatus(answer(429, "Retry-After: 120"))
+		err := g.Do(handling(t, id(1), 1), ends(asked))
+		wantAction(t, "a call that is asked to wait", err, handlers.HandBack)
+		if after := handlers.Judge(err).After; after < 2*time.Minute {
+			t.Errorf("the message comes back after %v", after)
+		}
+		begin := time.Now()
+		untilDue(t, g)
+		if d := time.Since(begin); d < 2*time.Minute || d > 132*time.Second {
+			t.Errorf("the pause took %v, want 120 to 132 s", d)
+		}
+		_ = g.Do(handling(t, id(2), 1), ends(asked)) // the probe is asked to wait, too
+		wantOpen(t, g, true)
+		begin = time.Now()
+		untilDue(t, g)
+		if d := time.Since(begin); d < 2*time.Minute {
+			t.Errorf("the second pause took %v", d)
+		}
+		// A service that asks one message to wait has answered.
+		mail := guard.New("smtp", guard.Config{Fault: guard.SMTP, Logger: quietLogger()})
+		trip(t, mail)
+		untilDue(t, mail)
+		err = mail.Do(handling(t, id(3), 1), ends(&textproto.Error{Code: 450}))
+		wantAction(t, "a mailbox that is busy", err, handlers.HandBack)
+		worldtest.Want(t, "limits after the probe", limits(t, mail).Concurrency, 2)
+	})
+}
+
+// A handler whose context ends tells nothing about the service, whatever its error says.
+func TestTheHandlersOwnEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := quiet()
+		stopping := errors.New("stopping")
+		for n := range 100 {
+			ctx, cancel := context.WithCancelCause(handling(t, id(n), 1))
+			err := g.Do(ctx, func(context.Context) error { cancel(stopping); return errDown })
+			if err != errDown {
+				t.Fatalf("got %v, want the call's error as it is", err)
+			}
+			worldtest.WantErr(t, g.Do(ctx, func(context.Context) error { t.Error("a call after the end"); return nil }), stopping)
+		}
+		wantOpen(t, g, false)
+		// The guard's own time-out is the service's fault.
+		for n := range 20 {
+			go func() {
+				err := g.Do(handling(t, id(n), 1), func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
+				wantAction(t, "a call without an answer", err, handlers.ToPoison)
+			}()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		wantOpen(t, g, true)
+	})
+}

@@ -1,0 +1,136 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/post"
+)
+
+const keyHeader = "Idempotency-Key"
+
+// Transport returns a transport for the clients of calls under [Guard.Do]. It notes whether a request was sent before
+// it failed, and [HTTP] finds that in the error. If the service is Repeatable, it gives each request whose method isn't
+// safe the message's ID as Idempotency-Key, unless the request has a key. Outside of a handler it sets none. base
+// defaults to http.DefaultTransport.
+//
+// The key is the same for all requests of a message. If the service doesn't tell them apart by their addresses, set
+// keys of your own. A key lets net/http itself repeat a request whose connection broke, so only a Repeatable service
+// gets one.
+func (g *Guard) Transport(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &transport{base: base, keys: g.cfg.Repeatable}
+}
+
+type transport struct {
+	base http.RoundTripper
+	keys bool
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	var traced, sent atomic.Bool
+	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		GetConn:      func(string) { traced.Store(true) },
+		WroteHeaders: func() { sent.Store(true) },
+	})
+	out := r.WithContext(ctx)
+	if h, ok := post.HandlingUnder(ctx); ok && t.keys && !isRepeatable(r) {
+		out.Header = r.Header.Clone()
+		if out.Header == nil {
+			out.Header = http.Header{}
+		}
+		out.Header.Set(keyHeader, h.Envelope.ID)
+	}
+	answer, err := t.base.RoundTrip(out)
+	if err != nil {
+		// Another transport may trace nothing. Then the request may have been sent.
+		return nil, &exchangeError{method: r.Method, sent: sent.Load() || !traced.Load(), repeatable: isRepeatable(out), err: err}
+	}
+	return answer, nil
+}
+
+// isRepeatable reports that a request may be sent twice: its method is safe, or it has a key.
+func isRepeatable(r *http.Request) bool {
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return r.Header.Get(keyHeader) != ""
+}
+
+// exchangeError is the error of a request without an answer.
+type exchangeError struct {
+	method           string
+	sent, repeatable bool
+	err              error
+}
+
+func (e *exchangeError) Error() string {
+	if e.sent {
+		return "sent without an answer: " + e.err.Error()
+	}
+	return "not sent: " + e.err.Error()
+}
+
+func (e *exchangeError) Unwrap() error { return e.err }
+
+// Timeout tells net/http's clients that time has run out.
+func (e *exchangeError) Timeout() bool {
+	timed, ok := e.err.(interface{ Timeout() bool })
+	return ok && timed.Timeout()
+}
+
+// StatusError is the error of an answer whose status says that the request was not done; see [CheckStatus].
+type StatusError struct {
+	Method string
+	Code   int
+	After  time.Duration // by Retry-After; 0: the answer doesn't say
+
+	repeatable bool
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%s was answered %d %s", e.Method, e.Code, http.StatusText(e.Code))
+}
+
+// CheckStatus returns a [StatusError] unless the status of an answer is below 400. It leaves the answer's body open.
+func CheckStatus(answer *http.Response) error {
+	if answer.StatusCode < 400 {
+		return nil
+	}
+	e := &StatusError{Method: http.MethodGet, Code: answer.StatusCode, After: retryAfter(answer.Header)}
+	if r := answer.Request; r != nil {
+		e.repeatable = isRepeatable(r)
+		if r.Method != "" {
+			e.Method = r.Method
+		}
+	}
+	return e
+}
+
+// retryAfter returns how long an answer asks to wait, at most longestWait. A date counts from the answer's own date: no
+// two machines' clocks are compared.
+func retryAfter(h http.Header) time.Duration {
+	text := h.Get("Retry-After")
+	seconds, err := strconv.ParseUint(text, 10, 31)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // the largest then
+		return min(time.Duration(seconds)*time.Second, longestWait)
+	}
+	then, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	now, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	return min(max(0, then.Sub(now)), longestWait)
+}

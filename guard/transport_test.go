@@ -1,0 +1,143 @@
+package guard_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
+)
+
+// web is a server on loopback. The path of a request chooses its answer, or that its connection breaks.
+type web struct {
+	url  string
+	keys atomic.Pointer[string] // the Idempotency-Key of the last request
+}
+
+func newWeb(t *testing.T) *web {
+	w := &web{}
+	s := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		key := r.Header.Get("Idempotency-Key")
+		w.keys.Store(&key)
+		switch r.URL.Path {
+		case "/busy":
+			out.Header().Set("Retry-After", "30")
+			out.WriteHeader(http.StatusTooManyRequests)
+		case "/reset": // the request has come, and no answer goes out
+			conn, _, err := out.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = conn.(*net.TCPConn).SetLinger(0)
+			_ = conn.Close()
+		case "/cut": // the answer breaks
+			out.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(out, "half")
+		}
+	}))
+	t.Cleanup(s.Close)
+	w.url = s.URL
+	return w
+}
+
+// sendBy makes a call of a service over HTTP, as a handler does.
+func sendBy(client *http.Client, method, url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader("{}"))
+		if err != nil {
+			return err
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = answer.Body.Close() }()
+		if err := guard.CheckStatus(answer); err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		return err
+	}
+}
+
+// A real server refuses, breaks connections and asks to wait; the transport tells what was sent.
+func TestTransport(t *testing.T) {
+	t.Parallel()
+	w := newWeb(t)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := "http://" + closed.Addr().String()
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, method, url string
+		repeatable        bool
+		want              handlers.Action
+		key               string
+	}{
+		{name: "done", method: "POST", url: w.url, want: handlers.Done},
+		{name: "done with a key", method: "POST", url: w.url, repeatable: true, want: handlers.Done, key: "b"},
+		{name: "a safe method has no key", method: "GET", url: w.url, repeatable: true, want: handlers.Done},
+		{name: "nobody listens", method: "POST", url: nobody, want: handlers.TryAgain},
+		{name: "asked to wait", method: "POST", url: w.url + "/busy", want: handlers.HandBack},
+		{name: "sent, no answer", method: "POST", url: w.url + "/reset", want: handlers.ToPoison},
+		{name: "sent with a key, no answer", method: "POST", url: w.url + "/reset", repeatable: true, want: handlers.TryAgain, key: "b"},
+		{name: "asked, no answer", method: "GET", url: w.url + "/reset", want: handlers.TryAgain},
+		{name: "half an answer", method: "POST", url: w.url + "/cut", want: handlers.ToPoison},
+	} {
+		g := guard.New("crm", guard.Config{Fault: guard.HTTP, Repeatable: c.repeatable, Logger: quietLogger(), InPlace: guard.NotInPlace})
+		base := &http.Transport{}
+		client := &http.Client{Transport: g.Transport(base)}
+		if err := g.Do(handling(t, "a", 1), sendBy(client, "POST", w.url)); err != nil {
+			t.Fatal(err)
+		}
+		err := g.Do(handling(t, "b", 1), sendBy(client, c.method, c.url))
+		wantAction(t, c.name, err, c.want)
+		if c.url != nobody {
+			worldtest.Want(t, c.name+": key", *w.keys.Load(), c.key)
+		}
+		base.CloseIdleConnections()
+	}
+}
+
+// A transport that traces nothing leaves open whether a request was sent, and a key of the user's own stays.
+func TestOtherTransports(t *testing.T) {
+	t.Parallel()
+	g := guard.New("crm", guard.Config{Repeatable: true, Logger: quietLogger()})
+	var got string
+	base := tripper(func(r *http.Request) (*http.Response, error) {
+		got = r.Header.Get("Idempotency-Key")
+		return nil, errInvalid
+	})
+	client := &http.Client{Transport: g.Transport(base)}
+	r, err := http.NewRequestWithContext(handling(t, "a", 1), "POST", "http://crm.example", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = nil
+	_, err = client.Do(r)
+	worldtest.Want(t, "key", got, "a")
+	worldtest.Want(t, "the request's own headers", len(r.Header), 0)
+	worldtest.Want(t, "with a key", guard.HTTP(err).Kind, guard.Transient)
+	r.Header = http.Header{"Idempotency-Key": {"mine"}}
+	_, _ = client.Do(r)
+	worldtest.Want(t, "key", got, "mine")
+	client.Transport = guard.New("crm", guard.Config{}).Transport(base)
+	_, err = client.Post("http://crm.example", "", nil)
+	worldtest.Want(t, "without a key", guard.HTTP(err).Kind, guard.Unknown)
+}
+
+type tripper func(*http.Request) (*http.Response, error)
+
+func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
