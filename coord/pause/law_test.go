@@ -270,3 +270,61 @@ func TestRings(t *testing.T) {
 		}
 	})
 }
+
+// A change while a watch begins to listen is seen at once.
+func TestAChangeWhileAWatchBegins(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]bool{"before it listens": false, "when it listens": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+				w := watching(t, at(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+					if op.Name != "hear" {
+						return do()
+					}
+					if !late {
+						hold(t, at(t, s), 0, "mails")
+						return do()
+					}
+					err := do()
+					hold(t, at(t, s), 0, "mails")
+					return err
+				})))
+				w.want(t, "at once", "mails")
+			})
+		})
+	}
+}
+
+// The end of a pause is told to those that don't know it.
+func TestTheEndIsTold(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		first := watching(t, at(t, s))
+		first.want(t, "at the beginning", "")
+		hold(t, at(t, s), time.Hour, "mails")
+		time.Sleep(time.Minute)
+		behind := watching(t, skewed(t, s, -48*time.Hour))
+		time.Sleep(59*time.Minute - time.Millisecond)
+		behind.want(t, "before the end", "mails")
+		time.Sleep(time.Millisecond)
+		behind.want(t, "at the end", "")
+	})
+}
+
+// A watch that could not reach the store when a pause began doesn't end it for others by its clock.
+func TestLawAWatchThatWasAwayEndsNoPauseOfOthers(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		link := storagetest.NewLink(storagetest.Plain(s))
+		away, there := watching(t, skewed(t, link.Store, 48*time.Hour)), watching(t, at(t, s))
+		time.Sleep(time.Minute)
+		link.Cut()
+		time.Sleep(30 * time.Minute)
+		hold(t, at(t, s), time.Hour, "mails")
+		link.Restore()
+		time.Sleep(59 * time.Minute)
+		away.want(t, "by its clock", "")
+		there.want(t, "for others", "mails")
+	})
+}
