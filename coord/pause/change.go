@@ -74,9 +74,8 @@ func (p *Pauses) repair(ctx context.Context, queues []string, length time.Durati
 	return p.write(ctx, &sighting{etag: blob.ETag}, p.paused(document{ID: id}, queues, length, note, id))
 }
 
-// paused returns the document with these queues paused from now on.
+// paused returns the document with these queues paused from now on. It changes the map of d.
 func (p *Pauses) paused(d document, queues []string, length time.Duration, note Note, id string) document {
-	d, _ = d.without(func(string, entry) bool { return false }) // the map is its own
 	if d.Pauses == nil {
 		d.Pauses = map[string]entry{}
 	}

@@ -22,22 +22,23 @@ func TestLawAChangeHasItsEffectOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		disturb func(other func(), op storagetest.Op, do func() error) error
 		want    string
+		changes string // so many, as the blob has it
 		doubt   bool
 	}{
-		"fails": {want: "mails", disturb: func(_ func(), op storagetest.Op, _ func() error) error { return lost(op) }},
-		"the answer is lost": {want: "mails", disturb: func(_ func(), op storagetest.Op, do func() error) error {
+		"fails": {want: "mails", changes: "1", disturb: func(_ func(), op storagetest.Op, _ func() error) error { return lost(op) }},
+		"the answer is lost": {want: "mails", changes: "1", disturb: func(_ func(), op storagetest.Op, do func() error) error {
 			_ = do()
 			return lost(op)
 		}},
-		"somebody writes first": {want: "bills mails", disturb: func(other func(), _ storagetest.Op, do func() error) error {
+		"somebody writes first": {want: "bills mails", changes: "2", disturb: func(other func(), _ storagetest.Op, do func() error) error {
 			other()
 			return do()
 		}},
-		"fails, and somebody else writes": {want: "bills mails", disturb: func(other func(), op storagetest.Op, _ func() error) error {
+		"fails, and somebody else writes": {want: "bills mails", changes: "2", disturb: func(other func(), op storagetest.Op, _ func() error) error {
 			other()
 			return lost(op)
 		}},
-		"the answer is lost, and somebody changes the pauses": {want: "bills", doubt: true, disturb: func(other func(), op storagetest.Op, do func() error) error {
+		"the answer is lost, and somebody changes the pauses": {want: "bills", changes: "3", doubt: true, disturb: func(other func(), op storagetest.Op, do func() error) error {
 			_ = do()
 			other()
 			return lost(op)
@@ -66,6 +67,10 @@ func TestLawAChangeHasItsEffectOnce(t *testing.T) {
 				}
 				if got := listed(t, at(t, s)); got != c.want {
 					t.Errorf("%q are paused, want %q", got, c.want)
+				}
+				blob, err := s.Blobs(pause.Container).Get(t.Context(), pause.Key, "")
+				if must(t, err); !strings.Contains(string(blob.Body), `"epoch":`+c.changes+`,`) {
+					t.Errorf("got %s, want %s changes", blob.Body, c.changes)
 				}
 			})
 		})

@@ -328,3 +328,17 @@ func TestLawAWatchThatWasAwayEndsNoPauseOfOthers(t *testing.T) {
 		there.want(t, "for others", "mails")
 	})
 }
+
+// A watch whose first look has failed looks again soon: its user waits for it.
+func TestAFirstLookThatFailsIsRepeatedSoon(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		link := storagetest.NewLink(s)
+		link.Cut()
+		w := watching(t, at(t, link.Store))
+		w.want(t, "while the store is away", nothing)
+		link.Restore()
+		time.Sleep(time.Second)
+		w.want(t, "a second later", "")
+	})
+}

@@ -18,9 +18,8 @@ import (
 const topic = "pauses"
 
 const (
-	deafFor   = 30 * time.Second // between two attempts to listen
-	leastHear = time.Second      // that an attempt to listen gets, also if a look is due before
-	firstLook = time.Second      // until the second look, if the first one fails; the time doubles up to Config.Poll
+	leastHear = time.Second // that an attempt to listen gets, also if a look is due before
+	firstLook = time.Second // until the second look, if the first one fails; the time doubles up to Config.Poll
 )
 
 // Watch yields the pauses in force by queue, and again after each change that it sees: of changes that follow closely
@@ -63,7 +62,6 @@ type watcher struct {
 	failed   int               // looks since the last one that succeeded
 	told     chan struct{}     // capacity 1: the pauses may have changed
 	hearing  *storage.Hearing  // nil while it doesn't listen
-	again    time.Time         // when to try again to listen: it may lack a right, and each attempt can be a request
 	blind    bool              // the store failed at the last look
 	confused bool              // the blob could not be read as pauses
 	deaf     bool              // the last attempt to listen failed
@@ -187,7 +185,7 @@ func (w *watcher) nextEnd(due time.Time) (next time.Time, ends bool) {
 
 // listen begins to listen, and reports that it has begun just now. It gives up when a look is due, or a pause ends.
 func (w *watcher) listen(ctx context.Context, due time.Time) bool {
-	if w.hearing != nil || !w.store.Rings() || time.Now().Before(w.again) {
+	if w.hearing != nil || !w.store.Rings() {
 		return false
 	}
 	due, _ = w.nextEnd(due)
@@ -196,8 +194,7 @@ func (w *watcher) listen(ctx context.Context, due time.Time) bool {
 	h, err := w.store.Hear(limited, topic, w.hear)
 	w.note(ctx, slog.LevelWarn, &w.deaf, "be told of changes of pauses", err)
 	if err != nil {
-		w.again = time.Now().Add(deafFor)
-		return false
+		return false // it tries again after the next look
 	}
 	w.hearing = h
 	return true
