@@ -89,10 +89,9 @@ const nothing = "nothing"
 type watch struct {
 	stop func()
 
-	mu   sync.Mutex
-	all  string    // yielded last; under mu
-	last time.Time // when; under mu
-	n    int       // yielded so far; under mu
+	mu  sync.Mutex
+	all string // yielded last; under mu
+	n   int    // yielded so far; under mu
 }
 
 // watching begins a watch, which ends with the test.
@@ -104,7 +103,7 @@ func watching(t *testing.T, p *pause.Pauses) *watch {
 		defer close(ended)
 		for all := range p.Watch(ctx) {
 			w.mu.Lock()
-			w.all, w.last, w.n = queues(all), time.Now(), w.n+1
+			w.all, w.n = queues(all), w.n+1
 			w.mu.Unlock()
 		}
 	}()
@@ -124,17 +123,6 @@ func (w *watch) want(t *testing.T, when, want string) {
 	defer w.mu.Unlock()
 	if w.all != want {
 		t.Errorf("%s: the watch has %q, want %q", when, w.all, want)
-	}
-}
-
-// wantSince fails the test unless the last change came so long ago, give or take.
-func (w *watch) wantSince(t *testing.T, when string, ago, give time.Duration) {
-	t.Helper()
-	synctest.Wait()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if d := time.Since(w.last) - ago; d.Abs() > give {
-		t.Errorf("%s: the last change came %v ago, want %v (within %v)", when, time.Since(w.last), ago, give)
 	}
 }
 

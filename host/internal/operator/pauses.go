@@ -88,12 +88,12 @@ func checkPause(verb string, o options) error {
 
 // pausedNames are the paused queues, for completion.
 func pausedNames(ctx context.Context, c *call) []string {
-	all, _ := c.readPauses(ctx) // nobody could read an error
+	all, _ := coordCall{c}.readPauses(ctx) // nobody could read an error
 	return slices.Sorted(maps.Keys(all))
 }
 
 // readPauses reads the pauses in force.
-func (c *call) readPauses(ctx context.Context) (map[string]pause.Pause, error) {
+func (c coordCall) readPauses(ctx context.Context) (map[string]pause.Pause, error) {
 	p, err := pause.New(c.store, pause.Config{})
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (c *call) readPauses(ctx context.Context) (map[string]pause.Pause, error) {
 }
 
 // notedPauses is readPauses for a verb that shows more than pauses: of a document that can't be read it makes a note.
-func (c *call) notedPauses(ctx context.Context) (map[string]pause.Pause, error) {
+func (c coordCall) notedPauses(ctx context.Context) (map[string]pause.Pause, error) {
 	all, err := c.readPauses(ctx)
 	if errors.Is(err, pause.ErrUnreadable) {
 		_, _ = fmt.Fprintf(c.progress, "Note: %s. Workers go on with what they knew; %s queues resume QUEUE -repair ends all pauses.\n", boot.Clean(err.Error()), c.Command)
@@ -191,7 +191,7 @@ func (c coordCall) hold(ctx context.Context, result string, change func(p *pause
 }
 
 // checkKnown refuses queues that nobody knows: a pause of a mistyped name would have no effect.
-func (c *call) checkKnown(ctx context.Context, queues []string, paused map[string]pause.Pause) error {
+func (c coordCall) checkKnown(ctx context.Context, queues []string, paused map[string]pause.Pause) error {
 	names, _, err := c.knownQueues(ctx)
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func pauseOf(p pause.Pause) string {
 
 // pauseFindings are about paused queues in which messages wait, and pauses that can't be read.
 func (c examination) pauseFindings(ctx context.Context, names []string, stats []storage.Stats) (all []finding, err error) {
-	paused, err := c.readPauses(ctx)
+	paused, err := coordCall{c.call}.readPauses(ctx)
 	if errors.Is(err, pause.ErrUnreadable) {
 		return []finding{{Severity: wrong, Check: "pauses", Text: "the pauses of queues can't be read: workers that run go on with what they knew, and those that start consume nothing",
 			Fix: fmt.Sprintf("Find out who wrote blob queues in container pauses. Then pause the queues that shall be paused: %s queues pause QUEUE… -why TEXT -repair. Or resume all: %s queues resume QUEUE -repair", c.Command, c.Command)}}, nil

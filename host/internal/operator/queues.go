@@ -41,7 +41,7 @@ func queues(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	paused, err := c.notedPauses(ctx)
+	paused, err := coordCall{c}.notedPauses(ctx)
 	if err != nil {
 		return err
 	}
