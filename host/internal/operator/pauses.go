@@ -242,7 +242,7 @@ func pauseOf(p pause.Pause) string {
 
 // pauseFindings are about paused queues in which messages wait, and pauses that can't be read.
 func (c examination) pauseFindings(ctx context.Context, names []string, stats []storage.Stats) (all []finding, err error) {
-	paused, err := coordCall{c.call}.readPauses(ctx)
+	paused, err := coordCall(c).readPauses(ctx)
 	if errors.Is(err, pause.ErrUnreadable) {
 		return []finding{{Severity: wrong, Check: "pauses", Text: "the pauses of queues can't be read: workers that run go on with what they knew, and those that start consume nothing",
 			Fix: fmt.Sprintf("Find out who wrote blob queues in container pauses. Then pause the queues that shall be paused: %s queues pause QUEUE… -why TEXT -repair. Or resume all: %s queues resume QUEUE -repair", c.Command, c.Command)}}, nil
