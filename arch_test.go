@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/post", "internal/tracing/tracingtest"}
-	framework := []string{"cost", "guard", "settings", "worker", "worker/active", "worker/gated", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
+	framework := []string{"cost", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -38,6 +38,7 @@ func house() []floor {
 		{pkg: "coord/ids", may: []string{"storage", "coord/internal/call", "internal/metrics"}, vendor: true, why: "it stands on guarded writes, which every store has", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/lease", may: []string{"storage", "coord/internal/call", "internal/metrics"}, vendor: true, why: "it stands on guarded writes, which every store has", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/gate", may: []string{"storage", "coord/internal/call", "internal/metrics"}, vendor: true, why: "it stands on guarded writes, which every store has, and on rings", tests: []string{"coord/internal/coordtest"}},
+		{pkg: "coord/pause", may: []string{"storage", "coord/internal/call"}, why: "it stands on guarded writes, which every store has, and on rings", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/signal", may: []string{"storage", "coord/internal/call", "internal/metrics"}, vendor: true, why: "it stands on what a store tells its listeners, and stores nothing", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/quorum", may: []string{"storage", "coord/internal/call", "internal/metrics"}, vendor: true, why: "it stands on guarded writes in several stores", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/leader", may: []string{"storage", "coord/lease", "coord/internal/call", "internal/metrics"}, vendor: true, why: "a leader is the holder of a lease that everybody wants", tests: []string{"coord/internal/coordtest"}},
@@ -62,6 +63,7 @@ func house() []floor {
 		{pkg: "catalog", may: []string{"handlers", "channel", "internal/post", "internal/jsonform", "storage"}, why: "it describes what a registry handles; it doesn't know who runs the handlers, nor who reads the description", tests: world},
 		{pkg: "worker", may: []string{"handlers", "values", "channel", "internal/post", "internal/tracing", "storage", "storage/inbox", "poison"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/active"}, world...)},
 		{pkg: "worker/gated", may: []string{"worker", "coord/gate", "storage"}, why: "it holds a queue behind a gate; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
+		{pkg: "worker/paused", may: []string{"worker", "coord/pause", "storage", "internal/metrics"}, vendor: true, why: "it holds the queues that an operator has paused; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
 		{pkg: "worker/active", may: []string{"worker", "coord/members", "storage"}, why: "it lets members of a group take turns; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
 		{pkg: "guard", may: []string{"worker", "handlers", "internal/post", "internal/lru"}, why: "it judges the calls of any service, and sets a worker's turn by that; it stores nothing, and the worker doesn't know of it", tests: append([]string{"channel"}, world...)},
 		{pkg: "process/internal/flow", may: []string{"channel", "internal/post"}, vendor: true, why: "it is the pure part of processes: it knows messages, and neither stores nor handlers", tests: []string{"internal/jsonform"}},
@@ -109,7 +111,7 @@ func owned() map[string]struct{ owner, why string } {
 		"go.opentelemetry.io/":               {"internal/tracing, internal/tracing/tracingtest, channel, handlers, host", "spans are made in one place; the others name its interfaces"},
 		"go.opentelemetry.io/otel/exporters": {"host", "where spans go is a program's choice"},
 		"go.opentelemetry.io/otel/sdk":       {"internal/tracing/tracingtest, host", "which spans are kept, and where they go, is a program's choice: a library knows OpenTelemetry's interfaces"},
-		"github.com/prometheus/":             {"worker, cost, process, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule", "the worker counts, the programs serve what it counted"},
+		"github.com/prometheus/":             {"worker, worker/paused, cost, process, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule", "the worker counts, the programs serve what it counted"},
 		"github.com/santhosh-tekuri/":        {"host/internal/operator", "what an operator sends is held against its schema in one place"},
 		"github.com/hashicorp/golang-lru":    {"internal/lru", "all that is kept is bounded in one way"},
 		"github.com/netresearch/go-cron":     {"schedule", "crontab expressions are read in one place"},

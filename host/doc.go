@@ -54,6 +54,7 @@
 //   - The first SIGINT or SIGTERM begins the stop. Signals within a second of the first count as the same one, because
 //     supervisors and shells often send two. A later signal prints the summary and ends the process at once. The
 //     promise of the queues makes that harmless.
+//   - A worker consumes no queue that an operator has paused, whatever the queue's own turn; see package worker/paused.
 //   - A part that fails, or ends before its time, stops the program. A part that returns the error of its ended
 //     context has not failed.
 //   - Exit codes: 0 after an orderly stop, 1 after a failure, 2 when the command line or the environment can't be

@@ -21,6 +21,7 @@ import (
 	"github.com/millrace-go/millrace/pulse"
 	"github.com/millrace-go/millrace/worker"
 	"github.com/millrace-go/millrace/worker/active"
+	"github.com/millrace-go/millrace/worker/paused"
 )
 
 // off as an address means none.
@@ -212,20 +213,29 @@ func (s *service) workerConfig(a *App, queues []string) worker.Config {
 	if *s.concurrency > 0 {
 		cfg.Concurrency = *s.concurrency
 	}
-	if *s.active == 0 {
-		return cfg
-	}
 	cfg.Queues = maps.Clone(cfg.Queues)
 	if cfg.Queues == nil {
 		cfg.Queues = map[string]worker.QueueConfig{}
 	}
+	byHand := paused.ByHand(paused.Config{Metrics: cfg.Metrics, Logger: cfg.Logger})
 	for _, q := range queues {
-		if one := cfg.Queues[q]; one.Turn == nil {
-			one.Turn = active.Workers(*s.active)
-			cfg.Queues[q] = one
+		one := cfg.Queues[q]
+		if turn := s.turn(one); turn != nil {
+			one.Turn = worker.Turns(byHand, turn)
+		} else {
+			one.Turn = byHand
 		}
+		cfg.Queues[q] = one
 	}
 	return cfg
+}
+
+// turn returns the turn of a queue besides pauses by hand: the program's own one, or that of -active. nil is none.
+func (s *service) turn(q worker.QueueConfig) worker.OpenTurn {
+	if q.Turn == nil && *s.active > 0 {
+		return active.Workers(*s.active)
+	}
+	return q.Turn
 }
 
 // commandQueues returns those of some queues that take commands of the program. Those by which schedules run are the

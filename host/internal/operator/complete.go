@@ -129,7 +129,7 @@ func (c *call) candidates(before []string, typed string) (all [][2]string, neede
 	if v.name == hiddenVerb {
 		return nil, false
 	}
-	set := v.newFlags(&options{})
+	set, words := v.newFlags(&options{}), before
 	before = slices.DeleteFunc(slices.Clone(before[n:]), func(s string) bool { return s == "=" }) // bash makes the = a word of its own
 	args := 0
 	for i := 0; i < len(before); i++ {
@@ -152,10 +152,11 @@ func (c *call) candidates(before []string, typed string) (all [][2]string, neede
 		})
 		return all, false
 	}
+	all = c.nextWords(words, n) // of a verb that is one word of two
 	if v.words != nil {
-		return plain(v.words(c, args)), v.store && args < v.most
+		return append(all, plain(v.words(c, args))...), v.store && args < v.most
 	}
-	return nil, false
+	return all, false
 }
 
 // nextWords are the next words of the verbs that begin with all of some words.

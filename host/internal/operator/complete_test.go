@@ -45,6 +45,11 @@ func TestCompleteWords(t *testing.T) {
 		{[]string{"nope", ""}, nil},
 		{[]string{"poison", "nope", ""}, nil},
 		{[]string{"queues", "-store", ""}, nil},
+		{[]string{"queues", ""}, []string{"list", "pause", "resume"}},
+		{[]string{"queues", "list", ""}, nil},
+		{[]string{"queues", "pause", "mails", "m"}, []string{"mails", "months"}},
+		{[]string{"queues", "pause", "mails", "-un"}, []string{"-until"}},
+		{[]string{"queues", "resume", ""}, nil}, // nothing is paused
 		{[]string{"queues", "-json", "-"}, []string{"-json", "-store"}},
 		{[]string{"values", "show", "capacity", ""}, nil},
 		{[]string{"poison", "list", "-queue", "=", "ma"}, []string{"mails"}}, // as bash splits the words

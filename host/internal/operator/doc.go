@@ -1,9 +1,11 @@
-// Package operator is the command line of the people who run a program. It shows what waits in the queues, shows and
-// settles what is in the poison queues, shows values and views, shows and settles schedules, counters, gates, locks and
-// leaders, shows processes and acts on them, changes settings, sends commands and finds what is wrong. It may be used
-// while workers run.
+// Package operator is the command line of the people who run a program. It shows what waits in the queues, pauses and
+// resumes them, shows and settles what is in the poison queues, shows values and views, shows and settles schedules,
+// counters, gates, locks and leaders, shows processes and acts on them, changes settings, sends commands and finds what
+// is wrong. It may be used while workers run.
 //
-//	millrace queues
+//	millrace queues list
+//	millrace queues pause   QUEUE… -why TEXT [-for D | -until TIME] [-by WHO] [-repair]
+//	millrace queues resume  QUEUE… [-repair]
 //	millrace poison list    [-queue Q] [-id ID]… [-kind K] [-reason R]
 //	millrace poison show    ID… [-queue Q]
 //	millrace poison edit    ID -data FILE | - [-queue Q] [-again]
@@ -90,6 +92,7 @@
 //     the next worker)
 //   - ids raise: raised, made, repaired, unchanged, selected (a dry run)
 //   - gates open, close and repair: opened, announced, closed, unchanged, repaired
+//   - queues pause and resume: paused, resumed, unchanged, repaired (the pauses could not be read, and are replaced)
 //   - locks break: broken, broken before (the first note stays), free (nobody held it); locks raise: raised
 //
 // And so have those of acts on processes: asked; with -wait done, refused, or unanswered (a worker takes it later).
@@ -97,7 +100,7 @@
 // And those of settings set and settings back: in force, forced, refused, dropped, unchanged.
 //
 // A schedule, counter, gate or lock that can't be read is listed as corrupt. Its error is a note, and is in its JSON
-// line.
+// line. Pauses of queues are one document: if that can't be read, queues list makes a note of it and shows none.
 //
 // processes show -json prints one line: an instance (process.Stream). Its steps have the members id, name, status,
 // topic, key, msg, trackingId, created, timestamp, timeout, ref, tag, prev and next, and some more. processes show

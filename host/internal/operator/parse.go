@@ -36,7 +36,7 @@ func (t tool) find(args []string) (v *verb, words int) {
 		for n < len(name) && n < len(args) && name[n] == args[n] {
 			n++
 		}
-		if n == len(name) {
+		if n == len(name) || n == 1 && v.alone && (len(args) == 1 || strings.HasPrefix(args[1], "-")) {
 			return v, n
 		}
 		words = max(words, n)

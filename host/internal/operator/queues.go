@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -23,7 +24,8 @@ type queueLine struct {
 	Oldest   *float64 `json:"oldest_seconds"` // age of the oldest ready message, 0 if there is none
 	Routed   bool     `json:"routed"`         // messages are sent to the queue; otherwise only its poison queue is known
 
-	Consumers []consumer `json:"consumers"`
+	Consumers []consumer  `json:"consumers"`
+	Paused    *pausedLine `json:"paused"` // null: it is consumed
 }
 
 // consumer is a version of a program that consumes a queue.
@@ -39,6 +41,16 @@ func queues(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	paused, err := coordCall{c}.notedPauses(ctx)
+	if err != nil {
+		return err
+	}
+	for q := range paused {
+		if !slices.Contains(names, q) { // it was known when it was paused
+			names = append(names, q)
+		}
+	}
+	slices.Sort(names)
 	stats, err := c.statsOf(ctx, names)
 	if err != nil {
 		return err
@@ -55,6 +67,9 @@ func queues(ctx context.Context, c *call) error {
 				seconds := st.Oldest.Seconds()
 				line.Oldest = &seconds
 			}
+			if p, ok := paused[name]; ok {
+				line.Paused = newPausedLine(p)
+			}
 			if err := c.out.line(line); err != nil {
 				return err
 			}
@@ -69,6 +84,9 @@ func queues(ctx context.Context, c *call) error {
 	}
 	if !c.json {
 		c.out.table([]string{"QUEUE", "READY", "IN FLIGHT", "DELAYED", "POISON", "OLDEST", "CONSUMED BY"}, rows)
+		for _, name := range slices.Sorted(maps.Keys(paused)) {
+			c.out.printf("%s\n", boot.Clean(fmt.Sprintf("Paused: %s, %s", name, pauseOf(paused[name]))))
+		}
 	}
 	return nil
 }

@@ -34,7 +34,13 @@ func TestExitCodes(t *testing.T) {
 		{"lst", 2, "unknown verb"},
 		{"-store x queues", 2, "verb before the flags"},
 		{"queues -nope", 2, "-nope"},
-		{"queues more", 2, `unknown argument "more"`},
+		{"queues more", 2, `unknown verb queues "more"`},
+		{"queues list more", 2, `unknown argument "more"`},
+		{"queues -help", 0, "queues list"},
+		{"queues pause mails", 2, "add -why TEXT"},
+		{"queues pause nope -why x", 2, "ledger, mails, months, reservations, schedules, statuses"},
+		{"queues pause mails -why x -for 1ms", 2, "-for: want 90s"},
+		{"queues resume mails", 0, `Queue "mails" was not paused.`},
 		{"queues -store=", 2, "empty"},
 		{"queues -store=nope:x", 2, "sqlite:"},
 		{"queues -store sqlite:here.db", 1, "does not exist"},
@@ -213,6 +219,10 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "-all")
 		case "poison discard":
 			args = append(args, "-all", "-yes")
+		case "queues pause":
+			args = append(args, "mails", "-why", "x")
+		case "queues resume":
+			args = append(args, "mails")
 		case "ids raise":
 			args = append(args, "orders", "7", "-yes")
 		case "signals send":
@@ -311,7 +321,7 @@ func TestFullDisk(t *testing.T) {
 // A command line succeeds only if it begins with a verb or asks for help, whatever else it holds.
 func FuzzCommandLine(f *testing.F) {
 	for _, line := range []string{
-		"", "queues", "queues -json", "poison list -id a -id b -kind k", "poison retry -all -dry-run", "poison discard -yes -- -all",
+		"", "queues", "queues -json", "queues list -json", "queues pause mails bills -for 30m -why x", "queues pause mails -until 2027-01-01T00:00:00Z -why x -repair", "queues resume mails", "poison list -id a -id b -kind k", "poison retry -all -dry-run", "poison discard -yes -- -all",
 		"values show capacity 2026-12-24 -json", "send reservations.make.v1 - -delay 5s -id x", "completion bash", "-help", "poison -h", "help",
 		"poison", "poison lst", "queues -store", "queues --store=x --json=maybe", "send k f -delay -5s", "__complete poison retry -", "views rebuild months -clear=7",
 		"ids raise orders 1042-9 -yes", "gates open season -at 2027-01-01T00:00:00Z -why x -by y", "locks break a -why x", "locks list -all", "leaders list -limit 3",
@@ -338,11 +348,11 @@ func FuzzCommandLine(f *testing.F) {
 			t.Errorf("%q: got %v, want an error of usage", args, err)
 		case err != nil:
 			return
-		case !strings.HasPrefix(line+"\n", strings.ReplaceAll(v.name, " ", "\n")+"\n"):
+		case !strings.HasPrefix(line+"\n", strings.ReplaceAll(v.name, " ", "\n")+"\n") && !(v.alone && args[0] == strings.Fields(v.name)[0] && (len(args) == 1 || strings.HasPrefix(args[1], "-"))):
 			t.Errorf("%q: got verb %s", args, v.name)
 		case v.name != hiddenVerb && (len(rest) < v.least || len(rest) > v.most):
 			t.Errorf("%q: got arguments %q", args, rest)
-		case opt.yes && v.name != "poison discard" && v.name != "ids raise", slices.Contains(opt.ids, ""), (v.name == "poison discard" || v.name == "ids raise") && opt.yes == opt.dryRun, v.name == "locks break" && opt.why == "":
+		case opt.yes && v.name != "poison discard" && v.name != "ids raise", slices.Contains(opt.ids, ""), (v.name == "poison discard" || v.name == "ids raise") && opt.yes == opt.dryRun, (v.name == "locks break" || v.name == "queues pause") && opt.why == "":
 			t.Errorf("%q: got %+v", args, opt)
 		case v.name != hiddenVerb && slices.Contains(rest, ""):
 			t.Errorf("%q: got an empty argument", args)

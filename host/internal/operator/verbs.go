@@ -13,6 +13,7 @@ import (
 // A verb is an action of the program. Parsing, help and completion know nothing but the table of verbs.
 type verb struct {
 	name        string // one word or two
+	alone       bool   // its first word alone means it, too
 	args        string // names of its arguments, for help
 	about       string // one line
 	more        string // the rest of its help
@@ -41,6 +42,8 @@ type options struct {
 	prefix, after       string
 	limit, rounds       int
 	every, lag, ttl     time.Duration
+	length              time.Duration // of a pause
+	repair              bool
 
 	plan, status, waits string
 	stuck, trace        bool
@@ -69,11 +72,7 @@ func first(words func(*call) []string) func(*call, int) []string {
 
 func (t tool) verbs() []*verb {
 	const many = 1 << 16
-	all := []*verb{
-		{name: "queues", about: "count the messages of each queue and of its poison queue", store: true, run: queues,
-			more: "READY can be received now. IN FLIGHT is held by a worker. DELAYED becomes ready later. – means unknown: a queue in the\n" +
-				"cloud does not count these separately. CONSUMED BY names the programs whose workers have a handler for the queue and\nhave published that within two days."},
-	}
+	all := queueVerbs(many)
 	all = append(all, t.poisonVerbs(many)...)
 	all = append(all, documentVerbs()...)
 	all = append(all, scheduleVerbs()...)

@@ -1,0 +1,73 @@
+package pause
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/millrace-go/millrace/coord/internal/call"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	minPoll = 100 * time.Millisecond
+	maxPoll = 10 * time.Minute
+
+	maxBy  = 100 // bytes
+	maxWhy = 500 // bytes
+
+	leastLength = time.Second
+	mostLength  = 10 * 365 * 24 * time.Hour
+)
+
+// Config is how a process watches pauses. The zero Config is right for most callers.
+type Config struct {
+	// Poll is the longest time between two looks of a watch, while nothing rings. Chance makes it shorter by up to a
+	// fifth. At least 100 milliseconds, at most 10 minutes. Defaults to 30 seconds.
+	Poll time.Duration
+
+	// Logger gets what no caller is told of: the pauses can't be read, and can be again. Defaults to none.
+	Logger *slog.Logger
+}
+
+// withDefaults returns a complete copy, or what is wrong with it.
+func (c Config) withDefaults() (Config, error) {
+	c.Poll = cmp.Or(c.Poll, 30*time.Second)
+	if c.Poll < minPoll || c.Poll > maxPoll {
+		return c, fmt.Errorf("%w: Poll is %v; want %v to %v", storage.ErrInvalid, c.Poll, minPoll, maxPoll)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// A Note tells others about a pause. Both fields are valid UTF-8 without control characters.
+type Note struct {
+	By  string // who paused the queue, at most 100 bytes. Defaults to the process
+	Why string // at most 500 bytes; may be empty
+}
+
+// withDefaults returns a complete copy, or all that is wrong with it.
+func (n Note) withDefaults() (Note, error) {
+	n.By = cmp.Or(n.By, call.ProcessName())
+	return n, errors.Join(call.CheckText("By", n.By, maxBy), call.CheckText("Why", n.Why, maxWhy))
+}
+
+// checkQueues refuses names that no queue has.
+func checkQueues(queues []string) (err error) {
+	for _, q := range queues {
+		err = errors.Join(err, storage.CheckName(q))
+	}
+	return err
+}
+
+// checkLength refuses a length that no pause has. 0 is no end.
+func checkLength(d time.Duration) error {
+	if d != 0 && (d < leastLength || d > mostLength) {
+		return fmt.Errorf("%w: the length is %v; want %v to ten years, or 0 for a pause without an end", storage.ErrInvalid, d, leastLength)
+	}
+	return nil
+}

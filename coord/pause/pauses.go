@@ -1,0 +1,50 @@
+package pause
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/millrace-go/millrace/coord/internal/call"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Pauses are the pauses of a store's queues. Its methods may be called concurrently.
+type Pauses struct {
+	store *storage.Store
+	blobs *storage.Blobs
+	cfg   Config
+	now   func() time.Time // the wall clock
+}
+
+// New returns the pauses of a store. It makes no request. An error is about the store or cfg.
+func New(store *storage.Store, cfg Config) (*Pauses, error) {
+	cfg, err := cfg.withDefaults()
+	if err = errors.Join(call.CheckStore(store), err); err != nil {
+		return nil, fmt.Errorf("pause: %w", err)
+	}
+	return &Pauses{store: store, blobs: store.Blobs(container), cfg: cfg, now: time.Now}, nil
+}
+
+// A Pause keeps a queue from being consumed.
+type Pause struct {
+	Note
+	Since time.Time // when the queue was paused, by the clock of the process that did it
+	Until time.Time // when the pause ends by itself, by the same clock; zero: never
+}
+
+// List returns the pauses by queue. Those that should have ended by this machine's clock are left out.
+func (p *Pauses) List(ctx context.Context) (map[string]Pause, error) {
+	var seen sighting
+	if err := p.read(ctx, &seen); err != nil {
+		return nil, fmt.Errorf("pause: list: %w", err)
+	}
+	all := map[string]Pause{}
+	for queue, e := range seen.doc.Pauses {
+		if e.Until.IsZero() || e.Until.After(p.now()) {
+			all[queue] = e.pause()
+		}
+	}
+	return all, nil
+}
