@@ -124,8 +124,8 @@ func TestAllQuotasOrNone(t *testing.T) {
 	})
 }
 
-// Quota that is given back never lets a tenant have more than if the request had not been made. A request that ends at
-// once gives back all.
+// Quota that is given back never lets a tenant have more than if the request had not been made. A request that ends
+// at once gives back all.
 func TestVoidGivesNoMore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for seed := range uint64(40) {
@@ -160,8 +160,8 @@ func TestVoidGivesNoMore(t *testing.T) {
 	})
 }
 
-// Retry-After is never before the moment at which the quotas let the request through, and for each tenant it is another
-// one.
+// Retry-After is never before the moment at which the quotas let the request through, and for each tenant it is
+// another one.
 func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 3))
@@ -327,7 +327,7 @@ func TestALargeBody(t *testing.T) {
 	})
 }
 
-// New quotas count from the next request on. What was used of a quota with the same name, unit and time counts on.
+// New quotas count from the next request on. The use of a quota with the same name, unit and time counts on.
 func TestSet(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		d := newDoor(t, throttle.Config{

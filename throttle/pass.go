@@ -90,11 +90,11 @@ func (p *Pass) charge(bytes int64) {
 	}
 }
 
-// word returns the word of a tenant's quota, and whether others share it. A newcomer gets one of its own, or where there
-// is no room, the one that the shard's newcomers share. The pointer is good until the next word.
+// word returns the word of a tenant's quota, and whether others share it. A newcomer gets one of its own, or where
+// there is no room, the one that the shard's newcomers share. The pointer is good until the next word.
 //
-// A newcomer may have shared a moment ago, so its own word begins where the shared one is. Requests under way can't be
-// told apart like that: as long as one is counted by the shared word, newcomers go on sharing.
+// A newcomer may have shared a moment ago, so its own word begins where the shared one is. Requests under way can't
+// be told apart like that: as long as one is counted by the shared word, newcomers go on sharing.
 func (s *shard) word(r *rule, who uint64, now int64) (word *int64, shared bool) {
 	t, floor := s.table(r, now)
 	common := &r.shared[shardOf(who)]

@@ -20,16 +20,16 @@ func (d *Door) Serve(next http.Handler) http.Handler {
 			d.cfg.Refused(w, r, x)
 			return
 		}
-		a := &answer{ResponseWriter: w}
+		a := &answer{ResponseWriter: w, pass: &pass}
 		how := Spent
 		defer func() { pass.End(how) }() // also when next panics
-		pass.SetFields(w.Header())
 		if r.ContentLength < 0 && r.Body != nil && pass.plan.bytes {
 			metered := *r
 			metered.Body = &meter{ReadCloser: r.Body, pass: &pass}
 			r = &metered
 		}
 		next.ServeHTTP(a, r)
+		a.begin(http.StatusOK) // if it has not begun
 		how = ending(a.status)
 	})
 }
@@ -44,7 +44,7 @@ func (d *Door) party(r *http.Request) party {
 	return d.address(d.cfg.Address(r))
 }
 
-// ending tells by an answer's status what became of a request. 0 is an answer without a header, which is 200.
+// ending tells by an answer's status what became of a request.
 func ending(status int) Ending {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
@@ -69,29 +69,37 @@ func (m *meter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// An answer remembers the status, and takes back the fields that must not be there.
+// An answer remembers the status, and adds the fields when the status is known.
 type answer struct {
 	http.ResponseWriter
-	status int
+	pass   *Pass
+	status int // 0 until the header is complete
+}
+
+// begin completes the header of an answer.
+func (a *answer) begin(status int) {
+	if a.status != 0 {
+		return
+	}
+	a.status = status
+	if ending(status) == Void {
+		return
+	}
+	a.pass.SetFields(a.Header())
+	if status >= 300 && status < 400 {
+		a.Header().Del("RateLimit")
+	}
 }
 
 func (a *answer) WriteHeader(status int) {
-	if a.status == 0 && status >= 200 {
-		a.status = status
-		if how := ending(status); how == Void {
-			a.Header().Del("RateLimit-Policy")
-			a.Header().Del("RateLimit")
-		} else if how == Accepted && status >= 300 {
-			a.Header().Del("RateLimit")
-		}
+	if status >= 200 {
+		a.begin(status)
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
 func (a *answer) Write(b []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
-	}
+	a.begin(http.StatusOK)
 	return a.ResponseWriter.Write(b)
 }
 
@@ -99,7 +107,10 @@ func (a *answer) Write(b []byte) (int, error) {
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // Flush makes it an http.Flusher, which some handlers look for.
-func (a *answer) Flush() { _ = http.NewResponseController(a.ResponseWriter).Flush() } // as a Flusher can't tell
+func (a *answer) Flush() {
+	a.begin(http.StatusOK)
+	_ = http.NewResponseController(a.ResponseWriter).Flush() // a Flusher can't tell
+}
 
 // Hijack makes it an http.Hijacker, likewise.
 func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A table holds what a map holds, but for words that are idle. It refuses newcomers alone, and seldom while it is half
-// idle.
+// A table holds what a map holds, but for words that are idle. It refuses newcomers alone, and seldom while it is
+// half idle.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {
