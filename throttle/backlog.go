@@ -103,14 +103,13 @@ type pressure struct {
 
 // A look is what the queue was like.
 type look struct {
-	at     int64   // when it began
-	depth  int64   // messages that wait or are worked at
-	ready  int64   // of them, those that wait
-	sent   int64   // by this door, before
-	rate   float64 // messages served in a nanosecond, by what was seen
-	known  bool    // rate was seen while messages waited
-	oldest time.Duration
-	late   bool // the oldest message was too old now and the time before
+	at    int64   // when it began
+	depth int64   // messages that wait or are worked at
+	ready int64   // of them, those that wait
+	sent  int64   // by this door, before
+	rate  float64 // messages served in a nanosecond, by what was seen
+	known bool    // rate was seen while messages waited
+	late  bool    // messages that wait are older than they may be
 }
 
 func newPressure(cfg Backlog, log *slog.Logger, now func() int64) *pressure {
@@ -153,8 +152,8 @@ func (b *Backlog) wait(l *look, before, since int64, low bool) (wait time.Durati
 		if takes := l.takes(float64(before) - l.rate*float64(since)); takes > b.Within {
 			wait = max(wait, b.Every, takes-b.Within)
 		}
-		if l.late {
-			wait = max(wait, b.Every)
+		if l.late && !l.known {
+			wait = max(wait, b.Every) // until the next look tells the rate
 		}
 	}
 	return min(wait, maxWait)
@@ -210,7 +209,7 @@ func (p *pressure) look(now int64) {
 	}
 	next.ready = max(st.Ready, 0)
 	next.depth = next.ready + max(st.InFlight, 0)
-	next.oldest = max(st.Oldest, 0)
+	next.late = next.ready > 1 && st.Oldest > p.cfg.Within // a single old one may be there for another try
 	next.after(p.last.Load(), &p.cfg)
 	p.last.Store(next)
 }
@@ -221,7 +220,6 @@ func (l *look) after(before *look, cfg *Backlog) {
 		return
 	}
 	l.rate, l.known = before.rate, before.known
-	l.late = cfg.Within > 0 && before.oldest > cfg.Within && l.oldest > cfg.Within
 	if l.at-before.at > int64(cfg.Trust) {
 		return // nobody knows what was in between
 	}

@@ -145,8 +145,8 @@ func TestUnderWay(t *testing.T) {
 	})
 }
 
-// What clients see of a tenant is the same for all its requests and processes with the same key, another one for each
-// tenant, and never the tenant.
+// The partition key that clients see of a tenant is the same for all its requests and processes with the same key,
+// another one for each tenant, and never the tenant.
 func TestPartitionKey(t *testing.T) {
 	t.Parallel()
 	see := func(key string, header ...string) string {
