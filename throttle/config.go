@@ -85,9 +85,6 @@ func (c Config) withDefaults(name string) (Config, error) {
 	if !quotaName.MatchString(name) {
 		faults = append(faults, fmt.Errorf("%w: name %s; want 1 to 40 lower-case letters, digits and hyphens, a letter first", storage.ErrInvalid, storage.Quote(name)))
 	}
-	if len(c.Plans) > 0 && c.Plan == nil {
-		faults = append(faults, fmt.Errorf("%w: there are Plans, and Plan is nil; want the plan of a tenant", storage.ErrInvalid))
-	}
 	c.Remember, c.MaxKeys = cmp.Or(c.Remember, 1<<16), cmp.Or(c.MaxKeys, 1<<20)
 	if c.Remember < 0 || c.Remember > mostKeys {
 		faults = append(faults, fmt.Errorf("%w: Remember is %d; want 1 to %d", storage.ErrInvalid, c.Remember, mostKeys))

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/millrace-go/millrace/storage"
 )
 
 // A Door lets requests through, or refuses them. Its methods may be called concurrently.
@@ -54,8 +56,9 @@ func NewDoor(name string, cfg Config) (*Door, error) {
 // Set replaces the quotas, as those in [Config], for the requests that come. The use of a quota so far counts on if
 // the new one has the same name, unit and time. On an error, which says all that is wrong, nothing changes.
 func (d *Door) Set(quotas []Quota, named map[string][]Quota) error {
+	var fault error
 	if len(named) > 0 && d.cfg.Plan == nil {
-		named = nil // a fault of the Config, or plans that nobody has
+		fault = fmt.Errorf("%w: there are Plans, and Config.Plan is nil; want the plan of a tenant", storage.ErrInvalid)
 	}
 	var before map[string]*shared
 	if p := d.plans.Load(); p != nil {
@@ -67,7 +70,7 @@ func (d *Door) Set(quotas []Quota, named map[string][]Quota) error {
 		}
 		return d.counts.refused.WithLabelValues(quota).Inc
 	})
-	if err != nil {
+	if err = errors.Join(fault, err); err != nil {
 		return err
 	}
 	d.plans.Store(p)

@@ -376,12 +376,15 @@ func TestFaults(t *testing.T) {
 	}
 	for _, words := range []string{
 		`name "A door"`, `quota "backlog": want a Name`, `quota "backlog": Amount is -1`, `quota "a": Per is 1ms`, `quota "b": Burst is 2`, `quota "c": Unit is 9`,
-		`quota "d": Per is 1s and Burst 0`, "want 4 at most", "Plan is nil", "MaxKeys is 5", "Remember is -1", "Key has 5 bytes", "a limit needs a Queue", "Within -1ns",
+		`quota "d": Per is 1s and Burst 0`, "Plan is nil", "MaxKeys is 5", "Remember is -1", "Key has 5 bytes", "a limit needs a Queue", "Within -1ns",
 		"Soft is 20; want at most Hard", `no plan "silver"`, "Doors is -1",
 	} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("the error doesn't say %q:\n%v", words, err)
 		}
+	}
+	if err := newDoor(t, throttle.Config{}).Set(nil, map[string][]throttle.Quota{"gold": nil}); err == nil {
+		t.Error("plans that nobody has were taken")
 	}
 	if _, err := throttle.NewDoor("test", throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1}, {Name: "a", Amount: 2}}}); err == nil || !strings.Contains(err.Error(), "two quotas") {
 		t.Errorf("two quotas with one name: %v", err)
