@@ -234,6 +234,14 @@ func TestRepeatsAreFree(t *testing.T) {
 			return post(t, h, "Tenant", tenant, "Idempotency-Key", id, "Do", do).Code
 		}
 		want(t, "the first", send("a", "1", ""), 202)
+		for n := range 300 { // some of them share a part of the memory with the first
+			tenant := fmt.Sprint("other", n)
+			send(tenant, "", "")
+			send(tenant, "", "")
+			if got := send(tenant, "1", ""); got != 429 {
+				t.Fatalf("the ID of another tenant is known to %s: %d", tenant, got)
+			}
+		}
 		want(t, "a failure", send("a", "2", "503"), 503)
 		for n := range 15 {
 			if got := send("a", "1", ""); (got == 202) != (n < 10) {
@@ -247,8 +255,8 @@ func TestRepeatsAreFree(t *testing.T) {
 		want(t, "another tenant", send("b", "1", "404"), 404)
 		want(t, "another tenant", send("b", "3", ""), 202)
 		want(t, "another tenant's repeat of the first's ID", send("b", "1", ""), 429)
-		want(t, "metrics", counted(t, metrics), `millrace_throttle_accepted_total{door=test} 4
-millrace_throttle_refused_total{door=test,quota=a} 66
+		want(t, "metrics", counted(t, metrics), `millrace_throttle_accepted_total{door=test} 604
+millrace_throttle_refused_total{door=test,quota=a} 366
 millrace_throttle_repeats_total{door=test} 10
 `)
 	})

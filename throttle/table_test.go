@@ -1,8 +1,10 @@
 package throttle
 
 import (
+	"hash/maphash"
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 // A table holds what a map holds, but for words that are idle. It refuses newcomers alone, and seldom while it is
@@ -96,6 +98,51 @@ func TestMulDiv(t *testing.T) {
 	} {
 		if got := mulDiv(c.a, c.b, c.c); got != c.want {
 			t.Errorf("%d×%d/%d: got %d, want %d", c.a, c.b, c.c, got, c.want)
+		}
+	}
+}
+
+// A newcomer that shared a word, and gets one of its own, has no more than if it had one from the beginning. Requests
+// under way are counted in one place only.
+func TestANewcomerThatShared(t *testing.T) {
+	t.Parallel()
+	for _, q := range []Quota{{Name: "a", Amount: 5, Per: time.Hour}, {Name: "a", Amount: 5, Unit: Concurrent}} {
+		q, err := q.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &shard{}
+		s.rates.most, s.holds.most = leastSlots, leastSlots
+		p := &plan{rules: []rule{newRule(q, maphash.MakeSeed(), nil)}}
+		ask := func(who uint64, now int64) bool {
+			violated, _ := s.take(&Pass{plan: p, who: party{hash: who}}, now)
+			return violated == 0
+		}
+		for who := range uint64(leastSlots) { // they fill the table, the first one for the shortest time
+			if !ask(who+1, 0) {
+				t.Fatalf("%s: no place for name %d", p.rules[0].policy, who)
+			}
+		}
+		const newcomer = 1000
+		got := 0
+		for range 3 {
+			if ask(newcomer, 0) {
+				got++
+			}
+		}
+		table, _ := s.table(&p.rules[0], 0)
+		*table.find(p.rules[0].key(1)) = 0 // a place becomes free
+		table.turned = leastSlots          // and the next newcomer looks for it
+		for range 20 {
+			if ask(newcomer, 1) {
+				got++
+			}
+		}
+		if got != 5 {
+			t.Errorf("%s: %d were let through; want 5", p.rules[0].policy, got)
+		}
+		if table.find(p.rules[0].key(newcomer)) == nil {
+			t.Errorf("%s: the newcomer has no place of its own", p.rules[0].policy)
 		}
 	}
 }
