@@ -98,7 +98,7 @@ func (p *Pass) charge(bytes int64) {
 func (s *shard) word(r *rule, who uint64, now int64) (word *int64, shared bool) {
 	t, floor := s.table(r, now)
 	common := &r.shared[shardOf(who)]
-	own := t.place(r.key(who), floor)
+	own := t.place(r.key(who), floor, now)
 	switch {
 	case own == nil:
 		return common, true

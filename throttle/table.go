@@ -1,6 +1,9 @@
 package throttle
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // shards is the number of parts of a door's memory, each under a lock of its own. The upper bits of a tenant's hash
 // choose the part, so all that is known of a tenant is under one lock.
@@ -25,6 +28,7 @@ type table struct {
 	used   int    // slots that have a key
 	most   int    // bounds used
 	turned int    // newcomers that found no slot since the last sweep
+	swept  int64  // when that was
 }
 
 // A slot is free while its key is 0.
@@ -52,9 +56,9 @@ func (t *table) find(key uint64) *int64 {
 	}
 }
 
-// place returns the word of a key, which is 0 for a newcomer. It returns nil when most keys have words above the
-// floor. The pointer is good until the next place.
-func (t *table) place(key uint64, floor int64) *int64 {
+// place returns the word of a key, which is 0 for a newcomer. It returns nil when most keys have words above the floor.
+// now tells when to look for idle words again. The pointer is good until the next place.
+func (t *table) place(key uint64, floor, now int64) *int64 {
 	for {
 		idle, free := t.probe(key, floor)
 		switch {
@@ -67,11 +71,12 @@ func (t *table) place(key uint64, floor int64) *int64 {
 			t.used++
 			free.key = key
 			return &free.word
-		case t.limit() == t.most && t.turned < t.most/4:
+		case t.limit() == t.most && t.turned < t.most/4 && now-t.swept < int64(time.Second):
 			t.turned++
 			return nil
 		}
-		if t.sweep(floor); t.used >= t.limit() {
+		t.sweep(floor)
+		if t.swept = now; t.used >= t.limit() {
 			return nil
 		}
 	}
@@ -101,8 +106,9 @@ func (t *table) probe(key uint64, floor int64) (idle, free *slot) {
 // end.
 func (t *table) limit() int { return min(len(t.slots)/4*3, t.most) }
 
-// sweep moves the words above the floor into a slice that has room for half as many again, up to most. A sweep looks
-// at each slot, and happens at most once in so many newcomers that each of them pays for a few slots.
+// sweep moves the words above the floor into a slice that has room for half as many again, up to most. A sweep looks at
+// each slot. A full table is swept once in so many newcomers that each of them pays for a few slots, and else once in a
+// second.
 func (t *table) sweep(floor int64) {
 	live := 0
 	for _, s := range t.slots {

@@ -20,7 +20,7 @@ func TestTable(t *testing.T) {
 		for n := range 5000 {
 			now += r.Int64N(3)
 			key := 1 + r.Uint64N(names)*0x9e3779b97f4a7c15
-			word := x.place(key, now)
+			word := x.place(key, now, now)
 			live := 0
 			for k, w := range model {
 				if w <= now {
