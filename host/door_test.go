@@ -1,4 +1,4 @@
-package throttle_test
+package host_test
 
 import (
 	"log/slog"
@@ -15,23 +15,23 @@ import (
 	"github.com/millrace-go/millrace/throttle"
 )
 
-type order struct {
+type ticket struct {
 	ID string `json:"id"`
 }
 
-func (order) Kind() channel.Kind  { return "test.order.v1" }
-func (o order) MessageID() string { return o.ID }
+func (ticket) Kind() channel.Kind  { return "test.ticket.v1" }
+func (o ticket) MessageID() string { return o.ID }
 
 // A door before host.Accept reads the command's ID from the body, which the handler still gets whole. A repeat is
 // accepted again though nothing is left, and is one more message with the same ID.
-func TestBeforeAccept(t *testing.T) {
+func TestADoorBeforeAccept(t *testing.T) {
 	t.Parallel()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	routes, err := channel.NewRoutes(channel.Command[order]("orders"))
+	routes, err := channel.NewRoutes(channel.Command[ticket]("orders"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,15 +39,20 @@ func TestBeforeAccept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(t, throttle.Config{ID: throttle.JSONMember("id"), Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour}}})
-	h := d.Serve(host.Accept[order](&host.App{Channels: channels, Log: slog.New(slog.DiscardHandler)}, nil))
+	d, err := throttle.NewDoor("orders", throttle.Config{ID: throttle.JSONMember("id"), Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := d.Serve(host.Accept[ticket](&host.App{Channels: channels, Log: slog.New(slog.DiscardHandler)}, nil))
 	for _, c := range []struct {
 		body string
 		want int
 	}{{`{"id":"1"}`, 202}, {`{"id":"2"}`, 429}, {`{"id":"1"}`, 202}, {`{"id":"3"`, 429}, {`{"id":"1"}`, 202}} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(c.body)))
-		want(t, c.body, w.Code, c.want)
+		if w.Code != c.want {
+			t.Errorf("%s: got %d, want %d", c.body, w.Code, c.want)
+		}
 	}
 	st, err := store.Queue("orders").Stats(t.Context())
 	if err != nil || st.Ready != 3 {
