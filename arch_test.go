@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/post", "internal/tracing/tracingtest"}
-	framework := []string{"cost", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
+	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -57,6 +57,7 @@ func house() []floor {
 		{pkg: "values", may: []string{"internal/lru", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project", tests: world},
 		{pkg: "settings", may: []string{"storage", "coord/signal", "internal/jsonform"}, why: "it is a document, versions and rows, which every store has, and signals that tell of them; it doesn't know what the settings are for"},
 		{pkg: "poison", may: []string{"channel", "internal/post", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there", tests: world},
+		{pkg: "throttle", may: []string{"internal/metrics", "storage"}, vendor: true, why: "it stands before whatever takes requests, and looks at a queue's length; it doesn't know what is sent, nor by whom", tests: world},
 		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
 		{pkg: "views", may: []string{"internal/lru", "internal/post", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
@@ -111,7 +112,7 @@ func owned() map[string]struct{ owner, why string } {
 		"go.opentelemetry.io/":               {"internal/tracing, internal/tracing/tracingtest, channel, handlers, host", "spans are made in one place; the others name its interfaces"},
 		"go.opentelemetry.io/otel/exporters": {"host", "where spans go is a program's choice"},
 		"go.opentelemetry.io/otel/sdk":       {"internal/tracing/tracingtest, host", "which spans are kept, and where they go, is a program's choice: a library knows OpenTelemetry's interfaces"},
-		"github.com/prometheus/":             {"worker, worker/paused, cost, process, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule", "the worker counts, the programs serve what it counted"},
+		"github.com/prometheus/":             {"worker, worker/paused, cost, process, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule, throttle", "the worker counts, the programs serve what it counted"},
 		"github.com/santhosh-tekuri/":        {"host/internal/operator", "what an operator sends is held against its schema in one place"},
 		"github.com/hashicorp/golang-lru":    {"internal/lru", "all that is kept is bounded in one way"},
 		"github.com/netresearch/go-cron":     {"schedule", "crontab expressions are read in one place"},

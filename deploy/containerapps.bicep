@@ -38,6 +38,7 @@ var workerIdentity = resourceId('Microsoft.ManagedIdentity/userAssignedIdentitie
 var settings = [
   { name: 'MILLRACE_STORE', value: 'azure://${account}?prefix=${prefix}' }
   { name: 'RESERVATIONS_SEATS', value: string(seats) }
+  { name: 'RESERVATIONS_PROXIES', value: '1' } // the ingress tells the client's address
   { name: 'TZ', value: timeZone }
   { name: 'AZURE_TOKEN_CREDENTIALS', value: 'ManagedIdentityCredential' } // no other kind is tried
   { name: 'GOMEMLIMIT', value: '400MiB' } // collects garbage before the limit of 0.5 GiB ends the process

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -128,6 +129,41 @@ func TestHugeBodies(t *testing.T) {
 	wantGrowth(t, p, before)
 	if code, _ := boottest.Get(t, url); code != http.StatusOK {
 		t.Errorf("afterwards: got %d", code)
+	}
+}
+
+// A client that asks too often is refused, by the address that the proxy tells. The metrics tell how often, and not
+// whom.
+func TestTooManyReservations(t *testing.T) {
+	t.Parallel()
+	p := start(t, "-worker=false", "-proxies", "1", "-per-address", "2", "-per-mail", "1000")
+	url := p.URL(t)
+	ask := func(from string) int {
+		r, err := http.NewRequestWithContext(within(t), http.MethodPost, url+"/reservations", strings.NewReader(fmt.Sprintf(reservation, bookable())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Forwarded-For", from)
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode
+	}
+	got := []int{ask("198.51.100.7"), ask("203.0.113.1, 198.51.100.7"), ask("203.0.113.2, 198.51.100.7"), ask("198.51.100.8")}
+	if want := []int{202, 202, 429, 202}; !slices.Equal(got, want) {
+		t.Errorf("got %d, want %d", got, want)
+	}
+	_, metrics := boottest.Get(t, url+"/metrics")
+	for _, want := range []string{`millrace_throttle_accepted_total{door="per-mail"} 3`, `millrace_throttle_refused_total{door="per-address",quota="per-address"} 1`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics don't have %s", want)
+		}
+	}
+	if strings.Contains(metrics, "198.51.100") {
+		t.Error("the metrics have addresses")
 	}
 }
 

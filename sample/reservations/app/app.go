@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/sample/reservations/mail"
 	"github.com/millrace-go/millrace/sample/reservations/site"
+	"github.com/millrace-go/millrace/throttle"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -56,6 +57,8 @@ type settings struct {
 	year    *int                 // of the season; 0 for none
 	opens   time.Time            // the season; zero for no announcement
 	season  *reservations.Season // nil for none
+
+	perAddress, perMail, proxies *int // see site.Config
 }
 
 func (s *settings) flags(f *host.Flags) {
@@ -85,6 +88,11 @@ func (s *settings) flags(f *host.Flags) {
 	})
 	opens := f.String("season-opens", "", "the `TIME` to announce for the opening of the season, for example 2026-12-01T10:00:00+01:00. It is announced\n"+
 		"once: to change it later, open or close the gate with the operator's program millrace")
+	s.perAddress = f.Int("per-address", 300, 0, 1_000_000, "how many `RESERVATIONS` one IP address may ask for in a minute, of each web; 0 means no limit. Requests from the\n"+
+		"web's own machine are not counted. Only a web needs it")
+	s.perMail = f.Int("per-mail", 20, 0, 1_000_000, "how many `RESERVATIONS` may be asked for with one e-mail address in an hour, likewise")
+	s.proxies = f.Int("proxies", 0, 0, 10, "the number of `PROXIES` before the web that add their client's address to X-Forwarded-For. Without it, everybody\n"+
+		"behind a proxy has one address. Only a web needs it")
 	f.Check("season-opens", func() error { return s.setOpening(*opens) })
 }
 
@@ -169,5 +177,6 @@ func months() host.Rebuild {
 }
 
 func (s *settings) web(a *host.App) (http.Handler, error) {
-	return site.New(a.Channels, site.Config{Now: s.now, Logger: a.Log, Stopping: a.Stopping, Seats: *s.seats, Season: s.season})
+	return site.New(a.Channels, site.Config{Now: s.now, Logger: a.Log, Stopping: a.Stopping, Seats: *s.seats, Season: s.season,
+		PerAddress: *s.perAddress, PerMail: *s.perMail, Proxies: *s.proxies, Door: throttle.Config{Metrics: a.Metrics}})
 }

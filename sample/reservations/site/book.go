@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/throttle"
 )
 
 // requestsContainer holds requests as they were sent, by reservations.Key.
@@ -92,12 +93,24 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 		}
 		return s.refuse(w, r, in, &problem{Status: http.StatusForbidden, Detail: sentence})
 	}
+	entry, err := s.doors.admit(ctx, r, m)
+	if x, ok := errors.AsType[*refused](err); ok {
+		if wantsJSON(r) {
+			x.door.ServeHTTP(w, r)
+			return nil
+		}
+		x.door.SetFields(w.Header())
+		return s.refuse(w, r, in, x.problem)
+	}
+	defer entry.end(throttle.Spent)
 	switch err := s.request(traced(ctx, r), m); {
 	case errors.Is(err, errConflict):
 		return s.refuse(w, r, in, &problem{Status: http.StatusConflict, Detail: "Another reservation has this ID. Use a new one."})
 	case err != nil:
 		return s.refuse(w, r, in, err)
 	}
+
+	entry.end(throttle.Accepted)
 
 	receipt := receiptPath(m.ID)
 	w.Header().Set("Cache-Control", "no-store")
@@ -106,6 +119,8 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 		return nil
 	}
 	w.Header().Set("Location", receipt)
+	entry.address.SetFields(w.Header())
+	entry.mail.SetFields(w.Header())
 	writeJSON(w, "application/json", http.StatusAccepted, struct {
 		ID     string             `json:"id"`
 		Status reservations.State `json:"status"`
@@ -130,7 +145,7 @@ func (s *site) refuse(w http.ResponseWriter, r *http.Request, in input, err erro
 		page.In.ID = channel.NewID()
 		delete(p.Faults, "id")
 		page.Notice = "This page was open for a long time. Please check your entries and send them again."
-	case p.Status == http.StatusServiceUnavailable, p.Status == http.StatusForbidden:
+	case p.Status == http.StatusServiceUnavailable, p.Status == http.StatusForbidden, p.Status == http.StatusTooManyRequests:
 		page.Notice = p.Detail + " Your entries are still here."
 	}
 	s.showForm(w, r, p.Status, page)

@@ -339,6 +339,30 @@ func TestBrowserBeforeTheSeason(t *testing.T) {
 	pages("phone-")
 }
 
+// TestBrowserAsksTooOften sees a refusal in words, with all that was typed, wide and narrow. The same form,
+// corrected, is then accepted.
+func TestBrowserAsksTooOften(t *testing.T) {
+	t.Parallel()
+	ctx := browse(t)
+	s := newStack(t, site.Config{PerAddress: 60, PerMail: 1, Proxies: 1}, from("192.0.2.7"))
+	book := func(mail string) action {
+		return chromedp.Steps(open(s.url+"/reservations/new?date="+in(3)), fill(in(3), "2", "Ada Lovelace", mail), submit())
+	}
+	do(t, ctx, book("ada@example.org"), state("pending"), book("Ada@example.org"), visible(".notice"))
+	shoot(t, ctx, "too-often")
+	if got, want := text(t, ctx, ".notice"), "There have been many reservations with this e-mail address. Please try again in "; !strings.HasPrefix(got, want) {
+		t.Errorf("the refusal: got %q, want %q", got, want)
+	}
+	for field, want := range map[string]string{"name": "Ada Lovelace", "email": "Ada@example.org", "quantity": "2", "date": in(3)} {
+		if got := ask(t, ctx, chromedp.Value(chromedp.ID(field))); got != want {
+			t.Errorf("%s: got %q, want what was typed, %q", field, got, want)
+		}
+	}
+	do(t, ctx, phone())
+	shoot(t, ctx, "phone-too-often")
+	do(t, ctx, chromedp.SetValue(chromedp.ID("email"), "bob@example.org"), submit(), state("pending"))
+}
+
 // phone makes the screen that of a phone.
 func phone() action {
 	return chromedp.Emulate(device.Info{Name: "phone", Width: 390, Height: 844, Scale: 2, Mobile: true, Touch: true})

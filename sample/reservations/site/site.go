@@ -3,7 +3,7 @@
 //
 //	GET  /                          the month's calendar, ?month=2026-12
 //	GET  /reservations/new          the form, ?date=2026-12-24
-//	POST /reservations              asks for a table: 202, or 303 to the receipt
+//	POST /reservations              asks for a table: 202, or 303 to the receipt; 429 for whoever asks too often
 //	GET  /reservations              finds a reservation, ?number=1042-9; without a number, a form to ask
 //	GET  /reservations/{id}         the receipt
 //	GET  /reservations/{id}/events  the receipt as server-sent events, whenever it changes
@@ -30,6 +30,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/throttle"
 	"github.com/millrace-go/millrace/views"
 )
 
@@ -60,6 +61,18 @@ type Config struct {
 	// instead. Defaults to 1000.
 	MaxStreams int
 
+	// PerAddress is how many reservations may be asked for from one IP address in a minute, and PerMail with one e-mail
+	// address in an hour. A request from this machine itself counts for neither: it comes from an operator, or from a
+	// proxy that everybody uses. Defaults to no limit.
+	PerAddress, PerMail int
+
+	// Proxies is the number of proxies before the server that add to X-Forwarded-For; see throttle.Address. Defaults to 0.
+	Proxies int
+
+	// Door has the metrics and the key of the doors that keep these limits. Its other fields are not used. Defaults to
+	// none.
+	Door throttle.Config
+
 	// Timeout bounds how long a request may wait for the store; then it gets a 503. An event stream that has begun
 	// has its own bound. Defaults to 10 seconds.
 	Timeout time.Duration
@@ -72,6 +85,7 @@ type site struct {
 	statuses *views.View[reservations.Status]
 	requests *storage.Blobs // the requests that were sent, by reservations.Key
 	numbers  *storage.Table // see reservations.Numbered
+	doors    doors
 
 	cfg     Config
 	streams chan struct{} // holds a token for each open event stream
@@ -86,8 +100,9 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	if cfg.Seats < 0 || cfg.StreamFor < 0 || cfg.MaxStreams < 0 || cfg.Timeout < 0 {
-		return nil, fmt.Errorf("site: Seats is %d, StreamFor %v, MaxStreams %d, Timeout %v; want none of them negative", cfg.Seats, cfg.StreamFor, cfg.MaxStreams, cfg.Timeout)
+	if cfg.Seats < 0 || cfg.StreamFor < 0 || cfg.MaxStreams < 0 || cfg.Timeout < 0 || cfg.PerAddress < 0 || cfg.PerMail < 0 || cfg.Proxies < 0 {
+		return nil, fmt.Errorf("site: Seats is %d, StreamFor %v, MaxStreams %d, Timeout %v, PerAddress %d, PerMail %d, Proxies %d; want none of them negative",
+			cfg.Seats, cfg.StreamFor, cfg.MaxStreams, cfg.Timeout, cfg.PerAddress, cfg.PerMail, cfg.Proxies)
 	}
 	cfg.Seats = min(cmp.Or(cfg.Seats, reservations.MaxQuantity), reservations.MaxQuantity)
 	cfg.StreamFor = cmp.Or(cfg.StreamFor, 2*time.Minute)
@@ -106,6 +121,9 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 		months: reservations.Months(channels), statuses: reservations.Statuses(channels),
 		requests: channels.Store().Blobs(requestsContainer), numbers: channels.Store().Table("numbers"),
 		cfg: cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger},
+	}
+	if s.doors, err = newDoors(cfg, knownBy(s.requested)); err != nil {
+		return nil, fmt.Errorf("site: %w", err)
 	}
 	return s.handler(), nil
 }

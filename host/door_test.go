@@ -1,0 +1,61 @@
+package host_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/host"
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/throttle"
+)
+
+type ticket struct {
+	ID string `json:"id"`
+}
+
+func (ticket) Kind() channel.Kind  { return "test.ticket.v1" }
+func (o ticket) MessageID() string { return o.ID }
+
+// A door before host.Accept reads the command's ID from the body, which the handler still gets whole. A repeat is
+// accepted again though nothing is left, and is one more message with the same ID.
+func TestADoorBeforeAccept(t *testing.T) {
+	t.Parallel()
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	routes, err := channel.NewRoutes(channel.Command[ticket]("orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	channels, err := channel.New(store, routes, "/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := throttle.NewDoor("orders", throttle.Config{ID: throttle.JSONMember("id"), Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := d.Serve(host.Accept[ticket](&host.App{Channels: channels, Log: slog.New(slog.DiscardHandler)}, nil))
+	for _, c := range []struct {
+		body string
+		want int
+	}{{`{"id":"1"}`, 202}, {`{"id":"2"}`, 429}, {`{"id":"1"}`, 202}, {`{"id":"3"`, 429}, {`{"id":"1"}`, 202}} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(c.body)))
+		if w.Code != c.want {
+			t.Errorf("%s: got %d, want %d", c.body, w.Code, c.want)
+		}
+	}
+	st, err := store.Queue("orders").Stats(t.Context())
+	if err != nil || st.Ready != 3 {
+		t.Errorf("%d messages, %v; want 3", st.Ready, err)
+	}
+}

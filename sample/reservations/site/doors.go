@@ -1,0 +1,107 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/sample/reservations"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/throttle"
+)
+
+// doors bound how often somebody may ask for a table. They are asked when the request has been read and is right, so
+// that a typing error costs nothing, and the form comes back as it was filled in.
+type doors struct {
+	address          func(r *http.Request) string
+	addresses, mails *throttle.Door // of IP addresses, and of e-mail addresses
+}
+
+type known func(ctx context.Context, tenant, id string) (bool, error)
+
+// newDoors returns the doors. One without a limit lets everything through.
+func newDoors(cfg Config, known known) (d doors, err error) {
+	d.address = throttle.Address(cfg.Proxies)
+	open := func(name string, most int, per time.Duration) (*throttle.Door, error) {
+		c := throttle.Config{Known: known, Logger: cfg.Logger, Metrics: cfg.Door.Metrics, Key: cfg.Door.Key}
+		if most > 0 {
+			c.Quotas = []throttle.Quota{{Name: name, Amount: int64(most), Per: per}}
+		}
+		return throttle.NewDoor(name, c)
+	}
+	if d.addresses, err = open("per-address", cfg.PerAddress, time.Minute); err != nil {
+		return d, err
+	}
+	d.mails, err = open("per-mail", cfg.PerMail, time.Hour)
+	return d, err
+}
+
+// An entry is a request that the doors have let through.
+type entry struct{ address, mail throttle.Pass }
+
+// end ends the request.
+func (e *entry) end(how throttle.Ending) {
+	e.address.End(how)
+	e.mail.End(how)
+}
+
+// admit asks both doors. Its errors are of type *refused.
+func (d *doors) admit(ctx context.Context, r *http.Request, m reservations.MakeReservation) (e entry, err error) {
+	address := d.address(r)
+	if ip, err := netip.ParseAddr(address); err == nil && ip.IsLoopback() || address == loopback6 {
+		return e, nil
+	}
+	if e.address, err = d.addresses.Admit(ctx, throttle.Call{Tenant: address, ID: m.ID}); err != nil {
+		return e, refuse(err, "Many reservations have come from your network.")
+	}
+	if e.mail, err = d.mails.Admit(ctx, throttle.Call{Tenant: strings.ToLower(m.Email), ID: m.ID}); err != nil {
+		e.address.End(throttle.Void)
+		return e, refuse(err, "There have been many reservations with this e-mail address.")
+	}
+	return e, nil
+}
+
+// loopback6 is ::1 as throttle.Address says it.
+const loopback6 = "::/64"
+
+// refused is a problem that a program gets from the door itself.
+type refused struct {
+	*problem
+	door *throttle.Refusal
+}
+
+func refuse(err error, why string) error {
+	x, ok := errors.AsType[*throttle.Refusal](err)
+	if !ok {
+		return err
+	}
+	return &refused{&problem{Status: x.Status(), Detail: why + " Please try again in " + inWords(x.RetryAfter()) + "."}, x}
+}
+
+// inWords says a time in seconds or minutes, rounded up.
+func inWords(d time.Duration) string {
+	n, unit := int(d/time.Second), "second"
+	if d > 99*time.Second {
+		n, unit = int((d+time.Minute-1)/time.Minute), "minute"
+	}
+	if n != 1 {
+		unit += "s"
+	}
+	return fmt.Sprintf("%d %s", n, unit)
+}
+
+// knownBy returns what reports whether a reservation was asked for before, here or in another process, by what reads a
+// request.
+func knownBy(requested func(ctx context.Context, key string) (reservations.MakeReservation, error)) known {
+	return func(ctx context.Context, _, id string) (bool, error) {
+		_, err := requested(ctx, reservations.Key(id))
+		if errors.Is(err, storage.ErrNotFound) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+}

@@ -1,0 +1,254 @@
+package throttle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// backlogName stands for the backlog where other refusals name a quota.
+const backlogName = "backlog"
+
+const (
+	leastEvery = time.Second
+	maxWait    = 5 * time.Minute // of what a refusal advises
+	logEvery   = time.Minute     // about a queue that can't be read
+)
+
+// A Backlog makes a door refuse requests while a queue is too long, with 503. Each request counts as one message.
+type Backlog struct {
+	// Queue is where the requests' messages wait. Defaults to none, and a door that knows no backlog.
+	Queue *storage.Queue
+
+	// Hard is the number of messages above which nothing is let through. Defaults to no limit.
+	Hard int64
+
+	// Soft is the number of messages above which the plans in Low are let through no more. Both or none are given.
+	// Defaults to no limit.
+	Soft int64
+	Low  []string
+
+	// Within is how long a message may wait. The door lets nothing through that would wait longer, as far as it can tell
+	// from the rate at which the queue was served. Defaults to no limit.
+	Within time.Duration
+
+	// Doors is how many processes have a door before the queue. A door takes it that each of them lets through as much
+	// as it does. Defaults to 1.
+	Doors int
+
+	// Every is the least time between two looks at the queue, a second at least. While no request comes, the door
+	// doesn't look. Defaults to 5 seconds.
+	Every time.Duration
+
+	// Trust is how long a look counts when no other succeeds. Then the door lets everything through. At least twice
+	// Every. Defaults to 6 times Every.
+	Trust time.Duration
+}
+
+// withDefaults returns a complete copy, or all that is wrong with it.
+func (b Backlog) withDefaults(named map[string][]Quota) (Backlog, error) {
+	var faults []error
+	wrong := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: Backlog: "+format, append([]any{storage.ErrInvalid}, args...)...))
+	}
+	limited := b.Hard != 0 || b.Soft != 0 || b.Within != 0
+	if limited != (b.Queue != nil) {
+		wrong("a limit needs a Queue, and a Queue needs Hard, Soft or Within")
+	}
+	if b.Hard < 0 || b.Soft < 0 || b.Within < 0 {
+		wrong("Hard is %d, Soft %d, Within %v; want none of them negative", b.Hard, b.Soft, b.Within)
+	}
+	if (b.Soft > 0) != (len(b.Low) > 0) {
+		wrong("Soft is %d and Low has %d plans; want both or none", b.Soft, len(b.Low))
+	}
+	if b.Hard > 0 && b.Soft > b.Hard {
+		wrong("Soft is %d; want at most Hard, %d", b.Soft, b.Hard)
+	}
+	for _, name := range b.Low {
+		if _, ok := named[name]; !ok {
+			wrong("there is no plan %s", storage.Quote(name))
+		}
+	}
+	b.Low = slices.Clone(b.Low)
+	b.Doors, b.Every = cmp.Or(b.Doors, 1), cmp.Or(b.Every, 5*time.Second)
+	b.Trust = cmp.Or(b.Trust, 6*b.Every)
+	if b.Doors < 1 || b.Every < leastEvery || b.Trust < 2*b.Every {
+		wrong("Doors is %d, Every %v, Trust %v; want 1 at least, %v at least, and twice Every at least", b.Doors, b.Every, b.Trust, leastEvery)
+	}
+	return b, errors.Join(faults...)
+}
+
+// pressure is what a door knows of its queue.
+type pressure struct {
+	cfg Backlog
+	log *slog.Logger
+	now func() int64
+
+	begun, ended, sent atomic.Int64 // requests let through, those that ended, and those of them that may have sent
+	last               atomic.Pointer[look]
+
+	mu       sync.Mutex
+	looking  bool  // under mu
+	tried    int64 // when the last look began; under mu
+	complain int64 // when to log a failure again; under mu
+}
+
+// A look is what the queue was like.
+type look struct {
+	at    int64   // when it began
+	depth int64   // messages that wait or are worked at
+	ready int64   // of them, those that wait
+	sent  int64   // by this door, before
+	rate  float64 // messages served in a nanosecond, by what was seen
+	known bool    // rate was seen while messages waited
+	late  bool    // messages that wait are older than they may be
+}
+
+func newPressure(cfg Backlog, log *slog.Logger, now func() int64) *pressure {
+	return &pressure{cfg: cfg, log: log, now: now, tried: -int64(cfg.Every)}
+}
+
+// begin lets a request through and returns 0, or returns how long it should wait. low is for those that go first.
+func (p *pressure) begin(low bool) time.Duration {
+	now := p.now()
+	p.refresh(now)
+	begun := p.begun.Add(1)
+	l := p.last.Load()
+	if l == nil || now-l.at > int64(p.cfg.Trust) {
+		return 0
+	}
+	// The look's depth has all that was sent before it. A request that is under way may have sent, or will. A request
+	// that ends between these two lines is counted twice, never left out.
+	mine := begun - 1 - p.ended.Load()
+	mine += p.sent.Load() - l.sent
+	wait := p.cfg.wait(l, l.depth+int64(p.cfg.Doors)*mine, now-l.at, low)
+	if wait > 0 {
+		p.end(false)
+	}
+	return wait
+}
+
+// wait returns how long a request should wait that comes so many nanoseconds after the look, with so many messages
+// before its own, those served since the look included. It returns 0 for a request that needn't.
+func (b *Backlog) wait(l *look, before, since int64, low bool) (wait time.Duration) {
+	over := func(limit int64) {
+		if limit > 0 && before >= limit {
+			wait = max(wait, b.Every, l.takes(float64(before-limit+1)))
+		}
+	}
+	over(b.Hard)
+	if low {
+		over(b.Soft)
+	}
+	if b.Within > 0 && before > 0 {
+		if takes := l.takes(float64(before) - l.rate*float64(since)); takes > b.Within {
+			wait = max(wait, b.Every, takes-b.Within)
+		}
+		if l.late && !l.known {
+			wait = max(wait, b.Every) // until the next look tells the rate
+		}
+	}
+	return min(wait, maxWait)
+}
+
+// takes returns how long the queue takes for so many messages; 0 if nobody knows.
+func (l *look) takes(messages float64) time.Duration {
+	if !l.known || messages <= 0 {
+		return 0
+	}
+	return time.Duration(min(messages/max(l.rate, 1e-18), forever))
+}
+
+// end counts the end of a request.
+func (p *pressure) end(sent bool) {
+	if sent {
+		p.sent.Add(1)
+	}
+	p.ended.Add(1)
+}
+
+// refresh begins a look if the last one is old.
+func (p *pressure) refresh(now int64) {
+	if l := p.last.Load(); l != nil && now-l.at < int64(p.cfg.Every) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.looking || now-p.tried < int64(p.cfg.Every) {
+		return
+	}
+	p.looking, p.tried = true, now
+	go p.look(now)
+}
+
+// look asks the queue once. A call that never returns stays the only one, and the door lets everything through.
+func (p *pressure) look(now int64) {
+	defer func() {
+		p.mu.Lock()
+		p.looking = false
+		p.mu.Unlock()
+	}()
+	next := &look{at: now, sent: p.sent.Load()}
+	ctx, cancel := context.WithTimeout(context.Background(), p.cfg.Every)
+	defer cancel()
+	st, err := p.cfg.Queue.Stats(ctx)
+	if err == nil && st.Ready < 0 && st.InFlight < 0 {
+		err = errors.New("the store can't tell how long the queue is")
+	}
+	if err != nil {
+		p.fail(now, err)
+		return
+	}
+	next.ready = max(st.Ready, 0)
+	next.depth = next.ready + max(st.InFlight, 0)
+	next.late = next.ready > 1 && st.Oldest > p.cfg.Within // a single old one may be there for another try
+	next.after(p.last.Load(), &p.cfg)
+	p.last.Store(next)
+}
+
+// after works out the rate from two looks.
+func (l *look) after(before *look, cfg *Backlog) {
+	if before == nil || l.at <= before.at {
+		return
+	}
+	l.rate, l.known = before.rate, before.known
+	if l.at-before.at > int64(cfg.Trust) {
+		return // nobody knows what was in between
+	}
+	served := max(0, before.depth+int64(cfg.Doors)*(l.sent-before.sent)-l.depth)
+	rate := float64(served) / float64(l.at-before.at)
+	// Messages were ready all the time if fewer were served than were ready at first: then this is what the queue can
+	// do. Else it can do that at least, and perhaps more if it was emptied.
+	busy := l.ready > 0 && served < before.ready
+	switch {
+	case busy && l.known:
+		l.rate = (l.rate + rate) / 2
+	case busy:
+		l.rate, l.known = rate, true
+	case l.ready == 0:
+		l.rate = max(l.rate, 2*rate)
+	default:
+		l.rate = max(l.rate, rate)
+	}
+}
+
+// fail logs that the queue can't be read, now and then.
+func (p *pressure) fail(now int64, err error) {
+	p.mu.Lock()
+	say := now >= p.complain
+	if say {
+		p.complain = now + int64(logEvery)
+	}
+	p.mu.Unlock()
+	if say {
+		p.log.LogAttrs(context.Background(), slog.LevelWarn, "the backlog of a queue can't be read; the door goes on with the last look, then without", slog.Any("error", err))
+	}
+}

@@ -1,0 +1,213 @@
+package throttle
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/internal/metrics"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	leastKeys = 1024
+	mostKeys  = 1 << 28
+	leastKey  = 16 // bytes of Config.Key
+
+	maxID = 256 // bytes; a longer ID is none
+)
+
+// Config is what a door asks for and how it answers. The zero Config lets everything through.
+type Config struct {
+	// Quotas are those of each tenant, 4 at most. Defaults to none.
+	Quotas []Quota
+
+	// Plans are other quotas, by the name of a plan. Plan names the plan of a tenant; it gets "" for a request that has
+	// no tenant. A tenant of a plan that is not in Plans has Quotas. Defaults to none.
+	Plans map[string][]Quota
+	Plan  func(tenant string) string
+
+	// Tenant names the tenant that a request has proved to come from; Serve calls it. It returns "" for a request that
+	// has proved nothing: then the quotas are those of its address. A name that anybody can claim lets strangers use up
+	// the quota of others. Defaults to "" for all requests.
+	Tenant func(r *http.Request) string
+
+	// Address names where a request comes from. Defaults to Address(0).
+	Address func(r *http.Request) string
+
+	// ID returns the ID of a request, which its sender repeats when it sends the request again, or "". See [JSONMember].
+	// Defaults to the header Idempotency-Key.
+	ID func(r *http.Request) string
+
+	// Known reports whether the ID was accepted before, perhaps by another process. It is called only when a request
+	// with an ID is about to be refused, and then 10 times in 10 seconds for a tenant at most. It has 5 seconds.
+	// Defaults to the door's own memory alone.
+	Known func(ctx context.Context, tenant, id string) (bool, error)
+
+	// Remember is about how many accepted IDs the door remembers. An ID takes some 40 bytes. Defaults to 65,536.
+	Remember int
+
+	// MaxKeys bounds the words that are kept: one for each quota of each tenant that has used it lately. A word takes 21
+	// to 64 bytes, and of MaxKeys words 43 at most. While so many are in use, newcomers share 64 words for each quota.
+	// At least 1024, at most 2^28. Defaults to 1,048,576.
+	MaxKeys int
+
+	// Backlog refuses requests while a queue is too long. Defaults to none.
+	Backlog Backlog
+
+	// Refused answers a request that Serve refuses. Defaults to [Refusal.ServeHTTP].
+	Refused func(w http.ResponseWriter, r *http.Request, x *Refusal)
+
+	// Key is the secret, of 16 bytes at least, that stands between a tenant and the partition key that clients see.
+	// Processes with the same Key show the same one. Defaults to chance.
+	Key []byte
+
+	// Metrics gets the numbers of requests let through, repeated and refused. Defaults to none.
+	Metrics prometheus.Registerer
+
+	// Logger gets failures that no caller is told of. Defaults to none.
+	Logger *slog.Logger
+}
+
+// withDefaults returns a complete copy, or all that is wrong with it but the quotas.
+func (c Config) withDefaults(name string) (Config, error) {
+	var faults []error
+	if !quotaName.MatchString(name) {
+		faults = append(faults, fmt.Errorf("%w: name %s; want 1 to 40 lower-case letters, digits and hyphens, a letter first", storage.ErrInvalid, storage.Quote(name)))
+	}
+	c.Remember, c.MaxKeys = cmp.Or(c.Remember, 1<<16), cmp.Or(c.MaxKeys, 1<<20)
+	if c.Remember < 0 || c.Remember > mostKeys {
+		faults = append(faults, fmt.Errorf("%w: Remember is %d; want 1 to %d", storage.ErrInvalid, c.Remember, mostKeys))
+	}
+	if c.MaxKeys < leastKeys || c.MaxKeys > mostKeys {
+		faults = append(faults, fmt.Errorf("%w: MaxKeys is %d; want %d to %d", storage.ErrInvalid, c.MaxKeys, leastKeys, mostKeys))
+	}
+	if c.Key == nil {
+		c.Key = make([]byte, 32)
+		_, _ = rand.Read(c.Key) // never fails
+	}
+	if len(c.Key) < leastKey {
+		faults = append(faults, fmt.Errorf("%w: Key has %d bytes; want %d at least", storage.ErrInvalid, len(c.Key), leastKey))
+	}
+	c.Key = slices.Clone(c.Key)
+	if c.Address == nil {
+		c.Address = Address(0)
+	}
+	if c.ID == nil {
+		c.ID = func(r *http.Request) string { return r.Header.Get("Idempotency-Key") }
+	}
+	if c.Refused == nil {
+		c.Refused = func(w http.ResponseWriter, r *http.Request, x *Refusal) { x.ServeHTTP(w, r) }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Logger = c.Logger.With(slog.String("door", name))
+	backlog, err := c.Backlog.withDefaults(c.Plans)
+	c.Backlog = backlog
+	return c, errors.Join(append(faults, err)...)
+}
+
+// A plan is the quotas of some tenants.
+type plan struct {
+	rules  []rule
+	bytes  bool // whether a rule counts bytes
+	simple bool // whether all rules count requests, so that nothing happens when one ends
+	low    bool // whether it is refused first while the queue is long
+}
+
+// plans are all that a door has, replaced as a whole.
+type plans struct {
+	all    *plan
+	named  map[string]*plan
+	shared map[string]*shared // by Quota.identity
+}
+
+func (p *plans) of(name string) *plan {
+	if one, ok := p.named[name]; ok {
+		return one
+	}
+	return p.all
+}
+
+// newPlans reports all faults of quotas at once. It keeps the shared words of the plans before.
+func newPlans(quotas []Quota, named map[string][]Quota, low []string, seed maphash.Seed, before map[string]*shared, counts func(quota string) func()) (*plans, error) {
+	p := &plans{named: map[string]*plan{}, shared: map[string]*shared{}}
+	var faults []error
+	build := func(name string, quotas []Quota) *plan {
+		one := &plan{low: slices.Contains(low, name), simple: true}
+		if len(quotas) > maxQuotas {
+			faults = append(faults, fmt.Errorf("%w: there are %d quotas for one tenant; want %d at most", storage.ErrInvalid, len(quotas), maxQuotas))
+		}
+		seen := map[string]bool{}
+		for _, q := range quotas {
+			q, err := q.withDefaults()
+			if err == nil && seen[q.Name] {
+				err = fmt.Errorf("%w: there are two quotas %s for one tenant", storage.ErrInvalid, storage.Quote(q.Name))
+			}
+			if err != nil {
+				faults = append(faults, err)
+				continue
+			}
+			seen[q.Name] = true
+			r := newRule(q, seed, before)
+			r.count = counts(q.Name)
+			if there := p.shared[q.identity()]; there != nil {
+				r.shared = there
+			}
+			p.shared[q.identity()] = r.shared
+			one.rules, one.bytes, one.simple = append(one.rules, r), one.bytes || q.Unit == Bytes, one.simple && q.Unit == Requests
+		}
+		return one
+	}
+	p.all = build("", quotas)
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		p.named[name] = build(name, named[name])
+	}
+	return p, errors.Join(faults...)
+}
+
+// counters are a door's metrics.
+type counters struct {
+	accepted, repeats prometheus.Counter
+	refused           *prometheus.CounterVec // by quota
+}
+
+func newCounters(r prometheus.Registerer, door string) (counters, error) {
+	count := func(name, help string) (*prometheus.CounterVec, error) {
+		return metrics.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "millrace", Subsystem: "throttle", Name: name, Help: help}, []string{"door"}))
+	}
+	accepted, err := count("accepted_total", "Requests that a door let through.")
+	if err != nil {
+		return counters{}, err
+	}
+	repeats, err := count("repeats_total", "Requests that a door let through without asking for a quota, because their ID was accepted before.")
+	if err != nil {
+		return counters{}, err
+	}
+	refused, err := metrics.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "millrace", Subsystem: "throttle", Name: "refused_total", Help: "Requests that a door refused, for each quota that was used up. The quota backlog stands for a queue that is too long.",
+	}, []string{"door", "quota"}))
+	if err != nil {
+		return counters{}, err
+	}
+	refused, err = refused.CurryWith(prometheus.Labels{"door": door})
+	return counters{accepted: accepted.WithLabelValues(door), repeats: repeats.WithLabelValues(door), refused: refused}, err
+}
+
+// These bound how often a door asks Config.Known for one tenant, and for how long.
+const (
+	knownTimes   = 10
+	knownPer     = 10 * time.Second
+	knownTimeout = 5 * time.Second
+)

@@ -1,0 +1,62 @@
+// Package throttle is the door before a program's handlers: it lets each tenant ask for so much, and refuses the rest
+// with an answer that clients understand. Where it is told of a queue, it also refuses what can't be served in time.
+//
+//	door, err := throttle.NewDoor("reservations", throttle.Config{
+//		Tenant: func(r *http.Request) string { return accountOf(r) }, // whom the request has proved to come from
+//		Quotas: []throttle.Quota{{Name: "burst", Amount: 100, Per: time.Minute}},
+//	})
+//	mux.Handle("POST /reservations", door.Serve(book))
+//
+// A request over the quota is answered like this, by RFC 9110, RFC 9457 and draft-ietf-httpapi-ratelimit-headers-10:
+//
+//	HTTP/1.1 429 Too Many Requests
+//	RateLimit-Policy: "burst";q=100;w=60;pk=:4fJmZ0aYcD1x:
+//	RateLimit: "burst";r=0;t=1;pk=:4fJmZ0aYcD1x:
+//	Retry-After: 2
+//	Content-Type: application/problem+json
+//
+//	{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",…,"violated-policies":["burst"]}
+//
+// A handler that knows its tenant only after it has read the request asks by [Door.Admit].
+//
+// # How it works
+//
+// One word tells how much a tenant has used of a quota: the time at which the quota is whole again. A request is let
+// through if that time is near enough, and moves it on (the generic cell rate algorithm). A word whose time has
+// passed says the same as none, so it is forgotten without a loss. The words are in 64 tables, under the hashes of
+// tenants, and no name is kept. The hashes have 64 bits and a secret seed: among a million tenants two share a word
+// with a chance of one in 30 million.
+//
+// The backlog is looked at when a request comes, at most once in 5 seconds, and in the background. In between the
+// door adds what it has let through. The rate at which the queue is served is measured while messages wait, by how
+// many fewer there are.
+//
+// # Laws
+//
+//   - In any time d a tenant gets Burst + Amount × d/Per requests at most, and of bytes one body more. Jumps of the
+//     clock change nothing.
+//   - A request takes of all its quotas or of none. A refused request takes nothing.
+//   - A client that sends again what was accepted is not punished: the first ten repeats of an accepted ID are let
+//     through before any quota is asked. The door knows the IDs that it has seen lately, and Config.Known all others.
+//     IDs of one tenant are nothing to another.
+//   - A request that fails to authenticate costs its tenant nothing, and learns nothing of it. It counts for its
+//     address where Tenant has no name for it, and is given back where the handler says 401 or 403.
+//   - Quota that is given back never lets a tenant have more than if the request had not been made.
+//   - Retry-After is never before the moment at which the quotas let the request through.
+//   - However many names come, the door keeps MaxKeys words, and a tenant that has one is not affected by the others.
+//     While all are in use, names without one share 64 words.
+//   - Whatever a handler does, a concurrent request ends when it returns.
+//   - With Backlog.Hard, the messages that this door lets through, together with those of the last look, are never
+//     more.
+//   - A queue that can't be read refuses nobody for longer than Backlog.Trust.
+//
+// A quota is of one process. With three processes behind a balancer a tenant gets up to three times as much.
+//
+// # Cost
+//
+//   - A request costs the store nothing, one with an ID that is about to be refused perhaps a call of Config.Known, and
+//     a door with a Backlog 12 looks a minute at most.
+//   - Some 130 ns to ask for one of 100,000 tenants, and some microseconds for the fields of an answer.
+//   - 21 to 64 bytes for each quota of a tenant that has used it lately. A door without requests has no goroutine and
+//     no timer.
+package throttle

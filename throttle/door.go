@@ -1,0 +1,208 @@
+package throttle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A Door lets requests through, or refuses them. Its methods may be called concurrently.
+type Door struct {
+	name   string
+	cfg    Config
+	counts counters
+	seeds  [4]maphash.Seed // of tenants, addresses, IDs and quotas
+	start  time.Time
+	plans  atomic.Pointer[plans]
+	look   rule // bounds calls of Config.Known
+	shards [shards]shard
+
+	pressure *pressure // nil for none
+}
+
+// NewDoor returns a door. The name, in lower-case letters, digits and hyphens, stands in metrics, logs and errors. An
+// error says all that is wrong with the name and cfg.
+func NewDoor(name string, cfg Config) (*Door, error) {
+	d := &Door{name: name, start: time.Now()}
+	for i := range d.seeds {
+		d.seeds[i] = maphash.MakeSeed()
+	}
+	cfg, err := cfg.withDefaults(name)
+	if err == nil {
+		d.counts, err = newCounters(cfg.Metrics, name)
+	}
+	d.cfg = cfg
+	if err = errors.Join(err, d.Set(cfg.Quotas, cfg.Plans)); err != nil {
+		return nil, fmt.Errorf("throttle: door %s: %w", name, err)
+	}
+	d.look = newRule(Quota{Name: "known", Amount: knownTimes, Per: knownPer, Burst: knownTimes}, d.seeds[3], nil)
+	for i := range d.shards {
+		s := &d.shards[i]
+		s.rates.most, s.holds.most = cfg.MaxKeys/shards, cfg.MaxKeys/shards
+		s.repeats.most = (cfg.Remember + shards - 1) / shards
+	}
+	if cfg.Backlog.Queue != nil {
+		d.pressure = newPressure(cfg.Backlog, cfg.Logger, d.now)
+	}
+	return d, nil
+}
+
+// Set replaces the quotas, as those in [Config], for the requests that come. The use of a quota so far counts on if
+// the new one has the same name, unit and time. On an error, which says all that is wrong, nothing changes.
+func (d *Door) Set(quotas []Quota, named map[string][]Quota) error {
+	var fault error
+	if len(named) > 0 && d.cfg.Plan == nil {
+		fault = fmt.Errorf("%w: there are Plans, and Config.Plan is nil; want the plan of a tenant", storage.ErrInvalid)
+	}
+	var before map[string]*shared
+	if p := d.plans.Load(); p != nil {
+		before = p.shared
+	}
+	p, err := newPlans(quotas, named, d.cfg.Backlog.Low, d.seeds[3], before, func(quota string) func() {
+		if d.counts.refused == nil {
+			return nil
+		}
+		return d.counts.refused.WithLabelValues(quota).Inc
+	})
+	if err = errors.Join(fault, err); err != nil {
+		return err
+	}
+	d.plans.Store(p)
+	return nil
+}
+
+// now is the time since the door's beginning, in nanoseconds. No clock that jumps has a part in it.
+func (d *Door) now() int64 { return int64(time.Since(d.start)) }
+
+// A Call is a request as a door sees it.
+type Call struct {
+	Tenant string // that it comes from; see Config.Tenant
+	ID     string // which a repeat has as well; may be empty
+	Bytes  int64  // of its body; negative counts as 0
+}
+
+// Admit asks for the quotas of a request. It returns a Pass, which must be ended, or a *[Refusal]. It takes what is
+// asked for of all quotas or of none. Admit is for handlers that know the tenant only after they have read the
+// request. ctx is for Config.Known.
+func (d *Door) Admit(ctx context.Context, c Call) (p Pass, err error) {
+	if x := d.admit(ctx, &p, d.tenant(c.Tenant), c.ID, c.Bytes); x != nil {
+		return Pass{}, x
+	}
+	return p, nil
+}
+
+// shard returns the part of the memory that has a request's tenant.
+func (d *Door) shard(p *Pass) *shard { return &d.shards[shardOf(p.who.hash)] }
+
+func shardOf(who uint64) uint64 { return who >> (64 - shardBits) }
+
+// A party is a tenant or an address.
+type party struct {
+	hash    uint64
+	name    string
+	address bool
+}
+
+func (d *Door) tenant(name string) party {
+	return party{hash: maphash.String(d.seeds[0], name), name: name}
+}
+
+func (d *Door) address(name string) party {
+	return party{hash: maphash.String(d.seeds[1], name), name: name, address: true}
+}
+
+func (d *Door) planOf(p party) *plan {
+	all := d.plans.Load()
+	if len(all.named) == 0 {
+		return all.all
+	}
+	if p.address {
+		return all.of(d.cfg.Plan(""))
+	}
+	return all.of(d.cfg.Plan(p.name))
+}
+
+// admit makes a pass of a zero Pass, or says why not.
+func (d *Door) admit(ctx context.Context, p *Pass, who party, id string, bytes int64) *Refusal {
+	p.door, p.plan, p.who, p.bytes = d, d.planOf(who), who, max(bytes, 0)
+	if id != "" && len(id) <= maxID {
+		p.id = max(1, maphash.String(d.seeds[2], id)^who.hash)
+	}
+	x := d.ask(p)
+	if x != nil && d.knows(ctx, p, id) {
+		p.free, x = true, nil
+	}
+	switch {
+	case x != nil:
+		x.count()
+	case p.free:
+		if d.pressure != nil {
+			d.pressure.begun.Add(1)
+		}
+		d.counts.repeats.Inc()
+	default:
+		d.counts.accepted.Inc()
+	}
+	return x
+}
+
+// ask takes all that a request asks for, or says why not.
+func (d *Door) ask(p *Pass) *Refusal {
+	s := d.shard(p)
+	if p.id != 0 {
+		s.mu.Lock()
+		p.known, p.free = s.repeats.repeat(p.id)
+		s.mu.Unlock()
+		if p.free {
+			return nil
+		}
+	}
+	if d.pressure != nil {
+		if wait := d.pressure.begin(p.plan.low); wait > 0 {
+			return &Refusal{pass: *p, wait: wait}
+		}
+	}
+	s.mu.Lock()
+	violated, wait := s.take(p, d.now())
+	s.mu.Unlock()
+	if violated == 0 {
+		return nil
+	}
+	if d.pressure != nil {
+		d.pressure.end(false)
+	}
+	return &Refusal{pass: *p, violated: violated, wait: time.Duration(wait)}
+}
+
+// knows asks Config.Known about the ID of a request that is about to be refused.
+func (d *Door) knows(ctx context.Context, p *Pass, id string) bool {
+	if d.cfg.Known == nil || p.id == 0 || p.known {
+		return false // the free repeats of an ID that is known are used up
+	}
+	s := d.shard(p)
+	s.mu.Lock()
+	allowed := s.takeOne(&d.look, p.who, d.now())
+	s.mu.Unlock()
+	if !allowed {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
+	defer cancel()
+	known, err := d.cfg.Known(ctx, p.who.name, id)
+	if err != nil {
+		d.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "nobody knows whether a request is a repeat", slog.Any("error", err))
+		return false
+	}
+	if known {
+		s.mu.Lock()
+		s.repeats.set(p.id, 1)
+		s.mu.Unlock()
+	}
+	return known
+}

@@ -1,0 +1,24 @@
+package throttle
+
+// Words tells how many words the door keeps, and the bytes of all its tables.
+func (d *Door) Words() (words, bytes int) {
+	for i := range d.shards {
+		s := &d.shards[i]
+		s.mu.Lock()
+		words += s.rates.used + s.holds.used
+		bytes += 16 * (len(s.rates.slots) + len(s.holds.slots))
+		s.mu.Unlock()
+	}
+	return words, bytes
+}
+
+// Remembered tells how many accepted IDs the door remembers.
+func (d *Door) Remembered() (n int) {
+	for i := range d.shards {
+		s := &d.shards[i]
+		s.mu.Lock()
+		n += len(s.repeats.young) + len(s.repeats.old)
+		s.mu.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,173 @@
+package throttle
+
+// A Pass is a request that was let through. End it, in the goroutine that has it.
+type Pass struct {
+	door   *Door
+	plan   *plan
+	who    party
+	id     uint64 // of the tenant's request; 0 for none
+	at     int64
+	bytes  int64
+	after  [maxQuotas]int64 // the words since this request's last charge
+	own    [maxQuotas]int64 // what this request has raised them by
+	shared uint8            // a bit for each word that newcomers share
+	free   bool             // it is a repeat, and has taken nothing
+	known  bool             // its ID was accepted before
+	ended  bool
+}
+
+// An Ending is what a Pass was for.
+type Ending int
+
+const (
+	// Spent is for a request that has used its quota, whatever became of it.
+	Spent Ending = iota
+
+	// Accepted is for a request that was accepted. Repeats of its ID are free from now on, the first ten of them.
+	Accepted
+
+	// Void is for a request that must not count, such as one whose sender is not who it says. Its quota is given back,
+	// but for what has come back by itself since.
+	Void
+)
+
+// End ends a request that was let through. The first call counts.
+func (p *Pass) End(how Ending) {
+	if p.door == nil || how == Spent && p.plan.simple && p.door.pressure == nil {
+		p.ended = true
+		return
+	}
+	s := p.door.shard(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.ended {
+		return
+	}
+	p.ended = true
+	if p.door.pressure != nil {
+		p.door.pressure.end(how != Void)
+	}
+	if how == Accepted && p.id != 0 && !p.free {
+		s.repeats.accept(p.id)
+	}
+	if p.free {
+		return
+	}
+	now := p.door.now()
+	for i := range p.plan.rules {
+		switch {
+		case p.plan.rules[i].Unit == Concurrent:
+			s.lower(p, i, 1)
+		case how == Void:
+			s.lower(p, i, p.unpaid(i, now))
+		}
+	}
+}
+
+// unpaid returns what of the pass has not come back by itself: at least that is what the word would be lower by
+// without the pass. So giving it back gives the tenant no more than it would have without the pass.
+func (p *Pass) unpaid(i int, now int64) int64 { return min(p.own[i], max(p.after[i]-now, 0)) }
+
+// charge takes bytes that were not announced. They may be more than there are: then the tenant waits longer.
+func (p *Pass) charge(bytes int64) {
+	s := p.door.shard(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.free || p.ended {
+		return
+	}
+	now := p.door.now()
+	for i := range p.plan.rules {
+		r := &p.plan.rules[i]
+		if r.Unit != Bytes {
+			continue
+		}
+		cost := r.cost(bytes)
+		word, _ := s.word(r, p.who.hash, now)
+		p.own[i] = min(p.unpaid(i, now)+cost, forever)
+		p.after[i] = min(max(*word, now)+cost, now+forever)
+		*word = p.after[i]
+	}
+}
+
+// word returns the word of a tenant's quota, and whether others share it. A newcomer gets one of its own, or where
+// there is no room, the one that the shard's newcomers share. The pointer is good until the next word.
+//
+// A newcomer may have shared a moment ago, so its own word begins where the shared one is. Requests under way can't
+// be told apart like that: as long as one is counted by the shared word, newcomers go on sharing.
+func (s *shard) word(r *rule, who uint64, now int64) (word *int64, shared bool) {
+	t, floor := s.table(r, now)
+	common := &r.shared[shardOf(who)]
+	own := t.place(r.key(who), floor, now)
+	switch {
+	case own == nil:
+		return common, true
+	case *own > floor || *common <= floor:
+	case r.Unit == Concurrent:
+		return common, true
+	default:
+		*own = *common
+	}
+	return own, false
+}
+
+func (s *shard) table(r *rule, now int64) (t *table, floor int64) {
+	if r.Unit == Concurrent {
+		return &s.holds, 0
+	}
+	return &s.rates, now
+}
+
+// take raises the words of all quotas, or of none. It returns the quotas that are used up, a bit for each, and how
+// long the request has to wait for all of them.
+func (s *shard) take(p *Pass, now int64) (violated uint8, wait int64) {
+	p.at = now
+	for i := range p.plan.rules {
+		r := &p.plan.rules[i]
+		word, shared := s.word(r, p.who.hash, now)
+		if shared {
+			p.shared |= 1 << i
+		}
+		cost := r.cost(p.bytes)
+		after, w := r.take(*word, now, cost)
+		p.after[i] = after
+		if w > 0 {
+			violated, wait = violated|1<<i, max(wait, w)
+		} else {
+			*word, p.own[i] = after, cost
+		}
+	}
+	if violated == 0 {
+		return 0, 0
+	}
+	for i := range p.plan.rules {
+		if violated>>i&1 == 0 {
+			s.lower(p, i, p.own[i])
+			p.after[i] -= p.own[i]
+		}
+	}
+	return violated, wait
+}
+
+// takeOne is take for one quota, without a pass.
+func (s *shard) takeOne(r *rule, who party, now int64) bool {
+	word, _ := s.word(r, who.hash, now)
+	after, wait := r.take(*word, now, r.each)
+	if wait == 0 {
+		*word = after
+	}
+	return wait == 0
+}
+
+// lower gives back a part of what a pass has taken. A word that is no longer there has come back by itself.
+func (s *shard) lower(p *Pass, i int, by int64) {
+	r := &p.plan.rules[i]
+	if p.shared>>i&1 != 0 {
+		r.shared[shardOf(p.who.hash)] -= by
+		return
+	}
+	t, _ := s.table(r, 0)
+	if w := t.find(r.key(p.who.hash)); w != nil {
+		*w -= by
+	}
+}

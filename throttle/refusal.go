@@ -1,0 +1,148 @@
+package throttle
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Refusal is why a door didn't let a request through. It is an error, and a handler that answers the request.
+type Refusal struct {
+	pass     Pass          // as it would have been
+	violated uint8         // quotas, a bit for each; none if the queue is too long
+	wait     time.Duration // until the request can be let through
+}
+
+// Status is the status of the answer: 429 where a quota is used up, 503 where the queue is too long.
+func (x *Refusal) Status() int {
+	if x.violated == 0 {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusTooManyRequests
+}
+
+// Quotas are the names of the quotas that are used up. Where the queue is too long, that is "backlog".
+func (x *Refusal) Quotas() []string {
+	if x.violated == 0 {
+		return []string{backlogName}
+	}
+	var names []string
+	for i := range x.pass.plan.rules {
+		if x.violated>>i&1 != 0 {
+			names = append(names, x.pass.plan.rules[i].Name)
+		}
+	}
+	return names
+}
+
+// RetryAfter is when the request may be sent again, in whole seconds. It is never too early for the quotas as they
+// are now. For each tenant it is later by another part of a quarter, up to a minute, so that not all come back at
+// once.
+func (x *Refusal) RetryAfter() time.Duration {
+	seconds := inSeconds(int64(x.wait))
+	spread := min(seconds/4, 59) + 1
+	return time.Duration(seconds+int64(x.pass.who.hash%uint64(spread+1))) * time.Second
+}
+
+// Error tells the door and the quotas, and not the tenant.
+func (x *Refusal) Error() string {
+	if x.violated == 0 {
+		return fmt.Sprintf("throttle: door %s: the queue is too long; send the request again in %v", x.pass.door.name, x.RetryAfter())
+	}
+	return fmt.Sprintf("throttle: door %s: used up: %s; send the request again in %v", x.pass.door.name, strings.Join(x.Quotas(), ", "), x.RetryAfter())
+}
+
+// SetFields sets what clients read in the header of an answer: Retry-After, and where a quota is used up,
+// RateLimit-Policy and RateLimit. ServeHTTP calls it.
+func (x *Refusal) SetFields(h http.Header) {
+	h.Set("Retry-After", strconv.FormatInt(int64(x.RetryAfter()/time.Second), 10))
+	h.Set("Cache-Control", "no-store")
+	if x.violated != 0 {
+		x.pass.setFields(h, x.violated, x.wait)
+	}
+}
+
+// ServeHTTP answers with a problem of RFC 9457, of the types that the draft of the RateLimit fields registers.
+func (x *Refusal) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	x.SetFields(w.Header())
+	w.Header().Set("Content-Type", "application/problem+json")
+	status, name, title, detail := x.Status(), "quota-exceeded", "Request cannot be satisfied as assigned quota has been exceeded", "The quota is used up."
+	if status == http.StatusServiceUnavailable {
+		name, title, detail = "temporary-reduced-capacity", "Request cannot be satisfied due to temporary server capacity constraints", "There is too much to do."
+	}
+	// No part needs to be escaped: names of quotas are letters, digits and hyphens.
+	body := fmt.Sprintf(`{"type":"https://iana.org/assignments/http-problem-types#%s","title":"%s","status":%d,"detail":"%s Send the request again in %d seconds.","violated-policies":["%s"]}`+"\n",
+		name, title, status, detail, x.RetryAfter()/time.Second, strings.Join(x.Quotas(), `","`))
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body)) // the client may have gone
+}
+
+// count counts a refusal in the metrics.
+func (x *Refusal) count() {
+	if x.violated == 0 {
+		x.pass.door.counts.refused.WithLabelValues(backlogName).Inc()
+		return
+	}
+	for i := range x.pass.plan.rules {
+		if x.violated>>i&1 != 0 {
+			x.pass.plan.rules[i].count()
+		}
+	}
+}
+
+// SetFields sets RateLimit-Policy and RateLimit, which tell clients of their quotas before they are used up. Serve
+// calls it.
+func (p *Pass) SetFields(h http.Header) {
+	if p.door != nil && !p.free {
+		p.setFields(h, 0, 0)
+	}
+}
+
+// setFields adds the fields, so that they join those of another door. A quota that is violated has what is left of
+// it, and the time until the request fits. For any other one the time is given only where nothing is left: from units
+// and a time together a client may work out a rate that the quota doesn't have.
+func (p *Pass) setFields(h http.Header, violated uint8, wait time.Duration) {
+	if len(p.plan.rules) == 0 {
+		return
+	}
+	key := ";pk=:" + p.door.partition(p.who) + ":"
+	var policy, limit []byte
+	for i := range p.plan.rules {
+		r := &p.plan.rules[i]
+		if i > 0 {
+			policy, limit = append(policy, ", "...), append(limit, ", "...)
+		}
+		policy = append(append(policy, r.policy...), key...)
+		units, seconds := r.left(p.after[i], p.at)
+		if violated>>i&1 != 0 && r.Unit != Concurrent {
+			_, ns := r.take(p.after[i], p.at, r.cost(p.bytes))
+			seconds = inSeconds(ns)
+		}
+		limit = append(append(limit, '"'), r.Name...)
+		limit = strconv.AppendInt(append(limit, `";r=`...), units, 10)
+		if seconds > 0 {
+			limit = strconv.AppendInt(append(limit, ";t="...), seconds, 10)
+		}
+		limit = append(limit, key...)
+	}
+	h.Add("RateLimit-Policy", string(policy))
+	h.Add("RateLimit", string(limit))
+}
+
+// partition returns what clients see of a tenant: the same for all its requests, and nothing that anybody can get the
+// tenant from.
+func (d *Door) partition(who party) string {
+	mac := hmac.New(sha256.New, d.cfg.Key)
+	kind := "tenant "
+	if who.address {
+		kind = "address "
+	}
+	_, _ = mac.Write([]byte(kind + who.name)) // never fails
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil)[:9])
+}

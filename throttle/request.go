@@ -1,0 +1,111 @@
+package throttle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// nowhere is the address of a request that has none.
+const nowhere = "nowhere"
+
+// Address returns a function for Config.Address. It returns the IP address of the client, and of IPv6 the network of
+// 64 bits, because whoever has one address there has them all. proxies is the number of proxies before the server
+// that add the address of their client to the header X-Forwarded-For. With 0 the header counts for nothing, because
+// anybody can send it, and the address is that of the connection; behind a proxy all requests then have the proxy's.
+func Address(proxies int) func(r *http.Request) string {
+	return func(r *http.Request) string {
+		from := r.RemoteAddr
+		if proxies > 0 {
+			said := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+			if len(said) >= proxies {
+				if a := canonical(strings.TrimSpace(said[len(said)-proxies])); a != nowhere {
+					return a
+				}
+			}
+		}
+		return canonical(from)
+	}
+}
+
+// canonical returns an address, given with or without a port, in one form.
+func canonical(text string) string {
+	ip, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
+	if err != nil {
+		both, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return nowhere
+		}
+		ip = both.Addr()
+	}
+	ip = ip.Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	network, err := ip.Prefix(64)
+	if err != nil {
+		return nowhere
+	}
+	return network.String()
+}
+
+// maxPeeked bounds the body that JSONMember reads.
+const maxPeeked = 64 << 10
+
+// JSONMember returns a function for Config.ID: the ID is a string of the body, which is a JSON object, under the
+// given name. It reads bodies of up to 64 KiB, and puts back what it has read. Any other body has no ID.
+func JSONMember(name string) func(r *http.Request) string {
+	return func(r *http.Request) string {
+		if r.Body == nil || r.ContentLength > maxPeeked {
+			return ""
+		}
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxPeeked+1))
+		rest := io.Reader(r.Body)
+		if err != nil {
+			rest = failing{err}
+		}
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(body), rest), r.Body}
+		if err != nil || len(body) > maxPeeked {
+			return ""
+		}
+		id, _ := member(body, name) // a body that is no object has no ID
+		return id
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+var errNoObject = errors.New("want a JSON object")
+
+// member returns the first member of an object that has a name, if it is a string.
+func member(body []byte, name string) (string, error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return "", errNoObject
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return "", err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return "", err
+		}
+		if key == name {
+			var text string
+			err := json.Unmarshal(value, &text)
+			return text, err
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,112 @@
+package throttle_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/millrace-go/millrace/throttle"
+)
+
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		proxies                 int
+		remote, forwarded, want string
+	}{
+		{0, "192.0.2.1:1234", "198.51.100.7", "192.0.2.1"},
+		{0, "[2001:db8:1:2:3:4:5:6]:80", "", "2001:db8:1:2::/64"},
+		{0, "[::ffff:192.0.2.1]:80", "", "192.0.2.1"},
+		{0, "[fe80::1%eth0]:80", "", "fe80::/64"},
+		{0, "@", "", "nowhere"},
+		{1, "192.0.2.1:1234", "203.0.113.9, 198.51.100.7", "198.51.100.7"},
+		{2, "192.0.2.1:1234", "203.0.113.9, 198.51.100.7", "203.0.113.9"},
+		{3, "192.0.2.1:1234", "203.0.113.9, 198.51.100.7", "192.0.2.1"},
+		{1, "192.0.2.1:1234", "198.51.100.7:4711", "198.51.100.7"},
+		{1, "192.0.2.1:1234", "[2001:db8::1]", "2001:db8::/64"},
+		{1, "192.0.2.1:1234", "unknown", "192.0.2.1"},
+		{1, "192.0.2.1:1234", "", "192.0.2.1"},
+	} {
+		r := httptest.NewRequest("POST", "/", nil)
+		r.RemoteAddr = c.remote
+		if c.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", c.forwarded)
+		}
+		if got := throttle.Address(c.proxies)(r); got != c.want {
+			t.Errorf("%+v: got %s", c, got)
+		}
+	}
+}
+
+// An address is that of the connection, or one that the right proxy has told, in one form.
+func FuzzAddress(f *testing.F) {
+	f.Add(1, "192.0.2.1:1", "1.2.3.4, [::1]:5")
+	f.Add(0, "[fe80::1%eth0]:80", ",,")
+	f.Add(3, "", "::ffff:1.2.3.4,x,1")
+	f.Fuzz(func(t *testing.T, proxies int, remote, forwarded string) {
+		r := httptest.NewRequest("POST", "/", nil)
+		r.RemoteAddr = remote
+		direct := throttle.Address(0)(r)
+		r.Header["X-Forwarded-For"] = []string{forwarded}
+		got := throttle.Address(proxies)(r)
+		if proxies <= 0 && got != direct {
+			t.Errorf("the header of a stranger counts: %q", got)
+		}
+		if got == "nowhere" {
+			return
+		}
+		ip, err := netip.ParseAddr(got)
+		network, err2 := netip.ParsePrefix(got)
+		if !(err == nil && ip.Is4()) && !(err2 == nil && network.Addr().Is6() && network.Bits() == 64 && network == network.Masked()) {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// An ID is read from a JSON object, and the body stays whole, whatever it is.
+func FuzzJSONMember(f *testing.F) {
+	f.Add([]byte(`{"id":"a","x":{"id":"b"}}`), false)
+	f.Add([]byte(`{"x":[1,{}],"id":"\ud83d"}`), true)
+	f.Add([]byte(`{"id":7}`), false)
+	f.Add([]byte(`[{"id":"a"}]`), false)
+	f.Add([]byte(`{"id":"a"`), true)
+	f.Add([]byte(``), false)
+	f.Add(bytes.Repeat([]byte(" "), 64<<10+1), true)
+	f.Fuzz(func(t *testing.T, body []byte, unknown bool) {
+		r := httptest.NewRequest("POST", "/", bytes.NewReader(body))
+		if unknown {
+			r.ContentLength = -1
+		}
+		id := throttle.JSONMember("id")(r)
+		if got, err := io.ReadAll(r.Body); err != nil || !bytes.Equal(got, body) {
+			t.Fatalf("the body has become %q, %v", got, err)
+		}
+		var members map[string]json.RawMessage
+		if json.Unmarshal(body, &members) != nil || strings.Count(string(body), "id") != 1 || strings.Contains(string(body), `\`) {
+			return // it is no object, or it isn't told which of several members counts
+		}
+		var want string
+		if err := json.Unmarshal(members["id"], &want); id != want && err == nil && len(body) <= 64<<10 {
+			t.Errorf("got %q, want %q", id, want)
+		}
+	})
+}
+
+// A body that can't be read fails where the handler reads it.
+func TestJSONMemberOfABrokenBody(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	r := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader(`{"id":"a"}`), iotest.ErrReader(broken)))
+	if id := throttle.JSONMember("id")(r); id != "" {
+		t.Errorf("the ID is %q", id)
+	}
+	if body, err := io.ReadAll(r.Body); string(body) != `{"id":"a"}` || !errors.Is(err, broken) {
+		t.Errorf("got %q, %v", body, err)
+	}
+}

@@ -1,0 +1,118 @@
+package throttle
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+)
+
+// Serve returns a handler that lets requests through to next, or answers them. Put it behind what authenticates: see
+// Config.Tenant.
+//
+// A request whose answer has a status of 2xx or 3xx was accepted, and repeats of its ID are free. One that next
+// answers with 401 or 403 costs nothing, and its answer has none of the fields: they would tell a stranger what a
+// tenant does. A redirection has no RateLimit, which could keep a client from following it.
+func (d *Door) Serve(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var pass Pass
+		if x := d.admit(r.Context(), &pass, d.party(r), d.cfg.ID(r), r.ContentLength); x != nil {
+			d.cfg.Refused(w, r, x)
+			return
+		}
+		a := &answer{ResponseWriter: w, pass: &pass}
+		how := Spent
+		defer func() { pass.End(how) }() // also when next panics
+		if r.ContentLength < 0 && r.Body != nil && pass.plan.bytes {
+			metered := *r
+			metered.Body = &meter{ReadCloser: r.Body, pass: &pass}
+			r = &metered
+		}
+		next.ServeHTTP(a, r)
+		a.begin(http.StatusOK) // if it has not begun
+		how = ending(a.status)
+	})
+}
+
+// party returns whose quotas a request asks for.
+func (d *Door) party(r *http.Request) party {
+	if d.cfg.Tenant != nil {
+		if name := d.cfg.Tenant(r); name != "" {
+			return d.tenant(name)
+		}
+	}
+	return d.address(d.cfg.Address(r))
+}
+
+// ending tells by an answer's status what became of a request.
+func ending(status int) Ending {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return Void
+	case status < http.StatusBadRequest:
+		return Accepted
+	}
+	return Spent
+}
+
+// A meter charges a body as it is read. The server may read what the handler has left, when nobody counts any more.
+type meter struct {
+	io.ReadCloser
+	pass *Pass
+}
+
+func (m *meter) Read(b []byte) (int, error) {
+	n, err := m.ReadCloser.Read(b)
+	if n > 0 {
+		m.pass.charge(int64(n))
+	}
+	return n, err
+}
+
+// An answer remembers the status, and adds the fields when the status is known.
+type answer struct {
+	http.ResponseWriter
+	pass   *Pass
+	status int // 0 until the header is complete
+}
+
+// begin completes the header of an answer.
+func (a *answer) begin(status int) {
+	if a.status != 0 {
+		return
+	}
+	a.status = status
+	if ending(status) == Void {
+		return
+	}
+	a.pass.SetFields(a.Header())
+	if status >= 300 && status < 400 {
+		a.Header().Del("RateLimit")
+	}
+}
+
+func (a *answer) WriteHeader(status int) {
+	if status >= 200 {
+		a.begin(status)
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.begin(http.StatusOK)
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// Flush makes it an http.Flusher, which some handlers look for.
+func (a *answer) Flush() {
+	a.begin(http.StatusOK)
+	_ = http.NewResponseController(a.ResponseWriter).Flush() // a Flusher can't tell
+}
+
+// Hijack makes it an http.Hijacker, likewise.
+func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(a.ResponseWriter).Hijack()
+}
