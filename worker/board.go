@@ -14,6 +14,7 @@ import (
 
 const (
 	openTime   = time.Minute           // for the opening of a turn
+	lateTime   = time.Second           // that the worker waits for a turn that was opened too late and leaves
 	answerTime = 10 * time.Second      // after which a turn that doesn't answer is reported
 	askAgain   = time.Second           // before a turn that failed is asked again
 	askEvery   = 10 * time.Millisecond // a turn that changes more often is asked more seldom than that
@@ -59,7 +60,8 @@ func openBoard(ctx context.Context, c Consumer, open ...OpenTurn) (*board, error
 	return b, nil
 }
 
-// openTurn bounds the opening of a turn. A turn that was opened too late leaves at once.
+// openTurn bounds the opening of a turn. A turn that was opened too late leaves at once. openTurn waits for that for a
+// moment, so that nothing of a turn that heeds its context runs after the worker.
 func openTurn(ctx context.Context, c Consumer, open OpenTurn) (Turn, error) {
 	if open == nil {
 		return nil, errors.New("a turn is nil")
@@ -69,8 +71,10 @@ func openTurn(ctx context.Context, c Consumer, open OpenTurn) (Turn, error) {
 		err    error
 		opened = make(chan struct{})
 		missed = make(chan struct{})
+		ended  = make(chan struct{})
 	)
 	go func() {
+		defer close(ended)
 		if failed := handlers.Contain(func() { turn, err = open(ctx, c) }); failed != nil {
 			turn, err = nil, failed
 		}
@@ -86,6 +90,7 @@ func openTurn(ctx context.Context, c Consumer, open OpenTurn) (Turn, error) {
 	}()
 	timer := time.NewTimer(openTime)
 	defer timer.Stop()
+	var late error
 	select {
 	case <-opened:
 		if err == nil && turn == nil {
@@ -93,12 +98,17 @@ func openTurn(ctx context.Context, c Consumer, open OpenTurn) (Turn, error) {
 		}
 		return turn, err
 	case <-ctx.Done():
-		close(missed)
-		return nil, context.Cause(ctx)
+		late = context.Cause(ctx)
 	case <-timer.C:
-		close(missed)
-		return nil, fmt.Errorf("no turn after %v", openTime)
+		late = fmt.Errorf("no turn after %v", openTime)
 	}
+	close(missed)
+	timer.Reset(lateTime)
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+	return nil, late
 }
 
 // leaveContext returns the context for a turn's Leave. The consumer's may have ended.
