@@ -60,7 +60,7 @@ func TestCrashAfterEveryCall(t *testing.T) {
 	}
 }
 
-// The same test on Azurite runs in real time, so a worker stops in each fourth call only, before its effect in one half
+// The same test on Azurite runs in real time, so a worker stops in each eighth call only, before its effect in one half
 // of them and after it in the other. Many trials run at once, each on an account of its own, because most of a trial is
 // a wait for the visibility of the dead worker's messages.
 func TestCrashAfterCallsOnAzure(t *testing.T) {
@@ -68,7 +68,7 @@ func TestCrashAfterCallsOnAzure(t *testing.T) {
 		t.Skip("waits for visibilities to end")
 	}
 	t.Parallel()
-	const atOnce, stride = 5, 4 // more at once only make Azurite stall
+	const atOnce, stride = 5, 8 // more at once only make Azurite stall
 	for i, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		t.Run(moment.String(), func(t *testing.T) {
 			// Each moment has a server of its own: the remains of other tests make Azurite slow.
