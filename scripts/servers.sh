@@ -2,9 +2,9 @@
 say() { echo "$me: $*" >&2; }
 
 # Debian keeps PostgreSQL's programs out of PATH.
-postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null; }
-redis() { command -v redis-server >/dev/null; }
-etcd() { command -v etcd >/dev/null; }
+postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || type -P postgres >/dev/null; }
+redis() { type -P redis-server >/dev/null; }
+etcd() { type -P etcd >/dev/null; } # type -P finds programs only, and not this function
 
 # install PACKAGE...: only if this user may
 install() {
