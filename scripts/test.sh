@@ -24,5 +24,6 @@ fi
 summary=$(mktemp)
 trap 'rm -f "$summary"' EXIT
 $go build -o "$summary" ./cmd/internal/testsum
+# Some packages mostly wait, so one more than there are processors runs at a time.
 # The summary's exit code counts. pipefail adds go's own, for failures before any test.
-$go test -json "${race[@]}" -timeout 15m "$@" ./... </dev/null | "$summary" $strict
+$go test -json "${race[@]}" -p $(($(nproc) + 1)) -timeout 15m "$@" ./... </dev/null | "$summary" $strict
