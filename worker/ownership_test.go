@@ -63,7 +63,7 @@ func TestRenewalAfterALostRace(t *testing.T) {
 		}))
 		w.decide = func(a Account, c Add) (Account, []channel.Message, error) {
 			if folds.Add(1) == 2 {
-				time.Sleep(5 * visibility)
+				time.Sleep(50 * visibility)
 			}
 			return a.Add(c)
 		}
