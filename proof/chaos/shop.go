@@ -186,6 +186,8 @@ func (s *shop) do(ctx context.Context, p purchase, r request) (effect, error) {
 	service, step := s.Carrier, r.Verb
 	if r.Verb == charges {
 		service = s.Bank
+	} else {
+		r.Away = min(r.Away, 2) // the step after the pivot has no end but success, and its pauses grow
 	}
 	if r.Undo != "" {
 		step = "undo of " + step
