@@ -12,7 +12,7 @@ import (
 func TestCommentsReadEasily(t *testing.T) {
 	t.Parallel()
 	const most = 120 // columns
-	headless := regexp.MustCompile(`(^|[.;] )(Who|What|Whoever) [a-z]+ `)
+	headless := regexp.MustCompile(`(^|[.;] )(Who|What|Whoever) [a-z']+ `)
 	n := 0
 	for _, f := range sources(t) {
 		for _, group := range f.tree.Comments {

@@ -282,7 +282,7 @@ func TestStreamIsBounded(t *testing.T) {
 	})
 }
 
-// What can't be known is said, and what is somebody else's is an error that says so.
+// A stream says which parts of it can't be known. A document of another kind is an error that says so.
 func TestStreamOfStrangeDocuments(t *testing.T) {
 	g := &guide{}
 	onTour(t, g.plan, func(b *booklet) {

@@ -80,7 +80,7 @@ type Version struct {
 	Changes []Change        `json:"changes"`
 }
 
-// parseDocument reads a current document. What isn't one is never a value.
+// parseDocument reads a current document. Other contents are an error, and never a value.
 func parseDocument(data []byte) (document, error) {
 	d, err := jsonform.DecodeStrictly[document](data)
 	if err == nil {

@@ -78,7 +78,7 @@ func (r *Report) markdown(w io.Writer) error {
 		"processor time during a measurement, in the middle one %s %%.\n",
 		strings.Join(r.Loads, " and "), chart.Number(lost.Max), chart.Number(lost.Median))
 	b.WriteString("“×” is how many times as good the first row is (more, or less time, or fewer bytes). Steps do " +
-		"nothing. What was answered survives a power failure in all systems. Servers run on the same machine, behind " +
+		"nothing. All systems keep over a power failure what they have answered. Servers run on the same machine, behind " +
 		"Unix sockets.\n")
 	for _, work := range r.works {
 		r.table(&b, work)

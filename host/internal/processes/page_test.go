@@ -230,7 +230,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// What isn't there, and what can't be read, has an answer of its own.
+// A page tells an instance that isn't there from one that can't be read.
 func TestAnswers(t *testing.T) {
 	onSite(t, func(s *site) {
 		s.has("no instance", s.get(404, "/processes/trip/nope"), "There is no such instance.")
