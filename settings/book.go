@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/signal"
+	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -56,7 +57,7 @@ var errLost = fmt.Errorf("%w: the current document is missing, though there are 
 
 // read brings a sighting up to date.
 func (b book) read(ctx context.Context, seen *sighting) error {
-	ctx, cancel := limit(ctx)
+	ctx, cancel := call.Limit(ctx, callTime)
 	defer cancel()
 	blob, err := b.blobs.Get(ctx, b.current(), seen.etag)
 	switch {
@@ -90,7 +91,7 @@ func (b book) readKnown(ctx context.Context, seen *sighting) error {
 
 // write replaces what was seen, if it is still there.
 func (b book) write(ctx context.Context, seen *sighting, d document) error {
-	ctx, cancel := limit(ctx)
+	ctx, cancel := call.Limit(ctx, callTime)
 	defer cancel()
 	d.Epoch++
 	if d.Values == nil {
@@ -118,7 +119,7 @@ func (b book) addVersion(ctx context.Context, v Version) (Version, error) {
 		if err != nil {
 			return Version{}, err
 		}
-		limited, cancel := limit(ctx)
+		limited, cancel := call.Limit(ctx, callTime)
 		_, err = b.blobs.Put(limited, b.version(v.Number), body, storage.Condition{IfAbsent: true})
 		cancel()
 		if !storage.LostRace(err) {
@@ -133,7 +134,7 @@ func (b book) readVersion(ctx context.Context, n int64) (Version, error) {
 	if n == 0 {
 		return Version{Values: json.RawMessage("{}")}, nil
 	}
-	ctx, cancel := limit(ctx)
+	ctx, cancel := call.Limit(ctx, callTime)
 	defer cancel()
 	blob, err := b.blobs.Get(ctx, b.version(n), "")
 	if err != nil {
@@ -165,22 +166,5 @@ func (b book) tell(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTime)
 		defer cancel()
 		_, _ = signal.Broadcast(ctx, b.store, b.topic(), nil)
-	}
-}
-
-// limit bounds a call of the store, so that one that hangs ends.
-func limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, callTime, fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, callTime))
-}
-
-// sleep waits for d. When ctx ends before, it returns the cause.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/signal"
+	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -88,15 +89,10 @@ func (s *follower[T]) firstLook(ctx context.Context) error {
 	defer cancel()
 	for {
 		err := s.readKnown(ctx, &s.seen)
-		if err == nil || permanent(err) || sleep(ctx, soon) != nil {
+		if err == nil || call.Permanent(err) || call.Sleep(ctx, soon) != nil {
 			return err
 		}
 	}
-}
-
-// permanent reports that another try can't succeed.
-func permanent(err error) bool {
-	return errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrUnsupported) || errors.Is(err, storage.ErrTooLarge)
 }
 
 // run prepares a version for a node that runs nothing yet, and runs it.
@@ -152,7 +148,7 @@ func (s *Settings[T]) listen(ctx context.Context) {
 			}
 			l.Close()
 		}
-		if sleep(ctx, deafFor) != nil {
+		if call.Sleep(ctx, deafFor) != nil {
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -65,7 +66,7 @@ func (b book) put(ctx context.Context, n Node) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := limit(ctx)
+	ctx, cancel := call.Limit(ctx, callTime)
 	defer cancel()
 	_, err = b.rows.Put(ctx, b.name, n.ID, data, storage.Condition{})
 	return err
@@ -73,7 +74,7 @@ func (b book) put(ctx context.Context, n Node) error {
 
 // remove deletes a node's row.
 func (b book) remove(ctx context.Context, id string) error {
-	ctx, cancel := limit(ctx)
+	ctx, cancel := call.Limit(ctx, callTime)
 	defer cancel()
 	if err := b.rows.Delete(ctx, b.name, id, storage.Condition{}); err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err
@@ -101,7 +102,7 @@ func (s rowSeen) dies() time.Time {
 // live returns the nodes that may be alive, by name, and deletes the rows of the dead. A row that is no node's counts
 // for nothing: a node of a newer version that this one can't read is asked by nobody, so it is an error.
 func (w *watch) live(ctx context.Context) ([]Node, error) {
-	ctx, cancel := limit(ctx)
+	ctx, cancel := call.Limit(ctx, callTime)
 	defer cancel()
 	began := time.Now()
 	seen := map[string]rowSeen{}

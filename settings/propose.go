@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -130,7 +131,7 @@ func repeat(ctx context.Context, try func(ctx context.Context) error) error {
 		case n == tries, !errors.Is(err, storage.ErrUnavailable) && !errors.Is(err, storage.ErrThrottled):
 			return err
 		}
-		if err := sleep(ctx, retryPause+mathrand.N(retryPause)); err != nil {
+		if err := call.Sleep(ctx, retryPause+mathrand.N(retryPause)); err != nil {
 			return err
 		}
 		n++
@@ -208,10 +209,10 @@ func (p *proposal) await(ctx context.Context, version int64, force bool) (Ending
 			return Ending{Version: version}, fmt.Errorf("version %d is still being checked: %w", version, context.Cause(ctx))
 		case storage.LostRace(err):
 			continue
-		case err != nil && permanent(err):
+		case err != nil && call.Permanent(err):
 			return Ending{Version: version}, err
 		}
-		if err := sleep(ctx, pause); err == nil {
+		if err := call.Sleep(ctx, pause); err == nil {
 			pause = min(2*pause, soon)
 		}
 	}

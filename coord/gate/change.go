@@ -6,21 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/call"
+	"github.com/millrace-go/millrace/coord/internal/change"
 	"github.com/millrace-go/millrace/storage"
 )
 
 // ErrOpen is in the error of [Gate.OpenAt] when the gate is open already.
 var ErrOpen = errors.New("open already")
-
-const (
-	tries    = 3 // of a change
-	pause    = 300 * time.Millisecond
-	tellTime = 5 * time.Second
-)
 
 // Open opens the gate for all that wait, and for all that come later, until it is closed. A gate that is open stays as
 // it is, with its note. When Open returns nil, those that listen have been told.
@@ -68,81 +61,51 @@ func (g *Gate) change(ctx context.Context, op string, note Note, check func() er
 	if err != nil {
 		return g.fail(op, err)
 	}
-	c := &changing{Gate: g, note: note, id: rand.Text(), next: next}
-	for n := 1; ; n++ {
-		err := c.try(ctx)
-		switch {
-		case err == nil:
-			g.tell(ctx)
-			return nil
-		case ctx.Err() != nil:
-			err = context.Cause(ctx)
-		case storage.LostRace(err):
-			n-- // somebody else wrote first
-			continue
-		case call.Permanent(err), errors.Is(err, ErrOpen), errors.Is(err, errDoubt), n == tries:
-		default:
-			if err = call.Sleep(ctx, pause+mathrand.N(pause)); err == nil {
-				continue
-			}
-		}
+	id := rand.Text()
+	if err := change.Once(ctx, id, &changing{Gate: g, note: note, id: id, next: next}, errDoubt); err != nil {
 		return g.fail(op, err)
 	}
+	g.tell(ctx)
+	return nil
 }
 
 // errDoubt is the error of a change that may have been done and replaced by another one.
 var errDoubt = fmt.Errorf("%w: an answer was lost, and the gate has been changed since: whether this change came before that is unknown. Look at the gate",
 	storage.ErrUnavailable)
 
-// changing is one change of a gate. It has its effect once at most, although its writes are repeated.
+// changing is the document of a gate that is changed.
 type changing struct {
 	*Gate
-	note    Note
-	id      string
-	next    func(d document) (document, error)
-	doubted int64 // the epoch of a write whose outcome is unknown; 0: none
+	note Note
+	id   string
+	next func(d document) (document, error)
+	seen sighting
+	want document
 }
 
-// try reads the document and writes it, unless it is as it shall be. An announced opening whose moment has come is kept
-// before that, so that those that wait for it go even if the gate is closed now.
-func (c *changing) try(ctx context.Context) error {
-	var seen sighting
-	if err := c.look(ctx, &seen); err != nil {
-		return err
-	}
-	if seen.doc.ID == c.id {
-		return nil // it was written, and the answer was lost
-	}
-	d, err := c.next(seen.doc)
-	if err != nil {
-		return err
-	}
-	if seen.etag != "" && d.Open == seen.doc.Open && d.OpensAt.Equal(seen.doc.OpensAt) {
-		return nil
-	}
-	switch {
-	case c.doubted == 0:
-	case seen.doc.Epoch > c.doubted:
-		return errDoubt // a repeat might undo a later change
-	case seen.doc.Epoch == c.doubted:
-		c.doubted = 0 // somebody else wrote in place of it
+// Look reads the document. An announced opening whose moment has come is kept before the change, so that those that
+// wait for it go even if the gate is closed now.
+func (c *changing) Look(ctx context.Context) (id string, epoch int64, err error) {
+	c.seen = sighting{}
+	err = c.look(ctx, &c.seen)
+	return c.seen.doc.ID, c.seen.doc.Epoch, err
+}
+
+func (c *changing) Next() (changed bool, err error) {
+	d, err := c.next(c.seen.doc)
+	if err != nil || c.seen.etag != "" && d.Open == c.seen.doc.Open && d.OpensAt.Equal(c.seen.doc.OpensAt) {
+		return false, err
 	}
 	d.By, d.Why, d.ID = c.note.By, c.note.Why, c.id
-	err = c.write(ctx, &seen, d)
-	if err != nil && !storage.LostRace(err) {
-		c.doubted = seen.doc.Epoch + 1
-	}
-	return err
+	c.want = d
+	return true, nil
 }
 
-// tell lets all that listen look at the gate. A change that was written is told even if ctx has ended.
+func (c *changing) Write(ctx context.Context) error { return c.write(ctx, &c.seen, c.want) }
+
+// tell lets all that listen look at the gate.
 func (g *Gate) tell(ctx context.Context) {
-	if !g.store.Rings() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTime)
-	defer cancel()
-	if _, err := g.store.Tell(ctx, topic, []byte(g.name), false); err != nil && !errors.Is(err, storage.ErrUnsupported) {
+	if err := change.Tell(ctx, g.store, topic, []byte(g.name)); err != nil {
 		g.log(ctx, slog.LevelWarn, "can't tell others of a change of a gate; they see it with their next look", slog.Any("error", err))
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/call"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 

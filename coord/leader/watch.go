@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/call"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 

@@ -6,18 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"slices"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/call"
+	"github.com/millrace-go/millrace/coord/internal/change"
+	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
-)
-
-const (
-	tries    = 3 // of a change
-	between  = 300 * time.Millisecond
-	tellTime = 5 * time.Second
 )
 
 // Pause pauses queues for a length of time, from a second to ten years, or with length 0 until somebody resumes them. A
@@ -91,76 +85,43 @@ func (p *Pauses) paused(d document, queues []string, length time.Duration, note 
 
 // change writes what next makes of the document, and tells all watches.
 func (p *Pauses) change(ctx context.Context, op, id string, next func(d document) (document, bool)) error {
-	c := &changing{Pauses: p, id: id, next: next}
-	for n := 1; ; n++ {
-		err := c.try(ctx)
-		switch {
-		case err == nil:
-			p.tell(ctx)
-			return nil
-		case ctx.Err() != nil:
-			err = context.Cause(ctx)
-		case storage.LostRace(err):
-			n-- // somebody else wrote first
-			continue
-		case call.Permanent(err), errors.Is(err, errDoubt), n == tries:
-		default:
-			if err = call.Sleep(ctx, between+mathrand.N(between)); err == nil {
-				continue
-			}
-		}
+	if err := change.Once(ctx, id, &changing{Pauses: p, id: id, next: next}, errDoubt); err != nil {
 		return fmt.Errorf("pause: %s queues: %w", op, err)
 	}
+	p.tell(ctx)
+	return nil
 }
 
 // errDoubt is the error of a change that may have been done and replaced by another one.
 var errDoubt = fmt.Errorf("%w: an answer was lost, and the pauses have been changed since: whether this change came before that is unknown. List the pauses",
 	storage.ErrUnavailable)
 
-// changing is one change of the pauses. It has its effect once at most, although its writes are repeated.
+// changing is the document of the pauses that is changed.
 type changing struct {
 	*Pauses
-	id      string
-	next    func(d document) (d2 document, changed bool)
-	doubted int64 // the epoch of a write whose outcome is unknown; 0: none
+	id   string
+	next func(d document) (d2 document, changed bool)
+	seen sighting
+	want document
 }
 
-// try reads the document and writes it, unless it is as it shall be.
-func (c *changing) try(ctx context.Context) error {
-	var seen sighting
-	if err := c.read(ctx, &seen); err != nil {
-		return err
-	}
-	if seen.doc.ID == c.id {
-		return nil // it was written, and the answer was lost
-	}
-	d, changed := c.next(seen.doc)
-	if !changed {
-		return nil
-	}
-	switch {
-	case c.doubted == 0:
-	case seen.doc.Epoch > c.doubted:
-		return errDoubt // a repeat might undo a later change
-	case seen.doc.Epoch == c.doubted:
-		c.doubted = 0 // somebody else wrote in place of it
-	}
-	d.ID = c.id
-	err := c.write(ctx, &seen, d)
-	if err != nil && !storage.LostRace(err) {
-		c.doubted = seen.doc.Epoch + 1
-	}
-	return err
+func (c *changing) Look(ctx context.Context) (id string, epoch int64, err error) {
+	c.seen = sighting{}
+	err = c.read(ctx, &c.seen)
+	return c.seen.doc.ID, c.seen.doc.Epoch, err
 }
 
-// tell lets all watches read the document. A change that was written is told even if ctx has ended.
+func (c *changing) Next() (changed bool, err error) {
+	c.want, changed = c.next(c.seen.doc)
+	c.want.ID = c.id
+	return changed, nil
+}
+
+func (c *changing) Write(ctx context.Context) error { return c.write(ctx, &c.seen, c.want) }
+
+// tell lets all watches read the document.
 func (p *Pauses) tell(ctx context.Context) {
-	if !p.store.Rings() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTime)
-	defer cancel()
-	if _, err := p.store.Tell(ctx, topic, nil, false); err != nil && !errors.Is(err, storage.ErrUnsupported) {
+	if err := change.Tell(ctx, p.store, topic, nil); err != nil {
 		p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't tell others of a change of pauses; they see it with their next look", slog.Any("error", err))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/call"
+	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 

@@ -389,9 +389,9 @@ func parts() []mutant {
 		},
 		{
 			name: "a lost opening is repeated over a closing",
-			file: "coord/gate/change.go",
-			old:  "		return errDoubt ",
-			new:  "		c.doubted = 0 ",
+			file: "coord/internal/change/change.go",
+			old:  "		return true, c.doubt\n",
+			new:  "		c.doubted = 0\n",
 			by:   "coord/gate",
 			test: "TestAChangeHasItsEffectOnce",
 		},
