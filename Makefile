@@ -73,7 +73,7 @@ scale: ## Simulate up to 1,000 workers on a modelled Azure account, some twenty 
 	GOMAXPROCS=1 GOGC=300 MILLRACE_SCALE=$(CURDIR)/docs/measured/scale MILLRACE_SCALE_BURST=$(BURST) $(GO) test ./proof/scale -run '^TestScale$$' -count=1 -v -timeout 0
 
 .PHONY: mutants
-mutants: ## Break one law of the promise at a time, some 6 minutes: the tests must catch each
+mutants: ## Break one law at a time, some 8 minutes: the tests must catch each
 	$(GO) run ./cmd/internal/mutants
 
 .PHONY: cover
