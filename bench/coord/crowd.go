@@ -61,7 +61,7 @@ func gates(place placing) measure {
 		for began := time.Now(); len(last) < 2 || len(last) < 50 && time.Since(began) < 6*r.spell; {
 			name := "gate-" + strconv.Itoa(len(last))
 			for _, c := range all {
-				if err := c.tell(name); err != nil {
+				if err := c.Tell(name); err != nil {
 					return nil, err
 				}
 			}

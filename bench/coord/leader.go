@@ -89,7 +89,7 @@ func handOver(s spec) measure {
 		defer func() { err = errors.Join(err, now.end()) }()
 		var took []float64
 		for began := time.Now(); len(took) == 0 || len(took) < 20 && time.Since(began) < 6*r.spell; {
-			next, d, err := r.follow(ctx, s, 0, func() { _ = now.in.Close() })
+			next, d, err := r.follow(ctx, s, 0, now.Stop)
 			if err != nil {
 				return nil, err
 			}
@@ -125,7 +125,7 @@ func takeOver(s spec) measure {
 					errs[i] = err
 					return
 				}
-				next, d, err := r.follow(ctx, s, after, func() { _ = first.cmd.Process.Kill() })
+				next, d, err := r.follow(ctx, s, after, first.Kill)
 				_ = first.end() // it was killed
 				if took[i] = d.Seconds(); err == nil {
 					err = next.end()

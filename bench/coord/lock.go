@@ -221,7 +221,7 @@ func wanted(s spec) measure {
 		var order []acquired
 		var waits []float64
 		for _, c := range all {
-			err = errors.Join(err, c.tell("begin"))
+			err = errors.Join(err, c.Tell("begin"))
 		}
 		for i, c := range all {
 			x, e := c.listen(ctx, s.For+30*time.Second)

@@ -50,9 +50,9 @@ func (p *plan) run(ctx context.Context, log io.Writer) (r *Report, err error) {
 	}
 	w := &world{dir: dir, errs: log, servers: map[string]started{}}
 	defer w.stop()
-	r = &Report{Machine: host.Machine(), For: p.spell, Reps: p.reps, Seed: p.seed, Systems: p.systems, Skipped: map[string]string{}, Loads: []string{load()}, works: p.works}
+	r = &Report{Machine: host.Machine(), For: p.spell, Reps: p.reps, Seed: p.seed, Systems: p.systems, Skipped: map[string]string{}, Loads: []string{host.Load()}, works: p.works}
 	defer func() {
-		r.Loads = append(r.Loads, load())
+		r.Loads = append(r.Loads, host.Load())
 		r.Versions = w.versions(p.systems)
 	}()
 	order := rand.New(rand.NewPCG(p.seed, 1))
@@ -193,16 +193,6 @@ func (w *world) stop() {
 	if w.azurite != nil {
 		w.azurite.Stop()
 	}
-}
-
-// load is the machine's load average of the last minute, or empty where the system doesn't tell.
-func load() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return ""
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
 }
 
 // pause waits for a time, or until ctx ends.

@@ -70,3 +70,13 @@ func Machine() string {
 	}
 	return fmt.Sprintf("%d × %s, %s, %s", runtime.NumCPU(), cpu, runtime.GOOS, runtime.Version())
 }
+
+// Load is the machine's load average of the last minute, or empty where the system doesn't tell.
+func Load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
+}

@@ -53,8 +53,8 @@ func recovery(ctx context.Context, r *round, s spec) (values []float64, err erro
 	}
 	pause(ctx, time.Duration(r.rand.Int64N(int64(2*stepTime))))
 	killed := time.Now()
-	first.kill()
-	for x := range first.lines {
+	first.Kill()
+	for x := range first.Lines {
 		last = x
 	}
 	_ = first.end() // it was killed
@@ -67,7 +67,7 @@ func recovery(ctx context.Context, r *round, s spec) (values []float64, err erro
 		return nil, err
 	}
 	next, err := second.listen(ctx)
-	second.kill()
+	second.Kill()
 	_ = second.end() // likewise
 	if err == nil {
 		err = checkNext(last, next)

@@ -52,9 +52,9 @@ func (p *plan) run(ctx context.Context, log io.Writer) (r *Report, err error) {
 	w := &world{dir: dir, errs: log}
 	defer w.stop()
 	r = &Report{Machine: host.Machine(), For: p.spell, Instances: p.instances, Limit: p.limit, Reps: p.reps, Seed: p.seed,
-		Systems: p.systems, Skipped: map[string]string{}, Loads: []string{load()}, works: p.works}
+		Systems: p.systems, Skipped: map[string]string{}, Loads: []string{host.Load()}, works: p.works}
 	defer func() {
-		r.Loads = append(r.Loads, load())
+		r.Loads = append(r.Loads, host.Load())
 		r.Versions = w.versions(p.systems)
 	}()
 	order := rand.New(rand.NewPCG(p.seed, 1))
@@ -161,7 +161,7 @@ func tryInChild(ctx context.Context, r *round, s spec) ([]float64, error) {
 	}
 	x, err := c.listen(ctx)
 	if ctx.Err() != nil {
-		c.kill() // what it does may have no end
+		c.Kill() // what it does may have no end
 	}
 	ended := c.end()
 	if err == nil {
@@ -215,14 +215,4 @@ func (w *world) versions(all []System) map[string]string {
 		}
 	}
 	return versions
-}
-
-// load is the machine's load average of the last minute, or empty where the system doesn't tell.
-func load() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return ""
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
 }
