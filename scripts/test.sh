@@ -21,9 +21,20 @@ if [ -n "${CI:-}" ]; then
 	fi
 fi
 
-summary=$(mktemp)
-trap 'rm -f "$summary"' EXIT
-$go build -o "$summary" ./cmd/internal/testsum
+tools=$(mktemp -d)
+trap 'rm -rf "$tools"' EXIT
+$go build -o "$tools/summary" ./cmd/internal/testsum
 # Some packages mostly wait, so one more than there are processors runs at a time.
-# The summary's exit code counts. pipefail adds go's own, for failures before any test.
-$go test -json "${race[@]}" -p $(($(nproc) + 1)) -timeout 15m "$@" ./... </dev/null | "$summary" $strict
+tests() {
+	$go test -json "${race[@]}" -p $(($(nproc) + 1)) -timeout 15m "$@" </dev/null
+}
+# The summary's exit code counts. go's own counts too, for failures before any test.
+if tests "$@" ./... | "$tools/summary" $strict -again "$tools/again"; then
+	exit
+elif [ -s "$tools/again" ]; then
+	echo "test: once more, where the race detector crashed"
+	# shellcheck disable=SC2046 # names of packages
+	tests "$@" $(cat "$tools/again") | "$tools/summary" $strict
+else
+	exit 1
+fi

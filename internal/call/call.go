@@ -16,6 +16,9 @@ import (
 
 // Sleep waits for d. When ctx ends before, it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -2,7 +2,11 @@
 // the skipped tests with their reasons, and the count. With -strict a skipped test is a failure: CI uses it, because
 // everything that tests need is there.
 //
-//	go test -json ./... | go run ./cmd/internal/testsum -strict
+//	go test -json ./... | go run ./cmd/internal/testsum -strict -again list
+//
+// With -again, packages in which the race detector itself crashed are no failures, but are written into a file, so that
+// they can be tested again. In Go 1.26 it crashes when two goroutines in one bubble of synctest receive from timers
+// that are due: both use the bubble's one state of the detector.
 package main
 
 import (
@@ -33,6 +37,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("testsum", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	strict := flags.Bool("strict", false, "a skipped test is a failure")
+	again := flags.String("again", "", "the file for the names of packages in which the race detector crashed")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -46,7 +51,14 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 		fmt.Fprintln(errs, "testsum: the tests' output can't be read:", err)
 		return 1
 	}
-	return s.end(*strict)
+	code := s.end(*strict, *again != "")
+	if *again != "" && code == 0 {
+		if err := os.WriteFile(*again, []byte(strings.Join(s.crashed, "\n")), 0o600); err != nil {
+			fmt.Fprintln(errs, "testsum: can't write the list of packages to test again:", err)
+			return 1
+		}
+	}
+	return code
 }
 
 type summary struct {
@@ -55,6 +67,7 @@ type summary struct {
 	skips                                     []string
 	output                                    map[string]*strings.Builder // output of tests that have not ended yet
 	open                                      map[string]bool             // packages that have begun
+	crashed                                   []string                    // packages in which the race detector crashed
 }
 
 func (s *summary) printf(format string, args ...any) {
@@ -100,7 +113,11 @@ func (s *summary) ended(e event, key string) {
 		case "pass":
 			s.printf("ok    %s  %.1fs\n", e.Package, e.Elapsed)
 		case "fail":
-			s.broken++
+			if s.detectorCrashed(e.Package, text) {
+				s.crashed = append(s.crashed, e.Package)
+			} else {
+				s.broken++
+			}
 			s.rest(e.Package)
 			s.printf("%sFAIL  %s  %.1fs\n", text, e.Package, e.Elapsed)
 		}
@@ -116,6 +133,20 @@ func (s *summary) ended(e event, key string) {
 		s.skipped++
 		s.skips = append(s.skips, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(text)))
 	}
+}
+
+// detectorCrashed reports whether the race detector ended a package's process, and no test of ours.
+func (s *summary) detectorCrashed(pkg, text string) bool {
+	crash := func(text string) bool {
+		_, fault, _ := strings.Cut(text, "SIGSEGV: segmentation violation\nPC=")
+		top, _, _ := strings.Cut(fault, "\ngoroutine 1 ")
+		return strings.Contains(top, "runtime.(*timer).maybeRunChan(") || strings.Contains(text, "ThreadSanitizer: CHECK failed")
+	}
+	found := crash(text)
+	for key, o := range s.output {
+		found = found || strings.HasPrefix(key, pkg+" ") && crash(o.String())
+	}
+	return found
 }
 
 // rest shows the output of tests that never ended, because their process did: a panic or a timeout.
@@ -143,7 +174,7 @@ func reason(output string) string {
 }
 
 // end writes the summary and returns the exit code.
-func (s *summary) end(strict bool) int {
+func (s *summary) end(strict, again bool) int {
 	for pkg := range s.open {
 		s.broken++
 		s.printf("FAIL  %s: its tests did not end\n", pkg)
@@ -153,6 +184,10 @@ func (s *summary) end(strict bool) int {
 	}
 	s.printf("%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
 	bad := false
+	for _, pkg := range s.crashed {
+		s.printf("again %s: the race detector crashed\n", pkg)
+		bad = bad || !again
+	}
 	if s.broken > 0 {
 		s.printf("%d packages failed or do not build\n", s.broken)
 		bad = true
