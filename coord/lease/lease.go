@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/call"
@@ -29,8 +30,9 @@ type Lease struct {
 
 	ctx  context.Context
 	end  context.CancelCauseFunc
-	lost *time.Timer   // ends ctx when ownership can't be proved any more
-	done chan struct{} // closed when the renewal has ended
+	till atomic.Pointer[time.Time] // ownership is proved until then
+	lost *time.Timer               // ends ctx when it isn't proved any more
+	done chan struct{}             // closed when the renewal has ended
 
 	// These fields belong to the renewal, and after its end to give.
 	doc  document
@@ -44,7 +46,7 @@ type Lease struct {
 func hold(ctx context.Context, b leaseBlob, cfg Config, doc document, etag storage.ETag, start time.Time) *Lease {
 	l := &Lease{leaseBlob: b, cfg: cfg, id: doc.ID, fence: doc.Fence, done: make(chan struct{}), doc: doc, etag: etag}
 	l.ctx, l.end = context.WithCancelCause(ctx)
-	l.lost = time.AfterFunc(l.proved(start), func() { l.lose(fmt.Errorf("%w: not renewed in time", ErrLost)) })
+	l.lost = time.AfterFunc(l.prove(start), l.late)
 	go l.renew(start)
 	return l
 }
@@ -134,8 +136,19 @@ func (l *Lease) give(ctx context.Context, to string) error {
 	}
 }
 
-// proved is how long a write that started at start certainly stays unreplaced by others.
-func (l *Lease) proved(start time.Time) time.Duration { return time.Until(start.Add(l.ttl * 5 / 6)) }
+// prove keeps until when a write that started at start certainly stays unreplaced by others, and returns how long that is.
+func (l *Lease) prove(start time.Time) time.Duration {
+	till := start.Add(l.ttl * 5 / 6)
+	l.till.Store(&till)
+	return time.Until(till)
+}
+
+// late ends a lease whose proof has ended. A process that stood still may ask before its timer fires.
+func (l *Lease) late() {
+	if time.Until(*l.till.Load()) <= 0 {
+		l.lose(fmt.Errorf("%w: not renewed in time", ErrLost))
+	}
+}
 
 // renew writes every third of the TTL until the context ends, and more often while writes fail.
 func (l *Lease) renew(start time.Time) {
@@ -147,7 +160,7 @@ func (l *Lease) renew(start time.Time) {
 		case l.ctx.Err() != nil:
 			return
 		case err == nil:
-			l.lost.Reset(l.proved(start))
+			l.lost.Reset(l.prove(start))
 			next = time.Until(start.Add(l.ttl / 3))
 			l.cfg.meters.renewal()
 		case errors.Is(err, ErrLost):
