@@ -272,7 +272,7 @@ func TestOnPoisonOfAKiller(t *testing.T) {
 					worldtest.Send(w.World, job{ID: fmt.Sprint("neighbour-", i)})
 				}
 				worldtest.Send(w.World, job{ID: "killer", Name: "killer"}, job{ID: "killer-2", Name: "killer"})
-				restarted(t, s, worker.Config{MaxDeliveries: 5, Visibility: time.Second}, newProcess)
+				restarted(t, s, worker.Config{MaxDeliveries: 10, Visibility: time.Second}, newProcess)
 				want, emitted := int64(2), 1 // for each of two
 				if deadly {
 					want, emitted = 6, 0
