@@ -136,7 +136,8 @@ func (l *Lease) give(ctx context.Context, to string) error {
 	}
 }
 
-// prove keeps until when a write that started at start certainly stays unreplaced by others, and returns how long that is.
+// prove keeps until when a write that started at start certainly stays unreplaced by others. It returns how long that
+// is.
 func (l *Lease) prove(start time.Time) time.Duration {
 	till := start.Add(l.ttl * 5 / 6)
 	l.till.Store(&till)
