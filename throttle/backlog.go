@@ -28,7 +28,7 @@ type Backlog struct {
 	// Queue is where the requests' messages wait. Defaults to none, and a door that knows no backlog.
 	Queue *storage.Queue
 
-	// Hard is the number of messages above which nothing is let through. Defaults to no limit.
+	// Hard is the number of messages above which nothing is let through but free repeats. Defaults to no limit.
 	Hard int64
 
 	// Soft is the number of messages above which the plans in Low are let through no more. Both or none are given.
@@ -120,6 +120,7 @@ func newPressure(cfg Backlog, log *slog.Logger, now func() int64) *pressure {
 func (p *pressure) begin(low bool) time.Duration {
 	now := p.now()
 	p.refresh(now)
+	ended := p.ended.Load() // before begun, so that a request that ends meanwhile is counted
 	begun := p.begun.Add(1)
 	l := p.last.Load()
 	if l == nil || now-l.at > int64(p.cfg.Trust) {
@@ -127,7 +128,7 @@ func (p *pressure) begin(low bool) time.Duration {
 	}
 	// The look's depth has all that was sent before it. A request that is under way may have sent, or will. A request
 	// that ends between these two lines is counted twice, never left out.
-	mine := begun - 1 - p.ended.Load()
+	mine := begun - 1 - ended
 	mine += p.sent.Load() - l.sent
 	wait := p.cfg.wait(l, l.depth+int64(p.cfg.Doors)*mine, now-l.at, low)
 	if wait > 0 {

@@ -150,6 +150,30 @@ func TestHardLimit(t *testing.T) {
 	})
 }
 
+// Requests that are refused at the same moment let no other one through.
+func TestHardLimitOfMany(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for range 20 {
+			y := newYard(t, throttle.Config{Backlog: throttle.Backlog{Hard: 50}})
+			y.look()
+			var through atomic.Int64
+			var all sync.WaitGroup
+			for range 64 {
+				all.Go(func() {
+					for range 20 {
+						if p, err := y.door.Admit(t.Context(), throttle.Call{Tenant: "a"}); err == nil {
+							through.Add(1)
+							p.End(throttle.Spent)
+						}
+					}
+				})
+			}
+			all.Wait()
+			want(t, "let through", through.Load(), 50)
+		}
+	})
+}
+
 // Above Soft the low plans are refused, and no others.
 func TestSoftLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -325,7 +349,7 @@ func TestCost(t *testing.T) {
 // The answer says that it is our fault, and takes nothing of the tenant's quota.
 func TestOverload(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		y := newYard(t, throttle.Config{Tenant: byHeader, Quotas: []throttle.Quota{{Name: "a", Amount: 3, Per: time.Hour}}, Backlog: throttle.Backlog{Hard: 2}})
+		y := newYard(t, throttle.Config{Tenant: byHeader, ID: byKey, Quotas: []throttle.Quota{{Name: "a", Amount: 3, Per: time.Hour}}, Backlog: throttle.Backlog{Hard: 2}})
 		h := y.door.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := y.queue.Send(r.Context(), []storage.Message{{Body: []byte("order")}}); err != nil {
 				t.Error(err)

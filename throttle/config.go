@@ -45,12 +45,14 @@ type Config struct {
 	// Address names where a request comes from. Defaults to Address(0).
 	Address func(r *http.Request) string
 
-	// ID returns the ID of a request, which its sender repeats when it sends the request again, or "". See [JSONMember].
-	// Defaults to the header Idempotency-Key.
+	// ID returns the ID of a request, which its sender repeats when it sends the request again, or "". Ten repeats of an
+	// accepted ID pass the quotas, so return only what the handler itself knows repeats by; see [JSONMember]. Defaults to
+	// no ID.
 	ID func(r *http.Request) string
 
-	// Known reports whether the ID was accepted before, perhaps by another process. It is called only when a request
-	// with an ID is about to be refused, and then 10 times in 10 seconds for a tenant at most. It has 5 seconds.
+	// Known reports whether the ID was accepted before, perhaps by another process. tenant is "" for a request that has
+	// none. Known is called only when a request with an ID is about to be refused, and then 10 times in 10 seconds for a
+	// tenant or address at most. It has 5 seconds.
 	// Defaults to the door's own memory alone.
 	Known func(ctx context.Context, tenant, id string) (bool, error)
 
@@ -58,8 +60,9 @@ type Config struct {
 	Remember int
 
 	// MaxKeys bounds the words that are kept: one for each quota of each tenant that has used it lately. A word takes 21
-	// to 64 bytes, and of MaxKeys words 43 at most. While so many are in use, newcomers share 64 words for each quota.
-	// At least 1024, at most 2^28. Defaults to 1,048,576.
+	// to 64 bytes, and of MaxKeys words 43 at most. Concurrent quotas have as many words besides. When more than three
+	// quarters are in use, newcomers begin to share 64 words for each quota; below 65,536 words, from a half on. At least
+	// 1024, at most 2^28. Defaults to 1,048,576.
 	MaxKeys int
 
 	// Backlog refuses requests while a queue is too long. Defaults to none.
@@ -104,7 +107,7 @@ func (c Config) withDefaults(name string) (Config, error) {
 		c.Address = Address(0)
 	}
 	if c.ID == nil {
-		c.ID = func(r *http.Request) string { return r.Header.Get("Idempotency-Key") }
+		c.ID = func(*http.Request) string { return "" }
 	}
 	if c.Refused == nil {
 		c.Refused = func(w http.ResponseWriter, r *http.Request, x *Refusal) { x.ServeHTTP(w, r) }

@@ -33,21 +33,21 @@
 //
 // # Laws
 //
-//   - In any time d a tenant gets Burst + Amount × d/Per requests at most, and of bytes one body more. Jumps of the
-//     clock change nothing.
+//   - In any time d a tenant gets Burst + Amount × d/Per requests at most, free repeats apart. Of bytes it gets one
+//     body more, and of bodies that don't announce their length those under way. Jumps of the clock change nothing.
 //   - A request takes of all its quotas or of none. A refused request takes nothing.
 //   - A client that sends again what was accepted is not punished: the first ten repeats of an accepted ID are let
 //     through before any quota is asked. The door knows the IDs that it has seen lately, and Config.Known all others.
 //     IDs of one tenant are nothing to another.
-//   - A request that fails to authenticate costs its tenant nothing, and learns nothing of it. It counts for its
-//     address where Tenant has no name for it, and is given back where the handler says 401 or 403.
+//   - A request that has proved no tenant counts for its address, and costs no tenant anything. A tenant gets back what
+//     a request took that the handler answers with 401 or 403, and that answer tells nothing of the tenant.
 //   - Quota that is given back never lets a tenant have more than if the request had not been made.
 //   - Retry-After is never before the moment at which the quotas let the request through.
 //   - However many names come, the door keeps MaxKeys words, and a tenant that has one is not affected by the others.
-//     While all are in use, names without one share 64 words.
+//     While most are in use, names without one share 64 words.
 //   - Whatever a handler does, a concurrent request ends when it returns.
 //   - With Backlog.Hard, the messages that this door lets through, together with those of the last look, are never
-//     more.
+//     more, free repeats apart.
 //   - A queue that can't be read refuses nobody for longer than Backlog.Trust.
 //
 // A quota is of one process. With three processes behind a balancer a tenant gets up to three times as much.

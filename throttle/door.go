@@ -23,7 +23,8 @@ type Door struct {
 	look   rule // bounds calls of Config.Known
 	shards [shards]shard
 
-	pressure *pressure // nil for none
+	complain atomic.Int64 // when to log a failure of Config.Known again
+	pressure *pressure    // nil for none
 }
 
 // NewDoor returns a door. The name, in lower-case letters, digits and hyphens, stands in metrics, logs and errors. An
@@ -41,7 +42,7 @@ func NewDoor(name string, cfg Config) (*Door, error) {
 	if err = errors.Join(err, d.Set(cfg.Quotas, cfg.Plans)); err != nil {
 		return nil, fmt.Errorf("throttle: door %s: %w", name, err)
 	}
-	d.look = newRule(Quota{Name: "known", Amount: knownTimes, Per: knownPer, Burst: knownTimes}, d.seeds[3], nil)
+	d.look = newRule(Quota{Name: "?known", Amount: knownTimes, Per: knownPer, Burst: knownTimes}, d.seeds[3], nil)
 	for i := range d.shards {
 		s := &d.shards[i]
 		s.rates.most, s.holds.most = cfg.MaxKeys/shards, cfg.MaxKeys/shards
@@ -194,9 +195,15 @@ func (d *Door) knows(ctx context.Context, p *Pass, id string) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
 	defer cancel()
-	known, err := d.cfg.Known(ctx, p.who.name, id)
+	tenant := p.who.name
+	if p.who.address {
+		tenant = ""
+	}
+	known, err := d.cfg.Known(ctx, tenant, id)
 	if err != nil {
-		d.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "nobody knows whether a request is a repeat", slog.Any("error", err))
+		if now, next := d.now(), d.complain.Load(); now >= next && d.complain.CompareAndSwap(next, now+int64(logEvery)) {
+			d.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "Config.Known fails, so repeats may be refused", slog.Any("error", err))
+		}
 		return false
 	}
 	if known {

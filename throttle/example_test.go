@@ -13,6 +13,7 @@ import (
 func Example() {
 	door, err := throttle.NewDoor("orders", throttle.Config{
 		Tenant: func(r *http.Request) string { account, _, _ := r.BasicAuth(); return account }, // behind what checks it
+		ID:     func(r *http.Request) string { return r.Header.Get("Idempotency-Key") },         // by which the handler knows repeats
 		Quotas: []throttle.Quota{{Name: "burst", Amount: 2, Per: time.Minute}},
 	})
 	if err != nil {

@@ -153,6 +153,21 @@ func TestVoidGivesNoMore(t *testing.T) {
 			}
 			wantRate(t, seed, at, amount, each)
 		}
+		early := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 100, Per: time.Minute}}})
+		var all []*throttle.Pass
+		for range 100 {
+			p, _ := ask(t, early, throttle.Call{Tenant: "a"})
+			all = append(all, p)
+		}
+		for _, p := range all[:50] {
+			p.End(throttle.Void)
+		}
+		time.Sleep(30 * time.Second) // the rest comes back by itself
+		want(t, "half a minute later", admitted(t, early, "a", 200, throttle.Spent), 100)
+		for _, p := range all[50:] {
+			p.End(throttle.Void)
+		}
+		want(t, "when all are void", admitted(t, early, "a", 200, throttle.Spent), 0)
 		d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 5, Per: time.Minute}, {Name: "b", Amount: 500, Per: time.Minute, Unit: throttle.Bytes}}})
 		late, _ := ask(t, d, throttle.Call{Tenant: "late", Bytes: 400})
 		time.Sleep(time.Hour)
@@ -350,5 +365,13 @@ func TestSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, "another time", admitted(t, d, "x", 10, throttle.Spent), 8)
+		large := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1000, Per: time.Hour}}})
+		want(t, "most of a large burst", admitted(t, large, "x", 900, throttle.Spent), 900)
+		if err := large.Set([]throttle.Quota{{Name: "a", Amount: 1000, Per: time.Hour, Burst: 10}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "with a smaller burst", admitted(t, large, "x", 10, throttle.Spent), 0)
+		time.Sleep(4 * time.Second)
+		want(t, "a moment later", admitted(t, large, "x", 10, throttle.Spent), 1)
 	})
 }

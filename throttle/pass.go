@@ -1,6 +1,7 @@
 package throttle
 
-// A Pass is a request that was let through. End it, in the goroutine that has it.
+// A Pass is a request that was let through. End it, in the goroutine that has it. It must not be copied after its first
+// use.
 type Pass struct {
 	door   *Door
 	plan   *plan
@@ -10,6 +11,7 @@ type Pass struct {
 	bytes  int64
 	after  [maxQuotas]int64 // the words since this request's last charge
 	own    [maxQuotas]int64 // what this request has raised them by
+	given  [maxQuotas]int64 // what had been given back in the words' parts of the shard, at that charge
 	shared uint8            // a bit for each word that newcomers share
 	free   bool             // it is a repeat, and has taken nothing
 	known  bool             // its ID was accepted before
@@ -54,19 +56,36 @@ func (p *Pass) End(how Ending) {
 		return
 	}
 	now := p.door.now()
+	var by [maxQuotas]int64 // all of them first, because two of the words may share a count of what was given
 	for i := range p.plan.rules {
 		switch {
 		case p.plan.rules[i].Unit == Concurrent:
-			s.lower(p, i, 1)
+			by[i] = 1
 		case how == Void:
-			s.lower(p, i, p.unpaid(i, now))
+			by[i] = s.unpaid(p, i, now)
+		}
+	}
+	for i := range p.plan.rules {
+		s.lower(p, i, by[i])
+		if p.plan.rules[i].Unit != Concurrent {
+			*s.given(p, i) += by[i]
 		}
 	}
 }
 
 // unpaid returns what of the pass has not come back by itself: at least that is what the word would be lower by
-// without the pass. So giving it back gives the tenant no more than it would have without the pass.
-func (p *Pass) unpaid(i int, now int64) int64 { return min(p.own[i], max(p.after[i]-now, 0)) }
+// without the pass. So giving it back gives the tenant no more than it would have without the pass. Other passes that
+// were given back since have lowered the word as well.
+func (s *shard) unpaid(p *Pass, i int, now int64) int64 {
+	since := *s.given(p, i) - p.given[i]
+	return min(p.own[i], max(p.after[i]-since-now, 0))
+}
+
+// given counts what was given back to the words of a part of the shard, in which p's is. Some words share a count, so
+// that a pass may give back less than it could.
+func (s *shard) given(p *Pass, i int) *int64 {
+	return &s.back[p.plan.rules[i].key(p.who.hash)%uint64(len(s.back))]
+}
 
 // charge takes bytes that were not announced. They may be more than there are: then the tenant waits longer.
 func (p *Pass) charge(bytes int64) {
@@ -83,8 +102,12 @@ func (p *Pass) charge(bytes int64) {
 			continue
 		}
 		cost := r.cost(bytes)
-		word, _ := s.word(r, p.who.hash, now)
-		p.own[i] = min(p.unpaid(i, now)+cost, forever)
+		word, shared := s.word(r, p.who.hash, now)
+		if p.shared &^= 1 << i; shared {
+			p.shared |= 1 << i
+		}
+		p.own[i] = min(s.unpaid(p, i, now)+cost, forever)
+		p.given[i] = *s.given(p, i)
 		p.after[i] = min(max(*word, now)+cost, now+forever)
 		*word = p.after[i]
 	}
@@ -128,9 +151,13 @@ func (s *shard) take(p *Pass, now int64) (violated uint8, wait int64) {
 		if shared {
 			p.shared |= 1 << i
 		}
+		if over := *word - now - r.burst; r.Unit == Requests && over > 0 { // the quota was another one
+			*word -= over
+			*s.given(p, i) += over
+		}
 		cost := r.cost(p.bytes)
 		after, w := r.take(*word, now, cost)
-		p.after[i] = after
+		p.after[i], p.given[i] = after, *s.given(p, i)
 		if w > 0 {
 			violated, wait = violated|1<<i, max(wait, w)
 		} else {

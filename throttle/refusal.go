@@ -99,9 +99,14 @@ func (x *Refusal) count() {
 // SetFields sets RateLimit-Policy and RateLimit, which tell clients of their quotas before they are used up. Serve
 // calls it.
 func (p *Pass) SetFields(h http.Header) {
-	if p.door != nil && !p.free {
-		p.setFields(h, 0, 0)
+	if p.door == nil || p.free {
+		return
 	}
+	s := p.door.shard(p)
+	s.mu.Lock()
+	now := *p // somebody may read the body still, which is charged
+	s.mu.Unlock()
+	now.setFields(h, 0, 0)
 }
 
 // setFields adds the fields, so that they join those of another door. A quota that is violated has what is left of

@@ -43,7 +43,7 @@ func canonical(text string) string {
 		ip = both.Addr()
 	}
 	ip = ip.Unmap().WithZone("")
-	if ip.Is4() {
+	if ip.Is4() || ip.IsLinkLocalUnicast() { // which all neighbours share the network of
 		return ip.String()
 	}
 	network, err := ip.Prefix(64)
@@ -57,7 +57,8 @@ func canonical(text string) string {
 const maxPeeked = 64 << 10
 
 // JSONMember returns a function for Config.ID: the ID is a string of the body, which is a JSON object, under the
-// given name. It reads bodies of up to 64 KiB, and puts back what it has read. Any other body has no ID.
+// given name. It reads bodies of up to 64 KiB, and puts back what it has read. Any other body has no ID. It waits for
+// the body before any quota is asked, so set http.Server.ReadTimeout.
 func JSONMember(name string) func(r *http.Request) string {
 	return func(r *http.Request) string {
 		if r.Body == nil || r.ContentLength > maxPeeked {

@@ -10,9 +10,10 @@ import (
 // Serve returns a handler that lets requests through to next, or answers them. Put it behind what authenticates: see
 // Config.Tenant.
 //
-// A request whose answer has a status of 2xx or 3xx was accepted, and repeats of its ID are free. One that next
-// answers with 401 or 403 costs nothing, and its answer has none of the fields: they would tell a stranger what a
-// tenant does. A redirection has no RateLimit, which could keep a client from following it.
+// A request whose answer has a status of 2xx or 3xx was accepted, and repeats of its ID are free. One with a tenant
+// that next answers with 401 or 403 costs nothing, and its answer has none of the fields: they would tell a stranger
+// what a tenant does. Without a tenant it counts, so a door bounds how often an address tries passwords. A redirection
+// has no RateLimit, which could keep a client from following it.
 func (d *Door) Serve(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var pass Pass
@@ -30,7 +31,7 @@ func (d *Door) Serve(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(a, r)
 		a.begin(http.StatusOK) // if it has not begun
-		how = ending(a.status)
+		how = a.ending()
 	})
 }
 
@@ -44,13 +45,13 @@ func (d *Door) party(r *http.Request) party {
 	return d.address(d.cfg.Address(r))
 }
 
-// ending tells by an answer's status what became of a request.
-func ending(status int) Ending {
+// ending tells by the status what became of the request.
+func (a *answer) ending() Ending {
 	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return Void
-	case status < http.StatusBadRequest:
+	case a.status < http.StatusBadRequest:
 		return Accepted
+	case !a.pass.who.address && (a.status == http.StatusUnauthorized || a.status == http.StatusForbidden):
+		return Void
 	}
 	return Spent
 }
@@ -82,11 +83,11 @@ func (a *answer) begin(status int) {
 		return
 	}
 	a.status = status
-	if ending(status) == Void {
+	if a.ending() == Void {
 		return
 	}
 	a.pass.SetFields(a.Header())
-	if status >= 300 && status < 400 {
+	if status >= 300 && status < 400 && status != http.StatusNotModified {
 		a.Header().Del("RateLimit")
 	}
 }
@@ -107,9 +108,12 @@ func (a *answer) Write(b []byte) (int, error) {
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // Flush makes it an http.Flusher, which some handlers look for.
-func (a *answer) Flush() {
+func (a *answer) Flush() { _ = a.FlushError() } // a Flusher can't tell
+
+// FlushError is for http.ResponseController.
+func (a *answer) FlushError() error {
 	a.begin(http.StatusOK)
-	_ = http.NewResponseController(a.ResponseWriter).Flush() // a Flusher can't tell
+	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
 // Hijack makes it an http.Hijacker, likewise.

@@ -47,6 +47,8 @@ func said(w http.ResponseWriter, r *http.Request) {
 
 func byHeader(r *http.Request) string { return r.Header.Get("Tenant") }
 
+func byKey(r *http.Request) string { return r.Header.Get("Idempotency-Key") }
+
 // post sends a request with a header, given in pairs, and returns the answer.
 func post(t *testing.T, h http.Handler, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
@@ -191,7 +193,8 @@ func TestEarlyHints(t *testing.T) {
 	want(t, "the field in the answer", answer.Header.Get("RateLimit") != "", true)
 }
 
-// A request that fails to authenticate costs its tenant nothing, and learns nothing of it.
+// A request that fails to authenticate costs its tenant nothing. Without a tenant it counts for its address, and with
+// one it learns nothing of it.
 func TestFailedAuthenticationCostsItsTenantNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		proved := func(r *http.Request) string {
@@ -207,10 +210,11 @@ func TestFailedAuthenticationCostsItsTenantNothing(t *testing.T) {
 					w.WriteHeader(http.StatusUnauthorized)
 				}
 			}))
-			for range 50 {
+			before := name == "authentication before the door"
+			for n := range 50 {
 				w := post(t, h, "Tenant", "victim", "Password", "wrong")
-				if w.Code != http.StatusUnauthorized || w.Header().Get("RateLimit")+w.Header().Get("RateLimit-Policy") != "" {
-					t.Fatalf("%s: a stranger got %d %v", name, w.Code, w.Header())
+				if told := w.Header().Get("RateLimit")+w.Header().Get("RateLimit-Policy") != ""; told != before || (w.Code == http.StatusUnauthorized) != (!before || n < 5) {
+					t.Fatalf("%s: try %d of a stranger got %d %v", name, n, w.Code, w.Header())
 				}
 			}
 			for n := range 6 {
@@ -228,7 +232,7 @@ func TestFailedAuthenticationCostsItsTenantNothing(t *testing.T) {
 func TestRepeatsAreFree(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		metrics := prometheus.NewRegistry()
-		d := newDoor(t, throttle.Config{Tenant: byHeader, Metrics: metrics, Quotas: []throttle.Quota{{Name: "a", Amount: 2, Per: time.Hour}}})
+		d := newDoor(t, throttle.Config{Tenant: byHeader, ID: byKey, Metrics: metrics, Quotas: []throttle.Quota{{Name: "a", Amount: 2, Per: time.Hour}}})
 		h := d.Serve(http.HandlerFunc(said))
 		send := func(tenant, id, do string) int {
 			return post(t, h, "Tenant", tenant, "Idempotency-Key", id, "Do", do).Code
@@ -328,6 +332,47 @@ func TestKnown(t *testing.T) {
 	})
 }
 
+// An address has no name that Config.Known could take for a tenant's, and a quota may have any name.
+func TestKnownOfAnAddress(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		asked := 0
+		d := newDoor(t, throttle.Config{
+			ID: byKey, Quotas: []throttle.Quota{{Name: "known", Amount: 1, Per: 10 * time.Second}},
+			Known: func(_ context.Context, tenant, _ string) (bool, error) {
+				asked++
+				want(t, "the tenant", tenant, "")
+				return false, nil
+			},
+		})
+		h := d.Serve(http.HandlerFunc(said))
+		for n := range 4 {
+			want(t, "status", post(t, h, "Idempotency-Key", fmt.Sprint(n)).Code == http.StatusTooManyRequests, n > 0)
+		}
+		want(t, "asked", asked, 3)
+	})
+}
+
+// A handler may write its header while another goroutine reads the body for it, as a proxy does.
+func TestABodyIsReadWhileTheHeaderIsWritten(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "body", Amount: 1 << 40, Per: time.Hour, Unit: throttle.Bytes}}})
+	h := d.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			_, _ = io.Copy(io.Discard, r.Body)
+		}()
+		w.WriteHeader(http.StatusAccepted)
+		<-read
+	}))
+	for range 20 {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", io.MultiReader(strings.NewReader("x"), strings.NewReader("y")))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		want(t, "status", w.Code, http.StatusAccepted)
+	}
+}
+
 // A body whose length nobody told is charged as it is read.
 func TestABodyWithoutALength(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -354,7 +399,10 @@ func TestABodyWithoutALength(t *testing.T) {
 // A body that fails to authenticate is given back, too, though it came without a length.
 func TestAVoidBodyWithoutALength(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}}})
+		d := newDoor(t, throttle.Config{
+			Tenant: func(*http.Request) string { return "a" },
+			Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}},
+		})
 		h := d.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.WriteHeader(http.StatusUnauthorized)

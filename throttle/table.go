@@ -18,7 +18,8 @@ type shard struct {
 	rates   table // of quotas with a time: when the quota is whole again, in nanoseconds since the door's beginning
 	holds   table // of concurrent quotas: requests under way
 	repeats repeats
-	_       [64]byte // so that two locks never share a cache line
+	back    [64]int64 // see given
+	_       [64]byte  // so that two locks never share a cache line
 }
 
 // A table holds a word for each key, in one slice with linear probing. A word that is not above a floor is idle: it

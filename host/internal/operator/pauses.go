@@ -76,12 +76,12 @@ func repairFlag(set *flag.FlagSet, o *options) {
 
 func checkPause(verb string, o options) error {
 	switch {
-	case o.why == "":
+	case strings.TrimSpace(o.why) == "":
 		return usage("%s: add -why TEXT: it tells others why the queue is paused", verb)
 	case o.length > 0 && !o.at.IsZero():
 		return usage("%s: want -for or -until, not both", verb)
 	case !o.at.IsZero() && time.Until(o.at) < time.Second:
-		return usage("%s: -until: %s has passed", verb, clock(o.at))
+		return usage("%s: -until: %s has passed, or is less than a second ahead", verb, clock(o.at))
 	}
 	return nil
 }
