@@ -23,6 +23,7 @@ const childVar = "MILLRACE_OUTAGE_CHILD"
 // What a parent says to a child.
 const (
 	begin = "begin" // to send
+	mark  = "mark"  // how many are sent now; it answers at once, and counts no dead ones
 	count = "count" // what there is
 	cease = "cease" // sending
 )
@@ -124,9 +125,11 @@ func talk(ctx context.Context, t children.Talk[spec, saying]) error {
 			case line == cease:
 				s.cease()
 			}
-			dead, err := c.Dead(ctx)
-			if err != nil {
-				return fmt.Errorf("count dead jobs: %w", err)
+			dead := 0
+			if line != mark {
+				if dead, err = c.Dead(ctx); err != nil {
+					return fmt.Errorf("count dead jobs: %w", err)
+				}
 			}
 			t.Say(saying{Sent: int(s.sent.Load()), Dead: dead})
 		case err := <-s.failed:

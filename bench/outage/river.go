@@ -31,11 +31,17 @@ func (w *riverWorker) Work(ctx context.Context, j *river.Job[riverArgs]) error {
 type riverClient struct {
 	pool   *pgxpool.Pool
 	river  *river.Client[pgx.Tx]
+	sender *river.Client[pgx.Tx]
 	worker *riverWorker
 }
 
+// openRiver opens River with two pools of connections: one works, and one sends, as another process would.
 func openRiver(ctx context.Context, place string) (contestant, error) {
 	pool, err := pgxpool.New(ctx, place)
+	if err != nil {
+		return nil, err
+	}
+	sending, err := pgxpool.New(ctx, place)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +54,9 @@ func openRiver(ctx context.Context, place string) (contestant, error) {
 		return nil, err
 	}
 	c := &riverClient{pool: pool, worker: &riverWorker{client: newClient(newTransport())}}
+	if c.sender, err = river.NewClient(riverpgxv5.New(sending), &river.Config{Logger: quiet}); err != nil {
+		return nil, err
+	}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, c.worker)
 	c.river, err = river.NewClient(riverpgxv5.New(pool), &river.Config{
@@ -57,7 +66,7 @@ func openRiver(ctx context.Context, place string) (contestant, error) {
 }
 
 func (c *riverClient) Send(ctx context.Context, job int) error {
-	_, err := c.river.Insert(ctx, riverArgs{job}, nil)
+	_, err := c.sender.Insert(ctx, riverArgs{job}, nil)
 	return err
 }
 

@@ -105,7 +105,7 @@ func (p *plan) outage(ctx context.Context, all []*runner, log io.Writer) {
 	_, _ = fmt.Fprintf(log, "the service is away for %v\n", p.away)
 	wait(ctx, p.away)
 	each(all, func(x *runner) {
-		said := x.tell(ctx, count)
+		said := x.tell(ctx, mark)
 		x.book.comeBack(said.Sent, time.Now())
 	})
 	_, _ = fmt.Fprintf(log, "the service is back\n")

@@ -220,6 +220,11 @@ func (l *guarded) lost() map[string]string {
 // it checks the laws that hold whatever the wire did.
 func (l *guarded) ends(lost int) {
 	l.t.Helper()
+	defer func() {
+		if l.t.Failed() {
+			l.t.Log(l.state())
+		}
+	}()
 	l.until("all messages end", func() bool {
 		stats, err := l.store.Queue(outings).Stats(l.ctx)
 		if err != nil {
@@ -250,9 +255,6 @@ func (l *guarded) ends(lost int) {
 	}
 	if got := len(done); got < l.ids-lost {
 		l.t.Errorf("%d messages are done, want %d", got, l.ids-lost)
-	}
-	if l.t.Failed() {
-		l.t.Log(l.state())
 	}
 }
 
