@@ -49,6 +49,7 @@ func (p *plan) run(ctx context.Context, log io.Writer) (r *Report, err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL may run as another user
 		return nil, err
 	}
+	log = &shared{w: log}
 	w := &world{dir: dir, servers: map[string]*servers.Server{}, missing: map[string]error{}}
 	defer w.stop()
 	s, err := serve(p.systems)
@@ -167,6 +168,18 @@ func each(all []*runner, do func(*runner)) {
 		under.Go(func() { do(x) })
 	}
 	under.Wait()
+}
+
+// shared is a writer for several goroutines.
+type shared struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
 }
 
 func wait(ctx context.Context, d time.Duration) {
