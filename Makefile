@@ -47,6 +47,10 @@ bench-coord: ## Measure numbers, leases, leaders, gates and signals beside Postg
 bench-processes: ## Measure systems for work of many steps, with PostgreSQL, which it installs, half an hour or more; ARGS='-list', ARGS='-works steps64,idle -json FILE'
 	@GO=$(GO) scripts/bench-processes.sh $(ARGS)
 
+.PHONY: bench-outage
+bench-outage: ## Measure what job systems do while a service is away for ten minutes, with PostgreSQL and Redis, which it installs, about half an hour; ARGS='-list', ARGS='-systems millrace,river -for 2m'
+	@GO=$(GO) scripts/bench-outage.sh $(ARGS)
+
 .PHONY: bench-curves
 bench-curves: ## Measure how Millrace behaves as its work grows, some half an hour; ARGS='-curves age,hot -json FILE -svg FOLDER'
 	@cd bench && $(GO) build -o ../.cache/bench-curves/ ./curves

@@ -6,6 +6,7 @@ replace github.com/millrace-go/millrace => ../../
 
 require (
 	github.com/Shopify/toxiproxy/v2 v2.5.0
+	github.com/emersion/go-smtp v0.25.1
 	github.com/millrace-go/millrace v0.0.0-00010101000000-000000000000
 	github.com/rs/zerolog v1.35.1
 	golang.org/x/sys v0.49.0
@@ -23,6 +24,7 @@ require (
 	github.com/cenkalti/backoff/v4 v4.3.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
+	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6 // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect

@@ -71,18 +71,30 @@ func (w *wire) disturb(ctx context.Context, k kind, lasts time.Duration, amount 
 	default:
 		return fmt.Errorf("proxy for %s: no such disturbance: %s", w.name, k)
 	}
-	spec, err := json.Marshal(map[string]any{"name": toxic, "type": toxic, "stream": stream, "attributes": with})
+	over, err := w.add(toxic, stream, with)
 	if err != nil {
 		return err
 	}
-	if _, err := w.proxy.Toxics.AddToxicJson(bytes.NewReader(spec)); err != nil {
-		return fmt.Errorf("proxy for %s: %w", w.name, err)
-	}
 	wait(ctx, lasts)
-	if err := w.proxy.Toxics.RemoveToxic(context.WithoutCancel(ctx), toxic); err != nil {
-		return fmt.Errorf("proxy for %s: %w", w.name, err)
+	return over(context.WithoutCancel(ctx))
+}
+
+// add adds a disturbance of toxiproxy's to all connections, until over is called.
+func (w *wire) add(toxic, stream string, with map[string]any) (over func(context.Context) error, err error) {
+	spec, err := json.Marshal(map[string]any{"name": toxic + " " + stream, "type": toxic, "stream": stream, "attributes": with})
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	added, err := w.proxy.Toxics.AddToxicJson(bytes.NewReader(spec))
+	if err != nil {
+		return nil, fmt.Errorf("proxy for %s: %w", w.name, err)
+	}
+	return func(ctx context.Context) error {
+		if err := w.proxy.Toxics.RemoveToxic(ctx, added.Name); err != nil {
+			return fmt.Errorf("proxy for %s: %w", w.name, err)
+		}
+		return nil
+	}, nil
 }
 
 // freePort finds a free port for a run on a store. It is below the range of outgoing connections, because it must be

@@ -4,39 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/textproto"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/coord/ids"
-	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/sample/reservations"
-	"github.com/millrace-go/millrace/sample/reservations/mail"
 	"github.com/millrace-go/millrace/worker"
 )
 
-func TestMailsThatFail(t *testing.T) {
+func TestTheMailGuardIsComplete(t *testing.T) {
 	t.Parallel()
-	answer := func(code int) error { return fmt.Errorf("mail: %w", &textproto.Error{Code: code}) }
-	for name, c := range map[string]struct {
-		err  error
-		want guard.Fault
-	}{
-		"refused":            {fmt.Errorf("mail: %w: %w", mail.ErrRefused, answer(550)), guard.Fault{Kind: guard.Permanent, Reason: ReasonMailRefused}},
-		"sender refused":     {answer(550), guard.Fault{Kind: guard.Transient}},
-		"busy mailbox":       {answer(450), guard.Fault{Kind: guard.Throttled, Alone: true}},
-		"the server closes":  {answer(421), guard.Fault{Kind: guard.Throttled}},
-		"no server":          {errors.New("connection refused"), guard.Fault{Kind: guard.Transient}},
-		"nothing comes back": {context.DeadlineExceeded, guard.Fault{Kind: guard.Unknown}},
-	} {
-		if got := mailFault(c.err); got != c.want {
-			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
-		}
-	}
 	if err := newMailGuard().Err(); err != nil {
 		t.Error(err)
 	}

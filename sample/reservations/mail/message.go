@@ -20,6 +20,9 @@ import (
 // good. A repeat is useless.
 var ErrRefused = errors.New("mail refused")
 
+// ErrUnanswered means that a server has got a whole mail, and hasn't said whether it takes it.
+var ErrUnanswered = errors.New("the mail was sent without an answer")
+
 // DefaultFrom is the sender of mails unless another one is configured.
 const DefaultFrom = "reservations@localhost"
 

@@ -150,7 +150,10 @@ func (s *SMTP) Send(ctx context.Context, m reservations.Mail) error {
 	}
 	if err := s.deliver(ctx, msg); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
-			// The connection was closed in the middle of the protocol, and the resulting error says nothing useful.
+			// The connection was closed in the middle of the protocol. The resulting error tells nothing but when.
+			if errors.Is(err, ErrUnanswered) {
+				cause = fmt.Errorf("%w: %w", ErrUnanswered, cause)
+			}
 			err = cause
 		}
 		return fmt.Errorf("mail: %s: %w", s, err)
@@ -229,6 +232,8 @@ func verdict(err error) error {
 	// The library's own text repeats the address, which is personal and would end up in logs.
 	said := &answerError{step: e.Reason.String(), code: code, enhanced: e.EnhancedStatusCode()}
 	switch {
+	case code == 0 && e.Reason == gomail.ErrSMTPDataClose:
+		return ErrUnanswered
 	case code == 0:
 		return fmt.Errorf("%s: the connection broke", e.Reason)
 	case code >= 500 && !slices.Contains(loginWanted, code) && slices.Contains(about, e.Reason):
