@@ -14,6 +14,10 @@
 // command is decided. The request itself is kept as a document, written in one unit of work with the command, so that
 // the receipt is there straight after the POST.
 //
+// While the store is away, the channels may keep commands in a spool. Then a reservation is accepted without the
+// document, and the receipt's address says so, with ?kept=1: there the receipt tells that the request is kept, until the
+// reservation is decided.
+//
 // An answer is JSON when the Accept header prefers it or the request's body is JSON; otherwise it is a page.
 // Pages work without JavaScript.
 package site
@@ -87,6 +91,7 @@ type site struct {
 	numbers  *storage.Table // see reservations.Numbered
 	doors    doors
 
+	spools  bool // commands are kept while the store is away
 	cfg     Config
 	streams chan struct{} // holds a token for each open event stream
 	answers
@@ -120,7 +125,7 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 		makes: makes, cancels: cancels,
 		months: reservations.Months(channels), statuses: reservations.Statuses(channels),
 		requests: channels.Store().Blobs(requestsContainer), numbers: channels.Store().Table("numbers"),
-		cfg: cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger},
+		spools: channels.Spools(), cfg: cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger},
 	}
 	if s.doors, err = newDoors(cfg, knownBy(s.requested)); err != nil {
 		return nil, fmt.Errorf("site: %w", err)
