@@ -50,8 +50,8 @@
 //   - A program opens in this order: its port, the store, Start, Register, Web. Nothing is opened before all flags
 //     are right, and a port that is taken leaves no files behind.
 //   - A program stops in this order, each after the one before has ended: the web, the program's own loops, the spool,
-//     the worker, its last pulse, its own server. Then come the closings of [App.OnClose], the latest first, the store, and the
-//     summary. All closings are called also when the program fails to start.
+//     the worker, its last pulse, its own server. Then come the closings of [App.OnClose], the latest first, the store,
+//     and the summary. All closings are called also when the program fails to start.
 //   - The first SIGINT or SIGTERM begins the stop. Signals within a second of the first count as the same one, because
 //     supervisors and shells often send two. A later signal prints the summary and ends the process at once. The
 //     promise of the queues makes that harmless.
@@ -67,6 +67,6 @@
 //   - Traces never delay or fail a program. Spans that can't be sent are lost, and that is logged seldom. After the
 //     worker has stopped, the program waits at most 3 seconds for its last spans to be sent.
 //   - GET /healthz, /readyz and /metrics are the host's, on the web's port too. /readyz answers 503 as soon as the stop
-//     begins. While the store is away and the spool takes messages, it answers 200 and says so. The pages of processes, GET /processes, are on the port of the worker (-admin) alone, because they show
-//     what is not for everybody.
+//     begins. While the store is away and the spool takes messages, it answers 200 and says so. The pages of processes,
+//     GET /processes, are on the port of the worker (-admin) alone, because they show what is not for everybody.
 package host

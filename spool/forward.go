@@ -17,7 +17,7 @@ import (
 const (
 	batchEntries = 32
 	batchBytes   = 4 << 20
-	sendTime     = 30 * time.Second // bounds one try of a batch
+	longestTry   = 30 * time.Second // of a batch
 	firstPause   = 250 * time.Millisecond
 	lastPause    = 5 * time.Second
 	asideFor     = 10 * time.Minute
@@ -36,7 +36,7 @@ func (s *Spool) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
 		time.AfterFunc(s.cfg.Drain, func() { cancel(errStopped) })
 	})()
-	f := &forwarder{Spool: s}
+	f := &forwarder{Spool: s, limit: s.cfg.Try}
 	f.run(ctx, work)
 	s.cfg.Logger.InfoContext(ctx, "the spool stops", "spool", s.path, "messages", s.Waiting())
 	return nil
@@ -45,7 +45,8 @@ func (s *Spool) Run(ctx context.Context) error {
 // A forwarder is a Run under way.
 type forwarder struct {
 	*Spool
-	doomed []*entry // forwarded, and not out of the file yet
+	doomed []*entry      // forwarded, and not out of the file yet
+	limit  time.Duration // of the next try: it begins with Config.Try and grows, so that an absence shows early
 }
 
 // run forwards until ctx ends, and then until nothing waits or the store, or work, doesn't let it.
@@ -58,7 +59,7 @@ func (s *forwarder) run(ctx, work context.Context) {
 		case stopping && (err != nil || s.Waiting() == 0):
 			return
 		case err == nil:
-			pause = firstPause
+			pause, s.limit = firstPause, s.cfg.Try
 			s.rest(ctx, asideFor, s.wake)
 		case !stopping:
 			if time.Since(reminded) > remindEvery {
@@ -66,7 +67,7 @@ func (s *forwarder) run(ctx, work context.Context) {
 				s.remind(ctx, err)
 			}
 			s.rest(ctx, pause/2+rand.N(pause/2+1), nil)
-			pause = min(2*pause, lastPause)
+			pause, s.limit = min(2*pause, lastPause), min(2*s.limit, longestTry)
 		}
 	}
 }
@@ -204,7 +205,7 @@ func (s *forwarder) send(ctx context.Context, entries []*entry) error {
 	if len(good) == 0 {
 		return nil
 	}
-	limited, cancel := call.Limit(ctx, sendTime)
+	limited, cancel := call.Limit(ctx, s.limit)
 	defer cancel()
 	packed, err := s.outbox.PackBy(limited, 1, envelopes)
 	if err == nil {

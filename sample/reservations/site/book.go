@@ -44,9 +44,9 @@ func (s *site) form(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	if fault := (reservations.MakeReservation{Date: p.In.Date}).FaultsAt(now)["date"]; p.In.Date != "" && fault != "" {
 		p.Faults = reservations.Faults{"date": fault}
 	} else if p.Notice, _ = s.cfg.Season.Closed(p.In.Date, now); p.Notice == "" && p.In.Date != "" {
-		short, cancel := s.short(ctx)
+		brief, cancel := short(ctx, s.spools)
 		defer cancel()
-		month, err := s.months.Get(short, reservations.MonthOf(p.In.Date))
+		month, err := s.months.Get(brief, reservations.MonthOf(p.In.Date))
 		if err != nil && !(s.spools && isAway(err)) { // the form works without the note
 			return err
 		}
@@ -166,7 +166,7 @@ func (s *site) request(ctx context.Context, m reservations.MakeReservation) (kep
 	if err != nil {
 		return false, fmt.Errorf("request: %w", err)
 	}
-	first, cancel := s.short(ctx)
+	first, cancel := short(ctx, s.spools)
 	defer cancel()
 	_, err = s.makes.SendWith(first, storage.Write{
 		Container: requestsContainer, Key: reservations.Key(m.ID), Body: body, If: storage.Condition{IfAbsent: true},

@@ -21,9 +21,9 @@ const shortTry = 2 * time.Second
 
 var errSlow = fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, shortTry)
 
-// short returns a context for such a call.
-func (s *site) short(ctx context.Context) (context.Context, context.CancelFunc) {
-	if !s.spools {
+// short returns a context for such a call, if there is a spool.
+func short(ctx context.Context, spools bool) (context.Context, context.CancelFunc) {
+	if !spools {
 		return ctx, func() {}
 	}
 	return context.WithTimeoutCause(ctx, shortTry, errSlow)
@@ -46,13 +46,13 @@ func keptReceipt(r *http.Request, err error) (status reservations.Status, ok boo
 }
 
 // showKept shows the receipt of a request that was kept.
-func (s *site) showKept(w http.ResponseWriter, r *http.Request, status reservations.Status) {
+func (a *answers) showKept(w http.ResponseWriter, r *http.Request, status reservations.Status) {
 	w.Header().Set("Cache-Control", "no-store")
 	if wantsJSON(r) {
 		writeJSON(w, "application/json", http.StatusOK, asked{status.ID, status.Status, true})
 		return
 	}
-	s.page(w, r, "kept", http.StatusOK, receiptPage{Title: "We have your request", Status: status, Self: receiptPath(status.ID) + keptAsked})
+	a.page(w, r, "kept", http.StatusOK, receiptPage{Title: "We have your request", Status: status, Self: receiptPath(status.ID) + keptAsked})
 }
 
 // asked is the answer to a request for a table, for programs.

@@ -27,7 +27,7 @@ const cancelAsked = "?cancel=asked"
 func (s *site) receipt(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	if "?"+r.URL.RawQuery == keptAsked {
 		var cancel context.CancelFunc
-		ctx, cancel = s.short(ctx)
+		ctx, cancel = short(ctx, s.spools)
 		defer cancel()
 	}
 	status, err := s.lookup(ctx, r.PathValue("id"))

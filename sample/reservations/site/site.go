@@ -15,8 +15,8 @@
 // the receipt is there straight after the POST.
 //
 // While the store is away, the channels may keep commands in a spool. Then a reservation is accepted without the
-// document, and the receipt's address says so, with ?kept=1: there the receipt tells that the request is kept, until the
-// reservation is decided.
+// document, and the receipt's address says so, with ?kept=1: there the receipt tells that the request is kept, until
+// the reservation is decided.
 //
 // An answer is JSON when the Accept header prefers it or the request's body is JSON; otherwise it is a page.
 // Pages work without JavaScript.
