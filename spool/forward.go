@@ -36,7 +36,7 @@ func (s *Spool) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
 		time.AfterFunc(s.cfg.Drain, func() { cancel(errStopped) })
 	})()
-	f := &forwarder{Spool: s, limit: s.cfg.Try}
+	f := &forwarder{Spool: s, limit: s.cfg.Try, mayReport: !s.isNew}
 	f.run(ctx, work)
 	s.cfg.Logger.InfoContext(ctx, "the spool stops", "spool", s.path, "messages", s.Waiting())
 	return nil
@@ -47,6 +47,9 @@ type forwarder struct {
 	*Spool
 	doomed []*entry      // forwarded, and not out of the file yet
 	limit  time.Duration // of the next try: it begins with Config.Try and grows, so that an absence shows early
+
+	reported  time.Time // when a report was published last
+	mayReport bool      // there may be a report
 }
 
 // run forwards until ctx ends, and then until nothing waits or the store, or work, doesn't let it.
@@ -55,12 +58,13 @@ func (s *forwarder) run(ctx, work context.Context) {
 	for {
 		stopping := ctx.Err() != nil
 		err := s.pass(work)
+		s.report(work)
 		switch {
 		case stopping && (err != nil || s.Waiting() == 0):
 			return
 		case err == nil:
 			pause, s.limit = firstPause, s.cfg.Try
-			s.rest(ctx, asideFor, s.wake)
+			s.rest(ctx, asideFor, s.wake) // a ring during the pass counts
 		case !stopping:
 			if time.Since(reminded) > remindEvery {
 				reminded = time.Now()

@@ -84,6 +84,7 @@ type Spool struct {
 	local    *storage.Store
 	blobs    *storage.Blobs
 	lock     *os.File
+	isNew    bool  // no program can have reported anything about the file
 	noAnswer error // the cause of a try that was given up
 
 	index
@@ -120,6 +121,7 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
+	isNew := !exists(file)
 	local, err := sqlite.WithLogger(cfg.Logger)(ctx, "sqlite:"+file+"?wake=off")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("spool: %w", err), lock.Close())
@@ -128,7 +130,7 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 	if err != nil {
 		return nil, errors.Join(err, local.Close(), lock.Close())
 	}
-	s.lock = lock
+	s.lock, s.isNew = lock, isNew
 	return s, nil
 }
 
@@ -145,7 +147,7 @@ func open(ctx context.Context, file string, channels *channel.Channels, local *s
 		}
 		e, ok := parseKey(b.Key)
 		if !ok {
-			return nil, fmt.Errorf("spool: %w: %s is not a spool, or one of a newer version: it has a blob %s", storage.ErrInvalid, storage.Quote(file), storage.Quote(b.Key))
+			return nil, notASpool(file, b.Key)
 		}
 		e.size, e.at = b.Size, b.Modified
 		s.add(&e)

@@ -20,6 +20,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/boottest"
 	envelopes "github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
@@ -183,7 +184,7 @@ func (k *kept) ask(ctx context.Context, id string) {
 		req.Header.Set("Content-Type", "application/json")
 		res, err := http.DefaultClient.Do(req)
 		if err != nil { // it was killed
-			time.Sleep(20 * time.Millisecond)
+			_ = worldtest.Pause(ctx, 20*time.Millisecond)
 			continue
 		}
 		text, err := io.ReadAll(res.Body)
@@ -203,7 +204,7 @@ func (k *kept) ask(ctx context.Context, id string) {
 // reach waits until so many commands were begun.
 func (k *kept) reach(ctx context.Context, n int64) {
 	for k.next.Load() < n && ctx.Err() == nil {
-		time.Sleep(5 * time.Millisecond)
+		_ = worldtest.Pause(ctx, 5*time.Millisecond)
 	}
 }
 
@@ -236,12 +237,12 @@ func arrivals(t *testing.T, ctx context.Context, s *storage.Store) (got map[stri
 		if ending {
 			return got
 		}
-		time.Sleep(50 * time.Millisecond)
+		_ = worldtest.Pause(ctx, 50*time.Millisecond)
 	}
 }
 
-// The web accepts reservations while Azure Storage is away in one way or another, and is killed meanwhile, at the end of
-// outages and while the spool drains. No accepted command is lost.
+// The web accepts reservations while Azure Storage is away in one way or another, and is killed meanwhile and while the
+// spool drains. No accepted command is lost.
 //
 // MILLRACE_OUTAGES=20 runs so many outages, with 500 commands each, in place of three with 100.
 func TestSpoolLosesNothing(t *testing.T) {
@@ -286,7 +287,7 @@ func TestSpoolLosesNothing(t *testing.T) {
 	kills := k.disturb(ctx, outages, each)
 	clients.Wait()
 
-	for code, body := 0, ""; body != "ready\n" && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+	for code, body := 0, ""; body != "ready\n" && ctx.Err() == nil; _ = worldtest.Pause(ctx, 50*time.Millisecond) {
 		if code, body = boottest.Get(t, k.url+"/readyz"); code != http.StatusOK {
 			t.Errorf("readyz: got %d %s", code, body)
 			break
@@ -319,7 +320,7 @@ func (k *kept) disturb(ctx context.Context, outages int, each int64) (kills int)
 			w.mend(k.t)
 		}
 		if kills++; n%3 == 0 {
-			time.Sleep(time.Duration(n*37%500) * time.Millisecond) // somewhere in the draining
+			_ = worldtest.Pause(ctx, time.Duration(n*37%500)*time.Millisecond) // somewhere in the draining
 			k.kill()
 			k.start()
 			kills++
