@@ -194,6 +194,7 @@ func TestLaw3OldestFirst(t *testing.T) {
 		w.mood.Store(away)
 		const before, all = 200, 300
 		w.keep(0, before)
+		w.slow.Store(int64(100 * time.Millisecond))
 		w.mood.Store(up)
 		for n := before; n < all; n++ {
 			if _, err := w.send(t.Context(), n); err != nil {

@@ -49,6 +49,7 @@ type world struct {
 	log   *worldtest.Log
 	mood  atomic.Int32
 	calls atomic.Int64 // of the store
+	slow  atomic.Int64 // how long each takes, in nanoseconds
 	bad   atomic.Value // string: a queue that is away for itself
 
 	channels *channel.Channels // without a spool
@@ -72,6 +73,7 @@ func newWorld(t *testing.T) *world {
 	w.bad.Store("")
 	w.seen = storagetest.Intercept(storage.New(steps{w.store.Driver()}), func(ctx context.Context, op storagetest.Op, do func() error) error {
 		w.calls.Add(1)
+		_ = worldtest.Pause(ctx, time.Duration(w.slow.Load()))
 		switch mood := w.mood.Load(); {
 		case mood == away, op.Resource == "queue "+w.bad.Load().(string):
 			return op.Fail(storage.ErrUnavailable)
