@@ -19,8 +19,8 @@
 // A program without Web or without Register lacks the verb, and shop alone does what is left.
 //
 // The operator's verbs work on the program's store: queues, poison, values, views, processes, schedules, ids, gates,
-// locks, leaders, signals, send, top, doctor, completion. shop help VERB explains them. The command millrace has them
-// for the store of any program.
+// locks, leaders, signals, send, top, doctor, spool, completion. shop help VERB explains them. The command millrace has
+// them for the store of any program.
 //
 // # Flags
 //

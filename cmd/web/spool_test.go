@@ -171,7 +171,7 @@ func (k *kept) kill() {
 
 // ask asks for a reservation until it is accepted.
 func (k *kept) ask(ctx context.Context, id string) {
-	body := fmt.Sprintf(`{"id":%q,"date":%q,"name":"Ada","email":"ada@example.org","quantity":1}`, id, time.Now().AddDate(0, 0, 7).Format(time.DateOnly))
+	body := fmt.Sprintf(`{"id":%q,"date":%q,"name":"Ada","email":"ada@example.org","quantity":1}`, id, bookable())
 	for ctx.Err() == nil {
 		k.mu.Lock()
 		address := k.url
