@@ -1,7 +1,11 @@
 package main
 
+import "slices"
+
 // spools are breaks of the laws of package spool, in their order.
-func spools() []mutant {
+func spools() []mutant { return slices.Concat(spoolSends(), spoolForwards()) }
+
+func spoolSends() []mutant {
 	return []mutant{
 		{
 			name: "a message is accepted before the spool's file has it",
@@ -35,6 +39,11 @@ func spools() []mutant {
 			by:   "spool",
 			test: "TestLaw3OldestFirst",
 		},
+	}
+}
+
+func spoolForwards() []mutant {
+	return []mutant{
 		{
 			name: "a message that can't be sent holds up the others",
 			file: "spool/forward.go",
