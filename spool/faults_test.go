@@ -199,6 +199,7 @@ func TestLaw7OpenRefuses(t *testing.T) {
 		text string
 	}{
 		"no path":     {"", c, Config{}, storage.ErrInvalid, "want that of a file"},
+		"parameters":  {filepath.Join(dir, "x?sync=normal"), c, Config{}, storage.ErrInvalid, "without a question mark"},
 		"a folder":    {dir, c, Config{}, storage.ErrInvalid, "it is a folder"},
 		"no database": {junk, c, Config{}, storage.ErrInvalid, "not an SQLite database"},
 		"no spool":    {foreign, c, Config{}, storage.ErrInvalid, "is not a spool"},
@@ -251,6 +252,9 @@ func TestLaw7TheFileGoesAway(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if spooled, err := w.send(t.Context(), 1); spooled || !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "replaced or removed") {
 			t.Errorf("spooled %v, error %v; want that the file is gone", spooled, err)
+		}
+		if w.spool.Takes() == nil {
+			t.Error("the spool says that it takes messages")
 		}
 		w.mood.Store(up)
 		settle()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
@@ -20,8 +21,8 @@ func Look(ctx context.Context, path string) (st State, err error) {
 		return st, fmt.Errorf("spool: %w", err)
 	}
 	file, err := filepath.Abs(path)
-	if err != nil {
-		return st, fmt.Errorf("spool: %w", err)
+	if err != nil || strings.Contains(path, "?") {
+		return st, fmt.Errorf("spool: %w: path %s: want that of a file, without a question mark", storage.ErrInvalid, storage.Quote(path))
 	}
 	local, err := sqlite.WithLogger(slog.New(slog.DiscardHandler))(ctx, "sqlite:"+file+"?wake=off")
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,8 +91,9 @@ type Spool struct {
 	index
 	away      atomic.Pointer[outage]
 	wake      chan struct{} // of capacity 1: Run has something to do
-	kept      atomic.Int64  // messages
-	forwarded atomic.Int64  // likewise
+	failed    atomic.Pointer[failure]
+	kept      atomic.Int64 // messages
+	forwarded atomic.Int64 // likewise
 
 	closeOne sync.Once
 	closeErr error
@@ -102,6 +104,15 @@ type outage struct {
 	since time.Time
 	cause error
 }
+
+// A failure is one of the file.
+type failure struct {
+	err error
+	at  time.Time
+}
+
+// failsFor is how long a failure of the file counts for Takes: the next Send may find it mended.
+const failsFor = 10 * time.Second
 
 // Open opens the spool in a file, and makes the file and its folder where they are missing. Run forwards the messages
 // in it through the given channels, by their routes. The error matches [ErrInUse] if another program has the file open
@@ -114,8 +125,8 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 		return nil, fmt.Errorf("spool: %w: there are no channels: check the error of channel.New", storage.ErrInvalid)
 	}
 	file, err := filepath.Abs(path)
-	if err != nil || path == "" {
-		return nil, fmt.Errorf("spool: %w: path %s: want that of a file", storage.ErrInvalid, storage.Quote(path))
+	if err != nil || path == "" || strings.Contains(path, "?") { // a ? would begin the parameters of the driver
+		return nil, fmt.Errorf("spool: %w: path %s: want that of a file, without a question mark", storage.ErrInvalid, storage.Quote(path))
 	}
 	lock, err := lockFile(file)
 	if err != nil {
@@ -234,6 +245,9 @@ func (s *Spool) keep(ctx context.Context, envelopes []post.Envelope) error {
 	if err != nil {
 		return err
 	}
+	if most := s.local.Props().MaxBlob; len(body) > most {
+		return fmt.Errorf("%w: messages of %d bytes in one Send; the spool takes %d at most", storage.ErrUnavailable, len(body), most)
+	}
 	now := time.Now()
 	if oldest := s.oldest(); !oldest.IsZero() && now.Sub(oldest) > s.cfg.MaxAge {
 		return errOld
@@ -246,6 +260,7 @@ func (s *Spool) keep(ctx context.Context, envelopes []post.Envelope) error {
 	defer cancel()
 	if _, err := s.blobs.Put(ctx, e.key(), body, storage.Condition{IfAbsent: true}); err != nil {
 		s.release(e)
+		s.failed.Store(&failure{err, time.Now()})
 		return fmt.Errorf("spool: %w", err)
 	}
 	s.add(e)
@@ -303,6 +318,9 @@ func (s *Spool) State() State {
 // Takes returns why the spool takes no further message, or nil.
 func (s *Spool) Takes() error {
 	st := s.count()
+	if f := s.failed.Load(); f != nil && time.Since(f.at) < failsFor {
+		return f.err
+	}
 	switch {
 	case st.full:
 		return errFull

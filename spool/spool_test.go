@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
@@ -416,5 +417,28 @@ func TestOutageIsLogged(t *testing.T) {
 		w.keep(1, 2)
 		time.Sleep(12 * time.Minute)
 		worldtest.Want(t, "reminders", w.log.Count("WARN messages wait in the spool"), 2)
+	})
+}
+
+// small is a file whose blobs hold little.
+type small struct{ driver.Store }
+
+func (s small) Props() driver.Props {
+	p := s.Store.Props()
+	p.MaxBlob = 1 << 10
+	return p
+}
+
+// Messages of one Send that the file can't hold get the store's error, not one that blames them.
+func TestLaw4AUnitThatIsTooLarge(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.start(Config{}, func(s *storage.Store) *storage.Store { return storage.New(small{s.Driver()}) })
+		w.mood.Store(away)
+		part := note{strings.Repeat("x", 600)}
+		err := w.spool.Channels().Send(t.Context(), part, part)
+		if !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrTooLarge) || !strings.Contains(err.Error(), "the spool takes 1024 at most") {
+			t.Errorf("got %v, want that the store is away and the spool too small", err)
+		}
+		w.wantWaiting(0)
 	})
 }
