@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 
@@ -46,5 +47,17 @@ func BenchmarkSend(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkUnneeded is what a spool that isn't needed adds to a Send.
+func BenchmarkUnneeded(b *testing.B) {
+	s := &Spool{cfg: Config{Try: defaultTry}}
+	try := func(context.Context) error { return nil }
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Send(b.Context(), nil, try); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

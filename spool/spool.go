@@ -45,6 +45,7 @@ type Config struct {
 
 const (
 	defaultBytes = 256 << 20
+	defaultTry   = 2 * time.Second
 	mostAge      = 7 * 24 * time.Hour
 	localTime    = 10 * time.Second // bounds a call of the file
 )
@@ -65,7 +66,7 @@ func (c *Config) check() error {
 		c.MaxAge = 24 * time.Hour
 	}
 	if c.Try == 0 {
-		c.Try = 2 * time.Second
+		c.Try = defaultTry
 	}
 	if c.Drain == 0 {
 		c.Drain = 5 * time.Second
