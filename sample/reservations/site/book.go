@@ -44,10 +44,8 @@ func (s *site) form(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	if fault := (reservations.MakeReservation{Date: p.In.Date}).FaultsAt(now)["date"]; p.In.Date != "" && fault != "" {
 		p.Faults = reservations.Faults{"date": fault}
 	} else if p.Notice, _ = s.cfg.Season.Closed(p.In.Date, now); p.Notice == "" && p.In.Date != "" {
-		brief, cancel := short(ctx, s.spools)
-		defer cancel()
-		month, err := s.months.Get(brief, reservations.MonthOf(p.In.Date))
-		if err != nil && !(s.spools && isAway(err)) { // the form works without the note
+		month, _, err := s.month(ctx, reservations.MonthOf(p.In.Date)) // the form works without the note
+		if err != nil {
 			return err
 		}
 		p.SoldOut = slices.Contains(month.DisabledDays, p.In.Date)

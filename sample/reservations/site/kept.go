@@ -9,11 +9,12 @@ import (
 
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/views"
 )
 
 // keptAsked marks the address of a receipt whose request is kept in the spool of a web, or was sent without its
 // document: no web finds it in the store before it is decided. The mark only says that the request was accepted, so it
-// gives nobody a right. It works on every web.
+// gives nobody a right. It works on every web with a spool.
 const keptAsked = "?kept=1"
 
 // shortTry bounds a call of the store that has a substitute.
@@ -27,6 +28,24 @@ func short(ctx context.Context, spools bool) (context.Context, context.CancelFun
 		return ctx, func() {}
 	}
 	return context.WithTimeoutCause(ctx, shortTry, errSlow)
+}
+
+// month returns a month of the calendar. blind says that it can't be read now, and that requests are taken
+// nevertheless.
+func (x *reader) month(ctx context.Context, month string) (view reservations.Month, blind bool, err error) {
+	ctx, cancel := short(ctx, x.spools)
+	defer cancel()
+	view, err = x.months.Get(ctx, month)
+	if x.spools && isAway(err) {
+		return reservations.Month{}, true, nil
+	}
+	return view, false, err
+}
+
+// A reader reads the calendar.
+type reader struct {
+	months *views.View[reservations.Month]
+	spools bool // commands are kept while the store is away
 }
 
 // isAway reports that an error says that the store is away.

@@ -55,6 +55,7 @@ func TestReservationsAreKeptWhileTheStoreIsAway(t *testing.T) {
 
 	s.down.Store(true)
 	s.get("/reservations/new?date="+in(3)).want(t, http.StatusOK).has(t, "Book the table")
+	s.get("/").want(t, http.StatusOK).has(t, "Choose a day", "can't see which days are sold out")
 	byProgram := channel.NewID()
 	receipt := "/reservations/" + byProgram + "?kept=1"
 	s.postJSON(body(byProgram, in(3), 4)).want(t, http.StatusAccepted, "Location", receipt).has(t, `"status":"pending","kept":true`)
@@ -85,4 +86,6 @@ func TestWithoutASpool(t *testing.T) {
 	s.down.Store(true)
 	s.postJSON(body(channel.NewID(), in(3), 4)).want(t, http.StatusServiceUnavailable)
 	s.get("/reservations/new?date="+in(3)).want(t, http.StatusServiceUnavailable)
+	s.get("/").want(t, http.StatusServiceUnavailable)
+	s.get("/reservations/"+channel.NewID()+"?kept=1").want(t, http.StatusServiceUnavailable)
 }

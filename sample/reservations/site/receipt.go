@@ -31,7 +31,7 @@ func (s *site) receipt(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		defer cancel()
 	}
 	status, err := s.lookup(ctx, r.PathValue("id"))
-	if kept, ok := keptReceipt(r, err); ok {
+	if kept, ok := keptReceipt(r, err); s.spools && ok {
 		s.showKept(w, r, kept)
 		return nil
 	}

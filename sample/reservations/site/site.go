@@ -85,13 +85,12 @@ type Config struct {
 type site struct {
 	makes    *channel.Sender[reservations.MakeReservation]
 	cancels  *channel.Sender[reservations.CancelReservation]
-	months   *views.View[reservations.Month]
 	statuses *views.View[reservations.Status]
 	requests *storage.Blobs // the requests that were sent, by reservations.Key
 	numbers  *storage.Table // see reservations.Numbered
 	doors    doors
 
-	spools  bool // commands are kept while the store is away
+	reader
 	cfg     Config
 	streams chan struct{} // holds a token for each open event stream
 	answers
@@ -123,9 +122,9 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 	}
 	s := &site{
 		makes: makes, cancels: cancels,
-		months: reservations.Months(channels), statuses: reservations.Statuses(channels),
+		reader: reader{reservations.Months(channels), channels.Spools()}, statuses: reservations.Statuses(channels),
 		requests: channels.Store().Blobs(requestsContainer), numbers: channels.Store().Table("numbers"),
-		spools: channels.Spools(), cfg: cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger},
+		cfg: cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger},
 	}
 	if s.doors, err = newDoors(cfg, knownBy(s.requested)); err != nil {
 		return nil, fmt.Errorf("site: %w", err)
