@@ -63,8 +63,8 @@ func (s *forwarder) run(ctx, work context.Context) {
 		case stopping && (err != nil || s.Waiting() == 0):
 			return
 		case err == nil:
-			pause, s.limit = firstPause, s.cfg.Try
 			s.rest(ctx, asideFor, s.wake) // a ring during the pass counts
+			pause, s.limit, reminded = firstPause, s.cfg.Try, time.Now()
 		case !stopping:
 			if time.Since(reminded) > remindEvery {
 				reminded = time.Now()
@@ -147,10 +147,14 @@ func (s *forwarder) forward(ctx context.Context, batch []*entry) (some bool, err
 			return false, err
 		}
 		other = 1 + rand.IntN(len(batch)-1)
-		if one := s.send(ctx, batch[other:other+1]); one != nil {
+		switch one := s.send(ctx, batch[other:other+1]); {
+		case one == nil:
+			some = true
+		case isAway(one), ctx.Err() != nil, errors.Is(one, errFile):
 			return false, err
+		default: // the store has answered
+			other = -1
 		}
-		some = true
 	}
 	return s.forwardEach(ctx, batch, other, some)
 }

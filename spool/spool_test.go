@@ -404,6 +404,7 @@ func TestOutageIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.start(Config{}, nil)
 		for range 2 {
+			time.Sleep(time.Hour)
 			w.mood.Store(away)
 			w.keep(1, 20)
 			time.Sleep(30 * time.Second)
