@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/post", "internal/tracing/tracingtest"}
-	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
+	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -32,6 +32,7 @@ func house() []floor {
 		{pkg: "storage/inbox", may: []string{"storage"}, vendor: true, why: "it waits for the queues of any store"},
 		{pkg: "storage/storagetest", may: []string{"storage", "storage/driver"}, why: "the conformance suite tests any driver, so it knows the ports only"},
 		{pkg: "storage/azure/azuretest", why: "it starts a program for tests and knows nothing of what they test"},
+		{pkg: "internal/flock", why: "it locks files and doesn't know what they are for: the standard library is enough"},
 		{pkg: "internal/call", may: []string{"storage"}, why: "it bounds, repeats and checks calls of a store and doesn't know what they are for"},
 		{pkg: "coord/internal/change", may: []string{"storage", "internal/call"}, why: "it changes a document once, and doesn't know what the document says"},
 		{pkg: "coord/internal/coordtest", may: []string{"storage", "storage/driver", "storage/sqlite", "storage/storagetest"}, why: "it is the world of the coordination packages' tests, and knows none of them"},
@@ -45,7 +46,7 @@ func house() []floor {
 		{pkg: "coord/leader", may: []string{"storage", "coord/lease", "internal/call", "internal/metrics"}, vendor: true, why: "a leader is the holder of a lease that everybody wants", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/members", may: []string{"storage", "internal/call"}, why: "it stands on rows, which every store has", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "storage/doorbell", may: []string{"storage", "storage/driver", "storage/internal/telling"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite"}},
-		{pkg: "storage/sqlite/internal/peers", vendor: true, why: "it knows files and locks, not what is stored: the driver gives it functions"},
+		{pkg: "storage/sqlite/internal/peers", may: []string{"internal/flock"}, vendor: true, why: "it knows files and locks, not what is stored: the driver gives it functions"},
 		{pkg: "storage/sqlite/internal/engine", may: []string{"storage/driver"}, vendor: true, why: "it runs transactions on a file and doesn't know what they write: of the ports it needs the kinds of errors alone"},
 		{pkg: "storage/sqlite", may: []string{"storage", "storage/driver", "storage/internal/telling", "storage/sqlite/internal/peers", "storage/sqlite/internal/engine"}, vendor: true, why: "a driver knows the interfaces and its engine; the parts below it don't know it"},
 		{pkg: "storage/...", may: []string{"storage", "storage/driver", "internal/rate"}, vendor: true, why: "a driver knows the interfaces and its engine; drivers don't know one another, nor what they are used for"},
@@ -58,6 +59,7 @@ func house() []floor {
 		{pkg: "values", may: []string{"internal/lru", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project", tests: world},
 		{pkg: "settings", may: []string{"storage", "internal/call", "coord/signal", "internal/jsonform"}, why: "it is a document, versions and rows, which every store has, and signals that tell of them; it doesn't know what the settings are for"},
 		{pkg: "poison", may: []string{"channel", "internal/post", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there", tests: world},
+		{pkg: "spool", may: []string{"channel", "internal/post", "internal/call", "internal/flock", "storage", "storage/sqlite"}, vendor: true, why: "it is a file on this machine, so it names the one driver that keeps files; it knows messages on their way to a store, not what is done with them", tests: world},
 		{pkg: "throttle", may: []string{"internal/metrics", "storage"}, vendor: true, why: "it stands before whatever takes requests, and looks at a queue's length; it doesn't know what is sent, nor by whom", tests: world},
 		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
 		{pkg: "views", may: []string{"internal/lru", "internal/post", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},
@@ -113,7 +115,7 @@ func owned() map[string]struct{ owner, why string } {
 		"go.opentelemetry.io/":               {"internal/tracing, internal/tracing/tracingtest, channel, handlers, host", "spans are made in one place; the others name its interfaces"},
 		"go.opentelemetry.io/otel/exporters": {"host", "where spans go is a program's choice"},
 		"go.opentelemetry.io/otel/sdk":       {"internal/tracing/tracingtest, host", "which spans are kept, and where they go, is a program's choice: a library knows OpenTelemetry's interfaces"},
-		"github.com/prometheus/":             {"worker, worker/paused, cost, process, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule, throttle", "the worker counts, the programs serve what it counted"},
+		"github.com/prometheus/":             {"worker, worker/paused, cost, process, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule, throttle, spool", "the worker counts, the programs serve what it counted"},
 		"github.com/santhosh-tekuri/":        {"host/internal/operator", "what an operator sends is held against its schema in one place"},
 		"github.com/hashicorp/golang-lru":    {"internal/lru", "all that is kept is bounded in one way"},
 		"github.com/netresearch/go-cron":     {"schedule", "crontab expressions are read in one place"},

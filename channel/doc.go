@@ -26,8 +26,9 @@
 //   - An ID is a UUIDv7 (RFC 9562), unless the message chooses one by [Identified]. The same ID is the same message:
 //     sending it twice is harmless. If two messages have one ID but other content, the second to be handled for a
 //     document or a reaction is refused. So give messages to different documents different IDs.
-//   - Send returns nil when every copy is durable. After an error any part may have been sent; send all of it again. To
-//     be safe across a repeat the messages must choose their IDs.
+//   - Send returns nil when every copy is durable: in the store or, if the channels have one, in the spool (package
+//     spool). After an error any part may have been sent; send all of it again. To be safe across a repeat the messages
+//     must choose their IDs.
 //   - Send reports a fault of the content, such as text that is not UTF-8, before it sends anything. NewRoutes refuses
 //     a type whose fields are all unexported, because nothing of it would arrive.
 //   - Correlation, causation, trace, tenant and reply address are passed on by themselves. A message sent under a

@@ -23,6 +23,7 @@ type Channels struct {
 	outbox *post.Outbox
 	tracer *tracing.Tracer
 	sent   *atomic.Int64 // commands
+	spool  Spool         // nil for none
 }
 
 // New returns channels that send on behalf of source, a URI reference such as "/web".
@@ -133,7 +134,13 @@ func (s *Sender[M]) SendAt(ctx context.Context, t time.Time, messages ...M) erro
 // A message that is sent with the same ID after Cancel is another one, and is handled. The clocks of the two callers
 // tell what is after a tombstone. A handler that runs again also sends its messages again. Cancel takes effect at once,
 // within a handler, too: it is no part of a unit of work.
+//
+// Where channels have a spool, messages may wait in it. A store that finds messages doesn't know of these. So Cancel
+// returns an error that matches storage.ErrUnavailable until the spool is empty; then cancel again.
 func (s *Sender[M]) Cancel(ctx context.Context, id string) error {
+	if c := s.channels; c.spool != nil && c.store.Finds() && c.spool.Waiting() > 0 {
+		return fmt.Errorf("channel: cancel %s %s: %w: messages wait in the spool, perhaps this one: cancel again when it is empty", KindOf[M](), storage.Quote(id), storage.ErrUnavailable)
+	}
 	return s.channels.outbox.Cancellations().Cancel(ctx, KindOf[M](), id)
 }
 
@@ -170,11 +177,24 @@ func send[M Message](ctx context.Context, c *Channels, w *storage.Write, when po
 	}
 	ctx, span := c.tracer.Send(ctx, c.outbox, envelopes)
 	defer func() { tracing.End(span, err) }()
-	p, err := c.outbox.PackBy(ctx, goroutines, envelopes)
-	if err != nil {
-		return "", err
+	try := func(ctx context.Context) error {
+		p, err := c.outbox.PackBy(ctx, goroutines, envelopes)
+		if err == nil {
+			etag, err = c.outbox.SendWith(ctx, w, p)
+		}
+		return err
 	}
-	if etag, err = c.outbox.SendWith(ctx, w, p); err == nil {
+	switch {
+	case c.spool == nil, from.handling != nil, len(envelopes) == 0:
+		err = try(ctx)
+	case w != nil:
+		if err = c.spool.Away(); err == nil {
+			err = try(ctx)
+		}
+	default:
+		err = c.sendOrSpool(ctx, envelopes, try)
+	}
+	if err == nil {
 		c.count(envelopes)
 	}
 	return etag, err

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -19,7 +20,8 @@ const maxCommand = 1 << 20
 // Accept returns a handler of requests that send a command. The request's body is the command as JSON; one without a
 // body is the zero M. fill may set fields from elsewhere, such as the path. It may be nil. The answers are
 //
-//	202  the command is safe, and decided in a moment
+//	202  the command is safe, and decided in a moment; or {"spooled":true}: it is safe in the spool, and decided when the
+//	     store is back
 //	400  the body isn't JSON of an M in UTF-8, or has other members than an M, or one twice
 //	413  the body has more than 1 MiB
 //	422  the command's own Check refuses it, or its ID or subject can't be used
@@ -37,7 +39,7 @@ func Accept[M channel.Message](a *App, fill func(r *http.Request, m *M)) http.Ha
 		if fill != nil {
 			fill(r, &m)
 		}
-		a.answer(w, r, "a command", a.Channels.Send(r.Context(), m), "kind", string(m.Kind()))
+		a.answer(w, r, "a command", func(ctx context.Context) error { return a.Channels.Send(ctx, m) }, "kind", string(m.Kind()))
 	})
 }
 
@@ -58,9 +60,16 @@ func bodyOf[T any](w http.ResponseWriter, r *http.Request) (x T, ok bool) {
 	return x, err == nil
 }
 
-// answer answers a request that sends something. about tells the log about it.
-func (a *App) answer(w http.ResponseWriter, r *http.Request, what string, err error, about ...any) {
+// answer sends something and answers the request for it. about tells the log about it.
+func (a *App) answer(w http.ResponseWriter, r *http.Request, what string, send func(ctx context.Context) error, about ...any) {
+	ctx, spooled := channel.NoteSpooled(r.Context())
+	err := send(ctx)
 	switch {
+	case err == nil && spooled() > 0:
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(w, `{"spooled":true}`+"\n") // the client may have gone
 	case err == nil:
 		w.WriteHeader(http.StatusAccepted)
 	case errors.Is(err, channel.ErrRefused), errors.Is(err, channel.ErrAttribute), errors.Is(err, channel.ErrBody),

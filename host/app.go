@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -38,6 +39,7 @@ type App struct {
 	handled  func() int64 // counts messages; nil where no worker runs
 	unit     string       // names what handled counts
 	healthy  func() error // health of the worker
+	spool    *spool.Spool // nil for none
 	summary  func() error // prints what the program has asked of the store, once
 }
 

@@ -19,8 +19,8 @@
 // A program without Web or without Register lacks the verb, and shop alone does what is left.
 //
 // The operator's verbs work on the program's store: queues, poison, values, views, processes, schedules, ids, gates,
-// locks, leaders, signals, send, top, doctor, completion. shop help VERB explains them. The command millrace has them
-// for the store of any program.
+// locks, leaders, signals, send, top, doctor, spool, completion. shop help VERB explains them. The command millrace has
+// them for the store of any program.
 //
 // # Flags
 //
@@ -29,6 +29,7 @@
 //
 //	-store, -doorbell, -doorbell-address   the store, and how processes wake one another
 //	-addr                                  the address of the web
+//	-spool                                 the file that keeps the web's messages while the store is away
 //	-worker                                whether a worker runs beside the web
 //	-admin                                 the address of a worker without a web, for health, metrics and processes
 //	-concurrency, -active                  handlers at a time, and workers at a time
@@ -48,9 +49,9 @@
 //
 //   - A program opens in this order: its port, the store, Start, Register, Web. Nothing is opened before all flags
 //     are right, and a port that is taken leaves no files behind.
-//   - A program stops in this order, each after the one before has ended: the web, the program's own loops, the worker,
-//     its last pulse, its own server. Then come the closings of [App.OnClose], the latest first, the store, and the
-//     summary. All closings are called also when the program fails to start.
+//   - A program stops in this order, each after the one before has ended: the web, the program's own loops, the spool,
+//     the worker, its last pulse, its own server. Then come the closings of [App.OnClose], the latest first, the store,
+//     and the summary. All closings are called also when the program fails to start.
 //   - The first SIGINT or SIGTERM begins the stop. Signals within a second of the first count as the same one, because
 //     supervisors and shells often send two. A later signal prints the summary and ends the process at once. The
 //     promise of the queues makes that harmless.
@@ -66,6 +67,6 @@
 //   - Traces never delay or fail a program. Spans that can't be sent are lost, and that is logged seldom. After the
 //     worker has stopped, the program waits at most 3 seconds for its last spans to be sent.
 //   - GET /healthz, /readyz and /metrics are the host's, on the web's port too. /readyz answers 503 as soon as the stop
-//     begins. The pages of processes, GET /processes, are on the port of the worker (-admin) alone, because they show
-//     what is not for everybody.
+//     begins. While the store is away and the spool takes messages, it answers 200 and says so. The pages of processes,
+//     GET /processes, are on the port of the worker (-admin) alone, because they show what is not for everybody.
 package host

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -66,6 +67,10 @@ type Program struct {
 	// queues that have no Turn here; worker.Turns() stands for "always". No queue is consumed that an operator has paused,
 	// whatever its Turn; see package worker/paused.
 	Worker worker.Config
+
+	// Spool is how the web keeps messages while the store is away, where -spool names a file; see package spool. Defaults
+	// to the zero Config, with the program's logger and metrics.
+	Spool spool.Config
 
 	// Pulse is how often the worker publishes what it has done, for the rates of the verb top; see package pulse. It is at
 	// least 10 seconds, or pulse.Off. Defaults to a minute.

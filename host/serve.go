@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -19,6 +20,8 @@ import (
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/host/internal/processes"
 	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/spool"
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 	"github.com/millrace-go/millrace/worker/active"
 	"github.com/millrace-go/millrace/worker/paused"
@@ -38,6 +41,7 @@ type service struct {
 	prices      **cost.Prices
 	address     *string // of the web, or of the worker's own server
 	flag        string  // of the address
+	spool       *string // the file of the spool; nil where nothing is served, empty for none
 	worker      *bool   // whether a worker runs beside the web; nil where there is no choice
 	concurrency *int    // nil where no worker can run
 	active      *int    // nil where no worker can run
@@ -54,6 +58,8 @@ func serve(ctx context.Context, x Process, p Program, verb string, args []string
 	} else {
 		s.flag = "addr"
 		s.address = flags.String(s.flag, ":8080", "the `ADDRESS` to serve, HOST:PORT or :PORT; port 0 takes a free port")
+		s.spool = flags.String("spool", "", "the `FILE` that keeps messages while the store is away, on a disk of this machine; no two programs share one.\n"+
+			"Defaults to none: then a request that the store can't take is refused")
 		if p.Register != nil {
 			s.worker = flags.Bool("worker", verb == "", "run a worker in this process; -worker=false leaves the work to other processes")
 		}
@@ -126,7 +132,38 @@ func (s *service) open(ctx context.Context, a *App, routes *channel.Routes) erro
 	if a.Channels, err = channel.New(store, routes, "/"+s.Name); err != nil {
 		return err
 	}
+	if s.spool != nil && *s.spool != "" {
+		if err := s.openSpool(ctx, a); err != nil {
+			return err
+		}
+	}
 	s.openTraces(ctx, a)
+	return nil
+}
+
+// openSpool opens the spool, and lets the program send through it.
+func (s *service) openSpool(ctx context.Context, a *App) error {
+	path := *s.spool
+	if file := s.settings.File(); file != "" && filepath.Clean(file) == filepath.Clean(path) {
+		return &boot.UsageError{Err: errors.New("-spool: it is the file of -store; want another one")}
+	}
+	cfg := s.Spool
+	if cfg.Logger == nil {
+		cfg.Logger = a.Log
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = a.Metrics
+	}
+	kept, err := spool.Open(ctx, path, a.Channels, cfg)
+	if errors.Is(err, storage.ErrInvalid) {
+		return &boot.UsageError{Err: fmt.Errorf("-spool: %w", err)}
+	}
+	if err != nil {
+		return err
+	}
+	a.OnClose(kept.Close)
+	a.Channels, a.spool = kept.Channels(), kept
+	a.Say("While the store is away, messages are kept in %s.", path)
 	return nil
 }
 
@@ -157,7 +194,11 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 		}
 		parts = append(parts, a.server("server", handler))
 	}
-	parts = append(append(parts, a.parts...), work...)
+	parts = append(parts, a.parts...)
+	if a.spool != nil {
+		parts = append(parts, boot.Part{Name: "spool", Run: a.spool.Run})
+	}
+	parts = append(parts, work...)
 	if !a.Web && a.listener != nil {
 		admin, err := a.admin()
 		if err != nil {
@@ -274,7 +315,11 @@ func (s *service) handler(a *App) (http.Handler, error) {
 }
 
 func (a *App) ops() http.Handler {
-	return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, func() error { return a.healthy() })
+	healthy := func() error { return a.healthy() }
+	if a.spool == nil {
+		return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, healthy, nil)
+	}
+	return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, healthy, a.spool)
 }
 
 // admin combines the operators' addresses with the pages of processes. Those show what is not for everybody, so the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -66,6 +67,20 @@ func (o *Outbox) QueueOf(envelopes []Envelope) (queue string, one bool) {
 		queue = queues[0]
 	}
 	return queue, queue != ""
+}
+
+// QueuesOf returns all queues that envelopes go to, sorted.
+func (o *Outbox) QueuesOf(envelopes []Envelope) ([]string, error) {
+	var all []string
+	for i := range envelopes {
+		queues, err := o.queues(envelopes[i].Kind)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, queues...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
 
 // Packed holds messages ready to be sent, and the claim-checked bodies that were written for them.
@@ -192,9 +207,19 @@ func (o *Outbox) SendWith(ctx context.Context, w *storage.Write, p Packed) (stor
 }
 
 // Discard deletes the claim-checked bodies of messages that were certainly not sent. A blob whose deletion fails stays
-// as an orphan.
+// as an orphan. Discard takes no longer than the context's deadline, but goes on after the caller has left.
 func (o *Outbox) Discard(ctx context.Context, p Packed) {
+	if len(p.refs) == 0 {
+		return
+	}
+	end, bounded := ctx.Deadline()
+	ctx = context.WithoutCancel(ctx)
+	if bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end)
+		defer cancel()
+	}
 	for _, ref := range p.refs {
-		_ = o.DeleteBody(context.WithoutCancel(ctx), ref)
+		_ = o.DeleteBody(ctx, ref)
 	}
 }

@@ -278,7 +278,7 @@ func parts() []mutant {
 		{
 			name: "the claims of a process that lives are released",
 			file: "storage/sqlite/internal/peers/presence.go",
-			old:  "		if lock(f) && isFileAt(name, f) {\n",
+			old:  "		if flock.Lock(f) && isFileAt(name, f) {\n",
 			new:  "		if isFileAt(name, f) {\n",
 			by:   "storage/sqlite/internal/peers",
 			test: "TestReleaseClaimsOfDead",

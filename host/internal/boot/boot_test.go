@@ -341,17 +341,32 @@ func (b blobs) Get(ctx context.Context, _ string, _ storage.ETag) (storage.Blob,
 	return storage.Blob{}, b.s.err
 }
 
+// spool holds so many messages.
+type spool struct {
+	waiting int64
+	full    error
+}
+
+func (s spool) Takes() error   { return s.full }
+func (s spool) Waiting() int64 { return s.waiting }
+
 func TestReady(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		store    *store
 		stopping bool
 		healthy  error
+		spool    boot.Spool
 		code     int
 		body     string
 	}{
-		"ready":       {store: &store{err: storage.ErrNotFound}, code: 200, body: "ready\n"},
-		"store hangs": {store: &store{hang: true}, code: 503, body: "not ready: can't read from the store: no answer within 4s\n"},
+		"an empty spool": {store: &store{err: storage.ErrNotFound}, spool: spool{}, code: 200, body: "ready\n"},
+		"a spool drains": {store: &store{err: storage.ErrNotFound}, spool: spool{waiting: 7}, code: 200, body: "ready: 7 in the spool, on the way to the store\n"},
+		"a spool takes": {store: &store{hang: true}, spool: spool{waiting: 7}, code: 200,
+			body: "ready: the spool takes messages, and holds 7; can't read from the store: no answer within 4s\n"},
+		"a spool is full": {store: &store{hang: true}, spool: spool{waiting: 7, full: storage.ErrUnavailable}, code: 503, body: "not ready: can't read from the store: no answer within 4s\n"},
+		"ready":           {store: &store{err: storage.ErrNotFound}, code: 200, body: "ready\n"},
+		"store hangs":     {store: &store{hang: true}, code: 503, body: "not ready: can't read from the store: no answer within 4s\n"},
 		"nobody there": {store: &store{err: fmt.Errorf("%w: %w", storage.ErrUnavailable, &net.OpError{Op: "dial", Net: "tcp",
 			Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 4), Port: 443}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})},
 			code: 503, body: "not ready: can't read from the store: connection refused\n"},
@@ -374,7 +389,7 @@ func TestReady(t *testing.T) {
 				if c.stopping {
 					close(stopping)
 				}
-				h := boot.Ops(storage.New(c.store), boot.NewMetrics(), stopping, quiet(), func() error { return c.healthy })
+				h := boot.Ops(storage.New(c.store), boot.NewMetrics(), stopping, quiet(), func() error { return c.healthy }, c.spool)
 				for range 3 { // the second and third answer come from the first one's read
 					w := httptest.NewRecorder()
 					h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))

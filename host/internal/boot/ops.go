@@ -41,10 +41,12 @@ func NewMetrics() *prometheus.Registry {
 //
 //	GET /healthz   200 while the process answers at all
 //	GET /readyz    200 while it should get work; 503, with the cause, once stopping is closed, when healthy returns an
-//	               error, or when the store can't be read
+//	               error, or when the store can't be read and the spool takes nothing
 //	GET /metrics   for Prometheus
-func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger, healthy func() error) http.Handler {
-	r := &readiness{store: store, stopping: stopping, healthy: healthy, log: log}
+//
+// spool may be nil.
+func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger, healthy func() error, spool Spool) http.Handler {
+	r := &readiness{store: store, stopping: stopping, healthy: healthy, spool: spool, log: log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "alive") })
 	mux.Handle("GET /readyz", r)
@@ -52,11 +54,18 @@ func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan str
 	return mux
 }
 
+// A Spool keeps messages while the store is away. Takes returns an error when it takes none.
+type Spool interface {
+	Takes() error
+	Waiting() int64
+}
+
 // readiness answers /readyz.
 type readiness struct {
 	store    *storage.Store
 	stopping <-chan struct{}
 	healthy  func() error
+	spool    Spool // nil for none
 	log      *slog.Logger
 
 	mu    sync.Mutex // held during the store's read, so that one read serves all requests that wait
@@ -75,11 +84,17 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 		return
 	}
-	if err := r.check(); err != nil {
+	err := r.check()
+	switch {
+	case err == nil && (r.spool == nil || r.spool.Waiting() == 0):
+		answer(w, http.StatusOK, "ready")
+	case err == nil:
+		answer(w, http.StatusOK, fmt.Sprintf("ready: %d in the spool, on the way to the store", r.spool.Waiting()))
+	case r.spool != nil && r.spool.Takes() == nil:
+		answer(w, http.StatusOK, fmt.Sprintf("ready: the spool takes messages, and holds %d; can't read from the store: %s", r.spool.Waiting(), cause(err)))
+	default:
 		answer(w, http.StatusServiceUnavailable, "not ready: can't read from the store: "+cause(err))
-		return
 	}
-	answer(w, http.StatusOK, "ready")
 }
 
 // check reads from the store. It doesn't write: a program whose disk is full can still show what is there, and

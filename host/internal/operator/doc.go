@@ -49,6 +49,7 @@
 //	millrace send           KIND FILE [-id ID] [-delay D | -at TIME]
 //	millrace top            [-every D] [-n N]
 //	millrace doctor         [-lag D]
+//	millrace spool          FILE
 //	millrace completion     bash | zsh | fish
 //
 // Flags stand after the verb. Every verb but completion takes -json, and -store URL, which is also the environment

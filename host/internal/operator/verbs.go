@@ -98,11 +98,13 @@ func (t tool) verbs() []*verb {
 			}},
 		{name: "doctor", about: "find out what is wrong", store: true, run: doctor, check: checkDoctor,
 			more: "It looks for queues that nobody consumes, kinds without a handler, messages that wait for long, poison queues, schedules that\n" +
-				"don't run, processes that are stuck or overdue, clocks that differ, old versions of a program beside newer ones, and a log of\nSQLite that can't shrink. It changes nothing. Its exit code is 4 if something is wrong, and 3 if it knows no queue. A NOTE alone\nis not wrong.",
+				"don't run, processes that are stuck or overdue, messages that stay in a web's spool, clocks that differ, old versions of a program beside newer ones, and a log of\nSQLite that can't shrink. It changes nothing. Its exit code is 4 if something is wrong, and 3 if it knows no queue. A NOTE alone\nis not wrong.",
 			flags: func(set *flag.FlagSet, o *options) {
 				o.lag = 5 * time.Minute
 				set.DurationVar(&o.lag, "lag", o.lag, "the `TIME` that messages may wait; the default is 5m")
 			}},
+		{name: "spool", args: "FILE", least: 1, most: 1, about: "look into a file that keeps messages while the store is away", run: lookIntoSpool,
+			more: "FILE is that of a web's flag -spool, on its machine. The web may run meanwhile. The verb needs no store and changes nothing."},
 		{name: "completion", args: "SHELL", least: 1, most: 1, about: "print a shell's completion script", run: completion,
 			words: first(func(*call) []string { return shells() }),
 			more: "SHELL is one of " + strings.Join(shells(), ", ") + ". Run its line in the shell, and add it to the shell's start-up file:\n\n" +

@@ -44,7 +44,7 @@ func (s *site) form(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	if fault := (reservations.MakeReservation{Date: p.In.Date}).FaultsAt(now)["date"]; p.In.Date != "" && fault != "" {
 		p.Faults = reservations.Faults{"date": fault}
 	} else if p.Notice, _ = s.cfg.Season.Closed(p.In.Date, now); p.Notice == "" && p.In.Date != "" {
-		month, err := s.months.Get(ctx, reservations.MonthOf(p.In.Date))
+		month, _, err := s.month(ctx, reservations.MonthOf(p.In.Date)) // the form works without the note
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,8 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 		return s.refuse(w, r, in, x.problem)
 	}
 	defer entry.end(throttle.Spent)
-	switch err := s.request(traced(ctx, r), m); {
+	kept, err := s.request(traced(ctx, r), m)
+	switch {
 	case errors.Is(err, errConflict):
 		return s.refuse(w, r, in, &problem{Status: http.StatusConflict, Detail: "Another reservation has this ID. Use a new one."})
 	case err != nil:
@@ -113,6 +114,9 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	entry.end(throttle.Accepted)
 
 	receipt := receiptPath(m.ID)
+	if kept {
+		receipt += keptAsked
+	}
 	w.Header().Set("Cache-Control", "no-store")
 	if !wantsJSON(r) {
 		http.Redirect(w, r, receipt, http.StatusSeeOther)
@@ -121,10 +125,7 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	w.Header().Set("Location", receipt)
 	entry.address.SetFields(w.Header())
 	entry.mail.SetFields(w.Header())
-	writeJSON(w, "application/json", http.StatusAccepted, struct {
-		ID     string             `json:"id"`
-		Status reservations.State `json:"status"`
-	}{m.ID, reservations.Pending})
+	writeJSON(w, "application/json", http.StatusAccepted, asked{m.ID, reservations.Pending, kept})
 	return nil
 }
 
@@ -154,25 +155,34 @@ func (s *site) refuse(w http.ResponseWriter, r *http.Request, in input, err erro
 
 // request stores the request and sends the command, as one unit of work. A repeated request is harmless, and is sent
 // again: where the store is not atomic, the first attempt may have ended between the two steps.
-func (s *site) request(ctx context.Context, m reservations.MakeReservation) error {
+//
+// If the store is away and the program has a spool, the command alone is sent, which the spool keeps. kept says that
+// the request may have no document. A second request with its ID is not compared with it, then; if it is another one,
+// the worker refuses it.
+func (s *site) request(ctx context.Context, m reservations.MakeReservation) (kept bool, err error) {
 	body, err := json.Marshal(m)
 	if err != nil {
-		return fmt.Errorf("request: %w", err)
+		return false, fmt.Errorf("request: %w", err)
 	}
-	_, err = s.makes.SendWith(ctx, storage.Write{
+	first, cancel := short(ctx, s.spools)
+	defer cancel()
+	_, err = s.makes.SendWith(first, storage.Write{
 		Container: requestsContainer, Key: reservations.Key(m.ID), Body: body, If: storage.Condition{IfAbsent: true},
 	}, m)
-	if !storage.LostRace(err) {
-		return err
+	if storage.LostRace(err) {
+		var before reservations.MakeReservation
+		before, err = s.requested(first, reservations.Key(m.ID))
+		switch {
+		case err == nil && before != m:
+			return false, errConflict
+		case err == nil:
+			return false, s.makes.Send(ctx, m)
+		}
 	}
-	before, err := s.requested(ctx, reservations.Key(m.ID))
-	switch {
-	case err != nil:
-		return err
-	case before != m:
-		return errConflict
+	if err == nil || !s.spools || !isAway(err) {
+		return false, err
 	}
-	return s.makes.Send(ctx, m)
+	return true, s.makes.Send(ctx, m)
 }
 
 // requested reads a request by its key; storage.ErrNotFound if there is none.

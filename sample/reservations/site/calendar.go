@@ -15,6 +15,7 @@ type calendarPage struct {
 	Title          string
 	Month          string     // "December 2026"
 	Season         string     // why no day of the month can be booked yet
+	Blind          bool       // which days are sold out can't be known now
 	Previous, Next *monthLink // nil where the calendar ends
 	Weeks          [][7]calendarDay
 }
@@ -41,12 +42,13 @@ func (s *site) calendar(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		}
 		month = asked
 	}
-	view, err := s.months.Get(ctx, month)
+	view, blind, err := s.month(ctx, month)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-cache")
 	p := newCalendar(month, first, last, view)
+	p.Blind = blind
 	p.Season, _ = s.cfg.Season.Closed(month, now)
 	s.page(w, r, "calendar", http.StatusOK, p)
 	return nil

@@ -75,7 +75,7 @@ func loadPages() map[string]*template.Template {
 		"people": people,
 	}).ParseFS(files, "templates/layout.html"))
 	all := map[string]*template.Template{}
-	for _, name := range []string{"calendar", "form", "receipt", "found", "message"} {
+	for _, name := range []string{"calendar", "form", "receipt", "found", "kept", "message"} {
 		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "templates/"+name+".html"))
 	}
 	return all

@@ -25,7 +25,16 @@ type receiptPage struct {
 const cancelAsked = "?cancel=asked"
 
 func (s *site) receipt(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+	if "?"+r.URL.RawQuery == keptAsked {
+		var cancel context.CancelFunc
+		ctx, cancel = short(ctx, s.spools)
+		defer cancel()
+	}
 	status, err := s.lookup(ctx, r.PathValue("id"))
+	if kept, ok := keptReceipt(r, err); s.spools && ok {
+		s.showKept(w, r, kept)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,10 @@
 // command is decided. The request itself is kept as a document, written in one unit of work with the command, so that
 // the receipt is there straight after the POST.
 //
+// While the store is away, the channels may keep commands in a spool. Then a reservation is accepted without the
+// document, and the receipt's address says so, with ?kept=1: there the receipt tells that the request is kept, until
+// the reservation is decided.
+//
 // An answer is JSON when the Accept header prefers it or the request's body is JSON; otherwise it is a page.
 // Pages work without JavaScript.
 package site
@@ -81,12 +85,12 @@ type Config struct {
 type site struct {
 	makes    *channel.Sender[reservations.MakeReservation]
 	cancels  *channel.Sender[reservations.CancelReservation]
-	months   *views.View[reservations.Month]
 	statuses *views.View[reservations.Status]
 	requests *storage.Blobs // the requests that were sent, by reservations.Key
 	numbers  *storage.Table // see reservations.Numbered
 	doors    doors
 
+	reader
 	cfg     Config
 	streams chan struct{} // holds a token for each open event stream
 	answers
@@ -118,7 +122,7 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 	}
 	s := &site{
 		makes: makes, cancels: cancels,
-		months: reservations.Months(channels), statuses: reservations.Statuses(channels),
+		reader: reader{reservations.Months(channels), channels.Spools()}, statuses: reservations.Statuses(channels),
 		requests: channels.Store().Blobs(requestsContainer), numbers: channels.Store().Table("numbers"),
 		cfg: cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger},
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/millrace-go/millrace/internal/flock"
 )
 
 // Config holds what the driver gives. All of it is required.
@@ -56,7 +58,7 @@ func New(cfg Config) *Peers {
 	dir := newFolder(cfg.Database, cfg.Logger)
 	dir.adoptExisting()
 	p := &Peers{cfg: cfg, folder: dir, signals: newSignals(dir, rand.Text()), ended: make(chan struct{})}
-	if canLock {
+	if flock.Works {
 		p.presence.folder = dir
 	}
 	p.all.Go(func() { p.signals.run(p.ended) })

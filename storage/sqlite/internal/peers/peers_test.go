@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/millrace-go/millrace/internal/flock"
 )
 
 // A world is a driver's side of some Peers.
@@ -155,7 +157,7 @@ func files(t *testing.T, db, prefix string) []string {
 
 func needLocks(t *testing.T) {
 	t.Helper()
-	if !canLock {
+	if !flock.Works {
 		t.Skip("files can't be locked here")
 	}
 }

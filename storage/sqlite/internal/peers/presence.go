@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/millrace-go/millrace/internal/flock"
 )
 
 const (
@@ -86,7 +88,7 @@ func (p *presence) create() {
 			continue
 		}
 		name := f.Name()
-		if lock(f) && isFileAt(name, f) && isLockedAt(name) {
+		if flock.Lock(f) && isFileAt(name, f) && isLockedAt(name) {
 			p.file = f
 			p.number.Store(number)
 			return
@@ -113,7 +115,7 @@ func isLockedAt(name string) bool {
 		return false
 	}
 	defer f.Close()
-	return !lock(f)
+	return !flock.Lock(f)
 }
 
 // close removes the file before its lock goes: the claims of a closed store stay until their visibility ends.
@@ -180,7 +182,7 @@ func (p *presence) lookForDead() (found []deadProcess) {
 		if err != nil {
 			continue
 		}
-		if lock(f) && isFileAt(name, f) {
+		if flock.Lock(f) && isFileAt(name, f) {
 			found = append(found, deadProcess{number, f})
 		} else {
 			others = true

@@ -1,0 +1,80 @@
+package main
+
+import "slices"
+
+// spools are breaks of the laws of package spool, in their order.
+func spools() []mutant { return slices.Concat(spoolSends(), spoolForwards()) }
+
+func spoolSends() []mutant {
+	return []mutant{
+		{
+			name: "a message is accepted before the spool's file has it",
+			file: "spool/spool.go",
+			old:  "	if _, err := s.blobs.Put(ctx, e.key(), body, storage.Condition{IfAbsent: true}); err != nil {\n",
+			new:  "	go func() { _, _ = s.blobs.Put(context.WithoutCancel(ctx), e.key(), body, storage.Condition{IfAbsent: true}) }()\n	if err := ctx.Err(); err != nil {\n",
+			by:   "spool",
+			test: "TestLaw1DurableBeforeSendReturns",
+		},
+		{
+			name: "a Send tries a store that is known to be away",
+			file: "spool/spool.go",
+			old:  "	tried := s.Waiting() == 0\n",
+			new:  "	tried := true\n",
+			by:   "spool",
+			test: "TestLaw1WithinTheBudget",
+		},
+		{
+			name: "a spooled message gets another ID",
+			file: "spool/entry.go",
+			old:  "		envelopes, b = append(envelopes, e), ",
+			new:  "		e.ID = post.NewID()\n		envelopes, b = append(envelopes, e), ",
+			by:   "spool",
+			test: "TestLaw2TheSameMessage",
+		},
+		{
+			name: "a message overtakes those in the spool once the store is back",
+			file: "spool/spool.go",
+			old:  "	tried := s.Waiting() == 0\n",
+			new:  "	tried := s.Waiting() == 0 || s.Away() == nil\n",
+			by:   "spool",
+			test: "TestLaw3OldestFirst",
+		},
+	}
+}
+
+func spoolForwards() []mutant {
+	return []mutant{
+		{
+			name: "a message that can't be sent holds up the others",
+			file: "spool/forward.go",
+			old:  "		case !isAway(one):\n			s.putAside(ctx, e, one)\n",
+			new:  "		case !isAway(one):\n			return some, one\n",
+			by:   "spool",
+			test: "TestLaw6ARefusedMessageHoldsUpNoOther",
+		},
+		{
+			name: "a message leaves the spool before the store has acknowledged it",
+			file: "spool/forward.go",
+			old:  "	packed, err := s.outbox.PackBy(limited, 1, envelopes)\n",
+			new:  "	s.remove(ctx, good)\n	packed, err := s.outbox.PackBy(limited, 1, envelopes)\n",
+			by:   "spool",
+			test: "TestLaw7OutOfTheFileAfterTheAcknowledgement",
+		},
+		{
+			name: "two programs share a spool",
+			file: "spool/lock.go",
+			old:  "	if !flock.Lock(f) {\n",
+			new:  "	if false && !flock.Lock(f) {\n",
+			by:   "spool",
+			test: "TestLaw7OneProgram",
+		},
+		{
+			name: "the stop leaves everything in the spool",
+			file: "spool/forward.go",
+			old:  "		stopping := ctx.Err() != nil\n",
+			new:  "		stopping := ctx.Err() != nil\n		if stopping {\n			return\n		}\n",
+			by:   "spool",
+			test: "TestLaw8TheStop",
+		},
+	}
+}

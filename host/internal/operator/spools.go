@@ -1,0 +1,50 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/spool"
+)
+
+// spoolFindings are about messages that programs keep on their own machines although the store is there.
+func (c examination) spoolFindings(ctx context.Context) (all []finding, err error) {
+	found, err := spool.Reports(ctx, c.store)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range found {
+		where := fmt.Sprintf("the spool %s of %s on %s", r.File, r.Program, r.Host)
+		seen := fmt.Sprintf(" (%s ago)", age(time.Since(r.At)))
+		if r.Refused > 0 {
+			all = append(all, finding{Severity: wrong, Check: "spools", Program: r.Program, Text: fmt.Sprintf("%s in %s can't be sent%s: %s", count(int(r.Refused), "message"), where, seen, r.Reason),
+				Fix: "They stay in that file, and are tried again every ten minutes and at each start. Mend the cause: for a kind without a route, start a version of the program that has one."})
+		}
+		if r.Waiting > 0 && time.Since(r.Oldest) > c.lag {
+			all = append(all, finding{Severity: wrong, Check: "spools", Program: r.Program, Text: fmt.Sprintf("%s in %s for %s although the store is there%s", waiting(r.Waiting), where, age(time.Since(r.Oldest)), seen),
+				Fix: "Does the program run, and may it write to all its queues? Its log has the store's errors."})
+		}
+	}
+	return all, nil
+}
+
+// lookIntoSpool prints what is in a spool's file. It needs no store, because that may be away.
+func lookIntoSpool(ctx context.Context, c *call) error {
+	path := c.args[0]
+	st, err := spool.Look(ctx, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nothing("spool: there is no file %s", boot.Word(path))
+	case err != nil:
+		return err
+	case st.Waiting == 0:
+		c.out.printf("Nothing waits in the spool.\n")
+	default:
+		c.out.printf("%s in the spool, with %d bytes, the oldest for %s.\n", waiting(st.Waiting), st.Bytes, age(time.Since(st.Oldest)))
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package operator
+
+import (
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/spool"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Doctor finds what stays in a spool although the store is there.
+func TestDoctorFindsSpools(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	now := time.Now()
+	for key, r := range map[string]spool.Report{
+		"a": {Program: "/shop", Host: "web1", File: "/data/web.spool", Refused: 2, Reason: "no route \x1b[31m", At: now.Add(-time.Minute)},
+		"b": {Program: "/shop", Host: "web2", File: "/data/web.spool", Waiting: 1, Oldest: now.Add(-time.Hour), At: now},
+		"c": {Program: "/shop", Host: "web3", File: "/data/web.spool", Waiting: 1, Oldest: now.Add(-time.Second), At: now},
+	} {
+		data, err := json.Marshal(r)
+		if err == nil {
+			_, err = x.Store.Table("spools").Put(t.Context(), "spools", key, data, storage.Condition{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	contains(t, "doctor", x.want(t, exitWrong, "", "doctor"),
+		`WRONG 2 messages in the spool /data/web.spool of /shop on web1 can't be sent (1m0s ago): no route \x1b[31m They stay in that file`,
+		"WRONG 1 message waits in the spool /data/web.spool of /shop on web2 for 1h0m although the store is there", "2 things are wrong.")
+}
+
+// The verb spool needs no store.
+func TestSpoolVerb(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	path := filepath.Join(t.TempDir(), "web.spool")
+	contains(t, "no file", x.want(t, exitNothing, "", "spool", path))
+	routes, err := channel.NewRoutes(channel.Command[worldtest.Add]("adds"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := worldtest.OpenStore(t, "")
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := channel.New(closed, routes, "/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := spool.Open(t.Context(), path, c, spool.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	contains(t, "an empty one", x.want(t, 0, "", "spool", path), "Nothing waits in the spool.")
+	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, "one message", x.want(t, 0, "", "spool", path), "1 message waits in the spool, with", "bytes, the oldest for")
+}

@@ -1,0 +1,109 @@
+package host_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/host"
+)
+
+// renting is a program that takes commands.
+func renting() host.Program {
+	return host.Program{
+		Name:   "rents",
+		Routes: func() (*channel.Routes, error) { return channel.NewRoutes(channel.Command[rent]("rents")) },
+		Web:    func(a *host.App) (http.Handler, error) { return host.Accept[rent](a, nil), nil },
+	}
+}
+
+// A web with -spool takes commands while its store is away, is ready, says what it does, and finds them at its next
+// start.
+func TestSpool(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewServer(http.NotFoundHandler())
+	service.Close() // now nothing listens there
+	store := "azure:AccountName=acct;AccountKey=a2V5;QueueEndpoint=" + service.URL + "/q;BlobEndpoint=" + service.URL + "/b;TableEndpoint=" + service.URL + "/t"
+	dir := t.TempDir()
+	file := filepath.Join(dir, "data", "web.spool")
+	for run := range 2 {
+		out := newOutput()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan int)
+		env := func(name string) string {
+			return map[string]string{"MILLRACE_STORE": store, "MILLRACE_SPOOL": file}[name]
+		}
+		go func() {
+			ended <- host.Run(ctx, host.Process{Args: []string{"-addr=127.0.0.1:0", "-doorbell=off"}, Getenv: env, Stdout: out, Stderr: out}, renting())
+		}()
+		line := out.line(t, "http://")
+		url := line[strings.Index(line, "http://"):]
+		if run == 0 {
+			code, body := send(t, http.MethodPost, url, `{"days":3,"id":"rent-17"}`)
+			if code != http.StatusAccepted || body != `{"spooled":true}`+"\n" {
+				t.Errorf("got %d %s, want 202 and that it is in the spool", code, body)
+			}
+		} else {
+			out.line(t, "the spool holds messages of an earlier run")
+		}
+		if code, body := send(t, http.MethodGet, url+"/readyz", ""); code != http.StatusOK || !strings.HasPrefix(body, "ready: the spool takes messages, and holds 1; can't read from the store") {
+			t.Errorf("readyz: got %d %s", code, body)
+		}
+		if _, body := send(t, http.MethodGet, url+"/metrics", ""); !strings.Contains(body, "\nmillrace_spool_waiting_messages 1\n") || !strings.Contains(body, "millrace_spool_oldest_seconds") {
+			t.Errorf("metrics: got %s", body)
+		}
+		if run == 0 {
+			second := newOutput()
+			code := host.Run(t.Context(), host.Process{Args: []string{"-addr=127.0.0.1:0", "-doorbell=off"}, Getenv: env, Stdout: second, Stderr: second}, renting())
+			if code != host.ExitError || !strings.Contains(second.String(), "in use by another program") {
+				t.Errorf("a second program: got exit code %d and %s", code, second)
+			}
+		}
+		stop()
+		if code := <-ended; code != host.ExitOK {
+			t.Errorf("got exit code %d, want 0: %s", code, out)
+		}
+	}
+}
+
+// A spool that can't be one is a fault of the command line.
+func TestSpoolThatCantBe(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	junk := filepath.Join(dir, "junk")
+	if err := os.WriteFile(junk, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := filepath.Join(dir, "store.db")
+	for file, want := range map[string]string{store: "-spool: it is the file of -store", junk: "-spool: spool: storage: open sqlite store", dir: "it is a folder"} {
+		out := newOutput()
+		code := host.Run(t.Context(), host.Process{Args: []string{"-addr=127.0.0.1:0", "-store=sqlite:" + store, "-spool=" + file}, Stdout: out, Stderr: out}, renting())
+		if code != host.ExitUsage || !strings.Contains(out.String(), want) {
+			t.Errorf("got exit code %d and %s, want 2 and %s", code, out, want)
+		}
+	}
+}
+
+func send(t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}

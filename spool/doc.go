@@ -1,0 +1,52 @@
+// Package spool lets a sending program go on accepting while its store is away: the messages that can't be sent are
+// kept in a file on this machine, and forwarded when the store is back.
+//
+//	kept, err := spool.Open(ctx, "data/web.spool", channels, spool.Config{})
+//	channels = kept.Channels()              // what these send is kept while the store is away
+//	go kept.Run(ctx)                        // forwards, until ctx ends; then drains for a while
+//	defer kept.Close()
+//
+//	ctx, spooled := channel.NoteSpooled(ctx)
+//	err = channels.Send(ctx, m)             // nil: durable, in the store or in the spool
+//	if spooled() > 0 { … }                  // in the spool
+//
+// The file is an SQLite database with a blob for each Send. PATH-lock lies beside it. Put it on a disk that outlives
+// the program: a spool on a container's own disk is lost with the container.
+//
+// # How it works
+//
+//	Send ──▶ the store, for at most Config.Try ──▶ nil
+//	  │            └─ it is away ──▶ the file, synced ──▶ nil, spooled
+//	  └─ messages wait already ────▶ the file, synced ──▶ nil, spooled
+//	Run  ──▶ the oldest in the file ──▶ the store ──▶ out of the file
+//
+// The store is away when a call ends with storage.ErrUnavailable or storage.ErrThrottled, or doesn't end within
+// Config.Try (or half the time that the caller has left). That includes a key that has expired and a role that is
+// missing (401, 403): no message is at fault, and an operator mends it. Any other error says something about the
+// message or the program, and Send returns it. Send also returns the error when its caller has left.
+//
+// # Laws
+//
+//  1. Durable: when Send returns nil, every message is synced to the disk of the store or of the spool. Send takes no
+//     longer than Config.Try and a write to the disk. While the store is known to be away, Send doesn't try it unless
+//     the spool takes nothing; Run does.
+//  2. The same message: the file has the whole envelope. ID, time, due time, trace, correlation and content are those
+//     of the Send. A message whose first try had an unknown outcome may be in the store twice, with one ID, and has its
+//     effect once.
+//  3. Order: of messages for the same queues, Run sends the oldest first, in batches. A Send that begins while messages
+//     wait lines up behind them, although the store may be back. So a message doesn't overtake another one whose Send
+//     had returned. There are two exceptions: a spool that takes nothing lets messages past, and a message that was set
+//     aside holds up no other.
+//  4. Units: messages of one Send are in the file together or not at all, with their bodies, however large. SendWith is
+//     never spooled, and neither are the messages that a handler sends.
+//  5. Bounds: the file takes up to Config.MaxBytes, and nothing once its oldest message waits longer than
+//     Config.MaxAge. Then Send does as without a spool: it returns the store's error. Messages that were accepted stay,
+//     are forwarded whatever their age, and are never dropped.
+//  6. A message that can't be sent although others can (its kind has no route any more, it is too large) is set aside
+//     with a log line. It stays in the file, counts as refused, and is tried again every ten minutes and at each start.
+//  7. A crash at any instruction loses nothing: a message leaves the file only after the store has acknowledged it, and
+//     Open finds all that is there. Open refuses a file that is locked by another program, damaged, of another kind, or
+//     not writable. If the file is removed or the disk is full while the program runs, the spool takes nothing.
+//  8. At the stop, Run goes on for Config.Drain or until the store fails. The rest waits for the next start.
+//  9. A spool that isn't needed costs a Send a timer, and the file nothing.
+package spool

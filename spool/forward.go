@@ -1,0 +1,294 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	batchEntries = 32
+	batchBytes   = 4 << 20
+	longestTry   = 30 * time.Second // of a batch
+	firstPause   = 250 * time.Millisecond
+	lastPause    = 5 * time.Second
+	asideFor     = 10 * time.Minute
+	remindEvery  = 5 * time.Minute // how often the log tells that an outage goes on
+	blameFor     = 3               // how often an entry must fail, while others go, until it is set aside
+	mostLanes    = 3               // how many kinds of destinations may fail before the store counts as away
+)
+
+var errStopped = errors.New("the time to drain the spool is over")
+
+// Run forwards what is in the spool until ctx ends. Then it goes on for Config.Drain, as long as the store takes
+// something, and returns nil.
+func (s *Spool) Run(ctx context.Context) error {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(s.cfg.Drain, func() { cancel(errStopped) })
+	})()
+	f := &forwarder{Spool: s, limit: s.cfg.Try, mayReport: !s.isNew}
+	f.run(ctx, work)
+	s.cfg.Logger.InfoContext(ctx, "the spool stops", "spool", s.path, "messages", s.Waiting())
+	return nil
+}
+
+// A forwarder is a Run under way.
+type forwarder struct {
+	*Spool
+	doomed []*entry      // forwarded, and not out of the file yet
+	limit  time.Duration // of the next try: it begins with Config.Try and grows, so that an absence shows early
+
+	reported  time.Time // when a report was published last
+	mayReport bool      // there may be a report
+}
+
+// run forwards until ctx ends, and then until nothing waits or the store, or work, doesn't let it.
+func (s *forwarder) run(ctx, work context.Context) {
+	pause, reminded := firstPause, time.Now()
+	for {
+		stopping := ctx.Err() != nil
+		err := s.pass(work)
+		s.report(work)
+		switch {
+		case stopping && (err != nil || s.Waiting() == 0):
+			return
+		case err == nil:
+			s.rest(ctx, asideFor, s.wake) // a ring during the pass counts
+			pause, s.limit, reminded = firstPause, s.cfg.Try, time.Now()
+		case !stopping:
+			if time.Since(reminded) > remindEvery {
+				reminded = time.Now()
+				s.remind(ctx, err)
+			}
+			s.rest(ctx, pause/2+rand.N(pause/2+1), nil)
+			pause, s.limit = min(2*pause, lastPause), min(2*s.limit, longestTry)
+		}
+	}
+}
+
+// rest waits for a time, a ring or the stop.
+func (s *forwarder) rest(ctx context.Context, d time.Duration, ring <-chan struct{}) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ring:
+	case <-ctx.Done():
+	}
+}
+
+func (s *forwarder) remind(ctx context.Context, err error) {
+	st := s.State()
+	s.cfg.Logger.WarnContext(ctx, "messages wait in the spool", "spool", s.path, "messages", st.Waiting, "bytes", st.Bytes, "oldest", st.Oldest, "error", err)
+}
+
+// pass sends what waits. It returns an error if something still waits because the store, or a queue of it, is away.
+func (s *forwarder) pass(ctx context.Context) error {
+	var failed error
+	away, sent := map[string]bool{}, false
+	s.remove(ctx, nil)
+	s.retryAside(ctx)
+	for ctx.Err() == nil {
+		batch := s.batch(away, batchEntries, batchBytes)
+		if len(batch) == 0 {
+			break
+		}
+		some, err := s.forward(ctx, batch)
+		if sent = sent || some; some {
+			s.back(ctx)
+		}
+		if err != nil {
+			failed = err
+			if away[batch[0].lane] = true; !sent && len(away) == mostLanes {
+				break
+			}
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case s.Waiting() == 0:
+		s.back(ctx)
+	case errors.Is(failed, errFile):
+		s.away.Store(nil) // nothing can be forwarded, so each Send finds out for itself
+	case failed != nil && !sent:
+		s.begin(ctx, failed)
+	}
+	return failed
+}
+
+// back notes that the store is there.
+func (s *forwarder) back(ctx context.Context) {
+	if o := s.away.Swap(nil); o != nil {
+		s.cfg.Logger.InfoContext(ctx, "the store is back: the spool is forwarded", "spool", s.path, "messages", s.Waiting(), "away", time.Since(o.since).Round(time.Millisecond))
+	}
+}
+
+// forward sends a batch of one lane as one unit of work, and reports whether the store took anything. An error means
+// that the lane's queues are away. When a batch fails, another of its entries shows whether only some are to blame.
+func (s *forwarder) forward(ctx context.Context, batch []*entry) (some bool, err error) {
+	err = s.send(ctx, batch)
+	if err == nil || ctx.Err() != nil || errors.Is(err, errFile) {
+		return err == nil, err
+	}
+	other := -1
+	if isAway(err) {
+		if len(batch) == 1 {
+			return false, err
+		}
+		other = 1 + rand.IntN(len(batch)-1)
+		switch one := s.send(ctx, batch[other:other+1]); {
+		case one == nil:
+			some = true
+		case isAway(one), ctx.Err() != nil, errors.Is(one, errFile):
+			return false, err
+		default: // the store has answered
+			other = -1
+		}
+	}
+	return s.forwardEach(ctx, batch, other, some)
+}
+
+// forwardEach sends the entries of a batch alone, except one that was sent. An entry that fails while others go is set
+// aside: at once if the error says so, and after some tries if the store seems to be away for it alone.
+func (s *forwarder) forwardEach(ctx context.Context, batch []*entry, but int, some bool) (sent bool, err error) {
+	failures := 0 // one after the other
+	for i, e := range batch {
+		if i == but {
+			continue
+		}
+		switch one := s.send(ctx, []*entry{e}); {
+		case one == nil:
+			some, failures = true, 0
+		case ctx.Err() != nil, errors.Is(one, errFile):
+			return some, one
+		case !isAway(one):
+			s.putAside(ctx, e, one)
+		default:
+			if some {
+				e.blamed++
+			}
+			if e.blamed >= blameFor {
+				s.putAside(ctx, e, one)
+				continue
+			}
+			if err, failures = one, failures+1; failures == 2 {
+				return some, err
+			}
+		}
+	}
+	return some, err
+}
+
+// send sends entries as one unit of work, and removes them from the file once the store has acknowledged them.
+func (s *forwarder) send(ctx context.Context, entries []*entry) error {
+	var envelopes []post.Envelope
+	var good []*entry
+	for _, e := range entries {
+		some, err := s.read(ctx, e)
+		switch {
+		case errors.Is(err, storage.ErrNotFound):
+			s.cfg.Logger.ErrorContext(ctx, "somebody has removed messages from the spool: they are not sent", "spool", s.path, "messages", e.messages)
+			s.take(e)
+			s.release(e)
+			continue
+		case errors.Is(err, errDamaged) && len(entries) > 1:
+			s.putAside(ctx, e, err)
+			continue
+		case err != nil:
+			return err
+		}
+		envelopes, good = append(envelopes, some...), append(good, e)
+	}
+	if len(good) == 0 {
+		return nil
+	}
+	limited, cancel := call.Limit(ctx, s.limit)
+	defer cancel()
+	packed, err := s.outbox.PackBy(limited, 1, envelopes)
+	if err == nil {
+		err = s.outbox.SendPacked(limited, packed)
+	}
+	if err != nil {
+		return err
+	}
+	s.remove(ctx, good)
+	return nil
+}
+
+// errFile says that the file of the spool failed, not the store.
+var errFile = errors.New("the file of the spool can't be read")
+
+// read returns the envelopes of an entry.
+func (s *forwarder) read(ctx context.Context, e *entry) ([]post.Envelope, error) {
+	limited, cancel := call.Limit(ctx, localTime)
+	defer cancel()
+	b, err := s.blobs.Get(limited, e.key(), "")
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errFile, err)
+	}
+	return decode(b.Body)
+}
+
+// remove removes entries that the store has, and those whose removal has failed before. After a crash they are sent
+// again.
+func (s *forwarder) remove(ctx context.Context, sent []*entry) {
+	for _, e := range sent {
+		s.take(e)
+		s.forwarded.Add(e.messages)
+	}
+	all := append(s.doomed, sent...)
+	failed := make([]error, len(all))
+	var g errgroup.Group
+	g.SetLimit(batchEntries)
+	for i, e := range all {
+		g.Go(func() error {
+			limited, cancel := call.Limit(context.WithoutCancel(ctx), localTime)
+			defer cancel()
+			failed[i] = s.blobs.Delete(limited, e.key(), storage.Condition{})
+			return nil
+		})
+	}
+	_ = g.Wait() // each has its own error
+	var left []*entry
+	for i, e := range all {
+		if failed[i] != nil && !errors.Is(failed[i], storage.ErrNotFound) {
+			left = append(left, e)
+			continue
+		}
+		s.release(e)
+	}
+	s.doomed = left
+}
+
+// putAside sets an entry aside.
+func (s *forwarder) putAside(ctx context.Context, e *entry, why error) {
+	s.setAside(e, why, time.Now().Add(asideFor))
+	s.cfg.Logger.ErrorContext(ctx, "messages of the spool can't be sent and are set aside: they stay in the file", "spool", s.path, "messages", e.messages, "error", why)
+}
+
+// retryAside tries those set aside that are due.
+func (s *forwarder) retryAside(ctx context.Context) {
+	now := time.Now()
+	for _, a := range s.takeAside(now, now.Add(asideFor)) {
+		err := s.send(ctx, []*entry{a.entry})
+		if err == nil {
+			s.dropAside(a)
+		} else if isAway(err) || ctx.Err() != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package spool
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// An index has what is in the file, in memory.
+type index struct {
+	mu    sync.Mutex
+	next  uint64              // sequence of the next entry
+	bytes int64               // of all entries, with those that are being written
+	full  bool                // the last entry had no room, and none has gone since
+	lanes map[string][]*entry // that wait, the oldest first
+	aside []*aside            // what the store has refused
+	waits atomic.Int64        // messages that wait; changes under mu
+}
+
+// An aside is an entry that was set aside.
+type aside struct {
+	*entry
+	why  error
+	next time.Time // when it is tried again
+}
+
+// reserve takes a sequence and room for an entry.
+func (x *index) reserve(e *entry, most int64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.full = x.bytes+e.size > most; x.full {
+		return false
+	}
+	x.bytes += e.size
+	e.seq = x.next
+	x.next++
+	return true
+}
+
+// release gives back the room of an entry that isn't in the file.
+func (x *index) release(e *entry) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.bytes -= e.size
+	x.full = false
+}
+
+// add adds an entry that is in the file.
+func (x *index) add(e *entry) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lanes[e.lane] = append(x.lanes[e.lane], e)
+	x.waits.Add(e.messages)
+}
+
+// oldest returns the time of the oldest entry that waits, or zero.
+func (x *index) oldest() time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if e := x.head(nil); e != nil {
+		return e.at
+	}
+	return time.Time{}
+}
+
+// head returns the oldest entry outside of some lanes. x.mu is held.
+func (x *index) head(but map[string]bool) (oldest *entry) {
+	for lane, all := range x.lanes {
+		if len(all) > 0 && !but[lane] && (oldest == nil || all[0].seq < oldest.seq) {
+			oldest = all[0]
+		}
+	}
+	return oldest
+}
+
+// batch returns the first entries of the lane with the oldest one, outside of some lanes.
+func (x *index) batch(but map[string]bool, most int, bytes int64) []*entry {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	oldest := x.head(but)
+	if oldest == nil {
+		return nil
+	}
+	all := x.lanes[oldest.lane]
+	n := 1
+	for size := oldest.size; n < min(len(all), most); n++ {
+		if size += all[n].size; size > bytes {
+			break
+		}
+	}
+	return slices.Clone(all[:n])
+}
+
+// take takes an entry out of those that wait.
+func (x *index) take(e *entry) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := x.lanes[e.lane]
+	switch i := slices.Index(all, e); {
+	case i < 0:
+		return
+	case len(all) == 1:
+		delete(x.lanes, e.lane)
+	case i == 0:
+		x.lanes[e.lane] = all[1:] // a long lane isn't moved
+	default:
+		x.lanes[e.lane] = slices.Delete(all, i, i+1)
+	}
+	x.waits.Add(-e.messages)
+}
+
+// setAside notes a refused entry, which doesn't wait any more.
+func (x *index) setAside(e *entry, why error, next time.Time) {
+	x.take(e)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.aside = append(x.aside, &aside{e, why, next})
+}
+
+// takeAside returns those set aside that are due, and notes the next time.
+func (x *index) takeAside(now, next time.Time) (due []*aside) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, a := range x.aside {
+		if !a.next.After(now) {
+			a.next = next
+			due = append(due, a)
+		}
+	}
+	return due
+}
+
+// dropAside forgets one that was sent after all.
+func (x *index) dropAside(a *aside) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.aside = slices.DeleteFunc(x.aside, func(b *aside) bool { return a == b })
+}
+
+// count returns the state of the file.
+func (x *index) count() (st State) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	st.Waiting, st.Bytes, st.full = x.waits.Load(), x.bytes, x.full
+	if e := x.head(nil); e != nil {
+		st.Oldest = e.at
+	}
+	for _, a := range x.aside {
+		st.Refused += a.messages
+		st.Reason = a.why.Error()
+	}
+	return st
+}
