@@ -30,6 +30,7 @@ type follower[T any] struct {
 	kept    *ready[T] // what ran before, while running is a candidate that is rolled out; else nil
 	agreed  *ready[T] // the candidate that this node said yes to
 	verdict *Verdict  // on the last candidate
+	told    int64     // the last candidate to which this node's row says yes
 	epoch   int64     // the highest that was seen; it only grows
 	source  Source
 	since   time.Time // when running was applied
@@ -182,6 +183,7 @@ func (s *follower[T]) look(ctx context.Context) time.Duration {
 		if ctx.Err() != nil {
 			return pause
 		}
+		told := s.told
 		s.beat(ctx)
 		live, err := s.nodes.live(ctx)
 		s.note(ctx, "read the rows of the nodes", err)
@@ -192,7 +194,7 @@ func (s *follower[T]) look(ctx context.Context) time.Duration {
 		case c == nil:
 			return pause
 		case c.Roll != nil:
-			if p := c.pace(s.cfg.Poll); err != nil || ctx.Err() != nil || !heeded || !s.drive(ctx, live) {
+			if p := c.pace(s.cfg.Poll); err != nil || ctx.Err() != nil || !heeded || !s.drive(ctx, live) && told == s.told {
 				return p - mathrand.N(p/5)
 			}
 		case err != nil || ctx.Err() != nil || !s.settle(ctx, *c, live):
@@ -276,9 +278,10 @@ func (s *follower[T]) runStable(ctx context.Context, d document) error {
 	return nil
 }
 
-// try runs the candidate if this node is in its stage and has agreed. Its error is why it can't, which is rare then.
+// try runs the candidate if this node is in its stage, and its row says that it has agreed: then others will know what
+// it ran if it dies. The error is why it can't run the candidate, which is rare then.
 func (s *follower[T]) try(ctx context.Context, c candidate) error {
-	if v := s.verdict; v == nil || v.Version != c.Version || !v.Yes || !c.includes(s.id) || s.running.version == c.Version {
+	if v := s.verdict; v == nil || v.Version != c.Version || !v.Yes || s.told != c.Version || !c.includes(s.id) || s.running.version == c.Version {
 		return nil
 	}
 	before := s.running
@@ -385,6 +388,9 @@ func (s *follower[T]) beat(ctx context.Context) {
 	s.note(ctx, "write the node's row", err)
 	if err == nil {
 		s.listed.Store(true)
+		if v := s.verdict; v != nil && v.Yes {
+			s.told = v.Version
+		}
 	}
 }
 
