@@ -31,6 +31,7 @@ type follower[T any] struct {
 	agreed  *ready[T] // the candidate that this node said yes to
 	verdict *Verdict  // on the last candidate
 	told    int64     // the last candidate to which this node's row says yes
+	beaten  time.Time // before the row was written last
 	epoch   int64     // the highest that was seen; it only grows
 	source  Source
 	since   time.Time // when running was applied
@@ -177,24 +178,24 @@ func (s *follower[T]) look(ctx context.Context) time.Duration {
 		if err != nil {
 			s.seen = sighting{}
 		}
+		if s.seen.doc.Epoch >= s.epoch {
+			s.nodes.bury(ctx, s.seen.doc)
+		}
 		s.clock.see(s.seen.doc.Epoch, time.Now())
 		heeded := s.heed(ctx, err)
 		s.publish(true)
 		if ctx.Err() != nil {
 			return pause
 		}
-		told := s.told
+		told, beaten := s.told, s.beaten
 		s.beat(ctx)
 		live, err := s.nodes.live(ctx)
 		s.note(ctx, "read the rows of the nodes", err)
-		if err == nil {
-			s.nodes.bury(ctx, s.seen.doc)
-		}
 		switch c := s.seen.doc.Candidate; {
 		case c == nil:
 			return pause
 		case c.Roll != nil:
-			if p := c.pace(s.cfg.Poll); err != nil || ctx.Err() != nil || !heeded || !s.drive(ctx, live) && told == s.told {
+			if p := c.pace(s.cfg.Poll); err != nil || ctx.Err() != nil || !heeded || !s.drive(ctx, live) && told == s.told && s.beaten.Sub(beaten) <= 2*s.cfg.Poll {
 				return p - mathrand.N(p/5)
 			}
 		case err != nil || ctx.Err() != nil || !s.settle(ctx, *c, live):
@@ -281,6 +282,9 @@ func (s *follower[T]) runStable(ctx context.Context, d document) error {
 // try runs the candidate if this node is in its stage, and its row says that it has agreed: then others will know what
 // it ran if it dies. The error is why it can't run the candidate, which is rare then.
 func (s *follower[T]) try(ctx context.Context, c candidate) error {
+	if time.Since(s.beaten) > 2*s.cfg.Poll {
+		return nil // others may have deleted the row, or be about to
+	}
 	if v := s.verdict; v == nil || v.Version != c.Version || !v.Yes || s.told != c.Version || !c.includes(s.id) || s.running.version == c.Version {
 		return nil
 	}
@@ -380,13 +384,14 @@ func (s *follower[T]) answer(ctx context.Context, c candidate) {
 // beat writes the node's row.
 func (s *follower[T]) beat(ctx context.Context) {
 	s.beats++
-	r := s.running
+	r, began := s.running, time.Now()
 	err := s.put(ctx, Node{
 		ID: s.id, Name: s.cfg.Name, Poll: s.cfg.Poll.Milliseconds(), Beats: s.beats, At: time.Now().Round(0).UTC(), Epoch: s.epoch, Version: r.version,
 		Since: s.since.Round(0).UTC(), Source: s.source, Verdict: s.verdict, Fault: s.fault, Waiting: s.waits(), Values: r.form, Secrets: r.secrets, Stages: s.cfg.Stages, Health: s.health,
 	})
 	s.note(ctx, "write the node's row", err)
 	if err == nil {
+		s.beaten = began
 		s.listed.Store(true)
 		if v := s.verdict; v != nil && v.Yes {
 			s.told = v.Version

@@ -245,11 +245,11 @@ func (p *proposal) settle(ctx context.Context, version int64, passOver bool) (e 
 	if d.Candidate.Roll != nil {
 		return d.rolling(), true, nil
 	}
+	p.nodes.bury(ctx, d)
 	live, err := p.nodes.live(ctx)
 	if err != nil {
 		return Ending{}, false, err
 	}
-	p.nodes.bury(ctx, d)
 	result, reasons, settled := judgement(*d.Candidate, live)
 	if !settled && !passOver {
 		return Ending{}, false, nil
