@@ -248,7 +248,13 @@ func (s *follower[T]) heed(ctx context.Context, wrong error) (heeded bool) {
 		s.fault = clean(wrong.Error(), maxReason)
 	}
 	c := d.Candidate
-	if c != nil && (s.verdict == nil || s.verdict.Version != c.Version || c.Version <= s.ended) {
+	switch {
+	case c == nil:
+	case d.Epoch < s.epoch:
+		s.verdict = &Verdict{Version: c.Version, Why: s.fault}
+	case c.Version <= s.ended:
+		s.verdict = &Verdict{Version: c.Version, Why: "this version has ended before: was a backup restored?"}
+	case s.verdict == nil || s.verdict.Version != c.Version:
 		s.answer(ctx, *c)
 	}
 	s.health = nil
@@ -366,12 +372,6 @@ func (s *follower[T]) answer(ctx context.Context, c candidate) {
 	})
 	if ctx.Err() != nil {
 		return // the node is closing
-	}
-	switch {
-	case s.seen.doc.Epoch < s.epoch:
-		err = errors.New(s.fault)
-	case c.Version <= s.ended:
-		err = fmt.Errorf("%w: this version has ended before: was a backup restored?", storage.ErrInvalid)
 	}
 	s.verdict = &Verdict{Version: c.Version, Yes: err == nil}
 	if err != nil {

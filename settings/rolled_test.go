@@ -1,16 +1,26 @@
 package settings_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 // Law: a node's epoch only grows, and after a roll-back nobody applies that candidate again: not when the document of
@@ -43,7 +53,7 @@ func TestLawAfterARollBackNobodyAppliesThatCandidateAgain(t *testing.T) {
 			t.Errorf("got %+v", st)
 		}
 		young := node(t, s, settings.Config{Name: "young"}) // it doesn't know better, and brings the epoch forward
-		for range 4 {
+		for range 6 {
 			time.Sleep(poll)
 			wantSeats(t, 40, append(f.nodes, late, young)...)
 		}
@@ -239,7 +249,7 @@ func TestClocksDecideNothing(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		f := newFleet(t, s, 2, nil)
-		stop := make(chan struct{})
+		stop, beats := make(chan struct{}), sync.WaitGroup{}
 		beat := func(n int64, v *settings.Verdict) {
 			row, err := json.Marshal(settings.Node{ID: "wild", Name: "wild", Poll: 30_000, Beats: n, At: time.Unix(n%2*4e9, 0).UTC(), Version: v.Version, Verdict: v,
 				Health: &settings.Health{Version: v.Version}})
@@ -248,7 +258,7 @@ func TestClocksDecideNothing(t *testing.T) {
 			must(t, err)
 		}
 		beat(0, &settings.Verdict{Version: 1, Yes: true})
-		go func() {
+		beats.Go(func() {
 			for n := int64(1); ; n++ {
 				select {
 				case <-stop:
@@ -257,11 +267,12 @@ func TestClocksDecideNothing(t *testing.T) {
 					beat(n, &settings.Verdict{Version: 1, Yes: true})
 				}
 			}
-		}()
+		})
 		v := f.roll(0, 60)
 		time.Sleep(3 * (bake + 4*poll))
 		f.ended(v, settings.InForce)
 		close(stop)
+		beats.Wait()
 		wantSeats(t, 60, f.nodes...)
 	})
 }
@@ -286,5 +297,92 @@ func TestBadStages(t *testing.T) {
 		defer cancel()
 		_, err := ledger(t, s).Await(ctx, v)
 		wantErr(t, err, context.DeadlineExceeded, "version 1 is still being rolled out")
+	})
+}
+
+// Law: what a node can't run never gets into its cache, which is written after the swap: a start would read it there.
+func TestLawTheCacheIsWrittenAfterTheSwap(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "cache")
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := node(t, s, settings.Config{Name: "a", Cache: path})
+		propose(t, a, 60)
+		before, err := os.ReadFile(path)
+		must(t, err)
+		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"key": jsonText(`"env:MILLRACE_NO_SUCH"`)}, Force: true})
+		must(t, err)
+		time.Sleep(2 * poll)
+		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) || a.State().Fault == "" {
+			t.Errorf("got %s, %v, want %s; %+v", after, err, before, a.State())
+		}
+	})
+}
+
+// A node runs a candidate only when its row says that it has agreed: if it dies of that, others know what it ran.
+func TestTheRowSaysYesBeforeTheNodeRunsIt(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		f := newFleet(t, s, 2, func(_ int, c *settings.Config) { c.Stages = settings.InStages(bake, 100) })
+		f.roll(0, 60)
+		var mute atomic.Bool
+		late := node(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if mute.Load() && op.Name == "put row" {
+				return storage.ErrUnavailable
+			}
+			if op.Name == "put row" {
+				mute.Store(true) // it has started
+			}
+			return do()
+		}), settings.Config{Name: "late"})
+		time.Sleep(poll + time.Second)
+		wantSeats(t, 40, late)
+		mute.Store(false)
+		time.Sleep(3 * poll)
+		wantSeats(t, 60, late)
+	})
+}
+
+// The metrics tell at each scrape how old is what a node runs, also while it can't reach the store.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		r := prometheus.NewRegistry()
+		f := newFleet(t, s, 2, func(i int, c *settings.Config) {
+			if i == 0 {
+				c.Stages, c.Metrics = settings.InStages(bake, 100), r
+			}
+		})
+		want := func(age float64, version, staged, faulty int) {
+			t.Helper()
+			text := ""
+			for name, v := range map[string]string{"age_seconds": fmt.Sprint(age), "version": fmt.Sprint(version), "staged": fmt.Sprint(staged), "faulty": fmt.Sprint(faulty)} {
+				help := map[string]string{"age_seconds": "Time since the store last confirmed what this process runs.", "version": "The version that this process runs; 0: the defaults.",
+					"staged": "1 while this process runs a version that is being rolled out, else 0.", "faulty": "1 while this process can't run the version in force, else 0."}[name]
+				if name != "age_seconds" {
+					text += fmt.Sprintf("# HELP millrace_settings_%[1]s %[2]s\n# TYPE millrace_settings_%[1]s gauge\nmillrace_settings_%[1]s{settings=\"shop\"} %[3]s\n", name, help, v)
+				}
+			}
+			if err := testutil.GatherAndCompare(r, strings.NewReader(text), "millrace_settings_version", "millrace_settings_staged", "millrace_settings_faulty"); err != nil {
+				t.Error(err)
+			}
+			all, err := r.Gather()
+			must(t, err)
+			if got := all[0].GetMetric()[0].GetGauge().GetValue(); got < age || got > age+2*poll.Seconds() {
+				t.Errorf("got age %v, want %v or up to a poll more", got, age)
+			}
+		}
+		want(0, 0, 0, 0)
+		f.roll(0, 60)
+		want(0, 1, 1, 0)
+		f.links[0].Cut()
+		time.Sleep(time.Hour)
+		want(time.Hour.Seconds()-poll.Seconds(), 1, 1, 0)
+		f.links[0].Restore()
+		time.Sleep(poll)
+		want(0, 0, 0, 0) // it was taken for dead
+		must(t, f.nodes[0].Close(t.Context()))
+		if all, err := r.Gather(); err != nil || len(all) != 0 {
+			t.Errorf("got %v, %v after the end", all, err)
+		}
 	})
 }

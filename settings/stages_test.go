@@ -213,6 +213,13 @@ func TestLawNoSilenceIsTakenForHealth(t *testing.T) {
 				f := newFleet(t, s, 5, nil)
 				v := f.roll(0, 60)
 				canary := f.canaries()[0]
+				for i, n := range f.nodes {
+					n.Changed(func(_, to shop) {
+						if i != canary && to.Seats == 60 {
+							t.Errorf("node %d ran it, too", i)
+						}
+					})
+				}
 				time.Sleep(after)
 				f.links[canary].Cut()
 				time.Sleep(5 * poll)

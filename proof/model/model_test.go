@@ -164,8 +164,7 @@ func rolloutWorlds() map[string]world {
 		"dies": {flags: "-DDEATHS=1 -DCUTS=0 -DBACKS=0 -DSTALE=0"},
 		"back": {flags: "-DDEATHS=0 -DCUTS=0 -DBACKS=1 -DSTALE=1"},
 
-		"cut":       {flags: "-DDEATHS=0 -DCUTS=1 -DBACKS=0 -DSTALE=0", large: true},
-		"dies-back": {flags: "-DDEATHS=1 -DCUTS=0 -DBACKS=1 -DSTALE=0", large: true},
+		"cut": {flags: "-DDEATHS=0 -DCUTS=1 -DBACKS=0 -DSTALE=0", large: true},
 	}
 }
 
