@@ -20,8 +20,8 @@
 //	cfg.Changed(func(from, to Shop) { mails.SetRate(to.Mail.Rate) })
 //	ending, err := cfg.Propose(ctx, settings.By("ada", "Black Friday"), func(s *Shop) { s.Seats = 60 })
 //
-// Operators use the verbs of millrace settings, or a [Ledger]. Neither knows the type. With [Config.Stages] a change comes
-// to few nodes first, and is taken back if they are ill.
+// Operators use the verbs of millrace settings, or a [Ledger]. Neither knows the type. With [Config.Stages] a change
+// comes to few nodes first, and is taken back if they are ill.
 //
 // # How it works
 //
@@ -47,22 +47,22 @@
 //
 // # Stages
 //
-// In a stage those nodes run the candidate whose rank, a hash of node and version, is low enough; at least one. They and
-// those of earlier stages are called canaries here. Each reports its health in its row. Whoever sees that one is ill, or
-// that its row has been the same for three polls, rolls back by a write of the document. A canary's row is kept until
-// then, and a node runs the candidate only after its row has said yes. So a death is always seen.
+// In a stage those nodes run the candidate whose rank, a hash of node and version, is low enough; at least one. Here
+// they are called canaries. Each reports its health in its row. A node that sees that one is ill, or that its row has
+// been the same for three polls, rolls back by a write of the document. A canary's row is kept until then, and a node
+// runs the candidate only after its row has said yes. So a death is always seen.
 //
 // All nodes drive. The last one that wrote goes on; when it has stopped, or has been silent for three polls, others do.
-// What a driver counts for a bake lies between two writes of the document, and before the last beat of each canary that
-// it knows of: no time is counted twice, and none in which a canary may have been dead.
+// The time that a driver counts for a bake lies between two writes of the document, and before the last beat of each
+// canary: no time is counted twice, and none in which a canary may have been dead.
 //
 // A node that starts during a roll-out begins with the version in force, and is asked. No stage ends before its yes.
 // When all canaries have stopped in order, others are chosen, and the bake begins again.
 //
 // # Laws
 //
-//   - At any time a node runs the version in force, or in its stage the candidate. Only one that can't reach the store, or can't run that version,
-//     keeps its last, and says so: [Settings.State], and its row.
+//   - At any time a node runs the version in force, or in its stage the candidate. Only one that can't reach the store,
+//     or can't run that version, keeps its last, and says so: [Settings.State], and its row.
 //   - A change is in force nowhere before every live node has decoded it, checked it and agreed to it. A forced change
 //     is the exception; its ending names those that were passed over.
 //   - A snapshot is whole and never changes. Decoding is strict: a field that a program doesn't have is a no.
@@ -84,6 +84,6 @@
 // # Cost
 //
 // Now is one atomic load. Every 30 seconds a node reads the document ("not modified"), writes its row, and reads the
-// rows. A change costs the proposer two writes and a write for its ending, and each node two looks. A roll-out costs one
-// write of the document per poll.
+// rows. A change costs the proposer two writes and a write for its ending, and each node two looks. A roll-out costs
+// one write of the document per poll.
 package settings

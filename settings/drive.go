@@ -29,9 +29,9 @@ func (k *clock) see(epoch int64, now time.Time) {
 	}
 }
 
-// drive brings a roll-out forward by one step. All nodes do. The one that wrote last goes on, and the others follow when
-// it has stopped, or has been silent for three polls. But any node rolls back at once. changed reports that there is something else to
-// heed now.
+// drive brings a roll-out forward by one step. All nodes do. The one that wrote last goes on, and the others follow
+// when it has stopped, or has been silent for three polls. But any node rolls back at once. changed reports that there
+// is something else to heed now.
 func (s *follower[T]) drive(ctx context.Context, live []Node) (changed bool) {
 	d, now := s.seen.doc, time.Now()
 	c, r := *d.Candidate, *d.Candidate.Roll

@@ -165,8 +165,8 @@ func (s *Settings[T]) listen(ctx context.Context) {
 	}
 }
 
-// look brings the node up to date, writes its row, settles a candidate whose answers are complete, and brings a roll-out
-// forward. It returns when to look again.
+// look brings the node up to date, writes its row, settles a candidate whose answers are complete, and brings a
+// roll-out forward. It returns when to look again.
 func (s *follower[T]) look(ctx context.Context) time.Duration {
 	pause := s.cfg.Poll - mathrand.N(s.cfg.Poll/5)
 	for ctx.Err() == nil {
@@ -205,7 +205,8 @@ func (s *follower[T]) look(ctx context.Context) time.Duration {
 	return pause
 }
 
-// settle ends the check of a candidate if the answers are complete. changed reports that there is something to heed now.
+// settle ends the check of a candidate if the answers are complete. changed reports that there is something to heed
+// now.
 func (s *follower[T]) settle(ctx context.Context, c candidate, live []Node) (changed bool) {
 	result, reasons, settled := judgement(c, live)
 	if !settled || len(live) == 0 {

@@ -140,8 +140,8 @@ func (w *watch) live(ctx context.Context) ([]Node, error) {
 }
 
 // bury deletes the rows of the nodes that are dead by the last look. The row of one that may have died with a candidate
-// stays while that is rolled out: each node that looks shall find it. So the document must have been read after the last
-// look at the rows: a node that was dead by then, and not in the stage, never ran the candidate.
+// stays while that is rolled out: each node that looks shall find it. So the document must have been read after the
+// last look at the rows: a node that was dead by then, and not in the stage, never ran the candidate.
 func (w *watch) bury(ctx context.Context, d document) {
 	ctx, cancel := call.Limit(ctx, callTime)
 	defer cancel()

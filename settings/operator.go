@@ -155,8 +155,9 @@ func (l *Ledger) Await(ctx context.Context, version int64) (Ending, error) {
 	return e, nil
 }
 
-// Set changes what is in force, as [Settings.Propose] does, in those stages of the live nodes that take longest. A value for a path that a live node knows as a secret must
-// be a reference. Where no node runs, nobody can check the change, so it is refused unless it is forced.
+// Set changes what is in force, as [Settings.Propose] does, in those stages of the live nodes that take longest. A
+// value for a path that a live node knows as a secret must be a reference. Where no node runs, nobody can check the
+// change, so it is refused unless it is forced.
 func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error) {
 	nodes, err := l.Nodes(ctx)
 	if err != nil {

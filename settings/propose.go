@@ -205,8 +205,8 @@ func (p *proposal) record(ctx context.Context, d document, t tree, backTo *int64
 	})
 }
 
-// await waits for the ending of a version, or for the beginning of its roll-out if until says so. It settles the version
-// once the answers are complete. While the store fails, it goes on trying.
+// await waits for the ending of a version, or for the beginning of its roll-out if until says so. It settles the
+// version once the answers are complete. While the store fails, it goes on trying.
 func (p *proposal) await(ctx context.Context, version int64, force bool, until Result) (Ending, error) {
 	began, pause, state := time.Now(), quickPause, "being checked"
 	for {
@@ -229,8 +229,8 @@ func (p *proposal) await(ctx context.Context, version int64, force bool, until R
 	}
 }
 
-// settle looks whether a version has ended, or its roll-out has begun. If the answers are complete, or are waited for no
-// more, it brings that about.
+// settle looks whether a version has ended, or its roll-out has begun. If the answers are complete, or are waited for
+// no more, it brings that about.
 func (p *proposal) settle(ctx context.Context, version int64, passOver bool) (e Ending, ended bool, err error) {
 	if err := p.read(ctx, &p.seen); err != nil {
 		return Ending{}, false, err

@@ -157,7 +157,7 @@ func TestALateNoEndsARollOut(t *testing.T) {
 	})
 }
 
-// The node that drives a roll-out dies, and another one goes on. What was baked counts, and no more than the time.
+// The node that drives a roll-out dies, and another one goes on. The bake so far counts, and no more than the time.
 func TestADriverThatDiesIsFollowed(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {

@@ -127,8 +127,8 @@ func (s *Settings[T]) Changed(f func(from, to T)) {
 }
 
 // Restart returns a channel that is closed once a setting with the tag settings:"restart" waits for the process to
-// start again; [State].Waiting names it. Use coord/lease to let one node restart at a time. Such a setting takes no part
-// in a roll-out: it waits from the end of that on.
+// start again; [State].Waiting names it. Use coord/lease to let one node restart at a time. Such a setting takes no
+// part in a roll-out: it waits from the end of that on.
 func (s *Settings[T]) Restart() <-chan struct{} { return s.restart }
 
 // Close ends the following: Now stays as it is. Nobody waits for this node's answer any more; after an error that takes

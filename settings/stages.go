@@ -33,7 +33,8 @@ type Stage struct {
 	Calls int64 `json:"calls,omitempty"`
 }
 
-// InStages returns stages with these shares of the nodes, in percent, and the same bake for each. The last share is 100.
+// InStages returns stages with these shares of the nodes, in percent, and the same bake for each. The last share is
+// 100.
 func InStages(bake time.Duration, percents ...int) []Stage {
 	var all []Stage
 	for _, p := range percents {

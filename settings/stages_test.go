@@ -132,7 +132,8 @@ func TestStagesBakeOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// Law: nothing is in force before every live node agrees, in stages either: no canary runs what the last one may refuse.
+// Law: nothing is in force before every live node agrees, in stages either: no canary runs what the last one may
+// refuse.
 func TestLawNoCanaryBeforeTheLastVerdict(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
