@@ -43,7 +43,7 @@
 // Each node decodes the candidate, resolves its secrets, runs Check, asks its Changing functions, and writes its answer
 // into its row. The one that finds all answers there settles the candidate: a node, or the process that has proposed.
 // A node whose row has been the same for three polls is dead, and isn't waited for. Nodes look at the document every 30
-// seconds, each second while there is a candidate, and at once where the store rings.
+// seconds, each second while a candidate is checked, and at once where the store rings.
 //
 // # Stages
 //
@@ -57,7 +57,9 @@
 // canary: no time is counted twice, and none in which a canary may have been dead.
 //
 // A node that starts during a roll-out begins with the version in force, and is asked. No stage ends before its yes.
-// When all canaries have stopped in order, others are chosen, and the bake begins again.
+// When all canaries have stopped in order, others are chosen, and the bake begins again. A setting that waits for a
+// restart takes no part: it waits from the end of the roll-out on, because a node that starts before has the version in
+// force.
 //
 // # Laws
 //
@@ -74,12 +76,13 @@
 //     damaged or lost is never a value, and the cache has only what was in force.
 //   - Every change has who, when, why, and what it was before. It can be undone by its number, at once and without
 //     anybody's consent, because the earlier version was in force before.
-//   - Whatever Check, Changing and Changed do (panic, Goexit, hang) ends in a no, or in a line of the log.
+//   - Whatever Check, Changing, Health, Work and Changed do (panic, Goexit, hang) ends in a no, in a roll-back, or in a
+//     line of the log.
 //   - A secret's value is neither stored nor printed.
 //
 // A node that starts, or comes back, while a candidate becomes the version in force may not have been asked. It decodes
 // and checks that version like any other, but its Changing functions aren't asked. A node that starts and can't run the
-// version in force doesn't start. A repeated Back without a number goes further back.
+// version in force doesn't start. Back without a number drops a candidate. Repeated, it goes further back.
 //
 // # Cost
 //
