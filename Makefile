@@ -69,7 +69,7 @@ simulate: ## Test the promise under random faults in virtual time: SEEDS=1000 sc
 	@SEED='$(SEED)' SEEDS='$(SEEDS)' GO=$(GO) scripts/simulate.sh
 
 .PHONY: model
-model: ## Check the models of the promise and of processes in their large worlds, too: some minutes, with spin
+model: ## Check the models of the promise, of processes and of settings in their large worlds, too: some minutes, with spin
 	MILLRACE_WORLDS=all $(GO) test ./proof/model -count=1
 
 .PHONY: scale

@@ -116,7 +116,7 @@ func TestBackGoesOnlyWhereItWas(t *testing.T) {
 	})
 }
 
-// Going back asks nobody, and drops a change that is being checked.
+// Going back asks nobody. It drops a change that is being checked, and else goes to what was in force before.
 func TestBackWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
@@ -128,10 +128,15 @@ func TestBackWaitsForNobody(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { _, err := a.Propose(t.Context(), ada, seats(90)); done <- err }()
 		synctest.Wait()
-		_, err := ledger(t, s).Back(t.Context(), -1, ada)
+		e, err := ledger(t, s).Back(t.Context(), -1, settings.By("bob", "wrong"))
 		must(t, err)
+		if e.Version != 3 || e.Result != settings.Dropped || !slices.Equal(e.Reasons, []settings.Refusal{{Node: "bob", Why: "wrong"}}) {
+			t.Errorf("got %+v", e)
+		}
 		wantErr(t, <-done, settings.ErrDropped)
-		wantSeats(t, 60, a)
+		wantSeats(t, 80, a)
+		_, err = ledger(t, s).Back(t.Context(), -1, ada)
+		must(t, err)
 		close(hang)
 		time.Sleep(time.Second)
 		wantSeats(t, 60, a, b)

@@ -1,14 +1,18 @@
 package settings
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/user"
+	"slices"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-go/millrace/storage"
 )
@@ -45,6 +49,22 @@ type Config struct {
 	// not through by then gets a no. At most 1 minute. Defaults to 5 seconds.
 	Patience time.Duration
 
+	// Stages are those in which a change comes into force, after every live node has said yes. Nodes that differ in them
+	// are told of by [Ledger.Set]. The last share is 100 percent. Defaults to none: everywhere at once.
+	Stages []Stage
+
+	// Health tells whether this node is well, at each look while it runs a change that is rolled out. An error rolls the
+	// change back for all, and so do a panic, and a call that doesn't return within Patience; its ctx ends then. Defaults
+	// to none: then only Work and the death of a node tell.
+	Health func(ctx context.Context) error
+
+	// Work returns what this process has done since it started. During a roll-out the nodes that run the change are
+	// compared with the others, and with themselves before. It must return soon. Defaults to none.
+	Work func() Work
+
+	// Metrics gets the metrics of this node, with the label settings: its name. Defaults to none.
+	Metrics prometheus.Registerer
+
 	// Logger gets failures that no caller is told of: the store can't be reached, a version can't be applied, a function
 	// given to Changed panics. Defaults to none.
 	Logger *slog.Logger
@@ -64,7 +84,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	faults := []error{checkText("Name", c.Name, maxBy)}
+	faults := []error{checkText("Name", c.Name, maxBy), checkStages(c.Stages)}
+	c.Stages = slices.Clone(c.Stages)
 	if c.Poll < minPoll || c.Poll > maxPoll || c.Poll%time.Millisecond != 0 {
 		faults = append(faults, fmt.Errorf("%w: Poll is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, c.Poll, minPoll, maxPoll))
 	}
@@ -74,10 +95,11 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-// A Note tells others who changes settings, and why. Both fields are valid UTF-8 without control characters.
+// A Note tells others who changes settings, and why. Both texts are valid UTF-8 without control characters.
 type Note struct {
 	By  string // at most 100 bytes. Defaults to user@host
 	Why string // at most 500 bytes; may be empty
+	Now bool   // once all have said yes, the change comes into force everywhere at once, and not in stages
 }
 
 // By returns a note.

@@ -20,7 +20,8 @@
 //	cfg.Changed(func(from, to Shop) { mails.SetRate(to.Mail.Rate) })
 //	ending, err := cfg.Propose(ctx, settings.By("ada", "Black Friday"), func(s *Shop) { s.Seats = 60 })
 //
-// Operators use the verbs of millrace settings, or a [Ledger]. Neither knows the type.
+// Operators use the verbs of millrace settings, or a [Ledger]. Neither knows the type. With [Config.Stages] a change
+// comes to few nodes first, and is taken back if they are ill.
 //
 // # How it works
 //
@@ -28,41 +29,64 @@
 // (RFC 7396) on the program's defaults. So a program gets a new field, and a new default, without a change there.
 //
 //	settings/NAME/versions/0000000042  a version: values, changes, who, when, why. It is written once
-//	settings/NAME/current              which version is in force, the candidate, the last 50 endings, an epoch
+//	settings/NAME/current              which version is in force, the candidate, its stage, the last 50 endings, an epoch
 //	table settings, partition NAME     a row for each node: what it runs, and its answer to the candidate
 //
 // Each change of the current document is a guarded write, and counts up its epoch.
 //
-//	Propose ──▶ candidate ──every live node says yes──▶ in force
-//	                │  └────one says no────▶ refused
+//	Propose ──▶ candidate ──every live node says yes──▶ stage 1 ──baked, all well──▶ … ──▶ in force
+//	                │  └────one says no────▶ refused       └──ill, or a late no, or Back──▶ rolled back
 //	                └──Back, or a forced change──▶ dropped
+//
+// Without stages it is in force at once.
 //
 // Each node decodes the candidate, resolves its secrets, runs Check, asks its Changing functions, and writes its answer
 // into its row. The one that finds all answers there settles the candidate: a node, or the process that has proposed.
 // A node whose row has been the same for three polls is dead, and isn't waited for. Nodes look at the document every 30
-// seconds, each second while there is a candidate, and at once where the store rings.
+// seconds, each second while a candidate is checked, and at once where the store rings.
+//
+// # Stages
+//
+// In a stage those nodes run the candidate whose rank, a hash of node and version, is low enough; at least one. Here
+// they are called canaries. Each reports its health in its row. A node that sees that one is ill, or that its row has
+// been the same for three polls, rolls back by a write of the document. A canary's row is kept until then, and a node
+// runs the candidate only after its row has said yes. So a death is always seen.
+//
+// All nodes drive. The last one that wrote goes on; when it has stopped, or has been silent for three polls, others do.
+// The time that a driver counts for a bake lies between two writes of the document, and before the last beat of each
+// canary: no time is counted twice, and none in which a canary may have been dead.
+//
+// A node that starts during a roll-out begins with the version in force, and is asked. No stage ends before its yes.
+// When all canaries have stopped in order, others are chosen, and the bake begins again. A setting that waits for a
+// restart takes no part: it waits from the end of the roll-out on, because a node that starts before has the version in
+// force.
 //
 // # Laws
 //
-//   - At any time a node runs the version in force. Only one that can't reach the store, or can't run that version,
-//     keeps its last, and says so: [Settings.State], and its row.
+//   - At any time a node runs the version in force, or in its stage the candidate. Only one that can't reach the store,
+//     or can't run that version, keeps its last, and says so: [Settings.State], and its row.
 //   - A change is in force nowhere before every live node has decoded it, checked it and agreed to it. A forced change
 //     is the exception; its ending names those that were passed over.
 //   - A snapshot is whole and never changes. Decoding is strict: a field that a program doesn't have is a no.
-//   - A node's epoch only grows while it runs. Nobody applies a version that was refused or dropped.
+//   - A node's epoch only grows while it runs. Nobody applies a version that was refused or dropped, and nobody again
+//     that was rolled back.
+//   - No stage ends without health. No silence is taken for health: a canary that dies is ill, and too few calls bake
+//     longer. No roll-back waits for anybody.
 //   - To lose the store changes nothing and stops nothing. A node starts from its cache then. A document that is empty,
-//     damaged or lost is never a value, and the cache never has what was refused.
+//     damaged or lost is never a value, and the cache has only what was in force.
 //   - Every change has who, when, why, and what it was before. It can be undone by its number, at once and without
 //     anybody's consent, because the earlier version was in force before.
-//   - Whatever Check, Changing and Changed do (panic, Goexit, hang) ends in a no, or in a line of the log.
+//   - Whatever Check, Changing, Health, Work and Changed do (panic, Goexit, hang) ends in a no, in a roll-back, or in a
+//     line of the log.
 //   - A secret's value is neither stored nor printed.
 //
 // A node that starts, or comes back, while a candidate becomes the version in force may not have been asked. It decodes
 // and checks that version like any other, but its Changing functions aren't asked. A node that starts and can't run the
-// version in force doesn't start. A repeated Back without a number goes further back.
+// version in force doesn't start. Back without a number drops a candidate. Repeated, it goes further back.
 //
 // # Cost
 //
 // Now is one atomic load. Every 30 seconds a node reads the document ("not modified"), writes its row, and reads the
-// rows. A change costs the proposer two writes and a write for its ending, and each node two looks.
+// rows. A change costs the proposer two writes and a write for its ending, and each node two looks. A roll-out costs
+// one write of the document per poll.
 package settings

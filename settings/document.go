@@ -36,6 +36,8 @@ type candidate struct {
 	By      string          `json:"by"`
 	Since   time.Time       `json:"since"` // by the clock of the process that proposed it
 	Force   bool            `json:"force,omitempty"`
+	Stages  []Stage         `json:"stages,omitempty"` // none: it comes into force everywhere at once
+	Roll    *roll           `json:"roll,omitempty"`   // none: it is being checked
 }
 
 // A Result is how a proposal ended.
@@ -47,6 +49,9 @@ const (
 	Forced  Result = "forced"   // it came into force without the yes of those that the ending names
 	Refused Result = "refused"  // some said no
 	Dropped Result = "dropped"  // somebody went back, or forced another change, before all had answered
+
+	RolledBack Result = "rolled back" // it was rolled out, and a node was ill with it, or somebody went back
+	Rolling    Result = "rolling out" // every live node said yes, and its stages have begun: this is no end yet
 )
 
 // An Ending is what has become of a version.
@@ -55,7 +60,7 @@ type Ending struct {
 	Result  Result    `json:"result"`
 	Epoch   int64     `json:"epoch"`
 	At      time.Time `json:"at"`                // by the clock of the process that wrote it
-	Reasons []Refusal `json:"reasons,omitempty"` // of those that said no, or were passed over
+	Reasons []Refusal `json:"reasons,omitempty"` // of those that said no, were ill or were passed over, or of the one who went back
 }
 
 // A Refusal is why a node didn't say yes.
@@ -103,6 +108,9 @@ func (d document) check(size int) error {
 		if c.Version <= d.Stable || c.Version > d.Last {
 			return fmt.Errorf("its candidate has an impossible number")
 		}
+		if err := c.check(); err != nil {
+			return err
+		}
 		_, err := parseTree(c.Values)
 		return err
 	}
@@ -136,15 +144,19 @@ func (d document) of(version int64) (Ending, bool) {
 
 // propose returns the document with a candidate. A candidate before it is dropped.
 func (d document) propose(c candidate) document {
-	d = d.drop(c.Since)
+	d = d.drop(Refusal{c.By, fmt.Sprintf("forced version %d", c.Version)}, c.Since)
 	d.Candidate, d.Last = &c, c.Version
 	return d
 }
 
-// drop returns the document without its candidate.
-func (d document) drop(at time.Time) document {
+// drop returns the document without its candidate. by tells who did that, and why.
+func (d document) drop(by Refusal, at time.Time) document {
 	if c := d.Candidate; c != nil {
-		d = d.end(Ending{Version: c.Version, Result: Dropped, At: at})
+		result := Dropped
+		if c.Roll != nil {
+			result = RolledBack
+		}
+		d = d.end(Ending{Version: c.Version, Result: result, At: at, Reasons: []Refusal{by}})
 	}
 	d.Candidate = nil
 	return d
@@ -162,10 +174,10 @@ func (d document) settle(result Result, reasons []Refusal, at time.Time) documen
 }
 
 // goBack returns the document in which an earlier version is in force again, under a new number.
-func (d document) goBack(version int64, values json.RawMessage, at time.Time) document {
-	d = d.drop(at)
-	d.Stable, d.Last, d.Values = version, version, values
-	return d.end(Ending{Version: version, Result: InForce, At: at})
+func (d document) goBack(v Version, at time.Time) document {
+	d = d.drop(Refusal{v.By, v.Why}, at)
+	d.Stable, d.Last, d.Values = v.Number, v.Number, v.Values
+	return d.end(Ending{Version: v.Number, Result: InForce, At: at})
 }
 
 // end adds an ending. Its epoch is that of the write.

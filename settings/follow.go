@@ -2,10 +2,12 @@ package settings
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/coord/signal"
@@ -25,12 +27,21 @@ type follower[T any] struct {
 	seen    sighting
 	nodes   watch
 	running *ready[T]
+	kept    *ready[T] // what ran before, while running is a candidate that is rolled out; else nil
 	agreed  *ready[T] // the candidate that this node said yes to
 	verdict *Verdict  // on the last candidate
+	told    int64     // the last candidate to which this node's row says yes
+	beaten  time.Time // before the row was written last
 	epoch   int64     // the highest that was seen; it only grows
 	source  Source
 	since   time.Time // when running was applied
 	beats   int64
+	stable  int64           // the version in force that keep was called for; -1: none
+	ended   int64           // the highest version that is known to have ended
+	clock   clock           // of a roll-out
+	trial   trial           // the last one
+	health  *Health         // in a roll-out, else nil
+	probing *atomic.Bool    // Health or Work is being called
 	fault   string          // why the version in force isn't running
 	failing map[string]bool // what is logged as failing
 }
@@ -45,7 +56,7 @@ func (s *follower[T]) begin(ctx context.Context) error {
 			return fmt.Errorf("version %d is in force, and this program can't run it; change it, or start a program that can: %w", d.Stable, err)
 		}
 		s.epoch, s.source = d.Epoch, FromStore
-		s.save(ctx)
+		s.keep(ctx, d)
 		s.beat(ctx) // whoever proposes a change from now on asks this node
 		s.publish(true)
 		return nil
@@ -154,11 +165,11 @@ func (s *Settings[T]) listen(ctx context.Context) {
 	}
 }
 
-// look brings the node up to date, writes its row and settles a candidate whose answers are complete. It returns when
-// to look again.
+// look brings the node up to date, writes its row, settles a candidate whose answers are complete, and brings a
+// roll-out forward. It returns when to look again.
 func (s *follower[T]) look(ctx context.Context) time.Duration {
 	pause := s.cfg.Poll - mathrand.N(s.cfg.Poll/5)
-	for {
+	for ctx.Err() == nil {
 		err := s.read(ctx, &s.seen)
 		s.note(ctx, "read the settings", err)
 		if err != nil && !errors.Is(err, storage.ErrInvalid) {
@@ -167,36 +178,54 @@ func (s *follower[T]) look(ctx context.Context) time.Duration {
 		if err != nil {
 			s.seen = sighting{}
 		}
-		s.heed(ctx, err)
+		if s.seen.doc.Epoch >= s.epoch {
+			s.nodes.bury(ctx, s.seen.doc)
+		}
+		s.clock.see(s.seen.doc.Epoch, time.Now())
+		heeded := s.heed(ctx, err)
 		s.publish(true)
 		if ctx.Err() != nil {
 			return pause
 		}
+		told, beaten := s.told, s.beaten
 		s.beat(ctx)
 		live, err := s.nodes.live(ctx)
 		s.note(ctx, "read the rows of the nodes", err)
-		c := s.seen.doc.Candidate
-		if c == nil {
+		switch c := s.seen.doc.Candidate; {
+		case c == nil:
 			return pause
-		}
-		result, reasons, settled := judgement(*c, live)
-		if err != nil || !settled || len(live) == 0 || ctx.Err() != nil {
+		case c.Roll != nil:
+			if p := c.pace(s.cfg.Poll); err != nil || ctx.Err() != nil || !heeded || !s.drive(ctx, live) && told == s.told && s.beaten.Sub(beaten) <= 2*s.cfg.Poll {
+				return p - mathrand.N(p/5)
+			}
+		case err != nil || ctx.Err() != nil || !s.settle(ctx, *c, live):
 			return soon
 		}
-		err = s.write(ctx, &s.seen, s.seen.doc.settle(result, reasons, time.Now()))
-		if storage.LostRace(err) {
-			continue // somebody else has settled it
-		}
-		s.note(ctx, "settle a change", err)
-		if err != nil {
-			return soon
-		}
-		s.tell(ctx)
 	}
+	return pause
 }
 
-// heed applies what is in force, and answers a candidate. wrong is why the document can't be heeded.
-func (s *follower[T]) heed(ctx context.Context, wrong error) {
+// settle ends the check of a candidate if the answers are complete. changed reports that there is something to heed
+// now.
+func (s *follower[T]) settle(ctx context.Context, c candidate, live []Node) (changed bool) {
+	result, reasons, settled := judgement(c, live)
+	if !settled || len(live) == 0 {
+		return false
+	}
+	err := s.write(ctx, &s.seen, s.seen.doc.conclude(result, reasons, live, time.Now()))
+	if storage.LostRace(err) {
+		return true // somebody else has settled it
+	}
+	s.note(ctx, "settle a change", err)
+	if err == nil {
+		s.tell(ctx)
+	}
+	return err == nil
+}
+
+// heed runs what this node shall run, and answers a candidate. wrong is why the document can't be heeded, which heeded
+// reports.
+func (s *follower[T]) heed(ctx context.Context, wrong error) (heeded bool) {
 	d := s.seen.doc
 	if wrong == nil {
 		switch {
@@ -206,59 +235,125 @@ func (s *follower[T]) heed(ctx context.Context, wrong error) {
 			wrong = fmt.Errorf("%w: the store is at epoch %d of these settings, and this node has seen epoch %d: was a backup restored? Then restart the node", storage.ErrInvalid, d.Epoch, s.epoch)
 		}
 	}
-	switch {
-	case wrong != nil:
-	case s.seen.etag == "": // nobody has ever set anything
-	case d.Stable == s.running.version:
+	heeded = wrong == nil && s.seen.etag != "" // else nobody has ever set anything
+	if heeded {
 		s.epoch, s.source = d.Epoch, FromStore
-	default:
-		s.epoch = d.Epoch
-		wrong = s.apply(ctx, d)
+		for _, e := range d.Ended {
+			s.ended = max(s.ended, e.Version)
+		}
+		wrong = s.runStable(ctx, d)
 	}
 	s.note(ctx, "run the settings in force", wrong)
 	s.fault = ""
 	if wrong != nil {
 		s.fault = clean(wrong.Error(), maxReason)
 	}
-	if c := d.Candidate; c != nil && (s.verdict == nil || s.verdict.Version != c.Version) {
+	c := d.Candidate
+	switch {
+	case c == nil:
+	case d.Epoch < s.epoch:
+		s.verdict = &Verdict{Version: c.Version, Why: s.fault}
+	case c.Version <= s.ended:
+		s.verdict = &Verdict{Version: c.Version, Why: "this version has ended before: was a backup restored?"}
+	case s.verdict == nil || s.verdict.Version != c.Version:
 		s.answer(ctx, *c)
 	}
+	s.health = nil
+	if heeded && c != nil && c.Roll != nil && ctx.Err() == nil {
+		s.examine(ctx, *c, s.try(ctx, *c))
+	}
+	return heeded
 }
 
-// apply runs the version in force.
-func (s *follower[T]) apply(ctx context.Context, d document) (err error) {
-	r := s.agreed
-	if r == nil || r.version != d.Stable || r.from != s.running.runs {
-		from := s.running.runs
-		r, err = within(ctx, s.cfg.Patience, "this program", func(context.Context) (*ready[T], error) { return s.shape.prepare(d.Stable, d.Values, from) })
-		if err != nil {
+// runStable runs the version in force, unless this node runs the candidate in its stage.
+func (s *follower[T]) runStable(ctx context.Context, d document) error {
+	switch c := d.Candidate; {
+	case c != nil && s.running.version == c.Version && c.includes(s.id):
+		return nil
+	case s.running.version == d.Stable:
+	case s.kept != nil && s.kept.version == d.Stable:
+		s.swap(ctx, s.kept)
+	default:
+		if err := s.take(ctx, d.Stable, d.Values); err != nil {
+			if e, ended := d.of(s.running.version); s.kept != nil && !(ended && e.came()) {
+				s.swap(ctx, s.kept) // it must not go on with what was rolled back
+				s.kept = nil
+			}
 			return fmt.Errorf("version %d is in force, and this node can't run it: %w", d.Stable, err)
 		}
 	}
+	s.keep(ctx, d)
+	return nil
+}
+
+// try runs the candidate if this node is in its stage, and its row says that it has agreed: then others will know what
+// it ran if it dies. The error is why it can't run the candidate, which is rare then.
+func (s *follower[T]) try(ctx context.Context, c candidate) error {
+	if time.Since(s.beaten) > 2*s.cfg.Poll {
+		return nil // others may have deleted the row, or be about to
+	}
+	if v := s.verdict; v == nil || v.Version != c.Version || !v.Yes || s.told != c.Version || !c.includes(s.id) || s.running.version == c.Version {
+		return nil
+	}
+	before := s.running
+	if err := s.take(ctx, c.Version, c.Values); err != nil {
+		return err
+	}
+	s.kept = before
+	return nil
+}
+
+// take makes this node run a version.
+func (s *follower[T]) take(ctx context.Context, version int64, values json.RawMessage) (err error) {
+	r := s.agreed
+	if r == nil || r.version != version || r.from != s.running.runs {
+		from := s.running.runs
+		r, err = within(ctx, s.cfg.Patience, "this program", func(context.Context) (*ready[T], error) { return s.shape.prepare(version, values, from) })
+		if err != nil {
+			return err
+		}
+	}
+	s.swap(ctx, r)
+	return nil
+}
+
+// swap makes this node run what is ready.
+func (s *follower[T]) swap(ctx context.Context, r *ready[T]) {
 	s.running, s.agreed = r, nil
 	s.now.Store(r.runs)
 	s.source, s.since = FromStore, time.Now()
-	if len(r.waiting) > 0 {
+	s.tellObservers()
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "settings changed", slog.Int64("version", r.version), slog.Any("waiting", r.waiting))
+}
+
+// keep is called while this node runs the version in force. The first time it writes the cache, and tells of settings
+// that wait for a restart: a node that starts has the version in force, so before that a restart would be for nothing.
+func (s *follower[T]) keep(ctx context.Context, d document) {
+	s.kept = nil
+	if s.stable == d.Stable {
+		return
+	}
+	s.stable = d.Stable
+	if len(s.running.waiting) > 0 {
 		select {
 		case <-s.restart:
 		default:
 			close(s.restart)
 		}
 	}
-	s.save(ctx)
-	s.tellObservers()
-	s.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "settings changed", slog.Int64("version", r.version), slog.Any("waiting", r.waiting))
-	return nil
-}
-
-// save keeps the version in force in the cache.
-func (s *follower[T]) save(ctx context.Context) {
 	if s.cfg.Cache == "" {
 		return
 	}
-	d := s.seen.doc
 	err := cached{Name: s.name, Epoch: d.Epoch, Version: d.Stable, Values: d.Values}.save(s.cfg.Cache)
 	s.note(ctx, "write the cache of the settings", err)
+}
+
+// waits names the settings that wait for a restart.
+func (s *follower[T]) waits() []string {
+	if s.kept != nil {
+		return nil
+	}
+	return s.running.waiting
 }
 
 // answer asks this node's code about a candidate.
@@ -279,9 +374,6 @@ func (s *follower[T]) answer(ctx context.Context, c candidate) {
 	if ctx.Err() != nil {
 		return // the node is closing
 	}
-	if s.seen.doc.Epoch < s.epoch {
-		err = errors.New(s.fault)
-	}
 	s.verdict = &Verdict{Version: c.Version, Yes: err == nil}
 	if err != nil {
 		s.verdict.Why = clean(err.Error(), maxReason)
@@ -293,20 +385,24 @@ func (s *follower[T]) answer(ctx context.Context, c candidate) {
 // beat writes the node's row.
 func (s *follower[T]) beat(ctx context.Context) {
 	s.beats++
-	r := s.running
+	r, began := s.running, time.Now()
 	err := s.put(ctx, Node{
 		ID: s.id, Name: s.cfg.Name, Poll: s.cfg.Poll.Milliseconds(), Beats: s.beats, At: time.Now().Round(0).UTC(), Epoch: s.epoch, Version: r.version,
-		Since: s.since.Round(0).UTC(), Source: s.source, Verdict: s.verdict, Fault: s.fault, Waiting: r.waiting, Values: r.form, Secrets: r.secrets,
+		Since: s.since.Round(0).UTC(), Source: s.source, Verdict: s.verdict, Fault: s.fault, Waiting: s.waits(), Values: r.form, Secrets: r.secrets, Stages: s.cfg.Stages, Health: s.health,
 	})
 	s.note(ctx, "write the node's row", err)
 	if err == nil {
+		s.beaten = began
 		s.listed.Store(true)
+		if v := s.verdict; v != nil && v.Yes {
+			s.told = v.Version
+		}
 	}
 }
 
 // publish makes the state known to State.
 func (s *follower[T]) publish(answered bool) {
-	p := &published{State: State{Version: s.running.version, Epoch: s.epoch, Source: s.source, Since: s.since, Waiting: s.running.waiting, Fault: s.fault}}
+	p := &published{State: State{Version: s.running.version, Epoch: s.epoch, Source: s.source, Since: s.since, Waiting: s.waits(), Staged: s.kept != nil, Fault: s.fault}}
 	p.answered = time.Now()
 	if before := s.state.Load(); !answered && before != nil {
 		p.answered = before.answered

@@ -13,6 +13,8 @@ func FuzzDocuments(f *testing.F) {
 		`{"epoch":3,"last":2,"stable":1,"values":{"a":1},"candidate":{"version":2,"values":{},"by":"ada","since":"2026-01-02T03:04:05Z"},"ended":[{"version":1,"result":"in force","epoch":2,"at":"2026-01-02T03:04:05Z"}]}`,
 		`{"number":1,"base":0,"by":"ada","at":"2026-01-02T03:04:05Z","epoch":1,"values":{"a":{"b":null}},"changes":[{"path":"a.b","to":null}]}`,
 		`{"id":"x","name":"a","poll":30000,"beats":1,"at":"2026-01-02T03:04:05Z","epoch":1,"version":1,"since":"2026-01-02T03:04:05Z","source":"store","verdict":{"version":1,"yes":true}}`,
+		`{"epoch":3,"last":2,"stable":1,"values":{},"candidate":{"version":2,"values":{},"by":"ada","since":"2026-01-02T03:04:05Z","stages":[{"percent":10,"bake":1000000000},{"percent":100,"bake":1000000000,"calls":9}],"roll":{"stage":1,"upto":4294967295,"baked":7,"driver":"x","at":"2026-01-02T03:04:05Z","why":"slow"}}}`,
+		`{"id":"x","name":"a","poll":30000,"beats":1,"at":"2026-01-02T03:04:05Z","epoch":1,"version":1,"since":"2026-01-02T03:04:05Z","source":"store","stages":[{"percent":100,"bake":1000000000}],"health":{"version":1,"ill":"x","before":{"done":1,"failed":2},"since":{"done":3,"failed":4}}}`,
 		`{"name":"shop","epoch":1,"version":1,"values":{},"digest":"x"}`, `{}`, ``, `null`, `{"epoch":1,"values":{"a":1e999}}`,
 	} {
 		f.Add([]byte(s))
@@ -22,6 +24,9 @@ func FuzzDocuments(f *testing.F) {
 			again, err := parseDocument(written(t, d))
 			if err != nil || d.Epoch < 1 || d.Stable > d.Last || again.Epoch != d.Epoch || again.Stable != d.Stable || len(again.Ended) != len(d.Ended) {
 				t.Errorf("%s: %v", data, err)
+			}
+			if r := d.rollout(); r != nil && (r.Stages[r.Stage].Percent < 1 || len(written(t, d.next(nil, "x", r.At))) == 0 || !reflect.DeepEqual(r, again.rollout())) {
+				t.Errorf("%s: got %+v", data, r)
 			}
 		}
 		if v, err := parseVersion(data, 1); err == nil {

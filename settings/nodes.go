@@ -35,6 +35,8 @@ type Node struct {
 	Waiting []string        `json:"waiting,omitempty"` // settings that wait for its restart
 	Values  json.RawMessage `json:"values,omitempty"`  // what it runs, defaults included; none if that is too large
 	Secrets []string        `json:"secrets,omitempty"` // which of them are references to secrets
+	Stages  []Stage         `json:"stages,omitempty"`  // its Config.Stages
+	Health  *Health         `json:"health,omitempty"`  // while a change is rolled out
 }
 
 // A Verdict is a node's answer to a candidate.
@@ -56,6 +58,12 @@ func parseNode(key string, data []byte) (Node, error) {
 	n, err := jsonform.DecodeStrictly[Node](data)
 	if err == nil && (n.ID != key || n.Poll < minPoll.Milliseconds() || n.Poll > maxPoll.Milliseconds()) {
 		err = fmt.Errorf("%w: this is no node's row", storage.ErrInvalid)
+	}
+	if h := n.Health; err == nil && h != nil && (h.Before != nil && !h.Before.valid() || h.Since != nil && !h.Since.valid()) {
+		err = fmt.Errorf("%w: its numbers can't be right", storage.ErrInvalid)
+	}
+	if err == nil {
+		err = checkStages(n.Stages)
 	}
 	return n, err
 }
@@ -85,12 +93,14 @@ func (b book) remove(ctx context.Context, id string) error {
 // A watch tells live nodes from dead ones, by the time for which it has seen their rows unchanged.
 type watch struct {
 	book
-	seen map[string]rowSeen
+	seen  map[string]rowSeen
+	asked time.Time // the last look began
 }
 
 type rowSeen struct {
 	etag  storage.ETag
-	since time.Time
+	since time.Time // it has been the same since then, or for longer
+	after time.Time // it was written after that; zero: nobody knows
 	node  Node
 }
 
@@ -99,8 +109,7 @@ func (s rowSeen) dies() time.Time {
 	return s.since.Add(silence * time.Duration(s.node.Poll) * time.Millisecond)
 }
 
-// live returns the nodes that may be alive, by name, and deletes the rows of the dead. A row that is no node's counts
-// for nothing: a node of a newer version that this one can't read is asked by nobody, so it is an error.
+// live looks at the rows, and returns the nodes that may be alive, by name.
 func (w *watch) live(ctx context.Context) ([]Node, error) {
 	ctx, cancel := call.Limit(ctx, callTime)
 	defer cancel()
@@ -118,22 +127,31 @@ func (w *watch) live(ctx context.Context) ([]Node, error) {
 				// It may be alive, and its answer can't be read: it counts as a node that doesn't answer, until it is silent.
 				n = Node{ID: r.Key, Name: "a node with an unreadable row", Poll: (30 * time.Second).Milliseconds()}
 			}
-			s = rowSeen{etag: r.ETag, since: time.Now(), node: n} // after the read, so not before the row was written
+			s = rowSeen{etag: r.ETag, since: time.Now(), after: w.asked, node: n} // after the read, so not before the row was written
 		}
 		seen[r.Key] = s
 		if s.dies().After(began) {
 			live = append(live, s.node)
 		}
 	}
-	w.seen = seen
-	for key, s := range seen {
-		if !s.dies().After(began) {
-			// Others try the same, and one succeeds. A node that was only slow comes back with its next look.
-			_ = w.rows.Delete(ctx, w.name, key, storage.Condition{IfMatch: s.etag})
-		}
-	}
+	w.seen, w.asked = seen, began
 	slices.SortFunc(live, func(a, b Node) int { return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID) })
 	return live, nil
+}
+
+// bury deletes the rows of the nodes that are dead by the last look. The row of one that may have died with a candidate
+// stays while that is rolled out: each node that looks shall find it. So the document must have been read after the
+// last look at the rows: a node that was dead by then, and not in the stage, never ran the candidate.
+func (w *watch) bury(ctx context.Context, d document) {
+	ctx, cancel := call.Limit(ctx, callTime)
+	defer cancel()
+	for key, s := range w.seen {
+		if v, c := s.node.Verdict, d.Candidate; s.dies().After(w.asked) || c != nil && v != nil && v.Version == c.Version && c.includes(key) {
+			continue
+		}
+		// Others try the same, and one succeeds. A node that was only slow comes back with its next look.
+		_ = w.rows.Delete(ctx, w.name, key, storage.Condition{IfMatch: s.etag})
+	}
 }
 
 // unanswered is why a node that is passed over has not said yes.

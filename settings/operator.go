@@ -53,7 +53,8 @@ type Current struct {
 	Epoch     int64           `json:"epoch"`     // 0: nobody has ever set anything
 	Version   int64           `json:"version"`   // in force; 0: the programs' defaults
 	Values    json.RawMessage `json:"values"`    // what is set: a JSON merge patch on the programs' defaults
-	Candidate int64           `json:"candidate"` // the version that is being checked; 0: none
+	Candidate int64           `json:"candidate"` // the version that is being checked or rolled out; 0: none
+	Rollout   *Rollout        `json:"rollout"`   // of the candidate; nil: it is being checked, or there is none
 	Ended     []Ending        `json:"ended"`     // of the last versions, newest first
 }
 
@@ -64,7 +65,7 @@ func (l *Ledger) Current(ctx context.Context) (Current, error) {
 		return Current{}, l.fail("read", err)
 	}
 	d := seen.doc
-	c := Current{Epoch: d.Epoch, Version: d.Stable, Values: d.Values, Ended: d.Ended}
+	c := Current{Epoch: d.Epoch, Version: d.Stable, Values: d.Values, Rollout: d.rollout(), Ended: d.Ended}
 	if c.Values == nil {
 		c.Values = json.RawMessage("{}")
 	}
@@ -143,14 +144,26 @@ type Patch struct {
 	Force bool
 }
 
-// Set changes what is in force, as [Settings.Propose] does. A value for a path that a live node knows as a secret must
-// be a reference. Where no node runs, nobody can check the change, so it is refused unless it is forced.
+// Await returns the end of a proposed version, which may be that of its roll-out. One that didn't come into force is an
+// error.
+func (l *Ledger) Await(ctx context.Context, version int64) (Ending, error) {
+	p := proposal{book: l.book, nodes: watch{book: l.book}}
+	e, err := p.await(ctx, version, false, InForce)
+	if err != nil {
+		return e, l.fail("await a change of", err)
+	}
+	return e, nil
+}
+
+// Set changes what is in force, as [Settings.Propose] does, in those stages of the live nodes that take longest. A
+// value for a path that a live node knows as a secret must be a reference. Where no node runs, nobody can check the
+// change, so it is refused unless it is forced.
 func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error) {
 	nodes, err := l.Nodes(ctx)
 	if err != nil {
 		return Ending{}, err
 	}
-	p := proposal{book: l.book, note: note, force: patch.Force, make: func(values json.RawMessage) (tree, error) {
+	p := proposal{book: l.book, note: note, force: patch.Force, stages: stagesOf(nodes), make: func(values json.RawMessage) (tree, error) {
 		t, err := parseTree(values)
 		if err != nil {
 			return nil, err
@@ -207,12 +220,14 @@ func find(v any, path string) any {
 	return v
 }
 
-// Back puts an earlier version into force again, under a new number, and drops a change that is being checked. It asks
+// Back puts an earlier version into force again, under a new number, and drops a change that is being checked or rolled
+// out. It asks
 // no node, because that version was in force before. A node that can't run it now keeps what it has, and
 // says so in its row. A version that is not known to have been in force is [ErrNever]; set its values again instead. Of
 // the versions before the last 50 changes only those on the line of what is in force are known.
 //
-// A negative version means the one before that in force. Back also replaces a current document that is lost or damaged;
+// A negative version undoes the last change: one that is being checked or rolled out is dropped, and what was in force
+// stays. Otherwise the version before that in force is. Back also replaces a current document that is lost or damaged;
 // the version must be named then.
 func (l *Ledger) Back(ctx context.Context, version int64, note Note) (Ending, error) {
 	p := proposal{book: l.book, note: note}
@@ -233,12 +248,17 @@ func (p *proposal) back(ctx context.Context, version int64) error {
 		return p.replace(ctx, version)
 	}
 	d := p.seen.doc
-	if _, ended := d.of(p.number); err != nil || ended && p.number > 0 {
+	if e, ended := d.of(p.number); err != nil || ended && p.number > 0 && e.came() == (p.dropped == 0) {
 		return err // it was written, and the answer was lost
 	}
 	if p.seen.etag == "" {
 		return fmt.Errorf("%w: nobody has ever set anything", storage.ErrNotFound)
 	}
+	if c := d.Candidate; c != nil && version < 0 {
+		p.number, p.dropped = c.Version, c.Version
+		return p.change(ctx, d.drop(Refusal{p.note.By, p.note.Why}, time.Now()))
+	}
+	p.dropped = 0
 	if version < 0 {
 		if version, err = p.before(ctx, d.Stable); err != nil {
 			return err
@@ -269,11 +289,16 @@ func (p *proposal) putBack(ctx context.Context, d document, version int64) error
 		return err
 	}
 	p.number = v.Number
-	if err := p.write(ctx, &p.seen, d.goBack(v.Number, v.Values, time.Now())); err != nil {
-		return err
+	return p.change(ctx, d.goBack(v, time.Now()))
+}
+
+// change writes the document, and tells of it.
+func (p *proposal) change(ctx context.Context, d document) error {
+	err := p.write(ctx, &p.seen, d)
+	if err == nil {
+		p.tell(ctx)
 	}
-	p.tell(ctx)
-	return nil
+	return err
 }
 
 // before returns the version that was in force before another one, and before those that only went back to it.

@@ -20,6 +20,9 @@ var (
 	ErrDropped   = errors.New("dropped for another change")       // see [Dropped]
 	ErrUnchanged = errors.New("this is what is in force already") // nothing was proposed
 	ErrNever     = errors.New("this version never was in force")  // so nobody can go back to it
+
+	ErrRolledBack = errors.New("rolled back")                        // see [RolledBack]
+	ErrRolling    = errors.New("another change is being rolled out") // nothing was proposed
 )
 
 const (
@@ -35,11 +38,14 @@ const (
 // [ErrRefused] and the reasons when one has said no. It waits for a proposal that somebody else has made before, and
 // gives change what is in force then.
 //
+// With [Config.Stages] it returns when every live node has said yes and the roll-out has begun: the result is
+// [Rolling], and [Ledger.Await] tells the end. While a change is rolled out, another one is [ErrRolling].
+//
 // A change that this program itself can't run is an error, and one that changes nothing is [ErrUnchanged]; nothing is
 // proposed then. After an end of ctx or an error of
 // the store the change may come into force later.
 func (s *Settings[T]) Propose(ctx context.Context, note Note, change func(*T)) (Ending, error) {
-	p := proposal{book: s.book, note: note, make: func(values json.RawMessage) (tree, error) {
+	p := proposal{book: s.book, note: note, stages: s.cfg.Stages, make: func(values json.RawMessage) (tree, error) {
 		t, err := s.shape.patch(ctx, values, change)
 		if err != nil {
 			return nil, err
@@ -96,12 +102,14 @@ func (s *Settings[T]) wait(ctx context.Context, is func() bool) error {
 // A proposal is one change of what is in force. It has its effect once at most, although its writes are repeated.
 type proposal struct {
 	book
-	note   Note
-	make   func(values json.RawMessage) (tree, error) // what shall be in force, of what is
-	force  bool
-	number int64 // of its version; 0: it has none yet
-	nodes  watch
-	seen   sighting
+	note    Note
+	make    func(values json.RawMessage) (tree, error) // what shall be in force, of what is
+	force   bool
+	stages  []Stage
+	number  int64 // of its version; 0: it has none yet
+	dropped int64 // the candidate that it drops; 0: none
+	nodes   watch
+	seen    sighting
 }
 
 // run proposes the change and waits for its ending.
@@ -110,11 +118,13 @@ func (p *proposal) run(ctx context.Context) (Ending, error) {
 	if p.note, err = p.note.withDefaults(); err != nil {
 		return Ending{}, err
 	}
-	p.nodes = watch{book: p.book}
+	if p.nodes = (watch{book: p.book}); p.force || p.note.Now {
+		p.stages = nil
+	}
 	if err := repeat(ctx, p.begin); err != nil {
 		return Ending{}, err
 	}
-	return p.await(ctx, p.number, p.force)
+	return p.await(ctx, p.number, p.force, Rolling)
 }
 
 // repeat calls try until it succeeds: at once after a lost race, and twice more after a failure of the store.
@@ -148,7 +158,10 @@ func (p *proposal) begin(ctx context.Context) error {
 		return nil // it was written, and the answer was lost
 	}
 	if d.Candidate != nil && !p.force {
-		if _, err := p.await(ctx, d.Candidate.Version, false); err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrDropped) {
+		if v := d.Candidate.Version; d.Candidate.Roll != nil {
+			return fmt.Errorf("%w, version %d: wait for its end, or drop it by \"millrace settings back\"", ErrRolling, v)
+		}
+		if _, err := p.await(ctx, d.Candidate.Version, false, Rolling); err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrDropped) {
 			return err
 		}
 		return p.begin(ctx)
@@ -162,11 +175,7 @@ func (p *proposal) begin(ctx context.Context) error {
 		return err
 	}
 	p.number = v.Number
-	if err := p.write(ctx, &p.seen, d.propose(candidate{Version: v.Number, Values: v.Values, By: v.By, Since: v.At, Force: p.force})); err != nil {
-		return err
-	}
-	p.tell(ctx)
-	return nil
+	return p.change(ctx, d.propose(candidate{Version: v.Number, Values: v.Values, By: v.By, Since: v.At, Force: p.force, Stages: p.stages}))
 }
 
 // readOrCreate is readKnown, and writes the first document, so that a version without one tells that it was lost.
@@ -196,17 +205,19 @@ func (p *proposal) record(ctx context.Context, d document, t tree, backTo *int64
 	})
 }
 
-// await waits for the ending of a version, and settles it once the answers are complete. While the store fails, it goes
-// on trying.
-func (p *proposal) await(ctx context.Context, version int64, force bool) (Ending, error) {
-	began, pause := time.Now(), quickPause
+// await waits for the ending of a version, or for the beginning of its roll-out if until says so. It settles the
+// version once the answers are complete. While the store fails, it goes on trying.
+func (p *proposal) await(ctx context.Context, version int64, force bool, until Result) (Ending, error) {
+	began, pause, state := time.Now(), quickPause, "being checked"
 	for {
 		e, ended, err := p.settle(ctx, version, force && time.Since(began) >= forceAfter)
 		switch {
-		case ended:
+		case ended && (e.Result != Rolling || until == Rolling):
 			return e, e.err()
 		case ctx.Err() != nil:
-			return Ending{Version: version}, fmt.Errorf("version %d is still being checked: %w", version, context.Cause(ctx))
+			return Ending{Version: version}, fmt.Errorf("version %d is still %s: %w", version, state, context.Cause(ctx))
+		case ended:
+			state = "being rolled out"
 		case storage.LostRace(err):
 			continue
 		case err != nil && call.Permanent(err):
@@ -218,7 +229,8 @@ func (p *proposal) await(ctx context.Context, version int64, force bool) (Ending
 	}
 }
 
-// settle looks whether a version has ended, and ends it if the answers are complete, or are waited for no more.
+// settle looks whether a version has ended, or its roll-out has begun. If the answers are complete, or are waited for
+// no more, it brings that about.
 func (p *proposal) settle(ctx context.Context, version int64, passOver bool) (e Ending, ended bool, err error) {
 	if err := p.read(ctx, &p.seen); err != nil {
 		return Ending{}, false, err
@@ -230,6 +242,10 @@ func (p *proposal) settle(ctx context.Context, version int64, passOver bool) (e 
 	if d.Candidate == nil || d.Candidate.Version != version {
 		return Ending{}, false, fmt.Errorf("%w: version %d is neither being checked nor among the last changes", storage.ErrInvalid, version)
 	}
+	if d.Candidate.Roll != nil {
+		return d.rolling(), true, nil
+	}
+	p.nodes.bury(ctx, d)
 	live, err := p.nodes.live(ctx)
 	if err != nil {
 		return Ending{}, false, err
@@ -238,22 +254,32 @@ func (p *proposal) settle(ctx context.Context, version int64, passOver bool) (e 
 	if !settled && !passOver {
 		return Ending{}, false, nil
 	}
-	if err := p.write(ctx, &p.seen, d.settle(result, reasons, time.Now())); err != nil {
+	if err := p.write(ctx, &p.seen, d.conclude(result, reasons, live, time.Now())); err != nil {
 		return Ending{}, false, err
 	}
 	p.tell(ctx)
+	if p.seen.doc.Candidate != nil {
+		return p.seen.doc.rolling(), true, nil
+	}
 	return p.seen.doc.Ended[0], true, nil
+}
+
+// rolling stands for the ending of a candidate whose roll-out has begun.
+func (d document) rolling() Ending {
+	return Ending{Version: d.Candidate.Version, Result: Rolling, Epoch: d.Epoch, At: d.Candidate.Roll.At}
 }
 
 // err is the error of a version that didn't come into force.
 func (e Ending) err() error {
+	var all []string
+	for _, r := range e.Reasons {
+		all = append(all, r.Node+": "+r.Why)
+	}
 	switch e.Result {
 	case Refused:
-		var all []string
-		for _, r := range e.Reasons {
-			all = append(all, r.Node+": "+r.Why)
-		}
 		return fmt.Errorf("version %d: %w by %s", e.Version, ErrRefused, strings.Join(all, "; "))
+	case RolledBack:
+		return fmt.Errorf("version %d: %w: %s", e.Version, ErrRolledBack, strings.Join(all, "; "))
 	case Dropped:
 		return fmt.Errorf("version %d: %w", e.Version, ErrDropped)
 	}

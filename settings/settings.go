@@ -17,16 +17,17 @@ import (
 // Settings are a T that changes while the program runs. The methods may be called concurrently.
 type Settings[T any] struct {
 	book
-	cfg     Config
-	shape   *shape[T]
-	id      string
-	now     atomic.Pointer[T]
-	state   atomic.Pointer[published]
-	listed  atomic.Bool   // its row has been written
-	restart chan struct{} // closed when a setting waits for a restart
-	woken   chan struct{} // capacity 1: look now
-	stop    context.CancelFunc
-	all     sync.WaitGroup // its own goroutines
+	cfg      Config
+	shape    *shape[T]
+	id       string
+	now      atomic.Pointer[T]
+	state    atomic.Pointer[published]
+	listed   atomic.Bool   // its row has been written
+	restart  chan struct{} // closed when a setting waits for a restart
+	woken    chan struct{} // capacity 1: look now
+	stop     context.CancelFunc
+	measured func()         // ends the metrics
+	all      sync.WaitGroup // its own goroutines
 
 	mu        sync.Mutex
 	changing  []func(ctx context.Context, from, to T) error
@@ -52,6 +53,7 @@ type State struct {
 	Since   time.Time     // when they were applied, by this machine's clock
 	Age     time.Duration // since the store last answered a look; since Open, if it never did
 	Waiting []string      // settings that wait for a restart, by their names in JSON
+	Staged  bool          // Version is being rolled out, and may be taken back
 	Fault   string        // why the version in force isn't running here; empty: it is, as far as the last look tells
 }
 
@@ -78,9 +80,12 @@ func Open[T any](ctx context.Context, store *storage.Store, name string, default
 	s := &Settings[T]{
 		book: b, cfg: cfg, shape: shape, id: rand.Text(), restart: make(chan struct{}), woken: make(chan struct{}, 1), looked: make(chan struct{}),
 	}
-	f := &follower[T]{Settings: s, nodes: watch{book: b}, failing: map[string]bool{}}
+	f := &follower[T]{Settings: s, nodes: watch{book: b}, failing: map[string]bool{}, probing: &atomic.Bool{}, stable: -1}
 	if err := f.begin(ctx); err != nil {
 		return nil, b.fail("open", err)
+	}
+	if err := s.measure(); err != nil {
+		return nil, b.fail("open", errors.Join(err, s.remove(ctx, s.id)))
 	}
 	following, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -122,7 +127,8 @@ func (s *Settings[T]) Changed(f func(from, to T)) {
 }
 
 // Restart returns a channel that is closed once a setting with the tag settings:"restart" waits for the process to
-// start again; [State].Waiting names it. Use coord/lease to let one node restart at a time.
+// start again; [State].Waiting names it. Use coord/lease to let one node restart at a time. Such a setting takes no
+// part in a roll-out: it waits from the end of that on.
 func (s *Settings[T]) Restart() <-chan struct{} { return s.restart }
 
 // Close ends the following: Now stays as it is. Nobody waits for this node's answer any more; after an error that takes
@@ -130,6 +136,7 @@ func (s *Settings[T]) Restart() <-chan struct{} { return s.restart }
 func (s *Settings[T]) Close(ctx context.Context) error {
 	s.stop()
 	s.all.Wait()
+	s.measured()
 	if err := s.remove(context.WithoutCancel(ctx), s.id); err != nil {
 		return s.fail("close", err)
 	}

@@ -1,7 +1,8 @@
-// Package model holds two protocols as Promela models, and the test in which spin checks them: that of the promise,
-// promise.pml, and that of processes of several steps, process.pml. Spin visits every state that their small worlds can
+// Package model holds three protocols as Promela models, and the test in which spin checks them: that of the promise,
+// promise.pml, that of processes of several steps, process.pml, and that of settings that come into force in stages,
+// rollout.pml. Spin visits every state that their small worlds can
 // reach, with every stop, delay and failure in between. It is no part of the framework. docs/promise.md tells what
-// promise.pml says, what it leaves out, and what happens without each law; process.pml says so itself.
+// promise.pml says, what it leaves out, and what happens without each law; the others say so themselves.
 package model_test
 
 import (
@@ -39,6 +40,10 @@ func models() map[string]model {
 		"process": {
 			files: []string{"process.pml", "fold.pml"}, page: "process.pml",
 			worlds: processWorlds(), flaws: processFlaws(),
+		},
+		"rollout": {
+			files: []string{"rollout.pml"}, page: "rollout.pml",
+			worlds: rolloutWorlds(), flaws: rolloutFlaws(),
 		},
 	}
 }
@@ -150,6 +155,29 @@ func processFlaws() map[string]string {
 		"BREAK_PARENT_BY_COUNT":        "page",
 		"BREAK_WORD_COUNTED":           "page",
 		"BREAK_CANCEL_PASSED_ON_FIRST": "page",
+	}
+}
+
+func rolloutWorlds() map[string]world {
+	return map[string]world{
+		// The worlds in which the laws are broken.
+		"dies": {flags: "-DDEATHS=1 -DCUTS=0 -DBACKS=0 -DSTALE=0"},
+		"back": {flags: "-DDEATHS=0 -DCUTS=0 -DBACKS=1 -DSTALE=1"},
+
+		"cut": {flags: "-DDEATHS=0 -DCUTS=1 -DBACKS=0 -DSTALE=0", large: true},
+	}
+}
+
+func rolloutFlaws() map[string]string {
+	return map[string]string{
+		"BREAK_APPLY_BEFORE_LAST_VERDICT": "dies",
+		"BREAK_LATE_NODE_UNASKED":         "dies",
+		"BREAK_SILENCE_IS_HEALTH":         "dies",
+		"BREAK_CANARY_BURIED":             "dies",
+		"BREAK_RUN_BEFORE_TOLD":           "dies",
+		"BREAK_STEP_WITHOUT_HEALTH":       "dies",
+		"BREAK_BACK_WITHOUT_EPOCH":        "back",
+		"BREAK_BLIND_WRITE":               "back",
 	}
 }
 

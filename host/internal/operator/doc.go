@@ -44,7 +44,7 @@
 //	millrace settings history   [-of NAME] [-limit N]
 //	millrace settings diff      FROM [TO] [-of NAME]
 //	millrace settings status    [-of NAME]
-//	millrace settings set       PATH=VALUE… [-default PATH]… [-of NAME] [-by WHO] [-why TEXT] [-force] [-wait D]
+//	millrace settings set       PATH=VALUE… [-default PATH]… [-of NAME] [-by WHO] [-why TEXT] [-now | -force] [-wait D]
 //	millrace settings back      [-to VERSION] [-of NAME] [-by WHO] [-why TEXT]
 //	millrace send           KIND FILE [-id ID] [-delay D | -at TIME]
 //	millrace top            [-every D] [-n N]
@@ -98,7 +98,8 @@
 //
 // And so have those of acts on processes: asked; with -wait done, refused, or unanswered (a worker takes it later).
 //
-// And those of settings set and settings back: in force, forced, refused, dropped, unchanged.
+// And those of settings set and settings back: in force, rolling out, forced, refused, dropped, rolled
+// back, unchanged.
 //
 // A schedule, counter, gate or lock that can't be read is listed as corrupt. Its error is a note, and is in its JSON
 // line. Pauses of queues are one document: if that can't be read, queues list makes a note of it and shows none.

@@ -36,7 +36,7 @@ const (
 // A finding is what -json prints of something that doctor has found.
 type finding struct {
 	Severity string `json:"severity"`
-	Check    string `json:"check"` // consumers, kinds, lag, poison, clocks, versions, log, catalog, schedules, counters, gates, locks, pauses, processes or spools
+	Check    string `json:"check"` // consumers, kinds, lag, poison, clocks, versions, log, catalog, schedules, counters, gates, locks, pauses, processes, settings or spools
 	Queue    string `json:"queue,omitempty"`
 	Program  string `json:"program,omitempty"`
 	Text     string `json:"text"`
@@ -84,7 +84,11 @@ func doctor(ctx context.Context, x *call) error {
 	if err != nil {
 		return err
 	}
-	all := slices.Concat(withoutLagOf(pauses, c.findings(names, stats, poisoned)), spools, pauses, schedules, coord, instances)
+	changeable, err := c.settingsFindings(ctx)
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(withoutLagOf(pauses, c.findings(names, stats, poisoned)), spools, pauses, schedules, coord, instances, changeable)
 	slices.SortStableFunc(all, func(a, b finding) int { return -cmp.Compare(a.Severity, b.Severity) }) // wrong before note
 	bad := 0
 	for _, f := range all {

@@ -32,6 +32,8 @@ type shownSettings struct {
 	Set       json.RawMessage `json:"set"`    // a merge patch on the programs' defaults
 	Values    json.RawMessage `json:"values"` // with the defaults, by a node that runs the version; null: none does
 	Candidate *int64          `json:"candidate"`
+
+	Rollout *settings.Rollout `json:"rollout"` // of the candidate; null: it is being checked, or there is none
 }
 
 // settingsVersionLine is what settings history -json prints of a version.
@@ -74,11 +76,11 @@ func settingsVerbs() []*verb {
 				o.limit = 100
 				limitFlag(set, o, "versions")
 			},
-			more: "RESULT is in force (it came into force), forced, refused, dropped (for another change) or checking. – means that nobody knows any\nmore: the results of the last 50 are kept."},
+			more: "RESULT is in force (it came into force), forced, refused, dropped (for another change), rolled back, rolling out or checking.\n– means that nobody knows any more: the results of the last 50 are kept."},
 		{name: "settings diff", args: "FROM [TO]", least: 1, most: 2, about: "list what is different in two versions", store: true, before: checkDiff, run: settingsDiff, flags: of,
 			more: "Without TO it is the version in force. Version 0 is that of the programs' defaults. – means that the default holds."},
 		{name: "settings status", about: "list the programs that have the settings, and what each runs", store: true, run: settingsStatus, flags: of,
-			more: "ANSWER is to the change that is being checked, or to the last one. LOOKED is by the program's own clock. A program that has died is\nlisted for another three polls (90s), and longer while no other one runs. WAITING names settings that need its restart."},
+			more: "ANSWER is to the change that is being checked or rolled out, or to the last one. LOOKED is by the program's own clock. A program\nthat has died is listed for another three polls (90s), and longer while no other one runs. WAITING names settings that need its\nrestart. While a change is rolled out, HEALTH tells who runs it, and who is ill. -json has that line in settings show."},
 		{name: "settings set", args: "PATH=VALUE…", most: 1000, about: "change settings", store: true, before: readPatch, run: settingsSet, check: checkSet,
 			flags: func(set *flag.FlagSet, o *options) {
 				changing(set, o)
@@ -89,24 +91,28 @@ func settingsVerbs() []*verb {
 					return err
 				})
 				set.BoolVar(&o.force, "force", false, "change them whatever the programs say; those that don't answer within 10s are passed over")
+				set.BoolVar(&o.now, "now", false, "all programs at once, also if theirs say that changes come in stages; each checks it all the same")
 				o.wait = mostSettle
 				set.DurationVar(&o.wait, "wait", o.wait, "wait for the programs' answers for this `TIME`; the default is 2m")
 			},
 			more: "PATH is the names of the members, joined by dots: mail.rate. VALUE is JSON, or else a text: seats=60, level=debug, 'tags={\"a\":1}'.\n" +
 				"Each program that runs checks the change, and one no is enough: then nobody has it, and the exit code is 1. Where no program runs,\n" +
-				"nobody can check it, and it is refused. A secret is set by its reference: env:NAME or file:PATH."},
+				"nobody can check it, and it is refused. If the programs say so, the change then comes in stages: the verb ends when they begin, and\nsettings status shows how they go on. While they do, there is no other change but by -force. A secret is set by its reference: env:NAME or file:PATH."},
 		{name: "settings back", about: "go back to an earlier version of settings, at once", store: true, run: settingsBack, check: checkBack,
 			flags: func(set *flag.FlagSet, o *options) {
 				changing(set, o)
 				o.to = -1
-				set.Int64Var(&o.to, "to", o.to, "the `VERSION`; 0 is that of the programs' defaults. The default is the one before that in force")
+				set.Int64Var(&o.to, "to", o.to, "the `VERSION`; 0 is that of the programs' defaults. The default undoes the last change")
 			},
-			more: "It is a new version with the old values. It asks no program, because the old one was in force before, and drops a change\n" +
-				"that is being checked. With -to it also repairs settings whose document is lost or damaged."},
+			more: "A change that is being checked or rolled out is dropped; without -to that is all. Else there is a new version with the old\n" +
+				"values. It asks no program, because the old one was in force before. With -to it also repairs settings whose document is lost or damaged."},
 	}
 }
 
 func checkSet(name string, o options) error {
+	if o.now && o.force {
+		return usage("%s: -now and -force exclude one another: a forced change comes to all at once", name)
+	}
 	if o.wait <= 0 {
 		return usage("%s: -wait: want a positive time", name)
 	}
@@ -207,7 +213,7 @@ func settingsShow(ctx context.Context, call *call) error {
 	if err != nil {
 		return err
 	}
-	line := shownSettings{Name: c.name, Epoch: now.Epoch, Version: now.Version, By: v.By, Why: v.Why, At: maybe(v.At), Set: now.Values, Candidate: maybe(now.Candidate)}
+	line := shownSettings{Name: c.name, Epoch: now.Epoch, Version: now.Version, By: v.By, Why: v.Why, At: maybe(v.At), Set: now.Values, Candidate: maybe(now.Candidate), Rollout: now.Rollout}
 	for _, n := range nodes {
 		if n.Version == now.Version && len(n.Waiting) == 0 && n.Values != nil {
 			line.Values = n.Values
@@ -235,7 +241,7 @@ func (c settingsCall) tellShown(line shownSettings) error {
 		text += " No program runs that version, so these are the values that somebody has set; for others the programs' defaults hold."
 	}
 	if line.Candidate != nil {
-		text += fmt.Sprintf(" Version %d is being checked.", *line.Candidate)
+		text += fmt.Sprintf(" Version %d is %s.", *line.Candidate, candidateState(line.Rollout))
 	}
 	_, err := fmt.Fprintf(c.progress, "%s\n", boot.Clean(text))
 	return err
@@ -285,7 +291,9 @@ func settingsHistory(ctx context.Context, call *call) error {
 			line.Result, line.Reasons = &e.Result, e.Reasons
 			result = string(e.Result)
 		} else if v.Number == now.Candidate {
-			result = "checking"
+			if result = "checking"; now.Rollout != nil {
+				result = string(settings.Rolling)
+			}
 		}
 		if err != nil {
 			line.Error, result = err.Error(), corrupt
@@ -364,43 +372,6 @@ func settingsDiff(ctx context.Context, call *call) error {
 	return nil
 }
 
-// settingsStatus prints what each program runs.
-func settingsStatus(ctx context.Context, call *call) error {
-	c, err := ledgerOf(ctx, call)
-	if err != nil {
-		return err
-	}
-	nodes, err := c.ledger.Nodes(ctx)
-	if err != nil {
-		return err
-	}
-	var rows [][]string
-	for _, n := range nodes {
-		if c.json {
-			n.Values = nil // show prints them
-			if err := c.out.line(n); err != nil {
-				return err
-			}
-		}
-		answer := unknown
-		if v := n.Verdict; v != nil {
-			answer = fmt.Sprintf("yes to %d", v.Version)
-			if !v.Yes {
-				answer = fmt.Sprintf("no to %d: %s", v.Version, v.Why)
-			}
-		}
-		rows = append(rows, []string{n.Name, fmt.Sprintf("%d", n.Version), string(n.Source), ago(n.Since), ago(n.At), short(answer), orUnknown(strings.Join(n.Waiting, ", ")), short(orUnknown(n.Fault))})
-	}
-	switch {
-	case c.json:
-	case len(rows) == 0:
-		c.out.printf("No program that has these settings runs.\n")
-	default:
-		c.out.table([]string{"NAME", "VERSION", "FROM", "SINCE", "LOOKED", "ANSWER", "WAITING", "FAULT"}, rows)
-	}
-	return nil
-}
-
 // settingsSet changes settings.
 func settingsSet(ctx context.Context, call *call) error {
 	c, err := ledgerOf(ctx, call)
@@ -409,7 +380,7 @@ func settingsSet(ctx context.Context, call *call) error {
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, c.wait, fmt.Errorf("not all programs have answered within %v; %s settings status -of %s tells which, and settings set -force passes them over", c.wait, c.Command, c.name))
 	defer cancel()
-	e, err := c.ledger.Set(limited, settings.Note{By: c.author(), Why: c.why}, c.patch)
+	e, err := c.ledger.Set(limited, settings.Note{By: c.author(), Why: c.why, Now: c.now}, c.patch)
 	return c.ended(e, err)
 }
 
@@ -430,6 +401,12 @@ func settingsBack(ctx context.Context, call *call) error {
 func (c settingsCall) ended(e settings.Ending, err error) error {
 	line := endedLine{Name: c.name, Version: e.Version, Result: string(e.Result), Reasons: e.Reasons}
 	text := fmt.Sprintf("Settings %s: version %d is in force.", c.name, e.Version)
+	switch e.Result {
+	case settings.Rolling:
+		text = fmt.Sprintf("Settings %s: all programs agree, and version %d is being rolled out in stages. %s settings status -of %s shows how it goes.", c.name, e.Version, c.Command, c.name)
+	case settings.Dropped, settings.RolledBack:
+		text = fmt.Sprintf("Settings %s: version %d is %s. What was in force stays.", c.name, e.Version, e.Result)
+	}
 	if errors.Is(err, settings.ErrUnchanged) {
 		line.Result, err = unchanged, nil
 		text = fmt.Sprintf("Settings %s are so already.", c.name)
@@ -442,6 +419,9 @@ func (c settingsCall) ended(e settings.Ending, err error) error {
 	}
 	passed := map[string]bool{}
 	for _, r := range e.Reasons {
+		if e.Result != settings.Forced {
+			break
+		}
 		passed[fmt.Sprintf("%s (%s)", r.Node, r.Why)] = true
 	}
 	if len(passed) > 0 {

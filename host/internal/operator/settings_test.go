@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,13 @@ func openHall(t *testing.T, s *storage.Store, name, node string) *settings.Setti
 	t.Helper()
 	h := hall{Seats: 40}
 	h.Mail.Rate = 10
-	n, err := settings.Open(t.Context(), s, name, h, settings.Config{Name: node})
+	return openStaged(t, s, name, h, settings.Config{Name: node})
+}
+
+// openStaged starts a node with a Config.
+func openStaged(t *testing.T, s *storage.Store, name string, h hall, cfg settings.Config) *settings.Settings[hall] {
+	t.Helper()
+	n, err := settings.Open(t.Context(), s, name, h, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +80,7 @@ func TestSettings(t *testing.T) {
 		}
 		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=102", "-force"), "version 5 is in force.", "Passed over: b (this program: the walls are in the way).")
 		_ = worldtest.Pause(t.Context(), time.Second)
-		contains(t, "status", x.want(t, 0, "", "settings", "status"), "NAME VERSION FROM SINCE LOOKED ANSWER WAITING FAULT a 5 store 1s ago 1s ago yes to 5 – – b 5 store", "no to 5: this program: the walls are in the way")
+		contains(t, "status", x.want(t, 0, "", "settings", "status"), "NAME VERSION FROM SINCE LOOKED ANSWER HEALTH WAITING FAULT a 5 store 1s ago 1s ago yes to 5 – – – b 5 store", "no to 5: this program: the walls are in the way")
 		contains(t, "back", x.want(t, 0, "", "settings", "back", "-why", "too many"), "Settings hall: version 6 is in force.")
 		_ = worldtest.Pause(t.Context(), time.Second)
 		if a.Now().Seats != 60 || b.Now().Seats != 60 {
@@ -121,5 +128,60 @@ func TestSettingsThatNobodyChecks(t *testing.T) {
 		if a.Now().Seats != 60 || a.State().Version != 4 {
 			t.Errorf("got %+v, %+v", a.Now(), a.State())
 		}
+	})
+}
+
+// The verbs show a change that comes in stages, drop it, and pass the stages over. Doctor finds one that stands still,
+// and a program that can't run what is in force.
+func TestSettingsInStages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
+		var ill atomic.Bool
+		var nodes []*settings.Settings[hall]
+		for _, name := range []string{"a", "b"} {
+			nodes = append(nodes, openStaged(t, x.Store, "hall", hall{Seats: 40}, settings.Config{
+				Name: name, Stages: settings.InStages(10*time.Minute, 50, 100),
+				Work: func() settings.Work { return settings.Work{} },
+				Health: func(context.Context) error {
+					if ill.Load() {
+						return errors.New("mails bounce")
+					}
+					return nil
+				},
+			}))
+		}
+		contains(t, "both", x.want(t, 2, "", "settings", "set", "seats=60", "-of", "hall", "-now", "-force"), "exclude one another")
+		contains(t, "set", x.want(t, 0, "", "settings", "set", "seats=60", "-of", "hall"), "Settings hall: all programs agree, and version 1 is being rolled out in stages. millrace settings status -of hall shows how it goes.")
+		_ = worldtest.Pause(t.Context(), 3*time.Minute)
+		if sum := nodes[0].Now().Seats + nodes[1].Now().Seats; sum != 100 {
+			t.Errorf("got %d seats", sum)
+		}
+		contains(t, "status", x.want(t, 0, "", "settings", "status"), "canary, 0 of 0 calls failed", "Version 1 is being rolled out: stage 1 of 2, 50% of the programs, baked 2m")
+		contains(t, "show", x.want(t, 0, "", "settings", "show"), "Version 1 is being rolled out: stage 1 of 2")
+		contains(t, "history", x.want(t, 0, "", "settings", "history"), "1 rolling out")
+		line := oneLine[shownSettings](t, x.want(t, 0, "", "settings", "show", "-json"))
+		if line.Rollout == nil || line.Rollout.Stage != 0 || len(line.Rollout.Stages) != 2 {
+			t.Errorf("got %+v", line.Rollout)
+		}
+		contains(t, "another", x.want(t, 1, "", "settings", "set", "seats=70"), "another change is being rolled out, version 1: wait for its end, or drop it")
+		_ = worldtest.Pause(t.Context(), time.Hour)
+		waits := "the nodes that run it have counted fewer than 100 calls"
+		contains(t, "waits", x.want(t, 0, "", "settings", "status"), "baked 10m0s of 10m0s; it waits: "+waits)
+		contains(t, "stands still", x.want(t, 4, "", "doctor"), "the roll-out of version 1 of settings hall has stood still for", "in stage 1 of 2: "+waits, "settings back -of hall")
+		contains(t, "back", x.want(t, 0, "", "settings", "back", "-why", "too slow"), "Settings hall: version 1 is rolled back. What was in force stays.")
+		contains(t, "now", x.want(t, 0, "", "settings", "set", "seats=50", "-now"), "Settings hall: version 2 is in force.")
+		_ = worldtest.Pause(t.Context(), time.Second)
+		if nodes[0].Now().Seats != 50 || nodes[1].Now().Seats != 50 {
+			t.Errorf("got %+v and %+v", nodes[0].Now(), nodes[1].Now())
+		}
+		contains(t, "set", x.want(t, 0, "", "settings", "set", "seats=60"), "version 3 is being rolled out")
+		ill.Store(true)
+		_ = worldtest.Pause(t.Context(), time.Minute)
+		contains(t, "ill", x.want(t, 0, "", "settings", "status"), "Version 3 was rolled back", ": Health: mails bounce.")
+		contains(t, "note", x.want(t, 3, "", "doctor"), "version 3 of settings hall was rolled back", "Version 2 is in force.")
+		contains(t, "forced", x.want(t, 0, "", "settings", "set", "key=env:MILLRACE_NO_SUCH_VARIABLE", "-force"), "version 4 is in force", "Passed over")
+		_ = worldtest.Pause(t.Context(), time.Second)
+		contains(t, "fault", x.want(t, 4, "", "doctor"), "a runs version 2 of settings hall, and 4 is in force: ", "no such environment variable")
 	})
 }

@@ -54,6 +54,7 @@ type options struct {
 	of    string // the name of settings
 	to    int64
 	force bool
+	now   bool
 	unset []string
 }
 

@@ -1,0 +1,95 @@
+package main
+
+// changes are breaks of the laws of package settings, in their order.
+func changes() []mutant {
+	return []mutant{
+		{
+			name: "a change applies before the last verdict",
+			file: "settings/nodes.go",
+			old:  "	case missing > 0:\n",
+			new:  "	case missing == len(live):\n",
+			by:   "settings",
+			test: "TestLawNoCanaryBeforeTheLastVerdict",
+		},
+		{
+			name: "a roll-back has no epoch",
+			file: "settings/book.go",
+			old:  "	d.Epoch++\n",
+			new:  "	if c := seen.doc.Candidate; d.Candidate != nil || c == nil || c.Roll == nil {\n		d.Epoch++\n	}\n",
+			by:   "settings",
+			test: "TestLawAfterARollBackNobodyAppliesThatCandidateAgain",
+		},
+		{
+			name: "the cache is written before the swap",
+			file: "settings/follow.go",
+			old:  "	r := s.agreed\n	if r == nil",
+			new:  "	_ = cached{Name: s.name, Epoch: s.epoch, Version: version, Values: values}.save(s.cfg.Cache)\n	r := s.agreed\n	if r == nil",
+			by:   "settings",
+			test: "TestLawTheCacheIsWrittenAfterTheSwap",
+		},
+		{
+			name: "a candidate gets into the cache",
+			file: "settings/follow.go",
+			old:  "	s.kept = before\n	return nil\n",
+			new:  "	s.kept = before\n	return cached{Name: s.name, Epoch: s.epoch, Version: c.Version, Values: c.Values}.save(s.cfg.Cache)\n",
+			by:   "settings",
+			test: "TestStagesBakeOneAfterTheOther",
+		},
+		{
+			name: "the silence of a canary is taken for health",
+			file: "settings/health.go",
+			old:  "		case canary && !alive:\n",
+			new:  "		case false:\n",
+			by:   "settings",
+			test: "TestLawNoSilenceIsTakenForHealth",
+		},
+		{
+			name: "a stage bakes up to now, and not up to the last beat of its canaries",
+			file: "settings/drive.go",
+			old:  "		to = a.until\n",
+			new:  "",
+			by:   "settings",
+			test: "TestLawNoSilenceIsTakenForHealth",
+		},
+		{
+			name: "too few calls pass for good ones",
+			file: "settings/drive.go",
+			old:  "!a.counting || ",
+			new:  "true || ",
+			by:   "settings",
+			test: "TestLawTooFewCallsBakeLonger",
+		},
+		{
+			name: "an ill canary is passed over",
+			file: "settings/health.go",
+			old:  "		case reports && n.Health.Ill != \"\":\n",
+			new:  "		case false:\n",
+			by:   "settings",
+			test: "TestLawNoStepWithoutHealth",
+		},
+		{
+			name: "a late node holds up nothing",
+			file: "settings/health.go",
+			old:  "			a.holds = append(a.holds, name+\" has not answered\")\n",
+			new:  "",
+			by:   "settings",
+			test: "TestLawALateNodeIsAsked",
+		},
+		{
+			name: "a node runs a candidate before its row says yes",
+			file: "settings/follow.go",
+			old:  " || s.told != c.Version",
+			new:  "",
+			by:   "settings",
+			test: "TestTheRowSaysYesBeforeTheNodeRunsIt",
+		},
+		{
+			name: "a new driver counts the time of the one before again",
+			file: "settings/drive.go",
+			old:  "		*k = clock{epoch, now, now}\n",
+			new:  "		*k = clock{epoch, now, k.counted}\n",
+			by:   "settings",
+			test: "TestNoTimeIsCountedTwice",
+		},
+	}
+}
