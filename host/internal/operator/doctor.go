@@ -64,31 +64,20 @@ func doctor(ctx context.Context, x *call) error {
 	if err != nil {
 		return err
 	}
-	coord, err := c.coordFindings(ctx)
-	if err != nil {
-		return err
-	}
 	pauses, err := c.pauseFindings(ctx, names, stats)
 	if err != nil {
 		return err
 	}
-	schedules, err := c.scheduleFindings(ctx)
-	if err != nil {
-		return err
+	all := slices.Concat(withoutLagOf(pauses, c.findings(names, stats, poisoned)), pauses)
+	for _, look := range []func(context.Context) ([]finding, error){
+		c.spoolFindings, c.scheduleFindings, c.coordFindings, c.processFindings, c.settingsFindings,
+	} {
+		more, err := look(ctx)
+		if err != nil {
+			return err
+		}
+		all = append(all, more...)
 	}
-	instances, err := c.processFindings(ctx)
-	if err != nil {
-		return err
-	}
-	spools, err := c.spoolFindings(ctx)
-	if err != nil {
-		return err
-	}
-	changeable, err := c.settingsFindings(ctx)
-	if err != nil {
-		return err
-	}
-	all := slices.Concat(withoutLagOf(pauses, c.findings(names, stats, poisoned)), spools, pauses, schedules, coord, instances, changeable)
 	slices.SortStableFunc(all, func(a, b finding) int { return -cmp.Compare(a.Severity, b.Severity) }) // wrong before note
 	bad := 0
 	for _, f := range all {
