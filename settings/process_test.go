@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 // realStages bake for long enough that a dead node is known to be dead before the next stage, also on a slow machine.
-var realStages = []settings.Stage{{Percent: 20, Bake: 12 * time.Second}, {Percent: 100, Bake: 2 * time.Second}}
+var realStages = []settings.Stage{{Percent: 20, Bake: 20 * time.Second}, {Percent: 100, Bake: 2 * time.Second}}
 
 // child is a node until somebody kills it.
 func child(ctx context.Context, path string) error {
@@ -38,7 +38,7 @@ func child(ctx context.Context, path string) error {
 		return err
 	}
 	_, err = settings.Open(ctx, s, name, defaults(), settings.Config{
-		Name: fmt.Sprint(os.Getpid()), Poll: time.Second, Stages: realStages, Cache: fmt.Sprintf("%s.%d.settings", path, os.Getpid()),
+		Name: fmt.Sprint(os.Getpid()), Poll: 2 * time.Second, Stages: realStages, Cache: fmt.Sprintf("%s.%d.settings", path, os.Getpid()),
 	})
 	if err != nil {
 		return err
