@@ -32,6 +32,9 @@ type App struct {
 	closings []func() error
 	said     []string
 
+	name     string
+	level    *slog.LevelVar      // that is logged
+	live     *live               // nil: the program has no live settings
 	listener net.Listener        // nil for none
 	traces   *sdk.TracerProvider // nil for none
 	metrics  *prometheus.Registry

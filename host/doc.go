@@ -6,7 +6,8 @@
 //	}
 //
 // [Program] has a field for each thing that a program can add: flags of its own, what it opens and closes, loops of its
-// own, and the settings of its worker. docs/first-program.md begins with an empty folder.
+// own, and the settings of its worker. [Settings] opens settings that change while the program runs: its own, the level
+// of the log, and limits of queues. docs/first-program.md begins with an empty folder.
 //
 // # Verbs
 //
@@ -18,9 +19,9 @@
 //
 // A program without Web or without Register lacks the verb, and shop alone does what is left.
 //
-// The operator's verbs work on the program's store: queues, poison, values, views, processes, schedules, ids, gates,
-// locks, leaders, signals, send, top, doctor, completion. shop help VERB explains them. The command millrace has them
-// for the store of any program.
+// The operator's verbs work on the program's store: queues, poison, values, views, processes, schedules, settings, ids,
+// gates, locks, leaders, signals, send, top, doctor, completion. shop help VERB explains them. The command millrace has
+// them for the store of any program.
 //
 // # Flags
 //
@@ -55,6 +56,8 @@
 //     supervisors and shells often send two. A later signal prints the summary and ends the process at once. The
 //     promise of the queues makes that harmless.
 //   - A worker consumes no queue that an operator has paused, whatever the queue's own turn; see package worker/paused.
+//   - A change of settings that the program can't use is refused before anything of it applies. If it was forced, the
+//     host's own part of the settings stays as it was. A program that doesn't call Settings makes no request for them.
 //   - A part that fails, or ends before its time, stops the program. A part that returns the error of its ended
 //     context has not failed.
 //   - Exit codes: 0 after an orderly stop, 1 after a failure, 2 when the command line or the environment can't be

@@ -62,9 +62,9 @@ type Program struct {
 	Handlers handlers.Config
 
 	// Worker is how the worker works, with settings for single queues in Queues. Defaults to the zero Config, with the
-	// program's logger and metrics. The flag -concurrency wins over its Concurrency. The flag -active applies to the
-	// queues that have no Turn here; worker.Turns() stands for "always". No queue is consumed that an operator has paused,
-	// whatever its Turn; see package worker/paused.
+	// program's logger and metrics. The flag -concurrency wins over its Concurrency, and a queue's setting in [Live] over
+	// all. The flag -active applies to the queues that have no Turn here; worker.Turns() stands for "always". No queue is
+	// consumed that an operator has paused, whatever its Turn; see package worker/paused.
 	Worker worker.Config
 
 	// Pulse is how often the worker publishes what it has done, for the rates of the verb top; see package pulse. It is at

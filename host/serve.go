@@ -70,7 +70,7 @@ func serve(ctx context.Context, x Process, p Program, verb string, args []string
 }
 
 // run opens everything, runs the parts until ctx ends, and closes everything.
-func (s *service) run(ctx context.Context, log *slog.Logger) (err error) {
+func (s *service) run(ctx context.Context, log *slog.Logger, level *slog.LevelVar) (err error) {
 	// The port comes first, so that a taken one leaves no files behind.
 	var ln net.Listener
 	if s.flag != "admin" || *s.address != off {
@@ -83,7 +83,7 @@ func (s *service) run(ctx context.Context, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	a := &App{Log: log, Stopping: ctx.Done(), Web: s.flag == "addr", listener: ln, healthy: func() error { return nil }}
+	a := &App{name: s.Name, level: level, Log: log, Stopping: ctx.Done(), Web: s.flag == "addr", listener: ln, healthy: func() error { return nil }}
 	a.Worker = s.Register != nil && (!a.Web || *s.worker)
 	defer func() {
 		closing := a.close()
@@ -219,12 +219,14 @@ func (s *service) workerConfig(a *App, queues []string) worker.Config {
 	}
 	byHand := paused.ByHand(paused.Config{Metrics: cfg.Metrics, Logger: cfg.Logger})
 	for _, q := range queues {
-		one := cfg.Queues[q]
+		one, turns := cfg.Queues[q], []worker.OpenTurn{byHand}
 		if turn := s.turn(one); turn != nil {
-			one.Turn = worker.Turns(byHand, turn)
-		} else {
-			one.Turn = byHand
+			turns = append(turns, turn)
 		}
+		if a.live != nil {
+			turns = append(turns, a.live.turn(q))
+		}
+		one.Turn = worker.Turns(turns...)
 		cfg.Queues[q] = one
 	}
 	return cfg
