@@ -123,10 +123,22 @@ func Settings[T any, L interface {
 	})
 	a.live = &live{level: a.level, log: a.Log, queues: a.Channels.Routes().Queues(), changed: make(chan struct{})}
 	s.Changing(func(_ context.Context, _, to T) error { return L(&to).ours().check(a.live.queues) })
-	put := func(T, T) { a.live.put(func() Live { now := *s.Now(); return *L(&now).ours() }) }
-	s.Changed(put)
-	put(defaults, defaults)
+	Follow(s, func(now T) { a.live.put(*L(&now).ours()) })
 	return s, nil
+}
+
+// Follow calls f with the settings in force, and again after each change. The calls don't overlap, and the last one has
+// the newest. f must not change what it gets.
+func Follow[T any](s *settings.Settings[T], f func(now T)) {
+	var mu sync.Mutex
+	tell := func(T, T) {
+		mu.Lock()
+		defer mu.Unlock()
+		f(*s.Now()) // under mu: of two calls, the later one has the newer
+	}
+	s.Changed(tell)
+	var none T
+	tell(none, none)
 }
 
 // live puts the host's own settings into force.
@@ -140,12 +152,11 @@ type live struct {
 	changed chan struct{} // closed when now changes; under mu
 }
 
-// put puts the newest settings into force. A change that was forced, or that came while this program did not run, may
-// have what this program can't use. Then all stays as it is.
-func (l *live) put(newest func() Live) {
+// put puts settings into force. A change that was forced, or that came while this program did not run, may have what
+// this program can't use. Then all stays as it is.
+func (l *live) put(now Live) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := newest() // under mu: of two calls, the later one has the newer
 	if err := now.check(l.queues); err != nil {
 		l.log.Error("settings in force can't be used by this program; those from before hold", "error", err)
 		return
