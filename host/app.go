@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/throttle"
 )
 
 // An App is a program that is starting, or runs. [Program].Start and Web get it. Its methods are for Start and Web
@@ -25,6 +26,7 @@ type App struct {
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer // /metrics shows what is registered here
 	Stopping <-chan struct{}       // closed when the program begins to stop; ends streams, which a stop would wait for
+	Level    *throttle.Level       // how much is left out, by the setting of Live; the queues of handlers.Optional wait
 	Web      bool                  // whether this process serves Program.Web
 	Worker   bool                  // whether this process runs a worker
 

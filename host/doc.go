@@ -56,6 +56,8 @@
 //     supervisors and shells often send two. A later signal prints the summary and ends the process at once. The
 //     promise of the queues makes that harmless.
 //   - A worker consumes no queue that an operator has paused, whatever the queue's own turn; see package worker/paused.
+//   - A queue of handlers.Optional waits while the level in the settings is at its own or above; see package
+//     worker/optional.
 //   - A change of settings that the program can't use is refused before anything of it applies. If it was forced, the
 //     host's own part of the settings stays as it was. A program that doesn't call Settings makes no request for them.
 //   - A part that fails, or ends before its time, stops the program. A part that returns the error of its ended

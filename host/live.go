@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
+	"github.com/millrace-go/millrace/throttle"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -22,6 +23,10 @@ import (
 type Live struct {
 	// Log is the least level that is logged: debug, info, warn or error. Defaults to that of the flag -log.
 	Log string `json:"log"`
+
+	// Level says how much the program leaves out: 0 nothing, up to 3. The queues of handlers.Optional wait, and the
+	// program's own code asks App.Level. Defaults to 0.
+	Level int `json:"level"`
 
 	// Queues has limits of single queues, by queue. Defaults to none.
 	Queues map[string]LiveQueue `json:"queues"`
@@ -49,6 +54,9 @@ func (l *Live) ours() *Live { return l }
 func (l *Live) check(queues []string) error {
 	var faults []error
 	if _, err := l.level(); err != nil {
+		faults = append(faults, err)
+	}
+	if err := throttle.CheckLevel(l.Level); err != nil {
 		faults = append(faults, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Queues)) {
@@ -121,7 +129,7 @@ func Settings[T any, L interface {
 		}
 		return nil
 	})
-	a.live = &live{level: a.level, log: a.Log, queues: a.Channels.Routes().Queues(), changed: make(chan struct{})}
+	a.live = &live{level: a.level, work: a.Level, log: a.Log, queues: a.Channels.Routes().Queues(), changed: make(chan struct{})}
 	s.Changing(func(_ context.Context, _, to T) error { return L(&to).ours().check(a.live.queues) })
 	Follow(s, func(now T) { a.live.put(*L(&now).ours()) })
 	return s, nil
@@ -143,7 +151,8 @@ func Follow[T any](s *settings.Settings[T], f func(now T)) {
 
 // live puts the host's own settings into force.
 type live struct {
-	level  *slog.LevelVar
+	level  *slog.LevelVar  // of the log
+	work   *throttle.Level // that is left out
 	log    *slog.Logger
 	queues []string // of the program
 
@@ -163,6 +172,9 @@ func (l *live) put(now Live) {
 	}
 	if level, err := now.level(); err == nil {
 		l.level.Set(level)
+	}
+	if before := l.work.Now(); now.Level != before && l.work.Set(now.Level) == nil {
+		l.log.Info("the level of what is left out changes", "from", before, "to", now.Level)
 	}
 	l.now = now
 	close(l.changed)

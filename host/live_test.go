@@ -141,6 +141,8 @@ func TestABadSettingIsRefused(t *testing.T) {
 		{"queues.orders.poll=-1s", "want a time from 20ms to 24h"},
 		{"queues.orders.poll=soon", "want a time from 20ms to 24h"},
 		{"queues.orders.limit=5", "limit"},
+		{"level=4", "the level is 4; want 0 to 3"},
+		{"level=-1", "the level is -1; want 0 to 3"},
 		{"log=loud", "want debug, info, warn or error"},
 		{"seats=-1", "seats: want a positive number"},
 		{"tables=4", "tables"},
@@ -156,6 +158,32 @@ func TestABadSettingIsRefused(t *testing.T) {
 	r.line(t, "settings in force can't be used by this program")
 	set(t, r, l.Program, "-default=queues.order", "log=error")
 	worldtest.Want(t, "seats", own.Now().Seats, 42)
+}
+
+// At a level, the queues that are optional from it on wait, and the others don't. Nothing is lost.
+func TestAnOptionalQueueWaitsByTheSettings(t *testing.T) {
+	t.Parallel()
+	l := newLively()
+	register := l.Register
+	l.Register = func(h *handlers.Registry) error {
+		handlers.Optional(h, "orders", 2)
+		return register(h)
+	}
+	r := start(t, l.Program, "worker", "-admin=off")
+	app := <-l.apps
+	set(t, r, l.Program, "level=2")
+	r.line(t, `"queue is optional at this level, and waits"`)
+	r.line(t, `"queue is paused: nothing is taken off it"`)
+	worldtest.Want(t, "level", app.Level.Off(2) && !app.Level.Off(3), true)
+	if err := app.Channels.Send(t.Context(), orders(1)...); err != nil {
+		t.Fatal(err)
+	}
+	set(t, r, l.Program, "level=3")
+	worldtest.Want(t, "handlers at level 3", len(l.begun), 0)
+	set(t, r, l.Program, "level=1")
+	<-l.begun
+	l.finish <- struct{}{}
+	worldtest.Want(t, "exit code", r.end(), host.ExitOK)
 }
 
 // A program that doesn't open settings makes no request for them.

@@ -19,8 +19,10 @@ import (
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/host/internal/processes"
 	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/throttle"
 	"github.com/millrace-go/millrace/worker"
 	"github.com/millrace-go/millrace/worker/active"
+	"github.com/millrace-go/millrace/worker/optional"
 	"github.com/millrace-go/millrace/worker/paused"
 )
 
@@ -83,7 +85,7 @@ func (s *service) run(ctx context.Context, log *slog.Logger, level *slog.LevelVa
 	if err != nil {
 		return err
 	}
-	a := &App{name: s.Name, level: level, Log: log, Stopping: ctx.Done(), Web: s.flag == "addr", listener: ln, healthy: func() error { return nil }}
+	a := &App{name: s.Name, level: level, Level: new(throttle.Level), Log: log, Stopping: ctx.Done(), Web: s.flag == "addr", listener: ln, healthy: func() error { return nil }}
 	a.Worker = s.Register != nil && (!a.Web || *s.worker)
 	defer func() {
 		closing := a.close()
@@ -170,15 +172,22 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 
 // newWorker returns the worker of the program's handlers.
 func (s *service) newWorker(a *App) (*worker.Worker, error) {
-	cfg := s.Handlers
-	if cfg.Logger == nil {
-		cfg.Logger = a.Log
+	how := s.Handlers
+	if how.Logger == nil {
+		how.Logger = a.Log
 	}
-	registry := handlers.NewRegistry(a.Channels, cfg)
+	registry := handlers.NewRegistry(a.Channels, how)
 	if err := s.Register(registry); err != nil {
 		return nil, err
 	}
-	w, err := worker.New(registry, s.workerConfig(a, registry.Queues()))
+	cfg := s.workerConfig(a, registry.Queues())
+	for name, q := range cfg.Queues {
+		if from := handlers.OptionalFrom(registry, name); from > 0 {
+			q.Turn = worker.Turns(q.Turn, optional.From(a.Level, from))
+			cfg.Queues[name] = q
+		}
+	}
+	w, err := worker.New(registry, cfg)
 	if err != nil {
 		return nil, err
 	}
