@@ -37,7 +37,8 @@ type App struct {
 	name     string
 	level    *slog.LevelVar      // that is logged
 	live     *live               // nil: the program has no live settings
-	listener net.Listener        // nil for none
+	listener net.Listener        // of the web; nil for none
+	admin    net.Listener        // for operators; nil for none
 	traces   *sdk.TracerProvider // nil for none
 	metrics  *prometheus.Registry
 	handled  func() int64 // counts messages; nil where no worker runs
@@ -77,10 +78,13 @@ func (a *App) greeting(worker string) string {
 	switch {
 	case a.Web:
 		first = "Serving at " + boot.URL(a.listener)
-	case a.listener != nil:
-		first += ": health and metrics at " + boot.URL(a.listener)
+	case a.admin != nil:
+		first += ": health and metrics at " + boot.URL(a.admin)
 	}
 	all := a.said
+	if a.Web && a.admin != nil {
+		all = append(all, "Operators have "+boot.URL(a.admin)+".")
+	}
 	if a.Web && worker != "" {
 		all = append(all, worker)
 	}

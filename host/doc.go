@@ -31,7 +31,8 @@
 //	-store, -doorbell, -doorbell-address   the store, and how processes wake one another
 //	-addr                                  the address of the web
 //	-worker                                whether a worker runs beside the web
-//	-admin                                 the address of a worker without a web, for health, metrics and processes
+//	-admin                                 the address for operators: health, metrics, processes and /scale; beside a
+//	                                       web it is off
 //	-concurrency, -active                  handlers at a time, and workers at a time
 //	-prices                                prices for the summary at the end
 //	-log                                   the least level that is logged
@@ -44,6 +45,24 @@
 // OTEL_EXPORTER_OTLP_HEADERS and OTEL_TRACES_SAMPLER. OTEL_SDK_DISABLED=true or OTEL_TRACES_EXPORTER=none turn it off.
 // Each request has a span, and so has what it brings about; see package channel. Streams of server-sent events have
 // none.
+//
+// # Scaling
+//
+// GET /scale?queue=NAME on the port for operators answers how many workers of a queue have something to do, for KEDA's
+// scaler of type metrics-api with the valueLocation "value":
+//
+//	{"queue":"mails","value":3,"waiting":512,"why":"512 messages wait, and a worker does 6.67 a second"}
+//
+//   - Enough workers to do in 30 seconds what waits, by what the fastest worker did in the last two minutes. Until
+//     that is known, and after a quiet time, a worker is thought to do 200 messages, or fewer if handlers take long.
+//   - At most a message for each handler, and at most -active. At least 1 while something waits.
+//   - 0 while the queue is paused by hand, or waits by its level.
+//   - 1 while the service of its guard ([Program].Guards) is away: that one asks whether it is back. Only a process
+//     that calls the service knows.
+//
+// A queue that the program doesn't consume is a 404 with the queues that there are. A store that can't be read is a
+// 503. Workers that are scaled from none are asked about at a web with -admin. An answer holds for 5 seconds. It costs
+// a look at the queue, and two reads for all queues together.
 //
 // # Laws
 //
@@ -71,6 +90,6 @@
 //   - Traces never delay or fail a program. Spans that can't be sent are lost, and that is logged seldom. After the
 //     worker has stopped, the program waits at most 3 seconds for its last spans to be sent.
 //   - GET /healthz, /readyz and /metrics are the host's, on the web's port too. /readyz answers 503 as soon as the stop
-//     begins. The pages of processes, GET /processes, are on the port of the worker (-admin) alone, because they show
-//     what is not for everybody.
+//     begins. The pages of processes, GET /processes, and GET /scale are on the port for operators (-admin) alone,
+//     because they show what is not for everybody.
 package host

@@ -181,6 +181,16 @@ func (l *live) put(now Live) {
 	l.changed = make(chan struct{})
 }
 
+// concurrency returns the setting of a queue, or 0.
+func (l *live) concurrency(queue string) int {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now.limits(queue).Concurrency
+}
+
 // turn returns the turn by which the settings limit a queue.
 func (l *live) turn(queue string) worker.OpenTurn {
 	return func(context.Context, worker.Consumer) (worker.Turn, error) { return liveTurn{l, queue}, nil }

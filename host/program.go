@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
@@ -66,6 +67,10 @@ type Program struct {
 	// all. The flag -active applies to the queues that have no Turn here; worker.Turns() stands for "always". No queue is
 	// consumed that an operator has paused, whatever its Turn; see package worker/paused.
 	Worker worker.Config
+
+	// Guards has the guards of queues, by queue. Each handler of such a queue calls the service of the guard. The queue
+	// pauses while that service is away, besides its own Turn. Defaults to none.
+	Guards map[string]*guard.Guard
 
 	// Pulse is how often the worker publishes what it has done, for the rates of the verb top; see package pulse. It is at
 	// least 10 seconds, or pulse.Off. Defaults to a minute.

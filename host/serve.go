@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/host/internal/processes"
 	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/throttle"
 	"github.com/millrace-go/millrace/worker"
 	"github.com/millrace-go/millrace/worker/active"
@@ -38,11 +40,12 @@ type service struct {
 
 	settings    boot.Settings
 	prices      **cost.Prices
-	address     *string // of the web, or of the worker's own server
-	flag        string  // of the address
-	worker      *bool   // whether a worker runs beside the web; nil where there is no choice
-	concurrency *int    // nil where no worker can run
-	active      *int    // nil where no worker can run
+	address     *string            // of the web; nil where there is none
+	admin       *string            // of the server for operators
+	worker      *bool              // whether a worker runs beside the web; nil where there is no choice
+	concurrency *int               // nil where no worker can run
+	active      *int               // nil where no worker can run
+	registry    *handlers.Registry // of the worker; nil where none runs
 }
 
 // serve runs the verbs "", web and worker.
@@ -50,16 +53,15 @@ func serve(ctx context.Context, x Process, p Program, verb string, args []string
 	s := &service{Program: p, process: x, command: x.Command, stdout: x.Stdout}
 	flags := boot.NewFlags(strings.TrimSpace(x.Command+" "+verb), p.about(x.Command), x.Getenv)
 	s.settings, s.prices = boot.AddSettings(flags, "data/"+p.Name+".db"), boot.AddPrices(flags)
-	if verb == "worker" || p.Web == nil {
-		s.flag = "admin"
-		s.address = flags.String(s.flag, "127.0.0.1:9090", "the `ADDRESS` to serve /healthz, /readyz, /metrics and /processes, HOST:PORT; port 0 takes a free port, "+off+" disables it")
-	} else {
-		s.flag = "addr"
-		s.address = flags.String(s.flag, ":8080", "the `ADDRESS` to serve, HOST:PORT or :PORT; port 0 takes a free port")
+	admin := "127.0.0.1:9090"
+	if verb != "worker" && p.Web != nil {
+		admin = off
+		s.address = flags.String("addr", ":8080", "the `ADDRESS` to serve, HOST:PORT or :PORT; port 0 takes a free port")
 		if p.Register != nil {
 			s.worker = flags.Bool("worker", verb == "", "run a worker in this process; -worker=false leaves the work to other processes")
 		}
 	}
+	s.admin = flags.String("admin", admin, "the `ADDRESS` to serve /healthz, /readyz, /metrics, /processes and /scale, HOST:PORT; port 0 takes a free port, "+off+" disables it")
 	if p.Register != nil {
 		s.concurrency = flags.Int("concurrency", 0, 0, 10_000, "the number of `HANDLERS` that run at a time, for each queue; 0 means the worker's default")
 		s.active = flags.Int("active", 0, 0, 1000, "the number of `WORKERS` that consume a queue at a time; the others stand by. All processes that run a worker\n"+
@@ -74,18 +76,27 @@ func serve(ctx context.Context, x Process, p Program, verb string, args []string
 // run opens everything, runs the parts until ctx ends, and closes everything.
 func (s *service) run(ctx context.Context, log *slog.Logger, level *slog.LevelVar) (err error) {
 	// The port comes first, so that a taken one leaves no files behind.
-	var ln net.Listener
-	if s.flag != "admin" || *s.address != off {
-		if ln, err = boot.Listen(ctx, s.flag, *s.address); err != nil {
+	var web, admin net.Listener
+	for _, x := range []struct {
+		flag    string
+		address *string
+		ln      *net.Listener
+	}{{"addr", s.address, &web}, {"admin", s.admin, &admin}} {
+		if x.address == nil || x.flag == "admin" && *x.address == off {
+			continue
+		}
+		ln, err := boot.Listen(ctx, x.flag, *x.address)
+		if err != nil {
 			return err
 		}
 		defer func() { _ = ln.Close() }() // fails only where the server has closed it already
+		*x.ln = ln
 	}
 	routes, err := s.Routes()
 	if err != nil {
 		return err
 	}
-	a := &App{name: s.Name, level: level, Level: new(throttle.Level), Log: log, Stopping: ctx.Done(), Web: s.flag == "addr", listener: ln, healthy: func() error { return nil }}
+	a := &App{name: s.Name, level: level, Level: new(throttle.Level), Log: log, Stopping: ctx.Done(), Web: web != nil, listener: web, admin: admin, healthy: func() error { return nil }}
 	a.Worker = s.Register != nil && (!a.Web || *s.worker)
 	defer func() {
 		closing := a.close()
@@ -157,15 +168,15 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, a.server("server", handler))
+		parts = append(parts, a.server("server", a.listener, handler))
 	}
 	parts = append(append(parts, a.parts...), work...)
-	if !a.Web && a.listener != nil {
-		admin, err := a.admin()
+	if a.admin != nil {
+		all, err := s.operators(a)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, a.server("admin server", admin))
+		parts = append(parts, a.server("admin server", a.admin, all))
 	}
 	return parts, nil
 }
@@ -179,6 +190,12 @@ func (s *service) newWorker(a *App) (*worker.Worker, error) {
 	registry := handlers.NewRegistry(a.Channels, how)
 	if err := s.Register(registry); err != nil {
 		return nil, err
+	}
+	s.registry = registry
+	for _, name := range slices.Sorted(maps.Keys(s.Guards)) {
+		if s.Guards[name] == nil || !slices.Contains(registry.Queues(), name) {
+			return nil, fmt.Errorf("host: Program.Guards has queue %s; want a guard, and a queue that has a handler", storage.Quote(name))
+		}
 	}
 	cfg := s.workerConfig(a, registry.Queues())
 	for name, q := range cfg.Queues {
@@ -231,6 +248,9 @@ func (s *service) workerConfig(a *App, queues []string) worker.Config {
 		one, turns := cfg.Queues[q], []worker.OpenTurn{byHand}
 		if turn := s.turn(one); turn != nil {
 			turns = append(turns, turn)
+		}
+		if g := s.Guards[q]; g != nil {
+			turns = append(turns, g.Turn)
 		}
 		if a.live != nil {
 			turns = append(turns, a.live.turn(q))
@@ -288,26 +308,31 @@ func (a *App) ops() http.Handler {
 	return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, func() error { return a.healthy() })
 }
 
-// admin combines the operators' addresses with the pages of processes. Those show what is not for everybody, so the
-// program's web doesn't serve them.
-func (a *App) admin() (http.Handler, error) {
-	ops, plans := a.ops(), processes.Plans(a.Channels.Routes())
-	if len(plans) == 0 {
-		return ops, nil
-	}
-	pages, err := processes.Pages(a.Store, plans, a.Log)
-	if err != nil {
-		return nil, err
-	}
+// operators combines the operators' addresses with the pages of processes and the number of useful workers. Those show
+// what is not for everybody, so the program's web doesn't serve them.
+func (s *service) operators(a *App) (http.Handler, error) {
 	mux := http.NewServeMux()
-	mux.Handle("/", ops)
-	mux.Handle("/processes", pages)
-	mux.Handle("/processes/", pages)
+	mux.Handle("/", a.ops())
+	if s.Register != nil {
+		scale, err := s.newScaler(a)
+		if err != nil {
+			return nil, err
+		}
+		mux.Handle("GET /scale", scale)
+	}
+	if plans := processes.Plans(a.Channels.Routes()); len(plans) > 0 {
+		pages, err := processes.Pages(a.Store, plans, a.Log)
+		if err != nil {
+			return nil, err
+		}
+		mux.Handle("/processes", pages)
+		mux.Handle("/processes/", pages)
+	}
 	return mux, nil
 }
 
-func (a *App) server(name string, h http.Handler) boot.Part {
-	return boot.Part{Name: name, Run: func(ctx context.Context) error { return boot.Serve(ctx, a.listener, h, a.Log) }}
+func (a *App) server(name string, ln net.Listener, h http.Handler) boot.Part {
+	return boot.Part{Name: name, Run: func(ctx context.Context) error { return boot.Serve(ctx, ln, h, a.Log) }}
 }
 
 // whereWorkerRuns says it in words for people.

@@ -42,7 +42,8 @@ func Program() host.Program {
 		Rebuild:  map[string]host.Rebuild{"months": months()},
 		Alias:    reservations.Alias,
 		// Handlers of mails mostly wait, so all workers consume their queue, while the mail server is there.
-		Worker: worker.Config{Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: p.smtp.Turn}}},
+		Guards: map[string]*guard.Guard{reservations.MailQueue: p.smtp},
+		Worker: worker.Config{Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: worker.Turns()}}},
 	}
 }
 
