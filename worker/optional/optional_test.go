@@ -76,7 +76,7 @@ func TestLawAnOptionalQueueWaits(t *testing.T) {
 		asked := received(&calls)
 		worldtest.Send(w, make([]job, 5)...)
 		worldtest.Send(w, hint{})
-		want("at level 3", time.Hour, 3, 5)
+		want("at level 3", 10*time.Minute, 3, 5)
 		worldtest.Want(t, "requests for hints at level 3", received(&calls)-asked, 0)
 		st, err := s.Queue("hints").Stats(t.Context())
 		if err != nil || st.Ready != 7 || st.InFlight != 1 {
