@@ -53,9 +53,11 @@
 //
 //	{"queue":"mails","value":3,"waiting":512,"why":"512 messages wait, and a worker does 6.67 a second"}
 //
-//   - Enough workers to do in 30 seconds what waits, by what the fastest worker did in the last two minutes. Until
+// That is
+//
+//   - enough workers to do in 30 seconds what waits, by what the fastest worker did in the last two minutes. Until
 //     that is known, and after a quiet time, a worker is thought to do 200 messages, or fewer if handlers take long.
-//   - At most a message for each handler, and at most -active. At least 1 while something waits.
+//   - at most a message for each handler, and at most -active; at least 1 while something waits.
 //   - 0 while the queue is paused by hand, or waits by its level.
 //   - 1 while the service of its guard ([Program].Guards) is away: that one asks whether it is back. Only a process
 //     that calls the service knows.
