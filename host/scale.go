@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -120,23 +121,13 @@ func (s *service) newScaler(a *App) (*scaler, error) {
 	}
 	limits := func(queue string) (concurrency, active int) {
 		own := s.Worker.Queues[queue]
-		concurrency = first(a.live.concurrency(queue), own.Concurrency, *s.concurrency, s.Worker.Concurrency, worker.DefaultConcurrency)
+		concurrency = cmp.Or(a.live.concurrency(queue), own.Concurrency, *s.concurrency, s.Worker.Concurrency, worker.DefaultConcurrency)
 		if own.Turn == nil {
 			active = *s.active
 		}
 		return concurrency, active
 	}
 	return &scaler{log: a.Log, store: a.Store, pauses: pauses, registry: registry, level: a.Level, guards: s.Guards, limits: limits, queues: map[string]look[int64]{}}, nil
-}
-
-// first returns the first number that is not 0.
-func first(all ...int) int {
-	for _, n := range all {
-		if n != 0 {
-			return n
-		}
-	}
-	return 0
 }
 
 // ServeHTTP answers GET /scale?queue=NAME.
