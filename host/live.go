@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
@@ -118,6 +120,11 @@ func Settings[T any, L interface {
 	*L(&defaults).ours() = Live{Log: strings.ToLower(a.level.Level().String()), Queues: map[string]LiveQueue{}}
 	if cfg.Logger == nil {
 		cfg.Logger = a.Log
+	}
+	if err := a.Metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "millrace", Name: "level", Help: "How much the program leaves out: 0 nothing, up to 3.",
+	}, func() float64 { return float64(a.Level.Now()) })); err != nil {
+		return nil, fmt.Errorf("host: metrics: %w", err)
 	}
 	s, err := settings.Open(ctx, a.Store, a.name, defaults, cfg)
 	if err != nil {

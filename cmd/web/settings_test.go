@@ -53,6 +53,12 @@ func TestSettingsOfTwoProcesses(t *testing.T) {
 	if again, policy2 := ask(); again != http.StatusTooManyRequests || !strings.Contains(policy2, `"per-address";q=1;w=60`) {
 		t.Errorf("after: got %d and then %d with the policies %s and %s, want 429 soon", status, again, policy, policy2)
 	}
+	if out, err := set("level=1"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if line := worker.Line(t, `"queue is optional at this level, and waits"`); !strings.Contains(line, `"queue":"months"`) {
+		t.Errorf("got %s, want the calendar", line)
+	}
 	for bad, want := range map[string]string{
 		"perAddress=-1": "perAddress is -1; want 1 to 1000000", "queues.mail.concurrency=1": `no queue "mail"`, "tables=3": "tables",
 	} {
