@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/post", "internal/tracing/tracingtest"}
-	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
+	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "worker/optional", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -68,6 +68,7 @@ func house() []floor {
 		{pkg: "worker", may: []string{"handlers", "values", "channel", "internal/post", "internal/tracing", "storage", "storage/inbox", "poison"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/active"}, world...)},
 		{pkg: "worker/gated", may: []string{"worker", "coord/gate", "storage"}, why: "it holds a queue behind a gate; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
 		{pkg: "worker/paused", may: []string{"worker", "coord/pause", "storage", "internal/metrics"}, vendor: true, why: "it holds the queues that an operator has paused; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
+		{pkg: "worker/optional", may: []string{"worker", "throttle"}, why: "it holds the queues that may wait while a program leaves out work; the worker doesn't know of it", tests: append([]string{"channel", "handlers", "storage"}, world...)},
 		{pkg: "worker/active", may: []string{"worker", "coord/members", "storage"}, why: "it lets members of a group take turns; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
 		{pkg: "guard", may: []string{"worker", "handlers", "internal/post", "internal/lru"}, why: "it judges the calls of any service, and sets a worker's turn by that; it stores nothing, and the worker doesn't know of it", tests: append([]string{"channel"}, world...)},
 		{pkg: "process/internal/flow", may: []string{"channel", "internal/post"}, vendor: true, why: "it is the pure part of processes: it knows messages, and neither stores nor handlers", tests: []string{"internal/jsonform"}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -389,6 +390,27 @@ func TestKubernetesScaling(t *testing.T) {
 	if in.Metadata.Namespace != "keda" || len(in.Spec.Rules) != 1 || in.Spec.Rules[0].Host != testHost || len(in.Spec.Rules[0].HTTP.Paths) != 1 ||
 		len(route.Rules) != 1 || !slices.Equal(route.Rules[0].Hosts, []string{testHost}) {
 		t.Errorf("the host of %v is not that of %v", in.Spec, route.Rules)
+	}
+}
+
+// The alternative trigger in the comments is right once it is no comment any more.
+func TestKubernetesScaleByUsefulWorkers(t *testing.T) {
+	t.Parallel()
+	const begin = "    # - type: metrics-api\n"
+	_, block, found := strings.Cut(read(t, "kubernetes/scaling.yaml"), begin)
+	block, _, _ = strings.Cut(begin+block, "---")
+	var triggers []struct {
+		Type             string
+		UseCachedMetrics bool `yaml:"useCachedMetrics"`
+		Metadata         texts
+	}
+	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(block, "    # ", "")), &triggers); err != nil || !found || len(triggers) != 1 {
+		t.Fatalf("got %+v, %v", triggers, err)
+	}
+	m := triggers[0].Metadata
+	u, err := url.Parse(m["url"])
+	if err != nil || u.Path != "/scale" || !slices.Contains(running(t).queues, u.Query().Get("queue")) || m["valueLocation"] != "value" || m["targetValue"] != "1" {
+		t.Errorf("got %q, %v; want /scale of a queue, and a worker for each one that is useful", m, err)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestContainersAndTables(t *testing.T) {
 		may  []string
 	}{
 		{"container", n.Containers, u.containers, []string{"read", "write"}},
-		{"table", n.Tables, u.tables, []string{"read"}}, // the access that storage.bicep knows
+		{"table", n.Tables, u.tables, []string{"read", "write"}}, // the access that storage.bicep knows
 	} {
 		if got, want := sorted(c.list), slices.Sorted(maps.Keys(c.used)); !slices.Equal(got, want) {
 			t.Errorf("names.json has %ss %q; the source names %q", c.kind, got, want)
@@ -91,7 +91,7 @@ type used struct{ containers, tables map[string]bool }
 func usedNames(t *testing.T) used {
 	t.Helper()
 	u := used{containers: map[string]bool{}, tables: map[string]bool{}}
-	for _, dir := range []string{"catalog", "channel", "internal/post", "handlers", "poison", "pulse", "schedule", "values", "views", "worker", "coord/ids", "coord/gate", "sample/reservations", "sample/reservations/site", "storage/doorbell", "host/internal/boot"} {
+	for _, dir := range []string{"catalog", "channel", "internal/post", "handlers", "poison", "pulse", "schedule", "values", "views", "worker", "coord/ids", "coord/gate", "coord/pause", "settings", "sample/reservations", "sample/reservations/site", "storage/doorbell", "host/internal/boot"} {
 		set := token.NewFileSet()
 		var files []*ast.File
 		err := filepath.WalkDir(filepath.Join("..", dir), func(file string, d fs.DirEntry, err error) error {
@@ -111,7 +111,7 @@ func usedNames(t *testing.T) used {
 			t.Fatal(err)
 		}
 		consts := constants(files)
-		ofWeb := slices.Contains([]string{"channel", "internal/post", "coord/gate", "sample/reservations/site", "storage/doorbell", "host/internal/boot"}, dir)
+		ofWeb := slices.Contains([]string{"channel", "internal/post", "coord/gate", "settings", "sample/reservations/site", "storage/doorbell", "host/internal/boot"}, dir)
 		for _, f := range files {
 			ast.Inspect(f, func(n ast.Node) bool {
 				call, ok := n.(*ast.CallExpr)

@@ -123,7 +123,7 @@ resource webRows 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for (t,
   properties: {
     principalId: web.properties.principalId
     principalType: 'ServicePrincipal'
-    roleDefinitionId: roles.tableReader
+    roleDefinitionId: t.web == 'write' ? roles.tableContributor : roles.tableReader
   }
 }]
 

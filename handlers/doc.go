@@ -8,6 +8,7 @@
 //	handlers.Reply(r, "bank", charge, Charged{})            // likewise, and it answers by messages
 //	views.Project(r, sold, Bought.Key, count)               // views.Project and views.Latest fold events into views
 //	handlers.OnPoison(r, refund, Refund{})                  // a compensation for messages that are given up
+//	handlers.Optional(r, "audit", 1)                        // a queue that waits while the program leaves out work
 //
 // A handler says how its message ends by the error that it returns:
 //

@@ -40,6 +40,7 @@ type Registry struct {
 	folders  map[string]*folder                   // by the collection's name
 	decided  map[channel.Kind]bool
 	givenUp  compensations
+	optional map[string]int        // see Optional
 	judged   map[reflect.Type]bool // see warnOfLoss
 	checks   []func(context.Context) error
 	faults   []error
@@ -63,7 +64,7 @@ func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
 	r := &Registry{
 		channels: channels, cfg: cfg,
 		handlers: map[string]map[channel.Kind]*Handler{}, folders: map[string]*folder{}, decided: map[channel.Kind]bool{},
-		givenUp: compensations{}, judged: map[reflect.Type]bool{}, kept: map[reflect.Type]any{},
+		givenUp: compensations{}, optional: map[string]int{}, judged: map[reflect.Type]bool{}, kept: map[reflect.Type]any{},
 	}
 	for i, m := range cfg.Middleware {
 		if m == nil {
@@ -87,7 +88,7 @@ func (r *Registry) Timeout() time.Duration { return r.cfg.Timeout }
 
 // Err returns all faults of the configuration and of the registered handlers, or nil.
 func (r *Registry) Err() error {
-	faults := slices.Concat(r.faults, r.givenUp.unhandled(r))
+	faults := slices.Concat(r.faults, r.givenUp.unhandled(r), unhandledOptional(r))
 	if len(faults) == 0 {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/throttle"
 )
 
 // maxCommand bounds the body of a request that Accept reads.
@@ -20,8 +21,8 @@ const maxCommand = 1 << 20
 // Accept returns a handler of requests that send a command. The request's body is the command as JSON; one without a
 // body is the zero M. fill may set fields from elsewhere, such as the path. It may be nil. The answers are
 //
-//	202  the command is safe, and decided in a moment; or {"spooled":true}: it is safe in the spool, and decided when the
-//	     store is back
+//	202  the command is safe, and decided in a moment, or when a door lets it (see throttle.Quota.Defer); or
+//	     {"spooled":true}: it is safe in the spool, and decided when the store is back
 //	400  the body isn't JSON of an M in UTF-8, or has other members than an M, or one twice
 //	413  the body has more than 1 MiB
 //	422  the command's own Check refuses it, or its ID or subject can't be used
@@ -39,7 +40,11 @@ func Accept[M channel.Message](a *App, fill func(r *http.Request, m *M)) http.Ha
 		if fill != nil {
 			fill(r, &m)
 		}
-		a.answer(w, r, "a command", func(ctx context.Context) error { return a.Channels.Send(ctx, m) }, "kind", string(m.Kind()))
+		send := channel.Message(m)
+		if late := throttle.Deferred(r.Context()); late > 0 {
+			send = channel.After(late, m)
+		}
+		a.answer(w, r, "a command", func(ctx context.Context) error { return a.Channels.Send(ctx, send) }, "kind", string(m.Kind()))
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/throttle"
 )
 
 // An App is a program that is starting, or runs. [Program].Start and Web get it. Its methods are for Start and Web
@@ -26,6 +27,7 @@ type App struct {
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer // /metrics shows what is registered here
 	Stopping <-chan struct{}       // closed when the program begins to stop; ends streams, which a stop would wait for
+	Level    *throttle.Level       // how much is left out, by the setting of Live; the queues of handlers.Optional wait
 	Web      bool                  // whether this process serves Program.Web
 	Worker   bool                  // whether this process runs a worker
 
@@ -33,7 +35,11 @@ type App struct {
 	closings []func() error
 	said     []string
 
-	listener net.Listener        // nil for none
+	name     string
+	level    *slog.LevelVar      // that is logged
+	live     *live               // nil: the program has no live settings
+	listener net.Listener        // of the web; nil for none
+	admin    net.Listener        // for operators; nil for none
 	traces   *sdk.TracerProvider // nil for none
 	metrics  *prometheus.Registry
 	handled  func() int64 // counts messages; nil where no worker runs
@@ -74,10 +80,13 @@ func (a *App) greeting(worker string) string {
 	switch {
 	case a.Web:
 		first = "Serving at " + boot.URL(a.listener)
-	case a.listener != nil:
-		first += ": health and metrics at " + boot.URL(a.listener)
+	case a.admin != nil:
+		first += ": health and metrics at " + boot.URL(a.admin)
 	}
 	all := a.said
+	if a.Web && a.admin != nil {
+		all = append(all, "Operators have "+boot.URL(a.admin)+".")
+	}
 	if a.Web && worker != "" {
 		all = append(all, worker)
 	}

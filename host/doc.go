@@ -6,7 +6,8 @@
 //	}
 //
 // [Program] has a field for each thing that a program can add: flags of its own, what it opens and closes, loops of its
-// own, and the settings of its worker. docs/first-program.md begins with an empty folder.
+// own, and the settings of its worker. [Settings] opens settings that change while the program runs: its own, the level
+// of the log, and limits of queues. docs/first-program.md begins with an empty folder.
 //
 // # Verbs
 //
@@ -18,8 +19,8 @@
 //
 // A program without Web or without Register lacks the verb, and shop alone does what is left.
 //
-// The operator's verbs work on the program's store: queues, poison, values, views, processes, schedules, ids, gates,
-// locks, leaders, signals, send, top, doctor, spool, completion. shop help VERB explains them. The command millrace has
+// The operator's verbs work on the program's store: queues, poison, values, views, processes, schedules, settings, ids,
+// gates, locks, leaders, signals, send, top, doctor, spool, completion. shop help VERB explains them. The command millrace has
 // them for the store of any program.
 //
 // # Flags
@@ -31,7 +32,8 @@
 //	-addr                                  the address of the web
 //	-spool                                 the file that keeps the web's messages while the store is away
 //	-worker                                whether a worker runs beside the web
-//	-admin                                 the address of a worker without a web, for health, metrics and processes
+//	-admin                                 the address for operators: health, metrics, processes and /scale; beside a
+//	                                       web it is off
 //	-concurrency, -active                  handlers at a time, and workers at a time
 //	-prices                                prices for the summary at the end
 //	-log                                   the least level that is logged
@@ -45,6 +47,26 @@
 // Each request has a span, and so has what it brings about; see package channel. Streams of server-sent events have
 // none.
 //
+// # Scaling
+//
+// GET /scale?queue=NAME on the port for operators answers how many workers of a queue have something to do, for KEDA's
+// scaler of type metrics-api with the valueLocation "value":
+//
+//	{"queue":"mails","value":3,"waiting":512,"why":"512 messages wait, and a worker does 6.67 a second"}
+//
+// That is
+//
+//   - enough workers to do in 30 seconds what waits, by what the fastest worker did in the last two minutes. Until
+//     that is known, and after a quiet time, a worker is thought to do 200 messages, or fewer if handlers take long.
+//   - at most a message for each handler, and at most -active; at least 1 while something waits.
+//   - 0 while the queue is paused by hand, or waits by its level.
+//   - 1 while the service of its guard ([Program].Guards) is away: that one asks whether it is back. Only a process
+//     that calls the service knows.
+//
+// A queue that the program doesn't consume is a 404 with the queues that there are. A store that can't be read is a
+// 503. Workers that are scaled from none are asked about at a web with -admin. An answer holds for 5 seconds. It costs
+// a look at the queue, and two reads for all queues together.
+//
 // # Laws
 //
 //   - A program opens in this order: its port, the store, Start, Register, Web. Nothing is opened before all flags
@@ -56,6 +78,10 @@
 //     supervisors and shells often send two. A later signal prints the summary and ends the process at once. The
 //     promise of the queues makes that harmless.
 //   - A worker consumes no queue that an operator has paused, whatever the queue's own turn; see package worker/paused.
+//   - A queue of handlers.Optional waits while the level in the settings is at its own or above; see package
+//     worker/optional.
+//   - A change of settings that the program can't use is refused before anything of it applies. If it was forced, the
+//     host's own part of the settings stays as it was. A program that doesn't call Settings makes no request for them.
 //   - A part that fails, or ends before its time, stops the program. A part that returns the error of its ended
 //     context has not failed.
 //   - Exit codes: 0 after an orderly stop, 1 after a failure, 2 when the command line or the environment can't be
@@ -68,5 +94,6 @@
 //     worker has stopped, the program waits at most 3 seconds for its last spans to be sent.
 //   - GET /healthz, /readyz and /metrics are the host's, on the web's port too. /readyz answers 503 as soon as the stop
 //     begins. While the store is away and the spool takes messages, it answers 200 and says so. The pages of processes,
-//     GET /processes, are on the port of the worker (-admin) alone, because they show what is not for everybody.
+//     GET /processes, and GET /scale are on the port for operators (-admin) alone, because they show what is not for
+//     everybody.
 package host

@@ -59,3 +59,37 @@ func TestADoorBeforeAccept(t *testing.T) {
 		t.Errorf("%d messages, %v; want 3", st.Ready, err)
 	}
 }
+
+// A command over a quota with Defer is accepted, and is due when the quota lets it.
+func TestADoorDefersACommand(t *testing.T) {
+	t.Parallel()
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	routes, err := channel.NewRoutes(channel.Command[ticket]("orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	channels, err := channel.New(store, routes, "/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := throttle.NewDoor("orders", throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour, Defer: 90 * time.Minute}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := d.Serve(host.Accept[ticket](&host.App{Channels: channels, Log: slog.New(slog.DiscardHandler)}, nil))
+	for n, want := range []int{202, 202, 429} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil))
+		if w.Code != want {
+			t.Errorf("request %d: got %d, want %d", n, w.Code, want)
+		}
+	}
+	st, err := store.Queue("orders").Stats(t.Context())
+	if err != nil || st.Ready != 1 || st.Delayed != 1 {
+		t.Errorf("got %+v, %v; want a message now and a later one", st, err)
+	}
+}

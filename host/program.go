@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
@@ -63,14 +64,17 @@ type Program struct {
 	Handlers handlers.Config
 
 	// Worker is how the worker works, with settings for single queues in Queues. Defaults to the zero Config, with the
-	// program's logger and metrics. The flag -concurrency wins over its Concurrency. The flag -active applies to the
-	// queues that have no Turn here; worker.Turns() stands for "always". No queue is consumed that an operator has paused,
-	// whatever its Turn; see package worker/paused.
+	// program's logger and metrics. The flag -concurrency wins over its Concurrency, and a queue's setting in [Live] over
+	// all. The flag -active applies to the queues that have no Turn here; worker.Turns() stands for "always". No queue is
+	// consumed that an operator has paused, whatever its Turn; see package worker/paused.
 	Worker worker.Config
 
 	// Spool is how the web keeps messages while the store is away, where -spool names a file; see package spool. Defaults
 	// to the zero Config, with the program's logger and metrics.
 	Spool spool.Config
+	// Guards has the guards of queues, by queue. Each handler of such a queue calls the service of the guard. The queue
+	// pauses while that service is away, besides its own Turn. Defaults to none.
+	Guards map[string]*guard.Guard
 
 	// Pulse is how often the worker publishes what it has done, for the rates of the verb top; see package pulse. It is at
 	// least 10 seconds, or pulse.Off. Defaults to a minute.

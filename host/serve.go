@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,8 +23,10 @@ import (
 	"github.com/millrace-go/millrace/pulse"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/throttle"
 	"github.com/millrace-go/millrace/worker"
 	"github.com/millrace-go/millrace/worker/active"
+	"github.com/millrace-go/millrace/worker/optional"
 	"github.com/millrace-go/millrace/worker/paused"
 )
 
@@ -39,12 +42,13 @@ type service struct {
 
 	settings    boot.Settings
 	prices      **cost.Prices
-	address     *string // of the web, or of the worker's own server
-	flag        string  // of the address
-	spool       *string // the file of the spool; nil where nothing is served, empty for none
-	worker      *bool   // whether a worker runs beside the web; nil where there is no choice
-	concurrency *int    // nil where no worker can run
-	active      *int    // nil where no worker can run
+	address     *string            // of the web; nil where there is none
+	admin       *string            // of the server for operators
+	spool       *string            // the file of the web's spool; nil where there is no web, empty for none
+	worker      *bool              // whether a worker runs beside the web; nil where there is no choice
+	concurrency *int               // nil where no worker can run
+	active      *int               // nil where no worker can run
+	registry    *handlers.Registry // of the worker; nil where none runs
 }
 
 // serve runs the verbs "", web and worker.
@@ -52,18 +56,17 @@ func serve(ctx context.Context, x Process, p Program, verb string, args []string
 	s := &service{Program: p, process: x, command: x.Command, stdout: x.Stdout}
 	flags := boot.NewFlags(strings.TrimSpace(x.Command+" "+verb), p.about(x.Command), x.Getenv)
 	s.settings, s.prices = boot.AddSettings(flags, "data/"+p.Name+".db"), boot.AddPrices(flags)
-	if verb == "worker" || p.Web == nil {
-		s.flag = "admin"
-		s.address = flags.String(s.flag, "127.0.0.1:9090", "the `ADDRESS` to serve /healthz, /readyz, /metrics and /processes, HOST:PORT; port 0 takes a free port, "+off+" disables it")
-	} else {
-		s.flag = "addr"
-		s.address = flags.String(s.flag, ":8080", "the `ADDRESS` to serve, HOST:PORT or :PORT; port 0 takes a free port")
+	admin := "127.0.0.1:9090"
+	if verb != "worker" && p.Web != nil {
+		admin = off
+		s.address = flags.String("addr", ":8080", "the `ADDRESS` to serve, HOST:PORT or :PORT; port 0 takes a free port")
 		s.spool = flags.String("spool", "", "the `FILE` that keeps messages while the store is away, on a disk of this machine; no two programs share one.\n"+
 			"Defaults to none: then a request that the store can't take is refused")
 		if p.Register != nil {
 			s.worker = flags.Bool("worker", verb == "", "run a worker in this process; -worker=false leaves the work to other processes")
 		}
 	}
+	s.admin = flags.String("admin", admin, "the `ADDRESS` to serve /healthz, /readyz, /metrics, /processes and /scale, HOST:PORT; port 0 takes a free port, "+off+" disables it")
 	if p.Register != nil {
 		s.concurrency = flags.Int("concurrency", 0, 0, 10_000, "the number of `HANDLERS` that run at a time, for each queue; 0 means the worker's default")
 		s.active = flags.Int("active", 0, 0, 1000, "the number of `WORKERS` that consume a queue at a time; the others stand by. All processes that run a worker\n"+
@@ -76,20 +79,29 @@ func serve(ctx context.Context, x Process, p Program, verb string, args []string
 }
 
 // run opens everything, runs the parts until ctx ends, and closes everything.
-func (s *service) run(ctx context.Context, log *slog.Logger) (err error) {
+func (s *service) run(ctx context.Context, log *slog.Logger, level *slog.LevelVar) (err error) {
 	// The port comes first, so that a taken one leaves no files behind.
-	var ln net.Listener
-	if s.flag != "admin" || *s.address != off {
-		if ln, err = boot.Listen(ctx, s.flag, *s.address); err != nil {
+	var web, admin net.Listener
+	for _, x := range []struct {
+		flag    string
+		address *string
+		ln      *net.Listener
+	}{{"addr", s.address, &web}, {"admin", s.admin, &admin}} {
+		if x.address == nil || x.flag == "admin" && *x.address == off {
+			continue
+		}
+		ln, err := boot.Listen(ctx, x.flag, *x.address)
+		if err != nil {
 			return err
 		}
 		defer func() { _ = ln.Close() }() // fails only where the server has closed it already
+		*x.ln = ln
 	}
 	routes, err := s.Routes()
 	if err != nil {
 		return err
 	}
-	a := &App{Log: log, Stopping: ctx.Done(), Web: s.flag == "addr", listener: ln, healthy: func() error { return nil }}
+	a := &App{name: s.Name, level: level, Level: new(throttle.Level), Log: log, Stopping: ctx.Done(), Web: web != nil, listener: web, admin: admin, healthy: func() error { return nil }}
 	a.Worker = s.Register != nil && (!a.Web || *s.worker)
 	defer func() {
 		closing := a.close()
@@ -192,34 +204,47 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, a.server("server", handler))
+		parts = append(parts, a.server("server", a.listener, handler))
 	}
 	parts = append(parts, a.parts...)
 	if a.spool != nil {
 		parts = append(parts, boot.Part{Name: "spool", Run: a.spool.Run})
 	}
 	parts = append(parts, work...)
-	if !a.Web && a.listener != nil {
-		admin, err := a.admin()
+	if a.admin != nil {
+		all, err := s.operators(a)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, a.server("admin server", admin))
+		parts = append(parts, a.server("admin server", a.admin, all))
 	}
 	return parts, nil
 }
 
 // newWorker returns the worker of the program's handlers.
 func (s *service) newWorker(a *App) (*worker.Worker, error) {
-	cfg := s.Handlers
-	if cfg.Logger == nil {
-		cfg.Logger = a.Log
+	how := s.Handlers
+	if how.Logger == nil {
+		how.Logger = a.Log
 	}
-	registry := handlers.NewRegistry(a.Channels, cfg)
+	registry := handlers.NewRegistry(a.Channels, how)
 	if err := s.Register(registry); err != nil {
 		return nil, err
 	}
-	w, err := worker.New(registry, s.workerConfig(a, registry.Queues()))
+	s.registry = registry
+	for _, name := range slices.Sorted(maps.Keys(s.Guards)) {
+		if s.Guards[name] == nil || !slices.Contains(registry.Queues(), name) {
+			return nil, fmt.Errorf("host: Program.Guards has queue %s; want a guard, and a queue that has a handler", storage.Quote(name))
+		}
+	}
+	cfg := s.workerConfig(a, registry.Queues())
+	for name, q := range cfg.Queues {
+		if from := handlers.OptionalFrom(registry, name); from > 0 {
+			q.Turn = worker.Turns(q.Turn, optional.From(a.Level, from))
+			cfg.Queues[name] = q
+		}
+	}
+	w, err := worker.New(registry, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -260,12 +285,17 @@ func (s *service) workerConfig(a *App, queues []string) worker.Config {
 	}
 	byHand := paused.ByHand(paused.Config{Metrics: cfg.Metrics, Logger: cfg.Logger})
 	for _, q := range queues {
-		one := cfg.Queues[q]
+		one, turns := cfg.Queues[q], []worker.OpenTurn{byHand}
 		if turn := s.turn(one); turn != nil {
-			one.Turn = worker.Turns(byHand, turn)
-		} else {
-			one.Turn = byHand
+			turns = append(turns, turn)
 		}
+		if g := s.Guards[q]; g != nil {
+			turns = append(turns, g.Turn)
+		}
+		if a.live != nil {
+			turns = append(turns, a.live.turn(q))
+		}
+		one.Turn = worker.Turns(turns...)
 		cfg.Queues[q] = one
 	}
 	return cfg
@@ -322,26 +352,31 @@ func (a *App) ops() http.Handler {
 	return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, healthy, a.spool)
 }
 
-// admin combines the operators' addresses with the pages of processes. Those show what is not for everybody, so the
-// program's web doesn't serve them.
-func (a *App) admin() (http.Handler, error) {
-	ops, plans := a.ops(), processes.Plans(a.Channels.Routes())
-	if len(plans) == 0 {
-		return ops, nil
-	}
-	pages, err := processes.Pages(a.Store, plans, a.Log)
-	if err != nil {
-		return nil, err
-	}
+// operators combines the operators' addresses with the pages of processes and the number of useful workers. Those show
+// what is not for everybody, so the program's web doesn't serve them.
+func (s *service) operators(a *App) (http.Handler, error) {
 	mux := http.NewServeMux()
-	mux.Handle("/", ops)
-	mux.Handle("/processes", pages)
-	mux.Handle("/processes/", pages)
+	mux.Handle("/", a.ops())
+	if s.Register != nil {
+		scale, err := s.newScaler(a)
+		if err != nil {
+			return nil, err
+		}
+		mux.Handle("GET /scale", scale)
+	}
+	if plans := processes.Plans(a.Channels.Routes()); len(plans) > 0 {
+		pages, err := processes.Pages(a.Store, plans, a.Log)
+		if err != nil {
+			return nil, err
+		}
+		mux.Handle("/processes", pages)
+		mux.Handle("/processes/", pages)
+	}
 	return mux, nil
 }
 
-func (a *App) server(name string, h http.Handler) boot.Part {
-	return boot.Part{Name: name, Run: func(ctx context.Context) error { return boot.Serve(ctx, a.listener, h, a.Log) }}
+func (a *App) server(name string, ln net.Listener, h http.Handler) boot.Part {
+	return boot.Part{Name: name, Run: func(ctx context.Context) error { return boot.Serve(ctx, ln, h, a.Log) }}
 }
 
 // whereWorkerRuns says it in words for people.

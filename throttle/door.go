@@ -159,6 +159,9 @@ func (d *Door) ask(p *Pass) *Refusal {
 	if p.id != 0 {
 		s.mu.Lock()
 		p.known, p.free = s.repeats.repeat(p.id)
+		if p.free {
+			s.follow(p, d.now())
+		}
 		s.mu.Unlock()
 		if p.free {
 			return nil
@@ -209,6 +212,7 @@ func (d *Door) knows(ctx context.Context, p *Pass, id string) bool {
 	if known {
 		s.mu.Lock()
 		s.repeats.set(p.id, 1)
+		s.follow(p, d.now())
 		s.mu.Unlock()
 	}
 	return known

@@ -1,5 +1,10 @@
 package throttle
 
+import (
+	"context"
+	"time"
+)
+
 // A Pass is a request that was let through. End it, in the goroutine that has it. It must not be copied after its first
 // use.
 type Pass struct {
@@ -12,10 +17,25 @@ type Pass struct {
 	after  [maxQuotas]int64 // the words since this request's last charge
 	own    [maxQuotas]int64 // what this request has raised them by
 	given  [maxQuotas]int64 // what had been given back in the words' parts of the shard, at that charge
+	late   int64            // nanoseconds after at, for which its work is deferred
 	shared uint8            // a bit for each word that newcomers share
 	free   bool             // it is a repeat, and has taken nothing
 	known  bool             // its ID was accepted before
 	ended  bool
+}
+
+// Deferred tells for how long the work of the request shall wait, so that its tenant keeps to quotas with a Defer. It
+// is 0 for most requests.
+func (p *Pass) Deferred() time.Duration { return time.Duration(p.late) }
+
+// deferredKey is the key of a context's value: for how long the work of its request shall wait.
+type deferredKey struct{}
+
+// Deferred tells for how long the work of a request shall wait that [Door.Serve] has let through, by the request's
+// context. A handler sends its command with that delay, as host.Accept does: channel.After(throttle.Deferred(ctx), m).
+func Deferred(ctx context.Context) time.Duration {
+	d, _ := ctx.Value(deferredKey{}).(time.Duration)
+	return d
 }
 
 // An Ending is what a Pass was for.
@@ -151,13 +171,13 @@ func (s *shard) take(p *Pass, now int64) (violated uint8, wait int64) {
 		if shared {
 			p.shared |= 1 << i
 		}
-		if over := *word - now - r.burst; r.Unit == Requests && over > 0 { // the quota was another one
+		if over := *word - now - r.burst - int64(r.Defer); r.Unit == Requests && over > 0 { // the quota was another one
 			*word -= over
 			*s.given(p, i) += over
 		}
 		cost := r.cost(p.bytes)
-		after, w := r.take(*word, now, cost)
-		p.after[i], p.given[i] = after, *s.given(p, i)
+		after, late, w := r.take(*word, now, cost)
+		p.after[i], p.given[i], p.late = after, *s.given(p, i), max(p.late, late)
 		if w > 0 {
 			violated, wait = violated|1<<i, max(wait, w)
 		} else {
@@ -167,6 +187,7 @@ func (s *shard) take(p *Pass, now int64) (violated uint8, wait int64) {
 	if violated == 0 {
 		return 0, 0
 	}
+	p.late = 0
 	for i := range p.plan.rules {
 		if violated>>i&1 == 0 {
 			s.lower(p, i, p.own[i])
@@ -176,10 +197,26 @@ func (s *shard) take(p *Pass, now int64) (violated uint8, wait int64) {
 	return violated, wait
 }
 
+// follow defers the work of a repeat, which takes nothing, until after that of the request before it.
+func (s *shard) follow(p *Pass, now int64) {
+	for i := range p.plan.rules {
+		r := &p.plan.rules[i]
+		if r.Defer == 0 {
+			continue
+		}
+		t, _ := s.table(r, now)
+		word := t.find(r.key(p.who.hash))
+		if word == nil {
+			word = &r.shared[shardOf(p.who.hash)]
+		}
+		p.late = max(p.late, *word-r.burst-now)
+	}
+}
+
 // takeOne is take for one quota, without a pass.
 func (s *shard) takeOne(r *rule, who party, now int64) bool {
 	word, _ := s.word(r, who.hash, now)
-	after, wait := r.take(*word, now, r.each)
+	after, _, wait := r.take(*word, now, r.each)
 	if wait == 0 {
 		*word = after
 	}

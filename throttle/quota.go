@@ -29,6 +29,7 @@ const maxQuotas = 4
 const (
 	maxAmount = 1 << 50
 	maxPer    = 366 * 24 * time.Hour
+	maxDefer  = 24 * time.Hour
 )
 
 // A Quota is what one tenant may ask for. A quota of Requests or Bytes comes back evenly: Amount in each Per, and at
@@ -51,6 +52,10 @@ type Quota struct {
 
 	// Unit is what is counted. Defaults to Requests.
 	Unit Unit
+
+	// Defer lets a request through whose quota comes back within that time, and has its work wait until then: see
+	// [Deferred]. At most 24 hours. Defaults to 0: such a request is refused. A quota of Concurrent has none.
+	Defer time.Duration
 }
 
 var quotaName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
@@ -70,9 +75,12 @@ func (q Quota) withDefaults() (Quota, error) {
 	if q.Unit < Requests || q.Unit > Concurrent {
 		wrong("Unit is %d; want Requests, Bytes or Concurrent", q.Unit)
 	}
+	if q.Defer < 0 || q.Defer > maxDefer {
+		wrong("Defer is %v; want 0 to %v", q.Defer, maxDefer)
+	}
 	if q.Unit == Concurrent {
-		if q.Per != 0 || q.Burst != 0 {
-			wrong("Per is %v and Burst %d; a quota of Concurrent has neither", q.Per, q.Burst)
+		if q.Per != 0 || q.Burst != 0 || q.Defer != 0 {
+			wrong("Per is %v, Burst %d and Defer %v; a quota of Concurrent has none of them", q.Per, q.Burst, q.Defer)
 		}
 		return q, errors.Join(faults...)
 	}
@@ -156,20 +164,21 @@ func (r *rule) cost(bytes int64) int64 {
 	}
 }
 
-// take returns the word after a request of some cost, or how long the request has to wait; of a concurrent quota
-// nobody knows that, and the wait is 1.
-func (r *rule) take(word, now, cost int64) (after, wait int64) {
+// take returns the word after a request of some cost, and for how long its work is deferred. Or it returns how long the
+// request has to wait; of a concurrent quota nobody knows that, and the wait is 1.
+func (r *rule) take(word, now, cost int64) (after, deferred, wait int64) {
 	if r.Unit == Concurrent {
 		if word >= r.Amount {
-			return word, 1
+			return word, 0, 1
 		}
-		return word + 1, 0
+		return word + 1, 0, 0
 	}
 	word = max(word, now)
-	if wait := word + min(cost, r.burst) - r.burst - now; wait > 0 {
-		return word, wait
+	late := max(0, word+min(cost, r.burst)-r.burst-now)
+	if late > int64(r.Defer) {
+		return word, 0, late - int64(r.Defer)
 	}
-	return min(word+cost, now+forever), 0
+	return min(word+cost, now+forever), late, 0
 }
 
 // key is where a tenant's word is.

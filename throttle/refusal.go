@@ -126,7 +126,7 @@ func (p *Pass) setFields(h http.Header, violated uint8, wait time.Duration) {
 		policy = append(append(policy, r.policy...), key...)
 		units, seconds := r.left(p.after[i], p.at)
 		if violated>>i&1 != 0 && r.Unit != Concurrent {
-			_, ns := r.take(p.after[i], p.at, r.cost(p.bytes))
+			_, _, ns := r.take(p.after[i], p.at, r.cost(p.bytes))
 			seconds = inSeconds(ns)
 		}
 		limit = append(append(limit, '"'), r.Name...)

@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -24,6 +25,9 @@ func (d *Door) Serve(next http.Handler) http.Handler {
 		a := &answer{ResponseWriter: w, pass: &pass}
 		how := Spent
 		defer func() { pass.End(how) }() // also when next panics
+		if d := pass.Deferred(); d > 0 {
+			r = r.WithContext(context.WithValue(r.Context(), deferredKey{}, d))
+		}
 		if r.ContentLength < 0 && r.Body != nil && pass.plan.bytes {
 			metered := *r
 			metered.Body = &meter{ReadCloser: r.Body, pass: &pass}

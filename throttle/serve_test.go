@@ -432,7 +432,7 @@ func TestFaults(t *testing.T) {
 	}
 	for _, words := range []string{
 		`name "A door"`, `quota "backlog": want a Name`, `quota "backlog": Amount is -1`, `quota "a": Per is 1ms`, `quota "b": Burst is 2`, `quota "c": Unit is 9`,
-		`quota "d": Per is 1s and Burst 0`, "Plan is nil", "MaxKeys is 5", "Remember is -1", "Key has 5 bytes", "a limit needs a Queue", "Within -1ns",
+		`quota "d": Per is 1s, Burst 0`, "Plan is nil", "MaxKeys is 5", "Remember is -1", "Key has 5 bytes", "a limit needs a Queue", "Within -1ns",
 		"Soft is 20; want at most Hard", `no plan "silver"`, "Doors is -1",
 	} {
 		if !strings.Contains(err.Error(), words) {

@@ -19,6 +19,9 @@ import (
 	"github.com/millrace-go/millrace/storage/inbox"
 )
 
+// DefaultConcurrency is the default of [Config].Concurrency.
+const DefaultConcurrency = 32
+
 // Config is how a worker works. The zero Config is right for most.
 type Config struct {
 	// Name tells this worker from others, in logs and in the poison queue. Defaults to host, process ID and
@@ -137,7 +140,7 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 		*v = cmp.Or(*v, d)
 		f.duration("", name, *v, least)
 	}
-	number("Concurrency", &c.Concurrency, 32)
+	number("Concurrency", &c.Concurrency, DefaultConcurrency)
 	number("MaxInHand", &c.MaxInHand, 4096)
 	number("MaxBodies", &c.MaxBodies, 256<<20)
 	number("MaxAttempts", &c.MaxAttempts, 5)

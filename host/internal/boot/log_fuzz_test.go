@@ -105,7 +105,9 @@ func TestFailuresAreClean(t *testing.T) {
 	p := Process{Args: []string{"-x\x1b[31m"}, Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &errs}
 	Main(t.Context(), p, NewFlags("test", "", p.Getenv), nil)
 	p.Args = nil
-	Main(t.Context(), p, NewFlags("test", "", p.Getenv), func(context.Context, *slog.Logger) error { return errors.New("first\r\nsecond \u009b2J") })
+	Main(t.Context(), p, NewFlags("test", "", p.Getenv), func(context.Context, *slog.Logger, *slog.LevelVar) error {
+		return errors.New("first\r\nsecond \u009b2J")
+	})
 	if got, want := errs.String(), `test: first\r`+"\n"+`second \u009b2J`+"\n"; !strings.HasSuffix(got, want) || strings.ContainsAny(got, "\r\x1b\u009b") || strings.Contains(got, "31m") {
 		t.Errorf("got %q, want it clean, and at its end %q", got, want)
 	}

@@ -41,9 +41,10 @@ type Process struct {
 const oneStop = time.Second
 
 // Main is the frame of a program. It reads the settings, to which it adds -log, makes the logger and listens for
-// signals. It calls f with a context that the first signal ends, and returns the exit code.
-func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, *slog.Logger) error) int {
-	level := flags.Level("log", slog.LevelInfo, "the least `LEVEL` to log: debug, info, warn or error")
+// signals. It calls f with a context that the first signal ends, and returns the exit code. f may change the level that
+// is logged.
+func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, *slog.Logger, *slog.LevelVar) error) int {
+	least := flags.Level("log", slog.LevelInfo, "the least `LEVEL` to log: debug, info, warn or error")
 	err := flags.Parse(p.Args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -52,10 +53,12 @@ func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, 
 	case err != nil:
 		err = &UsageError{err}
 	default:
-		log := NewLogger(p.Stderr, *level, p.Getenv)
+		level := new(slog.LevelVar)
+		level.Set(*least)
+		log := NewLogger(p.Stderr, level, p.Getenv)
 		ctx, stop := withSignals(ctx, log)
 		defer stop()
-		err = f(ctx, log)
+		err = f(ctx, log, level)
 		if StoppedBy(ctx, err) {
 			// An error that the stop has caused is an orderly stop: the program had not started yet.
 			log.InfoContext(ctx, "stopped while starting", "error", err)

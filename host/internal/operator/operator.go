@@ -26,6 +26,8 @@ type Program struct {
 	Command string // as people type it. Defaults to "millrace".
 	Store   string // the file of the store when nothing names one. Defaults to data/millrace.db.
 
+	Settings string // the name of the program's live settings, for a command line that names none; may be empty
+
 	Routes   func() (*channel.Routes, error) // nil: the binary has no program's code
 	Register func(*handlers.Registry) error  // may be nil
 	Rebuild  map[string]Rebuild              // by view

@@ -60,7 +60,7 @@ type endedLine struct {
 
 func settingsVerbs() []*verb {
 	of := func(set *flag.FlagSet, o *options) {
-		set.Func("of", "the `NAME` with which the programs open them; needed where there are several, and before anything was set", text(&o.of))
+		set.Func("of", "the `NAME` with which the programs open them. A program's own is the default; without one it is needed where there\nare several, and before anything was set", text(&o.of))
 	}
 	changing := func(set *flag.FlagSet, o *options) {
 		of(set, o)
@@ -179,10 +179,12 @@ func ledgerOf(ctx context.Context, c *call) (x settingsCall, err error) {
 			}
 			names = append(names, name)
 		}
-		switch len(names) {
-		case 0:
+		switch {
+		case c.Settings != "" && (len(names) == 0 || slices.Contains(names, c.Settings)):
+			x.name = c.Settings
+		case len(names) == 0:
 			return x, nothing("nobody has set anything yet; name the settings of a program by -of NAME")
-		case 1:
+		case len(names) == 1:
 			x.name = names[0]
 		default:
 			return x, usage("there are several settings: add -of with one of %s", strings.Join(names, ", "))

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/sample/reservations/mail"
 	"github.com/millrace-go/millrace/sample/reservations/site"
+	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/throttle"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -30,23 +31,24 @@ const (
 
 // Program returns the sample.
 func Program() host.Program {
-	s := settings{smtp: newMailGuard()}
+	p := &program{smtp: newMailGuard()}
 	return host.Program{
 		Name:     "reservations",
 		Routes:   reservations.Routes,
-		Register: s.register,
-		Web:      s.web,
-		Flags:    s.flags,
-		Start:    s.start,
+		Register: p.register,
+		Web:      p.web,
+		Flags:    p.flags,
+		Start:    p.start,
 		Rebuild:  map[string]host.Rebuild{"months": months()},
 		Alias:    reservations.Alias,
 		// Handlers of mails mostly wait, so all workers consume their queue, while the mail server is there.
-		Worker: worker.Config{Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: s.smtp.Turn}}},
+		Guards: map[string]*guard.Guard{reservations.MailQueue: p.smtp},
+		Worker: worker.Config{Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: worker.Turns()}}},
 	}
 }
 
-// settings are the sample's own, and what is made of them.
-type settings struct {
+// A program has the sample's own settings, and what is made of them.
+type program struct {
 	seats   *int
 	zone    *time.Location // of the restaurant
 	keep    *int           // days for which the documents of a date are kept
@@ -58,110 +60,118 @@ type settings struct {
 	opens   time.Time            // the season; zero for no announcement
 	season  *reservations.Season // nil for none
 
-	perAddress, perMail, proxies *int // see site.Config
+	proxies                       *int // see site.Config
+	mailRate, perAddress, perMail *int // defaults of Live
+
+	live *settings.Settings[Live]
+	pace pace // of mails
 }
 
-func (s *settings) flags(f *host.Flags) {
-	s.seats = f.Int("seats", 40, 1, maxSeats, "the number of `SEATS` of the restaurant; all programs of one system use the same")
+func (p *program) flags(f *host.Flags) {
+	p.seats = f.Int("seats", 40, 1, maxSeats, "the number of `SEATS` of the restaurant; all programs of one system use the same")
 	zone := f.String("zone", "", "the restaurant's time `ZONE`, for example Europe/Berlin, which decides when a day begins; all programs of one\n"+
 		"system use the same. Defaults to that of the variable TZ, or UTC")
-	f.Check("zone", func() error { return s.setZone(*zone) })
-	s.keep = f.Int("retention", 90, reservations.MinRetention, 3650, "how many `DAYS` after a date its reservations are kept, with names and addresses; then an archive without them.\n"+
+	f.Check("zone", func() error { return p.setZone(*zone) })
+	p.keep = f.Int("retention", 90, reservations.MinRetention, 3650, "how many `DAYS` after a date its reservations are kept, with names and addresses; then an archive without them.\n"+
 		"Only a worker needs it")
 	smtp := f.String("smtp", "", "the `URL` of the SMTP server for mails, for example smtp://localhost:25?from=tables@example.org\n"+
 		"or smtps://USER:PASSWORD@HOST:465. Without one, each mail becomes a file in "+mailFolder)
-	f.Check("smtp", func() error { return s.setMailer(*smtp) })
+	f.Check("smtp", func() error { return p.setMailer(*smtp) })
 	url := f.String("url", "", "the public `URL` of the site, for example https://tables.example.org. With it, mails contain the link to the\n"+
 		"reservation, which can cancel it. Only a worker needs it")
 	f.Check("url", func() (err error) {
 		if *url != "" {
-			s.mails.Receipt, err = site.Receipts(*url)
+			p.mails.Receipt, err = site.Receipts(*url)
 		}
 		return err
 	})
-	s.year = f.Int("season", 0, 0, 9999, "a `YEAR` whose dates can be booked only once the gate season-YEAR is open. Only a web needs it. 0 means none")
+	p.year = f.Int("season", 0, 0, 9999, "a `YEAR` whose dates can be booked only once the gate season-YEAR is open. Only a web needs it. 0 means none")
 	f.Check("season", func() error {
-		if latest := time.Now().Year() + 5; *s.year != 0 && (*s.year < 2000 || *s.year > latest) {
+		if latest := time.Now().Year() + 5; *p.year != 0 && (*p.year < 2000 || *p.year > latest) {
 			return fmt.Errorf("want 0, or a year from 2000 to %d", latest)
 		}
 		return nil
 	})
+	p.mailRate = f.Int("mail-rate", 0, 0, maxMailRate, "how many `MAILS` each worker sends in a minute at most; 0 means no limit. "+whileRunning+" mailRate")
 	opens := f.String("season-opens", "", "the `TIME` to announce for the opening of the season, for example 2026-12-01T10:00:00+01:00. It is announced\n"+
 		"once: to change it later, open or close the gate with the operator's program millrace")
-	s.perAddress = f.Int("per-address", 300, 0, 1_000_000, "how many `RESERVATIONS` one IP address may ask for in a minute, of each web; 0 means no limit. Requests from the\n"+
-		"web's own machine are not counted. Only a web needs it")
-	s.perMail = f.Int("per-mail", 20, 0, 1_000_000, "how many `RESERVATIONS` may be asked for with one e-mail address in an hour, likewise")
-	s.proxies = f.Int("proxies", 0, 0, 10, "the number of `PROXIES` before the web that add their client's address to X-Forwarded-For. Without it, everybody\n"+
+	p.perAddress = f.Int("per-address", 300, 0, maxPerDoor, "how many `RESERVATIONS` one IP address may ask for in a minute, of each web; 0 means no limit. Requests from the\n"+
+		"web's own machine are not counted. Only a web needs it. "+whileRunning+" perAddress")
+	p.perMail = f.Int("per-mail", 20, 0, maxPerDoor, "how many `RESERVATIONS` may be asked for with one e-mail address in an hour, likewise.\n"+whileRunning+" perMail")
+	p.proxies = f.Int("proxies", 0, 0, 10, "the number of `PROXIES` before the web that add their client's address to X-Forwarded-For. Without it, everybody\n"+
 		"behind a proxy has one address. Only a web needs it")
-	f.Check("season-opens", func() error { return s.setOpening(*opens) })
+	f.Check("season-opens", func() error { return p.setOpening(*opens) })
 }
 
-func (s *settings) setZone(name string) (err error) {
+func (p *program) setZone(name string) (err error) {
 	if name == "" {
 		name = time.Local.String()
 	}
 	if name == "Local" { // the machine's own, whose name nobody knows
 		name = "UTC"
 	}
-	if s.zone, err = time.LoadLocation(name); err != nil {
+	if p.zone, err = time.LoadLocation(name); err != nil {
 		return errors.New("want a time zone such as Europe/Berlin")
 	}
-	s.mails.Now = s.now
+	p.mails.Now = p.now
 	return nil
 }
 
 // now tells the time at the restaurant.
-func (s *settings) now() time.Time { return time.Now().In(s.zone) }
+func (p *program) now() time.Time { return time.Now().In(p.zone) }
 
-func (s *settings) setOpening(text string) (err error) {
+func (p *program) setOpening(text string) (err error) {
 	if text == "" {
 		return nil
 	}
-	s.opens, err = time.Parse(time.RFC3339, text)
+	p.opens, err = time.Parse(time.RFC3339, text)
 	switch {
 	case err != nil:
 		return errors.New("want a time like 2026-12-01T10:00:00+01:00")
-	case *s.year == 0:
+	case *p.year == 0:
 		return errors.New("want -season, too")
-	case s.opens.Year() > *s.year || s.opens.Year() < *s.year-10:
+	case p.opens.Year() > *p.year || p.opens.Year() < *p.year-10:
 		return errors.New("want a time before the end of the season, and at most ten years before it")
 	}
 	return nil
 }
 
-func (s *settings) setMailer(smtp string) error {
+func (p *program) setMailer(smtp string) error {
 	if smtp == "" {
-		s.mails.Mailer, s.mailsTo = guarded{mail.NewFolder(mailFolder), s.smtp}, "files in "+mailFolder
+		p.mails.Mailer, p.mailsTo = guarded{mail.NewFolder(mailFolder), p.smtp, &p.pace}, "files in "+mailFolder
 		return nil
 	}
 	server, err := mail.NewSMTP(smtp, mail.SMTPConfig{})
 	if err != nil {
 		return err
 	}
-	s.mails.Mailer, s.mailsTo = guarded{server, s.smtp}, server.String()
+	p.mails.Mailer, p.mailsTo = guarded{server, p.smtp, &p.pace}, server.String()
 	return nil
 }
 
-func (s *settings) start(_ context.Context, a *host.App) (err error) {
-	a.Say("Mails go to %s. A day begins at midnight in %s.", s.mailsTo, s.zone)
+func (p *program) start(ctx context.Context, a *host.App) (err error) {
+	if err := p.openLive(ctx, a); err != nil {
+		return err
+	}
+	a.Say("Mails go to %s. A day begins at midnight in %s.", p.mailsTo, p.zone)
 	if a.Worker {
-		if s.numbers, err = reservations.Numbers(a.Store, ids.Config{Metrics: a.Metrics, Logger: a.Log}); err != nil {
+		if p.numbers, err = reservations.Numbers(a.Store, ids.Config{Metrics: a.Metrics, Logger: a.Log}); err != nil {
 			return err
 		}
-		a.OnClose(func() error { return s.numbers.Close(context.Background()) }) // gives back the numbers that are left
+		a.OnClose(func() error { return p.numbers.Close(context.Background()) }) // gives back the numbers that are left
 	}
-	if a.Web && *s.year != 0 {
-		if s.season, err = reservations.NewSeason(a.Store, *s.year, s.opens, a.Log); err != nil {
+	if a.Web && *p.year != 0 {
+		if p.season, err = reservations.NewSeason(a.Store, *p.year, p.opens, a.Log); err != nil {
 			return err
 		}
-		a.Go("season", s.season.Follow)
+		a.Go("season", p.season.Follow)
 	}
 	return nil
 }
 
-func (s *settings) register(h *handlers.Registry) error {
-	reservations.Register(h, *s.seats, s.mails, s.numbers)
-	reservations.Schedule(h, s.zone.String(), *s.keep)
+func (p *program) register(h *handlers.Registry) error {
+	reservations.Register(h, *p.seats, p.mails, p.numbers)
+	reservations.Schedule(h, p.zone.String(), *p.keep)
 	return nil
 }
 
@@ -176,7 +186,17 @@ func months() host.Rebuild {
 	}
 }
 
-func (s *settings) web(a *host.App) (http.Handler, error) {
-	return site.New(a.Channels, site.Config{Now: s.now, Logger: a.Log, Stopping: a.Stopping, Seats: *s.seats, Season: s.season,
-		PerAddress: *s.perAddress, PerMail: *s.perMail, Proxies: *s.proxies, Door: throttle.Config{Metrics: a.Metrics}})
+func (p *program) web(a *host.App) (http.Handler, error) {
+	now := p.live.Now()
+	s, err := site.New(a.Channels, site.Config{Now: p.now, Logger: a.Log, Stopping: a.Stopping, Seats: *p.seats, Season: p.season,
+		PerAddress: now.PerAddress, PerMail: now.PerMail, Proxies: *p.proxies, Door: throttle.Config{Metrics: a.Metrics}})
+	if err != nil {
+		return nil, err
+	}
+	host.Follow(p.live, func(now Live) {
+		if err := s.SetLimits(now.PerAddress, now.PerMail); err != nil {
+			a.Log.Error("the site keeps its limits", "error", err)
+		}
+	})
+	return s, nil
 }

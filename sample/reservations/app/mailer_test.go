@@ -52,7 +52,7 @@ func TestAMailServerThatIsAway(t *testing.T) {
 		Routes: reservations.Routes,
 		Register: func(h *handlers.Registry) error {
 			numbers, err := reservations.Numbers(h.Channels().Store(), ids.Config{})
-			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, smtp}}, numbers)
+			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, smtp, new(pace)}}, numbers)
 			return err
 		},
 		Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: smtp.Turn}},
@@ -72,6 +72,46 @@ func TestAMailServerThatIsAway(t *testing.T) {
 		app.Drain()
 		if slices.Sort(server.mails); len(server.mails) != guests || len(slices.Compact(server.mails)) != guests {
 			t.Errorf("got %d mails, want one for each of %d guests", len(server.mails), guests)
+		}
+	})
+}
+
+// Mails keep their rate, which may change. Those that would wait long are handed back meanwhile, and each is sent once.
+func TestMailsKeepTheirRate(t *testing.T) {
+	t.Parallel()
+	const guests = 120
+	var server outbox
+	rate := new(pace)
+	rate.set(60)
+	program := millracetest.Program{
+		Routes: reservations.Routes,
+		Register: func(h *handlers.Registry) error {
+			numbers, err := reservations.Numbers(h.Channels().Store(), ids.Config{})
+			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, newMailGuard(), rate}}, numbers)
+			return err
+		},
+	}
+	millracetest.Run(t, program, func(t *testing.T, app *millracetest.App) {
+		for n := range guests {
+			email := fmt.Sprintf("guest-%d@example.org", n)
+			app.Send(reservations.MakeReservation{ID: fmt.Sprintf("reservation-%d", n), Date: "2026-12-24", Name: "Ada", Email: email, Quantity: 1})
+		}
+		sent := func() int {
+			server.mu.Lock()
+			defer server.mu.Unlock()
+			return len(server.mails)
+		}
+		<-time.After(time.Minute)
+		if n := sent(); n < 20 || n > 61 {
+			t.Errorf("%d mails in a minute at 60 a minute", n)
+		}
+		rate.set(0)
+		app.Drain()
+		if slices.Sort(server.mails); len(server.mails) != guests || len(slices.Compact(server.mails)) != guests {
+			t.Errorf("got %d mails, want one for each of %d guests", len(server.mails), guests)
+		}
+		if n := len(app.Poison()); n > 0 {
+			t.Errorf("%d mails went to the poison queue", n)
 		}
 	})
 }

@@ -26,18 +26,32 @@ type known func(ctx context.Context, tenant, id string) (bool, error)
 // newDoors returns the doors. One without a limit lets everything through.
 func newDoors(cfg Config, known known) (d doors, err error) {
 	d.address = throttle.Address(cfg.Proxies)
-	open := func(name string, most int, per time.Duration) (*throttle.Door, error) {
-		c := throttle.Config{Known: known, Logger: cfg.Logger, Metrics: cfg.Door.Metrics, Key: cfg.Door.Key}
-		if most > 0 {
-			c.Quotas = []throttle.Quota{{Name: name, Amount: int64(most), Per: per}}
-		}
-		return throttle.NewDoor(name, c)
-	}
-	if d.addresses, err = open("per-address", cfg.PerAddress, time.Minute); err != nil {
+	c := throttle.Config{Known: known, Logger: cfg.Logger, Metrics: cfg.Door.Metrics, Key: cfg.Door.Key}
+	if d.addresses, err = throttle.NewDoor(perAddress, c); err != nil {
 		return d, err
 	}
-	d.mails, err = open("per-mail", cfg.PerMail, time.Hour)
-	return d, err
+	if d.mails, err = throttle.NewDoor(perMail, c); err != nil {
+		return d, err
+	}
+	return d, d.set(cfg.PerAddress, cfg.PerMail)
+}
+
+// The names of the doors, and of their quotas.
+const (
+	perAddress = "per-address"
+	perMail    = "per-mail"
+)
+
+// set changes the limits. 0 is none.
+func (d *doors) set(addresses, mails int) error {
+	return errors.Join(d.addresses.Set(quotas(perAddress, addresses, time.Minute), nil), d.mails.Set(quotas(perMail, mails, time.Hour), nil))
+}
+
+func quotas(name string, most int, per time.Duration) []throttle.Quota {
+	if most == 0 {
+		return nil
+	}
+	return []throttle.Quota{{Name: name, Amount: int64(most), Per: per}}
 }
 
 // An entry is a request that the doors have let through.

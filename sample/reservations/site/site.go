@@ -82,6 +82,20 @@ type Config struct {
 	Timeout time.Duration
 }
 
+// A Site is the handler of the site's addresses, all below "/".
+type Site struct {
+	http.Handler
+	doors *doors
+}
+
+// SetLimits changes Config.PerAddress and Config.PerMail. Earlier requests count on.
+func (s *Site) SetLimits(perAddress, perMail int) error {
+	if err := s.doors.set(perAddress, perMail); err != nil {
+		return fmt.Errorf("site: %w", err)
+	}
+	return nil
+}
+
 type site struct {
 	makes    *channel.Sender[reservations.MakeReservation]
 	cancels  *channel.Sender[reservations.CancelReservation]
@@ -96,8 +110,8 @@ type site struct {
 	answers
 }
 
-// New returns the handler of the site's addresses, all below "/".
-func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
+// New returns a site.
+func New(channels *channel.Channels, cfg Config) (*Site, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -129,7 +143,7 @@ func New(channels *channel.Channels, cfg Config) (http.Handler, error) {
 	if s.doors, err = newDoors(cfg, knownBy(s.requested)); err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
-	return s.handler(), nil
+	return &Site{s.handler(), &s.doors}, nil
 }
 
 func (s *site) handler() http.Handler {

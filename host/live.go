@@ -1,0 +1,217 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/settings"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/inbox"
+	"github.com/millrace-go/millrace/throttle"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// Live are the settings that the host itself reads while the program runs. A program embeds them in its own; see
+// [Settings].
+type Live struct {
+	// Log is the least level that is logged: debug, info, warn or error. Defaults to that of the flag -log.
+	Log string `json:"log"`
+
+	// Level says how much the program leaves out: 0 nothing, up to 3. The queues of handlers.Optional wait, and the
+	// program's own code asks App.Level. Defaults to 0.
+	Level int `json:"level"`
+
+	// Queues has limits of single queues, by queue. Defaults to none.
+	Queues map[string]LiveQueue `json:"queues"`
+}
+
+// A LiveQueue limits how each worker consumes a queue. A field that is zero leaves the program's own in force, which is
+// that of the flags and of [Program].Worker.
+type LiveQueue struct {
+	// Concurrency is how many handlers run at a time, 10,000 at most. When it falls, running handlers finish.
+	Concurrency int `json:"concurrency,omitzero"`
+
+	// Poll is the longest time between two looks of an idle worker, such as 5s: from 20ms to 24h.
+	Poll string `json:"poll,omitzero"`
+}
+
+const (
+	maxConcurrency = 10_000
+	maxPoll        = 24 * time.Hour
+)
+
+// ours lets the host find its own settings in those of a program.
+func (l *Live) ours() *Live { return l }
+
+// check says what is wrong with the settings, for a program with some queues.
+func (l *Live) check(queues []string) error {
+	var faults []error
+	if _, err := l.level(); err != nil {
+		faults = append(faults, err)
+	}
+	if err := throttle.CheckLevel(l.Level); err != nil {
+		faults = append(faults, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Queues)) {
+		q := l.Queues[name]
+		if !slices.Contains(queues, name) {
+			faults = append(faults, fmt.Errorf("queues: the program has no queue %s; want one of %s", storage.Quote(name), strings.Join(queues, ", ")))
+		}
+		if q.Concurrency < 0 || q.Concurrency > maxConcurrency {
+			faults = append(faults, fmt.Errorf("queues.%s.concurrency is %d; want 1 to %d, or 0 for the program's own", name, q.Concurrency, maxConcurrency))
+		}
+		if poll, err := time.ParseDuration(q.Poll); q.Poll != "" && (err != nil || poll < inbox.FirstLook || poll > maxPoll) {
+			faults = append(faults, fmt.Errorf("queues.%s.poll is %s; want a time from 20ms to 24h, such as 5s", name, storage.Quote(q.Poll)))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// level returns the least level that is logged.
+func (l *Live) level() (level slog.Level, err error) {
+	if level.UnmarshalText([]byte(l.Log)) != nil {
+		return level, fmt.Errorf("log is %s; want debug, info, warn or error", storage.Quote(l.Log))
+	}
+	return level, nil
+}
+
+// limits returns the limits of a queue.
+func (l *Live) limits(queue string) worker.Limits {
+	q := l.Queues[queue]
+	poll, _ := time.ParseDuration(q.Poll) // which was checked; none is 0
+	return worker.Limits{Concurrency: q.Concurrency, PollInterval: poll}
+}
+
+// Settings opens the settings of the program that change while it runs, under the program's name; see package settings.
+// Call it in Start, once. T is a struct that embeds [Live] and has the program's own settings besides. defaults are
+// theirs, mostly from flags; the host sets those of Live. The host puts Live into force, and closes the settings.
+//
+//	type Shop struct {
+//		host.Live
+//		Seats int `json:"seats"`
+//	}
+//
+//	func (p *program) start(ctx context.Context, a *host.App) (err error) {
+//		p.live, err = host.Settings(ctx, a, Shop{Seats: *p.seats}, settings.Config{})
+//		return err
+//	}
+//
+// Operators use "shop settings set seats=60 log=debug queues.mails.concurrency=64". A program that doesn't call it has
+// no live settings, and they cost it nothing.
+func Settings[T any, L interface {
+	*T
+	ours() *Live
+}](ctx context.Context, a *App, defaults T, cfg settings.Config) (*settings.Settings[T], error) {
+	if a.live != nil {
+		return nil, errors.New("host: Settings is called twice; want one struct with all settings")
+	}
+	if L(&defaults).ours() == nil {
+		return nil, errors.New("host: the settings embed *host.Live; want host.Live")
+	}
+	*L(&defaults).ours() = Live{Log: strings.ToLower(a.level.Level().String()), Queues: map[string]LiveQueue{}}
+	if cfg.Logger == nil {
+		cfg.Logger = a.Log
+	}
+	if err := a.Metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "millrace", Name: "level", Help: "How much the program leaves out: 0 nothing, up to 3.",
+	}, func() float64 { return float64(a.Level.Now()) })); err != nil {
+		return nil, fmt.Errorf("host: metrics: %w", err)
+	}
+	s, err := settings.Open(ctx, a.Store, a.name, defaults, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("host: %w", err)
+	}
+	a.OnClose(func() error {
+		if err := s.Close(context.WithoutCancel(ctx)); err != nil { // its row ends by itself
+			a.Log.WarnContext(ctx, "the settings could not be closed in order", "error", err)
+		}
+		return nil
+	})
+	a.live = &live{level: a.level, work: a.Level, log: a.Log, queues: a.Channels.Routes().Queues(), changed: make(chan struct{})}
+	s.Changing(func(_ context.Context, _, to T) error { return L(&to).ours().check(a.live.queues) })
+	Follow(s, func(now T) { a.live.put(*L(&now).ours()) })
+	return s, nil
+}
+
+// Follow calls f with the settings in force, and again after each change. The calls don't overlap, and the last one has
+// the newest. f must not change what it gets.
+func Follow[T any](s *settings.Settings[T], f func(now T)) {
+	var mu sync.Mutex
+	tell := func(T, T) {
+		mu.Lock()
+		defer mu.Unlock()
+		f(*s.Now()) // under mu: of two calls, the later one has the newer
+	}
+	s.Changed(tell)
+	var none T
+	tell(none, none)
+}
+
+// live puts the host's own settings into force.
+type live struct {
+	level  *slog.LevelVar  // of the log
+	work   *throttle.Level // that is left out
+	log    *slog.Logger
+	queues []string // of the program
+
+	mu      sync.Mutex
+	now     Live          // in force; under mu
+	changed chan struct{} // closed when now changes; under mu
+}
+
+// put puts settings into force. A change that was forced, or that came while this program did not run, may have what
+// this program can't use. Then all stays as it is.
+func (l *live) put(now Live) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := now.check(l.queues); err != nil {
+		l.log.Error("settings in force can't be used by this program; those from before hold", "error", err)
+		return
+	}
+	if level, err := now.level(); err == nil {
+		l.level.Set(level)
+	}
+	if before := l.work.Now(); now.Level != before && l.work.Set(now.Level) == nil {
+		l.log.Info("the level of what is left out changes", "from", before, "to", now.Level)
+	}
+	l.now = now
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// concurrency returns the setting of a queue, or 0.
+func (l *live) concurrency(queue string) int {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now.limits(queue).Concurrency
+}
+
+// turn returns the turn by which the settings limit a queue.
+func (l *live) turn(queue string) worker.OpenTurn {
+	return func(context.Context, worker.Consumer) (worker.Turn, error) { return liveTurn{l, queue}, nil }
+}
+
+type liveTurn struct {
+	*live
+	queue string
+}
+
+func (t liveTurn) Now() (worker.Limits, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.now.limits(t.queue), t.changed
+}
+
+func (liveTurn) Leave(context.Context) error { return nil }

@@ -1,0 +1,214 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/coord/pause"
+	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/throttle"
+	"github.com/millrace-go/millrace/worker"
+)
+
+const (
+	scaleWithin = 30 * time.Second // in which what waits should be done
+	scaleBatch  = 200              // messages that a worker is thought to do in that time, until more is known
+	scaleFor    = 5 * time.Second  // how long a look at the store counts
+	scaleTime   = 4 * time.Second  // for a look
+)
+
+// A demand is what is known of a queue, and what workers could do about it.
+type demand struct {
+	waiting     int64   // messages that could be received now
+	rate        float64 // messages a second of the worker that did most of late; 0: nobody knows
+	running     float64 // seconds that a handler runs, the median; 0: nobody knows
+	concurrency int     // handlers at a time of one worker
+	active      int     // workers at a time; 0: no limit
+	held        string  // why the queue isn't consumed; empty: it is
+	shut        bool    // the guard of the queue lets at most a probe through
+}
+
+// useful returns how many workers have something to do, and why.
+func (d demand) useful() (n int64, why string) {
+	switch {
+	case d.held != "":
+		return 0, d.held
+	case d.waiting <= 0:
+		return 0, "nothing waits"
+	case d.shut:
+		return 1, "the service behind the queue is away: one worker asks whether it is back"
+	}
+	rate := scaleBatch / scaleWithin.Seconds()
+	if d.running > 0 {
+		rate = min(rate, float64(d.concurrency)/d.running) // of handlers that take long a worker does fewer
+	}
+	rate = max(rate, d.rate)
+	why = fmt.Sprintf("%d messages wait, and a worker does %.3g a second", d.waiting, rate)
+	n = int64(math.Ceil(min(float64(d.waiting)/(rate*scaleWithin.Seconds()), math.MaxInt32)))
+	if most := (d.waiting-1)/int64(d.concurrency) + 1; n > most {
+		n, why = most, fmt.Sprintf("%d messages wait, and a worker runs %d at a time", d.waiting, d.concurrency)
+	}
+	if d.active > 0 && n > int64(d.active) {
+		n, why = int64(d.active), fmt.Sprintf("%d workers consume the queue at a time", d.active)
+	}
+	return max(n, 1), why
+}
+
+// A scaler answers how many workers of a queue are useful.
+type scaler struct {
+	log      *slog.Logger
+	store    *storage.Store
+	pauses   *pause.Pauses
+	registry *handlers.Registry
+	level    *throttle.Level
+	guards   map[string]*guard.Guard
+	limits   func(queue string) (concurrency, active int)
+
+	mu     sync.Mutex // held during a look, so that one serves all requests that wait
+	fleet  look[fleet]
+	queues map[string]look[int64]
+}
+
+// A look is what a request to the store brought, for a while.
+type look[T any] struct {
+	at  time.Time
+	got T
+	err error
+}
+
+// A fleet is what is known of all workers and queues together.
+type fleet struct {
+	pulses []pulse.Pulse
+	paused map[string]pause.Pause
+}
+
+// again looks if the last look is too old.
+func (l *look[T]) again(f func(context.Context) (T, error)) (T, error) {
+	if l.at.IsZero() || time.Since(l.at) >= scaleFor {
+		// The request's context doesn't fit: other requests wait for this answer, too.
+		ctx, cancel := context.WithTimeout(context.Background(), scaleTime)
+		defer cancel()
+		l.got, l.err = f(ctx)
+		l.at = time.Now()
+	}
+	return l.got, l.err
+}
+
+// newScaler returns the scaler of a program that has handlers.
+func (s *service) newScaler(a *App) (*scaler, error) {
+	pauses, err := pause.New(a.Store, pause.Config{})
+	if err != nil {
+		return nil, err
+	}
+	registry := s.registry
+	if registry == nil { // no handler runs here, but the registry knows the queues
+		registry = handlers.NewRegistry(a.Channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+		if err := s.Register(registry); err != nil {
+			return nil, err
+		}
+	}
+	limits := func(queue string) (concurrency, active int) {
+		own := s.Worker.Queues[queue]
+		concurrency = cmp.Or(a.live.concurrency(queue), own.Concurrency, *s.concurrency, s.Worker.Concurrency, worker.DefaultConcurrency)
+		if own.Turn == nil {
+			active = *s.active
+		}
+		return concurrency, active
+	}
+	return &scaler{log: a.Log, store: a.Store, pauses: pauses, registry: registry, level: a.Level, guards: s.Guards, limits: limits, queues: map[string]look[int64]{}}, nil
+}
+
+// ServeHTTP answers GET /scale?queue=NAME.
+func (s *scaler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	queue, known := r.URL.Query().Get("queue"), s.registry.Queues()
+	if !slices.Contains(known, queue) {
+		problem(w, http.StatusNotFound, fmt.Sprintf("This program consumes no queue %s. Want /scale?queue= with one of %s.", storage.Quote(queue), strings.Join(known, ", ")))
+		return
+	}
+	d, err := s.look(queue)
+	if err != nil {
+		s.log.WarnContext(r.Context(), "can't tell how many workers are useful", "queue", queue, "error", err)
+		unavailable(w)
+		return
+	}
+	n, why := d.useful()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(struct { // the client may have gone
+		Queue   string `json:"queue"`
+		Value   int64  `json:"value"` // useful workers
+		Waiting int64  `json:"waiting"`
+		Why     string `json:"why"`
+	}{queue, n, d.waiting, why})
+}
+
+// look finds out what is to be known of a queue.
+func (s *scaler) look(queue string) (d demand, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, err := s.fleet.again(s.lookAtFleet)
+	if err != nil {
+		return d, err
+	}
+	last := s.queues[queue]
+	d.waiting, err = last.again(func(ctx context.Context) (int64, error) {
+		st, err := s.store.Queue(queue).Stats(ctx)
+		return st.Ready, err
+	})
+	s.queues[queue] = last
+	d.concurrency, d.active = s.limits(queue)
+	d.rate, d.running = speed(all.pulses, queue)
+	if from := handlers.OptionalFrom(s.registry, queue); from > 0 && s.level.Off(from) {
+		d.held = fmt.Sprintf("the queue is optional from level %d on", from)
+	}
+	if _, paused := all.paused[queue]; paused {
+		d.held = "the queue is paused by hand"
+	}
+	if g := s.guards[queue]; g != nil {
+		d.shut = shut(g)
+	}
+	return d, err
+}
+
+func (s *scaler) lookAtFleet(ctx context.Context) (f fleet, err error) {
+	if f.paused, err = s.pauses.List(ctx); err == nil {
+		f.pulses, err = pulse.Read(ctx, s.store)
+	}
+	return f, err
+}
+
+// speed returns how many messages of a queue the fastest worker does in a second, and how long handlers run, by what
+// workers have published.
+func speed(all []pulse.Pulse, queue string) (rate, running float64) {
+	byWorker := map[string][]pulse.Pulse{}
+	for _, p := range all {
+		byWorker[p.ID] = append(byWorker[p.ID], p)
+		running = max(running, p.Queues[queue].P50/1000)
+	}
+	for _, its := range byWorker {
+		rate = max(rate, pulse.Rates(its, pulse.Window)[queue].Out)
+	}
+	return rate, running
+}
+
+// shut reports that a guard lets no call through, or a probe.
+func shut(g *guard.Guard) bool {
+	turn, err := g.Turn(context.Background(), worker.Consumer{})
+	if err != nil {
+		return false
+	}
+	limits, _ := turn.Now()
+	return limits.Pause || limits.Concurrency == 1 && limits.MaxInHand == 1
+}

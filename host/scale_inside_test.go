@@ -1,0 +1,60 @@
+package host
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/millrace-go/millrace/pulse"
+)
+
+// The number of useful workers follows from what waits and from what one worker does. It is never more than the limits
+// allow, and never none while something waits that may be taken.
+func TestLawUsefulWorkers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		demand
+		want int64
+		why  string
+	}{
+		"nothing waits":                   {demand{}, 0, "nothing waits"},
+		"nothing waits, and it is away":   {demand{shut: true}, 0, "nothing waits"},
+		"a message, nothing is known":     {demand{waiting: 1}, 1, "6.67 a second"},
+		"nothing is known":                {demand{waiting: 1000}, 5, "1000 messages wait"},
+		"a worker does much":              {demand{waiting: 100_000, rate: 1000, running: 0.001}, 4, "1e+03 a second"},
+		"an idle hour before a flood":     {demand{waiting: 1000, rate: 0.01, running: 0.001}, 5, "6.67 a second"},
+		"handlers take a second":          {demand{waiting: 10_000, running: 10}, 105, "3.2 a second"},
+		"handlers take five minutes":      {demand{waiting: 100, running: 300}, 4, "a worker runs 32 at a time"},
+		"-active":                         {demand{waiting: 1_000_000, active: 2}, 2, "2 workers consume"},
+		"paused":                          {demand{waiting: 1000, held: "the queue is paused by hand"}, 0, "paused"},
+		"paused, and the service is away": {demand{waiting: 1000, held: "the queue is paused by hand", shut: true}, 0, "paused"},
+		"the service is away":             {demand{waiting: 1000, shut: true}, 1, "one worker asks"},
+		"more than can be":                {demand{waiting: 1 << 62, rate: 1e-300, running: 1e300}, 1 << 31, "wait"},
+	} {
+		c.concurrency = 32
+		n, why := c.useful()
+		if name == "more than can be" {
+			if n < 1<<30 {
+				t.Errorf("%s: got %d", name, n)
+			}
+			continue
+		}
+		if n != c.want || !strings.Contains(why, c.why) {
+			t.Errorf("%s: got %d because %s; want %d because %s", name, n, why, c.want, c.why)
+		}
+	}
+}
+
+// The rate is that of one worker, not of all together.
+func TestSpeed(t *testing.T) {
+	t.Parallel()
+	of := func(id string, done int64, p50 float64) pulse.Pulse {
+		return pulse.Pulse{ID: id, Seconds: 60, Up: 60, Queues: map[string]pulse.Queue{"orders": {Done: done, P50: p50}}}
+	}
+	rate, running := speed([]pulse.Pulse{of("a", 600, 20), of("b", 6000, 250), of("c", 60, 1)}, "orders")
+	if rate != 100 || running != 0.25 {
+		t.Errorf("got %v a second and %v seconds, want 100 and 0.25", rate, running)
+	}
+	if rate, running := speed(nil, "orders"); rate != 0 || running != 0 {
+		t.Errorf("without pulses: got %v and %v", rate, running)
+	}
+}

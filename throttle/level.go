@@ -1,0 +1,66 @@
+package throttle
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// MostLevel is the highest level.
+const MostLevel = 3
+
+// A Level says how much a program leaves out, so that the rest gets done: 0 is nothing, and 3 all that it can do
+// without. Somebody sets it, such as an operator by a live setting. The zero Level is 0. Its methods may be called
+// concurrently.
+//
+//	if level.Off(1) {
+//		return page // without recommendations
+//	}
+//
+// Package worker/optional lets a queue wait.
+type Level struct {
+	now atomic.Int32
+
+	mu      sync.Mutex
+	changed chan struct{} // closed when the level changes; nil while nobody watches; under mu
+}
+
+// Now returns the level.
+func (l *Level) Now() int { return int(l.now.Load()) }
+
+// Off reports that a thing is left out that is left out from some level on, 1 to 3. It takes a nanosecond or two.
+func (l *Level) Off(from int) bool { return int(l.now.Load()) >= from }
+
+// Set changes the level. A level that is none is storage.ErrInvalid, and changes nothing.
+func (l *Level) Set(level int) error {
+	if err := CheckLevel(level); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if int(l.now.Swap(int32(level))) != level && l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+	return nil
+}
+
+// Watch returns the level, and a channel that is closed when it changes.
+func (l *Level) Watch() (level int, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return int(l.now.Load()), l.changed
+}
+
+// CheckLevel says what is wrong with a level.
+func CheckLevel(level int) error {
+	if level < 0 || level > MostLevel {
+		return fmt.Errorf("%w: the level is %d; want 0 to %d", storage.ErrInvalid, level, MostLevel)
+	}
+	return nil
+}
