@@ -127,8 +127,10 @@ func (b *breaker) begin(id string) (p permit, wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.unlock()
 	switch b.state {
-	case open, probing:
+	case open:
 		return permit{}, max(time.Until(b.until), 0), false
+	case probing: // the probe may end at once; if it fails, the next one comes after this time
+		return permit{}, min(b.pace(), max(time.Until(b.until), 0)), false
 	case due:
 		b.move(probing)
 		b.until = time.Now().Add(b.cfg.place())
@@ -268,10 +270,7 @@ func (b *breaker) open(atLeast time.Duration) {
 	if b.openings == 0 {
 		kind, b.since = opened, time.Now()
 	}
-	rest := b.cfg.Probe.Most
-	if b.openings < longerAtMax {
-		rest = min(b.cfg.Probe.First<<b.openings, rest)
-	}
+	rest := b.pace()
 	if b.state != open { // else the service has only asked for more time
 		b.openings++
 	}
@@ -290,6 +289,14 @@ func (b *breaker) open(atLeast time.Duration) {
 		}
 	})
 	b.hear(event{kind: kind, last: b.last, next: rest})
+}
+
+// pace is the time until the next probe, from the moment when the breaker opens.
+func (b *breaker) pace() time.Duration {
+	if b.openings < longerAtMax {
+		return min(b.cfg.Probe.First<<b.openings, b.cfg.Probe.Most)
+	}
+	return b.cfg.Probe.Most
 }
 
 // move changes the state.

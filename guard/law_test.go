@@ -447,3 +447,27 @@ func TestTheHandlersOwnEnd(t *testing.T) {
 		wantOpen(t, g, true)
 	})
 }
+
+// A message that is refused while a probe runs waits no longer than until the next probe, whatever time a probe has.
+func TestRefusedDuringAProbe(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := guard.New("smtp", guard.Config{Logger: quietLogger()})
+		trip(t, g)
+		untilDue(t, g)
+		over := make(chan struct{})
+		go func() {
+			_ = g.Do(handling(t, worldtest.IDAt(time.Now(), 100), 1), func(context.Context) error { <-over; return nil })
+		}()
+		synctest.Wait()
+		err := g.Do(handling(t, worldtest.IDAt(time.Now(), 101), 1), ends(nil))
+		var later *handlers.LaterError
+		if !errors.As(err, &later) || !errors.Is(err, guard.ErrOpen) {
+			t.Fatalf("got %v, want a refusal", err)
+		}
+		if later.After > 4*time.Second { // 2 seconds until the next probe, and the spread of what comes back
+			t.Errorf("it waits for %v while a probe runs", later.After)
+		}
+		close(over)
+		synctest.Wait()
+	})
+}

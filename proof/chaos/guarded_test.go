@@ -157,7 +157,7 @@ func (l *guarded) until(what string, so func() bool) {
 }
 
 func (l *guarded) state() string {
-	stats, err := l.store.Queue(outings).Stats(l.ctx)
+	stats, err := l.store.Queue(outings).Stats(context.WithoutCancel(l.ctx))
 	text := fmt.Sprintf("queue %+v (%v), limits %+v, %d messages done", stats, err, l.limits(), len(l.service.done()))
 	for k := guard.Done; k <= guard.Mine; k++ {
 		text += fmt.Sprintf(", %d %v", l.judged(k), k)
@@ -167,7 +167,7 @@ func (l *guarded) state() string {
 
 // limits are those of the guard's turn: none while its breaker is closed.
 func (l *guarded) limits() worker.Limits {
-	turn, err := l.guard.Turn(l.ctx, worker.Consumer{})
+	turn, err := l.guard.Turn(context.WithoutCancel(l.ctx), worker.Consumer{})
 	if err != nil {
 		l.t.Fatal(err)
 	}
