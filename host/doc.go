@@ -20,8 +20,8 @@
 // A program without Web or without Register lacks the verb, and shop alone does what is left.
 //
 // The operator's verbs work on the program's store: queues, poison, values, views, processes, schedules, settings, ids,
-// gates, locks, leaders, signals, send, top, doctor, spool, completion. shop help VERB explains them. The command millrace has
-// them for the store of any program.
+// gates, locks, leaders, signals, send, top, doctor, spool, completion. shop help VERB explains them. The command
+// millrace has them for the store of any program.
 //
 // # Flags
 //
