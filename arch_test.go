@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/post", "internal/tracing/tracingtest"}
-	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
+	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/share", "poison", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -43,6 +43,7 @@ func house() []floor {
 		{pkg: "coord/signal", may: []string{"storage", "internal/call", "internal/metrics"}, vendor: true, why: "it stands on what a store tells its listeners, and stores nothing", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/quorum", may: []string{"storage", "internal/call", "internal/metrics"}, vendor: true, why: "it stands on guarded writes in several stores", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/leader", may: []string{"storage", "coord/lease", "internal/call", "internal/metrics"}, vendor: true, why: "a leader is the holder of a lease that everybody wants", tests: []string{"coord/internal/coordtest"}},
+		{pkg: "coord/share", may: []string{"storage", "internal/call"}, why: "it stands on guarded writes, which every store has, and on rings", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/members", may: []string{"storage", "internal/call"}, why: "it stands on rows, which every store has", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "storage/doorbell", may: []string{"storage", "storage/driver", "storage/internal/telling"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite"}},
 		{pkg: "storage/sqlite/internal/peers", vendor: true, why: "it knows files and locks, not what is stored: the driver gives it functions"},
