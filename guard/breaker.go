@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -32,7 +31,6 @@ const (
 	rampAgain   = time.Second           // until a call that found no place in the ramp comes again
 	placeGrace  = 10 * time.Second      // for a call that goes on after its Timeout, before its place is free
 	placeTime   = 5 * time.Minute       // of a call without Timeout
-	triesKept   = 1024                  // messages that failed last, whose last tries are known
 	settling    = 15 * time.Millisecond // within which workers see that a breaker is shut: they ask each 10 ms
 	spread      = 0.2                   // of the time until a probe
 	longerAtMax = 16                    // doublings; no time doubles more often
@@ -53,6 +51,7 @@ type permit struct {
 	id    string
 	epoch uint64
 	place *place // where calls are counted: as a probe, and in the ramp
+	seat  seat   // in the limits
 }
 
 // place is taken by a call until it ends, or until time runs out.
@@ -68,9 +67,11 @@ type breaker struct {
 	say func(event)
 
 	mu       sync.Mutex
+	when     Break
+	probe    Probe
 	state    state
-	epoch    uint64        // grows with each change of state; a call of an older epoch doesn't change the state
-	changed  chan struct{} // closed when the limits change; nil: nobody has asked for them since
+	epoch    uint64 // grows with each change of state; a call of an older epoch doesn't change the state
+	news     news   // of the limits
 	timer    *time.Timer
 	window   window    // of calls while it is closed
 	since    time.Time // when it opened
@@ -82,15 +83,14 @@ type breaker struct {
 	limit, running, well, ill int // of this step of the ramp
 	failed                    []sighting
 
-	ok    [2]sighting // the messages that succeeded last, the newest first
-	tries *lru.Cache[time.Time]
-	heard []event // to be said when the mutex is free
+	messages messages
+	heard    []event // to be said when the mutex is free
 }
 
 func newBreaker(cfg *Config, say func(event)) *breaker {
 	return &breaker{
-		cfg: cfg, say: say, window: newWindow(cfg.Break),
-		failed: make([]sighting, 0, 2), tries: lru.New[time.Time](triesKept, 0),
+		cfg: cfg, say: say, when: cfg.Break, probe: cfg.Probe, window: newWindow(cfg.Break),
+		failed: make([]sighting, 0, 2), messages: newMessages(),
 	}
 }
 
@@ -108,18 +108,16 @@ func (b *breaker) unlock() {
 func (b *breaker) limits() (worker.Limits, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.changed == nil {
-		b.changed = make(chan struct{})
-	}
+	changed := b.news.wait()
 	switch b.state {
 	case open, probing:
-		return worker.Limits{Pause: true}, b.changed
+		return worker.Limits{Pause: true}, changed
 	case due:
-		return worker.Limits{Concurrency: 1, MaxInHand: 1}, b.changed
+		return worker.Limits{Concurrency: 1, MaxInHand: 1}, changed
 	case ramping:
-		return worker.Limits{Concurrency: b.limit, MaxInHand: b.limit}, b.changed
+		return worker.Limits{Concurrency: b.limit, MaxInHand: b.limit}, changed
 	}
-	return worker.Limits{}, b.changed
+	return worker.Limits{}, changed
 }
 
 // begin lets a call through, or returns how long it must wait. Each permit is ended once.
@@ -158,7 +156,7 @@ func (b *breaker) expire(p permit) {
 		return
 	}
 	p.place.over = true
-	b.hear(event{kind: overdue, id: p.id, took: b.cfg.place()})
+	b.heard = append(b.heard, event{kind: overdue, id: p.id, took: b.cfg.place()})
 	b.count(p, failure, time.Now())
 }
 
@@ -172,7 +170,7 @@ func (b *breaker) end(p permit, told outcome, err error, after time.Duration) {
 	b.mu.Lock()
 	defer b.unlock()
 	if told == success {
-		b.succeeded(p.id, now)
+		b.messages.succeeded(p.id, now)
 	} else if text != "" {
 		b.last = text
 	}
@@ -200,13 +198,13 @@ func (b *breaker) count(p permit, told outcome, now time.Time) {
 		if told == neutral {
 			return
 		}
-		if b.window.add(p.id, told == failure, now); told == failure && b.window.tripped(b.cfg.Break, now) {
+		if b.window.add(p.id, told == failure, now); told == failure && b.window.tripped(b.when, now) {
 			b.open(0)
 		}
 	case probing:
 		switch told {
 		case success:
-			b.hear(event{kind: recovers, took: now.Sub(b.since)})
+			b.heard = append(b.heard, event{kind: recovers, took: now.Sub(b.since)})
 			b.move(ramping)
 			b.step(2)
 			b.running = 0
@@ -242,16 +240,16 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 		b.step(2 * b.limit)
 		return
 	}
-	b.hear(event{kind: isClosed, took: now.Sub(b.since)})
+	b.heard = append(b.heard, event{kind: isClosed, took: now.Sub(b.since)})
 	b.move(closed)
 	b.openings = 0
-	b.window = newWindow(b.cfg.Break)
+	b.window = newWindow(b.when)
 }
 
 // step begins a step of the ramp.
 func (b *breaker) step(limit int) {
 	b.limit, b.well, b.ill, b.failed = limit, 0, 0, b.failed[:0]
-	b.tell()
+	b.news.tell()
 }
 
 // throttle shuts the breaker for as long as the service asks, whatever the call was.
@@ -268,9 +266,9 @@ func (b *breaker) open(atLeast time.Duration) {
 	if b.openings == 0 {
 		kind, b.since = opened, time.Now()
 	}
-	rest := b.cfg.Probe.Most
+	rest := b.probe.Most
 	if b.openings < longerAtMax {
-		rest = min(b.cfg.Probe.First<<b.openings, rest)
+		rest = min(b.probe.First<<b.openings, rest)
 	}
 	if b.state != open { // else the service has only asked for more time
 		b.openings++
@@ -289,7 +287,7 @@ func (b *breaker) open(atLeast time.Duration) {
 			b.move(due)
 		}
 	})
-	b.hear(event{kind: kind, last: b.last, next: rest})
+	b.heard = append(b.heard, event{kind: kind, last: b.last, next: rest})
 }
 
 // move changes the state.
@@ -303,42 +301,49 @@ func (b *breaker) move(to state) {
 		b.timer.Stop()
 		b.timer = nil
 	}
-	b.tell()
+	b.news.tell()
 }
 
-// tell says that the limits have changed.
-func (b *breaker) tell() {
-	if b.changed != nil {
-		close(b.changed)
-		b.changed = nil
+// shutFor reports that no call is let through, and how long that lasts.
+func (b *breaker) shutFor() (wait time.Duration, shut bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != open && b.state != probing {
+		return 0, false
 	}
+	return max(time.Until(b.until), 0), true
 }
 
-func (b *breaker) hear(e event) { b.heard = append(b.heard, e) }
+// numbers returns the numbers in force.
+func (b *breaker) numbers() Limits {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return Limits{Break: b.when, Probe: b.probe}
+}
 
-func (b *breaker) succeeded(id string, now time.Time) {
-	if id == "" || id != b.ok[0].id {
-		b.ok[1] = b.ok[0]
+// set puts other numbers in force. Calls are counted anew if Break has changed. A pause that has begun goes on.
+func (b *breaker) set(when Break, probe Probe) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if when != b.when {
+		b.when, b.window = when, newWindow(when)
 	}
-	b.ok[0] = sighting{id, now}
+	b.probe = probe
+}
+
+// changes says that the limits of a worker have changed.
+func (b *breaker) changes() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.news.tell()
 }
 
 // spend notes that a message has failed. It reports that this is an attempt: the breaker lets calls through, and the
-// service has done another message's call since the last try of this one, or within Window where that isn't known.
+// service has done another message's call lately.
 func (b *breaker) spend(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
-	last, known := b.tries.Get(id)
-	if !known {
-		last = now.Add(-b.cfg.Break.Window)
-	}
-	b.tries.Add(id, now, len(id))
-	other := b.ok[0]
-	if other.id == id {
-		other = b.ok[1]
-	}
-	return (b.state == closed || b.state == ramping) && other.at.After(last)
+	return b.messages.failed(id, time.Now(), b.when.Window) && (b.state == closed || b.state == ramping)
 }
 
 // repeat reports that a call may be repeated in place.

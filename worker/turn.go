@@ -31,6 +31,9 @@ type Limits struct {
 	// Pause takes no messages. Running handlers go on, and messages that wait are handed back. It costs them no attempt.
 	Pause bool
 
+	// Brief says that a pause is short and comes often, as between two permits of a rate. It isn't logged.
+	Brief bool
+
 	// Concurrency is how many handlers run at a time. When it falls, running handlers finish.
 	Concurrency int
 
@@ -73,8 +76,9 @@ type Consumer struct {
 	Visibility time.Duration
 	Logger     *slog.Logger
 
-	// Concurrency is that of the queue, which limits may raise: a turn that only lowers it needs to know it.
-	Concurrency int
+	// Concurrency and MaxInHand are those of the queue, which limits may raise: a turn that only lowers them needs to know
+	// them.
+	Concurrency, MaxInHand int
 
 	// Fit reports that the consumer can receive. It can't if it has had no room for messages for longer than
 	// Config.StuckAfter, because its handlers hang or take long, or if the store has failed for that long.

@@ -35,6 +35,9 @@ type Config struct {
 	// the limit divided by the number of processes that it saw last.
 	Strict bool
 
+	// Changed is called when the share changes. It returns at once, and calls nothing of this package. Defaults to none.
+	Changed func()
+
 	// Logger gets what no caller is told of: the document can't be reached, or can't be read. Defaults to none.
 	Logger *slog.Logger
 }
@@ -45,6 +48,9 @@ func (c Config) withDefaults(store *storage.Store, name string) (Config, error) 
 	c.TTL = cmp.Or(c.TTL, 20*time.Second)
 	if c.TTL < minTTL || c.TTL > maxTTL || c.TTL%time.Millisecond != 0 {
 		faults = append(faults, fmt.Errorf("%w: TTL is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, c.TTL, minTTL, maxTTL))
+	}
+	if c.Changed == nil {
+		c.Changed = func() {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

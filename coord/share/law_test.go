@@ -2,6 +2,7 @@ package share_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync/atomic"
 	"testing"
@@ -402,5 +403,45 @@ func TestFaults(t *testing.T) {
 		want("no name", err)
 		_, err = share.NewRate(s, name, 1, share.Config{TTL: time.Second})
 		want("a short TTL", err)
+	})
+}
+
+// A limit without a store is this process's own.
+func TestLocal(t *testing.T) {
+	inWorld(t, func(t *testing.T, _ *storage.Store) {
+		r, err := share.LocalRate(100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := busy(r, 10*time.Second); n < 990 || n > 1000 {
+			t.Errorf("%d calls in 10 seconds", n)
+		}
+		if err := r.Set(10); err != nil {
+			t.Fatal(err)
+		}
+		if n := busy(r, 10*time.Second); n < 98 || n > 102 {
+			t.Errorf("%d calls in 10 seconds", n)
+		}
+		slots, err := share.LocalSlots(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []bool{true, true, false} {
+			if _, ok := slots.Take(); ok != want {
+				t.Errorf("a slot: %v, want %v", ok, want)
+			}
+		}
+		slots.Give()
+		if _, ok := slots.Take(); !ok {
+			t.Error("a slot that was given back is not free")
+		}
+		if err := errors.Join(slots.Leave(t.Context()), r.Leave(t.Context())); err != nil {
+			t.Error(err)
+		}
+		_, badRate := share.LocalRate(0)
+		_, badSlots := share.LocalSlots(0)
+		if badRate == nil || badSlots == nil {
+			t.Error("a limit of nothing is no fault")
+		}
 	})
 }

@@ -93,7 +93,7 @@ func (m *member) goes(ctx context.Context) bool {
 	m.mu.Lock()
 	m.leaving = false
 	close(m.left)
-	m.tell()
+	m.moved()
 	if m.asked.After(began) {
 		m.left, m.eager = make(chan struct{}), true
 		return false
@@ -272,7 +272,7 @@ func (m *member) note(ctx context.Context, began time.Time, err error) {
 	if safe := min(m.limit, m.doc.limit()) / members; safe != m.safe {
 		m.settle(time.Now())
 		m.safe = safe
-		m.tell()
+		m.moved()
 	}
 }
 
@@ -336,7 +336,7 @@ func (m *member) wait(d time.Duration) {
 			return
 		case <-end.C:
 			m.mu.Lock()
-			m.tell()
+			m.moved()
 			m.mu.Unlock()
 		case <-lost:
 			m.deafen()

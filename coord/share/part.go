@@ -30,6 +30,7 @@ type part struct {
 	told chan struct{} // capacity 1: another process rings
 
 	mu      sync.Mutex
+	local   bool // all of it is this process's own
 	limit   int64
 	use     int64     // by the last write that was acknowledged, or less
 	until   time.Time // when use ends
@@ -62,6 +63,15 @@ func newPart(store *storage.Store, kind, name string, limit int64, cfg Config, b
 	return &part{
 		place: place{store, store.Blobs(container), kind + "/" + name}, cfg: cfg, id: rand.Text(), limit: limit, bucket: bucket,
 		wake: make(chan struct{}, 1), told: make(chan struct{}, 1),
+	}
+}
+
+// newLocal returns the whole of a number. No other process has part of it.
+func newLocal(kind string, limit int64, bucket float64) *part {
+	now := time.Now()
+	return &part{
+		place: place{key: kind}, cfg: Config{TTL: minTTL, Changed: func() {}}, bucket: bucket, wake: make(chan struct{}, 1),
+		local: true, running: true, limit: limit, use: limit, until: now.AddDate(100, 0, 0), filled: now,
 	}
 }
 
@@ -100,6 +110,9 @@ func (p *part) settle(now time.Time) {
 // ask notes a call, under the mutex. A part without a member gets one.
 func (p *part) ask(now time.Time) {
 	p.asked = now
+	if p.local {
+		return
+	}
 	if p.leaving { // it stays
 		p.leaving = false
 		close(p.left)
@@ -114,10 +127,10 @@ func (p *part) ask(now time.Time) {
 }
 
 // starving reports that the part wants more than it is given, under the mutex. For a rate that is when its last spell
-// used nearly all, and was refused a call.
+// used nearly all, and was refused a call. The permit that is due may be missing.
 func (p *part) starving() bool {
 	last := p.recent[1]
-	return p.eager || p.bucket > 0 && last.refused && last.used >= nearlyAll*last.given
+	return p.eager || p.bucket > 0 && last.refused && last.used+1 >= nearlyAll*last.given
 }
 
 // refuse notes that the part wants more than it has, under the mutex.
@@ -143,7 +156,13 @@ func (p *part) set(now time.Time, use int64) {
 		return
 	}
 	p.use = use
+	p.moved()
+}
+
+// moved tells that the share has changed, under the mutex.
+func (p *part) moved() {
 	p.tell()
+	p.cfg.Changed()
 }
 
 // tell wakes those that wait for a change, under the mutex.
@@ -173,6 +192,10 @@ func (p *part) setLimit(limit int64) {
 	now := time.Now()
 	p.settle(now)
 	p.safe = min(p.safe, limit)
+	if p.local {
+		p.set(now, limit)
+		return
+	}
 	p.set(now, min(p.use, limit))
 	if p.running {
 		p.hurry()
@@ -183,7 +206,7 @@ func (p *part) setLimit(limit int64) {
 func (p *part) leave(ctx context.Context) error {
 	p.mu.Lock()
 	left, busy := p.left, p.busy > 0
-	if !p.running {
+	if !p.running || p.local {
 		p.mu.Unlock()
 		return nil
 	}

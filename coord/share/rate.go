@@ -29,6 +29,14 @@ func NewRate(store *storage.Store, name string, perSecond float64, cfg Config) (
 	return &Rate{newPart(store, "rate", name, int64(perSecond*unitsPerCall), cfg, bucketTime)}, nil
 }
 
+// LocalRate returns a rate of this process alone, without a store.
+func LocalRate(perSecond float64) (*Rate, error) {
+	if err := CheckRate(perSecond); err != nil {
+		return nil, fmt.Errorf("share: %w", err)
+	}
+	return &Rate{newLocal("rate", int64(perSecond*unitsPerCall), bucketTime)}, nil
+}
+
 // Set changes the limit that this process knows. The smallest of all processes is in force.
 func (r *Rate) Set(perSecond float64) error {
 	if err := CheckRate(perSecond); err != nil {

@@ -24,6 +24,14 @@ func NewSlots(store *storage.Store, name string, n int, cfg Config) (*Slots, err
 	return &Slots{newPart(store, "slots", name, int64(n), cfg, 0)}, nil
 }
 
+// LocalSlots returns slots of this process alone, without a store.
+func LocalSlots(n int) (*Slots, error) {
+	if err := CheckSlots(n); err != nil {
+		return nil, fmt.Errorf("share: %w", err)
+	}
+	return &Slots{newLocal("slots", int64(n), 0)}, nil
+}
+
 // Set changes the number that this process knows. The smallest of all processes is in force.
 func (s *Slots) Set(n int) error {
 	if err := CheckSlots(n); err != nil {

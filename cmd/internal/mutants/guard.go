@@ -14,14 +14,14 @@ func guards() []mutant {
 		{
 			name: "an attempt is spent while the breaker is open",
 			file: "guard/breaker.go",
-			old:  "(b.state == closed || b.state == ramping) && other",
-			new:  "other",
+			old:  " && (b.state == closed || b.state == ramping)",
+			new:  "",
 			by:   "guard",
 			test: "TestLaw1NoAttemptWhileOpen",
 		},
 		{
 			name: "an attempt is spent although the service does nobody's call",
-			file: "guard/breaker.go",
+			file: "guard/messages.go",
 			old:  "other.at.After(last)",
 			new:  "!last.IsZero()",
 			by:   "guard",
