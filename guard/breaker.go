@@ -78,6 +78,7 @@ type breaker struct {
 	shut     time.Time // when it was shut last
 	until    time.Time // when the open state, or the probe, is over
 	openings int       // since it was closed
+	mine     bool      // it has opened by this process's own calls
 	last     string    // the text of the last error of a call
 
 	limit, running, well, ill int // of this step of the ramp
@@ -198,19 +199,25 @@ func (b *breaker) count(p permit, told outcome, now time.Time) {
 		if told == neutral {
 			return
 		}
-		if b.window.add(p.id, told == failure, now); told == failure && b.window.tripped(b.when, now) {
+		b.window.add(p.id, told == failure, now)
+		switch {
+		case told != failure:
+		case b.window.tripped(b.when, now):
+			b.mine = true
 			b.open(0)
+		case b.window.sum.failures == max(1, b.when.Of/2):
+			b.heard = append(b.heard, event{kind: uneasy})
 		}
 	case probing:
 		switch told {
 		case success:
 			b.heard = append(b.heard, event{kind: recovers, took: now.Sub(b.since)})
-			b.move(ramping)
-			b.step(2)
-			b.running = 0
+			b.ramp()
 		case failure:
+			b.mine = true
 			b.open(0)
 		default:
+			b.heard = append(b.heard, event{kind: unknown})
 			b.move(due)
 		}
 	case ramping:
@@ -229,6 +236,7 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 		b.ill++
 		b.failed = see(b.failed, p.id, now)
 		if len(b.failed) == cap(b.failed) && b.ill >= b.well {
+			b.mine = true
 			b.open(0)
 			return
 		}
@@ -244,6 +252,14 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 	b.move(closed)
 	b.openings = 0
 	b.window = newWindow(b.when)
+}
+
+// ramp begins to let calls through.
+func (b *breaker) ramp() {
+	b.mine = false
+	b.move(ramping)
+	b.step(2)
+	b.running = 0
 }
 
 // step begins a step of the ramp.
@@ -277,6 +293,12 @@ func (b *breaker) open(atLeast time.Duration) {
 	if atLeast > 0 {
 		rest = atLeast + time.Duration(spread/2*rand.Float64()*float64(atLeast)) // never before the service's own time
 	}
+	b.shutOff(rest)
+	b.heard = append(b.heard, event{kind: kind, last: b.last, next: rest})
+}
+
+// shutOff lets no call through for a while.
+func (b *breaker) shutOff(rest time.Duration) {
 	b.move(open)
 	b.until = time.Now().Add(rest)
 	epoch := b.epoch
@@ -287,7 +309,6 @@ func (b *breaker) open(atLeast time.Duration) {
 			b.move(due)
 		}
 	})
-	b.heard = append(b.heard, event{kind: kind, last: b.last, next: rest})
 }
 
 // move changes the state.
@@ -312,30 +333,6 @@ func (b *breaker) shutFor() (wait time.Duration, shut bool) {
 		return 0, false
 	}
 	return max(time.Until(b.until), 0), true
-}
-
-// numbers returns the numbers in force.
-func (b *breaker) numbers() Limits {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return Limits{Break: b.when, Probe: b.probe}
-}
-
-// set puts other numbers in force. Calls are counted anew if Break has changed. A pause that has begun goes on.
-func (b *breaker) set(when Break, probe Probe) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if when != b.when {
-		b.when, b.window = when, newWindow(when)
-	}
-	b.probe = probe
-}
-
-// changes says that the limits of a worker have changed.
-func (b *breaker) changes() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.news.tell()
 }
 
 // spend notes that a message has failed. It reports that this is an attempt: the breaker lets calls through, and the

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -20,6 +21,7 @@ type Guard struct {
 	fault   error // of the configuration
 	late    error // the cause of a call's end by its Timeout
 	breaker *breaker
+	fleet   *fleet
 	quota   *quota
 	log     atomic.Pointer[slog.Logger] // of the first worker that asks for a turn
 }
@@ -32,9 +34,17 @@ func New(name string, cfg Config) *Guard {
 	g.cfg, g.fault = cfg.withDefaults(name)
 	g.late = fmt.Errorf("no answer within %v: %w", g.cfg.Timeout, context.DeadlineExceeded)
 	g.breaker = newBreaker(&g.cfg, g.say)
-	g.quota = newQuota(name, &g.cfg, g.breaker.changes)
+	g.fleet = newFleet(name, g.breaker, g.logger)
+	g.quota = newQuota(name, &g.cfg, func() {
+		g.breaker.mu.Lock()
+		defer g.breaker.mu.Unlock()
+		g.breaker.news.tell()
+	})
 	if g.fault == nil {
 		g.fault = g.quota.set(g.cfg.Rate, g.cfg.Slots)
+	}
+	if g.fault == nil && g.cfg.Store != nil && storage.CheckKey(name) == nil {
+		g.fleet.open(context.Background(), g.cfg.Store, false)
 	}
 	return g
 }
@@ -109,7 +119,17 @@ func (g *Guard) begin(ctx context.Context, id string, most time.Duration) (permi
 	if !ok {
 		return permit{}, g.refuse(ErrLimit, wait)
 	}
+	shared := g.fleet.active.Load()
+	if shared {
+		if wait, ok := g.fleet.claim(ctx); !ok {
+			g.quota.give(s)
+			return permit{}, g.refuse(ErrOpen, wait)
+		}
+	}
 	p, wait, ok := g.breaker.begin(id)
+	if shared {
+		g.fleet.free()
+	}
 	if !ok {
 		g.quota.give(s)
 		return permit{}, g.refuse(ErrOpen, wait)

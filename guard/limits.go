@@ -39,14 +39,15 @@ var ErrLimit = errors.New("the limit of calls is reached")
 // Limits returns the numbers that are in force in this process.
 func (g *Guard) Limits() Limits {
 	rate, slots := g.quota.numbers()
-	l := g.breaker.numbers()
-	l.Rate, l.Slots = rate, slots
-	return l
+	b := g.breaker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return Limits{Rate: rate, Slots: slots, Break: b.when, Probe: b.probe}
 }
 
 // Set puts other numbers in force, from the next call on. A number that is lower holds at once in this process, and in
-// the others when they have set it, too; see package coord/share. The error names everything that is wrong; then the
-// old numbers stay in force.
+// the others when they have set it, too; see package coord/share. If Break changes, calls are counted anew. The error
+// names everything that is wrong; then the old numbers stay in force.
 func (g *Guard) Set(l Limits) error {
 	if g.fault != nil {
 		return g.fault
@@ -60,7 +61,13 @@ func (g *Guard) Set(l Limits) error {
 	if err != nil {
 		return err
 	}
-	g.breaker.set(cfg.Break, cfg.Probe)
+	b := g.breaker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.when != cfg.Break {
+		b.when, b.window = cfg.Break, newWindow(cfg.Break)
+	}
+	b.probe = cfg.Probe
 	return nil
 }
 
@@ -123,10 +130,13 @@ func (q *quota) set(rate Rate, slots int) error {
 
 // open lets a worker's store divide the limits, unless another does.
 func (q *quota) open(s *storage.Store) error {
+	if s == nil {
+		return nil
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.left.Store(false)
-	if q.turns++; q.store != nil || s == nil {
+	if q.turns++; q.store != nil {
 		return nil
 	}
 	q.store = s
@@ -134,23 +144,23 @@ func (q *quota) open(s *storage.Store) error {
 }
 
 // leave gives the parts back when the last consumer leaves. Calls that would begin later are refused.
-func (q *quota) leave(ctx context.Context) error {
+func (q *quota) leave(ctx context.Context) (last bool, err error) {
 	q.mu.Lock()
 	q.turns--
-	p, last := q.parts.Load(), q.turns == 0
+	p := q.parts.Load()
+	last = q.turns == 0
 	q.left.Store(last)
 	q.mu.Unlock()
 	if !last || p == nil {
-		return nil
+		return last, nil
 	}
-	var err error
 	if p.rate != nil {
 		err = p.rate.Leave(ctx)
 	}
 	if p.slots != nil {
 		err = errors.Join(err, p.slots.Leave(ctx))
 	}
-	return err
+	return last, err
 }
 
 // build makes the parts of new limits, under the mutex. Parts that are left out leave by themselves.

@@ -1,8 +1,10 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -15,7 +17,7 @@ import (
 // consumer has left, calls are refused that would need a share of a limit.
 //
 //	worker.QueueConfig{Turn: smtp.Turn}
-func (g *Guard) Turn(_ context.Context, c worker.Consumer) (worker.Turn, error) {
+func (g *Guard) Turn(ctx context.Context, c worker.Consumer) (worker.Turn, error) {
 	if g.fault != nil {
 		return nil, g.fault
 	}
@@ -25,14 +27,18 @@ func (g *Guard) Turn(_ context.Context, c worker.Consumer) (worker.Turn, error) 
 	if err := g.quota.open(c.Store); err != nil {
 		return nil, err
 	}
-	return turn{g, c.Concurrency, c.MaxInHand}, nil
+	if store := cmp.Or(g.cfg.Store, c.Store); store != nil && storage.CheckKey(g.name) == nil {
+		g.fleet.open(ctx, store, true)
+	}
+	return turn{g, c.Concurrency, c.MaxInHand, c.Store != nil}, nil
 }
 
 // turn is a consumer's view of a guard. It holds nothing.
 type turn struct {
 	guard *Guard
-	most  int // handlers at a time, which a limit doesn't raise; 0: not known
-	hand  int // messages in hand, likewise
+	most  int  // handlers at a time, which a limit doesn't raise; 0: not known
+	hand  int  // messages in hand, likewise
+	store bool // its consumer has one
 }
 
 func (t turn) Now() (worker.Limits, <-chan struct{}) {
@@ -57,4 +63,13 @@ func least(a, b int) int {
 }
 
 // Leave gives this process's part of the limits back when its last consumer leaves.
-func (t turn) Leave(ctx context.Context) error { return t.guard.quota.leave(ctx) }
+func (t turn) Leave(ctx context.Context) error {
+	if !t.store {
+		return nil
+	}
+	last, err := t.guard.quota.leave(ctx)
+	if last {
+		t.guard.fleet.close()
+	}
+	return err
+}
