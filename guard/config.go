@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/millrace-go/millrace/coord/share"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
@@ -67,6 +69,10 @@ type Config struct {
 	// MaxAge is the age from which a message spends an attempt by each call that fails, even if the service is down for
 	// everybody. So it bounds how long a message is handed back. Defaults to 168 hours.
 	MaxAge time.Duration
+
+	// Metrics shows the guard's metrics (millrace_guard_…), and so does that of each worker that asks for a turn. Defaults
+	// to none.
+	Metrics prometheus.Registerer
 
 	// Logger gets a line when the breaker opens and when it closes. Defaults to that of the first worker that asks for a
 	// turn, and before that to slog.Default().

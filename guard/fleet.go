@@ -31,6 +31,7 @@ type fleet struct {
 	b  *breaker
 	id string
 
+	forAll atomic.Bool // the record is open
 	active atomic.Bool // the breaker isn't closed, or there is news
 
 	mu      sync.Mutex
@@ -182,7 +183,7 @@ func (f *fleet) step(ctx context.Context) (quiet bool, pause time.Duration) {
 	if known.verdict == none {
 		f.follow(known.epoch)
 	} else { // it is this process's own doing
-		f.followed, f.tries = f.doc.Open, f.doc.Tries
+		f.remember()
 	}
 	switch {
 	case known.probing:
@@ -259,7 +260,7 @@ func (f *fleet) follow(epoch uint64) {
 		return // what has changed it hurries
 	}
 	was, tries := f.followed, f.tries
-	f.followed, f.tries = f.doc.Open, f.doc.Tries
+	f.remember()
 	switch b := f.b; {
 	case b.state == probing:
 	case f.doc.Open && (b.state == closed || b.state == ramping || was && f.doc.Tries > tries):
@@ -269,6 +270,12 @@ func (f *fleet) follow(epoch uint64) {
 		b.heard = append(b.heard, event{kind: recovers, took: time.Since(b.since)})
 		b.ramp()
 	}
+}
+
+// remember notes what the record says.
+func (f *fleet) remember() {
+	f.followed, f.tries = f.doc.Open, f.doc.Tries
+	f.forAll.Store(f.followed)
 }
 
 // calm reports that there is nothing to agree on.
@@ -323,7 +330,7 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 		case err != nil:
 			return f.byItself(ctx, err)
 		}
-		f.followed, f.tries = f.doc.Open, f.doc.Tries
+		f.remember()
 		f.begin()
 		return 0, true
 	}

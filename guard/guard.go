@@ -23,6 +23,7 @@ type Guard struct {
 	breaker *breaker
 	fleet   *fleet
 	quota   *quota
+	tally   tally
 	log     atomic.Pointer[slog.Logger] // of the first worker that asks for a turn
 }
 
@@ -42,6 +43,9 @@ func New(name string, cfg Config) *Guard {
 	})
 	if g.fault == nil {
 		g.fault = g.quota.set(g.cfg.Rate, g.cfg.Slots)
+	}
+	if g.fault == nil {
+		g.register(g.cfg.Metrics)
 	}
 	if g.fault == nil && g.cfg.Store != nil && storage.CheckKey(name) == nil {
 		g.fleet.open(context.Background(), g.cfg.Store, false)
@@ -112,18 +116,18 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 func (g *Guard) begin(ctx context.Context, id string, most time.Duration) (permit, *Error) {
 	if g.quota.limited() {
 		if wait, shut := g.breaker.shutFor(); shut {
-			return permit{}, g.refuse(ErrOpen, wait)
+			return permit{}, g.refuse(byBreaker, wait)
 		}
 	}
-	s, wait, ok := g.quota.take(ctx, most)
-	if !ok {
-		return permit{}, g.refuse(ErrLimit, wait)
+	s, wait, short := g.quota.take(ctx, most)
+	if short != byBreaker {
+		return permit{}, g.refuse(short, wait)
 	}
 	shared := g.fleet.active.Load()
 	if shared {
 		if wait, ok := g.fleet.claim(ctx); !ok {
 			g.quota.give(s)
-			return permit{}, g.refuse(ErrOpen, wait)
+			return permit{}, g.refuse(byBreaker, wait)
 		}
 	}
 	p, wait, ok := g.breaker.begin(id)
@@ -132,7 +136,7 @@ func (g *Guard) begin(ctx context.Context, id string, most time.Duration) (permi
 	}
 	if !ok {
 		g.quota.give(s)
-		return permit{}, g.refuse(ErrOpen, wait)
+		return permit{}, g.refuse(byBreaker, wait)
 	}
 	p.seat = s
 	return p, nil
@@ -195,6 +199,7 @@ func (m message) age() time.Duration {
 func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Context) error) (fault Fault, err error) {
 	fault.Kind = Mine // unless the call says more
 	defer func() {
+		g.tally.calls[fault.Kind].Add(1)
 		g.breaker.end(p, fault.outcome(), err, fault.After)
 		g.quota.give(p.seat)
 	}()
@@ -258,7 +263,12 @@ func (g *Guard) mayRepeat(ctx context.Context, fault Fault) bool {
 }
 
 // refuse is the verdict on a message whose call is not made.
-func (g *Guard) refuse(why error, wait time.Duration) *Error {
+func (g *Guard) refuse(by why, wait time.Duration) *Error {
+	g.tally.refused[by].Add(1)
+	why := ErrLimit
+	if by == byBreaker {
+		why = ErrOpen
+	}
 	return &Error{Name: g.name, Fault: Fault{Kind: Throttled}, Err: why, verdict: handlers.Later(upward(wait), g.name+": "+why.Error())}
 }
 

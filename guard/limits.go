@@ -89,8 +89,7 @@ type quota struct {
 
 	parts   atomic.Pointer[parts] // nil: there is no limit
 	calling atomic.Int64          // calls under way, while there is a limit
-	tight   atomic.Int64          // when a consumer was limited last, in nanoseconds since started
-	started time.Time
+	tight   atomic.Int64          // consumers that are limited; they are told when a call ends
 }
 
 // parts are this process's parts of the limits; nil: there is no such limit. They never change.
@@ -108,11 +107,8 @@ const fineRoom = 64
 // leastTell is the least time until a consumer without room looks again.
 const leastTell = 10 * time.Millisecond
 
-// tightFor is how long the end of each call is told after a consumer was limited.
-const tightFor = time.Second
-
 func newQuota(name string, cfg *Config, tell func()) *quota {
-	return &quota{cfg: cfg, name: name, tell: tell, store: cfg.Store, started: time.Now()}
+	return &quota{cfg: cfg, name: name, tell: tell, store: cfg.Store}
 }
 
 func (q *quota) numbers() (Rate, int) {
@@ -214,37 +210,38 @@ func (q *quota) shareConfig() share.Config {
 
 func (q *quota) limited() bool { return q.parts.Load() != nil }
 
-// take takes a place of all limits. It waits for one for a time at most. Without one it returns when to try again.
-func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time.Duration, ok bool) {
+// take takes a place of all limits. It waits for one for a time at most. Without one it returns when to try again, and
+// which limit is reached.
+func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time.Duration, short why) {
 	p := q.parts.Load()
 	if p == nil {
-		return seat{}, 0, true
+		return seat{}, 0, byBreaker
 	}
 	if q.left.Load() {
-		return seat{}, 0, false // another process makes the call
+		return seat{}, 0, byRate // another process makes the call
 	}
 	if p.slots != nil {
-		if wait, ok = p.slots.Take(); !ok {
+		if wait, ok := p.slots.Take(); !ok {
 			q.tell()
 			if !hold(ctx, most, p.slots.Wait) {
-				return seat{}, wait, false
+				return seat{}, wait, bySlots
 			}
 		}
 	}
 	if p.rate != nil {
-		if wait, ok = p.rate.Take(); !ok {
+		if wait, ok := p.rate.Take(); !ok {
 			q.tell()
 			// Where it is known that no permit comes in time, there is nothing to wait for.
 			if wait > most && p.rate.Share() > 0 || !hold(ctx, most, p.rate.Wait) {
 				if p.slots != nil {
 					p.slots.Give()
 				}
-				return seat{}, wait, false
+				return seat{}, wait, byRate
 			}
 		}
 	}
 	q.calling.Add(1)
-	return seat{p}, 0, true
+	return seat{p}, 0, byBreaker
 }
 
 // hold waits for a place for a time at most.
@@ -266,7 +263,7 @@ func (q *quota) give(s seat) {
 	if s.parts.slots != nil {
 		s.parts.slots.Give()
 	}
-	if tight := q.tight.Load(); tight > 0 && time.Since(q.started)-time.Duration(tight) < tightFor {
+	if q.tight.Load() > 0 {
 		q.tell()
 	}
 }
@@ -292,7 +289,6 @@ func (q *quota) limits(concurrency, inHand int) worker.Limits {
 	if inHand > 0 && room >= inHand {
 		return worker.Limits{}
 	}
-	q.tight.Store(int64(time.Since(q.started)))
 	if room > fineRoom { // else a worker's limits would change with each call
 		room = 1 << (bits.Len(uint(room)) - 1)
 	}

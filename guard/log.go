@@ -32,6 +32,9 @@ const (
 // say logs an event. Only the beginning and the end of an outage, and what is wrong, are lines that all see.
 func (g *Guard) say(e event) {
 	g.fleet.on(e)
+	if e.kind == opened {
+		g.tally.opened.Add(1)
+	}
 	if e.kind == unknown || e.kind == uneasy {
 		return
 	}

@@ -3,6 +3,7 @@ package guard
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
@@ -24,24 +25,27 @@ func (g *Guard) Turn(ctx context.Context, c worker.Consumer) (worker.Turn, error
 	if c.Logger != nil {
 		g.log.CompareAndSwap(nil, c.Logger)
 	}
+	g.register(c.Metrics)
 	if err := g.quota.open(c.Store); err != nil {
 		return nil, err
 	}
 	if store := cmp.Or(g.cfg.Store, c.Store); store != nil && storage.CheckKey(g.name) == nil {
 		g.fleet.open(ctx, store, true)
 	}
-	return turn{g, c.Concurrency, c.MaxInHand, c.Store != nil}, nil
+	return &turn{guard: g, most: c.Concurrency, hand: c.MaxInHand, store: c.Store != nil}, nil
 }
 
-// turn is a consumer's view of a guard. It holds nothing.
+// turn is a consumer's view of a guard.
 type turn struct {
 	guard *Guard
 	most  int  // handlers at a time, which a limit doesn't raise; 0: not known
 	hand  int  // messages in hand, likewise
 	store bool // its consumer has one
+
+	tight atomic.Bool // a limit of calls was in force when it was asked last
 }
 
-func (t turn) Now() (worker.Limits, <-chan struct{}) {
+func (t *turn) Now() (worker.Limits, <-chan struct{}) {
 	limits, changed := t.guard.breaker.limits()
 	if t.most > 0 {
 		limits.Concurrency, limits.MaxInHand = min(limits.Concurrency, t.most), min(limits.MaxInHand, t.most)
@@ -50,8 +54,21 @@ func (t turn) Now() (worker.Limits, <-chan struct{}) {
 		return limits, changed
 	}
 	room := t.guard.quota.limits(t.most, t.hand)
+	t.setTight(room != worker.Limits{})
 	room.Concurrency, room.MaxInHand = least(room.Concurrency, limits.Concurrency), least(room.MaxInHand, limits.MaxInHand)
 	return room, changed
+}
+
+// setTight lets the turn be told when calls end, or not any more.
+func (t *turn) setTight(tight bool) {
+	if t.tight.Swap(tight) == tight {
+		return
+	}
+	if tight {
+		t.guard.quota.tight.Add(1)
+	} else {
+		t.guard.quota.tight.Add(-1)
+	}
 }
 
 // least returns the least of two limits. Zero is none.
@@ -63,7 +80,8 @@ func least(a, b int) int {
 }
 
 // Leave gives this process's part of the limits back when its last consumer leaves.
-func (t turn) Leave(ctx context.Context) error {
+func (t *turn) Leave(ctx context.Context) error {
+	t.setTight(false)
 	if !t.store {
 		return nil
 	}

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
@@ -75,6 +77,7 @@ type Consumer struct {
 	Kinds      []channel.Kind // that it has handlers for, in order
 	Visibility time.Duration
 	Logger     *slog.Logger
+	Metrics    prometheus.Registerer // Config.Metrics; nil: none
 
 	// Concurrency and MaxInHand are those of the queue, which limits may raise: a turn that only lowers them needs to know
 	// them.

@@ -94,7 +94,7 @@ func (p *part) settle(now time.Time) {
 		more := share * now.Sub(p.filled).Seconds()
 		p.tokens += more
 		p.recent[0].given += more
-		if length := min(max(leastSpell, time.Duration(spellPermits/share*float64(time.Second))), p.cfg.TTL/3); now.Sub(p.recent[0].since) >= length {
+		if age := now.Sub(p.recent[0].since); age >= leastSpell && (p.recent[0].given >= spellPermits || age >= p.cfg.TTL/3) {
 			p.recent[0], p.recent[1] = spell{since: now}, p.recent[0]
 		}
 	} else {
