@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/post", "internal/tracing/tracingtest"}
-	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "worker/optional", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
+	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "worker/optional", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/share", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -44,6 +44,7 @@ func house() []floor {
 		{pkg: "coord/signal", may: []string{"storage", "internal/call", "internal/metrics"}, vendor: true, why: "it stands on what a store tells its listeners, and stores nothing", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/quorum", may: []string{"storage", "internal/call", "internal/metrics"}, vendor: true, why: "it stands on guarded writes in several stores", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/leader", may: []string{"storage", "coord/lease", "internal/call", "internal/metrics"}, vendor: true, why: "a leader is the holder of a lease that everybody wants", tests: []string{"coord/internal/coordtest"}},
+		{pkg: "coord/share", may: []string{"storage", "internal/call"}, why: "it stands on guarded writes, which every store has, and on rings", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/members", may: []string{"storage", "internal/call"}, why: "it stands on rows, which every store has", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "storage/doorbell", may: []string{"storage", "storage/driver", "storage/internal/telling"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite"}},
 		{pkg: "storage/sqlite/internal/peers", may: []string{"internal/flock"}, vendor: true, why: "it knows files and locks, not what is stored: the driver gives it functions"},
@@ -70,7 +71,7 @@ func house() []floor {
 		{pkg: "worker/paused", may: []string{"worker", "coord/pause", "storage", "internal/metrics"}, vendor: true, why: "it holds the queues that an operator has paused; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
 		{pkg: "worker/optional", may: []string{"worker", "throttle"}, why: "it holds the queues that may wait while a program leaves out work; the worker doesn't know of it", tests: append([]string{"channel", "handlers", "storage"}, world...)},
 		{pkg: "worker/active", may: []string{"worker", "coord/members", "storage"}, why: "it lets members of a group take turns; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
-		{pkg: "guard", may: []string{"worker", "handlers", "internal/post", "internal/lru"}, why: "it judges the calls of any service, and sets a worker's turn by that; it stores nothing, and the worker doesn't know of it", tests: append([]string{"channel"}, world...)},
+		{pkg: "guard", may: []string{"worker", "handlers", "internal/post", "internal/lru", "internal/call", "internal/metrics", "coord/share", "storage"}, vendor: true, why: "it judges the calls of any service, and sets a worker's turn by that; the worker doesn't know of it", tests: append([]string{"channel"}, world...)},
 		{pkg: "process/internal/flow", may: []string{"channel", "internal/post"}, vendor: true, why: "it is the pure part of processes: it knows messages, and neither stores nor handlers", tests: []string{"internal/jsonform"}},
 		{pkg: "process", may: []string{"process/internal/flow", "handlers", "values", "channel", "internal/post", "internal/jsonform", "internal/metrics", "internal/lru", "storage"}, vendor: true, why: "a plan is a handler of many kinds over a collection; it doesn't know who runs the handlers", tests: append([]string{"millracetest", "worker", "poison", "schedule"}, world...)},
 		{pkg: "schedule", may: []string{"handlers", "values", "channel", "internal/post", "internal/metrics", "storage"}, vendor: true, why: "it is value objects that send themselves messages; it doesn't know who runs their handlers", tests: append([]string{"worker", "poison", "millracetest", "internal/faulttest"}, world...)},
@@ -116,7 +117,7 @@ func owned() map[string]struct{ owner, why string } {
 		"go.opentelemetry.io/":               {"internal/tracing, internal/tracing/tracingtest, channel, handlers, host", "spans are made in one place; the others name its interfaces"},
 		"go.opentelemetry.io/otel/exporters": {"host", "where spans go is a program's choice"},
 		"go.opentelemetry.io/otel/sdk":       {"internal/tracing/tracingtest, host", "which spans are kept, and where they go, is a program's choice: a library knows OpenTelemetry's interfaces"},
-		"github.com/prometheus/":             {"worker, worker/paused, cost, process, settings, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule, throttle, spool", "the worker counts, the programs serve what it counted"},
+		"github.com/prometheus/":             {"worker, worker/paused, guard, cost, process, settings, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule, throttle, spool", "the worker counts, the programs serve what it counted"},
 		"github.com/santhosh-tekuri/":        {"host/internal/operator", "what an operator sends is held against its schema in one place"},
 		"github.com/hashicorp/golang-lru":    {"internal/lru", "all that is kept is bounded in one way"},
 		"github.com/netresearch/go-cron":     {"schedule", "crontab expressions are read in one place"},

@@ -8,7 +8,7 @@ import (
 )
 
 func BenchmarkClosed(b *testing.B) {
-	for name, cfg := range map[string]guard.Config{"timeout": {}, "no timeout": {Timeout: guard.NoTimeout}} {
+	for name, cfg := range map[string]guard.Config{"timeout": {}, "no timeout": {Timeout: guard.NoTimeout}, "limits": {Timeout: guard.NoTimeout, Rate: 1e9, Slots: 1000}} {
 		b.Run(name, func(b *testing.B) {
 			g, ctx := guard.New("smtp", cfg), handling(b, id(1), 1)
 			f := func(context.Context) error { return nil }

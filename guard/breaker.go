@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -32,7 +31,6 @@ const (
 	rampAgain   = time.Second           // until a call that found no place in the ramp comes again
 	placeGrace  = 10 * time.Second      // for a call that goes on after its Timeout, before its place is free
 	placeTime   = 5 * time.Minute       // of a call without Timeout
-	triesKept   = 1024                  // messages that failed last, whose last tries are known
 	settling    = 15 * time.Millisecond // within which workers see that a breaker is shut: they ask each 10 ms
 	spread      = 0.2                   // of the time until a probe
 	longerAtMax = 16                    // doublings; no time doubles more often
@@ -53,6 +51,7 @@ type permit struct {
 	id    string
 	epoch uint64
 	place *place // where calls are counted: as a probe, and in the ramp
+	seat  seat   // in the limits
 }
 
 // place is taken by a call until it ends, or until time runs out.
@@ -68,29 +67,31 @@ type breaker struct {
 	say func(event)
 
 	mu       sync.Mutex
+	when     Break
+	probe    Probe
 	state    state
-	epoch    uint64        // grows with each change of state; a call of an older epoch doesn't change the state
-	changed  chan struct{} // closed when the limits change; nil: nobody has asked for them since
+	epoch    uint64 // grows with each change of state; a call of an older epoch doesn't change the state
+	news     news   // of the limits
 	timer    *time.Timer
 	window   window    // of calls while it is closed
 	since    time.Time // when it opened
 	shut     time.Time // when it was shut last
 	until    time.Time // when the open state, or the probe, is over
 	openings int       // since it was closed
+	mine     bool      // it has opened by this process's own calls
 	last     string    // the text of the last error of a call
 
 	limit, running, well, ill int // of this step of the ramp
 	failed                    []sighting
 
-	ok    [2]sighting // the messages that succeeded last, the newest first
-	tries *lru.Cache[time.Time]
-	heard []event // to be said when the mutex is free
+	messages messages
+	heard    []event // to be said when the mutex is free
 }
 
 func newBreaker(cfg *Config, say func(event)) *breaker {
 	return &breaker{
-		cfg: cfg, say: say, window: newWindow(cfg.Break),
-		failed: make([]sighting, 0, 2), tries: lru.New[time.Time](triesKept, 0),
+		cfg: cfg, say: say, when: cfg.Break, probe: cfg.Probe, window: newWindow(cfg.Break),
+		failed: make([]sighting, 0, 2), messages: newMessages(),
 	}
 }
 
@@ -108,18 +109,16 @@ func (b *breaker) unlock() {
 func (b *breaker) limits() (worker.Limits, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.changed == nil {
-		b.changed = make(chan struct{})
-	}
+	changed := b.news.wait()
 	switch b.state {
 	case open, probing:
-		return worker.Limits{Pause: true}, b.changed
+		return worker.Limits{Pause: true}, changed
 	case due:
-		return worker.Limits{Concurrency: 1, MaxInHand: 1}, b.changed
+		return worker.Limits{Concurrency: 1, MaxInHand: 1}, changed
 	case ramping:
-		return worker.Limits{Concurrency: b.limit, MaxInHand: b.limit}, b.changed
+		return worker.Limits{Concurrency: b.limit, MaxInHand: b.limit}, changed
 	}
-	return worker.Limits{}, b.changed
+	return worker.Limits{}, changed
 }
 
 // begin lets a call through, or returns how long it must wait. Each permit is ended once.
@@ -160,7 +159,7 @@ func (b *breaker) expire(p permit) {
 		return
 	}
 	p.place.over = true
-	b.hear(event{kind: overdue, id: p.id, took: b.cfg.place()})
+	b.heard = append(b.heard, event{kind: overdue, id: p.id, took: b.cfg.place()})
 	b.count(p, failure, time.Now())
 }
 
@@ -174,7 +173,7 @@ func (b *breaker) end(p permit, told outcome, err error, after time.Duration) {
 	b.mu.Lock()
 	defer b.unlock()
 	if told == success {
-		b.succeeded(p.id, now)
+		b.messages.succeeded(p.id, now)
 	} else if text != "" {
 		b.last = text
 	}
@@ -202,19 +201,25 @@ func (b *breaker) count(p permit, told outcome, now time.Time) {
 		if told == neutral {
 			return
 		}
-		if b.window.add(p.id, told == failure, now); told == failure && b.window.tripped(b.cfg.Break, now) {
+		b.window.add(p.id, told == failure, now)
+		switch {
+		case told != failure:
+		case b.window.tripped(b.when, now):
+			b.mine = true
 			b.open(0)
+		case b.window.sum.failures == max(1, b.when.Of/2):
+			b.heard = append(b.heard, event{kind: uneasy})
 		}
 	case probing:
 		switch told {
 		case success:
-			b.hear(event{kind: recovers, took: now.Sub(b.since)})
-			b.move(ramping)
-			b.step(2)
-			b.running = 0
+			b.heard = append(b.heard, event{kind: recovers, took: now.Sub(b.since)})
+			b.ramp()
 		case failure:
+			b.mine = true
 			b.open(0)
 		default:
+			b.heard = append(b.heard, event{kind: unknown})
 			b.move(due)
 		}
 	case ramping:
@@ -233,6 +238,7 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 		b.ill++
 		b.failed = see(b.failed, p.id, now)
 		if len(b.failed) == cap(b.failed) && b.ill >= b.well {
+			b.mine = true
 			b.open(0)
 			return
 		}
@@ -244,16 +250,24 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 		b.step(2 * b.limit)
 		return
 	}
-	b.hear(event{kind: isClosed, took: now.Sub(b.since)})
+	b.heard = append(b.heard, event{kind: isClosed, took: now.Sub(b.since)})
 	b.move(closed)
 	b.openings = 0
-	b.window = newWindow(b.cfg.Break)
+	b.window = newWindow(b.when)
+}
+
+// ramp begins to let calls through.
+func (b *breaker) ramp() {
+	b.mine = false
+	b.move(ramping)
+	b.step(2)
+	b.running = 0
 }
 
 // step begins a step of the ramp.
 func (b *breaker) step(limit int) {
 	b.limit, b.well, b.ill, b.failed = limit, 0, 0, b.failed[:0]
-	b.tell()
+	b.news.tell()
 }
 
 // throttle shuts the breaker for as long as the service asks, whatever the call was.
@@ -278,6 +292,12 @@ func (b *breaker) open(atLeast time.Duration) {
 	if atLeast > 0 {
 		rest = atLeast + time.Duration(spread/2*rand.Float64()*float64(atLeast)) // never before the service's own time
 	}
+	b.shutOff(rest)
+	b.heard = append(b.heard, event{kind: kind, last: b.last, next: rest})
+}
+
+// shutOff lets no call through for a while.
+func (b *breaker) shutOff(rest time.Duration) {
 	b.move(open)
 	b.until = time.Now().Add(rest)
 	epoch := b.epoch
@@ -288,15 +308,14 @@ func (b *breaker) open(atLeast time.Duration) {
 			b.move(due)
 		}
 	})
-	b.hear(event{kind: kind, last: b.last, next: rest})
 }
 
 // pace is the time until the next probe, from the moment when the breaker opens.
 func (b *breaker) pace() time.Duration {
 	if b.openings < longerAtMax {
-		return min(b.cfg.Probe.First<<b.openings, b.cfg.Probe.Most)
+		return min(b.probe.First<<b.openings, b.probe.Most)
 	}
-	return b.cfg.Probe.Most
+	return b.probe.Most
 }
 
 // move changes the state.
@@ -310,42 +329,25 @@ func (b *breaker) move(to state) {
 		b.timer.Stop()
 		b.timer = nil
 	}
-	b.tell()
+	b.news.tell()
 }
 
-// tell says that the limits have changed.
-func (b *breaker) tell() {
-	if b.changed != nil {
-		close(b.changed)
-		b.changed = nil
+// shutFor reports that no call is let through, and how long that lasts.
+func (b *breaker) shutFor() (wait time.Duration, shut bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != open && b.state != probing {
+		return 0, false
 	}
-}
-
-func (b *breaker) hear(e event) { b.heard = append(b.heard, e) }
-
-func (b *breaker) succeeded(id string, now time.Time) {
-	if id == "" || id != b.ok[0].id {
-		b.ok[1] = b.ok[0]
-	}
-	b.ok[0] = sighting{id, now}
+	return max(time.Until(b.until), 0), true
 }
 
 // spend notes that a message has failed. It reports that this is an attempt: the breaker lets calls through, and the
-// service has done another message's call since the last try of this one, or within Window where that isn't known.
+// service has done another message's call lately.
 func (b *breaker) spend(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
-	last, known := b.tries.Get(id)
-	if !known {
-		last = now.Add(-b.cfg.Break.Window)
-	}
-	b.tries.Add(id, now, len(id))
-	other := b.ok[0]
-	if other.id == id {
-		other = b.ok[1]
-	}
-	return (b.state == closed || b.state == ramping) && other.at.After(last)
+	return b.messages.failed(id, time.Now(), b.when.Window) && (b.state == closed || b.state == ramping)
 }
 
 // repeat reports that a call may be repeated in place.

@@ -8,7 +8,11 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/coord/share"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // Config is how calls of a service are judged, and when they pause. The zero Config works.
@@ -40,6 +44,22 @@ type Config struct {
 	// always allowed. Defaults to 0.1.
 	Budget float64
 
+	// Rate bounds the calls of all processes together; their guards have the same name. A call that finds no permit waits
+	// for InPlace at most, and then its message is handed back. A queue with the guard's Turn takes only messages that
+	// have a permit. [PerSecond] and [PerMinute] make one; at least 12 a minute. Defaults to no limit.
+	Rate Rate
+
+	// Slots bounds the calls of all processes at a time, likewise. Defaults to no limit.
+	Slots int
+
+	// Store is where processes divide Rate and Slots; see package coord/share. Defaults to that of the first worker that
+	// asks for a turn. Without one, and until then, both limits are this process's own.
+	Store *storage.Store
+
+	// Strict makes no calls when this process can't reach the store for a while, if Rate or Slots are set. Defaults to
+	// false: it goes on with the limit divided by the number of processes that it saw last.
+	Strict bool
+
 	// Break says when the breaker opens.
 	Break Break
 
@@ -49,6 +69,10 @@ type Config struct {
 	// MaxAge is the age from which a message spends an attempt by each call that fails, even if the service is down for
 	// everybody. So it bounds how long a message is handed back. Defaults to 168 hours.
 	MaxAge time.Duration
+
+	// Metrics shows the guard's metrics (millrace_guard_…), and so does that of each worker that asks for a turn. Defaults
+	// to none.
+	Metrics prometheus.Registerer
 
 	// Logger gets a line when the breaker opens and when it closes. Defaults to that of the first worker that asks for a
 	// turn, and before that to slog.Default().
@@ -65,17 +89,17 @@ const (
 // in a row. In both cases at least Distinct messages must have failed within Window. A call outside of a handler counts
 // as a message of its own.
 type Break struct {
-	Rate     float64       // above 0, at most 1. Defaults to 0.5.
-	Of       int           // calls. Defaults to 20.
-	Distinct int           // messages, 2 to 1000. Defaults to 5.
-	Window   time.Duration // at least 10 milliseconds. Defaults to 10 seconds.
+	Rate     float64       `json:"rate,omitzero"`     // above 0, at most 1. Defaults to 0.5.
+	Of       int           `json:"of,omitzero"`       // calls. Defaults to 20.
+	Distinct int           `json:"distinct,omitzero"` // messages, 2 to 1000. Defaults to 5.
+	Window   time.Duration `json:"window,omitzero"`   // at least 10 milliseconds. Defaults to 10 seconds.
 }
 
 // Probe is how long a breaker stays open before a call is let through: First, then twice as long after each probe that
 // fails, up to Most. Each is spread by up to a fifth either way.
 type Probe struct {
-	First time.Duration // Defaults to 1 second.
-	Most  time.Duration // Defaults to 30 seconds.
+	First time.Duration `json:"first,omitzero"` // Defaults to 1 second.
+	Most  time.Duration `json:"most,omitzero"`  // Defaults to 30 seconds.
 }
 
 const (
@@ -124,6 +148,15 @@ func (c *Config) validate(name string) error {
 	want(c.Break.Window >= minWindow && c.Break.Window <= time.Hour, "Break.Window is %v; want %v to %v", c.Break.Window, minWindow, time.Hour)
 	want(c.Probe.First > 0 && c.Probe.Most <= time.Hour, "Probe is %v to %v; want positive times up to %v", c.Probe.First, c.Probe.Most, time.Hour)
 	want(c.MaxAge > 0 && c.MaxAge <= maxAge, "MaxAge is %v; want a time up to %v", c.MaxAge, maxAge)
+	if c.Rate != 0 {
+		want(share.CheckRate(float64(c.Rate)) == nil, "Rate is %v calls a second; want at least %v, or 0 for no limit", float64(c.Rate), share.LeastRate)
+	}
+	if c.Slots != 0 {
+		want(share.CheckSlots(c.Slots) == nil, "Slots is %d; want a positive number, or 0 for no limit", c.Slots)
+	}
+	if c.Rate != 0 || c.Slots != 0 {
+		want(storage.CheckKey(name) == nil, "a name like this can't be that of a document, which Rate and Slots need")
+	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("guard: %s: %w", name, err)
 	}

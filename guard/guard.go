@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -20,6 +21,9 @@ type Guard struct {
 	fault   error // of the configuration
 	late    error // the cause of a call's end by its Timeout
 	breaker *breaker
+	fleet   *fleet
+	quota   *quota
+	tally   tally
 	log     atomic.Pointer[slog.Logger] // of the first worker that asks for a turn
 }
 
@@ -31,6 +35,21 @@ func New(name string, cfg Config) *Guard {
 	g.cfg, g.fault = cfg.withDefaults(name)
 	g.late = fmt.Errorf("no answer within %v: %w", g.cfg.Timeout, context.DeadlineExceeded)
 	g.breaker = newBreaker(&g.cfg, g.say)
+	g.fleet = newFleet(name, g.breaker, g.logger)
+	g.quota = newQuota(name, &g.cfg, func() {
+		g.breaker.mu.Lock()
+		defer g.breaker.mu.Unlock()
+		g.breaker.news.tell()
+	})
+	if g.fault == nil {
+		g.fault = g.quota.set(g.cfg.Rate, g.cfg.Slots)
+	}
+	if g.fault == nil {
+		g.register(g.cfg.Metrics)
+	}
+	if g.fault == nil && g.cfg.Store != nil && storage.CheckKey(name) == nil {
+		g.fleet.open(context.Background(), g.cfg.Store, false)
+	}
 	return g
 }
 
@@ -59,7 +78,7 @@ func Around[M any](g *Guard, f func(context.Context, M) error) func(context.Cont
 //   - a message that spends an attempt, or waits, or goes to the poison queue, has an [Error]
 //   - an error of f that is a verdict of package handlers, or that comes after the end of ctx, is returned as it is
 //
-// Outside of a handler it works, too. Its [Error] wraps [ErrOpen] if no call was made.
+// Outside of a handler it works, too. Its [Error] wraps [ErrOpen] or [ErrLimit] if no call was made.
 func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 	if g.fault != nil {
 		return handlers.Later(time.Minute, g.fault.Error())
@@ -68,31 +87,69 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 		return context.Cause(ctx)
 	}
 	m := messageOf(ctx)
-	p, wait, ok := g.breaker.begin(m.id)
-	if !ok {
-		g.settle(ctx, m)
-		return g.refuse(wait)
+	p, refused := g.begin(ctx, m.id, max(g.cfg.InPlace, 0))
+	if refused != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		g.settle(ctx, m, refused)
+		return refused
 	}
 	fault, err := g.call(ctx, m, p, f)
 	if fault.Kind == Done {
 		return nil
 	}
 	if g.mayRepeat(ctx, fault) {
-		if p, _, ok := g.breaker.begin(m.id); ok {
+		if p, refused := g.begin(ctx, m.id, 0); refused == nil {
 			if fault, err = g.call(ctx, m, p, f); fault.Kind == Done {
 				return nil
 			}
 		}
 	}
 	err = g.verdict(m, fault, err)
-	g.settle(ctx, m)
+	g.settle(ctx, m, nil)
 	return err
 }
 
-// settle keeps the handler until its worker has seen that the breaker is shut. Otherwise the worker would take another
-// message in its place, which would be refused, and so on.
-func (g *Guard) settle(ctx context.Context, m message) {
-	if d := g.breaker.settles(); d > 0 && m.Handling != nil {
+// begin returns the right to make one call, or why there is none now. It waits for a place in the limits for a time at
+// most. A breaker that is shut uses no permit.
+func (g *Guard) begin(ctx context.Context, id string, most time.Duration) (permit, *Error) {
+	if g.quota.limited() {
+		if wait, shut := g.breaker.shutFor(); shut {
+			return permit{}, g.refuse(byBreaker, wait)
+		}
+	}
+	s, wait, short := g.quota.take(ctx, most)
+	if short != byBreaker {
+		return permit{}, g.refuse(short, wait)
+	}
+	shared := g.fleet.active.Load()
+	if shared {
+		if wait, ok := g.fleet.claim(ctx); !ok {
+			g.quota.give(s)
+			return permit{}, g.refuse(byBreaker, wait)
+		}
+	}
+	p, wait, ok := g.breaker.begin(id)
+	if shared {
+		g.fleet.free()
+	}
+	if !ok {
+		g.quota.give(s)
+		return permit{}, g.refuse(byBreaker, wait)
+	}
+	p.seat = s
+	return p, nil
+}
+
+// settle keeps the handler until its worker has seen that the breaker is shut, or that there is no room. Otherwise the
+// worker would take another message in its place, which would be refused, and so on.
+func (g *Guard) settle(ctx context.Context, m message, refused *Error) {
+	d := g.breaker.settles()
+	if refused != nil && refused.Err == ErrLimit {
+		d = settling
+	}
+	if d > 0 && m.Handling != nil {
 		pause(ctx, d)
 	}
 }
@@ -141,7 +198,11 @@ func (m message) age() time.Duration {
 // call runs a call with a permit, and ends the permit even if the call panics or ends its goroutine.
 func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Context) error) (fault Fault, err error) {
 	fault.Kind = Mine // unless the call says more
-	defer func() { g.breaker.end(p, fault.outcome(), err, fault.After) }()
+	defer func() {
+		g.tally.calls[fault.Kind].Add(1)
+		g.breaker.end(p, fault.outcome(), err, fault.After)
+		g.quota.give(p.seat)
+	}()
 	within := ctx
 	if g.cfg.Timeout != NoTimeout {
 		var cancel context.CancelFunc
@@ -202,8 +263,13 @@ func (g *Guard) mayRepeat(ctx context.Context, fault Fault) bool {
 }
 
 // refuse is the verdict on a message whose call is not made.
-func (g *Guard) refuse(wait time.Duration) error {
-	return &Error{Name: g.name, Fault: Fault{Kind: Throttled}, Err: ErrOpen, verdict: handlers.Later(upward(wait), g.name+": "+ErrOpen.Error())}
+func (g *Guard) refuse(by why, wait time.Duration) *Error {
+	g.tally.refused[by].Add(1)
+	why := ErrLimit
+	if by == byBreaker {
+		why = ErrOpen
+	}
+	return &Error{Name: g.name, Fault: Fault{Kind: Throttled}, Err: why, verdict: handlers.Later(upward(wait), g.name+": "+why.Error())}
 }
 
 // upward spreads a delay, and only makes it longer. So messages come back when the breaker lets a call through, and not

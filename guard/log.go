@@ -25,16 +25,20 @@ const (
 	recovers
 	isClosed
 	overdue
+	unknown // a probe told nothing
+	uneasy  // some calls fail
 )
 
 // say logs an event. Only the beginning and the end of an outage, and what is wrong, are lines that all see.
 func (g *Guard) say(e event) {
-	log := g.cfg.Logger
-	if log == nil {
-		if log = g.log.Load(); log == nil {
-			log = handlers.GuardLogger(slog.Default())
-		}
+	g.fleet.on(e)
+	if e.kind == opened {
+		g.tally.opened.Add(1)
 	}
+	if e.kind == unknown || e.kind == uneasy {
+		return
+	}
+	log := g.logger()
 	level, line := slog.LevelInfo, ""
 	attrs := []slog.Attr{slog.String("guard", g.name)}
 	switch e.kind {
@@ -55,4 +59,14 @@ func (g *Guard) say(e event) {
 		attrs = append(attrs, slog.String("id", e.id), slog.Duration("after", e.took))
 	}
 	log.LogAttrs(context.Background(), level, line, attrs...)
+}
+
+func (g *Guard) logger() *slog.Logger {
+	if g.cfg.Logger != nil {
+		return g.cfg.Logger
+	}
+	if log := g.log.Load(); log != nil {
+		return log
+	}
+	return handlers.GuardLogger(slog.Default())
 }

@@ -1,40 +1,93 @@
 package guard
 
 import (
+	"cmp"
 	"context"
+	"sync/atomic"
 
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
 
 // Turn pauses a queue while the breaker is open. Then nothing is received, and messages that wait are handed back. When
-// a probe is due, one message is received, and its call is the probe. It is for queues whose handlers all call the
-// service. Without a Turn, the calls of a queue are refused while the breaker is open, and each hands its message back.
+// a probe is due, one message is received, and its call is the probe. While it is closed, the worker takes as many
+// messages as Rate and Slots leave. It is for queues whose handlers all call the service. Without a Turn, the calls of
+// a queue are refused while the breaker is open, and beyond the limits, and each hands its message back.
 //
-// Several queues may have the Turn of one guard, and one queue those of several guards, by worker.Turns.
+// Several queues may have the Turn of one guard, and one queue those of several guards, by worker.Turns. When the last
+// consumer has left, calls are refused that would need a share of a limit.
 //
 //	worker.QueueConfig{Turn: smtp.Turn}
-func (g *Guard) Turn(_ context.Context, c worker.Consumer) (worker.Turn, error) {
+func (g *Guard) Turn(ctx context.Context, c worker.Consumer) (worker.Turn, error) {
 	if g.fault != nil {
 		return nil, g.fault
 	}
 	if c.Logger != nil {
 		g.log.CompareAndSwap(nil, c.Logger)
 	}
-	return turn{g.breaker, c.Concurrency}, nil
+	g.register(c.Metrics)
+	if err := g.quota.open(c.Store); err != nil {
+		return nil, err
+	}
+	if store := cmp.Or(g.cfg.Store, c.Store); store != nil && storage.CheckKey(g.name) == nil {
+		g.fleet.open(ctx, store, true)
+	}
+	return &turn{guard: g, most: c.Concurrency, hand: c.MaxInHand, store: c.Store != nil}, nil
 }
 
-// turn is a consumer's view of a breaker. It holds nothing.
+// turn is a consumer's view of a guard.
 type turn struct {
-	breaker *breaker
-	most    int // handlers at a time, which the ramp doesn't raise; 0: not known
+	guard *Guard
+	most  int  // handlers at a time, which a limit doesn't raise; 0: not known
+	hand  int  // messages in hand, likewise
+	store bool // its consumer has one
+
+	tight atomic.Bool // a limit of calls was in force when it was asked last
 }
 
-func (t turn) Now() (worker.Limits, <-chan struct{}) {
-	limits, changed := t.breaker.limits()
+func (t *turn) Now() (worker.Limits, <-chan struct{}) {
+	limits, changed := t.guard.breaker.limits()
 	if t.most > 0 {
 		limits.Concurrency, limits.MaxInHand = min(limits.Concurrency, t.most), min(limits.MaxInHand, t.most)
 	}
-	return limits, changed
+	if limits.Pause {
+		return limits, changed
+	}
+	room := t.guard.quota.limits(t.most, t.hand)
+	t.setTight(room != worker.Limits{})
+	room.Concurrency, room.MaxInHand = least(room.Concurrency, limits.Concurrency), least(room.MaxInHand, limits.MaxInHand)
+	return room, changed
 }
 
-func (turn) Leave(context.Context) error { return nil }
+// setTight lets the turn be told when calls end, or not any more.
+func (t *turn) setTight(tight bool) {
+	if t.tight.Swap(tight) == tight {
+		return
+	}
+	if tight {
+		t.guard.quota.tight.Add(1)
+	} else {
+		t.guard.quota.tight.Add(-1)
+	}
+}
+
+// least returns the least of two limits. Zero is none.
+func least(a, b int) int {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}
+
+// Leave gives this process's part of the limits back when its last consumer leaves.
+func (t *turn) Leave(ctx context.Context) error {
+	t.setTight(false)
+	if !t.store {
+		return nil
+	}
+	last, err := t.guard.quota.leave(ctx)
+	if last {
+		t.guard.fleet.close()
+	}
+	return err
+}

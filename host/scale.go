@@ -210,5 +210,5 @@ func shut(g *guard.Guard) bool {
 		return false
 	}
 	limits, _ := turn.Now()
-	return limits.Pause || limits.Concurrency == 1 && limits.MaxInHand == 1
+	return limits.Pause && !limits.Brief || limits.Concurrency == 1 && limits.MaxInHand == 1
 }

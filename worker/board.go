@@ -241,6 +241,7 @@ func (b *board) combine() (all Limits) {
 		all.PollInterval = least(all.PollInterval, l.PollInterval)
 	}
 	all.Pause = slices.ContainsFunc(b.given, func(l Limits) bool { return l.Pause })
+	all.Brief = all.Pause && !slices.ContainsFunc(b.given, func(l Limits) bool { return l.Pause && !l.Brief })
 	return all
 }
 

@@ -42,7 +42,8 @@ func (c *consumer) openTurns(ctx context.Context) (err error) {
 	}
 	slices.Sort(kinds)
 	c.turns, err = openBoard(ctx, Consumer{
-		Store: c.store, Queue: c.queue, Worker: c.all.Name, Kinds: kinds, Visibility: c.cfg.Visibility, Logger: c.log, Concurrency: c.cfg.Concurrency, Fit: c.intake.fit,
+		Store: c.store, Queue: c.queue, Worker: c.all.Name, Kinds: kinds, Visibility: c.cfg.Visibility, Logger: c.log, Metrics: c.all.Metrics,
+		Concurrency: c.cfg.Concurrency, MaxInHand: c.cfg.MaxInHand, Fit: c.intake.fit,
 	}, open...)
 	return err
 }

@@ -28,6 +28,7 @@ func newPauseLog(log *slog.Logger) *pauseLog { return &pauseLog{log: log, last: 
 func (p *pauseLog) set(limits Limits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	limits.Pause = limits.Pause && !limits.Brief
 	p.limits = limits
 	switch early := logPausesEvery - time.Since(p.last); {
 	case p.later != nil: // it will see these limits

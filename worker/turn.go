@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
@@ -30,6 +32,9 @@ type Turn interface {
 type Limits struct {
 	// Pause takes no messages. Running handlers go on, and messages that wait are handed back. It costs them no attempt.
 	Pause bool
+
+	// Brief says that a pause is short and comes often, as between two permits of a rate. It isn't logged.
+	Brief bool
 
 	// Concurrency is how many handlers run at a time. When it falls, running handlers finish.
 	Concurrency int
@@ -72,9 +77,11 @@ type Consumer struct {
 	Kinds      []channel.Kind // that it has handlers for, in order
 	Visibility time.Duration
 	Logger     *slog.Logger
+	Metrics    prometheus.Registerer // Config.Metrics; nil: none
 
-	// Concurrency is that of the queue, which limits may raise: a turn that only lowers it needs to know it.
-	Concurrency int
+	// Concurrency and MaxInHand are those of the queue, which limits may raise: a turn that only lowers them needs to know
+	// them.
+	Concurrency, MaxInHand int
 
 	// Fit reports that the consumer can receive. It can't if it has had no room for messages for longer than
 	// Config.StuckAfter, because its handlers hang or take long, or if the store has failed for that long.

@@ -1,0 +1,76 @@
+package share
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// These bound what can be divided.
+const (
+	LeastRate = 0.2     // calls a second; a slower rate isn't worth a document
+	MostRate  = 1e9     // calls a second
+	MostSlots = 1 << 30 // calls at a time
+)
+
+const (
+	minTTL = 3 * time.Second
+	maxTTL = time.Minute
+)
+
+// Config is how a process takes part. The zero Config is right for most callers.
+type Config struct {
+	// TTL bounds how long the share of a dead process is lost to the others: 7/6 of it. The share of a process that can't
+	// reach the store ends after 5/6 of it. Processes may have different TTLs. At least 3 seconds, at most 1 minute, in
+	// whole milliseconds. Defaults to 20 seconds.
+	TTL time.Duration
+
+	// Strict makes no call when the share has ended because the store is away. Defaults to false: the process goes on with
+	// the limit divided by the number of processes that it saw last.
+	Strict bool
+
+	// Changed is called when the share changes. It returns at once, and calls nothing of this package. Defaults to none.
+	Changed func()
+
+	// Logger gets what no caller is told of: the document can't be reached, or can't be read. Defaults to none.
+	Logger *slog.Logger
+}
+
+// withDefaults returns a complete copy, or all that is wrong with it, the store and the name.
+func (c Config) withDefaults(store *storage.Store, name string) (Config, error) {
+	faults := []error{call.CheckStore(store), storage.CheckKey(name)}
+	c.TTL = cmp.Or(c.TTL, 20*time.Second)
+	if c.TTL < minTTL || c.TTL > maxTTL || c.TTL%time.Millisecond != 0 {
+		faults = append(faults, fmt.Errorf("%w: TTL is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, c.TTL, minTTL, maxTTL))
+	}
+	if c.Changed == nil {
+		c.Changed = func() {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Logger = c.Logger.With(slog.String("share", name))
+	return c, errors.Join(faults...)
+}
+
+// CheckRate refuses a rate that can't be divided.
+func CheckRate(perSecond float64) error {
+	if math.IsNaN(perSecond) || perSecond < LeastRate || perSecond > MostRate {
+		return fmt.Errorf("%w: the rate is %v a second; want %v to %v, which is at least 12 a minute", storage.ErrInvalid, perSecond, LeastRate, MostRate)
+	}
+	return nil
+}
+
+// CheckSlots refuses a number of slots that can't be divided.
+func CheckSlots(n int) error {
+	if n < 1 || n > MostSlots {
+		return fmt.Errorf("%w: %d slots; want 1 to %d", storage.ErrInvalid, n, MostSlots)
+	}
+	return nil
+}

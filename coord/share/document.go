@@ -1,0 +1,150 @@
+package share
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	container = "shares"
+	maxRows   = 500
+	maxBytes  = 256 << 10
+	maxUnits  = 1 << 50 // of a limit
+)
+
+// errUnreadable is the error of a blob that can't be read as shares.
+var errUnreadable = fmt.Errorf("%w: the blob in container %s can't be read as shares; it is replaced if nobody changes it", storage.ErrInvalid, container)
+
+// A document is the blob's content, as JSON: the members by ID.
+type document struct {
+	Members map[string]row `json:"members"` // never null in a blob
+}
+
+// A row is a member. Its numbers are in the units of its kind: thousandths of a call a second, or slots.
+type row struct {
+	Limit int64 `json:"limit"` // that the member knows
+	Share int64 `json:"share"`
+	Wants int64 `json:"wants"`
+	Beat  int64 `json:"beat"`
+	TTL   int64 `json:"ttl"` // milliseconds
+}
+
+func (r row) valid() bool {
+	in := func(n, least int64) bool { return n >= least && n <= maxUnits }
+	return in(r.Limit, 1) && in(r.Share, 0) && in(r.Wants, 0) && in(r.Beat, 1) &&
+		r.TTL >= minTTL.Milliseconds() && r.TTL <= maxTTL.Milliseconds()
+}
+
+// decode reads a document. It refuses whatever might be something else: nothing of it counts then.
+func decode(body []byte) (document, error) {
+	var d document
+	if len(body) > maxBytes || json.Unmarshal(body, &d) != nil || d.Members == nil || len(d.Members) > maxRows {
+		return document{}, errUnreadable
+	}
+	for id, r := range d.Members {
+		if id == "" || !r.valid() {
+			return document{}, errUnreadable
+		}
+	}
+	return d, nil
+}
+
+// limit is the smallest limit of the members.
+func (d document) limit() int64 {
+	least := int64(maxUnits)
+	for _, r := range d.Members {
+		least = min(least, r.Limit)
+	}
+	return least
+}
+
+// given is the sum of all shares but one.
+func (d document) given(but string) (sum int64) {
+	for id, r := range d.Members {
+		if id != but {
+			sum += r.Share
+		}
+	}
+	return sum
+}
+
+// short reports that a member with that share must lower it, so that the others can have their targets.
+func (d document) short(id string, share int64) bool {
+	missing, targets := int64(0), d.targets()
+	for other, r := range d.Members {
+		if other != id {
+			missing += max(0, targets[other]-r.Share)
+		}
+	}
+	return missing > d.limit()-d.given(id)-share
+}
+
+// hungry reports that a member has less than its target.
+func (d document) hungry() bool {
+	targets := d.targets()
+	for id, r := range d.Members {
+		if r.Share < targets[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// targets divides the limit by max-min: nobody gets more than it wants, and the rest is divided evenly. The lowest IDs
+// get the remainder. The sum is at most the limit.
+func (d document) targets() map[string]int64 {
+	ids := slices.Collect(maps.Keys(d.Members))
+	slices.SortFunc(ids, func(a, b string) int {
+		if d := d.Members[a].Wants - d.Members[b].Wants; d != 0 {
+			return int(max(-1, min(1, d)))
+		}
+		if a > b { // of those that want the same, the lowest ID comes last, and gets what is left
+			return -1
+		}
+		return 1
+	})
+	left, targets := d.limit(), map[string]int64{}
+	for i, id := range ids {
+		targets[id] = min(d.Members[id].Wants, left/int64(len(ids)-i))
+		left -= targets[id]
+	}
+	return targets
+}
+
+// place is where a document is.
+type place struct {
+	store *storage.Store
+	blobs *storage.Blobs
+	key   string
+}
+
+func (p *part) get(ctx context.Context, ifNoneMatch storage.ETag) (document, storage.ETag, error) {
+	ctx, cancel := call.Limit(ctx, p.cfg.TTL/4)
+	defer cancel()
+	blob, err := p.blobs.Get(ctx, p.key, ifNoneMatch)
+	if err != nil {
+		return document{}, "", err
+	}
+	d, err := decode(blob.Body)
+	return d, blob.ETag, err
+}
+
+func (p *part) put(ctx context.Context, d document, etag storage.ETag) (storage.ETag, error) {
+	ctx, cancel := call.Limit(ctx, p.cfg.TTL/4)
+	defer cancel()
+	body, err := json.Marshal(d)
+	if err == nil && (len(d.Members) > maxRows || len(body) > maxBytes) {
+		err = errors.Join(storage.ErrTooLarge, fmt.Errorf("%d processes share the number; at most %d can", len(d.Members), maxRows))
+	}
+	if err != nil {
+		return "", err
+	}
+	return p.blobs.Put(ctx, p.key, body, storage.Condition{IfMatch: etag, IfAbsent: etag == ""})
+}

@@ -1,0 +1,115 @@
+package share
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Slots are calls at a time, of all processes that name them together. Its methods may be called concurrently.
+type Slots struct{ p *part }
+
+// NewSlots returns this process's part of n slots. It makes no request. A name is a key of a blob; see
+// storage.CheckKey. An error is about the store, the name, n or cfg.
+func NewSlots(store *storage.Store, name string, n int, cfg Config) (*Slots, error) {
+	cfg, err := cfg.withDefaults(store, name)
+	if err == nil {
+		err = CheckSlots(n)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("share: slots %s: %w", storage.Quote(name), err)
+	}
+	return &Slots{newPart(store, "slots", name, int64(n), cfg, 0)}, nil
+}
+
+// LocalSlots returns slots of this process alone, without a store.
+func LocalSlots(n int) (*Slots, error) {
+	if err := CheckSlots(n); err != nil {
+		return nil, fmt.Errorf("share: %w", err)
+	}
+	return &Slots{newLocal("slots", int64(n), 0)}, nil
+}
+
+// Set changes the number that this process knows. The smallest of all processes is in force.
+func (s *Slots) Set(n int) error {
+	if err := CheckSlots(n); err != nil {
+		return fmt.Errorf("share: set %s: %w", storage.Quote(s.p.key), err)
+	}
+	s.p.setLimit(int64(n))
+	return nil
+}
+
+// Take takes a slot for one call, or returns how long to wait before the next try; a slot may be free before. Each slot
+// that was taken is given back once, by [Slots.Give]. The first call of a process that was idle finds none, because it
+// must join the others first.
+func (s *Slots) Take() (wait time.Duration, ok bool) {
+	p := s.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.ask(now)
+	if p.busy < p.force(now) {
+		p.busy++
+		p.used = max(p.used, p.busy)
+		if p.busy == p.force(now) {
+			p.more() // there is none for the next one
+		}
+		return 0, true
+	}
+	p.more()
+	return p.cfg.TTL / 20, false
+}
+
+// more notes that all slots of the part are in use, under the mutex.
+func (p *part) more() {
+	p.eager = true
+	p.refuse()
+}
+
+// Give gives a slot back, when its call has ended.
+func (s *Slots) Give() {
+	p := s.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	over := p.busy > p.use
+	p.busy--
+	p.tell()
+	if over || p.leaving && p.busy == 0 {
+		p.hurry() // others wait for it
+	}
+}
+
+// Wait waits for a slot and takes it, or returns the cause of ctx.
+func (s *Slots) Wait(ctx context.Context) error { return wait(ctx, s.p, s.Take) }
+
+// Room returns how many calls of this process may be under way, those that are included, and a channel that is closed
+// when that changes. A process that is idle has one: its first call is what joins the others.
+func (s *Slots) Room() (n int, changed <-chan struct{}) {
+	p := s.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running {
+		return 1, p.change()
+	}
+	now := time.Now()
+	n = int(p.force(now))
+	if n == 0 {
+		p.asked = now
+		p.more()
+	}
+	return n, p.change()
+}
+
+// Share returns the slots of this process that are in force now.
+func (s *Slots) Share() int {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	return int(s.p.force(time.Now()))
+}
+
+// Leave gives the share back, so that others have it at once. Slots of calls that are under way are given back when
+// these end; Leave doesn't wait for that. The next call joins again. After an error, others have the share after 7/6 of
+// the TTL.
+func (s *Slots) Leave(ctx context.Context) error { return s.p.leave(ctx) }

@@ -1,0 +1,400 @@
+package guard
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	guards    = "guards"        // the container of the records, and the topic of their changes
+	lookEvery = 5 * time.Second // at the record, while the breaker isn't closed
+	probeTTL  = 6 * time.Second // of a prober that says nothing; it beats every third of that
+	grace     = time.Second     // that other processes have to say that their calls are done
+	callTime  = 2 * time.Second // of the store
+	againSoon = time.Second     // after a call of the store that failed
+	mostRaces = 20
+)
+
+// fleet makes the breakers of all processes act as one, by a record that is written only when something changes. Where
+// the store fails, the breaker goes on by itself.
+type fleet struct {
+	ledger
+	b  *breaker
+	id string
+
+	forAll atomic.Bool // the record is open
+	active atomic.Bool // the breaker isn't closed, or there is news
+
+	mu      sync.Mutex
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	wake    chan struct{} // capacity 1
+	hearing *storage.Hearing
+	probing bool
+	verdict verdict
+
+	io       chan struct{} // capacity 1: one request at a time; it guards the fields below, and the ledger
+	reported time.Time     // when this process reported that it is ill; zero: it hasn't
+	followed bool          // the record was open when it was seen last
+	tries    int           // that it had then
+	failing  time.Time     // since when the store fails; zero: it doesn't
+}
+
+func newFleet(name string, b *breaker, log func() *slog.Logger) *fleet {
+	return &fleet{ledger: ledger{name: name, log: log}, b: b, id: rand.Text(), wake: make(chan struct{}, 1), io: make(chan struct{}, 1)}
+}
+
+// open begins to act with the others, unless it does. It listens if the store rings.
+func (f *fleet) open(ctx context.Context, s *storage.Store, listen bool) {
+	f.mu.Lock()
+	if f.store.CompareAndSwap(nil, s) {
+		f.ctx, f.stop = context.WithCancel(context.Background())
+	}
+	s, deaf := f.store.Load(), f.hearing == nil
+	f.mu.Unlock()
+	if listen && deaf && s.Rings() {
+		ctx, cancel := call.Limit(ctx, callTime)
+		defer cancel()
+		if h, err := s.Hear(ctx, guards, f.hear); err == nil { // else it looks every few seconds while its breaker is open
+			f.mu.Lock()
+			f.hearing = h
+			f.mu.Unlock()
+		}
+	}
+	f.hurry()
+}
+
+// close ends all that runs. The breaker goes on by itself.
+func (f *fleet) close() {
+	f.mu.Lock()
+	if f.store.Swap(nil) == nil {
+		f.mu.Unlock()
+		return
+	}
+	f.stop()
+	h := f.hearing
+	f.hearing = nil
+	f.mu.Unlock()
+	if h != nil {
+		h.Close()
+	}
+	f.running.Wait()
+}
+
+// hear is the fleet's ear.
+func (f *fleet) hear(name []byte, most int) int {
+	if string(name) != f.name {
+		return 0
+	}
+	if most != 0 {
+		f.rung.Store(true)
+		f.hurry()
+	}
+	return 1
+}
+
+// hurry looks at the record soon, and goes on while the breaker isn't closed.
+func (f *fleet) hurry() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default: // it will look
+	}
+	if f.store.Load() == nil || f.active.Load() {
+		return
+	}
+	f.active.Store(true)
+	ctx := f.ctx
+	f.running.Go(func() { f.tend(ctx) })
+}
+
+// on notes what has happened to the breaker.
+func (f *fleet) on(e event) {
+	f.mu.Lock()
+	if f.probing && e.kind != overdue && e.kind != uneasy {
+		f.probing = false
+		switch e.kind {
+		case recovers:
+			f.verdict = done
+		case unknown:
+			f.verdict = freed
+		default:
+			f.verdict = failed
+		}
+	}
+	f.mu.Unlock()
+	f.hurry()
+}
+
+// tend keeps the record and the breaker in accord, until the breaker is closed and the record says nothing of this
+// process.
+func (f *fleet) tend(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-f.wake:
+		default:
+		}
+		quiet, pause := f.step(ctx)
+		if quiet && f.rest() {
+			return
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-f.wake:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	f.active.Store(false)
+}
+
+// rest ends the tending, unless there is news.
+func (f *fleet) rest() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.wake) > 0 {
+		return false
+	}
+	f.active.Store(false)
+	return true
+}
+
+// step looks once, adds what this process knows, and does what the record says.
+func (f *fleet) step(ctx context.Context) (quiet bool, pause time.Duration) {
+	f.io <- struct{}{}
+	defer func() { <-f.io }()
+	known, err := f.agree(ctx)
+	f.note(ctx, err)
+	if err != nil {
+		return f.calm(), againSoon
+	}
+	if known.verdict == none {
+		f.follow(known.epoch)
+	} else { // it is this process's own doing
+		f.remember()
+	}
+	switch {
+	case known.probing:
+		return false, probeTTL / 3
+	case known.ill && !known.waited && !f.doc.Open:
+		return false, grace
+	}
+	return f.calm(), lookEvery - mathrand.N(lookEvery/2)
+}
+
+// agree writes what this process knows.
+func (f *fleet) agree(ctx context.Context) (facts, error) {
+	for range mostRaces {
+		if err := f.look(ctx); err != nil {
+			return facts{}, err
+		}
+		known := f.facts()
+		if known.verdict == none && f.followed != f.doc.Open { // what the record says comes first
+			f.follow(known.epoch)
+			known = f.facts()
+		}
+		next, changed := f.doc.with(known)
+		if changed {
+			if err := f.write(ctx, next); storage.LostRace(err) {
+				continue
+			} else if err != nil {
+				return known, err
+			}
+			if !known.probing {
+				f.ring(ctx)
+			}
+		}
+		f.mu.Lock()
+		if f.verdict == known.verdict {
+			f.verdict = none // the record says it, or it is another's probe by now
+		}
+		f.mu.Unlock()
+		switch {
+		case !known.ill:
+			f.reported = time.Time{}
+		case f.reported.IsZero():
+			f.reported = time.Now()
+		}
+		return known, nil
+	}
+	return facts{}, storage.ErrPrecondition
+}
+
+// facts returns what this process knows.
+func (f *fleet) facts() facts {
+	now := time.Now()
+	k := facts{
+		id: f.id, waited: !f.reported.IsZero() && now.Sub(f.reported) >= grace, recent: now.Sub(f.changed) < caseAge,
+	}
+	f.mu.Lock()
+	k.probing, k.verdict = f.probing, f.verdict
+	f.mu.Unlock()
+	f.b.mu.Lock()
+	defer f.b.mu.Unlock()
+	if k.probing && (f.b.state == ramping || f.b.state == closed) { // its end is about to be told
+		k.probing, k.verdict = false, done
+	}
+	k.epoch, k.ill = f.b.epoch, f.b.mine
+	k.well = f.b.state == closed && now.Sub(f.b.messages.ok[0].at) < f.b.when.Window
+	return k
+}
+
+// follow does what the record says, if the breaker hasn't changed meanwhile. A probe that failed anywhere begins the
+// next pause everywhere.
+func (f *fleet) follow(epoch uint64) {
+	f.b.mu.Lock()
+	defer f.b.unlock()
+	if f.b.epoch != epoch {
+		return // what has changed it hurries
+	}
+	was, tries := f.followed, f.tries
+	f.remember()
+	switch b := f.b; {
+	case b.state == probing:
+	case f.doc.Open && (b.state == closed || b.state == ramping || was && f.doc.Tries > tries):
+		b.openings = f.doc.Tries
+		b.open(0)
+	case !f.doc.Open && was && (b.state == open || b.state == due):
+		b.heard = append(b.heard, event{kind: recovers, took: time.Since(b.since)})
+		b.ramp()
+	}
+}
+
+// remember notes what the record says.
+func (f *fleet) remember() {
+	f.followed, f.tries = f.doc.Open, f.doc.Tries
+	f.forAll.Store(f.followed)
+}
+
+// calm reports that there is nothing to agree on.
+func (f *fleet) calm() bool { return f.state() == closed && !f.followed }
+
+// claim asks for the right to make the probe. One process at a time has it, until it says how the probe ended, or says
+// nothing for a while. Where the record doesn't concern this process, or can't be reached for a while, it probes for
+// itself. Otherwise claim returns how long to wait.
+func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
+	if f.state() != due {
+		return 0, true
+	}
+	select {
+	case f.io <- struct{}{}:
+		defer func() { <-f.io }()
+	case <-ctx.Done():
+		return 0, false
+	}
+	for range mostRaces {
+		f.b.mu.Lock()
+		epoch, now := f.b.epoch, f.b.state
+		f.b.mu.Unlock()
+		if now != due {
+			return 0, true // another call was quicker; the breaker decides
+		}
+		err := f.look(ctx)
+		if err == nil && !f.doc.concerns(f.id) || errors.Is(err, errLeft) {
+			f.follow(epoch)
+			if f.state() == due {
+				f.begin()
+			}
+			return 0, true
+		}
+		if err != nil {
+			return f.byItself(ctx, err)
+		}
+		if !f.followed && f.doc.Open || f.followed && f.doc.Tries > f.tries {
+			if f.follow(epoch); f.state() != due {
+				return f.b.rest(), false
+			}
+		}
+		next, ok := f.doc.claimed(f.id, time.Since(f.since) >= probeTTL*7/6)
+		if !ok {
+			wait := lookEvery - mathrand.N(lookEvery/2)
+			f.postpone(wait)
+			f.hurry()
+			return wait, false
+		}
+		switch err := f.write(ctx, next); {
+		case storage.LostRace(err):
+			continue
+		case err != nil:
+			return f.byItself(ctx, err)
+		}
+		f.remember()
+		f.begin()
+		return 0, true
+	}
+	return againSoon, false
+}
+
+// byItself lets this process probe for itself when the store has failed for a while.
+func (f *fleet) byItself(ctx context.Context, err error) (wait time.Duration, ok bool) {
+	f.note(ctx, err)
+	if time.Since(f.failing) >= 2*lookEvery {
+		f.begin()
+		return 0, true
+	}
+	f.postpone(againSoon)
+	return againSoon, false
+}
+
+// begin notes that a call of this process may be the probe.
+func (f *fleet) begin() {
+	f.mu.Lock()
+	f.probing, f.verdict = true, none
+	f.mu.Unlock()
+	f.hurry()
+}
+
+// free gives up the right to probe, if no call uses it.
+func (f *fleet) free() {
+	f.mu.Lock()
+	unused := f.probing && f.state() != probing
+	if unused {
+		f.probing, f.verdict = false, freed
+	}
+	f.mu.Unlock()
+	if unused {
+		f.hurry()
+	}
+}
+
+// state is the breaker's.
+func (f *fleet) state() state {
+	f.b.mu.Lock()
+	defer f.b.mu.Unlock()
+	return f.b.state
+}
+
+// postpone lets no call through for a while: another process probes.
+func (f *fleet) postpone(rest time.Duration) {
+	f.b.mu.Lock()
+	defer f.b.mu.Unlock()
+	if f.b.state == due {
+		f.b.shutOff(rest)
+	}
+}
+
+// note logs the first failure, and the first success after it.
+func (f *fleet) note(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil, errors.Is(err, errLeft), (err != nil) == !f.failing.IsZero():
+		return
+	case err != nil:
+		f.failing = time.Now()
+		f.log().LogAttrs(ctx, slog.LevelWarn, "can't agree with other processes on a breaker; it goes on by itself", slog.String("guard", f.name), slog.Any("error", err))
+	default:
+		f.failing = time.Time{}
+		f.log().LogAttrs(ctx, slog.LevelInfo, "can agree with other processes on a breaker again", slog.String("guard", f.name))
+	}
+}

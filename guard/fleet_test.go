@@ -1,0 +1,162 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// outage lets three workers on a store work while their service is away for six minutes, and returns how many calls
+// were made once the breakers were open, and how many of them at a time.
+func outage(t *testing.T, f *fleet, down *error) (calls, most int) {
+	t.Helper()
+	trickle := func(d time.Duration) {
+		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
+			f.send(3)
+		}
+	}
+	trickle(10 * time.Second)
+	f.mu.Lock()
+	*down = errDown
+	f.mu.Unlock()
+	trickle(60 * time.Second)
+	f.mu.Lock()
+	before := len(f.calls)
+	f.most = f.running
+	f.mu.Unlock()
+	trickle(5 * time.Minute)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	calls, most = len(f.calls)-before, f.most
+	*down = nil
+	return calls, most
+}
+
+// While a service is away, one process of three probes at a time, as seldom as a single one would. When it is back, all
+// begin.
+func TestLaw1OneProbeInTheFleet(t *testing.T) {
+	for name, limit := range map[string]func(*storage.Store) *storage.Store{
+		"with rings":    func(s *storage.Store) *storage.Store { return s },
+		"without rings": storagetest.Plain,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var down error
+				f := &fleet{t: t, store: limit(worldtest.OpenStore(t, worldtest.Virtual)), log: worldtest.NewLog(), took: 300 * time.Millisecond, fails: &down}
+				for range 3 {
+					f.start(guard.Config{Logger: slog.New(f.log), InPlace: guard.NotInPlace})
+				}
+				calls, most := outage(t, f, &down)
+				if calls < 5 || calls > 16 || most > 1 {
+					t.Errorf("%d calls while the service was away, %d at a time; want 5 to 16, one at a time", calls, most)
+				}
+				time.Sleep(2 * time.Minute)
+				if done, _ := f.counted(); done != 1110 {
+					t.Errorf("%d jobs are done two minutes later, want 1110", done)
+				}
+				if n := len(f.worlds[0].Poisoned("jobs")); n > 0 {
+					t.Errorf("%d poisoned jobs", n)
+				}
+				for i, stop := range f.stop {
+					if err := stop(); err != nil {
+						t.Errorf("worker %d: %v", i, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Where the store of the record fails, each process has a breaker of its own.
+func TestLaw6WithoutTheStore(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		link := storagetest.NewLink(worldtest.OpenStore(t, worldtest.Virtual))
+		link.Cut()
+		g := guard.New("smtp", guard.Config{Logger: quietLogger(), InPlace: guard.NotInPlace, Store: link.Store})
+		trip(t, g)
+		probes := 0
+		for begin := time.Now(); time.Since(begin) < 5*time.Minute; time.Sleep(100 * time.Millisecond) {
+			_ = g.Do(handling(t, id(probes), 1), func(context.Context) error { probes++; return errDown })
+		}
+		if probes < 8 || probes > 20 {
+			t.Errorf("%d probes in five minutes, want 8 to 20", probes)
+		}
+		for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(100 * time.Millisecond) {
+			_ = g.Do(handling(t, id(probes), 1), ends(nil))
+		}
+		wantOpen(t, g, false)
+		worldtest.WantErr(t, g.Do(handling(t, id(1), 1), ends(nil)), nil)
+		time.Sleep(time.Minute)
+	})
+}
+
+// A closed breaker asks the store once, when its worker starts, whatever its calls do.
+func TestLaw5AClosedBreakerAsksOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var calls storagetest.Calls
+		s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), calls.Hook)
+		g := quiet()
+		turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		for n := range 1000 {
+			err := error(nil)
+			if n%20 == 0 {
+				err = errDown
+			}
+			_ = g.Do(handling(t, id(n), 1), ends(err))
+			time.Sleep(time.Second)
+		}
+		worldtest.Want(t, "requests", calls.Count("get blob", "put blob"), 1)
+		if err := turn.Leave(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A process that starts while the others have agreed that a service is away makes no call.
+func TestAProcessThatStartsInAnOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		open := func() (*guard.Guard, worker.Turn) {
+			g := quiet()
+			turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g, turn
+		}
+		a, turnA := open()
+		b, turnB := open()
+		trip(t, a)
+		trip(t, b)
+		time.Sleep(500 * time.Millisecond)
+		c, turnC := open()
+		time.Sleep(100 * time.Millisecond)
+		err := c.Do(handling(t, id(1), 1), func(context.Context) error { t.Error("a call was made"); return nil })
+		if !errors.Is(err, guard.ErrOpen) {
+			t.Errorf("got %v, want ErrOpen", err)
+		}
+		untilDue(t, c) // its call is the probe of all
+		worldtest.WantErr(t, c.Do(handling(t, id(2), 1), ends(nil)), nil)
+		time.Sleep(100 * time.Millisecond)
+		for _, g := range []*guard.Guard{a, b, c} {
+			worldtest.Want(t, "calls at a time after the probe", limits(t, g), worker.Limits{Concurrency: 2, MaxInHand: 2})
+		}
+		for _, turn := range []worker.Turn{turnA, turnB, turnC} {
+			if err := turn.Leave(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

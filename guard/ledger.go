@@ -1,0 +1,96 @@
+package guard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// ledger is the record in the store. But for store and rung, its fields belong to whoever may make a request.
+type ledger struct {
+	name  string
+	log   func() *slog.Logger
+	store atomic.Pointer[storage.Store] // nil: not known, or left
+	rung  atomic.Bool                   // the record has changed just now
+
+	doc     record
+	etag    storage.ETag // of doc; empty: there is none
+	looked  time.Time    // at the record, last
+	since   time.Time    // when doc was seen first
+	changed time.Time    // when it changed last; zero: that isn't known
+}
+
+var errLeft = errors.New("the last worker has left")
+
+// look brings the record up to date.
+func (l *ledger) look(ctx context.Context) error {
+	store := l.store.Load()
+	if store == nil {
+		return errLeft
+	}
+	ctx, cancel := call.Limit(ctx, callTime)
+	defer cancel()
+	blob, err := store.Blobs(guards).Get(ctx, l.name, l.etag)
+	now := time.Now()
+	fresh := l.rung.Swap(false) || now.Sub(l.looked) < caseAge // else nobody knows how old a change is
+	if err == nil || errors.Is(err, storage.ErrNotModified) || errors.Is(err, storage.ErrNotFound) {
+		l.looked = now
+	}
+	switch {
+	case errors.Is(err, storage.ErrNotModified):
+		return nil
+	case errors.Is(err, storage.ErrNotFound):
+		l.doc, l.etag = record{}, ""
+	case err != nil:
+		return err
+	default:
+		r, err := decodeRecord(blob.Body)
+		if err != nil {
+			l.log().LogAttrs(ctx, slog.LevelError, err.Error(), slog.String("guard", l.name))
+		}
+		l.doc, l.etag = r, blob.ETag
+	}
+	l.since = now
+	if l.changed = (time.Time{}); fresh {
+		l.changed = now
+	}
+	return nil
+}
+
+// write replaces the record that was seen last.
+func (l *ledger) write(ctx context.Context, r record) error {
+	store := l.store.Load()
+	if store == nil {
+		return errLeft
+	}
+	ctx, cancel := call.Limit(ctx, callTime)
+	defer cancel()
+	r.Epoch = l.doc.Epoch%mostEpoch + 1
+	body, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	etag, err := store.Blobs(guards).Put(ctx, l.name, body, storage.Condition{IfMatch: l.etag, IfAbsent: l.etag == ""})
+	if err == nil {
+		now := time.Now()
+		l.doc, l.etag, l.since, l.changed = r, etag, now, now
+	}
+	return err
+}
+
+// ring lets the others look.
+func (l *ledger) ring(ctx context.Context) {
+	store := l.store.Load()
+	if store == nil || !store.Rings() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, _ = store.Tell(ctx, guards, []byte(l.name), false)
+}

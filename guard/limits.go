@@ -1,0 +1,317 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// Rate is a number of calls a second.
+type Rate float64
+
+// PerSecond is n calls a second.
+func PerSecond(n float64) Rate { return Rate(n) }
+
+// PerMinute is n calls a minute.
+func PerMinute(n float64) Rate { return Rate(n / 60) }
+
+// Limits are the numbers of a [Config] that can change while a guard works. A zero has the same meaning as there.
+type Limits struct {
+	Rate  Rate  `json:"rate,omitzero"`
+	Slots int   `json:"slots,omitzero"`
+	Break Break `json:"break,omitzero"`
+	Probe Probe `json:"probe,omitzero"`
+}
+
+// ErrLimit is wrapped by the error of a call that was not made, because Rate or Slots are used up.
+var ErrLimit = errors.New("the limit of calls is reached")
+
+// Limits returns the numbers that are in force in this process.
+func (g *Guard) Limits() Limits {
+	rate, slots := g.quota.numbers()
+	b := g.breaker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return Limits{Rate: rate, Slots: slots, Break: b.when, Probe: b.probe}
+}
+
+// Set puts other numbers in force, from the next call on. A number that is lower holds at once in this process, and in
+// the others when they have set it, too; see package coord/share. If Break changes, calls are counted anew. The error
+// names everything that is wrong; then the old numbers stay in force.
+func (g *Guard) Set(l Limits) error {
+	if g.fault != nil {
+		return g.fault
+	}
+	cfg := g.cfg
+	cfg.Rate, cfg.Slots, cfg.Break, cfg.Probe = l.Rate, l.Slots, l.Break, l.Probe
+	cfg, err := cfg.withDefaults(g.name)
+	if err == nil {
+		err = g.quota.set(cfg.Rate, cfg.Slots)
+	}
+	if err != nil {
+		return err
+	}
+	b := g.breaker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.when != cfg.Break {
+		b.when, b.window = cfg.Break, newWindow(cfg.Break)
+	}
+	b.probe = cfg.Probe
+	return nil
+}
+
+// quota is what the limits of all processes leave to this one.
+type quota struct {
+	cfg  *Config
+	name string
+	tell func() // that the room has changed; it is called under a mutex of package share
+
+	mu    sync.Mutex
+	store *storage.Store // nil: not known
+	given struct {
+		rate  Rate
+		slots int
+	}
+	timer *time.Timer // until there is room again
+	turns int         // that are open
+	left  atomic.Bool // all turns have left
+
+	parts   atomic.Pointer[parts] // nil: there is no limit
+	calling atomic.Int64          // calls under way, while there is a limit
+	tight   atomic.Int64          // consumers that are limited; they are told when a call ends
+}
+
+// parts are this process's parts of the limits; nil: there is no such limit. They never change.
+type parts struct {
+	rate  *share.Rate
+	slots *share.Slots
+}
+
+// seat is what a call has of the limits.
+type seat struct{ parts *parts }
+
+// fineRoom is the room up to which it is told exactly.
+const fineRoom = 64
+
+// leastTell is the least time until a consumer without room looks again.
+const leastTell = 10 * time.Millisecond
+
+func newQuota(name string, cfg *Config, tell func()) *quota {
+	return &quota{cfg: cfg, name: name, tell: tell, store: cfg.Store}
+}
+
+func (q *quota) numbers() (Rate, int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.given.rate, q.given.slots
+}
+
+// set puts limits in force. Calls under way keep what they have.
+func (q *quota) set(rate Rate, slots int) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.build(rate, slots, q.parts.Load())
+}
+
+// open lets a worker's store divide the limits, unless another does.
+func (q *quota) open(s *storage.Store) error {
+	if s == nil {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.left.Store(false)
+	if q.turns++; q.store != nil {
+		return nil
+	}
+	q.store = s
+	return q.build(q.given.rate, q.given.slots, nil)
+}
+
+// leave gives the parts back when the last consumer leaves. Calls that would begin later are refused.
+func (q *quota) leave(ctx context.Context) (last bool, err error) {
+	q.mu.Lock()
+	q.turns--
+	p := q.parts.Load()
+	last = q.turns == 0
+	q.left.Store(last)
+	q.mu.Unlock()
+	if !last || p == nil {
+		return last, nil
+	}
+	if p.rate != nil {
+		err = p.rate.Leave(ctx)
+	}
+	if p.slots != nil {
+		err = errors.Join(err, p.slots.Leave(ctx))
+	}
+	return last, err
+}
+
+// build makes the parts of new limits, under the mutex. Parts that are left out leave by themselves.
+func (q *quota) build(rate Rate, slots int, old *parts) (err error) {
+	next := &parts{}
+	if old == nil {
+		old = &parts{}
+	}
+	switch next.rate = old.rate; {
+	case rate == 0:
+		next.rate = nil
+	case next.rate != nil:
+		err = next.rate.Set(float64(rate))
+	case q.store == nil:
+		next.rate, err = share.LocalRate(float64(rate))
+	default:
+		next.rate, err = share.NewRate(q.store, q.name, float64(rate), q.shareConfig())
+	}
+	if err != nil {
+		return fmt.Errorf("guard: %s: %w", q.name, err)
+	}
+	switch next.slots = old.slots; {
+	case slots == 0:
+		next.slots = nil
+	case next.slots != nil:
+		err = next.slots.Set(slots)
+	case q.store == nil:
+		next.slots, err = share.LocalSlots(slots)
+	default:
+		next.slots, err = share.NewSlots(q.store, q.name, slots, q.shareConfig())
+	}
+	if err != nil {
+		return fmt.Errorf("guard: %s: %w", q.name, err)
+	}
+	q.given.rate, q.given.slots = rate, slots
+	if next.rate == nil && next.slots == nil {
+		next = nil
+	}
+	q.parts.Store(next)
+	q.tell()
+	return nil
+}
+
+func (q *quota) shareConfig() share.Config {
+	log := q.cfg.Logger
+	if log == nil {
+		log = slog.Default()
+	}
+	return share.Config{Strict: q.cfg.Strict, Logger: log, Changed: q.tell}
+}
+
+func (q *quota) limited() bool { return q.parts.Load() != nil }
+
+// take takes a place of all limits. It waits for one for a time at most. Without one it returns when to try again, and
+// which limit is reached.
+func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time.Duration, short why) {
+	p := q.parts.Load()
+	if p == nil {
+		return seat{}, 0, byBreaker
+	}
+	if q.left.Load() {
+		return seat{}, 0, byRate // another process makes the call
+	}
+	if p.slots != nil {
+		if wait, ok := p.slots.Take(); !ok {
+			q.tell()
+			if !hold(ctx, most, p.slots.Wait) {
+				return seat{}, wait, bySlots
+			}
+		}
+	}
+	if p.rate != nil {
+		if wait, ok := p.rate.Take(); !ok {
+			q.tell()
+			// Where it is known that no permit comes in time, there is nothing to wait for.
+			if wait > most && p.rate.Share() > 0 || !hold(ctx, most, p.rate.Wait) {
+				if p.slots != nil {
+					p.slots.Give()
+				}
+				return seat{}, wait, byRate
+			}
+		}
+	}
+	q.calling.Add(1)
+	return seat{p}, 0, byBreaker
+}
+
+// hold waits for a place for a time at most.
+func hold(ctx context.Context, most time.Duration, wait func(context.Context) error) bool {
+	if most <= 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return wait(ctx) == nil
+}
+
+// give ends what a call has. The slot is given back, the permit is used.
+func (q *quota) give(s seat) {
+	if s.parts == nil {
+		return
+	}
+	q.calling.Add(-1)
+	if s.parts.slots != nil {
+		s.parts.slots.Give()
+	}
+	if q.tight.Load() > 0 {
+		q.tell()
+	}
+}
+
+// limits returns what a consumer may take, so that nothing is fetched to be refused: as many messages as there are
+// calls under way and permits within a time that a call may wait for.
+func (q *quota) limits(concurrency, inHand int) worker.Limits {
+	p := q.parts.Load()
+	if p == nil {
+		return worker.Limits{}
+	}
+	room, wait := math.MaxInt, time.Duration(0)
+	if p.slots != nil {
+		room, _ = p.slots.Room()
+	}
+	if p.rate != nil {
+		within := max(q.cfg.InPlace, 0)
+		permits, next, _ := p.rate.Room(within)
+		if permits += int(q.calling.Load()); permits < room {
+			room, wait = permits, max(next-within, leastTell)
+		}
+	}
+	if inHand > 0 && room >= inHand {
+		return worker.Limits{}
+	}
+	if room > fineRoom { // else a worker's limits would change with each call
+		room = 1 << (bits.Len(uint(room)) - 1)
+	}
+	if room == 0 {
+		if wait > 0 {
+			q.tellAfter(wait)
+		}
+		return worker.Limits{Pause: true, Brief: true}
+	}
+	l := worker.Limits{MaxInHand: room}
+	if concurrency == 0 || room < concurrency {
+		l.Concurrency = room
+	}
+	return l
+}
+
+// tellAfter tells after a while that there is room again.
+func (q *quota) tellAfter(d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.timer == nil {
+		q.timer = time.AfterFunc(d, q.tell)
+		return
+	}
+	q.timer.Reset(d)
+}

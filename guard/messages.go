@@ -1,0 +1,59 @@
+package guard
+
+import (
+	"time"
+
+	"github.com/millrace-go/millrace/internal/lru"
+)
+
+// triesKept is how many messages that failed last are known.
+const triesKept = 1024
+
+// messages knows which messages' calls were done and failed last. Its callers hold a mutex.
+type messages struct {
+	ok    [2]sighting // that were done last, the newest first
+	tries *lru.Cache[time.Time]
+}
+
+func newMessages() messages { return messages{tries: lru.New[time.Time](triesKept, 0)} }
+
+// succeeded notes that a message's call was done.
+func (m *messages) succeeded(id string, now time.Time) {
+	if id == "" || id != m.ok[0].id {
+		m.ok[1] = m.ok[0]
+	}
+	m.ok[0] = sighting{id, now}
+}
+
+// failed notes that a message's call has failed. It reports that the service has done another message's call since the
+// last try of this one, or within a time where that isn't known.
+func (m *messages) failed(id string, now time.Time, within time.Duration) bool {
+	last, known := m.tries.Get(id)
+	if !known {
+		last = now.Add(-within)
+	}
+	m.tries.Add(id, now, len(id))
+	other := m.ok[0]
+	if other.id == id {
+		other = m.ok[1]
+	}
+	return other.at.After(last)
+}
+
+// news is a channel for those that wait for a change. Its callers hold a mutex.
+type news struct{ changed chan struct{} }
+
+// wait returns a channel that is closed at the next change.
+func (n *news) wait() <-chan struct{} {
+	if n.changed == nil {
+		n.changed = make(chan struct{})
+	}
+	return n.changed
+}
+
+func (n *news) tell() {
+	if n.changed != nil {
+		close(n.changed)
+		n.changed = nil
+	}
+}

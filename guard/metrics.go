@@ -1,0 +1,87 @@
+package guard
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/internal/metrics"
+)
+
+// tally is what a guard counts.
+type tally struct {
+	calls   [Mine + 1]atomic.Int64 // by kind
+	refused [3]atomic.Int64        // by why
+	opened  atomic.Int64
+}
+
+// why is why a call was refused.
+type why int
+
+const (
+	byBreaker why = iota
+	byRate
+	bySlots
+)
+
+// collector shows a guard's counts when somebody asks for them.
+type collector struct {
+	guard                               *Guard
+	calls, refused, opened, open, alone *prometheus.Desc
+}
+
+// register shows the guard's metrics in a registry, unless it shows those of a guard of that name.
+func (g *Guard) register(r prometheus.Registerer) {
+	if r == nil {
+		return
+	}
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("millrace_guard_"+name, help, labels, prometheus.Labels{"guard": g.name})
+	}
+	_, err := metrics.Register(r, &collector{
+		guard:   g,
+		calls:   desc("calls_total", "Calls of the service, by the kind of their end.", "kind"),
+		refused: desc("refused_total", "Calls that were not made, by why: breaker, rate or slots.", "why"),
+		opened:  desc("opened_total", "Outages: how often the breaker has opened after it was closed."),
+		open:    desc("open", "1 while the breaker lets no call through, or only a probe; else 0."),
+		alone:   desc("alone", "1 while the breaker is open by this process's own calls, and not for the others; else 0."),
+	})
+	if err != nil {
+		g.logger().Warn("the metrics of a guard can't be registered", "guard", g.name, "error", err)
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *collector) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.calls, c.refused, c.opened, c.open, c.alone} {
+		descs <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *collector) Collect(all chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, n *atomic.Int64, labels ...string) {
+		all <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n.Load()), labels...)
+	}
+	gauge := func(d *prometheus.Desc, is bool) {
+		n := 0.0
+		if is {
+			n = 1
+		}
+		all <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n)
+	}
+	counts := &c.guard.tally
+	for kind, label := range []string{"done", "permanent", "throttled", "transient", "unknown", "mine"} {
+		counter(c.calls, &counts.calls[kind], label)
+	}
+	for why, label := range []string{"breaker", "rate", "slots"} {
+		counter(c.refused, &counts.refused[why], label)
+	}
+	counter(c.opened, &counts.opened)
+	b := c.guard.breaker
+	b.mu.Lock()
+	state, mine := b.state, b.mine
+	b.mu.Unlock()
+	gauge(c.open, state == open || state == due || state == probing)
+	gauge(c.alone, mine && c.guard.fleet.store.Load() != nil && !c.guard.fleet.forAll.Load())
+}

@@ -1,0 +1,117 @@
+//go:build unix
+
+package guard_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/storage/sqlite"
+)
+
+// TestMain runs the test binary as another process when a test has started it as one.
+func TestMain(m *testing.M) {
+	if path := os.Getenv("MILLRACE_GUARD_STORE"); path != "" {
+		os.Exit(child(path))
+	}
+	os.Exit(m.Run())
+}
+
+// child is the program of another process. It calls a service that is away, again and again. Once its breaker has
+// opened, a call hangs.
+func child(path string) int {
+	s, err := sqlite.Open(context.Background(), path)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	g := guard.New("bank", guard.Config{Store: s, Slots: 4, Logger: slog.New(slog.DiscardHandler), InPlace: guard.NotInPlace})
+	if g.Err() != nil {
+		fmt.Println(g.Err())
+		return 1
+	}
+	for calls := 0; ; {
+		_ = g.Do(context.Background(), func(context.Context) error {
+			if calls++; calls > 20 {
+				fmt.Println("probes")
+				time.Sleep(time.Hour)
+			}
+			return errDown
+		})
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Of two processes that share a breaker and slots, the one that probes is killed. The other gets the right to probe,
+// and there is no other probe before.
+func TestLaw7TheProberIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a TTL to pass")
+	}
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	probes := make(chan int, 10)
+	var all sync.WaitGroup
+	processes := make([]*exec.Cmd, 2)
+	for n := range processes {
+		cmd := exec.Command(os.Args[0])
+		cmd.Stderr = os.Stderr
+		cmd.Env = append(os.Environ(), "MILLRACE_GUARD_STORE="+path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		processes[n] = cmd
+		all.Go(func() {
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				if strings.TrimSpace(lines.Text()) != "probes" {
+					t.Errorf("process %d says %q", n, lines.Text())
+				}
+				probes <- n
+			}
+		})
+	}
+	t.Cleanup(func() {
+		for _, cmd := range processes {
+			_ = cmd.Process.Kill() // it may have ended
+		}
+		all.Wait()
+		for _, cmd := range processes {
+			_ = cmd.Wait()
+		}
+	})
+	next := func(within time.Duration) int {
+		select {
+		case n := <-probes:
+			return n
+		case <-time.After(within):
+			return -1
+		}
+	}
+	first := next(time.Minute)
+	if first < 0 {
+		t.Fatal("no probe within a minute")
+	}
+	if n := next(5 * time.Second); n >= 0 {
+		t.Fatalf("process %d probes while process %d does", n, first)
+	}
+	if err := processes[first].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if n := next(time.Minute); n != 1-first {
+		t.Fatalf("after process %d was killed, %d probes", first, n)
+	}
+}

@@ -1,0 +1,135 @@
+package guard
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+)
+
+const (
+	mostMembers = 200         // that a record names
+	mostRecord  = 64 << 10    // bytes
+	mostEpoch   = 1 << 53     // after which the numbers begin again
+	mostTries   = 1 << 20     // of a record
+	maxID       = 100         // bytes
+	caseAge     = time.Minute // after which what others have reported is forgotten
+)
+
+// record is what the breakers of all processes have agreed on, as JSON. The zero record says that all is well.
+//
+//	clean ─a breaker opens─▶ ill ─more are ill than well─▶ open ─claim─▶ open, with a prober ─done─▶ clean
+//	  ▲                       │                             ▲               │
+//	  └──none is ill any more─┘                             └──it fails; or dies, and another claims
+//
+// A process that is ill claims the right to probe before the record is open, too.
+type record struct {
+	Epoch  int64    `json:"epoch"`           // writes so far
+	Open   bool     `json:"open,omitzero"`   // for all
+	Ill    []string `json:"ill,omitzero"`    // processes whose own breaker has opened
+	Well   []string `json:"well,omitzero"`   // processes whose calls are done meanwhile
+	Tries  int      `json:"tries,omitzero"`  // probes that have failed
+	Prober string   `json:"prober,omitzero"` // the process that probes
+}
+
+var errRecord = errors.New("the document can't be read as that of a breaker; it is replaced")
+
+func decodeRecord(body []byte) (record, error) {
+	var r record
+	named := func(ids []string) bool {
+		return len(ids) <= mostMembers && !slices.ContainsFunc(ids, func(id string) bool { return id == "" || len(id) > maxID })
+	}
+	if len(body) > mostRecord || json.Unmarshal(body, &r) != nil || r.Epoch < 1 || r.Epoch > mostEpoch || r.Tries < 0 || r.Tries > mostTries ||
+		len(r.Prober) > maxID || !named(r.Ill) || !named(r.Well) {
+		return record{}, errRecord
+	}
+	return r, nil
+}
+
+// facts are what one process knows.
+type facts struct {
+	id      string
+	ill     bool // its own breaker has opened
+	well    bool // its calls are done
+	waited  bool // it has reported a while ago, so the others have had time to answer
+	recent  bool // what others have reported is not old
+	probing bool // its probe is under way
+	verdict verdict
+	epoch   uint64 // of its breaker
+}
+
+// verdict is how this process's probe ended, as far as the record doesn't say it yet.
+type verdict int
+
+const (
+	none verdict = iota
+	done
+	failed
+	freed // it told nothing
+)
+
+// with returns the record after one process has added what it knows, and whether that is a change.
+func (r record) with(f facts) (record, bool) {
+	next := r
+	if r.Open && f.verdict == done {
+		return record{Epoch: r.Epoch}, true // whoever had the right to probe: the service answers
+	}
+	if r.Prober == f.id && f.probing {
+		return next, true // the epoch tells that it goes on
+	}
+	if r.Prober == f.id {
+		next.Prober = ""
+		if f.verdict == failed {
+			next.Tries = min(r.Tries+1, mostTries)
+		}
+		if r.Open || f.ill {
+			return next, true
+		}
+	}
+	if r.Open {
+		return r, false
+	}
+	reported := slices.Contains(r.Ill, f.id)
+	switch {
+	case f.ill && !reported:
+		if !f.recent {
+			next.Ill, next.Well = nil, nil
+		}
+		next.Ill = added(next.Ill, f.id)
+		next.Well = without(next.Well, f.id)
+	case !f.ill && reported:
+		if next.Ill = without(next.Ill, f.id); len(next.Ill) == 0 {
+			return record{Epoch: r.Epoch}, true
+		}
+	case f.well && !f.ill && len(r.Ill) > 0 && !slices.Contains(r.Well, f.id):
+		next.Well = added(next.Well, f.id)
+	}
+	if f.ill && len(next.Ill) > len(next.Well) && (f.waited && reported || len(next.Ill) > 1) {
+		next.Open, next.Tries = true, 0
+	}
+	return next, next.Open || next.Prober != r.Prober || len(next.Ill) != len(r.Ill) || len(next.Well) != len(r.Well)
+}
+
+// concerns reports that a process must claim the right to probe.
+func (r record) concerns(id string) bool { return r.Open || slices.Contains(r.Ill, id) }
+
+// claimed returns the record with a process as the prober. It reports false if there is another.
+func (r record) claimed(id string, dead bool) (record, bool) {
+	if r.Prober != "" && r.Prober != id && !dead {
+		return r, false
+	}
+	r.Prober = id
+	return r, true
+}
+
+// added returns a list with one more, unless it is long.
+func added(ids []string, id string) []string {
+	if len(ids) >= mostMembers {
+		return ids
+	}
+	return append(slices.Clone(ids), id)
+}
+
+func without(ids []string, id string) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(other string) bool { return other == id })
+}

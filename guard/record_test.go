@@ -1,0 +1,250 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+// A breaker is open for all only if more processes report that it is than say that their calls are done.
+func TestLaw4Quorum(t *testing.T) {
+	t.Parallel()
+	ill := func(id string) facts { return facts{id: id, ill: true, waited: true, recent: true} }
+	well := func(id string) facts { return facts{id: id, well: true, recent: true} }
+	for what, c := range map[string]struct {
+		known []facts
+		open  bool
+	}{
+		"one alone that has waited":        {[]facts{ill("a"), ill("a")}, true},
+		"one alone that hasn't":            {[]facts{{id: "a", ill: true}, {id: "a", ill: true}}, false},
+		"two":                              {[]facts{ill("a"), ill("b")}, true},
+		"one of two":                       {[]facts{ill("a"), well("b"), ill("a")}, false},
+		"one of three":                     {[]facts{ill("a"), well("b"), well("c"), ill("a")}, false},
+		"two of three":                     {[]facts{ill("a"), well("b"), ill("c")}, true},
+		"two of five":                      {[]facts{ill("a"), well("b"), well("c"), well("d"), ill("e"), ill("a")}, false},
+		"one that was well before":         {[]facts{ill("a"), well("b"), ill("b")}, true},
+		"one that is well again":           {[]facts{ill("a"), well("b"), {id: "a"}, ill("c")}, false},
+		"what was reported long ago":       {[]facts{ill("a"), well("b"), {id: "c", ill: true}, ill("d")}, true},
+		"one that was reported long ago":   {[]facts{ill("a"), {id: "b", ill: true}}, false},
+		"a process that makes no calls":    {[]facts{ill("a"), {id: "b"}, ill("a")}, true},
+		"more say well than can be listed": {[]facts{ill("a"), well("b"), well("b"), well("b"), ill("a")}, false},
+	} {
+		r := record{Epoch: 1}
+		for _, k := range c.known {
+			r, _ = r.with(k)
+		}
+		if r.Open != c.open {
+			t.Errorf("%s: got %+v, want open: %v", what, r, c.open)
+		}
+	}
+	open := record{Epoch: 1, Open: true, Ill: []string{"a", "b"}, Tries: 3}
+	if after, _ := open.with(facts{id: "c", verdict: done}); after.Open || after.Tries > 0 || len(after.Ill) > 0 {
+		t.Errorf("after a call was done: %+v", after)
+	}
+	if after, changed := open.with(facts{id: "b"}); changed || !after.Open {
+		t.Errorf("one that is well again closes it for all: %+v", after)
+	}
+}
+
+// step is a change of who has the right to probe.
+type step struct {
+	op string // "claim" or "end"
+	by int
+}
+
+// holder is the process that may probe, from 1; 0: nobody.
+type holder int
+
+func (h holder) next(a storagetest.Answer[step, bool]) []holder {
+	me := holder(a.In.by)
+	switch {
+	case a.In.op == "claim" && a.Out && h == 0:
+		return []holder{me}
+	case a.In.op == "claim" && !a.Out:
+		return []holder{h}
+	case a.In.op == "end" && h == me:
+		return []holder{0}
+	}
+	return nil
+}
+
+// Processes claim the right to probe, keep it for a while, and give it up, or die. The store fails now and then. There
+// is one at a time.
+func TestLaw1TheHistoryOfProbers(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "test.db") + "?wake=off&sync=normal"
+			synctest.Test(t, func(t *testing.T) {
+				s, err := sqlite.Open(t.Context(), path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = s.Close() }()
+				if _, err := s.Blobs(guards).Put(t.Context(), "bank", []byte(`{"epoch":1,"open":true,"ill":["x","y"]}`), storage.Condition{}); err != nil {
+					t.Fatal(err)
+				}
+				h := &storagetest.History[step, bool]{}
+				var all sync.WaitGroup
+				for n := range 4 {
+					r := rand.New(rand.NewPCG(seed, uint64(n)))
+					all.Go(func() { probes(t, h, s, n+1, r) })
+				}
+				all.Wait()
+				claims := 0
+				for _, a := range h.Answers() {
+					if a.In.op == "claim" && a.Out {
+						claims++
+					}
+				}
+				if claims < 10 {
+					t.Errorf("only %d claims", claims)
+				}
+				if err := storagetest.CheckHistory(h, holder.next, t.ArtifactDir()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// newFleetOn returns the part of a process whose store fails now and then. Nothing runs by itself.
+func newFleetOn(t *testing.T, s *storage.Store, r *rand.Rand) (*fleet, *storagetest.Link) {
+	t.Helper()
+	cfg, err := Config{}.withDefaults("bank")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return r.IntN(n) }
+	link := storagetest.NewLink(storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+		time.Sleep(time.Duration(roll(50)) * time.Millisecond)
+		switch roll(15) {
+		case 0:
+			return op.Fail(storage.ErrUnavailable)
+		case 1:
+			_ = do()
+			return op.Fail(storage.ErrUnavailable)
+		}
+		return do()
+	}))
+	f := newFleet("bank", newBreaker(&cfg, func(event) {}), func() *slog.Logger { return slog.New(slog.DiscardHandler) })
+	f.store.Store(link.Store)
+	f.active.Store(true) // there is no goroutine
+	return f, link
+}
+
+func probes(t *testing.T, h *storagetest.History[step, bool], s *storage.Store, n int, r *rand.Rand) {
+	ctx := t.Context()
+	f, link := newFleetOn(t, s, rand.New(rand.NewPCG(r.Uint64(), 1)))
+	note := func(op string, do func() bool) (ok bool) {
+		h.Record(n, func() []storagetest.Answer[step, bool] {
+			ok = do()
+			return []storagetest.Answer[step, bool]{{Key: "probe", In: step{op, n}, Out: ok}}
+		})
+		return ok
+	}
+	for range 40 {
+		time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
+		f.b.mu.Lock()
+		f.b.state = due
+		f.b.mu.Unlock()
+		f.failing = time.Time{} // else it would probe by itself at last
+		if !note("claim", func() bool { _, ok := f.claim(ctx); return ok }) {
+			continue
+		}
+		f.b.mu.Lock()
+		f.b.state = probing
+		f.b.mu.Unlock()
+		if r.IntN(4) == 0 { // it dies, and begins anew as another
+			note("end", func() bool { return true })
+			link.Cut()
+			f, link = newFleetOn(t, s, rand.New(rand.NewPCG(r.Uint64(), 1)))
+			continue
+		}
+		for range r.IntN(4) {
+			_, _ = f.step(ctx)
+			time.Sleep(probeTTL / 3)
+		}
+		note("end", func() bool { return true }) // it makes no call any more
+		f.mu.Lock()
+		f.probing, f.verdict = false, freed
+		f.mu.Unlock()
+		for f.verdict != none {
+			_, _ = f.step(ctx)
+		}
+	}
+}
+
+// A prober that says nothing loses the right after 7/6 of its time, and not before.
+func TestLaw7TheProberDies(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db") + "?wake=off&sync=normal"
+	synctest.Test(t, func(t *testing.T) {
+		s, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		if _, err := s.Blobs(guards).Put(t.Context(), "bank", []byte(`{"epoch":1,"open":true}`), storage.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		claim := func(f *fleet) bool {
+			f.b.mu.Lock()
+			f.b.state = due
+			f.b.mu.Unlock()
+			_, ok := f.claim(t.Context())
+			return ok
+		}
+		dead, _ := newFleetOn(t, s, rand.New(rand.NewPCG(1, 1)))
+		other, _ := newFleetOn(t, s, rand.New(rand.NewPCG(1, 2)))
+		for _, f := range []*fleet{dead, other} {
+			f.store.Store(s) // nothing fails
+		}
+		if !claim(dead) {
+			t.Fatal("nobody else has the right to probe")
+		}
+		begin := time.Now()
+		for !claim(other) {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if took := time.Since(begin); took < probeTTL*7/6 || took > probeTTL*7/6+time.Second {
+			t.Errorf("it was taken over after %v", took)
+		}
+		if claim(dead) {
+			t.Error("two have the right to probe")
+		}
+	})
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add([]byte(`{"epoch":1,"open":true,"ill":["a"],"well":["b"],"tries":3,"prober":"a"}`))
+	f.Add([]byte(`{"epoch":-1}`))
+	f.Add([]byte(`{"epoch":1,"ill":[""]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r, err := decodeRecord(body)
+		if err != nil {
+			if !errors.Is(err, errRecord) {
+				t.Error(err)
+			}
+			return
+		}
+		for _, k := range []facts{{id: "a", ill: true, waited: true}, {id: "b", well: true}, {id: r.Prober, verdict: failed}} {
+			if next, _ := r.with(k); next.Tries < 0 || len(next.Ill) > mostMembers || len(next.Well) > mostMembers {
+				t.Errorf("%+v becomes %+v", r, next)
+			}
+		}
+	})
+}
