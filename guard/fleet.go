@@ -51,7 +51,7 @@ type fleet struct {
 }
 
 func newFleet(name string, b *breaker, log func() *slog.Logger) *fleet {
-	return &fleet{ledger: ledger{name: name, log: log}, b: b, id: rand.Text(), wake: make(chan struct{}, 1), io: make(chan struct{}, 1)}
+	return &fleet{ledger: ledger{name: name, log: log}, b: b, id: rand.Text()}
 }
 
 // open begins to act with the others, unless it does. It listens if the store rings.
@@ -59,6 +59,7 @@ func (f *fleet) open(ctx context.Context, s *storage.Store, listen bool) {
 	f.mu.Lock()
 	if f.store.CompareAndSwap(nil, s) {
 		f.ctx, f.stop = context.WithCancel(context.Background())
+		f.wake, f.io = make(chan struct{}, 1), make(chan struct{}, 1) // here, because a guard may be older than a bubble of synctest
 	}
 	s, deaf := f.store.Load(), f.hearing == nil
 	f.mu.Unlock()
@@ -288,9 +289,12 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 	if f.state() != due {
 		return 0, true
 	}
+	f.mu.Lock()
+	io := f.io
+	f.mu.Unlock()
 	select {
-	case f.io <- struct{}{}:
-		defer func() { <-f.io }()
+	case io <- struct{}{}:
+		defer func() { <-io }()
 	case <-ctx.Done():
 		return 0, false
 	}

@@ -83,6 +83,7 @@ type quota struct {
 		rate  Rate
 		slots int
 	}
+	made  parts       // all that were made with the store, also of limits that are in force no more
 	timer *time.Timer // until there is room again
 	turns int         // that are open
 	left  atomic.Bool // all turns have left
@@ -121,7 +122,7 @@ func (q *quota) numbers() (Rate, int) {
 func (q *quota) set(rate Rate, slots int) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.build(rate, slots, q.parts.Load())
+	return q.build(rate, slots)
 }
 
 // open lets a worker's store divide the limits, unless another does.
@@ -135,67 +136,74 @@ func (q *quota) open(s *storage.Store) error {
 	if q.turns++; q.store != nil {
 		return nil
 	}
-	q.store = s
-	return q.build(q.given.rate, q.given.slots, nil)
+	q.store, q.made = s, parts{}
+	return q.build(q.given.rate, q.given.slots)
 }
 
 // leave gives the parts back when the last consumer leaves. Calls that would begin later are refused.
 func (q *quota) leave(ctx context.Context) (last bool, err error) {
 	q.mu.Lock()
 	q.turns--
-	p := q.parts.Load()
+	made := q.made
 	last = q.turns == 0
 	q.left.Store(last)
 	q.mu.Unlock()
-	if !last || p == nil {
-		return last, nil
+	if last && made.rate != nil {
+		err = made.rate.Leave(ctx)
 	}
-	if p.rate != nil {
-		err = p.rate.Leave(ctx)
+	if last && made.slots != nil {
+		err = errors.Join(err, made.slots.Leave(ctx))
 	}
-	if p.slots != nil {
-		err = errors.Join(err, p.slots.Leave(ctx))
+	if last && q.cfg.Store == nil {
+		q.mu.Lock()
+		if q.turns == 0 {
+			q.store, q.made = nil, parts{} // the next worker may have another store
+		}
+		q.mu.Unlock()
 	}
 	return last, err
 }
 
-// build makes the parts of new limits, under the mutex. Parts that are left out leave by themselves.
-func (q *quota) build(rate Rate, slots int, old *parts) (err error) {
-	next := &parts{}
-	if old == nil {
-		old = &parts{}
-	}
-	switch next.rate = old.rate; {
+// build makes the parts of new limits, under the mutex. Parts that are left out leave by themselves after a while.
+func (q *quota) build(rate Rate, slots int) (err error) {
+	made := q.made
+	switch {
 	case rate == 0:
-		next.rate = nil
-	case next.rate != nil:
-		err = next.rate.Set(float64(rate))
+	case made.rate != nil:
+		err = made.rate.Set(float64(rate))
 	case q.store == nil:
-		next.rate, err = share.LocalRate(float64(rate))
+		made.rate, err = share.LocalRate(float64(rate))
 	default:
-		next.rate, err = share.NewRate(q.store, q.name, float64(rate), q.shareConfig())
+		made.rate, err = share.NewRate(q.store, q.name, float64(rate), q.shareConfig())
 	}
 	if err != nil {
 		return fmt.Errorf("guard: %s: %w", q.name, err)
 	}
-	switch next.slots = old.slots; {
+	switch {
 	case slots == 0:
-		next.slots = nil
-	case next.slots != nil:
-		err = next.slots.Set(slots)
+	case made.slots != nil:
+		err = made.slots.Set(slots)
 	case q.store == nil:
-		next.slots, err = share.LocalSlots(slots)
+		made.slots, err = share.LocalSlots(slots)
 	default:
-		next.slots, err = share.NewSlots(q.store, q.name, slots, q.shareConfig())
+		made.slots, err = share.NewSlots(q.store, q.name, slots, q.shareConfig())
 	}
 	if err != nil {
 		return fmt.Errorf("guard: %s: %w", q.name, err)
 	}
-	q.given.rate, q.given.slots = rate, slots
-	if next.rate == nil && next.slots == nil {
-		next = nil
+	q.given.rate, q.given.slots, q.made = rate, slots, made
+	next := made
+	if rate == 0 {
+		next.rate = nil
 	}
-	q.parts.Store(next)
+	if slots == 0 {
+		next.slots = nil
+	}
+	if next == (parts{}) {
+		q.parts.Store(nil)
+	} else {
+		q.parts.Store(&next)
+	}
 	q.tell()
 	return nil
 }

@@ -142,6 +142,7 @@ func newFleetOn(t *testing.T, s *storage.Store, r *rand.Rand) (*fleet, *storaget
 	}))
 	f := newFleet("bank", newBreaker(&cfg, func(event) {}), func() *slog.Logger { return slog.New(slog.DiscardHandler) })
 	f.store.Store(link.Store)
+	f.wake, f.io = make(chan struct{}, 1), make(chan struct{}, 1)
 	f.active.Store(true) // there is no goroutine
 	return f, link
 }

@@ -64,7 +64,6 @@ type program struct {
 	mailRate, perAddress, perMail *int // defaults of Live
 
 	live *settings.Settings[Live]
-	pace pace // of mails
 }
 
 func (p *program) flags(f *host.Flags) {
@@ -92,7 +91,7 @@ func (p *program) flags(f *host.Flags) {
 		}
 		return nil
 	})
-	p.mailRate = f.Int("mail-rate", 0, 0, maxMailRate, "how many `MAILS` each worker sends in a minute at most; 0 means no limit. "+whileRunning+" mailRate")
+	p.mailRate = f.Int("mail-rate", 0, 0, maxMailRate, "how many `MAILS` all workers together send in a minute at most, 12 or more; 0 means no limit. "+whileRunning+" mailRate")
 	opens := f.String("season-opens", "", "the `TIME` to announce for the opening of the season, for example 2026-12-01T10:00:00+01:00. It is announced\n"+
 		"once: to change it later, open or close the gate with the operator's program millrace")
 	p.perAddress = f.Int("per-address", 300, 0, maxPerDoor, "how many `RESERVATIONS` one IP address may ask for in a minute, of each web; 0 means no limit. Requests from the\n"+
@@ -138,14 +137,14 @@ func (p *program) setOpening(text string) (err error) {
 
 func (p *program) setMailer(smtp string) error {
 	if smtp == "" {
-		p.mails.Mailer, p.mailsTo = guarded{mail.NewFolder(mailFolder), p.smtp, &p.pace}, "files in "+mailFolder
+		p.mails.Mailer, p.mailsTo = guarded{mail.NewFolder(mailFolder), p.smtp}, "files in "+mailFolder
 		return nil
 	}
 	server, err := mail.NewSMTP(smtp, mail.SMTPConfig{})
 	if err != nil {
 		return err
 	}
-	p.mails.Mailer, p.mailsTo = guarded{server, p.smtp, &p.pace}, server.String()
+	p.mails.Mailer, p.mailsTo = guarded{server, p.smtp}, server.String()
 	return nil
 }
 

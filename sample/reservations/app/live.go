@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	maxMailRate = 1_000_000 // mails a minute
+	minMailRate = 12 // mails a minute
+	maxMailRate = 1_000_000
 	maxPerDoor  = 1_000_000 // reservations
 
 	// whileRunning ends the usage of a flag that is the default of a live setting.
@@ -20,7 +21,7 @@ const (
 // Live are the sample's settings that change while it runs. Their defaults are the flags.
 type Live struct {
 	host.Live
-	MailRate   int `json:"mailRate"`   // mails a minute of each worker; 0: no limit
+	MailRate   int `json:"mailRate"`   // mails a minute of all workers; 0: no limit
 	PerAddress int `json:"perAddress"` // reservations from one IP address in a minute, of each web; 0: no limit
 	PerMail    int `json:"perMail"`    // reservations with one e-mail address in an hour, likewise
 }
@@ -29,11 +30,11 @@ type Live struct {
 func (l Live) Check() error {
 	var faults []error
 	for _, x := range []struct {
-		name    string
-		n, most int
-	}{{"mailRate", l.MailRate, maxMailRate}, {"perAddress", l.PerAddress, maxPerDoor}, {"perMail", l.PerMail, maxPerDoor}} {
-		if x.n < 0 || x.n > x.most {
-			faults = append(faults, fmt.Errorf("%s is %d; want 1 to %d, or 0 for no limit", x.name, x.n, x.most))
+		name           string
+		n, least, most int
+	}{{"mailRate", l.MailRate, minMailRate, maxMailRate}, {"perAddress", l.PerAddress, 1, maxPerDoor}, {"perMail", l.PerMail, 1, maxPerDoor}} {
+		if x.n != 0 && (x.n < x.least || x.n > x.most) {
+			faults = append(faults, fmt.Errorf("%s is %d; want %d to %d, or 0 for no limit", x.name, x.n, x.least, x.most))
 		}
 	}
 	return errors.Join(faults...)
@@ -45,9 +46,10 @@ func (p *program) openLive(ctx context.Context, a *host.App) (err error) {
 	if p.live, err = host.Settings(ctx, a, defaults, settings.Config{Offline: true}); err != nil {
 		return err
 	}
-	host.Follow(p.live, func(now Live) { p.setMailRate(now.MailRate) })
+	host.Follow(p.live, func(now Live) {
+		if err := setMailRate(p.smtp, now.MailRate); err != nil {
+			a.Log.Error("the rate of mails in force can't be used; the one from before holds", "error", err)
+		}
+	})
 	return nil
 }
-
-// setMailRate says how many mails are sent in a minute.
-func (p *program) setMailRate(perMinute int) { p.pace.set(perMinute) }

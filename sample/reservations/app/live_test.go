@@ -7,7 +7,7 @@ import (
 
 func TestLiveCheck(t *testing.T) {
 	t.Parallel()
-	if err := (Live{MailRate: 1, PerAddress: maxPerDoor}).Check(); err != nil {
+	if err := (Live{MailRate: 12, PerAddress: maxPerDoor}).Check(); err != nil {
 		t.Error(err)
 	}
 	err := Live{MailRate: -1, PerAddress: maxPerDoor + 1, PerMail: -5}.Check()

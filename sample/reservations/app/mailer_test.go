@@ -52,7 +52,7 @@ func TestAMailServerThatIsAway(t *testing.T) {
 		Routes: reservations.Routes,
 		Register: func(h *handlers.Registry) error {
 			numbers, err := reservations.Numbers(h.Channels().Store(), ids.Config{})
-			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, smtp, new(pace)}}, numbers)
+			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, smtp}}, numbers)
 			return err
 		},
 		Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: smtp.Turn}},
@@ -76,20 +76,27 @@ func TestAMailServerThatIsAway(t *testing.T) {
 	})
 }
 
-// Mails keep their rate, which may change. Those that would wait long are handed back meanwhile, and each is sent once.
+// Mails keep their rate, which may change, and each is sent once.
 func TestMailsKeepTheirRate(t *testing.T) {
 	t.Parallel()
 	const guests = 120
 	var server outbox
-	rate := new(pace)
-	rate.set(60)
+	smtp := newMailGuard()
+	setRate := func(perMinute int) {
+		t.Helper()
+		if err := setMailRate(smtp, perMinute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setRate(60)
 	program := millracetest.Program{
 		Routes: reservations.Routes,
 		Register: func(h *handlers.Registry) error {
 			numbers, err := reservations.Numbers(h.Channels().Store(), ids.Config{})
-			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, newMailGuard(), rate}}, numbers)
+			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, smtp}}, numbers)
 			return err
 		},
+		Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: smtp.Turn}},
 	}
 	millracetest.Run(t, program, func(t *testing.T, app *millracetest.App) {
 		for n := range guests {
@@ -105,7 +112,7 @@ func TestMailsKeepTheirRate(t *testing.T) {
 		if n := sent(); n < 20 || n > 61 {
 			t.Errorf("%d mails in a minute at 60 a minute", n)
 		}
-		rate.set(0)
+		setRate(0)
 		app.Drain()
 		if slices.Sort(server.mails); len(server.mails) != guests || len(slices.Compact(server.mails)) != guests {
 			t.Errorf("got %d mails, want one for each of %d guests", len(server.mails), guests)
