@@ -56,6 +56,12 @@ func New(name string, cfg Config) *Guard {
 // Err returns all faults of the name and of the configuration, or nil.
 func (g *Guard) Err() error { return g.fault }
 
+// Open reports that this process lets no call through, or a probe at most, because the service is away.
+func (g *Guard) Open() bool {
+	s := g.fleet.state()
+	return s != closed && s != ramping
+}
+
 // Around returns a reaction whose whole run is one call.
 //
 //	handlers.ReactOnce(h, "mails", guard.Around(smtp, mailer.Confirm))

@@ -177,7 +177,7 @@ func (s *scaler) look(queue string) (d demand, err error) {
 		d.held = "the queue is paused by hand"
 	}
 	if g := s.guards[queue]; g != nil {
-		d.shut = shut(g)
+		d.shut = g.Open()
 	}
 	return d, err
 }
@@ -201,14 +201,4 @@ func speed(all []pulse.Pulse, queue string) (rate, running float64) {
 		rate = max(rate, pulse.Rates(its, pulse.Window)[queue].Out)
 	}
 	return rate, running
-}
-
-// shut reports that a guard lets no call through, or a probe.
-func shut(g *guard.Guard) bool {
-	turn, err := g.Turn(context.Background(), worker.Consumer{})
-	if err != nil {
-		return false
-	}
-	limits, _ := turn.Now()
-	return limits.Pause && !limits.Brief || limits.Concurrency == 1 && limits.MaxInHand == 1
 }
