@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -93,7 +94,8 @@ func (l *Live) limits(queue string) worker.Limits {
 
 // Settings opens the settings of the program that change while it runs, under the program's name; see package settings.
 // Call it in Start, once. T is a struct that embeds [Live] and has the program's own settings besides. defaults are
-// theirs, mostly from flags; the host sets those of Live. The host puts Live into force, and closes the settings.
+// theirs, mostly from flags; the host sets those of Live. The host puts Live into force, and closes the settings. cfg
+// gets the program's logger and metrics, and a name such as worker@MACHINE, unless it has others.
 //
 //	type Shop struct {
 //		host.Live
@@ -120,6 +122,12 @@ func Settings[T any, L interface {
 	*L(&defaults).ours() = Live{Log: strings.ToLower(a.level.Level().String()), Queues: map[string]LiveQueue{}}
 	if cfg.Logger == nil {
 		cfg.Logger = a.Log
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = a.Metrics
+	}
+	if machine, err := os.Hostname(); cfg.Name == "" && err == nil {
+		cfg.Name = a.role() + "@" + machine
 	}
 	if err := a.Metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "millrace", Name: "level", Help: "How much the program leaves out: 0 nothing, up to 3.",
@@ -154,6 +162,17 @@ func Follow[T any](s *settings.Settings[T], f func(now T)) {
 	s.Changed(tell)
 	var none T
 	tell(none, none)
+}
+
+// role is what the process does.
+func (a *App) role() string {
+	switch {
+	case a.Web && a.Worker:
+		return "all"
+	case a.Web:
+		return "web"
+	}
+	return "worker"
 }
 
 // live puts the host's own settings into force.

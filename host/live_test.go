@@ -5,8 +5,12 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
@@ -105,6 +109,17 @@ func TestSettingsApplyWhileTheProgramRuns(t *testing.T) {
 			t.Errorf("settings show doesn't say %s:\n%s", want, shown)
 		}
 	}
+
+	if _, out := operate(t, r, l.Program, "settings", "status"); !strings.Contains(out, "worker@") {
+		t.Errorf("settings status doesn't say that it is a worker:\n%s", out)
+	}
+	families, err := app.Metrics.(prometheus.Gatherer).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	worldtest.Want(t, "the version is a metric", slices.ContainsFunc(families, func(f *dto.MetricFamily) bool {
+		return f.GetName() == "millrace_settings_version" && f.GetMetric()[0].GetGauge().GetValue() == 2
+	}), true)
 
 	set(t, r, l.Program, "queues.orders.concurrency=2")
 	r.line(t, `"pause":false,"concurrency":2`)
