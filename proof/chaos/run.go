@@ -75,7 +75,8 @@ func runOn(ctx context.Context, s settings) (v verdict, err error) {
 func (w *world) open(ctx context.Context) (err error) {
 	w.orders, w.seats = newOrders(w.n, w.lasts, time.Now())
 	// A reservation takes some 10 KiB on the disk: a mail, and on SQLite also its share of the file and of the log.
-	size := int64(64<<20) + int64(w.n)*(16<<10)
+	// A process that stands still in the middle of a read keeps all that is written meanwhile in SQLite's log.
+	size := int64(64<<20) + int64(w.n)*(16<<10) + min(int64(w.n)*(128<<10), 1<<30)
 	var why error
 	if w.disk, why = newDisk(filepath.Join(w.dir, "disk"), size); w.disk == nil {
 		return why
