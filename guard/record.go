@@ -72,7 +72,7 @@ const (
 func (r record) with(f facts) (record, bool) {
 	next := r
 	if r.Open && f.verdict == done {
-		return record{Epoch: r.Epoch}, true // whoever had the right to probe: the service answers
+		return record{Epoch: r.Epoch}, true // the service answers, no matter which process had the right to probe
 	}
 	if r.Prober == f.id && f.probing {
 		return next, true // the epoch tells that it goes on

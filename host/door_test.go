@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host"
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/throttle"
 )
@@ -22,15 +23,14 @@ type ticket struct {
 func (ticket) Kind() channel.Kind  { return "test.ticket.v1" }
 func (o ticket) MessageID() string { return o.ID }
 
-// A door before host.Accept reads the command's ID from the body, which the handler still gets whole. A repeat is
-// accepted again though nothing is left, and is one more message with the same ID.
-func TestADoorBeforeAccept(t *testing.T) {
-	t.Parallel()
+// behindDoor returns host.Accept behind a door, and the queue of its commands.
+func behindDoor(t *testing.T, cfg throttle.Config) (http.Handler, *storage.Queue) {
+	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	t.Cleanup(func() { _ = store.Close() })
 	routes, err := channel.NewRoutes(channel.Command[ticket]("orders"))
 	if err != nil {
 		t.Fatal(err)
@@ -39,11 +39,18 @@ func TestADoorBeforeAccept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := throttle.NewDoor("orders", throttle.Config{ID: throttle.JSONMember("id"), Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour}}})
+	d, err := throttle.NewDoor("orders", cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := d.Serve(host.Accept[ticket](&host.App{Channels: channels, Log: slog.New(slog.DiscardHandler)}, nil))
+	return d.Serve(host.Accept[ticket](&host.App{Channels: channels, Log: slog.New(slog.DiscardHandler)}, nil)), store.Queue("orders")
+}
+
+// A door before host.Accept reads the command's ID from the body, which the handler still gets whole. A repeat is
+// accepted again though nothing is left, and is one more message with the same ID.
+func TestADoorBeforeAccept(t *testing.T) {
+	t.Parallel()
+	h, queue := behindDoor(t, throttle.Config{ID: throttle.JSONMember("id"), Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour}}})
 	for _, c := range []struct {
 		body string
 		want int
@@ -54,7 +61,7 @@ func TestADoorBeforeAccept(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", c.body, w.Code, c.want)
 		}
 	}
-	st, err := store.Queue("orders").Stats(t.Context())
+	st, err := queue.Stats(t.Context())
 	if err != nil || st.Ready != 3 {
 		t.Errorf("%d messages, %v; want 3", st.Ready, err)
 	}
@@ -63,24 +70,7 @@ func TestADoorBeforeAccept(t *testing.T) {
 // A command over a quota with Defer is accepted, and is due when the quota lets it.
 func TestADoorDefersACommand(t *testing.T) {
 	t.Parallel()
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	routes, err := channel.NewRoutes(channel.Command[ticket]("orders"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	channels, err := channel.New(store, routes, "/test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := throttle.NewDoor("orders", throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour, Defer: 90 * time.Minute}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := d.Serve(host.Accept[ticket](&host.App{Channels: channels, Log: slog.New(slog.DiscardHandler)}, nil))
+	h, queue := behindDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour, Defer: 90 * time.Minute}}})
 	for n, want := range []int{202, 202, 429} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil))
@@ -88,7 +78,7 @@ func TestADoorDefersACommand(t *testing.T) {
 			t.Errorf("request %d: got %d, want %d", n, w.Code, want)
 		}
 	}
-	st, err := store.Queue("orders").Stats(t.Context())
+	st, err := queue.Stats(t.Context())
 	if err != nil || st.Ready != 1 || st.Delayed != 1 {
 		t.Errorf("got %+v, %v; want a message now and a later one", st, err)
 	}

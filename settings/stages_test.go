@@ -156,7 +156,7 @@ func TestLawNoCanaryBeforeTheLastVerdict(t *testing.T) {
 	})
 }
 
-// Law: no step without health. Whatever Health does but return nil takes the change back from all, at once.
+// Law: no step without health. Anything that Health does but return nil takes the change back from all, at once.
 func TestLawNoStepWithoutHealth(t *testing.T) {
 	t.Parallel()
 	var typedNil *storage.Error

@@ -133,7 +133,7 @@ func TestOnlyAnAbsenceIsSpooled(t *testing.T) {
 	}
 }
 
-// Whatever makes a message the same one stays as it was at the Send.
+// All that makes a message the same one stays as it was at the Send.
 func TestLaw2TheSameMessage(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.start(Config{}, nil)

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/millrace-go/millrace/bench/servers"
@@ -24,6 +25,17 @@ type Talk[Spec, Line any] struct {
 	Spec  Spec
 	Lines <-chan string // from the parent; closed when the child is to stop
 	Say   func(Line)    // may be called at the same time
+}
+
+// Main is the main function of a measurement. It is a child's if the variable is set, and returns the exit code. The first
+// signal to stop ends the context of run, and the second one the process.
+func Main(variable string, child func(text string, in io.Reader, out, errs io.Writer) int, run func(ctx context.Context, args []string, out, errs io.Writer) int) int {
+	if text := os.Getenv(variable); text != "" {
+		return child(text, os.Stdin, os.Stdout, os.Stderr)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
 // Begin reads what a child does from its variable. The context ends when the child is to stop.

@@ -17,23 +17,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/millrace-go/millrace/bench/children"
 	"github.com/millrace-go/millrace/bench/host"
 )
 
-func main() {
-	if text := os.Getenv(childVar); text != "" {
-		os.Exit(beChild(text, os.Stdin, os.Stdout, os.Stderr))
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { os.Exit(children.Main(childVar, beChild, run)) }
 
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("coord", flag.ContinueOnError)

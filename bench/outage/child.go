@@ -20,7 +20,7 @@ import (
 // standard input.
 const childVar = "MILLRACE_OUTAGE_CHILD"
 
-// What a parent says to a child.
+// These are the words of a parent to a child.
 const (
 	begin = "begin" // to send
 	mark  = "mark"  // how many are sent now; it answers at once, and counts no dead ones

@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
@@ -80,13 +78,7 @@ func TestLaw1TheHistoryOfShares(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "test.db") + "?wake=off&sync=normal"
-			synctest.Test(t, func(t *testing.T) {
-				s, err := sqlite.Open(t.Context(), path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() { _ = s.Close() }()
+			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				h := &storagetest.History[int, move]{}
 				ctx, stop := context.WithCancel(t.Context())
 				var ends, all sync.WaitGroup

@@ -327,7 +327,7 @@ func TestLaw7IdleCostsNothing(t *testing.T) {
 	})
 }
 
-// Whatever is in the blob, it heals.
+// A blob heals, however damaged or foreign it is.
 func TestLaw8ABadBlobHeals(t *testing.T) {
 	for what, body := range map[string]string{
 		"all is given away":    `{"members":{"x":{"limit":100000,"share":100000,"wants":100000,"beat":1,"ttl":60000}}}`,

@@ -208,7 +208,7 @@ func (m *member) plan(now time.Time) (p plan, must bool) {
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.set(now, min(m.use, old.Share)) // whoever removes a row of ours has watched it for long
+	m.set(now, min(m.use, old.Share)) // a process that removes a row of ours has watched it for long
 	if !now.Before(m.until) {
 		m.set(now, 0)
 	}

@@ -176,7 +176,7 @@ func TestSMTPCutOff(t *testing.T) {
 	}
 }
 
-// Whatever happens before the whole mail is sent, the server hasn't got it, and the call is judged as not done.
+// A server hasn't got a mail before all of it is sent, so a call that fails earlier is judged as not done.
 func TestSMTPWithoutAConversation(t *testing.T) {
 	for name, c := range map[string]struct {
 		toxic, stream string

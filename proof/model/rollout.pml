@@ -96,7 +96,7 @@ bit bad;			/* the change was refused or taken back */
 #define copy(to, from)	to.epoch = from.epoch; to.phase = from.phase; to.stage = from.stage; to.upto = from.upto; \
 			to.baked = from.baked; to.stable = from.stable; to.ended = from.ended
 
-/* What a node may do with the document. */
+/* The steps of a node with the document. */
 #define WAIT	0
 #define REFUSE	1
 #define BEGIN	2
@@ -321,7 +321,7 @@ rest:
 }
 #undef i
 
-/* Whatever happens to nodes. */
+/* Deaths and late starts of nodes. */
 inline fail(i) {
 	if
 	:: deaths < DEATHS && has(listed, i) && !has(dead, i) -> deaths++; dead = dead | bit(i); away = away & ~bit(i); gone = gone | bit(i);
