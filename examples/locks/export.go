@@ -12,7 +12,7 @@ import (
 )
 
 // export writes the nightly export, a part each second, when it gets the lease.
-func export(ctx context.Context, store *storage.Store) error {
+func export(ctx context.Context, store *storage.Store, ttl time.Duration) error {
 	const name, parts = "nightly-export", 60
 	me := fmt.Sprint("process ", os.Getpid())
 	fmt.Printf("This is %s. It waits for the lease.\n", me)

@@ -12,7 +12,7 @@ import (
 )
 
 // lead stands as a candidate until ctx ends, and prints each change of the leader.
-func lead(ctx context.Context, store *storage.Store) error {
+func lead(ctx context.Context, store *storage.Store, ttl time.Duration) error {
 	ctx, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()

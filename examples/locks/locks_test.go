@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// ttl is longer than a busy machine keeps a process waiting.
+const ttl = 9 * time.Second
+
 // A process is a run of the program.
 type process struct {
 	t     *testing.T
@@ -39,7 +42,7 @@ type process struct {
 
 func start(t *testing.T, verb, store string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(os.Args[0], verb, "-store", store), lines: make(chan string, 1000)}
+	p := &process{t: t, cmd: exec.Command(os.Args[0], verb, "-store", store, "-ttl", ttl.String()), lines: make(chan string, 1000)}
 	out, in := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr = in, in
 	if err := p.cmd.Start(); err != nil {
@@ -179,7 +182,7 @@ func TestQuorum(t *testing.T) {
 	p.says("held, with fence 1")
 	away("b")
 	p.says("a store of a lock fails\" lock=report store=1")
-	for range 5 { // seconds: longer than the lock lasts without a majority
+	for range 10 { // seconds: longer than the lock lasts without a majority
 		p.says("held, with fence 1")
 	}
 	away("c")

@@ -41,9 +41,6 @@ import (
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-// ttl is the shortest there is, so that nobody waits for long. A program takes the default.
-const ttl = 3 * time.Second
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -65,6 +62,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	flags := flag.NewFlagSet("locks "+verb, flag.ExitOnError)
 	flags.StringVar(&urls, "store", urls, "the `URL` of the store; for quorum several, separated by commas")
+	// The shortest there is, so that nobody waits for long. A program takes the default.
+	ttl := flags.Duration("ttl", 3*time.Second, "how long a lock lasts without a renewal")
 	_ = flags.Parse(args[1:]) // an error ends the process
 
 	var stores []*storage.Store
@@ -82,10 +81,10 @@ func run(ctx context.Context, args []string) error {
 	}
 	switch verb {
 	case "leader":
-		return lead(ctx, stores[0])
+		return lead(ctx, stores[0], *ttl)
 	case "export":
-		return export(ctx, stores[0])
+		return export(ctx, stores[0], *ttl)
 	default:
-		return hold(ctx, stores)
+		return hold(ctx, stores, *ttl)
 	}
 }

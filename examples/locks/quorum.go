@@ -12,7 +12,7 @@ import (
 )
 
 // hold holds a lock while a majority of the stores works.
-func hold(ctx context.Context, stores []*storage.Store) error {
+func hold(ctx context.Context, stores []*storage.Store, ttl time.Duration) error {
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil)) // tells which store fails
 	return quorum.Do(ctx, stores, "report", quorum.Config{TTL: ttl, Logger: log}, func(held context.Context, fence int64) error {
 		second := time.NewTicker(time.Second)
