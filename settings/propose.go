@@ -106,8 +106,9 @@ type proposal struct {
 	make    func(values json.RawMessage) (tree, error) // what shall be in force, of what is
 	force   bool
 	stages  []Stage
-	number  int64 // of its version; 0: it has none yet
-	dropped int64 // the candidate that it drops; 0: none
+	number  int64   // of its version; 0: it has none yet
+	tried   []int64 // all that it has had: a write whose answer was lost may come late
+	dropped int64   // the candidate that it drops; 0: none
 	nodes   watch
 	seen    sighting
 }
@@ -154,8 +155,8 @@ func (p *proposal) begin(ctx context.Context) error {
 		return err
 	}
 	d := p.seen.doc
-	if _, ended := d.of(p.number); ended && p.number > 0 || d.Candidate != nil && d.Candidate.Version == p.number {
-		return nil // it was written, and the answer was lost
+	if p.written(d) {
+		return nil // and the answer was lost
 	}
 	if d.Candidate != nil && !p.force {
 		if v := d.Candidate.Version; d.Candidate.Roll != nil {
@@ -174,8 +175,22 @@ func (p *proposal) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.number = v.Number
+	p.try(v.Number)
 	return p.change(ctx, d.propose(candidate{Version: v.Number, Values: v.Values, By: v.By, Since: v.At, Force: p.force, Stages: p.stages}))
+}
+
+// try notes the number of the version that is about to be written into the document.
+func (p *proposal) try(number int64) { p.number, p.tried = number, append(p.tried, number) }
+
+// written reports that a document has one of the proposal's versions, which then is the proposal's.
+func (p *proposal) written(d document) bool {
+	for _, n := range p.tried {
+		if _, ended := d.of(n); ended || d.Candidate != nil && d.Candidate.Version == n {
+			p.number = n
+			return true
+		}
+	}
+	return false
 }
 
 // readOrCreate is readKnown, and writes the first document, so that a version without one tells that it was lost.
