@@ -39,7 +39,8 @@ type Config struct {
 	// Logger gets the beginning and the end of an outage, and what was set aside. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// Metrics gets the metrics of the spool, which begin with millrace_spool_. Defaults to none.
+	// Metrics gets the metrics of the spool until Close, which begin with millrace_spool_: those of one spool at a time.
+	// Defaults to none.
 	Metrics prometheus.Registerer
 }
 
@@ -88,6 +89,7 @@ type Spool struct {
 	lock     *os.File
 	isNew    bool  // no program can have reported anything about the file
 	noAnswer error // the cause of a try that was given up
+	metrics  []prometheus.Collector
 
 	index
 	away      atomic.Pointer[outage]
@@ -178,6 +180,7 @@ func (s *Spool) Channels() *channel.Channels { return s.channels.SpoolTo(s) }
 // Close closes the file, and leaves the messages in it. Call it after Run has returned.
 func (s *Spool) Close() error {
 	s.closeOne.Do(func() {
+		s.unregister()
 		s.closeErr = s.local.Close()
 		if s.lock != nil {
 			s.closeErr = errors.Join(s.closeErr, s.lock.Close())
