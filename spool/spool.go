@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,7 +126,7 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 	if channels == nil {
 		return nil, fmt.Errorf("spool: %w: there are no channels: check the error of channel.New", storage.ErrInvalid)
 	}
-	file, err := filepath.Abs(path)
+	file, err := realPath(path)
 	if err != nil || path == "" || strings.Contains(path, "?") { // a ? would begin the parameters of the driver
 		return nil, fmt.Errorf("spool: %w: path %s: want that of a file, without a question mark", storage.ErrInvalid, storage.Quote(path))
 	}
