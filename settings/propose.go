@@ -42,8 +42,8 @@ const (
 // [Rolling], and [Ledger.Await] tells the end. While a change is rolled out, another one is [ErrRolling].
 //
 // A change that this program itself can't run is an error, and one that changes nothing is [ErrUnchanged]; nothing is
-// proposed then. After an end of ctx or an error of
-// the store the change may come into force later.
+// proposed then. After an end of ctx, an error of the store, or Close, the change may come into force later. After Close
+// nothing is proposed; the error matches storage.ErrUnavailable.
 func (s *Settings[T]) Propose(ctx context.Context, note Note, change func(*T)) (Ending, error) {
 	p := proposal{book: s.book, note: note, stages: s.cfg.Stages, make: func(values json.RawMessage) (tree, error) {
 		t, err := s.shape.patch(ctx, values, change)
@@ -57,7 +57,7 @@ func (s *Settings[T]) Propose(ctx context.Context, note Note, change func(*T)) (
 		_, err = within(ctx, s.cfg.Patience, "this program", func(context.Context) (*ready[T], error) { return s.shape.prepare(0, next, s.now.Load()) })
 		return t, err
 	}}
-	err := s.wait(ctx, s.listed.Load) // it answers for itself
+	err := s.wait(ctx, func() bool { return s.listed.Load() && !s.closed() }) // it answers for itself
 	if err != nil {
 		return Ending{}, s.fail("propose a change of", err)
 	}
@@ -72,6 +72,19 @@ func (s *Settings[T]) Propose(ctx context.Context, note Note, change func(*T)) (
 		return e, s.fail("run the change of", errors.New(fault))
 	}
 	return e, nil
+}
+
+// errClosed is the error of a proposal whose node was closed.
+var errClosed = fmt.Errorf("%w: these settings were closed", storage.ErrUnavailable)
+
+// closed reports that Close was called.
+func (s *Settings[T]) closed() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // wait waits until a look has made something true. It wakes the node once, and then each second.
@@ -93,6 +106,8 @@ func (s *Settings[T]) wait(ctx context.Context, is func() bool) error {
 			wake = false
 		case <-again.C:
 			wake = true
+		case <-s.ended:
+			return errClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
