@@ -281,7 +281,7 @@ func (b *breaker) throttle(after time.Duration, now time.Time) {
 // open opens the breaker for at least the time that a service asks for, or for the time until the next probe.
 func (b *breaker) open(atLeast time.Duration) {
 	kind := stays
-	if b.openings == 0 {
+	if b.state == closed {
 		kind, b.since = opened, time.Now()
 	}
 	rest := b.pace()

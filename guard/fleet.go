@@ -308,13 +308,13 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 		err := f.look(ctx)
 		if err == nil && !f.doc.concerns(f.id) || errors.Is(err, errLeft) {
 			f.follow(epoch)
-			if f.state() == due {
-				f.begin()
+			if !f.begin(epoch) {
+				continue
 			}
 			return 0, true
 		}
 		if err != nil {
-			return f.byItself(ctx, err)
+			return f.byItself(ctx, epoch, err)
 		}
 		if !f.followed && f.doc.Open || f.followed && f.doc.Tries > f.tries {
 			if f.follow(epoch); f.state() != due {
@@ -332,32 +332,42 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 		case storage.LostRace(err):
 			continue
 		case err != nil:
-			return f.byItself(ctx, err)
+			return f.byItself(ctx, epoch, err)
 		}
-		f.remember()
-		f.begin()
+		if f.remember(); !f.begin(epoch) {
+			continue
+		}
 		return 0, true
 	}
 	return againSoon, false
 }
 
 // byItself lets this process probe for itself when the store has failed for a while.
-func (f *fleet) byItself(ctx context.Context, err error) (wait time.Duration, ok bool) {
+func (f *fleet) byItself(ctx context.Context, epoch uint64, err error) (wait time.Duration, ok bool) {
 	f.note(ctx, err)
 	if time.Since(f.failing) >= 2*lookEvery {
-		f.begin()
+		f.begin(epoch)
 		return 0, true
 	}
 	f.postpone(againSoon)
 	return againSoon, false
 }
 
-// begin notes that a call of this process may be the probe.
-func (f *fleet) begin() {
+// begin notes that a call of this process may be the probe. It reports false if the breaker has changed since an epoch:
+// then another call of this process is the probe, or was. What that has told stays.
+func (f *fleet) begin(epoch uint64) bool {
 	f.mu.Lock()
-	f.probing, f.verdict = true, none
+	f.b.mu.Lock()
+	same := f.b.epoch == epoch
+	f.b.mu.Unlock()
+	if same {
+		f.probing, f.verdict = true, none
+	}
 	f.mu.Unlock()
-	f.hurry()
+	if same {
+		f.hurry()
+	}
+	return same
 }
 
 // free gives up the right to probe, if no call uses it.

@@ -160,3 +160,88 @@ func TestAProcessThatStartsInAnOutage(t *testing.T) {
 		}
 	})
 }
+
+// A process that starts after probes have failed tells of the outage: when it begins for this process, and how long it
+// took.
+func TestAProcessThatStartsLateInAnOutageTellsOfIt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s, log := worldtest.OpenStore(t, worldtest.Virtual), worldtest.NewLog()
+		open := func(log slog.Handler) (*guard.Guard, func()) {
+			g := guard.New("smtp", guard.Config{Logger: slog.New(log), InPlace: guard.NotInPlace})
+			turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g, func() {
+				if err := turn.Leave(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		first, leave := open(slog.DiscardHandler)
+		defer leave()
+		trip(t, first)
+		time.Sleep(3 * time.Second)
+		_ = first.Do(handling(t, id(1), 1), ends(errDown)) // the probe
+		time.Sleep(100 * time.Millisecond)
+		late, leave := open(log)
+		defer leave()
+		time.Sleep(100 * time.Millisecond)
+		if !late.Open() {
+			t.Fatal("the breaker isn't open for all")
+		}
+		for late.Open() {
+			_ = late.Do(handling(t, id(2), 1), ends(nil))
+			time.Sleep(time.Second)
+		}
+		worldtest.Want(t, "lines when it begins", log.Count("a service fails or asks to wait; its calls pause"), 1)
+		worldtest.Want(t, "lines when it ends", log.Count("a service answers again; its calls begin slowly", "after="), 1)
+		worldtest.Want(t, "lines with the time since the year 1", log.Count("after=2562047h"), 0)
+	})
+}
+
+// A worker that starts while the last one leaves has its guard act with the others.
+func TestAWorkerThatStartsWhileTheLastOneLeaves(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var leaving func()
+		s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, op storagetest.Op, do func() error) error {
+			if f := leaving; f != nil && op.Name == "put blob" {
+				leaving = nil
+				f()
+			}
+			return do()
+		})
+		g := guard.New("smtp", guard.Config{Logger: quietLogger(), InPlace: guard.NotInPlace, Rate: guard.PerSecond(1000)})
+		open := func() worker.Turn {
+			turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return turn
+		}
+		first := open()
+		join := func() {
+			for g.Do(handling(t, id(1), 1), ends(nil)) != nil {
+				time.Sleep(time.Second)
+			}
+			time.Sleep(time.Second) // the bucket fills
+		}
+		join()
+		var second worker.Turn
+		leaving = func() { second = open() }
+		if err := first.Leave(t.Context()); err != nil || second == nil {
+			t.Fatalf("%v; the second worker has the turn %v", err, second)
+		}
+		join()
+		for i := range 20 {
+			_ = g.Do(handling(t, id(i), 1), ends(errDown))
+		}
+		time.Sleep(100 * time.Millisecond)
+		if _, err := s.Blobs("guards").Get(t.Context(), "smtp", ""); err != nil || !g.Open() {
+			t.Errorf("open: %v; want its report in the store: %v", g.Open(), err)
+		}
+		if err := second.Leave(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

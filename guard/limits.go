@@ -140,12 +140,12 @@ func (q *quota) open(s *storage.Store) error {
 	return q.build(q.given.rate, q.given.slots)
 }
 
-// leave gives the parts back when the last consumer leaves. Calls that would begin later are refused.
-func (q *quota) leave(ctx context.Context) (last bool, err error) {
+// leave gives the parts back when the last consumer leaves. Calls that would begin later are refused. Then it calls
+// closing, unless another consumer has come meanwhile.
+func (q *quota) leave(ctx context.Context, closing func()) (err error) {
 	q.mu.Lock()
 	q.turns--
-	made := q.made
-	last = q.turns == 0
+	made, last := q.made, q.turns == 0
 	q.left.Store(last)
 	q.mu.Unlock()
 	if last && made.rate != nil {
@@ -154,14 +154,15 @@ func (q *quota) leave(ctx context.Context) (last bool, err error) {
 	if last && made.slots != nil {
 		err = errors.Join(err, made.slots.Leave(ctx))
 	}
-	if last && q.cfg.Store == nil {
-		q.mu.Lock()
-		if q.turns == 0 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if last && q.turns == 0 {
+		closing()
+		if q.cfg.Store == nil {
 			q.store, q.made = nil, parts{} // the next worker may have another store
 		}
-		q.mu.Unlock()
 	}
-	return last, err
+	return err
 }
 
 // build makes the parts of new limits, under the mutex. Parts that are left out leave by themselves after a while.

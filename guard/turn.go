@@ -85,9 +85,5 @@ func (t *turn) Leave(ctx context.Context) error {
 	if !t.store {
 		return nil
 	}
-	last, err := t.guard.quota.leave(ctx)
-	if last {
-		t.guard.fleet.close()
-	}
-	return err
+	return t.guard.quota.leave(ctx, t.guard.fleet.close)
 }

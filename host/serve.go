@@ -9,7 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -156,7 +156,7 @@ func (s *service) open(ctx context.Context, a *App, routes *channel.Routes) erro
 // openSpool opens the spool, and lets the program send through it.
 func (s *service) openSpool(ctx context.Context, a *App) error {
 	path := *s.spool
-	if file := s.settings.File(); file != "" && filepath.Clean(file) == filepath.Clean(path) {
+	if file := s.settings.File(); file != "" && sameFile(file, path) {
 		return &boot.UsageError{Err: errors.New("-spool: it is the file of -store; want another one")}
 	}
 	cfg := s.Spool
@@ -177,6 +177,13 @@ func (s *service) openSpool(ctx context.Context, a *App) error {
 	a.Channels, a.spool = kept.Channels(), kept
 	a.Say("While the store is away, messages are kept in %s.", path)
 	return nil
+}
+
+// sameFile reports that two paths lead to one file.
+func sameFile(a, b string) bool {
+	one, errA := os.Stat(a)
+	other, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(one, other)
 }
 
 // parts makes the parts of the program, in the order in which they stop: senders before those that they send to, and

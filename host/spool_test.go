@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host"
@@ -80,10 +81,16 @@ func TestSpoolThatCantBe(t *testing.T) {
 	if err := os.WriteFile(junk, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	store := filepath.Join(dir, "store.db")
-	for file, want := range map[string]string{store: "-spool: it is the file of -store", junk: "-spool: spool: storage: open sqlite store", dir: "it is a folder"} {
+	store, link := filepath.Join(dir, "store.db"), filepath.Join(dir, "link")
+	if err := os.Symlink(store, link); err != nil {
+		t.Fatal(err)
+	}
+	const isStore = "-spool: it is the file of -store"
+	for file, want := range map[string]string{store: isStore, link: isStore, junk: "-spool: spool: storage: open sqlite store", dir: "it is a folder"} {
 		out := newOutput()
-		code := host.Run(t.Context(), host.Process{Args: []string{"-addr=127.0.0.1:0", "-store=sqlite:" + store, "-spool=" + file}, Stdout: out, Stderr: out}, renting())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // or it would run for ever
+		code := host.Run(ctx, host.Process{Args: []string{"-addr=127.0.0.1:0", "-store=sqlite:" + store, "-spool=" + file}, Stdout: out, Stderr: out}, renting())
+		cancel()
 		if code != host.ExitUsage || !strings.Contains(out.String(), want) {
 			t.Errorf("got exit code %d and %s, want 2 and %s", code, out, want)
 		}

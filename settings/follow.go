@@ -345,6 +345,9 @@ func (s *follower[T]) keep(ctx context.Context, d document) {
 		return
 	}
 	err := cached{Name: s.name, Epoch: d.Epoch, Version: d.Stable, Values: d.Values}.save(s.cfg.Cache)
+	if err != nil {
+		s.stable = -1 // the next look tries again
+	}
 	s.note(ctx, "write the cache of the settings", err)
 }
 

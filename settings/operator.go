@@ -248,7 +248,7 @@ func (p *proposal) back(ctx context.Context, version int64) error {
 		return p.replace(ctx, version)
 	}
 	d := p.seen.doc
-	if e, ended := d.of(p.number); err != nil || ended && p.number > 0 && e.came() == (p.dropped == 0) {
+	if e, ended := d.of(p.dropped); err != nil || p.dropped > 0 && ended && !e.came() || p.written(d) {
 		return err // it was written, and the answer was lost
 	}
 	if p.seen.etag == "" {
@@ -288,7 +288,7 @@ func (p *proposal) putBack(ctx context.Context, d document, version int64) error
 	if err != nil {
 		return err
 	}
-	p.number = v.Number
+	p.try(v.Number)
 	return p.change(ctx, d.goBack(v, time.Now()))
 }
 

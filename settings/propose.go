@@ -42,8 +42,8 @@ const (
 // [Rolling], and [Ledger.Await] tells the end. While a change is rolled out, another one is [ErrRolling].
 //
 // A change that this program itself can't run is an error, and one that changes nothing is [ErrUnchanged]; nothing is
-// proposed then. After an end of ctx or an error of
-// the store the change may come into force later.
+// proposed then. After an end of ctx, an error of the store, or Close, the change may come into force later. After Close
+// nothing is proposed; the error matches storage.ErrUnavailable.
 func (s *Settings[T]) Propose(ctx context.Context, note Note, change func(*T)) (Ending, error) {
 	p := proposal{book: s.book, note: note, stages: s.cfg.Stages, make: func(values json.RawMessage) (tree, error) {
 		t, err := s.shape.patch(ctx, values, change)
@@ -57,7 +57,7 @@ func (s *Settings[T]) Propose(ctx context.Context, note Note, change func(*T)) (
 		_, err = within(ctx, s.cfg.Patience, "this program", func(context.Context) (*ready[T], error) { return s.shape.prepare(0, next, s.now.Load()) })
 		return t, err
 	}}
-	err := s.wait(ctx, s.listed.Load) // it answers for itself
+	err := s.wait(ctx, func() bool { return s.listed.Load() && !s.closed() }) // it answers for itself
 	if err != nil {
 		return Ending{}, s.fail("propose a change of", err)
 	}
@@ -72,6 +72,19 @@ func (s *Settings[T]) Propose(ctx context.Context, note Note, change func(*T)) (
 		return e, s.fail("run the change of", errors.New(fault))
 	}
 	return e, nil
+}
+
+// errClosed is the error of a proposal whose node was closed.
+var errClosed = fmt.Errorf("%w: these settings were closed", storage.ErrUnavailable)
+
+// closed reports that Close was called.
+func (s *Settings[T]) closed() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // wait waits until a look has made something true. It wakes the node once, and then each second.
@@ -93,6 +106,8 @@ func (s *Settings[T]) wait(ctx context.Context, is func() bool) error {
 			wake = false
 		case <-again.C:
 			wake = true
+		case <-s.ended:
+			return errClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -106,8 +121,9 @@ type proposal struct {
 	make    func(values json.RawMessage) (tree, error) // what shall be in force, of what is
 	force   bool
 	stages  []Stage
-	number  int64 // of its version; 0: it has none yet
-	dropped int64 // the candidate that it drops; 0: none
+	number  int64   // of its version; 0: it has none yet
+	tried   []int64 // all that it has had: a write whose answer was lost may come late
+	dropped int64   // the candidate that it drops; 0: none
 	nodes   watch
 	seen    sighting
 }
@@ -154,8 +170,8 @@ func (p *proposal) begin(ctx context.Context) error {
 		return err
 	}
 	d := p.seen.doc
-	if _, ended := d.of(p.number); ended && p.number > 0 || d.Candidate != nil && d.Candidate.Version == p.number {
-		return nil // it was written, and the answer was lost
+	if p.written(d) {
+		return nil // and the answer was lost
 	}
 	if d.Candidate != nil && !p.force {
 		if v := d.Candidate.Version; d.Candidate.Roll != nil {
@@ -174,8 +190,22 @@ func (p *proposal) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.number = v.Number
+	p.try(v.Number)
 	return p.change(ctx, d.propose(candidate{Version: v.Number, Values: v.Values, By: v.By, Since: v.At, Force: p.force, Stages: p.stages}))
+}
+
+// try notes the number of the version that is about to be written into the document.
+func (p *proposal) try(number int64) { p.number, p.tried = number, append(p.tried, number) }
+
+// written reports that a document has one of the proposal's versions, which then is the proposal's.
+func (p *proposal) written(d document) bool {
+	for _, n := range p.tried {
+		if _, ended := d.of(n); ended || d.Candidate != nil && d.Candidate.Version == n {
+			p.number = n
+			return true
+		}
+	}
+	return false
 }
 
 // readOrCreate is readKnown, and writes the first document, so that a version without one tells that it was lost.

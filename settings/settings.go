@@ -26,8 +26,9 @@ type Settings[T any] struct {
 	restart  chan struct{} // closed when a setting waits for a restart
 	woken    chan struct{} // capacity 1: look now
 	stop     context.CancelFunc
-	measured func()         // ends the metrics
-	all      sync.WaitGroup // its own goroutines
+	ended    <-chan struct{} // closed by stop
+	measured func()          // ends the metrics
+	all      sync.WaitGroup  // its own goroutines
 
 	mu        sync.Mutex
 	changing  []func(ctx context.Context, from, to T) error
@@ -88,7 +89,7 @@ func Open[T any](ctx context.Context, store *storage.Store, name string, default
 		return nil, b.fail("open", errors.Join(err, s.remove(ctx, s.id)))
 	}
 	following, stop := context.WithCancel(context.Background())
-	s.stop = stop
+	s.stop, s.ended = stop, following.Done()
 	s.all.Go(func() { f.follow(following) })
 	s.all.Go(func() { s.listen(following) })
 	return s, nil

@@ -342,3 +342,20 @@ func TestWhateverChangedDoes(t *testing.T) {
 		}
 	})
 }
+
+// A node that is closed proposes nothing, and says so at once: nobody would run the change for it.
+func TestAClosedNodeProposesNothing(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		a := node(t, s, settings.Config{Name: "a"})
+		propose(t, a, 60)
+		must(t, a.Close(t.Context()))
+		_, err := a.Propose(ctx, ada, seats(70))
+		wantErr(t, err, storage.ErrUnavailable, "were closed")
+		if c := current(t, s); c.Version != 1 || len(c.Ended) != 1 {
+			t.Errorf("got %+v, want nothing proposed", c)
+		}
+	})
+}

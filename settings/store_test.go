@@ -3,6 +3,7 @@ package settings_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -75,6 +76,22 @@ func TestAnUnreadableDocumentIsNeverAValue(t *testing.T) {
 			want += 2
 			wantNumber = propose(t, a, want)
 		}
+	})
+}
+
+// A cache that can't be written is written at a later look, so that a start without the store has what was in force.
+func TestACacheThatCanNotBeWrittenIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "later")
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		l := storagetest.NewLink(s)
+		a := node(t, l.Store, settings.Config{Name: "a", Cache: filepath.Join(folder, "shop.settings")})
+		propose(t, a, 60)
+		must(t, os.Mkdir(folder, 0o700))
+		time.Sleep(2 * poll)
+		must(t, a.Close(t.Context()))
+		l.Cut()
+		wantSeats(t, 60, node(t, l.Store, settings.Config{Name: "again", Cache: filepath.Join(folder, "shop.settings")}))
 	})
 }
 

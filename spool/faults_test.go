@@ -224,6 +224,22 @@ func TestLaw7OneProgram(t *testing.T) {
 	if _, err := Open(t.Context(), path, c, Config{}); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Errorf("got %v, want that it is in use, and by whom", err)
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	for _, target := range []string{path, filepath.Dir(path)} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+		other := link
+		if target != path {
+			other = filepath.Join(link, filepath.Base(path))
+		}
+		if _, err := Open(t.Context(), other, c, Config{}); !errors.Is(err, ErrInUse) {
+			t.Errorf("%s: got %v, want that it is in use", other, err)
+		}
+		if err := os.Remove(link); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for range 2 {
 		if err := first.Close(); err != nil {
 			t.Error(err)

@@ -15,6 +15,22 @@ import (
 // ErrInUse says that another program has the file open as its spool.
 var ErrInUse = errors.New("the spool is in use by another program: give each its own file")
 
+// realPath returns the path of a file, which need not be there, without links. So the file has one lock, whatever names
+// lead to it.
+func realPath(path string) (string, error) {
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		return real, nil
+	}
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil {
+		return filepath.Join(folder, filepath.Base(file)), nil
+	}
+	return file, nil
+}
+
 // lockFile locks the file of a spool by the file beside it. The lock goes with the process, whatever ends it. A lock
 // file that is removed meanwhile protects no more. Then two programs may forward the same messages, which have the same
 // IDs; nothing is lost.

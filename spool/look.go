@@ -17,8 +17,12 @@ import (
 // Look returns what is in the file of a spool, whether a program has it open or not. It changes nothing, and doesn't
 // know what was set aside: that waits, too. Without a file the error matches fs.ErrNotExist.
 func Look(ctx context.Context, path string) (st State, err error) {
-	if _, err := os.Stat(path); err != nil {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
 		return st, fmt.Errorf("spool: %w", err)
+	case info.Size() == 0:
+		return st, nil // the driver would make a database of it
 	}
 	file, err := filepath.Abs(path)
 	if err != nil || strings.Contains(path, "?") {

@@ -1,25 +1,32 @@
 package spool
 
 import (
-	"errors"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// register registers the metrics.
+// register registers the metrics, all or none, until Close.
 func (s *Spool) register(r prometheus.Registerer) error {
 	if r == nil {
 		return nil
 	}
 	var faults []error
+	register := func(c prometheus.Collector) {
+		if err := r.Register(c); err != nil {
+			faults = append(faults, fmt.Errorf("spool: metrics: is another spool open with the same registry? %w", err))
+			return
+		}
+		s.metrics = append(s.metrics, c)
+	}
 	gauge := func(name, help string, value func(State) float64) {
-		faults = append(faults, r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "millrace", Subsystem: "spool", Name: name, Help: help},
-			func() float64 { return value(s.State()) })))
+		register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "millrace", Subsystem: "spool", Name: name, Help: help},
+			func() float64 { return value(s.State()) }))
 	}
 	total := func(name, help string, value func() int64) {
-		faults = append(faults, r.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "millrace", Subsystem: "spool", Name: name, Help: help},
-			func() float64 { return float64(value()) })))
+		register(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "millrace", Subsystem: "spool", Name: name, Help: help},
+			func() float64 { return float64(value()) }))
 	}
 	gauge("waiting_messages", "Messages in the spool that wait for the store.", func(st State) float64 { return float64(st.Waiting) })
 	gauge("refused_messages", "Messages in the spool that were set aside because they can't be sent.", func(st State) float64 { return float64(st.Refused) })
@@ -38,5 +45,16 @@ func (s *Spool) register(r prometheus.Registerer) error {
 	})
 	total("kept_total", "Messages that were kept in the spool.", s.kept.Load)
 	total("forwarded_total", "Messages of the spool that the store has taken.", s.forwarded.Load)
-	return errors.Join(faults...)
+	if faults != nil {
+		s.unregister()
+		return faults[0]
+	}
+	return nil
+}
+
+// unregister ends the metrics.
+func (s *Spool) unregister() {
+	for _, c := range s.metrics {
+		s.cfg.Metrics.Unregister(c)
+	}
 }

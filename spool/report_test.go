@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -129,6 +130,14 @@ func TestLook(t *testing.T) {
 		}
 		if _, err := Look(t.Context(), other); !errors.Is(err, storage.ErrInvalid) {
 			t.Errorf("another file: got %v", err)
+		}
+		empty := filepath.Join(t.TempDir(), "empty")
+		if err := os.WriteFile(empty, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		st, err := Look(t.Context(), empty)
+		if info, gone := os.Stat(empty); err != nil || st != (State{}) || gone != nil || info.Size() != 0 {
+			t.Errorf("an empty file: got %+v, %v; want nothing in it, and the file as it was", st, err)
 		}
 	})
 }

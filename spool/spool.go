@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,7 +38,8 @@ type Config struct {
 	// Logger gets the beginning and the end of an outage, and what was set aside. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// Metrics gets the metrics of the spool, which begin with millrace_spool_. Defaults to none.
+	// Metrics gets the metrics of the spool until Close, which begin with millrace_spool_: those of one spool at a time.
+	// Defaults to none.
 	Metrics prometheus.Registerer
 }
 
@@ -88,6 +88,7 @@ type Spool struct {
 	lock     *os.File
 	isNew    bool  // no program can have reported anything about the file
 	noAnswer error // the cause of a try that was given up
+	metrics  []prometheus.Collector
 
 	index
 	away      atomic.Pointer[outage]
@@ -125,7 +126,7 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 	if channels == nil {
 		return nil, fmt.Errorf("spool: %w: there are no channels: check the error of channel.New", storage.ErrInvalid)
 	}
-	file, err := filepath.Abs(path)
+	file, err := realPath(path)
 	if err != nil || path == "" || strings.Contains(path, "?") { // a ? would begin the parameters of the driver
 		return nil, fmt.Errorf("spool: %w: path %s: want that of a file, without a question mark", storage.ErrInvalid, storage.Quote(path))
 	}
@@ -178,6 +179,7 @@ func (s *Spool) Channels() *channel.Channels { return s.channels.SpoolTo(s) }
 // Close closes the file, and leaves the messages in it. Call it after Run has returned.
 func (s *Spool) Close() error {
 	s.closeOne.Do(func() {
+		s.unregister()
 		s.closeErr = s.local.Close()
 		if s.lock != nil {
 			s.closeErr = errors.Join(s.closeErr, s.lock.Close())

@@ -2,6 +2,7 @@ package share
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,10 +36,12 @@ type Config struct {
 	// the limit divided by the number of processes that it saw last.
 	Strict bool
 
-	// Changed is called when the share changes. It returns at once, and calls nothing of this package. Defaults to none.
+	// Changed is called when the share changes. It returns at once, and calls nothing of this package. A panic is logged.
+	// Defaults to none.
 	Changed func()
 
-	// Logger gets what no caller is told of: the document can't be reached, or can't be read. Defaults to none.
+	// Logger gets what no caller is told of: the document can't be reached, or can't be read, or Changed panics. Defaults to
+	// none.
 	Logger *slog.Logger
 }
 
@@ -56,7 +59,20 @@ func (c Config) withDefaults(store *storage.Store, name string) (Config, error) 
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.Logger = c.Logger.With(slog.String("share", name))
+	c.Changed = contained(c.Changed, c.Logger)
 	return c, errors.Join(faults...)
+}
+
+// contained returns f without its panics: it is called on a goroutine of this package's own, under a mutex.
+func contained(f func(), log *slog.Logger) func() {
+	return func() {
+		defer func() {
+			if v := recover(); v != nil {
+				log.LogAttrs(context.Background(), slog.LevelError, "Config.Changed panics", slog.String("panic", fmt.Sprint(v)))
+			}
+		}()
+		f()
+	}
 }
 
 // CheckRate refuses a rate that can't be divided.

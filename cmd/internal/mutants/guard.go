@@ -84,6 +84,14 @@ func guards() []mutant {
 			test: "TestLaw1TheHistoryOfProbers",
 		},
 		{
+			name: "what a probe has told is lost when another call claims",
+			file: "guard/fleet.go",
+			old:  "	same := f.b.epoch == epoch\n",
+			new:  "	same := f.b.epoch >= epoch\n",
+			by:   "guard",
+			test: "TestLaw7AProbeEndsWhileAnotherCallClaims",
+		},
+		{
 			name: "a share is raised before the write is acknowledged",
 			file: "coord/share/member.go",
 			old:  "	if p.use < m.use {\n",

@@ -91,5 +91,13 @@ func changes() []mutant {
 			by:   "settings",
 			test: "TestNoTimeIsCountedTwice",
 		},
+		{
+			name: "a change whose first write comes late is made twice",
+			file: "settings/propose.go",
+			old:  "	for _, n := range p.tried {\n",
+			new:  "	for _, n := range p.tried[max(0, len(p.tried)-1):] {\n",
+			by:   "settings",
+			test: "TestAWriteThatComesLateIsNotRepeated",
+		},
 	}
 }

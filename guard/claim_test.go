@@ -1,0 +1,62 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+// A call claims the right to probe for all, while the probe of another call of its process begins and ends. What that
+// probe has told isn't lost: a service that answers has its breaker open no longer, and a failure counts for all.
+func TestLaw7AProbeEndsWhileAnotherCallClaims(t *testing.T) {
+	t.Parallel()
+	for name, told := range map[string]outcome{"done": success, "failed": failure, "told nothing": neutral} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var meanwhile func()
+				s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, op storagetest.Op, do func() error) error {
+					if f := meanwhile; f != nil && op.Name == "put blob" {
+						meanwhile = nil
+						f()
+					}
+					return do()
+				})
+				g := New("smtp", Config{Store: s, Logger: slog.New(slog.DiscardHandler)})
+				f, b := g.fleet, g.breaker
+				defer f.close()
+				for range 20 {
+					_ = g.Do(t.Context(), func(context.Context) error { return errors.New("down") })
+				}
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				if _, ok := f.claim(t.Context()); !ok || !f.doc.Open || f.state() != due {
+					t.Fatalf("the first call can't probe: state %d, record %+v", f.state(), f.doc)
+				}
+				meanwhile = func() {
+					p, _, ok := b.begin("first")
+					if !ok {
+						t.Error("the first call isn't let through")
+					}
+					b.end(p, told, nil, 0)
+				}
+				f.claim(t.Context())
+				if told == neutral {
+					p, _, _ := b.begin("second")
+					b.end(p, success, nil, 0)
+				}
+				f.free()
+				synctest.Wait()
+				if wantOpen := told == failure; f.doc.Open != wantOpen || (f.state() == open) != wantOpen || wantOpen && f.doc.Tries != 1 {
+					t.Errorf("the breaker is in state %d, and the record is %+v", f.state(), f.doc)
+				}
+			})
+		})
+	}
+}
