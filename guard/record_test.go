@@ -83,7 +83,7 @@ func (h holder) next(a storagetest.Answer[step, bool]) []holder {
 // is one at a time.
 func TestLaw1TheHistoryOfProbers(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3) {
+	for seed := range storagetest.Seeds(t, 0, 3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "test.db") + "?wake=off&sync=normal"
