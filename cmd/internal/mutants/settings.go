@@ -12,6 +12,14 @@ func changes() []mutant {
 			test: "TestLawNoCanaryBeforeTheLastVerdict",
 		},
 		{
+			name: "a change applies without the answer of a node that has just started",
+			file: "settings/join.go",
+			old:  "	for range joinTries {\n",
+			new:  "	for range 0 {\n",
+			by:   "settings",
+			test: "TestLawANodeThatStartsBeforeAChangeSettlesIsAsked",
+		},
+		{
 			name: "a roll-back has no epoch",
 			file: "settings/book.go",
 			old:  "	d.Epoch++\n",
