@@ -57,7 +57,7 @@ bench-curves: ## Measure how Millrace behaves as its work grows, some half an ho
 	@.cache/bench-curves/curves $(ARGS)
 
 .PHONY: bench-settings
-bench-settings: ## Measure how long a change of settings takes until all processes run it, some seconds; ARGS='-nodes 2,8,32 -changes 1000'
+bench-settings: ## Measure how long a change of settings takes until all processes run it, some 2 minutes; ARGS='-nodes 2,8,32 -changes 1000'
 	@cd bench && $(GO) build -o ../.cache/bench-settings/ ./settings
 	@.cache/bench-settings/settings $(ARGS)
 

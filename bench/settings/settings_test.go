@@ -39,7 +39,7 @@ func TestSmoke(t *testing.T) {
 
 // Plans that can't be right are refused before anything starts.
 func TestBadPlans(t *testing.T) {
-	for _, args := range []string{"-nodes 0", "-nodes many", "-nodes 2,,8", "-changes 0", "-pause -1s", "2", "-what"} {
+	for _, args := range []string{"-nodes 0", "-nodes many", "-nodes 2,,8", "-changes 0", "-pause -1s", "-sync no", "2", "-what"} {
 		var log strings.Builder
 		if code := run(t.Context(), strings.Fields(args), &log, &log); code != 2 || log.Len() == 0 {
 			t.Errorf("%s: exit code %d, and %q", args, code, log.String())
