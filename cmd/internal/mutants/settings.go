@@ -20,6 +20,14 @@ func changes() []mutant {
 			test: "TestLawANodeThatStartsBeforeAChangeSettlesIsAsked",
 		},
 		{
+			name: "the current document is written although somebody else has written it",
+			file: "settings/book.go",
+			old:  "storage.Condition{IfMatch: seen.etag, IfAbsent: seen.etag == \"\"}",
+			new:  "storage.Condition{}",
+			by:   "settings",
+			test: "TestLawTheCurrentDocumentIsARegisterOfGuardedWrites",
+		},
+		{
 			name: "a roll-back has no epoch",
 			file: "settings/book.go",
 			old:  "	d.Epoch++\n",
