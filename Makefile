@@ -56,6 +56,11 @@ bench-curves: ## Measure how Millrace behaves as its work grows, some half an ho
 	@cd bench && $(GO) build -o ../.cache/bench-curves/ ./curves
 	@.cache/bench-curves/curves $(ARGS)
 
+.PHONY: bench-settings
+bench-settings: ## Measure how long a change of settings takes until all processes run it, some 2 minutes; ARGS='-nodes 2,8,32 -changes 1000'
+	@cd bench && $(GO) build -o ../.cache/bench-settings/ ./settings
+	@.cache/bench-settings/settings $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for some seconds; FUZZTIME=1m for longer
 	@GO=$(GO) scripts/fuzz.sh

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,6 +14,26 @@ type tally struct {
 	calls   [Mine + 1]atomic.Int64 // by kind
 	refused [3]atomic.Int64        // by why
 	opened  atomic.Int64
+}
+
+// Counts are what a guard has counted since it was made.
+type Counts struct {
+	Failed int64     // calls that failed, or whose outcome is unknown
+	Opened int64     // outages: how often the breaker has opened after it was closed
+	Alone  time.Time // since when the breaker has been open by this process's own calls, and not for the others; zero: it isn't
+}
+
+// Counts returns what was counted so far. When a breaker opens, it takes some seconds until it is known whether it
+// opens for the others.
+func (g *Guard) Counts() Counts {
+	c := Counts{Failed: g.tally.calls[Transient].Load() + g.tally.calls[Unknown].Load(), Opened: g.tally.opened.Load()}
+	b := g.breaker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mine && g.fleet.store.Load() != nil && !g.fleet.forAll.Load() {
+		c.Alone = b.since
+	}
+	return c
 }
 
 // why is why a call was refused.
@@ -80,8 +101,8 @@ func (c *collector) Collect(all chan<- prometheus.Metric) {
 	counter(c.opened, &counts.opened)
 	b := c.guard.breaker
 	b.mu.Lock()
-	state, mine := b.state, b.mine
+	state := b.state
 	b.mu.Unlock()
 	gauge(c.open, state == open || state == due || state == probing)
-	gauge(c.alone, mine && c.guard.fleet.store.Load() != nil && !c.guard.fleet.forAll.Load())
+	gauge(c.alone, !c.guard.Counts().Alone.IsZero())
 }

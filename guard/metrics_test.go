@@ -56,6 +56,9 @@ millrace_guard_refused_total{guard="smtp",why="slots"} 0
 		if err := testutil.GatherAndCompare(r, strings.NewReader(want)); err != nil {
 			t.Error(err)
 		}
+		if c := g.Counts(); c.Failed != 19 || c.Opened != 1 || c.Alone.IsZero() {
+			t.Errorf("got %+v, want 19 failures, and one outage that the others don't know of", c)
+		}
 		for _, turn := range turns {
 			if err := turn.Leave(t.Context()); err != nil {
 				t.Error(err)

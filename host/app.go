@@ -8,15 +8,19 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/throttle"
+	"github.com/millrace-go/millrace/worker"
 )
 
 // An App is a program that is starting, or runs. [Program].Start and Web get it. Its methods are for Start and Web
@@ -36,11 +40,14 @@ type App struct {
 	said     []string
 
 	name     string
-	level    *slog.LevelVar      // that is logged
-	live     *live               // nil: the program has no live settings
-	listener net.Listener        // of the web; nil for none
-	admin    net.Listener        // for operators; nil for none
-	traces   *sdk.TracerProvider // nil for none
+	level    *slog.LevelVar // that is logged
+	live     *live          // nil: the program has no live settings
+	bake     time.Duration  // of the stages of a change of settings, by the flag; 0: the program's own
+	guards   map[string]*guard.Guard
+	working  atomic.Pointer[worker.Worker] // nil while none runs
+	listener net.Listener                  // of the web; nil for none
+	admin    net.Listener                  // for operators; nil for none
+	traces   *sdk.TracerProvider           // nil for none
 	metrics  *prometheus.Registry
 	handled  func() int64 // counts messages; nil where no worker runs
 	unit     string       // names what handled counts

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -97,6 +98,11 @@ func (l *Live) limits(queue string) worker.Limits {
 // theirs, mostly from flags; the host sets those of Live. The host puts Live into force, and closes the settings. cfg
 // gets the program's logger and metrics, and a name such as worker@MACHINE, unless it has others.
 //
+// The flag -bake lets a change come in stages: 10, 50 and 100 percent of the programs, or those of cfg.Stages. A program
+// that runs the change is ill if cfg.Health returns an error, or if a breaker of [Program].Guards has opened there
+// since, and not for the others. Work is what the worker does: messages that are done; failed attempts, or failed calls
+// of the guard where those are more; and poisoned messages. cfg.Work is added to that.
+//
 //	type Shop struct {
 //		host.Live
 //		Seats int `json:"seats"`
@@ -126,6 +132,15 @@ func Settings[T any, L interface {
 	if cfg.Metrics == nil {
 		cfg.Metrics = a.Metrics
 	}
+	var opened atomic.Pointer[settings.Settings[T]]
+	cfg.Stages = withBake(cfg.Stages, a.bake)
+	cfg.Work = a.work(cfg.Work)
+	cfg.Health = a.health(cfg.Health, func() settings.State {
+		if s := opened.Load(); s != nil {
+			return s.State()
+		}
+		return settings.State{}
+	})
 	if machine, err := os.Hostname(); cfg.Name == "" && err == nil {
 		cfg.Name = a.role() + "@" + machine
 	}
@@ -138,6 +153,7 @@ func Settings[T any, L interface {
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}
+	opened.Store(s)
 	a.OnClose(func() error {
 		if err := s.Close(context.WithoutCancel(ctx)); err != nil { // its row ends by itself
 			a.Log.WarnContext(ctx, "the settings could not be closed in order", "error", err)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/channel"
@@ -48,6 +49,7 @@ type service struct {
 	worker      *bool              // whether a worker runs beside the web; nil where there is no choice
 	concurrency *int               // nil where no worker can run
 	active      *int               // nil where no worker can run
+	bake        *time.Duration     // nil where there are no live settings
 	registry    *handlers.Registry // of the worker; nil where none runs
 }
 
@@ -71,6 +73,9 @@ func serve(ctx context.Context, x Process, p Program, verb string, args []string
 		s.concurrency = flags.Int("concurrency", 0, 0, 10_000, "the number of `HANDLERS` that run at a time, for each queue; 0 means the worker's default")
 		s.active = flags.Int("active", 0, 0, 1000, "the number of `WORKERS` that consume a queue at a time; the others stand by. All processes that run a worker\n"+
 			"use the same. 0 means all workers. A queue to which the program gives a turn of its own is excepted")
+	}
+	if p.Start != nil { // which alone opens settings
+		s.bake = addBake(flags)
 	}
 	if p.Flags != nil {
 		p.Flags(&Flags{flags.Of(boot.Prefix(p.Name))})
@@ -102,7 +107,10 @@ func (s *service) run(ctx context.Context, log *slog.Logger, level *slog.LevelVa
 		return err
 	}
 	a := &App{name: s.Name, level: level, Level: new(throttle.Level), Log: log, Stopping: ctx.Done(), Web: web != nil, listener: web, admin: admin, healthy: func() error { return nil }}
-	a.Worker = s.Register != nil && (!a.Web || *s.worker)
+	a.Worker, a.guards = s.Register != nil && (!a.Web || *s.worker), s.Guards
+	if s.bake != nil {
+		a.bake = *s.bake
+	}
 	defer func() {
 		closing := a.close()
 		if boot.StoppedBy(ctx, err) && closing != nil {
@@ -193,6 +201,9 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 		if err := s.Start(ctx, a); err != nil {
 			return nil, err
 		}
+		if a.bake > 0 && a.live == nil {
+			return nil, &boot.UsageError{Err: errors.New("-bake: this program has no settings that change while it runs; leave the flag out")}
+		}
 	}
 	var work []boot.Part
 	if a.Worker {
@@ -260,6 +271,7 @@ func (s *service) newWorker(a *App) (*worker.Worker, error) {
 		return nil
 	})
 	a.healthy = w.Healthy
+	a.working.Store(w)
 	a.unit = "command handled"
 	counted := commandQueues(a.Channels.Routes(), registry.Queues())
 	if len(counted) == 0 {

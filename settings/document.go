@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -65,8 +66,16 @@ type Ending struct {
 
 // A Refusal is why a node didn't say yes.
 type Refusal struct {
-	Node string `json:"node"`
+	Node string `json:"node"` // empty: no node runs
 	Why  string `json:"why"`
+}
+
+// String is the refusal in words.
+func (r Refusal) String() string {
+	if r.Node == "" {
+		return r.Why
+	}
+	return r.Node + ": " + cmp.Or(r.Why, "no reason given")
 }
 
 // came reports that a version came into force.

@@ -31,6 +31,7 @@ type follower[T any] struct {
 	agreed  *ready[T] // the candidate that this node said yes to
 	verdict *Verdict  // on the last candidate
 	told    int64     // the last candidate to which this node's row says yes
+	joined  bool      // no candidate ends without this node's answer
 	beaten  time.Time // before the row was written last
 	epoch   int64     // the highest that was seen; it only grows
 	source  Source
@@ -51,15 +52,7 @@ func (s *follower[T]) begin(ctx context.Context) error {
 	err := s.firstLook(ctx)
 	s.since = time.Now()
 	if err == nil && s.seen.etag != "" {
-		d := s.seen.doc
-		if err := s.run(d.Stable, d.Values); err != nil {
-			return fmt.Errorf("version %d is in force, and this program can't run it; change it, or start a program that can: %w", d.Stable, err)
-		}
-		s.epoch, s.source = d.Epoch, FromStore
-		s.keep(ctx, d)
-		s.beat(ctx) // whoever proposes a change from now on asks this node
-		s.publish(true)
-		return nil
+		return s.enter(ctx)
 	}
 	kept, fault := load(s.cfg.Cache, s.name)
 	if fault == nil {
@@ -86,6 +79,9 @@ func (s *follower[T]) begin(ctx context.Context) error {
 	}
 	if err == nil {
 		s.beat(ctx)
+		if s.join(ctx); s.source == FromDefaults && s.seen.etag != "" { // the document was written meanwhile
+			return s.enter(ctx)
+		}
 	}
 	s.publish(err == nil)
 	return nil
@@ -189,6 +185,9 @@ func (s *follower[T]) look(ctx context.Context) time.Duration {
 		}
 		told, beaten := s.told, s.beaten
 		s.beat(ctx)
+		if s.joined = s.joined && s.beaten.Sub(beaten) <= 2*s.cfg.Poll; !s.joined && s.beaten != beaten && s.join(ctx) {
+			continue // with what is in the document now
+		}
 		live, err := s.nodes.live(ctx)
 		s.note(ctx, "read the rows of the nodes", err)
 		switch c := s.seen.doc.Candidate; {

@@ -173,7 +173,7 @@ func judgement(c candidate, live []Node) (result Result, reasons []Refusal, sett
 	case c.Force:
 		return Forced, reasons, missing == 0
 	case len(live) == 0:
-		return Refused, []Refusal{{"nobody", "no program that has these settings runs, so nobody could check the change; start one, or force it"}}, true
+		return Refused, []Refusal{{Why: "no program that has these settings runs, so none has checked the change: start one, and then repeat the change, or force it unchecked (-force)"}}, true
 	case len(reasons) > missing: // one no is enough
 		return Refused, slices.DeleteFunc(reasons, func(r Refusal) bool { return r.Why == unanswered }), true
 	case missing > 0:

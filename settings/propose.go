@@ -303,11 +303,15 @@ func (d document) rolling() Ending {
 func (e Ending) err() error {
 	var all []string
 	for _, r := range e.Reasons {
-		all = append(all, r.Node+": "+r.Why)
+		all = append(all, r.String())
 	}
 	switch e.Result {
 	case Refused:
-		return fmt.Errorf("version %d: %w by %s", e.Version, ErrRefused, strings.Join(all, "; "))
+		by := " by "
+		if len(e.Reasons) > 0 && e.Reasons[0].Node == "" {
+			by = ": "
+		}
+		return fmt.Errorf("version %d: %w%s%s", e.Version, ErrRefused, by, strings.Join(all, "; "))
 	case RolledBack:
 		return fmt.Errorf("version %d: %w: %s", e.Version, ErrRolledBack, strings.Join(all, "; "))
 	case Dropped:

@@ -186,8 +186,7 @@ func (x *trialRun) audit() {
 // Random changes on random faults keep the laws of roll-outs.
 func TestLawsOfRollOutsUnderRandomFaults(t *testing.T) {
 	t.Parallel()
-	for range 2 {
-		seed := rand.Uint64()
+	for seed := range storagetest.Seeds(t, rand.Uint64(), 2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			virtual(t, func(t *testing.T, s *storage.Store) {

@@ -2,6 +2,7 @@ package share
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -75,7 +76,7 @@ func (p *player) end(ctx context.Context) {
 // sum keeps within the limit.
 func TestLaw1TheHistoryOfShares(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range storagetest.Seeds(t, 0, 4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
@@ -151,6 +152,32 @@ func (p *player) play(r *rand.Rand, times int) {
 		}
 		time.Sleep(pause)
 	}
+}
+
+// A process whose clock runs a tenth too slow has stopped before one whose clock runs a tenth too fast removes its row,
+// even if that one has seen the row at the moment when it was written. Of the store's answer only the beginning of the
+// write counts.
+func TestLaw2ClocksThatDrift(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		h := &storagetest.History[int, move]{}
+		slow := newPlayer(t, s, h, 0, rand.New(rand.NewPCG(1, 0)))
+		slow.eager = true
+		for slow.force(time.Now()) == 0 { // its store fails now and then
+			_ = slow.step(t.Context())
+		}
+		fast := newMember(newPart(s, "slots", "bank", divided, slow.cfg, 0))
+		began := time.Now()
+		slow.blobs = s.Blobs(container) // answers at once
+		slow.renewed = time.Time{}
+		if err := errors.Join(slow.step(t.Context()), fast.look(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		ends, removed := slow.until.Sub(began), fast.dies(slow.id).Sub(began)
+		if ends*10/9 >= removed*10/11 {
+			t.Errorf("a share ends after %v by a slow clock, and others have it after %v by a fast one", ends*10/9, removed*10/11)
+		}
+	})
 }
 
 // The model refuses what must not be.

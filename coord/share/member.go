@@ -17,6 +17,11 @@ const topic = "shares"
 
 const leaveTries = 5
 
+// Law 2 rests on these two, as package coord/lease has it: what lies between them is for clocks that run at different
+// rates.
+func inUse(ttl time.Duration) time.Duration   { return ttl * 5 / 6 } // of a share, after the start of its last acknowledged write
+func watched(ttl time.Duration) time.Duration { return ttl * 7 / 6 } // of a row that stays the same, before others remove it
+
 // member keeps a part's row. All its fields belong to its goroutine.
 type member struct {
 	*part
@@ -163,7 +168,7 @@ func (m *member) look(ctx context.Context) error {
 		if m.bad != etag {
 			m.bad, m.badSince = etag, now
 		}
-		if now.Sub(m.badSince) < maxTTL*7/6 {
+		if now.Sub(m.badSince) < watched(maxTTL) {
 			return err
 		}
 		m.doc, m.etag = document{}, etag
@@ -182,7 +187,7 @@ func (m *member) look(ctx context.Context) error {
 
 // dies returns when a row can be removed, unless it changes.
 func (m *member) dies(id string) time.Time {
-	return m.seen[id].since.Add(time.Duration(m.doc.Members[id].TTL) * time.Millisecond * 7 / 6)
+	return m.seen[id].since.Add(watched(time.Duration(m.doc.Members[id].TTL) * time.Millisecond))
 }
 
 // plan is what a write would make of the document.
@@ -239,7 +244,7 @@ func (m *member) acknowledge(p plan, start time.Time) {
 	defer m.mu.Unlock()
 	now := time.Now()
 	m.settle(now)
-	m.safe, m.until, m.wanted = 0, start.Add(m.cfg.TTL*5/6), p.row.Wants
+	m.safe, m.until, m.wanted = 0, start.Add(inUse(m.cfg.TTL)), p.row.Wants
 	m.set(now, min(p.use, m.limit)) // the limit may have been lowered meanwhile
 	if p.fresh {
 		m.eager, m.used, m.since, m.renewed = false, 0, now, now

@@ -1,5 +1,11 @@
 package main
 
+// swapped are the two times on which the shares of package coord/share rest, and the same the other way round.
+var swapped = [2]string{
+	"inUse(ttl time.Duration) time.Duration   { return ttl * 5 / 6 } // of a share, after the start of its last acknowledged write\nfunc watched(ttl time.Duration) time.Duration { return ttl * 7 / 6 }",
+	"inUse(ttl time.Duration) time.Duration   { return ttl * 7 / 6 } // of a share, after the start of its last acknowledged write\nfunc watched(ttl time.Duration) time.Duration { return ttl * 5 / 6 }",
+}
+
 // guards are breaks of the laws of package guard, in their order.
 func guards() []mutant {
 	return []mutant{
@@ -102,10 +108,26 @@ func guards() []mutant {
 		{
 			name: "a share is in use until others may have it",
 			file: "coord/share/member.go",
-			old:  "start.Add(m.cfg.TTL*5/6)",
-			new:  "start.Add(m.cfg.TTL*9/6)",
+			old:  "return ttl * 5 / 6 }",
+			new:  "return ttl * 9 / 6 }",
 			by:   "coord/share",
 			test: "TestLaw2AShareEndsBeforeOthersHaveIt",
+		},
+		{
+			name: "a share is in use for longer than others watch it",
+			file: "coord/share/member.go",
+			old:  swapped[0],
+			new:  swapped[1],
+			by:   "coord/share",
+			test: "TestLaw2AShareEndsBeforeOthersHaveIt",
+		},
+		{
+			name: "a row is removed as soon as its share has ended",
+			file: "coord/share/member.go",
+			old:  "return ttl * 7 / 6 }",
+			new:  "return ttl * 5 / 6 }",
+			by:   "coord/share",
+			test: "TestLaw2ClocksThatDrift",
 		},
 		{
 			name: "a share is lowered after that was written",

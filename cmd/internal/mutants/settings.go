@@ -12,6 +12,22 @@ func changes() []mutant {
 			test: "TestLawNoCanaryBeforeTheLastVerdict",
 		},
 		{
+			name: "a change applies without the answer of a node that has just started",
+			file: "settings/join.go",
+			old:  "	for range joinTries {\n",
+			new:  "	for range 0 {\n",
+			by:   "settings",
+			test: "TestLawANodeThatStartsBeforeAChangeSettlesIsAsked",
+		},
+		{
+			name: "the current document is written although somebody else has written it",
+			file: "settings/book.go",
+			old:  "storage.Condition{IfMatch: seen.etag, IfAbsent: seen.etag == \"\"}",
+			new:  "storage.Condition{}",
+			by:   "settings",
+			test: "TestLawTheCurrentDocumentIsARegisterOfGuardedWrites",
+		},
+		{
 			name: "a roll-back has no epoch",
 			file: "settings/book.go",
 			old:  "	d.Epoch++\n",

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -111,7 +110,7 @@ func (c settingsCall) tellCandidate(now settings.Current) {
 func reasonsOf(e settings.Ending) string {
 	var all []string
 	for _, r := range e.Reasons {
-		all = append(all, r.Node+": "+cmp.Or(r.Why, "no reason given"))
+		all = append(all, r.String())
 	}
 	return strings.Join(all, "; ")
 }

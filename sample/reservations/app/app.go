@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
@@ -64,6 +65,7 @@ type program struct {
 	mailRate, perAddress, perMail *int // defaults of Live
 
 	live *settings.Settings[Live]
+	site atomic.Pointer[site.Site] // nil where no web runs
 }
 
 func (p *program) flags(f *host.Flags) {
@@ -192,6 +194,7 @@ func (p *program) web(a *host.App) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.site.Store(s)
 	host.Follow(p.live, func(now Live) {
 		if err := s.SetLimits(now.PerAddress, now.PerMail); err != nil {
 			a.Log.Error("the site keeps its limits", "error", err)

@@ -40,10 +40,22 @@ func (l Live) Check() error {
 	return errors.Join(faults...)
 }
 
+// asked is a web's work: guests who are turned away tell against a change of the limits.
+func (p *program) asked() (w settings.Work) {
+	if s := p.site.Load(); s != nil {
+		w.Done, w.Failed = s.Asked()
+	}
+	return w
+}
+
 // openLive opens the live settings. A program that starts while the store is away begins with the flags.
 func (p *program) openLive(ctx context.Context, a *host.App) (err error) {
 	defaults := Live{MailRate: *p.mailRate, PerAddress: *p.perAddress, PerMail: *p.perMail}
-	if p.live, err = host.Settings(ctx, a, defaults, settings.Config{Offline: true}); err != nil {
+	cfg := settings.Config{Offline: true}
+	if a.Web {
+		cfg.Work = p.asked
+	}
+	if p.live, err = host.Settings(ctx, a, defaults, cfg); err != nil {
 		return err
 	}
 	host.Follow(p.live, func(now Live) {

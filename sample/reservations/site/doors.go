@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/sample/reservations"
@@ -19,13 +20,16 @@ import (
 type doors struct {
 	address          func(r *http.Request) string
 	addresses, mails *throttle.Door // of IP addresses, and of e-mail addresses
+	counts           *counts        // of their answers
 }
+
+type counts struct{ let, refused atomic.Int64 }
 
 type known func(ctx context.Context, tenant, id string) (bool, error)
 
 // newDoors returns the doors. One without a limit lets everything through.
 func newDoors(cfg Config, known known) (d doors, err error) {
-	d.address = throttle.Address(cfg.Proxies)
+	d.address, d.counts = throttle.Address(cfg.Proxies), &counts{}
 	c := throttle.Config{Known: known, Logger: cfg.Logger, Metrics: cfg.Door.Metrics, Key: cfg.Door.Key}
 	if d.addresses, err = throttle.NewDoor(perAddress, c); err != nil {
 		return d, err
@@ -63,8 +67,18 @@ func (e *entry) end(how throttle.Ending) {
 	e.mail.End(how)
 }
 
-// admit asks both doors. Its errors are of type *refused.
-func (d *doors) admit(ctx context.Context, r *http.Request, m reservations.MakeReservation) (e entry, err error) {
+// admit asks both doors, and counts. Its errors are of type *refused.
+func (d *doors) admit(ctx context.Context, r *http.Request, m reservations.MakeReservation) (entry, error) {
+	e, err := d.ask(ctx, r, m)
+	if err == nil {
+		d.counts.let.Add(1)
+	} else {
+		d.counts.refused.Add(1)
+	}
+	return e, err
+}
+
+func (d *doors) ask(ctx context.Context, r *http.Request, m reservations.MakeReservation) (e entry, err error) {
 	address := d.address(r)
 	if ip, err := netip.ParseAddr(address); err == nil && ip.IsLoopback() || address == loopback6 {
 		return e, nil

@@ -96,6 +96,11 @@ func (s *Site) SetLimits(perAddress, perMail int) error {
 	return nil
 }
 
+// Asked returns how many requests for a table the limits have let through, and how many they have refused.
+func (s *Site) Asked() (let, refused int64) {
+	return s.doors.counts.let.Load(), s.doors.counts.refused.Load()
+}
+
 type site struct {
 	makes    *channel.Sender[reservations.MakeReservation]
 	cancels  *channel.Sender[reservations.CancelReservation]
