@@ -45,6 +45,12 @@ func (g *Guard) Limits() Limits {
 	return Limits{Rate: rate, Slots: slots, Break: b.when, Probe: b.probe}
 }
 
+// Check says what is wrong with limits, as [Guard.Set] would: for a program's settings that hold them.
+func (l Limits) Check() error {
+	_, err := Config{Rate: l.Rate, Slots: l.Slots, Break: l.Break, Probe: l.Probe}.withDefaults("limits")
+	return err
+}
+
 // Set puts other numbers in force, from the next call on. A number that is lower holds at once in this process, and in
 // the others when they have set it, too; see package coord/share. If Break changes, calls are counted anew. The error
 // names everything that is wrong; then the old numbers stay in force.

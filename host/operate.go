@@ -22,6 +22,9 @@ func operate(ctx context.Context, x Process, p Program) int {
 	for view, r := range p.Rebuild {
 		tool.Rebuild[view] = operator.Rebuild(r)
 	}
+	if p.Web == nil && p.Register == nil { // it only operates
+		tool.Settings = ""
+	}
 	for _, v := range p.verbs() {
 		tool.Others = append(tool.Others, [2]string{v.name, v.about})
 	}

@@ -154,8 +154,13 @@ func (w *watch) bury(ctx context.Context, d document) {
 	}
 }
 
-// unanswered is why a node that is passed over has not said yes.
-const unanswered = "it has not answered"
+const (
+	// unanswered is why a node that is passed over has not said yes.
+	unanswered = "it has not answered"
+
+	// unchecked is why a change is refused that no node could check.
+	unchecked = "no program that has these settings runs, so none has checked the change: start one, and then repeat the change, or force it unchecked (-force)"
+)
 
 // judgement is what the answers of the live nodes make of a candidate. It is not settled while some have yet to answer.
 func judgement(c candidate, live []Node) (result Result, reasons []Refusal, settled bool) {
@@ -173,7 +178,7 @@ func judgement(c candidate, live []Node) (result Result, reasons []Refusal, sett
 	case c.Force:
 		return Forced, reasons, missing == 0
 	case len(live) == 0:
-		return Refused, []Refusal{{Why: "no program that has these settings runs, so none has checked the change: start one, and then repeat the change, or force it unchecked (-force)"}}, true
+		return Refused, []Refusal{{Why: unchecked}}, true
 	case len(reasons) > missing: // one no is enough
 		return Refused, slices.DeleteFunc(reasons, func(r Refusal) bool { return r.Why == unanswered }), true
 	case missing > 0:

@@ -157,11 +157,15 @@ func (l *Ledger) Await(ctx context.Context, version int64) (Ending, error) {
 
 // Set changes what is in force, as [Settings.Propose] does, in those stages of the live nodes that take longest. A
 // value for a path that a live node knows as a secret must be a reference. Where no node runs, nobody can check the
-// change, so it is refused unless it is forced.
+// change, so it is refused unless it is forced, and nothing is written.
 func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error) {
 	nodes, err := l.Nodes(ctx)
 	if err != nil {
 		return Ending{}, err
+	}
+	if len(nodes) == 0 && !patch.Force {
+		e := Ending{Result: Refused, Reasons: []Refusal{{Why: unchecked}}}
+		return e, l.fail("set", e.err())
 	}
 	p := proposal{book: l.book, note: note, force: patch.Force, stages: stagesOf(nodes), make: func(values json.RawMessage) (tree, error) {
 		t, err := parseTree(values)
@@ -179,10 +183,16 @@ func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error
 
 func (p Patch) apply(t tree, nodes []Node) error {
 	for _, path := range p.Unset {
+		if find(t, path) == nil && !known(nodes, path) {
+			return fmt.Errorf("%s: %w: no program that runs has such a setting, and nobody has set it", path, storage.ErrInvalid)
+		}
 		unset(t, path)
 	}
 	for _, path := range slices.Sorted(maps.Keys(p.Set)) {
 		v, err := parseValue(p.Set[path])
+		if err == nil && hasNull(v) {
+			err = fmt.Errorf("%w: null is no value; to let the programs' default hold, unset it (millrace settings set -default %s)", storage.ErrInvalid, path)
+		}
 		if err == nil {
 			err = assign(t, path, v)
 		}
@@ -199,6 +209,30 @@ func (p Patch) apply(t tree, nodes []Node) error {
 		}
 	}
 	return nil
+}
+
+// hasNull reports that a value is null, or an object with a member that is null. A merge patch would remove that.
+func hasNull(v any) bool {
+	t, ok := v.(tree)
+	if !ok {
+		return v == nil
+	}
+	for _, m := range t {
+		if hasNull(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// known reports that a node has a value at a path, or that there is none to ask.
+func known(nodes []Node, path string) bool {
+	for _, n := range nodes {
+		if t, err := parseTree(n.Values); err != nil || find(t, path) != nil {
+			return true
+		}
+	}
+	return len(nodes) == 0
 }
 
 // find returns the value at a path, nil if there is none. A member of a list goes by its index.

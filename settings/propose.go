@@ -311,6 +311,9 @@ func (e Ending) err() error {
 		if len(e.Reasons) > 0 && e.Reasons[0].Node == "" {
 			by = ": "
 		}
+		if e.Version == 0 {
+			return fmt.Errorf("%w%s%s", ErrRefused, by, strings.Join(all, "; "))
+		}
 		return fmt.Errorf("version %d: %w%s%s", e.Version, ErrRefused, by, strings.Join(all, "; "))
 	case RolledBack:
 		return fmt.Errorf("version %d: %w: %s", e.Version, ErrRolledBack, strings.Join(all, "; "))

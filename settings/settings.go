@@ -110,8 +110,11 @@ func (s *Settings[T]) State() State {
 // Changing has f called before this node agrees to a change, with what it runs now and what it would run. An error is a
 // no: then the change comes into force nowhere. So is a panic, and a call that doesn't return within [Config.Patience].
 // Its ctx ends then. f isn't called when somebody goes back to an earlier version, nor for a change that came into
-// force while this node didn't answer. The secrets in to are resolved.
+// force while this node didn't answer. The secrets in to are resolved. A nil f says yes.
 func (s *Settings[T]) Changing(f func(ctx context.Context, from, to T) error) {
+	if f == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changing = append(s.changing, f)
@@ -120,8 +123,11 @@ func (s *Settings[T]) Changing(f func(ctx context.Context, from, to T) error) {
 // Changed has f called after each change of what this node runs, with what it was called with before and what runs
 // now. Call Changed first and Now after it, so that no change comes between. Calls of one f don't overlap. While a call
 // goes on, f may miss versions, but never the newest. A call that panics is logged, and one that hangs holds up no
-// other f.
+// other f. A nil f is not called.
 func (s *Settings[T]) Changed(f func(from, to T)) {
+	if f == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.observers = append(s.observers, &observer[T]{f: f, told: s.now.Load()})

@@ -143,6 +143,13 @@ func (p *plans) of(name string) *plan {
 	return p.all
 }
 
+// CheckQuotas says what is wrong with the quotas of one tenant, as [NewDoor] and [Door.Set] would: for a program's
+// settings that hold them.
+func CheckQuotas(quotas []Quota) error {
+	_, err := newPlans(quotas, nil, nil, maphash.MakeSeed(), nil, func(string) func() { return func() {} })
+	return err
+}
+
 // newPlans reports all faults of quotas at once. It keeps the shared words of the plans before.
 func newPlans(quotas []Quota, named map[string][]Quota, low []string, seed maphash.Seed, before map[string]*shared, counts func(quota string) func()) (*plans, error) {
 	p := &plans{named: map[string]*plan{}, shared: map[string]*shared{}}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,8 +30,9 @@ type shownSettings struct {
 	By        string          `json:"by"`
 	Why       string          `json:"why"`
 	At        *time.Time      `json:"at"`
-	Set       json.RawMessage `json:"set"`    // a merge patch on the programs' defaults
-	Values    json.RawMessage `json:"values"` // with the defaults, by a node that runs the version; null: none does
+	Set       json.RawMessage `json:"set"`     // a merge patch on the programs' defaults
+	Values    json.RawMessage `json:"values"`  // with the defaults, by a node that runs the version; null: none does
+	Waiting   []string        `json:"waiting"` // settings that wait for that node's restart: Values has what it still runs
 	Candidate *int64          `json:"candidate"`
 
 	Rollout *settings.Rollout `json:"rollout"` // of the candidate; null: it is being checked, or there is none
@@ -131,6 +133,9 @@ func readPatch(_ context.Context, c *call) error {
 	c.patch = settings.Patch{Set: map[string]json.RawMessage{}, Unset: c.unset, Force: c.force}
 	for _, arg := range c.args {
 		path, value, ok := strings.Cut(arg, "=")
+		if _, twice := c.patch.Set[path]; twice || slices.Contains(c.unset, path) {
+			return usage("settings set: %s is set twice", boot.Word(path))
+		}
 		switch {
 		case !ok || path == "":
 			return usage("settings set: want PATH=VALUE, such as seats=60")
@@ -170,7 +175,7 @@ type settingsCall struct {
 
 // ledgerOf finds the settings that a command line is about.
 func ledgerOf(ctx context.Context, c *call) (x settingsCall, err error) {
-	x.coordCall, x.name = coordCall{c}, c.of
+	x.coordCall, x.name = coordCall{c}, cmp.Or(c.of, c.Settings)
 	if x.name == "" {
 		var names []string
 		for name, err := range settings.Names(ctx, c.store) {
@@ -180,10 +185,8 @@ func ledgerOf(ctx context.Context, c *call) (x settingsCall, err error) {
 			names = append(names, name)
 		}
 		switch {
-		case c.Settings != "" && (len(names) == 0 || slices.Contains(names, c.Settings)):
-			x.name = c.Settings
 		case len(names) == 0:
-			return x, nothing("nobody has set anything yet; name the settings of a program by -of NAME")
+			return x, nothing("nobody has set anything yet; name the settings of a program by -of NAME, which for most is the program's name")
 		case len(names) == 1:
 			x.name = names[0]
 		default:
@@ -217,9 +220,8 @@ func settingsShow(ctx context.Context, call *call) error {
 	}
 	line := shownSettings{Name: c.name, Epoch: now.Epoch, Version: now.Version, By: v.By, Why: v.Why, At: maybe(v.At), Set: now.Values, Candidate: maybe(now.Candidate), Rollout: now.Rollout}
 	for _, n := range nodes {
-		if n.Version == now.Version && len(n.Waiting) == 0 && n.Values != nil {
-			line.Values = n.Values
-			break
+		if n.Version == now.Version && n.Values != nil && (line.Values == nil || len(n.Waiting) < len(line.Waiting)) {
+			line.Values, line.Waiting = n.Values, n.Waiting
 		}
 	}
 	if c.json {
@@ -241,6 +243,9 @@ func (c settingsCall) tellShown(line shownSettings) error {
 	}
 	if line.Values == nil {
 		text += " No program runs that version, so these are the values that somebody has set; for others the programs' defaults hold."
+	}
+	if len(line.Waiting) > 0 {
+		text += fmt.Sprintf(" %s: the change waits for a restart, and what is shown is what the programs run until then.", strings.Join(line.Waiting, ", "))
 	}
 	if line.Candidate != nil {
 		text += fmt.Sprintf(" Version %d is %s.", *line.Candidate, candidateState(line.Rollout))
@@ -425,6 +430,9 @@ func (c settingsCall) ended(e settings.Ending, err error) error {
 			break
 		}
 		passed[fmt.Sprintf("%s (%s)", r.Node, r.Why)] = true
+	}
+	if e.Result == settings.Forced && len(passed) == 0 {
+		text += " No program has said no; where none runs, none has checked it."
 	}
 	if len(passed) > 0 {
 		text += " Passed over: " + strings.Join(slices.Sorted(maps.Keys(passed)), ", ") + "."

@@ -78,6 +78,11 @@ func TestSettings(t *testing.T) {
 		if out := x.want(t, 1, "", "settings", "set", "key="+secret); strings.Contains(out, secret) || !strings.Contains(out, "a secret is set by a reference") {
 			t.Errorf("a secret in place of its reference: got %s", out)
 		}
+		contains(t, "null", x.want(t, 1, "", "settings", "set", "seats=null"), "null is no value", "settings set -default seats")
+		contains(t, "null within", x.want(t, 1, "", "settings", "set", `mail={"rate":null}`), "null is no value")
+		contains(t, "default of nothing", x.want(t, 1, "", "settings", "set", "-default", "seast"), "seast: ", "no program that runs has such a setting")
+		contains(t, "twice", x.want(t, 2, "", "settings", "set", "seats=1", "seats=2"), `"seats" is set twice`)
+		contains(t, "both", x.want(t, 2, "", "settings", "set", "seats=1", "-default", "seats"), `"seats" is set twice`)
 		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=102", "-force"), "version 5 is in force.", "Passed over: b (this program: the walls are in the way).")
 		_ = worldtest.Pause(t.Context(), time.Second)
 		contains(t, "status", x.want(t, 0, "", "settings", "status"), "NAME VERSION FROM SINCE LOOKED ANSWER HEALTH WAITING FAULT a 5 store 1s ago 1s ago yes to 5 – – – b 5 store", "no to 5: this program: the walls are in the way")
@@ -104,28 +109,68 @@ func TestSettings(t *testing.T) {
 	})
 }
 
+// A program's verbs are about its own settings, whatever others there are.
+func TestSettingsOfTheProgramItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
+		own, other := openHall(t, x.Store, "hall", "a"), openHall(t, x.Store, "kitchen", "b")
+		contains(t, "other", x.want(t, 0, "", "settings", "set", "seats=2", "-of", "kitchen"), "Settings kitchen: version 1 is in force.")
+		x.tool.Settings = "hall"
+		contains(t, "own", x.want(t, 0, "", "settings", "set", "seats=60"), "Settings hall: version 1 is in force.")
+		_ = worldtest.Pause(t.Context(), time.Second)
+		if own.Now().Seats != 60 || other.Now().Seats != 2 {
+			t.Errorf("got %+v and %+v", own.Now(), other.Now())
+		}
+	})
+}
+
+// While a change waits for restarts, all that the programs run is shown, and what waits.
+func TestSettingsThatWaitAreShown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
+		type kiln struct {
+			Cores int `json:"cores" settings:"restart"`
+			Heat  int `json:"heat"`
+		}
+		n, err := settings.Open(t.Context(), x.Store, "kiln", kiln{1, 900}, settings.Config{Name: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = n.Close(context.WithoutCancel(t.Context())) }()
+		contains(t, "set", x.want(t, 0, "", "settings", "set", "cores=4", "-of", "kiln"), "version 1 is in force.")
+		_ = worldtest.Pause(t.Context(), time.Minute)
+		contains(t, "show", x.want(t, 0, "", "settings", "show"), `"cores": 1`, `"heat": 900`, "cores: the change waits for a restart")
+		if line := oneLine[shownSettings](t, x.want(t, 0, "", "settings", "show", "-json")); len(line.Waiting) != 1 || line.Waiting[0] != "cores" {
+			t.Errorf("got %+v", line)
+		}
+	})
+}
+
 // Without a program nobody can check a change: it is refused, and can be forced. One that doesn't answer is named.
 func TestSettingsThatNobodyChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
 		contains(t, "nobody", x.want(t, 1, "", "settings", "set", "seats=60", "-of", "hall"), "no program that has these settings runs")
-		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=60", "-of", "hall", "-force"), "version 2 is in force.")
+		contains(t, "nothing written", x.want(t, 3, "", "settings", "show"), "nobody has set anything yet")
+		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=60", "-of", "hall", "-force"), "version 1 is in force.", "where none runs, none has checked it")
 		contains(t, "shown", x.want(t, 0, "", "settings", "show"), `"seats": 60`, "No program runs that version")
 		a := openHall(t, x.Store, "hall", "a")
 		hang := make(chan struct{})
 		a.Changing(func(context.Context, hall, hall) error { <-hang; return nil })
-		contains(t, "no answer", x.want(t, 1, "", "settings", "set", "seats=70", "-wait", "3s"), "version 3 is still being checked: not all programs have answered within 3s; millrace settings status -of hall tells which")
-		contains(t, "checking", x.want(t, 0, "", "settings", "history"), "3 checking", "seats 60→70")
-		contains(t, "checking", x.want(t, 0, "", "settings", "show"), "Version 3 is being checked.")
+		contains(t, "no answer", x.want(t, 1, "", "settings", "set", "seats=70", "-wait", "3s"), "version 2 is still being checked: not all programs have answered within 3s; millrace settings status -of hall tells which")
+		contains(t, "checking", x.want(t, 0, "", "settings", "history"), "2 checking", "seats 60→70")
+		contains(t, "checking", x.want(t, 0, "", "settings", "show"), "Version 2 is being checked.")
 		close(hang)
 		_ = worldtest.Pause(t.Context(), time.Minute)
 		putBlob(t, x.Store, "settings", "hall/current", "junk \x1b[31m")
 		contains(t, "damaged", x.want(t, 1, "", "settings", "show"), `go back by "millrace settings back" with -to VERSION`)
-		contains(t, "damaged", x.want(t, 0, "", "settings", "history"), "Note: settings: read hall", "3 – ")
-		contains(t, "repaired", x.want(t, 0, "", "settings", "back", "-to", "2"), "version 4 is in force.")
+		contains(t, "damaged", x.want(t, 0, "", "settings", "history"), "Note: settings: read hall", "2 – ")
+		contains(t, "repaired", x.want(t, 0, "", "settings", "back", "-to", "1"), "version 3 is in force.")
 		_ = worldtest.Pause(t.Context(), time.Minute)
-		if a.Now().Seats != 60 || a.State().Version != 4 {
+		if a.Now().Seats != 60 || a.State().Version != 3 {
 			t.Errorf("got %+v, %+v", a.Now(), a.State())
 		}
 	})
