@@ -192,32 +192,59 @@ func (p Patch) apply(t tree, nodes []Node) error {
 	}
 	for _, n := range nodes {
 		for _, path := range n.Secrets {
-			text, ok := find(t, path).(string)
-			if v := find(t, path); v != nil && (!ok || checkReference(text) != nil) {
-				return fmt.Errorf("%s: %w", path, errNoReference)
+			for at, v := range each(t, "", path) {
+				if text, ok := v.(string); !ok || checkReference(text) != nil {
+					return fmt.Errorf("%s: %w", at, errNoReference)
+				}
 			}
 		}
 	}
 	return nil
 }
 
-// find returns the value at a path, nil if there is none. A member of a list goes by its index.
-func find(v any, path string) any {
-	for name := range strings.SplitSeq(path, ".") {
-		switch x := v.(type) {
-		case tree:
-			v = x[name]
-		case []any:
-			i, err := strconv.Atoi(name)
-			if err != nil || i < 0 || i >= len(x) {
-				return nil
+// each yields the values at a path below another one, with their own paths; null is none. A member of a list goes by its
+// index, and * is each member.
+func each(v any, above, path string) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		name, below, more := strings.Cut(path, ".")
+		for member, v := range membersOf(v) {
+			if name != "*" && name != member || v == nil {
+				continue
 			}
-			v = x[i]
-		default:
-			return nil
+			at := strings.TrimPrefix(above+"."+member, ".")
+			if !more && !yield(at, v) {
+				return
+			}
+			if !more {
+				continue
+			}
+			for at, v := range each(v, at, below) {
+				if !yield(at, v) {
+					return
+				}
+			}
 		}
 	}
-	return v
+}
+
+// membersOf yields the members of an object or a list.
+func membersOf(v any) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		switch x := v.(type) {
+		case tree:
+			for _, name := range slices.Sorted(maps.Keys(x)) {
+				if !yield(name, x[name]) {
+					return
+				}
+			}
+		case []any:
+			for i, v := range x {
+				if !yield(strconv.Itoa(i), v) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Back puts an earlier version into force again, under a new number, and drops a change that is being checked or rolled
