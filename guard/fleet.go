@@ -68,8 +68,13 @@ func (f *fleet) open(ctx context.Context, s *storage.Store, listen bool) {
 		defer cancel()
 		if h, err := s.Hear(ctx, guards, f.hear); err == nil { // else it looks every few seconds while its breaker is open
 			f.mu.Lock()
-			f.hearing = h
+			if f.hearing == nil && f.store.Load() == s {
+				f.hearing, h = h, nil
+			}
 			f.mu.Unlock()
+			if h != nil { // the turn of another queue was quicker, or all have left
+				h.Close()
+			}
 		}
 	}
 	f.hurry()
