@@ -358,8 +358,8 @@ func (f *fleet) byItself(ctx context.Context, epoch uint64, err error) (wait tim
 	return againSoon, false
 }
 
-// begin notes that a call of this process may be the probe. It reports false if the breaker has changed since an epoch:
-// then another call of this process is the probe, or was. What that has told stays.
+// begin notes that a call of this process may be the probe. It reports false if the breaker has changed since an epoch,
+// because another call of this process is the probe, or was. The verdict of that one stays.
 func (f *fleet) begin(epoch uint64) bool {
 	f.mu.Lock()
 	f.b.mu.Lock()

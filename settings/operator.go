@@ -202,8 +202,8 @@ func (p Patch) apply(t tree, nodes []Node) error {
 	return nil
 }
 
-// each yields the values at a path below another one, with their own paths; null is none. A member of a list goes by its
-// index, and * is each member.
+// each yields the values at a path below another one, with their own paths; null is none. A member of a list goes by
+// its index, and * is each member.
 func each(v any, above, path string) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		name, below, more := strings.Cut(path, ".")
