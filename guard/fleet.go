@@ -68,8 +68,13 @@ func (f *fleet) open(ctx context.Context, s *storage.Store, listen bool) {
 		defer cancel()
 		if h, err := s.Hear(ctx, guards, f.hear); err == nil { // else it looks every few seconds while its breaker is open
 			f.mu.Lock()
-			f.hearing = h
+			if f.hearing == nil && f.store.Load() == s {
+				f.hearing, h = h, nil
+			}
 			f.mu.Unlock()
+			if h != nil { // the turn of another queue was quicker, or all have left
+				h.Close()
+			}
 		}
 	}
 	f.hurry()
@@ -353,8 +358,8 @@ func (f *fleet) byItself(ctx context.Context, epoch uint64, err error) (wait tim
 	return againSoon, false
 }
 
-// begin notes that a call of this process may be the probe. It reports false if the breaker has changed since an epoch:
-// then another call of this process is the probe, or was. What that has told stays.
+// begin notes that a call of this process may be the probe. It reports false if the breaker has changed since an epoch,
+// because another call of this process is the probe, or was. The verdict of that one stays.
 func (f *fleet) begin(epoch uint64) bool {
 	f.mu.Lock()
 	f.b.mu.Lock()

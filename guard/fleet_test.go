@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -243,5 +244,43 @@ func TestAWorkerThatStartsWhileTheLastOneLeaves(t *testing.T) {
 		if err := second.Leave(t.Context()); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// A worker that opens the turns of several queues at the same time listens once, and not any more when all have left.
+func TestLaw7TurnsThatOpenTogetherListenOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(ctx context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "hear" {
+				_ = worldtest.Pause(ctx, time.Second)
+			}
+			return do()
+		})
+		g := quiet()
+		turns := make([]worker.Turn, 3)
+		var all sync.WaitGroup
+		for i := range turns {
+			all.Go(func() {
+				turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+				if err != nil {
+					t.Error(err)
+				}
+				turns[i] = turn
+			})
+		}
+		all.Wait()
+		heard := func() int {
+			t.Helper()
+			n, err := s.Tell(t.Context(), "guards", []byte("smtp"), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		worldtest.Want(t, "listeners", heard(), 1)
+		for _, turn := range turns {
+			worldtest.WantErr(t, turn.Leave(t.Context()), nil)
+		}
+		worldtest.Want(t, "listeners when all have left", heard(), 0)
 	})
 }

@@ -98,6 +98,10 @@ func (b book) write(ctx context.Context, seen *sighting, d document) error {
 		d.Values = json.RawMessage("{}")
 	}
 	body, err := json.Marshal(d)
+	for err == nil && len(body) > maxDocument && len(d.Ended) > 1 {
+		d.Ended = d.Ended[:len(d.Ended)/2] // their reasons are long; the newest stay
+		body, err = json.Marshal(d)
+	}
 	if err == nil {
 		err = d.check(len(body))
 	}

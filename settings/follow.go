@@ -44,6 +44,8 @@ type follower[T any] struct {
 	health  *Health         // in a roll-out, else nil
 	probing *atomic.Bool    // Health or Work is being called
 	fault   string          // why the version in force isn't running
+	making  int64           // the version of the last prepare; -1: none
+	made    <-chan struct{} // closed when that has returned
 	failing map[string]bool // what is logged as failing
 }
 
@@ -307,13 +309,30 @@ func (s *follower[T]) take(ctx context.Context, version int64, values json.RawMe
 	r := s.agreed
 	if r == nil || r.version != version || r.from != s.running.runs {
 		from := s.running.runs
-		r, err = within(ctx, s.cfg.Patience, "this program", func(context.Context) (*ready[T], error) { return s.shape.prepare(version, values, from) })
-		if err != nil {
+		if r, err = s.prepare(ctx, version, values, from); err != nil {
 			return err
 		}
 	}
 	s.swap(ctx, r)
 	return nil
+}
+
+// prepare makes a version ready. While a call for it from an earlier look goes on, there is no other one: a Check that
+// hangs isn't called at each look.
+func (s *follower[T]) prepare(ctx context.Context, version int64, values json.RawMessage, from *T) (*ready[T], error) {
+	if s.making == version {
+		select {
+		case <-s.made:
+		default:
+			return nil, fmt.Errorf("%w: this program has not returned since an earlier look", storage.ErrUnavailable)
+		}
+	}
+	done := make(chan struct{})
+	s.making, s.made = version, done
+	return within(ctx, s.cfg.Patience, "this program", func(context.Context) (*ready[T], error) {
+		defer close(done)
+		return s.shape.prepare(version, values, from)
+	})
 }
 
 // swap makes this node run what is ready.

@@ -130,3 +130,11 @@ func shapes(all ...tree) bool {
 	}
 	return true
 }
+
+// find returns the value at a path, nil if there is none.
+func find(t tree, path string) any {
+	for _, v := range each(t, "", path) {
+		return v
+	}
+	return nil
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,5 +92,46 @@ func TestAHostileRowIsShortened(t *testing.T) {
 		time.Sleep(4 * poll)
 		propose(t, a, 60) // both rows are silent, so they count no more
 		wantSeats(t, 60, a)
+	})
+}
+
+// A stuck is settings whose Check can hang.
+type stuck struct {
+	On bool `json:"on"`
+}
+
+var stuckChecks struct {
+	calls atomic.Int64
+	end   chan struct{} // what hangs returns then
+}
+
+func (s stuck) Check() error {
+	if s.On {
+		stuckChecks.calls.Add(1)
+		<-stuckChecks.end
+	}
+	return nil
+}
+
+// Law: whatever Check does ends in a no. One that hangs is not called again at each look, so no goroutines gather, and
+// the node runs the version when Check returns.
+func TestACheckThatHangsIsNotCalledAtEachLook(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		stuckChecks.end = make(chan struct{})
+		a, err := settings.Open(t.Context(), s, name, stuck{}, settings.Config{})
+		must(t, err)
+		defer func() { must(t, a.Close(t.Context())) }()
+		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"on": jsonText("true")}, Force: true})
+		must(t, err)
+		time.Sleep(20 * poll)
+		if calls := stuckChecks.calls.Load(); calls > 2 || a.State().Fault == "" {
+			t.Errorf("%d calls of Check, want at most one to ask and one to run; %+v", calls, a.State())
+		}
+		close(stuckChecks.end)
+		time.Sleep(2 * poll)
+		if st := a.State(); st.Version != 1 || st.Fault != "" || !a.Now().On {
+			t.Errorf("got %+v", st)
+		}
 	})
 }

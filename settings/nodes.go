@@ -34,7 +34,7 @@ type Node struct {
 	Fault   string          `json:"fault,omitempty"`   // why it doesn't run the version in force
 	Waiting []string        `json:"waiting,omitempty"` // settings that wait for its restart
 	Values  json.RawMessage `json:"values,omitempty"`  // what it runs, defaults included; none if that is too large
-	Secrets []string        `json:"secrets,omitempty"` // which of them are references to secrets
+	Secrets []string        `json:"secrets,omitempty"` // which are references to secrets; * is each member of a map or list
 	Stages  []Stage         `json:"stages,omitempty"`  // its Config.Stages
 	Health  *Health         `json:"health,omitempty"`  // while a change is rolled out
 }

@@ -183,7 +183,7 @@ func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error
 
 func (p Patch) apply(t tree, nodes []Node) error {
 	for _, path := range p.Unset {
-		if find(t, path) == nil && !known(nodes, path) {
+		if !has(t, path) && !known(nodes, path) {
 			return fmt.Errorf("%s: %w: no program that runs has such a setting, and nobody has set it", path, storage.ErrInvalid)
 		}
 		unset(t, path)
@@ -202,9 +202,10 @@ func (p Patch) apply(t tree, nodes []Node) error {
 	}
 	for _, n := range nodes {
 		for _, path := range n.Secrets {
-			text, ok := find(t, path).(string)
-			if v := find(t, path); v != nil && (!ok || checkReference(text) != nil) {
-				return fmt.Errorf("%s: %w", path, errNoReference)
+			for at, v := range each(t, "", path) {
+				if text, ok := v.(string); !ok || checkReference(text) != nil {
+					return fmt.Errorf("%s: %w", at, errNoReference)
+				}
 			}
 		}
 	}
@@ -228,35 +229,71 @@ func hasNull(v any) bool {
 // known reports that a node has a value at a path, or that there is none to ask.
 func known(nodes []Node, path string) bool {
 	for _, n := range nodes {
-		if t, err := parseTree(n.Values); err != nil || find(t, path) != nil {
+		if t, err := parseTree(n.Values); err != nil || has(t, path) {
 			return true
 		}
 	}
 	return len(nodes) == 0
 }
 
-// find returns the value at a path, nil if there is none. A member of a list goes by its index.
-func find(v any, path string) any {
-	for name := range strings.SplitSeq(path, ".") {
-		switch x := v.(type) {
-		case tree:
-			v = x[name]
-		case []any:
-			i, err := strconv.Atoi(name)
-			if err != nil || i < 0 || i >= len(x) {
-				return nil
+// has reports that an object has a member at a path.
+func has(t tree, path string) bool {
+	name, below, more := strings.Cut(path, ".")
+	v, ok := t[name]
+	if !ok || !more {
+		return ok
+	}
+	inner, ok := v.(tree)
+	return ok && has(inner, below)
+}
+
+// each yields the values at a path below another one, with their own paths; null is none. A member of a list goes by
+// its index, and * is each member.
+func each(v any, above, path string) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		name, below, more := strings.Cut(path, ".")
+		for member, v := range membersOf(v) {
+			if name != "*" && name != member || v == nil {
+				continue
 			}
-			v = x[i]
-		default:
-			return nil
+			at := strings.TrimPrefix(above+"."+member, ".")
+			if !more && !yield(at, v) {
+				return
+			}
+			if !more {
+				continue
+			}
+			for at, v := range each(v, at, below) {
+				if !yield(at, v) {
+					return
+				}
+			}
 		}
 	}
-	return v
+}
+
+// membersOf yields the members of an object or a list.
+func membersOf(v any) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		switch x := v.(type) {
+		case tree:
+			for _, name := range slices.Sorted(maps.Keys(x)) {
+				if !yield(name, x[name]) {
+					return
+				}
+			}
+		case []any:
+			for i, v := range x {
+				if !yield(strconv.Itoa(i), v) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Back puts an earlier version into force again, under a new number, and drops a change that is being checked or rolled
-// out. It asks
-// no node, because that version was in force before. A node that can't run it now keeps what it has, and
+// out. It asks no node, because that version was in force before. A node that can't run it now keeps what it has, and
 // says so in its row. A version that is not known to have been in force is [ErrNever]; set its values again instead. Of
 // the versions before the last 50 changes only those on the line of what is in force are known.
 //

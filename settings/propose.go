@@ -42,8 +42,8 @@ const (
 // [Rolling], and [Ledger.Await] tells the end. While a change is rolled out, another one is [ErrRolling].
 //
 // A change that this program itself can't run is an error, and one that changes nothing is [ErrUnchanged]; nothing is
-// proposed then. After an end of ctx, an error of the store, or Close, the change may come into force later. After Close
-// nothing is proposed; the error matches storage.ErrUnavailable.
+// proposed then. After an end of ctx, an error of the store, or Close, the change may come into force later. A node
+// that is closed proposes nothing; the error matches storage.ErrUnavailable.
 func (s *Settings[T]) Propose(ctx context.Context, note Note, change func(*T)) (Ending, error) {
 	p := proposal{book: s.book, note: note, stages: s.cfg.Stages, make: func(values json.RawMessage) (tree, error) {
 		t, err := s.shape.patch(ctx, values, change)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/millrace-go/millrace/storage"
@@ -137,6 +138,31 @@ func secretsOf(v reflect.Value, path string, f func(path string, s Secret)) {
 			}
 		}
 	}
+}
+
+// secretPaths returns the paths at which a type can have secrets. A * stands for each member of a map or list. A type
+// within itself is left out: the paths of its values tell more.
+func secretPaths(t reflect.Type, path string, within []reflect.Type) (all []string) {
+	switch {
+	case t == reflect.TypeFor[Secret]():
+		return []string{strings.TrimPrefix(path, ".")}
+	case slices.Contains(within, t):
+		return nil
+	}
+	within = append(within, t)
+	switch t.Kind() {
+	case reflect.Pointer:
+		return secretPaths(t.Elem(), path, within)
+	case reflect.Slice, reflect.Array, reflect.Map:
+		return secretPaths(t.Elem(), path+".*", within)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if field := t.Field(i); field.IsExported() || field.Anonymous {
+				all = append(all, secretPaths(field.Type, path+memberName(field), within)...)
+			}
+		}
+	}
+	return all
 }
 
 // memberName is a field's name in JSON, after a dot. The fields of an embedded struct belong to the struct around it.

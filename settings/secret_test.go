@@ -98,10 +98,15 @@ func TestASecretIsFoundAnywhere(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "key")
 	must(t, os.WriteFile(path, []byte(hidden), 0o600))
+	type deeper struct {
+		Key settings.Secret `json:"key"`
+	}
 	type deep struct {
 		List []settings.Secret          `json:"list"`
 		Map  map[string]settings.Secret `json:"map"`
 		Ptr  *settings.Secret           `json:"ptr"`
+		Bare *settings.Secret           `json:"bare"` // nil
+		In   map[string][]deeper        `json:"in"`
 	}
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		ref := settings.SecretAt("file:" + path)
@@ -116,6 +121,10 @@ func TestASecretIsFoundAnywhere(t *testing.T) {
 		}
 		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"map": jsonText(`{"a":"` + hidden + `"}`)}})
 		wantErr(t, err, storage.ErrInvalid, "map.a: ")
+		for path, value := range map[string]any{"map.b": hidden, "map": map[string]string{"b.c": hidden}, "list": []string{"file:" + path, hidden}, "ptr": hidden, "bare": hidden, "in.x.0.key": hidden} {
+			_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{path: encode(t, value)}, Force: true})
+			wantErr(t, err, storage.ErrInvalid, "a secret is set by a reference")
+		}
 		time.Sleep(poll)
 		if a.State().Version != 0 {
 			t.Errorf("got %+v", a.State())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/millrace-go/millrace/internal/jsonform"
@@ -20,6 +21,7 @@ type shape[T any] struct {
 	defaults tree
 	restart  [][]int  // index paths of the fields that wait for a restart
 	names    []string // theirs, in JSON
+	secrets  []string // paths at which there can be secrets
 }
 
 // A ready is a version as this node can run it. It never changes.
@@ -45,7 +47,7 @@ func newShape[T any](defaults T) (*shape[T], error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: settings of type %v: %w", storage.ErrInvalid, t, err)
 	}
-	s := &shape[T]{}
+	s := &shape[T]{secrets: secretPaths(t, "", nil)}
 	if err := s.findRestart(t, nil, ""); err != nil {
 		return nil, err
 	}
@@ -115,7 +117,7 @@ func (s *shape[T]) decode(values []byte) (*T, error) {
 // prepare makes a version ready for a node that runs from, which is nil at its start: it decodes the version, resolves
 // its secrets and checks it, both whole and as the node would run it until its restart.
 func (s *shape[T]) prepare(version int64, values []byte, from *T) (*ready[T], error) {
-	r := &ready[T]{version: version, from: from}
+	r := &ready[T]{version: version, from: from, secrets: slices.Clone(s.secrets)}
 	var err error
 	if r.wanted, err = s.complete(values, &r.secrets); err != nil {
 		return nil, err
@@ -153,7 +155,7 @@ func (s *shape[T]) complete(values []byte, paths *[]string) (*T, error) {
 	}
 	var faults []error
 	secretsOf(reflect.ValueOf(v), "", func(path string, x Secret) {
-		if paths != nil {
+		if paths != nil && !slices.Contains(*paths, path) {
 			*paths = append(*paths, path)
 		}
 		if err := x.resolve(); err != nil {

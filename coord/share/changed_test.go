@@ -1,32 +1,37 @@
 package share_test
 
 import (
+	"bytes"
 	"log/slog"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/share"
-	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
 )
 
-// A process whose Changed panics is logged, and shares as before.
+// A process whose Changed panics shares as before, and the log tells of it.
 func TestAChangedThatPanics(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		log := worldtest.NewLog()
-		r, err := share.NewRate(worldtest.OpenStore(t, worldtest.Virtual), "smtp", 50, share.Config{Logger: slog.New(log), Changed: func() { panic("made up by a test") }})
-		if err != nil {
-			t.Fatal(err)
-		}
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		var log bytes.Buffer // read when the process has left
+		r := newRate(t, s, 50, share.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Changed: func() { panic("made up by a test") }})
 		for range 3 {
-			worldtest.WantErr(t, r.Wait(t.Context()), nil)
+			if err := r.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
 		time.Sleep(time.Hour) // it leaves
-		worldtest.WantErr(t, r.Wait(t.Context()), nil)
-		worldtest.WantErr(t, r.Leave(t.Context()), nil)
-		if log.Count("Config.Changed panics", "panic=made up by a test") == 0 {
-			t.Errorf("nothing was logged:\n%s", log)
+		if err := r.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if text := log.String(); !strings.Contains(text, "Config.Changed panics") || !strings.Contains(text, "made up by a test") {
+			t.Errorf("got the log %s", text)
 		}
 	})
 }

@@ -40,8 +40,8 @@ type Config struct {
 	// Defaults to none.
 	Changed func()
 
-	// Logger gets what no caller is told of: the document can't be reached, or can't be read, or Changed panics. Defaults to
-	// none.
+	// Logger gets what no caller is told of: the document can't be reached, or can't be read, or Changed panics. Defaults
+	// to none.
 	Logger *slog.Logger
 }
 
