@@ -109,7 +109,7 @@ func TestSettingsThatNobodyChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
-		contains(t, "nobody", x.want(t, 1, "", "settings", "set", "seats=60", "-of", "hall"), "no program that has these settings runs")
+		contains(t, "nobody", x.want(t, 1, "", "settings", "set", "seats=60", "-of", "hall"), "version 1: refused: no program that has these settings runs", "start one, and then repeat the change, or force it unchecked (-force)")
 		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=60", "-of", "hall", "-force"), "version 2 is in force.")
 		contains(t, "shown", x.want(t, 0, "", "settings", "show"), `"seats": 60`, "No program runs that version")
 		a := openHall(t, x.Store, "hall", "a")
