@@ -35,6 +35,7 @@
 //	-admin                                 the address for operators: health, metrics, processes and /scale; beside a
 //	                                       web it is off
 //	-concurrency, -active                  handlers at a time, and workers at a time
+//	-bake                                  stages in which a change of settings comes to the programs, each for that time
 //	-prices                                prices for the summary at the end
 //	-log                                   the least level that is logged
 //

@@ -98,7 +98,7 @@ func (l *Live) limits(queue string) worker.Limits {
 // theirs, mostly from flags; the host sets those of Live. The host puts Live into force, and closes the settings. cfg
 // gets the program's logger and metrics, and a name such as worker@MACHINE, unless it has others.
 //
-// The flag -bake lets a change come in stages: 10, 50 and 100 percent of the programs, or those of cfg.Stages. A program
+// The flag -bake lets a change come in stages: 10, 50 and 100 percent of the programs, or those of cfg.Stages. One
 // that runs the change is ill if cfg.Health returns an error, or if a breaker of [Program].Guards has opened there
 // since, and not for the others. Work is what the worker does: messages that are done; failed attempts, or failed calls
 // of the guard where those are more; and poisoned messages. cfg.Work is added to that.

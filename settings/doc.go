@@ -80,16 +80,19 @@
 //     line of the log.
 //   - A secret's value is neither stored nor printed.
 //
-// A node that starts while a candidate is checked, or rolled out, first writes its row, and then the document once more,
-// as it is. So whoever has read the rows before that can't settle the candidate: that is a guarded write. Others read
-// the rows again, and wait for the answer. If the candidate came into force first, the node starts with that, or not at
-// all if it can't run it. Its Changing functions aren't asked then, because it has none before Open returns. A node that
-// was silent for longer, such as one that was cut off, was not live meanwhile. It comes back in the same way, and a
-// version that it can't run is its fault then. Back without a number drops a candidate. Repeated, it goes further back.
+// A node that starts while a candidate is checked, or rolled out, first writes its row. Then it writes the document
+// once more, as it is. So a node that has read the rows before that can't settle the candidate, which is a guarded
+// write: it reads the rows again, and waits for the answer. If the candidate came into force first, the new node starts
+// with that, or not at all if it can't run it. Its Changing functions aren't asked then: it has none before Open
+// returns. A node that was cut off for three polls was not live meanwhile. It comes back in the same way, and a version
+// that it can't run is its fault then.
+//
+// Back without a number drops a candidate. Repeated, it goes further back.
 //
 // # Cost
 //
-// Now is one atomic load. A node that starts makes three requests, or four while something changes. Every 30 seconds it
-// reads the document ("not modified"), writes its row, and reads the rows. A change costs the proposer two writes and a write for its ending, and each node two looks. A roll-out costs
-// one write of the document per poll.
+// Now is one atomic load. A node that starts makes three requests, and a write of the document while something changes.
+// Every 30 seconds it reads the document ("not modified"), writes its row, and reads the rows. A change costs the
+// proposer two writes and a write for its ending, and each node two looks. A roll-out costs one write of the document
+// per poll.
 package settings

@@ -54,7 +54,7 @@ func (s *follower[T]) begin(ctx context.Context) error {
 	err := s.firstLook(ctx)
 	s.since = time.Now()
 	if err == nil && s.seen.etag != "" {
-		return s.enter(ctx)
+		return enter(ctx, s)
 	}
 	kept, fault := load(s.cfg.Cache, s.name)
 	if fault == nil {
@@ -81,8 +81,8 @@ func (s *follower[T]) begin(ctx context.Context) error {
 	}
 	if err == nil {
 		s.beat(ctx)
-		if s.join(ctx); s.source == FromDefaults && s.seen.etag != "" { // the document was written meanwhile
-			return s.enter(ctx)
+		if join(ctx, s); s.source == FromDefaults && s.seen.etag != "" { // the document was written meanwhile
+			return enter(ctx, s)
 		}
 	}
 	s.publish(err == nil)
@@ -187,7 +187,7 @@ func (s *follower[T]) look(ctx context.Context) time.Duration {
 		}
 		told, beaten := s.told, s.beaten
 		s.beat(ctx)
-		if s.joined = s.joined && s.beaten.Sub(beaten) <= 2*s.cfg.Poll; !s.joined && s.beaten != beaten && s.join(ctx) {
+		if s.joined = s.joined && s.beaten.Sub(beaten) <= 2*s.cfg.Poll; !s.joined && s.beaten != beaten && join(ctx, s) {
 			continue // with what is in the document now
 		}
 		live, err := s.nodes.live(ctx)

@@ -11,7 +11,7 @@ const joinTries = 10
 
 // enter runs the version in force in a node that starts, until no candidate can come into force without its answer. It
 // is an error if it can't run that version.
-func (s *follower[T]) enter(ctx context.Context) error {
+func enter[T any](ctx context.Context, s *follower[T]) error {
 	for {
 		d := s.seen.doc
 		if err := s.run(d.Stable, d.Values); err != nil {
@@ -24,7 +24,7 @@ func (s *follower[T]) enter(ctx context.Context) error {
 		s.epoch, s.source = d.Epoch, FromStore
 		s.keep(ctx, d)
 		s.beat(ctx) // whoever proposes a change from now on asks this node
-		if s.join(ctx); s.seen.etag == "" || s.seen.doc.Stable == d.Stable {
+		if join(ctx, s); s.seen.etag == "" || s.seen.doc.Stable == d.Stable {
 			s.publish(true)
 			return nil
 		}
@@ -35,7 +35,7 @@ func (s *follower[T]) enter(ctx context.Context) error {
 // that may still settle a candidate, or end its last stage, without this node's answer. That is a guarded write of the
 // document that they read before the rows. So join writes the document once more: then they must read both again. Where
 // there is no candidate, whoever ends the next one reads the rows later. changed reports that the document has changed.
-func (s *follower[T]) join(ctx context.Context) (changed bool) {
+func join[T any](ctx context.Context, s *follower[T]) (changed bool) {
 	before := s.seen.etag
 	for range joinTries {
 		if s.read(ctx, &s.seen) != nil {

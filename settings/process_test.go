@@ -38,7 +38,7 @@ func child(ctx context.Context, path string) error {
 		return err
 	}
 	_, err = settings.Open(ctx, s, name, defaults(), settings.Config{
-		Name: fmt.Sprint(os.Getpid()), Poll: 2 * time.Second, Stages: realStages, Cache: fmt.Sprintf("%s.%d.settings", path, os.Getpid()),
+		Name: fmt.Sprint(os.Getpid()), Poll: 4 * time.Second, Stages: realStages, Cache: fmt.Sprintf("%s.%d.settings", path, os.Getpid()),
 	})
 	if err != nil {
 		return err

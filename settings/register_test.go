@@ -212,7 +212,7 @@ func lives(t *testing.T, x *recorder, s *storage.Store, r *rand.Rand) {
 				node.look(t, x)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			note, rate := ada, 100+r.IntN(1000)
+			note, rate := ada, 1000+r.IntN(1000)
 			switch note.Now = r.IntN(2) == 0; r.IntN(6) {
 			case 0:
 				_, _ = l.Back(ctx, -1, note)
