@@ -347,7 +347,15 @@ func (b *breaker) shutFor() (wait time.Duration, shut bool) {
 func (b *breaker) spend(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.messages.failed(id, time.Now(), b.when.Window) && (b.state == closed || b.state == ramping)
+	return b.messages.failed(id, time.Now(), b.shut, b.when.Window) && (b.state == closed || b.state == ramping)
+}
+
+// failures returns how often a message has failed here since the breaker was shut last.
+func (b *breaker) failures(id string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last, _ := b.messages.tries.Get(id)
+	return last.times
 }
 
 // repeat reports that a call may be repeated in place.

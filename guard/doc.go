@@ -73,8 +73,9 @@
 //  4. The trouble of one process stops no other. A breaker is open for all only if more processes report that theirs
 //     has opened than say that their calls are done. A process whose own breaker is open stays shut to itself.
 //  5. A breaker that is closed costs one request, when its worker starts, and no goroutine and no timer.
-//  6. A guard loses no message, and changes no promise of the worker. It only says "later", up to MaxAge. Without a
-//     store, and while the store fails, the breaker and the limits are the process's own.
+//  6. A guard loses no message, and changes no promise of the worker. It only says "later", up to MaxAge. That a message
+//     was handed back in an outage makes it wait no longer afterwards. Without a store, and while the store fails, the
+//     breaker and the limits are the process's own.
 //  7. Each call's place ends: by its call, its context, a panic, or at the latest 10 seconds after Timeout. While a
 //     breaker is shut, a timer runs that lets the next call through. The right to probe for all passes on 7 seconds
 //     after the last beat of a process that has died.

@@ -22,8 +22,8 @@ func guards() []mutant {
 		{
 			name: "an attempt is spent although the service does nobody's call",
 			file: "guard/messages.go",
-			old:  "other.at.After(last)",
-			new:  "!last.IsZero()",
+			old:  "other.at.After(last.at)",
+			new:  "!last.at.IsZero()",
 			by:   "guard",
 			test: "TestLaw1AnAttemptNeedsAServiceThatWorks",
 		},
@@ -82,6 +82,22 @@ func guards() []mutant {
 			new:  "	if false {\n",
 			by:   "guard",
 			test: "TestLaw1TheHistoryOfProbers",
+		},
+		{
+			name: "hand-backs of an outage lengthen the wait",
+			file: "guard/guard.go",
+			old:  "worker.RetryDelay(m.Envelope.Attempts+g.",
+			new:  "worker.RetryDelay(m.Envelope.Attempts+m.Envelope.HandBacks+g.",
+			by:   "guard",
+			test: "TestLaw6HandBacksOfAnOutageDontCount",
+		},
+		{
+			name: "a message that fails comes again as soon each time",
+			file: "guard/messages.go",
+			old:  "		times += last.times\n",
+			new:  "",
+			by:   "guard",
+			test: "TestLaw6AMessageThatFailsWaitsLonger",
 		},
 		{
 			name: "a share is raised before the write is acknowledged",
