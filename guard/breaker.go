@@ -77,6 +77,7 @@ type breaker struct {
 	since    time.Time // when it opened
 	shut     time.Time // when it was shut last
 	until    time.Time // when the open state, or the probe, is over
+	asked    time.Time // until when the service asks to wait, as far as it is known
 	openings int       // since it was closed
 	mine     bool      // it has opened by this process's own calls
 	last     string    // the text of the last error of a call
@@ -258,7 +259,7 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 
 // ramp begins to let calls through.
 func (b *breaker) ramp() {
-	b.mine = false
+	b.mine, b.asked = false, time.Time{}
 	b.move(ramping)
 	b.step(2)
 	b.running = 0
@@ -276,6 +277,9 @@ func (b *breaker) throttle(after time.Duration, now time.Time) {
 		return
 	}
 	b.open(after)
+	if b.asked = b.until; after > 0 {
+		b.asked = now.Add(after)
+	}
 }
 
 // open opens the breaker for at least the time that a service asks for, or for the time until the next probe.

@@ -213,6 +213,9 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 			} else if err != nil {
 				return known, err
 			}
+			if next.Pause > 0 {
+				f.pause = known.asked
+			}
 			if !known.probing {
 				f.ring(ctx)
 			}
@@ -248,6 +251,9 @@ func (f *fleet) facts() facts {
 		k.probing, k.verdict = false, done
 	}
 	k.epoch, k.ill = f.b.epoch, f.b.mine
+	if f.b.state == open && f.b.asked.After(now) {
+		k.asked, k.pause = f.b.asked, f.b.asked.Sub(now)
+	}
 	k.well = f.b.state == closed && now.Sub(f.b.messages.ok[0].at) < f.b.when.Window
 	return k
 }
@@ -264,9 +270,14 @@ func (f *fleet) follow(epoch uint64) {
 	f.remember()
 	switch b := f.b; {
 	case b.state == probing:
-	case f.doc.Open && (b.state == closed || b.state == ramping || was && f.doc.Tries > tries):
-		b.openings = f.doc.Tries
-		b.open(0)
+	case f.doc.Open && (b.state == closed || b.state == ramping || was && f.doc.Tries > tries || f.pause.After(b.until)):
+		if f.doc.Tries > 0 || b.state == closed || b.state == ramping {
+			b.openings = f.doc.Tries
+		}
+		if f.pause.After(b.asked) {
+			b.asked = f.pause
+		}
+		b.open(max(0, time.Until(b.asked)))
 	case !f.doc.Open && was && (b.state == open || b.state == due):
 		b.heard = append(b.heard, event{kind: recovers, took: time.Since(b.since)})
 		b.ramp()
@@ -316,7 +327,7 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 		if err != nil {
 			return f.byItself(ctx, err)
 		}
-		if !f.followed && f.doc.Open || f.followed && f.doc.Tries > f.tries {
+		if !f.followed && f.doc.Open || f.followed && f.doc.Tries > f.tries || f.pause.After(time.Now()) {
 			if f.follow(epoch); f.state() != due {
 				return f.b.rest(), false
 			}

@@ -24,6 +24,7 @@ type ledger struct {
 	looked  time.Time    // at the record, last
 	since   time.Time    // when doc was seen first
 	changed time.Time    // when it changed last; zero: that isn't known
+	pause   time.Time    // until when doc asks all to wait; zero: it doesn't, or its age isn't known
 }
 
 var errLeft = errors.New("the last worker has left")
@@ -57,8 +58,12 @@ func (l *ledger) look(ctx context.Context) error {
 		l.doc, l.etag = r, blob.ETag
 	}
 	l.since = now
-	if l.changed = (time.Time{}); fresh {
+	l.changed, l.pause = time.Time{}, time.Time{}
+	if fresh {
 		l.changed = now
+		if l.doc.Pause > 0 {
+			l.pause = now.Add(time.Duration(l.doc.Pause) * time.Millisecond)
+		}
 	}
 	return nil
 }
@@ -79,7 +84,7 @@ func (l *ledger) write(ctx context.Context, r record) error {
 	etag, err := store.Blobs(guards).Put(ctx, l.name, body, storage.Condition{IfMatch: l.etag, IfAbsent: l.etag == ""})
 	if err == nil {
 		now := time.Now()
-		l.doc, l.etag, l.since, l.changed = r, etag, now, now
+		l.doc, l.etag, l.since, l.changed, l.pause = r, etag, now, now, time.Time{}
 	}
 	return err
 }
