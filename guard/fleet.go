@@ -250,7 +250,7 @@ func (f *fleet) facts() facts {
 	if k.probing && (f.b.state == ramping || f.b.state == closed) { // its end is about to be told
 		k.probing, k.verdict = false, done
 	}
-	k.epoch, k.ill = f.b.epoch, f.b.mine
+	k.epoch, k.ill, k.since, k.why = f.b.epoch, f.b.mine, f.b.since, f.b.last
 	if f.b.state == open && f.b.asked.After(now) {
 		k.asked, k.pause = f.b.asked, f.b.asked.Sub(now)
 	}
@@ -329,10 +329,12 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 		}
 		if !f.followed && f.doc.Open || f.followed && f.doc.Tries > f.tries || f.pause.After(time.Now()) {
 			if f.follow(epoch); f.state() != due {
-				return f.b.rest(), false
+				wait, _ := f.b.rest("")
+				return wait, false
 			}
 		}
-		next, ok := f.doc.claimed(f.id, time.Since(f.since) >= probeTTL*7/6)
+		stuck := f.stuck(f.id, 2*f.b.cfg.Probe.Most+f.b.cfg.place())
+		next, ok := f.doc.claimed(f.id, stuck || time.Since(f.since) >= probeTTL*7/6)
 		if !ok {
 			wait := lookEvery - mathrand.N(lookEvery/2)
 			f.postpone(wait)
@@ -344,6 +346,9 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 			continue
 		case err != nil:
 			return f.byItself(ctx, err)
+		}
+		if stuck {
+			f.log().LogAttrs(ctx, slog.LevelWarn, "a probe of another process goes on for too long; this one probes, too", slog.String("guard", f.name))
 		}
 		f.remember()
 		f.begin()

@@ -24,6 +24,7 @@ type ledger struct {
 	looked  time.Time    // at the record, last
 	since   time.Time    // when doc was seen first
 	changed time.Time    // when it changed last; zero: that isn't known
+	moved   time.Time    // when it was seen first with its prober and its tries
 	pause   time.Time    // until when doc asks all to wait; zero: it doesn't, or its age isn't known
 }
 
@@ -43,6 +44,7 @@ func (l *ledger) look(ctx context.Context) error {
 	if err == nil || errors.Is(err, storage.ErrNotModified) || errors.Is(err, storage.ErrNotFound) {
 		l.looked = now
 	}
+	before := l.doc
 	switch {
 	case errors.Is(err, storage.ErrNotModified):
 		return nil
@@ -58,6 +60,9 @@ func (l *ledger) look(ctx context.Context) error {
 		l.doc, l.etag = r, blob.ETag
 	}
 	l.since = now
+	if l.doc.Prober != before.Prober || l.doc.Tries != before.Tries {
+		l.moved = now
+	}
 	l.changed, l.pause = time.Time{}, time.Time{}
 	if fresh {
 		l.changed = now
@@ -66,6 +71,12 @@ func (l *ledger) look(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// stuck reports that the probe of a process other than id has gone on for longer than it should. It may beat for ever
+// without an end.
+func (l *ledger) stuck(id string, most time.Duration) bool {
+	return l.doc.Prober != "" && l.doc.Prober != id && time.Since(l.moved) >= most
 }
 
 // write replaces the record that was seen last.
@@ -84,6 +95,9 @@ func (l *ledger) write(ctx context.Context, r record) error {
 	etag, err := store.Blobs(guards).Put(ctx, l.name, body, storage.Condition{IfMatch: l.etag, IfAbsent: l.etag == ""})
 	if err == nil {
 		now := time.Now()
+		if r.Prober != l.doc.Prober || r.Tries != l.doc.Tries {
+			l.moved = now
+		}
 		l.doc, l.etag, l.since, l.changed, l.pause = r, etag, now, now, time.Time{}
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,6 +14,7 @@ const (
 	mostEpoch   = 1 << 53     // after which the numbers begin again
 	mostTries   = 1 << 20     // of a record
 	maxID       = 100         // bytes
+	mostWhy     = 200         // bytes
 	caseAge     = time.Minute // after which what others have reported is forgotten
 )
 
@@ -32,6 +34,9 @@ type record struct {
 	Tries  int      `json:"tries,omitzero"`  // probes that have failed
 	Prober string   `json:"prober,omitzero"` // the process that probes
 	Pause  int64    `json:"pause,omitzero"`  // milliseconds that the service asks all to wait; 0: it doesn't, or that is over
+
+	Since time.Time `json:"since,omitzero"` // when the first breaker opened, by its process's clock; for people alone
+	Why   string    `json:"why,omitzero"`   // the error that opened it, likewise
 }
 
 var errRecord = errors.New("the document can't be read as that of a breaker; it is replaced")
@@ -42,7 +47,8 @@ func decodeRecord(body []byte) (record, error) {
 		return len(ids) <= mostMembers && !slices.ContainsFunc(ids, func(id string) bool { return id == "" || len(id) > maxID })
 	}
 	if len(body) > mostRecord || json.Unmarshal(body, &r) != nil || r.Epoch < 1 || r.Epoch > mostEpoch || r.Tries < 0 || r.Tries > mostTries ||
-		len(r.Prober) > maxID || r.Pause < 0 || r.Pause > longestWait.Milliseconds() || !named(r.Ill) || !named(r.Well) {
+		len(r.Prober) > maxID || r.Pause < 0 || r.Pause > longestWait.Milliseconds() ||
+		len(r.Why) > mostWhy || !named(r.Ill) || !named(r.Well) {
 		return record{}, errRecord
 	}
 	return r, nil
@@ -61,6 +67,9 @@ type facts struct {
 
 	asked time.Time     // until when the service asks this process to wait; zero: it doesn't
 	pause time.Duration // until then
+
+	since time.Time // when its breaker opened
+	why   string
 }
 
 // verdict is how this process's probe ended, as far as the record doesn't say it yet.
@@ -100,7 +109,7 @@ func (r record) with(f facts) (record, bool) {
 		} else {
 			next.Open, next.Tries = true, 0
 		}
-		return next, true
+		return next.told(f), true
 	case r.Open:
 		return r, false
 	}
@@ -110,6 +119,7 @@ func (r record) with(f facts) (record, bool) {
 		if !f.recent {
 			next.Ill, next.Well = nil, nil
 		}
+		next = next.told(f)
 		next.Ill = added(next.Ill, f.id)
 		next.Well = without(next.Well, f.id)
 	case !f.ill && reported:
@@ -123,6 +133,18 @@ func (r record) with(f facts) (record, bool) {
 		next.Open, next.Tries = true, 0
 	}
 	return next, next.Open || next.Prober != r.Prober || len(next.Ill) != len(r.Ill) || len(next.Well) != len(r.Well)
+}
+
+// told returns the record with what a process knows of the beginning, unless it says that.
+func (r record) told(f facts) record {
+	if r.Since.IsZero() {
+		r.Since, r.Why = f.since.UTC().Truncate(time.Second), f.why
+		if len(r.Why) > mostWhy {
+			r.Why = r.Why[:mostWhy]
+		}
+		r.Why = strings.ToValidUTF8(r.Why, "")
+	}
+	return r
 }
 
 // milliseconds is the time that the service asks this process to wait, 0 for none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,6 +219,77 @@ func TestLaw5AfterAThrottling(t *testing.T) {
 		before := calls.Count()
 		time.Sleep(time.Hour)
 		worldtest.Want(t, "requests in an hour", calls.Count()-before, 0)
+		a.leave(t)
+		b.leave(t)
+	})
+}
+
+// The probe of one process goes on for hours, and its process lives. After twice the longest time between two probes,
+// and that of a call, another process probes.
+func TestLaw7AProbeThatNeverEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s, log := worldtest.OpenStore(t, worldtest.Virtual), worldtest.NewLog()
+		slow := guard.New("smtp", guard.Config{Logger: quietLogger(), Timeout: 3 * time.Hour})
+		turn, err := slow.Turn(t.Context(), worker.Consumer{Store: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := member{slow, turn}
+		g := guard.New("smtp", guard.Config{Logger: slog.New(log)})
+		if turn, err = g.Turn(t.Context(), worker.Consumer{Store: s}); err != nil {
+			t.Fatal(err)
+		}
+		b := member{g, turn}
+		trip(t, a.Guard)
+		trip(t, b.Guard)
+		time.Sleep(100 * time.Millisecond)
+		untilDue(t, a.Guard)
+		over := make(chan struct{})
+		go func() {
+			_ = a.Do(handling(t, id(1), 1), func(context.Context) error { <-over; return nil })
+		}()
+		synctest.Wait()
+		begin := time.Now()
+		for n := 2; b.refused(t, n); n++ {
+			time.Sleep(time.Second)
+		}
+		if d := time.Since(begin); d < 2*time.Minute || d > 3*time.Minute {
+			t.Errorf("another process probed after %v, want 130 s or a little more", d)
+		}
+		if log.Count("WARN a probe of another process goes on for too long") != 1 {
+			t.Errorf("the log has no line of it:\n%s", log)
+		}
+		if s := b.Status(); s.Open || s.Name != "smtp" || !s.Since.IsZero() {
+			t.Errorf("the status in the ramp: %+v", s)
+		}
+		close(over)
+		synctest.Wait()
+		a.leave(t)
+		b.leave(t)
+	})
+}
+
+// The status says since when a breaker is open, and why, in its process and by the record for all.
+func TestStatus(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		a, b := join(t, s), join(t, s)
+		worldtest.Want(t, "status", a.Status(), guard.Status{Name: "smtp"})
+		begin := time.Now()
+		trip(t, a.Guard)
+		time.Sleep(100 * time.Millisecond)
+		if s := a.Status(); !s.Open || s.All || !s.Since.Equal(begin) || s.Why != errDown.Error() {
+			t.Errorf("the status of one: %+v", s)
+		}
+		trip(t, b.Guard)
+		time.Sleep(100 * time.Millisecond)
+		if s := a.Status(); !s.Open || !s.All {
+			t.Errorf("the status of all: %+v", s)
+		}
+		found, err := guard.Outages(t.Context(), s)
+		if err != nil || len(found) != 1 || !found[0].All || found[0].Name != "smtp" || found[0].Why != errDown.Error() || begin.Sub(found[0].Since) > time.Second {
+			t.Errorf("outages: %+v, %v", found, err)
+		}
 		a.leave(t)
 		b.leave(t)
 	})

@@ -86,8 +86,8 @@ func guards() []mutant {
 		{
 			name: "hand-backs of an outage lengthen the wait",
 			file: "guard/guard.go",
-			old:  "worker.RetryDelay(m.Envelope.Attempts+g.",
-			new:  "worker.RetryDelay(m.Envelope.Attempts+m.Envelope.HandBacks+g.",
+			old:  "worker.RetryDelay(m.Envelope.Attempts+failures",
+			new:  "worker.RetryDelay(m.Envelope.Attempts+m.Envelope.HandBacks+failures",
 			by:   "guard",
 			test: "TestLaw6HandBacksOfAnOutageDontCount",
 		},
@@ -138,6 +138,22 @@ func guards() []mutant {
 			new:  "	if true {\n",
 			by:   "guard",
 			test: "TestLaw9TheAskedProcessDies",
+		},
+		{
+			name: "nobody watches over a breaker that is shut",
+			file: "guard/breaker.go",
+			old:  "	watchOver(b)\n	epoch := b.epoch\n",
+			new:  "	epoch := b.epoch\n",
+			by:   "guard",
+			test: "TestLaw7ABreakerIsWatched",
+		},
+		{
+			name: "a process that beats for ever keeps the right to probe",
+			file: "guard/fleet.go",
+			old:  "f.doc.claimed(f.id, stuck || ",
+			new:  "f.doc.claimed(f.id, ",
+			by:   "guard",
+			test: "TestLaw7AProbeThatNeverEnds",
 		},
 		{
 			name: "a share is raised before the write is acknowledged",
