@@ -187,6 +187,9 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 			return nil, err
 		}
 	}
+	if err := s.follow(a); err != nil {
+		return nil, err
+	}
 	var work []boot.Part
 	if a.Worker {
 		w, err := s.newWorker(a)

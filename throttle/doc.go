@@ -19,6 +19,8 @@
 //
 // A handler that knows its tenant only after it has read the request asks by [Door.Admit].
 //
+// A [Level] says how much a program leaves out, by hand, or also by how long its queues are: see [Level.Follow].
+//
 // # How it works
 //
 // One word tells how much a tenant has used of a quota: the time at which the quota is whole again. A request is let
@@ -51,6 +53,8 @@
 //   - With Backlog.Hard, the messages that this door lets through, together with those of the last look, are never
 //     more, free repeats apart.
 //   - A queue that can't be read refuses nobody for longer than Backlog.Trust.
+//   - A level that follows queues rises with the first look at which one exceeds a bound. It falls below that bound's
+//     level when all looks of a minute were good and saw it kept. It is never below the level by hand.
 //
 // A quota is of one process. With three processes behind a balancer a tenant gets up to three times as much.
 //
