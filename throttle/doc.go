@@ -39,6 +39,8 @@
 //     body more, and of bodies that don't announce their length those under way. Jumps of the clock change nothing.
 //   - With Quota.Defer that law is about the times at which the work of requests is due. No work is deferred for longer
 //     than Defer, and a repeat's work is never due before that of the request which it repeats.
+//   - A request over a quota whose Over is Degrade is let through, takes nothing of it, and learns that it is degraded.
+//     So is a free repeat while its tenant is over the quota.
 //   - A request takes of all its quotas or of none. A refused request takes nothing.
 //   - A client that sends again what was accepted is not punished: the first ten repeats of an accepted ID are let
 //     through before any quota is asked. The door knows the IDs that it has seen lately, and Config.Known all others.

@@ -180,6 +180,22 @@ func guards() []mutant {
 			test: "TestLawAQueueThatCannotBeReadIsNoCalm",
 		},
 		{
+			name: "a repeat is served in full although its tenant is over a quota that degrades",
+			file: "throttle/pass.go",
+			old:  "wait > 0 {\n				p.less |= 1 << i",
+			new:  "wait > 0 {\n				p.less |= 0 << i",
+			by:   "throttle",
+			test: "TestLawARepeatIsDegradedAsItsTenantIs",
+		},
+		{
+			name: "a quota that degrades refuses",
+			file: "throttle/pass.go",
+			old:  "		case w > 0 && r.Over == Degrade:",
+			new:  "		case false:",
+			by:   "throttle",
+			test: "TestLawOverAQuotaATenantIsServedWithLess",
+		},
+		{
 			name: "a share is raised before the write is acknowledged",
 			file: "coord/share/member.go",
 			old:  "	if p.use < m.use {\n",
