@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/throttle"
 )
 
-// degrading is a door with a quota of 10 requests a second, 5 at once, that degrades, and one of 20 at once that refuses.
+// degrading is a door with a quota of 10 requests a second, 5 at once, that degrades, and one of 20 that refuses.
 func degrading(t *testing.T) *throttle.Door {
 	t.Helper()
 	d, err := throttle.NewDoor("test", throttle.Config{Quotas: []throttle.Quota{

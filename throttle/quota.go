@@ -35,7 +35,7 @@ const (
 const maxQuotas = 4
 
 const (
-	maxAmount = 1 << 50
+	maxAmount = 999_999_999_999_999 // of an integer in a header field, by RFC 9651
 	maxPer    = 366 * 24 * time.Hour
 	maxDefer  = 24 * time.Hour
 )
@@ -47,7 +47,7 @@ type Quota struct {
 	// backlog is taken. Required.
 	Name string
 
-	// Amount is how much a tenant gets in each Per, or has under way at a time: 1 to 2^50, and at most a request each
+	// Amount is how much a tenant gets in each Per, or has under way at a time: 1 to 10^15-1, and at most a request each
 	// nanosecond. Required.
 	Amount int64
 

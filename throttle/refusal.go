@@ -110,8 +110,9 @@ func (p *Pass) SetFields(h http.Header) {
 }
 
 // setFields adds the fields, so that they join those of another door. A quota that is violated has what is left of
-// it, and the time until the request fits. One that degrades the request has nothing left. For any other one the time is given only where nothing is left: from units
-// and a time together a client may work out a rate that the quota doesn't have.
+// it, and the time until the request fits. One that degrades the request has nothing left. For any other one the time
+// is given only where nothing is left: from units and a time together a client may work out a rate that the quota
+// doesn't have.
 func (p *Pass) setFields(h http.Header, violated uint8, wait time.Duration) {
 	if len(p.plan.rules) == 0 {
 		return
