@@ -174,8 +174,8 @@ func guards() []mutant {
 		{
 			name: "a time without a look is calm",
 			file: "throttle/raise.go",
-			old:  "l <= before && !seen",
-			new:  "l <= before && false",
+			old:  "now.Sub(x.looked) < 3*x.Every",
+			new:  "true",
 			by:   "throttle",
 			test: "TestLawAQueueThatCannotBeReadIsNoCalm",
 		},
@@ -194,6 +194,14 @@ func guards() []mutant {
 			new:  "		case false:",
 			by:   "throttle",
 			test: "TestLawOverAQuotaATenantIsServedWithLess",
+		},
+		{
+			name: "few slots stay with the processes that have them",
+			file: "coord/share/member.go",
+			old:  "p.doc.Turn = (p.doc.Turn + 1) % maxUnits",
+			new:  "p.doc.Turn += 0",
+			by:   "coord/share",
+			test: "TestLaw6FewSlotsPassFromOneToAnother",
 		},
 		{
 			name: "a share is raised before the write is acknowledged",
