@@ -2,6 +2,7 @@ package guard
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,10 +59,10 @@ func TestLaw7ABreakerIsWatched(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := 0
+		var said atomic.Int64
 		b := newBreaker(&cfg, func(e event) {
 			if e.kind == stuck {
-				said++
+				said.Add(1)
 			}
 		})
 		begin := func() bool { _, _, ok := b.begin("a"); return ok }
@@ -71,12 +72,12 @@ func TestLaw7ABreakerIsWatched(t *testing.T) {
 		b.timer.Stop()
 		b.unlock()
 		time.Sleep(time.Until(until) + 59*time.Second)
-		if begin() || said > 0 {
+		if begin() || said.Load() > 0 {
 			t.Error("a call was let through before")
 		}
 		time.Sleep(2 * time.Second)
-		if !begin() || begin() || said != 1 {
-			t.Errorf("not one call was let through, and %d lines say so", said)
+		if !begin() || begin() || said.Load() != 1 {
+			t.Errorf("not one call was let through, and %d lines say so", said.Load())
 		}
 		b.mu.Lock()
 		b.move(closed)

@@ -43,7 +43,7 @@ func child(path string) int {
 		return 1
 	}
 	if os.Getenv("MILLRACE_GUARD_ASKED") != "" {
-		_ = guard.New("bank", guard.Config{Store: s}).Do(context.Background(), ends(guard.CheckStatus(answer(429, "Retry-After: 3600"))))
+		_ = guard.New("bank", guard.Config{Store: s, Logger: slog.New(slog.DiscardHandler)}).Do(context.Background(), ends(guard.CheckStatus(answer(429, "Retry-After: 3600"))))
 		fmt.Println("was asked to wait")
 		time.Sleep(time.Hour)
 	}

@@ -23,7 +23,7 @@ type member struct {
 	doc     document
 	etag    storage.ETag // of doc; empty: there is no blob
 	seen    map[string]sighting
-	read    bool // a document, or that there is none
+	read    bool      // a document, or that there is none
 	turn    int64     // of the document
 	turned  time.Time // when that was first seen
 	beat    int64
