@@ -125,9 +125,9 @@ func guards() []mutant {
 		},
 		{
 			name: "other processes probe before the service's time",
-			file: "guard/fleet.go",
-			old:  "		b.open(max(0, time.Until(b.asked)))\n",
-			new:  "		b.open(0)\n",
+			file: "guard/ledger.go",
+			old:  "time.Duration(l.doc.Pause) * time.Millisecond",
+			new:  "time.Duration(l.doc.Pause) * time.Millisecond / 2",
 			by:   "guard",
 			test: "TestLaw9AThrottlingHoldsForAll",
 		},
