@@ -232,17 +232,40 @@ func TestContainerApps(t *testing.T) {
 		t.Errorf("got at least %d workers, want none", got)
 	}
 	checkTimes(t, number(t, worker, "pollingInterval"), number(t, worker, "cooldownPeriod"))
-	rule := between(worker, "rules: [for q in names.queues: {", "}]")
-	meta := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^ {14}(\w+): (.+)$`).FindAllStringSubmatch(rule, -1) {
-		meta[m[1]] = strings.Trim(m[2], "'")
+	if !strings.Contains(worker, "rules: empty(scale) ? byMessages : byUse\n") || !strings.Contains(b.text, "param scale string = ''\n") {
+		t.Error("the worker doesn't scale by messages unless it is told to")
 	}
+	rule, meta := b.rule(t, "byMessages")
 	if got := checkQueueTrigger(t, meta, "account", "${prefix}"); got != "${q.name}" {
 		t.Errorf("got queue %q", got)
 	}
 	if find(t, rule, `type: '([^']*)'`) != "azure-queue" || find(t, rule, `identity: (\w+)`) != "workerIdentity" {
 		t.Error("the worker's rule is no azure-queue, or has no identity")
 	}
+	// https://keda.sh/docs/latest/scalers/metrics-api: a number at a path of GJSON in an answer of JSON.
+	rule, meta = b.rule(t, "byUse")
+	want := map[string]string{"url": "${scale}/scale?queue=${q.name}", "valueLocation": "value", "targetValue": "1", "activationTargetValue": "0"}
+	if find(t, rule, `type: '([^']*)'`) != "metrics-api" || !maps.Equal(meta, want) {
+		t.Errorf("got %v, want a metrics-api with %v", meta, want)
+	}
+	for _, q := range readNames(t).Queues {
+		if !slices.Contains(all.queues, q.Name) {
+			t.Errorf("no worker consumes queue %s, so /scale knows nothing of it", q.Name)
+		}
+	}
+}
+
+// rule returns the scale rules of a variable, one for each queue, and their metadata.
+func (b bicep) rule(t *testing.T, name string) (text string, metadata map[string]string) {
+	t.Helper()
+	text, metadata = between(b.text, "var "+name+" = [for q in names.queues: {", "}]"), map[string]string{}
+	if find(t, text, `(?m)^  name: (\S+)$`) != "q.name" {
+		t.Errorf("%s: the rules are not named by their queues", name)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^ {6}(\w+): (.+)$`).FindAllStringSubmatch(text, -1) {
+		metadata[m[1]] = strings.Trim(m[2], "'")
+	}
+	return text, metadata
 }
 
 func between(text, start, end string) string {

@@ -26,6 +26,9 @@ param seats int = 40
 @description('Decides which day it is.')
 param timeZone string = 'Etc/UTC'
 
+@description('Where KEDA finds GET /scale, such as https://scale.example.com. Empty: workers scale by messages that wait.')
+param scale string = ''
+
 param location string = resourceGroup().location
 
 var names = loadJsonContent('names.json')
@@ -43,6 +46,39 @@ var settings = [
   { name: 'AZURE_TOKEN_CREDENTIALS', value: 'ManagedIdentityCredential' } // no other kind is tried
   { name: 'GOMEMLIMIT', value: '400MiB' } // collects garbage before the limit of 0.5 GiB ends the process
 ]
+
+// By the messages that wait. A custom rule, because azureQueue can't choose the strategy. visibleonly leaves delayed
+// messages out, so that retries and scheduled messages keep no worker running.
+var byMessages = [for q in names.queues: {
+  name: q.name
+  custom: {
+    type: 'azure-queue'
+    identity: workerIdentity
+    metadata: {
+      accountName: account
+      queueName: '${prefix}-${q.name}'
+      queueLengthStrategy: 'visibleonly'
+      queueLength: '200'
+      activationQueueLength: '0'
+    }
+  }
+}]
+
+// By the workers that have something to do: none while the queue is paused by hand, one while the service behind it is
+// away. KEDA runs outside of the environment, and reaches no app without an external ingress. /scale is for operators
+// alone, on the port of -admin. So put a proxy of yours before it, which lets nobody else in.
+var byUse = [for q in names.queues: {
+  name: q.name
+  custom: {
+    type: 'metrics-api'
+    metadata: {
+      url: '${scale}/scale?queue=${q.name}'
+      valueLocation: 'value'
+      targetValue: '1'
+      activationTargetValue: '0'
+    }
+  }
+}]
 
 module store 'storage.bicep' = {
   name: 'store'
@@ -183,23 +219,8 @@ resource worker 'Microsoft.App/containerApps@2025-01-01' = {
         // Longer than any handler runs, because messages that a worker holds are not counted (docs/azure.md,
         // "Scaling").
         cooldownPeriod: 300
-        // A custom rule, because azureQueue can't choose the strategy. visibleonly leaves delayed messages out, so that
-        // retries and scheduled messages keep no worker running. There is one rule for each queue; the greatest demand
-        // counts.
-        rules: [for q in names.queues: {
-          name: q.name
-          custom: {
-            type: 'azure-queue'
-            identity: workerIdentity
-            metadata: {
-              accountName: account
-              queueName: '${prefix}-${q.name}'
-              queueLengthStrategy: 'visibleonly'
-              queueLength: '200'
-              activationQueueLength: '0'
-            }
-          }
-        }]
+        // There is one rule for each queue; the greatest demand counts.
+        rules: empty(scale) ? byMessages : byUse
       }
     }
   }

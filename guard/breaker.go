@@ -26,6 +26,9 @@ const (
 	ramping       // limit calls at a time
 )
 
+// shut reports that no call is let through.
+func (s state) shut() bool { return s == open || s == probing }
+
 const (
 	rampMost    = 32                    // the last step of the ramp
 	rampAgain   = time.Second           // until a call that found no place in the ramp comes again
@@ -73,13 +76,15 @@ type breaker struct {
 	epoch    uint64 // grows with each change of state; a call of an older epoch doesn't change the state
 	news     news   // of the limits
 	timer    *time.Timer
-	window   window    // of calls while it is closed
-	since    time.Time // when it opened
-	shut     time.Time // when it was shut last
-	until    time.Time // when the open state, or the probe, is over
-	openings int       // since it was closed
-	mine     bool      // it has opened by this process's own calls
-	last     string    // the text of the last error of a call
+	watch    *time.Timer // opens a breaker that its timer doesn't
+	window   window      // of calls while it is closed
+	since    time.Time   // when it opened
+	shut     time.Time   // when it was shut last
+	until    time.Time   // when the open state, or the probe, is over
+	asked    time.Time   // until when the service asks to wait, as far as it is known
+	openings int         // since it was closed
+	mine     bool        // it has opened by this process's own calls
+	last     string      // the text of the last error of a call
 
 	limit, running, well, ill int // of this step of the ramp
 	failed                    []sighting
@@ -133,6 +138,7 @@ func (b *breaker) begin(id string) (p permit, wait time.Duration, ok bool) {
 	case due:
 		b.move(probing)
 		b.until = time.Now().Add(b.cfg.place())
+		watchOver(b)
 	case ramping:
 		if b.running >= b.limit {
 			return permit{}, rampAgain, false
@@ -258,7 +264,7 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 
 // ramp begins to let calls through.
 func (b *breaker) ramp() {
-	b.mine = false
+	b.mine, b.asked = false, time.Time{}
 	b.move(ramping)
 	b.step(2)
 	b.running = 0
@@ -276,6 +282,9 @@ func (b *breaker) throttle(after time.Duration, now time.Time) {
 		return
 	}
 	b.open(after)
+	if b.asked = b.until; after > 0 {
+		b.asked = now.Add(after)
+	}
 }
 
 // open opens the breaker for at least the time that a service asks for, or for the time until the next probe.
@@ -300,11 +309,30 @@ func (b *breaker) open(atLeast time.Duration) {
 func (b *breaker) shutOff(rest time.Duration) {
 	b.move(open)
 	b.until = time.Now().Add(rest)
+	watchOver(b)
 	epoch := b.epoch
 	b.timer = time.AfterFunc(rest, func() {
 		b.mu.Lock()
 		defer b.unlock()
 		if b.epoch == epoch {
+			b.move(due)
+		}
+	})
+}
+
+// watchOver begins to watch over a breaker that is shut, under the mutex. Should it stay so for twice the longest time
+// between two probes after it was to open, it lets one call through, whatever went wrong.
+func watchOver(b *breaker) {
+	after := time.Until(b.until) + 2*b.probe.Most
+	if b.watch != nil {
+		b.watch.Reset(after)
+		return
+	}
+	b.watch = time.AfterFunc(after, func() {
+		b.mu.Lock()
+		defer b.unlock()
+		if late := time.Since(b.until); b.watch != nil && b.state.shut() && late >= 2*b.probe.Most {
+			b.heard = append(b.heard, event{kind: stuck, took: late})
 			b.move(due)
 		}
 	})
@@ -324,6 +352,10 @@ func (b *breaker) move(to state) {
 		b.shut = time.Now()
 	}
 	b.state = to
+	if !b.state.shut() && b.watch != nil {
+		b.watch.Stop()
+		b.watch = nil
+	}
 	b.epoch++
 	if b.timer != nil {
 		b.timer.Stop()
@@ -336,7 +368,7 @@ func (b *breaker) move(to state) {
 func (b *breaker) shutFor() (wait time.Duration, shut bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.state != open && b.state != probing {
+	if !b.state.shut() {
 		return 0, false
 	}
 	return max(time.Until(b.until), 0), true
@@ -347,7 +379,7 @@ func (b *breaker) shutFor() (wait time.Duration, shut bool) {
 func (b *breaker) spend(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.messages.failed(id, time.Now(), b.when.Window) && (b.state == closed || b.state == ramping)
+	return b.messages.failed(id, time.Now(), b.shut, b.when.Window) && (b.state == closed || b.state == ramping)
 }
 
 // repeat reports that a call may be repeated in place.
@@ -357,21 +389,22 @@ func (b *breaker) repeat() bool {
 	return b.state == closed && b.window.repeat(b.cfg.Budget, time.Now())
 }
 
-// rest returns how long the breaker stays open.
-func (b *breaker) rest() time.Duration {
+// rest returns how long the breaker stays open, and how often a message has failed here since it was shut last.
+func (b *breaker) rest(id string) (wait time.Duration, failures int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	last, _ := b.messages.tries.Get(id)
 	if b.state != open {
-		return 0
+		return 0, last.times
 	}
-	return max(0, time.Until(b.until))
+	return max(0, time.Until(b.until)), last.times
 }
 
 // settles returns how long workers may still take messages as if the breaker were not shut.
 func (b *breaker) settles() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.state != open && b.state != probing {
+	if !b.state.shut() {
 		return 0
 	}
 	return settling - time.Since(b.shut)

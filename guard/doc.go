@@ -23,7 +23,7 @@
 //	kind       for example                          the message                           the breaker counts
 //	Done       2xx                                  is deleted                            a success
 //	Permanent  400, 404, 422; SMTP 550              goes to the poison queue              a success: it answered
-//	Throttled  429, 503 with Retry-After, SMTP 421  waits, without an attempt             nothing; it opens until then
+//	Throttled  429, 503 with Retry-After, SMTP 421  waits, without an attempt             nothing; all wait until then
 //	Transient  nothing was sent; 503; a deadlock    comes again, and may spend an attempt a failure
 //	Unknown    sent, and no answer; 502, 504        see below                             a failure
 //	Mine       the handler's own context has ended  as its error says                     nothing
@@ -51,6 +51,13 @@
 // the call is done, all processes begin to call slowly. If it fails, all wait for longer. Without rings, processes
 // look every 5 seconds while their breaker is open, and healthy ones learn of reports only when calls of theirs fail.
 //
+// If the service asks one process to wait, that needs no other report: the breaker is open for all, for as long, an
+// hour at most. The document has the length of the pause, which each process counts from when it learns of it. A
+// process that starts doesn't know how old the pause is, so it claims a probe, and the service tells.
+//
+// [Guard.Status] says since when the breaker of a process is open, and why, and [Outages] says it of a store. In
+// programs of package host /readyz and the verb doctor show them.
+//
 // # Limits
 //
 // Config.Rate bounds the calls a second, and Config.Slots the calls at a time, of all processes together:
@@ -71,16 +78,21 @@
 //  3. One message alone can't open the breaker. It can't keep it open while others wait: the next probe is another
 //     one.
 //  4. The trouble of one process stops no other. A breaker is open for all only if more processes report that theirs
-//     has opened than say that their calls are done. A process whose own breaker is open stays shut to itself.
+//     has opened than say that their calls are done, or if the service asks to wait. A process whose own breaker is
+//     open stays shut to itself.
 //  5. A breaker that is closed costs one request, when its worker starts, and no goroutine and no timer.
-//  6. A guard loses no message, and changes no promise of the worker. It only says "later", up to MaxAge. Without a
-//     store, and while the store fails, the breaker and the limits are the process's own.
+//  6. A guard loses no message, and changes no promise of the worker. It only says "later", up to MaxAge. That a
+//     message was handed back in an outage makes it wait no longer afterwards. Without a store, and while the store
+//     fails, the breaker and the limits are the process's own.
 //  7. Each call's place ends: by its call, its context, a panic, or at the latest 10 seconds after Timeout. While a
-//     breaker is shut, a timer runs that lets the next call through. The right to probe for all passes on 7 seconds
-//     after the last beat of a process that has died.
+//     breaker is shut, a timer runs that lets the next call through, and another that watches the first. The right to
+//     probe for all passes on 7 seconds after the last beat of a process that has died. It also passes on from a live
+//     one whose probe doesn't end, after twice Probe.Most and the time of a call.
 //  8. In any time T, all processes begin at most Rate × T calls and a burst: those of 0.2 seconds, and one for each
 //     process. At most Slots are under way, besides those of a process that has lost its store. The limits of a
 //     process that dies come back within half a minute.
+//  9. A time for which the service asks one process to wait is over before another process that has learned of it
+//     calls. It is written once, however many calls are asked to wait, and again only when a probe is.
 //
 // Elapsed time within one process decides all of this, but for MaxAge: that is the age of a message, by two machines'
 // clocks.

@@ -218,6 +218,9 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 			} else if err != nil {
 				return known, err
 			}
+			if next.Pause > 0 {
+				f.pause = known.asked
+			}
 			if !known.probing {
 				f.ring(ctx)
 			}
@@ -252,7 +255,10 @@ func (f *fleet) facts() facts {
 	if k.probing && (f.b.state == ramping || f.b.state == closed) { // its end is about to be told
 		k.probing, k.verdict = false, done
 	}
-	k.epoch, k.ill = f.b.epoch, f.b.mine
+	k.epoch, k.ill, k.since, k.why = f.b.epoch, f.b.mine, f.b.since, f.b.last
+	if f.b.state == open && f.b.asked.After(now) {
+		k.asked, k.pause = f.b.asked, f.b.asked.Sub(now)
+	}
 	k.well = f.b.state == closed && now.Sub(f.b.messages.ok[0].at) < f.b.when.Window
 	return k
 }
@@ -269,9 +275,14 @@ func (f *fleet) follow(epoch uint64) {
 	f.remember()
 	switch b := f.b; {
 	case b.state == probing:
-	case f.doc.Open && (b.state == closed || b.state == ramping || was && f.doc.Tries > tries):
-		b.openings = f.doc.Tries
-		b.open(0)
+	case f.doc.Open && (b.state == closed || b.state == ramping || was && f.doc.Tries > tries || f.pause.After(b.until)):
+		if f.doc.Tries > 0 || b.state == closed || b.state == ramping {
+			b.openings = f.doc.Tries
+		}
+		if f.pause.After(b.asked) {
+			b.asked = f.pause
+		}
+		b.open(max(0, time.Until(b.asked)))
 	case !f.doc.Open && was && (b.state == open || b.state == due):
 		b.heard = append(b.heard, event{kind: recovers, took: time.Since(b.since)})
 		b.ramp()
@@ -321,12 +332,14 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 		if err != nil {
 			return f.byItself(ctx, epoch, err)
 		}
-		if !f.followed && f.doc.Open || f.followed && f.doc.Tries > f.tries {
+		if !f.followed && f.doc.Open || f.followed && f.doc.Tries > f.tries || f.pause.After(time.Now()) {
 			if f.follow(epoch); f.state() != due {
-				return f.b.rest(), false
+				wait, _ := f.b.rest("")
+				return wait, false
 			}
 		}
-		next, ok := f.doc.claimed(f.id, time.Since(f.since) >= probeTTL*7/6)
+		stuck := f.stuck(f.id, 2*f.b.cfg.Probe.Most+f.b.cfg.place())
+		next, ok := f.doc.claimed(f.id, stuck || time.Since(f.since) >= probeTTL*7/6)
 		if !ok {
 			wait := lookEvery - mathrand.N(lookEvery/2)
 			f.postpone(wait)
@@ -341,6 +354,9 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 		}
 		if f.remember(); !f.begin(epoch) {
 			continue
+		}
+		if stuck {
+			f.log().LogAttrs(ctx, slog.LevelWarn, "a probe of another process goes on for too long; this one probes, too", slog.String("guard", f.name))
 		}
 		return 0, true
 	}

@@ -316,14 +316,18 @@ func (g *Guard) spends(m message, fault Fault) bool {
 }
 
 // delay returns when a message comes again that spends no attempt. While the breaker is open it comes after the probe,
-// so that the next probe is another message where there is one.
+// so that the next probe is another message where there is one. Else it waits longer each time that its call has failed
+// here. Its hand-backs count only where the service has said that the message alone must wait: most were an outage's.
 func (g *Guard) delay(m message, fault Fault) time.Duration {
-	wait := max(fault.After, g.breaker.rest())
-	if wait > 0 {
+	rest, failures := g.breaker.rest(m.id)
+	if wait := max(fault.After, rest); wait > 0 {
 		return upward(wait)
 	}
 	if m.Handling == nil {
 		return time.Second
 	}
-	return worker.RetryDelay(m.Envelope.HandBacks+m.Envelope.Attempts+1, m.id)
+	if fault.Alone {
+		return worker.RetryDelay(m.Envelope.HandBacks+m.Envelope.Attempts+1, m.id)
+	}
+	return worker.RetryDelay(m.Envelope.Attempts+failures, m.id)
 }

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,45 @@ func TestLaw5NoTimerIsLeft(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// A breaker whose timer is lost, as by a bug, lets one call through when the pause has been over for a minute, twice
+// the longest time between two probes, and says so.
+func TestLaw7ABreakerIsWatched(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg, err := Config{}.withDefaults("smtp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said atomic.Int64
+		b := newBreaker(&cfg, func(e event) {
+			if e.kind == stuck {
+				said.Add(1)
+			}
+		})
+		begin := func() bool { _, _, ok := b.begin("a"); return ok }
+		b.mu.Lock()
+		b.open(time.Hour)
+		until := b.until
+		b.timer.Stop()
+		b.unlock()
+		time.Sleep(time.Until(until) + 59*time.Second)
+		if begin() || said.Load() > 0 {
+			t.Error("a call was let through before")
+		}
+		time.Sleep(2 * time.Second)
+		if !begin() || begin() || said.Load() != 1 {
+			t.Errorf("not one call was let through, and %d lines say so", said.Load())
+		}
+		b.mu.Lock()
+		b.move(closed)
+		if b.watch != nil {
+			t.Error("a closed breaker is watched")
+		}
+		b.unlock()
+		time.Sleep(2 * time.Hour) // the place of the call ends
 	})
 }
 

@@ -24,6 +24,8 @@ type ledger struct {
 	looked  time.Time    // at the record, last
 	since   time.Time    // when doc was seen first
 	changed time.Time    // when it changed last; zero: that isn't known
+	moved   time.Time    // when it was seen first with its prober and its tries
+	pause   time.Time    // until when doc asks all to wait; zero: it doesn't, or its age isn't known
 }
 
 var errLeft = errors.New("the last worker has left")
@@ -42,6 +44,7 @@ func (l *ledger) look(ctx context.Context) error {
 	if err == nil || errors.Is(err, storage.ErrNotModified) || errors.Is(err, storage.ErrNotFound) {
 		l.looked = now
 	}
+	before := l.doc
 	switch {
 	case errors.Is(err, storage.ErrNotModified):
 		return nil
@@ -57,10 +60,23 @@ func (l *ledger) look(ctx context.Context) error {
 		l.doc, l.etag = r, blob.ETag
 	}
 	l.since = now
-	if l.changed = (time.Time{}); fresh {
+	if l.doc.Prober != before.Prober || l.doc.Tries != before.Tries {
+		l.moved = now
+	}
+	l.changed, l.pause = time.Time{}, time.Time{}
+	if fresh {
 		l.changed = now
+		if l.doc.Pause > 0 {
+			l.pause = now.Add(time.Duration(l.doc.Pause) * time.Millisecond)
+		}
 	}
 	return nil
+}
+
+// stuck reports that the probe of a process other than id has gone on for longer than it should. It may beat for ever
+// without an end.
+func (l *ledger) stuck(id string, most time.Duration) bool {
+	return l.doc.Prober != "" && l.doc.Prober != id && time.Since(l.moved) >= most
 }
 
 // write replaces the record that was seen last.
@@ -79,7 +95,10 @@ func (l *ledger) write(ctx context.Context, r record) error {
 	etag, err := store.Blobs(guards).Put(ctx, l.name, body, storage.Condition{IfMatch: l.etag, IfAbsent: l.etag == ""})
 	if err == nil {
 		now := time.Now()
-		l.doc, l.etag, l.since, l.changed = r, etag, now, now
+		if r.Prober != l.doc.Prober || r.Tries != l.doc.Tries {
+			l.moved = now
+		}
+		l.doc, l.etag, l.since, l.changed, l.pause = r, etag, now, now, time.Time{}
 	}
 	return err
 }

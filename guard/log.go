@@ -27,6 +27,7 @@ const (
 	overdue
 	unknown // a probe told nothing
 	uneasy  // some calls fail
+	stuck   // it stayed shut beyond its time
 )
 
 // say logs an event. Only the beginning and the end of an outage, and what is wrong, are lines that all see.
@@ -57,6 +58,9 @@ func (g *Guard) say(e event) {
 	case overdue:
 		level, line = slog.LevelWarn, "a call of a service goes on for too long; others take its place"
 		attrs = append(attrs, slog.String("id", e.id), slog.Duration("after", e.took))
+	case stuck:
+		level, line = slog.LevelError, "a breaker stayed shut beyond its time, which is a fault of this package; it lets one call through"
+		attrs = append(attrs, slog.Duration("late", e.took))
 	}
 	log.LogAttrs(context.Background(), level, line, attrs...)
 }

@@ -5,6 +5,7 @@ package guard_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/worker"
 )
 
 // TestMain runs the test binary as another process when a test has started it as one.
@@ -39,6 +41,11 @@ func child(path string) int {
 	if g.Err() != nil {
 		fmt.Println(g.Err())
 		return 1
+	}
+	if os.Getenv("MILLRACE_GUARD_ASKED") != "" {
+		_ = guard.New("bank", guard.Config{Store: s, Logger: slog.New(slog.DiscardHandler)}).Do(context.Background(), ends(guard.CheckStatus(answer(429, "Retry-After: 3600"))))
+		fmt.Println("was asked to wait")
+		time.Sleep(time.Hour)
 	}
 	for calls := 0; ; {
 		_ = g.Do(context.Background(), func(context.Context) error {
@@ -113,5 +120,57 @@ func TestLaw7TheProberIsKilled(t *testing.T) {
 	}
 	if n := next(time.Minute); n != 1-first {
 		t.Fatalf("after process %d was killed, %d probes", first, n)
+	}
+}
+
+// A service asks another process to wait. This one is rung, and makes no call.
+func TestLaw9AnotherProcessIsAsked(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	s, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	g := guard.New("bank", guard.Config{Logger: slog.New(slog.DiscardHandler)})
+	turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = turn.Leave(context.Background()) })
+	if err := g.Do(t.Context(), ends(nil)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "MILLRACE_GUARD_STORE="+path, "MILLRACE_GUARD_ASKED=yes")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // it was killed
+	})
+	if lines := bufio.NewScanner(out); !lines.Scan() || lines.Text() != "was asked to wait" {
+		t.Fatalf("the other process says %q: %v", lines.Text(), lines.Err())
+	}
+	minute := time.After(time.Minute)
+	for {
+		limits, changed := turn.Now()
+		if limits.Pause {
+			break
+		}
+		select {
+		case <-changed:
+		case <-minute:
+			t.Fatal("a minute later this process still calls")
+		}
+	}
+	if err := g.Do(t.Context(), ends(nil)); !errors.Is(err, guard.ErrOpen) {
+		t.Errorf("got %v, want ErrOpen", err)
 	}
 }

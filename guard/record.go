@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,6 +14,7 @@ const (
 	mostEpoch   = 1 << 53     // after which the numbers begin again
 	mostTries   = 1 << 20     // of a record
 	maxID       = 100         // bytes
+	mostWhy     = 200         // bytes
 	caseAge     = time.Minute // after which what others have reported is forgotten
 )
 
@@ -22,7 +24,8 @@ const (
 //	  ▲                       │                             ▲               │
 //	  └──none is ill any more─┘                             └──it fails; or dies, and another claims
 //
-// A process that is ill claims the right to probe before the record is open, too.
+// A process that is ill claims the right to probe before the record is open, too. If the service asks one process to
+// wait, the record is open at once, for that long.
 type record struct {
 	Epoch  int64    `json:"epoch"`           // writes so far
 	Open   bool     `json:"open,omitzero"`   // for all
@@ -30,6 +33,10 @@ type record struct {
 	Well   []string `json:"well,omitzero"`   // processes whose calls are done meanwhile
 	Tries  int      `json:"tries,omitzero"`  // probes that have failed
 	Prober string   `json:"prober,omitzero"` // the process that probes
+	Pause  int64    `json:"pause,omitzero"`  // milliseconds that the service asks all to wait; 0: it doesn't, or that is over
+
+	Since time.Time `json:"since,omitzero"` // when the first breaker opened, by its process's clock; for people alone
+	Why   string    `json:"why,omitzero"`   // the error that opened it, likewise
 }
 
 var errRecord = errors.New("the document can't be read as that of a breaker; it is replaced")
@@ -40,7 +47,8 @@ func decodeRecord(body []byte) (record, error) {
 		return len(ids) <= mostMembers && !slices.ContainsFunc(ids, func(id string) bool { return id == "" || len(id) > maxID })
 	}
 	if len(body) > mostRecord || json.Unmarshal(body, &r) != nil || r.Epoch < 1 || r.Epoch > mostEpoch || r.Tries < 0 || r.Tries > mostTries ||
-		len(r.Prober) > maxID || !named(r.Ill) || !named(r.Well) {
+		len(r.Prober) > maxID || r.Pause < 0 || r.Pause > longestWait.Milliseconds() ||
+		len(r.Why) > mostWhy || !named(r.Ill) || !named(r.Well) {
 		return record{}, errRecord
 	}
 	return r, nil
@@ -56,6 +64,12 @@ type facts struct {
 	probing bool // its probe is under way
 	verdict verdict
 	epoch   uint64 // of its breaker
+
+	asked time.Time     // until when the service asks this process to wait; zero: it doesn't
+	pause time.Duration // until then
+
+	since time.Time // when its breaker opened
+	why   string
 }
 
 // verdict is how this process's probe ended, as far as the record doesn't say it yet.
@@ -70,7 +84,7 @@ const (
 
 // with returns the record after one process has added what it knows, and whether that is a change.
 func (r record) with(f facts) (record, bool) {
-	next := r
+	next, pause := r, f.milliseconds()
 	if r.Open && f.verdict == done {
 		return record{Epoch: r.Epoch}, true // the service answers, no matter which process had the right to probe
 	}
@@ -80,13 +94,23 @@ func (r record) with(f facts) (record, bool) {
 	if r.Prober == f.id {
 		next.Prober = ""
 		if f.verdict == failed {
-			next.Tries = min(r.Tries+1, mostTries)
+			next.Tries, next.Pause = min(r.Tries+1, mostTries), pause
+			next.Open = r.Open || pause > 0
 		}
-		if r.Open || f.ill {
+		if next.Open || f.ill {
 			return next, true
 		}
 	}
-	if r.Open {
+	switch {
+	case pause > 0 && r.Pause == 0 && r.Prober == "": // else another process has written it, or is about to ask
+		next.Pause = pause
+		if r.Open {
+			next.Tries = min(r.Tries+1, mostTries) // a pause of its own
+		} else {
+			next.Open, next.Tries = true, 0
+		}
+		return next.told(f), true
+	case r.Open:
 		return r, false
 	}
 	reported := slices.Contains(r.Ill, f.id)
@@ -95,6 +119,7 @@ func (r record) with(f facts) (record, bool) {
 		if !f.recent {
 			next.Ill, next.Well = nil, nil
 		}
+		next = next.told(f)
 		next.Ill = added(next.Ill, f.id)
 		next.Well = without(next.Well, f.id)
 	case !f.ill && reported:
@@ -110,6 +135,26 @@ func (r record) with(f facts) (record, bool) {
 	return next, next.Open || next.Prober != r.Prober || len(next.Ill) != len(r.Ill) || len(next.Well) != len(r.Well)
 }
 
+// told returns the record with what a process knows of the beginning, unless it says that.
+func (r record) told(f facts) record {
+	if r.Since.IsZero() {
+		r.Since, r.Why = f.since.UTC().Truncate(time.Second), f.why
+		if len(r.Why) > mostWhy {
+			r.Why = r.Why[:mostWhy]
+		}
+		r.Why = strings.ToValidUTF8(r.Why, "")
+	}
+	return r
+}
+
+// milliseconds is the time that the service asks this process to wait, 0 for none.
+func (f facts) milliseconds() int64 {
+	if f.pause <= 0 {
+		return 0
+	}
+	return min((f.pause + time.Millisecond - 1).Milliseconds(), longestWait.Milliseconds())
+}
+
 // concerns reports that a process must claim the right to probe.
 func (r record) concerns(id string) bool { return r.Open || slices.Contains(r.Ill, id) }
 
@@ -118,7 +163,7 @@ func (r record) claimed(id string, dead bool) (record, bool) {
 	if r.Prober != "" && r.Prober != id && !dead {
 		return r, false
 	}
-	r.Prober = id
+	r.Prober, r.Pause = id, 0
 	return r, true
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -54,6 +55,43 @@ func TestLaw4Quorum(t *testing.T) {
 	}
 	if after, changed := open.with(facts{id: "b"}); changed || !after.Open {
 		t.Errorf("one that is well again closes it for all: %+v", after)
+	}
+}
+
+// A pause that a service asks for is written once, by the first process that was asked or by the one that probes, and
+// ends when one claims the right to probe.
+func TestLaw9APauseIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	asked := func(id string) facts { return facts{id: id, pause: time.Minute} }
+	r, changed := record{Epoch: 1}.with(asked("a"))
+	if want := (record{Epoch: 1, Open: true, Pause: 60_000}); !changed || !reflect.DeepEqual(r, want) {
+		t.Fatalf("the first that is asked makes it %+v, want %+v", r, want)
+	}
+	for _, id := range []string{"a", "b"} {
+		if _, changed := r.with(asked(id)); changed {
+			t.Errorf("%s writes it again", id)
+		}
+	}
+	r, _ = r.claimed("b", false)
+	if r.Pause != 0 {
+		t.Errorf("the pause goes on during the probe: %+v", r)
+	}
+	if _, changed := r.with(asked("a")); changed {
+		t.Error("a process writes its pause while another probes")
+	}
+	r, changed = r.with(facts{id: "b", verdict: failed, pause: 2 * time.Hour})
+	if want := (record{Epoch: 1, Open: true, Pause: 3_600_000, Tries: 1}); !changed || !reflect.DeepEqual(r, want) {
+		t.Errorf("a probe that was asked makes it %+v, want %+v", r, want)
+	}
+	r, _ = r.claimed("b", false)
+	if r, _ = r.with(facts{id: "b", verdict: failed}); r.Pause != 0 || r.Tries != 2 || !r.Open {
+		t.Errorf("a probe that failed makes it %+v", r)
+	}
+	if r, _ = r.with(asked("c")); r.Pause != 60_000 || r.Tries != 3 {
+		t.Errorf("a call that is asked in an outage makes it %+v", r)
+	}
+	if r, _ = r.with(facts{id: "d", verdict: done}); r.Open || r.Pause != 0 {
+		t.Errorf("a call that is done makes it %+v", r)
 	}
 }
 
@@ -233,6 +271,8 @@ func TestLaw7TheProberDies(t *testing.T) {
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"epoch":1,"open":true,"ill":["a"],"well":["b"],"tries":3,"prober":"a"}`))
 	f.Add([]byte(`{"epoch":-1}`))
+	f.Add([]byte(`{"epoch":1,"open":true,"pause":3600000}`))
+	f.Add([]byte(`{"epoch":1,"open":true,"pause":3600001}`))
 	f.Add([]byte(`{"epoch":1,"ill":[""]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := decodeRecord(body)
@@ -242,8 +282,8 @@ func FuzzRecord(f *testing.F) {
 			}
 			return
 		}
-		for _, k := range []facts{{id: "a", ill: true, waited: true}, {id: "b", well: true}, {id: r.Prober, verdict: failed}} {
-			if next, _ := r.with(k); next.Tries < 0 || len(next.Ill) > mostMembers || len(next.Well) > mostMembers {
+		for _, k := range []facts{{id: "a", ill: true, waited: true}, {id: "b", well: true}, {id: r.Prober, verdict: failed}, {id: "c", pause: 2 * time.Hour}, {id: r.Prober, verdict: failed, pause: time.Nanosecond}} {
+			if next, _ := r.with(k); next.Tries < 0 || next.Pause < 0 || next.Pause > longestWait.Milliseconds() || next.Pause > 0 && !next.Open && r.Pause == 0 || len(next.Ill) > mostMembers || len(next.Well) > mostMembers {
 				t.Errorf("%+v becomes %+v", r, next)
 			}
 		}

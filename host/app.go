@@ -49,11 +49,12 @@ type App struct {
 	admin    net.Listener                  // for operators; nil for none
 	traces   *sdk.TracerProvider           // nil for none
 	metrics  *prometheus.Registry
-	handled  func() int64 // counts messages; nil where no worker runs
-	unit     string       // names what handled counts
-	healthy  func() error // health of the worker
-	spool    *spool.Spool // nil for none
-	summary  func() error // prints what the program has asked of the store, once
+	handled  func() int64  // counts messages; nil where no worker runs
+	unit     string        // names what handled counts
+	healthy  func() error  // health of the worker
+	notes    func() string // what is worth to know of a program that is ready; nil: nothing
+	spool    *spool.Spool  // nil for none
+	summary  func() error  // prints what the program has asked of the store, once
 }
 
 // Go adds a loop that runs until its context ends, and then stops in order and returns. An error, or an end before its

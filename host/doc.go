@@ -94,7 +94,8 @@
 //   - Traces never delay or fail a program. Spans that can't be sent are lost, and that is logged seldom. After the
 //     worker has stopped, the program waits at most 3 seconds for its last spans to be sent.
 //   - GET /healthz, /readyz and /metrics are the host's, on the web's port too. /readyz answers 503 as soon as the stop
-//     begins. While the store is away and the spool takes messages, it answers 200 and says so. The pages of processes,
+//     begins. While the store is away and the spool takes messages, it answers 200 and says so. So it does while the
+//     service of a guard is away. The pages of processes,
 //     GET /processes, and GET /scale are on the port for operators (-admin) alone, because they show what is not for
 //     everybody.
 package host

@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
@@ -144,10 +142,8 @@ func Settings[T any, L interface {
 	if machine, err := os.Hostname(); cfg.Name == "" && err == nil {
 		cfg.Name = a.role() + "@" + machine
 	}
-	if err := a.Metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "millrace", Name: "level", Help: "How much the program leaves out: 0 nothing, up to 3.",
-	}, func() float64 { return float64(a.Level.Now()) })); err != nil {
-		return nil, fmt.Errorf("host: metrics: %w", err)
+	if err := a.showLevel(); err != nil {
+		return nil, err
 	}
 	s, err := settings.Open(ctx, a.Store, a.name, defaults, cfg)
 	if err != nil {
@@ -215,7 +211,7 @@ func (l *live) put(now Live) {
 	if level, err := now.level(); err == nil {
 		l.level.Set(level)
 	}
-	if before := l.work.Now(); now.Level != before && l.work.Set(now.Level) == nil {
+	if before := l.now.Level; now.Level != before && l.work.Set(now.Level) == nil {
 		l.log.Info("the level of what is left out changes", "from", before, "to", now.Level)
 	}
 	l.now = now

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/settings"
+	"github.com/millrace-go/millrace/throttle"
 )
 
 // tuned are the live settings of a shop.
@@ -201,6 +203,38 @@ func TestAnOptionalQueueWaitsByTheSettings(t *testing.T) {
 	<-l.begun
 	l.finish <- struct{}{}
 	worldtest.Want(t, "exit code", r.end(), host.ExitOK)
+}
+
+// While a queue is longer than its bound, the level is higher than the settings say, in the metrics, too.
+func TestTheLevelFollowsAQueue(t *testing.T) {
+	t.Parallel()
+	l := newLively()
+	l.Raise = throttle.Raise{Bounds: []throttle.Bound{{Queue: "orders", Waiting: 100, Level: 2}}, Every: time.Second}
+	r := start(t, l.Program, "worker", "-admin=off", "-concurrency=1")
+	app := <-l.apps
+	if err := app.Channels.Send(t.Context(), orders(300)...); err != nil {
+		t.Fatal(err)
+	}
+	r.line(t, `"the level of what is left out follows the queues"`)
+	worldtest.Want(t, "level", app.Level.Now(), 2)
+	families, err := app.Metrics.(prometheus.Gatherer).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := -1.0
+	for _, f := range families {
+		if f.GetName() == "millrace_level" {
+			shown = f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	worldtest.Want(t, "the level in the metrics", shown, 2)
+	for _, bad := range []throttle.Raise{{Bounds: []throttle.Bound{{Queue: "nothing", Waiting: 1}}}, {Bounds: []throttle.Bound{{Queue: "orders"}}}} {
+		p := shop()
+		p.Raise = bad
+		r := start(t, p, "worker", "-admin=off")
+		worldtest.Want(t, "exit code", <-r.code, host.ExitError)
+		r.line(t, "host: Program.Raise")
+	}
 }
 
 // A program that doesn't open settings makes no request for them.

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/throttle"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -75,6 +76,10 @@ type Program struct {
 	// Guards has the guards of queues, by queue. Each handler of such a queue calls the service of the guard. The queue
 	// pauses while that service is away, besides its own Turn. Defaults to none.
 	Guards map[string]*guard.Guard
+
+	// Raise raises App.Level while queues are longer than its Bounds, in each process; see throttle.Level.Follow. The
+	// level in the settings of Live is the least. Defaults to none, and the level is that one.
+	Raise throttle.Raise
 
 	// Pulse is how often the worker publishes what it has done, for the rates of the verb top; see package pulse. It is at
 	// least 10 seconds, or pulse.Off. Defaults to a minute.

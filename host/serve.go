@@ -205,6 +205,9 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 			return nil, &boot.UsageError{Err: errors.New("-bake: this program has no settings that change while it runs; leave the flag out")}
 		}
 	}
+	if err := s.follow(a); err != nil {
+		return nil, err
+	}
 	var work []boot.Part
 	if a.Worker {
 		w, err := s.newWorker(a)
@@ -270,8 +273,8 @@ func (s *service) newWorker(a *App) (*worker.Worker, error) {
 		catalog.Keep(ctx, registry, catalog.Program{Name: s.Name, Version: s.version()})
 		return nil
 	})
-	a.healthy = w.Healthy
 	a.working.Store(w)
+	a.healthy, a.notes = w.Healthy, func() string { return servicesAway(s.Guards) }
 	a.unit = "command handled"
 	counted := commandQueues(a.Channels.Routes(), registry.Queues())
 	if len(counted) == 0 {
@@ -366,9 +369,9 @@ func (s *service) handler(a *App) (http.Handler, error) {
 func (a *App) ops() http.Handler {
 	healthy := func() error { return a.healthy() }
 	if a.spool == nil {
-		return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, healthy, nil)
+		return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, healthy, nil, a.notes)
 	}
-	return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, healthy, a.spool)
+	return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, healthy, a.spool, a.notes)
 }
 
 // operators combines the operators' addresses with the pages of processes and the number of useful workers. Those show

@@ -183,7 +183,8 @@ func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error
 
 func (p Patch) apply(t tree, nodes []Node) error {
 	for _, path := range p.Unset {
-		if !has(t, path) && !known(nodes, path) {
+		top, _, _ := strings.Cut(path, ".")
+		if _, set := t[top]; !set && !known(nodes, top) {
 			return fmt.Errorf("%s: %w: no program that runs has such a setting, and nobody has set it", path, storage.ErrInvalid)
 		}
 		unset(t, path)
@@ -226,25 +227,15 @@ func hasNull(v any) bool {
 	return false
 }
 
-// known reports that a node has a value at a path, or that there is none to ask.
-func known(nodes []Node, path string) bool {
+// known reports that a node has a member of that name, or that none can be asked.
+func known(nodes []Node, name string) bool {
 	for _, n := range nodes {
-		if t, err := parseTree(n.Values); err != nil || has(t, path) {
+		t, err := parseTree(n.Values)
+		if _, is := t[name]; is || err != nil {
 			return true
 		}
 	}
 	return len(nodes) == 0
-}
-
-// has reports that an object has a member at a path.
-func has(t tree, path string) bool {
-	name, below, more := strings.Cut(path, ".")
-	v, ok := t[name]
-	if !ok || !more {
-		return ok
-	}
-	inner, ok := v.(tree)
-	return ok && has(inner, below)
 }
 
 // each yields the values at a path below another one, with their own paths; null is none. A member of a list goes by

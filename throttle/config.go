@@ -189,8 +189,8 @@ func newPlans(quotas []Quota, named map[string][]Quota, low []string, seed mapha
 
 // counters are a door's metrics.
 type counters struct {
-	accepted, repeats prometheus.Counter
-	refused           *prometheus.CounterVec // by quota
+	accepted, repeats, degraded prometheus.Counter
+	refused                     *prometheus.CounterVec // by quota
 }
 
 func newCounters(r prometheus.Registerer, door string) (counters, error) {
@@ -205,6 +205,10 @@ func newCounters(r prometheus.Registerer, door string) (counters, error) {
 	if err != nil {
 		return counters{}, err
 	}
+	degraded, err := count("degraded_total", "Requests that a door let through although they were over a quota, to be served with less.")
+	if err != nil {
+		return counters{}, err
+	}
 	refused, err := metrics.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "millrace", Subsystem: "throttle", Name: "refused_total", Help: "Requests that a door refused, for each quota that was used up. The quota backlog stands for a queue that is too long.",
 	}, []string{"door", "quota"}))
@@ -212,7 +216,7 @@ func newCounters(r prometheus.Registerer, door string) (counters, error) {
 		return counters{}, err
 	}
 	refused, err = refused.CurryWith(prometheus.Labels{"door": door})
-	return counters{accepted: accepted.WithLabelValues(door), repeats: repeats.WithLabelValues(door), refused: refused}, err
+	return counters{accepted: accepted.WithLabelValues(door), repeats: repeats.WithLabelValues(door), degraded: degraded.WithLabelValues(door), refused: refused}, err
 }
 
 // These bound how often a door asks Config.Known for one tenant, and for how long.

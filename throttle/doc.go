@@ -19,6 +19,8 @@
 //
 // A handler that knows its tenant only after it has read the request asks by [Door.Admit].
 //
+// A [Level] says how much a program leaves out, by hand, or also by how long its queues are: see [Level.Follow].
+//
 // # How it works
 //
 // One word tells how much a tenant has used of a quota: the time at which the quota is whole again. A request is let
@@ -37,6 +39,8 @@
 //     body more, and of bodies that don't announce their length those under way. Jumps of the clock change nothing.
 //   - With Quota.Defer that law is about the times at which the work of requests is due. No work is deferred for longer
 //     than Defer, and a repeat's work is never due before that of the request which it repeats.
+//   - A request over a quota whose Over is Degrade is let through, takes nothing of it, and learns that it is degraded.
+//     So is a free repeat while its tenant is over the quota.
 //   - A request takes of all its quotas or of none. A refused request takes nothing.
 //   - A client that sends again what was accepted is not punished: the first ten repeats of an accepted ID are let
 //     through before any quota is asked. The door knows the IDs that it has seen lately, and Config.Known all others.
@@ -51,6 +55,8 @@
 //   - With Backlog.Hard, the messages that this door lets through, together with those of the last look, are never
 //     more, free repeats apart.
 //   - A queue that can't be read refuses nobody for longer than Backlog.Trust.
+//   - A level that follows queues rises with the first look at which one exceeds a bound. It falls below that bound's
+//     level when all looks of a minute were good and saw it kept. It is never below the level by hand.
 //
 // A quota is of one process. With three processes behind a balancer a tenant gets up to three times as much.
 //
@@ -59,6 +65,7 @@
 //   - A request costs the store nothing, one with an ID that is about to be refused perhaps a call of Config.Known, and
 //     a door with a Backlog 12 looks a minute at most.
 //   - Some 130 ns to ask for one of 100,000 tenants, and some microseconds for the fields of an answer.
+//   - Some 700 ns for each of 10 million names that nobody knows, and 32 MiB for all of them.
 //   - 21 to 64 bytes for each quota of a tenant that has used it lately. A door without requests has no goroutine and
 //     no timer.
 package throttle

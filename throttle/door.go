@@ -150,6 +150,9 @@ func (d *Door) admit(ctx context.Context, p *Pass, who party, id string, bytes i
 	default:
 		d.counts.accepted.Inc()
 	}
+	if x == nil && p.less != 0 {
+		d.counts.degraded.Inc()
+	}
 	return x
 }
 

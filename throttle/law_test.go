@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/throttle"
 )
 
@@ -245,6 +246,42 @@ func TestHostileNames(t *testing.T) {
 		want(t, "a newcomer after the flood", admitted(t, d, "later", 20, throttle.Spent), amount)
 		want(t, "a tenant after the flood", admitted(t, d, "used-up", 20, throttle.Spent), amount)
 	})
+}
+
+// hostile lets so many names come to a door, and returns how many got through.
+func hostile(tb testing.TB, d *throttle.Door, names int) (through int) {
+	tb.Helper()
+	name := []byte("hostile-00000000")
+	for n := range names {
+		for i, rest := len(name)-1, n; rest > 0; i, rest = i-1, rest/10 {
+			name[i] = byte('0' + rest%10)
+		}
+		if p, err := d.Admit(tb.Context(), throttle.Call{Tenant: string(name)}); err == nil {
+			through++
+			p.End(throttle.Spent)
+		}
+	}
+	return through
+}
+
+// Two million names come to a door with the default settings. Under the race detector they are fewer, because each
+// takes longer there; BenchmarkHostileNames has as many as it is told.
+func TestMillionsOfHostileNames(t *testing.T) {
+	t.Parallel()
+	names := 2_000_000
+	if worldtest.RaceDetector {
+		names = 200_000
+	}
+	const keys = 1 << 20
+	d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 10, Per: 24 * time.Hour}}})
+	want(t, "at first", admitted(t, d, "quiet", 4, throttle.Spent), 4)
+	if through := hostile(t, d, names); through > keys+640 {
+		t.Errorf("%d names got through; want one request each for %d words, and 640 for all others", through, keys)
+	}
+	if words, bytes := d.Words(); words > keys || bytes > keys*43 {
+		t.Errorf("%d words in %d bytes; want %d and %d at most", words, bytes, keys, keys*43)
+	}
+	want(t, "a tenant that came before", admitted(t, d, "quiet", 10, throttle.Spent), 6)
 }
 
 // A concurrent quota bounds the requests that are under way. Newcomers that share a word give it back as well.

@@ -12,8 +12,8 @@ import (
 const MostLevel = 3
 
 // A Level says how much a program leaves out, so that the rest gets done: 0 is nothing, and 3 all that it can do
-// without. Somebody sets it, such as an operator by a live setting. The zero Level is 0. Its methods may be called
-// concurrently.
+// without. Somebody sets it, such as an operator by a live setting, and [Level.Follow] raises it further while queues
+// are too long. The zero Level is 0. Its methods may be called concurrently.
 //
 //	if level.Off(1) {
 //		return page // without recommendations
@@ -24,6 +24,8 @@ type Level struct {
 	now atomic.Int32
 
 	mu      sync.Mutex
+	hand    int           // as it was set; under mu
+	pressed int           // what the queues ask for; under mu
 	changed chan struct{} // closed when the level changes; nil while nobody watches; under mu
 }
 
@@ -33,18 +35,41 @@ func (l *Level) Now() int { return int(l.now.Load()) }
 // Off reports that a thing is left out that is left out from some level on, 1 to 3. It takes a nanosecond or two.
 func (l *Level) Off(from int) bool { return int(l.now.Load()) >= from }
 
-// Set changes the level. A level that is none is storage.ErrInvalid, and changes nothing.
+// Set changes the level, or the least that it is while it follows queues. A level that is none is storage.ErrInvalid,
+// and changes nothing.
 func (l *Level) Set(level int) error {
 	if err := CheckLevel(level); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.hand = level
+	l.settle()
+	return nil
+}
+
+// press changes what the queues ask for.
+func (l *Level) press(level int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pressed = level
+	l.settle()
+}
+
+// pressure returns what the queues ask for.
+func (l *Level) pressure() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pressed
+}
+
+// settle puts the higher of both into force, under the mutex.
+func (l *Level) settle() {
+	level := max(l.hand, l.pressed)
 	if int(l.now.Swap(int32(level))) != level && l.changed != nil {
 		close(l.changed)
 		l.changed = nil
 	}
-	return nil
 }
 
 // Watch returns the level, and a channel that is closed when it changes.

@@ -19,6 +19,7 @@ type Pass struct {
 	given  [maxQuotas]int64 // what had been given back in the words' parts of the shard, at that charge
 	late   int64            // nanoseconds after at, for which its work is deferred
 	shared uint8            // a bit for each word that newcomers share
+	less   uint8            // a bit for each quota that it is over, and that degrades
 	free   bool             // it is a repeat, and has taken nothing
 	known  bool             // its ID was accepted before
 	ended  bool
@@ -27,6 +28,19 @@ type Pass struct {
 // Deferred tells for how long the work of the request shall wait, so that its tenant keeps to quotas with a Defer. It
 // is 0 for most requests.
 func (p *Pass) Deferred() time.Duration { return time.Duration(p.late) }
+
+// Degraded tells that the request is over a quota whose Over is Degrade.
+func (p *Pass) Degraded() bool { return p.less != 0 }
+
+// degradedKey is the key of a context's value: that its request is degraded.
+type degradedKey struct{}
+
+// Degraded tells by the request's context that [Door.Serve] has let a request through although its tenant is over a
+// quota. The handler then does less for it, such as leave out what is costly.
+func Degraded(ctx context.Context) bool {
+	less, _ := ctx.Value(degradedKey{}).(bool)
+	return less
+}
 
 // deferredKey is the key of a context's value: for how long the work of its request shall wait.
 type deferredKey struct{}
@@ -118,7 +132,7 @@ func (p *Pass) charge(bytes int64) {
 	now := p.door.now()
 	for i := range p.plan.rules {
 		r := &p.plan.rules[i]
-		if r.Unit != Bytes {
+		if r.Unit != Bytes || p.less>>i&1 != 0 {
 			continue
 		}
 		cost := r.cost(bytes)
@@ -178,16 +192,19 @@ func (s *shard) take(p *Pass, now int64) (violated uint8, wait int64) {
 		cost := r.cost(p.bytes)
 		after, late, w := r.take(*word, now, cost)
 		p.after[i], p.given[i], p.late = after, *s.given(p, i), max(p.late, late)
-		if w > 0 {
+		switch {
+		case w > 0 && r.Over == Degrade:
+			p.less |= 1 << i
+		case w > 0:
 			violated, wait = violated|1<<i, max(wait, w)
-		} else {
+		default:
 			*word, p.own[i] = after, cost
 		}
 	}
 	if violated == 0 {
 		return 0, 0
 	}
-	p.late = 0
+	p.late, p.less = 0, 0
 	for i := range p.plan.rules {
 		if violated>>i&1 == 0 {
 			s.lower(p, i, p.own[i])
@@ -197,17 +214,24 @@ func (s *shard) take(p *Pass, now int64) (violated uint8, wait int64) {
 	return violated, wait
 }
 
-// follow defers the work of a repeat, which takes nothing, until after that of the request before it.
+// follow defers the work of a repeat, which takes nothing, until after that of the request before it. It degrades a
+// repeat that another request would be degraded in place of.
 func (s *shard) follow(p *Pass, now int64) {
 	for i := range p.plan.rules {
 		r := &p.plan.rules[i]
-		if r.Defer == 0 {
+		if r.Defer == 0 && r.Over != Degrade {
 			continue
 		}
 		t, _ := s.table(r, now)
 		word := t.find(r.key(p.who.hash))
 		if word == nil {
 			word = &r.shared[shardOf(p.who.hash)]
+		}
+		if r.Over == Degrade {
+			if _, _, wait := r.take(*word, now, r.cost(p.bytes)); wait > 0 {
+				p.less |= 1 << i
+			}
+			continue
 		}
 		p.late = max(p.late, *word-r.burst-now)
 	}

@@ -23,11 +23,19 @@ const (
 	Concurrent             // requests that are under way
 )
 
+// Over says what becomes of a request that is over a quota.
+type Over int
+
+const (
+	Reject  Over = iota // it is refused, or deferred by Quota.Defer
+	Degrade             // it is let through, and its handler learns by [Degraded] to do less
+)
+
 // maxQuotas bounds the quotas of one tenant.
 const maxQuotas = 4
 
 const (
-	maxAmount = 1 << 50
+	maxAmount = 999_999_999_999_999 // of an integer in a header field, by RFC 9651
 	maxPer    = 366 * 24 * time.Hour
 	maxDefer  = 24 * time.Hour
 )
@@ -39,7 +47,7 @@ type Quota struct {
 	// backlog is taken. Required.
 	Name string
 
-	// Amount is how much a tenant gets in each Per, or has under way at a time: 1 to 2^50, and at most a request each
+	// Amount is how much a tenant gets in each Per, or has under way at a time: 1 to 10^15-1, and at most a request each
 	// nanosecond. Required.
 	Amount int64
 
@@ -56,6 +64,10 @@ type Quota struct {
 	// Defer lets a request through whose quota comes back within that time, and has its work wait until then: see
 	// [Deferred]. At most 24 hours. Defaults to 0: such a request is refused. A quota of Concurrent has none.
 	Defer time.Duration
+
+	// Over is what becomes of a request that is over the quota. One that is degraded takes nothing of the quota. Defaults
+	// to Reject. A quota with Defer, and one of Concurrent, can't degrade.
+	Over Over
 }
 
 var quotaName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
@@ -77,6 +89,12 @@ func (q Quota) withDefaults() (Quota, error) {
 	}
 	if q.Defer < 0 || q.Defer > maxDefer {
 		wrong("Defer is %v; want 0 to %v", q.Defer, maxDefer)
+	}
+	if q.Over < Reject || q.Over > Degrade {
+		wrong("Over is %d; want Reject or Degrade", q.Over)
+	}
+	if q.Over == Degrade && (q.Defer != 0 || q.Unit == Concurrent) {
+		wrong("Over is Degrade, with Defer %v and Unit %d; a quota that degrades has no Defer, and is not of Concurrent", q.Defer, q.Unit)
 	}
 	if q.Unit == Concurrent {
 		if q.Per != 0 || q.Burst != 0 || q.Defer != 0 {

@@ -110,8 +110,9 @@ func (p *Pass) SetFields(h http.Header) {
 }
 
 // setFields adds the fields, so that they join those of another door. A quota that is violated has what is left of
-// it, and the time until the request fits. For any other one the time is given only where nothing is left: from units
-// and a time together a client may work out a rate that the quota doesn't have.
+// it, and the time until the request fits. One that degrades the request has nothing left. For any other one the time
+// is given only where nothing is left: from units and a time together a client may work out a rate that the quota
+// doesn't have.
 func (p *Pass) setFields(h http.Header, violated uint8, wait time.Duration) {
 	if len(p.plan.rules) == 0 {
 		return
@@ -125,7 +126,10 @@ func (p *Pass) setFields(h http.Header, violated uint8, wait time.Duration) {
 		}
 		policy = append(append(policy, r.policy...), key...)
 		units, seconds := r.left(p.after[i], p.at)
-		if violated>>i&1 != 0 && r.Unit != Concurrent {
+		if p.less>>i&1 != 0 {
+			units = 0
+		}
+		if (violated|p.less)>>i&1 != 0 && r.Unit != Concurrent {
 			_, _, ns := r.take(p.after[i], p.at, r.cost(p.bytes))
 			seconds = inSeconds(ns)
 		}

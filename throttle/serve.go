@@ -28,6 +28,9 @@ func (d *Door) Serve(next http.Handler) http.Handler {
 		if d := pass.Deferred(); d > 0 {
 			r = r.WithContext(context.WithValue(r.Context(), deferredKey{}, d))
 		}
+		if pass.Degraded() {
+			r = r.WithContext(context.WithValue(r.Context(), degradedKey{}, true))
+		}
 		if r.ContentLength < 0 && r.Body != nil && pass.plan.bytes {
 			metered := *r
 			metered.Body = &meter{ReadCloser: r.Body, pass: &pass}

@@ -260,6 +260,7 @@ func TestRepeatsAreFree(t *testing.T) {
 		want(t, "another tenant", send("b", "3", ""), 202)
 		want(t, "another tenant's repeat of the first's ID", send("b", "1", ""), 429)
 		want(t, "metrics", counted(t, metrics), `millrace_throttle_accepted_total{door=test} 604
+millrace_throttle_degraded_total{door=test} 0
 millrace_throttle_refused_total{door=test,quota=a} 366
 millrace_throttle_repeats_total{door=test} 10
 `)

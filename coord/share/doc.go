@@ -43,7 +43,8 @@
 //  5. The share of a dead process returns 7/6 of its TTL after others have seen its last beat. A slot belongs to a
 //     process, so none is left behind.
 //  6. The limit is the smallest that a live process has. When it is lowered, shares are lowered before one is raised. A
-//     share of slots is lowered as its calls end.
+//     share of slots is lowered as its calls end. Where there are fewer slots than processes that want one, they pass
+//     on to others every TTL.
 //  7. A process that doesn't use its share leaves, and costs no request, no goroutine and no timer.
 //  8. Rows that nobody renews are removed, whoever wrote them. A blob that can't be read as shares is replaced when it
 //     has stayed the same for 70 seconds: by then every share has ended. So a damaged blob heals by itself.

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,8 @@ var errUnreadable = fmt.Errorf("%w: the blob in container %s can't be read as sh
 
 // A document is the blob's content, as JSON: the members by ID.
 type document struct {
-	Members map[string]row `json:"members"` // never null in a blob
+	Members map[string]row `json:"members"`       // never null in a blob
+	Turn    int64          `json:"turn,omitzero"` // whose turn it is to have what can't be divided evenly
 }
 
 // A row is a member. Its numbers are in the units of its kind: thousandths of a call a second, or slots.
@@ -45,7 +47,7 @@ func (r row) valid() bool {
 // decode reads a document. It refuses whatever might be something else: nothing of it counts then.
 func decode(body []byte) (document, error) {
 	var d document
-	if len(body) > maxBytes || json.Unmarshal(body, &d) != nil || d.Members == nil || len(d.Members) > maxRows {
+	if len(body) > maxBytes || json.Unmarshal(body, &d) != nil || d.Members == nil || d.Turn < 0 || d.Turn > maxUnits || len(d.Members) > maxRows {
 		return document{}, errUnreadable
 	}
 	for id, r := range d.Members {
@@ -97,19 +99,24 @@ func (d document) hungry() bool {
 	return false
 }
 
-// targets divides the limit by max-min: nobody gets more than it wants, and the rest is divided evenly. The lowest IDs
-// get the remainder. The sum is at most the limit.
+// scarce reports that there are fewer units than members that want one, so that some have none.
+func (d document) scarce() bool {
+	hungry := int64(0)
+	for _, r := range d.Members {
+		hungry += min(r.Wants, 1)
+	}
+	return hungry > d.limit()
+}
+
+// targets divides the limit by max-min: nobody gets more than it wants, and the rest is divided evenly. The remainder
+// goes to those whose turn it is. The sum is at most the limit.
 func (d document) targets() map[string]int64 {
-	ids := slices.Collect(maps.Keys(d.Members))
-	slices.SortFunc(ids, func(a, b string) int {
-		if d := d.Members[a].Wants - d.Members[b].Wants; d != 0 {
-			return int(max(-1, min(1, d)))
-		}
-		if a > b { // of those that want the same, the lowest ID comes last, and gets what is left
-			return -1
-		}
-		return 1
-	})
+	ids := slices.Sorted(maps.Keys(d.Members))
+	if n := int64(len(ids)); n > 0 {
+		ids = slices.Concat(ids[d.Turn%n:], ids[:d.Turn%n])
+	}
+	slices.Reverse(ids) // of those that want the same, the first comes last, and gets what is left
+	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(d.Members[a].Wants, d.Members[b].Wants) })
 	left, targets := d.limit(), map[string]int64{}
 	for i, id := range ids {
 		targets[id] = min(d.Members[id].Wants, left/int64(len(ids)-i))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -443,5 +444,51 @@ func TestLocal(t *testing.T) {
 		if badRate == nil || badSlots == nil {
 			t.Error("a limit of nothing is no fault")
 		}
+	})
+}
+
+// Five processes want two slots. Each has one in its turn, and there are never more than two calls at a time.
+func TestLaw6FewSlotsPassFromOneToAnother(t *testing.T) {
+	inWorld(t, func(t *testing.T, s *storage.Store) {
+		const processes = 5
+		ctx, end := context.WithCancel(t.Context())
+		var (
+			running, over atomic.Int64
+			calls         [processes]atomic.Int64
+			all           sync.WaitGroup
+		)
+		for n := range processes {
+			slots := newSlots(t, s, 2)
+			all.Go(func() {
+				for slots.Wait(ctx) == nil {
+					if running.Add(1) > 2 {
+						over.Add(1)
+					}
+					calls[n].Add(1)
+					time.Sleep(100 * time.Millisecond)
+					running.Add(-1)
+					slots.Give()
+				}
+			})
+		}
+		time.Sleep(20 * time.Minute)
+		end()
+		all.Wait()
+		sum := int64(0)
+		for n := range processes {
+			sum += calls[n].Load()
+		}
+		for n := range processes {
+			if got := calls[n].Load(); got < sum/processes/2 {
+				t.Errorf("process %d made %d of %d calls", n, got, sum)
+			}
+		}
+		if n := over.Load(); n > 0 {
+			t.Errorf("%d times there were more than two calls", n)
+		}
+		if most := int64(2 * 10 * 20 * 60); sum < most*8/10 {
+			t.Errorf("%d calls; want %d at least", sum, most*8/10)
+		}
+		time.Sleep(4 * ttl)
 	})
 }

@@ -28,7 +28,9 @@ type member struct {
 	doc     document
 	etag    storage.ETag // of doc; empty: there is no blob
 	seen    map[string]sighting
-	read    bool // a document, or that there is none
+	read    bool      // a document, or that there is none
+	turn    int64     // of the document
+	turned  time.Time // when that was first seen
 	beat    int64
 	renewed time.Time // when the last renewal was acknowledged; other writes may have come since
 	target  int64     // by that write
@@ -112,7 +114,7 @@ func (m *member) withdraw(ctx context.Context) {
 	for tries := range leaveTries {
 		err := m.look(ctx)
 		if err == nil {
-			d := document{Members: maps.Clone(m.doc.Members)}
+			d := document{Members: maps.Clone(m.doc.Members), Turn: m.doc.Turn}
 			if _, there := d.Members[m.id]; !there {
 				return
 			}
@@ -175,6 +177,9 @@ func (m *member) look(ctx context.Context) error {
 	default:
 		return err
 	}
+	if !m.read || m.doc.Turn != m.turn {
+		m.turn, m.turned = m.doc.Turn, now
+	}
 	m.read = true
 	maps.DeleteFunc(m.seen, func(id string, _ sighting) bool { _, there := m.doc.Members[id]; return !there })
 	for id, r := range m.doc.Members {
@@ -201,7 +206,7 @@ type plan struct {
 
 // plan decides what to write, and whether that is needed. It lowers the share in use before it is written.
 func (m *member) plan(now time.Time) (p plan, must bool) {
-	p.doc.Members = map[string]row{}
+	p.doc.Members, p.doc.Turn = map[string]row{}, m.doc.Turn
 	for id, r := range m.doc.Members {
 		if id == m.id || now.Before(m.dies(id)) {
 			p.doc.Members[id] = r
@@ -220,6 +225,9 @@ func (m *member) plan(now time.Time) (p plan, must bool) {
 	m.beat++
 	p.row = row{Limit: m.limit, Wants: m.wants(now, old.Wants, p.fresh), Beat: m.beat, TTL: m.cfg.TTL.Milliseconds()}
 	p.doc.Members[m.id] = p.row
+	if p.fresh && p.doc.scarce() && now.Sub(m.turned) >= m.cfg.TTL {
+		p.doc.Turn = (p.doc.Turn + 1) % maxUnits // no member stays without a share
+	}
 	p.target = p.doc.targets()[m.id]
 	free := p.doc.limit() - p.doc.given(m.id)
 	p.use = min(p.target, max(m.use, free))

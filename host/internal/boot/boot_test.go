@@ -389,7 +389,7 @@ func TestReady(t *testing.T) {
 				if c.stopping {
 					close(stopping)
 				}
-				h := boot.Ops(storage.New(c.store), boot.NewMetrics(), stopping, quiet(), func() error { return c.healthy }, c.spool)
+				h := boot.Ops(storage.New(c.store), boot.NewMetrics(), stopping, quiet(), func() error { return c.healthy }, c.spool, nil)
 				for range 3 { // the second and third answer come from the first one's read
 					w := httptest.NewRecorder()
 					h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))

@@ -44,9 +44,13 @@ func NewMetrics() *prometheus.Registry {
 //	               error, or when the store can't be read and the spool takes nothing
 //	GET /metrics   for Prometheus
 //
-// spool may be nil.
-func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger, healthy func() error, spool Spool) http.Handler {
-	r := &readiness{store: store, stopping: stopping, healthy: healthy, spool: spool, log: log}
+// spool may be nil. notes tells what else is worth to know of a program that is ready; nil: nothing. Everybody may read
+// it.
+func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger, healthy func() error, spool Spool, notes func() string) http.Handler {
+	if notes == nil {
+		notes = func() string { return "" }
+	}
+	r := &readiness{store: store, stopping: stopping, healthy: healthy, spool: spool, notes: notes, log: log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "alive") })
 	mux.Handle("GET /readyz", r)
@@ -66,6 +70,7 @@ type readiness struct {
 	stopping <-chan struct{}
 	healthy  func() error
 	spool    Spool // nil for none
+	notes    func() string
 	log      *slog.Logger
 
 	mu    sync.Mutex // held during the store's read, so that one read serves all requests that wait
@@ -87,11 +92,11 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	err := r.check()
 	switch {
 	case err == nil && (r.spool == nil || r.spool.Waiting() == 0):
-		answer(w, http.StatusOK, "ready")
+		answer(w, http.StatusOK, "ready"+r.notes())
 	case err == nil:
-		answer(w, http.StatusOK, fmt.Sprintf("ready: %d in the spool, on the way to the store", r.spool.Waiting()))
+		answer(w, http.StatusOK, fmt.Sprintf("ready: %d in the spool, on the way to the store%s", r.spool.Waiting(), r.notes()))
 	case r.spool != nil && r.spool.Takes() == nil:
-		answer(w, http.StatusOK, fmt.Sprintf("ready: the spool takes messages, and holds %d; can't read from the store: %s", r.spool.Waiting(), cause(err)))
+		answer(w, http.StatusOK, fmt.Sprintf("ready: the spool takes messages, and holds %d; can't read from the store: %s%s", r.spool.Waiting(), cause(err), r.notes()))
 	default:
 		answer(w, http.StatusServiceUnavailable, "not ready: can't read from the store: "+cause(err))
 	}

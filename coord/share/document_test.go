@@ -1,0 +1,49 @@
+package share
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+)
+
+// Whatever a blob holds, it is refused, or its numbers are in bounds, and the targets are within the limit and within
+// what each wants.
+func FuzzDocument(f *testing.F) {
+	f.Add([]byte(`{"members":{"a":{"limit":10,"share":4,"wants":10,"beat":1,"ttl":20000},"b":{"limit":10,"share":6,"wants":2,"beat":9,"ttl":3000}}}`))
+	f.Add([]byte(`{"members":{"a":{"limit":1125899906842624,"share":1125899906842624,"wants":1125899906842624,"beat":1,"ttl":60000}}}`))
+	f.Add([]byte(`{"members":{"":{"limit":1,"share":0,"wants":0,"beat":1,"ttl":20000}}}`))
+	f.Add([]byte(`{"members":{}}`))
+	f.Add([]byte(`{"members":null}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d, err := decode(body)
+		if err != nil {
+			if !errors.Is(err, errUnreadable) {
+				t.Error(err)
+			}
+			return
+		}
+		sum, targets := int64(0), d.targets()
+		for id, r := range d.Members {
+			target := targets[id]
+			if target < 0 || target > r.Wants {
+				t.Errorf("%s wants %d and is to have %d", id, r.Wants, target)
+			}
+			sum += target
+			if given := d.given(id); given < 0 {
+				t.Errorf("the others have %d", given)
+			}
+			_ = d.short(id, r.Share)
+		}
+		if len(d.Members) > 0 && sum > d.limit() {
+			t.Errorf("%d of %d", sum, d.limit())
+		}
+		_ = d.hungry()
+		again, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decode(again); err != nil && len(again) <= maxBytes {
+			t.Errorf("what was read can't be written: %s", again)
+		}
+	})
+}

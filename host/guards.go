@@ -1,0 +1,28 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/guard"
+)
+
+// servicesAway says for which services the queues of this process wait. It tells no error: everybody may read it, and
+// the log and doctor have that.
+func servicesAway(guards map[string]*guard.Guard) (text string) {
+	queues := map[*guard.Guard][]string{}
+	for _, q := range slices.Sorted(maps.Keys(guards)) {
+		queues[guards[q]] = append(queues[guards[q]], q)
+	}
+	var away []string
+	for g, its := range queues {
+		if s := g.Status(); s.Open {
+			away = append(away, fmt.Sprintf("; %s is away for %v, and this waits for it: %s", s.Name, time.Since(s.Since).Round(time.Second), strings.Join(its, ", ")))
+		}
+	}
+	slices.Sort(away)
+	return strings.Join(away, "")
+}

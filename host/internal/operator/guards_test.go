@@ -1,0 +1,20 @@
+package operator
+
+import (
+	"testing"
+
+	"github.com/millrace-go/millrace/internal/worldtest"
+)
+
+// Doctor finds services that are away, since when and why.
+func TestDoctorFindsOpenGuards(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	putBlob(t, x.Store, "guards", "smtp", `{"epoch":3,"open":true,"ill":["a","b"],"since":"2026-11-27T12:00:00Z","why":"no route \u001b[31m"}`)
+	putBlob(t, x.Store, "guards", "crm", `{"epoch":1,"ill":["a"]}`)
+	putBlob(t, x.Store, "guards", "bank", `{"epoch":9}`)
+	putBlob(t, x.Store, "guards", "junk", `{"epoch":`)
+	contains(t, "doctor", x.want(t, exitWrong, "", "doctor"),
+		"WRONG the service of guard smtp is away for all processes, since", `ago): no route \x1b[31m Queues wait for it`,
+		"NOTE some processes can't reach the service of guard crm, and others can The metric millrace_guard_alone")
+}

@@ -1,0 +1,49 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-go/millrace/internal/metrics"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// follow lets the level follow the queues of Program.Raise, if there are some.
+func (s *service) follow(a *App) error {
+	raise := s.Raise
+	if len(raise.Bounds) == 0 {
+		return nil
+	}
+	if err := raise.Check(); err != nil {
+		return fmt.Errorf("host: Program.Raise: %w", err)
+	}
+	queues := a.Channels.Routes().Queues()
+	for _, b := range raise.Bounds {
+		if !slices.Contains(queues, b.Queue) {
+			return fmt.Errorf("host: Program.Raise: the program has no queue %s; want one of %s", storage.Quote(b.Queue), strings.Join(queues, ", "))
+		}
+	}
+	if raise.Logger == nil {
+		raise.Logger = a.Log
+	}
+	if err := a.showLevel(); err != nil {
+		return err
+	}
+	a.Go("level", func(ctx context.Context) error { return a.Level.Follow(ctx, a.Store, raise) })
+	return nil
+}
+
+// showLevel shows the level in the metrics.
+func (a *App) showLevel() error {
+	_, err := metrics.Register(a.Metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "millrace", Name: "level", Help: "How much the program leaves out: 0 nothing, up to 3.",
+	}, func() float64 { return float64(a.Level.Now()) }))
+	if err != nil {
+		return fmt.Errorf("host: metrics: %w", err)
+	}
+	return nil
+}
