@@ -1,0 +1,2 @@
+// Package lanes divides queues of any store into lanes.
+package lanes
