@@ -14,7 +14,7 @@
 // subscriber group. [Routes] hold these queues, as one value that senders and workers share.
 //
 // On the wire a message is a CloudEvents 1.0 event in JSON format (https://github.com/cloudevents/spec, v1.0.2). Its
-// extensions are due, since, correlationid, causationid, traceparent, tenantid, priority, replyto, sequence and dataref. Workers
+// extensions are due, since, correlationid, causationid, traceparent, tenantid, priorityclass, replyto, sequence and dataref. Workers
 // add attempts, hangs, handbacks, hops, lasterror and firstfailed. The first message of a chain has no correlationid:
 // its ID is the chain's.
 //

@@ -75,7 +75,7 @@ func (e *Envelope) append() (b []byte, err error) {
 	text(`,"causationid":`, e.Causation)
 	text(`,"traceparent":`, e.TraceParent)
 	text(`,"tenantid":`, e.Tenant)
-	text(`,"priority":`, e.Priority)
+	text(`,"priorityclass":`, e.Priority)
 	text(`,"replyto":`, e.ReplyTo)
 	if e.Sequence > 0 {
 		b = fmt.Appendf(b, `,"sequence":"%020d"`, e.Sequence)

@@ -96,7 +96,7 @@ type wire struct {
 	Causation   string                    `json:"causationid,omitzero"`
 	TraceParent string                    `json:"traceparent,omitzero"`
 	Tenant      string                    `json:"tenantid,omitzero"`
-	Priority    string                    `json:"priority,omitzero"`
+	Priority    string                    `json:"priorityclass,omitzero"`
 	ReplyTo     string                    `json:"replyto,omitzero"`
 	Sequence    string                    `json:"sequence,omitzero"`
 	DataRef     string                    `json:"dataref,omitzero"`

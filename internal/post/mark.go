@@ -29,7 +29,7 @@ func ReadMark(body []byte) (m Mark) {
 			to = &m.ID
 		case "tenantid":
 			to = &m.Tenant
-		case "priority":
+		case "priorityclass":
 			to = &m.Priority
 		case "due":
 			m.Delayed = true
