@@ -15,7 +15,6 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/lanes"
 )
 
 // stillThere is how long after its last publication a version of a program counts as running: a worker publishes once
@@ -80,20 +79,6 @@ func (c *call) readCatalog(ctx context.Context) error {
 	}
 	c.store, err = channel.WithLanes(post.Inside{}, c.store, c.known.lanes())
 	return err
-}
-
-// lanes returns how queues are divided. Where programs differ, it is by the most lanes.
-func (k *knowledge) lanes() map[string]lanes.Queue {
-	all := map[string]lanes.Queue{}
-	for _, d := range k.all() {
-		for _, q := range d.Queues {
-			x := lanes.Queue{Lanes: max(all[q.Name].Lanes, min(q.Lanes, lanes.Most)), Priorities: all[q.Name].Priorities || q.Priorities}
-			if x != (lanes.Queue{}) && x.Check(q.Name) == nil {
-				all[q.Name] = x
-			}
-		}
-	}
-	return all
 }
 
 // routes returns the routes of this binary's program, or none.
