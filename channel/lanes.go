@@ -13,10 +13,10 @@ import (
 )
 
 // Lanes divides a queue into n lanes, 1 to 16, and a sideline. It stands among the routes, because a queue has its
-// lanes whatever kinds go to it. Each tenant (see [WithTrace]) has one lane, and messages without a tenant are spread by
-// their IDs. Workers take turns over the lanes, and a tenant that floods the queue is put aside into the sideline. To
-// all else it stays one queue. The name of the queue has at most
-// 42 characters, and 37 with [Priorities]. See package storage/lanes.
+// lanes whatever kinds go to it. Each tenant (see [WithTrace]) has one lane, and messages without a tenant are spread
+// by their IDs. Workers take turns over the lanes, and a tenant that floods the queue is put aside into the sideline.
+// To all else it stays one queue. The name of the queue has at most 42 characters, and 37 with [Priorities]. See
+// package storage/lanes.
 func Lanes(queue string, n int) Route {
 	r := Route{together: true, divided: queue, division: lanes.Queue{Lanes: n}}
 	if n < 1 {
@@ -44,7 +44,7 @@ const (
 type priorityKey struct{}
 
 // WithPriority returns a context under which messages are sent with a priority. It has an effect in the queues of
-// [Priorities]. What a message brings about has its priority, unless the handler sends it with another one.
+// [Priorities]. A handler sends with the priority of the message that it handles, unless its context has another one.
 func WithPriority(ctx context.Context, p Priority) context.Context {
 	return context.WithValue(ctx, priorityKey{}, p)
 }

@@ -55,8 +55,8 @@ func (c *Channels) TraceWith(p trace.TracerProvider) *Channels {
 // Routes returns the routes.
 func (c *Channels) Routes() *Routes { return c.routes }
 
-// Store returns the store that holds the queues. Where a queue has lanes, this store shows it as one queue; the store that
-// New was given doesn't.
+// Store returns the store that holds the queues. Where a queue has lanes, this store shows it as one queue. The store
+// that New was given doesn't.
 func (c *Channels) Store() *storage.Store { return c.store }
 
 // Sent returns how many commands these channels have sent. A command that was sent twice counts twice.

@@ -26,7 +26,7 @@
 //     gets fewer of them. A quiet tenant doesn't wait for another lane's backlog.
 //   - Turns are weighted, never strict: High, Normal and Low get 8, 4 and 1 parts. The sideline gets one turn in eight
 //     while others wait.
-//   - Lanes are work-conserving: a lane without messages costs no turn. Whoever is alone gets all of them.
+//   - Lanes are work-conserving: a lane without messages costs no turn. A tenant that is alone gets all of them.
 //   - A tenant is noisy while its lane has a backlog and, of the messages of the last 5 to 10 seconds, it has 30 and
 //     more than a tenth. These are the thresholds of Amazon SQS for noisy neighbours. SQS counts what is in flight in
 //     all consumers; one process has too few of these. After a quiet minute the tenant is an ordinary one.
@@ -37,12 +37,13 @@
 // # Noisy tenants
 //
 // A worker that sees one writes its key, a hash, into the document QUEUE in the container "lanes", and a new beat every
-// 15 seconds while it stays noisy. Readers watch whether the beat changes, by their own clocks. Senders and workers read
-// the document at most once in 5 seconds while they send or receive, and keep the last answer while it can't be read.
+// 15 seconds while it stays noisy. Readers watch whether the beat changes, by their own clocks. Senders and workers
+// read the document at most once in 5 seconds while they send or receive, and keep the last answer while it can't be
+// read.
 // Then senders put new messages into the sideline. Workers move those that they meet in lanes, in large batches, and
 // those of other tenants that come along are received first. Messages that were sent with a delay are not moved, so
-// that they can be cancelled. The document holds 64 tenants at most. Tenants are counted in bounded memory, however many
-// names they have.
+// that they can be cancelled. The document holds 64 tenants at most. Tenants are counted in bounded memory, however
+// many names they have.
 //
 // # Costs
 //

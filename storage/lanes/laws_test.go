@@ -54,10 +54,10 @@ func TestNothingIsLostOverMovesAndCrashes(t *testing.T) {
 				})
 				s := newShop(t, failing, channel.Lanes(purchases, 4))
 				sender := newShop(t, raw, channel.Lanes(purchases, 4))
-				for range 6 {
+				for range 4 {
 					stop := s.work(worker.Config{Concurrency: 8, Visibility: 10 * time.Second}, brief(20*time.Millisecond))
 					for i := range 20 {
-						sender.send(t.Context(), "noisy", fmt.Sprintf("noisy/%d/%d", time.Now().UnixNano(), i), 15)
+						sender.send(t.Context(), "noisy", fmt.Sprintf("noisy/%d/%d", time.Now().UnixNano(), i), 40)
 						sender.send(t.Context(), fmt.Sprint("tenant-", i), fmt.Sprintf("quiet/%d/%d", time.Now().UnixNano(), i), 2)
 						time.Sleep(50 * time.Millisecond)
 					}
@@ -65,8 +65,8 @@ func TestNothingIsLostOverMovesAndCrashes(t *testing.T) {
 				}
 				calm.Store(true)
 				defer s.work(worker.Config{}, brief(0))()
-				s.wait(6 * 20 * 17)
-				if s.left("purchases-slow") < 0 || s.moved() == 0 {
+				s.wait(4 * 20 * 42)
+				if s.moved() == 0 {
 					t.Error("no message was moved, so this test proves nothing")
 				}
 			})
@@ -274,7 +274,7 @@ func TestFoldingStaysWhole(t *testing.T) {
 	})
 }
 
-// What was sent with another number of lanes, or without any, is handled.
+// Messages that were sent with another number of lanes, or without any, are handled.
 func TestLaneChangesDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

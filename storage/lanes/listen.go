@@ -64,7 +64,7 @@ func (x *subscription) Claim(int, time.Duration) (<-chan struct{}, func(context.
 	return nil, nil
 }
 
-// Close implements driver.Subscription. What waits to be received is handed back.
+// Close implements driver.Subscription. Messages in the stash are handed back.
 func (x *subscription) Close() {
 	x.once.Do(func() {
 		close(x.closed)

@@ -16,7 +16,7 @@ const patience = 200 * time.Millisecond
 
 // judge counts the messages of tenants, and returns those that stay and those that are to be moved to the sideline. A
 // message is moved at most once, before anybody has had it, and only if nobody may want to cancel it.
-func (q *queue) judge(ctx context.Context, r *reply) (stay, off []driver.Delivery) {
+func (r *reply) judge(ctx context.Context, q *queue) (stay, off []driver.Delivery) {
 	q.mu.Lock()
 	backlog := !r.lane.fullFrom.IsZero() && r.began.Sub(r.lane.fullFrom) >= patience
 	q.mu.Unlock()
@@ -94,23 +94,22 @@ func (s *stash) pop(n int) []stashed {
 	return some
 }
 
-// fromStash returns messages of the stash, whose visibility begins anew. One that can't be extended comes back to its
+// takeStashed takes messages of the stash, whose visibility begins anew. One that can't be extended comes back to its
 // lane by itself.
-func (q *queue) fromStash(ctx context.Context, most int, visibility time.Duration) (got []driver.Delivery) {
-	for len(got) < most {
-		some := q.stash.pop(1)
+func (r *reception) takeStashed(ctx context.Context) {
+	for len(r.got) < r.most {
+		some := r.q.stash.pop(1)
 		if len(some) == 0 {
-			return got
+			return
 		}
 		x, began := some[0], time.Now()
-		next, err := x.lane.q.Extend(ctx, x.d.Receipt, visibility)
+		next, err := x.lane.q.Extend(ctx, x.d.Receipt, r.visibility)
 		if err != nil {
 			continue
 		}
 		x.d.Receipt = next
-		got = append(got, q.take(x, began, visibility))
+		r.take(x, began)
 	}
-	return got
 }
 
 // giveBack hands back all that waits, as far as the store answers in time.

@@ -185,7 +185,7 @@ func (q *queue) Stats(ctx context.Context) (driver.Stats, error) {
 	return sum, nil
 }
 
-// plus adds the stats of a lane. What one lane can't tell, the queue can't.
+// plus adds the stats of a lane. A number that one lane can't tell, the queue can't tell either.
 func plus(a, b driver.Stats) driver.Stats {
 	add := func(x, y int64) int64 {
 		if x < 0 || y < 0 {

@@ -18,7 +18,7 @@ const (
 // returns nothing only if no lane has anything.
 func (q *queue) Receive(ctx context.Context, most int, visibility time.Duration) ([]driver.Delivery, error) {
 	r := &reception{q: q, most: most, visibility: visibility, asked: map[*lane]bool{}}
-	r.got = q.fromStash(ctx, most, visibility)
+	r.takeStashed(ctx)
 	if r.rounds(ctx, q.suspect) && len(r.got) == 0 && r.failed == nil && !q.props.Billed {
 		r.rounds(ctx, q.suspectAll)
 	}
@@ -58,7 +58,7 @@ func (r *reception) rounds(ctx context.Context, suspect func(time.Time) bool) (p
 			break
 		}
 		var more []stashed
-		for _, x := range q.send(ctx, asks, r.visibility) {
+		for _, x := range r.send(ctx, asks) {
 			if x.err != nil || x.swept || len(x.ds) < x.wanted {
 				r.asked[x.lane] = true
 			}
@@ -66,16 +66,16 @@ func (r *reception) rounds(ctx context.Context, suspect func(time.Time) bool) (p
 				r.failed = x.err
 				continue
 			}
-			for i, d := range q.accept(ctx, &x, r.visibility) {
+			for i, d := range r.accept(ctx, &x) {
 				if i < x.n {
-					r.got = append(r.got, q.take(d, x.began, r.visibility))
+					r.take(d, x.began)
 				} else {
 					more = append(more, d)
 				}
 			}
 		}
 		for ; len(more) > 0 && len(r.got) < r.most; more = more[1:] {
-			r.got = append(r.got, q.take(more[0], now, r.visibility))
+			r.take(more[0], now)
 		}
 		q.stash.add(more...)
 	}
@@ -135,7 +135,8 @@ type reply struct {
 }
 
 // send asks the lanes: one after the other where that is fast, and else at the same time.
-func (q *queue) send(ctx context.Context, asks []ask, visibility time.Duration) []reply {
+func (r *reception) send(ctx context.Context, asks []ask) []reply {
+	q := r.q
 	replies := make([]reply, len(asks))
 	q.mu.Lock()
 	for i, a := range asks {
@@ -146,7 +147,7 @@ func (q *queue) send(ctx context.Context, asks []ask, visibility time.Duration) 
 		}
 	}
 	q.mu.Unlock()
-	do := func(r *reply) { r.ds, r.err = r.lane.q.Receive(ctx, r.wanted, visibility) }
+	do := func(x *reply) { x.ds, x.err = x.lane.q.Receive(ctx, x.wanted, r.visibility) }
 	if !q.props.Billed || len(asks) == 1 {
 		for i := range replies {
 			if replies[i].err = context.Cause(ctx); replies[i].err == nil {
@@ -168,13 +169,13 @@ func (q *queue) send(ctx context.Context, asks []ask, visibility time.Duration) 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range replies {
-		q.cool(&replies[i])
+		replies[i].cool(q.rings)
 	}
 	return replies
 }
 
-// cool notes whether a lane may have more. q.mu is held.
-func (q *queue) cool(r *reply) {
+// cool notes whether a lane may have more. rings says that the store rings. The mutex of the queue is held.
+func (r *reply) cool(rings bool) {
 	l := r.lane
 	full := len(r.ds) >= r.wanted
 	if r.err != nil {
@@ -191,27 +192,28 @@ func (q *queue) cool(r *reply) {
 		l.fullFrom = r.began
 	}
 	// A store that doesn't ring may bring fewer than it has.
-	l.hot = full || l.signs != r.signs || len(r.ds) > 0 && !q.rings
+	l.hot = full || l.signs != r.signs || len(r.ds) > 0 && !rings
 }
 
 // accept takes what a lane has brought. It returns what stays in the lane, and begins to move the rest.
-func (q *queue) accept(ctx context.Context, r *reply, visibility time.Duration) (stay []stashed) {
+func (r *reception) accept(ctx context.Context, x *reply) (stay []stashed) {
+	q := r.q
 	var off []driver.Delivery
-	ds := r.ds
+	ds := x.ds
 	if q.division.Lanes > 0 && len(ds) > 0 {
-		ds, off = q.judge(ctx, r)
+		ds, off = x.judge(ctx, q)
 	}
 	for _, d := range ds {
-		stay = append(stay, stashed{r.lane, d})
+		stay = append(stay, stashed{x.lane, d})
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case len(off) > 0:
-		r.lane.sweeping, r.lane.moving = true, true
-		q.moves.Go(func() { q.move(context.WithoutCancel(ctx), r.lane, off, visibility) })
-	case r.swept:
-		r.lane.sweeping, r.lane.moving = false, false
+		x.lane.sweeping, x.lane.moving = true, true
+		q.moves.Go(func() { q.move(context.WithoutCancel(ctx), x.lane, off, r.visibility) })
+	case x.swept:
+		x.lane.sweeping, x.lane.moving = false, false
 	}
 	return stay
 }

@@ -201,16 +201,16 @@ type entry struct {
 	until time.Time // the end of its visibility
 }
 
-// take notes a message that is received now, and returns it as the caller gets it.
-func (q *queue) take(x stashed, began time.Time, visibility time.Duration) driver.Delivery {
+// take notes a message that is received, as the caller gets it.
+func (r *reception) take(x stashed, began time.Time) {
 	d := x.d
 	d.Receipt = x.lane.receipt(d.Receipt)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.hand.entries[d.Receipt] = entry{lane: x.lane, since: began, until: began.Add(visibility)}
+	r.q.mu.Lock()
+	defer r.q.mu.Unlock()
+	r.q.hand.entries[d.Receipt] = entry{lane: x.lane, since: began, until: began.Add(r.visibility)}
 	x.lane.hand++
 	x.lane.turns.hand++
-	return d
+	r.got = append(r.got, d)
 }
 
 // ended notes the end of a message: its lane pays for the time that it took. q.mu is held.

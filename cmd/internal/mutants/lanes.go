@@ -53,6 +53,13 @@ func laned() []mutant {
 			new:  "	if _, err := q.inner.Commit(ctx, storage.Work{Delete: w.Delete}); err == nil {\n		_, _ = q.inner.Commit(ctx, storage.Work{Send: w.Send})\n	}\n",
 			by:   by, test: "TestNothingIsLostOverMovesAndCrashes",
 		},
+	}
+}
+
+// lanedTurns are more of them.
+func lanedTurns() []mutant {
+	const by = "storage/lanes"
+	return []mutant{
 		{
 			name: "priorities are strict",
 			file: "storage/lanes/lanes.go",
@@ -70,8 +77,8 @@ func laned() []mutant {
 		{
 			name: "a ring that comes while a lane is asked is lost",
 			file: "storage/lanes/receive.go",
-			old:  "	l.hot = full || l.signs != r.signs || len(r.ds) > 0 && !q.rings\n",
-			new:  "	l.hot = full || len(r.ds) > 0 && !q.rings\n",
+			old:  "	l.hot = full || l.signs != r.signs || len(r.ds) > 0 && !rings\n",
+			new:  "	l.hot = full || len(r.ds) > 0 && !rings\n",
 			by:   by, test: "TestARingWhileALaneIsAskedIsKept",
 		},
 		{
