@@ -110,21 +110,15 @@ func TestTheSidelineIsServed(t *testing.T) {
 		noisy := s.count("noisy")
 		stop := s.work(worker.Config{Concurrency: 4}, brief(10*time.Millisecond))
 		defer stop()
-		for s.count("quiet") < 700 {
-			time.Sleep(10 * time.Millisecond)
-		}
+		s.until(func() bool { return s.count("quiet") >= 700 })
 		quiet := s.count("quiet")
 		if n := s.count("noisy") - noisy; n < quiet/14 || n > quiet/4 {
 			t.Errorf("%d messages of the sideline beside %d others; want one in eight", n, quiet)
 		}
-		for s.count("quiet") < 2000 {
-			time.Sleep(10 * time.Millisecond)
-		}
+		s.until(func() bool { return s.count("quiet") >= 2000 })
 		noisy = s.count("noisy")
 		began := time.Now()
-		for s.count("noisy") < noisy+200 {
-			time.Sleep(10 * time.Millisecond)
-		}
+		s.until(func() bool { return s.count("noisy") >= noisy+200 })
 		if took := time.Since(began); took > time.Second { // 4 handlers of 10 ms: half a second
 			t.Errorf("200 messages of the sideline took %v while nobody else waited", took)
 		}
@@ -197,9 +191,7 @@ func TestLowKeepsAFloor(t *testing.T) {
 				}
 				stop := s.work(worker.Config{Concurrency: 4}, brief(10*time.Millisecond))
 				defer stop()
-				for s.count("") < 650 {
-					time.Sleep(10 * time.Millisecond)
-				}
+				s.until(func() bool { return s.count("") >= 650 })
 				high, normal, low := s.count("high"), s.count("normal"), s.count("low")
 				if low < 650/20 || normal < 3*low || high < 3*normal/2 {
 					t.Errorf("%d of High, %d of Normal, %d of Low; want some 400, 200, 50", high, normal, low)

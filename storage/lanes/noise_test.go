@@ -40,9 +40,7 @@ func TestAQuietMinuteEndsTheNoise(t *testing.T) {
 		s := flooded(t, 100, channel.Lanes(purchases, 8))
 		stop := s.work(worker.Config{Concurrency: 4}, brief(time.Millisecond))
 		defer stop()
-		for s.left("purchases-slow") > 0 {
-			time.Sleep(100 * time.Millisecond)
-		}
+		s.until(func() bool { return s.left("purchases-slow") <= 0 })
 		stop()
 		time.Sleep(70 * time.Second)
 		s.send(t.Context(), "noisy", "later", 5)
