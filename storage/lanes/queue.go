@@ -55,6 +55,11 @@ func bare(err error) error {
 
 // each calls f for all lanes at the same time, and returns the first error.
 func each[T any](by map[*lane]T, f func(*lane, T) error) error {
+	if len(by) == 1 {
+		for l, x := range by {
+			return f(l, x)
+		}
+	}
 	errs := make(chan error, len(by))
 	for l, x := range by {
 		go func() { errs <- f(l, x) }()
@@ -118,31 +123,50 @@ func (q *queue) Rewrite(ctx context.Context, r driver.Receipt, body []byte, dela
 func (q *queue) Delete(ctx context.Context, rs []driver.Receipt) error {
 	by := map[*lane][]driver.Receipt{}
 	given := make(map[driver.Claim]driver.Receipt, len(rs))
-	for _, r := range rs {
+	claims := make([]driver.Claim, len(rs))
+	for i, r := range rs {
 		l, inner := q.split(r)
 		by[l] = append(by[l], inner)
-		given[driver.Claim{Queue: l.name, Receipt: inner}] = r
+		claims[i] = driver.Claim{Queue: l.name, Receipt: inner}
+		given[claims[i]] = r
 	}
 	q.end(rs...)
+	var dead []driver.Claim
+	var err error
+	if len(by) > 1 && q.inner.Atomic() { // one transaction is faster than one for each lane
+		var done driver.Committed
+		done, err = q.inner.Commit(ctx, driver.Work{Delete: claims})
+		dead, err = done.Stale, bare(err)
+	} else {
+		dead, err = deleteEach(ctx, by)
+	}
+	if err != nil || len(dead) == 0 {
+		return err
+	}
+	stale := &driver.StaleError{Queue: q.name}
+	for _, c := range dead {
+		stale.Receipts = append(stale.Receipts, given[c])
+	}
+	return stale
+}
+
+// deleteEach deletes messages lane by lane, and returns those whose receipts are dead.
+func deleteEach(ctx context.Context, by map[*lane][]driver.Receipt) (dead []driver.Claim, err error) {
 	var mu sync.Mutex
-	var stale []driver.Receipt
-	err := each(by, func(l *lane, rs []driver.Receipt) error {
+	err = each(by, func(l *lane, rs []driver.Receipt) error {
 		err := l.q.Delete(ctx, rs)
-		var dead *driver.StaleError
-		if !errors.As(err, &dead) {
+		var stale *driver.StaleError
+		if !errors.As(err, &stale) {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, r := range dead.Receipts {
-			stale = append(stale, given[driver.Claim{Queue: l.name, Receipt: r}])
+		for _, r := range stale.Receipts {
+			dead = append(dead, driver.Claim{Queue: l.name, Receipt: r})
 		}
 		return nil
 	})
-	if err == nil && len(stale) > 0 {
-		err = &driver.StaleError{Queue: q.name, Receipts: stale}
-	}
-	return err
+	return dead, err
 }
 
 // formerEvery is how often the lanes are counted that only a change of their number leaves messages in.
