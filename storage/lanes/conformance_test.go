@@ -15,7 +15,7 @@ import (
 // suiteQueues are the queues of the suite, with and without all that a queue may have.
 func suiteQueues() map[string]lanes.Queue {
 	all := map[string]lanes.Queue{"queue": {Lanes: 8, Priorities: true}, "jobs": {Lanes: 8, Priorities: true}}
-	for i := range 1000 {
+	for i := range 500 {
 		all[fmt.Sprint("queue-", i)] = lanes.Queue{Lanes: 4, Priorities: i%8 == 0}
 	}
 	return all

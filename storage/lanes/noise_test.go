@@ -106,10 +106,10 @@ func TestAMalformedDocumentIsNoDocument(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := newShop(t, store, channel.Lanes(purchases, 8))
-				s.send(t.Context(), "noisy", "m", 1000)
+				s.send(t.Context(), "noisy", "m", 400)
 				stop := s.work(worker.Config{Concurrency: 4}, brief(10*time.Millisecond))
 				defer stop()
-				s.wait(1000)
+				s.wait(400)
 				b, err := store.Blobs("lanes").Get(t.Context(), purchases, "")
 				if err != nil || string(b.Body) == body {
 					t.Errorf("the document is %q, %v; want a new one", b.Body, err)
