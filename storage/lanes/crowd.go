@@ -116,7 +116,7 @@ func (c *crowd) refresh(ctx context.Context) {
 	c.reading, c.read = true, time.Now()
 	etag := c.etag
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
+	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	b, err := c.blobs.Get(ctx, c.name, etag)
 	c.mu.Lock()
@@ -197,7 +197,7 @@ func (c *crowd) report(ctx context.Context, tenants []key) {
 	if !write {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
+	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	for range 3 { // a race that is lost again costs other processes a beat
 		if err := c.write(ctx); !storage.LostRace(err) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -294,46 +293,6 @@ func TestLaneChangesDrain(t *testing.T) {
 			t.Errorf("messages are left in %v", got)
 		}
 	})
-}
-
-// A message that is sent into a lane while the lane is asked, and found empty, is received at once.
-func TestARingWhileALaneIsAskedIsKept(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		raw := openStore(t)
-		sender := newShop(t, raw, channel.Lanes(purchases, 8))
-		var late atomic.Int64
-		slow := storagetest.Intercept(raw, func(_ context.Context, op storagetest.Op, do func() error) error {
-			err := do()
-			if op.Name == "receive" && late.Load() > 0 && late.Add(-1) == 0 {
-				sender.send(t.Context(), "tenant", "m", 1) // the lane has answered that it is empty
-				synctest.Wait()                            // and the ring has come
-			}
-			return err
-		})
-		s := newShop(t, slow, channel.Lanes(purchases, 8))
-		lane := slices.Index((lanes.Queue{Lanes: 8}).Names(purchases), tenantsLane(t))
-		stop := s.work(worker.Config{}, brief(0))
-		defer stop()
-		time.Sleep(5 * time.Minute) // until the looks are rare
-		synctest.Wait()
-		late.Store(int64(lane) + 2) // the first look is for the message that rings
-		sender.send(t.Context(), "", "first", 1)
-		began := time.Now()
-		for s.count("m") == 0 {
-			time.Sleep(time.Millisecond)
-			if time.Since(began) > time.Minute {
-				t.Fatal("the message waits for a poll")
-			}
-		}
-	})
-}
-
-// tenantsLane returns the lane of a tenant among 8.
-func tenantsLane(t *testing.T) string {
-	s := newShop(t, openStore(t), channel.Lanes(purchases, 8))
-	s.send(t.Context(), "tenant", "m", 1)
-	return s.filled()[0]
 }
 
 // Without lanes there is no other store between a program and its own.

@@ -14,6 +14,8 @@ import (
 // patience is how long a lane has more messages than are asked for before that counts as a backlog.
 const patience = 200 * time.Millisecond
 
+const moveTime = 10 * time.Second // for the messages of one look
+
 // judge counts the messages of tenants, and returns those that stay and those that are to be moved to the sideline. A
 // message is moved at most once, before anybody has had it, and only if nobody may want to cancel it.
 func (r *reply) judge(ctx context.Context, q *queue) (stay, off []driver.Delivery) {
@@ -51,7 +53,7 @@ func (r *reply) judge(ctx context.Context, q *queue) (stay, off []driver.Deliver
 // move sends messages into the sideline and deletes them from their lane, as one unit of work where the store can. What
 // fails comes back to its lane when the visibility ends.
 func (q *queue) move(ctx context.Context, l *lane, off []driver.Delivery, visibility time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, visibility)
+	ctx, cancel := context.WithTimeout(ctx, min(visibility, moveTime)) // meanwhile the lane waits
 	defer cancel()
 	var w storage.Work
 	for _, d := range off {

@@ -75,13 +75,6 @@ func lanedTurns() []mutant {
 			by:   by, test: "TestLaneChangesDrain",
 		},
 		{
-			name: "a ring that comes while a lane is asked is lost",
-			file: "storage/lanes/receive.go",
-			old:  "	l.hot = full || l.signs != r.signs || len(r.ds) > 0 && !rings\n",
-			new:  "	l.hot = full || len(r.ds) > 0 && !rings\n",
-			by:   by, test: "TestARingWhileALaneIsAskedIsKept",
-		},
-		{
 			name: "an idle queue is looked at in all its lanes, where that is billed",
 			file: "storage/lanes/receive.go",
 			old:  "	case !busy && !q.props.Billed:\n",
