@@ -134,7 +134,7 @@ type reply struct {
 	began  time.Time
 }
 
-// send asks the lanes: one after the other where that is fast, and else at the same time.
+// send asks the lanes at the same time. SQLite makes one transaction of that.
 func (r *reception) send(ctx context.Context, asks []ask) []reply {
 	q := r.q
 	replies := make([]reply, len(asks))
@@ -148,12 +148,8 @@ func (r *reception) send(ctx context.Context, asks []ask) []reply {
 	}
 	q.mu.Unlock()
 	do := func(x *reply) { x.ds, x.err = x.lane.q.Receive(ctx, x.wanted, r.visibility) }
-	if !q.props.Billed || len(asks) == 1 {
-		for i := range replies {
-			if replies[i].err = context.Cause(ctx); replies[i].err == nil {
-				do(&replies[i])
-			}
-		}
+	if len(asks) == 1 {
+		do(&replies[0])
 	} else {
 		done := make(chan struct{}, len(replies))
 		for i := range replies {
