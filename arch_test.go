@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/post", "internal/tracing/tracingtest"}
-	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "worker/optional", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/share", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
+	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "worker/optional", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/share", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage", "storage/lanes"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -47,6 +47,7 @@ func house() []floor {
 		{pkg: "coord/share", may: []string{"storage", "internal/call"}, why: "it stands on guarded writes, which every store has, and on rings", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/members", may: []string{"storage", "internal/call"}, why: "it stands on rows, which every store has", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "storage/doorbell", may: []string{"storage", "storage/driver", "storage/internal/telling"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite"}},
+		{pkg: "storage/lanes", may: []string{"storage", "storage/driver"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite", "channel", "handlers", "worker", "internal/worldtest"}},
 		{pkg: "storage/sqlite/internal/peers", may: []string{"internal/flock"}, vendor: true, why: "it knows files and locks, not what is stored: the driver gives it functions"},
 		{pkg: "storage/sqlite/internal/engine", may: []string{"storage/driver"}, vendor: true, why: "it runs transactions on a file and doesn't know what they write: of the ports it needs the kinds of errors alone"},
 		{pkg: "storage/sqlite", may: []string{"storage", "storage/driver", "storage/internal/telling", "storage/sqlite/internal/peers", "storage/sqlite/internal/engine"}, vendor: true, why: "a driver knows the interfaces and its engine; the parts below it don't know it"},
@@ -56,7 +57,7 @@ func house() []floor {
 		{pkg: "internal/post", may: []string{"storage", "internal/jsonform"}, vendor: true, why: "it is what senders and handlers share and users need not see, below both: envelopes and how they are stored"},
 		{pkg: "internal/tracing/tracingtest", vendor: true, why: "it records spans and doesn't know of what"},
 		{pkg: "internal/tracing", may: []string{"internal/post"}, vendor: true, why: "it knows how messages are described in traces, not how they are sent or handled", tests: []string{"internal/tracing/tracingtest"}},
-		{pkg: "channel", may: []string{"internal/post", "internal/tracing", "storage"}, vendor: true, why: "messages know how they are stored, not how they are handled", tests: world},
+		{pkg: "channel", may: []string{"internal/post", "internal/tracing", "storage", "storage/lanes"}, vendor: true, why: "messages know how they are stored, not how they are handled", tests: world},
 		{pkg: "values", may: []string{"internal/lru", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "the document with its replay record is below both Decide and Project", tests: world},
 		{pkg: "settings", may: []string{"storage", "internal/call", "coord/signal", "internal/jsonform", "internal/metrics"}, why: "it is a document, versions and rows, which every store has, and signals that tell of them; it doesn't know what the settings are for"},
 		{pkg: "poison", may: []string{"channel", "internal/post", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there", tests: world},

@@ -38,6 +38,9 @@ type Queue struct {
 	Group    bool           `json:"group,omitempty"` // events go to it: it is a subscriber group
 	Kinds    []channel.Kind `json:"kinds"`           // that the routes lead to it
 	Handlers []Handler      `json:"handlers"`        // that the program has for it; without one it doesn't consume the queue
+
+	Lanes      int  `json:"lanes,omitempty"`      // by tenant; 0: it has none
+	Priorities bool `json:"priorities,omitempty"` // it has lanes by priority
 }
 
 // A Handler is what the program does with a kind from a queue.

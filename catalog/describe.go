@@ -24,9 +24,11 @@ func Describe(r *handlers.Registry, p Program) Description {
 	routed := r.Channels().Outbox().Routed()
 	d := Description{Program: p, Queues: []Queue{}, Kinds: []Kind{}, Collections: []Collection{}}
 	place := map[string]int{} // of a queue in d.Queues
+	lanes := r.Channels().Routes().Lanes()
 	for _, name := range r.Channels().Routes().Queues() {
 		place[name] = len(d.Queues)
-		d.Queues = append(d.Queues, Queue{Name: name, Kinds: r.Channels().Routes().Kinds(name), Handlers: []Handler{}})
+		x := lanes[name]
+		d.Queues = append(d.Queues, Queue{Name: name, Lanes: x.Lanes, Priorities: x.Priorities, Kinds: r.Channels().Routes().Kinds(name), Handlers: []Handler{}})
 	}
 	for _, h := range r.About() {
 		q := &d.Queues[place[h.Queue]] // a handler has a route

@@ -14,9 +14,9 @@
 // subscriber group. [Routes] hold these queues, as one value that senders and workers share.
 //
 // On the wire a message is a CloudEvents 1.0 event in JSON format (https://github.com/cloudevents/spec, v1.0.2). Its
-// extensions are due, since, correlationid, causationid, traceparent, tenantid, replyto, sequence and dataref. Workers
-// add attempts, hangs, handbacks, hops, lasterror and firstfailed. The first message of a chain has no correlationid:
-// its ID is the chain's.
+// extensions are due, since, correlationid, causationid, traceparent, tenantid, priorityclass, replyto, sequence and
+// dataref. Workers add attempts, hangs, handbacks, hops, lasterror and firstfailed. The first message of a chain has no
+// correlationid: its ID is the chain's.
 //
 // Where the program has a provider of OpenTelemetry, spans of sending and handling are linked by the traceparent, and
 // what a message brings about is one trace; see [Channels.TraceWith].
@@ -31,9 +31,9 @@
 //     must choose their IDs.
 //   - Send reports a fault of the content, such as text that is not UTF-8, before it sends anything. NewRoutes refuses
 //     a type whose fields are all unexported, because nothing of it would arrive.
-//   - Correlation, causation, trace, tenant and reply address are passed on by themselves. A message sent under a
-//     handler's context continues the chain of the handled message. Its ID is derived from the handled message, the
-//     content and the delay, so that a repeated handler repeats the same IDs.
+//   - Correlation, causation, trace, tenant, priority and reply address are passed on by themselves. A message sent
+//     under a handler's context continues the chain of the handled message. Its ID is derived from the handled message,
+//     the content and the delay, so that a repeated handler repeats the same IDs.
 //   - A message that is due later, by up to ten years, is handled when it is due, on every store. Where that is longer
 //     than the engine can hide it, the workers hand it back until then, about once a week. These hops spend nothing.
 //     Its age counts from when it is due. Until then it can be cancelled; see [Sender.Cancel].

@@ -33,6 +33,7 @@ var (
 //	Causation   string // ID of the message that brought this one about; empty in the first
 //	TraceParent string // W3C Trace Context
 //	Tenant      string // of WithTrace
+//	Priority    string // of WithPriority: "high" or "low"; anything else is normal
 //	ReplyTo     string // of a process: the step that waits for the answer
 //	Sequence    uint64 // of an emission: how many messages its source has emitted, with this one; 0 unknown
 //	DataRef     string // the blob that holds a large body

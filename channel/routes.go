@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/lanes"
 )
 
 // A Route names the queues that the messages of a kind go to. [Command] and [Event] make one.
@@ -21,6 +22,9 @@ type Route struct {
 
 	together bool // it stands for the parts
 	parts    []Route
+
+	divided  string // a queue that has lanes
+	division lanes.Queue
 }
 
 // Command routes the commands of a type to the one queue whose workers decide them. A queue's name is 3 to 50
@@ -61,8 +65,8 @@ func Together(_ post.Inside, routes ...Route) Route {
 // Faulty is no route, but an error that NewRoutes reports.
 func Faulty(_ post.Inside, err error) Route { return Route{together: true, fault: err} }
 
-// flat returns routes with the parts of those that stand for several.
-func flat(routes []Route) (all []Route, faults []error) {
+// flat returns routes with the parts of those that stand for several, and those that divide queues.
+func flat(routes []Route) (all, divide []Route, faults []error) {
 	for _, x := range routes {
 		if x.fault != nil {
 			faults = append(faults, x.fault)
@@ -71,22 +75,26 @@ func flat(routes []Route) (all []Route, faults []error) {
 			all = append(all, x)
 			continue
 		}
-		parts, more := flat(x.parts)
-		all, faults = append(all, parts...), append(faults, more...)
+		if x.divided != "" {
+			divide = append(divide, x)
+		}
+		parts, also, more := flat(x.parts)
+		all, divide, faults = append(all, parts...), append(divide, also...), append(faults, more...)
 	}
-	return all, faults
+	return all, divide, faults
 }
 
 // Routes holds the routes of all kinds. Senders and workers share one value, which doesn't change.
 type Routes struct {
 	byKind map[Kind]Route
+	lanes  map[string]lanes.Queue
 }
 
 // NewRoutes checks the routes and returns them as one value. It reports all faults together. It refuses a type if
 // JSON keeps none of its fields.
 func NewRoutes(routes ...Route) (*Routes, error) {
-	r := &Routes{byKind: map[Kind]Route{}}
-	routes, faults := flat(routes)
+	r := &Routes{byKind: map[Kind]Route{}, lanes: map[string]lanes.Queue{}}
+	routes, divide, faults := flat(routes)
 	for _, x := range routes {
 		if err := x.kind.Check(); err != nil {
 			faults = append(faults, err)
@@ -108,6 +116,7 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 		}
 		r.byKind[x.kind] = x
 	}
+	faults = append(faults, r.divide(divide)...)
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("channel: routes: %w", errors.Join(faults...))
 	}

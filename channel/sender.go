@@ -34,6 +34,10 @@ func New(store *storage.Store, routes *Routes, source string) (*Channels, error)
 	if err := post.CheckSource(source); err != nil {
 		return nil, fmt.Errorf("channel: source %s: %w", storage.Quote(source), err)
 	}
+	store, err := WithLanes(post.Inside{}, store, routes.lanes)
+	if err != nil {
+		return nil, fmt.Errorf("channel: %w", err)
+	}
 	outbox := post.NewOutbox(store, routes.queues)
 	outbox.Routed, outbox.Source = routes.routed, source
 	return &Channels{store: store, routes: routes, source: source, outbox: outbox, tracer: tracing.New(nil), sent: new(atomic.Int64)}, nil
@@ -51,7 +55,8 @@ func (c *Channels) TraceWith(p trace.TracerProvider) *Channels {
 // Routes returns the routes.
 func (c *Channels) Routes() *Routes { return c.routes }
 
-// Store returns the store that holds the queues.
+// Store returns the store that holds the queues. Where a queue has lanes, this store shows it as one queue. The store
+// that New was given doesn't.
 func (c *Channels) Store() *storage.Store { return c.store }
 
 // Sent returns how many commands these channels have sent. A command that was sent twice counts twice.
@@ -233,11 +238,15 @@ type origin struct {
 	source   string
 	handling *post.Handling // the message that is being handled, or nil
 	trace    Trace          // otherwise
+	priority *Priority      // of the context; nil: that of the handled message
 }
 
 // originOf returns the origin of messages that are sent under a context.
 func (c *Channels) originOf(ctx context.Context) origin {
 	o := origin{source: c.source}
+	if p, ok := ctx.Value(priorityKey{}).(Priority); ok {
+		o.priority = &p
+	}
 	if h, ok := post.HandlingUnder(ctx); ok {
 		o.handling = h
 		return o
@@ -251,10 +260,16 @@ func (c *Channels) originOf(ctx context.Context) origin {
 
 // envelope makes the envelope of a message.
 func (o *origin) envelope(m Message, now time.Time) (Envelope, error) {
+	var e Envelope
+	var err error
 	if o.handling != nil {
-		return post.ComposeUnder(o.handling, m, o.source, now)
+		e, err = post.ComposeUnder(o.handling, m, o.source, now)
+	} else {
+		e, err = post.Compose(m, o.source, now)
+		e.TraceParent, e.Tenant = o.trace.Parent, o.trace.Tenant
 	}
-	e, err := post.Compose(m, o.source, now)
-	e.TraceParent, e.Tenant = o.trace.Parent, o.trace.Tenant
+	if o.priority != nil {
+		e.Priority = priorityName(*o.priority)
+	}
 	return e, err
 }

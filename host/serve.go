@@ -143,7 +143,7 @@ func (s *service) open(ctx context.Context, a *App, routes *channel.Routes) erro
 		boot.Close(store, &err)
 		return err
 	})
-	a.Store, a.metrics = store, boot.NewMetrics()
+	a.metrics = boot.NewMetrics()
 	a.Metrics = a.metrics
 	a.metrics.MustRegister(cost.Collector(store))
 	if rings != nil {
@@ -152,6 +152,7 @@ func (s *service) open(ctx context.Context, a *App, routes *channel.Routes) erro
 	if a.Channels, err = channel.New(store, routes, "/"+s.Name); err != nil {
 		return err
 	}
+	a.Store = a.Channels.Store() // where a queue has lanes, it counts them together
 	if s.spool != nil && *s.spool != "" {
 		if err := s.openSpool(ctx, a); err != nil {
 			return err

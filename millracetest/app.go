@@ -91,6 +91,7 @@ func (a *App) begin(p Program) {
 		a.t.Fatal(err)
 	}
 	a.program, a.channels = p, c
+	a.recorder.divide(c)
 	a.Start()
 }
 
@@ -157,12 +158,14 @@ func (a *App) left() (left map[string]int64, stopped bool) {
 	defer a.mu.Unlock()
 	left = map[string]int64{}
 	for _, q := range a.queues {
-		st, err := a.store.Queue(q).Stats(a.t.Context())
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		if n := st.Ready + st.InFlight + max(0, st.Delayed-a.recorder.waiting(q, all)); n > 0 {
-			left[q] = n
+		for _, lane := range lanesOf(a.channels, q) {
+			st, err := a.store.Queue(lane).Stats(a.t.Context())
+			if err != nil {
+				a.t.Fatal(err)
+			}
+			if n := st.Ready + st.InFlight + max(0, st.Delayed-a.recorder.waiting(lane, all)); n > 0 {
+				left[q] += n
+			}
 		}
 	}
 	return left, a.worker == nil

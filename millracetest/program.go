@@ -118,3 +118,11 @@ func poisoned(t testing.TB, c *channel.Channels) []poison.Entry {
 func describe(e poison.Entry) string {
 	return fmt.Sprintf("queue %s: %s %s is in the poison queue (%s): %s\n%s", e.Queue, e.Kind, e.ID, e.Reason, e.Error, e.Body)
 }
+
+// lanesOf returns the queues of the store that hold the messages of a queue.
+func lanesOf(c *channel.Channels, queue string) []string {
+	if x, ok := c.Routes().Lanes()[queue]; ok {
+		return x.Names(queue)
+	}
+	return []string{queue}
+}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
@@ -25,6 +26,7 @@ type recorder struct {
 
 	mu     sync.Mutex
 	sent   []*sent                     // each message once, in the order in which they were seen first; under mu
+	lanes  map[string]string           // the queues that have lanes, by the names of the lanes
 	byID   map[sentKey]*sent           // under mu
 	timers map[string][]*post.Envelope // each copy that was sent with a delay, by queue; under mu
 	bodies map[string][]byte           // of claim-checked messages, by their keys; under mu
@@ -190,6 +192,9 @@ func (r *recorder) message(queue string, body []byte) *sent {
 		e.Data, e.DataRef = r.bodies[strings.TrimPrefix(e.DataRef, claims+"/")], ""
 	}
 	e.Attempts, e.Hangs, e.HandBacks, e.LastError, e.FirstFailed = 0, 0, 0, "", time.Time{}
+	if whole, ok := r.lanes[queue]; ok {
+		queue = whole
+	}
 	k := sentKey{queue, e.ID, e.Content()}
 	if r.byID[k] == nil {
 		r.byID[k] = &sent{queue: queue, e: e}
@@ -280,4 +285,16 @@ func noteRows(group, id string) (rows []string) {
 		rows = append(rows, "row "+once+"/"+group+"/"+key)
 	}
 	return rows
+}
+
+// divide notes the lanes of a program's queues. It is called before anything is sent.
+func (r *recorder) divide(c *channel.Channels) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lanes = map[string]string{}
+	for queue, x := range c.Routes().Lanes() {
+		for _, name := range x.Names(queue) {
+			r.lanes[name] = queue
+		}
+	}
 }

@@ -51,6 +51,7 @@ func newReplay(t *testing.T, s *Sim) *replay {
 	if r.registry, err = p.register(r.store, slog.New(slog.DiscardHandler), watches{fold: r.recorder.noteFolded, clock: func() time.Time { return r.now }}); err != nil {
 		t.Fatal(err)
 	}
+	r.recorder.divide(r.registry.Channels())
 	r.clocks = map[string]bool{}
 	for _, h := range r.registry.About() {
 		r.clocks[h.Collection] = r.clocks[h.Collection] || h.Clock

@@ -93,6 +93,7 @@ func (s *Sim) Start(p Program) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.recorder.divide(h.Channels())
 	s.program, s.channels, s.queues, s.handled = p, h.Channels(), h.Queues(), map[handledKey]post.Handled{}
 	for _, x := range h.About() {
 		s.handled[handledKey{x.Queue, x.Kind}] = x
@@ -245,14 +246,17 @@ func (s *Sim) drain() {
 func (s *Sim) left() string {
 	var all []string
 	for _, q := range s.queues {
-		now, later, err := s.world.Left(s.t.Context(), []string{q})
+		lanes := lanesOf(s.channels, q)
+		now, later, err := s.world.Left(s.t.Context(), lanes)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		later -= s.recorder.waiting(q, func(e *post.Envelope) bool {
-			standing := s.handled[handledKey{q, e.Kind}].Standing
-			return slices.Contains(s.endless, q) || standing != nil && standing(e)
-		})
+		for _, lane := range lanes {
+			later -= s.recorder.waiting(lane, func(e *post.Envelope) bool {
+				standing := s.handled[handledKey{q, e.Kind}].Standing
+				return slices.Contains(s.endless, q) || standing != nil && standing(e)
+			})
+		}
 		if now > 0 || later > 0 {
 			all = append(all, fmt.Sprintf("queue %s: %d messages, and %d that are due later", q, now, later))
 		}

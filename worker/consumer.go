@@ -24,6 +24,9 @@ type consumer struct {
 func newConsumer(base context.Context, with setup, h *hung, s *suspects) *consumer {
 	cfg := with.cfg
 	r := newRoom(cfg.Concurrency, cfg.MaxInHand, with.store.Props().Billed)
+	if _, ok := with.registry.Channels().Routes().Lanes()[with.queue]; ok {
+		r.hurry()
+	}
 	h.setMost(cfg.Concurrency)
 	c := &consumer{setup: with, hand: newHand(base, with, r, h, s)}
 	c.intake = &intake{setup: with, hand: c.hand, room: r, hung: h, suspects: s}

@@ -10,6 +10,7 @@ const (
 	waitShort = 100 * time.Millisecond // when messages wait less, hold more
 	waitLong  = 500 * time.Millisecond // when messages wait longer, hold fewer
 	dearer    = 10                     // factor on both where requests are billed, so that each receive brings more
+	fairer    = 20                     // divisor of both where a queue has lanes: what is in hand has no turns any more
 )
 
 // room decides how many messages a consumer may hold. It begins with as many as can run at once. It doubles the number
@@ -36,6 +37,9 @@ func newRoom(least, most int, billed bool) *room {
 	}
 	return r
 }
+
+// hurry lets messages wait for less long: in a queue with lanes one that comes now waits for all that are held.
+func (r *room) hurry() { r.short, r.long = r.short/fairer, r.long/fairer }
 
 // setLimits changes the bounds of the number: how many can run at once, and how many may be held at most.
 func (r *room) setLimits(least, most int) {

@@ -63,6 +63,7 @@ type Envelope struct {
 	Causation   string // ID of the message that brought this one about; empty in the first
 	TraceParent string // W3C Trace Context
 	Tenant      string
+	Priority    string // "high" or "low"; anything else is normal
 	ReplyTo     string // where an answer is waited for; see channel.Envelope
 	Sequence    uint64 // of an emission: how many messages its source has emitted, with this one; 0 unknown
 	DataRef     string // where a claim-checked body lies
@@ -95,6 +96,7 @@ type wire struct {
 	Causation   string                    `json:"causationid,omitzero"`
 	TraceParent string                    `json:"traceparent,omitzero"`
 	Tenant      string                    `json:"tenantid,omitzero"`
+	Priority    string                    `json:"priorityclass,omitzero"`
 	ReplyTo     string                    `json:"replyto,omitzero"`
 	Sequence    string                    `json:"sequence,omitzero"`
 	DataRef     string                    `json:"dataref,omitzero"`
@@ -124,7 +126,7 @@ func Decode(body []byte) (Envelope, error) {
 	}
 	e := Envelope{
 		ID: w.ID, Source: w.Source, Kind: w.Type, Subject: w.Subject, Time: w.Time, Due: w.Due, Since: w.Since, Data: w.Data,
-		Correlation: w.Correlation, Causation: w.Causation, TraceParent: w.TraceParent, Tenant: w.Tenant, ReplyTo: w.ReplyTo, DataRef: w.DataRef,
+		Correlation: w.Correlation, Causation: w.Causation, TraceParent: w.TraceParent, Tenant: w.Tenant, Priority: w.Priority, ReplyTo: w.ReplyTo, DataRef: w.DataRef,
 		Attempts: w.Attempts, Hangs: w.Hangs, HandBacks: w.HandBacks, Hops: w.Hops, LastError: w.LastError, FirstFailed: w.FirstFailed, Extensions: w.Extensions,
 	}
 	if w.ContentType != contentType { // the ordinary form needs no parsing
@@ -199,13 +201,13 @@ func (e *Envelope) Content() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// Follow marks the envelope as brought about by another message: it gets that message's correlation, trace and tenant,
-// and its reply address, unless it has one of its own.
+// Follow marks the envelope as brought about by another message: it gets that message's correlation, trace, tenant
+// and priority, and its reply address, unless it has one of its own.
 func (e *Envelope) Follow(parent *Envelope) {
 	if e.ReplyTo == "" {
 		e.ReplyTo = parent.ReplyTo
 	}
-	e.Causation, e.TraceParent, e.Tenant = parent.ID, parent.TraceParent, parent.Tenant
+	e.Causation, e.TraceParent, e.Tenant, e.Priority = parent.ID, parent.TraceParent, parent.Tenant, parent.Priority
 	e.Correlation = parent.Correlation
 	if e.Correlation == "" {
 		e.Correlation = parent.ID

@@ -63,6 +63,7 @@ func TestEnvelopeRoundTrip(t *testing.T) {
 		"full":          fullEnvelope(),
 		"claim-checked": claimed,
 		"least":         {ID: "1", Source: "/web", Kind: "k"},
+		"urgent":        {ID: "1", Source: "/web", Kind: "k", Tenant: "north", Priority: "high"},
 		"null body":     {ID: "1", Source: "/web", Kind: "k", Data: []byte("null")},
 		"text body":     {ID: "1", Source: "/web", Kind: "k", Data: []byte(`"a"`)},
 		"largest count": {ID: "1", Source: "/web", Kind: "k", Sequence: 1<<64 - 1},

@@ -77,7 +77,8 @@ func (c *call) readCatalog(ctx context.Context) error {
 			c.known.queues[q.Name] = true
 		}
 	}
-	return nil
+	c.store, err = channel.WithLanes(post.Inside{}, c.store, c.known.lanes())
+	return err
 }
 
 // routes returns the routes of this binary's program, or none.

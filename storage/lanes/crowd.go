@@ -1,0 +1,246 @@
+package lanes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	container = "lanes" // of the documents that name noisy tenants, by queue
+
+	noisyFrom  = 30 // messages of a tenant within a window or two that make it noisy,
+	noisyShare = 10 // if they are more than one in so many of all messages
+
+	window    = 5 * time.Second
+	readEvery = 5 * time.Second  // at most, the document
+	beatEvery = 15 * time.Second // while a tenant stays noisy
+	quietFor  = time.Minute      // without a beat, a tenant is no longer noisy
+	callTime  = 2 * time.Second  // for a request about the document
+
+	mostNoisy   = 64       // tenants in the document
+	mostCounted = 128      // tenants that are counted at a time
+	mostBytes   = 16 << 10 // of a document that is read
+)
+
+// A crowd counts the messages of tenants, and knows which of them are noisy.
+//
+// A document names the noisy ones. Its readers watch whether a tenant's beat changes, by their own monotonic clocks.
+type crowd struct {
+	blobs *storage.Blobs
+	name  string
+
+	mu      sync.Mutex
+	windows [2]tally // the one that runs, and the one before
+	began   time.Time
+	known   map[key]*noise
+	etag    storage.ETag
+	read    time.Time // when the document was last asked for
+	reading bool
+}
+
+// noise is a tenant that is noisy.
+type noise struct {
+	beat    uint64
+	changed time.Time // when this process saw the beat change
+}
+
+func newCrowd(blobs *storage.Blobs, name string) *crowd {
+	return &crowd{blobs: blobs, name: name, known: map[key]*noise{}}
+}
+
+// A tally counts keys. It has room for a bounded number, and finds each that is more than one in mostCounted of all
+// (Misra and Gries 1982). It never counts a key too high.
+type tally struct {
+	counts map[key]int
+	all    int
+}
+
+func (t *tally) add(k key) {
+	t.all++
+	if t.counts == nil {
+		t.counts = map[key]int{}
+	}
+	if _, ok := t.counts[k]; ok || len(t.counts) < mostCounted {
+		t.counts[k]++
+		return
+	}
+	for x := range t.counts {
+		if t.counts[x]--; t.counts[x] == 0 {
+			delete(t.counts, x)
+		}
+	}
+}
+
+// count counts a message, and reports that its tenant has many.
+func (c *crowd) count(k key, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch since := now.Sub(c.began); {
+	case since >= 2*window:
+		c.windows, c.began = [2]tally{}, now
+	case since >= window:
+		c.windows, c.began = [2]tally{{}, c.windows[0]}, now
+	}
+	c.windows[0].add(k)
+	n, all := 0, 0
+	for _, w := range c.windows {
+		n, all = n+w.counts[k], all+w.all
+	}
+	return n >= noisyFrom && n*noisyShare > all
+}
+
+// noisy reports that a tenant is noisy. It reads the document if the last reading is old.
+func (c *crowd) noisy(ctx context.Context, k key) bool {
+	c.refresh(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.known[k]
+	return n != nil && time.Since(n.changed) < quietFor
+}
+
+// refresh reads the document, unless that was done lately. Without an answer, what was known stays.
+func (c *crowd) refresh(ctx context.Context) {
+	c.mu.Lock()
+	if c.reading || !c.read.IsZero() && time.Since(c.read) < readEvery {
+		c.mu.Unlock()
+		return
+	}
+	c.reading, c.read = true, time.Now()
+	etag := c.etag
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	b, err := c.blobs.Get(ctx, c.name, etag)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading = false
+	if err == nil {
+		c.see(b)
+	}
+}
+
+// A document names the noisy tenants of a queue.
+type document struct {
+	Noisy []documented `json:"noisy"`
+}
+
+type documented struct {
+	Tenant string `json:"tenant"` // its key in hexadecimal digits
+	Beat   uint64 `json:"beat"`   // changes while it is noisy
+}
+
+// see notes what a document says. c.mu is held.
+func (c *crowd) see(b storage.Blob) {
+	c.etag = b.ETag
+	var d document
+	if len(b.Body) > mostBytes || json.Unmarshal(b.Body, &d) != nil {
+		return
+	}
+	now := time.Now()
+	for _, x := range d.Noisy[:min(len(d.Noisy), mostNoisy)] {
+		n, err := strconv.ParseUint(x.Tenant, 16, 64)
+		if err != nil {
+			continue
+		}
+		old := c.known[key(n)]
+		if old == nil || old.beat != x.Beat {
+			c.known[key(n)] = &noise{x.Beat, now}
+		}
+	}
+	c.forget(now)
+}
+
+// forget removes tenants that are quiet, and the quietest if there are too many. c.mu is held.
+func (c *crowd) forget(now time.Time) {
+	for k, n := range c.known {
+		if now.Sub(n.changed) >= 2*quietFor { // by then every document is without it
+			delete(c.known, k)
+		}
+	}
+	for len(c.known) > 2*mostNoisy {
+		var oldest key
+		for k, n := range c.known {
+			if o := c.known[oldest]; o == nil || n.changed.Before(o.changed) {
+				oldest = k
+			}
+		}
+		delete(c.known, oldest)
+	}
+}
+
+// report notes that tenants are noisy. It writes the document, unless that was done lately.
+func (c *crowd) report(ctx context.Context, tenants []key) {
+	c.refresh(ctx)
+	c.mu.Lock()
+	now := time.Now()
+	write := false
+	for _, k := range tenants {
+		n := c.known[k]
+		if n == nil || now.Sub(n.changed) >= beatEvery {
+			write = true
+			beat := uint64(now.UnixNano()) // any other number than before; no clock is read from it
+			if n != nil && n.beat == beat {
+				beat++
+			}
+			c.known[k] = &noise{beat, now}
+		}
+	}
+	c.mu.Unlock()
+	if !write {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	for range 3 { // a race that is lost again costs other processes a beat
+		if err := c.write(ctx); !storage.LostRace(err) {
+			return
+		}
+		b, err := c.blobs.Get(ctx, c.name, "")
+		c.mu.Lock()
+		switch {
+		case errors.Is(err, storage.ErrNotFound):
+			c.etag = ""
+		case err == nil:
+			c.see(b)
+		}
+		c.mu.Unlock()
+	}
+}
+
+// write writes the document, with all that are noisy.
+func (c *crowd) write(ctx context.Context) error {
+	c.mu.Lock()
+	now := time.Now()
+	var keys []key
+	for k, n := range c.known {
+		if now.Sub(n.changed) < quietFor {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b key) int { return c.known[b].changed.Compare(c.known[a].changed) })
+	d := document{Noisy: []documented{}}
+	for _, k := range keys[:min(len(keys), mostNoisy)] {
+		d.Noisy = append(d.Noisy, documented{fmt.Sprintf("%016x", uint64(k)), c.known[k].beat})
+	}
+	cond := storage.Condition{IfMatch: c.etag, IfAbsent: c.etag == ""}
+	c.mu.Unlock()
+	body, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	etag, err := c.blobs.Put(ctx, c.name, body, cond)
+	if err == nil {
+		c.mu.Lock()
+		c.etag = etag
+		c.mu.Unlock()
+	}
+	return err
+}

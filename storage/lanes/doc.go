@@ -1,0 +1,65 @@
+// Package lanes divides queues into lanes by tenant and by priority, on any store. It is what channel.Lanes and
+// channel.Priorities stand on. A program writes these among its routes, and nothing else:
+//
+//	routes, err := channel.NewRoutes(
+//		channel.Command[Buy]("purchases"),
+//		channel.Lanes("purchases", 8),
+//		channel.Priorities("purchases"),
+//	)
+//
+// A lane is a queue of the store: "purchases" itself, "purchases-lane-1" and so on. [Over] is a store over the store,
+// as package doorbell is. It shows all lanes as the one queue "purchases". So a worker has one consumer for it, and
+// gates, pauses, poison queues, folds and operators know no lanes.
+//
+//	Send ──▶ hash of the tenant ──▶ purchases          ─┐
+//	     ├──▶                       purchases-lane-1…7 ─┼─▶ fair turns ──▶ Receive
+//	     └──▶ noisy tenants ──────▶ purchases-slow     ─┘
+//
+// # Laws
+//
+//   - At least once: a message that was sent is received until it is deleted. A move into the sideline sends it and
+//     deletes it as one unit of work. Where the store isn't atomic, a crash in between repeats the message under its
+//     own ID. A message is moved at most once, before anybody has had it.
+//   - The lane is by tenant where the message has one, and else by its ID. A message stays in its lane when it is
+//     rewritten.
+//   - Turns are fair: lanes that have messages get the same part of the worker's time. A tenant with slow messages
+//     gets fewer of them. A quiet tenant doesn't wait for another lane's backlog.
+//   - Turns are weighted, never strict: High, Normal and Low get 8, 4 and 1 parts. The sideline gets one turn in eight
+//     while others wait.
+//   - Lanes are work-conserving: a lane without messages costs no turn. A tenant that is alone gets all of them.
+//   - A tenant is noisy while its lane has a backlog and, of the messages of the last 5 to 10 seconds, it has 30 and
+//     more than a tenth. These are the thresholds of Amazon SQS for noisy neighbours. SQS counts what is in flight in
+//     all consumers; one process has too few of these. After a quiet minute the tenant is an ordinary one.
+//   - A change of the number of lanes loses nothing: all 16 lanes that a queue can have are received from, and the
+//     sideline. With n more lanes, only the tenants move that get one of these.
+//   - A queue without lanes passes through untouched. Without any queue that has lanes, Over returns its argument.
+//
+// # Noisy tenants
+//
+// A worker that sees one writes its key, a hash, into the document QUEUE in the container "lanes", and a new beat every
+// 15 seconds while it stays noisy. Readers watch whether the beat changes, by their own clocks. Senders and workers
+// read the document at most once in 5 seconds while they send or receive, and keep the last answer while it can't be
+// read.
+// Then senders put new messages into the sideline. Workers move those that they meet in lanes, in large batches, and
+// those of other tenants that come along are received first. Messages that were sent with a delay are not moved, so
+// that they can be cancelled. The document holds 64 tenants at most. Tenants are counted in bounded memory, however
+// many names they have.
+//
+// # Costs
+//
+//   - Where requests are billed, a look at an idle queue is a look at one lane, in rotation. So it costs what one queue
+//     costs. A message whose ring was lost waits for up to n+1 polls; on a store without rings, each message does.
+//   - Stats counts each lane, and once a minute also those that the number of lanes leaves out.
+//   - A message that is sent isn't handed over to an idle worker of the same process; it is rung for, and received.
+//   - Each message is read once more when it is sent and when it is received, to find its tenant.
+//
+// # Files
+//
+//   - lanes.go: the store, the names of lanes
+//   - place.go: the lane of a message
+//   - turn.go: whose turn it is, without a store
+//   - receive.go: receiving
+//   - move.go: the sideline
+//   - crowd.go: who is noisy
+//   - queue.go, work.go, listen.go: all other calls
+package lanes

@@ -1,0 +1,132 @@
+package lanes
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Tenants with ten million names take no more memory than a few, and one among them that floods is still found.
+func TestTenantsWithManyNames(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(nil, "q")
+	r := rand.New(rand.NewPCG(1, 2))
+	now, found := time.Now(), false
+	for i := range 200_000 {
+		now = now.Add(100 * time.Microsecond)
+		if i%8 == 0 {
+			found = c.count(7, now)
+			continue
+		}
+		if c.count(key(r.Uint64()), now) {
+			t.Fatal("a tenant with one message is noisy")
+		}
+	}
+	if !found {
+		t.Error("a tenant with an eighth of all messages is not found")
+	}
+	for _, w := range c.windows {
+		if len(w.counts) > mostCounted {
+			t.Errorf("%d tenants are counted", len(w.counts))
+		}
+	}
+}
+
+// A document of any number of tenants is taken in part, and written in part.
+func TestADocumentIsBounded(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(nil, "q")
+	for n := range 100 {
+		d := document{}
+		for i := range 60 {
+			d.Noisy = append(d.Noisy, documented{fmt.Sprintf("%016x", n*1000+i), 1})
+		}
+		body, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.see(storage.Blob{Body: body})
+	}
+	if len(c.known) > 2*mostNoisy {
+		t.Errorf("%d tenants are known as noisy; want %d at most", len(c.known), 2*mostNoisy)
+	}
+}
+
+func FuzzDocument(f *testing.F) {
+	f.Add([]byte(`{"noisy":[{"tenant":"00000000000000ff","beat":1}]}`))
+	f.Add([]byte(`{"noisy":[{"tenant":"-1","beat":-1}]}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		c := newCrowd(nil, "q")
+		c.see(storage.Blob{Body: body, ETag: "1"})
+		if len(c.known) > 2*mostNoisy || c.etag != "1" {
+			t.Errorf("%d tenants are known, ETag %q", len(c.known), c.etag)
+		}
+	})
+}
+
+// Each lane gets the same part of the time, whatever its messages take and however many it has.
+func TestLanesWithSlowMessagesGetFewer(t *testing.T) {
+	t.Parallel()
+	var all turns
+	c := &class{weight: 4}
+	all.classes = []*class{c}
+	for i := range 3 {
+		c.lanes = append(c.lanes, &lane{number: i, turns: c})
+	}
+	takes := []float64{0.001, 0.01, 0.1}
+	spent := make([]float64, 3)
+	for range 20_000 {
+		for _, a := range all.divide(1, c.lanes) {
+			for range a.n {
+				a.lane.hand++
+				c.hand++
+				a.lane.end(takes[a.lane.number], 1)
+				c.end(takes[a.lane.number], c.weight)
+				spent[a.lane.number] += takes[a.lane.number]
+			}
+		}
+	}
+	for i, s := range spent {
+		if s < 0.9*spent[0] || s > 1.1*spent[0] {
+			t.Errorf("lane %d has had %.1f s of the time, lane 0 %.1f s", i, s, spent[0])
+		}
+	}
+}
+
+// A lane that had nothing for long has saved nothing up, and is served at once.
+func TestALaneThatBeginsIsServedNextAndNotForLong(t *testing.T) {
+	t.Parallel()
+	var all turns
+	c := &class{weight: 4}
+	all.classes = []*class{c}
+	for i := range 2 {
+		c.lanes = append(c.lanes, &lane{number: i, turns: c})
+	}
+	serve := func(from ...*lane) *lane {
+		for _, a := range all.divide(1, from) {
+			if a.n > 0 {
+				a.lane.hand++
+				c.hand++
+				a.lane.end(0.01, 1)
+				c.end(0.01, c.weight)
+				return a.lane
+			}
+		}
+		return nil
+	}
+	for range 1000 {
+		serve(c.lanes[0])
+	}
+	served := map[*lane]int{}
+	for range 100 {
+		served[serve(c.lanes...)]++
+	}
+	if n := served[c.lanes[1]]; n < 45 || n > 55 {
+		t.Errorf("the lane that began got %d of 100 turns", n)
+	}
+}

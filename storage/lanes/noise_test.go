@@ -1,0 +1,167 @@
+package lanes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// Another process that sends puts a noisy tenant aside within seconds.
+func TestSendersLearnWhoIsNoisy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := flooded(t, 100, channel.Lanes(purchases, 8))
+		before := s.left("purchases-slow")
+		other := newShop(t, s.store, channel.Lanes(purchases, 8))
+		other.send(t.Context(), "noisy", "more", 50)
+		if n := s.left("purchases-slow") - before; n != 50 {
+			t.Errorf("%d of 50 new messages of a noisy tenant are in the sideline", n)
+		}
+		other.send(t.Context(), "quiet", "other", 5)
+		if n := s.left("purchases-slow") - before; n != 50 {
+			t.Errorf("messages of a quiet tenant are in the sideline")
+		}
+	})
+}
+
+// A tenant that is quiet for a minute is no longer noisy.
+func TestAQuietMinuteEndsTheNoise(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := flooded(t, 100, channel.Lanes(purchases, 8))
+		stop := s.work(worker.Config{Concurrency: 4}, brief(time.Millisecond))
+		defer stop()
+		s.until(func() bool { return s.left("purchases-slow") <= 0 })
+		stop()
+		time.Sleep(70 * time.Second)
+		s.send(t.Context(), "noisy", "later", 5)
+		if n := s.left("purchases-slow"); n > 0 {
+			t.Errorf("%d messages of a tenant that was quiet for a minute are in the sideline", n)
+		}
+	})
+}
+
+// A tenant that sends much, but no more than is handled, is not put aside.
+func TestWithoutABacklogNobodyIsNoisy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, openStore(t), channel.Lanes(purchases, 8))
+		stop := s.work(worker.Config{Concurrency: 4}, brief(10*time.Millisecond))
+		defer stop()
+		for i := range 1500 { // 100 a second, of 400
+			s.send(t.Context(), "busy", fmt.Sprint("m", i), 1)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if s.moved() > 0 {
+			t.Error("a tenant is noisy, although nobody waits for it")
+		}
+	})
+}
+
+// While the document can't be read, what was known stays, and messages are sent and received.
+func TestWithoutTheDocumentTheLastAnswerStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := flooded(t, 100, channel.Lanes(purchases, 8))
+		var away atomic.Bool
+		cut := storagetest.Intercept(s.store, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if away.Load() && op.Name == "get blob" {
+				return op.Fail(storage.ErrUnavailable)
+			}
+			return do()
+		})
+		other := newShop(t, cut, channel.Lanes(purchases, 8))
+		other.send(t.Context(), "noisy", "one", 1)
+		away.Store(true)
+		before := s.left("purchases-slow")
+		time.Sleep(20 * time.Second)
+		other.send(t.Context(), "noisy", "two", 1)
+		if n := s.left("purchases-slow") - before; n != 1 {
+			t.Errorf("%d messages came into the sideline; want the one that was sent", n)
+		}
+	})
+}
+
+// No document of another program, however malformed, stops anything, and the next noisy tenant is written all the same.
+func TestAMalformedDocumentIsNoDocument(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"empty": "", "text": "hello", "null": "null", "list": "[]", "wrong types": `{"noisy":{"tenant":1}}`,
+		"no key": `{"noisy":[{"tenant":"x","beat":1}]}`, "too long": `{"noisy":[],"x":"` + string(make([]byte, 20<<10)) + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := openStore(t)
+				if _, err := store.Blobs("lanes").Put(t.Context(), purchases, []byte(body), storage.Condition{}); err != nil {
+					t.Fatal(err)
+				}
+				s := newShop(t, store, channel.Lanes(purchases, 8))
+				s.send(t.Context(), "noisy", "m", 400)
+				stop := s.work(worker.Config{Concurrency: 4}, brief(10*time.Millisecond))
+				defer stop()
+				s.wait(400)
+				b, err := store.Blobs("lanes").Get(t.Context(), purchases, "")
+				if err != nil || string(b.Body) == body {
+					t.Errorf("the document is %q, %v; want a new one", b.Body, err)
+				}
+			})
+		})
+	}
+}
+
+// Routes with faults are refused, with what to do about them.
+func TestFaultyRoutes(t *testing.T) {
+	t.Parallel()
+	long := "a-queue-with-a-name-of-over-forty-characters"
+	for name, routes := range map[string][]channel.Route{
+		"no lane":        {channel.Event[buy](purchases), channel.Lanes(purchases, 0)},
+		"too many":       {channel.Event[buy](purchases), channel.Lanes(purchases, 17)},
+		"no such queue":  {channel.Event[buy](purchases), channel.Lanes("purchase", 8)},
+		"twice":          {channel.Event[buy](purchases), channel.Lanes(purchases, 8), channel.Lanes(purchases, 4)},
+		"too long":       {channel.Event[buy](long), channel.Lanes(long, 8)},
+		"name is in use": {channel.Event[buy](purchases, "purchases-slow"), channel.Lanes(purchases, 8)},
+	} {
+		if _, err := channel.NewRoutes(routes...); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := channel.NewRoutes(channel.Priorities(purchases), channel.Event[buy](purchases), channel.Lanes(purchases, 16)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A message that waits for its due time can be cancelled, in whatever lane it is.
+func TestADelayedMessageCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, openStore(t), channel.Lanes(purchases, 8), channel.Priorities(purchases))
+		send, err := channel.NewSender[buy](s.channels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20 {
+			ctx := channel.WithTrace(t.Context(), channel.Trace{Tenant: fmt.Sprint("tenant-", i)})
+			if err := send.SendAfter(ctx, time.Hour, buy{ID: fmt.Sprint("m", i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 20 {
+			if err := send.Cancel(t.Context(), fmt.Sprint("m", i)); err != nil {
+				t.Errorf("cancel %d: %v", i, err)
+			}
+		}
+		if err := send.Cancel(t.Context(), "m0"); !errors.Is(err, channel.ErrNotDelayed) {
+			t.Errorf("the second cancellation: got %v", err)
+		}
+	})
+}

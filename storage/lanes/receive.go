@@ -1,0 +1,215 @@
+package lanes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/millrace-go/millrace/storage/driver"
+)
+
+const (
+	coldEvery   = 100 * time.Millisecond // one cold lane is looked at so often while others have messages
+	formerLooks = 8                      // one look at cold lanes in so many goes to a lane that nothing is sent to
+)
+
+// Receive implements driver.Queue: it takes messages from the lanes in fair turns. Where requests are not billed, it
+// returns nothing only if no lane has anything.
+func (q *queue) Receive(ctx context.Context, most int, visibility time.Duration) ([]driver.Delivery, error) {
+	r := &reception{q: q, most: most, visibility: visibility, asked: map[*lane]bool{}}
+	r.takeStashed(ctx)
+	if r.rounds(ctx, q.suspect) && len(r.got) == 0 && r.failed == nil && !q.props.Billed {
+		r.rounds(ctx, q.suspectAll)
+	}
+	if r.failed != nil && len(r.got) == 0 {
+		return nil, r.failed
+	}
+	if r.failed != nil {
+		q.bell.ring() // the next look reports it, if it lasts
+	}
+	return r.got, nil
+}
+
+// A reception is a call of Receive.
+type reception struct {
+	q          *queue
+	most       int
+	visibility time.Duration
+	asked      map[*lane]bool // that have brought less than they were asked for
+	got        []driver.Delivery
+	failed     error
+}
+
+// rounds asks lanes until there are enough messages or no lane has more. suspect says which lanes take part besides
+// those that have rung; rounds returns what it does: that it left lanes out.
+func (r *reception) rounds(ctx context.Context, suspect func(time.Time) bool) (partly bool) {
+	q := r.q
+	for first := true; len(r.got) < r.most; first = false {
+		q.mu.Lock()
+		now := time.Now()
+		q.expire(now)
+		if first {
+			partly = suspect(now)
+		}
+		asks := q.plan(r.most-len(r.got), r.asked)
+		q.mu.Unlock()
+		if len(asks) == 0 {
+			break
+		}
+		var more []stashed
+		for _, x := range r.send(ctx, asks) {
+			if x.err != nil || x.swept || len(x.ds) < x.wanted {
+				r.asked[x.lane] = true
+			}
+			if x.err != nil {
+				r.failed = x.err
+				continue
+			}
+			for i, d := range r.accept(ctx, &x) {
+				if i < x.n {
+					r.take(d, x.began)
+				} else {
+					more = append(more, d)
+				}
+			}
+		}
+		for ; len(more) > 0 && len(r.got) < r.most; more = more[1:] {
+			r.take(more[0], now)
+		}
+		q.stash.add(more...)
+	}
+	return partly
+}
+
+// plan divides places among the lanes that may have messages and weren't asked yet. q.mu is held.
+func (q *queue) plan(places int, asked map[*lane]bool) []ask {
+	var from []*lane
+	for _, l := range q.lanes {
+		if l.hot && !asked[l] && !(l.sweeping && l.moving) {
+			from = append(from, l)
+		}
+	}
+	return slices.DeleteFunc(q.turn.divide(places, from), func(a ask) bool { return a.n == 0 })
+}
+
+// suspect lets lanes take part that nothing has rung for: a message may have come without a ring. While others have
+// messages, that is one lane now and then. Else it is one lane where requests are billed, and all lanes where they
+// aren't. It reports that some stay out. q.mu is held.
+func (q *queue) suspect(now time.Time) (partly bool) {
+	every := coldEvery
+	if q.props.Billed {
+		every = q.props.PollInterval
+	}
+	busy := slices.ContainsFunc(q.lanes, func(l *lane) bool { return l.hot })
+	switch {
+	case !busy && !q.props.Billed:
+		return q.suspectAll(now)
+	case busy && now.Sub(q.turn.looked) < every:
+		return true
+	}
+	q.turn.looked = now
+	if l := q.turn.nextCold(); l != nil {
+		l.hot = true
+	}
+	return true
+}
+
+// suspectAll lets all lanes take part. q.mu is held.
+func (q *queue) suspectAll(now time.Time) (partly bool) {
+	q.turn.looked = now
+	for _, l := range q.lanes {
+		l.hot = true
+	}
+	return false
+}
+
+// A reply is what a lane has brought.
+type reply struct {
+	ask
+	ds     []driver.Delivery
+	wanted int  // of the lane, which is more than ask.n while it is swept
+	swept  bool // messages are moved from it
+	err    error
+	began  time.Time
+}
+
+// send asks the lanes at the same time. SQLite makes one transaction of that.
+func (r *reception) send(ctx context.Context, asks []ask) []reply {
+	q := r.q
+	replies := make([]reply, len(asks))
+	q.mu.Lock()
+	for i, a := range asks {
+		replies[i] = reply{ask: a, wanted: a.n, swept: a.lane.sweeping, began: time.Now()}
+		if a.lane.sweeping {
+			a.lane.moving = true
+			replies[i].wanted = q.props.MaxReceive
+		}
+	}
+	q.mu.Unlock()
+	do := func(x *reply) { x.ds, x.err = x.lane.q.Receive(ctx, x.wanted, r.visibility) }
+	if len(asks) == 1 {
+		do(&replies[0])
+	} else {
+		done := make(chan struct{}, len(replies))
+		for i := range replies {
+			go func() {
+				do(&replies[i])
+				done <- struct{}{}
+			}()
+		}
+		for range replies {
+			<-done
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range replies {
+		replies[i].cool(q.rings)
+	}
+	return replies
+}
+
+// cool notes whether a lane may have more. rings says that the store rings. The mutex of the queue is held.
+func (r *reply) cool(rings bool) {
+	l := r.lane
+	full := len(r.ds) >= r.wanted
+	if r.err != nil {
+		if r.swept {
+			l.moving = false
+		}
+		l.hot = !errors.Is(r.err, driver.ErrUnsupported)
+		return
+	}
+	switch {
+	case !full:
+		l.fullFrom = time.Time{}
+	case l.fullFrom.IsZero():
+		l.fullFrom = r.began
+	}
+	// A store that doesn't ring may bring fewer than it has.
+	l.hot = full || l.signs != r.signs || len(r.ds) > 0 && !rings
+}
+
+// accept takes what a lane has brought. It returns what stays in the lane, and begins to move the rest.
+func (r *reception) accept(ctx context.Context, x *reply) (stay []stashed) {
+	q := r.q
+	var off []driver.Delivery
+	ds := x.ds
+	if q.division.Lanes > 0 && len(ds) > 0 {
+		ds, off = x.judge(ctx, q)
+	}
+	for _, d := range ds {
+		stay = append(stay, stashed{x.lane, d})
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case len(off) > 0:
+		x.lane.sweeping, x.lane.moving = true, true
+		q.moves.Go(func() { q.move(context.WithoutCancel(ctx), x.lane, off, r.visibility) })
+	case x.swept:
+		x.lane.sweeping, x.lane.moving = false, false
+	}
+	return stay
+}
