@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/post", "internal/tracing/tracingtest"}
-	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "worker/optional", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/share", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
+	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "worker/optional", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/share", "coord/turn", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -45,6 +45,7 @@ func house() []floor {
 		{pkg: "coord/quorum", may: []string{"storage", "internal/call", "internal/metrics"}, vendor: true, why: "it stands on guarded writes in several stores", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/leader", may: []string{"storage", "coord/lease", "internal/call", "internal/metrics"}, vendor: true, why: "a leader is the holder of a lease that everybody wants", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/share", may: []string{"storage", "internal/call"}, why: "it stands on guarded writes, which every store has, and on rings", tests: []string{"coord/internal/coordtest"}},
+		{pkg: "coord/turn", may: []string{"storage", "internal/call", "internal/lru"}, why: "it stands on guarded writes of rows, which every store has, and doesn't know who takes turns", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/members", may: []string{"storage", "internal/call"}, why: "it stands on rows, which every store has", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "storage/doorbell", may: []string{"storage", "storage/driver", "storage/internal/telling"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite"}},
 		{pkg: "storage/sqlite/internal/peers", may: []string{"internal/flock"}, vendor: true, why: "it knows files and locks, not what is stored: the driver gives it functions"},
@@ -62,7 +63,7 @@ func house() []floor {
 		{pkg: "poison", may: []string{"channel", "internal/post", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there", tests: world},
 		{pkg: "spool", may: []string{"channel", "internal/post", "internal/call", "internal/flock", "storage", "storage/sqlite"}, vendor: true, why: "it is a file on this machine, so it names the one driver that keeps files; it knows messages on their way to a store, not what is done with them", tests: world},
 		{pkg: "throttle", may: []string{"internal/metrics", "storage"}, vendor: true, why: "it stands before whatever takes requests, and looks at a queue's length; it doesn't know what is sent, nor by whom", tests: world},
-		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
+		{pkg: "handlers", may: []string{"internal/lru", "coord/turn", "values", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
 		{pkg: "views", may: []string{"internal/lru", "internal/post", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
 		{pkg: "catalog", may: []string{"handlers", "channel", "internal/post", "internal/jsonform", "storage"}, why: "it describes what a registry handles; it doesn't know who runs the handlers, nor who reads the description", tests: world},

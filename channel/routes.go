@@ -21,6 +21,7 @@ type Route struct {
 
 	together bool // it stands for the parts
 	parts    []Route
+	inOrder  []string // it says that these queues are in order
 }
 
 // Command routes the commands of a type to the one queue whose workers decide them. A queue's name is 3 to 50
@@ -35,6 +36,10 @@ func Command[M Message](queue string) Route {
 func Event[M Message](groups ...string) Route {
 	return route(KindOf[M](), reflect.TypeFor[M](), false, groups...)
 }
+
+// InOrder says that queues want the events of each value object in its order: see handlers.ReactInOrder. Each event of a
+// value object then names the one before it to each of these queues. All programs that emit events to them must have it.
+func InOrder(queues ...string) Route { return Route{together: true, inOrder: slices.Clone(queues)} }
 
 func route(k Kind, t reflect.Type, command bool, queues ...string) Route {
 	return Route{kind: k, command: command, queues: slices.Clone(queues), message: t, fault: post.CheckType(k, t)}
@@ -62,7 +67,7 @@ func Together(_ post.Inside, routes ...Route) Route {
 func Faulty(_ post.Inside, err error) Route { return Route{together: true, fault: err} }
 
 // flat returns routes with the parts of those that stand for several.
-func flat(routes []Route) (all []Route, faults []error) {
+func flat(routes []Route) (all []Route, inOrder []string, faults []error) {
 	for _, x := range routes {
 		if x.fault != nil {
 			faults = append(faults, x.fault)
@@ -71,22 +76,25 @@ func flat(routes []Route) (all []Route, faults []error) {
 			all = append(all, x)
 			continue
 		}
-		parts, more := flat(x.parts)
-		all, faults = append(all, parts...), append(faults, more...)
+		parts, more, wrong := flat(x.parts)
+		all, faults = append(all, parts...), append(faults, wrong...)
+		inOrder = slices.Concat(inOrder, x.inOrder, more)
 	}
-	return all, faults
+	return all, inOrder, faults
 }
 
 // Routes holds the routes of all kinds. Senders and workers share one value, which doesn't change.
 type Routes struct {
-	byKind map[Kind]Route
+	byKind  map[Kind]Route
+	ordered map[string]bool   // queues in order
+	orders  map[Kind][]string // those of a kind, sorted
 }
 
 // NewRoutes checks the routes and returns them as one value. It reports all faults together. It refuses a type if
 // JSON keeps none of its fields.
 func NewRoutes(routes ...Route) (*Routes, error) {
-	r := &Routes{byKind: map[Kind]Route{}}
-	routes, faults := flat(routes)
+	r := &Routes{byKind: map[Kind]Route{}, ordered: map[string]bool{}, orders: map[Kind][]string{}}
+	routes, inOrder, faults := flat(routes)
 	for _, x := range routes {
 		if err := x.kind.Check(); err != nil {
 			faults = append(faults, err)
@@ -108,11 +116,36 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 		}
 		r.byKind[x.kind] = x
 	}
+	faults = append(faults, r.order(inOrder)...)
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("channel: routes: %w", errors.Join(faults...))
 	}
 	return r, nil
 }
+
+// order notes the queues that are in order.
+func (r *Routes) order(queues []string) (faults []error) {
+	for _, q := range queues {
+		r.ordered[q] = true
+		if len(r.Kinds(q)) == 0 {
+			faults = append(faults, fmt.Errorf("queue %s is to be in order, and no kind goes to it", storage.Quote(q)))
+		}
+	}
+	for kind, x := range r.byKind {
+		for _, q := range slices.Sorted(slices.Values(x.queues)) {
+			if r.ordered[q] {
+				r.orders[kind] = append(r.orders[kind], q)
+			}
+		}
+	}
+	return faults
+}
+
+// Ordered reports that a queue wants messages in the order of their value objects; see [InOrder].
+func (r *Routes) Ordered(queue string) bool { return r.ordered[queue] }
+
+// OrderedQueues returns the queues in order that a kind goes to, sorted. The caller doesn't change them.
+func (r *Routes) OrderedQueues(k Kind) []string { return r.orders[k] }
 
 // Queues returns all queues that any kind goes to, sorted.
 func (r *Routes) Queues() []string {
