@@ -159,7 +159,7 @@ func TestLawInOrder(t *testing.T) {
 func TestLawInOrderAGapIsNoticed(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		l := newLane(t, s, nil, handlers.TurnConfig{}, func(context.Context, Added) error { return nil })
-		l.Start(worker.Config{})
+		l.Start(worker.Config{Logger: slog.New(l.log)})
 		l.emit(t, "a", 1, 0)
 		l.emit(t, "a", 7, 4)
 		l.emit(t, "a", 9, 7)
@@ -187,7 +187,7 @@ func TestLawInOrderAGapIsNoticed(t *testing.T) {
 func TestLawInOrderAGapThatNeverCloses(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		l := newLane(t, s, nil, handlers.TurnConfig{Patience: 5 * time.Minute}, func(context.Context, Added) error { return nil })
-		l.Start(worker.Config{})
+		l.Start(worker.Config{Logger: slog.New(l.log)})
 		l.emit(t, "a", 1, 0)
 		l.emit(t, "a", 5, 3)
 		time.Sleep(4 * time.Minute)
@@ -211,7 +211,7 @@ func TestLawInOrderAGapThatNeverCloses(t *testing.T) {
 func TestLawInOrderAGapHalts(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		l := newLane(t, s, nil, handlers.TurnConfig{Patience: time.Minute, Halt: true}, func(context.Context, Added) error { return nil })
-		l.Start(worker.Config{})
+		l.Start(worker.Config{Logger: slog.New(l.log)})
 		for _, to := range []string{"a", "b"} {
 			l.emit(t, to, 1, 0)
 			l.emit(t, to, 3, 2)
@@ -276,7 +276,7 @@ func TestLawInOrderPoison(t *testing.T) {
 func TestLawInOrderOutsideOfTheOrder(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		l := newLane(t, s, nil, handlers.TurnConfig{}, func(context.Context, Added) error { return nil })
-		l.Start(worker.Config{})
+		l.Start(worker.Config{Logger: slog.New(l.log)})
 		l.emit(t, "a", 12, -1) // of a program whose routes say nothing of order
 		l.emit(t, "a", 1, 0)
 		time.Sleep(time.Second)
@@ -296,7 +296,7 @@ func TestLawInOrderOutsideOfTheOrder(t *testing.T) {
 func TestLawInOrderAQuietSource(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		l := newLane(t, s, nil, handlers.TurnConfig{}, func(context.Context, Added) error { return nil })
-		l.Start(worker.Config{})
+		l.Start(worker.Config{Logger: slog.New(l.log)})
 		e := worldtest.Envelope(worldtest.IDAt(time.Now(), 1), Added{To: "a", Balance: 8})
 		e.Source, e.Sequence = "/accounts/a", 8
 		e.SetPrevious([]string{"audits"}, func(string) post.Stamp {
