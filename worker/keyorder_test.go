@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -362,4 +363,31 @@ func orderTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Mome
 		t.Errorf("call %d: got runs %v, poisoned %d", n, l.runs(to), len(l.Poisoned("audits")))
 	}
 	return fired
+}
+
+// What is done in a turn whose end can't be written isn't deleted: else the next event would wait for it for ever.
+func TestLawInOrderAnEndThatFails(t *testing.T) {
+	virtually(t, func(t *testing.T, s *storage.Store) {
+		var away atomic.Bool
+		sick := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "put row" && away.Load() {
+				return op.Fail(storage.ErrUnavailable)
+			}
+			return do()
+		})
+		var first sync.Once
+		l := newLane(t, sick, nil, handlers.TurnConfig{}, func(context.Context, Added) error {
+			first.Do(func() { away.Store(true) })
+			return nil
+		})
+		l.Start(worker.Config{Logger: slog.New(l.log)})
+		l.emit(t, "a", 1, 0)
+		time.Sleep(20 * time.Second)
+		away.Store(false)
+		l.emit(t, "a", 2, 1)
+		l.empty(t, time.Second)
+		if got := l.runs("a"); len(got) < 2 || got[0] != 1 || got[len(got)-1] != 2 {
+			t.Errorf("got runs %v; want the first again, and then the second", got)
+		}
+	})
 }
