@@ -37,8 +37,9 @@ func Event[M Message](groups ...string) Route {
 	return route(KindOf[M](), reflect.TypeFor[M](), false, groups...)
 }
 
-// InOrder says that queues want the events of each value object in its order: see handlers.ReactInOrder. Each event of a
-// value object then names the one before it to each of these queues. All programs that emit events to them must have it.
+// InOrder says that queues want the events of each value object in its order: see handlers.ReactInOrder. Each event of
+// a value object then names the one before it to each of these queues. All programs that emit events to them must have
+// it.
 func InOrder(queues ...string) Route { return Route{together: true, inOrder: slices.Clone(queues)} }
 
 func route(k Kind, t reflect.Type, command bool, queues ...string) Route {

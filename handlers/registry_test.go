@@ -267,7 +267,7 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 }
 
-// What is wrong with turns and order is found at start-up.
+// Faults of turns and order are found at start-up.
 func TestTurnsFaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})

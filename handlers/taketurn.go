@@ -93,7 +93,8 @@ func (d *Delivery) number() uint64 {
 	return 0
 }
 
-// previous returns the number of the event before this one to this queue. ok is false for a message outside of an order.
+// previous returns the number of the event before this one to this queue. ok is false for a message outside of an
+// order.
 func (d *Delivery) previous() (n uint64, ok bool) {
 	e := d.Envelope
 	if !d.Handler.turns.ordered || e.Sequence == 0 {
@@ -115,7 +116,7 @@ func (d *Delivery) place(s *turn.State) turn.Place {
 	return s.Place(d.Envelope.Sequence, n)
 }
 
-// begin decides whether any of the deliveries can be handled. What the key waits for has been the same since then.
+// begin decides whether any of the deliveries can be handled. The key has waited for the same since then.
 func (t *Turn) begin(s *turn.State, since time.Duration, ds []*Delivery) error {
 	t.told, t.gap = nil, false
 	after := time.Duration(0)
@@ -170,8 +171,8 @@ func behind(after time.Duration) error {
 
 func early() error { return waits(WaitEarly, heldMost, "the event before it isn't done") }
 
-// goPast goes past what has not come: a message, or the events up to a number. Where the configuration says so, it halts
-// the key instead.
+// goPast goes past what has not come: a message, or the events up to a number. Where the configuration says so, it
+// halts the key instead.
 func (t *Turn) goPast(s *turn.State, id string, number uint64) {
 	err := fmt.Errorf("what should come first has not come for %v", t.of.cfg.Patience)
 	s.First = nil
@@ -284,8 +285,8 @@ func (t *Turn) passed(d *Delivery, previous uint64, ordered bool) {
 	}
 }
 
-// End ends the turn and writes its state. Deliveries that were done stay done only if it returns nil: else the next turn
-// may wait for them. A turn whose handler hangs is ended when the handler ends.
+// End ends the turn and writes its state. Deliveries that were done stay done only if it returns nil: else the next
+// turn may wait for them. A turn whose handler hangs is ended when the handler ends.
 func (t *Turn) End(ctx context.Context) error {
 	if s := &t.state; t.gap && t.early != nil && t.held == nil && s.Halted == nil {
 		previous, _ := t.early.previous()

@@ -19,20 +19,23 @@ import (
 // InTurn registers a reaction that runs once at a time for each key, in all processes together. The queue must be among
 // the kind's routes. Several kinds of a queue share the turns of their keys.
 //
-//		handlers.InTurn(h, "sync", func(c Sync) string { return c.Shop }, sync)
+//	handlers.InTurn(h, "sync", func(c Sync) string { return c.Shop }, sync)
 //
-//	  - While the reaction runs for a key, no other of that key does. [Fence] is for what must be sure of that, even where
-//	    a process stood still.
-//	  - Messages of a key that a worker has in hand run in the order in which they arrived. A message that failed keeps
-//	    its place: the others wait until it is done, or in the poison queue. A message that is handed back because another
-//	    worker has the turn, or whose worker died, may be overtaken. Where that matters, let one worker consume the queue
-//	    (worker/active), or use [ReactInOrder].
-//	  - A message that waits spends no attempt, and costs no other key anything.
-//	  - [Turns] says what a message does to its key when it goes to the poison queue. Sent back from there, it takes its
-//	    turn as any other.
-//	  - The reaction may run again for a message, as that of [React]. A handler that hangs keeps its turn until it ends,
-//	    or its process does.
-//	  - A key is 1 to 256 bytes of valid UTF-8; see storage.CheckKey. A message with another key goes to the poison queue.
+// It keeps these laws:
+//
+//   - While the reaction runs for a key, no other of that key does. [Fence] is for what must be sure of that, even
+//     where a process stood still.
+//   - Messages of a key that a worker has in hand run in the order in which they arrived. A message that failed
+//     keeps its place: the others wait until it is done, or in the poison queue. A message that is handed back
+//     because another worker has the turn, or whose worker died, may be overtaken. Where that matters, let one
+//     worker consume the queue (worker/active), or use [ReactInOrder].
+//   - A message that waits spends no attempt, and costs no other key anything.
+//   - [Turns] says what a message does to its key when it goes to the poison queue. Sent back from there, it takes its
+//     turn as any other.
+//   - The reaction may run again for a message, as that of [React]. A handler that hangs keeps its turn until it ends,
+//     or its process does.
+//   - A key is 1 to 256 bytes of valid UTF-8; see storage.CheckKey. A message with another key goes to the poison
+//     queue.
 func InTurn[M channel.Message](r *Registry, queue string, key func(M) string, f func(context.Context, M) error) {
 	inTurn(r, "in turn "+queue, queue, false, keyOf(key), f)
 }
@@ -41,18 +44,20 @@ func InTurn[M channel.Message](r *Registry, queue string, key func(M) string, f 
 // it emitted them, one at a time. The group's queue must be among the kind's routes, and the routes must have
 // channel.InOrder for it: then each event names the one before it to this queue.
 //
-//		channel.Event[Sent]("sms"), channel.InOrder("sms")              // in the routes
-//		handlers.ReactInOrder(h, "sms", func(ctx context.Context, e Sent) error {…})
+//	channel.Event[Sent]("sms"), channel.InOrder("sms") // in the routes
+//	handlers.ReactInOrder(h, "sms", text)
 //
-//	  - An event begins after the one before it is done, or others went past that: see [Turns]. Until then it is handed
-//	    back. That spends no attempt, and costs other value objects nothing.
-//	  - An event that is done already is not run again, however late it comes. The process may die after an event and
-//	    before that is noted: then it runs again, as that of [React], and before the next one.
-//	  - An event that others went past (it was poisoned, or came too late) runs when it comes, out of order.
-//	  - An event outside of the order runs in turn when it comes: one that was sent with a delay, one that no value object
-//	    emitted, or one from a program whose routes lack channel.InOrder. So order begins when all programs that emit
-//	    events have it.
-//	  - All kinds that the routes take to the queue must have such a handler.
+// It keeps these laws:
+//
+//   - An event begins after the one before it is done, or others went past that: see [Turns]. Until then it is handed
+//     back. That spends no attempt, and costs other value objects nothing.
+//   - An event that is done already is not run again, however late it comes. The process may die after an event and
+//     before that is noted: then it runs again, as that of [React], and before the next one.
+//   - An event that others went past (it was poisoned, or came too late) runs when it comes, out of order.
+//   - An event outside of the order runs in turn when it comes: one that was sent with a delay, one that no value
+//     object emitted, or one from a program whose routes lack channel.InOrder. So order begins when all programs
+//     that emit events have it.
+//   - All kinds that the routes take to the queue must have such a handler.
 func ReactInOrder[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
 	inTurn(r, "in order "+group, group, true, func(e *channel.Envelope, _ E) (string, bool) { return sourceKey(e.Source), true }, f)
 }
@@ -76,7 +81,7 @@ func inTurn[M channel.Message](r *Registry, name, queue string, ordered bool, ke
 		r.fault("%s: the function for the key of %s is nil", name, h.kind)
 	}
 	h.key = func(e *channel.Envelope, m any) (string, bool) { return key(e, m.(M)) }
-	h.turns = r.turnsOf(queue)
+	h.turns = turnsOf(r, queue)
 	switch {
 	case ordered && !r.channels.Routes().Ordered(queue):
 		r.fault("%s: the routes don't say that queue %s is in order: add channel.InOrder(%q) to the routes of all programs", name, queue, queue)
@@ -94,8 +99,9 @@ type TurnConfig struct {
 	Halt bool
 
 	// Patience is how long the others of a key wait for a message that should come first and doesn't: because it was
-	// deleted, say. Then they go past it, or the key is halted if Halt says so. It counts while a worker runs, from when
-	// that worker has seen the key wait, or from when the message was to come. Defaults to 15 minutes; at least 30 seconds.
+	// deleted, say. Then they go past it, or the key is halted if Halt says so. It counts while a worker runs, from
+	// when that worker has seen the key wait, or from when the message was to come. Defaults to 15 minutes; at least 30
+	// seconds.
 	Patience time.Duration
 
 	// TTL is how long the turn of a process lasts that has died: others get it 7/6 of that time after they have seen its
@@ -119,7 +125,7 @@ func Turns(r *Registry, queue string, cfg TurnConfig) {
 	if err := turn.CheckTTL(cfg.TTL); err != nil {
 		r.fault("%s: %w", by, err)
 	}
-	t := r.turnsOf(queue)
+	t := turnsOf(r, queue)
 	if t.said {
 		r.fault("%s: said twice", by)
 	}
@@ -128,8 +134,8 @@ func Turns(r *Registry, queue string, cfg TurnConfig) {
 }
 
 // Fence returns the number of the turn that a handler of [InTurn] or [ReactInOrder] runs in. It is larger than those of
-// all earlier turns of the same key. Store it with what must be sure that no process acts that stood still, and refuse a
-// smaller one. It is 0 outside of such a handler.
+// all earlier turns of the same key. Store it with what must be sure that no process acts that stood still, and refuse
+// a smaller one. It is 0 outside of such a handler.
 func Fence(ctx context.Context) int64 {
 	n, _ := ctx.Value(fenceKey{}).(int64)
 	return n
@@ -147,7 +153,7 @@ type turns struct {
 }
 
 // turnsOf returns the turns of a queue.
-func (r *Registry) turnsOf(queue string) *turns {
+func turnsOf(r *Registry, queue string) *turns {
 	t := r.turns[queue]
 	if t == nil {
 		t = &turns{queue: queue, cfg: TurnConfig{Patience: defaultPatience}}

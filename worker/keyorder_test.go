@@ -24,7 +24,7 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// lane is a process whose reactions take events in order. What the reactions did is common to all processes.
+// lane is a process whose reactions take events in order. All processes share what the reactions did.
 type lane struct {
 	world
 	log  *worldtest.Log
@@ -365,7 +365,8 @@ func orderTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Mome
 	return fired
 }
 
-// What is done in a turn whose end can't be written isn't deleted: else the next event would wait for it for ever.
+// An event that is done in a turn whose end can't be written isn't deleted: else the next one would wait for it for
+// ever.
 func TestLawInOrderAnEndThatFails(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		var away atomic.Bool

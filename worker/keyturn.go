@@ -3,100 +3,115 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"github.com/millrace-go/millrace/handlers"
 )
 
+// round is the messages of a key that run in one turn.
+type round struct {
+	*hand
+	turn     *handlers.Turn
+	of       map[*handlers.Delivery]*message
+	outcomes map[*message]handlers.Outcome
+}
+
 // takeTurn runs the messages of a key one after the other, under the key's turn, or hands them back. It returns those
 // that are left when the turn has taken long enough. The deliveries end after the turn is written: a process that dies
 // before that repeats them, and none is forgotten that the next one waits for.
-func (h *hand) takeTurn(ctx context.Context, id handlers.Group, batch []*message) (left []*message) {
-	of, ds := map[*handlers.Delivery]*message{}, make([]*handlers.Delivery, 0, len(batch))
+func takeTurn(ctx context.Context, h *hand, id handlers.Group, batch []*message) (left []*message) {
+	r := round{hand: h, of: map[*handlers.Delivery]*message{}, outcomes: map[*message]handlers.Outcome{}}
+	ds := make([]*handlers.Delivery, 0, len(batch))
 	for _, m := range batch {
 		if !m.ours(h.renewer.owned()) {
 			h.settler.lose(m)
 			continue
 		}
 		m.delivery.Arrived = later(m.sentAt, m.envelope.Due)
-		of[m.delivery], ds = m, append(ds, m.delivery)
+		r.of[m.delivery], ds = m, append(ds, m.delivery)
 	}
 	if len(ds) == 0 {
 		return nil
 	}
-	outcomes := map[*message]handlers.Outcome{}
-	turn, err := id.TakeTurn(ctx, ds, func(n handlers.TurnNote) { h.noteTurn(ctx, n) })
-	if err != nil {
-		for _, m := range of {
-			outcomes[m] = handlers.Outcome{Err: err}
-		}
+	var err error
+	if r.turn, err = id.TakeTurn(ctx, ds, func(n handlers.TurnNote) { r.note(ctx, n) }); err == nil {
+		left = r.run(ctx, ds)
 	} else {
-		left = h.inTurn(ctx, turn, ds, of, outcomes)
-	}
-	ended := make([]*message, 0, len(outcomes))
-	for _, d := range ds { // in their order, which the settler need not keep
-		if _, ok := outcomes[of[d]]; ok {
-			ended = append(ended, of[d])
+		for _, m := range r.of {
+			r.outcomes[m] = handlers.Outcome{Err: err}
 		}
 	}
-	each(ended, func(m *message) { h.settler.conclude(ctx, m, outcomes[m]) })
+	each(slices.Collect(maps.Keys(r.outcomes)), func(m *message) { h.settler.conclude(ctx, m, r.outcomes[m]) })
 	return left
 }
 
-// inTurn runs messages until the turn is over, and ends it.
-func (h *hand) inTurn(ctx context.Context, turn *handlers.Turn, ds []*handlers.Delivery, of map[*handlers.Delivery]*message, outcomes map[*message]handlers.Outcome) (left []*message) {
+// run runs messages until the turn is over, and ends it.
+func (r *round) run(ctx context.Context, ds []*handlers.Delivery) (left []*message) {
 	var done []*message
 	for i, d := range ds {
-		if h.idle() || i > 0 && turn.Over() {
+		if r.idle() || i > 0 && r.turn.Over() {
 			for _, d := range ds[i:] {
-				left = append(left, of[d])
+				left = append(left, r.of[d])
 			}
 			break
 		}
-		m := of[d]
-		repeat, err := turn.Waits(d)
-		switch {
-		case repeat:
-		case err != nil:
-			outcomes[m] = handlers.Outcome{Err: err}
+		m := r.of[d]
+		o, ours := r.runNext(ctx, m)
+		if !ours {
 			continue
-		default:
-			o, ok := h.runInTurn(ctx, turn, m)
-			if !ok {
-				continue
-			}
-			if outcomes[m] = o; o.Err != nil {
-				continue
-			}
 		}
-		outcomes[m] = handlers.Outcome{}
-		done = append(done, m)
+		if r.outcomes[m] = o; o.Err == nil {
+			done = append(done, m)
+		}
 	}
-	if err := turn.End(ctx); err != nil {
+	if err := r.turn.End(ctx); err != nil {
 		for _, m := range done {
-			outcomes[m] = handlers.Outcome{Err: err}
+			r.outcomes[m] = handlers.Outcome{Err: err}
 		}
 	}
 	return left
 }
 
-// runInTurn runs the handler of a message. It reports false for a message that this worker has lost.
-func (h *hand) runInTurn(ctx context.Context, turn *handlers.Turn, m *message) (handlers.Outcome, bool) {
-	own, ok := m.start(ctx, h.renewer.owned())
-	if !ok {
-		h.settler.lose(m)
-		return handlers.Outcome{}, false
+// runNext runs the handler of a message, unless that has to wait or is done. It reports false for a message that this
+// worker has lost.
+func (r *round) runNext(ctx context.Context, m *message) (o handlers.Outcome, ours bool) {
+	if done, err := r.turn.Waits(m.delivery); done || err != nil {
+		return handlers.Outcome{Err: err}, true
 	}
-	began := h.started(m)
-	o := turn.Handle(own, m.delivery, nil)
-	h.ended(began, []handlers.Outcome{o})
+	own, ok := m.start(ctx, r.renewer.owned())
+	if !ok {
+		r.settler.lose(m)
+		return o, false
+	}
+	began := r.started(m)
+	o = r.turn.Handle(own, m.delivery, nil)
+	r.ended(began, []handlers.Outcome{o})
 	m.cancel(nil)
-	turn.Ended(m.delivery, o, h.settler.poisons(ctx, m, o.Err))
+	r.turn.Ended(m.delivery, o, r.poisons(ctx, m, o.Err))
 	return o, true
 }
 
-// noteTurn counts and logs what happens to turns. The lines name messages, never keys, which may be personal.
-func (h *hand) noteTurn(ctx context.Context, n handlers.TurnNote) {
-	h.stats.turn(n.What)
+// poisons reports that the message will go to the poison queue, for the error of its handler.
+func (r *round) poisons(ctx context.Context, m *message, err error) bool {
+	if err == nil || context.Cause(ctx) == ErrDraining || m.dropped() {
+		return false
+	}
+	v := handlers.Judge(err)
+	if v.Action == handlers.TryAgain {
+		e := m.envelope
+		e.Attempts++
+		if _, hangs := err.(*handlers.HangError); hangs {
+			e.Hangs++
+		}
+		return givesUp(&e, r.cfg.MaxAttempts) != ""
+	}
+	return v.Action == handlers.ToPoison
+}
+
+// note counts and logs what happens to turns. The lines name messages, never keys, which may be personal.
+func (r *round) note(ctx context.Context, n handlers.TurnNote) {
+	r.stats.turn(n.What)
 	level, event := slog.LevelWarn, ""
 	switch n.What {
 	case handlers.TurnGap:
@@ -114,5 +129,5 @@ func (h *hand) noteTurn(ctx context.Context, n handlers.TurnNote) {
 	if n.Err != nil {
 		attrs = append(attrs, slog.Any("error", n.Err))
 	}
-	h.log.LogAttrs(ctx, level, event, attrs...)
+	r.log.LogAttrs(ctx, level, event, attrs...)
 }

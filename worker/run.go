@@ -90,15 +90,15 @@ func (h *hand) runOne(ctx context.Context, m *message) {
 	h.settler.conclude(ctx, m, outcomes[0])
 }
 
-// runGroup folds the waiting messages of a document, or runs those of a key in turn, or hands them back. If more have come meanwhile, it makes the
-// group a task again.
+// runGroup folds the waiting messages of a document, or runs those of a key in turn, or hands them back. If more have
+// come meanwhile, it makes the group a task again.
 func (h *hand) runGroup(ctx context.Context, g *group, idle bool) {
 	batch := h.groups.next(g)
 	switch {
 	case idle:
 		each(batch, func(m *message) { h.settler.giveBack(ctx, m) })
 	case g.id.TakesTurns():
-		h.groups.putBack(g, h.takeTurn(ctx, g.id, batch))
+		h.groups.putBack(g, takeTurn(ctx, h, g.id, batch))
 	default:
 		h.fold(ctx, g.id, batch)
 	}

@@ -152,7 +152,7 @@ func (s *settler) tryAgain(ctx context.Context, m *message, v handlers.Verdict) 
 	if _, hangs := v.Err.(*handlers.HangError); hangs {
 		e.Hangs++
 	}
-	if reason := s.givesUp(e); reason != "" {
+	if reason := givesUp(e, s.cfg.MaxAttempts); reason != "" {
 		s.poison(ctx, m, reason, v.Err)
 		return
 	}
@@ -165,31 +165,14 @@ func (s *settler) tryAgain(ctx context.Context, m *message, v handlers.Verdict) 
 }
 
 // givesUp returns the reason for which a message with this history goes to the poison queue, or "".
-func (s *settler) givesUp(e *channel.Envelope) string {
+func givesUp(e *channel.Envelope, most int) string {
 	switch {
 	case e.Hangs >= maxHangs:
 		return handlers.ReasonHangs
-	case e.Attempts >= s.cfg.MaxAttempts:
+	case e.Attempts >= most:
 		return handlers.ReasonAttempts
 	}
 	return ""
-}
-
-// poisons reports that conclude will move the message to the poison queue, for the error of its handler.
-func (s *settler) poisons(ctx context.Context, m *message, err error) bool {
-	if err == nil || context.Cause(ctx) == ErrDraining || m.dropped() {
-		return false
-	}
-	v := handlers.Judge(err)
-	if v.Action == handlers.TryAgain {
-		e := m.envelope
-		e.Attempts++
-		if _, hangs := err.(*handlers.HangError); hangs {
-			e.Hangs++
-		}
-		return s.givesUp(&e) != ""
-	}
-	return v.Action == handlers.ToPoison
 }
 
 // retryDelay calls Config.RetryDelay, which is the user's code.

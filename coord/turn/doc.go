@@ -16,18 +16,18 @@
 //
 // # Laws
 //
-//  1. A turn's context ends 5/6 of its TTL after the start of its last acknowledged write. Others take a turn over after
-//     they have watched it for 7/6 of its TTL. So two contexts are never alive at once; package coord/lease has the
-//     proof. Elapsed time on one machine counts, and no two clocks are compared.
+//  1. A turn's context ends 5/6 of its TTL after the start of its last acknowledged write. Others take a turn over
+//     after they have watched it for 7/6 of its TTL. So two contexts are never alive at once; package coord/lease has
+//     the proof. Elapsed time on one machine counts, and no two clocks are compared.
 //  2. A context can't stop a process that stands still between a look at it and an act. [Turn.Fence] can: each holder's
 //     is larger than those before it. Store it with what must be sure, and refuse a smaller one.
 //  3. A write whose outcome is unknown gives nobody a turn. The process that made it takes the turn at its next try.
 //  4. One key costs other keys nothing: no row, no lock and no goroutine is shared.
-//  5. A row that isn't the JSON of a turn is replaced when a process has watched it unchanged for 70 seconds. A row of a
-//     newer version is left alone, and its key waits.
-//  6. Rows of keys that are quiet for 30 days are deleted, under their ETags; halts stay. A new row's first fence is the
-//     number of milliseconds since 1970. So fences go on growing, unless a clock is a month behind, or a key has more
-//     than 1,000 turns a second.
+//  5. A row that isn't the JSON of a turn is replaced when a process has watched it unchanged for 70 seconds. A row of
+//     a newer version is left alone, and its key waits.
+//  6. Rows of keys that are quiet for 30 days are deleted, under their ETags; halts stay. A new row's first fence is
+//     the number of milliseconds since 1970. So fences go on growing, unless a clock is a month behind, or a key has
+//     more than 1,000 turns a second.
 //  7. A row has at most some 2 KB, whatever messages say.
 //
 // # Cost

@@ -60,10 +60,10 @@ type Note struct {
 	Why string // at most 256 bytes
 }
 
-// Release lets a key go on that is halted, or that waits for a message. Others go past that message. It returns how the key was before. A key that
-// neither is halted nor waits stays as it is: released is false. A key that never had a turn is storage.ErrNotFound.
-// A turn that a process has isn't touched by it. A failed call is repeated twice; after an error the key may be
-// released.
+// Release lets a key go on that is halted, or that waits for a message. Others go past that message. It returns how the
+// key was before. A key that neither is halted nor waits stays as it is: released is false. A key that never had a turn
+// is storage.ErrNotFound. A turn that a process has isn't touched by it. A failed call is repeated twice; after an
+// error the key may be released.
 func Release(ctx context.Context, store *storage.Store, group, key string, note Note) (before Info, released bool, err error) {
 	faults := []error{call.CheckStore(store), storage.CheckKey(group), storage.CheckKey(key), call.CheckText("By", note.By, maxText), call.CheckText("Why", note.Why, maxText)}
 	if note.By == "" {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// maxSpans bounds a row. Beyond it neighbours become one span. What is in a span runs if it comes, so a span that is
+// maxSpans bounds a row. Beyond it neighbours become one span. A message in a span runs if it comes, so a span that is
 // too large lets repeats run again, and loses nothing.
 const maxSpans = 24
 

@@ -6,9 +6,9 @@ import (
 	"testing/quick"
 )
 
-// Whatever the order in which the messages of a source come, whatever repeats, whatever is poisoned, and whenever others
-// lose their patience: each message runs, none begins before the one before it is done or was given up, and what was
-// done in order runs once.
+// Whatever the order in which the messages of a source come, whatever repeats, whatever is poisoned, and whenever
+// others lose their patience: each message runs, none begins before the one before it is done or was given up, and what
+// was done in order runs once.
 func TestLawOfOrder(t *testing.T) {
 	t.Parallel()
 	err := quick.Check(func(seed uint64) bool {

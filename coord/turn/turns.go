@@ -101,8 +101,8 @@ func (s *sight) takenFor() time.Duration {
 }
 
 // Take takes the turn of a key, unless another process may have it: [ErrHeld]. begin may be nil. Otherwise it is called
-// with the state, and for how long this process has seen that the key waits for the same, before anything is written. An error of it ends Take. What
-// it changes of the state is written with the turn.
+// with the state, and for how long this process has seen that the key waits for the same, before anything is written.
+// Its error ends Take. A state that it changes is written with the turn.
 //
 // After another error the turn isn't held. ctx bounds Take alone: the turn lasts until End, or until it is lost.
 func (ts *Turns) Take(ctx context.Context, key string, begin func(s *State, since time.Duration) error) (*Turn, error) {

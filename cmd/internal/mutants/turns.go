@@ -1,7 +1,12 @@
 package main
 
-// turns are breaks of the laws of package coord/turn, of handlers.InTurn and of handlers.ReactInOrder.
-func turns() []mutant {
+import "slices"
+
+// turns are breaks of the laws of turns and order.
+func turns() []mutant { return slices.Concat(turnRows(), turnHandlers(), turnReactions()) }
+
+// turnRows are breaks of the laws of package coord/turn.
+func turnRows() []mutant {
 	return []mutant{
 		{
 			name: "a turn is taken over while its holder may believe in it",
@@ -51,6 +56,12 @@ func turns() []mutant {
 			by:   "coord/turn",
 			test: "TestLaw6QuietKeysLeaveNothing",
 		},
+	}
+}
+
+// turnHandlers are breaks of the laws of handlers.ReactInOrder.
+func turnHandlers() []mutant {
+	return []mutant{
 		{
 			name: "an event runs before the one before it",
 			file: "coord/turn/order.go",
@@ -67,6 +78,12 @@ func turns() []mutant {
 			by:   "coord/turn",
 			test: "TestLawOfOrder",
 		},
+	}
+}
+
+// turnReactions are breaks of the laws of handlers.InTurn.
+func turnReactions() []mutant {
+	return []mutant{
 		{
 			name: "an emission doesn't name the one before it",
 			file: "values/apply.go",

@@ -1,7 +1,7 @@
 // Package operator is the command line of the people who run a program. It shows what waits in the queues, pauses and
 // resumes them, shows and settles what is in the poison queues, shows values and views, shows and settles schedules,
-// counters, gates, locks, leaders and turns, shows processes and acts on them, changes settings, sends commands and finds what
-// is wrong. It may be used while workers run.
+// counters, gates, locks, leaders and turns, shows processes and acts on them, changes settings, sends commands and
+// finds what is wrong. It may be used while workers run.
 //
 //	millrace queues list
 //	millrace queues pause   QUEUE… -why TEXT [-for D | -until TIME] [-by WHO] [-repair]
