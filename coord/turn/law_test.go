@@ -23,7 +23,7 @@ func TestLaw1TakeoverAfterTheContextHasEnded(t *testing.T) {
 		link := storagetest.NewLink(s)
 		mine, others := newTurns(t, link.Store), newTurns(t, s)
 		x := take(t, mine, "a")
-		time.Sleep(10 * ttl) // it is renewed
+		time.Sleep(10*ttl + time.Second) // it is renewed
 		if x.Context().Err() != nil || !x.Sure() {
 			t.Fatal("a turn that is renewed has ended")
 		}
@@ -104,6 +104,31 @@ func TestLaw3LostAnswers(t *testing.T) {
 		y := take(t, mine, "a")
 		if y.State().Done != 3 || y.Fence() <= x.Fence() {
 			t.Errorf("got %+v with fence %d", y.State(), y.Fence())
+		}
+	})
+}
+
+// A turn that a process got at its second try isn't free for the same process, although the first try had no answer.
+func TestLaw3ATurnOfTheSecondTry(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		for _, moment := range []string{"before", "after"} {
+			var puts atomic.Int64
+			deaf := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+				if op.Name == "put row" && puts.Add(1) == 1 {
+					if moment == "after" {
+						_ = do()
+					}
+					return op.Fail(storage.ErrUnavailable)
+				}
+				return do()
+			})
+			ts := newTurns(t, deaf)
+			x := take(t, ts, moment)
+			wantHeld(t, ts, moment)
+			time.Sleep(ttl)
+			wantHeld(t, ts, moment)
+			end(t, x, turn.State{})
 		}
 	})
 }

@@ -176,12 +176,11 @@ func (t *Turn) End(ctx context.Context, s State) error {
 	}
 	before, _ := t.ts.seen.Get(t.key)
 	now := before.saw(t.doc, t.etag, nil)
-	now.mine = ""
 	if err != nil {
-		now.mine = id
-		t.ts.seen.Add(t.key, now, 1)
+		t.ts.seen.Add(t.key, now.doubt(id), 1)
 		return t.ts.fail("end", t.key, err)
 	}
+	now.mine = nil
 	t.ts.seen.Add(t.key, now, 1)
 	t.ts.sweep.after(ctx, t.ts, t.key)
 	return nil

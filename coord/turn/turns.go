@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/call"
@@ -15,6 +16,8 @@ import (
 const (
 	minTTL = 3 * time.Second
 	maxTTL = time.Minute
+
+	mostDoubts = 4 // IDs of writes without an answer that a process remembers of a key
 
 	sights = 16384 // keys that a process remembers; one beyond them counts as seen for the first time
 )
@@ -74,7 +77,7 @@ type sight struct {
 	at     time.Time    // since when the process has seen the row like this; after it was read, so not before it was written
 	since  time.Time    // since when the process has seen what the key waits for like this
 	broken error        // the row is no turn
-	mine   string       // the ID of a turn that this process tried to take or to end, without an answer: nothing runs under it
+	mine   []string     // IDs of turns that this process tried to take or to end, without an answer: nothing runs under them
 }
 
 // saw returns what a process knows after it has seen a row in another state.
@@ -87,6 +90,12 @@ func (s *sight) saw(doc document, etag storage.ETag, broken error) sight {
 	return next
 }
 
+// doubt returns what a process knows after a write under an ID had no answer. The slice of s may be others', too.
+func (s sight) doubt(id string) sight {
+	s.mine = append(slices.Clone(s.mine[max(0, len(s.mine)-mostDoubts+1):]), id)
+	return s
+}
+
 // takenFor is how long a turn must be left to its holder.
 func (s *sight) takenFor() time.Duration {
 	switch {
@@ -94,7 +103,7 @@ func (s *sight) takenFor() time.Duration {
 		return unreadableFor
 	case s.broken != nil:
 		return time.Until(s.at.Add(unreadableFor))
-	case s.doc.ID == "" || s.doc.ID == s.mine:
+	case s.doc.ID == "" || slices.Contains(s.mine, s.doc.ID):
 		return 0
 	}
 	return time.Until(s.at.Add(time.Duration(s.doc.TTL) * time.Millisecond * 7 / 6))
@@ -108,9 +117,9 @@ func (s *sight) takenFor() time.Duration {
 func (ts *Turns) Take(ctx context.Context, key string, begin func(s *State, since time.Duration) error) (*Turn, error) {
 	s, known := ts.seen.Get(key)
 	read := !known || s.broken != nil || s.takenFor() > 0
-	id := rand.Text()
 	for tries := 1; ; tries++ {
-		t, err := ts.try(ctx, key, id, &s, read, begin)
+		// Each try has an ID of its own: one that had no answer must not name the turn that a later try gets.
+		t, err := ts.try(ctx, key, rand.Text(), &s, read, begin)
 		switch {
 		case err == nil:
 			return t, nil
@@ -168,15 +177,14 @@ func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, b
 	case storage.LostRace(err):
 		return nil, err
 	case err != nil:
-		s.mine = id
+		*s = s.doubt(id)
 		ts.seen.Add(key, *s, 1)
 		return nil, err
 	}
 	t := hold(ts, key, next, etag, start)
 	if t == nil { // the answer came so late that others may have taken over
-		late := s.saw(next, etag, nil)
-		late.mine = id
-		ts.seen.Add(key, late, 1)
+		now := s.saw(next, etag, nil)
+		ts.seen.Add(key, now.doubt(id), 1)
 		return nil, ErrHeld
 	}
 	return t, nil

@@ -35,10 +35,18 @@ func turnRows() []mutant {
 		{
 			name: "a turn whose answer was lost blocks its key",
 			file: "coord/turn/turns.go",
-			old:  "		s.mine = id\n",
+			old:  "		*s = s.doubt(id)\n",
 			new:  "",
 			by:   "coord/turn",
 			test: "TestLaw3LostAnswers",
+		},
+		{
+			name: "an unanswered try names the turn of a later one",
+			file: "coord/turn/turns.go",
+			old:  "ts.try(ctx, key, rand.Text(), &s,",
+			new:  "ts.try(ctx, key, key+ts.cfg.Holder+rand.Text()[:0], &s,",
+			by:   "coord/turn",
+			test: "TestLaw3ATurnOfTheSecondTry",
 		},
 		{
 			name: "a damaged turn blocks its key for ever",
