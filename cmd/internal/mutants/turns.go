@@ -143,8 +143,8 @@ func turnReactions() []mutant {
 		{
 			name: "an event is deleted before it is noted as done",
 			file: "worker/keyturn.go",
-			old:  "	if err := turn.End(ctx); err != nil {\n",
-			new:  "	if err := turn.End(ctx); err != nil && false {\n",
+			old:  "	if err := r.turn.End(ctx); err != nil {\n",
+			new:  "	if err := r.turn.End(ctx); err != nil && false {\n",
 			by:   "worker",
 			test: "TestLawInOrderAnEndThatFails",
 		},
