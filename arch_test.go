@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/post", "internal/tracing/tracingtest"}
-	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "worker/optional", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/share", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage", "storage/lanes"}
+	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "worker/optional", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/share", "coord/turn", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage", "storage/lanes"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -45,6 +45,7 @@ func house() []floor {
 		{pkg: "coord/quorum", may: []string{"storage", "internal/call", "internal/metrics"}, vendor: true, why: "it stands on guarded writes in several stores", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/leader", may: []string{"storage", "coord/lease", "internal/call", "internal/metrics"}, vendor: true, why: "a leader is the holder of a lease that everybody wants", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/share", may: []string{"storage", "internal/call"}, why: "it stands on guarded writes, which every store has, and on rings", tests: []string{"coord/internal/coordtest"}},
+		{pkg: "coord/turn", may: []string{"storage", "internal/call", "internal/lru"}, why: "it stands on guarded writes of rows, which every store has, and doesn't know who takes turns", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "coord/members", may: []string{"storage", "internal/call"}, why: "it stands on rows, which every store has", tests: []string{"coord/internal/coordtest"}},
 		{pkg: "storage/doorbell", may: []string{"storage", "storage/driver", "storage/internal/telling"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite"}},
 		{pkg: "storage/lanes", may: []string{"storage", "storage/driver"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite", "channel", "handlers", "worker", "internal/worldtest"}},
@@ -63,11 +64,11 @@ func house() []floor {
 		{pkg: "poison", may: []string{"channel", "internal/post", "storage"}, vendor: true, why: "what is in a poison queue is looked at by operators, too; it doesn't know who put it there", tests: world},
 		{pkg: "spool", may: []string{"channel", "internal/post", "internal/call", "internal/flock", "storage", "storage/sqlite"}, vendor: true, why: "it is a file on this machine, so it names the one driver that keeps files; it knows messages on their way to a store, not what is done with them", tests: world},
 		{pkg: "throttle", may: []string{"internal/metrics", "storage"}, vendor: true, why: "it stands before whatever takes requests, and looks at a queue's length; it doesn't know what is sent, nor by whom", tests: world},
-		{pkg: "handlers", may: []string{"internal/lru", "values", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
+		{pkg: "handlers", may: []string{"internal/lru", "coord/turn", "values", "channel", "internal/post", "internal/tracing", "storage", "internal/jsonform"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
 		{pkg: "views", may: []string{"internal/lru", "internal/post", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
 		{pkg: "catalog", may: []string{"handlers", "channel", "internal/post", "internal/jsonform", "storage"}, why: "it describes what a registry handles; it doesn't know who runs the handlers, nor who reads the description", tests: world},
-		{pkg: "worker", may: []string{"handlers", "values", "channel", "internal/post", "internal/tracing", "storage", "storage/inbox", "poison"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/active"}, world...)},
+		{pkg: "worker", may: []string{"handlers", "values", "channel", "internal/post", "internal/tracing", "storage", "storage/inbox", "poison"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/active", "coord/turn"}, world...)},
 		{pkg: "worker/gated", may: []string{"worker", "coord/gate", "storage"}, why: "it holds a queue behind a gate; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
 		{pkg: "worker/paused", may: []string{"worker", "coord/pause", "storage", "internal/metrics"}, vendor: true, why: "it holds the queues that an operator has paused; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
 		{pkg: "worker/optional", may: []string{"worker", "throttle"}, why: "it holds the queues that may wait while a program leaves out work; the worker doesn't know of it", tests: append([]string{"channel", "handlers", "storage"}, world...)},

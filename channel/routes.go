@@ -23,8 +23,10 @@ type Route struct {
 	together bool // it stands for the parts
 	parts    []Route
 
+	// What a route says of queues, and not of a kind.
 	divided  string // a queue that has lanes
 	division lanes.Queue
+	inOrder  []string // queues that are in order
 }
 
 // Command routes the commands of a type to the one queue whose workers decide them. A queue's name is 3 to 50
@@ -39,6 +41,11 @@ func Command[M Message](queue string) Route {
 func Event[M Message](groups ...string) Route {
 	return route(KindOf[M](), reflect.TypeFor[M](), false, groups...)
 }
+
+// InOrder says that queues want the events of each value object in its order: see handlers.ReactInOrder. Each event of
+// a value object then names the one before it to each of these queues. All programs that emit events to them must have
+// it.
+func InOrder(queues ...string) Route { return Route{together: true, inOrder: slices.Clone(queues)} }
 
 func route(k Kind, t reflect.Type, command bool, queues ...string) Route {
 	return Route{kind: k, command: command, queues: slices.Clone(queues), message: t, fault: post.CheckType(k, t)}
@@ -65,8 +72,8 @@ func Together(_ post.Inside, routes ...Route) Route {
 // Faulty is no route, but an error that NewRoutes reports.
 func Faulty(_ post.Inside, err error) Route { return Route{together: true, fault: err} }
 
-// flat returns routes with the parts of those that stand for several, and those that divide queues.
-func flat(routes []Route) (all, divide []Route, faults []error) {
+// flat returns routes with the parts of those that stand for several, and apart from them what routes say of queues.
+func flat(routes []Route) (all, queues []Route, faults []error) {
 	for _, x := range routes {
 		if x.fault != nil {
 			faults = append(faults, x.fault)
@@ -75,26 +82,28 @@ func flat(routes []Route) (all, divide []Route, faults []error) {
 			all = append(all, x)
 			continue
 		}
-		if x.divided != "" {
-			divide = append(divide, x)
+		if x.divided != "" || len(x.inOrder) > 0 {
+			queues = append(queues, x)
 		}
 		parts, also, more := flat(x.parts)
-		all, divide, faults = append(all, parts...), append(divide, also...), append(faults, more...)
+		all, queues, faults = append(all, parts...), append(queues, also...), append(faults, more...)
 	}
-	return all, divide, faults
+	return all, queues, faults
 }
 
 // Routes holds the routes of all kinds. Senders and workers share one value, which doesn't change.
 type Routes struct {
-	byKind map[Kind]Route
-	lanes  map[string]lanes.Queue
+	byKind  map[Kind]Route
+	lanes   map[string]lanes.Queue
+	ordered map[string]bool   // queues in order
+	orders  map[Kind][]string // those of a kind, sorted
 }
 
 // NewRoutes checks the routes and returns them as one value. It reports all faults together. It refuses a type if
 // JSON keeps none of its fields.
 func NewRoutes(routes ...Route) (*Routes, error) {
-	r := &Routes{byKind: map[Kind]Route{}, lanes: map[string]lanes.Queue{}}
-	routes, divide, faults := flat(routes)
+	r := &Routes{byKind: map[Kind]Route{}, lanes: map[string]lanes.Queue{}, ordered: map[string]bool{}, orders: map[Kind][]string{}}
+	routes, queues, faults := flat(routes)
 	for _, x := range routes {
 		if err := x.kind.Check(); err != nil {
 			faults = append(faults, err)
@@ -116,12 +125,38 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 		}
 		r.byKind[x.kind] = x
 	}
-	faults = append(faults, r.divide(divide)...)
+	faults = append(append(faults, r.divide(queues)...), r.order(queues)...)
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("channel: routes: %w", errors.Join(faults...))
 	}
 	return r, nil
 }
+
+// order notes the queues that are in order.
+func (r *Routes) order(routes []Route) (faults []error) {
+	for _, x := range routes {
+		for _, q := range x.inOrder {
+			r.ordered[q] = true
+			if len(r.Kinds(q)) == 0 {
+				faults = append(faults, fmt.Errorf("queue %s is to be in order, and no kind goes to it", storage.Quote(q)))
+			}
+		}
+	}
+	for kind, x := range r.byKind {
+		for _, q := range slices.Sorted(slices.Values(x.queues)) {
+			if r.ordered[q] {
+				r.orders[kind] = append(r.orders[kind], q)
+			}
+		}
+	}
+	return faults
+}
+
+// Ordered reports that a queue wants messages in the order of their value objects; see [InOrder].
+func (r *Routes) Ordered(queue string) bool { return r.ordered[queue] }
+
+// OrderedQueues returns the queues in order that a kind goes to, sorted. The caller doesn't change them.
+func (r *Routes) OrderedQueues(k Kind) []string { return r.orders[k] }
 
 // Queues returns all queues that any kind goes to, sorted.
 func (r *Routes) Queues() []string {

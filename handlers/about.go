@@ -11,8 +11,8 @@ import (
 func (r *Registry) About() (all []post.Handled) {
 	for _, queue := range r.Queues() {
 		for _, h := range r.Handlers(queue) {
-			about := post.Handled{Queue: queue, Name: h.name, Collection: h.collection, Group: h.group, View: h.view, Once: h.once, Standing: h.standing, Clock: h.clock}
-			if h.key != nil {
+			about := post.Handled{Queue: queue, Name: h.name, Collection: h.collection, Group: h.group, View: h.view, Once: h.once, Turns: h.turns != nil, Standing: h.standing, Clock: h.clock}
+			if h.folder != nil {
 				about.Unrecorded = func(e *channel.Envelope) (without bool) {
 					return Contain(func() { without = h.folder.idempotent(e) }) != nil || without
 				}

@@ -23,8 +23,9 @@ type Delivery struct {
 	Handler  *Handler
 	Span     trace.Span // of this delivery, by its worker; nil: no spans are made
 	Number   int        // how often the message was delivered when it was due, with this time; 0: nobody has counted
+	Arrived  time.Time  // when the store took the message, or when it was due; of one that takes a turn
 
-	key     string   // of the document that the message is for, where its handler folds
+	key     string   // of the document that the message is for, where its handler folds; or of its turn
 	ignored bool     // no document is for it: it is handled alone, and its handler does nothing
 	answer  answer   // of a reaction that replies
 	passage *passage // through the middleware, where its handler folds
@@ -64,7 +65,7 @@ func (r *Registry) resolve(queue string, e *channel.Envelope) (*Delivery, error)
 		return nil, Poison(ReasonRefused, err)
 	}
 	d := &Delivery{Envelope: e, Message: m, Queue: queue, Handler: h}
-	if h.folder != nil {
+	if h.key != nil {
 		concerned := false
 		if d.key, concerned = h.key(e, m); !concerned {
 			d.ignored = true
@@ -77,9 +78,11 @@ func (r *Registry) resolve(queue string, e *channel.Envelope) (*Delivery, error)
 	return d, nil
 }
 
-// Group names the document that a delivery is for. Deliveries of one group are handled together.
+// Group names the document that a delivery is for, or the turn that it takes. Deliveries of one group are handled
+// together: in one fold, or one after the other.
 type Group struct {
 	folder *folder
+	turns  *turns
 	key    string
 }
 
@@ -88,7 +91,8 @@ func (d *Delivery) Group() (g Group, ok bool) {
 	if d.ignored {
 		return Group{}, false
 	}
-	return Group{folder: d.Handler.folder, key: d.key}, d.Handler.folder != nil
+	h := d.Handler
+	return Group{folder: h.folder, turns: h.turns, key: d.key}, h.folder != nil || h.turns != nil
 }
 
 // An Outcome is what became of a delivery: the error of its handling, and whether the unit of work has ended it.
@@ -108,7 +112,7 @@ const (
 type Commit = values.Commit
 
 // Handle runs a group of deliveries, or one delivery that is alone, and returns the outcome of each. A delivery is
-// handled once at a time.
+// handled once at a time. Deliveries that take a turn are handled by a [Turn] instead.
 //
 //   - A group's deliveries that succeed are ended by commit, in the unit of work that they are folded in. Without a
 //     commit, with middleware, and after a reaction they are StillThere.

@@ -41,6 +41,7 @@ type Registry struct {
 	decided  map[channel.Kind]bool
 	givenUp  compensations
 	optional map[string]int        // see Optional
+	turns    map[string]*turns     // by queue
 	judged   map[reflect.Type]bool // see warnOfLoss
 	checks   []func(context.Context) error
 	faults   []error
@@ -64,7 +65,7 @@ func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
 	r := &Registry{
 		channels: channels, cfg: cfg,
 		handlers: map[string]map[channel.Kind]*Handler{}, folders: map[string]*folder{}, decided: map[channel.Kind]bool{},
-		givenUp: compensations{}, optional: map[string]int{}, judged: map[reflect.Type]bool{}, kept: map[reflect.Type]any{},
+		givenUp: compensations{}, optional: map[string]int{}, turns: map[string]*turns{}, judged: map[reflect.Type]bool{}, kept: map[reflect.Type]any{},
 	}
 	for i, m := range cfg.Middleware {
 		if m == nil {
@@ -88,7 +89,7 @@ func (r *Registry) Timeout() time.Duration { return r.cfg.Timeout }
 
 // Err returns all faults of the configuration and of the registered handlers, or nil.
 func (r *Registry) Err() error {
-	faults := slices.Concat(r.faults, r.givenUp.unhandled(r), unhandledOptional(r))
+	faults := slices.Concat(r.faults, r.givenUp.unhandled(r), unhandledOptional(r), faultyTurns(r))
 	if len(faults) == 0 {
 		return nil
 	}
@@ -143,13 +144,14 @@ type Handler struct {
 	run      Next              // the reaction, or the waiting for the fold, with the middleware around it
 	wrapped  bool              // there is middleware
 
-	key        func(*channel.Envelope, any) (key string, ok bool) // of folding handlers
+	key        func(*channel.Envelope, any) (key string, ok bool) // of handlers that fold or take turns
 	collection string
 	view       bool
 	standing   func(*channel.Envelope) bool // see post.Inside
 	clock      bool                         // its fold reads the clock
 	once       bool
 	folder     *folder
+	turns      *turns
 	decode     func(*channel.Envelope) (any, error)
 	group      string // of On: see values.Change
 	fold       any    // func(V, *channel.Envelope, any) (V, []channel.Message, error), for the folder's V

@@ -266,3 +266,38 @@ func TestRollingUpgrade(t *testing.T) {
 		t.Errorf("a newer kind: got error %v, want one that hands it back", err)
 	}
 }
+
+// Faults of turns and order are found at start-up.
+func TestTurnsFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, handlers.Config{})
+	handlers.InTurn[Mail](w.Registry, "mails", nil, nil)
+	handlers.Turns(w.Registry, "mails", handlers.TurnConfig{Patience: time.Second, TTL: time.Hour})
+	handlers.Turns(w.Registry, "mails", handlers.TurnConfig{})
+	handlers.Turns(w.Registry, "totals", handlers.TurnConfig{})
+	handlers.ReactInOrder(w.Registry, "audits", nothing[Added])
+	err := w.Registry.Err()
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	for _, want := range []string{
+		"in turn mails: the function for the key of test.mail.v1 is nil", "in turn mails: the reaction to test.mail.v1 is nil",
+		`turns of "mails": Patience is 1s`, `turns of "mails": invalid argument: TTL is 1h0m0s`, `turns of "mails": said twice`,
+		`turns of "totals": the queue has no handler by InTurn`, `add channel.InOrder("audits")`,
+		"in order audits: the routes take test.refused.v1 to it",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q in:\n%v", want, err)
+		}
+	}
+	about := map[string]bool{}
+	for _, x := range w.Registry.About() {
+		about[x.Queue] = x.Turns
+	}
+	if !about["mails"] || !about["audits"] {
+		t.Errorf("the registry tells of turns: %v", about)
+	}
+	if handlers.Fence(t.Context()) != 0 {
+		t.Error("a fence outside of a turn")
+	}
+}

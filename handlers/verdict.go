@@ -28,6 +28,8 @@ func (e *RetryError) Unwrap() error { return e.Err }
 type LaterError struct {
 	After  time.Duration
 	Reason string
+
+	wait string // of a message that waits for its turn: see the constants Wait…
 }
 
 // Later returns an error that says: not yet, for no fault of the message. It spends no attempt, however often. The
@@ -75,6 +77,7 @@ type Verdict struct {
 	Action Action
 	After  time.Duration // 0: the worker chooses
 	Reason string        // of ToPoison: short, stable, fit to select by; of HandBack by Later: the handler's
+	Wait   string        // of HandBack: why the message waits for its turn, see WaitHeld; empty: it doesn't
 	Spent  bool          // an attempt is spent: the handler has said no
 	Err    error
 }
@@ -117,7 +120,7 @@ func Judge(err error) (v Verdict) {
 	case errors.As(err, &poison):
 		return Verdict{Action: ToPoison, Reason: poison.Reason, Spent: true, Err: err}
 	case errors.As(err, &later):
-		return Verdict{Action: HandBack, After: later.After, Reason: later.Reason, Err: err}
+		return Verdict{Action: HandBack, After: later.After, Reason: later.Reason, Wait: later.wait, Err: err}
 	case errors.As(err, &retry):
 		return Verdict{Action: TryAgain, After: retry.After, Spent: true, Err: err}
 	case errors.Is(err, values.ErrContentDiffers):

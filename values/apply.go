@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -312,6 +313,7 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 		sent++
 		d.emitted++
 		x.Sequence = d.emitted
+		u.order(&x)
 		u.emits = append(u.emits, x)
 	}
 	if sent > 0 && !u.c.atomic {
@@ -326,6 +328,24 @@ func (u *unit[V]) apply(i int, x entry) (err error) {
 		u.folded = append(u.folded, post.Folded{ID: x.id, Content: x.content, At: o.Now()})
 	}
 	return nil
+}
+
+// order names in an emission the one before it to each queue that is in order. A delayed one is outside of the order.
+func (u *unit[V]) order(x *channel.Envelope) {
+	queues := u.c.channels.Routes().OrderedQueues(x.Kind)
+	if len(queues) == 0 || !x.Due.IsZero() {
+		return
+	}
+	d := u.doc
+	x.SetPrevious(queues, func(q string) post.Stamp { return d.ordered[q] })
+	last := maps.Clone(d.ordered)
+	if last == nil {
+		last = map[string]post.Stamp{}
+	}
+	for _, q := range queues {
+		last[q] = post.Stamp{Sequence: x.Sequence, At: x.Time.UnixMilli()}
+	}
+	d.ordered = last
 }
 
 // finish commits the write, if any, the emissions, and the end of the deliveries.

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace-go/millrace/internal/jsonform"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -21,6 +22,7 @@ type document[V any] struct {
 	version uint64         // messages applied
 	emitted uint64         // messages emitted
 	record  record
+	ordered map[string]post.Stamp // the last emission to each queue in order; it doesn't change, but is replaced
 	pending []pending
 	etag    storage.ETag // "" before the first write
 	size    int          // of the stored form; 0 before the first write
@@ -41,8 +43,11 @@ type messageDigest = [12]byte
 
 // stored is the document's JSON form.
 type stored struct {
-	Version   uint64         `json:"version"`
-	Emitted   uint64         `json:"emitted,omitzero"`
+	Version uint64 `json:"version"`
+	Emitted uint64 `json:"emitted,omitzero"`
+
+	Ordered map[string]post.Stamp `json:"ordered,omitempty"`
+
 	Value     jsontext.Value `json:"value"`
 	Applied   []byte         `json:"applied,omitempty"` // see record
 	Watermark int64          `json:"watermark,omitzero"`
@@ -55,7 +60,7 @@ func decodeDocument[V any](b storage.Blob) (*document[V], error) {
 	if err := json.Unmarshal(b.Body, &s); err != nil {
 		return nil, fmt.Errorf("document: %w", jsonform.RedactError[stored](err))
 	}
-	d := &document[V]{raw: s.Value, version: s.Version, emitted: s.Emitted, pending: s.Pending, etag: b.ETag, size: len(b.Body)}
+	d := &document[V]{raw: s.Value, version: s.Version, emitted: s.Emitted, ordered: s.Ordered, pending: s.Pending, etag: b.ETag, size: len(b.Body)}
 	d.record = record{packed: s.Applied, watermark: s.Watermark, left: s.Left}
 	err := d.record.check()
 	if err != nil {
@@ -80,7 +85,7 @@ func (d *document[V]) encode() (b []byte, err error) {
 	}
 	d.raw, d.form = raw, nil
 	b, err = json.Marshal(&stored{
-		Version: d.version, Emitted: d.emitted, Value: raw, Applied: d.record.packed,
+		Version: d.version, Emitted: d.emitted, Ordered: d.ordered, Value: raw, Applied: d.record.packed,
 		Watermark: d.record.watermark, Left: d.record.left, Pending: d.pending,
 	})
 	d.size = len(b)

@@ -28,3 +28,11 @@ func RetryDelay(failed int, id string) time.Duration {
 	spread := float64(h.Sum64()%1000)/1000*0.4 - 0.2
 	return d + time.Duration(spread*float64(d))
 }
+
+// waitFirst is the first delay of a message that waits for its turn. It doubles with each hand-back.
+const waitFirst = 250 * time.Millisecond
+
+// waitDelay is the delay of a message that waits for its turn, at most the given one.
+func waitDelay(most time.Duration, handBacks int) time.Duration {
+	return min(most, waitFirst<<min(handBacks, 16))
+}

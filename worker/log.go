@@ -44,6 +44,7 @@ func (r *reporter) logHandBack(ctx context.Context, m *message, v handlers.Verdi
 	n := m.envelope.HandBacks + 1
 	level := slog.LevelDebug
 	switch {
+	case v.Wait != "": // it waits for others, and that is told of them
 	case seldom(n), n == 1 && v.Action == handlers.UnknownKind:
 		level = slog.LevelWarn
 	case n == 1:

@@ -11,9 +11,9 @@ import (
 
 // metrics holds the metrics of all queues. docs/operating.md explains them.
 type metrics struct {
-	outcomes, receiveErrors, stuck, old *prometheus.CounterVec
-	running, consuming, abandoned       *prometheus.GaugeVec
-	pickup, seconds, lag                *prometheus.HistogramVec
+	outcomes, receiveErrors, stuck, old, turns *prometheus.CounterVec
+	running, consuming, abandoned              *prometheus.GaugeVec
+	pickup, seconds, lag                       *prometheus.HistogramVec
 }
 
 // queueMetrics holds the metrics of one queue, looked up once, and what [Worker.Counts] returns of it.
@@ -23,6 +23,7 @@ type queueMetrics struct {
 	running, consuming, abandoned                  prometheus.Gauge
 	pickup, seconds, lag                           prometheus.Observer
 
+	turns   *prometheus.CounterVec // of this queue, by what
 	inHand  atomic.Int64
 	times   times
 	kinds   map[channel.Kind]*kindCounter // of those that have a handler; it doesn't change
@@ -44,6 +45,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		receiveErrors: counter("receive_errors_total", "Failed attempts to receive."),
 		stuck:         counter("stuck_reports_total", "Reports of handlers that run longer than StuckAfter."),
 		old:           counter("old_handbacks_total", "Messages that a handler handed back by Later more than a day after they were sent, or due."),
+		turns:         counter("turns_total", "Turns of keys: taken, lost; messages that wait for theirs: held, behind, early, halted; and what was noticed: gap, passed, skipped, halts.", "what"),
 		running:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "running", Help: "Messages being handled."}, queue),
 		consuming:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "consuming", Help: "1 while the worker takes messages off the queue, 0 while it is paused or stands by for others. During a hand-over more workers than asked for may be at 1, or none."}, queue),
 		abandoned:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "millrace", Name: "abandoned", Help: "Handlers that were given up because they didn't end, and run on."}, queue),
@@ -54,7 +56,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.outcomes, m.receiveErrors, m.stuck, m.old, m.running, m.consuming, m.abandoned, m.pickup, m.seconds, m.lag} {
+	for _, c := range []prometheus.Collector{m.outcomes, m.receiveErrors, m.stuck, m.old, m.turns, m.running, m.consuming, m.abandoned, m.pickup, m.seconds, m.lag} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
@@ -73,7 +75,11 @@ func (m *metrics) queue(q string, all []*handlers.Handler) *queueMetrics {
 		done: counted("done"), retried: counted("retried"), handedBack: counted("handed_back"), poisoned: counted("poisoned"), cancelled: counted("cancelled"),
 		unavailable: outcome("unavailable"), lost: outcome("lost"), kinds: kinds,
 		receiveErrors: m.receiveErrors.WithLabelValues(q), stuck: m.stuck.WithLabelValues(q), old: m.old.WithLabelValues(q), running: m.running.WithLabelValues(q),
+		turns:     m.turns.MustCurryWith(prometheus.Labels{"queue": q}),
 		consuming: m.consuming.WithLabelValues(q), abandoned: m.abandoned.WithLabelValues(q),
 		pickup: m.pickup.WithLabelValues(q), seconds: m.seconds.WithLabelValues(q), lag: m.lag.WithLabelValues(q),
 	}
 }
+
+// turn counts what happens to the turns of keys; see handlers.TurnNote.
+func (q *queueMetrics) turn(what string) { q.turns.WithLabelValues(what).Inc() }

@@ -11,13 +11,13 @@ import (
 
 const maxFold = 256 // messages in one fold
 
-// groups holds the messages in hand that are folded together.
+// groups holds the messages in hand that are folded together, or that take turns.
 type groups struct {
 	mu  sync.Mutex
 	all map[handlers.Group]*group // those that wait or run
 }
 
-// group is the messages in hand for one document.
+// group is the messages in hand for one document, or for one key that takes turns.
 type group struct {
 	id      handlers.Group
 	waiting []*message // under groups.mu
@@ -44,6 +44,16 @@ func (gs *groups) next(g *group) []*message {
 	batch := g.waiting[:n:n]
 	g.waiting = g.waiting[n:]
 	return batch
+}
+
+// putBack puts messages back to the front of their group, which runs.
+func (gs *groups) putBack(g *group, ms []*message) {
+	if len(ms) == 0 {
+		return
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	g.waiting = append(ms, g.waiting...)
 }
 
 // more reports whether messages have come for a group while it ran. If not, the group ends.
@@ -80,13 +90,16 @@ func (h *hand) runOne(ctx context.Context, m *message) {
 	h.settler.conclude(ctx, m, outcomes[0])
 }
 
-// runGroup folds the waiting messages of a document, or hands them back. If more have come meanwhile, it makes the
-// group a task again.
+// runGroup folds the waiting messages of a document, or runs those of a key in turn, or hands them back. If more have
+// come meanwhile, it makes the group a task again.
 func (h *hand) runGroup(ctx context.Context, g *group, idle bool) {
 	batch := h.groups.next(g)
-	if idle {
+	switch {
+	case idle:
 		each(batch, func(m *message) { h.settler.giveBack(ctx, m) })
-	} else {
+	case g.id.TakesTurns():
+		h.groups.putBack(g, takeTurn(ctx, h, g.id, batch))
+	default:
 		h.fold(ctx, g.id, batch)
 	}
 	clear(batch) // g.waiting may grow in the same memory, which would keep the messages' bodies

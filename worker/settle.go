@@ -133,6 +133,10 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 		if by := (*handlers.LaterError)(nil); errors.As(err, &by) && time.Since(later(m.sentAt, m.envelope.Due)) > oldAfter {
 			s.stats.old.Inc()
 		}
+		if v.Wait != "" {
+			s.stats.turn(v.Wait)
+			v.After = waitDelay(v.After, e.HandBacks+e.Hops)
+		}
 		s.report.logHandBack(ctx, m, v)
 		s.handBack(ctx, m, v.After, err)
 	}
@@ -148,19 +152,27 @@ func (s *settler) tryAgain(ctx context.Context, m *message, v handlers.Verdict) 
 	if _, hangs := v.Err.(*handlers.HangError); hangs {
 		e.Hangs++
 	}
-	switch {
-	case e.Hangs >= maxHangs:
-		s.poison(ctx, m, handlers.ReasonHangs, v.Err)
+	if reason := givesUp(e, s.cfg.MaxAttempts); reason != "" {
+		s.poison(ctx, m, reason, v.Err)
 		return
-	case e.Attempts >= s.cfg.MaxAttempts:
-		s.poison(ctx, m, handlers.ReasonAttempts, v.Err)
-		return
-	case v.After <= 0:
+	}
+	if v.After <= 0 {
 		v.After = s.retryDelay(ctx, e.Attempts, e.ID)
 	}
 	s.stats.retried.Inc()
 	s.stats.kindOf(m).failed.Add(1)
 	s.rewrite(ctx, m, v.After, v.Err)
+}
+
+// givesUp returns the reason for which a message with this history goes to the poison queue, or "".
+func givesUp(e *channel.Envelope, most int) string {
+	switch {
+	case e.Hangs >= maxHangs:
+		return handlers.ReasonHangs
+	case e.Attempts >= most:
+		return handlers.ReasonAttempts
+	}
+	return ""
 }
 
 // retryDelay calls Config.RetryDelay, which is the user's code.

@@ -75,7 +75,7 @@ func (w Weather) Over(s *storage.Store, r *rand.Rand, late *sync.WaitGroup) *sto
 	})
 }
 
-// A lateStore writes some blobs long after it has said that it failed.
+// A lateStore writes some blobs and rows long after it has said that it failed.
 type lateStore struct {
 	driver.Store
 	choose func() (time.Duration, bool) // whether a write is late, and by how much
@@ -97,6 +97,25 @@ func (b lateBlobs) Put(ctx context.Context, key string, body []byte, cond storag
 	b.s.late.Go(func() {
 		time.Sleep(by)
 		_, _ = b.Blobs.Put(context.WithoutCancel(ctx), key, body, cond)
+	})
+	return "", storage.ErrUnavailable
+}
+
+func (s lateStore) Table(name string) driver.Table { return lateTable{s.Store.Table(name), s} }
+
+type lateTable struct {
+	driver.Table
+	s lateStore
+}
+
+func (t lateTable) Put(ctx context.Context, partition, key string, data []byte, cond storage.Condition) (storage.ETag, error) {
+	by, is := t.s.choose()
+	if !is {
+		return t.Table.Put(ctx, partition, key, data, cond)
+	}
+	t.s.late.Go(func() {
+		time.Sleep(by)
+		_, _ = t.Table.Put(context.WithoutCancel(ctx), partition, key, data, cond)
 	})
 	return "", storage.ErrUnavailable
 }

@@ -1,7 +1,7 @@
 // Package operator is the command line of the people who run a program. It shows what waits in the queues, pauses and
 // resumes them, shows and settles what is in the poison queues, shows values and views, shows and settles schedules,
-// counters, gates, locks and leaders, shows processes and acts on them, changes settings, sends commands and finds what
-// is wrong. It may be used while workers run.
+// counters, gates, locks, leaders and turns, shows processes and acts on them, changes settings, sends commands and
+// finds what is wrong. It may be used while workers run.
 //
 //	millrace queues list
 //	millrace queues pause   QUEUE… -why TEXT [-for D | -until TIME] [-by WHO] [-repair]
@@ -30,6 +30,8 @@
 //	millrace locks break    NAME -why TEXT [-by WHO]
 //	millrace locks raise    NAME FENCE [-ttl D] [-by WHO] [-why TEXT]
 //	millrace leaders list   [-prefix P] [-after NAME] [-limit N]
+//	millrace turns list     QUEUE [-all] [-prefix P] [-after KEY] [-limit N]
+//	millrace turns release  QUEUE KEY -why TEXT [-by WHO]
 //	millrace signals send   NAME [-data TEXT] [-one]
 //	millrace processes list [-plan P] [-status S | -stuck] [-waits NAME] [-since D] [-tag K=V]… [-prefix P] [-limit N]
 //	millrace processes show     ID [-plan P] [-json | -trace]
@@ -94,6 +96,7 @@
 //   - ids raise: raised, made, repaired, unchanged, selected (a dry run)
 //   - gates open, close and repair: opened, announced, closed, unchanged, repaired
 //   - queues pause and resume: paused, resumed, unchanged, repaired (the pauses could not be read, and are replaced)
+//   - turns release: released, unchanged (the key waits for nothing)
 //   - locks break: broken, broken before (the first note stays), free (nobody held it); locks raise: raised
 //
 // And so have those of acts on processes: asked; with -wait done, refused, or unanswered (a worker takes it later).

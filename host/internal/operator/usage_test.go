@@ -131,6 +131,13 @@ func TestExitCodes(t *testing.T) {
 		{"locks break l", 2, "add -why TEXT"},
 		{"locks break l -why x", 3, "nobody has ever held it"},
 		{"leaders list", 0, "No leaders."},
+		{"turns list", 2, "want QUEUE"},
+		{"turns list Mails", 2, "QUEUE: "},
+		{"turns list mails", 0, "No key is held, is halted or waits."},
+		{"turns list mails -all", 0, "No keys."},
+		{"turns release mails a", 2, "add -why TEXT"},
+		{"turns release mails a\x1bb -why x", 2, "control characters"},
+		{"turns release mails a -why x", 3, "has ever had a turn"},
 		{"processes", 2, "processes list, processes show, processes signal"},
 		{"processes list", 2, "have no plan; name one that had by -plan"},
 		{"processes list -plan trip", 0, "No instances."},
@@ -237,6 +244,10 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "season")
 		case "locks break":
 			args = append(args, "nightly", "-why", "it hangs")
+		case "turns list":
+			args = append(args, "mails")
+		case "turns release":
+			args = append(args, "mails", "a", "-why", "x")
 		case "processes signal":
 			args = append(args, "o17", "shop.picked.v1", command1)
 		case "processes rerun":

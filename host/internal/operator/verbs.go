@@ -79,6 +79,7 @@ func (t tool) verbs() []*verb {
 	all = append(all, scheduleVerbs()...)
 	all = append(all, coordVerbs()...)
 	all = append(all, signalVerbs()...)
+	all = append(all, turnVerbs()...)
 	all = append(all, processVerbs()...)
 	all = append(all, settingsVerbs()...)
 	return append(all, []*verb{

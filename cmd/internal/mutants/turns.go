@@ -1,0 +1,152 @@
+package main
+
+import "slices"
+
+// turns are breaks of the laws of turns and order.
+func turns() []mutant { return slices.Concat(turnRows(), turnHandlers(), turnReactions()) }
+
+// turnRows are breaks of the laws of package coord/turn.
+func turnRows() []mutant {
+	return []mutant{
+		{
+			name: "a turn is taken over while its holder may believe in it",
+			file: "coord/turn/turns.go",
+			old:  "time.Millisecond * 7 / 6))",
+			new:  "time.Millisecond / 2))",
+			by:   "coord/turn",
+			test: "TestLaw1TakeoverAfterTheContextHasEnded",
+		},
+		{
+			name: "a turn's context outlives its proof",
+			file: "coord/turn/turn.go",
+			old:  "start.Add(ts.cfg.TTL * 5 / 6)",
+			new:  "start.Add(ts.cfg.TTL * 9 / 6)",
+			by:   "coord/turn",
+			test: "TestLaw1TakeoverAfterTheContextHasEnded",
+		},
+		{
+			name: "two turns of a key have one fence",
+			file: "coord/turn/turns.go",
+			old:  "Fence: s.doc.Fence + 1,",
+			new:  "Fence: max(1, s.doc.Fence),",
+			by:   "coord/turn",
+			test: "TestLaw2FencesGrow",
+		},
+		{
+			name: "a turn whose answer was lost blocks its key",
+			file: "coord/turn/turns.go",
+			old:  "		*s = s.doubt(id)\n",
+			new:  "",
+			by:   "coord/turn",
+			test: "TestLaw3LostAnswers",
+		},
+		{
+			name: "an unanswered try names the turn of a later one",
+			file: "coord/turn/turns.go",
+			old:  "ts.try(ctx, key, rand.Text(), &s,",
+			new:  "ts.try(ctx, key, key+ts.cfg.Holder+rand.Text()[:0], &s,",
+			by:   "coord/turn",
+			test: "TestLaw3ATurnOfTheSecondTry",
+		},
+		{
+			name: "a damaged turn blocks its key for ever",
+			file: "coord/turn/turns.go",
+			old:  "		return time.Until(s.at.Add(unreadableFor))\n",
+			new:  "		return unreadableFor\n",
+			by:   "coord/turn",
+			test: "TestLaw5RowsThatAreNoTurns",
+		},
+		{
+			name: "a halt is forgotten when its key is quiet",
+			file: "coord/turn/sweep.go",
+			old:  "d.State.Halted == nil && ",
+			new:  "",
+			by:   "coord/turn",
+			test: "TestLaw6QuietKeysLeaveNothing",
+		},
+	}
+}
+
+// turnHandlers are breaks of the laws of handlers.ReactInOrder.
+func turnHandlers() []mutant {
+	return []mutant{
+		{
+			name: "an event runs before the one before it",
+			file: "coord/turn/order.go",
+			old:  "		return Early\n",
+			new:  "		return Next\n",
+			by:   "coord/turn",
+			test: "TestLawOfOrder",
+		},
+		{
+			name: "an event that others went past counts as done",
+			file: "coord/turn/order.go",
+			old:  "	s.Past = append(s.Past, Span{from, to})\n",
+			new:  "	_ = from\n",
+			by:   "coord/turn",
+			test: "TestLawOfOrder",
+		},
+	}
+}
+
+// turnReactions are breaks of the laws of handlers.InTurn.
+func turnReactions() []mutant {
+	return []mutant{
+		{
+			name: "an emission doesn't name the one before it",
+			file: "values/apply.go",
+			old:  "		u.order(&x)\n",
+			new:  "",
+			by:   "values",
+			test: "TestAnEmissionNamesTheOneBefore",
+		},
+		{
+			name: "a message that failed loses its place",
+			file: "handlers/taketurn.go",
+			old:  "		s.Wait(id, Judge(o.Err).After)\n		t.held = behind(s.First.After)\n",
+			new:  "",
+			by:   "worker",
+			test: "TestLawInTurnAFailedMessageKeepsItsPlace",
+		},
+		{
+			name: "a handler that hangs gives its turn away",
+			file: "handlers/taketurn.go",
+			old:  "	if len(t.hangs) > 0 {\n",
+			new:  "	if false {\n",
+			by:   "worker",
+			test: "TestLawInTurnAHangKeepsItsTurn",
+		},
+		{
+			name: "a message that waits for its turn spends an attempt",
+			file: "handlers/turns.go",
+			old:  "	return &LaterError{After: most, Reason: reason, wait: why}\n",
+			new:  "	return fmt.Errorf(\"%s: %s, %v\", why, reason, most)\n",
+			by:   "worker",
+			test: "TestLawInTurnOneAtATime",
+		},
+		{
+			name: "others go past a poisoned message that halts its key",
+			file: "handlers/taketurn.go",
+			old:  "	case o.Err == nil || poisoned && !t.of.cfg.Halt:\n",
+			new:  "	case o.Err == nil || poisoned:\n",
+			by:   "worker",
+			test: "TestLawInTurnHalts",
+		},
+		{
+			name: "a key waits for ever for a message that is gone",
+			file: "handlers/taketurn.go",
+			old:  "	case !t.of.ordered && since < patience:\n",
+			new:  "	case !t.of.ordered && since < patience*1000:\n",
+			by:   "worker",
+			test: "TestLawInTurnPatienceEnds",
+		},
+		{
+			name: "an event is deleted before it is noted as done",
+			file: "worker/keyturn.go",
+			old:  "	if err := r.turn.End(ctx); err != nil {\n",
+			new:  "	if err := r.turn.End(ctx); err != nil && false {\n",
+			by:   "worker",
+			test: "TestLawInOrderAnEndThatFails",
+		},
+	}
+}

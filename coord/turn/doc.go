@@ -1,0 +1,38 @@
+// Package turn lets work of one key run in one process at a time, on any *storage.Store, for very many keys. Workers
+// use it for handlers.InTurn. Programs use package coord/lease, or handlers.InTurn itself.
+//
+//	turns, err := turn.New(store, "sync", turn.Config{})
+//	t, err := turns.Take(ctx, "shop-7", nil) // ErrHeld: another process has it
+//	work(t.Context(), t.Fence())
+//	err = t.End(ctx, t.State())
+//
+// A turn is a row of the table "turns": the group is its partition, the key its row key. It holds who has the turn, the
+// fence, a beat, and a [State] for the next holder: the message that must come first, a halt, what was skipped.
+//
+//	(nothing) ──IfAbsent───────────────────▶ held ──End: IfMatch, the state──▶ free ──IfMatch, fence+1──▶ held
+//	                                         │  ▲
+//	                       IfMatch, beat+1   └──┘  every TTL/3, if it is held for that long
+//	takeover: IfMatch, fence+1, by a process that has seen the row unchanged for 7/6 of the TTL
+//
+// # Laws
+//
+//  1. A turn's context ends 5/6 of its TTL after the start of its last acknowledged write. Others take a turn over
+//     after they have watched it for 7/6 of its TTL. So two contexts are never alive at once; package coord/lease has
+//     the proof. Elapsed time on one machine counts, and no two clocks are compared.
+//  2. A context can't stop a process that stands still between a look at it and an act. [Turn.Fence] can: each holder's
+//     is larger than those before it. Store it with what must be sure, and refuse a smaller one.
+//  3. A write whose outcome is unknown gives nobody a turn. The process that made it takes the turn at its next try.
+//  4. One key costs other keys nothing: no row, no lock and no goroutine is shared.
+//  5. A row that isn't the JSON of a turn is replaced when a process has watched it unchanged for 70 seconds. A row of
+//     a newer version is left alone, and its key waits.
+//  6. Rows of keys that are quiet for 30 days are deleted, under their ETags; halts stay. A new row's first fence is
+//     the number of milliseconds since 1970. So fences go on growing, unless a clock is a month behind, or a key has
+//     more than 1,000 turns a second.
+//  7. A row has at most some 2 KB, whatever messages say.
+//
+// # Cost
+//
+// 2 requests for a turn: one to take it and one to end it. It takes 1 more where this process hasn't seen the key, and
+// 2 more where another process had the turn since. A turn that lasts takes 3 requests per TTL. A look at a turn that is
+// held takes 1. Once in 128 turns a process looks through some rows for old ones.
+package turn

@@ -1,0 +1,360 @@
+package turn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+// The context of a process that can't reach the store ends 5/6 of the TTL after its last write. Another process takes
+// over when it has watched for 7/6 of the TTL, and not before.
+func TestLaw1TakeoverAfterTheContextHasEnded(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		link := storagetest.NewLink(s)
+		mine, others := newTurns(t, link.Store), newTurns(t, s)
+		x := take(t, mine, "a")
+		time.Sleep(10*ttl + time.Second) // it is renewed
+		if x.Context().Err() != nil || !x.Sure() {
+			t.Fatal("a turn that is renewed has ended")
+		}
+		link.Cut()
+		began := time.Now()
+		wantHeld(t, others, "a")
+		<-x.Context().Done()
+		if took := time.Since(began); took > ttl*5/6 || !errors.Is(context.Cause(x.Context()), turn.ErrLost) {
+			t.Errorf("the context ended after %v by %v; want %v at most", took, context.Cause(x.Context()), ttl*5/6)
+		}
+		time.Sleep(time.Until(began.Add(ttl*7/6 - time.Millisecond)))
+		wantHeld(t, others, "a")
+		time.Sleep(time.Millisecond)
+		y := take(t, others, "a")
+		if y.Fence() <= x.Fence() {
+			t.Errorf("fence %d after %d", y.Fence(), x.Fence())
+		}
+		link.Restore()
+		if err := x.End(t.Context(), turn.State{Done: 99}); !errors.Is(err, turn.ErrLost) {
+			t.Errorf("the end of a turn that was taken over: got %v", err)
+		}
+		wantHeld(t, mine, "a")
+		end(t, y, turn.State{Done: 7})
+		if z := take(t, mine, "a"); z.State().Done != 7 {
+			t.Errorf("got state %+v, want that of the last holder", z.State())
+		}
+	})
+}
+
+// Fences grow from holder to holder, also when a row was deleted, by hand or because its key was quiet.
+func TestLaw2FencesGrow(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		last := int64(0)
+		all := []*turn.Turns{newTurns(t, s), newTurns(t, s)}
+		for i := range 20 {
+			if i%7 == 6 {
+				if err := s.Table("turns").Delete(t.Context(), group, "a", storage.Condition{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			x := take(t, all[i%2], "a")
+			if x.Fence() <= last {
+				t.Fatalf("turn %d: fence %d after %d", i, x.Fence(), last)
+			}
+			last = x.Fence()
+			end(t, x, turn.State{})
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+// A process whose write to take or to end a turn had no answer takes the turn at its next try.
+func TestLaw3LostAnswers(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		var lose atomic.Bool
+		deaf := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			err := do()
+			if err == nil && op.Name == "put row" && lose.Load() {
+				return op.Fail(storage.ErrUnavailable)
+			}
+			return err
+		})
+		mine, others := newTurns(t, deaf), newTurns(t, s)
+		lose.Store(true)
+		if _, err := mine.Take(t.Context(), "a", nil); !errors.Is(err, storage.ErrUnavailable) {
+			t.Fatalf("got %v, want ErrUnavailable", err)
+		}
+		wantHeld(t, others, "a")
+		lose.Store(false)
+		x := take(t, mine, "a")
+		lose.Store(true)
+		if err := x.End(t.Context(), turn.State{Done: 3}); err != nil {
+			t.Errorf("an end that was done: got %v", err) // it finds its own write
+		}
+		lose.Store(false)
+		y := take(t, mine, "a")
+		if y.State().Done != 3 || y.Fence() <= x.Fence() {
+			t.Errorf("got %+v with fence %d", y.State(), y.Fence())
+		}
+	})
+}
+
+// A turn that a process got at its second try isn't free for the same process, although the first try had no answer.
+func TestLaw3ATurnOfTheSecondTry(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		for _, moment := range []string{"before", "after"} {
+			var puts atomic.Int64
+			deaf := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+				if op.Name == "put row" && puts.Add(1) == 1 {
+					if moment == "after" {
+						_ = do()
+					}
+					return op.Fail(storage.ErrUnavailable)
+				}
+				return do()
+			})
+			ts := newTurns(t, deaf)
+			x := take(t, ts, moment)
+			wantHeld(t, ts, moment)
+			time.Sleep(ttl)
+			wantHeld(t, ts, moment)
+			end(t, x, turn.State{})
+		}
+	})
+}
+
+// A row that isn't a turn is replaced when it has stayed the same for 70 seconds. A newer version's is left alone.
+func TestLaw5RowsThatAreNoTurns(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]string{
+		"empty": "", "text": "hello", "number": "7", "no fence": `{"version":1,"ttl":30000}`, "no version": `{"fence":1,"ttl":30000}`,
+		"a TTL of a year": `{"version":1,"id":"x","fence":1,"ttl":31536000000}`, "huge": `{"version":1,"holder":"` + strings.Repeat("x", 9000) + `"}`,
+		"a huge fence": `{"version":1,"fence":9223372036854775807,"ttl":30000}`, "newer": `{"version":2,"fence":1,"ttl":30000}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+				if _, err := s.Table("turns").Put(t.Context(), group, "a", []byte(data), storage.Condition{}); err != nil {
+					t.Fatal(err)
+				}
+				ts := newTurns(t, s)
+				wantHeld(t, ts, "a")
+				end(t, take(t, ts, "b"), turn.State{})
+				time.Sleep(69 * time.Second)
+				wantHeld(t, ts, "a")
+				time.Sleep(time.Second)
+				if name == "newer" {
+					time.Sleep(time.Hour)
+					wantHeld(t, ts, "a")
+					return
+				}
+				end(t, take(t, ts, "a"), turn.State{})
+			})
+		})
+	}
+}
+
+// The rows of keys that are quiet are deleted after 31 days. Those that are halted or held stay, and so do young ones.
+func TestLaw6QuietKeysLeaveNothing(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		ts := newTurns(t, s)
+		for i := range 600 {
+			end(t, take(t, ts, fmt.Sprintf("old-%03d", i)), turn.State{Done: 1})
+		}
+		var halted turn.State
+		halted.Halt("m", "closed", 0)
+		end(t, take(t, ts, "old-halted"), halted)
+		time.Sleep(20 * 24 * time.Hour)
+		end(t, take(t, ts, "young"), turn.State{})
+		dead := fmt.Sprintf(`{"version":1,"id":"x","fence":1,"ttl":30000,"at":%d}`, time.Now().Add(-20*24*time.Hour).UnixMilli())
+		if _, err := s.Table("turns").Put(t.Context(), group, "old-held", []byte(dead), storage.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(12 * 24 * time.Hour)
+		for range 128 * 12 {
+			end(t, take(t, ts, "busy"), turn.State{})
+		}
+		left := map[string]bool{}
+		for x, err := range turn.List(t.Context(), s, group, "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			left[x.Key] = true
+		}
+		for _, key := range []string{"old-halted", "young", "old-held", "busy"} {
+			if !left[key] {
+				t.Errorf("%s is gone", key)
+			}
+		}
+		if len(left) != 4 {
+			t.Errorf("%d keys are left, want 4", len(left))
+		}
+	})
+}
+
+// A row stays small, whatever messages and sources say.
+func TestLaw7RowsAreSmall(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		ts := newTurns(t, s)
+		long := strings.Repeat("\xffö\"", 5000)
+		x := take(t, ts, "a")
+		state := x.State()
+		state.Halt(long, long, 1<<62)
+		state.Wait(long, time.Hour)
+		state.Skip(long, long)
+		state.WaitFor(long, 1<<63, 1<<62)
+		for i := range uint64(1000) {
+			state.Pass(state.Done+5+i%3, 0)
+		}
+		end(t, x, state)
+		if data, _ := row(t, s, "a"); len(data) > 6000 {
+			t.Errorf("a row of %d bytes: %s", len(data), data)
+		}
+		if y := take(t, ts, "a"); y.State().Halted == nil {
+			t.Error("it can't be read again")
+		}
+	})
+}
+
+// A turn takes two requests where nobody else had it, and a look at one that is held takes one. A key that has a turn
+// costs no other key anything.
+func TestLaw4TurnsCostTwoRequests(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		var calls storagetest.Calls
+		ts, others := newTurns(t, storagetest.Intercept(s, calls.Hook)), newTurns(t, s)
+		end(t, take(t, ts, "a"), turn.State{})
+		before := len(calls.Ops())
+		for range 10 {
+			end(t, take(t, ts, "a"), turn.State{})
+		}
+		if n := len(calls.Ops()) - before; n != 20 {
+			t.Errorf("10 turns took %d requests, want 20", n)
+		}
+		x := take(t, others, "b")
+		before = len(calls.Ops())
+		wantHeld(t, ts, "b")
+		if n := len(calls.Ops()) - before; n != 1 {
+			t.Errorf("a look at a turn that is held took %d requests", n)
+		}
+		before = len(calls.Ops())
+		end(t, take(t, ts, "a"), turn.State{})
+		if n := len(calls.Ops()) - before; n != 2 {
+			t.Errorf("a turn beside a key that is held took %d requests", n)
+		}
+		end(t, x, turn.State{})
+	})
+}
+
+// Keys are just names, however hostile they are.
+func TestHostileKeys(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		ts := newTurns(t, s)
+		var all []*turn.Turn
+		for _, key := range []string{"a/../b", "..", "/", "\\", "%2f", "#?", "'; drop table turns;--", " ", "ключ", strings.Repeat("k", storage.MaxKey), "A", "a"} {
+			all = append(all, take(t, ts, key))
+			wantHeld(t, ts, key)
+		}
+		for _, x := range all {
+			end(t, x, turn.State{})
+		}
+		for _, key := range []string{"", "\x00", "a\nb", "\xff", strings.Repeat("k", storage.MaxKey+1)} {
+			if _, err := ts.Take(t.Context(), key, nil); !errors.Is(err, storage.ErrInvalid) {
+				t.Errorf("key %.10q: got %v, want ErrInvalid", key, err)
+			}
+		}
+	})
+}
+
+// An operator lets a key go on that waits. A turn that a process has goes on, too.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		ts := newTurns(t, s)
+		note := turn.Note{By: "ada", Why: "it is fixed"}
+		if _, _, err := turn.Release(t.Context(), s, group, "a", note); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("a key that never was: got %v", err)
+		}
+		x := take(t, ts, "a")
+		state := x.State()
+		state.Done = 4
+		state.Halt("m5", "closed", 5)
+		end(t, x, state)
+		before, released, err := turn.Release(t.Context(), s, group, "a", note)
+		if err != nil || !released || before.State.Halted == nil || before.State.Halted.Message != "m5" {
+			t.Errorf("got %+v, %v, %v", before, released, err)
+		}
+		if _, released, err := turn.Release(t.Context(), s, group, "a", note); err != nil || released {
+			t.Errorf("again: got %v, %v", released, err)
+		}
+		x = take(t, ts, "a") // it remembers the row as it was before
+		now := x.State()
+		if now.Halted != nil || now.Released == nil || now.Released.By != "ada" || now.Done != 5 || now.Place(5, 4) != turn.Late || now.Place(6, 5) != turn.Next {
+			t.Errorf("got %+v", now)
+		}
+		if _, _, err := turn.Release(t.Context(), s, group, "a", note); err != nil || x.Context().Err() != nil {
+			t.Errorf("a key that is held: got %v", err)
+		}
+		if _, _, err := turn.Release(t.Context(), s, group, "a", turn.Note{}); !errors.Is(err, storage.ErrInvalid) {
+			t.Errorf("nobody: got %v", err)
+		}
+		end(t, x, turn.State{})
+	})
+}
+
+// A store that hangs keeps nobody for long.
+func TestAStoreThatHangs(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		var hang atomic.Bool
+		ts := newTurns(t, storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+			if hang.Load() {
+				<-ctx.Done()
+				return op.Fail(storage.ErrUnavailable)
+			}
+			return do()
+		}))
+		x := take(t, ts, "a")
+		hang.Store(true)
+		began := time.Now()
+		if _, err := ts.Take(t.Context(), "b", nil); !errors.Is(err, storage.ErrUnavailable) || time.Since(began) > ttl {
+			t.Errorf("a take: got %v after %v", err, time.Since(began))
+		}
+		began = time.Now()
+		if err := x.End(t.Context(), turn.State{}); !errors.Is(err, storage.ErrUnavailable) || time.Since(began) > ttl/3+time.Second {
+			t.Errorf("an end: got %v after %v", err, time.Since(began))
+		}
+		hang.Store(false)
+		end(t, take(t, ts, "a"), turn.State{}) // it is this process's own
+	})
+}
+
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		for name, f := range map[string]func() (*turn.Turns, error){
+			"no store":     func() (*turn.Turns, error) { return turn.New(nil, group, turn.Config{}) },
+			"no group":     func() (*turn.Turns, error) { return turn.New(s, "", turn.Config{}) },
+			"short TTL":    func() (*turn.Turns, error) { return turn.New(s, group, turn.Config{TTL: time.Second}) },
+			"long TTL":     func() (*turn.Turns, error) { return turn.New(s, group, turn.Config{TTL: time.Hour}) },
+			"strange name": func() (*turn.Turns, error) { return turn.New(s, group, turn.Config{Holder: "a\nb"}) },
+		} {
+			if _, err := f(); !errors.Is(err, storage.ErrInvalid) {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,187 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A Turn is held until End, or until it is lost. Its methods may be called concurrently.
+type Turn struct {
+	ts    *Turns
+	key   string
+	fence int64
+	state State
+	ctx   context.Context
+	end   context.CancelCauseFunc
+
+	calls  callLock // guards the fields below; held during a renewal
+	doc    document
+	etag   storage.ETag
+	next   *time.Timer // renews
+	lost   *time.Timer // ends ctx when the turn isn't proved any more
+	closed bool
+
+	proof   sync.Mutex
+	proved  time.Time // under proof: until then no other process can have the turn
+	trouble error     // under proof: of the last renewal
+}
+
+// callLock is a mutex that may be held during a request. It is a channel so that waiting for it counts as waiting for a
+// request: in virtual time, waiting for a sync.Mutex stops the clock.
+type callLock chan struct{}
+
+func (l callLock) lock()   { l <- struct{}{} }
+func (l callLock) unlock() { <-l }
+
+// hold begins to hold a turn whose write started at start. It returns nil if that proves nothing any more.
+func hold(ts *Turns, key string, doc document, etag storage.ETag, start time.Time) *Turn {
+	t := &Turn{
+		ts: ts, key: key, fence: doc.Fence, state: doc.State, calls: make(callLock, 1), doc: doc, etag: etag, proved: ts.provedFrom(start),
+	}
+	if !t.Sure() {
+		return nil
+	}
+	t.ctx, t.end = context.WithCancelCause(context.Background())
+	t.calls.lock()
+	defer t.calls.unlock()
+	t.lost = time.AfterFunc(time.Until(t.proved), t.late)
+	t.next = time.AfterFunc(ts.cfg.TTL/3, t.renew)
+	return t
+}
+
+// provedFrom returns until when a write that started at start proves a turn.
+func (ts *Turns) provedFrom(start time.Time) time.Time { return start.Add(ts.cfg.TTL * 5 / 6) }
+
+// Context ends with the turn: with the cause [ErrLost], or when it is ended.
+func (t *Turn) Context() context.Context { return t.ctx }
+
+// Fence is larger than those of all earlier turns of the key.
+func (t *Turn) Fence() int64 { return t.fence }
+
+// State is what the turn began with.
+func (t *Turn) State() State { return t.state }
+
+// Sure reports that no other process can have the turn now.
+func (t *Turn) Sure() bool {
+	t.proof.Lock()
+	defer t.proof.Unlock()
+	return time.Now().Before(t.proved)
+}
+
+// late ends the context of a turn that is no longer proved.
+func (t *Turn) late() {
+	if t.Sure() {
+		return
+	}
+	t.proof.Lock()
+	defer t.proof.Unlock()
+	err := fmt.Errorf("%w: not renewed in time", ErrLost)
+	if t.trouble != nil {
+		err = fmt.Errorf("%w: %w", err, t.trouble)
+	}
+	t.end(err)
+}
+
+// renew writes the turn again. It ends when the turn does.
+func (t *Turn) renew() {
+	t.calls.lock()
+	defer t.calls.unlock()
+	if t.closed || t.ctx.Err() != nil {
+		return
+	}
+	t.doc.Beat++
+	start := time.Now()
+	err := t.write(t.ctx, t.doc)
+	t.proof.Lock()
+	defer t.proof.Unlock()
+	switch t.trouble = err; {
+	case t.ctx.Err() != nil:
+	case err == nil:
+		t.proved = t.ts.provedFrom(start)
+		t.lost.Reset(time.Until(t.proved))
+		t.next.Reset(t.ts.cfg.TTL / 3)
+	case errors.Is(err, ErrLost):
+		t.end(err)
+	default:
+		t.next.Reset(t.ts.cfg.TTL / 12)
+	}
+}
+
+// write replaces the row. If another write came first that kept this turn, because an own answer was lost or an
+// operator has written, it writes again. The caller holds the lock.
+func (t *Turn) write(ctx context.Context, doc document) error {
+	for {
+		etag, err := t.ts.put(ctx, t.key, doc, t.etag)
+		if err == nil {
+			t.doc, t.etag = doc, etag
+		}
+		if !storage.LostRace(err) {
+			return err
+		}
+		there, etag, err := t.ts.get(ctx, t.key)
+		switch {
+		case errors.Is(err, storage.ErrNotFound), call.Permanent(err):
+			return fmt.Errorf("%w: its row is gone or replaced", ErrLost)
+		case err != nil:
+			return err
+		case there.ID == t.doc.ID:
+			t.etag = etag
+		case doc.ID == "" && there.ID == "" && there.Fence == t.fence && there.Beat == doc.Beat:
+			t.doc, t.etag = there, etag
+			return nil // ended, and the answer was lost
+		default:
+			return fmt.Errorf("%w: another process has it", ErrLost)
+		}
+	}
+}
+
+// End ends the turn, and leaves a state for the next one. Its context ends first. End ignores the end of ctx, and takes
+// at most a third of the TTL. It returns [ErrLost] if the turn was lost; then the state isn't written. After another
+// error the turn looks held: this process can take it, and others take it over. A second call does nothing.
+func (t *Turn) End(ctx context.Context, s State) error {
+	t.end(nil)
+	ctx, cancel := call.Limit(context.WithoutCancel(ctx), t.ts.cfg.TTL/3)
+	defer cancel()
+	select {
+	case t.calls <- struct{}{}:
+		defer t.calls.unlock()
+	case <-ctx.Done(): // a renewal hangs
+		return t.ts.fail("end", t.key, context.Cause(ctx))
+	}
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	t.next.Stop()
+	t.lost.Stop()
+	id := t.doc.ID
+	over := t.doc
+	over.ID, over.State = "", s
+	over.Beat++
+	var err error
+	for tries := 1; ; tries++ {
+		if err = t.write(ctx, over); !isTrouble(err) || errors.Is(err, ErrLost) || tries == 3 || ctx.Err() != nil {
+			break
+		}
+		_ = call.Sleep(ctx, time.Duration(tries)*50*time.Millisecond)
+	}
+	if errors.Is(err, ErrLost) {
+		return t.ts.fail("end", t.key, err)
+	}
+	before, _ := t.ts.seen.Get(t.key)
+	now := before.saw(t.doc, t.etag, nil)
+	if err != nil {
+		t.ts.seen.Add(t.key, now.doubt(id), 1)
+		return t.ts.fail("end", t.key, err)
+	}
+	now.mine = nil
+	t.ts.seen.Add(t.key, now, 1)
+	t.ts.sweep.after(ctx, t.ts, t.key)
+	return nil
+}

@@ -1,0 +1,209 @@
+package turn
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/lru"
+	"github.com/millrace-go/millrace/storage"
+)
+
+const (
+	minTTL = 3 * time.Second
+	maxTTL = time.Minute
+
+	mostDoubts = 4 // IDs of writes without an answer that a process remembers of a key
+
+	sights = 16384 // keys that a process remembers; one beyond them counts as seen for the first time
+)
+
+// These errors tell why a turn can't be had, or is over.
+var (
+	ErrHeld = errors.New("another process has the turn, or may have it")
+	ErrLost = errors.New("the turn is lost")
+)
+
+// Config is how turns are held. The zero Config works.
+type Config struct {
+	// TTL is how long a turn lasts without a renewal, 3 seconds to 1 minute. Others get the turn of a dead process 7/6 of
+	// that time after they have seen its last sign. All processes may have different ones. Defaults to 30 seconds.
+	TTL time.Duration
+
+	// Holder tells an operator who has a turn, in at most 256 bytes. Defaults to host and process ID.
+	Holder string
+}
+
+// Turns are the turns of a group, one for each key. Its methods may be called concurrently.
+type Turns struct {
+	table *storage.Table
+	group string
+	cfg   Config
+	seen  *lru.Cache[sight]
+	sweep sweeper
+}
+
+// New returns the turns of a group; see storage.CheckKey for names.
+func New(store *storage.Store, group string, cfg Config) (*Turns, error) {
+	faults := []error{call.CheckStore(store), storage.CheckKey(group), call.CheckText("Holder", cfg.Holder, maxText), CheckTTL(cfg.TTL)}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("turn: %w", err)
+	}
+	if cfg.TTL == 0 {
+		cfg.TTL = maxTTL / 2
+	}
+	if cfg.Holder == "" {
+		cfg.Holder = call.ProcessName()
+	}
+	return &Turns{table: store.Table(tableName), group: group, cfg: cfg, seen: lru.New[sight](sights, 0), sweep: newSweeper()}, nil
+}
+
+// CheckTTL refuses what Config.TTL can't be. Zero is the default.
+func CheckTTL(ttl time.Duration) error {
+	if ttl != 0 && (ttl < minTTL || ttl > maxTTL || ttl%time.Millisecond != 0) {
+		return fmt.Errorf("%w: TTL is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, ttl, minTTL, maxTTL)
+	}
+	return nil
+}
+
+// sight is what a process knows of a key.
+type sight struct {
+	doc    document
+	etag   storage.ETag // empty: there is no row
+	at     time.Time    // since when the process has seen the row like this; after it was read, so not before it was written
+	since  time.Time    // since when the process has seen what the key waits for like this
+	broken error        // the row is no turn
+	mine   []string     // IDs of turns that this process tried to take or to end, without an answer: nothing runs under them
+}
+
+// saw returns what a process knows after it has seen a row in another state.
+func (s *sight) saw(doc document, etag storage.ETag, broken error) sight {
+	now := time.Now()
+	next := sight{doc: doc, etag: etag, at: now, since: now, broken: broken, mine: s.mine}
+	if !s.since.IsZero() && s.doc.State.waitsAs(doc.State) {
+		next.since = s.since
+	}
+	return next
+}
+
+// doubt returns what a process knows after a write under an ID had no answer. The slice of s may be others', too.
+func (s sight) doubt(id string) sight {
+	s.mine = append(slices.Clone(s.mine[max(0, len(s.mine)-mostDoubts+1):]), id)
+	return s
+}
+
+// takenFor is how long a turn must be left to its holder.
+func (s *sight) takenFor() time.Duration {
+	switch {
+	case errors.Is(s.broken, errNewer):
+		return unreadableFor
+	case s.broken != nil:
+		return time.Until(s.at.Add(unreadableFor))
+	case s.doc.ID == "" || slices.Contains(s.mine, s.doc.ID):
+		return 0
+	}
+	return time.Until(s.at.Add(time.Duration(s.doc.TTL) * time.Millisecond * 7 / 6))
+}
+
+// Take takes the turn of a key, unless another process may have it: [ErrHeld]. begin may be nil. Otherwise it is called
+// with the state, and for how long this process has seen that the key waits for the same, before anything is written.
+// Its error ends Take. A state that it changes is written with the turn.
+//
+// After another error the turn isn't held. ctx bounds Take alone: the turn lasts until End, or until it is lost.
+func (ts *Turns) Take(ctx context.Context, key string, begin func(s *State, since time.Duration) error) (*Turn, error) {
+	s, known := ts.seen.Get(key)
+	read := !known || s.broken != nil || s.takenFor() > 0
+	for tries := 1; ; tries++ {
+		// Each try has an ID of its own: one that had no answer must not name the turn that a later try gets.
+		t, err := ts.try(ctx, key, rand.Text(), &s, read, begin)
+		switch {
+		case err == nil:
+			return t, nil
+		case storage.LostRace(err):
+			err = ErrHeld // others are quicker, if they are so again
+		case !read && errors.As(err, new(refusal)):
+			read, tries = true, tries-1 // what this process remembers may be outdated
+			continue
+		case !isTrouble(err) || errors.Is(err, ErrHeld) || errors.As(err, new(refusal)):
+			return nil, ts.fail("take", key, err)
+		}
+		if read = true; tries == 3 || ctx.Err() != nil || call.Sleep(ctx, time.Duration(tries)*20*time.Millisecond) != nil {
+			return nil, ts.fail("take", key, err)
+		}
+	}
+}
+
+// refusal is an error of begin.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+func (ts *Turns) fail(op, key string, err error) error {
+	if r := (refusal{}); errors.As(err, &r) {
+		return r.error
+	}
+	return fmt.Errorf("turn: %s %s of group %s: %w", op, storage.Quote(key), storage.Quote(ts.group), err)
+}
+
+// try reads the row where that is needed, and writes it if the turn may be taken.
+func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, begin func(*State, time.Duration) error) (*Turn, error) {
+	if read {
+		if err := ts.look(ctx, key, s); err != nil {
+			return nil, err
+		}
+	}
+	if s.takenFor() > 0 {
+		if s.broken != nil {
+			return nil, errors.Join(ErrHeld, s.broken)
+		}
+		return nil, fmt.Errorf("%w: %s", ErrHeld, storage.Quote(s.doc.Holder))
+	}
+	next := document{ID: id, Holder: ts.cfg.Holder, Fence: s.doc.Fence + 1, TTL: ts.cfg.TTL.Milliseconds(), State: s.doc.State}
+	if s.etag == "" || s.broken != nil {
+		next.Fence = max(1, time.Now().UnixMilli())
+	}
+	if begin != nil {
+		if err := begin(&next.State, time.Since(s.since)); err != nil {
+			return nil, refusal{err}
+		}
+	}
+	start := time.Now()
+	etag, err := ts.put(ctx, key, next, s.etag)
+	switch {
+	case storage.LostRace(err):
+		return nil, err
+	case err != nil:
+		*s = s.doubt(id)
+		ts.seen.Add(key, *s, 1)
+		return nil, err
+	}
+	t := hold(ts, key, next, etag, start)
+	if t == nil { // the answer came so late that others may have taken over
+		now := s.saw(next, etag, nil)
+		ts.seen.Add(key, now.doubt(id), 1)
+		return nil, ErrHeld
+	}
+	return t, nil
+}
+
+// look reads the row of a key, and keeps since when the process has seen it like that.
+func (ts *Turns) look(ctx context.Context, key string, s *sight) error {
+	doc, etag, err := ts.get(ctx, key)
+	absent := errors.Is(err, storage.ErrNotFound)
+	broken := errors.Is(err, errUnreadable) || errors.Is(err, errNewer)
+	if err != nil && !absent && !broken {
+		return err
+	}
+	if etag != s.etag || s.at.IsZero() {
+		if !broken {
+			err = nil
+		}
+		*s = s.saw(doc, etag, err)
+	}
+	ts.seen.Add(key, *s, 1)
+	return nil
+}

@@ -1,0 +1,319 @@
+package handlers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millrace-go/millrace/coord/turn"
+)
+
+const (
+	// gapAfter is how long an event waits before that counts as a gap. Workers that take the events of one source from a
+	// queue together have some in the wrong order for a moment.
+	gapAfter = 10 * time.Second
+
+	// turnTime is how long a turn goes on with further messages. A process that dies repeats at most what it did in that
+	// time, and other workers get their turns.
+	turnTime = 2 * time.Second
+
+	// quietFor is how long a row may be gone; see coord/turn.
+	quietFor = 30 * 24 * time.Hour
+)
+
+// TakesTurns reports that deliveries of the group are handled one after the other, by a [Turn].
+func (g Group) TakesTurns() bool { return g.turns != nil }
+
+// A Turn handles deliveries of one key, one after the other, while no other process does. Its methods may not be called
+// concurrently.
+type Turn struct {
+	of    *turns
+	turn  *turn.Turn
+	state turn.State
+	note  func(TurnNote)
+	until time.Time         // no further message begins after it
+	early *Delivery         // the first one that waits for an event
+	gap   bool              // it has waited for so long that this is to be noted
+	told  []TurnNote        // what is told if the turn is taken
+	hangs []<-chan struct{} // handlers that were given up
+	held  error             // why the others wait
+}
+
+// TakeTurn takes the turn of a group, for deliveries that have come together. It sorts them in the order in which they
+// are to be handled. If none of them can be handled now, its error is that of all. note is told what happens.
+func (g Group) TakeTurn(ctx context.Context, ds []*Delivery, note func(TurnNote)) (*Turn, error) {
+	turns, err := g.turns.open()
+	if err != nil {
+		return nil, trouble(err)
+	}
+	slices.SortStableFunc(ds, before)
+	t := &Turn{of: g.turns, note: note, until: time.Now().Add(turnTime)}
+	t.turn, err = turns.Take(ctx, g.key, func(s *turn.State, since time.Duration) error {
+		return t.begin(s, since, ds)
+	})
+	var later *LaterError
+	switch {
+	case errors.As(err, &later):
+		return nil, later
+	case errors.Is(err, turn.ErrHeld):
+		return nil, waits(WaitHeld, heldMost, "another message of its key is being handled, or its turn can't be had: "+err.Error())
+	case err != nil:
+		return nil, trouble(err)
+	}
+	for _, n := range t.told {
+		note(n)
+	}
+	note(TurnNote{What: TurnTaken})
+	t.state = t.turn.State()
+	if i := slices.IndexFunc(ds, func(d *Delivery) bool { return t.state.IsFirst(d.Envelope.ID) }); i > 0 {
+		first := ds[i]
+		copy(ds[1:i+1], ds[:i])
+		ds[0] = first
+	}
+	return t, nil
+}
+
+// before sorts deliveries: events of a value object by its numbers, others by their arrival. The store may know that to
+// the second only; then the time and the ID that the sender gave decide.
+func before(a, b *Delivery) int {
+	if n, m := a.number(), b.number(); n != m {
+		return cmp.Compare(n, m)
+	}
+	return cmp.Or(a.Arrived.Compare(b.Arrived), a.Envelope.Time.Compare(b.Envelope.Time), cmp.Compare(a.Envelope.ID, b.Envelope.ID))
+}
+
+// number is the sequence number of a delivery that is in order, and 0 for any other.
+func (d *Delivery) number() uint64 {
+	if _, ok := d.previous(); ok {
+		return d.Envelope.Sequence
+	}
+	return 0
+}
+
+// previous returns the number of the event before this one to this queue. ok is false for a message outside of an
+// order.
+func (d *Delivery) previous() (n uint64, ok bool) {
+	e := d.Envelope
+	if !d.Handler.turns.ordered || e.Sequence == 0 {
+		return 0, false
+	}
+	n, _, ok = e.PreviousTo(d.Queue)
+	return n, ok && n < e.Sequence
+}
+
+// place tells where a delivery stands. A key that was quiet for so long that its row is gone begins anew.
+func (d *Delivery) place(s *turn.State) turn.Place {
+	n, ok := d.previous()
+	if !ok {
+		return turn.Next
+	}
+	if _, at, _ := d.Envelope.PreviousTo(d.Queue); s.Done == 0 && d.Envelope.Time.Sub(at) > quietFor {
+		n = 0
+	}
+	return s.Place(d.Envelope.Sequence, n)
+}
+
+// begin decides whether any of the deliveries can be handled. The key has waited for the same since then.
+func (t *Turn) begin(s *turn.State, since time.Duration, ds []*Delivery) error {
+	t.told, t.gap = nil, false
+	after := time.Duration(0)
+	if s.First != nil {
+		after = s.First.After
+	}
+	patience := after + t.of.cfg.Patience
+	first := ds[0]
+	switch {
+	case s.Halted != nil && !slices.ContainsFunc(ds, func(d *Delivery) bool { return d.heals(s) }):
+		return errHalted()
+	case s.Halted != nil, slices.ContainsFunc(ds, func(d *Delivery) bool { return d.ready(s) }):
+		return nil
+	case !t.of.ordered && since < patience:
+		return behind(after)
+	case !t.of.ordered:
+		t.goPast(s, s.First.Message, 0)
+		return nil
+	case s.Gap != nil && since >= patience:
+		n, _ := first.previous()
+		t.goPast(s, first.Envelope.ID, n)
+		return nil
+	case s.Gap == nil && since >= after+gapAfter:
+		t.gap = true
+		return nil
+	}
+	return early()
+}
+
+// ready reports that a delivery need not wait for another message.
+func (d *Delivery) ready(s *turn.State) bool {
+	if d.Handler.turns.ordered {
+		return d.place(s) != turn.Early
+	}
+	return s.First == nil || s.IsFirst(d.Envelope.ID)
+}
+
+// heals reports that a delivery is handled although its key is halted: it is the message that halted it, or an event
+// that the key lacks.
+func (d *Delivery) heals(s *turn.State) bool {
+	n := d.number()
+	return s.IsHalt(d.Envelope.ID) && n == 0 || n > 0 && n <= s.Halted.Sequence && d.place(s) == turn.Next
+}
+
+func errHalted() error {
+	return waits(WaitHalted, haltedMost, "its key is halted, until an operator releases it")
+}
+
+func behind(after time.Duration) error {
+	return waits(WaitBehind, min(max(after, time.Second), behindMost), "a message of its key comes first")
+}
+
+func early() error { return waits(WaitEarly, heldMost, "the event before it isn't done") }
+
+// goPast goes past what has not come: a message, or the events up to a number. Where the configuration says so, it
+// halts the key instead.
+func (t *Turn) goPast(s *turn.State, id string, number uint64) {
+	err := fmt.Errorf("what should come first has not come for %v", t.of.cfg.Patience)
+	s.First = nil
+	if t.of.cfg.Halt {
+		s.Halt(id, err.Error(), number)
+		t.told = append(t.told, TurnNote{What: TurnHalt, Message: id, Err: err})
+		return
+	}
+	s.Skip(id, err.Error())
+	s.GoPast(number)
+	t.told = append(t.told, TurnNote{What: TurnPassed, Message: id, Err: err})
+}
+
+// Waits returns the error of a delivery that can't be handled now, or nil. done is true for one that need not be
+// handled, because it is done.
+func (t *Turn) Waits(d *Delivery) (done bool, err error) {
+	s := &t.state
+	switch {
+	case t.held != nil:
+		return false, t.held
+	case s.Halted != nil && !d.heals(s):
+		return false, errHalted()
+	case !t.turn.Sure():
+		return false, errTurnLost()
+	case !t.of.ordered && !d.ready(s):
+		return false, behind(s.First.After)
+	case !t.of.ordered:
+		return false, nil
+	}
+	switch d.place(s) {
+	case turn.Repeat:
+		return true, nil
+	case turn.Early:
+		if t.early == nil {
+			t.early = d
+		}
+		return false, early()
+	}
+	return false, nil
+}
+
+// Over reports that no further message begins in this turn, for it has taken long enough.
+func (t *Turn) Over() bool { return time.Now().After(t.until) }
+
+func errTurnLost() error {
+	return waits(WaitHeld, heldMost, "its turn was lost to another process, or may be")
+}
+
+// Handle handles a delivery. Its context ends with the turn.
+func (t *Turn) Handle(ctx context.Context, d *Delivery, commit Commit) Outcome {
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, fenceKey{}, t.turn.Fence()))
+	defer cancel(nil)
+	defer context.AfterFunc(t.turn.Context(), func() { cancel(context.Cause(t.turn.Context())) })()
+	o := d.handle(ctx, commit)
+	switch o.Err.(type) {
+	case nil, *PanicError, *HangError:
+		return o
+	}
+	if errors.Is(context.Cause(ctx), turn.ErrLost) { // this is not the handler's fault
+		t.note(TurnNote{What: TurnLost, Message: d.Envelope.ID, Err: context.Cause(ctx)})
+		o.Err = errTurnLost()
+	}
+	return o
+}
+
+// Ended notes how a delivery ended, and whether its message goes to the poison queue now. Others are asked about by
+// Waits after it.
+func (t *Turn) Ended(d *Delivery, o Outcome, poisoned bool) {
+	s, id := &t.state, d.Envelope.ID
+	hang, hangs := o.Err.(*HangError)
+	if hangs {
+		t.hangs = append(t.hangs, hang.Ended)
+		t.held = waits(WaitHeld, heldMost, "the handler of a message of its key hangs")
+	}
+	previous, ordered := d.previous()
+	late := ordered && d.place(s) == turn.Late
+	switch {
+	case late && o.Err != nil:
+		return // others went past it, and don't wait for it
+	case o.Err == nil || poisoned && !t.of.cfg.Halt:
+		t.passed(d, previous, ordered)
+		if o.Err != nil {
+			s.Skip(id, o.Err.Error())
+			if ordered {
+				s.MayCome(d.Envelope.Sequence)
+			}
+			t.note(TurnNote{What: TurnSkip, Message: id, Err: o.Err})
+		}
+	case poisoned:
+		s.First = nil
+		s.Halt(id, o.Err.Error(), d.number())
+		t.note(TurnNote{What: TurnHalt, Message: id, Err: o.Err})
+	default:
+		s.Wait(id, Judge(o.Err).After)
+		t.held = behind(s.First.After)
+	}
+}
+
+// passed notes that a delivery is over.
+func (t *Turn) passed(d *Delivery, previous uint64, ordered bool) {
+	s, id := &t.state, d.Envelope.ID
+	if s.IsFirst(id) {
+		s.First = nil
+	}
+	if ordered {
+		s.Pass(d.Envelope.Sequence, previous)
+	}
+	if s.IsHalt(id) || s.Halted != nil && ordered && s.Done >= s.Halted.Sequence {
+		s.Halted = nil
+	}
+}
+
+// End ends the turn and writes its state. Deliveries that were done stay done only if it returns nil: else the next
+// turn may wait for them. A turn whose handler hangs is ended when the handler ends.
+func (t *Turn) End(ctx context.Context) error {
+	if s := &t.state; t.gap && t.early != nil && t.held == nil && s.Halted == nil {
+		previous, _ := t.early.previous()
+		if s.WaitFor(t.early.Envelope.ID, t.early.Envelope.Sequence, previous) {
+			t.note(TurnNote{What: TurnGap, Message: t.early.Envelope.ID})
+		}
+	}
+	if len(t.hangs) > 0 {
+		go func() {
+			for _, ended := range t.hangs {
+				<-ended
+			}
+			_ = t.turn.End(context.Background(), t.state) // where it fails, others take over
+		}()
+		return t.unnoted("a handler in its turn hangs")
+	}
+	if err := t.turn.End(ctx, t.state); err != nil {
+		t.note(TurnNote{What: TurnLost, Err: err})
+		return t.unnoted("its turn was lost or could not be ended")
+	}
+	return nil
+}
+
+// unnoted is the error of deliveries that were done and aren't noted as such. It matters where others wait for them.
+func (t *Turn) unnoted(why string) error {
+	if !t.of.ordered {
+		return nil
+	}
+	return waits(WaitHeld, heldMost, "it is not noted as done: "+why)
+}

@@ -1,0 +1,133 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/millrace-go/millrace/handlers"
+)
+
+// round is the messages of a key that run in one turn.
+type round struct {
+	*hand
+	turn     *handlers.Turn
+	of       map[*handlers.Delivery]*message
+	outcomes map[*message]handlers.Outcome
+}
+
+// takeTurn runs the messages of a key one after the other, under the key's turn, or hands them back. It returns those
+// that are left when the turn has taken long enough. The deliveries end after the turn is written: a process that dies
+// before that repeats them, and none is forgotten that the next one waits for.
+func takeTurn(ctx context.Context, h *hand, id handlers.Group, batch []*message) (left []*message) {
+	r := round{hand: h, of: map[*handlers.Delivery]*message{}, outcomes: map[*message]handlers.Outcome{}}
+	ds := make([]*handlers.Delivery, 0, len(batch))
+	for _, m := range batch {
+		if !m.ours(h.renewer.owned()) {
+			h.settler.lose(m)
+			continue
+		}
+		m.delivery.Arrived = later(m.sentAt, m.envelope.Due)
+		r.of[m.delivery], ds = m, append(ds, m.delivery)
+	}
+	if len(ds) == 0 {
+		return nil
+	}
+	var err error
+	if r.turn, err = id.TakeTurn(ctx, ds, func(n handlers.TurnNote) { r.note(ctx, n) }); err == nil {
+		left = r.run(ctx, ds)
+	} else {
+		for _, m := range r.of {
+			r.outcomes[m] = handlers.Outcome{Err: err}
+		}
+	}
+	each(slices.Collect(maps.Keys(r.outcomes)), func(m *message) { h.settler.conclude(ctx, m, r.outcomes[m]) })
+	return left
+}
+
+// run runs messages until the turn is over, and ends it.
+func (r *round) run(ctx context.Context, ds []*handlers.Delivery) (left []*message) {
+	var done []*message
+	for i, d := range ds {
+		if r.idle() || i > 0 && r.turn.Over() {
+			for _, d := range ds[i:] {
+				left = append(left, r.of[d])
+			}
+			break
+		}
+		m := r.of[d]
+		o, ours := r.runNext(ctx, m)
+		if !ours {
+			continue
+		}
+		if r.outcomes[m] = o; o.Err == nil {
+			done = append(done, m)
+		}
+	}
+	if err := r.turn.End(ctx); err != nil {
+		for _, m := range done {
+			r.outcomes[m] = handlers.Outcome{Err: err}
+		}
+	}
+	return left
+}
+
+// runNext runs the handler of a message, unless that has to wait or is done. It reports false for a message that this
+// worker has lost.
+func (r *round) runNext(ctx context.Context, m *message) (o handlers.Outcome, ours bool) {
+	if done, err := r.turn.Waits(m.delivery); done || err != nil {
+		return handlers.Outcome{Err: err}, true
+	}
+	own, ok := m.start(ctx, r.renewer.owned())
+	if !ok {
+		r.settler.lose(m)
+		return o, false
+	}
+	began := r.started(m)
+	o = r.turn.Handle(own, m.delivery, nil)
+	r.ended(began, []handlers.Outcome{o})
+	m.cancel(nil)
+	r.turn.Ended(m.delivery, o, r.poisons(ctx, m, o.Err))
+	return o, true
+}
+
+// poisons reports that the message will go to the poison queue, for the error of its handler.
+func (r *round) poisons(ctx context.Context, m *message, err error) bool {
+	if err == nil || context.Cause(ctx) == ErrDraining || m.dropped() {
+		return false
+	}
+	v := handlers.Judge(err)
+	if v.Action == handlers.TryAgain {
+		e := m.envelope
+		e.Attempts++
+		if _, hangs := err.(*handlers.HangError); hangs {
+			e.Hangs++
+		}
+		return givesUp(&e, r.cfg.MaxAttempts) != ""
+	}
+	return v.Action == handlers.ToPoison
+}
+
+// note counts and logs what happens to turns. The lines name messages, never keys, which may be personal.
+func (r *round) note(ctx context.Context, n handlers.TurnNote) {
+	r.stats.turn(n.What)
+	level, event := slog.LevelWarn, ""
+	switch n.What {
+	case handlers.TurnGap:
+		event = "an event waits for one before it that has not come"
+	case handlers.TurnPassed:
+		event = "a message that should come first has not come; the others of its key go past it"
+	case handlers.TurnHalt:
+		level, event = slog.LevelError, "a message halts its key; the others of the key wait until it is sent back and done, or until an operator releases the key"
+	case handlers.TurnLost:
+		event = "the turn of a key was lost, or could not be ended"
+	default:
+		return
+	}
+	attrs := []slog.Attr{slog.String("id", n.Message)}
+	if n.Err != nil {
+		attrs = append(attrs, slog.Any("error", n.Err))
+	}
+	r.log.LogAttrs(ctx, level, event, attrs...)
+}

@@ -1,0 +1,204 @@
+//go:build unix
+
+package worker_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// TestMain runs the test binary as another process when a test has started it as one.
+func TestMain(m *testing.M) {
+	if path := os.Getenv("MILLRACE_TURNS_STORE"); path != "" {
+		os.Exit(child(path))
+	}
+	os.Exit(m.Run())
+}
+
+// child is the program of another process: a worker whose handler writes a line when it begins and when it ends.
+func child(path string) int {
+	s, err := sqlite.Open(context.Background(), path)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	routes, err := channel.NewRoutes(channel.Command[visit]("visits"))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	channels, err := channel.New(s, routes, "/test")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	r := handlers.NewRegistry(channels, handlers.Config{})
+	handlers.Turns(r, "visits", handlers.TurnConfig{TTL: 3 * time.Second})
+	handlers.InTurn(r, "visits", func(v visit) string { return v.Key }, func(ctx context.Context, v visit) error {
+		fmt.Println("begin", v.N, handlers.Fence(ctx))
+		pause := time.NewTimer(50 * time.Millisecond)
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		fmt.Println("end", v.N, handlers.Fence(ctx))
+		return nil
+	})
+	w, err := worker.New(r, worker.Config{Visibility: 2 * time.Second})
+	if err == nil {
+		err = w.Run(context.Background())
+	}
+	fmt.Println(err)
+	return 1
+}
+
+// crowd are processes that take turns. Their lines are in the order in which this process has read them.
+type crowd struct {
+	t    *testing.T
+	path string
+
+	mu    sync.Mutex
+	begun map[*exec.Cmd]int // the message that a process handles, or 0
+	fence int64             // the largest one
+	by    *exec.Cmd         // that had it
+	ended map[int]int
+	runs  int
+}
+
+func (c *crowd) start() *exec.Cmd {
+	c.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "MILLRACE_TURNS_STORE="+c.path)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			c.hear(cmd, lines.Text())
+		}
+	}()
+	c.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-read
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// hear takes a line of a process. A process that stood still may say of a turn that is over; its fence tells so.
+func (c *crowd) hear(cmd *exec.Cmd, line string) {
+	var what string
+	var n int
+	var fence int64
+	if _, err := fmt.Sscan(line, &what, &n, &fence); err != nil {
+		if !strings.Contains(line, "level=") {
+			c.t.Errorf("a process says %q", line)
+		}
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if what == "end" {
+		c.begun[cmd] = 0
+		c.ended[n]++
+		return
+	}
+	c.begun[cmd] = n
+	c.runs++
+	if fence == c.fence && c.by != cmd {
+		c.t.Errorf("two processes have fence %d", fence)
+	}
+	if fence > c.fence {
+		c.fence, c.by = fence, cmd
+	}
+}
+
+// handling waits for a process that handles a message, and returns it.
+func (c *crowd) handling(not ...*exec.Cmd) (cmd *exec.Cmd) {
+	c.t.Helper()
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(5 * time.Millisecond) {
+		c.mu.Lock()
+		for p, n := range c.begun {
+			if n != 0 && p == c.by && (len(not) == 0 || p != not[0]) {
+				cmd = p
+			}
+		}
+		c.mu.Unlock()
+		if cmd != nil {
+			return cmd
+		}
+	}
+	c.t.Fatal("nobody handles a message")
+	return nil
+}
+
+// The holder of a key's turn is killed, and the next one stands still for longer than its turn lasts, and goes on. Each
+// time another process takes over with a larger fence, and all messages are handled.
+func TestLawInTurnProcessesThatAreKilledAndStopped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for TTLs to pass")
+	}
+	t.Parallel()
+	c := &crowd{t: t, path: filepath.Join(t.TempDir(), "test.db"), begun: map[*exec.Cmd]int{}, ended: map[int]int{}}
+	s := worldtest.OpenAt(t, c.path)
+	w := worldtest.NewBare(t, s, handlers.Config{}, channel.Command[visit]("visits"))
+	const messages = 60
+	worldtest.Send(w, numbered("a", messages)...)
+	for range 3 {
+		c.start()
+	}
+	killed := c.handling()
+	if err := killed.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	stopped := c.handling(killed)
+	if err := stopped.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	c.handling(stopped) // a third one took over
+	if err := stopped.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for worldtest.Queued(t, s, "visits") > 0 {
+		if time.Now().After(deadline) {
+			t.Fatal("the queue doesn't get empty")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	worldtest.Want(t, "poisoned", len(w.Poisoned("visits")), 0)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n := 1; n <= messages; n++ {
+		if c.ended[n] == 0 {
+			t.Errorf("message %d was never handled to its end", n)
+		}
+	}
+	if c.runs > messages+2*64 {
+		t.Errorf("%d messages ran %d times", messages, c.runs)
+	}
+}
