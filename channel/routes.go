@@ -23,7 +23,7 @@ type Route struct {
 	together bool // it stands for the parts
 	parts    []Route
 
-	// What a route says of queues, and not of a kind.
+	// These say something of queues, and not of a kind.
 	divided  string // a queue that has lanes
 	division lanes.Queue
 	inOrder  []string // queues that are in order

@@ -323,8 +323,7 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 		}
 		err := f.look(ctx)
 		if err == nil && !f.doc.concerns(f.id) || errors.Is(err, errLeft) {
-			f.follow(epoch)
-			if !f.begin(epoch) {
+			if f.follow(epoch); !f.begin(epoch) {
 				continue
 			}
 			return 0, true

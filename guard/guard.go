@@ -45,7 +45,7 @@ func New(name string, cfg Config) *Guard {
 		g.fault = g.quota.set(g.cfg.Rate, g.cfg.Slots)
 	}
 	if g.fault == nil {
-		g.register(g.cfg.Metrics)
+		register(g, g.cfg.Metrics)
 	}
 	if g.fault == nil && g.cfg.Store != nil && storage.CheckKey(name) == nil {
 		g.fleet.open(context.Background(), g.cfg.Store, false)

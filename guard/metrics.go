@@ -51,8 +51,8 @@ type collector struct {
 	calls, refused, opened, open, alone *prometheus.Desc
 }
 
-// register shows the guard's metrics in a registry, unless it shows those of a guard of that name.
-func (g *Guard) register(r prometheus.Registerer) {
+// register shows a guard's metrics in a registry, unless it shows those of a guard of that name.
+func register(g *Guard, r prometheus.Registerer) {
 	if r == nil {
 		return
 	}

@@ -25,7 +25,7 @@ func (g *Guard) Turn(ctx context.Context, c worker.Consumer) (worker.Turn, error
 	if c.Logger != nil {
 		g.log.CompareAndSwap(nil, c.Logger)
 	}
-	g.register(c.Metrics)
+	register(g, c.Metrics)
 	if err := g.quota.open(c.Store); err != nil {
 		return nil, err
 	}

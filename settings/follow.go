@@ -369,14 +369,6 @@ func (s *follower[T]) keep(ctx context.Context, d document) {
 	s.note(ctx, "write the cache of the settings", err)
 }
 
-// waits names the settings that wait for a restart.
-func (s *follower[T]) waits() []string {
-	if s.kept != nil {
-		return nil
-	}
-	return s.running.waiting
-}
-
 // answer asks this node's code about a candidate.
 func (s *follower[T]) answer(ctx context.Context, c candidate) {
 	from := s.running.runs
@@ -409,7 +401,7 @@ func (s *follower[T]) beat(ctx context.Context) {
 	r, began := s.running, time.Now()
 	err := s.put(ctx, Node{
 		ID: s.id, Name: s.cfg.Name, Poll: s.cfg.Poll.Milliseconds(), Beats: s.beats, At: time.Now().Round(0).UTC(), Epoch: s.epoch, Version: r.version,
-		Since: s.since.Round(0).UTC(), Source: s.source, Verdict: s.verdict, Fault: s.fault, Waiting: s.waits(), Values: r.form, Secrets: r.secrets, Stages: s.cfg.Stages, Health: s.health,
+		Since: s.since.Round(0).UTC(), Source: s.source, Verdict: s.verdict, Fault: s.fault, Waiting: s.running.waits(s.kept != nil), Values: r.form, Secrets: r.secrets, Stages: s.cfg.Stages, Health: s.health,
 	})
 	s.note(ctx, "write the node's row", err)
 	if err == nil {
@@ -423,7 +415,7 @@ func (s *follower[T]) beat(ctx context.Context) {
 
 // publish makes the state known to State.
 func (s *follower[T]) publish(answered bool) {
-	p := &published{State: State{Version: s.running.version, Epoch: s.epoch, Source: s.source, Since: s.since, Waiting: s.waits(), Staged: s.kept != nil, Fault: s.fault}}
+	p := &published{State: State{Version: s.running.version, Epoch: s.epoch, Source: s.source, Since: s.since, Waiting: s.running.waits(s.kept != nil), Staged: s.kept != nil, Fault: s.fault}}
 	p.answered = time.Now()
 	if before := s.state.Load(); !answered && before != nil {
 		p.answered = before.answered

@@ -2,11 +2,11 @@ package settings
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -61,25 +61,30 @@ type trial struct {
 	mark    Work // when it began
 }
 
-// examine asks this node's code how it fares while a candidate is rolled out. wrong is why it can't run it.
-func (s *follower[T]) examine(ctx context.Context, c candidate, wrong error) {
-	canary := s.running.version == c.Version
-	h := &Health{Version: c.Version}
-	work, err := within(ctx, s.cfg.Patience, "Health", func(ctx context.Context) (w Work, err error) {
-		if s.probing.Swap(true) {
-			return w, errors.New("a call of an earlier look has not returned")
+// fares calls Work, and a canary's Health. While a call of an earlier look goes on, there is no other one.
+func fares(ctx context.Context, cfg *Config, probing *atomic.Bool, canary bool) (Work, error) {
+	if probing.Swap(true) {
+		return Work{}, fmt.Errorf("Health has not returned within %v, and not since", cfg.Patience)
+	}
+	return within(ctx, cfg.Patience, "Health", func(ctx context.Context) (w Work, err error) {
+		defer probing.Store(false)
+		if canary && cfg.Health != nil {
+			err = cfg.Health(ctx)
 		}
-		defer s.probing.Store(false)
-		if canary && s.cfg.Health != nil {
-			err = s.cfg.Health(ctx)
-		}
-		if err == nil && s.cfg.Work != nil {
-			if w = s.cfg.Work(); !w.valid() {
+		if err == nil && cfg.Work != nil {
+			if w = cfg.Work(); !w.valid() {
 				err = fmt.Errorf("Work returned %+v; want numbers from 0 to %d", w, int64(maxWork))
 			}
 		}
 		return w, err
 	})
+}
+
+// examine asks this node's code how it fares while a candidate is rolled out. wrong is why it can't run it.
+func (s *follower[T]) examine(ctx context.Context, c candidate, wrong error) {
+	canary := s.running.version == c.Version
+	h := &Health{Version: c.Version}
+	work, err := fares(ctx, &s.cfg, s.probing, canary)
 	switch {
 	case wrong != nil:
 		h.Ill = clean("it can't run it: "+wrong.Error(), maxReason)

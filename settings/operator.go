@@ -183,10 +183,6 @@ func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error
 
 func (p Patch) apply(t tree, nodes []Node) error {
 	for _, path := range p.Unset {
-		top, _, _ := strings.Cut(path, ".")
-		if _, set := t[top]; !set && !known(nodes, top) {
-			return fmt.Errorf("%s: %w: no program that runs has such a setting, and nobody has set it", path, storage.ErrInvalid)
-		}
 		unset(t, path)
 	}
 	for _, path := range slices.Sorted(maps.Keys(p.Set)) {
@@ -225,17 +221,6 @@ func hasNull(v any) bool {
 		}
 	}
 	return false
-}
-
-// known reports that a node has a member of that name, or that none can be asked.
-func known(nodes []Node, name string) bool {
-	for _, n := range nodes {
-		t, err := parseTree(n.Values)
-		if _, is := t[name]; is || err != nil {
-			return true
-		}
-	}
-	return len(nodes) == 0
 }
 
 // each yields the values at a path below another one, with their own paths; null is none. A member of a list goes by

@@ -80,7 +80,6 @@ func TestSettings(t *testing.T) {
 		}
 		contains(t, "null", x.want(t, 1, "", "settings", "set", "seats=null"), "null is no value", "settings set -default seats")
 		contains(t, "null within", x.want(t, 1, "", "settings", "set", `mail={"rate":null}`), "null is no value")
-		contains(t, "default of nothing", x.want(t, 1, "", "settings", "set", "-default", "seast"), "seast: ", "no program that runs has such a setting")
 		contains(t, "twice", x.want(t, 2, "", "settings", "set", "seats=1", "seats=2"), `"seats" is set twice`)
 		contains(t, "both", x.want(t, 2, "", "settings", "set", "seats=1", "-default", "seats"), `"seats" is set twice`)
 		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=102", "-force"), "version 5 is in force.", "Passed over: b (this program: the walls are in the way).")
