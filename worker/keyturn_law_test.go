@@ -178,8 +178,7 @@ func loseFirst(t *testing.T, s *storage.Store) {
 // A key that a message can't have, or whose function panics, is that message's fault alone. Hostile keys are keys.
 func TestLawInTurnKeys(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
-		var x *street
-		x = newStreet(t, s, nil, handlers.TurnConfig{}, func(context.Context, visit) error { return nil })
+		x := newStreet(t, s, nil, handlers.TurnConfig{}, func(context.Context, visit) error { return nil })
 		bad := []string{"", "\x00", "a\nb", strings.Repeat("k", 257)}
 		good := []string{"../..", "/", "\\", "%2f", "#?", "' or 1=1", "ключ", " ", "A", strings.Repeat("k", 256)}
 		for _, key := range append(bad, good...) {
