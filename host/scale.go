@@ -38,6 +38,8 @@ type demand struct {
 	active      int     // workers at a time; 0: no limit
 	held        string  // why the queue isn't consumed; empty: it is
 	shut        bool    // the guard of the queue lets at most a probe through
+	calls       float64 // a second, which the guard lets all workers make together; 0: no limit
+	slots       int     // at a time, likewise
 }
 
 // useful returns how many workers have something to do, and why.
@@ -60,8 +62,21 @@ func (d demand) useful() (n int64, why string) {
 	if most := (d.waiting-1)/int64(d.concurrency) + 1; n > most {
 		n, why = most, fmt.Sprintf("%d messages wait, and a worker runs %d at a time", d.waiting, d.concurrency)
 	}
-	if d.active > 0 && n > int64(d.active) {
-		n, why = int64(d.active), fmt.Sprintf("%d workers consume the queue at a time", d.active)
+	could := rate // a second, of one worker that no limit holds back
+	if d.running > 0 {
+		could = max(rate, float64(d.concurrency)/d.running)
+	}
+	for _, limit := range []struct {
+		most float64
+		why  string
+	}{
+		{float64(d.active), fmt.Sprintf("%d workers consume the queue at a time", d.active)},
+		{math.Ceil(d.calls / could), fmt.Sprintf("all workers together make %.3g calls a second, and one could make %.3g", d.calls, could)},
+		{math.Ceil(float64(d.slots) / float64(d.concurrency)), fmt.Sprintf("all workers together make %d calls at a time, and one runs %d", d.slots, d.concurrency)},
+	} {
+		if limit.most > 0 && float64(n) > limit.most {
+			n, why = int64(limit.most), limit.why
+		}
 	}
 	return max(n, 1), why
 }
@@ -177,7 +192,8 @@ func (s *scaler) look(queue string) (d demand, err error) {
 		d.held = "the queue is paused by hand"
 	}
 	if g := s.guards[queue]; g != nil {
-		d.shut = g.Open()
+		limits := g.Limits()
+		d.shut, d.calls, d.slots = g.Open(), float64(limits.Rate), limits.Slots
 	}
 	return d, err
 }
