@@ -36,7 +36,7 @@ func New(name string, cfg Config) *Guard {
 	g.late = fmt.Errorf("no answer within %v: %w", g.cfg.Timeout, context.DeadlineExceeded)
 	g.breaker = newBreaker(&g.cfg, g.say)
 	g.fleet = newFleet(name, g.breaker, g.logger)
-	g.quota = newQuota(name, &g.cfg, func() {
+	g.quota = newQuota(name, &g.cfg, g.logger, func() {
 		g.breaker.mu.Lock()
 		defer g.breaker.mu.Unlock()
 		g.breaker.news.tell()

@@ -81,6 +81,7 @@ func (g *Guard) Set(l Limits) error {
 type quota struct {
 	cfg  *Config
 	name string
+	log  func() *slog.Logger
 	tell func() // that the room has changed; it is called under a mutex of package share
 
 	mu    sync.Mutex
@@ -114,8 +115,8 @@ const fineRoom = 64
 // leastTell is the least time until a consumer without room looks again.
 const leastTell = 10 * time.Millisecond
 
-func newQuota(name string, cfg *Config, tell func()) *quota {
-	return &quota{cfg: cfg, name: name, tell: tell, store: cfg.Store}
+func newQuota(name string, cfg *Config, log func() *slog.Logger, tell func()) *quota {
+	return &quota{cfg: cfg, name: name, log: log, tell: tell, store: cfg.Store}
 }
 
 func (q *quota) numbers() (Rate, int) {
@@ -216,11 +217,7 @@ func (q *quota) build(rate Rate, slots int) (err error) {
 }
 
 func (q *quota) shareConfig() share.Config {
-	log := q.cfg.Logger
-	if log == nil {
-		log = slog.Default()
-	}
-	return share.Config{Strict: q.cfg.Strict, Logger: log, Changed: q.tell}
+	return share.Config{Strict: q.cfg.Strict, Logger: q.log(), Changed: q.tell}
 }
 
 func (q *quota) limited() bool { return q.parts.Load() != nil }
