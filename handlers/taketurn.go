@@ -137,9 +137,9 @@ func (t *Turn) begin(s *turn.State, since time.Duration, ds []*Delivery) error {
 		return nil
 	case s.Gap != nil && since >= patience:
 		n, _ := first.previous()
-		t.goPast(s, first.Envelope.ID, n)
+		t.goPast(s, first.Envelope.ID, min(n, s.Gap.Previous)) // others may wait before this one
 		return nil
-	case s.Gap == nil && since >= after+gapAfter:
+	case (s.Gap == nil || first.number() < s.Gap.Sequence) && since >= after+gapAfter:
 		t.gap = true
 		return nil
 	}
@@ -278,6 +278,9 @@ func (t *Turn) passed(d *Delivery, previous uint64, ordered bool) {
 		s.First = nil
 	}
 	if ordered {
+		if s.Done == 0 { // the row may be new: nobody knows which of those before are done
+			s.GoPast(previous)
+		}
 		s.Pass(d.Envelope.Sequence, previous)
 	}
 	if s.IsHalt(id) || s.Halted != nil && ordered && s.Done >= s.Halted.Sequence {

@@ -75,15 +75,14 @@ type sight struct {
 	doc    document
 	etag   storage.ETag // empty: there is no row
 	at     time.Time    // since when the process has seen the row like this; after it was read, so not before it was written
-	since  time.Time    // since when the process has seen what the key waits for like this
+	since  time.Time    // since when the process has seen that the key waits for this; zero: it has not
 	broken error        // the row is no turn
 	mine   []string     // IDs of turns that this process tried to take or to end, without an answer: nothing runs under them
 }
 
 // saw returns what a process knows after it has seen a row in another state.
 func (s *sight) saw(doc document, etag storage.ETag, broken error) sight {
-	now := time.Now()
-	next := sight{doc: doc, etag: etag, at: now, since: now, broken: broken, mine: s.mine}
+	next := sight{doc: doc, etag: etag, at: time.Now(), broken: broken, mine: s.mine}
 	if !s.since.IsZero() && s.doc.State.waitsAs(doc.State) {
 		next.since = s.since
 	}
@@ -167,7 +166,15 @@ func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, b
 		next.Fence = max(1, time.Now().UnixMilli())
 	}
 	if begin != nil {
-		if err := begin(&next.State, time.Since(s.since)); err != nil {
+		waited := time.Duration(0)
+		if !s.since.IsZero() {
+			waited = time.Since(s.since)
+		}
+		if err := begin(&next.State, waited); err != nil {
+			if s.since.IsZero() {
+				s.since = time.Now()
+				ts.seen.Add(key, *s, 1)
+			}
 			return nil, refusal{err}
 		}
 	}
