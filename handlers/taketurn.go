@@ -266,7 +266,7 @@ func (t *Turn) Ended(d *Delivery, o Outcome, poisoned bool) {
 		s.Halt(id, o.Err.Error(), d.number())
 		t.note(TurnNote{What: TurnHalt, Message: id, Err: o.Err})
 	default:
-		s.Wait(id, Judge(o.Err).After)
+		s.Wait(id, Judge(o.Err).After, d.number())
 		t.held = behind(s.First.After)
 	}
 }

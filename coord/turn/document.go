@@ -42,9 +42,10 @@ type State struct {
 
 // A First is a message that has begun and isn't over.
 type First struct {
-	Message string        `json:"message"` // its ID
-	After   time.Duration `json:"after"`   // until it comes again
-	Since   time.Time     `json:"since"`
+	Message  string        `json:"message"`            // its ID
+	Sequence uint64        `json:"sequence,omitempty"` // of it, where it is in order
+	After    time.Duration `json:"after"`              // until it comes again
+	Since    time.Time     `json:"since"`
 }
 
 // A Halted says why a key is halted.
@@ -70,6 +71,11 @@ type Released struct {
 	At  time.Time `json:"at"`
 }
 
+// after reports that a release isn't the one before, which may be none.
+func (r *Released) after(before *Released) bool {
+	return r != nil && (before == nil || *r != *before)
+}
+
 // Skip counts a message that others go past.
 func (s *State) Skip(message, why string) {
 	n := int64(1)
@@ -84,9 +90,10 @@ func (s *State) Halt(message, why string, sequence uint64) {
 	s.Halted = &Halted{Message: cut(message), Sequence: sequence, Why: cut(why), Since: time.Now().UTC()}
 }
 
-// Wait lets all others wait for a message, which comes again after a delay.
-func (s *State) Wait(message string, after time.Duration) {
-	s.First = &First{Message: cut(message), After: max(0, after), Since: time.Now().UTC()}
+// Wait lets all others wait for a message, which comes again after a delay. Of a source, a release goes past that
+// sequence number.
+func (s *State) Wait(message string, after time.Duration, sequence uint64) {
+	s.First = &First{Message: cut(message), Sequence: sequence, After: max(0, after), Since: time.Now().UTC()}
 }
 
 // IsFirst reports that a message is the one that all others wait for.

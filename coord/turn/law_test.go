@@ -212,7 +212,7 @@ func TestLaw7RowsAreSmall(t *testing.T) {
 		x := take(t, ts, "a")
 		state := x.State()
 		state.Halt(long, long, 1<<62)
-		state.Wait(long, time.Hour)
+		state.Wait(long, time.Hour, 1<<63)
 		state.Skip(long, long)
 		state.WaitFor(long, 1<<63, 1<<62)
 		for i := range uint64(1000) {
@@ -312,6 +312,31 @@ func TestRelease(t *testing.T) {
 			t.Errorf("nobody: got %v", err)
 		}
 		end(t, x, turn.State{})
+	})
+}
+
+// A release holds though the holder of the turn writes its state after it.
+func TestAReleaseOfAHeldKeyHolds(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		ts := newTurns(t, s)
+		x := take(t, ts, "a")
+		state := x.State()
+		state.Done = 4
+		state.Wait("m5", time.Minute, 5)
+		end(t, x, state)
+		x = take(t, ts, "a")
+		held, released, err := turn.Release(t.Context(), s, group, "a", turn.Note{By: "ada", Why: "it hangs"})
+		if err != nil || !released || !held.Held {
+			t.Fatalf("got %+v, %v, %v", held, released, err)
+		}
+		state = x.State()
+		state.Wait("m5", time.Minute, 5) // it has failed once more
+		end(t, x, state)
+		now := take(t, ts, "a").State()
+		if now.First != nil || now.Done != 5 || now.Place(5, 4) != turn.Late || now.Released == nil || now.Released.Why != "it hangs" {
+			t.Errorf("got %+v", now)
+		}
 	})
 }
 

@@ -131,5 +131,8 @@ func (s *State) release() {
 	if s.Gap != nil {
 		s.goPast(s.Gap.Previous)
 	}
+	if s.First != nil {
+		s.goPast(s.First.Sequence)
+	}
 	s.First, s.Halted, s.Gap = nil, nil, nil
 }

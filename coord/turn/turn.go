@@ -131,7 +131,10 @@ func (t *Turn) write(ctx context.Context, doc document) error {
 		case err != nil:
 			return err
 		case there.ID == t.doc.ID:
-			t.etag = etag
+			if t.etag = etag; there.State.Released.after(t.doc.State.Released) {
+				t.doc.State.Released, doc.State.Released = there.State.Released, there.State.Released
+				doc.State.release() // an operator has, and has seen the state from before
+			}
 		case doc.ID == "" && there.ID == "" && there.Fence == t.fence && there.Beat == doc.Beat:
 			t.doc, t.etag = there, etag
 			return nil // ended, and the answer was lost
