@@ -238,9 +238,9 @@ func (t *Turn) Handle(ctx context.Context, d *Delivery, commit Commit) Outcome {
 	return o
 }
 
-// Ended notes how a delivery ended, and whether its message goes to the poison queue now. Others are asked about by
-// Waits after it.
-func (t *Turn) Ended(d *Delivery, o Outcome, poisoned bool) {
+// Ended notes how a delivery ended, whether its message goes to the poison queue now, and else after which time it comes
+// again. Others are asked about by Waits after it.
+func (t *Turn) Ended(d *Delivery, o Outcome, poisoned bool, after time.Duration) {
 	s, id := &t.state, d.Envelope.ID
 	hang, hangs := o.Err.(*HangError)
 	if hangs {
@@ -266,7 +266,7 @@ func (t *Turn) Ended(d *Delivery, o Outcome, poisoned bool) {
 		s.Halt(id, o.Err.Error(), d.number())
 		t.note(TurnNote{What: TurnHalt, Message: id, Err: o.Err})
 	default:
-		s.Wait(id, Judge(o.Err).After, d.number())
+		s.Wait(id, after, d.number())
 		t.held = behind(s.First.After)
 	}
 }

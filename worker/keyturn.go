@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/millrace-go/millrace/handlers"
 )
@@ -88,25 +89,33 @@ func (r *round) runNext(ctx context.Context, m *message) (o handlers.Outcome, ou
 	o = r.turn.Handle(own, m.delivery, nil)
 	r.ended(began, []handlers.Outcome{o})
 	m.cancel(nil)
-	r.turn.Ended(m.delivery, o, r.poisons(ctx, m, o.Err))
+	poisoned, after := r.judge(ctx, m, o.Err)
+	r.turn.Ended(m.delivery, o, poisoned, after)
 	return o, true
 }
 
-// poisons reports that the message will go to the poison queue, for the error of its handler.
-func (r *round) poisons(ctx context.Context, m *message, err error) bool {
+// judge tells what the settler will make of the error of a message's handler: whether the message goes to the poison
+// queue, and else when it comes again.
+func (r *round) judge(ctx context.Context, m *message, err error) (poisoned bool, after time.Duration) {
 	if err == nil || context.Cause(ctx) == ErrDraining || m.dropped() {
-		return false
+		return false, 0
 	}
 	v := handlers.Judge(err)
-	if v.Action == handlers.TryAgain {
-		e := m.envelope
-		e.Attempts++
-		if _, hangs := err.(*handlers.HangError); hangs {
-			e.Hangs++
-		}
-		return givesUp(&e, r.cfg.MaxAttempts) != ""
+	if v.Action != handlers.TryAgain {
+		return v.Action == handlers.ToPoison, v.After
 	}
-	return v.Action == handlers.ToPoison
+	e := m.envelope
+	e.Attempts++
+	if _, hangs := err.(*handlers.HangError); hangs {
+		e.Hangs++
+	}
+	if givesUp(&e, r.cfg.MaxAttempts) != "" {
+		return true, 0
+	}
+	if v.After <= 0 {
+		v.After = r.settler.retryDelay(ctx, e.Attempts, e.ID)
+	}
+	return false, v.After
 }
 
 // note counts and logs what happens to turns. The lines name messages, never keys, which may be personal.

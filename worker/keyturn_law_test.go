@@ -311,3 +311,27 @@ func turnTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Momen
 	x.wantAlone(t)
 	return fired
 }
+
+// A message that failed keeps its place until it comes again, however long the delay of its retry is.
+func TestLawInTurnALongRetryKeepsItsPlace(t *testing.T) {
+	virtually(t, func(t *testing.T, s *storage.Store) {
+		failed := false
+		x := newStreet(t, s, nil, handlers.TurnConfig{Halt: true}, func(_ context.Context, e visit) error {
+			if e.N == 1 && !failed {
+				failed = true
+				return errors.New("fails once")
+			}
+			return nil
+		})
+		x.Start(worker.Config{Logger: slog.New(x.log), RetryDelay: func(int, string) time.Duration { return time.Hour }})
+		x.send(t, numbered("a", 3)...)
+		time.Sleep(50 * time.Minute)
+		if got := x.runs("a"); len(got) != 1 || x.log.Count("ERROR a message halts its key") != 0 {
+			t.Errorf("before the retry: got runs %v, %d halts", got, x.log.Count("ERROR a message halts its key"))
+		}
+		time.Sleep(4 * time.Hour)
+		if got := x.runs("a"); !slices.Equal(got, []int{1, 1, 2, 3}) {
+			t.Errorf("in the end: got runs %v", got)
+		}
+	})
+}

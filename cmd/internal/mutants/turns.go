@@ -103,7 +103,7 @@ func turnReactions() []mutant {
 		{
 			name: "a message that failed loses its place",
 			file: "handlers/taketurn.go",
-			old:  "		s.Wait(id, Judge(o.Err).After)\n		t.held = behind(s.First.After)\n",
+			old:  "		s.Wait(id, after, d.number())\n		t.held = behind(s.First.After)\n",
 			new:  "",
 			by:   "worker",
 			test: "TestLawInTurnAFailedMessageKeepsItsPlace",
