@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,11 +21,12 @@ func TestLaw7AProbeEndsWhileAnotherCallClaims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var meanwhile func()
+				var meanwhile atomic.Pointer[func()]
 				s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, op storagetest.Op, do func() error) error {
-					if f := meanwhile; f != nil && op.Name == "put blob" {
-						meanwhile = nil
-						f()
+					if op.Name == "put blob" {
+						if f := meanwhile.Swap(nil); f != nil {
+							(*f)()
+						}
 					}
 					return do()
 				})
@@ -39,13 +41,13 @@ func TestLaw7AProbeEndsWhileAnotherCallClaims(t *testing.T) {
 				if _, ok := f.claim(t.Context()); !ok || !f.doc.Open || f.state() != due {
 					t.Fatalf("the first call can't probe: state %d, record %+v", f.state(), f.doc)
 				}
-				meanwhile = func() {
+				meanwhile.Store(new(func() {
 					p, _, ok := b.begin("first")
 					if !ok {
 						t.Error("the first call isn't let through")
 					}
 					b.end(p, told, nil, 0)
-				}
+				}))
 				f.claim(t.Context())
 				if told == neutral {
 					p, _, _ := b.begin("second")

@@ -166,7 +166,11 @@ func TestABadSettingIsRefused(t *testing.T) {
 		{"seats=-1", "seats: want a positive number"},
 		{"tables=4", "tables"},
 	} {
-		if code, out := operate(t, r, l.Program, "settings", "set", "seats=41", c.bad); code != host.ExitError || !strings.Contains(out, c.want) {
+		args := []string{"settings", "set", c.bad}
+		if !strings.HasPrefix(c.bad, "seats=") {
+			args = append(args, "seats=41")
+		}
+		if code, out := operate(t, r, l.Program, args...); code != host.ExitError || !strings.Contains(out, c.want) {
 			t.Errorf("%s: got exit code %d and %s, want %q", c.bad, code, out, c.want)
 		}
 	}

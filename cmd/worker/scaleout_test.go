@@ -25,6 +25,9 @@ func shareBacklog(t *testing.T, at place) {
 	for i := range admins {
 		admins[i] = startWorker(t, at).URL(t)
 	}
+	for _, admin := range admins { // one that comes later than the work proves nothing
+		consumes(t, admin)
+	}
 	store, channels := openSample(t, at)
 	sender, err := channel.NewSender[reservations.MakeReservation](channels)
 	if err != nil {
@@ -48,6 +51,20 @@ func shareBacklog(t *testing.T, at place) {
 	t.Logf("%d deliveries; the slowest worker had %d", total, fewest)
 	if fewest*20 < total {
 		t.Errorf("one worker handled %d of %d deliveries; want no worker to starve", fewest, total)
+	}
+}
+
+// consumes waits until a worker takes commands off their queue.
+func consumes(t *testing.T, admin string) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for giveUp := time.After(time.Minute); metric(t, admin, `millrace_consuming{queue="reservations"}`) == 0; {
+		select {
+		case <-tick.C:
+		case <-giveUp:
+			t.Fatal("a worker consumes nothing after a minute")
+		}
 	}
 }
 

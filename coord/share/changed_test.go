@@ -1,9 +1,9 @@
 package share_test
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,11 +12,29 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
+// lines is a log that is read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // A process whose Changed panics shares as before, and the log tells of it.
 func TestAChangedThatPanics(t *testing.T) {
 	t.Parallel()
 	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
-		var log bytes.Buffer // read when the process has left
+		var log lines
 		r := newRate(t, s, 50, share.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Changed: func() { panic("made up by a test") }})
 		for range 3 {
 			if err := r.Wait(t.Context()); err != nil {
