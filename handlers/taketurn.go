@@ -238,8 +238,8 @@ func (t *Turn) Handle(ctx context.Context, d *Delivery, commit Commit) Outcome {
 	return o
 }
 
-// Ended notes how a delivery ended: whether its message goes to the poison queue now, and else after which time it comes
-// again. Others are asked about by Waits after it.
+// Ended notes how a delivery ended: whether its message goes to the poison queue now, and else after which time it
+// comes again. Others are asked about by Waits after it.
 func (t *Turn) Ended(d *Delivery, o Outcome, poisoned bool, after time.Duration) {
 	s, id := &t.state, d.Envelope.ID
 	hang, hangs := o.Err.(*HangError)
