@@ -33,7 +33,7 @@ func TestTurns(t *testing.T) {
 	leave("free", func(*turn.State) {})
 	leave("halted", func(s *turn.State) { s.Halt("m1", "kitchen closed", 0) })
 	leave("gap", func(s *turn.State) { s.WaitFor("m2", 9, 7) })
-	leave("skipped", func(s *turn.State) { s.Skip("m3", "no"); s.Wait("m4", 0) })
+	leave("skipped", func(s *turn.State) { s.Skip("m3", "no"); s.Wait("m4", 0, 0) })
 	held, err := ts.Take(t.Context(), "held", nil)
 	if err != nil {
 		t.Fatal(err)
