@@ -1,13 +1,11 @@
 package millracetest_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/millracetest"
-	"github.com/millrace-go/millrace/poison"
 )
 
 // laned is the program with lanes and priorities.
@@ -28,19 +26,7 @@ func TestSimulateWithLanes(t *testing.T) {
 	t.Parallel()
 	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
 		sim.Start(laned(&mails{}))
-		sim.ExpectPoison(func(e poison.Entry) bool { return e.Reason == "no such seats" })
-		sim.Send(place{"order-9", -1})
-		total := 0
-		for i := range 10 {
-			n := 1 + sim.Rand.IntN(4)
-			total += n
-			sim.Send(place{fmt.Sprintf("order-%d", i%4), n})
-			sim.Advance(time.Duration(sim.Rand.IntN(60)) * time.Second)
-		}
-		sim.Settle()
-		if n := millracetest.View(t, seats(sim.Channels()), "all"); n != total {
-			t.Errorf("seats: got %d, want %d", n, total)
-		}
+		placeSome(t, sim)
 	}, 1, 2, 3)
 }
 

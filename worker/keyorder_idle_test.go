@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
@@ -85,33 +84,17 @@ func TestLawInOrderAfterAQuietTimePoisonComesBack(t *testing.T) {
 			return nil
 		})
 		l.Start(worker.Config{})
-		began := time.Now()
-		emit := func(n, previous int, at time.Time) {
-			e := worldtest.Envelope(worldtest.IDAt(time.Now(), n), Added{To: "a", Balance: n})
-			e.Source, e.Sequence = "/accounts/a", uint64(n)
-			e.SetPrevious([]string{"audits"}, func(string) post.Stamp {
-				return post.Stamp{Sequence: uint64(previous), At: at.UnixMilli()}
-			})
-			o := l.Channels.Outbox()
-			packed, err := o.PackFor(t.Context(), "audits", e)
-			if err == nil {
-				err = o.SendPacked(t.Context(), packed)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		emit(1, 0, began)
-		emit(2, 1, began)
+		l.emit(t, "a", 1, 0)
+		l.emit(t, "a", 2, 1)
 		time.Sleep(time.Minute)
 		// The row goes after a quiet month.
 		if err := s.Table("turns").Delete(t.Context(), "audits", "/accounts/a", storage.Condition{}); err != nil {
 			t.Fatal(err)
 		}
-		emit(3, 2, began.Add(-31*24*time.Hour))
+		l.emitAfter(t, "a", 3, 2, time.Now().Add(-31*24*time.Hour))
 		time.Sleep(time.Minute)
 		bad = false
-		emit(2, 1, began)
+		l.emit(t, "a", 2, 1)
 		time.Sleep(time.Hour)
 		l.wantRuns(t, "sent back", "a", 1, 2, 3, 2)
 	})

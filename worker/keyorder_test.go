@@ -79,11 +79,17 @@ func (l *lane) wantRuns(t testing.TB, what, to string, want ...int) {
 // emit puts an event into the queue as the value object emits it. Its balance is its sequence number.
 func (l *lane) emit(t testing.TB, to string, sequence int, previous int) {
 	t.Helper()
+	l.emitAfter(t, to, sequence, previous, time.Now())
+}
+
+// emitAfter is emit for an event whose previous one was emitted at a time.
+func (l *lane) emitAfter(t testing.TB, to string, sequence int, previous int, at time.Time) {
+	t.Helper()
 	e := worldtest.Envelope(worldtest.IDAt(time.Now(), sequence), Added{To: to, Balance: sequence})
 	e.Source, e.Sequence = "/accounts/"+to, uint64(sequence)
 	if previous >= 0 {
 		e.SetPrevious([]string{"audits"}, func(string) post.Stamp {
-			return post.Stamp{Sequence: uint64(previous), At: time.Now().UnixMilli()}
+			return post.Stamp{Sequence: uint64(previous), At: at.UnixMilli()}
 		})
 	}
 	o := l.Channels.Outbox()
@@ -298,18 +304,7 @@ func TestLawInOrderAQuietSource(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		l := newLane(t, s, nil, handlers.TurnConfig{}, func(context.Context, Added) error { return nil })
 		l.Start(worker.Config{Logger: slog.New(l.log)})
-		e := worldtest.Envelope(worldtest.IDAt(time.Now(), 1), Added{To: "a", Balance: 8})
-		e.Source, e.Sequence = "/accounts/a", 8
-		e.SetPrevious([]string{"audits"}, func(string) post.Stamp {
-			return post.Stamp{Sequence: 7, At: time.Now().Add(-31 * 24 * time.Hour).UnixMilli()}
-		})
-		packed, err := l.Channels.Outbox().PackFor(t.Context(), "audits", e)
-		if err == nil {
-			err = l.Channels.Outbox().SendPacked(t.Context(), packed)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		l.emitAfter(t, "a", 8, 7, time.Now().Add(-31*24*time.Hour))
 		time.Sleep(5 * time.Second)
 		l.wantRuns(t, "at once", "a", 8)
 	})

@@ -5,10 +5,12 @@ package worker_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -140,20 +142,16 @@ func (c *crowd) hear(cmd *exec.Cmd, line string) {
 // handling waits for a process that handles a message, and returns it.
 func (c *crowd) handling(not ...*exec.Cmd) (cmd *exec.Cmd) {
 	c.t.Helper()
-	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(5 * time.Millisecond) {
+	worldtest.Eventually(c.t, func() error {
 		c.mu.Lock()
-		for p, n := range c.begun {
-			if n != 0 && p == c.by && (len(not) == 0 || p != not[0]) {
-				cmd = p
-			}
+		defer c.mu.Unlock()
+		if c.by != nil && c.begun[c.by] != 0 && !slices.Contains(not, c.by) {
+			cmd = c.by
+			return nil
 		}
-		c.mu.Unlock()
-		if cmd != nil {
-			return cmd
-		}
-	}
-	c.t.Fatal("nobody handles a message")
-	return nil
+		return errors.New("nobody handles a message")
+	})
+	return cmd
 }
 
 // The holder of a key's turn is killed, and the next one stands still for longer than its turn lasts, and goes on. Each
@@ -183,13 +181,12 @@ func TestLawInTurnProcessesThatAreKilledAndStopped(t *testing.T) {
 	if err := stopped.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(time.Minute)
-	for worldtest.Queued(t, s, "visits") > 0 {
-		if time.Now().After(deadline) {
-			t.Fatal("the queue doesn't get empty")
+	worldtest.Eventually(t, func() error {
+		if n := worldtest.Queued(t, s, "visits"); n > 0 {
+			return fmt.Errorf("%d messages are left", n)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return nil
+	})
 	worldtest.Want(t, "poisoned", len(w.Poisoned("visits")), 0)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,7 +3,6 @@ package share_test
 import (
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,29 +12,19 @@ import (
 )
 
 // lines is a log that is read while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
+type lines chan string
 
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+func (l lines) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
 }
 
 // A process whose Changed panics shares as before, and the log tells of it.
 func TestAChangedThatPanics(t *testing.T) {
 	t.Parallel()
 	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
-		var log lines
-		r := newRate(t, s, 50, share.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Changed: func() { panic("made up by a test") }})
+		log := make(lines, 1000)
+		r := newRate(t, s, 50, share.Config{Logger: slog.New(slog.NewTextHandler(log, nil)), Changed: func() { panic("made up by a test") }})
 		for range 3 {
 			if err := r.Wait(t.Context()); err != nil {
 				t.Fatal(err)
@@ -48,7 +37,7 @@ func TestAChangedThatPanics(t *testing.T) {
 		if err := r.Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if text := log.String(); !strings.Contains(text, "Config.Changed panics") || !strings.Contains(text, "made up by a test") {
+		if text := <-log; !strings.Contains(text, "Config.Changed panics") || !strings.Contains(text, "made up by a test") {
 			t.Errorf("got the log %s", text)
 		}
 	})

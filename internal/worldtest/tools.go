@@ -76,12 +76,12 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Eventually waits until check returns nil.
+// Eventually waits until check returns nil, a minute at most.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(30 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		err := check()
 		if err == nil {
