@@ -93,9 +93,9 @@ func inTurn[M channel.Message](r *Registry, name, queue string, ordered bool, ke
 
 // TurnConfig is how the keys of a queue take turns. The zero TurnConfig is that of a queue without one.
 type TurnConfig struct {
-	// Halt stops a key when one of its messages goes to the poison queue: the others of that key wait until that message
-	// is sent back and done, or until an operator releases the key (millrace turns release). Other keys go on. Defaults to
-	// going on with the next message.
+	// Halt stops a key when the handler of one of its messages has failed for good, and the message goes to the poison
+	// queue. The others of that key wait until that message is sent back and done, or until an operator releases the key
+	// (millrace turns release). Other keys go on. Defaults to going on with the next message.
 	Halt bool
 
 	// Patience is how long the others of a key wait for a message that should come first and doesn't: because it was

@@ -87,8 +87,8 @@ type raiser struct {
 	blind  bool                     // the last look failed
 }
 
-// Follow raises a level at once when a queue exceeds a bound, and lowers it after a time of calm, until ctx ends. What
-// [Level.Set] has set is the least that the level is. When Follow returns, that is the level. A queue that can't be
+// Follow raises a level at once when a queue exceeds a bound, and lowers it after a time of calm, until ctx ends. The
+// level is never below that of [Level.Set]. When Follow returns, that is the level. A queue that can't be
 // read leaves the level as it is. The error is nil, unless the settings are wrong.
 //
 // Each look costs a request for each queue.

@@ -115,8 +115,8 @@ func (l *lane) state(t testing.TB, to string) turn.State {
 	return turn.State{}
 }
 
-// Workers that take events from one queue handle those of each value object in the order in which it emitted them. What
-// it emitted to others in between is no gap.
+// Workers that take events from one queue handle those of each value object in the order in which it emitted them.
+// Events that went to other queues in between are no gap.
 func TestLawInOrder(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {

@@ -28,7 +28,7 @@
 //  6. Rows of keys that are quiet for 30 days are deleted, under their ETags; halts stay. A new row's first fence is
 //     the number of milliseconds since 1970. So fences go on growing, unless a clock is a month behind, or a key has
 //     more than 1,000 turns a second.
-//  7. A row has at most some 2 KB, whatever messages say.
+//  7. A row has at most 16 KB, whatever messages say. Most have some hundred bytes.
 //
 // # Cost
 //

@@ -15,7 +15,7 @@ import (
 const (
 	tableName = "turns"
 	version   = 1
-	maxBytes  = 8 << 10
+	maxBytes  = 16 << 10
 	maxText   = 256 // bytes of each text
 
 	// unreadableFor is how long a row that can't be read is watched before it is replaced: 7/6 of the longest TTL, as if a

@@ -139,12 +139,15 @@ type documented struct {
 
 // see notes what a document says. c.mu is held.
 func (c *crowd) see(b storage.Blob) {
+	changed := time.Now()
+	if c.etag == "" {
+		changed = changed.Add(-quietFor) // the first reading: nobody knows since when the beats are the same
+	}
 	c.etag = b.ETag
 	var d document
 	if len(b.Body) > mostBytes || json.Unmarshal(b.Body, &d) != nil {
 		return
 	}
-	now := time.Now()
 	for _, x := range d.Noisy[:min(len(d.Noisy), mostNoisy)] {
 		n, err := strconv.ParseUint(x.Tenant, 16, 64)
 		if err != nil {
@@ -152,16 +155,16 @@ func (c *crowd) see(b storage.Blob) {
 		}
 		old := c.known[key(n)]
 		if old == nil || old.beat != x.Beat {
-			c.known[key(n)] = &noise{x.Beat, now}
+			c.known[key(n)] = &noise{x.Beat, changed}
 		}
 	}
-	c.forget(now)
+	c.forget(time.Now())
 }
 
 // forget removes tenants that are quiet, and the quietest if there are too many. c.mu is held.
 func (c *crowd) forget(now time.Time) {
 	for k, n := range c.known {
-		if now.Sub(n.changed) >= 2*quietFor { // by then every document is without it
+		if now.Sub(n.changed) >= 2*quietFor { // writes have left it out for a while
 			delete(c.known, k)
 		}
 	}
@@ -181,6 +184,7 @@ func (c *crowd) report(ctx context.Context, tenants []key) {
 	c.refresh(ctx)
 	c.mu.Lock()
 	now := time.Now()
+	c.forget(now)
 	write := false
 	for _, k := range tenants {
 		n := c.known[k]

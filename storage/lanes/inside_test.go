@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
 // Tenants with ten million names take no more memory than a few, and one among them that floods is still found.
@@ -53,6 +57,41 @@ func TestADocumentIsBounded(t *testing.T) {
 	}
 	if len(c.known) > 2*mostNoisy {
 		t.Errorf("%d tenants are known as noisy; want %d at most", len(c.known), 2*mostNoisy)
+	}
+}
+
+// What one process alone has reported is bounded, too.
+func TestReportsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+"?wake=off&sync=normal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		c := newCrowd(s.Blobs(container), "q")
+		for n := range 100 {
+			var keys []key
+			for i := range 10 {
+				keys = append(keys, key(10*n+i+1))
+			}
+			c.report(t.Context(), keys)
+			time.Sleep(window)
+		}
+		if len(c.known) > 2*mostNoisy+10 {
+			t.Errorf("%d tenants are known as noisy; want %d at most", len(c.known), 2*mostNoisy)
+		}
+	})
+}
+
+// A sweep takes no more than what can be received before its visibility ends.
+func TestASweepIsBoundedByWhatIsHandled(t *testing.T) {
+	t.Parallel()
+	q := &queue{props: driver.Props{MaxReceive: 512}}
+	for guess, want := range map[float64]int{0.01: 512, 1: 80, 60: 8} {
+		if q.turn.guess = guess; q.sweeps(8, 30*time.Second) != want {
+			t.Errorf("messages of %v s: %d are taken, want %d", guess, q.sweeps(8, 30*time.Second), want)
+		}
 	}
 }
 

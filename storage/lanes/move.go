@@ -2,6 +2,7 @@ package lanes
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -50,10 +51,11 @@ func (r *reply) judge(ctx context.Context, q *queue) (stay, off []driver.Deliver
 	return stay, off
 }
 
-// move sends messages into the sideline and deletes them from their lane, as one unit of work where the store can. What
-// fails comes back to its lane when the visibility ends.
-func (q *queue) move(ctx context.Context, l *lane, off []driver.Delivery, visibility time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, min(visibility, moveTime)) // meanwhile the lane waits
+// move sends messages into the sideline and deletes them from their lane, as one unit of work where the store can. If
+// that fails they come back to their lane when the visibility ends. It ends well before that.
+func (r *reply) move(ctx context.Context, q *queue, off []driver.Delivery, visibility time.Duration) {
+	l := r.lane
+	ctx, cancel := context.WithDeadline(ctx, r.began.Add(min(visibility*2/3, moveTime))) // meanwhile the lane waits
 	defer cancel()
 	var w storage.Work
 	for _, d := range off {
@@ -96,7 +98,7 @@ func (s *stash) pop(n int) []stashed {
 	return some
 }
 
-// takeStashed takes messages of the stash, whose visibility begins anew. One that can't be extended comes back to its
+// takeStashed takes messages of the stash, whose visibility begins anew. One whose receipt is dead comes back to its
 // lane by itself.
 func (r *reception) takeStashed(ctx context.Context) {
 	for len(r.got) < r.most {
@@ -106,8 +108,12 @@ func (r *reception) takeStashed(ctx context.Context) {
 		}
 		x, began := some[0], time.Now()
 		next, err := x.lane.q.Extend(ctx, x.d.Receipt, r.visibility)
-		if err != nil {
+		switch {
+		case errors.Is(err, storage.ErrReceiptStale):
 			continue
+		case err != nil:
+			r.q.stash.add(x) // a later look tries again
+			return
 		}
 		x.d.Receipt = next
 		r.take(x, began)

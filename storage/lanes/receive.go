@@ -143,7 +143,7 @@ func (r *reception) send(ctx context.Context, asks []ask) []reply {
 		replies[i] = reply{ask: a, wanted: a.n, swept: a.lane.sweeping, began: time.Now()}
 		if a.lane.sweeping {
 			a.lane.moving = true
-			replies[i].wanted = q.props.MaxReceive
+			replies[i].wanted = q.sweeps(a.n, r.visibility)
 		}
 	}
 	q.mu.Unlock()
@@ -168,6 +168,13 @@ func (r *reception) send(ctx context.Context, asks []ask) []reply {
 		replies[i].cool(q.rings)
 	}
 	return replies
+}
+
+// sweeps is how many messages are taken from a lane that is swept, where n are asked for. Those that stay wait in the
+// stash until they are received. So they are no more than what ends within a third of the visibility. q.mu is held.
+func (q *queue) sweeps(n int, visibility time.Duration) int {
+	soon := float64(len(q.hand.entries)+n) * visibility.Seconds() / 3 / max(q.turn.guess, leastTime)
+	return max(n, int(min(soon, float64(q.props.MaxReceive))))
 }
 
 // cool notes whether a lane may have more. rings says that the store rings. The mutex of the queue is held.
@@ -207,7 +214,7 @@ func (r *reception) accept(ctx context.Context, x *reply) (stay []stashed) {
 	switch {
 	case len(off) > 0:
 		x.lane.sweeping, x.lane.moving = true, true
-		q.moves.Go(func() { q.move(context.WithoutCancel(ctx), x.lane, off, r.visibility) })
+		q.moves.Go(func() { x.move(context.WithoutCancel(ctx), q, off, r.visibility) })
 	case x.swept:
 		x.lane.sweeping, x.lane.moving = false, false
 	}
