@@ -60,7 +60,7 @@ func TestADocumentIsBounded(t *testing.T) {
 	}
 }
 
-// What one process alone has reported is bounded, too.
+// Tenants that one process alone has reported are bounded, too.
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
