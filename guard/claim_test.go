@@ -13,8 +13,8 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// A call claims the right to probe for all, while the probe of another call of its process begins and ends. The
-// verdict of that probe isn't lost: a service that answers has its breaker open no longer, and a failure counts for all.
+// A call claims the right to probe for all, while the probe of another call of its process begins and ends. The verdict
+// of that probe isn't lost: a service that answers has its breaker open no longer, and a failure counts for all.
 func TestLaw7AProbeEndsWhileAnotherCallClaims(t *testing.T) {
 	t.Parallel()
 	for name, told := range map[string]outcome{"done": success, "failed": failure, "told nothing": neutral} {
