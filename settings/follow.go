@@ -187,7 +187,7 @@ func (s *follower[T]) look(ctx context.Context) time.Duration {
 		}
 		told, beaten := s.told, s.beaten
 		s.beat(ctx)
-		if s.joined = s.joined && s.beaten.Sub(beaten) <= 2*s.cfg.Poll; !s.joined && s.beaten != beaten && join(ctx, s) {
+		if !s.joined && s.beaten != beaten && join(ctx, s) {
 			continue // with what is in the document now
 		}
 		live, err := s.nodes.live(ctx)
@@ -329,10 +329,29 @@ func (s *follower[T]) prepare(ctx context.Context, version int64, values json.Ra
 	}
 	done := make(chan struct{})
 	s.making, s.made = version, done
-	return within(ctx, s.cfg.Patience, "this program", func(context.Context) (*ready[T], error) {
+	return ask(ctx, s, func(context.Context) (*ready[T], error) {
 		defer close(done)
 		return s.shape.prepare(version, values, from)
 	})
+}
+
+// ask is within for this node's own code. It beats while the code runs: a slow node isn't a dead one.
+func ask[T, R any](ctx context.Context, s *follower[T], f func(ctx context.Context) (R, error)) (R, error) {
+	done := make(chan outcome[R], 1)
+	go func() {
+		v, err := within(ctx, s.cfg.Patience, "this program", f)
+		done <- outcome[R]{v, err}
+	}()
+	beats := time.NewTicker(s.cfg.Poll)
+	defer beats.Stop()
+	for {
+		select {
+		case o := <-done:
+			return o.value, o.err
+		case <-beats.C:
+			s.beat(ctx)
+		}
+	}
 }
 
 // swap makes this node run what is ready.
@@ -375,7 +394,7 @@ func (s *follower[T]) answer(ctx context.Context, c candidate) {
 	s.mu.Lock()
 	asked := s.changing[:len(s.changing):len(s.changing)]
 	s.mu.Unlock()
-	r, err := within(ctx, s.cfg.Patience, "this program", func(ctx context.Context) (*ready[T], error) {
+	r, err := ask(ctx, s, func(ctx context.Context) (*ready[T], error) {
 		r, err := s.shape.prepare(c.Version, c.Values, from)
 		for _, f := range asked {
 			if err == nil {
@@ -405,6 +424,7 @@ func (s *follower[T]) beat(ctx context.Context) {
 	})
 	s.note(ctx, "write the node's row", err)
 	if err == nil {
+		s.joined = s.joined && began.Sub(s.beaten) <= 2*s.cfg.Poll
 		s.beaten = began
 		s.listed.Store(true)
 		if v := s.verdict; v != nil && v.Yes {

@@ -135,3 +135,25 @@ func TestACheckThatHangsIsNotCalledAtEachLook(t *testing.T) {
 		}
 	})
 }
+
+// Law: nothing comes into force that a live node says no to, and a node that thinks for longer than the silence of a
+// dead one is alive.
+func TestLawASlowNoIsANo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []settings.Config{{Poll: time.Second}, {Poll: 10 * time.Second, Patience: time.Minute}} {
+		virtual(t, func(t *testing.T, s *storage.Store) {
+			a := node(t, s, c)
+			b := node(t, s, c)
+			b.Changing(func(context.Context, shop, shop) error {
+				time.Sleep(4 * c.Poll)
+				return errors.New("no")
+			})
+			time.Sleep(c.Poll)
+			if _, err := a.Propose(t.Context(), ada, seats(60)); !errors.Is(err, settings.ErrRefused) {
+				t.Errorf("poll %v: got %v, want refused", c.Poll, err)
+			}
+			time.Sleep(4 * c.Poll)
+			wantSeats(t, 40, a, b)
+		})
+	}
+}
