@@ -27,7 +27,7 @@ func TestSimulateWithLanes(t *testing.T) {
 	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
 		sim.Start(laned(&mails{}))
 		placeSome(t, sim)
-	}, 1, 2, 3)
+	}, 1, 2)
 }
 
 // A test of a program with lanes waits for all its messages, and knows which are due later.

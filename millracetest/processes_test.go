@@ -130,7 +130,7 @@ func TestSimulateProcesses(t *testing.T) {
 						t.Errorf("%s: got %+v, %v; want %s", id, x, err, want)
 					}
 				}
-			}, 1, 2, 3)
+			}, 1, 2)
 		})
 	}
 }

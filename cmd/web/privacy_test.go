@@ -102,13 +102,7 @@ func newScene(t *testing.T) *scene {
 	var b [6]byte
 	rand.Read(b[:])
 	s := &scene{t: t, dir: t.TempDir(), secret: "zq" + hex.EncodeToString(b[:]), seen: map[string]string{}}
-	bins := t.TempDir()
-	s.worker, s.millrace = filepath.Join(bins, "worker"), filepath.Join(bins, "millrace")
-	for bin, pkg := range map[string]string{s.worker: "../worker", s.millrace: "../millrace"} {
-		if err := boottest.Build(bin, pkg); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.worker, s.millrace = boottest.Other(t, "../worker"), boottest.Other(t, "../millrace")
 	return s
 }
 

@@ -111,11 +111,7 @@ func killAgainAndAgain(ctx context.Context, t *testing.T, at place, seed uint64,
 
 func startWeb(t *testing.T, at place, args ...string) *boottest.Program {
 	t.Helper()
-	web := filepath.Join(t.TempDir(), "web")
-	if err := boottest.Build(web, "../web"); err != nil {
-		t.Fatal(err)
-	}
-	return boottest.Start(t, web, at.dir, at.env, append([]string{"-addr", "127.0.0.1:0", "-worker=false", "-seats", fmt.Sprint(crashSeats)}, args...)...)
+	return boottest.Start(t, boottest.Other(t, "../web"), at.dir, at.env, append([]string{"-addr", "127.0.0.1:0", "-worker=false", "-seats", fmt.Sprint(crashSeats)}, args...)...)
 }
 
 func startWorker(t *testing.T, at place, args ...string) *boottest.Program {

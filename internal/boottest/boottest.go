@@ -39,15 +39,43 @@ func Main(m *testing.M, bin *string) int {
 		return 1
 	}
 	*bin = filepath.Join(dir, filepath.Base(wd))
-	if err := Build(*bin, "."); err != nil {
+	if err := build(*bin, "."); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	others.dir = dir
 	return m.Run()
 }
 
-// Build builds the program of a package into a file.
-func Build(bin, pkg string) error {
+// others are the programs of other packages that tests need, in Main's folder.
+var others struct {
+	mu    sync.Mutex
+	dir   string
+	built map[string]error
+}
+
+// Other builds the program of another package once for all tests, and returns its path. The package's tests run by Main.
+func Other(t *testing.T, pkg string) string {
+	t.Helper()
+	others.mu.Lock()
+	defer others.mu.Unlock()
+	bin := filepath.Join(others.dir, filepath.Base(pkg))
+	err, ok := others.built[bin]
+	if !ok {
+		err = build(bin, pkg)
+		if others.built == nil {
+			others.built = map[string]error{}
+		}
+		others.built[bin] = err
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// build builds the program of a package into a file.
+func build(bin, pkg string) error {
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, pkg).CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}
