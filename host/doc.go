@@ -61,12 +61,12 @@
 //     that is known, and after a quiet time, a worker is thought to do 200 messages, or fewer if handlers take long.
 //   - at most a message for each handler, and at most -active; at least 1 while something waits.
 //   - 0 while the queue is paused by hand, or waits by its level.
-//   - 1 while the service of its guard ([Program].Guards) is away: that one asks whether it is back. Only a process
-//     that calls the service knows.
+//   - 1 while the service of its guard ([Program].Guards) is away for all processes, or for the one that
+//     is asked: a worker finds out when it is back.
 //
 // A queue that the program doesn't consume is a 404 with the queues that there are. A store that can't be read is a
 // 503. Workers that are scaled from none are asked about at a web with -admin. An answer holds for 5 seconds. It costs
-// a look at the queue, and two reads for all queues together.
+// a look at the queue, and two reads and the guards' documents for all queues together.
 //
 // # Laws
 //

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,8 @@ func (l *Live) limits(queue string) worker.Limits {
 //	}
 //
 // Operators use "shop settings set seats=60 log=debug queues.mails.concurrency=64". A program that doesn't call it has
-// no live settings, and they cost it nothing.
+// no live settings, and they cost it nothing. With -spool, the settings in force are kept beside the spool, in a file
+// with the ending .settings, for a start while the store is away; Config.Cache names another file.
 func Settings[T any, L interface {
 	*T
 	ours() *Live
@@ -130,6 +132,7 @@ func Settings[T any, L interface {
 	if cfg.Metrics == nil {
 		cfg.Metrics = a.Metrics
 	}
+	cfg.Cache = cmp.Or(cfg.Cache, a.cache)
 	var opened atomic.Pointer[settings.Settings[T]]
 	cfg.Stages = withBake(cfg.Stages, a.bake)
 	cfg.Work = a.work(cfg.Work)

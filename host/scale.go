@@ -107,6 +107,7 @@ type look[T any] struct {
 type fleet struct {
 	pulses []pulse.Pulse
 	paused map[string]pause.Pause
+	away   map[string]bool // the guards that are open for all processes, by name
 }
 
 // again looks if the last look is too old.
@@ -193,7 +194,8 @@ func (s *scaler) look(queue string) (d demand, err error) {
 	}
 	if g := s.guards[queue]; g != nil {
 		limits := g.Limits()
-		d.shut, d.calls, d.slots = g.Open(), float64(limits.Rate), limits.Slots
+		d.shut = g.Open() || all.away[g.Status().Name] // a web without a worker calls no service itself
+		d.calls, d.slots = float64(limits.Rate), limits.Slots
 	}
 	return d, err
 }
@@ -201,6 +203,14 @@ func (s *scaler) look(queue string) (d demand, err error) {
 func (s *scaler) lookAtFleet(ctx context.Context) (f fleet, err error) {
 	if f.paused, err = s.pauses.List(ctx); err == nil {
 		f.pulses, err = pulse.Read(ctx, s.store)
+	}
+	if err != nil || len(s.guards) == 0 {
+		return f, err
+	}
+	outages, err := guard.Outages(ctx, s.store)
+	f.away = map[string]bool{}
+	for _, o := range outages {
+		f.away[o.Name] = o.All
 	}
 	return f, err
 }

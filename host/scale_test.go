@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // answer asks an address.
@@ -112,6 +113,21 @@ func TestScaleWhileTheBreakerIsOpen(t *testing.T) {
 	admin := adminOf(t, r, "health and metrics at ")
 	r.line(t, `"queue is paused: nothing is taken off it"`)
 	worldtest.Want(t, "useful workers", value(t, admin+"/scale?queue=orders"), 1)
+}
+
+// A web without a worker knows by the guard's document that the service is away.
+func TestScaleOfAWebWhileTheBreakerIsOpen(t *testing.T) {
+	t.Parallel()
+	p := shop()
+	p.Guards = map[string]*guard.Guard{"orders": guard.New("bank", guard.Config{})}
+	p.Start = func(ctx context.Context, a *host.App) error {
+		if _, err := a.Store.Blobs("guards").Put(ctx, "bank", []byte(`{"epoch":1,"open":true,"ill":["x","y"]}`), storage.Condition{}); err != nil {
+			return err
+		}
+		return a.Channels.Send(ctx, orders(450)...)
+	}
+	r := start(t, p, "web", "-addr=127.0.0.1:0", "-admin=127.0.0.1:0")
+	worldtest.Want(t, "useful workers", value(t, adminOf(t, r, "Operators have ")+"/scale?queue=orders"), 1)
 }
 
 // A guard for a queue that nobody handles is a mistake of the program.

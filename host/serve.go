@@ -183,7 +183,7 @@ func (s *service) openSpool(ctx context.Context, a *App) error {
 		return err
 	}
 	a.OnClose(kept.Close)
-	a.Channels, a.spool = kept.Channels(), kept
+	a.Channels, a.spool, a.cache = kept.Channels(), kept, path+".settings"
 	a.Say("While the store is away, messages are kept in %s.", path)
 	return nil
 }

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host"
+	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
 // renting is a program that takes commands.
@@ -113,4 +115,39 @@ func send(t *testing.T, method, url, body string) (int, string) {
 		t.Fatal(err)
 	}
 	return res.StatusCode, string(text)
+}
+
+// A web with a spool that starts while its store is away runs the settings that were in force.
+func TestSettingsBesideTheSpool(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewServer(http.NotFoundHandler())
+	service.Close() // now nothing listens there
+	away := "azure:AccountName=acct;AccountKey=a2V5;QueueEndpoint=" + service.URL + "/q;BlobEndpoint=" + service.URL + "/b;TableEndpoint=" + service.URL + "/t"
+	dir := t.TempDir()
+	l := newLively()
+	l.Web = func(*host.App) (http.Handler, error) { return http.NotFoundHandler(), nil }
+	r := start(t, l.Program, "web", "-addr=127.0.0.1:0", "-spool="+filepath.Join(dir, "one"))
+	<-l.settings
+	set(t, r, l.Program, "seats=60")
+	worldtest.Eventually(t, func() error {
+		kept, err := os.ReadFile(filepath.Join(dir, "one.settings"))
+		if err == nil && !strings.Contains(string(kept), `"seats":60`) {
+			err = fmt.Errorf("the cache has %s", kept)
+		}
+		return err
+	})
+	if err := os.Rename(filepath.Join(dir, "one.settings"), filepath.Join(dir, "other.settings")); err != nil {
+		t.Fatal(err)
+	}
+	out := newOutput()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int)
+	go func() {
+		args := []string{"web", "-addr=127.0.0.1:0", "-doorbell=off", "-store=" + away, "-spool=" + filepath.Join(dir, "other")}
+		ended <- host.Run(ctx, host.Process{Args: args, Stdout: out, Stderr: out}, l.Program)
+	}()
+	out.line(t, "starting with the cached settings")
+	worldtest.Want(t, "seats", (<-l.settings).Now().Seats, 60)
+	stop()
+	worldtest.Want(t, "exit code", <-ended, host.ExitOK)
 }
