@@ -78,6 +78,15 @@ func readMark(body []byte) lanes.Mark {
 	return mark
 }
 
+// AtMostBelow returns a context under which one Receive of a queue with [Priorities] brings at most n messages below a
+// priority. It is for this module's own packages.
+func AtMostBelow(_ post.Inside, ctx context.Context, p Priority, n int) context.Context {
+	return lanes.AtMostBelow(ctx, p, n)
+}
+
+// PriorityOf reads the priority of an encoded message. It is for this module's own packages.
+func PriorityOf(_ post.Inside, body []byte) Priority { return readMark(body).Priority }
+
 // Lanes returns how queues are divided, by their names. A queue that isn't divided is not among them.
 func (r *Routes) Lanes() map[string]lanes.Queue { return maps.Clone(r.lanes) }
 

@@ -26,6 +26,8 @@
 //     gets fewer of them. A quiet tenant doesn't wait for another lane's backlog.
 //   - Turns are weighted, never strict: High, Normal and Low get 8, 4 and 1 parts. The sideline gets one turn in eight
 //     while others wait.
+//   - What a consumer may not take stays in its lane: one Receive brings at most as many messages of the lanes below a
+//     priority as [AtMostBelow] says. A lane that it leaves out keeps its claim to turns.
 //   - Lanes are work-conserving: a lane without messages costs no turn. A tenant that is alone gets all of them.
 //   - A tenant is noisy while its lane has a backlog and, of the messages of the last 5 to 10 seconds, it has 30 and
 //     more than a tenth. These are the thresholds of Amazon SQS for noisy neighbours. SQS counts what is in flight in
@@ -58,6 +60,7 @@
 //   - lanes.go: the store, the names of lanes
 //   - place.go: the lane of a message
 //   - turn.go: whose turn it is, without a store
+//   - limit.go: what a consumer may not take
 //   - receive.go: receiving
 //   - move.go: the sideline
 //   - crowd.go: who is noisy

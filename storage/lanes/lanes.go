@@ -236,7 +236,7 @@ func newQueue(inner *storage.Store, name string, x Queue, read func([]byte) Mark
 	q.hand.entries = map[driver.Receipt]entry{}
 	names := x.Names(name)
 	for n, p := range x.priorities() {
-		c := &class{weight: p.weight()}
+		c := &class{priority: p, weight: p.weight()}
 		for i := range Most {
 			l := &lane{number: n*Most + i, name: names[n*Most+i], turns: c, hot: true}
 			c.lanes, q.lanes = append(c.lanes, l), append(q.lanes, l)

@@ -3,7 +3,6 @@ package lanes
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -88,25 +87,37 @@ func (s *stash) add(some ...stashed) {
 	s.list = append(s.list, some...)
 }
 
-// pop takes up to n messages out.
-func (s *stash) pop(n int) []stashed {
+// pop takes a message out, the oldest one that the limit allows.
+func (s *stash) pop(limit *limit) (x stashed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n = min(n, len(s.list))
-	some := slices.Clone(s.list[:n])
-	s.list = slices.Delete(s.list, 0, n)
-	return some
+	i := slices.IndexFunc(s.list, func(x stashed) bool { return limit.allows(x.lane.turns) })
+	if i < 0 {
+		return stashed{}, false
+	}
+	x = s.list[i]
+	s.list = slices.Delete(s.list, i, i+1)
+	return x, true
+}
+
+// popAll takes all messages out.
+func (s *stash) popAll() []stashed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.list
+	s.list = nil
+	return all
 }
 
 // takeStashed takes messages of the stash, whose visibility begins anew. One whose receipt is dead comes back to its
 // lane by itself.
 func (r *reception) takeStashed(ctx context.Context) {
 	for len(r.got) < r.most {
-		some := r.q.stash.pop(1)
-		if len(some) == 0 {
+		x, ok := r.q.stash.pop(&r.limit)
+		if !ok {
 			return
 		}
-		x, began := some[0], time.Now()
+		began := time.Now()
 		next, err := x.lane.q.Extend(ctx, x.d.Receipt, r.visibility)
 		switch {
 		case errors.Is(err, storage.ErrReceiptStale):
@@ -122,7 +133,7 @@ func (r *reception) takeStashed(ctx context.Context) {
 
 // giveBack hands back all that waits, as far as the store answers in time.
 func (s *stash) giveBack() {
-	some := s.pop(math.MaxInt)
+	some := s.popAll()
 	if len(some) == 0 {
 		return
 	}

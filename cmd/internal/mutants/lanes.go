@@ -56,6 +56,55 @@ func laned() []mutant {
 	}
 }
 
+// reserves are breaks of what a worker's Reserve promises.
+func reserves() []mutant {
+	const by = "worker"
+	return []mutant{
+		{
+			name: "lower messages take reserved handlers",
+			file: "worker/crew.go",
+			old:  "c.lowers < c.limit-kept(c.reserve, c.limit)",
+			new:  "c.lowers < c.limit",
+			by:   by, test: "TestLawReserveBoundsLowerMessages",
+		},
+		{
+			name: "a worker holds as many lower messages as it can hold",
+			file: "worker/room.go",
+			old:  "r.limit - kept(r.reserve, r.least) - r.lower; n >=",
+			new:  "r.limit - r.lower; n >=",
+			by:   by, test: "TestLawReserveLetsUrgentMessagesBegin",
+		},
+		{
+			name: "lower messages in hand take the room of urgent ones",
+			file: "worker/room.go",
+			old:  "kept(r.reserve, r.least)-(r.held-r.lower))",
+			new:  "kept(r.reserve, r.least)-r.held)",
+			by:   by, test: "TestLawReserveLetsUrgentMessagesBegin",
+		},
+		{
+			name: "a worker doesn't look again when lower messages may be received",
+			file: "worker/intake.go",
+			old:  "			in.room.whenLower(cancel)\n",
+			new:  "			_ = cancel\n",
+			by:   by, test: "TestLawReserveStarvesNobody",
+		},
+		{
+			name: "the last handlers are reserved, too",
+			file: "worker/reserve.go",
+			old:  "min(reserved, places-1)",
+			new:  "min(reserved, places)",
+			by:   by, test: "TestLawReserveLeavesOneHandlerToAll",
+		},
+		{
+			name: "Receive brings more lower messages than it may",
+			file: "storage/lanes/limit.go",
+			old:  "	return l.left > 0 || !l.concerns(c)\n",
+			new:  "	return true\n",
+			by:   by, test: "TestLawReserveLetsUrgentMessagesBegin",
+		},
+	}
+}
+
 // lanedTurns are more of them.
 func lanedTurns() []mutant {
 	const by = "storage/lanes"
