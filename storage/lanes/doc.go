@@ -20,6 +20,8 @@
 //   - At least once: a message that was sent is received until it is deleted. A move into the sideline sends it and
 //     deletes it as one unit of work. Where the store isn't atomic, a crash in between repeats the message under its
 //     own ID. A message is moved at most once, before anybody has had it.
+//   - Messages that came along with others, while a lane was swept, wait for half of their visibility at most, also in a
+//     paused consumer. Then they are handed back, as they are when the consumer stops, and that is no silent delivery.
 //   - The lane is by tenant where the message has one, and else by its ID. A message stays in its lane when it is
 //     rewritten.
 //   - Turns are fair: lanes that have messages get the same part of the worker's time. A tenant with slow messages
@@ -63,6 +65,7 @@
 //   - limit.go: what a consumer may not take
 //   - receive.go: receiving
 //   - move.go: the sideline
+//   - stash.go: what came along while messages were moved
 //   - crowd.go: who is noisy
 //   - queue.go, work.go, listen.go: all other calls
 package lanes

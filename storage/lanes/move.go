@@ -2,9 +2,7 @@ package lanes
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
@@ -68,78 +66,4 @@ func (r *reply) move(ctx context.Context, q *queue, off []driver.Delivery, visib
 	l.moving = false
 	q.mu.Unlock()
 	q.bell.ring()
-}
-
-// A stash holds messages that came while a lane was swept and that nobody had asked for. They are received first.
-type stash struct {
-	mu   sync.Mutex
-	list []stashed
-}
-
-type stashed struct {
-	lane *lane
-	d    driver.Delivery // with the receipt of the inner store
-}
-
-func (s *stash) add(some ...stashed) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.list = append(s.list, some...)
-}
-
-// pop takes a message out, the oldest one that the limit allows.
-func (s *stash) pop(limit *limit) (x stashed, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.list, func(x stashed) bool { return limit.allows(x.lane.turns) })
-	if i < 0 {
-		return stashed{}, false
-	}
-	x = s.list[i]
-	s.list = slices.Delete(s.list, i, i+1)
-	return x, true
-}
-
-// popAll takes all messages out.
-func (s *stash) popAll() []stashed {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.list
-	s.list = nil
-	return all
-}
-
-// takeStashed takes messages of the stash, whose visibility begins anew. One whose receipt is dead comes back to its
-// lane by itself.
-func (r *reception) takeStashed(ctx context.Context) {
-	for len(r.got) < r.most {
-		x, ok := r.q.stash.pop(&r.limit)
-		if !ok {
-			return
-		}
-		began := time.Now()
-		next, err := x.lane.q.Extend(ctx, x.d.Receipt, r.visibility)
-		switch {
-		case errors.Is(err, storage.ErrReceiptStale):
-			continue
-		case err != nil:
-			r.q.stash.add(x) // a later look tries again
-			return
-		}
-		x.d.Receipt = next
-		r.take(x, began)
-	}
-}
-
-// giveBack hands back all that waits, as far as the store answers in time.
-func (s *stash) giveBack() {
-	some := s.popAll()
-	if len(some) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	for _, x := range some {
-		_, _ = x.lane.q.Extend(ctx, x.d.Receipt, 0)
-	}
 }

@@ -79,7 +79,7 @@ func (r *reception) rounds(ctx context.Context, suspect func(time.Time, *limit) 
 			if len(r.got) < r.most && r.limit.allows(x.lane.turns) {
 				r.take(x, now)
 			} else {
-				q.stash.add(x)
+				q.keep(x)
 			}
 		}
 	}
@@ -211,7 +211,7 @@ func (r *reception) accept(ctx context.Context, x *reply) (stay []stashed) {
 		ds, off = x.judge(ctx, q)
 	}
 	for _, d := range ds {
-		stay = append(stay, stashed{x.lane, d})
+		stay = append(stay, stashed{x.lane, d, x.began.Add(r.visibility / 2)})
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -105,6 +105,27 @@ func reserves() []mutant {
 	}
 }
 
+// stashes are breaks of what is promised for messages that come along while others are moved, and for broken lanes.
+func stashes() []mutant {
+	const by = "storage/lanes"
+	return []mutant{
+		{
+			name: "what is in the stash at the end counts as a silent delivery",
+			file: "storage/lanes/stash.go",
+			old:  "q.unhad(x.d); ok && len(body)",
+			new:  "q.unhad(x.d); !ok && len(body)",
+			by:   by, test: "TestLawAStashIsHandedBackWhenTheWorkerStops",
+		},
+		{
+			name: "a paused worker keeps its stash until the visibility ends",
+			file: "storage/lanes/receive.go",
+			old:  "x.began.Add(r.visibility / 2)",
+			new:  "x.began.Add(r.visibility * 2)",
+			by:   by, test: "TestLawAPausedWorkerHandsItsStashBack",
+		},
+	}
+}
+
 // lanedTurns are more of them.
 func lanedTurns() []mutant {
 	const by = "storage/lanes"
