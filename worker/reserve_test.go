@@ -201,6 +201,24 @@ func TestLawReserveLetsUrgentMessagesBegin(t *testing.T) {
 	}
 }
 
+// Messages that can't run stay in the queue, for other workers. One that ends makes room for the next one at once,
+// however seldom the queue is looked at.
+func TestLawReserveLeavesOthersInTheQueue(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := newCounter(t, patient(worldtest.OpenStore(t, worldtest.Virtual), 24*time.Hour), func(string) time.Duration { return 10 * time.Minute })
+		c.send(t, "low", 0, 20)
+		c.Start(reserving(worker.Reserve{High: 1}))
+		time.Sleep(time.Second)
+		for round := range 4 {
+			worldtest.Want(t, "messages that began", len(c.order("low")), 3*(round+1))
+			st := stats(t, c.Channels.Store(), "jobs")
+			worldtest.Want(t, "messages in hand", int(st.InFlight), 3)
+			worldtest.Want(t, "messages that wait in the queue", int(st.Ready), 17-3*round)
+			time.Sleep(10*time.Minute + 100*time.Millisecond)
+		}
+	})
+}
+
 // Reserve.Normal keeps handlers from Low messages alone.
 func TestLawReserveOfNormalBoundsLowMessages(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
