@@ -41,7 +41,7 @@ func rooms() []room {
 			why: "it handles the messages that it is given; where they come from, and whose turn it is, is not its business",
 		},
 		{
-			name: "intake", files: "intake.go board.go pausing.go", may: "ground hand",
+			name: "intake", files: "intake.go board.go pausing.go partly.go", may: "ground hand",
 			why: "it takes messages and gives them to the hand; how they end is not its business",
 		},
 		{name: "consumer", files: "consumer.go worker.go doc.go", may: "ground settler hand intake", why: "it puts the rooms together"},

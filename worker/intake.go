@@ -3,12 +3,14 @@ package worker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
 )
 
@@ -25,6 +27,7 @@ type intake struct {
 	failing atomic.Pointer[time.Time] // since when receiving fails; nil: it doesn't
 
 	// These fields belong to the goroutine that takes.
+	partly partly
 	limits Limits // in force
 	capped bool   // the last look brought as many messages that aren't urgent as it asked for, or may have
 	pauses *pauseLog
@@ -186,6 +189,13 @@ func (in *intake) complete(limits Limits) Limits {
 
 // looked logs that receiving begins to fail, and that it works again.
 func (in *intake) looked(ctx context.Context, err error) {
+	if errors.Is(err, storage.ErrPartial) {
+		in.stats.receiveErrors.Inc()
+		in.partly.fails(ctx, in.log, err)
+		err = nil // the store answers
+	} else if err == nil {
+		in.partly.works(ctx, in.log)
+	}
 	failing := in.failing.Load() != nil
 	switch {
 	case err != nil:

@@ -36,6 +36,9 @@
 //     all consumers; one process has too few of these. After a quiet minute the tenant is an ordinary one.
 //   - A change of the number of lanes loses nothing: all 16 lanes that a queue can have are received from, and the
 //     sideline. With n more lanes, only the tenants move that get one of these.
+//   - A lane whose calls fail doesn't hold up the others. While another one answers, they go on at once, and the lane is
+//     asked again after 0.1 to 10 seconds, beside them. Receive tells each failure by an error that matches
+//     storage.ErrPartial. When no lane answers, it returns the error of the store.
 //   - A queue without lanes passes through untouched. Without any queue that has lanes, Over returns its argument.
 //
 // # Noisy tenants
@@ -64,6 +67,7 @@
 //   - turn.go: whose turn it is, without a store
 //   - limit.go: what a consumer may not take
 //   - receive.go: receiving
+//   - broken.go: lanes that fail
 //   - move.go: the sideline
 //   - stash.go: what came along while messages were moved
 //   - crowd.go: who is noisy

@@ -193,8 +193,8 @@ func (s *store) Listener() driver.Listener {
 // Close hands back what waits to be received, and closes the inner store.
 func (s *store) Close() error {
 	for _, q := range s.queues {
-		q.empty()
 		q.moves.Wait()
+		q.empty()
 	}
 	return s.Store.Close()
 }
@@ -217,6 +217,8 @@ type queue struct {
 	turn turns
 	hand hand
 	bell bell
+
+	untold error // what a lane failed by, until a Receive has told it
 }
 
 // A lane is a queue of the inner store.
@@ -233,6 +235,7 @@ type lane struct {
 	fullFrom time.Time // since when it has brought all that was asked for; zero: it has not
 	sweeping bool      // it has messages that are to be moved
 	moving   bool      // some are being moved
+	broken   broken
 }
 
 func newQueue(inner *storage.Store, name string, x Queue, cfg Config) *queue {

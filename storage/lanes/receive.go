@@ -3,6 +3,7 @@ package lanes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -18,15 +19,15 @@ const (
 // returns nothing only if no lane has anything.
 func (q *queue) Receive(ctx context.Context, most int, visibility time.Duration) ([]driver.Delivery, error) {
 	r := &reception{q: q, most: most, visibility: visibility, limit: limitOf(ctx), asked: map[*lane]bool{}}
+	if err := r.begin(ctx); err != nil {
+		return nil, err
+	}
 	r.takeStashed(ctx)
 	if r.rounds(ctx, q.suspect) && len(r.got) == 0 && r.failed == nil && !q.props.Billed {
 		r.rounds(ctx, q.suspectAll)
 	}
-	if r.failed != nil && len(r.got) == 0 {
+	if r.failed != nil && !r.works(ctx) {
 		return nil, r.failed
-	}
-	if r.failed != nil {
-		q.bell.ring() // the next look reports it, if it lasts
 	}
 	return r.got, nil
 }
@@ -39,7 +40,9 @@ type reception struct {
 	limit      limit
 	asked      map[*lane]bool // that have brought less than they were asked for
 	got        []driver.Delivery
-	failed     error
+	answered   bool    // a lane has answered
+	failures   []*lane // have failed
+	failed     error   // by this, the last one
 }
 
 // rounds asks lanes until there are enough messages or no lane has more. suspect says which lanes take part besides
@@ -64,9 +67,10 @@ func (r *reception) rounds(ctx context.Context, suspect func(time.Time, *limit) 
 				r.asked[x.lane] = true
 			}
 			if x.err != nil {
-				r.failed = x.err
+				r.failures, r.failed = append(r.failures, x.lane), fmt.Errorf("lane %s: %w", x.lane.name, x.err)
 				continue
 			}
+			r.answered = true
 			for i, d := range r.accept(ctx, &x) {
 				if i < x.n {
 					r.take(d, x.began)
@@ -90,7 +94,7 @@ func (r *reception) rounds(ctx context.Context, suspect func(time.Time, *limit) 
 func (q *queue) plan(places int, asked map[*lane]bool, limit limit) []ask {
 	var from []*lane
 	for _, l := range q.lanes {
-		if l.hot && !asked[l] && !(l.sweeping && l.moving) {
+		if l.hot && l.broken.tries == 0 && !asked[l] && !(l.sweeping && l.moving) {
 			from = append(from, l)
 		}
 	}
@@ -105,7 +109,7 @@ func (q *queue) suspect(now time.Time, limit *limit) (partly bool) {
 	if q.props.Billed {
 		every = q.props.PollInterval
 	}
-	busy := slices.ContainsFunc(q.lanes, func(l *lane) bool { return l.hot && limit.allows(l.turns) })
+	busy := slices.ContainsFunc(q.lanes, func(l *lane) bool { return l.hot && l.broken.tries == 0 && limit.allows(l.turns) })
 	switch {
 	case !busy && !q.props.Billed:
 		return q.suspectAll(now, limit)

@@ -40,7 +40,7 @@ type rotation struct {
 func (r *rotation) next(limit *limit) *lane {
 	for range r.lanes {
 		r.at = (r.at + 1) % len(r.lanes)
-		if l := r.lanes[r.at]; !l.hot && limit.allows(l.turns) {
+		if l := r.lanes[r.at]; !l.hot && l.broken.tries == 0 && limit.allows(l.turns) {
 			return l
 		}
 	}

@@ -72,7 +72,7 @@ func reserves() []mutant {
 			file: "worker/room.go",
 			old:  "r.limit - kept(r.reserve, r.least) - r.lower; n >=",
 			new:  "r.limit - r.lower; n >=",
-			by:   by, test: "TestLawReserveLetsUrgentMessagesBegin",
+			by:   by, test: "TestLawReserveLeavesOthersInTheQueue",
 		},
 		{
 			name: "lower messages in hand take the room of urgent ones",
@@ -86,7 +86,7 @@ func reserves() []mutant {
 			file: "worker/intake.go",
 			old:  "			in.room.whenLower(cancel)\n",
 			new:  "			_ = cancel\n",
-			by:   by, test: "TestLawReserveStarvesNobody",
+			by:   by, test: "TestLawReserveLeavesOthersInTheQueue",
 		},
 		{
 			name: "the last handlers are reserved, too",
@@ -100,7 +100,14 @@ func reserves() []mutant {
 			file: "storage/lanes/limit.go",
 			old:  "	return l.left > 0 || !l.concerns(c)\n",
 			new:  "	return true\n",
-			by:   by, test: "TestLawReserveLetsUrgentMessagesBegin",
+			by:   by, test: "TestLawReserveLeavesOthersInTheQueue",
+		},
+		{
+			name: "what the last look left in the queue waits for a poll",
+			file: "worker/intake.go",
+			old:  "			box.Hasten() // the last look left some\n",
+			new:  "",
+			by:   by, test: "TestLawReserveLeavesOthersInTheQueue",
 		},
 	}
 }
@@ -122,6 +129,20 @@ func stashes() []mutant {
 			old:  "x.began.Add(r.visibility / 2)",
 			new:  "x.began.Add(r.visibility * 2)",
 			by:   by, test: "TestLawAPausedWorkerHandsItsStashBack",
+		},
+		{
+			name: "a lane that fails holds up the others",
+			file: "storage/lanes/receive.go",
+			old:  "	if r.failed != nil && !r.works(ctx) {\n",
+			new:  "	if r.failed != nil && (len(r.got) == 0 || !r.works(ctx)) {\n",
+			by:   by, test: "TestLawALaneThatFailsHoldsUpNoOther",
+		},
+		{
+			name: "a lane that has failed is forgotten",
+			file: "storage/lanes/broken.go",
+			old:  "!now.Before(b.again) &&",
+			new:  "now.Before(b.again) && now.After(b.again) &&",
+			by:   by, test: "TestLawALaneThatFailsHoldsUpNoOther",
 		},
 	}
 }
