@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
@@ -62,7 +63,7 @@ func priorityName(p Priority) string {
 
 // WithLanes returns a store whose queues are divided. It is for this module's own packages; [New] does it for programs.
 func WithLanes(_ post.Inside, store *storage.Store, queues map[string]lanes.Queue) (*storage.Store, error) {
-	return lanes.Over(store, lanes.Config{Queues: queues, Read: readMark})
+	return lanes.Over(store, lanes.Config{Queues: queues, Read: readMark, Unhad: unhad})
 }
 
 // readMark reads what decides on the lane of a message.
@@ -77,6 +78,35 @@ func readMark(body []byte) lanes.Mark {
 	}
 	return mark
 }
+
+// unhad notes in a message that was delivered, and that no handler has had, that this was a hand-back: it counts as one
+// of a worker does. One that isn't due yet is hidden until then.
+func unhad(d storage.Delivery) (body []byte, delay time.Duration, ok bool) {
+	e, err := post.Decode(d.Body)
+	if err != nil {
+		return nil, 0, false
+	}
+	delay = e.Early(time.Now())
+	switch {
+	case delay > 0: // no delivery before its time counts
+		e.Hops = max(0, d.Deliveries-e.Attempts-e.HandBacks)
+	case !e.Due.IsZero(): // it can still be cancelled
+		e.Hops++
+	default:
+		e.HandBacks++
+	}
+	body, err = e.Encode()
+	return body, delay, err == nil
+}
+
+// AtMostBelow returns a context under which one Receive of a queue with [Priorities] brings at most n messages below a
+// priority. It is for this module's own packages.
+func AtMostBelow(_ post.Inside, ctx context.Context, p Priority, n int) context.Context {
+	return lanes.AtMostBelow(ctx, p, n)
+}
+
+// PriorityOf reads the priority of an encoded message. It is for this module's own packages.
+func PriorityOf(_ post.Inside, body []byte) Priority { return readMark(body).Priority }
 
 // Lanes returns how queues are divided, by their names. A queue that isn't divided is not among them.
 func (r *Routes) Lanes() map[string]lanes.Queue { return maps.Clone(r.lanes) }

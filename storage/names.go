@@ -63,6 +63,7 @@ var (
 	ErrThrottled    = driver.ErrThrottled
 	ErrUnavailable  = driver.ErrUnavailable
 	ErrUnsupported  = driver.ErrUnsupported
+	ErrPartial      = driver.ErrPartial
 )
 
 // Limits that hold for every driver, so that a program that runs on one runs on all. They are the narrowest of the

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
@@ -97,6 +98,9 @@ type QueueConfig struct {
 	// the store can ring. Defaults to the store's own, [storage.Props].PollInterval.
 	PollInterval time.Duration
 
+	// Reserve keeps some of the handlers free for urgent messages, in a queue of channel.Priorities. Defaults to none.
+	Reserve Reserve
+
 	// Turn opens what says whether, and within which limits, this worker may take messages off the queue: for example
 	// active.Workers(2) of package worker/active. [Turns] combines several. Defaults to always, within the limits above.
 	Turn OpenTurn
@@ -175,7 +179,7 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 			f.add("queue %s is named twice", q)
 		}
 	}
-	c.Queues = c.eachQueue(&f)
+	c.Queues = c.eachQueue(&f, h.Channels().Routes())
 	if err := errors.Join(append(f, h.Err())...); err != nil {
 		return c, fmt.Errorf("worker: %w", err)
 	}
@@ -183,7 +187,7 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 }
 
 // eachQueue returns the settings of each queue that is consumed, and adds what is wrong with them.
-func (c *Config) eachQueue(f *faults) map[string]QueueConfig {
+func (c *Config) eachQueue(f *faults, routes *channel.Routes) map[string]QueueConfig {
 	for _, q := range slices.Sorted(maps.Keys(c.Queues)) {
 		own, where := c.Queues[q], "queue "+storage.Quote(q)+": "
 		if !slices.Contains(c.Consume, q) {
@@ -200,10 +204,11 @@ func (c *Config) eachQueue(f *faults) map[string]QueueConfig {
 			f.duration(where, "PollInterval", own.PollInterval, inbox.FirstLook)
 		}
 	}
-	all := map[string]QueueConfig{}
+	all, divided := map[string]QueueConfig{}, routes.Lanes()
 	for _, q := range c.Consume {
 		own := c.Queues[q]
 		own.Concurrency = cmp.Or(own.Concurrency, c.Concurrency)
+		f.reserve(q, own.Reserve, own.Concurrency, divided[q].Priorities)
 		own.MaxInHand = max(cmp.Or(own.MaxInHand, c.MaxInHand), own.Concurrency)
 		own.MaxBodies = cmp.Or(own.MaxBodies, c.MaxBodies)
 		own.Visibility = cmp.Or(own.Visibility, c.Visibility)

@@ -27,6 +27,7 @@ func newConsumer(base context.Context, with setup, h *hung, s *suspects) *consum
 	if _, ok := with.registry.Channels().Routes().Lanes()[with.queue]; ok {
 		r.hurry()
 	}
+	r.reserve = cfg.Reserve.slots()
 	h.setMost(cfg.Concurrency)
 	c := &consumer{setup: with, hand: newHand(base, with, r, h, s)}
 	c.intake = &intake{setup: with, hand: c.hand, room: r, hung: h, suspects: s}

@@ -5,12 +5,20 @@ import "sync"
 // crew runs tasks in the order in which they come, on goroutines of its own, at most limit at a time. There may be
 // spare goroutines besides, whose tasks are marked as such. A goroutine ends when no task is left for it, so an idle
 // crew costs nothing.
+//
+// Some of the limit may be reserved. Then lower tasks wait while as many of them run as the rest allows, and other
+// tasks overtake them. While there are spare goroutines nothing is reserved, because no handler starts.
 type crew[T any] struct {
 	do   func(t T, spare bool)
 	work func() // the method run: to start it as a goroutine allocates nothing
 
+	reserve int          // of the limit, for tasks that aren't lower
+	lower   func(T) bool // nil: nothing is reserved
+
 	mu           sync.Mutex
 	tasks        fifo[T]
+	held         fifo[T] // lower tasks that others have overtaken; they are older than all of tasks
+	lowers       int     // that run
 	limit, spare int
 	working      int // goroutines
 	all          sync.WaitGroup
@@ -35,8 +43,22 @@ func (c *crew[T]) setLimit(limit, spare int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.limit, c.spare = limit, spare
-	for range c.tasks.len() {
+	for range c.tasks.len() + c.held.len() {
 		c.start()
+	}
+}
+
+// review looks again at the tasks that others have overtaken: one of them may be lower no more.
+func (c *crew[T]) review() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for range c.held.len() {
+		if t := c.held.pop(); c.lower(t) {
+			c.held.push(t)
+		} else {
+			c.tasks.push(t)
+			c.start()
+		}
 	}
 }
 
@@ -52,17 +74,56 @@ func (c *crew[T]) start() {
 // run runs tasks until there are none, or until there are too many goroutines.
 func (c *crew[T]) run() {
 	defer c.all.Done()
+	lower := false
 	for {
 		c.mu.Lock()
-		if c.tasks.len() == 0 || c.working > c.limit+c.spare {
+		if lower {
+			c.lowers--
+		}
+		var t T
+		ok := c.working <= c.limit+c.spare
+		if ok {
+			t, lower, ok = c.next()
+		}
+		if !ok {
 			c.working--
 			c.mu.Unlock()
 			return
 		}
-		t, spare := c.tasks.pop(), c.working > c.limit
+		spare := c.working > c.limit
 		c.mu.Unlock()
 		c.do(t, spare)
 	}
+}
+
+// next takes out the oldest task that may run. The caller holds the mutex.
+func (c *crew[T]) next() (t T, lower, ok bool) {
+	if c.lower == nil {
+		if c.tasks.len() == 0 {
+			return t, false, false
+		}
+		return c.tasks.pop(), false, true
+	}
+	open := c.spare > 0 || c.lowers < c.limit-kept(c.reserve, c.limit)
+	if open && c.held.len() > 0 {
+		return c.counted(c.held.pop())
+	}
+	for c.tasks.len() > 0 {
+		t := c.tasks.pop()
+		if open || !c.lower(t) {
+			return c.counted(t)
+		}
+		c.held.push(t)
+	}
+	return t, false, false
+}
+
+// counted counts a task that begins.
+func (c *crew[T]) counted(t T) (_ T, lower, ok bool) {
+	if lower = c.lower(t); lower {
+		c.lowers++
+	}
+	return t, lower, true
 }
 
 // wait waits until all goroutines have ended. Nothing may be pushed meanwhile.

@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -149,4 +151,74 @@ func TestCrewAllocatesNothing(t *testing.T) {
 		t.Errorf("a task allocates %v times", n)
 	}
 	c.wait()
+}
+
+// Lower tasks wait for those of their own that run, others overtake them, and all begin in order otherwise. A task that
+// is lower no more goes on, and so do all where nothing starts.
+func TestCrewReserves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		begun := ""
+		finish := map[string]chan struct{}{}
+		for _, x := range "abcdefABC" {
+			finish[string(x)] = make(chan struct{})
+		}
+		raised := map[string]bool{}
+		c := newCrew(3, func(x string, _ bool) {
+			mu.Lock()
+			begun += x
+			mu.Unlock()
+			<-finish[x]
+		})
+		c.reserve, c.lower = 1, func(x string) bool { return x >= "a" && !raised[x] }
+		want := func(what, tasks string) {
+			t.Helper()
+			if synctest.Wait(); !sameLetters(begun, tasks) {
+				t.Errorf("%s: %s began, want %s", what, begun, tasks)
+			}
+		}
+		for _, x := range "abcdA" {
+			c.push(string(x))
+		}
+		want("at first", "abA")
+		c.push("B")
+		close(finish["A"])
+		want("when an urgent one has ended", "abAB")
+		close(finish["a"])
+		want("when a lower one has ended", "abABc")
+		raised["d"] = true
+		c.push("e")
+		close(finish["B"])
+		want("when another one is urgent", "abABc")
+		c.review()
+		want("after a review", "abABcd")
+		c.push("f")
+		c.setLimit(3, 2)
+		want("with spare goroutines", "abABcdef")
+		for _, x := range "bcdef" {
+			close(finish[string(x)])
+		}
+		c.wait()
+		if c.lowers != 0 || c.working != 0 {
+			t.Errorf("%d lower ones run, %d goroutines are left", c.lowers, c.working)
+		}
+	})
+}
+
+func sameLetters(a, b string) bool {
+	return slices.Equal(slices.Sorted(slices.Values([]byte(a))), slices.Sorted(slices.Values([]byte(b))))
+}
+
+// Without a reserve nothing is asked about a message.
+func TestLawReserveCostsNothingUnlessUsed(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, Config{}, func(context.Context, errand) error { return nil })
+	if h := newTestHand(g); h.crew.lower != nil {
+		t.Error("tasks are sorted by priority without a reserve")
+	}
+	low := []byte(`{"id":"a","priorityclass":"low"}`)
+	if (Reserve{}).keepsOut(low) || !(Reserve{High: 1}).keepsOut(low) {
+		t.Error("a message without a reserve is kept out, or one with it isn't")
+	}
 }

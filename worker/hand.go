@@ -75,6 +75,9 @@ func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects
 	}
 	h.settler = newSettler(base, with, hangs, h.release)
 	h.crew = newCrew(h.most, func(t task, spare bool) { h.run(handling, t, spare) })
+	if reserved := with.cfg.Reserve.slots(); reserved > 0 {
+		h.crew.reserve, h.crew.lower = reserved, func(t task) bool { return t.lower(&h.groups) }
+	}
 	h.renewals = time.NewTicker(h.renewer.every())
 	h.renewals.Stop()
 	return h
@@ -116,7 +119,13 @@ func (h *hand) take(b inbox.Batch) []*message {
 	for i, d := range b.Deliveries {
 		ms[i] = &message{queue: h.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, asked: b.Since, received: now, calls: newCallLock(), receipt: d.Receipt, owned: b.Since}
 	}
-	h.room.take(len(ms), b.Full)
+	lower := 0
+	for _, m := range ms {
+		if m.lower = h.cfg.Reserve.keepsOut(m.body); m.lower {
+			lower++
+		}
+	}
+	h.room.take(len(ms), lower, b.Full)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.inHand) == 0 && len(ms) > 0 {
@@ -264,7 +273,7 @@ func (h *hand) release(m *message) {
 		}
 	}
 	h.mu.Unlock()
-	h.room.leave()
+	h.room.leave(m.lower)
 }
 
 // watch renews the messages in hand until ctx ends.

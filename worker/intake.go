@@ -3,10 +3,14 @@ package worker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
 )
 
@@ -23,7 +27,9 @@ type intake struct {
 	failing atomic.Pointer[time.Time] // since when receiving fails; nil: it doesn't
 
 	// These fields belong to the goroutine that takes.
+	partly partly
 	limits Limits // in force
+	capped bool   // the last look brought as many messages that aren't urgent as it asked for, or may have
 	pauses *pauseLog
 }
 
@@ -63,7 +69,8 @@ func (in *intake) run(ctx, base context.Context, turns *board) {
 		if n == 0 {
 			return
 		}
-		batch, due := box.Wait(turn, n, in.cfg.Visibility)
+		lower := min(n, in.room.freeLower())
+		batch, due := in.wait(turn, box, n, lower)
 		if len(batch.Deliveries) > 0 {
 			in.hand.sort(base, in.hand.take(batch)) // no suspects: this is their first delivery
 			continue
@@ -74,7 +81,7 @@ func (in *intake) run(ctx, base context.Context, turns *board) {
 		if in.hand.single.Load() {
 			n = 1
 		}
-		batch, err := box.Look(ctx, n, in.cfg.Visibility)
+		batch, err := in.look(ctx, box, n, lower)
 		if err != nil || len(batch.Deliveries) == 0 { // else they are sorted first
 			in.suspects.received()
 		}
@@ -83,6 +90,35 @@ func (in *intake) run(ctx, base context.Context, turns *board) {
 			arrived <- in.hand.take(batch)
 		}
 	}
+}
+
+// wait waits until a look is due, or until messages are handed over. A wait for urgent messages alone ends when there
+// are places for others.
+func (in *intake) wait(turn context.Context, box *inbox.Inbox, n, lower int) (inbox.Batch, bool) {
+	if in.cfg.Reserve.slots() > 0 {
+		switch {
+		case lower == 0:
+			ctx, cancel := context.WithCancel(turn)
+			defer cancel()
+			in.room.whenLower(cancel)
+			turn = ctx
+		case in.capped:
+			box.Hasten() // the last look left some
+		}
+	}
+	return box.Wait(turn, n, in.cfg.Visibility)
+}
+
+// look asks the store for n messages. With a Reserve, at most so many of them aren't urgent.
+func (in *intake) look(ctx context.Context, box *inbox.Inbox, n, lower int) (inbox.Batch, error) {
+	reserve := in.cfg.Reserve
+	if reserve.slots() == 0 {
+		return box.Look(ctx, n, in.cfg.Visibility)
+	}
+	batch, err := box.Look(channel.AtMostBelow(post.Inside{}, ctx, reserve.below(), lower), n, in.cfg.Visibility)
+	in.capped = err == nil && len(batch.Deliveries) >= lower
+	batch.Full = batch.Full || in.capped
+	return batch, err
 }
 
 // admitted waits until the turns allow to take messages and there is room for them. It returns how many may be taken,
@@ -153,6 +189,13 @@ func (in *intake) complete(limits Limits) Limits {
 
 // looked logs that receiving begins to fail, and that it works again.
 func (in *intake) looked(ctx context.Context, err error) {
+	if errors.Is(err, storage.ErrPartial) {
+		in.stats.receiveErrors.Inc()
+		in.partly.fails(ctx, in.log, err)
+		err = nil // the store answers
+	} else if err == nil {
+		in.partly.works(ctx, in.log)
+	}
 	failing := in.failing.Load() != nil
 	switch {
 	case err != nil:

@@ -51,7 +51,7 @@ func takeTurn(ctx context.Context, h *hand, id handlers.Group, batch []*message)
 func (r *round) run(ctx context.Context, ds []*handlers.Delivery) (left []*message) {
 	var done []*message
 	for i, d := range ds {
-		if r.idle() || i > 0 && r.turn.Over() {
+		if r.idle() || i > 0 && (r.turn.Over() || r.holdsUp(ds, i)) {
 			for _, d := range ds[i:] {
 				left = append(left, r.of[d])
 			}
@@ -72,6 +72,12 @@ func (r *round) run(ctx context.Context, ds []*handlers.Delivery) (left []*messa
 		}
 	}
 	return left
+}
+
+// holdsUp reports that the turn may have a handler of the Reserve, and no urgent message is left for it.
+func (r *round) holdsUp(ds []*handlers.Delivery, i int) bool {
+	urgent := func(d *handlers.Delivery) bool { return !r.of[d].lower }
+	return r.cfg.Reserve.slots() > 0 && slices.ContainsFunc(ds[:i], urgent) && !slices.ContainsFunc(ds[i:], urgent)
 }
 
 // runNext runs the handler of a message, unless that has to wait or is done. It reports false for a message that this

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,9 +26,12 @@ type room struct {
 	least, most int
 	limit       int
 	held        int
-	ended       int  // messages that have ended since the last decision
-	full        bool // the last receive brought as many messages as it asked for
-	wanted      int  // free places that are waited for; 0: nobody waits
+	reserve     int                // places for urgent messages alone
+	lower       int                // held messages that aren't urgent; 0 without a reserve
+	onLower     context.CancelFunc // is called when there is a place for one of these; nil: nobody waits for it
+	ended       int                // messages that have ended since the last decision
+	full        bool               // the last receive brought as many messages as it asked for
+	wanted      int                // free places that are waited for; 0: nobody waits
 }
 
 func newRoom(least, most int, billed bool) *room {
@@ -49,11 +53,12 @@ func (r *room) setLimits(least, most int) {
 	r.limit = min(max(r.limit, least), most)
 }
 
-// take notes that n messages came; full says that there may be more.
-func (r *room) take(n int, full bool) {
+// take notes that n messages came, of which some aren't urgent; full says that there may be more.
+func (r *room) take(n, lower int, full bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.held += n
+	r.lower += lower
 	r.full = full
 }
 
@@ -63,13 +68,17 @@ func (r *room) waited(d time.Duration) {
 	}
 }
 
-// leave notes that a message has ended.
-func (r *room) leave() {
+// leave notes that a message has ended; lower says that it wasn't urgent.
+func (r *room) leave(lower bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.held--
 	r.ended++
-	if r.wanted > 0 && r.limit-r.held >= r.wanted {
+	if lower {
+		r.lower--
+	}
+	r.wakeLower()
+	if r.wanted > 0 && (r.limit-r.held >= r.wanted || r.urgent() > 0) {
 		r.wanted = 0
 		select {
 		case r.freed <- struct{}{}:
@@ -95,11 +104,47 @@ func (r *room) free() int {
 		r.longest.CompareAndSwap(int64(longest), 0)
 		r.ended = 0
 	}
-	// With room to spare beyond what runs at once, wait for a batch that is worth a request.
-	enough := max(1, (r.limit-r.least)/2)
-	if n := r.limit - r.held; n >= enough {
+	n := r.urgent()
+	if all := r.limit - r.held; all >= r.enough() {
+		n = max(n, all)
+	}
+	if n == 0 {
+		r.wanted = r.enough()
+	}
+	return n
+}
+
+// enough is how many free places are worth a request: with room to spare beyond what runs at once, wait for a batch.
+func (r *room) enough() int { return max(1, (r.limit-r.least)/2) }
+
+// urgent returns how many urgent messages may be received, however many others are held.
+func (r *room) urgent() int { return max(0, kept(r.reserve, r.least)-(r.held-r.lower)) }
+
+// freeLower returns how many messages that aren't urgent may be received. Others have the places of the reserve.
+func (r *room) freeLower() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lowerPlaces()
+}
+
+func (r *room) lowerPlaces() int {
+	if n := r.limit - kept(r.reserve, r.least) - r.lower; n >= r.enough() {
 		return n
 	}
-	r.wanted = enough
 	return 0
+}
+
+// whenLower calls wake, once, when messages that aren't urgent may be received.
+func (r *room) whenLower(wake context.CancelFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.onLower = wake
+	r.wakeLower()
+}
+
+func (r *room) wakeLower() {
+	if r.onLower != nil && r.lowerPlaces() > 0 {
+		r.onLower()
+		r.onLower = nil
+	}
 }

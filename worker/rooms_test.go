@@ -290,10 +290,10 @@ func TestRoom(t *testing.T) {
 		if n != want {
 			t.Errorf("%s: free for %d, want %d", what, n, want)
 		}
-		r.take(n, true)
+		r.take(n, 0, true)
 		r.waited(wait)
 		for range n {
-			r.leave()
+			r.leave(false)
 		}
 	}
 	for i, want := range []int{2, 4, 8, 16, 16} {
@@ -305,13 +305,13 @@ func TestRoom(t *testing.T) {
 	round("still slow", time.Millisecond, 4)
 	r.setLimits(8, 8)
 	round("with a higher limit", time.Millisecond, 8)
-	r.take(8, true)
+	r.take(8, 0, true)
 	if n := r.free(); n != 0 {
 		t.Errorf("full: free for %d", n)
 	}
 	r.setLimits(2, 2)
 	for range 6 {
-		r.leave()
+		r.leave(false)
 	}
 	select {
 	case <-r.freed:
@@ -321,7 +321,7 @@ func TestRoom(t *testing.T) {
 	if n := r.free(); n != 0 {
 		t.Errorf("full within the lower limit: free for %d", n)
 	}
-	r.leave()
+	r.leave(false)
 	select {
 	case <-r.freed:
 	default:

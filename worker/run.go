@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,13 +68,33 @@ func (gs *groups) more(g *group) bool {
 	return false
 }
 
+// allLower reports that no urgent message waits in a group.
+func (gs *groups) allLower(g *group) bool {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	return !slices.ContainsFunc(g.waiting, func(m *message) bool { return !m.lower })
+}
+
+// lower reports that a task may not take a handler of the Reserve.
+func (t task) lower(gs *groups) bool {
+	if t.g != nil {
+		return gs.allLower(t.g)
+	}
+	return t.m.lower
+}
+
 // route adds a resolved message to its group, or makes it a task of its own. It returns the group if it is new.
 func (h *hand) route(m *message) *group {
-	if id, grouped := m.delivery.Group(); grouped {
-		return h.groups.join(id, m)
+	id, grouped := m.delivery.Group()
+	if !grouped {
+		h.crew.push(task{m: m})
+		return nil
 	}
-	h.crew.push(task{m: m})
-	return nil
+	g := h.groups.join(id, m)
+	if g == nil && !m.lower && h.cfg.Reserve.slots() > 0 {
+		h.crew.review() // the group may have been overtaken
+	}
+	return g
 }
 
 // runOne runs the handler of a message that has no group.

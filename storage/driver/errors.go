@@ -21,6 +21,10 @@ var (
 	ErrThrottled    = errors.New("throttled")
 	ErrUnavailable  = errors.New("store unavailable")
 	ErrUnsupported  = errors.New("unsupported")
+
+	// ErrPartial is of a Receive that fails for a part of a queue, where a decorator keeps it in several places. It
+	// brings nothing, and nothing is lost. The next Receive brings messages of the rest, so there is no need to wait.
+	ErrPartial = errors.New("a part of the queue fails")
 )
 
 // Error tells which operation failed on which resource. Err wraps a kind and the cause. It never holds a secret, a

@@ -15,7 +15,8 @@
 //   - A ring ends the wait.
 //   - Otherwise the time between two looks doubles, from 20 ms up to the poll interval. It begins again at 20 ms after
 //     a message that came without a ring, because more of them may come. While rings work, it stays the longest.
-//   - A look that fails is repeated after 0.1 to 10 seconds, whatever rings.
+//   - A look that fails is repeated after 0.1 to 10 seconds, whatever rings. Where only a part of the queue fails
+//     (storage.ErrPartial), the next look is due at once.
 //
 // Intervals are jittered, so that idle consumers don't look all at once.
 //
@@ -30,6 +31,7 @@ package inbox
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -100,6 +102,13 @@ func newBackOff(first, most time.Duration) backoff.ExponentialBackOff {
 	return b
 }
 
+// Hasten makes the next look due at once, unless the last one failed.
+func (in *Inbox) Hasten() {
+	if !in.failed {
+		in.next = time.Time{}
+	}
+}
+
 // Close ends the waiting.
 func (in *Inbox) Close() { in.sub.Close() }
 
@@ -129,6 +138,10 @@ func (in *Inbox) Look(ctx context.Context, max int, visibility time.Duration) (B
 	defer cancel()
 	began := time.Now()
 	ds, err := in.queue.Receive(call, max, visibility)
+	if errors.Is(err, storage.ErrPartial) {
+		in.failed, in.next = false, time.Time{}
+		return Batch{}, err
+	}
 	if err != nil {
 		in.failed, in.next = true, time.Now().Add(in.trouble.NextBackOff())
 		return Batch{}, err

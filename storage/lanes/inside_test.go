@@ -120,7 +120,7 @@ func TestLanesWithSlowMessagesGetFewer(t *testing.T) {
 	takes := []float64{0.001, 0.01, 0.1}
 	spent := make([]float64, 3)
 	for range 20_000 {
-		for _, a := range all.divide(1, c.lanes) {
+		for _, a := range all.divide(1, c.lanes, limitOf(t.Context())) {
 			for range a.n {
 				a.lane.hand++
 				c.hand++
@@ -147,7 +147,7 @@ func TestALaneThatBeginsIsServedNextAndNotForLong(t *testing.T) {
 		c.lanes = append(c.lanes, &lane{number: i, turns: c})
 	}
 	serve := func(from ...*lane) *lane {
-		for _, a := range all.divide(1, from) {
+		for _, a := range all.divide(1, from, limitOf(t.Context())) {
 			if a.n > 0 {
 				a.lane.hand++
 				c.hand++

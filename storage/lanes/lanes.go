@@ -61,6 +61,11 @@ type Config struct {
 
 	// Read returns the mark of a message, or the zero Mark for a body that it can't read.
 	Read func(body []byte) Mark
+
+	// Unhad returns the body with which a message goes back to its lane that was delivered and that nobody has had, so
+	// that this delivery isn't counted as one without an outcome, and how long it is hidden. It returns false for a body
+	// that it can't read; that message goes back as it is. Defaults to none: each goes back as it is.
+	Unhad func(d driver.Delivery) (body []byte, delay time.Duration, ok bool)
 }
 
 // Check reports all that is wrong with the division of a queue.
@@ -138,7 +143,7 @@ func Over(inner *storage.Store, cfg Config) (*storage.Store, error) {
 	}
 	s := &store{Store: inner.Driver(), inner: inner, queues: map[string]*queue{}}
 	for name, division := range all {
-		s.queues[name] = newQueue(inner, name, division, cfg.Read)
+		s.queues[name] = newQueue(inner, name, division, cfg)
 	}
 	return storage.New(s), nil
 }
@@ -188,8 +193,8 @@ func (s *store) Listener() driver.Listener {
 // Close hands back what waits to be received, and closes the inner store.
 func (s *store) Close() error {
 	for _, q := range s.queues {
-		q.stash.giveBack()
 		q.moves.Wait()
+		q.empty()
 	}
 	return s.Store.Close()
 }
@@ -202,6 +207,7 @@ type queue struct {
 	props    driver.Props
 	rings    bool // the inner store rings
 	read     func(body []byte) Mark
+	unhad    func(driver.Delivery) ([]byte, time.Duration, bool)
 	lanes    []*lane // the last one is the sideline
 	crowd    *crowd
 	stash    stash
@@ -211,6 +217,8 @@ type queue struct {
 	turn turns
 	hand hand
 	bell bell
+
+	untold error // what a lane failed by, until a Receive has told it
 }
 
 // A lane is a queue of the inner store.
@@ -227,16 +235,20 @@ type lane struct {
 	fullFrom time.Time // since when it has brought all that was asked for; zero: it has not
 	sweeping bool      // it has messages that are to be moved
 	moving   bool      // some are being moved
+	broken   broken
 }
 
-func newQueue(inner *storage.Store, name string, x Queue, read func([]byte) Mark) *queue {
+func newQueue(inner *storage.Store, name string, x Queue, cfg Config) *queue {
 	d := inner.Driver()
-	q := &queue{name: name, division: x, inner: inner, props: d.Props(), rings: d.Listener() != nil, read: read}
+	q := &queue{name: name, division: x, inner: inner, props: d.Props(), rings: d.Listener() != nil, read: cfg.Read, unhad: cfg.Unhad}
+	if q.unhad == nil {
+		q.unhad = func(driver.Delivery) ([]byte, time.Duration, bool) { return nil, 0, false }
+	}
 	q.crowd = newCrowd(inner.Blobs(container), name)
 	q.hand.entries = map[driver.Receipt]entry{}
 	names := x.Names(name)
 	for n, p := range x.priorities() {
-		c := &class{weight: p.weight()}
+		c := &class{priority: p, weight: p.weight()}
 		for i := range Most {
 			l := &lane{number: n*Most + i, name: names[n*Most+i], turns: c, hot: true}
 			c.lanes, q.lanes = append(c.lanes, l), append(q.lanes, l)

@@ -2,10 +2,7 @@ package lanes
 
 import (
 	"context"
-	"errors"
-	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
@@ -69,66 +66,4 @@ func (r *reply) move(ctx context.Context, q *queue, off []driver.Delivery, visib
 	l.moving = false
 	q.mu.Unlock()
 	q.bell.ring()
-}
-
-// A stash holds messages that came while a lane was swept and that nobody had asked for. They are received first.
-type stash struct {
-	mu   sync.Mutex
-	list []stashed
-}
-
-type stashed struct {
-	lane *lane
-	d    driver.Delivery // with the receipt of the inner store
-}
-
-func (s *stash) add(some ...stashed) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.list = append(s.list, some...)
-}
-
-// pop takes up to n messages out.
-func (s *stash) pop(n int) []stashed {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n = min(n, len(s.list))
-	some := slices.Clone(s.list[:n])
-	s.list = slices.Delete(s.list, 0, n)
-	return some
-}
-
-// takeStashed takes messages of the stash, whose visibility begins anew. One whose receipt is dead comes back to its
-// lane by itself.
-func (r *reception) takeStashed(ctx context.Context) {
-	for len(r.got) < r.most {
-		some := r.q.stash.pop(1)
-		if len(some) == 0 {
-			return
-		}
-		x, began := some[0], time.Now()
-		next, err := x.lane.q.Extend(ctx, x.d.Receipt, r.visibility)
-		switch {
-		case errors.Is(err, storage.ErrReceiptStale):
-			continue
-		case err != nil:
-			r.q.stash.add(x) // a later look tries again
-			return
-		}
-		x.d.Receipt = next
-		r.take(x, began)
-	}
-}
-
-// giveBack hands back all that waits, as far as the store answers in time.
-func (s *stash) giveBack() {
-	some := s.pop(math.MaxInt)
-	if len(some) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	for _, x := range some {
-		_, _ = x.lane.q.Extend(ctx, x.d.Receipt, 0)
-	}
 }

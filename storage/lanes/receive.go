@@ -3,6 +3,7 @@ package lanes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,16 +18,16 @@ const (
 // Receive implements driver.Queue: it takes messages from the lanes in fair turns. Where requests are not billed, it
 // returns nothing only if no lane has anything.
 func (q *queue) Receive(ctx context.Context, most int, visibility time.Duration) ([]driver.Delivery, error) {
-	r := &reception{q: q, most: most, visibility: visibility, asked: map[*lane]bool{}}
+	r := &reception{q: q, most: most, visibility: visibility, limit: limitOf(ctx), asked: map[*lane]bool{}}
+	if err := r.begin(ctx); err != nil {
+		return nil, err
+	}
 	r.takeStashed(ctx)
 	if r.rounds(ctx, q.suspect) && len(r.got) == 0 && r.failed == nil && !q.props.Billed {
 		r.rounds(ctx, q.suspectAll)
 	}
-	if r.failed != nil && len(r.got) == 0 {
+	if r.failed != nil && !r.works(ctx) {
 		return nil, r.failed
-	}
-	if r.failed != nil {
-		q.bell.ring() // the next look reports it, if it lasts
 	}
 	return r.got, nil
 }
@@ -36,23 +37,26 @@ type reception struct {
 	q          *queue
 	most       int
 	visibility time.Duration
+	limit      limit
 	asked      map[*lane]bool // that have brought less than they were asked for
 	got        []driver.Delivery
-	failed     error
+	answered   bool    // a lane has answered
+	failures   []*lane // have failed
+	failed     error   // by this, the last one
 }
 
 // rounds asks lanes until there are enough messages or no lane has more. suspect says which lanes take part besides
-// those that have rung; rounds returns what it does: that it left lanes out.
-func (r *reception) rounds(ctx context.Context, suspect func(time.Time) bool) (partly bool) {
+// those that have rung, within the limit; rounds returns what it does: that it left lanes out.
+func (r *reception) rounds(ctx context.Context, suspect func(time.Time, *limit) bool) (partly bool) {
 	q := r.q
 	for first := true; len(r.got) < r.most; first = false {
 		q.mu.Lock()
 		now := time.Now()
 		q.expire(now)
 		if first {
-			partly = suspect(now)
+			partly = suspect(now, &r.limit)
 		}
-		asks := q.plan(r.most-len(r.got), r.asked)
+		asks := q.plan(r.most-len(r.got), r.asked, r.limit)
 		q.mu.Unlock()
 		if len(asks) == 0 {
 			break
@@ -63,9 +67,10 @@ func (r *reception) rounds(ctx context.Context, suspect func(time.Time) bool) (p
 				r.asked[x.lane] = true
 			}
 			if x.err != nil {
-				r.failed = x.err
+				r.failures, r.failed = append(r.failures, x.lane), fmt.Errorf("lane %s: %w", x.lane.name, x.err)
 				continue
 			}
+			r.answered = true
 			for i, d := range r.accept(ctx, &x) {
 				if i < x.n {
 					r.take(d, x.began)
@@ -74,52 +79,55 @@ func (r *reception) rounds(ctx context.Context, suspect func(time.Time) bool) (p
 				}
 			}
 		}
-		for ; len(more) > 0 && len(r.got) < r.most; more = more[1:] {
-			r.take(more[0], now)
+		for _, x := range more {
+			if len(r.got) < r.most && r.limit.allows(x.lane.turns) {
+				r.take(x, now)
+			} else {
+				q.keep(x)
+			}
 		}
-		q.stash.add(more...)
 	}
 	return partly
 }
 
 // plan divides places among the lanes that may have messages and weren't asked yet. q.mu is held.
-func (q *queue) plan(places int, asked map[*lane]bool) []ask {
+func (q *queue) plan(places int, asked map[*lane]bool, limit limit) []ask {
 	var from []*lane
 	for _, l := range q.lanes {
-		if l.hot && !asked[l] && !(l.sweeping && l.moving) {
+		if l.hot && l.broken.tries == 0 && !asked[l] && !(l.sweeping && l.moving) {
 			from = append(from, l)
 		}
 	}
-	return slices.DeleteFunc(q.turn.divide(places, from), func(a ask) bool { return a.n == 0 })
+	return slices.DeleteFunc(q.turn.divide(places, from, limit), func(a ask) bool { return a.n == 0 })
 }
 
 // suspect lets lanes take part that nothing has rung for: a message may have come without a ring. While others have
 // messages, that is one lane now and then. Else it is one lane where requests are billed, and all lanes where they
 // aren't. It reports that some stay out. q.mu is held.
-func (q *queue) suspect(now time.Time) (partly bool) {
+func (q *queue) suspect(now time.Time, limit *limit) (partly bool) {
 	every := coldEvery
 	if q.props.Billed {
 		every = q.props.PollInterval
 	}
-	busy := slices.ContainsFunc(q.lanes, func(l *lane) bool { return l.hot })
+	busy := slices.ContainsFunc(q.lanes, func(l *lane) bool { return l.hot && l.broken.tries == 0 && limit.allows(l.turns) })
 	switch {
 	case !busy && !q.props.Billed:
-		return q.suspectAll(now)
+		return q.suspectAll(now, limit)
 	case busy && now.Sub(q.turn.looked) < every:
 		return true
 	}
 	q.turn.looked = now
-	if l := q.turn.nextCold(); l != nil {
+	if l := q.turn.nextCold(limit); l != nil {
 		l.hot = true
 	}
 	return true
 }
 
-// suspectAll lets all lanes take part. q.mu is held.
-func (q *queue) suspectAll(now time.Time) (partly bool) {
+// suspectAll lets all lanes take part that the limit allows. q.mu is held.
+func (q *queue) suspectAll(now time.Time, limit *limit) (partly bool) {
 	q.turn.looked = now
 	for _, l := range q.lanes {
-		l.hot = true
+		l.hot = l.hot || limit.allows(l.turns)
 	}
 	return false
 }
@@ -207,7 +215,7 @@ func (r *reception) accept(ctx context.Context, x *reply) (stay []stashed) {
 		ds, off = x.judge(ctx, q)
 	}
 	for _, d := range ds {
-		stay = append(stay, stashed{x.lane, d})
+		stay = append(stay, stashed{x.lane, d, x.began.Add(r.visibility / 2)})
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

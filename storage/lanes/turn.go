@@ -36,11 +36,11 @@ type rotation struct {
 	at    int
 }
 
-// next returns the next cold lane, or nil if there is none.
-func (r *rotation) next() *lane {
+// next returns the next cold lane that may be received from, or nil if there is none.
+func (r *rotation) next(limit *limit) *lane {
 	for range r.lanes {
 		r.at = (r.at + 1) % len(r.lanes)
-		if l := r.lanes[r.at]; !l.hot {
+		if l := r.lanes[r.at]; !l.hot && l.broken.tries == 0 && limit.allows(l.turns) {
 			return l
 		}
 	}
@@ -48,11 +48,11 @@ func (r *rotation) next() *lane {
 }
 
 // nextCold returns the cold lane whose turn it is to be looked at, or nil.
-func (t *turns) nextCold() *lane {
+func (t *turns) nextCold(limit *limit) *lane {
 	if t.looks++; t.looks%formerLooks == 0 {
-		return t.former.next()
+		return t.former.next(limit)
 	}
-	return t.current.next()
+	return t.current.next(limit)
 }
 
 // An account is what a lane or a class has paid, and what it owes for messages in hand.
@@ -74,9 +74,10 @@ func (a *account) end(took, weight float64) {
 // A class is the lanes of one priority, or the sideline.
 type class struct {
 	account
-	weight float64
-	aside  bool // the sideline, whose weight depends on the others
-	lanes  []*lane
+	priority Priority
+	weight   float64
+	aside    bool // the sideline, whose weight depends on the others
+	lanes    []*lane
 }
 
 // An ask is how many messages to receive from a lane.
@@ -86,8 +87,9 @@ type ask struct {
 	signs int // that the lane had
 }
 
-// divide divides n places among lanes that may have messages.
-func (t *turns) divide(n int, from []*lane) []ask {
+// divide divides n places among lanes that may have messages, within a limit. A lane that the limit leaves out keeps its
+// claim to later turns.
+func (t *turns) divide(n int, from []*lane, limit limit) []ask {
 	if len(from) == 0 {
 		return nil
 	}
@@ -102,7 +104,11 @@ func (t *turns) divide(n int, from []*lane) []ask {
 	}
 	t.enter(by)
 	for range n {
-		c := t.next(by)
+		c := t.next(by, &limit)
+		if c == nil {
+			break
+		}
+		limit.take(c)
 		a := c.next(by[c], t.guess)
 		a.n++
 		a.lane.hand++
@@ -167,10 +173,10 @@ func level(accounts []*account) {
 	}
 }
 
-// next returns the class whose turn it is.
-func (t *turns) next(by map[*class][]*ask) (best *class) {
+// next returns the class whose turn it is, or nil if the limit leaves out all.
+func (t *turns) next(by map[*class][]*ask, limit *limit) (best *class) {
 	for _, c := range t.classes {
-		if len(by[c]) > 0 && (best == nil || c.owes(t.guess, c.weight) < best.owes(t.guess, best.weight)) {
+		if len(by[c]) > 0 && limit.allows(c) && (best == nil || c.owes(t.guess, c.weight) < best.owes(t.guess, best.weight)) {
 			best = c
 		}
 	}
@@ -210,6 +216,7 @@ func (r *reception) take(x stashed, began time.Time) {
 	r.q.hand.entries[d.Receipt] = entry{lane: x.lane, since: began, until: began.Add(r.visibility)}
 	x.lane.hand++
 	x.lane.turns.hand++
+	r.limit.take(x.lane.turns)
 	r.got = append(r.got, d)
 }
 

@@ -3,6 +3,7 @@ package storagetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,6 +38,9 @@ type Config struct {
 
 	// Short uses fewer blobs, rows and messages, for an engine with slow calls.
 	Short bool
+
+	// Queues leaves out the tests of documents and of names, for a decorator that changes nothing but queues.
+	Queues bool
 
 	// Parallel is how many tests run concurrently. Defaults to 16.
 	Parallel int
@@ -165,6 +169,9 @@ func Run(t *testing.T, cfg Config) {
 	// goroutines.
 	var all sync.WaitGroup
 	for _, g := range groups() {
+		if cfg.Queues && slices.Contains([]string{"blobs", "listing", "table", "batch", "names and keys"}, g.name) {
+			continue
+		}
 		all.Go(func() {
 			t.Run(g.name, func(t *testing.T) {
 				var group sync.WaitGroup

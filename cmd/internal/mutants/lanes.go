@@ -56,6 +56,97 @@ func laned() []mutant {
 	}
 }
 
+// reserves are breaks of what a worker's Reserve promises.
+func reserves() []mutant {
+	const by = "worker"
+	return []mutant{
+		{
+			name: "lower messages take reserved handlers",
+			file: "worker/crew.go",
+			old:  "c.lowers < c.limit-kept(c.reserve, c.limit)",
+			new:  "c.lowers < c.limit",
+			by:   by, test: "TestLawReserveBoundsLowerMessages",
+		},
+		{
+			name: "a worker holds as many lower messages as it can hold",
+			file: "worker/room.go",
+			old:  "r.limit - kept(r.reserve, r.least) - r.lower; n >=",
+			new:  "r.limit - r.lower; n >=",
+			by:   by, test: "TestLawReserveLeavesOthersInTheQueue",
+		},
+		{
+			name: "lower messages in hand take the room of urgent ones",
+			file: "worker/room.go",
+			old:  "kept(r.reserve, r.least)-(r.held-r.lower))",
+			new:  "kept(r.reserve, r.least)-r.held)",
+			by:   by, test: "TestLawReserveLetsUrgentMessagesBegin",
+		},
+		{
+			name: "a worker doesn't look again when lower messages may be received",
+			file: "worker/intake.go",
+			old:  "			in.room.whenLower(cancel)\n",
+			new:  "			_ = cancel\n",
+			by:   by, test: "TestLawReserveLeavesOthersInTheQueue",
+		},
+		{
+			name: "the last handlers are reserved, too",
+			file: "worker/reserve.go",
+			old:  "min(reserved, places-1)",
+			new:  "min(reserved, places)",
+			by:   by, test: "TestLawReserveLeavesOneHandlerToAll",
+		},
+		{
+			name: "Receive brings more lower messages than it may",
+			file: "storage/lanes/limit.go",
+			old:  "	return l.left > 0 || !l.concerns(c)\n",
+			new:  "	return true\n",
+			by:   by, test: "TestLawReserveLeavesOthersInTheQueue",
+		},
+		{
+			name: "what the last look left in the queue waits for a poll",
+			file: "worker/intake.go",
+			old:  "			box.Hasten() // the last look left some\n",
+			new:  "",
+			by:   by, test: "TestLawReserveLeavesOthersInTheQueue",
+		},
+	}
+}
+
+// stashes are breaks of what is promised for messages that come along while others are moved, and for broken lanes.
+func stashes() []mutant {
+	const by = "storage/lanes"
+	return []mutant{
+		{
+			name: "what is in the stash at the end counts as a silent delivery",
+			file: "storage/lanes/stash.go",
+			old:  "q.unhad(x.d); ok && len(body)",
+			new:  "q.unhad(x.d); !ok && len(body)",
+			by:   by, test: "TestLawAStashIsHandedBackWhenTheWorkerStops",
+		},
+		{
+			name: "a paused worker keeps its stash until the visibility ends",
+			file: "storage/lanes/receive.go",
+			old:  "x.began.Add(r.visibility / 2)",
+			new:  "x.began.Add(r.visibility * 2)",
+			by:   by, test: "TestLawAPausedWorkerHandsItsStashBack",
+		},
+		{
+			name: "a lane that fails holds up the others",
+			file: "storage/lanes/receive.go",
+			old:  "	if r.failed != nil && !r.works(ctx) {\n",
+			new:  "	if r.failed != nil && (len(r.got) == 0 || !r.works(ctx)) {\n",
+			by:   by, test: "TestLawALaneThatFailsHoldsUpNoOther",
+		},
+		{
+			name: "a lane that has failed is forgotten",
+			file: "storage/lanes/broken.go",
+			old:  "!now.Before(b.again) &&",
+			new:  "now.Before(b.again) && now.After(b.again) &&",
+			by:   by, test: "TestLawALaneThatFailsHoldsUpNoOther",
+		},
+	}
+}
+
 // lanedTurns are more of them.
 func lanedTurns() []mutant {
 	const by = "storage/lanes"
