@@ -24,6 +24,7 @@ type Delivery struct {
 	Span     trace.Span // of this delivery, by its worker; nil: no spans are made
 	Number   int        // how often the message was delivered when it was due, with this time; 0: nobody has counted
 	Arrived  time.Time  // when the store took the message, or when it was due; of one that takes a turn
+	Failed   error      // why its handler can't run: it takes its turn only to fail; see Failing
 
 	key     string   // of the document that the message is for, where its handler folds; or of its turn
 	ignored bool     // no document is for it: it is handled alone, and its handler does nothing
@@ -41,7 +42,7 @@ type Delivery struct {
 //   - A message that its own Check refuses is poison.
 //   - A panic in an upgrade, in a type's own decoding or in a key function is an error of the message.
 //
-// That code may also end the goroutine: see [Guard].
+// That code may also end the goroutine: see [Guard]. With the error of a Check, d may be there for [Failing].
 func (r *Registry) Resolve(queue string, e *channel.Envelope) (d *Delivery, err error) {
 	defer caught(&err)
 	d, err = r.resolve(queue, e)
@@ -61,10 +62,10 @@ func (r *Registry) resolve(queue string, e *channel.Envelope) (*Delivery, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := post.CheckMessage(m); err != nil {
-		return nil, Poison(ReasonRefused, err)
-	}
 	d := &Delivery{Envelope: e, Message: m, Queue: queue, Handler: h}
+	if err := post.CheckMessage(m); err != nil {
+		return d.keyOfRefused(), Poison(ReasonRefused, err)
+	}
 	if h.key != nil {
 		concerned := false
 		if d.key, concerned = h.key(e, m); !concerned {

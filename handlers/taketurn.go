@@ -204,7 +204,7 @@ func (t *Turn) Waits(d *Delivery) (done bool, err error) {
 	}
 	switch d.place(s) {
 	case turn.Repeat:
-		return true, nil
+		return d.Failed == nil, nil // nobody knows that a message that can't be decoded is the same one
 	case turn.Early:
 		if t.early == nil {
 			t.early = d
@@ -221,8 +221,11 @@ func errTurnLost() error {
 	return waits(WaitHeld, heldMost, "its turn was lost to another process, or may be")
 }
 
-// Handle handles a delivery. Its context ends with the turn.
+// Handle handles a delivery. Its context ends with the turn. The handler of one that has failed before doesn't run.
 func (t *Turn) Handle(ctx context.Context, d *Delivery, commit Commit) Outcome {
+	if d.Failed != nil {
+		return Outcome{Err: d.Failed}
+	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, fenceKey{}, t.turn.Fence()))
 	defer cancel(nil)
 	defer context.AfterFunc(t.turn.Context(), func() { cancel(context.Cause(t.turn.Context())) })()
@@ -243,15 +246,14 @@ func (t *Turn) Handle(ctx context.Context, d *Delivery, commit Commit) Outcome {
 func (t *Turn) Ended(d *Delivery, o Outcome, poisoned bool, after time.Duration) {
 	s, id := &t.state, d.Envelope.ID
 	hang, hangs := o.Err.(*HangError)
-	if hangs {
+	if hangs && d.Failed == nil {
 		t.hangs = append(t.hangs, hang.Ended)
 		t.held = waits(WaitHeld, heldMost, "the handler of a message of its key hangs")
 	}
 	previous, ordered := d.previous()
-	late := ordered && d.place(s) == turn.Late
 	switch {
-	case late && o.Err != nil:
-		return // others went past it, and don't wait for it
+	case ordered && o.Err != nil && d.place(s) != turn.Next:
+		return // others went past it, or it is a repeat: they don't wait for it
 	case o.Err == nil || poisoned && !t.of.cfg.Halt:
 		t.passed(d, previous, ordered)
 		if o.Err != nil {
@@ -288,8 +290,9 @@ func (t *Turn) passed(d *Delivery, previous uint64, ordered bool) {
 	}
 }
 
-// End ends the turn and writes its state. Deliveries that were done stay done only if it returns nil: else the next
-// turn may wait for them. A turn whose handler hangs is ended when the handler ends.
+// End ends the turn and writes its state. Where it fails, the state isn't noted: deliveries in order that are done must
+// come again, or the next one waits for them, and so must those that were to go to the poison queue. A turn whose
+// handler hangs is written at once, and ends when the handler does.
 func (t *Turn) End(ctx context.Context) error {
 	if s := &t.state; t.gap && t.early != nil && t.held == nil && s.Halted == nil {
 		previous, _ := t.early.previous()
@@ -298,13 +301,17 @@ func (t *Turn) End(ctx context.Context) error {
 		}
 	}
 	if len(t.hangs) > 0 {
+		err := t.turn.Save(ctx, t.state) // nobody knows whether the handler ends before its process does
 		go func() {
 			for _, ended := range t.hangs {
 				<-ended
 			}
 			_ = t.turn.End(context.Background(), t.state) // where it fails, others take over
 		}()
-		return t.unnoted("a handler in its turn hangs")
+		if err != nil {
+			return t.unnoted("a handler in its turn hangs, and the turn could not be written")
+		}
+		return nil
 	}
 	if err := t.turn.End(ctx, t.state); err != nil {
 		t.note(TurnNote{What: TurnLost, Err: err})
@@ -313,10 +320,10 @@ func (t *Turn) End(ctx context.Context) error {
 	return nil
 }
 
-// unnoted is the error of deliveries that were done and aren't noted as such. It matters where others wait for them.
+// unnoted is the error of deliveries whose ends aren't noted.
 func (t *Turn) unnoted(why string) error {
-	if !t.of.ordered {
-		return nil
-	}
-	return waits(WaitHeld, heldMost, "it is not noted as done: "+why)
+	return waits(WaitHeld, heldMost, "its end is not noted: "+why)
 }
+
+// Ordered reports that others wait for a delivery until it is noted as done.
+func (t *Turn) Ordered() bool { return t.of.ordered }

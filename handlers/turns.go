@@ -35,7 +35,7 @@ import (
 //   - The reaction may run again for a message, as that of [React]. A handler that hangs keeps its turn until it ends,
 //     or its process does.
 //   - A key is 1 to 256 bytes of valid UTF-8; see storage.CheckKey. A message with another key goes to the poison
-//     queue.
+//     queue. The function for the key also gets messages that their own Check refuses, or that have killed workers.
 func InTurn[M channel.Message](r *Registry, queue string, key func(M) string, f func(context.Context, M) error) {
 	inTurn(r, "in turn "+queue, queue, false, keyOf(key), f)
 }
@@ -57,6 +57,7 @@ func InTurn[M channel.Message](r *Registry, queue string, key func(M) string, f 
 //   - An event outside of the order runs in turn when it comes: one that was sent with a delay, one that no value
 //     object emitted, or one from a program whose routes lack channel.InOrder. So order begins when all programs
 //     that emit events have it.
+//   - An event that goes to the poison queue without its handler does so in its turn, too: its envelope has its place.
 //   - All kinds that the routes take to the queue must have such a handler.
 func ReactInOrder[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
 	inTurn(r, "in order "+group, group, true, func(e *channel.Envelope, _ E) (string, bool) { return sourceKey(e.Source), true }, f)
@@ -93,9 +94,11 @@ func inTurn[M channel.Message](r *Registry, name, queue string, ordered bool, ke
 
 // TurnConfig is how the keys of a queue take turns. The zero TurnConfig is that of a queue without one.
 type TurnConfig struct {
-	// Halt stops a key when the handler of one of its messages has failed for good, and the message goes to the poison
-	// queue. The others of that key wait until that message is sent back and done, or until an operator releases the key
-	// (millrace turns release). Other keys go on. Defaults to going on with the next message.
+	// Halt stops a key when one of its messages goes to the poison queue, for whatever reason: its handler has failed
+	// for good, its workers died of it, or it can't be decoded. The others of that key wait until that message is sent
+	// back and done, or until an operator releases the key (millrace turns release). Other keys go on. A message whose
+	// key nobody can know halts nothing, and the log says so: an envelope that can't be decoded, and by InTurn a body
+	// that gives no key. Defaults to going on with the next message.
 	Halt bool
 
 	// Patience is how long the others of a key wait for a message that should come first and doesn't: because it was

@@ -179,6 +179,16 @@ func (a *App) Advance(d time.Duration) {
 	a.Drain()
 }
 
+// Wait lets time pass, and does not drain: some messages wait for what the test does next, such as those of a key that
+// is halted.
+func (a *App) Wait(d time.Duration) {
+	a.t.Helper()
+	a.pass()
+	defer a.pass()
+	_ = worldtest.Pause(a.t.Context(), d)
+	synctest.Wait()
+}
+
 // Poison lists the messages in the poison queues. The test expects those that it has seen here.
 func (a *App) Poison() []poison.Entry {
 	a.t.Helper()

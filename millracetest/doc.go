@@ -58,10 +58,10 @@
 //
 // [Run] runs the test in a bubble of testing/synctest, with a worker on a SQLite store in a temporary file. Time passes
 // when everybody waits. It begins at midnight UTC of 2000-01-01. [App.Drain] waits until nothing is left but messages
-// that are not due. [App.Restart] stops the worker in order and starts another one; [App.Kill] ends it as a power
-// failure does. There are no sleeps and no ports. A fake that reactions call needs no lock for the test's sake, but
-// reactions run at the same time as each other. A message in a poison queue fails the test, unless the
-// test has seen it by [App.Poison].
+// that are not due. [App.Wait] only lets time pass, for messages of a key that is halted. [App.Restart] stops the
+// worker in order and starts another one; [App.Kill] ends it as a power failure does. There are no sleeps and no ports.
+// A fake that reactions call needs no lock for the test's sake, but reactions run at the same time as each other. A
+// message in a poison queue fails the test, unless the test has seen it by [App.Poison].
 //
 // # A plan
 //

@@ -105,8 +105,8 @@ func (r *replay) targets(held map[sentKey]bool) []*target {
 			continue
 		}
 		x.handler = d.Handler
-		if _, folds := d.Group(); folds {
-			about := s.handled[handledKey{m.queue, m.e.Kind}]
+		about := s.handled[handledKey{m.queue, m.e.Kind}]
+		if _, grouped := d.Group(); grouped && about.Unrecorded != nil { // else it takes a turn
 			x.collection, x.view, x.recorded = about.Collection, about.View, !about.Unrecorded(&x.e)
 		}
 		all = append(all, x)

@@ -82,6 +82,7 @@ func (h *hand) fetch(ctx context.Context, m *message) {
 		return
 	}
 	err := h.registry.Channels().Outbox().FetchBody(ctx, &m.envelope)
+	there := err == nil
 	if m.doomed != nil && errors.Is(err, channel.ErrDataLost) {
 		err = nil
 	}
@@ -91,24 +92,20 @@ func (h *hand) fetch(ctx context.Context, m *message) {
 	if err == nil {
 		err = m.doomed
 	}
+	if there {
+		if m.envelope.DataRef != "" {
+			h.mu.Lock()
+			h.fetchNext(h.bodies.resize(m, len(m.envelope.Data)))
+			h.mu.Unlock()
+		}
+		if err == nil || handlers.KeyInBody(h.registry, h.queue, m.envelope.Kind) {
+			h.opener.guarded(h.hung, m)
+		}
+	}
 	if err != nil {
-		h.settler.conclude(ctx, m, handlers.Outcome{Err: err})
-		return
-	}
-	if m.envelope.DataRef != "" {
-		h.mu.Lock()
-		h.fetchNext(h.bodies.resize(m, len(m.envelope.Data)))
-		h.mu.Unlock()
-	}
-	handlers.Guard(decoding, 1, func(int) resolved {
-		return h.opener.resolve(m)
-	}, func(_ int, r resolved) {
-		m.delivery, m.bad = r.delivery, r.err
-	}, func(_ int, err error) {
-		h.hung.count(err)
 		m.bad = err
-	})
-	if m.bad != nil {
+	}
+	if m.bad != nil && !h.opener.toTurn(m) {
 		h.settler.conclude(ctx, m, handlers.Outcome{Err: m.bad})
 		return
 	}

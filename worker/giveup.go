@@ -30,6 +30,9 @@ func (s *settler) poison(ctx context.Context, m *message, reason string, cause e
 		}
 	}
 	attrs := append(m.attrs(), slog.String("reason", reason), slog.Any("error", cause))
+	if m.delivery == nil && handlers.TakesTurns(s.registry, s.queue) {
+		attrs = append(attrs, slog.String("turn", "the key of the message can't be known, so it halts none"))
+	}
 	made, failed := s.compensate(m, entry)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()

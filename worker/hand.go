@@ -147,8 +147,12 @@ func (h *hand) sort(ctx context.Context, ms []*message) {
 	next := func(m *message) {
 		m.trace(ctx, h.log, "message taken")
 		switch {
-		case m.bad != nil:
+		case m.bad != nil && !h.opener.toTurn(m):
 			h.crew.push(task{m: m, err: m.bad})
+		case m.bad != nil:
+			if g := h.route(m); g != nil {
+				begun = append(begun, g)
+			}
 		case m.early:
 			h.crew.push(task{m: m})
 		case h.opener.suspicious(m):

@@ -85,6 +85,11 @@ func (l *lane) emit(t testing.TB, to string, sequence int, previous int) {
 // emitAfter is emit for an event whose previous one was emitted at a time.
 func (l *lane) emitAfter(t testing.TB, to string, sequence int, previous int, at time.Time) {
 	t.Helper()
+	l.put(t, event(to, sequence, previous, at))
+}
+
+// event is an event as a value object emits it, whose previous one was emitted at a time.
+func event(to string, sequence, previous int, at time.Time) channel.Envelope {
 	e := worldtest.Envelope(worldtest.IDAt(time.Now(), sequence), Added{To: to, Balance: sequence})
 	e.Source, e.Sequence = "/accounts/"+to, uint64(sequence)
 	if previous >= 0 {
@@ -92,6 +97,12 @@ func (l *lane) emitAfter(t testing.TB, to string, sequence int, previous int, at
 			return post.Stamp{Sequence: uint64(previous), At: at.UnixMilli()}
 		})
 	}
+	return e
+}
+
+// put puts an event into the queue.
+func (l *lane) put(t testing.TB, e channel.Envelope) {
+	t.Helper()
 	o := l.Channels.Outbox()
 	packed, err := o.PackFor(t.Context(), "audits", e)
 	if err == nil {

@@ -16,11 +16,13 @@ type round struct {
 	turn     *handlers.Turn
 	of       map[*handlers.Delivery]*message
 	outcomes map[*message]handlers.Outcome
+	noted    []*message // those whose outcomes hold only if the turn is written
 }
 
 // takeTurn runs the messages of a key one after the other, under the key's turn, or hands them back. It returns those
 // that are left when the turn has taken long enough. The deliveries end after the turn is written: a process that dies
-// before that repeats them, and none is forgotten that the next one waits for.
+// before that repeats them, and none is forgotten that the next one waits for, or that halts its key. A message that
+// failed before its handler takes its turn, too, and fails in it.
 func takeTurn(ctx context.Context, h *hand, id handlers.Group, batch []*message) (left []*message) {
 	r := round{hand: h, of: map[*handlers.Delivery]*message{}, outcomes: map[*message]handlers.Outcome{}}
 	ds := make([]*handlers.Delivery, 0, len(batch))
@@ -49,7 +51,6 @@ func takeTurn(ctx context.Context, h *hand, id handlers.Group, batch []*message)
 
 // run runs messages until the turn is over, and ends it.
 func (r *round) run(ctx context.Context, ds []*handlers.Delivery) (left []*message) {
-	var done []*message
 	for i, d := range ds {
 		if r.idle() || i > 0 && (r.turn.Over() || r.holdsUp(ds, i)) {
 			for _, d := range ds[i:] {
@@ -58,16 +59,12 @@ func (r *round) run(ctx context.Context, ds []*handlers.Delivery) (left []*messa
 			break
 		}
 		m := r.of[d]
-		o, ours := r.runNext(ctx, m)
-		if !ours {
-			continue
-		}
-		if r.outcomes[m] = o; o.Err == nil {
-			done = append(done, m)
+		if o, ours := r.runNext(ctx, m); ours {
+			r.outcomes[m] = o
 		}
 	}
 	if err := r.turn.End(ctx); err != nil {
-		for _, m := range done {
+		for _, m := range r.noted {
 			r.outcomes[m] = handlers.Outcome{Err: err}
 		}
 	}
@@ -80,23 +77,42 @@ func (r *round) holdsUp(ds []*handlers.Delivery, i int) bool {
 	return r.cfg.Reserve.slots() > 0 && slices.ContainsFunc(ds[:i], urgent) && !slices.ContainsFunc(ds[i:], urgent)
 }
 
-// runNext runs the handler of a message, unless that has to wait or is done. It reports false for a message that this
-// worker has lost.
+// runNext ends a message in the turn, unless that has to wait. It reports false for one that this worker has lost.
 func (r *round) runNext(ctx context.Context, m *message) (o handlers.Outcome, ours bool) {
-	if done, err := r.turn.Waits(m.delivery); done || err != nil {
+	done, err := r.turn.Waits(m.delivery)
+	if err != nil {
 		return handlers.Outcome{Err: err}, true
 	}
-	own, ok := m.start(ctx, r.renewer.owned())
-	if !ok {
-		r.settler.lose(m)
+	poisoned, after := false, time.Duration(0)
+	if !done {
+		if o, ours = r.handle(ctx, m); !ours {
+			r.settler.lose(m)
+			return o, false
+		}
+		poisoned, after = r.judge(ctx, m, o.Err)
+		r.turn.Ended(m.delivery, o, poisoned, after)
+	}
+	if poisoned || o.Err == nil && r.turn.Ordered() {
+		r.noted = append(r.noted, m)
+	}
+	return o, true
+}
+
+// handle runs the handler of a message, unless the message has failed before. It reports false for a message that this
+// worker has lost.
+func (r *round) handle(ctx context.Context, m *message) (o handlers.Outcome, ours bool) {
+	if m.bad != nil {
+		m.beginSpan(&r.setup, time.Now())
+		return r.turn.Handle(ctx, m.delivery, nil), m.ours(r.renewer.owned())
+	}
+	own, ours := m.start(ctx, r.renewer.owned())
+	if !ours {
 		return o, false
 	}
 	began := r.started(m)
 	o = r.turn.Handle(own, m.delivery, nil)
 	r.ended(began, []handlers.Outcome{o})
 	m.cancel(nil)
-	poisoned, after := r.judge(ctx, m, o.Err)
-	r.turn.Ended(m.delivery, o, poisoned, after)
 	return o, true
 }
 
@@ -106,11 +122,14 @@ func (r *round) judge(ctx context.Context, m *message, err error) (poisoned bool
 	if err == nil || context.Cause(ctx) == ErrDraining || m.dropped() {
 		return false, 0
 	}
-	v := handlers.Judge(err)
-	if v.Action != handlers.TryAgain {
+	v, e := handlers.Judge(err), m.envelope
+	switch v.Action {
+	case handlers.TryAgain:
+	case handlers.UnknownKind:
+		return m.unknownFor(r.all.UnknownFor), RetryDelay(e.HandBacks+1, e.ID)
+	default:
 		return v.Action == handlers.ToPoison, v.After
 	}
-	e := m.envelope
 	e.Attempts++
 	if _, hangs := err.(*handlers.HangError); hangs {
 		e.Hangs++

@@ -86,6 +86,12 @@ func (m *message) history() *channel.Envelope {
 	return m.written
 }
 
+// unknownFor reports that the message's kind has been unknown here for longer than most.
+func (m *message) unknownFor(most time.Duration) bool {
+	first := m.envelope.FirstFailed
+	return !first.IsZero() && m.received.Sub(first) > most
+}
+
 // id names the message in a log, by nothing until it is decoded.
 func (m *message) id() slog.Attr {
 	if !m.opened.Load() {

@@ -54,13 +54,13 @@ func (o *opener) mayBeGivenUp(m *message) bool {
 func (o *opener) suspicious(m *message) bool { return m.silentDeliveries >= o.suspectAt }
 
 func (o *opener) decode(m *message) (err error) {
-	if m.envelope, err = post.Decode(m.body); err == nil {
-		err = m.envelope.CheckDataRef(o.queue)
-	}
-	if err != nil {
+	if m.envelope, err = post.Decode(m.body); err != nil {
 		return handlers.Poison(handlers.ReasonUndecodable, err)
 	}
 	m.discardForgedHistory()
+	if err := m.envelope.CheckDataRef(o.queue); err != nil {
+		return handlers.Poison(handlers.ReasonUndecodable, err)
+	}
 	if m.envelope.Early(m.received) > 0 {
 		m.early = true // nothing else is judged before it is due
 		return nil
@@ -69,12 +69,31 @@ func (o *opener) decode(m *message) (err error) {
 	if m.silentDeliveries >= o.all.MaxDeliveries {
 		err = handlers.Poison(handlers.ReasonDeliveries,
 			fmt.Errorf("delivered %d times without an outcome: does it kill its worker? last error: %s", m.silentDeliveries, m.envelope.LastError))
-		if m.silentDeliveries < o.all.MaxDeliveries+compensations && o.registry.Compensates(o.queue, m.envelope.Kind) {
+		users := o.registry.Compensates(o.queue, m.envelope.Kind) || handlers.KeyInBody(o.registry, o.queue, m.envelope.Kind)
+		if users && m.silentDeliveries < o.all.MaxDeliveries+compensations {
 			m.doomed = err // the user's code gets it once more, and may be what kills the worker
 			return nil
 		}
 	}
 	return err
+}
+
+// guarded resolves one message, whatever the user's code does.
+func (o *opener) guarded(hangs *hung, m *message) {
+	handlers.Guard(decoding, 1, func(int) resolved {
+		return o.resolve(m)
+	}, func(_ int, r resolved) {
+		m.delivery, m.bad = r.delivery, r.err
+	}, func(_ int, err error) {
+		hangs.count(err)
+		m.bad = err
+	})
+}
+
+// toTurn reports that a message that fails before its handler takes its turn to fail, so that its turn learns of it.
+func (o *opener) toTurn(m *message) bool {
+	m.delivery = handlers.Failing(o.registry, o.queue, &m.envelope, m.delivery, m.bad)
+	return m.delivery != nil
 }
 
 // resolve finds the handler of a message that has its data. It calls the user's code, and changes nothing.

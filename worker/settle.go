@@ -110,13 +110,12 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 		s.report.logFailure(ctx, m, err)
 		s.tryAgain(ctx, m, v)
 	case handlers.UnknownKind:
-		now := time.Now()
-		if e.FirstFailed.IsZero() {
-			e.FirstFailed = now
-		}
-		if now.Sub(e.FirstFailed) > s.all.UnknownFor {
+		if m.unknownFor(s.all.UnknownFor) {
 			s.poison(ctx, m, handlers.ReasonUnknownKind, err)
 			return
+		}
+		if e.FirstFailed.IsZero() {
+			e.FirstFailed = time.Now()
 		}
 		s.report.logHandBack(ctx, m, v)
 		e.HandBacks++

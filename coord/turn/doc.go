@@ -22,6 +22,7 @@
 //  2. A context can't stop a process that stands still between a look at it and an act. [Turn.Fence] can: each holder's
 //     is larger than those before it. Store it with what must be sure, and refuse a smaller one.
 //  3. A write whose outcome is unknown gives nobody a turn. The process that made it takes the turn at its next try.
+//     [Turn.Save] and [Turn.End] return nil once their state is written; whoever has the next turn begins with it.
 //  4. One key costs other keys nothing: no row, no lock and no goroutine is shared.
 //  5. A row that isn't the JSON of a turn is replaced when a process has watched it unchanged for 70 seconds. A row of
 //     a newer version is left alone, and its key waits.

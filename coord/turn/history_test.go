@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-// A step is a call on the turn of a key: "take", "end" (with the number of the next one to be done), or "lost", when a
-// context ended by itself.
+// A step is a call on the turn of a key: "take", "save", "end" (both with the number of the next one to be done), or
+// "lost", when a context ended by itself.
 type step struct {
 	op    string
 	fence int64
@@ -38,6 +39,12 @@ func (l line) next(a storagetest.Answer[step, step]) []line {
 	switch after, out := l, a.Out; {
 	case out.op == "take" && !l.held && out.fence > l.fence && out.done == l.done:
 		after.held, after.fence = true, out.fence
+		return []line{after}
+	case out.op == "save" && l.held && out.fence == l.fence:
+		after.done = out.done
+		if out.doubt {
+			return []line{l, after}
+		}
 		return []line{after}
 	case out.op == "lost" && l.held && out.fence == l.fence:
 		after.held = false
@@ -85,19 +92,33 @@ func (p *player) play(times int, pause time.Duration) {
 	}
 }
 
-// hold holds a turn for a while. The end of its context is seen at once.
+// hold holds a turn for a while, and may save a state before. The end of its context is seen at once.
 func (p *player) hold(key string, x *turn.Turn, for_ time.Duration) {
+	var over atomic.Bool // the end of the context is no loss
+	context.AfterFunc(x.Context(), func() {
+		if over.CompareAndSwap(false, true) {
+			p.record(key, func() step { return step{op: "lost", fence: x.Fence()} })
+		}
+	})
+	s := x.State()
+	if p.r.IntN(3) == 0 {
+		p.record(key, func() step {
+			s.Done++
+			err := x.Save(context.Background(), s)
+			return step{op: "save", fence: x.Fence(), done: s.Done, doubt: err != nil}
+		})
+	}
 	timer := time.NewTimer(for_)
 	defer timer.Stop()
 	select {
 	case <-x.Context().Done():
-		p.record(key, func() step { return step{op: "lost", fence: x.Fence()} })
-		_ = x.End(context.Background(), x.State()) // as a worker does; it may free the key
-		return
 	case <-timer.C:
 	}
+	if !over.CompareAndSwap(false, true) {
+		_ = x.End(context.Background(), s) // as a worker does; it may free the key
+		return
+	}
 	p.record(key, func() step {
-		s := x.State()
 		s.Done++
 		err := x.End(context.Background(), s)
 		return step{op: "end", fence: x.Fence(), done: s.Done, doubt: err != nil}
@@ -188,6 +209,9 @@ func TestTheModelOfTurns(t *testing.T) {
 		"an end":          {held, step{op: "end", fence: 3, done: 3}, 1},
 		"another's end":   {held, step{op: "end", fence: 2, done: 3}, 0},
 		"a doubtful end":  {held, step{op: "end", fence: 3, done: 3, doubt: true}, 2},
+		"a save":          {held, step{op: "save", fence: 3, done: 3}, 1},
+		"a doubtful save": {held, step{op: "save", fence: 3, done: 3, doubt: true}, 2},
+		"a late save":     {free, step{op: "save", fence: 3, done: 3}, 0},
 		"a second ending": {free, step{op: "lost", fence: 3}, 0},
 	} {
 		if got := c.from.next(storagetest.Answer[step, step]{Out: c.out}); len(got) != c.want {

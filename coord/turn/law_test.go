@@ -340,6 +340,44 @@ func TestAReleaseOfAHeldKeyHolds(t *testing.T) {
 	})
 }
 
+// A state that is saved outlives its holder, and is kept by renewals. A release of a key in a turn holds, though the
+// holder renews the turn after it and then writes an older state.
+func TestLaw3ASavedStateIsTheNextOnes(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		link := storagetest.NewLink(s)
+		mine, others := newTurns(t, link.Store), newTurns(t, s)
+		x, y := take(t, mine, "a"), take(t, mine, "b")
+		state := x.State()
+		state.Done = 4
+		state.Halt("m5", "closed", 5)
+		for _, z := range []*turn.Turn{x, y} {
+			if err := z.Save(t.Context(), state); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * ttl)
+		wantHeld(t, others, "a")
+		if _, released, err := turn.Release(t.Context(), s, group, "b", turn.Note{By: "ada"}); err != nil || !released {
+			t.Fatalf("release: got %v, %v", released, err)
+		}
+		time.Sleep(2 * ttl)
+		end(t, y, state)
+		if now := take(t, others, "b").State(); now.Halted != nil || now.Done != 5 || now.Released == nil {
+			t.Errorf("released: got %+v", now)
+		}
+		link.Cut()
+		wantHeld(t, others, "a")
+		time.Sleep(ttl * 7 / 6)
+		if err := x.Save(t.Context(), turn.State{}); !errors.Is(err, turn.ErrLost) {
+			t.Errorf("a save of a lost turn: got %v", err)
+		}
+		if now := take(t, others, "a").State(); now.Halted == nil || now.Done != 4 {
+			t.Errorf("got %+v, want what was saved", now)
+		}
+	})
+}
+
 // A store that hangs keeps nobody for long.
 func TestAStoreThatHangs(t *testing.T) {
 	t.Parallel()

@@ -96,8 +96,13 @@ func (t *Turn) renew() {
 		return
 	}
 	t.doc.Beat++
+	_ = t.prove(t.ctx, t.doc)
+}
+
+// prove writes the turn again, and proves it by that. The caller holds the lock.
+func (t *Turn) prove(ctx context.Context, doc document) error {
 	start := time.Now()
-	err := t.write(t.ctx, t.doc)
+	err := t.write(ctx, doc)
 	t.proof.Lock()
 	defer t.proof.Unlock()
 	switch t.trouble = err; {
@@ -111,6 +116,27 @@ func (t *Turn) renew() {
 	default:
 		t.next.Reset(t.ts.cfg.TTL / 12)
 	}
+	return err
+}
+
+// Save writes a state and keeps the turn, so that the state outlives this process. It ignores the end of ctx, and takes
+// at most a third of the TTL. After an error the state may be written or not; a renewal may undo it.
+func (t *Turn) Save(ctx context.Context, s State) error {
+	ctx, cancel := call.Limit(context.WithoutCancel(ctx), t.ts.cfg.TTL/3)
+	defer cancel()
+	select {
+	case t.calls <- struct{}{}:
+		defer t.calls.unlock()
+	case <-ctx.Done(): // a renewal hangs
+		return t.ts.fail("save", t.key, context.Cause(ctx))
+	}
+	if t.closed || t.ctx.Err() != nil {
+		return t.ts.fail("save", t.key, ErrLost)
+	}
+	if err := t.prove(ctx, t.with(s)); err != nil {
+		return t.ts.fail("save", t.key, err)
+	}
+	return nil
 }
 
 // write replaces the row. If another write came first that kept this turn, because an own answer was lost or an
@@ -144,6 +170,18 @@ func (t *Turn) write(ctx context.Context, doc document) error {
 	}
 }
 
+// with returns the turn's next row with a state. An operator who released the key in this turn has seen an earlier one.
+func (t *Turn) with(s State) document {
+	if by := t.doc.State.Released; by.after(s.Released) {
+		s.release()
+		s.Released = by
+	}
+	next := t.doc
+	next.State = s
+	next.Beat++
+	return next
+}
+
 // End ends the turn, and leaves a state for the next one. Its context ends first. End ignores the end of ctx, and takes
 // at most a third of the TTL. It returns [ErrLost] if the turn was lost; then the state isn't written. After another
 // error the turn looks held: this process can take it, and others take it over. A second call does nothing.
@@ -164,9 +202,8 @@ func (t *Turn) End(ctx context.Context, s State) error {
 	t.next.Stop()
 	t.lost.Stop()
 	id := t.doc.ID
-	over := t.doc
-	over.ID, over.State = "", s
-	over.Beat++
+	over := t.with(s)
+	over.ID = ""
 	var err error
 	for tries := 1; ; tries++ {
 		if err = t.write(ctx, over); !isTrouble(err) || errors.Is(err, ErrLost) || tries == 3 || ctx.Err() != nil {

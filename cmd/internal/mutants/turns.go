@@ -3,7 +3,9 @@ package main
 import "slices"
 
 // turns are breaks of the laws of turns and order.
-func turns() []mutant { return slices.Concat(turnRows(), turnHandlers(), turnReactions()) }
+func turns() []mutant {
+	return slices.Concat(turnRows(), turnHandlers(), turnReactions(), turnsOfGivenUp())
+}
 
 // turnRows are breaks of the laws of package coord/turn.
 func turnRows() []mutant {
@@ -147,6 +149,60 @@ func turnReactions() []mutant {
 			new:  "	if err := r.turn.End(ctx); err != nil && false {\n",
 			by:   "worker",
 			test: "TestLawInOrderAnEndThatFails",
+		},
+	}
+}
+
+// turnsOfGivenUp are breaks of the laws of messages that are given up, and of keys that are released.
+func turnsOfGivenUp() []mutant {
+	return []mutant{
+		{
+			name: "a release is undone by the turn that it has met",
+			file: "coord/turn/turn.go",
+			old:  "; by.after(s.Released) {\n",
+			new:  "; by == nil && by.after(s.Released) {\n",
+			by:   "coord/turn",
+			test: "TestLaw3ASavedStateIsTheNextOnes",
+		},
+		{
+			name: "a message that is given up without its handler doesn't reach its turn",
+			file: "worker/open.go",
+			old:  "	return m.delivery != nil\n",
+			new:  "	m.delivery = nil\n	return false\n",
+			by:   "worker",
+			test: "TestLawInOrderAnEventGivenUpWithoutItsHandler",
+		},
+		{
+			name: "a message goes to the poison queue before its turn is written",
+			file: "worker/keyturn.go",
+			old:  "	if poisoned || o.Err == nil && r.turn.Ordered() {\n",
+			new:  "	if !poisoned && o.Err == nil && r.turn.Ordered() {\n",
+			by:   "worker",
+			test: "TestLawInTurnNothingIsPoisonedUntilItsTurnIsWritten",
+		},
+		{
+			name: "the key of a message that kills its workers isn't looked for",
+			file: "worker/open.go",
+			old:  " || handlers.KeyInBody(o.registry, o.queue, m.envelope.Kind)\n",
+			new:  "\n",
+			by:   "worker",
+			test: "TestLawInTurnAMessageGivenUpWithoutItsHandler",
+		},
+		{
+			name: "a copy of an event that is done halts its value object",
+			file: "handlers/taketurn.go",
+			old:  "d.place(s) != turn.Next:\n",
+			new:  "d.place(s) == turn.Late:\n",
+			by:   "worker",
+			test: "TestLawInOrderAnEventIsGivenUpInItsTurn",
+		},
+		{
+			name: "a turn whose handler hangs forgets what it knows",
+			file: "handlers/taketurn.go",
+			old:  "		err := t.turn.Save(ctx, t.state) ",
+			new:  "		err := context.Cause(context.WithoutCancel(ctx)) ",
+			by:   "worker",
+			test: "TestLawInTurnAHangThatIsGivenUpHalts",
 		},
 	}
 }

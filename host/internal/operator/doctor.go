@@ -36,7 +36,7 @@ const (
 // A finding is what -json prints of something that doctor has found.
 type finding struct {
 	Severity string `json:"severity"`
-	Check    string `json:"check"` // consumers, kinds, lag, lanes, poison, clocks, versions, log, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings or spools
+	Check    string `json:"check"` // consumers, kinds, lag, lanes, poison, clocks, versions, log, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools or turns
 	Queue    string `json:"queue,omitempty"`
 	Program  string `json:"program,omitempty"`
 	Text     string `json:"text"`
@@ -69,8 +69,9 @@ func doctor(ctx context.Context, x *call) error {
 		return err
 	}
 	all := slices.Concat(withoutLagOf(pauses, c.findings(names, stats, poisoned)), pauses)
+	turns := func(ctx context.Context) ([]finding, error) { return c.turnFindings(ctx, names) }
 	for _, look := range []func(context.Context) ([]finding, error){
-		c.laneFindings, c.spoolFindings, c.guardFindings, c.scheduleFindings, c.coordFindings, c.processFindings, c.settingsFindings,
+		c.laneFindings, c.spoolFindings, c.guardFindings, c.scheduleFindings, c.coordFindings, c.processFindings, c.settingsFindings, turns,
 	} {
 		more, err := look(ctx)
 		if err != nil {

@@ -3,7 +3,10 @@ package operator
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/coord/turn"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
@@ -57,4 +60,61 @@ func TestTurns(t *testing.T) {
 	contains(t, "again", w.want(t, 0, "", "turns", "release", "mails", "halted", "-why", "x", "-json"), `"result":"unchanged"`)
 	contains(t, "gap", w.want(t, 0, "", "turns", "release", "mails", "gap", "-why", "x", "-json"), `"result":"released"`)
 	contains(t, "who", w.want(t, 0, "", "turns", "list", "mails", "-all", "-json"), `"by":"ada"`, `"why":"open again"`)
+}
+
+// Doctor finds keys that are halted and keys that wait for long, and says which commands help. It looks at queues whose
+// handlers take turns, and at those of which nobody has told.
+func TestDoctorFindsKeysThatDoNotGoOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := worldtest.OpenStore(t, worldtest.Virtual)
+		w := newStranger(t, store)
+		putBlob(t, store, "poison", "mails/00", "{}") // so the queue is known
+		leave := func(queue, key string, change func(*turn.State)) {
+			t.Helper()
+			ts, err := turn.New(store, queue, turn.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := ts.Take(t.Context(), key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := x.State()
+			change(&s)
+			if err := x.End(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leave("mails", "free", func(*turn.State) {})
+		leave("mails", "ada@example.org", func(s *turn.State) { s.Halt("m1", "kitchen closed", 0) })
+		leave("mails", "gap", func(s *turn.State) { s.WaitFor("m2", 9, 7) })
+		leave("mails", "long delay", func(s *turn.State) { s.Wait("m5", time.Hour, 0) })
+		time.Sleep(6 * time.Minute)
+		leave("mails", "later", func(s *turn.State) { s.Halt("m3", "closed again", 0) })
+		leave("mails", "new gap", func(s *turn.State) { s.WaitFor("m4", 3, 1) })
+		if _, err := store.Table("turns").Put(t.Context(), "mails", "broken", []byte("x"), storage.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		out := w.want(t, exitWrong, "", "doctor")
+		contains(t, "doctor", out,
+			"WRONG 2 keys of queue mails are halted, and their messages wait; the first: by message m1, 6m0s ago: kitchen closed",
+			"millrace turns list mails shows them. Put right what is wrong, and send the message back (millrace poison retry -queue mails -id ID)",
+			"Or millrace turns release mails KEY -why TEXT lets the others",
+			"WRONG 1 key of queue mails waits for a message that does not come: event 9 waits for event 7, 6m0s ago",
+			"NOTE 1 key of queue mails can't be read, and its messages wait:")
+		if strings.Contains(out, "ada@example.org") {
+			t.Errorf("a key is named:\n%s", out)
+		}
+		contains(t, "json", w.want(t, exitWrong, "", "doctor", "-json"), `"check":"turns","queue":"mails"`)
+
+		d := catalog.Description{Queues: []catalog.Queue{
+			{Name: "mails", Handlers: []catalog.Handler{{Kind: "a"}}},
+			{Name: "sms", Handlers: []catalog.Handler{{Kind: "a"}, {Kind: "b", Turns: true}}},
+		}}
+		k := knowledge{published: []catalog.Description{d}}
+		for queue, want := range map[string]bool{"mails": false, "sms": true, "others": true} {
+			worldtest.Want(t, queue+" is looked at", k.mayTakeTurns(queue), want)
+		}
+	})
 }

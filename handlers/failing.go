@@ -1,0 +1,71 @@
+package handlers
+
+import (
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// TakesTurns reports that a queue has handlers by [InTurn] or [ReactInOrder]. It is for workers.
+func TakesTurns(r *Registry, queue string) bool { return r.turns[queue] != nil }
+
+// KeyInBody reports that the body of a message tells which turn it takes: its handler is by [InTurn]. It is for
+// workers.
+func KeyInBody(r *Registry, queue string, k channel.Kind) bool {
+	current, _ := r.codec.Current(k)
+	h := r.handlers[queue][current]
+	return h != nil && h.turns != nil && !h.turns.ordered
+}
+
+// Failing returns the delivery of a message that fails before its handler: it takes its turn only to fail, so that its
+// turn learns of it. d is what [Registry.Resolve] has returned for the message, or nil. The result is nil for a message
+// that takes no turn, or whose key isn't known:
+//
+//   - In a queue in order, the envelope names the turn and the message's place. So both are known, unless the envelope
+//     can't be decoded.
+//   - By [InTurn] the body names the key. It isn't known where the body can't be had, decoded or be given a key.
+//
+// It is also nil for an error that isn't the message's own: then the message comes again anyway. Failing is for
+// workers.
+func Failing(r *Registry, queue string, e *channel.Envelope, d *Delivery, err error) *Delivery {
+	t := r.turns[queue]
+	if t == nil || e.ID == "" {
+		return nil
+	}
+	switch Judge(err).Action {
+	case ToPoison, TryAgain, UnknownKind:
+	default:
+		return nil
+	}
+	if t.ordered {
+		current, _ := r.codec.Current(e.Kind)
+		h := r.handlers[queue][current]
+		if h == nil {
+			h = &Handler{name: "in order " + queue, queue: queue, kind: e.Kind, turns: t}
+		}
+		d = &Delivery{Envelope: e, Queue: queue, Handler: h, key: sourceKey(e.Source)}
+	}
+	if d == nil || d.ignored || d.Handler.turns == nil {
+		return nil
+	}
+	d.Failed = err
+	return d
+}
+
+// keyOfRefused gives the delivery of a message that its own Check refuses its key. It returns nil for one that takes no
+// turn, or has none. The function for the key may rely on what Check refuses, and panic.
+func (d *Delivery) keyOfRefused() (keyed *Delivery) {
+	if d.Handler.turns == nil {
+		return nil
+	}
+	defer func() {
+		if recover() != nil {
+			keyed = nil
+		}
+	}()
+	key, ok := d.Handler.key(d.Envelope, d.Message)
+	if !ok || storage.CheckKey(key) != nil {
+		return nil
+	}
+	d.key = key
+	return d
+}

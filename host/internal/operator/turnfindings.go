@@ -1,0 +1,109 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/host/internal/boot"
+)
+
+// mostKeys is how many keys of a queue doctor looks at.
+const mostKeys = 20_000
+
+// turnFindings are about keys that are halted, that wait for long for a message that doesn't come, or whose rows can't
+// be read. They name no keys, which may be personal.
+func (c examination) turnFindings(ctx context.Context, queues []string) (all []finding, err error) {
+	for _, queue := range queues {
+		if !c.known.mayTakeTurns(queue) {
+			continue
+		}
+		more, err := turnsOf(ctx, c.call, queue)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// mayTakeTurns reports that a program has said so of its handlers of a queue, or that none has told of them.
+func (k *knowledge) mayTakeTurns(queue string) bool {
+	described := false
+	for _, d := range k.all() {
+		for _, q := range d.Queues {
+			if q.Name != queue {
+				continue
+			}
+			for _, h := range q.Handlers {
+				if described = true; h.Turns {
+					return true
+				}
+			}
+		}
+	}
+	return !described
+}
+
+// keysWaiting counts keys that don't go on.
+type keysWaiting struct {
+	n     int
+	since time.Time // of the first one
+	why   string
+}
+
+// add counts a key.
+func (s *keysWaiting) add(since time.Time, why string) {
+	if s.n++; s.n == 1 || since.Before(s.since) {
+		s.since, s.why = since, why
+	}
+}
+
+// say is a finding on the keys, or none.
+func (s *keysWaiting) say(all []finding, severity, queue, one, more, fix string) []finding {
+	if s.n == 0 {
+		return all
+	}
+	what := one
+	if s.n > 1 {
+		what = more
+	}
+	return append(all, finding{Severity: severity, Check: "turns", Queue: queue, Text: fmt.Sprintf("%s of queue %s %s: %s", count(s.n, "key"), queue, what, s.why), Fix: fix})
+}
+
+// turnsOf are the findings of a queue.
+func turnsOf(ctx context.Context, c *call, queue string) (all []finding, err error) {
+	var halted, waits, broken keysWaiting
+	seen := 0
+	for x, err := range turn.List(ctx, c.store, queue, "") {
+		_, why := stateOf(x)
+		switch s, now := x.State, time.Now(); {
+		case err != nil && x.Key == "":
+			return nil, err
+		case err != nil:
+			broken.add(now, err.Error())
+		case s.Halted != nil:
+			halted.add(s.Halted.Since, why)
+		case s.Gap != nil && now.Sub(s.Gap.Since) > c.lag:
+			waits.add(s.Gap.Since, why)
+		case s.First != nil && now.Sub(s.First.Since.Add(s.First.After)) > c.lag:
+			waits.add(s.First.Since, why)
+		}
+		if seen++; seen == mostKeys {
+			all = append(all, finding{Severity: note, Check: "turns", Queue: queue, Text: fmt.Sprintf("queue %s has more than %d keys, and only so many were looked at", queue, mostKeys),
+				Fix: fmt.Sprintf("%s turns list %s looks at all of them.", c.Command, boot.ShellWord(queue))})
+			break
+		}
+	}
+	name := boot.ShellWord(queue)
+	list := fmt.Sprintf("%s turns list %s shows them. ", c.Command, name)
+	release := fmt.Sprintf("%s turns release %s KEY -why TEXT lets the others of a key go past it.", c.Command, name)
+	all = halted.say(all, wrong, queue, "is halted, and its messages wait", "are halted, and their messages wait; the first",
+		list+fmt.Sprintf("Put right what is wrong, and send the message back (%s poison retry -queue %s -id ID): when it is done, its key goes on. Or %s", c.Command, name, release))
+	all = waits.say(all, wrong, queue, "waits for a message that does not come", "wait for messages that do not come; the first",
+		list+"While a worker runs, the others go past it after TurnConfig.Patience, or the key is halted. If the message is in the poison queue, send it back. Or "+release)
+	all = broken.say(all, note, queue, "can't be read, and its messages wait", "can't be read, and their messages wait; one",
+		list+"A worker replaces a row that nobody has changed for 70 seconds. A row of a newer version waits for a worker of that version.")
+	return all, nil
+}
