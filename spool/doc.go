@@ -49,4 +49,8 @@
 //     not writable. If the file is removed or the disk is full while the program runs, the spool takes nothing.
 //  8. At the stop, Run goes on for Config.Drain or until the store fails. The rest waits for the next start.
 //  9. A spool that isn't needed costs a Send a timer, and the file nothing.
+//  10. One owner: no two programs have the file open. It also says which program's messages it keeps, and for which
+//     store (storage.Props.Place). Another program or store doesn't get them until [Release]; an empty file changes
+//     hands. A lock file that is removed is made again at the next Send. If another program was quicker, the spool
+//     takes nothing and forwards nothing. The file of a store is no spool, nor a spool a store.
 package spool

@@ -94,6 +94,9 @@ func (s *forwarder) remind(ctx context.Context, err error) {
 
 // pass sends what waits. It returns an error if something still waits because the store, or a queue of it, is away.
 func (s *forwarder) pass(ctx context.Context) error {
+	if err := s.lock.hold(); err != nil {
+		return fmt.Errorf("%w: %w", errFile, err) // the program that has the file sends them
+	}
 	var failed error
 	away, sent := map[string]bool{}, false
 	s.remove(ctx, nil)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,7 +84,7 @@ type Spool struct {
 	outbox   *post.Outbox
 	local    *storage.Store
 	blobs    *storage.Blobs
-	lock     *os.File
+	lock     *lock // nil in tests
 	isNew    bool  // no program can have reported anything about the file
 	noAnswer error // the cause of a try that was given up
 	metrics  []prometheus.Collector
@@ -128,20 +127,20 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 	}
 	file, err := realPath(path)
 	if err != nil || path == "" || strings.Contains(path, "?") { // a ? would begin the parameters of the driver
-		return nil, fmt.Errorf("spool: %w: path %s: want that of a file, without a question mark", storage.ErrInvalid, storage.Quote(path))
+		return nil, badPath(path)
 	}
 	lock, err := lockFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
 	isNew := !exists(file)
-	local, err := sqlite.WithLogger(cfg.Logger)(ctx, "sqlite:"+file+"?wake=off")
+	local, err := sqlite.ForSpool(cfg.Logger)(ctx, "sqlite:"+file+"?wake=off")
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("spool: %w", err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("spool: %w", err), lock.close())
 	}
 	s, err := open(ctx, file, channels, local, cfg)
 	if err != nil {
-		return nil, errors.Join(err, local.Close(), lock.Close())
+		return nil, errors.Join(err, local.Close(), lock.close())
 	}
 	s.lock, s.isNew = lock, isNew
 	return s, nil
@@ -166,6 +165,9 @@ func open(ctx context.Context, file string, channels *channel.Channels, local *s
 		s.add(&e)
 		s.next, s.bytes = e.seq+1, s.bytes+e.size
 	}
+	if err := s.claim(ctx); err != nil {
+		return nil, err
+	}
 	if n := s.waits.Load(); n > 0 {
 		cfg.Logger.InfoContext(ctx, "the spool holds messages of an earlier run, which are forwarded now", "spool", file, "messages", n)
 		s.ring()
@@ -180,10 +182,7 @@ func (s *Spool) Channels() *channel.Channels { return s.channels.SpoolTo(s) }
 func (s *Spool) Close() error {
 	s.closeOne.Do(func() {
 		s.unregister()
-		s.closeErr = s.local.Close()
-		if s.lock != nil {
-			s.closeErr = errors.Join(s.closeErr, s.lock.Close())
-		}
+		s.closeErr = errors.Join(s.local.Close(), s.lock.close())
 	})
 	return s.closeErr
 }
@@ -251,6 +250,9 @@ func (s *Spool) keep(ctx context.Context, envelopes []post.Envelope) error {
 	if most := s.local.Props().MaxBlob; len(body) > most {
 		return fmt.Errorf("%w: messages of %d bytes in one Send; the spool takes %d at most", storage.ErrUnavailable, len(body), most)
 	}
+	if err := s.lock.hold(); err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
 	now := time.Now()
 	if oldest := s.oldest(); !oldest.IsZero() && now.Sub(oldest) > s.cfg.MaxAge {
 		return errOld
@@ -306,7 +308,12 @@ type State struct {
 	Reason  string    // of the last one
 	Bytes   int64     // of both
 	Away    time.Time // since when the store is known to be away; zero if it is not
-	full    bool
+
+	// Program is the source of the messages in the file, and Store the place of the store for which they are; see
+	// storage.Props. They are empty for a file that belongs to nobody, and known to Look alone.
+	Program, Store string
+
+	full bool
 }
 
 // State returns what is in the spool.

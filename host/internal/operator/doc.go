@@ -52,6 +52,7 @@
 //	millrace top            [-every D] [-n N]
 //	millrace doctor         [-lag D]
 //	millrace spool          FILE
+//	millrace spool release  FILE
 //	millrace completion     bash | zsh | fish
 //
 // Flags stand after the verb. Every verb but completion takes -json, and -store URL, which is also the environment

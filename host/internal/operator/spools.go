@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,5 +47,34 @@ func lookIntoSpool(ctx context.Context, c *call) error {
 	default:
 		c.out.printf("%s in the spool, with %d bytes, the oldest for %s.\n", waiting(st.Waiting), st.Bytes, age(time.Since(st.Oldest)))
 	}
+	if st.Program == "" {
+		c.out.printf("It belongs to the program that opens it next.\n")
+	} else {
+		c.out.printf("It belongs to program %s for store %s.\n", boot.Clean(st.Program), boot.Clean(cmp.Or(st.Store, "unknown")))
+	}
 	return nil
+}
+
+// releaseSpool makes a spool's file nobody's.
+func releaseSpool(ctx context.Context, c *call) error {
+	err := spool.Release(ctx, c.args[0])
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nothing("spool: there is no file %s", boot.Word(c.args[0]))
+	case err != nil:
+		return err
+	}
+	c.out.printf("The spool belongs to the program that opens it next.\n")
+	return nil
+}
+
+// spoolVerbs are the verbs of the files that keep messages while the store is away.
+func spoolVerbs() []*verb {
+	return []*verb{
+		{name: "spool release", args: "FILE", least: 1, most: 1, about: "give a spool to the program that opens it next", run: releaseSpool,
+			more: "FILE is that of a web's flag -spool, on its machine. A spool belongs to one program and one store. Release it when the program's name\n" +
+				"or the store's place has changed. No program may have it open."},
+		{name: "spool", args: "FILE", least: 1, most: 1, about: "look into a file that keeps messages while the store is away", run: lookIntoSpool,
+			more: "FILE is that of a web's flag -spool, on its machine. The web may run meanwhile. The verb needs no store and changes nothing."},
+	}
 }

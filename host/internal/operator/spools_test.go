@@ -67,5 +67,12 @@ func TestSpoolVerb(t *testing.T) {
 	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, "one message", x.want(t, 0, "", "spool", path), "1 message waits in the spool, with", "bytes, the oldest for")
+	contains(t, "one message", x.want(t, 0, "", "spool", path), "1 message waits in the spool, with", "bytes, the oldest for",
+		"It belongs to program /web for store sqlite ")
+	contains(t, "a release of one in use", x.want(t, 1, "", "spool", "release", path), "in use")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, "a release", x.want(t, 0, "", "spool", "release", path), "The spool belongs to the program that opens it next.")
+	contains(t, "a released one", x.want(t, 0, "", "spool", path), "1 message waits in the spool", "It belongs to the program that opens it next.")
 }
