@@ -36,8 +36,14 @@ func (s *Spool) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
 		time.AfterFunc(s.cfg.Drain, func() { cancel(errStopped) })
 	})()
-	f := &forwarder{Spool: s, limit: s.cfg.Try, mayReport: !s.isNew}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(ctx)
+	}()
+	f := &forwarder{Spool: s, limit: s.cfg.Try, mayReport: true}
 	f.run(ctx, work)
+	<-watched
 	s.cfg.Logger.InfoContext(ctx, "the spool stops", "spool", s.path, "messages", s.Waiting())
 	return nil
 }
@@ -49,6 +55,7 @@ type forwarder struct {
 	limit  time.Duration // of the next try: it begins with Config.Try and grows, so that an absence shows early
 
 	reported  time.Time // when a report was published last
+	fault     string    // in it
 	mayReport bool      // there may be a report
 }
 
@@ -95,7 +102,7 @@ func (s *forwarder) remind(ctx context.Context, err error) {
 // pass sends what waits. It returns an error if something still waits because the store, or a queue of it, is away.
 func (s *forwarder) pass(ctx context.Context) error {
 	if err := s.lock.hold(); err != nil {
-		return fmt.Errorf("%w: %w", errFile, err) // the program that has the file sends them
+		return fmt.Errorf("%w: %w", errFile, s.fails(ctx, err, 0)) // the program that has the file sends them
 	}
 	var failed error
 	away, sent := map[string]bool{}, false
@@ -124,6 +131,7 @@ func (s *forwarder) pass(ctx context.Context) error {
 		s.back(ctx)
 	case errors.Is(failed, errFile):
 		s.away.Store(nil) // nothing can be forwarded, so each Send finds out for itself
+		_ = s.fails(ctx, failed, 0)
 	case failed != nil && !sent:
 		s.begin(ctx, failed)
 	}

@@ -96,7 +96,7 @@ func TestLaw10AFileBelongsToOneProgramAndStore(t *testing.T) {
 	}
 	others := map[string]*channel.Channels{"another name": sender(t, one, "/shop"), "another store": sender(t, two, "/web")}
 	for name, c := range others {
-		if err := open(c); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "keeps messages of program /web for store") || !strings.Contains(err.Error(), "spool release") {
+		if err := open(c); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), `keeps messages of program "/web" for store "`) || !strings.Contains(err.Error(), "spool release") {
 			t.Errorf("%s: got %v, want whose it is and what to do", name, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,17 +85,17 @@ type Spool struct {
 	outbox   *post.Outbox
 	local    *storage.Store
 	blobs    *storage.Blobs
-	lock     *lock // nil in tests
-	isNew    bool  // no program can have reported anything about the file
-	noAnswer error // the cause of a try that was given up
+	lock     *lock       // nil in tests
+	info     os.FileInfo // of the file
+	noAnswer error       // the cause of a try that was given up
 	metrics  []prometheus.Collector
 
 	index
 	away      atomic.Pointer[outage]
-	wake      chan struct{} // of capacity 1: Run has something to do
-	failed    atomic.Pointer[failure]
-	kept      atomic.Int64 // messages
-	forwarded atomic.Int64 // likewise
+	wake      chan struct{}           // of capacity 1: Run has something to do
+	failed    atomic.Pointer[failure] // while the file can't be written
+	kept      atomic.Int64            // messages
+	forwarded atomic.Int64            // likewise
 
 	closeOne sync.Once
 	closeErr error
@@ -105,15 +106,6 @@ type outage struct {
 	since time.Time
 	cause error
 }
-
-// A failure is one of the file.
-type failure struct {
-	err error
-	at  time.Time
-}
-
-// failsFor is how long a failure of the file counts for Takes: the next Send may find it mended.
-const failsFor = 10 * time.Second
 
 // Open opens the spool in a file, and makes the file and its folder where they are missing. Run forwards the messages
 // in it through the given channels, by their routes. The error matches [ErrInUse] if another program has the file open
@@ -133,7 +125,6 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	isNew := !exists(file)
 	local, err := sqlite.ForSpool(cfg.Logger)(ctx, "sqlite:"+file+"?wake=off")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("spool: %w", err), lock.close())
@@ -142,7 +133,7 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 	if err != nil {
 		return nil, errors.Join(err, local.Close(), lock.close())
 	}
-	s.lock, s.isNew = lock, isNew
+	s.lock = lock
 	return s, nil
 }
 
@@ -167,6 +158,10 @@ func open(ctx context.Context, file string, channels *channel.Channels, local *s
 	}
 	if err := s.claim(ctx); err != nil {
 		return nil, err
+	}
+	var err error
+	if s.info, err = os.Stat(file); err != nil {
+		return nil, fmt.Errorf("spool: %w: %w", storage.ErrUnavailable, err)
 	}
 	if n := s.waits.Load(); n > 0 {
 		cfg.Logger.InfoContext(ctx, "the spool holds messages of an earlier run, which are forwarded now", "spool", file, "messages", n)
@@ -251,7 +246,7 @@ func (s *Spool) keep(ctx context.Context, envelopes []post.Envelope) error {
 		return fmt.Errorf("%w: messages of %d bytes in one Send; the spool takes %d at most", storage.ErrUnavailable, len(body), most)
 	}
 	if err := s.lock.hold(); err != nil {
-		return fmt.Errorf("spool: %w", err)
+		return s.fails(ctx, err, len(body))
 	}
 	now := time.Now()
 	if oldest := s.oldest(); !oldest.IsZero() && now.Sub(oldest) > s.cfg.MaxAge {
@@ -261,15 +256,18 @@ func (s *Spool) keep(ctx context.Context, envelopes []post.Envelope) error {
 	if !s.reserve(e, s.cfg.MaxBytes) {
 		return errFull
 	}
-	ctx, cancel := call.Limit(ctx, localTime)
+	limited, cancel := call.Limit(ctx, localTime)
 	defer cancel()
-	if _, err := s.blobs.Put(ctx, e.key(), body, storage.Condition{IfAbsent: true}); err != nil {
+	if _, err := s.blobs.Put(limited, e.key(), body, storage.Condition{IfAbsent: true}); err != nil {
 		s.release(e)
-		s.failed.Store(&failure{err, time.Now()})
-		return fmt.Errorf("spool: %w", err)
+		if ctx.Err() != nil { // the caller has left
+			return fmt.Errorf("spool: %w", err)
+		}
+		return s.fails(ctx, err, len(body))
 	}
 	s.add(e)
 	s.kept.Add(e.messages)
+	s.mended(ctx)
 	return nil
 }
 
@@ -308,6 +306,7 @@ type State struct {
 	Reason  string    // of the last one
 	Bytes   int64     // of both
 	Away    time.Time // since when the store is known to be away; zero if it is not
+	Failed  error     // why the file can't be used; nil if it can, as far as a running program knows
 
 	// Program is the source of the messages in the file, and Store the place of the store for which they are; see
 	// storage.Props. They are empty for a file that belongs to nobody, and known to Look alone.
@@ -322,20 +321,8 @@ func (s *Spool) State() State {
 	if o := s.away.Load(); o != nil {
 		st.Away = o.since
 	}
+	if f := s.failed.Load(); f != nil {
+		st.Failed = f
+	}
 	return st
-}
-
-// Takes returns why the spool takes no further message, or nil.
-func (s *Spool) Takes() error {
-	st := s.count()
-	if f := s.failed.Load(); f != nil && time.Since(f.at) < failsFor {
-		return f.err
-	}
-	switch {
-	case st.full:
-		return errFull
-	case !st.Oldest.IsZero() && time.Since(st.Oldest) > s.cfg.MaxAge:
-		return errOld
-	}
-	return nil
 }

@@ -125,7 +125,6 @@ func (w *world) start(cfg Config, over func(*storage.Store) *storage.Store) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s.isNew = true
 	w.use(s, local.Close)
 }
 

@@ -21,6 +21,10 @@ func (c examination) spoolFindings(ctx context.Context) (all []finding, err erro
 	for _, r := range found {
 		where := fmt.Sprintf("the spool %s of %s on %s", r.File, r.Program, r.Host)
 		seen := fmt.Sprintf(" (%s ago)", age(time.Since(r.At)))
+		if r.Fault != "" {
+			all = append(all, finding{Severity: wrong, Check: "spools", Program: r.Program, Text: fmt.Sprintf("%s takes nothing%s: %s", where, seen, r.Fault),
+				Fix: "The program would refuse commands while the store is away, and what is in the file may be lost. Mend the disk, or stop the program, put the file back, and start it again."})
+		}
 		if r.Refused > 0 {
 			all = append(all, finding{Severity: wrong, Check: "spools", Program: r.Program, Text: fmt.Sprintf("%s in %s can't be sent%s: %s", count(int(r.Refused), "message"), where, seen, r.Reason),
 				Fix: "They stay in that file, and are tried again every ten minutes and at each start. Mend the cause: for a kind without a route, start a version of the program that has one."})

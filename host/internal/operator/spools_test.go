@@ -22,6 +22,7 @@ func TestDoctorFindsSpools(t *testing.T) {
 		"a": {Program: "/shop", Host: "web1", File: "/data/web.spool", Refused: 2, Reason: "no route \x1b[31m", At: now.Add(-time.Minute)},
 		"b": {Program: "/shop", Host: "web2", File: "/data/web.spool", Waiting: 1, Oldest: now.Add(-time.Hour), At: now},
 		"c": {Program: "/shop", Host: "web3", File: "/data/web.spool", Waiting: 1, Oldest: now.Add(-time.Second), At: now},
+		"d": {Program: "/shop", Host: "web4", File: "/data/web.spool", Fault: "spool: its file was removed", At: now},
 	} {
 		data, err := json.Marshal(r)
 		if err == nil {
@@ -33,7 +34,8 @@ func TestDoctorFindsSpools(t *testing.T) {
 	}
 	contains(t, "doctor", x.want(t, exitWrong, "", "doctor"),
 		`WRONG 2 messages in the spool /data/web.spool of /shop on web1 can't be sent (1m0s ago): no route \x1b[31m They stay in that file`,
-		"WRONG 1 message waits in the spool /data/web.spool of /shop on web2 for 1h0m although the store is there", "2 things are wrong.")
+		"WRONG 1 message waits in the spool /data/web.spool of /shop on web2 for 1h0m although the store is there",
+		"WRONG the spool /data/web.spool of /shop on web4 takes nothing (0s ago): spool: its file was removed", "put the file back", "3 things are wrong.")
 }
 
 // The verb spool needs no store.
