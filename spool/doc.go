@@ -44,6 +44,7 @@
 //     are forwarded whatever their age, and are never dropped.
 //  6. A message that can't be sent although others can (its kind has no route any more, it is too large) is set aside
 //     with a log line. It stays in the file, counts as refused, and is tried again every ten minutes and at each start.
+//     [List] shows it. Only an operator discards it ([Discard]), and a log tells who has, and why.
 //  7. A crash at any instruction loses nothing: a message leaves the file only after the store has acknowledged it, and
 //     Open finds all that is there. Open refuses a file that is locked by another program, damaged, of another kind, or
 //     not writable. If the file is removed or the disk is full while the program runs, the spool takes nothing: the next

@@ -159,7 +159,10 @@ func open(ctx context.Context, file string, channels *channel.Channels, local *s
 	if err := s.claim(ctx); err != nil {
 		return nil, err
 	}
-	var err error
+	err := s.openNotes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if s.info, err = os.Stat(file); err != nil {
 		return nil, fmt.Errorf("spool: %w: %w", storage.ErrUnavailable, err)
 	}

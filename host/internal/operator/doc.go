@@ -52,6 +52,8 @@
 //	millrace top            [-every D] [-n N]
 //	millrace doctor         [-lag D]
 //	millrace spool          FILE
+//	millrace spool list     FILE [-all] [-json]
+//	millrace spool discard  FILE ENTRY… -why TEXT [-by WHO] -yes
 //	millrace spool release  FILE
 //	millrace completion     bash | zsh | fish
 //

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
@@ -71,6 +72,18 @@ func TestSpoolVerb(t *testing.T) {
 	}
 	contains(t, "one message", x.want(t, 0, "", "spool", path), "1 message waits in the spool, with", "bytes, the oldest for",
 		"It belongs to program /web for store sqlite ")
+	contains(t, "nothing is set aside", x.want(t, 0, "", "spool", "list", path), "Nothing is set aside")
+	contains(t, "all", x.want(t, 0, "", "spool", "list", path, "-all"), "ENTRY", "0", "test.add.v1", "waits")
+	contains(t, "all as JSON", x.want(t, 0, "", "spool", "list", path, "-all", "-json"), `{"id":"0","kept":"`, `"kind":"test.add.v1"}]}`)
+	contains(t, "a discard without -yes", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0", "-why", "a"), "add -yes")
+	contains(t, "a discard without -why", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0", "-yes"), "say -why")
+	contains(t, "a discard of nothing", x.want(t, exitNothing, "", "spool", "discard", path, "7", "-yes", "-why", "a"), "there is no entry")
+	contains(t, "a discard of no ID", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "x", "-yes", "-why", "a"), "not the ID of an entry")
+	contains(t, "a discard", x.want(t, 0, "", "spool", "discard", path, "0", "-yes", "-why", "a"), "Entry 0 is discarded.")
+	contains(t, "an emptied one", x.want(t, 0, "", "spool", "list", path, "-all"), "The spool is empty.")
+	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "a"}); err != nil {
+		t.Fatal(err)
+	}
 	contains(t, "a release of one in use", x.want(t, 1, "", "spool", "release", path), "in use")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
