@@ -47,8 +47,9 @@
 //     [List] shows it. Only an operator discards it ([Discard]), and a log tells who has, and why.
 //  7. A crash at any instruction loses nothing: a message leaves the file only after the store has acknowledged it, and
 //     Open finds all that is there. Open refuses a file that is locked by another program, damaged, of another kind, or
-//     not writable. If the file is removed or the disk is full while the program runs, the spool takes nothing: the next
-//     Send finds that out before it returns, and Run within ten seconds. It takes messages again once a write succeeds.
+//     not writable. If the file is removed or the disk is full while the program runs, the spool takes nothing. The
+//     next Send finds that out before it returns, and Run within ten seconds. The spool takes messages again once a
+//     write succeeds.
 //  8. At the stop, Run goes on for Config.Drain or until the store fails. The rest waits for the next start.
 //  9. A spool that isn't needed costs a Send a timer, and the file nothing.
 //  10. One owner: no two programs have the file open. It also says which program's messages it keeps, and for which

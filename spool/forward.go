@@ -209,7 +209,7 @@ func (s *forwarder) send(ctx context.Context, entries []*entry) error {
 		some, err := s.read(ctx, e)
 		switch {
 		case errors.Is(err, storage.ErrNotFound):
-			s.tellDiscarded(ctx, e.key(), e.messages)
+			s.remarks.tellDiscarded(ctx, e.key(), e.messages)
 			s.take(e)
 			s.release(e)
 			continue
@@ -288,7 +288,7 @@ func (s *forwarder) remove(ctx context.Context, sent []*entry) {
 // putAside sets an entry aside.
 func (s *forwarder) putAside(ctx context.Context, e *entry, why error) {
 	s.setAside(e, why, time.Now().Add(asideFor))
-	s.noteRefusal(ctx, e, why)
+	s.remarks.noteRefusal(ctx, e, why)
 	s.cfg.Logger.ErrorContext(ctx, "messages of the spool can't be sent and are set aside: they stay in the file", "spool", s.path, "messages", e.messages, "error", why)
 }
 
@@ -299,7 +299,7 @@ func (s *forwarder) retryAside(ctx context.Context) {
 		err := s.send(ctx, []*entry{a.entry})
 		if err == nil {
 			s.dropAside(a)
-			s.noteRefusal(ctx, a.entry, nil)
+			s.remarks.noteRefusal(ctx, a.entry, nil)
 		} else if isAway(err) || ctx.Err() != nil {
 			return
 		}

@@ -44,13 +44,13 @@ func (s *Spool) watch(ctx context.Context) {
 // look finds out whether the file is in its place. One that has failed must also take a write of the same size.
 func (s *Spool) look(ctx context.Context) {
 	err := s.lock.hold()
-	if err == nil && s.isGone() {
+	if err == nil && isGone(s.path, s.info) {
 		err = errGone
 	}
 	size := 0
 	if f := s.failed.Load(); err == nil && f != nil {
 		size = f.size
-		err = s.probe(ctx, size)
+		err = probe(ctx, s.local, size)
 	}
 	switch {
 	case ctx.Err() != nil: // it says nothing
@@ -62,27 +62,28 @@ func (s *Spool) look(ctx context.Context) {
 }
 
 // probe writes so many bytes to the file, and removes them.
-func (s *Spool) probe(ctx context.Context, size int) error {
+func probe(ctx context.Context, local *storage.Store, size int) error {
 	ctx, cancel := call.Limit(ctx, localTime)
 	defer cancel()
-	probes := s.local.Blobs("probe")
+	probes := local.Blobs("probe")
 	if _, err := probes.Put(ctx, "probe", make([]byte, size), storage.Condition{}); err != nil {
 		return err
 	}
 	return probes.Delete(ctx, "probe", storage.Condition{})
 }
 
-// isGone reports that the path leads to another file or none. An error of another kind says nothing about that.
-func (s *Spool) isGone() bool {
-	there, err := os.Stat(s.path)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(there, s.info)
+// isGone reports that a path leads to another file than once, or to none. An error of another kind says nothing
+// about that.
+func isGone(path string, file os.FileInfo) bool {
+	there, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(there, file)
 }
 
 // fails notes that the file has failed, with how many bytes were to be written, and returns the failure.
 func (s *Spool) fails(ctx context.Context, err error, size int) error {
 	f := &failure{"its file can't be written; the log says why", err, size}
 	switch {
-	case s.isGone():
+	case isGone(s.path, s.info):
 		f.brief = "its file was removed or replaced; put it back and start this program again"
 	case errors.Is(err, ErrInUse):
 		f.brief = "another program has its file; give each its own"

@@ -3,7 +3,6 @@ package spool
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,7 +66,7 @@ func (l *lock) hold() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lost != nil || !isRemoved(l.path, l.info) || !exists(l.path) {
+	if l.lost != nil || !isGone(l.path+"-lock", l.info) || !exists(l.path) {
 		return l.lost
 	}
 	old := l.file
@@ -80,13 +79,6 @@ func (l *lock) hold() error {
 		return l.lost
 	}
 	return err
-}
-
-// isRemoved reports that the name of a lock file leads to another file or none. An error of another kind says nothing
-// about that.
-func isRemoved(path string, lock os.FileInfo) bool {
-	there, err := os.Stat(path + "-lock")
-	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(there, lock)
 }
 
 // close gives the file free.
@@ -110,7 +102,7 @@ func (l *lock) take() error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("%w: %w", storage.ErrUnavailable, err), f.Close())
 		}
-		if !isRemoved(l.path, info) {
+		if !isGone(l.path+"-lock", info) {
 			l.file, l.info = f, info
 			return nil
 		}

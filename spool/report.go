@@ -24,7 +24,8 @@ const (
 )
 
 // A Report is what a program tells in the store about messages in its spool that the store, which is there, does not
-// take, and about a file that has failed. While the store is away nobody can tell or read it; look at the file then, by [Look].
+// take, and about a file that has failed. While the store is away nobody can tell or read it; look at the file then, by
+// [Look].
 type Report struct {
 	Program string    `json:"program"` // the source of its messages
 	Host    string    `json:"host"`
@@ -51,8 +52,8 @@ func Reports(ctx context.Context, store *storage.Store) (all []Report, err error
 	return all, nil
 }
 
-// report publishes what is wrong although the store is there, at most once a minute, and removes the report when nothing
-// is. A failure to do so is made good later, or at the next start.
+// report publishes what is wrong although the store is there, at most once a minute, and removes the report when
+// nothing is. A failure to do so is made good later, or at the next start.
 func (s *forwarder) report(ctx context.Context) {
 	st, fault := s.State(), ""
 	if st.Failed != nil {

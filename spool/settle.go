@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -36,8 +37,8 @@ type Message struct {
 	Kind channel.Kind
 }
 
-// List lists what is in the file of a spool, the oldest first, whether a program has it open or not. An entry that can't
-// be read has no messages. Without a file the error matches fs.ErrNotExist.
+// List lists what is in the file of a spool, the oldest first, whether a program has it open or not. An entry that
+// can't be read has no messages. Without a file the error matches fs.ErrNotExist.
 func List(ctx context.Context, path string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		err := withFile(ctx, path, func(file string, local *storage.Store) error {
@@ -132,32 +133,39 @@ func Discard(ctx context.Context, path, id, by, why string) error {
 	return nil
 }
 
+// remarks are what the file has beside the entries.
+type remarks struct {
+	local *storage.Store
+	path  string
+	log   *slog.Logger
+}
+
 // tellDiscarded logs that an entry is gone from the file, and who has discarded it.
-func (s *Spool) tellDiscarded(ctx context.Context, key string, messages int64) {
+func (n remarks) tellDiscarded(ctx context.Context, key string, messages int64) {
 	ctx, cancel := call.Limit(ctx, localTime)
 	defer cancel()
 	var d discard
-	b, err := s.local.Blobs(discards).Get(ctx, key, "")
+	b, err := n.local.Blobs(discards).Get(ctx, key, "")
 	if err != nil || json.Unmarshal(b.Body, &d) != nil {
-		s.cfg.Logger.ErrorContext(ctx, "somebody has removed messages from the spool: they are not sent", "spool", s.path, "messages", messages)
+		n.log.ErrorContext(ctx, "somebody has removed messages from the spool: they are not sent", "spool", n.path, "messages", messages)
 		return
 	}
-	s.cfg.Logger.WarnContext(ctx, "an operator has discarded messages of the spool: they are not sent", "spool", s.path, "messages", messages, "by", d.By, "why", d.Why, "at", d.At)
-	_ = s.local.Blobs(discards).Delete(ctx, key, storage.Condition{}) // or the next start tells it again
+	n.log.WarnContext(ctx, "an operator has discarded messages of the spool: they are not sent", "spool", n.path, "messages", messages, "by", d.By, "why", d.Why, "at", d.At)
+	_ = n.local.Blobs(discards).Delete(ctx, key, storage.Condition{}) // or the next start tells it again
 }
 
-// openNotes reads the notes beside the entries: it tells what was discarded while no program ran, and forgets why
+// open reads the remarks: it tells what was discarded while no program ran, and forgets why
 // entries were set aside, because each is tried again.
-func (s *Spool) openNotes(ctx context.Context) error {
+func (n remarks) open(ctx context.Context) error {
 	for _, name := range []string{discards, refusals} {
-		for b, err := range s.local.Blobs(name).List(ctx, "") {
+		for b, err := range n.local.Blobs(name).List(ctx, "") {
 			switch e, ok := parseKey(b.Key); {
 			case err != nil:
 				return fmt.Errorf("spool: %w", err)
-			case ok && name == discards && s.isOut(ctx, b.Key):
-				s.tellDiscarded(ctx, b.Key, e.messages)
+			case ok && name == discards && n.isOut(ctx, b.Key):
+				n.tellDiscarded(ctx, b.Key, e.messages)
 			default:
-				_ = s.local.Blobs(name).Delete(ctx, b.Key, storage.Condition{}) // the entry itself counts
+				_ = n.local.Blobs(name).Delete(ctx, b.Key, storage.Condition{}) // the entry itself counts
 			}
 		}
 	}
@@ -165,20 +173,20 @@ func (s *Spool) openNotes(ctx context.Context) error {
 }
 
 // isOut reports that an entry is not in the file: an operator's process may have ended before it was.
-func (s *Spool) isOut(ctx context.Context, key string) bool {
-	_, err := s.blobs.Get(ctx, key, "")
+func (n remarks) isOut(ctx context.Context, key string) bool {
+	_, err := n.local.Blobs(container).Get(ctx, key, "")
 	return errors.Is(err, storage.ErrNotFound)
 }
 
 // noteRefusal notes in the file why an entry was set aside, or that it isn't any more. It is for List alone.
-func (s *Spool) noteRefusal(ctx context.Context, e *entry, why error) {
+func (n remarks) noteRefusal(ctx context.Context, e *entry, why error) {
 	ctx, cancel := call.Limit(context.WithoutCancel(ctx), localTime)
 	defer cancel()
 	if why == nil {
-		_ = s.local.Blobs(refusals).Delete(ctx, e.key(), storage.Condition{}) // the next start removes it
+		_ = n.local.Blobs(refusals).Delete(ctx, e.key(), storage.Condition{}) // the next start removes it
 		return
 	}
-	if _, err := s.local.Blobs(refusals).Put(ctx, e.key(), []byte(shorten(why.Error())), storage.Condition{}); err != nil {
-		s.cfg.Logger.DebugContext(ctx, "why messages are set aside can't be noted", "spool", s.path, "error", err)
+	if _, err := n.local.Blobs(refusals).Put(ctx, e.key(), []byte(shorten(why.Error())), storage.Condition{}); err != nil {
+		n.log.DebugContext(ctx, "why messages are set aside can't be noted", "spool", n.path, "error", err)
 	}
 }

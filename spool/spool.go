@@ -87,7 +87,8 @@ type Spool struct {
 	blobs    *storage.Blobs
 	lock     *lock       // nil in tests
 	info     os.FileInfo // of the file
-	noAnswer error       // the cause of a try that was given up
+	remarks  remarks
+	noAnswer error // the cause of a try that was given up
 	metrics  []prometheus.Collector
 
 	index
@@ -142,6 +143,7 @@ func open(ctx context.Context, file string, channels *channel.Channels, local *s
 	s := &Spool{
 		cfg: cfg, path: file, channels: channels, outbox: channels.Outbox(), local: local, blobs: local.Blobs(container),
 		noAnswer: fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, cfg.Try),
+		remarks:  remarks{local, file, cfg.Logger},
 		index:    index{lanes: map[string][]*entry{}}, wake: make(chan struct{}, 1),
 	}
 	for b, err := range s.blobs.List(ctx, "") {
@@ -159,7 +161,7 @@ func open(ctx context.Context, file string, channels *channel.Channels, local *s
 	if err := s.claim(ctx); err != nil {
 		return nil, err
 	}
-	err := s.openNotes(ctx)
+	err := s.remarks.open(ctx)
 	if err != nil {
 		return nil, err
 	}

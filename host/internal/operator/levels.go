@@ -11,7 +11,7 @@ import (
 
 // readLevels returns the queues that all their workers leave out at the level of their program, with the level from
 // which they do, by what the workers have published last.
-func (c *call) readLevels(ctx context.Context) (map[string]int, error) {
+func readLevels(ctx context.Context, c *call) (map[string]int, error) {
 	all, err := pulse.Read(ctx, c.store)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (c *call) readLevels(ctx context.Context) (map[string]int, error) {
 
 // levelFindings are about optional queues in which messages wait.
 func (c examination) levelFindings(ctx context.Context, names []string, stats []storage.Stats) (all []finding, err error) {
-	waits, err := c.readLevels(ctx)
+	waits, err := readLevels(ctx, c.call)
 	if err != nil {
 		return nil, err
 	}

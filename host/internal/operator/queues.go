@@ -47,7 +47,7 @@ func queues(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	waits, err := c.readLevels(ctx)
+	waits, err := readLevels(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -93,13 +93,13 @@ func queues(ctx context.Context, c *call) error {
 	}
 	if !c.json {
 		c.out.table([]string{"QUEUE", "READY", "IN FLIGHT", "DELAYED", "POISON", "OLDEST", "CONSUMED BY"}, rows)
-		c.printHeld(paused, waits)
+		printHeld(c, paused, waits)
 	}
 	return nil
 }
 
 // printHeld names the queues that aren't consumed, and says why.
-func (c *call) printHeld(paused map[string]pause.Pause, waits map[string]int) {
+func printHeld(c *call, paused map[string]pause.Pause, waits map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(paused)) {
 		c.out.printf("%s\n", boot.Clean(fmt.Sprintf("Paused: %s, %s", name, pauseOf(paused[name]))))
 	}
