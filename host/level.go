@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/metrics"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -35,6 +36,16 @@ func (s *service) follow(a *App) error {
 	}
 	a.Go("level", func(ctx context.Context) error { return a.Level.Follow(ctx, a.Store, raise) })
 	return nil
+}
+
+// waitsFrom returns a function that returns the level from which a queue waits, if it waits now, and 0 otherwise.
+func (a *App) waitsFrom(registry *handlers.Registry) func(queue string) int {
+	return func(queue string) int {
+		if from := handlers.OptionalFrom(registry, queue); from > 0 && a.Level.Off(from) {
+			return from
+		}
+		return 0
+	}
 }
 
 // showLevel shows the level in the metrics.

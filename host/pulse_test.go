@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/throttle"
 )
 
 // A program that stops publishes what its worker did since the last minute, after the worker has ended. Off means
@@ -26,6 +27,7 @@ func TestTheLastPulse(t *testing.T) {
 			const orders = 5
 			var begun atomic.Int64
 			all, finish := make(chan struct{}), make(chan struct{})
+			var level *throttle.Level
 			p := shop()
 			p.Pulse, p.Version = c.every, "v7"
 			p.Register = func(h *handlers.Registry) error {
@@ -36,13 +38,18 @@ func TestTheLastPulse(t *testing.T) {
 					<-finish
 					return nil
 				})
+				handlers.Optional(h, "orders", 2)
 				return nil
 			}
 			p.Start = func(ctx context.Context, a *host.App) error {
+				level = a.Level
 				return a.Channels.Send(ctx, order{"a"}, order{"b"}, order{"c"}, order{"d"}, order{"e"})
 			}
 			r := start(t, p, "worker", "-admin=off")
 			<-all
+			if err := level.Set(3); err != nil { // for the last pulse
+				t.Error(err)
+			}
 			r.stop()
 			close(finish) // the messages end while the worker drains
 			if code := <-r.code; code != host.ExitOK {
@@ -55,6 +62,9 @@ func TestTheLastPulse(t *testing.T) {
 			var done int64
 			for _, p := range pulses {
 				done += p.Queues["orders"].Done
+				if from := p.Queues["orders"].WaitsFrom; from != 2 {
+					t.Errorf("the queue waits from level %d, want 2", from)
+				}
 				if p.Program != "shop" || p.Version != "v7" || !p.Last {
 					t.Errorf("got %+v", p)
 				}

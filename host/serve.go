@@ -215,7 +215,7 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 		if err != nil {
 			return nil, err
 		}
-		p, err := pulse.New(a.Store, w, pulse.Config{Program: s.Name, Version: s.version(), Every: s.Pulse, Logger: a.Log})
+		p, err := pulse.New(a.Store, w, pulse.Config{Program: s.Name, Version: s.version(), Every: s.Pulse, Logger: a.Log, WaitsFrom: a.waitsFrom(s.registry)})
 		if err != nil {
 			return nil, err
 		}

@@ -87,8 +87,27 @@ func TestSpoolThatCantBe(t *testing.T) {
 	if err := os.Symlink(store, link); err != nil {
 		t.Fatal(err)
 	}
+	for range 2 { // the first run makes the file
+		out := newOutput()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan int)
+		args := []string{"-addr=127.0.0.1:0", "-store=sqlite:" + filepath.Join(dir, "other.db"), "-spool=" + filepath.Join(dir, "spool")}
+		go func() {
+			ended <- host.Run(ctx, host.Process{Args: args, Stdout: out, Stderr: out}, renting())
+		}()
+		out.line(t, "http://")
+		cancel()
+		if code := <-ended; code != host.ExitOK {
+			t.Errorf("got exit code %d and %s", code, out)
+		}
+	}
+	out := newOutput()
+	args := []string{"-addr=127.0.0.1:0", "-store=sqlite:" + filepath.Join(dir, "spool")}
+	if code := host.Run(t.Context(), host.Process{Args: args, Stdout: out, Stderr: out}, renting()); code != host.ExitUsage || !strings.Contains(out.String(), "the file is a spool") {
+		t.Errorf("a spool as the store: got exit code %d and %s, want 2 and that it is a spool", code, out)
+	}
 	const isStore = "-spool: it is the file of -store"
-	for file, want := range map[string]string{store: isStore, link: isStore, junk: "-spool: spool: storage: open sqlite store", dir: "it is a folder"} {
+	for file, want := range map[string]string{store: isStore, link: isStore, junk: "-spool: spool: storage: open sqlite store", dir: "it is a folder", filepath.Join(dir, "other.db"): "the file is a store, and no spool"} {
 		out := newOutput()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // or it would run for ever
 		code := host.Run(ctx, host.Process{Args: []string{"-addr=127.0.0.1:0", "-store=sqlite:" + store, "-spool=" + file}, Stdout: out, Stderr: out}, renting())

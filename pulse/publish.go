@@ -34,6 +34,10 @@ type Config struct {
 	// context. Defaults to a minute.
 	Every time.Duration
 
+	// WaitsFrom returns, for a queue that the worker leaves out at its program's level, the level from which it does, and
+	// 0 for any other queue; see package worker/optional. Defaults to none.
+	WaitsFrom func(queue string) int
+
 	// Logger gets the lines about a store that fails. Defaults to slog.Default().
 	Logger *slog.Logger
 }
@@ -100,6 +104,9 @@ func (p *Publisher) publish(ctx context.Context, within time.Duration, last bool
 	any := p.stored
 	for name, counts := range all {
 		q := queueOf(counts.Since(p.published[name]))
+		if p.cfg.WaitsFrom != nil {
+			q.WaitsFrom = p.cfg.WaitsFrom(name)
+		}
 		pulse.Queues[name] = q
 		any = any || q.work() > 0
 	}

@@ -19,11 +19,12 @@ import (
 const (
 	table = "pulse"
 
-	maxRow   = 32 << 10
-	maxName  = 200   // bytes of the name of a program, a version, a worker or a kind
-	maxCount = 1e12  // of one pulse
-	maxTime  = 1e9   // seconds or milliseconds
-	inDoubt  = 0.002 // seconds that rounding may make of two pulses that follow one another
+	maxRow    = 32 << 10
+	maxName   = 200   // bytes of the name of a program, a version, a worker or a kind
+	maxCount  = 1e12  // of one pulse
+	maxTime   = 1e9   // seconds or milliseconds
+	mostLevel = 3     // see throttle.MostLevel
+	inDoubt   = 0.002 // seconds that rounding may make of two pulses that follow one another
 )
 
 // A Pulse is what a worker has done in some time, mostly a minute.
@@ -54,6 +55,9 @@ type Queue struct {
 	P50        float64               `json:"p50_ms,omitempty"`  // running time of handlers; 0 where none ran
 	P99        float64               `json:"p99_ms,omitempty"`
 	Kinds      map[channel.Kind]Kind `json:"kinds,omitempty"` // of which there was any
+
+	// WaitsFrom is the level of the program from which the queue waits, if it waits at the end: see Config.WaitsFrom.
+	WaitsFrom int `json:"waits_from,omitempty"`
 }
 
 // A Kind is what a worker has done with the messages of a kind.
@@ -131,7 +135,7 @@ func (p *Pulse) check() error {
 	}
 	good := inRange(p.Seconds, maxTime) && inRange(p.Up, maxTime) && p.Seconds <= p.Up+inDoubt
 	for name, q := range p.Queues {
-		good = good && storage.CheckName(name) == nil && inRange(q.P50, maxTime) && inRange(q.P99, maxTime)
+		good = good && storage.CheckName(name) == nil && inRange(q.P50, maxTime) && inRange(q.P99, maxTime) && inRange(float64(q.WaitsFrom), mostLevel)
 		for _, n := range []int64{q.Done, q.Retried, q.Poisoned, q.Cancelled, q.HandedBack, q.InHand} {
 			good = good && inRange(float64(n), maxCount)
 		}

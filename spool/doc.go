@@ -44,9 +44,16 @@
 //     are forwarded whatever their age, and are never dropped.
 //  6. A message that can't be sent although others can (its kind has no route any more, it is too large) is set aside
 //     with a log line. It stays in the file, counts as refused, and is tried again every ten minutes and at each start.
+//     [List] shows it. Only an operator discards it ([Discard]), and a log tells who has, and why.
 //  7. A crash at any instruction loses nothing: a message leaves the file only after the store has acknowledged it, and
 //     Open finds all that is there. Open refuses a file that is locked by another program, damaged, of another kind, or
-//     not writable. If the file is removed or the disk is full while the program runs, the spool takes nothing.
+//     not writable. If the file is removed or the disk is full while the program runs, the spool takes nothing. The
+//     next Send finds that out before it returns, and Run within ten seconds. The spool takes messages again once a
+//     write succeeds.
 //  8. At the stop, Run goes on for Config.Drain or until the store fails. The rest waits for the next start.
 //  9. A spool that isn't needed costs a Send a timer, and the file nothing.
+//  10. One owner: no two programs have the file open. It also says which program's messages it keeps, and for which
+//     store (storage.Props.Place). Another program or store doesn't get them until [Release]; an empty file changes
+//     hands. A lock file that is removed is made again at the next Send. If another program was quicker, the spool
+//     takes nothing and forwards nothing. The file of a store is no spool, nor a spool a store.
 package spool

@@ -186,9 +186,15 @@ func TestLaw7OpenRefuses(t *testing.T) {
 	if err := os.WriteFile(junk, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	foreign := filepath.Join(dir, "foreign")
-	s := worldtest.OpenAt(t, foreign)
-	if _, err := s.Blobs(container).Put(t.Context(), "something else", nil, storage.Condition{}); err != nil {
+	newer := filepath.Join(dir, "newer")
+	other, err := Open(t.Context(), newer, c, Config{})
+	if err == nil {
+		_, err = other.blobs.Put(t.Context(), "something else", nil, storage.Condition{})
+	}
+	if err == nil {
+		err = other.Close()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	for name, x := range map[string]struct {
@@ -202,7 +208,7 @@ func TestLaw7OpenRefuses(t *testing.T) {
 		"parameters":  {filepath.Join(dir, "x?sync=normal"), c, Config{}, storage.ErrInvalid, "without a question mark"},
 		"a folder":    {dir, c, Config{}, storage.ErrInvalid, "it is a folder"},
 		"no database": {junk, c, Config{}, storage.ErrInvalid, "not an SQLite database"},
-		"no spool":    {foreign, c, Config{}, storage.ErrInvalid, "is not a spool"},
+		"newer":       {newer, c, Config{}, storage.ErrInvalid, "is not a spool"},
 		"no channels": {filepath.Join(dir, "x"), nil, Config{}, storage.ErrInvalid, "there are no channels"},
 		"a bad bound": {filepath.Join(dir, "x"), c, Config{MaxBytes: -1, MaxAge: 8 * 24 * time.Hour}, storage.ErrInvalid, "want at most 168h0m0s"},
 	} {

@@ -36,8 +36,14 @@ func (s *Spool) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
 		time.AfterFunc(s.cfg.Drain, func() { cancel(errStopped) })
 	})()
-	f := &forwarder{Spool: s, limit: s.cfg.Try, mayReport: !s.isNew}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(ctx)
+	}()
+	f := &forwarder{Spool: s, limit: s.cfg.Try, mayReport: true}
 	f.run(ctx, work)
+	<-watched
 	s.cfg.Logger.InfoContext(ctx, "the spool stops", "spool", s.path, "messages", s.Waiting())
 	return nil
 }
@@ -49,6 +55,7 @@ type forwarder struct {
 	limit  time.Duration // of the next try: it begins with Config.Try and grows, so that an absence shows early
 
 	reported  time.Time // when a report was published last
+	fault     string    // in it
 	mayReport bool      // there may be a report
 }
 
@@ -94,6 +101,9 @@ func (s *forwarder) remind(ctx context.Context, err error) {
 
 // pass sends what waits. It returns an error if something still waits because the store, or a queue of it, is away.
 func (s *forwarder) pass(ctx context.Context) error {
+	if err := s.lock.hold(); err != nil {
+		return fmt.Errorf("%w: %w", errFile, s.fails(ctx, err, 0)) // the program that has the file sends them
+	}
 	var failed error
 	away, sent := map[string]bool{}, false
 	s.remove(ctx, nil)
@@ -121,6 +131,7 @@ func (s *forwarder) pass(ctx context.Context) error {
 		s.back(ctx)
 	case errors.Is(failed, errFile):
 		s.away.Store(nil) // nothing can be forwarded, so each Send finds out for itself
+		_ = s.fails(ctx, failed, 0)
 	case failed != nil && !sent:
 		s.begin(ctx, failed)
 	}
@@ -198,7 +209,7 @@ func (s *forwarder) send(ctx context.Context, entries []*entry) error {
 		some, err := s.read(ctx, e)
 		switch {
 		case errors.Is(err, storage.ErrNotFound):
-			s.cfg.Logger.ErrorContext(ctx, "somebody has removed messages from the spool: they are not sent", "spool", s.path, "messages", e.messages)
+			s.remarks.tellDiscarded(ctx, e.key(), e.messages)
 			s.take(e)
 			s.release(e)
 			continue
@@ -277,6 +288,7 @@ func (s *forwarder) remove(ctx context.Context, sent []*entry) {
 // putAside sets an entry aside.
 func (s *forwarder) putAside(ctx context.Context, e *entry, why error) {
 	s.setAside(e, why, time.Now().Add(asideFor))
+	s.remarks.noteRefusal(ctx, e, why)
 	s.cfg.Logger.ErrorContext(ctx, "messages of the spool can't be sent and are set aside: they stay in the file", "spool", s.path, "messages", e.messages, "error", why)
 }
 
@@ -287,6 +299,7 @@ func (s *forwarder) retryAside(ctx context.Context) {
 		err := s.send(ctx, []*entry{a.entry})
 		if err == nil {
 			s.dropAside(a)
+			s.remarks.noteRefusal(ctx, a.entry, nil)
 		} else if isAway(err) || ctx.Err() != nil {
 			return
 		}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/millrace-go/millrace/storage"
@@ -17,36 +16,70 @@ import (
 // Look returns what is in the file of a spool, whether a program has it open or not. It changes nothing, and doesn't
 // know what was set aside: that waits, too. Without a file the error matches fs.ErrNotExist.
 func Look(ctx context.Context, path string) (st State, err error) {
+	err = withFile(ctx, path, func(file string, local *storage.Store) error {
+		its, err := readOwner(ctx, local)
+		if err != nil {
+			return err
+		}
+		st.Program, st.Store = its.Program, its.Store
+		for b, err := range local.Blobs(container).List(ctx, "") {
+			if err != nil {
+				return fmt.Errorf("spool: %w", err)
+			}
+			e, ok := parseKey(b.Key)
+			if !ok {
+				return notASpool(file, b.Key)
+			}
+			if st.Oldest.IsZero() {
+				st.Oldest = b.Modified
+			}
+			st.Waiting, st.Bytes = st.Waiting+e.messages, st.Bytes+b.Size
+		}
+		return nil
+	})
+	return st, err
+}
+
+// Release makes the file of a spool nobody's: the program that opens it next gets it with its messages. It is for a
+// program that has got another name, and for a store that has got another place. The error matches [ErrInUse] while a
+// program has the file open, and fs.ErrNotExist without a file.
+func Release(ctx context.Context, path string) error {
+	return withFile(ctx, path, func(file string, local *storage.Store) error {
+		lock, err := lockFile(file)
+		if err == nil {
+			err = local.Blobs(owners).Delete(ctx, ownerKey, storage.Condition{})
+			err = errors.Join(err, lock.close())
+		}
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return fmt.Errorf("spool: %w", err)
+		}
+		return nil
+	})
+}
+
+// withFile opens the file of a spool for a moment, and leaves an empty file as it is.
+func withFile(ctx context.Context, path string, do func(file string, local *storage.Store) error) (err error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return st, fmt.Errorf("spool: %w", err)
+		return fmt.Errorf("spool: %w", err)
 	case info.Size() == 0:
-		return st, nil // the driver would make a database of it
+		return nil // the driver would make a database of it
 	}
-	file, err := filepath.Abs(path)
+	file, err := realPath(path)
 	if err != nil || strings.Contains(path, "?") {
-		return st, fmt.Errorf("spool: %w: path %s: want that of a file, without a question mark", storage.ErrInvalid, storage.Quote(path))
+		return badPath(path)
 	}
-	local, err := sqlite.WithLogger(slog.New(slog.DiscardHandler))(ctx, "sqlite:"+file+"?wake=off")
+	local, err := sqlite.ForSpool(slog.New(slog.DiscardHandler))(ctx, "sqlite:"+file+"?wake=off")
 	if err != nil {
-		return st, fmt.Errorf("spool: %w", err)
+		return fmt.Errorf("spool: %w", err)
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
-	for b, err := range local.Blobs(container).List(ctx, "") {
-		if err != nil {
-			return st, fmt.Errorf("spool: %w", err)
-		}
-		e, ok := parseKey(b.Key)
-		if !ok {
-			return st, notASpool(file, b.Key)
-		}
-		if st.Oldest.IsZero() {
-			st.Oldest = b.Modified
-		}
-		st.Waiting, st.Bytes = st.Waiting+e.messages, st.Bytes+b.Size
-	}
-	return st, nil
+	return do(file, local)
+}
+
+func badPath(path string) error {
+	return fmt.Errorf("spool: %w: path %s: want that of a file, without a question mark", storage.ErrInvalid, storage.Quote(path))
 }
 
 func notASpool(file, key string) error {

@@ -43,6 +43,12 @@ func (s *Spool) register(r prometheus.Registerer) error {
 		}
 		return 1
 	})
+	gauge("failed", "1 while the file of the spool can't be used.", func(st State) float64 {
+		if st.Failed == nil {
+			return 0
+		}
+		return 1
+	})
 	total("kept_total", "Messages that were kept in the spool.", s.kept.Load)
 	total("forwarded_total", "Messages of the spool that the store has taken.", s.forwarded.Load)
 	if faults != nil {

@@ -33,8 +33,8 @@ func TestMetricsEndWithTheSpool(t *testing.T) {
 		if _, err := Open(t.Context(), filepath.Join(dir, "other.spool"), c, Config{Metrics: r}); err == nil || !strings.Contains(err.Error(), "another spool") {
 			t.Errorf("got %v, want that the registry has the metrics of another spool", err)
 		}
-		if got := count(); got != 7 {
-			t.Errorf("%d metrics of an open spool, want 7", got)
+		if got := count(); got != 8 {
+			t.Errorf("%d metrics of an open spool, want 8", got)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -24,7 +24,8 @@ const (
 )
 
 // A Report is what a program tells in the store about messages in its spool that the store, which is there, does not
-// take. While the store is away nobody can tell or read it; look at the file then, by [Look].
+// take, and about a file that has failed. While the store is away nobody can tell or read it; look at the file then, by
+// [Look].
 type Report struct {
 	Program string    `json:"program"` // the source of its messages
 	Host    string    `json:"host"`
@@ -33,7 +34,8 @@ type Report struct {
 	Oldest  time.Time `json:"oldest,omitzero"`
 	Refused int64     `json:"refused,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
-	At      time.Time `json:"at"` // by the program's clock
+	Fault   string    `json:"fault,omitempty"` // why the spool takes nothing
+	At      time.Time `json:"at"`              // by the program's clock
 }
 
 // Reports returns the reports in a store. A report that can't be read is left out.
@@ -50,12 +52,15 @@ func Reports(ctx context.Context, store *storage.Store) (all []Report, err error
 	return all, nil
 }
 
-// report publishes what waits although the store is there, at most once a minute, and removes the report when nothing
-// does. Failures are made good a minute later, or at the next start.
+// report publishes what is wrong although the store is there, at most once a minute, and removes the report when
+// nothing is. A failure to do so is made good later, or at the next start.
 func (s *forwarder) report(ctx context.Context) {
-	st := s.State()
-	clear := st.Waiting == 0 && st.Refused == 0
-	if !st.Away.IsZero() || clear && !s.mayReport || !clear && time.Since(s.reported) < reportEvery {
+	st, fault := s.State(), ""
+	if st.Failed != nil {
+		fault = shorten(st.Failed.Error())
+	}
+	clear := st.Waiting == 0 && st.Refused == 0 && fault == ""
+	if !st.Away.IsZero() || clear && !s.mayReport || !clear && fault == s.fault && time.Since(s.reported) < reportEvery {
 		return
 	}
 	limited, cancel := call.Limit(ctx, s.cfg.Try)
@@ -68,16 +73,16 @@ func (s *forwarder) report(ctx context.Context) {
 	table, key := s.channels.Store().Table(reports), hex.EncodeToString(digest[:16])
 	if clear {
 		if err := table.Delete(limited, reports, key, storage.Condition{}); err == nil || errors.Is(err, storage.ErrNotFound) {
-			s.mayReport = false
+			s.mayReport, s.fault = false, ""
 		}
 		return
 	}
-	r := Report{Program: s.outbox.Source, Host: host, File: s.path, Waiting: st.Waiting, Oldest: st.Oldest, Refused: st.Refused, Reason: shorten(st.Reason), At: time.Now()}
+	r := Report{Program: s.outbox.Source, Host: host, File: s.path, Waiting: st.Waiting, Oldest: st.Oldest, Refused: st.Refused, Reason: shorten(st.Reason), Fault: fault, At: time.Now()}
 	data, err := json.Marshal(r)
 	if err == nil {
 		_, err = table.Put(limited, reports, key, data, storage.Condition{})
 	}
-	s.reported, s.mayReport = time.Now(), true
+	s.reported, s.fault, s.mayReport = time.Now(), fault, true
 	if err != nil {
 		s.cfg.Logger.DebugContext(ctx, "the state of the spool can't be published", "spool", s.path, "error", err)
 	}

@@ -129,7 +129,7 @@ func TestLook(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Look(t.Context(), other); !errors.Is(err, storage.ErrInvalid) {
-			t.Errorf("another file: got %v", err)
+			t.Errorf("a store's file: got %v", err)
 		}
 		empty := filepath.Join(t.TempDir(), "empty")
 		if err := os.WriteFile(empty, nil, 0o600); err != nil {

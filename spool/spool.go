@@ -85,17 +85,18 @@ type Spool struct {
 	outbox   *post.Outbox
 	local    *storage.Store
 	blobs    *storage.Blobs
-	lock     *os.File
-	isNew    bool  // no program can have reported anything about the file
+	lock     *lock       // nil in tests
+	info     os.FileInfo // of the file
+	remarks  remarks
 	noAnswer error // the cause of a try that was given up
 	metrics  []prometheus.Collector
 
 	index
 	away      atomic.Pointer[outage]
-	wake      chan struct{} // of capacity 1: Run has something to do
-	failed    atomic.Pointer[failure]
-	kept      atomic.Int64 // messages
-	forwarded atomic.Int64 // likewise
+	wake      chan struct{}           // of capacity 1: Run has something to do
+	failed    atomic.Pointer[failure] // while the file can't be written
+	kept      atomic.Int64            // messages
+	forwarded atomic.Int64            // likewise
 
 	closeOne sync.Once
 	closeErr error
@@ -106,15 +107,6 @@ type outage struct {
 	since time.Time
 	cause error
 }
-
-// A failure is one of the file.
-type failure struct {
-	err error
-	at  time.Time
-}
-
-// failsFor is how long a failure of the file counts for Takes: the next Send may find it mended.
-const failsFor = 10 * time.Second
 
 // Open opens the spool in a file, and makes the file and its folder where they are missing. Run forwards the messages
 // in it through the given channels, by their routes. The error matches [ErrInUse] if another program has the file open
@@ -128,22 +120,21 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 	}
 	file, err := realPath(path)
 	if err != nil || path == "" || strings.Contains(path, "?") { // a ? would begin the parameters of the driver
-		return nil, fmt.Errorf("spool: %w: path %s: want that of a file, without a question mark", storage.ErrInvalid, storage.Quote(path))
+		return nil, badPath(path)
 	}
 	lock, err := lockFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	isNew := !exists(file)
-	local, err := sqlite.WithLogger(cfg.Logger)(ctx, "sqlite:"+file+"?wake=off")
+	local, err := sqlite.ForSpool(cfg.Logger)(ctx, "sqlite:"+file+"?wake=off")
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("spool: %w", err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("spool: %w", err), lock.close())
 	}
 	s, err := open(ctx, file, channels, local, cfg)
 	if err != nil {
-		return nil, errors.Join(err, local.Close(), lock.Close())
+		return nil, errors.Join(err, local.Close(), lock.close())
 	}
-	s.lock, s.isNew = lock, isNew
+	s.lock = lock
 	return s, nil
 }
 
@@ -152,6 +143,7 @@ func open(ctx context.Context, file string, channels *channel.Channels, local *s
 	s := &Spool{
 		cfg: cfg, path: file, channels: channels, outbox: channels.Outbox(), local: local, blobs: local.Blobs(container),
 		noAnswer: fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, cfg.Try),
+		remarks:  remarks{local, file, cfg.Logger},
 		index:    index{lanes: map[string][]*entry{}}, wake: make(chan struct{}, 1),
 	}
 	for b, err := range s.blobs.List(ctx, "") {
@@ -165,6 +157,16 @@ func open(ctx context.Context, file string, channels *channel.Channels, local *s
 		e.size, e.at = b.Size, b.Modified
 		s.add(&e)
 		s.next, s.bytes = e.seq+1, s.bytes+e.size
+	}
+	if err := s.claim(ctx); err != nil {
+		return nil, err
+	}
+	err := s.remarks.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.info, err = os.Stat(file); err != nil {
+		return nil, fmt.Errorf("spool: %w: %w", storage.ErrUnavailable, err)
 	}
 	if n := s.waits.Load(); n > 0 {
 		cfg.Logger.InfoContext(ctx, "the spool holds messages of an earlier run, which are forwarded now", "spool", file, "messages", n)
@@ -180,10 +182,7 @@ func (s *Spool) Channels() *channel.Channels { return s.channels.SpoolTo(s) }
 func (s *Spool) Close() error {
 	s.closeOne.Do(func() {
 		s.unregister()
-		s.closeErr = s.local.Close()
-		if s.lock != nil {
-			s.closeErr = errors.Join(s.closeErr, s.lock.Close())
-		}
+		s.closeErr = errors.Join(s.local.Close(), s.lock.close())
 	})
 	return s.closeErr
 }
@@ -251,6 +250,9 @@ func (s *Spool) keep(ctx context.Context, envelopes []post.Envelope) error {
 	if most := s.local.Props().MaxBlob; len(body) > most {
 		return fmt.Errorf("%w: messages of %d bytes in one Send; the spool takes %d at most", storage.ErrUnavailable, len(body), most)
 	}
+	if err := s.lock.hold(); err != nil {
+		return s.fails(ctx, err, len(body))
+	}
 	now := time.Now()
 	if oldest := s.oldest(); !oldest.IsZero() && now.Sub(oldest) > s.cfg.MaxAge {
 		return errOld
@@ -259,15 +261,18 @@ func (s *Spool) keep(ctx context.Context, envelopes []post.Envelope) error {
 	if !s.reserve(e, s.cfg.MaxBytes) {
 		return errFull
 	}
-	ctx, cancel := call.Limit(ctx, localTime)
+	limited, cancel := call.Limit(ctx, localTime)
 	defer cancel()
-	if _, err := s.blobs.Put(ctx, e.key(), body, storage.Condition{IfAbsent: true}); err != nil {
+	if _, err := s.blobs.Put(limited, e.key(), body, storage.Condition{IfAbsent: true}); err != nil {
 		s.release(e)
-		s.failed.Store(&failure{err, time.Now()})
-		return fmt.Errorf("spool: %w", err)
+		if ctx.Err() != nil { // the caller has left
+			return fmt.Errorf("spool: %w", err)
+		}
+		return s.fails(ctx, err, len(body))
 	}
 	s.add(e)
 	s.kept.Add(e.messages)
+	s.mended(ctx)
 	return nil
 }
 
@@ -306,7 +311,13 @@ type State struct {
 	Reason  string    // of the last one
 	Bytes   int64     // of both
 	Away    time.Time // since when the store is known to be away; zero if it is not
-	full    bool
+	Failed  error     // why the file can't be used; nil if it can, as far as a running program knows
+
+	// Program is the source of the messages in the file, and Store the place of the store for which they are; see
+	// storage.Props. They are empty for a file that belongs to nobody, and known to Look alone.
+	Program, Store string
+
+	full bool
 }
 
 // State returns what is in the spool.
@@ -315,20 +326,8 @@ func (s *Spool) State() State {
 	if o := s.away.Load(); o != nil {
 		st.Away = o.since
 	}
+	if f := s.failed.Load(); f != nil {
+		st.Failed = f
+	}
 	return st
-}
-
-// Takes returns why the spool takes no further message, or nil.
-func (s *Spool) Takes() error {
-	st := s.count()
-	if f := s.failed.Load(); f != nil && time.Since(f.at) < failsFor {
-		return f.err
-	}
-	switch {
-	case st.full:
-		return errFull
-	case !st.Oldest.IsZero() && time.Since(st.Oldest) > s.cfg.MaxAge:
-		return errOld
-	}
-	return nil
 }

@@ -102,7 +102,7 @@ func channelsOver(t *testing.T, s *storage.Store, r *channel.Routes) *channel.Ch
 // openLocal opens the file of the spool as Open does, without the lock.
 func (w *world) openLocal() *storage.Store {
 	w.t.Helper()
-	local, err := sqlite.Open(w.t.Context(), w.path+"?wake=off&sync=normal")
+	local, err := sqlite.ForSpool(slog.New(slog.DiscardHandler))(w.t.Context(), w.path+"?wake=off&sync=normal")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -125,7 +125,6 @@ func (w *world) start(cfg Config, over func(*storage.Store) *storage.Store) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s.isNew = true
 	w.use(s, local.Close)
 }
 

@@ -48,6 +48,7 @@ var errClosed = fmt.Errorf("%w: the store is closed", driver.ErrUnavailable)
 
 // store implements driver.Store.
 type store struct {
+	place  string
 	prefix string
 	queues *azqueue.ServiceClient
 	blobs  *blobservice.Client
@@ -91,7 +92,7 @@ func open(ctx context.Context, rest string, wrap func(policy.Transporter) policy
 	if p.local() {
 		transport.IdleConnTimeout = keepLocal
 	}
-	s := &store{prefix: p.prefix, http: &http.Client{Transport: transport}, meter: newMeter(), timing: timing{tryTime, firstDelay, slowest}}
+	s := &store{place: p.name(), prefix: p.prefix, http: &http.Client{Transport: transport}, meter: newMeter(), timing: timing{tryTime, firstDelay, slowest}}
 	if err := s.connect(p, wrap); err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 	}
@@ -158,6 +159,7 @@ func (s *store) Finder() driver.Finder       { return nil }
 func (s *store) Props() driver.Props {
 	return driver.Props{
 		Driver:       "azure",
+		Place:        s.place,
 		MaxMessage:   maxMessage,
 		MaxBlob:      maxBlob,
 		MaxRow:       maxRow,
@@ -186,6 +188,16 @@ type place struct {
 func (p place) local() bool {
 	u, err := url.Parse(p.queue)
 	return p.account == devAccount || err == nil && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost" || u.Hostname() == "::1")
+}
+
+// name says which account it is, and which part of it. parse has seen that the address has no secret.
+func (p place) name() string {
+	_, address, _ := strings.Cut(p.blob, "://")
+	name := "azure " + strings.Trim(address, "/")
+	if p.prefix != "" {
+		name += " prefix " + p.prefix
+	}
+	return name
 }
 
 // parse reads the text after "azure:". Its errors quote no value, which may be a secret.

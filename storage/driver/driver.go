@@ -38,6 +38,7 @@ type Store interface {
 // Props are the fixed properties of a driver.
 type Props struct {
 	Driver       string        // short name for logs and metrics: "sqlite"
+	Place        string        // which store it is, the same whoever opens it, without a secret; empty if unknown
 	MaxMessage   int           // bytes in one message body
 	MaxBlob      int           // bytes in one blob
 	MaxRow       int           // bytes in one table row's data

@@ -33,6 +33,7 @@ const (
 // store is one open file.
 type store struct {
 	path    string
+	place   string
 	alone   bool // wake=off: it knows of no other process
 	db      *engine.DB
 	tx      *tx // the writer's goroutine alone uses it
@@ -55,29 +56,39 @@ type store struct {
 // A missing file is made, for this user only, and so are missing folders. A file that isn't this package's is
 // refused; nothing in it is changed and nothing is left beside it. The store logs to slog.Default.
 func Open(ctx context.Context, url string) (*storage.Store, error) {
-	return openURL(ctx, url, slog.Default())
+	return openURL(ctx, url, slog.Default(), storeSchema)
 }
 
 // WithLogger returns [Open] for stores that log to log. They log warnings about the file and the folder beside it, and
 // what ends a warning.
 func WithLogger(log *slog.Logger) storage.Driver {
-	return func(ctx context.Context, url string) (*storage.Store, error) { return openURL(ctx, url, log) }
+	return func(ctx context.Context, url string) (*storage.Store, error) {
+		return openURL(ctx, url, log, storeSchema)
+	}
 }
 
-func openURL(ctx context.Context, url string, log *slog.Logger) (*storage.Store, error) {
+// ForSpool is [WithLogger] for the files of package spool. It refuses the file of a store, as the others refuse that of
+// a spool.
+func ForSpool(log *slog.Logger) storage.Driver {
+	return func(ctx context.Context, url string) (*storage.Store, error) {
+		return openURL(ctx, url, log, spoolSchema)
+	}
+}
+
+func openURL(ctx context.Context, url string, log *slog.Logger, schema engine.Schema) (*storage.Store, error) {
 	p, err := parse(url)
 	if err != nil {
 		return nil, fail("open", "sqlite store", err)
 	}
 	p.log = log
-	s, err := open(ctx, p)
+	s, err := open(ctx, p, schema)
 	if err != nil {
 		return nil, fail("open", "sqlite store "+p.path, err)
 	}
 	return storage.New(s), nil
 }
 
-func open(ctx context.Context, p params) (*store, error) {
+func open(ctx context.Context, p params, schema engine.Schema) (*store, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -98,6 +109,7 @@ func newStore(ctx context.Context, db *engine.DB, p params) (s *store, err error
 	c := db.Conn()
 	s = &store{
 		path:   p.path,
+		place:  "sqlite " + c.FilePath(), // one name, whatever links lead to the file
 		alone:  !p.wake,
 		log:    p.log,
 		db:     db,
@@ -145,6 +157,7 @@ func (s *store) Props() driver.Props {
 	}
 	return driver.Props{
 		Driver:       "sqlite",
+		Place:        s.place,
 		MaxMessage:   maxMessage,
 		MaxBlob:      maxBlob,
 		MaxRow:       maxRow,

@@ -2,8 +2,11 @@ package sqlite
 
 import "github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 
-// applicationID marks a file as Millrace's, in its header ("Mill").
-const applicationID = 0x4d696c6c
+// These mark files in their headers: those of stores ("Mill") and those of spools ("Msp!").
+const (
+	applicationID = 0x4d696c6c
+	spoolID       = 0x4d737021
+)
 
 // migrations lead from one schema to the next. PRAGMA user_version counts those that were done. Append, never change:
 // files with the older schemas exist.
@@ -101,5 +104,10 @@ var migrations = [][]string{
 	},
 }
 
-// schema is what the engine needs to know of it.
-var schema = engine.Schema{ApplicationID: applicationID, Migrations: migrations}
+// These are what the engine needs to know of it. A spool's file differs from a store's in its mark alone.
+var (
+	storeSchema = engine.Schema{ApplicationID: applicationID, Migrations: migrations,
+		Others: map[int]string{spoolID: "a spool, which keeps messages while a store is away, and no store"}}
+	spoolSchema = engine.Schema{ApplicationID: spoolID, Migrations: migrations,
+		Others: map[int]string{applicationID: "a store, and no spool"}}
+)

@@ -3,15 +3,15 @@ package main
 import "slices"
 
 // spools are breaks of the laws of package spool, in their order.
-func spools() []mutant { return slices.Concat(spoolSends(), spoolForwards()) }
+func spools() []mutant { return slices.Concat(spoolSends(), spoolForwards(), spoolFiles()) }
 
 func spoolSends() []mutant {
 	return []mutant{
 		{
 			name: "a message is accepted before the spool's file has it",
 			file: "spool/spool.go",
-			old:  "	if _, err := s.blobs.Put(ctx, e.key(), body, storage.Condition{IfAbsent: true}); err != nil {\n",
-			new:  "	go func() { _, _ = s.blobs.Put(context.WithoutCancel(ctx), e.key(), body, storage.Condition{IfAbsent: true}) }()\n	if err := ctx.Err(); err != nil {\n",
+			old:  "	if _, err := s.blobs.Put(limited, e.key(), body, storage.Condition{IfAbsent: true}); err != nil {\n",
+			new:  "	go func() { _, _ = s.blobs.Put(context.WithoutCancel(limited), e.key(), body, storage.Condition{IfAbsent: true}) }()\n	if err := limited.Err(); err != nil {\n",
 			by:   "spool",
 			test: "TestLaw1DurableBeforeSendReturns",
 		},
@@ -75,6 +75,67 @@ func spoolForwards() []mutant {
 			new:  "		stopping := ctx.Err() != nil\n		if stopping {\n			return\n		}\n",
 			by:   "spool",
 			test: "TestLaw8TheStop",
+		},
+	}
+}
+
+func spoolFiles() []mutant {
+	return []mutant{
+		{
+			name: "a store's file is taken for a spool",
+			file: "storage/sqlite/schema.go",
+			old:  "	spoolSchema = engine.Schema{ApplicationID: spoolID, ",
+			new:  "	spoolSchema = engine.Schema{ApplicationID: applicationID, ",
+			by:   "spool",
+			test: "TestLaw10ASpoolIsNoStore",
+		},
+		{
+			name: "a program gets another one's messages from a spool",
+			file: "spool/owner.go",
+			old:  "	case its != owner{} && !its.is(mine) && s.Waiting() > 0:\n",
+			new:  "	case false && its != owner{} && !its.is(mine) && s.Waiting() > 0:\n",
+			by:   "spool",
+			test: "TestLaw10AFileBelongsToOneProgramAndStore",
+		},
+		{
+			name: "a spool whose lock file was removed is shared",
+			file: "spool/lock.go",
+			old:  "	if l.lost != nil || !isGone(l.path+\"-lock\", l.info) || !exists(l.path) {\n",
+			new:  "	if true {\n",
+			by:   "spool",
+			test: "TestLaw10ARemovedLockFile",
+		},
+		{
+			name: "nobody learns that a spool's file is gone until a Send needs it",
+			file: "spool/health.go",
+			old:  "	if err == nil && isGone(s.path, s.info) {\n",
+			new:  "	if false && isGone(s.path, s.info) {\n",
+			by:   "spool",
+			test: "TestLaw7ARemovedFileShowsWithoutASend",
+		},
+		{
+			name: "a spool that has failed says soon that it takes messages, although none can be written",
+			file: "spool/health.go",
+			old:  "	if f := s.failed.Load(); err == nil && f != nil {\n",
+			new:  "	if f := s.failed.Load(); false && f != nil {\n",
+			by:   "spool",
+			test: "TestLaw7AFailureEndsWithAWrite",
+		},
+		{
+			name: "a discard that ended half-way is told as one",
+			file: "spool/settle.go",
+			old:  "name == discards && n.isOut(ctx, b.Key):\n",
+			new:  "name == discards:\n",
+			by:   "spool",
+			test: "TestLaw6ADiscardThatEndsHalfWay",
+		},
+		{
+			name: "doctor takes a queue that one worker leaves out for one that all leave out",
+			file: "host/internal/operator/levels.go",
+			old:  "		if consumed[name] {\n",
+			new:  "		if false && consumed[name] {\n",
+			by:   "host/internal/operator",
+			test: "TestQueuesThatWaitForTheirLevel",
 		},
 	}
 }

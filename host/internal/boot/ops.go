@@ -58,7 +58,7 @@ func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan str
 	return mux
 }
 
-// A Spool keeps messages while the store is away. Takes returns an error when it takes none.
+// A Spool keeps messages while the store is away. Takes returns an error when it takes none; everybody may read it.
 type Spool interface {
 	Takes() error
 	Waiting() int64
@@ -90,15 +90,23 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	err := r.check()
+	var full error
+	spooled := ""
+	if r.spool != nil {
+		if full = r.spool.Takes(); full != nil {
+			spooled = "; the spool takes nothing: " + full.Error()
+		}
+		if n := r.spool.Waiting(); n > 0 && err == nil {
+			spooled = fmt.Sprintf(": %d in the spool, on the way to the store", n) + spooled
+		}
+	}
 	switch {
-	case err == nil && (r.spool == nil || r.spool.Waiting() == 0):
-		answer(w, http.StatusOK, "ready"+r.notes())
 	case err == nil:
-		answer(w, http.StatusOK, fmt.Sprintf("ready: %d in the spool, on the way to the store%s", r.spool.Waiting(), r.notes()))
-	case r.spool != nil && r.spool.Takes() == nil:
+		answer(w, http.StatusOK, "ready"+spooled+r.notes())
+	case r.spool != nil && full == nil:
 		answer(w, http.StatusOK, fmt.Sprintf("ready: the spool takes messages, and holds %d; can't read from the store: %s%s", r.spool.Waiting(), cause(err), r.notes()))
 	default:
-		answer(w, http.StatusServiceUnavailable, "not ready: can't read from the store: "+cause(err))
+		answer(w, http.StatusServiceUnavailable, "not ready: can't read from the store: "+cause(err)+spooled)
 	}
 }
 

@@ -178,8 +178,8 @@ func (t tool) nextWords(words []string, n int) (all [][2]string) {
 		if len(name) > n+1 {
 			about = strings.Join(t.startingWith(name[:n+1]), ", ")
 		}
-		if next := [2]string{name[n], about}; !slices.Contains(all, next) {
-			all = append(all, next)
+		if !slices.ContainsFunc(all, func(x [2]string) bool { return x[0] == name[n] }) { // spool alone is a verb, too
+			all = append(all, [2]string{name[n], about})
 		}
 	}
 	return all

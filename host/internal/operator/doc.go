@@ -52,6 +52,9 @@
 //	millrace top            [-every D] [-n N]
 //	millrace doctor         [-lag D]
 //	millrace spool          FILE
+//	millrace spool list     FILE [-all] [-json]
+//	millrace spool discard  FILE ENTRY… -why TEXT [-by WHO] -yes
+//	millrace spool release  FILE
 //	millrace completion     bash | zsh | fish
 //
 // Flags stand after the verb. Every verb but completion takes -json, and -store URL, which is also the environment

@@ -36,7 +36,7 @@ const (
 // A finding is what -json prints of something that doctor has found.
 type finding struct {
 	Severity string `json:"severity"`
-	Check    string `json:"check"` // consumers, kinds, lag, lanes, poison, clocks, versions, log, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools or turns
+	Check    string `json:"check"` // consumers, kinds, lag, lanes, levels, poison, clocks, versions, log, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools or turns
 	Queue    string `json:"queue,omitempty"`
 	Program  string `json:"program,omitempty"`
 	Text     string `json:"text"`
@@ -68,7 +68,12 @@ func doctor(ctx context.Context, x *call) error {
 	if err != nil {
 		return err
 	}
-	all := slices.Concat(withoutLagOf(pauses, c.findings(names, stats, poisoned)), pauses)
+	levels, err := c.levelFindings(ctx, names, stats)
+	if err != nil {
+		return err
+	}
+	held := slices.Concat(pauses, levels)
+	all := slices.Concat(withoutLagOf(held, c.findings(names, stats, poisoned)), held)
 	turns := func(ctx context.Context) ([]finding, error) { return c.turnFindings(ctx, names) }
 	for _, look := range []func(context.Context) ([]finding, error){
 		c.laneFindings, c.spoolFindings, c.guardFindings, c.scheduleFindings, c.coordFindings, c.processFindings, c.settingsFindings, turns,

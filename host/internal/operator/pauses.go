@@ -47,7 +47,8 @@ func queueVerbs(many int) []*verb {
 		{name: "queues list", alone: true, about: "count the messages of each queue and of its poison queue", store: true, run: queues,
 			more: "queues alone is the same. READY can be received now. IN FLIGHT is held by a worker. DELAYED becomes ready later. – means\n" +
 				"unknown: a queue in the cloud does not count these separately. CONSUMED BY names the programs whose workers have a handler for\n" +
-				"the queue and have published that within two days. Under the table it names the queues that are paused."},
+				"the queue and have published that within two days. Under the table it names the queues that are paused,\n" +
+				"and those that their workers leave out at the level of their program."},
 		{name: "queues pause", args: "QUEUE…", least: 1, most: many, about: "keep queues from being consumed", store: true, run: queuesPause, check: checkPause,
 			words: func(c *call, _ int) []string { return slices.Sorted(maps.Keys(c.known.queues)) },
 			more: "Workers take no more messages off the queues: at once where the store rings, else within half a minute. Handlers that run are\n" +
@@ -266,7 +267,7 @@ func (c examination) pauseFindings(ctx context.Context, names []string, stats []
 	return all, nil
 }
 
-// withoutLagOf leaves out that messages wait for long in queues of which a pause tells why.
+// withoutLagOf leaves out that messages wait for long in queues of which a pause or a level tells why.
 func withoutLagOf(pauses, all []finding) []finding {
 	return slices.DeleteFunc(all, func(f finding) bool {
 		return f.Check == "lag" && slices.ContainsFunc(pauses, func(p finding) bool { return p.Queue == f.Queue })

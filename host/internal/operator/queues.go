@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-go/millrace/coord/pause"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -25,7 +26,8 @@ type queueLine struct {
 	Routed   bool     `json:"routed"`         // messages are sent to the queue; otherwise only its poison queue is known
 
 	Consumers []consumer  `json:"consumers"`
-	Paused    *pausedLine `json:"paused"` // null: it is consumed
+	Paused    *pausedLine `json:"paused"`     // null: it is consumed
+	WaitsFrom *int        `json:"waits_from"` // the level from which its workers leave it out, while they do; null: it is consumed
 }
 
 // consumer is a version of a program that consumes a queue.
@@ -42,6 +44,10 @@ func queues(ctx context.Context, c *call) error {
 		return err
 	}
 	paused, err := coordCall{c}.notedPauses(ctx)
+	if err != nil {
+		return err
+	}
+	waits, err := readLevels(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -70,6 +76,9 @@ func queues(ctx context.Context, c *call) error {
 			if p, ok := paused[name]; ok {
 				line.Paused = newPausedLine(p)
 			}
+			if from, ok := waits[name]; ok {
+				line.WaitsFrom = &from
+			}
 			if err := c.out.line(line); err != nil {
 				return err
 			}
@@ -84,11 +93,19 @@ func queues(ctx context.Context, c *call) error {
 	}
 	if !c.json {
 		c.out.table([]string{"QUEUE", "READY", "IN FLIGHT", "DELAYED", "POISON", "OLDEST", "CONSUMED BY"}, rows)
-		for _, name := range slices.Sorted(maps.Keys(paused)) {
-			c.out.printf("%s\n", boot.Clean(fmt.Sprintf("Paused: %s, %s", name, pauseOf(paused[name]))))
-		}
+		printHeld(c, paused, waits)
 	}
 	return nil
+}
+
+// printHeld names the queues that aren't consumed, and says why.
+func printHeld(c *call, paused map[string]pause.Pause, waits map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(paused)) {
+		c.out.printf("%s\n", boot.Clean(fmt.Sprintf("Paused: %s, %s", name, pauseOf(paused[name]))))
+	}
+	for _, name := range slices.Sorted(maps.Keys(waits)) {
+		c.out.printf("%s\n", boot.Clean(fmt.Sprintf("Waits: %s, %s", name, levelOf(waits[name]))))
+	}
 }
 
 // consumedBy names a queue's consumers for people.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
@@ -22,6 +23,7 @@ func TestDoctorFindsSpools(t *testing.T) {
 		"a": {Program: "/shop", Host: "web1", File: "/data/web.spool", Refused: 2, Reason: "no route \x1b[31m", At: now.Add(-time.Minute)},
 		"b": {Program: "/shop", Host: "web2", File: "/data/web.spool", Waiting: 1, Oldest: now.Add(-time.Hour), At: now},
 		"c": {Program: "/shop", Host: "web3", File: "/data/web.spool", Waiting: 1, Oldest: now.Add(-time.Second), At: now},
+		"d": {Program: "/shop", Host: "web4", File: "/data/web.spool", Fault: "spool: its file was removed", At: now},
 	} {
 		data, err := json.Marshal(r)
 		if err == nil {
@@ -33,7 +35,8 @@ func TestDoctorFindsSpools(t *testing.T) {
 	}
 	contains(t, "doctor", x.want(t, exitWrong, "", "doctor"),
 		`WRONG 2 messages in the spool /data/web.spool of /shop on web1 can't be sent (1m0s ago): no route \x1b[31m They stay in that file`,
-		"WRONG 1 message waits in the spool /data/web.spool of /shop on web2 for 1h0m although the store is there", "2 things are wrong.")
+		"WRONG 1 message waits in the spool /data/web.spool of /shop on web2 for 1h0m although the store is there",
+		"WRONG the spool /data/web.spool of /shop on web4 takes nothing (0s ago): spool: its file was removed", "put the file back", "3 things are wrong.")
 }
 
 // The verb spool needs no store.
@@ -67,5 +70,24 @@ func TestSpoolVerb(t *testing.T) {
 	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, "one message", x.want(t, 0, "", "spool", path), "1 message waits in the spool, with", "bytes, the oldest for")
+	contains(t, "one message", x.want(t, 0, "", "spool", path), "1 message waits in the spool, with", "bytes, the oldest for",
+		"It belongs to program /web for store sqlite ")
+	contains(t, "nothing is set aside", x.want(t, 0, "", "spool", "list", path), "Nothing is set aside")
+	contains(t, "all", x.want(t, 0, "", "spool", "list", path, "-all"), "ENTRY", "0", "test.add.v1", "waits")
+	contains(t, "all as JSON", x.want(t, 0, "", "spool", "list", path, "-all", "-json"), `{"id":"0","kept":"`, `"kind":"test.add.v1"}]}`)
+	contains(t, "a discard without -yes", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0", "-why", "a"), "add -yes")
+	contains(t, "a discard without -why", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0", "-yes"), "say -why")
+	contains(t, "a discard of nothing", x.want(t, exitNothing, "", "spool", "discard", path, "7", "-yes", "-why", "a"), "there is no entry")
+	contains(t, "a discard of no ID", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "x", "-yes", "-why", "a"), "not the ID of an entry")
+	contains(t, "a discard", x.want(t, 0, "", "spool", "discard", path, "0", "-yes", "-why", "a"), "Entry 0 is discarded.")
+	contains(t, "an emptied one", x.want(t, 0, "", "spool", "list", path, "-all"), "The spool is empty.")
+	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, "a release of one in use", x.want(t, 1, "", "spool", "release", path), "in use")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, "a release", x.want(t, 0, "", "spool", "release", path), "The spool belongs to the program that opens it next.")
+	contains(t, "a released one", x.want(t, 0, "", "spool", path), "1 message waits in the spool", "It belongs to the program that opens it next.")
 }

@@ -82,6 +82,7 @@ func (t tool) verbs() []*verb {
 	all = append(all, turnVerbs()...)
 	all = append(all, processVerbs()...)
 	all = append(all, settingsVerbs()...)
+	all = append(all, spoolVerbs()...)
 	return append(all, []*verb{
 		{name: "send", args: "KIND FILE", least: 2, most: 2, about: "send a command from a file with its JSON", store: true, before: readCommand, run: send,
 			words: first(func(c *call) []string { return c.known.commands() }), check: checkSend,
@@ -105,8 +106,6 @@ func (t tool) verbs() []*verb {
 				o.lag = 5 * time.Minute
 				set.DurationVar(&o.lag, "lag", o.lag, "the `TIME` that messages may wait; the default is 5m")
 			}},
-		{name: "spool", args: "FILE", least: 1, most: 1, about: "look into a file that keeps messages while the store is away", run: lookIntoSpool,
-			more: "FILE is that of a web's flag -spool, on its machine. The web may run meanwhile. The verb needs no store and changes nothing."},
 		{name: "completion", args: "SHELL", least: 1, most: 1, about: "print a shell's completion script", run: completion,
 			words: first(func(*call) []string { return shells() }),
 			more: "SHELL is one of " + strings.Join(shells(), ", ") + ". Run its line in the shell, and add it to the shell's start-up file:\n\n" +

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -18,6 +19,9 @@ type Schema struct {
 	// Migrations lead from one schema to the next, the first from an empty file. PRAGMA user_version counts those that
 	// were done.
 	Migrations [][]string
+
+	// Others says what files with other marks are.
+	Others map[int]string
 }
 
 // version returns the schema's version of a file of this program, 0 when the file is empty.
@@ -45,7 +49,7 @@ func (x Schema) version(c *Conn) (int, error) {
 	case id == 0 && version == 0 && tables == 0:
 		return 0, nil
 	case id != int64(x.ApplicationID):
-		return 0, fmt.Errorf("%w: the file is the database of another program; choose another path", driver.ErrInvalid)
+		return 0, fmt.Errorf("%w: the file is %s; choose another path", driver.ErrInvalid, cmp.Or(x.Others[int(id)], "the database of another program"))
 	case version > int64(len(x.Migrations)):
 		return 0, fmt.Errorf("%w: the file has schema version %d and this program knows up to %d; start a newer program", driver.ErrUnsupported, version, len(x.Migrations))
 	case version < 1 || tables == 0:
