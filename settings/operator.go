@@ -353,6 +353,8 @@ func (p *proposal) before(ctx context.Context, version int64) (int64, error) {
 	for range maxVersions {
 		v, err := p.readVersion(ctx, version)
 		switch {
+		case errors.Is(err, storage.ErrInvalid), errors.Is(err, storage.ErrNotFound):
+			return 0, fmt.Errorf("%w; so nobody knows what was in force before: name a version by -to VERSION", err)
 		case err != nil:
 			return 0, err
 		case version == 0:
@@ -392,26 +394,41 @@ func (p *proposal) replace(ctx context.Context, version int64) error {
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}
-	last, err := p.lastVersion(ctx)
+	last, epoch, err := p.newest(ctx)
 	if err != nil {
 		return err
 	}
-	d := document{Last: last, Values: json.RawMessage(" {}")} // as if nothing were set, and unlike all that is written
-	if last > 0 {
-		v, err := p.readVersion(ctx, last)
-		if err != nil {
-			return err
-		}
-		d.Epoch = v.Epoch
-	}
+	d := document{Epoch: epoch, Last: last, Values: json.RawMessage(" {}")} // as if nothing were set, and unlike all that is written
 	nodes, err := (&watch{book: p.book}).live(ctx)
 	if err != nil {
 		return err
 	}
 	for _, n := range nodes {
-		d.Epoch = max(d.Epoch, n.Epoch)
+		d.Epoch, d.Last = max(d.Epoch, n.Epoch), max(d.Last, n.Version)
 	}
-	d.Epoch += 1000 // a version is followed by two or three epochs
+	d.Epoch += mostEpochs
 	p.seen = sighting{etag: blob.ETag}
 	return p.putBack(ctx, d, version)
+}
+
+// mostEpochs is more than a version is followed by: a roll-out through the longest stages, with a write each second.
+const mostEpochs = 1 << 23
+
+// newest returns the highest number of a version, by the listing, and the epoch at which that was proposed, or a later
+// one. Versions that can't be read are passed over.
+func (b book) newest(ctx context.Context) (last, epoch int64, err error) {
+	if last, err = b.lastVersion(ctx); err != nil {
+		return 0, 0, err
+	}
+	for n := last; n > max(0, last-maxVersions); n-- {
+		v, err := b.readVersion(ctx, n)
+		switch {
+		case err == nil:
+			return last, v.Epoch + epoch, nil
+		case !errors.Is(err, storage.ErrInvalid) && !errors.Is(err, storage.ErrNotFound):
+			return 0, 0, err
+		}
+		epoch += mostEpochs
+	}
+	return last, epoch, nil
 }
