@@ -157,7 +157,7 @@ func (l *Ledger) Await(ctx context.Context, version int64) (Ending, error) {
 
 // Set changes what is in force, as [Settings.Propose] does, in those stages of the live nodes that take longest. A
 // value for a path that a live node knows as a secret must be a reference. Where no node runs, nobody can check the
-// change, so it is refused unless it is forced, and nothing is written.
+// change, so it is refused unless it is forced, and nothing is written. Then what is in force tells which are secrets.
 func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error) {
 	nodes, err := l.Nodes(ctx)
 	if err != nil {
@@ -172,7 +172,14 @@ func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error
 		if err != nil {
 			return nil, err
 		}
-		return t, patch.apply(t, nodes)
+		if err := patch.apply(t, nodes); err != nil || len(nodes) > 0 {
+			return t, err
+		}
+		before, err := parseTree(values)
+		if err != nil {
+			return nil, err
+		}
+		return t, keepsReferences("", before, t)
 	}}
 	e, err := p.run(ctx)
 	if err != nil {
@@ -204,6 +211,23 @@ func (p Patch) apply(t tree, nodes []Node) error {
 					return fmt.Errorf("%s: %w", at, errNoReference)
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// keepsReferences refuses a value in place of a reference to a secret. It is for changes that no node checks.
+func keepsReferences(path string, before, after any) error {
+	if ref, ok := before.(string); ok && ref != "" && checkReference(ref) == nil && after != nil {
+		if text, ok := after.(string); !ok || checkReference(text) != nil {
+			return fmt.Errorf("%s: %w. What is in force there is one; if it is no secret any more, unset it first (millrace settings set -default %s)", path, errNoReference, path)
+		}
+		return nil
+	}
+	now := maps.Collect(membersOf(after))
+	for name, v := range membersOf(before) {
+		if err := keepsReferences(strings.TrimPrefix(path+"."+name, "."), v, now[name]); err != nil {
+			return err
 		}
 	}
 	return nil

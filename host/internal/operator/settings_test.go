@@ -91,13 +91,13 @@ func TestSettings(t *testing.T) {
 			t.Errorf("got %+v and %+v", a.Now(), b.Now())
 		}
 		contains(t, "default", x.want(t, 0, "", "settings", "set", "-default", "seats"), "version 7 is in force")
-		contains(t, "history", x.want(t, 0, "", "settings", "history"), "VERSION RESULT WHEN BY WHY CHANGES 7 in force 0s ago", "seats 60→– 6 in force 1s ago", "too many back to 1, seats 102→60 5 forced",
-			"4 refused", `3 refused`, "seast –→50", "2 refused", "1 in force", `ada Black Friday mail.from –→"ada@example.org", seats –→60`)
+		contains(t, "history", x.want(t, 0, "", "settings", "history"), "VERSION RESULT WHEN BY WHY CHANGES 7 in force 0s ago", "seats 60→default 6 in force 1s ago", "too many back to 1, seats 102→60 5 forced",
+			"4 refused", `3 refused`, "seast default→50", "2 refused", "1 in force", `ada Black Friday mail.from default→"ada@example.org", seats default→60`)
 		lines := strings.Split(strings.TrimSpace(x.want(t, 0, "", "settings", "history", "-json", "-limit", "3")), "\n")
 		if forced := oneLine[settingsVersionLine](t, lines[2]+"\n"); forced.Version != 5 || *forced.Result != settings.Forced || forced.Reasons[0].Node != "b" || forced.Base != 1 {
 			t.Errorf("history -json: got %+v", forced)
 		}
-		contains(t, "diff", x.want(t, 0, "", "settings", "diff", "5"), `PATH VERSION 5 VERSION 7 seats 102 –`)
+		contains(t, "diff", x.want(t, 0, "", "settings", "diff", "5"), `PATH VERSION 5 VERSION 7 seats 102 default`)
 		contains(t, "no diff", x.want(t, 0, "", "settings", "diff", "1", "6"), "Versions 1 and 6 set the same.")
 		contains(t, "no version", x.want(t, 3, "", "settings", "diff", "1", "60"), "version 60")
 		contains(t, "never in force", x.want(t, 1, "", "settings", "back", "-to", "2"), "this version never was in force")
@@ -166,7 +166,7 @@ func TestSettingsThatNobodyChecks(t *testing.T) {
 		_ = worldtest.Pause(t.Context(), time.Minute)
 		putBlob(t, x.Store, "settings", "hall/current", "junk \x1b[31m")
 		contains(t, "damaged", x.want(t, 1, "", "settings", "show"), `go back by "millrace settings back" with -to VERSION`)
-		contains(t, "damaged", x.want(t, 0, "", "settings", "history"), "Note: settings: read hall", "2 – ")
+		contains(t, "damaged", x.want(t, 0, "", "settings", "history"), "Note: settings: read hall", "2 unknown ")
 		contains(t, "repaired", x.want(t, 0, "", "settings", "back", "-to", "1"), "version 3 is in force.")
 		_ = worldtest.Pause(t.Context(), time.Minute)
 		if a.Now().Seats != 60 || a.State().Version != 3 {
@@ -228,4 +228,36 @@ func TestSettingsInStages(t *testing.T) {
 		_ = worldtest.Pause(t.Context(), time.Second)
 		contains(t, "fault", x.want(t, 4, "", "doctor"), "a runs version 2 of settings hall, and 4 is in force: ", "no such environment variable")
 	})
+}
+
+// A text in the form of a reference to a secret is one, or is refused: it may be misspelt, and nobody may know better.
+func TestTextsInTheFormOfReferences(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"env:SMTP_URL": true, "file:/run/secrets/smtp": true, "evn:SMTP_URL": true, "File:/run/secrets/smtp": true, "vault:smtp": true, "env:": true, "fiel:///run/smtp": true,
+		"debug": false, "localhost:25": false, "mail.example.org:25": false, "https://example.org/x": false, "10:30": false, "note: closed": false, `C:\data`: false, "": false, ":": false,
+	} {
+		if got := likeReference(text); got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+}
+
+// The history says in words what has become of each version, and what a change was from.
+func TestHistoryExplainsItself(t *testing.T) {
+	t.Parallel()
+	kept := settings.Current{Epoch: 9, Candidate: 7, Ended: []settings.Ending{{Version: 6}, {Version: 4}}}
+	rolling := kept
+	rolling.Rollout = &settings.Rollout{Version: 7}
+	for _, tt := range []struct {
+		version int64
+		now     settings.Current
+		want    string
+	}{
+		{7, kept, "checking"}, {7, rolling, "rolling out"}, {8, kept, "not proposed"}, {5, kept, "not proposed"}, {3, kept, "no longer kept"}, {3, settings.Current{}, "unknown"},
+	} {
+		if got := noResult(tt.version, tt.now); got != tt.want {
+			t.Errorf("version %d of %+v: got %q, want %q", tt.version, tt.now, got, tt.want)
+		}
+	}
 }
