@@ -55,6 +55,9 @@ func (n Node) says(version int64) (Verdict, bool) {
 	return *n.Verdict, true
 }
 
+// silence is how long its row is the same when the node counts as dead.
+func (n Node) silence() time.Duration { return silence * time.Duration(n.Poll) * time.Millisecond }
+
 func parseNode(key string, data []byte) (Node, error) {
 	n, err := jsonform.DecodeStrictly[Node](data)
 	if err == nil && (n.ID != key || n.Poll < minPoll.Milliseconds() || n.Poll > maxPoll.Milliseconds()) {
@@ -107,9 +110,7 @@ type rowSeen struct {
 }
 
 // dies returns when the node counts as dead, unless its row changes.
-func (s rowSeen) dies() time.Time {
-	return s.since.Add(silence * time.Duration(s.node.Poll) * time.Millisecond)
-}
+func (s rowSeen) dies() time.Time { return s.since.Add(s.node.silence()) }
 
 // live looks at the rows, and returns the nodes that may be alive, by name.
 func (w *watch) live(ctx context.Context) ([]Node, error) {

@@ -142,6 +142,9 @@ type Patch struct {
 	// Force puts the change into force whatever the nodes say, and drops one that is being checked. Nodes that have not
 	// answered within 10 seconds are passed over, and so is a lack of nodes.
 	Force bool
+
+	// Waits is called at each look, about once a second, while answers are waited for. Defaults to none.
+	Waits func([]Wait)
 }
 
 // Await returns the end of a proposed version, which may be that of its roll-out. One that didn't come into force is an
@@ -167,7 +170,7 @@ func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error
 		e := Ending{Result: Refused, Reasons: []Refusal{{Why: unchecked}}}
 		return e, l.fail("set", e.err())
 	}
-	p := proposal{book: l.book, note: note, force: patch.Force, stages: stagesOf(nodes), make: func(values json.RawMessage) (tree, error) {
+	p := proposal{book: l.book, note: note, force: patch.Force, told: patch.Waits, stages: stagesOf(nodes), make: func(values json.RawMessage) (tree, error) {
 		t, err := parseTree(values)
 		if err != nil {
 			return nil, err

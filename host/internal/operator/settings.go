@@ -417,8 +417,9 @@ func settingsSet(ctx context.Context, call *call) error {
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, c.wait, fmt.Errorf("not all programs have answered within %v; %s settings status -of %s tells which, and settings set -force passes them over", c.wait, c.Command, c.name))
+	limited, cancel := context.WithTimeoutCause(ctx, c.wait, fmt.Errorf("not all programs have answered within %v; %s settings status -of %s tells more, and settings set -force passes them over", c.wait, c.Command, c.name))
 	defer cancel()
+	c.patch.Waits = c.tellWaits(time.Now())
 	e, err := c.ledger.Set(limited, settings.Note{By: c.author(), Why: c.why, Now: c.now}, c.patch)
 	return c.ended(e, err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 // A hall is the settings of a program that the operator doesn't know.
@@ -159,7 +160,8 @@ func TestSettingsThatNobodyChecks(t *testing.T) {
 		a := openHall(t, x.Store, "hall", "a")
 		hang := make(chan struct{})
 		a.Changing(func(context.Context, hall, hall) error { <-hang; return nil })
-		contains(t, "no answer", x.want(t, 1, "", "settings", "set", "seats=70", "-wait", "3s"), "version 2 is still being checked: not all programs have answered within 3s; millrace settings status -of hall tells which")
+		contains(t, "no answer", x.want(t, 1, "", "settings", "set", "seats=70", "-wait", "3s"), "version 2 is still being checked and waits for a until 00:01:", "not all programs have answered within 3s; millrace settings status -of hall tells more")
+		contains(t, "awaited", x.want(t, 0, "", "settings", "status"), "none yet to 2", "Version 2 is being checked. It waits for the answer of a until 00:01:", "is passed over")
 		contains(t, "checking", x.want(t, 0, "", "settings", "history"), "2 checking", "seats 60→70")
 		contains(t, "checking", x.want(t, 0, "", "settings", "show"), "Version 2 is being checked.")
 		close(hang)
@@ -260,4 +262,22 @@ func TestHistoryExplainsItself(t *testing.T) {
 			t.Errorf("version %d of %+v: got %q, want %q", tt.version, tt.now, got, tt.want)
 		}
 	}
+}
+
+// A set that takes long says which program it waits for, and until when: once, and to people only.
+func TestSetSaysForWhomItWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
+		link := storagetest.NewLink(x.Store)
+		openHall(t, x.Store, "hall", "a")
+		openHall(t, link.Store, "hall", "far")
+		contains(t, "quick", x.want(t, 0, "", "settings", "set", "seats=50", "-of", "hall"), "version 1 is in force")
+		link.Cut()
+		out := x.want(t, 0, "", "settings", "set", "seats=60", "-of", "hall")
+		contains(t, "slow", out, "Note: the change is being checked. It waits for the answer of far until 00:01:", "version 2 is in force")
+		if strings.Count(out, "Note: ") != 1 {
+			t.Errorf("got %s", out)
+		}
+	})
 }
