@@ -10,7 +10,7 @@ import (
 	"github.com/millrace-go/millrace/views"
 )
 
-// What a view of the web can't tell its client is in the program's log, although nobody has given the view a logger.
+// A view of the web logs to the program's log what it can't tell its client, although nobody has given it a logger.
 func TestAViewLogsToTheProgramsLog(t *testing.T) {
 	t.Parallel()
 	p := shop()

@@ -86,8 +86,8 @@ func TestASecretInPlaceOfItsReferenceIsRefused(t *testing.T) {
 	})
 }
 
-// Where no node runs, nobody knows which settings are secrets. What refers to one in force stays a reference. Whether it
-// leads to a value is the nodes' matter: one that starts says which secret it can't find.
+// A reference in force stays a reference where no node runs that knows which settings are secrets. To find its value is
+// the nodes' matter: one that starts says which secret it can't find.
 func TestAReferenceStaysOneWhereNobodyChecks(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {

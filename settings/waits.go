@@ -17,8 +17,8 @@ func (w Wait) String() string {
 	return fmt.Sprintf("%s until %s (in %v)", w.Node, w.Until.UTC().Format("15:04:05Z"), max(0, time.Until(w.Until)).Round(time.Second))
 }
 
-// WaitsFor tells which nodes a version that is being checked waits for. Until is three polls after the node's last look,
-// by its own clock. Others count from when they have seen that, so it may be up to a poll later.
+// WaitsFor tells which nodes a version that is being checked waits for. Until is three polls after the node's last
+// look, by its own clock. Others count from when they have seen that, so it may be up to a poll later.
 func (c Current) WaitsFor(nodes []Node) (all []Wait) {
 	if c.Candidate == 0 || c.Rollout != nil {
 		return nil

@@ -160,8 +160,9 @@ func readPatch(_ context.Context, c *call) error {
 	return nil
 }
 
-// likeReference reports that a text is taken for the reference of a secret, misspelt or not: evn:SMTP_URL. Addresses of hosts
-// and of the web aren't. No program may run that knows which settings are secrets, so this looks at the form alone.
+// likeReference reports that a text is taken for the reference of a secret, misspelt or not: evn:SMTP_URL. Addresses of
+// hosts and of the web aren't. It may be that no program runs that knows which settings are secrets, so this looks at
+// the form alone.
 func likeReference(text string) bool {
 	scheme, rest, found := strings.Cut(text, ":")
 	if !found || len(scheme) < 2 || strings.Trim(strings.ToLower(scheme), "abcdefghijklmnopqrstuvwxyz") != "" {
