@@ -59,7 +59,7 @@ func TestChannelsHaveFewMethods(t *testing.T) {
 	for c, i := reflect.TypeFor[*channel.Channels](), 0; i < c.NumMethod(); i++ {
 		got = append(got, c.Method(i).Name)
 	}
-	if want := []string{"Outbox", "Routes", "Send", "SendWith", "Sent", "SpoolTo", "Spools", "Store", "TraceWith", "Tracer"}; !slices.Equal(got, want) {
+	if want := []string{"LogTo", "Logger", "Outbox", "Routes", "Send", "SendWith", "Sent", "SpoolTo", "Spools", "Store", "TraceWith", "Tracer"}; !slices.Equal(got, want) {
 		t.Errorf("got the methods %q, want %q", got, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,7 @@ type Channels struct {
 	tracer *tracing.Tracer
 	sent   *atomic.Int64 // commands
 	spool  Spool         // nil for none
+	log    *slog.Logger  // nil: that of package slog
 }
 
 // New returns channels that send on behalf of source, a URI reference such as "/web".
@@ -50,6 +52,22 @@ func (c *Channels) TraceWith(p trace.TracerProvider) *Channels {
 	traced := *c
 	traced.tracer = tracing.New(p)
 	return &traced
+}
+
+// LogTo returns the same channels with a logger. All that works through channels and has no logger of its own logs
+// there: registries of handlers, and views. Channels of New have slog.Default().
+func (c *Channels) LogTo(l *slog.Logger) *Channels {
+	logging := *c
+	logging.log = l
+	return &logging
+}
+
+// Logger returns the logger of LogTo.
+func (c *Channels) Logger() *slog.Logger {
+	if c == nil || c.log == nil {
+		return slog.Default()
+	}
+	return c.log
 }
 
 // Routes returns the routes.

@@ -17,7 +17,7 @@ import (
 
 // Config is how handlers are run. The zero Config works.
 type Config struct {
-	// Logger gets the lines of a worker that has no logger of its own. Defaults to slog.Default().
+	// Logger gets the lines of a worker that has no logger of its own. Defaults to that of the channels.
 	Logger *slog.Logger
 
 	// Timeout bounds one run of a handler. The context of a reaction ends then. A handler of any kind that hasn't ended 10
@@ -55,7 +55,7 @@ const noTimeout = 100 * 365 * 24 * time.Hour
 // wrong with its configuration.
 func NewRegistry(channels *channel.Channels, cfg Config) *Registry {
 	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
+		cfg.Logger = channels.Logger()
 	}
 	cfg.Logger = GuardLogger(cfg.Logger)
 	if cfg.Timeout == 0 {

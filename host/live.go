@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
@@ -95,7 +95,7 @@ func (l *Live) limits(queue string) worker.Limits {
 // Settings opens the settings of the program that change while it runs, under the program's name; see package settings.
 // Call it in Start, once. T is a struct that embeds [Live] and has the program's own settings besides. defaults are
 // theirs, mostly from flags; the host sets those of Live. The host puts Live into force, and closes the settings. cfg
-// gets the program's logger and metrics, and a name such as worker@MACHINE, unless it has others.
+// gets the program's logger and metrics, and a name such as worker@MACHINE-PROCESS, unless it has others.
 //
 // The flag -bake lets a change come in stages: 10, 50 and 100 percent of the programs, or those of cfg.Stages. One
 // that runs the change is ill if cfg.Health returns an error, or if a breaker of [Program].Guards has opened there
@@ -142,8 +142,8 @@ func Settings[T any, L interface {
 		}
 		return settings.State{}
 	})
-	if machine, err := os.Hostname(); cfg.Name == "" && err == nil {
-		cfg.Name = a.role() + "@" + machine
+	if me := a.role() + "@" + call.ProcessName(); cfg.Name == "" && len(me) <= 100 {
+		cfg.Name = me
 	}
 	if err := a.showLevel(); err != nil {
 		return nil, err

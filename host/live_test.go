@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -110,8 +112,8 @@ func TestSettingsApplyWhileTheProgramRuns(t *testing.T) {
 		}
 	}
 
-	if _, out := operate(t, r, l.Program, "settings", "status"); !strings.Contains(out, "worker@") {
-		t.Errorf("settings status doesn't say that it is a worker:\n%s", out)
+	if _, out := operate(t, r, l.Program, "settings", "status"); !strings.Contains(out, "worker@") || !strings.Contains(out, fmt.Sprintf("-%d ", os.Getpid())) {
+		t.Errorf("settings status doesn't say that it is a worker, and which process:\n%s", out)
 	}
 	families, err := app.Metrics.(prometheus.Gatherer).Gather()
 	if err != nil {

@@ -152,6 +152,7 @@ func (s *service) open(ctx context.Context, a *App, routes *channel.Routes) erro
 	if a.Channels, err = channel.New(store, routes, "/"+s.Name); err != nil {
 		return err
 	}
+	a.Channels = a.Channels.LogTo(a.Log)
 	a.Store = a.Channels.Store() // where a queue has lanes, it counts them together
 	if s.spool != nil && *s.spool != "" {
 		if err := s.openSpool(ctx, a); err != nil {
@@ -245,11 +246,7 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 
 // newWorker returns the worker of the program's handlers.
 func (s *service) newWorker(a *App) (*worker.Worker, error) {
-	how := s.Handlers
-	if how.Logger == nil {
-		how.Logger = a.Log
-	}
-	registry := handlers.NewRegistry(a.Channels, how)
+	registry := handlers.NewRegistry(a.Channels, s.Handlers)
 	if err := s.Register(registry); err != nil {
 		return nil, err
 	}

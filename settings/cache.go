@@ -72,7 +72,11 @@ func load(path, name string) (cached, error) {
 	if err != nil {
 		return cached{}, err
 	}
-	return parseCache(data, name)
+	c, err := parseCache(data, name)
+	if err != nil {
+		return cached{}, fmt.Errorf("the cache file %s: %w; delete the file, and start the program while the store answers", storage.Quote(path), err)
+	}
+	return c, nil
 }
 
 func parseCache(data []byte, name string) (cached, error) {
@@ -87,7 +91,7 @@ func parseCache(data []byte, name string) (cached, error) {
 		_, err = parseTree(c.Values)
 	}
 	if err != nil {
-		return cached{}, fmt.Errorf("%w: the cache: %w", storage.ErrInvalid, err)
+		return cached{}, fmt.Errorf("%w: %w", storage.ErrInvalid, err)
 	}
 	return c, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -29,7 +30,8 @@ const (
 
 // Config is how a node uses settings. The zero Config is right for most callers.
 type Config struct {
-	// Name tells an operator who the node is. It needn't be unique. At most 100 bytes. Defaults to user@host, or "node".
+	// Name tells an operator which process the node is. Where several have one name, their IDs tell them apart. At most
+	// 100 bytes. Defaults to the host and the process ID.
 	Name string
 
 	// Cache is the file in which the node keeps what it has applied, so that it can start while the store doesn't
@@ -73,7 +75,7 @@ type Config struct {
 // withDefaults returns a complete copy, or all that is wrong with it.
 func (c Config) withDefaults() (Config, error) {
 	if c.Name == "" {
-		c.Name = self("node")
+		c.Name = call.ProcessName()
 	}
 	if c.Poll == 0 {
 		c.Poll = 30 * time.Second
@@ -97,7 +99,7 @@ func (c Config) withDefaults() (Config, error) {
 
 // A Note tells others who changes settings, and why. Both texts are valid UTF-8 without control characters.
 type Note struct {
-	By  string // at most 100 bytes. Defaults to user@host
+	By  string // at most 100 bytes. Defaults to user@host, or the process
 	Why string // at most 500 bytes; may be empty
 	Now bool   // once all have said yes, the change comes into force everywhere at once, and not in stages
 }
@@ -108,20 +110,20 @@ func By(by, why string) Note { return Note{By: by, Why: why} }
 // withDefaults returns a complete copy, or all that is wrong with it.
 func (n Note) withDefaults() (Note, error) {
 	if n.By == "" {
-		n.By = self("operator")
+		n.By = self()
 	}
 	return n, errors.Join(checkText("By", n.By, maxBy), checkText("Why", n.Why, maxWhy))
 }
 
-// self names the user and host of this process, or is other.
-func self(other string) string {
+// self names the user and host of this process, or the process.
+func self() string {
 	host, err := os.Hostname()
 	if err != nil {
-		return other
+		return call.ProcessName()
 	}
 	u, err := user.Current()
 	if err != nil || checkText("name", u.Username+"@"+host, maxBy) != nil {
-		return other
+		return call.ProcessName()
 	}
 	return u.Username + "@" + host
 }

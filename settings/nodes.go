@@ -17,12 +17,13 @@ import (
 const (
 	table   = "settings"
 	silence = 3 // a row that stays the same for so many polls is a dead node's
+	shortID = 5 // characters of an ID that tell nodes of one name apart
 )
 
 // A Node is what a node says of itself in its row.
 type Node struct {
 	ID      string          `json:"id"`
-	Name    string          `json:"name"`
+	Name    string          `json:"name"`              // [Ledger.Nodes] adds the beginning of the ID where several have it
 	Poll    int64           `json:"poll"`              // milliseconds between its looks, at most
 	Beats   int64           `json:"beats"`             // looks so far
 	At      time.Time       `json:"at"`                // of the last look, by its own clock
@@ -53,6 +54,9 @@ func (n Node) says(version int64) (Verdict, bool) {
 	}
 	return *n.Verdict, true
 }
+
+// silence is how long its row is the same when the node counts as dead.
+func (n Node) silence() time.Duration { return silence * time.Duration(n.Poll) * time.Millisecond }
 
 func parseNode(key string, data []byte) (Node, error) {
 	n, err := jsonform.DecodeStrictly[Node](data)
@@ -102,12 +106,11 @@ type rowSeen struct {
 	since time.Time // it has been the same since then, or for longer
 	after time.Time // it was written after that; zero: nobody knows
 	node  Node
+	name  string // in the row
 }
 
 // dies returns when the node counts as dead, unless its row changes.
-func (s rowSeen) dies() time.Time {
-	return s.since.Add(silence * time.Duration(s.node.Poll) * time.Millisecond)
-}
+func (s rowSeen) dies() time.Time { return s.since.Add(s.node.silence()) }
 
 // live looks at the rows, and returns the nodes that may be alive, by name.
 func (w *watch) live(ctx context.Context) ([]Node, error) {
@@ -115,7 +118,6 @@ func (w *watch) live(ctx context.Context) ([]Node, error) {
 	defer cancel()
 	began := time.Now()
 	seen := map[string]rowSeen{}
-	var live []Node
 	for r, err := range w.rows.Query(ctx, w.name, storage.RowRange{}) {
 		if err != nil {
 			return nil, err
@@ -127,9 +129,13 @@ func (w *watch) live(ctx context.Context) ([]Node, error) {
 				// It may be alive, and its answer can't be read: it counts as a node that doesn't answer, until it is silent.
 				n = Node{ID: r.Key, Name: "a node with an unreadable row", Poll: (30 * time.Second).Milliseconds()}
 			}
-			s = rowSeen{etag: r.ETag, since: time.Now(), after: w.asked, node: n} // after the read, so not before the row was written
+			s = rowSeen{etag: r.ETag, since: time.Now(), after: w.asked, node: n, name: n.Name} // after the read, so not before the row was written
 		}
 		seen[r.Key] = s
+	}
+	tellApart(seen)
+	var live []Node
+	for _, s := range seen {
 		if s.dies().After(began) {
 			live = append(live, s.node)
 		}
@@ -137,6 +143,20 @@ func (w *watch) live(ctx context.Context) ([]Node, error) {
 	w.seen, w.asked = seen, began
 	slices.SortFunc(live, func(a, b Node) int { return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID) })
 	return live, nil
+}
+
+// tellApart adds the beginning of its ID to each name that several nodes have.
+func tellApart(seen map[string]rowSeen) {
+	count := map[string]int{}
+	for _, s := range seen {
+		count[s.name]++
+	}
+	for key, s := range seen {
+		if s.node.Name = s.name; count[s.name] > 1 {
+			s.node.Name = clean(s.name, maxBy-shortID-1) + "/" + clean(key, shortID)
+		}
+		seen[key] = s
+	}
 }
 
 // bury deletes the rows of the nodes that are dead by the last look. The row of one that may have died with a candidate

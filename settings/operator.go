@@ -142,6 +142,9 @@ type Patch struct {
 	// Force puts the change into force whatever the nodes say, and drops one that is being checked. Nodes that have not
 	// answered within 10 seconds are passed over, and so is a lack of nodes.
 	Force bool
+
+	// Waits is called at each look, about once a second, while answers are waited for. Defaults to none.
+	Waits func([]Wait)
 }
 
 // Await returns the end of a proposed version, which may be that of its roll-out. One that didn't come into force is an
@@ -157,7 +160,7 @@ func (l *Ledger) Await(ctx context.Context, version int64) (Ending, error) {
 
 // Set changes what is in force, as [Settings.Propose] does, in those stages of the live nodes that take longest. A
 // value for a path that a live node knows as a secret must be a reference. Where no node runs, nobody can check the
-// change, so it is refused unless it is forced, and nothing is written.
+// change, so it is refused unless it is forced, and nothing is written. Then what is in force tells which are secrets.
 func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error) {
 	nodes, err := l.Nodes(ctx)
 	if err != nil {
@@ -167,12 +170,19 @@ func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error
 		e := Ending{Result: Refused, Reasons: []Refusal{{Why: unchecked}}}
 		return e, l.fail("set", e.err())
 	}
-	p := proposal{book: l.book, note: note, force: patch.Force, stages: stagesOf(nodes), make: func(values json.RawMessage) (tree, error) {
+	p := proposal{book: l.book, note: note, force: patch.Force, told: patch.Waits, stages: stagesOf(nodes), make: func(values json.RawMessage) (tree, error) {
 		t, err := parseTree(values)
 		if err != nil {
 			return nil, err
 		}
-		return t, patch.apply(t, nodes)
+		if err := patch.apply(t, nodes); err != nil || len(nodes) > 0 {
+			return t, err
+		}
+		before, err := parseTree(values)
+		if err != nil {
+			return nil, err
+		}
+		return t, keepsReferences("", before, t)
 	}}
 	e, err := p.run(ctx)
 	if err != nil {
@@ -204,6 +214,23 @@ func (p Patch) apply(t tree, nodes []Node) error {
 					return fmt.Errorf("%s: %w", at, errNoReference)
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// keepsReferences refuses a value in place of a reference to a secret. It is for changes that no node checks.
+func keepsReferences(path string, before, after any) error {
+	if ref, ok := before.(string); ok && ref != "" && checkReference(ref) == nil && after != nil {
+		if text, ok := after.(string); !ok || checkReference(text) != nil {
+			return fmt.Errorf("%s: %w. What is in force there is one; if it is no secret any more, unset it first (millrace settings set -default %s)", path, errNoReference, path)
+		}
+		return nil
+	}
+	now := maps.Collect(membersOf(after))
+	for name, v := range membersOf(before) {
+		if err := keepsReferences(strings.TrimPrefix(path+"."+name, "."), v, now[name]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -353,6 +380,8 @@ func (p *proposal) before(ctx context.Context, version int64) (int64, error) {
 	for range maxVersions {
 		v, err := p.readVersion(ctx, version)
 		switch {
+		case errors.Is(err, storage.ErrInvalid), errors.Is(err, storage.ErrNotFound):
+			return 0, fmt.Errorf("%w; so nobody knows what was in force before: name a version by -to VERSION", err)
 		case err != nil:
 			return 0, err
 		case version == 0:
@@ -392,26 +421,41 @@ func (p *proposal) replace(ctx context.Context, version int64) error {
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}
-	last, err := p.lastVersion(ctx)
+	last, epoch, err := p.newest(ctx)
 	if err != nil {
 		return err
 	}
-	d := document{Last: last, Values: json.RawMessage(" {}")} // as if nothing were set, and unlike all that is written
-	if last > 0 {
-		v, err := p.readVersion(ctx, last)
-		if err != nil {
-			return err
-		}
-		d.Epoch = v.Epoch
-	}
+	d := document{Epoch: epoch, Last: last, Values: json.RawMessage(" {}")} // as if nothing were set, and unlike all that is written
 	nodes, err := (&watch{book: p.book}).live(ctx)
 	if err != nil {
 		return err
 	}
 	for _, n := range nodes {
-		d.Epoch = max(d.Epoch, n.Epoch)
+		d.Epoch, d.Last = max(d.Epoch, n.Epoch), max(d.Last, n.Version)
 	}
-	d.Epoch += 1000 // a version is followed by two or three epochs
+	d.Epoch += mostEpochs
 	p.seen = sighting{etag: blob.ETag}
 	return p.putBack(ctx, d, version)
+}
+
+// mostEpochs is more than a version is followed by: a roll-out through the longest stages, with a write each second.
+const mostEpochs = 1 << 23
+
+// newest returns the highest number of a version, by the listing, and the epoch at which that was proposed, or a later
+// one. Versions that can't be read are passed over.
+func (b book) newest(ctx context.Context) (last, epoch int64, err error) {
+	if last, err = b.lastVersion(ctx); err != nil {
+		return 0, 0, err
+	}
+	for n := last; n > max(0, last-maxVersions); n-- {
+		v, err := b.readVersion(ctx, n)
+		switch {
+		case err == nil:
+			return last, v.Epoch + epoch, nil
+		case !errors.Is(err, storage.ErrInvalid) && !errors.Is(err, storage.ErrNotFound):
+			return 0, 0, err
+		}
+		epoch += mostEpochs
+	}
+	return last, epoch, nil
 }

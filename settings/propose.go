@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,6 +127,8 @@ type proposal struct {
 	dropped int64   // the candidate that it drops; 0: none
 	nodes   watch
 	seen    sighting
+	told    func([]Wait) // is told who is waited for; nil: nobody is
+	waits   []Wait       // at the last look
 }
 
 // run proposes the change and waits for its ending.
@@ -239,19 +242,28 @@ func (p *proposal) record(ctx context.Context, d document, t tree, backTo *int64
 // version once the answers are complete. While the store fails, it goes on trying.
 func (p *proposal) await(ctx context.Context, version int64, force bool, until Result) (Ending, error) {
 	began, pause, state := time.Now(), quickPause, "being checked"
+	p.waits = nil
 	for {
 		e, ended, err := p.settle(ctx, version, force && time.Since(began) >= forceAfter)
+		for i, w := range p.waits {
+			if last := began.Add(forceAfter); force && w.Until.After(last) {
+				p.waits[i].Until = last
+			}
+		}
 		switch {
 		case ended && (e.Result != Rolling || until == Rolling):
 			return e, e.err()
 		case ctx.Err() != nil:
-			return Ending{Version: version}, fmt.Errorf("version %d is still %s: %w", version, state, context.Cause(ctx))
+			return Ending{Version: version}, fmt.Errorf("version %d is still %s%s: %w", version, state, waitsText(p.waits), context.Cause(ctx))
 		case ended:
-			state = "being rolled out"
+			state, p.waits = "being rolled out", nil
 		case storage.LostRace(err):
 			continue
 		case err != nil && call.Permanent(err):
 			return Ending{Version: version}, err
+		}
+		if p.told != nil && len(p.waits) > 0 {
+			p.told(slices.Clone(p.waits))
 		}
 		if err := call.Sleep(ctx, pause); err == nil {
 			pause = min(2*pause, soon)
@@ -282,6 +294,7 @@ func (p *proposal) settle(ctx context.Context, version int64, passOver bool) (e 
 	}
 	result, reasons, settled := judgement(*d.Candidate, live)
 	if !settled && !passOver {
+		p.waits = p.nodes.waits(*d.Candidate)
 		return Ending{}, false, nil
 	}
 	if err := p.write(ctx, &p.seen, d.conclude(result, reasons, live, time.Now())); err != nil {

@@ -86,6 +86,39 @@ func TestASecretInPlaceOfItsReferenceIsRefused(t *testing.T) {
 	})
 }
 
+// A reference in force stays a reference where no node runs that knows which settings are secrets. To find its value is
+// the nodes' matter: one that starts says which secret it can't find.
+func TestAReferenceStaysOneWhereNobodyChecks(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		l := ledger(t, s)
+		set := func(path string, value any) error {
+			_, err := l.Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{path: encode(t, value)}, Force: true})
+			return err
+		}
+		must(t, set("key", "file:/not/there"))
+		must(t, set("in", map[string]any{"list": []string{"env:A"}, "text": "plain"}))
+		for _, bad := range []any{"evn:SMTP_URL", hidden, 4711, []string{hidden}} {
+			for path, value := range map[string]any{"key": bad, "in": map[string]any{"list": []any{bad}}, "in.list": []any{bad}} {
+				err := set(path, value)
+				wantErr(t, err, storage.ErrInvalid, "a secret is set by a reference", "settings set -default ")
+				if strings.Contains(err.Error(), hidden) {
+					t.Errorf("got error %v", err)
+				}
+			}
+		}
+		must(t, set("in.text", "evn:plain"))
+		must(t, set("in.list", []string{"file:/run/a", "file:/run/b"}))
+		_, err := l.Set(t.Context(), ada, settings.Patch{Unset: []string{"in"}, Force: true})
+		must(t, err)
+		must(t, set("in.list", []string{"plain"}))
+		_, err = l.Set(t.Context(), ada, settings.Patch{Unset: []string{"in"}, Force: true})
+		must(t, err)
+		_, err = settings.Open(t.Context(), s, name, defaults(), settings.Config{})
+		wantErr(t, err, os.ErrNotExist, "is in force, and this program can't run it", "key: secret file:/not/there")
+	})
+}
+
 func encode(t *testing.T, v any) jsonText {
 	t.Helper()
 	data, err := json.Marshal(v)

@@ -36,7 +36,7 @@ type Config[V any] struct {
 	// In memory they take a few times as much. A document larger than CacheBytes is read each time. Defaults to 32 MiB.
 	CacheBytes int
 
-	// Logger gets the errors that Handler doesn't tell its client. Defaults to slog.Default().
+	// Logger gets the errors that Handler doesn't tell its client. Defaults to that of the channels.
 	Logger *slog.Logger
 
 	// CacheControl is sent by Handler. Defaults to "no-cache": browsers keep a copy and revalidate it.
@@ -74,7 +74,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *View[V]
 		cfg.CacheControl = "no-cache"
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
+		cfg.Logger = channels.Logger()
 	}
 	return &View[V]{
 		docs: values.New(channels, name, values.Config[folded[V]]{

@@ -172,6 +172,8 @@ func rolloutFlaws() map[string]string {
 	return map[string]string{
 		"BREAK_APPLY_BEFORE_LAST_VERDICT": "dies",
 		"BREAK_LATE_NODE_UNASKED":         "dies",
+		"BREAK_JOIN_LEFT_OUT":             "dies",
+		"BREAK_JOIN_WITHOUT_WRITE":        "dies",
 		"BREAK_SILENCE_IS_HEALTH":         "dies",
 		"BREAK_CANARY_BURIED":             "dies",
 		"BREAK_RUN_BEFORE_TOLD":           "dies",

@@ -5,12 +5,16 @@
 
 	spin -a rollout.pml && cc -w -O2 -DSAFETY -DCOLLAPSE -o pan pan.c && ./pan
 
-   There are three nodes, one current document and one change. The last node starts late, at any time. A node looks when
-   there are news: it reads the document, runs what it shall run, answers, writes its row, reads the rows, and writes
-   the next state of the document if that is still the one it has read. Any node may do that; the one that is first
-   drives. Between two calls of the store anything may happen. A node may die, or be cut off for a while, and others
-   learn that from its silence. An operator may go back. A node that has seen a roll-back may read the document of
-   before once more, as from a backup.
+   There are three nodes, one current document and one change. A node looks when there are news: it reads the document,
+   runs what it shall run, answers, writes its row, reads the rows, and writes the next state of the document if that is
+   still the one it has read. Any node may do that; the one that is first drives. Between two calls of the store anything
+   may happen. A node may die, or be cut off for a while, and others learn that from its silence. An operator may go
+   back. A node that has seen a roll-back may read the document of before once more, as from a backup.
+
+   The last node starts late: at any time before the change is proposed, while it is checked or rolled out, or after. It
+   reads the document, runs what is in force, writes its row, and joins: it reads the document again, and while there is
+   a candidate it writes that once more, as it is. A node that comes back after a silence joins, too. Here the read and
+   the write of a join are one step: if another node writes between them, both are repeated.
 
    Two stages: one node, then all. A bake is two writes: the stage begins, and its time is over. After the second each
    canary must have written its row once more. Each node may refuse the change, or be ill with it.
@@ -20,8 +24,11 @@
 
    Each break, with the shortest run:
 
-   - BREAK_APPLY_BEFORE_LAST_VERDICT: The second node has yet to answer. The first one runs the change.
+   - BREAK_APPLY_BEFORE_LAST_VERDICT: The second node has yet to answer. The roll-out begins.
    - BREAK_LATE_NODE_UNASKED: A node starts during the roll-out and refuses. The change comes into force.
+   - BREAK_JOIN_LEFT_OUT: A node has read the rows, and is about to begin the roll-out. A late node writes its row, and
+     has started. The roll-out begins, and the late node refuses.
+   - BREAK_JOIN_WITHOUT_WRITE: The same, although the late node reads the document after it has written its row.
    - BREAK_SILENCE_IS_HEALTH: The canary dies, and the roll-out goes on.
    - BREAK_CANARY_BURIED: The canary dies. A node deletes its row like that of others, so nobody learns of it.
    - BREAK_RUN_BEFORE_TOLD: A late node runs the change before its row has said yes, and dies of it. Nobody learns of it.
@@ -65,7 +72,8 @@ typedef Doc {
 };
 
 Doc doc, old;			/* the current document, and one from before */
-byte tag;			/* its ETag: how often it was written */
+byte behind;			/* nodes that have not read it since it was written, so their ETag is an older one */
+bit proposed;			/* the change */
 
 /* Rows. */
 byte listed, yes, no, runsIt, illRow;
@@ -83,8 +91,10 @@ byte deaths, cuts, backs, stales;
 bit ready;
 
 /* For the assertions. */
-byte there;			/* nodes with a row when the change was proposed */
-byte agreed, gone;		/* gone: died, or was cut off, so the others needn't wait */
+byte up;			/* nodes that have started */
+byte agreed, gone;		/* gone: died, or others know its silence, so they needn't wait */
+byte left;			/* they were silent, and have not joined again */
+byte passed;			/* they were passed over, so their fault is that they can't run what is in force */
 byte seenBack;			/* nodes that have seen the roll-back */
 bit hurt;			/* a canary has died within its bake */
 bit bad;			/* the change was refused or taken back */
@@ -117,8 +127,17 @@ inline lowest() {
 #define canary(i)	(has(listed, i) && has(yes, i) && included(d, i))
 #define canaries	(canary(0) | (canary(1) << 1) | (canary(2) << 2))
 
+/* Epochs matter where somebody may read a document from before. */
+inline count() {
+#if STALE
+	doc.epoch++
+#else
+	skip
+#endif
+}
+
 inline wrote() {
-	tag++;
+	behind = all;
 	news = all
 }
 
@@ -127,8 +146,7 @@ inline wrote() {
 inline apply() {
 	if
 	:: !has(runs, i) ->
-		assert((there & ~gone & ~agreed) == 0);		/* each live node has agreed */
-		assert(!has(seenBack, i));			/* and nobody goes back to what was bad */
+		assert(!has(seenBack, i));			/* nobody goes back to what was bad */
 		runs = runs | bit(i)
 	:: else
 	fi
@@ -143,7 +161,12 @@ inline heed() {
 		if :: d.ended && !d.stable -> seenBack = seenBack | bit(i) :: else fi;
 		if
 		:: has(runs, i) && included(d, i)
-		:: else -> if :: d.stable -> apply() :: else -> runs = runs & ~bit(i) fi
+		:: else ->
+			if
+			:: d.stable && has(refuses, i)		/* its fault: it can't run that */
+			:: d.stable && !has(refuses, i) -> apply()
+			:: else -> runs = runs & ~bit(i)
+			fi
 		fi;
 		if
 		:: d.phase != NONE && !said -> said = 1 + has(refuses, i)
@@ -152,12 +175,13 @@ inline heed() {
 #ifdef BREAK_RUN_BEFORE_TOLD
 		if :: said == 1 && included(d, i) -> agreed = agreed | bit(i); apply() :: else fi
 #else
-		if :: said == 1 && has(yes, i) && included(d, i) -> apply() :: else fi
+		if :: said == 1 && has(yes & ~left, i) && included(d, i) -> apply() :: else fi
 #endif
 	fi
 }
 
 inline writeRow() {
+	silent = silent & ~bit(i);
 	still[0] = still[0] & ~bit(i); still[1] = still[1] & ~bit(i); still[2] = still[2] & ~bit(i);
 	was = listed | (yes << 3);
 	now = no | (runsIt << 3);
@@ -168,7 +192,7 @@ inline writeRow() {
 	if :: has(runs, i) && has(sick, i) -> illRow = illRow | bit(i) :: else -> illRow = illRow & ~bit(i) fi;
 	if :: doc.baked -> fresh = fresh | bit(i) :: else fi;
 	if
-	:: was != (listed | (yes << 3)) || now != (no | (runsIt << 3)) || low != (illRow | (fresh << 3)) -> news = all
+	:: proposed && (was != (listed | (yes << 3)) || now != (no | (runsIt << 3)) || low != (illRow | (fresh << 3))) -> news = all
 	:: else
 	fi;
 	was = 0; now = 0; low = 0
@@ -214,7 +238,7 @@ inline judge() {
 		fi
 	fi;
 	low = 0; c = 0;
-	rows = listed; still[i] = silent & listed
+	still[i] = silent & listed
 }
 
 /* Rows that were those of dead nodes at the last look, before the document was read, are deleted, if they are the same
@@ -233,6 +257,30 @@ inline bury() {
 	c = 0; still[i] = 0
 }
 
+/* Nothing comes into force, or into more nodes, without the yes of each node that has started and is alive. */
+inline allAgreed() {
+	assert((up & ~gone & ~agreed) == 0)
+}
+
+/* A node that starts runs what is in force, or doesn't start. */
+inline start() {
+	epoch = d.epoch;
+	if :: d.ended && !d.stable -> seenBack = seenBack | bit(i) :: else fi;
+	if
+	:: d.stable && has(refuses, i) -> listed = listed & ~bit(i); dead = dead | bit(i); silent = silent | bit(i); news = all
+	:: d.stable && !has(refuses, i) -> agreed = agreed | bit(i); runs = runs | bit(i)
+	:: else
+	fi
+}
+
+/* The write of the document by which whoever has read the rows too early loses. */
+inline join() {
+#if !defined(BREAK_JOIN_LEFT_OUT) && !defined(BREAK_JOIN_WITHOUT_WRITE)
+	if :: doc.phase != NONE -> count(); wrote() :: else fi;
+#endif
+	copy(d, doc)
+}
+
 inline back() {
 #ifdef BREAK_BACK_WITHOUT_EPOCH
 	doc.epoch--;
@@ -249,21 +297,22 @@ inline write() {
 #ifdef BREAK_BLIND_WRITE
 	copy(doc, d);
 #endif
-	doc.epoch++;
+	count();
 	if
 	:: act == REFUSE -> back()
 	:: act == BACK -> back()
-	:: act == BEGIN -> lowest(); doc.phase = ROLL; doc.upto = low; low = 0
+	:: act == BEGIN -> allAgreed(); lowest(); doc.phase = ROLL; doc.upto = low; low = 0
 	:: act == CHOOSE -> lowest(); doc.upto = low; doc.baked = 0; hurt = 0; low = 0
 	:: act == BAKED -> doc.baked = 1; fresh = 0
 	:: act == NEXT ->
 		assert(!hurt && !bad);
+		allAgreed();
 		doc.baked = 0;
 		if
 		:: doc.stage == 0 -> doc.stage = 1; doc.upto = N - 1
 		:: else ->
-			assert((rows & ~gone & ~agreed) == 0);
-			assert((rows & ~gone & sick) == 0);
+			assert((up & ~gone & sick) == 0);
+			passed = up & gone & ~agreed;
 			doc.phase = NONE; doc.stable = 1; doc.ended = 1
 		fi
 	fi;
@@ -272,31 +321,49 @@ inline write() {
 
 active [N] proctype node() {
 	Doc d;
-	byte t, epoch, said, act, rows, c, low, was, now;
+	byte epoch, said, act, c, low, was, now;
+	bit stale;
 
-	atomic { ready -> skip };
-	/* A node that starts reads what is in force, and writes its row. */
+	atomic { ready -> if :: i != LATE -> epoch = doc.epoch; goto end_idle :: else fi };
+	atomic { copy(d, doc); start(); if :: has(dead, i) -> forget(); goto over :: else fi };
+	atomic { writeRow() };
+end_join:
 	atomic {
-		if :: i == LATE && doc.stable -> agreed = agreed | bit(i); runs = runs | bit(i) :: else fi;
-		epoch = doc.epoch; listed = listed | bit(i);
-		if :: has(runs, i) -> runsIt = runsIt | bit(i) :: else fi;
-		if :: doc.ended && !doc.stable -> seenBack = seenBack | bit(i) :: else fi;
-		news = all
+		reach(i) ->
+		left = left & ~bit(i);
+#ifdef BREAK_JOIN_LEFT_OUT
+		skip
+#else
+		join();
+		if
+		:: d.stable && !has(up | runs, i) ->
+			start();
+			if :: has(dead, i) -> forget(); goto over :: else -> writeRow() fi
+		:: else
+		fi
+#endif
+		;
+		up = up | bit(i); busy = busy & ~bit(i);
+		if :: proposed -> news = news | bit(i) :: else fi;
+		if :: !has(dead, i) -> gone = gone & ~bit(i) :: else fi;
+		forget()
 	};
 end_idle:
 	atomic {
 		has(news, i) && reach(i) ->
 		news = news & ~bit(i); busy = busy | bit(i);
 		if
-		:: t = tag; copy(d, doc)
-		:: stales < STALE && has(seenBack, i) -> stales++; t = N; copy(d, old); news = news | bit(i)	/* it is no newest tag */
+		:: behind = behind & ~bit(i); copy(d, doc)
+		:: stales < STALE && has(seenBack, i) -> stales++; stale = 1; behind = behind | bit(i); copy(d, old); news = news | bit(i)
 		fi;
 		heed()
 	};
 end_row:
 	atomic {
 		reach(i) ->
-		d_step { bury(); writeRow(); judge() };
+		d_step { bury(); writeRow() };
+		if :: has(left, i) -> stale = 0; forget(); goto end_join :: else fi;
+		d_step { judge() };
 #ifndef BREAK_BLIND_WRITE
 		forget();
 #endif
@@ -307,17 +374,19 @@ end_write:
 		reach(i) ->
 		if
 #ifdef BREAK_BLIND_WRITE
-		:: t != N -> write()
+		:: !stale -> write()
 #else
-		:: t == tag -> d_step { write() }
-		:: t != tag -> news = news | bit(i)
+		:: !has(behind, i) -> d_step { write() }
+		:: has(behind, i) -> news = news | bit(i)
 #endif
 		fi;
 rest:
-		act = WAIT; rows = 0; t = 0; busy = busy & ~bit(i);
+		act = WAIT; stale = 0; busy = busy & ~bit(i);
 		forget();
 		goto end_idle
-	}
+	};
+over:
+	skip
 }
 #undef i
 
@@ -329,19 +398,21 @@ inline fail(i) {
 		:: doc.phase == ROLL && !doc.baked && has(runs, i) -> hurt = 1
 		:: else
 		fi
-	:: cuts < CUTS && has(listed, i) && reach(i) -> cuts++; away = away | bit(i); gone = gone | bit(i)
-	:: has(away, i) && !has(dead, i) -> away = away & ~bit(i); silent = silent & ~bit(i); news = news | bit(i)
-	:: (has(dead, i) || has(away, i)) && !has(silent, i) -> silent = silent | bit(i); news = all
+	:: cuts < CUTS && has(up, i) && reach(i) -> cuts++; away = away | bit(i)
+	:: has(away, i) && !has(dead, i) -> away = away & ~bit(i); news = news | bit(i)
+	:: (has(dead, i) || has(away, i)) && !has(silent, i) -> silent = silent | bit(i); gone = gone | bit(i); left = left | bit(i); news = all
 	fi
 }
 
 active proctype fate() {
+end_before:
+	atomic { proposed -> skip };	/* what fails before the change is of no account */
 end_fate:
 	do
 	:: atomic { fail(0) }
 	:: atomic { fail(1) }
 	:: atomic { fail(2) }
-	:: atomic { backs < BACKS && doc.phase == ROLL -> backs++; copy(old, doc); doc.epoch++; back(); wrote() }
+	:: atomic { backs < BACKS && doc.phase == ROLL -> backs++; copy(old, doc); count(); back(); wrote() }
 	od
 }
 
@@ -349,17 +420,18 @@ active proctype world() {
 	atomic {
 		if :: turn = 0 :: turn = 1 fi;		/* the late node is the last one, or the first */
 		if :: true :: refuses = bit(1) :: refuses = bit(LATE) :: sick = bit(1) :: sick = bit(LATE) fi;
-		listed = bit(0) | bit(1); there = listed;
-		doc.epoch = 1; doc.phase = CHECK; tag = N + 1; news = all;
+		listed = bit(0) | bit(1); up = listed;
 		ready = 1
 	};
+	/* Somebody proposes the change. */
+	atomic { proposed = 1; count(); doc.phase = CHECK; wrote() };
 	/* When there is nothing to look at any more, */
 	atomic {
-		ready && !(news & ~dead) && !(busy & ~dead) && !away && !(dead & ~silent) && (listed & bit(LATE) || has(dead, LATE)) ->
+		ready && !(news & ~dead) && !(busy & ~dead) && !away && !(dead & ~silent) && has(up | dead, LATE) ->
 		/* the change has ended, */
 		assert(doc.phase == NONE && doc.ended);
 		assert(doc.stable != bad);
 		/* and each node that is alive runs what is in force. */
-		assert((runs & ~dead) == (doc.stable -> all & ~dead : 0))
+		assert((runs & ~dead & ~passed) == (doc.stable -> all & ~dead & ~passed : 0))
 	}
 }

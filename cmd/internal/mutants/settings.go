@@ -115,5 +115,37 @@ func changes() []mutant {
 			by:   "settings",
 			test: "TestAWriteThatComesLateIsNotRepeated",
 		},
+		{
+			name: "a damaged newest version bars the way back",
+			file: "settings/operator.go",
+			old:  "		epoch += mostEpochs\n",
+			new:  "		return 0, 0, err\n",
+			by:   "settings",
+			test: "TestLawAChangeIsUndoneByItsNumberOverDamagedVersions",
+		},
+		{
+			name: "a secret takes the place of its reference where nobody checks",
+			file: "settings/operator.go",
+			old:  "		return t, keepsReferences(\"\", before, t)\n",
+			new:  "		_ = before\n		return t, nil\n",
+			by:   "settings",
+			test: "TestAReferenceStaysOneWhereNobodyChecks",
+		},
+		{
+			name: "two nodes of one name look like one",
+			file: "settings/nodes.go",
+			old:  "count[s.name] > 1",
+			new:  "count[s.name] > len(seen)",
+			by:   "settings",
+			test: "TestNodesOfOneNameAreToldApart",
+		},
+		{
+			name: "a change doesn't say for whom it waits",
+			file: "settings/propose.go",
+			old:  "		p.waits = p.nodes.waits(*d.Candidate)\n",
+			new:  "",
+			by:   "settings",
+			test: "TestAChangeSaysForWhomItWaits",
+		},
 	}
 }

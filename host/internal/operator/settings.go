@@ -78,9 +78,9 @@ func settingsVerbs() []*verb {
 				o.limit = 100
 				limitFlag(set, o, "versions")
 			},
-			more: "RESULT is in force (it came into force), forced, refused, dropped (for another change), rolled back, rolling out or checking.\n– means that nobody knows any more: the results of the last 50 are kept."},
+			more: "RESULT is in force (it came into force), forced, refused, dropped (for another change), rolled back, rolling out, checking, or not\nproposed (its writer stopped, or another change was first). The results of the last 50 changes are kept. CHANGES has the old and the\nnew value of each path; default is the programs' default. – means that nothing was given."},
 		{name: "settings diff", args: "FROM [TO]", least: 1, most: 2, about: "list what is different in two versions", store: true, before: checkDiff, run: settingsDiff, flags: of,
-			more: "Without TO it is the version in force. Version 0 is that of the programs' defaults. – means that the default holds."},
+			more: "Without TO it is the version in force. Version 0 is that of the programs' defaults, and default means that those hold."},
 		{name: "settings status", about: "list the programs that have the settings, and what each runs", store: true, run: settingsStatus, flags: of,
 			more: "ANSWER is to the change that is being checked or rolled out, or to the last one. LOOKED is by the program's own clock. A program\nthat has died is listed for another three polls (90s), and longer while no other one runs. WAITING names settings that need its\nrestart. While a change is rolled out, HEALTH tells who runs it, and who is ill. -json has that line in settings show."},
 		{name: "settings set", args: "PATH=VALUE…", most: 1000, about: "change settings", store: true, before: readPatch, run: settingsSet, check: checkSet,
@@ -144,6 +144,9 @@ func readPatch(_ context.Context, c *call) error {
 		case json.Valid([]byte(value)):
 			c.patch.Set[path] = json.RawMessage(value)
 		default:
+			if likeReference(value) && new(settings.Secret).UnmarshalText([]byte(value)) != nil {
+				return usage("settings set: %s: a text of the form NAME:… is taken for the reference of a secret, and that is env:NAME or file:PATH. A text that is no reference is written as JSON: PATH='\"…\"'", boot.Word(path))
+			}
 			data, err := json.Marshal(value)
 			if err != nil {
 				return err
@@ -155,6 +158,17 @@ func readPatch(_ context.Context, c *call) error {
 		return usage("settings set: want PATH=VALUE, or -default PATH")
 	}
 	return nil
+}
+
+// likeReference reports that a text is taken for the reference of a secret, misspelt or not: evn:SMTP_URL. Addresses of
+// hosts and of the web aren't. It may be that no program runs that knows which settings are secrets, so this looks at
+// the form alone.
+func likeReference(text string) bool {
+	scheme, rest, found := strings.Cut(text, ":")
+	if !found || len(scheme) < 2 || strings.Trim(strings.ToLower(scheme), "abcdefghijklmnopqrstuvwxyz") != "" {
+		return false
+	}
+	return rest == "" || !strings.ContainsRune(" 0123456789", rune(rest[0])) && (!strings.HasPrefix(rest, "//") || strings.HasPrefix(rest, "///"))
 }
 
 func checkDiff(_ context.Context, c *call) error {
@@ -293,14 +307,10 @@ func settingsHistory(ctx context.Context, call *call) error {
 			break
 		}
 		line := settingsVersionLine{Version: v.Number, Base: v.Base, BackTo: v.BackTo, At: maybe(v.At), By: v.By, Why: v.Why, Changes: v.Changes}
-		result := unknown
+		result := noResult(v.Number, now)
 		if e, ok := ended[v.Number]; ok {
 			line.Result, line.Reasons = &e.Result, e.Reasons
 			result = string(e.Result)
-		} else if v.Number == now.Candidate {
-			if result = "checking"; now.Rollout != nil {
-				result = string(settings.Rolling)
-			}
 		}
 		if err != nil {
 			line.Error, result = err.Error(), corrupt
@@ -322,6 +332,29 @@ func settingsHistory(ctx context.Context, call *call) error {
 	return nil
 }
 
+// noResult tells people why a version has no result.
+func noResult(version int64, now settings.Current) string {
+	switch {
+	case now.Epoch == 0:
+		return "unknown" // the document can't be read, which a note has said
+	case version == now.Candidate && now.Rollout != nil:
+		return string(settings.Rolling)
+	case version == now.Candidate:
+		return "checking"
+	case len(now.Ended) > 0 && version < now.Ended[len(now.Ended)-1].Version:
+		return "no longer kept"
+	}
+	return "not proposed"
+}
+
+// orDefault is a cell with a value that may not be set.
+func orDefault(value json.RawMessage) string {
+	if value == nil {
+		return "default"
+	}
+	return string(value)
+}
+
 // changesOf tells people what a version has changed.
 func changesOf(v settings.Version) string {
 	var parts []string
@@ -329,7 +362,7 @@ func changesOf(v settings.Version) string {
 		parts = append(parts, fmt.Sprintf("back to %d", *v.BackTo))
 	}
 	for _, x := range v.Changes {
-		parts = append(parts, fmt.Sprintf("%s %s→%s", x.Path, orUnknown(string(x.From)), orUnknown(string(x.To))))
+		parts = append(parts, fmt.Sprintf("%s %s→%s", x.Path, orDefault(x.From), orDefault(x.To)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -367,7 +400,7 @@ func settingsDiff(ctx context.Context, call *call) error {
 				return err
 			}
 		}
-		rows = append(rows, []string{x.Path, orUnknown(string(x.From)), orUnknown(string(x.To))})
+		rows = append(rows, []string{x.Path, orDefault(x.From), orDefault(x.To)})
 	}
 	switch {
 	case c.json:
@@ -385,8 +418,9 @@ func settingsSet(ctx context.Context, call *call) error {
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, c.wait, fmt.Errorf("not all programs have answered within %v; %s settings status -of %s tells which, and settings set -force passes them over", c.wait, c.Command, c.name))
+	limited, cancel := context.WithTimeoutCause(ctx, c.wait, fmt.Errorf("not all programs have answered within %v; %s settings status -of %s tells more, and settings set -force passes them over", c.wait, c.Command, c.name))
 	defer cancel()
+	c.patch.Waits = c.tellWaits(time.Now())
 	e, err := c.ledger.Set(limited, settings.Note{By: c.author(), Why: c.why, Now: c.now}, c.patch)
 	return c.ended(e, err)
 }

@@ -61,11 +61,14 @@ func settingsStatus(ctx context.Context, call *call) error {
 			}
 		}
 		answer := unknown
-		if v := n.Verdict; v != nil {
+		switch v := n.Verdict; {
+		case now.Candidate > 0 && (v == nil || v.Version != now.Candidate):
+			answer = fmt.Sprintf("none yet to %d", now.Candidate)
+		case v == nil:
+		case v.Yes:
 			answer = fmt.Sprintf("yes to %d", v.Version)
-			if !v.Yes {
-				answer = fmt.Sprintf("no to %d: %s", v.Version, v.Why)
-			}
+		default:
+			answer = fmt.Sprintf("no to %d: %s", v.Version, v.Why)
 		}
 		rows = append(rows, []string{n.Name, fmt.Sprintf("%d", n.Version), string(n.Source), ago(n.Since), ago(n.At), short(answer), healthOf(n, canary), orUnknown(strings.Join(n.Waiting, ", ")), short(orUnknown(n.Fault))})
 	}
@@ -77,7 +80,7 @@ func settingsStatus(ctx context.Context, call *call) error {
 	} else {
 		c.out.table([]string{"NAME", "VERSION", "FROM", "SINCE", "LOOKED", "ANSWER", "HEALTH", "WAITING", "FAULT"}, rows)
 	}
-	c.tellCandidate(now)
+	c.tellCandidate(now, now.WaitsFor(nodes))
 	return nil
 }
 
@@ -97,13 +100,43 @@ func healthOf(n settings.Node, canary bool) string {
 }
 
 // tellCandidate prints what goes on with the candidate, or how the last change has ended if it didn't come into force.
-func (c settingsCall) tellCandidate(now settings.Current) {
+func (c settingsCall) tellCandidate(now settings.Current, waits []settings.Wait) {
 	switch {
 	case now.Candidate > 0:
 		c.out.printf("\nVersion %d is %s.\n", now.Candidate, boot.Clean(candidateState(now.Rollout)))
+		if len(waits) > 0 {
+			c.out.printf("%s\n", boot.Clean(waitsFor(waits)))
+		}
 	case len(now.Ended) > 0 && (now.Ended[0].Result == settings.Refused || now.Ended[0].Result == settings.RolledBack):
 		e := now.Ended[0]
 		c.out.printf("\nVersion %d was %s %s: %s.\n", e.Version, e.Result, ago(e.At), boot.Clean(reasonsOf(e)))
+	}
+}
+
+// waitsFor tells people which programs have yet to answer.
+func waitsFor(waits []settings.Wait) string {
+	var all []string
+	for _, w := range waits {
+		all = append(all, w.String())
+	}
+	return "It waits for the answer of " + strings.Join(all, ", ") + ". One that has not looked again by then is passed over."
+}
+
+// quiet is how long set waits for answers before it says whose.
+const quiet = 3 * time.Second
+
+// tellWaits returns a function that tells people which programs set waits for, each time that those are others.
+func (c settingsCall) tellWaits(began time.Time) func([]settings.Wait) {
+	before := ""
+	return func(waits []settings.Wait) {
+		var names []string
+		for _, w := range waits {
+			names = append(names, w.Node)
+		}
+		if now := strings.Join(names, ","); now != before && time.Since(began) >= quiet {
+			before = now
+			_, _ = fmt.Fprintf(c.progress, "Note: the change is being checked. %s\n", boot.Clean(waitsFor(waits)))
+		}
 	}
 }
 

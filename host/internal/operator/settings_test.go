@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 // A hall is the settings of a program that the operator doesn't know.
@@ -91,13 +92,13 @@ func TestSettings(t *testing.T) {
 			t.Errorf("got %+v and %+v", a.Now(), b.Now())
 		}
 		contains(t, "default", x.want(t, 0, "", "settings", "set", "-default", "seats"), "version 7 is in force")
-		contains(t, "history", x.want(t, 0, "", "settings", "history"), "VERSION RESULT WHEN BY WHY CHANGES 7 in force 0s ago", "seats 60→– 6 in force 1s ago", "too many back to 1, seats 102→60 5 forced",
-			"4 refused", `3 refused`, "seast –→50", "2 refused", "1 in force", `ada Black Friday mail.from –→"ada@example.org", seats –→60`)
+		contains(t, "history", x.want(t, 0, "", "settings", "history"), "VERSION RESULT WHEN BY WHY CHANGES 7 in force 0s ago", "seats 60→default 6 in force 1s ago", "too many back to 1, seats 102→60 5 forced",
+			"4 refused", `3 refused`, "seast default→50", "2 refused", "1 in force", `ada Black Friday mail.from default→"ada@example.org", seats default→60`)
 		lines := strings.Split(strings.TrimSpace(x.want(t, 0, "", "settings", "history", "-json", "-limit", "3")), "\n")
 		if forced := oneLine[settingsVersionLine](t, lines[2]+"\n"); forced.Version != 5 || *forced.Result != settings.Forced || forced.Reasons[0].Node != "b" || forced.Base != 1 {
 			t.Errorf("history -json: got %+v", forced)
 		}
-		contains(t, "diff", x.want(t, 0, "", "settings", "diff", "5"), `PATH VERSION 5 VERSION 7 seats 102 –`)
+		contains(t, "diff", x.want(t, 0, "", "settings", "diff", "5"), `PATH VERSION 5 VERSION 7 seats 102 default`)
 		contains(t, "no diff", x.want(t, 0, "", "settings", "diff", "1", "6"), "Versions 1 and 6 set the same.")
 		contains(t, "no version", x.want(t, 3, "", "settings", "diff", "1", "60"), "version 60")
 		contains(t, "never in force", x.want(t, 1, "", "settings", "back", "-to", "2"), "this version never was in force")
@@ -159,14 +160,15 @@ func TestSettingsThatNobodyChecks(t *testing.T) {
 		a := openHall(t, x.Store, "hall", "a")
 		hang := make(chan struct{})
 		a.Changing(func(context.Context, hall, hall) error { <-hang; return nil })
-		contains(t, "no answer", x.want(t, 1, "", "settings", "set", "seats=70", "-wait", "3s"), "version 2 is still being checked: not all programs have answered within 3s; millrace settings status -of hall tells which")
+		contains(t, "no answer", x.want(t, 1, "", "settings", "set", "seats=70", "-wait", "3s"), "version 2 is still being checked and waits for a until 00:01:", "not all programs have answered within 3s; millrace settings status -of hall tells more")
+		contains(t, "awaited", x.want(t, 0, "", "settings", "status"), "none yet to 2", "Version 2 is being checked. It waits for the answer of a until 00:01:", "is passed over")
 		contains(t, "checking", x.want(t, 0, "", "settings", "history"), "2 checking", "seats 60→70")
 		contains(t, "checking", x.want(t, 0, "", "settings", "show"), "Version 2 is being checked.")
 		close(hang)
 		_ = worldtest.Pause(t.Context(), time.Minute)
 		putBlob(t, x.Store, "settings", "hall/current", "junk \x1b[31m")
 		contains(t, "damaged", x.want(t, 1, "", "settings", "show"), `go back by "millrace settings back" with -to VERSION`)
-		contains(t, "damaged", x.want(t, 0, "", "settings", "history"), "Note: settings: read hall", "2 – ")
+		contains(t, "damaged", x.want(t, 0, "", "settings", "history"), "Note: settings: read hall", "2 unknown ")
 		contains(t, "repaired", x.want(t, 0, "", "settings", "back", "-to", "1"), "version 3 is in force.")
 		_ = worldtest.Pause(t.Context(), time.Minute)
 		if a.Now().Seats != 60 || a.State().Version != 3 {
@@ -227,5 +229,55 @@ func TestSettingsInStages(t *testing.T) {
 		contains(t, "forced", x.want(t, 0, "", "settings", "set", "key=env:MILLRACE_NO_SUCH_VARIABLE", "-force"), "version 4 is in force", "Passed over")
 		_ = worldtest.Pause(t.Context(), time.Second)
 		contains(t, "fault", x.want(t, 4, "", "doctor"), "a runs version 2 of settings hall, and 4 is in force: ", "no such environment variable")
+	})
+}
+
+// A text in the form of a reference to a secret is one, or is refused: it may be misspelt, and nobody may know better.
+func TestTextsInTheFormOfReferences(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"env:SMTP_URL": true, "file:/run/secrets/smtp": true, "evn:SMTP_URL": true, "File:/run/secrets/smtp": true, "vault:smtp": true, "env:": true, "fiel:///run/smtp": true,
+		"debug": false, "localhost:25": false, "mail.example.org:25": false, "https://example.org/x": false, "10:30": false, "note: closed": false, `C:\data`: false, "": false, ":": false,
+	} {
+		if got := likeReference(text); got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+}
+
+// The history says in words what has become of each version, and what a change was from.
+func TestHistoryExplainsItself(t *testing.T) {
+	t.Parallel()
+	kept := settings.Current{Epoch: 9, Candidate: 7, Ended: []settings.Ending{{Version: 6}, {Version: 4}}}
+	rolling := kept
+	rolling.Rollout = &settings.Rollout{Version: 7}
+	for _, tt := range []struct {
+		version int64
+		now     settings.Current
+		want    string
+	}{
+		{7, kept, "checking"}, {7, rolling, "rolling out"}, {8, kept, "not proposed"}, {5, kept, "not proposed"}, {3, kept, "no longer kept"}, {3, settings.Current{}, "unknown"},
+	} {
+		if got := noResult(tt.version, tt.now); got != tt.want {
+			t.Errorf("version %d of %+v: got %q, want %q", tt.version, tt.now, got, tt.want)
+		}
+	}
+}
+
+// A set that takes long says which program it waits for, and until when: once, and to people only.
+func TestSetSaysForWhomItWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
+		link := storagetest.NewLink(x.Store)
+		openHall(t, x.Store, "hall", "a")
+		openHall(t, link.Store, "hall", "far")
+		contains(t, "quick", x.want(t, 0, "", "settings", "set", "seats=50", "-of", "hall"), "version 1 is in force")
+		link.Cut()
+		out := x.want(t, 0, "", "settings", "set", "seats=60", "-of", "hall")
+		contains(t, "slow", out, "Note: the change is being checked. It waits for the answer of far until 00:01:", "version 2 is in force")
+		if strings.Count(out, "Note: ") != 1 {
+			t.Errorf("got %s", out)
+		}
 	})
 }

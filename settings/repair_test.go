@@ -1,0 +1,85 @@
+package settings_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/settings"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+// damage puts junk in place of blobs of settings.
+func damage(t *testing.T, s *storage.Store, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		_, err := s.Blobs("settings").Put(t.Context(), name+"/"+key, []byte("junk"), storage.Condition{})
+		must(t, err)
+	}
+}
+
+func versionKey(n int64) string { return fmt.Sprintf("versions/%010d", n) }
+
+// Law: every change can be undone by its number, also where the newest versions are damaged, and with them the current
+// document. The nodes follow, because their epochs grow.
+func TestLawAChangeIsUndoneByItsNumberOverDamagedVersions(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a, l := node(t, s, settings.Config{Name: "a"}), ledger(t, s)
+		back := func(to int64, wantSeatsNow int) settings.Ending {
+			t.Helper()
+			e, err := l.Back(t.Context(), to, ada)
+			must(t, err)
+			time.Sleep(2 * poll)
+			wantSeats(t, wantSeatsNow, a)
+			if st := a.State(); st.Fault != "" || st.Version != e.Version {
+				t.Errorf("got %+v, want version %d", st, e.Version)
+			}
+			return e
+		}
+		propose(t, a, 60)
+		propose(t, a, 80)
+		damage(t, s, versionKey(2))
+		_, err := l.Back(t.Context(), -1, ada)
+		wantErr(t, err, storage.ErrInvalid, "version 2", "name a version by -to VERSION")
+		back(1, 60)
+
+		newest := propose(t, a, 80)
+		damage(t, s, versionKey(newest), versionKey(newest-1), "current")
+		_, err = l.Back(t.Context(), newest, ada)
+		wantErr(t, err, storage.ErrInvalid, fmt.Sprintf("version %d", newest))
+		if e := back(1, 60); e.Version <= newest {
+			t.Errorf("got %+v, want a version after %d", e, newest)
+		}
+
+		newest = propose(t, a, 90)
+		must(t, s.Blobs("settings").Delete(t.Context(), name+"/"+versionKey(newest), storage.Condition{}))
+		damage(t, s, "current")
+		if e := back(1, 60); e.Version <= newest {
+			t.Errorf("got %+v, want a version after %d, which node a has run", e, newest)
+		}
+	})
+}
+
+// The error of a cache that is damaged, or another one's, names its file.
+func TestTheErrorOfADamagedCacheNamesItsFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "shop.settings")
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		link := storagetest.NewLink(s)
+		a := node(t, link.Store, settings.Config{Name: "a", Cache: path})
+		propose(t, a, 60)
+		must(t, a.Close(t.Context()))
+		link.Cut()
+		kept, err := os.ReadFile(path)
+		must(t, err)
+		for what, body := range map[string]string{"digest": string(kept[:len(kept)-9]) + `AAAAAAA"}`, "cache file": "junk"} {
+			must(t, os.WriteFile(path, []byte(body), 0o600))
+			_, err := settings.Open(t.Context(), link.Store, name, defaults(), settings.Config{Cache: path})
+			wantErr(t, err, storage.ErrInvalid, what, path, "delete the file")
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package settings
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Wait is a node whose answer to a change is waited for.
+type Wait struct {
+	Node  string    // its name
+	Until time.Time // it is passed over then, as dead or because the change is forced, unless its row changes
+}
+
+// String tells people who is waited for, and until when.
+func (w Wait) String() string {
+	return fmt.Sprintf("%s until %s (in %v)", w.Node, w.Until.UTC().Format("15:04:05Z"), max(0, time.Until(w.Until)).Round(time.Second))
+}
+
+// WaitsFor tells which nodes a version that is being checked waits for. Until is three polls after the node's last
+// look, by its own clock. Others count from when they have seen that, so it may be up to a poll later.
+func (c Current) WaitsFor(nodes []Node) (all []Wait) {
+	if c.Candidate == 0 || c.Rollout != nil {
+		return nil
+	}
+	for _, n := range nodes {
+		if _, answered := n.says(c.Candidate); !answered {
+			all = append(all, Wait{clean(n.Name, maxBy), n.At.Add(n.silence())})
+		}
+	}
+	return all
+}
+
+// waits tells which live nodes have yet to answer a candidate, by the last look at their rows.
+func (w *watch) waits(c candidate) (all []Wait) {
+	for _, s := range w.sorted() {
+		if _, answered := s.node.says(c.Version); !answered && s.dies().After(w.asked) {
+			all = append(all, Wait{clean(s.node.Name, maxBy), s.dies()})
+		}
+	}
+	return all
+}
+
+// waitsText tells people who is waited for, after a sentence.
+func waitsText(all []Wait) string {
+	if len(all) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, w := range all[:min(len(all), maxRefusals)] {
+		parts = append(parts, w.String())
+	}
+	return " and waits for " + strings.Join(parts, ", ")
+}
