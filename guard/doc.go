@@ -81,7 +81,8 @@
 //  4. The trouble of one process stops no other. A breaker is open for all only if more processes report that theirs
 //     has opened than say that their calls are done, or if the service asks to wait. A process whose own breaker is
 //     open stays shut to itself.
-//  5. A breaker that is closed costs one request, when its worker starts, and no goroutine and no timer.
+//  5. A breaker that is closed costs one request, when its worker starts, and no goroutine and no timer. Neither does
+//     one that ramps and has no calls.
 //  6. A guard loses no message, and changes no promise of the worker. It only says "later", up to MaxAge. That a
 //     message was handed back in an outage makes it wait no longer afterwards. Without a store, and while the store
 //     fails, the breaker and the limits are the process's own.

@@ -295,8 +295,15 @@ func (f *fleet) remember() {
 	f.forAll.Store(f.followed)
 }
 
-// calm reports that there is nothing to agree on.
-func (f *fleet) calm() bool { return f.state() == closed && !f.followed }
+// calm reports that there is nothing to agree on. In the ramp, too, what others report comes by a ring or by calls that
+// fail, as soon as the record has all that this process knows.
+func (f *fleet) calm() bool {
+	f.mu.Lock()
+	told := f.verdict == none && f.reported.IsZero()
+	f.mu.Unlock()
+	now := f.state()
+	return !f.followed && (now == closed || now == ramping && told)
+}
 
 // claim asks for the right to make the probe. One process at a time has it, until it says how the probe ended, or says
 // nothing for a while. Where the record doesn't concern this process, or can't be reached for a while, it probes for
