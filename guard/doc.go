@@ -85,7 +85,9 @@
 //     one that ramps and has no calls.
 //  6. A guard loses no message, and changes no promise of the worker. It only says "later", up to MaxAge. That a
 //     message was handed back in an outage makes it wait no longer afterwards. Without a store, and while the store
-//     fails, the breaker and the limits are the process's own.
+//     fails, the breaker and the limits are the process's own. A document that can't be read may have been that of an
+//     open breaker, so it counts as one. The next process that looks replaces it, and 7 seconds later a call is the
+//     probe: by then a process that was probing has said so, or has died.
 //  7. Each call's place ends: by its call, its context, a panic, or at the latest 10 seconds after Timeout. While a
 //     breaker is shut, a timer runs that lets the next call through, and another that watches the first. The right to
 //     probe for all passes on 7 seconds after the last beat of a process that has died. It also passes on from a live

@@ -212,7 +212,7 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 			known = f.facts()
 		}
 		next, changed := f.doc.with(known)
-		if changed {
+		if changed || f.bad.Load() {
 			if err := f.write(ctx, next); storage.LostRace(err) {
 				continue
 			} else if err != nil {
@@ -278,6 +278,9 @@ func (f *fleet) follow(epoch uint64) {
 	case f.doc.Open && (b.state == closed || b.state == ramping || was && f.doc.Tries > tries || f.pause.After(b.until)):
 		if f.doc.Tries > 0 || b.state == closed || b.state == ramping {
 			b.openings = f.doc.Tries
+		}
+		if b.state == closed && f.doc.Why != "" {
+			b.last = f.doc.Why
 		}
 		if f.pause.After(b.asked) {
 			b.asked = f.pause

@@ -39,7 +39,11 @@ type record struct {
 	Why   string    `json:"why,omitzero"`   // the error that opened it, likewise
 }
 
-var errRecord = errors.New("the document can't be read as that of a breaker; it is replaced")
+// lost is the prober of a record that can't be read: nobody knows which process it is, so others wait until it would
+// have lost the right to probe. If it lives, it puts itself in.
+const lost = "-"
+
+var errRecord = errors.New("the document can't be read as that of a breaker; the breaker counts as open, until it is replaced and a call is done")
 
 func decodeRecord(body []byte) (record, error) {
 	var r record
@@ -88,10 +92,12 @@ func (r record) with(f facts) (record, bool) {
 	if r.Open && f.verdict == done {
 		return record{Epoch: r.Epoch}, true // the service answers, no matter which process had the right to probe
 	}
-	if r.Prober == f.id && f.probing {
+	mine := r.Prober == f.id || r.Prober == lost && (f.probing || f.verdict != none)
+	if mine && f.probing {
+		next.Prober = f.id
 		return next, true // the epoch tells that it goes on
 	}
-	if r.Prober == f.id {
+	if mine {
 		next.Prober = ""
 		if f.verdict == failed {
 			next.Tries, next.Pause = min(r.Tries+1, mostTries), pause
@@ -153,6 +159,17 @@ func (f facts) milliseconds() int64 {
 		return 0
 	}
 	return min((f.pause + time.Millisecond - 1).Milliseconds(), longestWait.Milliseconds())
+}
+
+// instead returns what replaces a record that can't be read, from the one that a process has seen before. It is open,
+// because it may have been. pause is the rest of the time that the service asks all to wait, as far as that is known.
+func (r record) instead(pause time.Duration, now time.Time) record {
+	if !r.Open {
+		r = record{Epoch: r.Epoch, Open: true}
+	}
+	r.Prober = lost
+	r.Pause = facts{pause: pause}.milliseconds()
+	return r.told(facts{since: now, why: errRecord.Error()})
 }
 
 // concerns reports that a process must claim the right to probe.

@@ -17,6 +17,10 @@ func (c examination) guardFindings(ctx context.Context) (all []finding, err erro
 	for _, s := range found {
 		f := finding{Severity: wrong, Check: "guards", Text: fmt.Sprintf("the service of guard %s is away for all processes", s.Name),
 			Fix: "Queues wait for it, and lose nothing. One call after another asks whether it is back, if a worker runs. Does the service work for others?"}
+		if s.Damaged {
+			f.Text = fmt.Sprintf("the document of guard %s is damaged", s.Name)
+			f.Fix = "The next process that looks replaces it, and one call asks whether the service is there. If none with the guard runs, nothing waits for it."
+		}
 		if !s.All {
 			f.Severity, f.Text = note, fmt.Sprintf("some processes can't reach the service of guard %s, and others can", s.Name)
 			f.Fix = "The metric millrace_guard_alone is 1 in those that can't: look at their network."
