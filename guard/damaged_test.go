@@ -192,3 +192,65 @@ func TestLaw9ADamagedDocumentForgetsNoPause(t *testing.T) {
 		}
 	})
 }
+
+// A process whose breaker alone has opened dies. The next process that starts removes its report, and asks nothing any
+// more. The report of one that lives stays, and opens nothing for the others.
+func TestLaw4ReportsOfTheDeadAreRemoved(t *testing.T) {
+	for name, alive := range map[string]bool{"it lives": true, "it has died": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var calls storagetest.Calls
+				s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), calls.Hook)
+				link := storagetest.NewLink(s)
+				well, ill := join(t, s), join(t, link.Store)
+				ctx, end := context.WithCancel(t.Context())
+				var calling sync.WaitGroup
+				keepCalling := func(m member, err error) {
+					calling.Go(func() {
+						for n := 0; ctx.Err() == nil; n++ {
+							_ = m.Do(handling(t, id(n), 1), ends(err))
+							time.Sleep(time.Second)
+						}
+					})
+				}
+				keepCalling(well, nil)
+				time.Sleep(time.Second)
+				trip(t, ill.Guard)
+				time.Sleep(10 * time.Second)
+				if found := outages(t, s); len(found) != 1 || found[0].All {
+					t.Fatalf("the document says %+v", found)
+				}
+				if alive {
+					keepCalling(ill, errDown)
+				} else {
+					link.Cut()
+					ill.leave(t)
+				}
+				late := join(t, s)
+				keepCalling(late, nil)
+				for range 300 {
+					time.Sleep(time.Second)
+					if well.Open() || late.Open() {
+						t.Fatal("the report of one process stops the others")
+					}
+				}
+				found := outages(t, s)
+				if alive && (len(found) != 1 || found[0].All) || !alive && len(found) > 0 {
+					t.Errorf("the document says %+v", found)
+				}
+				before := calls.Count("get blob", "put blob")
+				time.Sleep(time.Hour)
+				if n := calls.Count("get blob", "put blob") - before; !alive && n > 0 {
+					t.Errorf("%d requests in an hour", n)
+				}
+				end()
+				calling.Wait()
+				well.leave(t)
+				late.leave(t)
+				if alive {
+					ill.leave(t)
+				}
+			})
+		})
+	}
+}

@@ -80,7 +80,8 @@
 //     one.
 //  4. The trouble of one process stops no other. A breaker is open for all only if more processes report that theirs
 //     has opened than say that their calls are done, or if the service asks to wait. A process whose own breaker is
-//     open stays shut to itself.
+//     open stays shut to itself. Reports that are there when a process starts, and don't change for a minute, are
+//     removed: those that live report again. A document names 200 processes at most.
 //  5. A breaker that is closed costs one request, when its worker starts, and no goroutine and no timer. Neither does
 //     one that ramps and has no calls.
 //  6. A guard loses no message, and changes no promise of the worker. It only says "later", up to MaxAge. That a

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,7 @@ type fleet struct {
 	reported time.Time     // when this process reported that it is ill; zero: it hasn't
 	followed bool          // the record was open when it was seen last
 	tries    int           // that it had then
+	old      int64         // epoch of the record that this process found with reports when it started; 0: none
 	failing  time.Time     // since when the store fails; zero: it doesn't
 }
 
@@ -203,8 +205,14 @@ func (f *fleet) step(ctx context.Context) (quiet bool, pause time.Duration) {
 // agree writes what this process knows.
 func (f *fleet) agree(ctx context.Context) (facts, error) {
 	for range mostRaces {
+		first := f.looked.IsZero()
 		if err := f.look(ctx); err != nil {
 			return facts{}, err
+		}
+		if first && !f.doc.Open && len(f.doc.Ill) > 0 {
+			f.old = f.doc.Epoch
+		} else if f.old != f.doc.Epoch {
+			f.old = 0 // one of those that have reported lives
 		}
 		known := f.facts()
 		if known.verdict == none && f.followed != f.doc.Open { // what the record says comes first
@@ -212,6 +220,7 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 			known = f.facts()
 		}
 		next, changed := f.doc.with(known)
+		again := !f.doc.Open && !slices.Contains(f.doc.Ill, f.id)
 		if changed || f.bad.Load() {
 			if err := f.write(ctx, next); storage.LostRace(err) {
 				continue
@@ -220,6 +229,9 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 			}
 			if next.Pause > 0 {
 				f.pause = known.asked
+			}
+			if f.old > 0 && !known.gone && !known.ill {
+				f.old = f.doc.Epoch
 			}
 			if !known.probing {
 				f.ring(ctx)
@@ -233,7 +245,7 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 		switch {
 		case !known.ill:
 			f.reported = time.Time{}
-		case f.reported.IsZero():
+		case f.reported.IsZero() || again: // the others have time to answer
 			f.reported = time.Now()
 		}
 		return known, nil
@@ -246,6 +258,7 @@ func (f *fleet) facts() facts {
 	now := time.Now()
 	k := facts{
 		id: f.id, waited: !f.reported.IsZero() && now.Sub(f.reported) >= grace, recent: now.Sub(f.changed) < caseAge,
+		gone: f.old > 0 && now.Sub(f.since) >= caseAge,
 	}
 	f.mu.Lock()
 	k.probing, k.verdict = f.probing, f.verdict
@@ -305,7 +318,7 @@ func (f *fleet) calm() bool {
 	told := f.verdict == none && f.reported.IsZero()
 	f.mu.Unlock()
 	now := f.state()
-	return !f.followed && (now == closed || now == ramping && told)
+	return !f.followed && f.old == 0 && (now == closed || now == ramping && told)
 }
 
 // claim asks for the right to make the probe. One process at a time has it, until it says how the probe ended, or says

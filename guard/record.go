@@ -65,6 +65,7 @@ type facts struct {
 	well    bool // its calls are done
 	waited  bool // it has reported a while ago, so the others have had time to answer
 	recent  bool // what others have reported is not old
+	gone    bool // it was there when this process started, and nobody has changed it for so long
 	probing bool // its probe is under way
 	verdict verdict
 	epoch   uint64 // of its breaker
@@ -128,6 +129,8 @@ func (r record) with(f facts) (record, bool) {
 		next = next.told(f)
 		next.Ill = added(next.Ill, f.id)
 		next.Well = without(next.Well, f.id)
+	case f.gone && !f.ill && len(r.Ill) > 0: // those that live report again
+		return record{Epoch: r.Epoch}, true
 	case !f.ill && reported:
 		if next.Ill = without(next.Ill, f.id); len(next.Ill) == 0 {
 			return record{Epoch: r.Epoch}, true
