@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -235,6 +236,42 @@ func TestLaw10QueuesDivideTheRamp(t *testing.T) {
 			t.Errorf("%d jobs and %d chores are done, want 100 of each", j, c)
 		}
 	})
+}
+
+// Messages come to three queues in bursts, and calls take any time. The queues never hold more messages than the guard
+// lets run, or one each, and all are done.
+func TestLaw10AnyBursts(t *testing.T) {
+	for seed := range storagetest.Seeds(t, 1, 3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 10))
+				slots, took := 1+r.IntN(8), time.Duration(20+r.IntN(1500))*time.Millisecond
+				w := newWays(t, worldtest.OpenStore(t, worldtest.Virtual), guard.Config{Slots: slots}, took, r.IntN(2) == 0)
+				sent := [3]int64{}
+				for range 20 {
+					n := 1 + r.IntN(1+slots*4)
+					switch which := r.IntN(3); which {
+					case 0:
+						worldtest.Send(w.World, make([]job, n)...)
+						sent[which] += int64(n)
+					case 1:
+						worldtest.Send(w.World, make([]chore, n)...)
+						sent[which] += int64(n)
+					case 2:
+						worldtest.Send(w.World, make([]errand, n)...)
+						sent[which] += int64(n)
+					}
+					if n := w.most(time.Duration(r.IntN(4000)) * time.Millisecond); n > max(slots, 3) {
+						t.Errorf("%d messages in hand, and %d slots", n, slots)
+					}
+				}
+				time.Sleep(5 * time.Minute)
+				if done := [3]int64{w.jobs.Load(), w.chores.Load(), w.errands.Load()}; done != sent {
+					t.Errorf("done %v of %v with %d slots, calls of %v", done, sent, slots, took)
+				}
+			})
+		})
+	}
 }
 
 // Idle queues of one guard cost as many requests as without limits: nothing goes round.
