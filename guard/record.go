@@ -48,14 +48,22 @@ var errRecord = errors.New("the document can't be read as that of a breaker; the
 func decodeRecord(body []byte) (record, error) {
 	var r record
 	named := func(ids []string) bool {
-		return len(ids) <= mostMembers && !slices.ContainsFunc(ids, func(id string) bool { return id == "" || len(id) > maxID })
+		return len(ids) <= mostMembers && !slices.ContainsFunc(ids, func(id string) bool { return id == "" || !isID(id) })
 	}
 	if len(body) > mostRecord || json.Unmarshal(body, &r) != nil || r.Epoch < 1 || r.Epoch > mostEpoch || r.Tries < 0 || r.Tries > mostTries ||
-		len(r.Prober) > maxID || r.Pause < 0 || r.Pause > longestWait.Milliseconds() ||
+		!isID(r.Prober) || r.Pause < 0 || r.Pause > longestWait.Milliseconds() ||
 		len(r.Why) > mostWhy || !named(r.Ill) || !named(r.Well) {
 		return record{}, errRecord
 	}
 	return r, nil
+}
+
+// isID reports that a text can be a process's ID, or is empty. JSON escapes no character of it, so a record that can be
+// read can be written.
+func isID(s string) bool {
+	return len(s) <= maxID && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-'
+	})
 }
 
 // facts are what one process knows.
