@@ -14,8 +14,8 @@ const (
 	afterCall = 20 * time.Millisecond  // the message of a call that has ended is released by then
 )
 
-// division divides the room of a guard among the consumers of this process that have its Turn. What a consumer was
-// promised counts until it asks again, and a message counts until it is released.
+// division divides the room of a guard among the consumers of this process that have its Turn. A promise counts until
+// its consumer asks again, and a message counts until it is released.
 type division struct {
 	tell func() // all consumers, so that they ask again
 
@@ -220,9 +220,9 @@ func (d *division) called(queue string) {
 	}
 }
 
-// ended notes that a call has ended. Its message is released a little later.
-func (d *division) ended() {
-	if !d.many.Load() {
+// ended notes that a call has ended, while consumers are limited. Its message is released a little later.
+func (d *division) ended(limited *atomic.Int64) {
+	if !d.many.Load() || limited.Load() == 0 {
 		return
 	}
 	d.mu.Lock()

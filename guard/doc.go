@@ -66,8 +66,8 @@
 //	err := smtp.Set(guard.Limits{Rate: guard.PerSecond(80)}) // while it works
 //
 // Processes divide both by a document of the store; see package coord/share. The Turn takes only messages that have a
-// permit, or get one within InPlace. So the queue is where messages wait. Several queues of a process that have the Turn
-// divide its part, and the calls that a ramp lets through.
+// permit, or get one within InPlace. So the queue is where messages wait. Several queues of a process that have the
+// Turn divide its part, and the calls that a ramp lets through.
 //
 // # Laws
 //
@@ -100,8 +100,8 @@
 //     calls. It is written once, however many calls are asked to wait, and again only when a probe is.
 //  10. The queues of one process that have the Turn are promised together no more messages than the guard lets run. A
 //     promise counts until it is taken back, and a message until it is released. So none is fetched to wait for the
-//     calls of another queue. A queue whose place stays empty for 0.1 seconds counts as idle: it gets one place, in turn
-//     with the other idle ones, of a quarter of all. While all are idle, each has one place.
+//     calls of another queue. A queue whose place stays empty for 0.1 seconds counts as idle: it gets one place, in
+//     turn with the other idle ones, of a quarter of all. While all are idle, each has one place.
 //
 // Elapsed time within one process decides all of this, but for MaxAge: that is the age of a message, by two machines'
 // clocks.

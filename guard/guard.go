@@ -97,7 +97,7 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 	m := messageOf(ctx)
 	if m.Handling != nil {
 		g.division.called(m.Queue)
-		defer g.called()
+		defer g.division.ended(&g.quota.tight)
 	}
 	p, refused := g.begin(ctx, m.id, max(g.cfg.InPlace, 0))
 	if refused != nil {
@@ -121,13 +121,6 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 	err = g.verdict(m, fault, err)
 	g.settle(ctx, m, nil)
 	return err
-}
-
-// called notes that the call of a message has ended, while a limit is in force.
-func (g *Guard) called() {
-	if g.quota.tight.Load() > 0 {
-		g.division.ended()
-	}
 }
 
 // begin returns the right to make one call, or why there is none now. It waits for a place in the limits for a time at

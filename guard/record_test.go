@@ -269,8 +269,8 @@ func TestLaw7TheProberDies(t *testing.T) {
 	})
 }
 
-// Whatever a blob holds, it is refused or in bounds. What replaces it, and what any process makes of it, is a record that
-// can be read, and one that replaces is open.
+// Whatever a blob holds, it is refused or in bounds. Any process makes of it a record that can be read. The record that
+// replaces a blob is open.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"epoch":1,"open":true,"ill":["a"],"well":["b"],"tries":3,"prober":"a"}`))
 	f.Add([]byte(`{"epoch":-1}`))
