@@ -66,7 +66,8 @@
 //	err := smtp.Set(guard.Limits{Rate: guard.PerSecond(80)}) // while it works
 //
 // Processes divide both by a document of the store; see package coord/share. The Turn takes only messages that have a
-// permit, or get one within InPlace. So the queue is where messages wait.
+// permit, or get one within InPlace. So the queue is where messages wait. Several queues of a process that have the
+// Turn divide its part, and the calls that a ramp lets through.
 //
 // # Laws
 //
@@ -79,11 +80,15 @@
 //     one.
 //  4. The trouble of one process stops no other. A breaker is open for all only if more processes report that theirs
 //     has opened than say that their calls are done, or if the service asks to wait. A process whose own breaker is
-//     open stays shut to itself.
-//  5. A breaker that is closed costs one request, when its worker starts, and no goroutine and no timer.
+//     open stays shut to itself. Reports that are there when a process starts, and don't change for a minute, are
+//     removed: those that live report again. A document names 200 processes at most.
+//  5. A breaker that is closed costs one request, when its worker starts, and no goroutine and no timer. Neither does
+//     one that ramps and has no calls.
 //  6. A guard loses no message, and changes no promise of the worker. It only says "later", up to MaxAge. That a
 //     message was handed back in an outage makes it wait no longer afterwards. Without a store, and while the store
-//     fails, the breaker and the limits are the process's own.
+//     fails, the breaker and the limits are the process's own. A document that can't be read may have been that of an
+//     open breaker, so it counts as one. The next process that looks replaces it, and 7 seconds later a call is the
+//     probe: by then a process that was probing has said so, or has died.
 //  7. Each call's place ends: by its call, its context, a panic, or at the latest 10 seconds after Timeout. While a
 //     breaker is shut, a timer runs that lets the next call through, and another that watches the first. The right to
 //     probe for all passes on 7 seconds after the last beat of a process that has died. It also passes on from a live
@@ -93,6 +98,10 @@
 //     process that dies come back within half a minute.
 //  9. A time for which the service asks one process to wait is over before another process that has learned of it
 //     calls. It is written once, however many calls are asked to wait, and again only when a probe is.
+//  10. The queues of one process that have the Turn are promised together no more messages than the guard lets run. A
+//     promise counts until it is taken back, and a message until it is released. So none is fetched to wait for the
+//     calls of another queue. A queue whose place stays empty for 0.1 seconds counts as idle: it gets one place, in
+//     turn with the other idle ones, of a quarter of all. While all are idle, each has one place.
 //
 // Elapsed time within one process decides all of this, but for MaxAge: that is the age of a message, by two machines'
 // clocks.

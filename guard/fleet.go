@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,7 @@ type fleet struct {
 	reported time.Time     // when this process reported that it is ill; zero: it hasn't
 	followed bool          // the record was open when it was seen last
 	tries    int           // that it had then
+	old      int64         // epoch of the record that this process found with reports when it started; 0: none
 	failing  time.Time     // since when the store fails; zero: it doesn't
 }
 
@@ -203,8 +205,14 @@ func (f *fleet) step(ctx context.Context) (quiet bool, pause time.Duration) {
 // agree writes what this process knows.
 func (f *fleet) agree(ctx context.Context) (facts, error) {
 	for range mostRaces {
+		first := f.looked.IsZero()
 		if err := f.look(ctx); err != nil {
 			return facts{}, err
+		}
+		if first && !f.doc.Open && len(f.doc.Ill) > 0 {
+			f.old = f.doc.Epoch
+		} else if f.old != f.doc.Epoch {
+			f.old = 0 // one of those that have reported lives
 		}
 		known := f.facts()
 		if known.verdict == none && f.followed != f.doc.Open { // what the record says comes first
@@ -212,7 +220,8 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 			known = f.facts()
 		}
 		next, changed := f.doc.with(known)
-		if changed {
+		again := !f.doc.Open && !slices.Contains(f.doc.Ill, f.id)
+		if changed || f.bad.Load() {
 			if err := f.write(ctx, next); storage.LostRace(err) {
 				continue
 			} else if err != nil {
@@ -220,6 +229,9 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 			}
 			if next.Pause > 0 {
 				f.pause = known.asked
+			}
+			if f.old > 0 && !known.gone && !known.ill {
+				f.old = f.doc.Epoch
 			}
 			if !known.probing {
 				f.ring(ctx)
@@ -233,7 +245,7 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 		switch {
 		case !known.ill:
 			f.reported = time.Time{}
-		case f.reported.IsZero():
+		case f.reported.IsZero() || again: // the others have time to answer
 			f.reported = time.Now()
 		}
 		return known, nil
@@ -246,6 +258,7 @@ func (f *fleet) facts() facts {
 	now := time.Now()
 	k := facts{
 		id: f.id, waited: !f.reported.IsZero() && now.Sub(f.reported) >= grace, recent: now.Sub(f.changed) < caseAge,
+		gone: f.old > 0 && now.Sub(f.since) >= caseAge,
 	}
 	f.mu.Lock()
 	k.probing, k.verdict = f.probing, f.verdict
@@ -279,6 +292,9 @@ func (f *fleet) follow(epoch uint64) {
 		if f.doc.Tries > 0 || b.state == closed || b.state == ramping {
 			b.openings = f.doc.Tries
 		}
+		if b.state == closed && f.doc.Why != "" {
+			b.last = f.doc.Why
+		}
 		if f.pause.After(b.asked) {
 			b.asked = f.pause
 		}
@@ -295,8 +311,15 @@ func (f *fleet) remember() {
 	f.forAll.Store(f.followed)
 }
 
-// calm reports that there is nothing to agree on.
-func (f *fleet) calm() bool { return f.state() == closed && !f.followed }
+// calm reports that there is nothing to agree on. In the ramp, too, what others report comes by a ring or by calls that
+// fail, as soon as the record has all that this process knows.
+func (f *fleet) calm() bool {
+	f.mu.Lock()
+	told := f.verdict == none && f.reported.IsZero()
+	f.mu.Unlock()
+	now := f.state()
+	return !f.followed && f.old == 0 && (now == closed || now == ramping && told)
+}
 
 // claim asks for the right to make the probe. One process at a time has it, until it says how the probe ended, or says
 // nothing for a while. Where the record doesn't concern this process, or can't be reached for a while, it probes for

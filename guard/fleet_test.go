@@ -125,6 +125,48 @@ func TestLaw5AClosedBreakerAsksOnce(t *testing.T) {
 	})
 }
 
+// After an outage no call comes any more. The breakers, which are open no more but still in the ramp, ask nothing of
+// the store: that of the process that has probed, and those of the others.
+func TestLaw5ARampWithoutCallsAsksNothing(t *testing.T) {
+	for name, limit := range map[string]func(*storage.Store) *storage.Store{
+		"with rings":    func(s *storage.Store) *storage.Store { return s },
+		"without rings": storagetest.Plain,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var calls storagetest.Calls
+				s := storagetest.Intercept(limit(worldtest.OpenStore(t, worldtest.Virtual)), calls.Hook)
+				a, b := join(t, s), join(t, s)
+				alone := join(t, storagetest.Intercept(limit(worldtest.OpenStore(t, worldtest.Virtual)), calls.Hook))
+				for _, m := range []member{a, b, alone} {
+					trip(t, m.Guard)
+				}
+				time.Sleep(10 * time.Second)
+				for _, m := range []member{a, alone} {
+					untilDue(t, m.Guard)
+					worldtest.WantErr(t, m.Do(handling(t, id(1), 1), ends(nil)), nil)
+				}
+				time.Sleep(30 * time.Second)
+				for _, m := range []member{a, b, alone} {
+					worldtest.Want(t, "calls at a time in the ramp", limits(t, m.Guard), worker.Limits{Concurrency: 2, MaxInHand: 2})
+				}
+				before := calls.Count()
+				time.Sleep(time.Hour)
+				worldtest.Want(t, "requests in an hour", calls.Count()-before, 0)
+				_ = b.Do(handling(t, id(2), 1), ends(errDown))
+				_ = b.Do(handling(t, id(3), 1), ends(errDown))
+				time.Sleep(10 * time.Second)
+				if !a.Open() && name == "with rings" || !b.Open() {
+					t.Errorf("open after calls failed in the ramp: %v, %v", a.Open(), b.Open())
+				}
+				for _, m := range []member{a, b, alone} {
+					m.leave(t)
+				}
+			})
+		})
+	}
+}
+
 // A process that starts while the others have agreed that a service is away makes no call.
 func TestAProcessThatStartsInAnOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

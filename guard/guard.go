@@ -16,15 +16,16 @@ import (
 
 // A Guard stands around the calls of one outside service. All its methods may be called concurrently.
 type Guard struct {
-	name    string
-	cfg     Config
-	fault   error // of the configuration
-	late    error // the cause of a call's end by its Timeout
-	breaker *breaker
-	fleet   *fleet
-	quota   *quota
-	tally   tally
-	log     atomic.Pointer[slog.Logger] // of the first worker that asks for a turn
+	name     string
+	cfg      Config
+	fault    error // of the configuration
+	late     error // the cause of a call's end by its Timeout
+	breaker  *breaker
+	fleet    *fleet
+	quota    *quota
+	division division // of the quota's room and the breaker's, among queues
+	tally    tally
+	log      atomic.Pointer[slog.Logger] // of the first worker that asks for a turn
 }
 
 // New returns a guard. The name is that of the service, in logs and in the poison queue. A service that can fail in
@@ -36,11 +37,12 @@ func New(name string, cfg Config) *Guard {
 	g.late = fmt.Errorf("no answer within %v: %w", g.cfg.Timeout, context.DeadlineExceeded)
 	g.breaker = newBreaker(&g.cfg, g.say)
 	g.fleet = newFleet(name, g.breaker, g.logger)
-	g.quota = newQuota(name, &g.cfg, g.logger, func() {
+	g.division.tell = func() {
 		g.breaker.mu.Lock()
 		defer g.breaker.mu.Unlock()
 		g.breaker.news.tell()
-	})
+	}
+	g.quota = newQuota(name, &g.cfg, g.logger, g.division.tell)
 	if g.fault == nil {
 		g.fault = g.quota.set(g.cfg.Rate, g.cfg.Slots)
 	}
@@ -93,6 +95,10 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 		return context.Cause(ctx)
 	}
 	m := messageOf(ctx)
+	if m.Handling != nil {
+		g.division.called(m.Queue)
+		defer g.division.ended(&g.quota.tight)
+	}
 	p, refused := g.begin(ctx, m.id, max(g.cfg.InPlace, 0))
 	if refused != nil {
 		if ctx.Err() != nil {

@@ -12,12 +12,13 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// ledger is the record in the store. But for store and rung, its fields belong to whoever may make a request.
+// ledger is the record in the store. But for store, rung and bad, its fields belong to whoever may make a request.
 type ledger struct {
 	name  string
 	log   func() *slog.Logger
 	store atomic.Pointer[storage.Store] // nil: not known, or left
 	rung  atomic.Bool                   // the record has changed just now
+	bad   atomic.Bool                   // the blob can't be read; doc is what replaces it
 
 	doc     record
 	etag    storage.ETag // of doc; empty: there is none
@@ -50,13 +51,16 @@ func (l *ledger) look(ctx context.Context) error {
 		return nil
 	case errors.Is(err, storage.ErrNotFound):
 		l.doc, l.etag = record{}, ""
+		l.bad.Store(false)
 	case err != nil:
 		return err
 	default:
 		r, err := decodeRecord(blob.Body)
 		if err != nil {
 			l.log().LogAttrs(ctx, slog.LevelError, err.Error(), slog.String("guard", l.name))
+			r = before.instead(l.pause.Sub(now), now)
 		}
+		l.bad.Store(err != nil)
 		l.doc, l.etag = r, blob.ETag
 	}
 	l.since = now
@@ -79,7 +83,7 @@ func (l *ledger) stuck(id string, most time.Duration) bool {
 	return l.doc.Prober != "" && l.doc.Prober != id && time.Since(l.moved) >= most
 }
 
-// write replaces the record that was seen last.
+// write replaces the record that was seen last, or one that can't be read.
 func (l *ledger) write(ctx context.Context, r record) error {
 	store := l.store.Load()
 	if store == nil {
@@ -99,6 +103,7 @@ func (l *ledger) write(ctx context.Context, r record) error {
 			l.moved = now
 		}
 		l.doc, l.etag, l.since, l.changed, l.pause = r, etag, now, now, time.Time{}
+		l.bad.Store(false)
 	}
 	return err
 }

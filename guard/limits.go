@@ -268,26 +268,26 @@ func hold(ctx context.Context, most time.Duration, wait func(context.Context) er
 
 // give ends what a call has. The slot is given back, the permit is used.
 func (q *quota) give(s seat) {
-	if s.parts == nil {
-		return
-	}
-	q.calling.Add(-1)
-	if s.parts.slots != nil {
-		s.parts.slots.Give()
+	if s.parts != nil {
+		q.calling.Add(-1)
+		if s.parts.slots != nil {
+			s.parts.slots.Give()
+		}
 	}
 	if q.tight.Load() > 0 {
 		q.tell()
 	}
 }
 
-// limits returns what a consumer may take, so that nothing is fetched to be refused: as many messages as there are
-// calls under way and permits within a time that a call may wait for.
-func (q *quota) limits(concurrency, inHand int) worker.Limits {
+// room returns how many messages the consumers may hold, so that nothing is fetched to be refused: as many as there are
+// calls under way and permits within a time that a call may wait for. If there are none, it may return when there will
+// be one.
+func (q *quota) room() (room int, wait time.Duration) {
 	p := q.parts.Load()
 	if p == nil {
-		return worker.Limits{}
+		return math.MaxInt, 0
 	}
-	room, wait := math.MaxInt, time.Duration(0)
+	room = math.MaxInt
 	if p.slots != nil {
 		room, _ = p.slots.Room()
 	}
@@ -297,6 +297,17 @@ func (q *quota) limits(concurrency, inHand int) worker.Limits {
 		if permits += int(q.calling.Load()); permits < room {
 			room, wait = permits, max(next-within, leastTell)
 		}
+	}
+	if room > 0 {
+		wait = 0
+	}
+	return room, wait
+}
+
+// limits returns what a consumer may take that has room for so many messages.
+func (q *quota) limits(room int, wait time.Duration, concurrency, inHand int) worker.Limits {
+	if room == math.MaxInt {
+		return worker.Limits{}
 	}
 	if inHand > 0 && room >= inHand {
 		return worker.Limits{}

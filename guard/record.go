@@ -39,19 +39,31 @@ type record struct {
 	Why   string    `json:"why,omitzero"`   // the error that opened it, likewise
 }
 
-var errRecord = errors.New("the document can't be read as that of a breaker; it is replaced")
+// lost is the prober of a record that can't be read: nobody knows which process it is, so others wait until it would
+// have lost the right to probe. If it lives, it puts itself in.
+const lost = "-"
+
+var errRecord = errors.New("the document can't be read as that of a breaker; the breaker counts as open, until it is replaced and a call is done")
 
 func decodeRecord(body []byte) (record, error) {
 	var r record
 	named := func(ids []string) bool {
-		return len(ids) <= mostMembers && !slices.ContainsFunc(ids, func(id string) bool { return id == "" || len(id) > maxID })
+		return len(ids) <= mostMembers && !slices.ContainsFunc(ids, func(id string) bool { return id == "" || !isID(id) })
 	}
 	if len(body) > mostRecord || json.Unmarshal(body, &r) != nil || r.Epoch < 1 || r.Epoch > mostEpoch || r.Tries < 0 || r.Tries > mostTries ||
-		len(r.Prober) > maxID || r.Pause < 0 || r.Pause > longestWait.Milliseconds() ||
+		!isID(r.Prober) || r.Pause < 0 || r.Pause > longestWait.Milliseconds() ||
 		len(r.Why) > mostWhy || !named(r.Ill) || !named(r.Well) {
 		return record{}, errRecord
 	}
 	return r, nil
+}
+
+// isID reports that a text can be a process's ID, or is empty. JSON escapes no character of it, so a record that can be
+// read can be written.
+func isID(s string) bool {
+	return len(s) <= maxID && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-'
+	})
 }
 
 // facts are what one process knows.
@@ -61,6 +73,7 @@ type facts struct {
 	well    bool // its calls are done
 	waited  bool // it has reported a while ago, so the others have had time to answer
 	recent  bool // what others have reported is not old
+	gone    bool // it was there when this process started, and nobody has changed it for so long
 	probing bool // its probe is under way
 	verdict verdict
 	epoch   uint64 // of its breaker
@@ -88,10 +101,12 @@ func (r record) with(f facts) (record, bool) {
 	if r.Open && f.verdict == done {
 		return record{Epoch: r.Epoch}, true // the service answers, no matter which process had the right to probe
 	}
-	if r.Prober == f.id && f.probing {
+	mine := r.Prober == f.id || r.Prober == lost && (f.probing || f.verdict != none)
+	if mine && f.probing {
+		next.Prober = f.id
 		return next, true // the epoch tells that it goes on
 	}
-	if r.Prober == f.id {
+	if mine {
 		next.Prober = ""
 		if f.verdict == failed {
 			next.Tries, next.Pause = min(r.Tries+1, mostTries), pause
@@ -122,6 +137,8 @@ func (r record) with(f facts) (record, bool) {
 		next = next.told(f)
 		next.Ill = added(next.Ill, f.id)
 		next.Well = without(next.Well, f.id)
+	case f.gone && !f.ill && len(r.Ill) > 0: // those that live report again
+		return record{Epoch: r.Epoch}, true
 	case !f.ill && reported:
 		if next.Ill = without(next.Ill, f.id); len(next.Ill) == 0 {
 			return record{Epoch: r.Epoch}, true
@@ -153,6 +170,17 @@ func (f facts) milliseconds() int64 {
 		return 0
 	}
 	return min((f.pause + time.Millisecond - 1).Milliseconds(), longestWait.Milliseconds())
+}
+
+// instead returns what replaces a record that can't be read, from the one that a process has seen before. It is open,
+// because it may have been. pause is the rest of the time that the service asks all to wait, as far as that is known.
+func (r record) instead(pause time.Duration, now time.Time) record {
+	if !r.Open {
+		r = record{Epoch: r.Epoch, Open: true}
+	}
+	r.Prober = lost
+	r.Pause = facts{pause: pause}.milliseconds()
+	return r.told(facts{since: now, why: errRecord.Error()})
 }
 
 // concerns reports that a process must claim the right to probe.

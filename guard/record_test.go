@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -268,22 +269,45 @@ func TestLaw7TheProberDies(t *testing.T) {
 	})
 }
 
+// Whatever a blob holds, it is refused or in bounds. Any process makes of it a record that can be read. The record that
+// replaces a blob is open.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"epoch":1,"open":true,"ill":["a"],"well":["b"],"tries":3,"prober":"a"}`))
 	f.Add([]byte(`{"epoch":-1}`))
 	f.Add([]byte(`{"epoch":1,"open":true,"pause":3600000}`))
 	f.Add([]byte(`{"epoch":1,"open":true,"pause":3600001}`))
 	f.Add([]byte(`{"epoch":1,"ill":[""]}`))
+	f.Add([]byte(`{"epoch":9007199254740992,"open":true,"prober":"-","since":"9999-12-31T23:59:59-23:59","why":"\u2028<"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := decodeRecord(body)
-		if err != nil {
-			if !errors.Is(err, errRecord) {
-				t.Error(err)
+		if err != nil && !errors.Is(err, errRecord) {
+			t.Error(err)
+		}
+		readable := func(next record) {
+			t.Helper()
+			next.Epoch = r.Epoch%mostEpoch + 1 // as write does
+			again, err := json.Marshal(next)
+			if err != nil {
+				t.Fatalf("%+v can't be written: %v", next, err)
 			}
+			if _, err := decodeRecord(again); err != nil {
+				t.Errorf("%s is written, and can't be read", again)
+			}
+		}
+		mended := r.instead(time.Hour, time.Now())
+		if readable(mended); !mended.Open || mended.Prober == "" {
+			t.Errorf("%+v is replaced by %+v", r, mended)
+		}
+		if err != nil {
 			return
 		}
-		for _, k := range []facts{{id: "a", ill: true, waited: true}, {id: "b", well: true}, {id: r.Prober, verdict: failed}, {id: "c", pause: 2 * time.Hour}, {id: r.Prober, verdict: failed, pause: time.Nanosecond}} {
-			if next, _ := r.with(k); next.Tries < 0 || next.Pause < 0 || next.Pause > longestWait.Milliseconds() || next.Pause > 0 && !next.Open && r.Pause == 0 || len(next.Ill) > mostMembers || len(next.Well) > mostMembers {
+		for _, k := range []facts{
+			{id: "a", ill: true, waited: true}, {id: "b", well: true}, {id: r.Prober, verdict: failed}, {id: "c", pause: 2 * time.Hour},
+			{id: r.Prober, verdict: failed, pause: time.Nanosecond}, {id: "d", probing: true}, {id: "e", gone: true}, {id: "f", verdict: freed},
+		} {
+			next, _ := r.with(k)
+			readable(next)
+			if next.Tries < 0 || next.Pause < 0 || next.Pause > longestWait.Milliseconds() || next.Pause > 0 && !next.Open && r.Pause == 0 {
 				t.Errorf("%+v becomes %+v", r, next)
 			}
 		}

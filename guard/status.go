@@ -11,11 +11,12 @@ import (
 
 // A Status is what a breaker is doing, for people.
 type Status struct {
-	Name  string    // of the guard
-	Open  bool      // no call is let through, or a probe at most
-	All   bool      // for all processes
-	Since time.Time // when it opened; zero: it is closed
-	Why   string    // the error that came last, or that opened it; it may tell more than the public should see
+	Name    string    // of the guard
+	Open    bool      // no call is let through, or a probe at most
+	All     bool      // for all processes
+	Since   time.Time // when it opened; zero: it is closed, or that isn't known
+	Why     string    // the error that came last, or that opened it; it may tell more than the public should see
+	Damaged bool      // its document can't be read, and wasn't replaced yet
 }
 
 // Status returns what the breaker of this process is doing.
@@ -23,7 +24,7 @@ func (g *Guard) Status() Status {
 	b := g.breaker
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Status{Name: g.name, Open: b.state.shut() || b.state == due}
+	s := Status{Name: g.name, Open: b.state.shut() || b.state == due, Damaged: g.fleet.bad.Load()}
 	if s.Open {
 		s.All, s.Since, s.Why = g.fleet.forAll.Load(), b.since, b.last
 	}
@@ -31,8 +32,8 @@ func (g *Guard) Status() Status {
 }
 
 // Outages returns the breakers that are open by the documents of a store, by name: for all of their processes, or for
-// those that have reported it. A document that can't be read is left out; the next process replaces it. If no process
-// runs that has the guard, its document stays as it was.
+// those that have reported it. A breaker whose document can't be read counts as open, and is Damaged; the next process
+// that looks replaces the document. If no process runs that has the guard, its document stays as it was.
 func Outages(ctx context.Context, s *storage.Store) (all []Status, err error) {
 	for info, err := range s.Blobs(guards).List(ctx, "") {
 		if err != nil {
@@ -45,7 +46,10 @@ func Outages(ctx context.Context, s *storage.Store) (all []Status, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("guard: outages: %w", err)
 		}
-		if r, err := decodeRecord(blob.Body); err == nil && (r.Open || len(r.Ill) > 0) {
+		switch r, err := decodeRecord(blob.Body); {
+		case err != nil:
+			all = append(all, Status{Name: info.Key, Open: true, All: true, Damaged: true, Why: err.Error()})
+		case r.Open || len(r.Ill) > 0:
 			all = append(all, Status{Name: info.Key, Open: true, All: r.Open, Since: r.Since, Why: r.Why})
 		}
 	}

@@ -3,6 +3,7 @@ package guard
 import (
 	"cmp"
 	"context"
+	"math"
 	"sync/atomic"
 
 	"github.com/millrace-go/millrace/storage"
@@ -14,8 +15,8 @@ import (
 // messages as Rate and Slots leave. It is for queues whose handlers all call the service. Without a Turn, the calls of
 // a queue are refused while the breaker is open, and beyond the limits, and each hands its message back.
 //
-// Several queues may have the Turn of one guard, and one queue those of several guards, by worker.Turns. When the last
-// consumer has left, calls are refused that would need a share of a limit.
+// Several queues may have the Turn of one guard: they divide what it lets run. One queue may have those of several
+// guards, by worker.Turns. When the last consumer has left, calls are refused that would need a share of a limit.
 //
 //	worker.QueueConfig{Turn: smtp.Turn}
 func (g *Guard) Turn(ctx context.Context, c worker.Consumer) (worker.Turn, error) {
@@ -32,17 +33,22 @@ func (g *Guard) Turn(ctx context.Context, c worker.Consumer) (worker.Turn, error
 	if store := cmp.Or(g.cfg.Store, c.Store); store != nil && storage.CheckKey(g.name) == nil {
 		g.fleet.open(ctx, store, true)
 	}
-	return &turn{guard: g, most: c.Concurrency, hand: c.MaxInHand, store: c.Store != nil}, nil
+	t := &turn{guard: g, queue: c.Queue, most: c.Concurrency, hand: c.MaxInHand, inHand: c.InHand, store: c.Store != nil}
+	g.division.join(t)
+	return t, nil
 }
 
 // turn is a consumer's view of a guard.
 type turn struct {
-	guard *Guard
-	most  int  // handlers at a time, which a limit doesn't raise; 0: not known
-	hand  int  // messages in hand, likewise
-	store bool // its consumer has one
+	guard  *Guard
+	queue  string
+	most   int        // handlers at a time, which a limit doesn't raise; 0: not known
+	hand   int        // messages in hand, likewise
+	inHand func() int // that it holds now; nil: not known
+	store  bool       // its consumer has one
 
 	tight atomic.Bool // a limit of calls was in force when it was asked last
+	stake             // in the division of the room among queues
 }
 
 func (t *turn) Now() (worker.Limits, <-chan struct{}) {
@@ -50,11 +56,15 @@ func (t *turn) Now() (worker.Limits, <-chan struct{}) {
 	if t.most > 0 {
 		limits.Concurrency, limits.MaxInHand = min(limits.Concurrency, t.most), min(limits.MaxInHand, t.most)
 	}
+	d, q := &t.guard.division, t.guard.quota
 	if limits.Pause {
+		d.part(t, 0)
 		return limits, changed
 	}
-	room := t.guard.quota.limits(t.most, t.hand)
-	t.setTight(room != worker.Limits{})
+	all, wait := q.room()
+	part := d.part(t, min(all, cmp.Or(limits.MaxInHand, all)))
+	room := q.limits(part, wait, t.most, t.hand)
+	t.setTight(room != worker.Limits{} && (all < math.MaxInt || d.many.Load()))
 	room.Concurrency, room.MaxInHand = least(room.Concurrency, limits.Concurrency), least(room.MaxInHand, limits.MaxInHand)
 	return room, changed
 }
@@ -82,6 +92,7 @@ func least(a, b int) int {
 // Leave gives this process's part of the limits back when its last consumer leaves.
 func (t *turn) Leave(ctx context.Context) error {
 	t.setTight(false)
+	t.guard.division.leave(t)
 	if !t.store {
 		return nil
 	}

@@ -48,6 +48,7 @@ func (c *consumer) openTurns(ctx context.Context) (err error) {
 	c.turns, err = openBoard(ctx, Consumer{
 		Store: c.store, Queue: c.queue, Worker: c.all.Name, Kinds: kinds, Visibility: c.cfg.Visibility, Logger: c.log, Metrics: c.all.Metrics,
 		Concurrency: c.cfg.Concurrency, MaxInHand: c.cfg.MaxInHand, Fit: c.intake.fit,
+		InHand: func() int { return int(c.stats.inHand.Load()) },
 	}, open...)
 	return err
 }

@@ -83,6 +83,10 @@ type Consumer struct {
 	// them.
 	Concurrency, MaxInHand int
 
+	// InHand returns how many messages the consumer holds: for a turn that divides something among several queues. It may
+	// be called at any time, and returns at once.
+	InHand func() int
+
 	// Fit reports that the consumer can receive. It can't if it has had no room for messages for longer than
 	// Config.StuckAfter, because its handlers hang or take long, or if the store has failed for that long.
 	Fit func() bool

@@ -47,7 +47,10 @@
 //     on to others every TTL.
 //  7. A process that doesn't use its share leaves, and costs no request, no goroutine and no timer.
 //  8. Rows that nobody renews are removed, whoever wrote them. A blob that can't be read as shares is replaced when it
-//     has stayed the same for 70 seconds: by then every share has ended. So a damaged blob heals by itself.
+//     has stayed the same for 70 seconds: by then every share has ended. So a damaged blob heals by itself. [Damaged]
+//     names it until then.
+//  9. A number has at most 500 processes, those included that died within the last 7/6 of their TTL. One more makes no
+//     calls, and logs that, until another has left.
 //
 // # When the store is away
 //

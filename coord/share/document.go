@@ -125,6 +125,30 @@ func (d document) targets() map[string]int64 {
 	return targets
 }
 
+// Damaged returns the names of rates and slots whose blob can't be read, as "rate/smtp". The processes that use such a
+// number replace the blob by themselves, 70 seconds after nobody has changed it.
+func Damaged(ctx context.Context, s *storage.Store) (names []string, err error) {
+	if err := call.CheckStore(s); err != nil {
+		return nil, fmt.Errorf("share: damaged: %w", err)
+	}
+	for info, err := range s.Blobs(container).List(ctx, "") {
+		if err != nil {
+			return nil, fmt.Errorf("share: damaged: %w", err)
+		}
+		blob, err := s.Blobs(container).Get(ctx, info.Key, "")
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("share: damaged: %w", err)
+		}
+		if _, err := decode(blob.Body); err != nil {
+			names = append(names, info.Key)
+		}
+	}
+	return names, nil
+}
+
 // place is where a document is.
 type place struct {
 	store *storage.Store
@@ -148,7 +172,7 @@ func (p *part) put(ctx context.Context, d document, etag storage.ETag) (storage.
 	defer cancel()
 	body, err := json.Marshal(d)
 	if err == nil && (len(d.Members) > maxRows || len(body) > maxBytes) {
-		err = errors.Join(storage.ErrTooLarge, fmt.Errorf("%d processes share the number; at most %d can", len(d.Members), maxRows))
+		err = errors.Join(storage.ErrTooLarge, fmt.Errorf("%d processes share the number; at most %d can, so this one makes no calls until others have left", len(d.Members), maxRows))
 	}
 	if err != nil {
 		return "", err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 )
 
 // Whatever a blob holds, it is refused, or its numbers are in bounds, and the targets are within the limit and within
@@ -38,6 +39,15 @@ func FuzzDocument(f *testing.F) {
 			t.Errorf("%d of %d", sum, d.limit())
 		}
 		_ = d.hungry()
+		m := newMember(&part{cfg: Config{TTL: minTTL, Changed: func() {}}, id: "me", limit: 1000, bucket: bucketTime, eager: true})
+		m.doc = d
+		for id, r := range d.Members {
+			m.seen[id] = sighting{r.Beat, time.Now()}
+		}
+		p, _ := m.plan(time.Now())
+		if others := p.doc.given("me"); p.row.Share < 0 || p.row.Share > max(0, p.doc.limit()-others) || !p.row.valid() {
+			t.Errorf("a newcomer makes %+v of %s, and the others have %d", p.row, body, others)
+		}
 		again, err := json.Marshal(d)
 		if err != nil {
 			t.Fatal(err)

@@ -275,6 +275,11 @@ func (m *member) note(ctx context.Context, began time.Time, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if errors.Is(err, storage.ErrTooLarge) { // the store is there, and all of the number is in use by others
+		m.settle(time.Now())
+		m.safe = 0
+		return
+	}
 	if m.cfg.Strict || !m.read || m.leaving || began.Before(m.until) || began.Sub(m.failing) < m.cfg.TTL/3 {
 		return
 	}

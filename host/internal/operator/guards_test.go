@@ -14,7 +14,11 @@ func TestDoctorFindsOpenGuards(t *testing.T) {
 	putBlob(t, x.Store, "guards", "crm", `{"epoch":1,"ill":["a"]}`)
 	putBlob(t, x.Store, "guards", "bank", `{"epoch":9}`)
 	putBlob(t, x.Store, "guards", "junk", `{"epoch":`)
+	putBlob(t, x.Store, "shares", "rate/smtp", `{"members":{"a":{}}}`)
+	putBlob(t, x.Store, "shares", "slots/smtp", `{"members":{}}`)
 	contains(t, "doctor", x.want(t, exitWrong, "", "doctor"),
 		"WRONG the service of guard smtp is away for all processes, since", `ago): no route \x1b[31m Queues wait for it`,
-		"NOTE some processes can't reach the service of guard crm, and others can The metric millrace_guard_alone")
+		"NOTE some processes can't reach the service of guard crm, and others can The metric millrace_guard_alone",
+		"WRONG the document of guard junk is damaged: the document can't be read", "The next process that looks replaces it",
+		"NOTE the document of limit rate/smtp can't be read")
 }
