@@ -79,6 +79,7 @@ type breaker struct {
 	watch    *time.Timer // opens a breaker that its timer doesn't
 	window   window      // of calls while it is closed
 	since    time.Time   // when it opened
+	ramped   time.Time   // when the last ramp began
 	shut     time.Time   // when it was shut last
 	until    time.Time   // when the open state, or the probe, is over
 	asked    time.Time   // until when the service asks to wait, as far as it is known
@@ -244,7 +245,9 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 		b.ill++
 		b.failed = see(b.failed, p.id, now)
 		if len(b.failed) == cap(b.failed) && b.ill >= b.well {
-			b.mine = true
+			if b.mine = true; b.wasBack() {
+				b.openings = 0
+			}
 			b.open(0)
 			return
 		}
@@ -264,10 +267,15 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 
 // ramp begins to let calls through.
 func (b *breaker) ramp() {
-	b.mine, b.asked = false, time.Time{}
+	b.mine, b.asked, b.ramped = false, time.Time{}, time.Now()
 	b.move(ramping)
 	b.step(2)
 	b.running = 0
+}
+
+// wasBack reports that the ramp goes on for so long, because calls are few, that a service which fails now was back.
+func (b *breaker) wasBack() bool {
+	return b.state == ramping && time.Since(b.ramped) >= b.when.Window
 }
 
 // step begins a step of the ramp.
@@ -290,7 +298,7 @@ func (b *breaker) throttle(after time.Duration, now time.Time) {
 // open opens the breaker for at least the time that a service asks for, or for the time until the next probe.
 func (b *breaker) open(atLeast time.Duration) {
 	kind := stays
-	if b.state == closed {
+	if b.state == closed || b.wasBack() {
 		kind, b.since = opened, time.Now()
 	}
 	rest := b.pace()

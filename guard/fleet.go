@@ -272,7 +272,8 @@ func (f *fleet) facts() facts {
 	if f.b.state == open && f.b.asked.After(now) {
 		k.asked, k.pause = f.b.asked, f.b.asked.Sub(now)
 	}
-	k.well = f.b.state == closed && now.Sub(f.b.messages.ok[0].at) < f.b.when.Window
+	begins := f.b.state == ramping && f.b.ill == 0 && f.b.messages.ok[0].at.After(f.b.ramped)
+	k.well = (f.b.state == closed || begins) && now.Sub(f.b.messages.ok[0].at) < f.b.when.Window
 	return k
 }
 

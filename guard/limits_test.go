@@ -108,13 +108,18 @@ func (f *fleet) atATime() int {
 }
 
 // mostIn returns the most calls in any window of that length.
-func (f *fleet) mostIn(window time.Duration) (most int) {
+func (f *fleet) mostIn(window time.Duration) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	slices.SortFunc(f.calls, time.Time.Compare)
+	return mostOf(f.calls, window)
+}
+
+// mostOf is mostIn for calls that it sorts.
+func mostOf(calls []time.Time, window time.Duration) (most int) {
+	slices.SortFunc(calls, time.Time.Compare)
 	first := 0
-	for last := range f.calls {
-		for f.calls[last].Sub(f.calls[first]) >= window {
+	for last := range calls {
+		for calls[last].Sub(calls[first]) >= window {
 			first++
 		}
 		most = max(most, last-first+1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the simulation without the race detector, and the tests of programs under faults: more schedules in the same time.
+# Runs the simulations without the race detector, and the tests of programs under faults: more schedules in the same time.
 # make test runs them with the detector.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +14,9 @@ if [ -n "${SEED:-}" ]; then
 fi
 echo "${SEEDS:-1000} schedules, and each single fault; on two processors a thousand take some 5 minutes"
 MILLRACE_SEEDS=${SEEDS:-1000} $go test ./proof/simulation -count=1 -timeout 0
+echo "services in trouble, shares, turns and settings; a roll-out takes longest, so it has a quarter of the schedules"
+MILLRACE_SEEDS=${SEEDS:-1000} $go test ./guard ./coord/share ./coord/turn ./settings -count=1 -timeout 0 -run 'RandomSchedules|History|Register'
+MILLRACE_SEEDS=$((${SEEDS:-1000} / 4 + 1)) $go test ./settings -count=1 -timeout 0 -run 'RandomFaults'
 echo "programs under faults, and a crash in each call"
 slow=
 if [ "${SEEDS:-1000}" -ge 1000 ]; then

@@ -1,0 +1,67 @@
+package guard_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/internal/worldtest"
+)
+
+// A service that fails again a minute after it was back has failed anew, although the few calls in between have not
+// closed the breaker.
+func TestASecondOutageIsTold(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := guard.New("smtp", guard.Config{InPlace: guard.NotInPlace, Logger: quietLogger()})
+		trip(t, g)
+		untilDue(t, g)
+		for n := range 5 {
+			worldtest.WantErr(t, g.Do(handling(t, id(n), 1), ends(nil)), nil)
+		}
+		time.Sleep(time.Minute)
+		for n := range 8 {
+			_ = g.Do(handling(t, id(100+n), 1), ends(errDown))
+		}
+		wantOpen(t, g, true)
+		worldtest.Want(t, "since", time.Since(g.Status().Since) < time.Second, true)
+		worldtest.Want(t, "outages", g.Counts().Opened, 2)
+		untilDue(t, g)
+		if d := time.Since(g.Status().Since); d > 1200*time.Millisecond {
+			t.Errorf("the first probe is due after %v, want a second", d)
+		}
+	})
+}
+
+// Law 4: after an outage, one process that can't reach the service stops no other whose calls are done, although none
+// has closed its breaker.
+func TestLaw4OneProcessAfterAnOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		a, b, c := join(t, s), join(t, s), join(t, s)
+		defer a.leave(t)
+		defer b.leave(t)
+		defer c.leave(t)
+		for _, m := range []member{a, b, c} {
+			trip(t, m.Guard)
+		}
+		time.Sleep(100 * time.Millisecond)
+		untilDue(t, a.Guard)
+		worldtest.WantErr(t, a.Do(handling(t, id(1), 1), ends(nil)), nil)
+		time.Sleep(100 * time.Millisecond)
+		for n, m := range []member{b, c} {
+			worldtest.WantErr(t, m.Do(handling(t, id(2+n), 1), ends(nil)), nil)
+		}
+		for n := range 3 {
+			_ = a.Do(handling(t, id(10+n), 1), ends(errDown))
+		}
+		wantOpen(t, a.Guard, true)
+		for n := range 10 {
+			for _, m := range []member{b, c} {
+				if m.refused(t, 20+n) {
+					t.Fatal("a process that reaches the service is stopped")
+				}
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}

@@ -1,0 +1,283 @@
+package guard_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/poison"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// mood is how the service behaves in a phase of a schedule.
+type mood string
+
+const (
+	well      mood = "well"
+	slow      mood = "slow"
+	away      mood = "away"       // refuses connections
+	mute      mood = "mute"       // does what it is asked, and its answers are lost
+	throttles mood = "throttles"  // asks to wait
+	oneNodes  mood = "one node's" // is well, but one process can't reach it
+)
+
+// phase is a time for which the service has a mood.
+type phase struct {
+	mood      mood
+	begin     time.Time
+	wait      time.Duration // that it asks for
+	processes int           // at its beginning
+	started   int           // in it
+	calls     []time.Time   // that reached the service
+}
+
+// A drama is a service with moods, and the processes that call it.
+type drama struct {
+	t        *testing.T
+	store    *storage.Store
+	random   *rand.Rand
+	limits   guard.Limits
+	attempts int
+	nodes    []*node // under mu, as all below
+
+	mu      sync.Mutex
+	phases  []*phase
+	calls   []time.Time
+	most    int         // calls at a time of processes that live
+	effects map[int]int // by job
+}
+
+// node is a process.
+type node struct {
+	link    *storagetest.Link
+	stop    func() error
+	running int  // its calls, under drama.mu, as all below
+	dead    bool // its calls count no longer
+	alone   bool // it can't reach the service
+}
+
+var errNeverDone = errors.New("the service can't do this one")
+
+// bad reports that the service never does a job.
+func bad(job int) bool { return job%97 == 13 }
+
+// call is a call of the service by a process.
+func (d *drama) call(ctx context.Context, n *node, job int) error {
+	d.mu.Lock()
+	p := d.phases[len(d.phases)-1]
+	if !n.alone {
+		d.calls, p.calls = append(d.calls, time.Now()), append(p.calls, time.Now())
+	}
+	n.running++
+	all := 0
+	for _, n := range d.nodes {
+		all += n.running
+	}
+	d.most = max(d.most, all)
+	took := time.Duration(5+d.random.IntN(50)) * time.Millisecond
+	d.mu.Unlock()
+	if p.mood == slow {
+		took += time.Second
+	}
+	err := worldtest.Pause(ctx, took)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n.running--
+	switch {
+	case err != nil:
+		return err
+	case n.alone, p.mood == away:
+		return errDown
+	case p.mood == throttles:
+		return guard.CheckStatus(answer(429, fmt.Sprintf("Retry-After: %d", int(p.wait/time.Second))))
+	case bad(job):
+		return errNeverDone
+	}
+	d.effects[job]++
+	if p.mood == mute {
+		return errReset
+	}
+	return nil
+}
+
+// start starts a process.
+func (d *drama) start() {
+	n := &node{link: storagetest.NewLink(d.store)}
+	g := guard.New("bank", guard.Config{Rate: d.limits.Rate, Slots: d.limits.Slots, Repeatable: true, Logger: quietLogger()})
+	w := worldtest.NewBare(d.t, n.link.Store, handlers.Config{}, channel.Command[job]("jobs"))
+	handlers.React(w.Registry, "jobs", func(ctx context.Context, j job) error {
+		return g.Do(ctx, func(ctx context.Context) error { return d.call(ctx, n, j.N) })
+	})
+	n.stop = w.Start(worker.Config{Visibility: 10 * time.Second, Queues: map[string]worker.QueueConfig{
+		"jobs": {Concurrency: 8, MaxAttempts: d.attempts, Turn: g.Turn},
+	}})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nodes = append(d.nodes, n)
+	if len(d.phases) > 0 {
+		d.phases[len(d.phases)-1].started++
+	}
+}
+
+// kill ends a process without a word: its store is gone, and with it what it would have said.
+func (d *drama) kill() {
+	d.mu.Lock()
+	i := d.random.IntN(len(d.nodes))
+	n := d.nodes[i]
+	d.nodes = slices.Delete(d.nodes, i, i+1)
+	d.mu.Unlock()
+	n.link.Cut()
+	go func() { _ = n.stop() }() // it fails to give back what it has
+}
+
+// enter begins a phase.
+func (d *drama) enter(m mood) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.phases = append(d.phases, &phase{mood: m, begin: time.Now(), processes: len(d.nodes), wait: time.Duration(10+d.random.IntN(30)) * time.Second})
+	for i, n := range d.nodes {
+		n.alone = m == oneNodes && i == 0
+	}
+}
+
+// play goes through the moods, with jobs all the time, and returns how many there were.
+func (d *drama) play(sender *worldtest.World) (jobs int) {
+	moods := []mood{away, mute, throttles, slow, oneNodes}
+	for range 5 {
+		for _, m := range []mood{well, moods[d.random.IntN(len(moods))]} {
+			d.enter(m)
+			for end := time.Now().Add(time.Duration(10+d.random.IntN(110)) * time.Second); time.Now().Before(end); {
+				time.Sleep(time.Duration(d.random.ExpFloat64() * float64(400*time.Millisecond)))
+				worldtest.Send(sender, job{N: jobs})
+				if jobs++; d.random.IntN(150) == 0 {
+					d.kill()
+					d.start()
+				}
+			}
+		}
+	}
+	d.enter(well)
+	for range 150 { // a job that always fails ends once others are done
+		time.Sleep(2 * time.Second)
+		worldtest.Send(sender, job{N: jobs})
+		jobs++
+	}
+	return jobs
+}
+
+// jobOf returns the job of a message in the poison queue.
+func jobOf(t *testing.T, e poison.Entry) (j job) {
+	t.Helper()
+	m, err := post.Decode(e.Body)
+	if err == nil {
+		err = json.Unmarshal(m.Data, &j)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// audit checks the laws by what the service has seen.
+func (d *drama) audit(sender *worldtest.World, jobs int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	poisoned := map[int]bool{}
+	for _, e := range sender.Poisoned("jobs") {
+		j := jobOf(d.t, e)
+		poisoned[j.N] = true
+		if !bad(j.N) {
+			d.t.Errorf("law 1: job %d is poisoned, and the service can do it: %s: %s", j.N, e.Reason, e.Error)
+		}
+	}
+	for n := range jobs {
+		if !bad(n) && d.effects[n] == 0 || bad(n) && !poisoned[n] {
+			d.t.Errorf("law 6: job %d has not ended", n)
+		}
+	}
+	for _, window := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
+		if most := mostOf(d.calls, window); d.limits.Rate > 0 && float64(most) > float64(d.limits.Rate)*(window.Seconds()+0.2)+processes+3 {
+			d.t.Errorf("law 8: %d calls in %v, at a rate of %v", most, window, d.limits.Rate)
+		}
+	}
+	if d.limits.Slots > 0 && d.most > d.limits.Slots {
+		d.t.Errorf("law 8: %d calls at a time; want at most %d", d.most, d.limits.Slots)
+	}
+	for _, p := range d.phases {
+		d.auditPhase(p)
+	}
+}
+
+// auditPhase checks the laws of a service that is in trouble.
+func (d *drama) auditPhase(p *phase) {
+	told := p.begin.Add(6 * time.Second) // those that aren't rung look every 5 seconds
+	after := slices.IndexFunc(p.calls, func(c time.Time) bool { return c.After(told) })
+	switch p.mood {
+	case away, mute:
+		// Each process needs 20 calls of its own to know it, and repeats a tenth of them at once.
+		if most := 30*(p.processes+p.started) + 20; len(p.calls) > most {
+			d.t.Errorf("law 1: %d calls while the service was %s; want at most %d", len(p.calls), p.mood, most)
+		}
+	case throttles:
+		if len(p.calls) == 0 || after < 0 {
+			return
+		}
+		until := p.calls[0].Add(p.wait)
+		early := 0
+		for _, c := range p.calls[after:] {
+			if c.Before(until) && c.After(p.calls[0].Add(6*time.Second)) {
+				early++
+			}
+		}
+		if early > p.started {
+			d.t.Errorf("law 9: %d calls before the %v for which the service asked were over; want at most %d, of processes that have started", early, p.wait, p.started)
+		}
+	}
+}
+
+const processes = 3
+
+// Laws 1, 6, 8 and 9 by random schedules: processes die, and the service is away, loses its answers, asks to wait, is
+// slow, or can't be reached by one process.
+func TestLawsInRandomSchedules(t *testing.T) {
+	for seed := range storagetest.Seeds(t, 1, 2) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				d := &drama{t: t, store: worldtest.OpenStore(t, worldtest.Virtual), random: rand.New(rand.NewPCG(seed, 1)), effects: map[int]int{}}
+				if seed%2 == 0 {
+					d.store = storagetest.Plain(d.store)
+				}
+				d.attempts = 3 + d.random.IntN(3)
+				if d.random.IntN(2) == 0 {
+					d.limits = guard.Limits{Rate: guard.PerSecond(20), Slots: 12}
+				}
+				for range processes {
+					d.start()
+				}
+				sender := worldtest.NewBare(t, d.store, handlers.Config{}, channel.Command[job]("jobs"))
+				jobs := d.play(sender)
+				time.Sleep(10 * time.Minute)
+				d.audit(sender, jobs)
+				for _, n := range d.nodes {
+					if err := n.stop(); err != nil { // those that live
+						t.Error(err)
+					}
+				}
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
