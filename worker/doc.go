@@ -66,9 +66,9 @@
 //   - All failures are logged in this package: when one begins, seldom while it goes on, and when it is over.
 //   - A worker holds only messages that it can run soon. The number follows from how long they wait: when messages wait
 //     long, the worker holds fewer and leaves the others to other workers.
-//   - A [Reserve] keeps handlers free: of a worker's handlers, messages below its priority hold at most Concurrency less
-//     the Reserve at a time. An urgent message begins at once while a handler is free, however many others wait. Others
-//     use all the rest. Those that can't run stay in the queue, and keep their turns. Without a Reserve it costs nothing.
+//   - A [Reserve] keeps handlers free: messages below its priority hold at most Concurrency less the Reserve at a time.
+//     An urgent message begins at once while a handler is free, however many others wait. The others use all the rest.
+//     Those that can't run stay in the queue, and keep their turns. Without a Reserve this costs nothing.
 //   - Whatever a [Turn] does, its last limits stay in force. No law depends on a turn. When a queue is paused, or
 //     limits fall, running handlers finish in their own time, and count in Concurrency until they do.
 //   - An idle worker costs next to nothing. It waits as package storage/inbox does: for rings, for messages that the

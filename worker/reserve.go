@@ -6,13 +6,13 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A Reserve keeps handlers of a queue free for urgent messages, so that such a message doesn't wait until long ones of
-// a lower priority end. High reserves for High messages; Normal reserves for those and for Normal ones. Set one of them.
+// A Reserve keeps handlers of a queue free for urgent messages, so that these don't wait until long ones of a lower
+// priority end. High reserves for High messages; Normal reserves for those and for Normal ones. Set one of them.
 //
 //	worker.QueueConfig{Concurrency: 32, Reserve: worker.Reserve{High: 8}} // other messages hold 24 handlers at most
 //
-// Urgent messages take any handler. A fold of one document counts as its most urgent message, and so do messages of one
-// key that take turns. When a [Turn] lowers Concurrency, one handler at least stays open to all.
+// Urgent messages take any handler. A fold of one document counts as its most urgent message. So do messages of one key
+// that take turns. When a [Turn] lowers Concurrency, one handler at least stays open to all.
 type Reserve struct {
 	High, Normal int
 }

@@ -105,7 +105,7 @@ func newBackOff(first, most time.Duration) backoff.ExponentialBackOff {
 // Hasten makes the next look due at once, unless the last one failed.
 func (in *Inbox) Hasten() {
 	if !in.failed {
-		in.next = time.Time{}
+		in.next = time.Now()
 	}
 }
 

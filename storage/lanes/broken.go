@@ -44,7 +44,7 @@ func (r *reception) begin(ctx context.Context) error {
 	for _, l := range q.lanes {
 		if b := &l.broken; b.tries > 0 && !b.asking && !now.Before(b.again) && r.limit.allows(l.turns) {
 			b.asking = true
-			q.moves.Go(func() { q.retry(context.WithoutCancel(ctx), l, r.visibility) })
+			q.moves.Go(func() { l.retry(context.WithoutCancel(ctx), q, r.visibility) })
 		}
 	}
 	return nil
@@ -63,7 +63,7 @@ func (r *reception) works(ctx context.Context) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, l := range r.failures {
-		q.fails(l, r.failed)
+		l.fails(q, r.failed)
 	}
 	return true
 }
@@ -84,7 +84,7 @@ func (r *reception) askAnother() bool {
 }
 
 // fails notes that a lane has failed. q.mu is held.
-func (q *queue) fails(l *lane, err error) {
+func (l *lane) fails(q *queue, err error) {
 	wait := min(firstRetry<<min(l.broken.tries, 10), lastRetry)
 	l.broken = broken{tries: l.broken.tries + 1, again: time.Now().Add(wait)}
 	q.untold = fmt.Errorf("%w: %w", driver.ErrPartial, err)
@@ -92,17 +92,17 @@ func (q *queue) fails(l *lane, err error) {
 }
 
 // retry asks a lane that has failed.
-func (q *queue) retry(ctx context.Context, l *lane, visibility time.Duration) {
+func (l *lane) retry(ctx context.Context, q *queue, visibility time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, min(visibility/2, retryTime))
 	defer cancel()
 	began := time.Now()
 	ds, err := l.q.Receive(ctx, 1, visibility)
 	for _, d := range ds {
-		q.keep(stashed{l, d, began.Add(visibility / 2)})
+		q.stash.keep(stashed{l, d, began.Add(visibility / 2)})
 	}
 	q.mu.Lock()
 	if err != nil {
-		q.fails(l, fmt.Errorf("lane %s: %w", l.name, err))
+		l.fails(q, fmt.Errorf("lane %s: %w", l.name, err))
 	} else {
 		l.broken, l.hot = broken{}, true
 	}

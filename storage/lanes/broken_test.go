@@ -16,7 +16,8 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// A lane whose calls fail holds up no other one. It is asked again when it works. What happens is logged, and seldom.
+// A lane whose calls fail holds up no other one. It is asked again, and brings its messages when it works. The log
+// tells of it, once a minute.
 func TestLawALaneThatFailsHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(*storage.Store) *storage.Store{

@@ -20,24 +20,24 @@
 //   - At least once: a message that was sent is received until it is deleted. A move into the sideline sends it and
 //     deletes it as one unit of work. Where the store isn't atomic, a crash in between repeats the message under its
 //     own ID. A message is moved at most once, before anybody has had it.
-//   - Messages that came along with others, while a lane was swept, wait for half of their visibility at most, also in a
-//     paused consumer. Then they are handed back, as they are when the consumer stops, and that is no silent delivery.
+//   - Messages that came along with others, while a lane was swept, wait for half of their visibility at most, even in
+//     a paused consumer. Then they are handed back, as when the consumer stops, and that is no silent delivery.
 //   - The lane is by tenant where the message has one, and else by its ID. A message stays in its lane when it is
 //     rewritten.
 //   - Turns are fair: lanes that have messages get the same part of the worker's time. A tenant with slow messages
 //     gets fewer of them. A quiet tenant doesn't wait for another lane's backlog.
 //   - Turns are weighted, never strict: High, Normal and Low get 8, 4 and 1 parts. The sideline gets one turn in eight
 //     while others wait.
-//   - What a consumer may not take stays in its lane: one Receive brings at most as many messages of the lanes below a
-//     priority as [AtMostBelow] says. A lane that it leaves out keeps its claim to turns.
+//   - Messages that a consumer can't run stay in their lanes: one Receive brings at most as many messages of the lanes
+//     below a priority as [AtMostBelow] says. A lane that it leaves out keeps its claim to turns.
 //   - Lanes are work-conserving: a lane without messages costs no turn. A tenant that is alone gets all of them.
 //   - A tenant is noisy while its lane has a backlog and, of the messages of the last 5 to 10 seconds, it has 30 and
 //     more than a tenth. These are the thresholds of Amazon SQS for noisy neighbours. SQS counts what is in flight in
 //     all consumers; one process has too few of these. After a quiet minute the tenant is an ordinary one.
 //   - A change of the number of lanes loses nothing: all 16 lanes that a queue can have are received from, and the
 //     sideline. With n more lanes, only the tenants move that get one of these.
-//   - A lane whose calls fail doesn't hold up the others. While another one answers, they go on at once, and the lane is
-//     asked again after 0.1 to 10 seconds, beside them. Receive tells each failure by an error that matches
+//   - A lane whose calls fail doesn't hold up the others. While another one answers, they go on at once, and the lane
+//     is asked again after 0.1 to 10 seconds, beside them. Receive tells each failure by an error that matches
 //     storage.ErrPartial. When no lane answers, it returns the error of the store.
 //   - A queue without lanes passes through untouched. Without any queue that has lanes, Over returns its argument.
 //

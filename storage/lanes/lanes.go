@@ -194,7 +194,7 @@ func (s *store) Listener() driver.Listener {
 func (s *store) Close() error {
 	for _, q := range s.queues {
 		q.moves.Wait()
-		q.empty()
+		q.stash.empty()
 	}
 	return s.Store.Close()
 }
@@ -244,6 +244,7 @@ func newQueue(inner *storage.Store, name string, x Queue, cfg Config) *queue {
 	if q.unhad == nil {
 		q.unhad = func(driver.Delivery) ([]byte, time.Duration, bool) { return nil, 0, false }
 	}
+	q.stash.q = q
 	q.crowd = newCrowd(inner.Blobs(container), name)
 	q.hand.entries = map[driver.Receipt]entry{}
 	names := x.Names(name)

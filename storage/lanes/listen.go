@@ -73,7 +73,7 @@ func (x *subscription) Close() {
 		}
 		x.all.Wait()
 		if x.q.bell.remove(x.rings) {
-			x.q.empty()
+			x.q.stash.empty()
 		}
 	})
 }

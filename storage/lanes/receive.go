@@ -83,7 +83,7 @@ func (r *reception) rounds(ctx context.Context, suspect func(time.Time, *limit) 
 			if len(r.got) < r.most && r.limit.allows(x.lane.turns) {
 				r.take(x, now)
 			} else {
-				q.keep(x)
+				q.stash.keep(x)
 			}
 		}
 	}

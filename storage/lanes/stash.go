@@ -19,6 +19,7 @@ const (
 // A stash holds messages that came while a lane was swept and that nobody had asked for. They are received first. Those
 // that nobody has received in half of their visibility are handed back: the consumer may be paused.
 type stash struct {
+	q     *queue
 	mu    sync.Mutex
 	list  []stashed
 	timer *time.Timer // hands back; nil: there is nothing
@@ -31,20 +32,18 @@ type stashed struct {
 }
 
 // keep adds messages to the stash.
-func (q *queue) keep(some ...stashed) {
+func (s *stash) keep(some ...stashed) {
 	if len(some) == 0 {
 		return
 	}
-	s := &q.stash
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(s.list, some...)
-	q.alarm()
+	s.alarm()
 }
 
 // alarm starts the timer for the message that is handed back first. The mutex of the stash is held.
-func (q *queue) alarm() {
-	s := &q.stash
+func (s *stash) alarm() {
 	if s.timer != nil || len(s.list) == 0 {
 		return
 	}
@@ -61,9 +60,9 @@ func (q *queue) alarm() {
 			late = append(late, x)
 			return true
 		})
-		q.alarm()
+		s.alarm()
 		s.mu.Unlock()
-		q.giveBack(late)
+		s.giveBack(late)
 	})
 }
 
@@ -94,7 +93,7 @@ func (r *reception) takeStashed(ctx context.Context) {
 		case errors.Is(err, storage.ErrReceiptStale):
 			continue
 		case err != nil:
-			r.q.keep(x) // a later look tries again
+			r.q.stash.keep(x) // a later look tries again
 			return
 		}
 		x.d.Receipt = next
@@ -103,8 +102,7 @@ func (r *reception) takeStashed(ctx context.Context) {
 }
 
 // empty hands back all that is in the stash.
-func (q *queue) empty() {
-	s := &q.stash
+func (s *stash) empty() {
 	s.mu.Lock()
 	all := s.list
 	s.list = nil
@@ -113,11 +111,11 @@ func (q *queue) empty() {
 		s.timer = nil
 	}
 	s.mu.Unlock()
-	q.giveBack(all)
+	s.giveBack(all)
 }
 
 // giveBack hands back messages that nobody has had, as far as the store answers in time. Their deliveries don't count.
-func (q *queue) giveBack(some []stashed) {
+func (s *stash) giveBack(some []stashed) {
 	if len(some) == 0 {
 		return
 	}
@@ -128,7 +126,7 @@ func (q *queue) giveBack(some []stashed) {
 	for _, x := range some {
 		slots <- struct{}{}
 		all.Go(func() {
-			q.giveBackOne(ctx, x)
+			s.giveBackOne(ctx, x)
 			<-slots
 		})
 	}
@@ -136,7 +134,8 @@ func (q *queue) giveBack(some []stashed) {
 }
 
 // giveBackOne writes into a message that its delivery doesn't count. One that can't take that is handed back as it is.
-func (q *queue) giveBackOne(ctx context.Context, x stashed) {
+func (s *stash) giveBackOne(ctx context.Context, x stashed) {
+	q := s.q
 	defer q.heat(x.lane)
 	if body, delay, ok := q.unhad(x.d); ok && len(body) <= q.props.MaxMessage {
 		_ = x.lane.q.Rewrite(ctx, x.d.Receipt, body, delay) // after an error the message comes back when its visibility ends

@@ -70,7 +70,7 @@ func (s *shop) uncounted() (back int) {
 	return back
 }
 
-// What waits in the stash when a worker stops is handed back, and that is no silent delivery.
+// Messages in the stash are handed back when a worker stops, and that is no silent delivery.
 func TestLawAStashIsHandedBackWhenTheWorkerStops(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func (h *halt) pause() {
 	h.changed = make(chan struct{})
 }
 
-// What waits in the stash of a paused worker is handed back before its visibility ends, and that is no silent delivery.
+// A paused worker hands back the messages in its stash before their visibility ends, and that is no silent delivery.
 func TestLawAPausedWorkerHandsItsStashBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

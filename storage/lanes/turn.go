@@ -87,8 +87,8 @@ type ask struct {
 	signs int // that the lane had
 }
 
-// divide divides n places among lanes that may have messages, within a limit. A lane that the limit leaves out keeps its
-// claim to later turns.
+// divide divides n places among lanes that may have messages, within a limit. A lane that the limit leaves out keeps
+// its claim to later turns.
 func (t *turns) divide(n int, from []*lane, limit limit) []ask {
 	if len(from) == 0 {
 		return nil

@@ -161,7 +161,7 @@ func lanedTurns() []mutant {
 		{
 			name: "lanes that nothing is sent into any more are forgotten",
 			file: "storage/lanes/receive.go",
-			old:  "		if l.hot && !asked[l] && !(l.sweeping && l.moving) {\n",
+			old:  "		if l.hot && l.broken.tries == 0 && !asked[l] && !(l.sweeping && l.moving) {\n",
 			new:  "		if l.hot && q.current(l) && !asked[l] && !(l.sweeping && l.moving) {\n",
 			by:   by, test: "TestLaneChangesDrain",
 		},
