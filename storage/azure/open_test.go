@@ -175,3 +175,27 @@ func FuzzPlaces(f *testing.F) {
 		}
 	})
 }
+
+// The place of a store tells the account and the prefix, and no secret. It is the same for a key and for a signature.
+func TestPlaceTellsTheAccount(t *testing.T) {
+	t.Parallel()
+	for rest, want := range map[string]string{
+		"//acct":             "azure acct.blob.core.windows.net",
+		"//acct?prefix=shop": "azure acct.blob.core.windows.net prefix shop",
+		"AccountName=acct;AccountKey=c2VjcmV0;EndpointSuffix=core.windows.net":                        "azure acct.blob.core.windows.net",
+		"AccountName=acct;SharedAccessSignature=sv=2020&sig=c2VjcmV0;EndpointSuffix=core.windows.net": "azure acct.blob.core.windows.net",
+		"UseDevelopmentStorage=true": "azure 127.0.0.1:10000/devstoreaccount1",
+	} {
+		s, err := Open(t.Context(), rest)
+		if err != nil {
+			t.Errorf("%s: %v", want, err)
+			continue
+		}
+		if got := s.Props().Place; got != want {
+			t.Errorf("got place %q, want %q", got, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

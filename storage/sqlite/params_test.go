@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -170,4 +171,18 @@ func FuzzETag(f *testing.F) {
 			t.Errorf("parseETag(%q) = %d, which is %q", s, v, formatETag(v))
 		}
 	})
+}
+
+// The place of a store is its file's real path, whatever leads to it.
+func TestPlaceIsTheRealPath(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, "?wake=off")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(s.path, link); err != nil {
+		t.Fatal(err)
+	}
+	other := openAt(t, link, "?wake=off")
+	if one, two := s.Props().Place, other.Props().Place; one != two || !strings.HasPrefix(one, "sqlite /") || !strings.HasSuffix(one, "/test.db") {
+		t.Errorf("got places %q and %q, want one, with the path", one, two)
+	}
 }
