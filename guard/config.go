@@ -26,8 +26,8 @@ type Config struct {
 	// false: their messages go to the poison queue.
 	Repeatable bool
 
-	// Verify asks the service whether the call for a message was done. The ID is the message's. It runs in the place of a
-	// call, before the call, whenever the message may have been handled before; after done the call is left out. With it,
+	// Verify asks the service whether the call for a message was done. The ID is the message's. It runs before each call,
+	// in the place of the call, because nobody knows of all copies of a message. After done the call is left out. With it,
 	// messages whose outcome is unknown are delivered again. Defaults to none.
 	Verify func(ctx context.Context, id string) (done bool, err error)
 

@@ -28,8 +28,9 @@
 //	Unknown    sent, and no answer; 502, 504        see below                             a failure
 //	Mine       the handler's own context has ended  as its error says                     nothing
 //
-// A call whose outcome is unknown is repeated only if the service is Repeatable. If Verify can ask the service, the
-// next delivery asks first. Otherwise the message goes to the poison queue with [ReasonUnknown]: an operator decides.
+// A call whose outcome is unknown is repeated only if the service is Repeatable. If Verify can ask the service, each
+// call asks first. Otherwise the message goes to the poison queue with [ReasonUnknown], and so does each copy of it
+// that handlers.ReactOnce meets: an operator decides. A retry from the poison queue calls again; Verify is asked first.
 //
 // A call is repeated within its handler once, after at most 250 milliseconds, and only within a budget of a tenth of
 // all calls. Everything else is another delivery.
@@ -93,6 +94,9 @@
 //     process that dies come back within half a minute.
 //  9. A time for which the service asks one process to wait is over before another process that has learned of it
 //     calls. It is written once, however many calls are asked to wait, and again only when a probe is.
+//  10. A call whose outcome is unknown is never repeated by a guess. Verify is asked before each call, also that of a
+//     copy, or of a message that comes back from the poison queue. Without it, and if the service isn't Repeatable, only
+//     an operator's retry calls again. Of copies handlers.ReactOnce alone knows.
 //
 // Elapsed time within one process decides all of this, but for MaxAge: that is the age of a message, by two machines'
 // clocks.

@@ -57,7 +57,7 @@ type Fault struct {
 }
 
 // ReasonUnknown is the reason of a message in the poison queue whose call may have been done, or may not.
-const ReasonUnknown = "outcome unknown"
+const ReasonUnknown = handlers.ReasonOutcomeUnknown
 
 // ErrOpen is wrapped by the error of a call that was not made, because the breaker is open.
 var ErrOpen = errors.New("the breaker is open")

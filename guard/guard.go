@@ -215,7 +215,7 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 		within, cancel = context.WithTimeoutCause(ctx, g.cfg.Timeout, g.late)
 		defer cancel()
 	}
-	if g.cfg.Verify != nil && m.Handling != nil && m.Deliveries > 1 {
+	if g.cfg.Verify != nil && m.Handling != nil {
 		if done, err := g.cfg.Verify(within, m.id); done || err != nil {
 			return g.judge(ctx, err, true), err
 		}
