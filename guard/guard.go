@@ -312,7 +312,11 @@ func (g *Guard) spends(m message, fault Fault) bool {
 	if m.age() > g.cfg.MaxAge {
 		return true
 	}
-	return g.breaker.spend(m.id) && fault.Kind != Throttled
+	waited := time.Duration(0)
+	if m.Envelope.Attempts > 0 {
+		waited = worker.RetryDelay(m.Envelope.Attempts, m.id)
+	}
+	return g.breaker.spend(m.id, waited) && fault.Kind != Throttled
 }
 
 // delay returns when a message comes again that spends no attempt. While the breaker is open it comes after the probe,

@@ -34,6 +34,14 @@ func guards() []mutant {
 			test: "TestLaw1AnAttemptNeedsAServiceThatWorks",
 		},
 		{
+			name: "a success of before an outage makes a failure an attempt in another process",
+			file: "guard/breaker.go",
+			old:  "		within = min(within, waited)\n",
+			new:  "",
+			by:   "guard",
+			test: "TestLaw1AnAttemptOfAnotherProcess",
+		},
+		{
 			name: "one message alone opens the breaker",
 			file: "guard/window.go",
 			old:  "if s.id == id && id != \"\" {",
