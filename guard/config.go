@@ -32,8 +32,9 @@ type Config struct {
 	Verify func(ctx context.Context, id string) (done bool, err error)
 
 	// Timeout bounds one call. Its context ends then, and a call that gives up because of that counts as one without an
-	// answer. Keep it below the time of the handler (handlers.Config.Timeout): the end of the handler's own context tells
-	// nothing about the service. [NoTimeout] leaves it to that context. Defaults to 1 minute.
+	// answer. Where the handler has less time left (handlers.Config.Timeout), that is after nineteen twentieths of it: the
+	// end of the handler's own context tells nothing about the service. [NoTimeout] leaves it to that context, so a
+	// service that hangs never opens the breaker. Defaults to 1 minute.
 	Timeout time.Duration
 
 	// InPlace is the longest time for which a call that can be repeated waits within its handler. [NotInPlace] repeats by

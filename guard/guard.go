@@ -19,7 +19,6 @@ type Guard struct {
 	name    string
 	cfg     Config
 	fault   error // of the configuration
-	late    error // the cause of a call's end by its Timeout
 	breaker *breaker
 	fleet   *fleet
 	quota   *quota
@@ -33,7 +32,6 @@ type Guard struct {
 func New(name string, cfg Config) *Guard {
 	g := &Guard{name: name}
 	g.cfg, g.fault = cfg.withDefaults(name)
-	g.late = fmt.Errorf("no answer within %v: %w", g.cfg.Timeout, context.DeadlineExceeded)
 	g.breaker = newBreaker(&g.cfg, g.say)
 	g.fleet = newFleet(name, g.breaker, g.logger)
 	g.quota = newQuota(name, &g.cfg, g.logger, func() {
@@ -212,7 +210,8 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	within := ctx
 	if g.cfg.Timeout != NoTimeout {
 		var cancel context.CancelFunc
-		within, cancel = context.WithTimeoutCause(ctx, g.cfg.Timeout, g.late)
+		limit := g.limit(ctx)
+		within, cancel = context.WithTimeoutCause(ctx, limit, late(limit))
 		defer cancel()
 	}
 	if g.cfg.Verify != nil && m.Handling != nil {
@@ -223,6 +222,23 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	err = f(within)
 	return g.judge(ctx, err, false), err
 }
+
+// limit returns how long a call may take. It ends a little before its handler does: a service that doesn't answer is
+// no fault of the handler.
+func (g *Guard) limit(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return min(g.cfg.Timeout, time.Until(end)*19/20)
+	}
+	return g.cfg.Timeout
+}
+
+// late is the cause of a call's end by its time.
+type late time.Duration
+
+func (l late) Error() string { return fmt.Sprintf("no answer within %v", time.Duration(l)) }
+
+// Unwrap makes it match context.DeadlineExceeded.
+func (l late) Unwrap() error { return context.DeadlineExceeded }
 
 // judge says what the error of a call means. asking says that it is the error of Verify, which may be asked again.
 func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
