@@ -27,8 +27,9 @@ type Config struct {
 	Repeatable bool
 
 	// Verify asks the service whether the call for a message was done. The ID is the message's. It runs before each call,
-	// in the place of the call, because nobody knows of all copies of a message. After done the call is left out. With it,
-	// messages whose outcome is unknown are delivered again. Defaults to none.
+	// in the place of the call, because nobody knows of all copies of a message. After done the call is left out. After an
+	// error the message waits, also if the service refuses the question: return false without one if it says that it
+	// knows no such call. With Verify, messages whose outcome is unknown are delivered again. Defaults to none.
 	Verify func(ctx context.Context, id string) (done bool, err error)
 
 	// Timeout bounds one call. Its context ends then, and a call that gives up because of that counts as one without an

@@ -25,7 +25,7 @@
 //	Permanent  400, 404, 422; SMTP 550              goes to the poison queue              a success: it answered
 //	Throttled  429, 503 with Retry-After, SMTP 421  waits, without an attempt             nothing; all wait until then
 //	Transient  nothing was sent; 503; a deadlock    comes again, and may spend an attempt a failure
-//	Unknown    sent, and no answer; 502, 504        see below                             a failure
+//	Unknown    sent, and no answer; 500, 502, 504   see below                             a failure
 //	Mine       the handler's own context has ended  as its error says                     nothing
 //
 // A call whose outcome is unknown is repeated only if the service is Repeatable. If Verify can ask the service, each

@@ -51,6 +51,10 @@ type Fault struct {
 	// success: the service answered. Of Throttled only.
 	Alone bool
 
+	// NotInPlace says that the call isn't repeated within its handler, only by another delivery, because nobody knows
+	// what the error means. Of Transient only.
+	NotInPlace bool
+
 	// Reason is that of the message in the poison queue: short, stable, fit to select by. Of Permanent only. Defaults to
 	// "refused by" with the guard's name.
 	Reason string

@@ -249,7 +249,10 @@ func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
 		return Fault{Kind: Mine}
 	}
 	fault := g.cfg.Fault(err)
-	if fault.Kind <= Done || fault.Kind > Mine || fault.Kind == Unknown && asking {
+	switch {
+	case fault.Kind <= Done || fault.Kind > Mine:
+		fault.Kind, fault.NotInPlace = Transient, true
+	case asking && (fault.Kind == Unknown || fault.Kind == Permanent): // a question that is refused says nothing of the call
 		fault.Kind = Transient
 	}
 	fault.After = min(max(0, fault.After), longestWait)
@@ -274,7 +277,7 @@ func (f Fault) outcome() outcome {
 // mayRepeat reports that a call may be repeated within its handler, and waits until then. Nothing is held meanwhile but
 // the handler's own place.
 func (g *Guard) mayRepeat(ctx context.Context, fault Fault) bool {
-	if g.cfg.InPlace == NotInPlace || fault.Kind != Transient && (fault.Kind != Unknown || !g.cfg.Repeatable) {
+	if g.cfg.InPlace == NotInPlace || fault.NotInPlace || fault.Kind != Transient && (fault.Kind != Unknown || !g.cfg.Repeatable) {
 		return false
 	}
 	wait := g.cfg.InPlace/2 + rand.N(g.cfg.InPlace/2+1)
