@@ -73,9 +73,11 @@
 //
 //  1. While the breaker is open, nobody calls but one probe, of all processes that have agreed on it, and no message
 //     below MaxAge spends an attempt. A failure is an attempt only if the service has done another message's call
-//     since this message's last try, as far as this process has seen both. So an outage poisons nobody, and a message that fails by itself does end in the
-//     poison queue once others are done.
-//  2. Nothing is held while a message waits: no handler's place and no probe, for longer than InPlace.
+//     since this message's last try, as far as this process has seen both. So an outage poisons nobody, but for those of
+//     whom a call's outcome is unknown where the service is neither Repeatable nor has a Verify: also of a probe. A
+//     message that fails by itself does end in the poison queue once others are done.
+//  2. Nothing is held while a message waits: no handler's place and no probe, for longer than InPlace, and for a probe
+//     the time that the store needs to answer its claim. No permit and no slot is held for a claim.
 //  3. One message alone can't open the breaker. It can't keep it open while others wait: the next probe is another
 //     one.
 //  4. The trouble of one process stops no other. A breaker is open for all only if more processes report that theirs

@@ -123,16 +123,18 @@ func (g *Guard) begin(ctx context.Context, id string, most time.Duration) (permi
 			return permit{}, g.refuse(byBreaker, wait)
 		}
 	}
-	s, wait, short := g.quota.take(ctx, most)
-	if short != byBreaker {
-		return permit{}, g.refuse(short, wait)
-	}
 	shared := g.fleet.active.Load()
-	if shared {
+	if shared { // before it has a permit, which nobody else could use while the store answers
 		if wait, ok := g.fleet.claim(ctx); !ok {
-			g.quota.give(s)
 			return permit{}, g.refuse(byBreaker, wait)
 		}
+	}
+	s, wait, short := g.quota.take(ctx, most)
+	if short != byBreaker {
+		if shared {
+			g.fleet.free()
+		}
+		return permit{}, g.refuse(short, wait)
 	}
 	p, wait, ok := g.breaker.begin(id)
 	if shared {
