@@ -73,9 +73,9 @@
 //
 //  1. While the breaker is open, nobody calls but one probe, of all processes that have agreed on it, and no message
 //     below MaxAge spends an attempt. A failure is an attempt only if the service has done another message's call
-//     since this message's last try, as far as this process has seen both. So an outage poisons nobody, but for those of
-//     whom a call's outcome is unknown where the service is neither Repeatable nor has a Verify: also of a probe. A
-//     message that fails by itself does end in the poison queue once others are done.
+//     since this message's last try, as far as this process knows. So an outage poisons nobody, but for messages
+//     of unknown outcome, also those of probes, where there is neither Repeatable nor Verify. A message that fails by
+//     itself does end in the poison queue once others are done.
 //  2. Nothing is held while a message waits: no handler's place and no probe, for longer than InPlace, and for a probe
 //     the time that the store needs to answer its claim. No permit and no slot is held for a claim.
 //  3. One message alone can't open the breaker. It can't keep it open while others wait: the next probe is another
@@ -97,8 +97,8 @@
 //  9. A time for which the service asks one process to wait is over before another process that has learned of it
 //     calls. It is written once, however many calls are asked to wait, and again only when a probe is.
 //  10. A call whose outcome is unknown is never repeated by a guess. Verify is asked before each call, also that of a
-//     copy, or of a message that comes back from the poison queue. Without it, and if the service isn't Repeatable, only
-//     an operator's retry calls again. Of copies handlers.ReactOnce alone knows.
+//     copy, or of a message that comes back from the poison queue. Without it, and if the service isn't Repeatable,
+//     only an operator's retry calls again. Of copies handlers.ReactOnce alone knows.
 //
 // Elapsed time within one process decides all of this, but for MaxAge: that is the age of a message, by two machines'
 // clocks.

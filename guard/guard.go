@@ -212,7 +212,7 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	within := ctx
 	if g.cfg.Timeout != NoTimeout {
 		var cancel context.CancelFunc
-		limit := g.limit(ctx)
+		limit := g.cfg.limit(ctx)
 		within, cancel = context.WithTimeoutCause(ctx, limit, late(limit))
 		defer cancel()
 	}
@@ -227,11 +227,11 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 
 // limit returns how long a call may take. It ends a little before its handler does: a service that doesn't answer is
 // no fault of the handler.
-func (g *Guard) limit(ctx context.Context) time.Duration {
+func (c *Config) limit(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
-		return min(g.cfg.Timeout, time.Until(end)*19/20)
+		return min(c.Timeout, time.Until(end)*19/20)
 	}
-	return g.cfg.Timeout
+	return c.Timeout
 }
 
 // late is the cause of a call's end by its time.

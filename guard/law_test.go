@@ -451,8 +451,8 @@ func TestTheHandlersOwnEnd(t *testing.T) {
 	})
 }
 
-// A service that hangs opens the breaker, and costs its messages no attempt, although their handlers have less time than
-// a call of the guard.
+// A service that hangs opens the breaker, and costs its messages no attempt, although their handlers have less time
+// than a call of the guard.
 func TestAHandlerWithLessTimeThanItsCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := worldtest.NewBare(t, worldtest.OpenStore(t, worldtest.Virtual), handlers.Config{Timeout: 30 * time.Second}, channel.Command[job]("jobs"))

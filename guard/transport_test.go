@@ -112,8 +112,8 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// A POST that may have been done isn't sent again by its handler: neither after a 500, nor after an answer that can't be
-// read.
+// A POST that may have been done isn't sent again by its handler: neither after a 500, nor after an answer that can't
+// be read.
 func TestAPostThatMayBeDoneIsSentOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

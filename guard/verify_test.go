@@ -10,7 +10,6 @@ import (
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
-	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -67,14 +66,7 @@ func (b *bank) send(wait time.Duration) {
 // retry sends one message back from the poison queue.
 func (b *bank) retry(t *testing.T) {
 	t.Helper()
-	p := b.Poisoned("payments")
-	if len(p) == 0 {
-		t.Fatal("no message is in the poison queue")
-	}
-	worldtest.Want(t, "reason", p[0].Reason, guard.ReasonUnknown)
-	if err := poison.At(b.Channels, "payments").Retry(t.Context(), p[0].Key); err != nil {
-		t.Fatal(err)
-	}
+	worldtest.Want(t, "reason", b.Retry("payments"), guard.ReasonUnknown)
 	time.Sleep(time.Minute)
 }
 
@@ -106,12 +98,9 @@ func TestLaw10ARetryAsksFirst(t *testing.T) {
 		b.send(10 * time.Millisecond)
 		b.deaf.Store(true)        // the question has no answer, either
 		time.Sleep(2 * time.Hour) // it is given up by MaxAge
-		p := b.Poisoned("payments")
-		worldtest.Want(t, "given up", len(p), 1)
+		b.want(t, "before the retry", 1, 1)
 		b.deaf.Store(false)
-		if err := poison.At(b.Channels, "payments").Retry(t.Context(), p[0].Key); err != nil {
-			t.Fatal(err)
-		}
+		worldtest.Want(t, "reason", b.Retry("payments"), handlers.ReasonAttempts)
 		time.Sleep(time.Minute)
 		b.want(t, "after the retry", 1, 0)
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
-// An effect that may have happened is repeated for no copy, but for an operator's decision. What was unknown before a
-// run stays so when that run fails, or dies.
+// An effect that may have happened is repeated for no copy, but for an operator's decision. If that run fails, the
+// outcome of the earlier one is still unknown.
 func TestOnceAfterAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -281,8 +281,9 @@ func (m *Entry) read(key string, body []byte) error {
 
 // Retry sends a message back to its queue, with its ID and without its history. A message that has no time counts from
 // its first failure. It is also the decision to repeat an effect of handlers.ReactOnce whose outcome is unknown. If it
-// is interrupted, the message may be in both places, with a body for each; retrying it again is harmless. The error matches [storage.ErrNotFound] if there is no message with that key. An entry that can't be
-// read stays, and that is an error.
+// is interrupted, the message may be in both places, with a body for each; retrying it again is harmless. The error
+// matches [storage.ErrNotFound] if there is no message with that key. An entry that can't be read stays, and that is an
+// error.
 func (p *Queue) Retry(ctx context.Context, key string) error {
 	m, unreadable, err := p.get(ctx, key)
 	switch {
