@@ -15,8 +15,8 @@
 //
 // On the wire a message is a CloudEvents 1.0 event in JSON format (https://github.com/cloudevents/spec, v1.0.2). Its
 // extensions are due, since, correlationid, causationid, traceparent, tenantid, priorityclass, replyto, sequence and
-// dataref. Workers add attempts, hangs, handbacks, hops, lasterror and firstfailed. The first message of a chain has no
-// correlationid: its ID is the chain's.
+// dataref. Workers add attempts, hangs, handbacks, hops, lasterror and firstfailed, and the poison queue adds retried.
+// The first message of a chain has no correlationid: its ID is the chain's.
 //
 // Where the program has a provider of OpenTelemetry, spans of sending and handling are linked by the traceparent, and
 // what a message brings about is one trace; see [Channels.TraceWith].

@@ -37,6 +37,7 @@ var (
 //	ReplyTo     string // of a process: the step that waits for the answer
 //	Sequence    uint64 // of an emission: how many messages its source has emitted, with this one; 0 unknown
 //	DataRef     string // the blob that holds a large body
+//	Retried     string // names an operator's retry from the poison queue, another name each time; empty: none
 //
 //	// The delivery's history, written by workers when a delivery ends without success.
 //	Attempts    int       // how often a handler has returned an error

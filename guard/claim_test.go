@@ -62,3 +62,37 @@ func TestLaw7AProbeEndsWhileAnotherCallClaims(t *testing.T) {
 		})
 	}
 }
+
+// A probe that is due claims the right to call before it has a permit and a slot, so it holds none while the store
+// answers.
+func TestLaw2AClaimHoldsNoSlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var claims, held atomic.Int64
+		var g *Guard
+		var claiming atomic.Bool
+		s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, op storagetest.Op, do func() error) error {
+			if claiming.Load() {
+				claims.Add(1)
+				held.Add(g.quota.calling.Load())
+			}
+			return do()
+		})
+		g = New("smtp", Config{Store: s, Slots: 1, Logger: slog.New(slog.DiscardHandler), InPlace: NotInPlace})
+		defer g.fleet.close()
+		for g.fleet.state() != open {
+			_ = g.Do(t.Context(), func(context.Context) error { return errors.New("down") })
+			time.Sleep(100 * time.Millisecond)
+		}
+		for g.fleet.state() != due {
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+		}
+		claiming.Store(true)
+		err := g.Do(t.Context(), func(context.Context) error { claiming.Store(false); return nil })
+		if err != nil || claims.Load() == 0 || held.Load() > 0 {
+			t.Errorf("got %v; %d requests before the probe, with %d slots", err, claims.Load(), held.Load())
+		}
+		time.Sleep(time.Minute)
+	})
+}

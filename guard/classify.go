@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Usual classifies the errors that [HTTP], [SMTP] and [SQL] know. An error that none of them knows is [Transient].
+// Usual classifies the errors that [HTTP], [SMTP] and [SQL] know. An error that none of them knows is [Transient],
+// and its call is repeated by another delivery only.
 func Usual(err error) Fault {
 	for _, known := range []func(error) (Fault, bool){httpFault, smtpFault, sqlFault, netFault} {
 		if f, ok := known(err); ok {
@@ -26,10 +27,10 @@ func Usual(err error) Fault {
 // HTTP classifies the errors of a client with a guard's [Guard.Transport], and those of [CheckStatus]:
 //
 //	connection not made, or nothing sent          Transient
-//	sent, and no answer; 408, 502, 504            Unknown; Transient if the method is safe or a key was sent
+//	sent, and no answer; 408, 500, other 5xx      Unknown; Transient if the method is safe or a key was sent
 //	429; 503 with Retry-After                     Throttled
 //	401, 403, 407: the program's own credentials  Transient
-//	425, 500, 503 and other 5xx                   Transient
+//	425, 503                                      Transient
 //	501, 505 and other 4xx                        Permanent
 //
 // Without the transport, a request counts as sent, unless its error says that no connection was made.
@@ -77,7 +78,7 @@ func network(err error) Fault {
 	return unclassified(err)
 }
 
-func unclassified(error) Fault { return Fault{Kind: Transient} }
+func unclassified(error) Fault { return Fault{Kind: Transient, NotInPlace: true} }
 
 func httpFault(err error) (Fault, bool) {
 	var (
@@ -104,14 +105,13 @@ func (e *StatusError) fault() Fault {
 	switch {
 	case e.Code == http.StatusTooManyRequests, e.Code == http.StatusServiceUnavailable && e.After > 0:
 		return Fault{Kind: Throttled, After: e.After}
-	case e.Code == http.StatusRequestTimeout, e.Code == http.StatusBadGateway, e.Code == http.StatusGatewayTimeout:
-		return unanswered
-	case e.Code == http.StatusUnauthorized, e.Code == http.StatusForbidden, e.Code == http.StatusProxyAuthRequired, e.Code == http.StatusTooEarly:
+	case e.Code == http.StatusUnauthorized, e.Code == http.StatusForbidden, e.Code == http.StatusProxyAuthRequired, e.Code == http.StatusTooEarly,
+		e.Code == http.StatusServiceUnavailable:
 		return Fault{Kind: Transient}
 	case e.Code == http.StatusNotImplemented, e.Code == http.StatusHTTPVersionNotSupported:
 		return Fault{Kind: Permanent}
-	case e.Code >= 500:
-		return Fault{Kind: Transient}
+	case e.Code == http.StatusRequestTimeout, e.Code >= 500: // it may have failed after it had done it
+		return unanswered
 	}
 	return Fault{Kind: Permanent}
 }

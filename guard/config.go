@@ -26,14 +26,16 @@ type Config struct {
 	// false: their messages go to the poison queue.
 	Repeatable bool
 
-	// Verify asks the service whether the call for a message was done. The ID is the message's. It runs in the place of a
-	// call, before the call, whenever the message may have been handled before; after done the call is left out. With it,
-	// messages whose outcome is unknown are delivered again. Defaults to none.
+	// Verify asks the service whether the call for a message was done. The ID is the message's. It runs before each call,
+	// in the place of the call, because nobody knows of all copies of a message. After done the call is left out. After an
+	// error the message waits, also if the service refuses the question: return false without one if it says that it
+	// knows no such call. With Verify, messages whose outcome is unknown are delivered again. Defaults to none.
 	Verify func(ctx context.Context, id string) (done bool, err error)
 
 	// Timeout bounds one call. Its context ends then, and a call that gives up because of that counts as one without an
-	// answer. Keep it below the time of the handler (handlers.Config.Timeout): the end of the handler's own context tells
-	// nothing about the service. [NoTimeout] leaves it to that context. Defaults to 1 minute.
+	// answer. Where the handler has less time left (handlers.Config.Timeout), that is after nineteen twentieths of it: the
+	// end of the handler's own context tells nothing about the service. [NoTimeout] leaves it to that context, so a
+	// service that hangs never opens the breaker. Defaults to 1 minute.
 	Timeout time.Duration
 
 	// InPlace is the longest time for which a call that can be repeated waits within its handler. [NotInPlace] repeats by

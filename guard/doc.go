@@ -25,11 +25,12 @@
 //	Permanent  400, 404, 422; SMTP 550              goes to the poison queue              a success: it answered
 //	Throttled  429, 503 with Retry-After, SMTP 421  waits, without an attempt             nothing; all wait until then
 //	Transient  nothing was sent; 503; a deadlock    comes again, and may spend an attempt a failure
-//	Unknown    sent, and no answer; 502, 504        see below                             a failure
+//	Unknown    sent, and no answer; 500, 502, 504   see below                             a failure
 //	Mine       the handler's own context has ended  as its error says                     nothing
 //
-// A call whose outcome is unknown is repeated only if the service is Repeatable. If Verify can ask the service, the
-// next delivery asks first. Otherwise the message goes to the poison queue with [ReasonUnknown]: an operator decides.
+// A call whose outcome is unknown is repeated only if the service is Repeatable. If Verify can ask the service, each
+// call asks first. Otherwise the message goes to the poison queue with [ReasonUnknown], and so does each copy of it
+// that handlers.ReactOnce meets: an operator decides. A retry from the poison queue calls again; Verify is asked first.
 //
 // A call is repeated within its handler once, after at most 250 milliseconds, and only within a budget of a tenth of
 // all calls. Everything else is another delivery.
@@ -73,9 +74,11 @@
 //
 //  1. While the breaker is open, nobody calls but one probe, of all processes that have agreed on it, and no message
 //     below MaxAge spends an attempt. A failure is an attempt only if the service has done another message's call
-//     since this message's last try. So an outage poisons nobody, and a message that fails by itself does end in the
-//     poison queue once others are done.
-//  2. Nothing is held while a message waits: no handler's place and no probe, for longer than InPlace.
+//     since this message's last try, as far as this process knows. So an outage poisons nobody, but for messages
+//     of unknown outcome, also those of probes, where there is neither Repeatable nor Verify. A message that fails by
+//     itself does end in the poison queue once others are done.
+//  2. Nothing is held while a message waits: no handler's place and no probe, for longer than InPlace, and for a probe
+//     the time that the store needs to answer its claim. No permit and no slot is held for a claim.
 //  3. One message alone can't open the breaker. It can't keep it open while others wait: the next probe is another
 //     one.
 //  4. The trouble of one process stops no other. A breaker is open for all only if more processes report that theirs
@@ -102,6 +105,9 @@
 //     promise counts until it is taken back, and a message until it is released. So none is fetched to wait for the
 //     calls of another queue. A queue whose place stays empty for 0.1 seconds counts as idle: it gets one place, in
 //     turn with the other idle ones, of a quarter of all. While all are idle, each has one place.
+//  11. A call whose outcome is unknown is never repeated by a guess. Verify is asked before each call, also that of a
+//     copy, or of a message that comes back from the poison queue. Without it, and if the service isn't Repeatable,
+//     only an operator's retry calls again. Of copies handlers.ReactOnce alone knows.
 //
 // Elapsed time within one process decides all of this, but for MaxAge: that is the age of a message, by two machines'
 // clocks.

@@ -51,13 +51,17 @@ type Fault struct {
 	// success: the service answered. Of Throttled only.
 	Alone bool
 
+	// NotInPlace says that the call isn't repeated within its handler, only by another delivery, because nobody knows
+	// what the error means. Of Transient only.
+	NotInPlace bool
+
 	// Reason is that of the message in the poison queue: short, stable, fit to select by. Of Permanent only. Defaults to
 	// "refused by" with the guard's name.
 	Reason string
 }
 
 // ReasonUnknown is the reason of a message in the poison queue whose call may have been done, or may not.
-const ReasonUnknown = "outcome unknown"
+const ReasonUnknown = handlers.ReasonOutcomeUnknown
 
 // ErrOpen is wrapped by the error of a call that was not made, because the breaker is open.
 var ErrOpen = errors.New("the breaker is open")

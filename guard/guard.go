@@ -19,7 +19,6 @@ type Guard struct {
 	name     string
 	cfg      Config
 	fault    error // of the configuration
-	late     error // the cause of a call's end by its Timeout
 	breaker  *breaker
 	fleet    *fleet
 	quota    *quota
@@ -34,7 +33,6 @@ type Guard struct {
 func New(name string, cfg Config) *Guard {
 	g := &Guard{name: name}
 	g.cfg, g.fault = cfg.withDefaults(name)
-	g.late = fmt.Errorf("no answer within %v: %w", g.cfg.Timeout, context.DeadlineExceeded)
 	g.breaker = newBreaker(&g.cfg, g.say)
 	g.fleet = newFleet(name, g.breaker, g.logger)
 	g.division.tell = func() {
@@ -131,16 +129,18 @@ func (g *Guard) begin(ctx context.Context, id string, most time.Duration) (permi
 			return permit{}, g.refuse(byBreaker, wait)
 		}
 	}
-	s, wait, short := g.quota.take(ctx, most)
-	if short != byBreaker {
-		return permit{}, g.refuse(short, wait)
-	}
 	shared := g.fleet.active.Load()
-	if shared {
+	if shared { // before it has a permit, which nobody else could use while the store answers
 		if wait, ok := g.fleet.claim(ctx); !ok {
-			g.quota.give(s)
 			return permit{}, g.refuse(byBreaker, wait)
 		}
+	}
+	s, wait, short := g.quota.take(ctx, most)
+	if short != byBreaker {
+		if shared {
+			g.fleet.free()
+		}
+		return permit{}, g.refuse(short, wait)
 	}
 	p, wait, ok := g.breaker.begin(id)
 	if shared {
@@ -218,10 +218,11 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	within := ctx
 	if g.cfg.Timeout != NoTimeout {
 		var cancel context.CancelFunc
-		within, cancel = context.WithTimeoutCause(ctx, g.cfg.Timeout, g.late)
+		limit := g.cfg.limit(ctx)
+		within, cancel = context.WithTimeoutCause(ctx, limit, late(limit))
 		defer cancel()
 	}
-	if g.cfg.Verify != nil && m.Handling != nil && m.Deliveries > 1 {
+	if g.cfg.Verify != nil && m.Handling != nil {
 		if done, err := g.cfg.Verify(within, m.id); done || err != nil {
 			return g.judge(ctx, err, true), err
 		}
@@ -229,6 +230,23 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	err = f(within)
 	return g.judge(ctx, err, false), err
 }
+
+// limit returns how long a call may take. It ends a little before its handler does: a service that doesn't answer is
+// no fault of the handler.
+func (c *Config) limit(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return min(c.Timeout, time.Until(end)*19/20)
+	}
+	return c.Timeout
+}
+
+// late is the cause of a call's end by its time.
+type late time.Duration
+
+func (l late) Error() string { return fmt.Sprintf("no answer within %v", time.Duration(l)) }
+
+// Unwrap makes it match context.DeadlineExceeded.
+func (l late) Unwrap() error { return context.DeadlineExceeded }
 
 // judge says what the error of a call means. asking says that it is the error of Verify, which may be asked again.
 func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
@@ -239,7 +257,10 @@ func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
 		return Fault{Kind: Mine}
 	}
 	fault := g.cfg.Fault(err)
-	if fault.Kind <= Done || fault.Kind > Mine || fault.Kind == Unknown && asking {
+	switch {
+	case fault.Kind <= Done || fault.Kind > Mine:
+		fault.Kind, fault.NotInPlace = Transient, true
+	case asking && (fault.Kind == Unknown || fault.Kind == Permanent): // a question that is refused says nothing of the call
 		fault.Kind = Transient
 	}
 	fault.After = min(max(0, fault.After), longestWait)
@@ -264,7 +285,7 @@ func (f Fault) outcome() outcome {
 // mayRepeat reports that a call may be repeated within its handler, and waits until then. Nothing is held meanwhile but
 // the handler's own place.
 func (g *Guard) mayRepeat(ctx context.Context, fault Fault) bool {
-	if g.cfg.InPlace == NotInPlace || fault.Kind != Transient && (fault.Kind != Unknown || !g.cfg.Repeatable) {
+	if g.cfg.InPlace == NotInPlace || fault.NotInPlace || fault.Kind != Transient && (fault.Kind != Unknown || !g.cfg.Repeatable) {
 		return false
 	}
 	wait := g.cfg.InPlace/2 + rand.N(g.cfg.InPlace/2+1)
@@ -318,7 +339,11 @@ func (g *Guard) spends(m message, fault Fault) bool {
 	if m.age() > g.cfg.MaxAge {
 		return true
 	}
-	return g.breaker.spend(m.id) && fault.Kind != Throttled
+	waited := time.Duration(0)
+	if m.Envelope.Attempts > 0 {
+		waited = worker.RetryDelay(m.Envelope.Attempts, m.id)
+	}
+	return g.breaker.spend(m.id, waited) && fault.Kind != Throttled
 }
 
 // delay returns when a message comes again that spends no attempt. While the breaker is open it comes after the probe,

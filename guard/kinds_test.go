@@ -62,12 +62,12 @@ func TestKinds(t *testing.T) {
 		{guard.HTTP, status(422), guard.Fault{Kind: guard.Permanent}},
 		{guard.HTTP, status(425), guard.Fault{Kind: guard.Transient}},
 		{guard.HTTP, status(429), guard.Fault{Kind: guard.Throttled}},
-		{guard.HTTP, status(500), guard.Fault{Kind: guard.Transient}},
+		{guard.HTTP, status(500), guard.Fault{Kind: guard.Unknown}},
 		{guard.HTTP, status(501), guard.Fault{Kind: guard.Permanent}},
 		{guard.HTTP, status(502), guard.Fault{Kind: guard.Unknown}},
 		{guard.HTTP, status(503), guard.Fault{Kind: guard.Transient}},
 		{guard.HTTP, status(504), guard.Fault{Kind: guard.Unknown}},
-		{guard.HTTP, status(507), guard.Fault{Kind: guard.Transient}},
+		{guard.HTTP, status(507), guard.Fault{Kind: guard.Unknown}},
 		{guard.HTTP, guard.CheckStatus(answer(503, "Retry-After: 7")), guard.Fault{Kind: guard.Throttled, After: 7 * time.Second}},
 		{guard.HTTP, guard.CheckStatus(answer(429, "Retry-After: 99999999999")), guard.Fault{Kind: guard.Throttled, After: time.Hour}},
 		{guard.HTTP, read, guard.Fault{Kind: guard.Unknown}},
@@ -80,7 +80,7 @@ func TestKinds(t *testing.T) {
 		{guard.SMTP, smtp(535), guard.Fault{Kind: guard.Transient}},
 		{guard.SMTP, smtp(550), guard.Fault{Kind: guard.Permanent}},
 		{guard.SMTP, coded(554), guard.Fault{Kind: guard.Permanent}},
-		{guard.SMTP, coded(0), guard.Fault{Kind: guard.Transient}},
+		{guard.SMTP, coded(0), guard.Fault{Kind: guard.Transient, NotInPlace: true}},
 		{guard.SMTP, io.EOF, guard.Fault{Kind: guard.Unknown}},
 		{guard.SQL, driver.ErrBadConn, guard.Fault{Kind: guard.Transient}},
 		{guard.SQL, sqlState("08001"), guard.Fault{Kind: guard.Transient}},
@@ -89,13 +89,13 @@ func TestKinds(t *testing.T) {
 		{guard.SQL, sqlState("40P01"), guard.Fault{Kind: guard.Transient}},
 		{guard.SQL, sqlState("23505"), guard.Fault{Kind: guard.Permanent}},
 		{guard.SQL, sqlState("57P03"), guard.Fault{Kind: guard.Transient}},
-		{guard.SQL, sqlState("?"), guard.Fault{Kind: guard.Transient}},
+		{guard.SQL, sqlState("?"), guard.Fault{Kind: guard.Transient, NotInPlace: true}},
 		{guard.Usual, status(404), guard.Fault{Kind: guard.Permanent}},
 		{guard.Usual, smtp(550), guard.Fault{Kind: guard.Permanent}},
 		{guard.Usual, sqlState("23505"), guard.Fault{Kind: guard.Permanent}},
 		{guard.Usual, context.DeadlineExceeded, guard.Fault{Kind: guard.Unknown}},
 		{guard.Usual, context.Canceled, guard.Fault{Kind: guard.Mine}},
-		{guard.Usual, errInvalid, guard.Fault{Kind: guard.Transient}},
+		{guard.Usual, errInvalid, guard.Fault{Kind: guard.Transient, NotInPlace: true}},
 	} {
 		if got := c.of(c.err); got != c.want {
 			t.Errorf("%v (%T): got %+v, want %+v", c.err, c.err, got, c.want)
@@ -153,7 +153,7 @@ func TestVerdictsFollowTheKind(t *testing.T) {
 	})
 }
 
-// Verify is asked before every call but the first, and its answer counts.
+// Verify is asked before every call, and its answer counts.
 func TestVerify(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		asked, done, fault := "", false, error(nil)
@@ -168,7 +168,7 @@ func TestVerify(t *testing.T) {
 		}
 		_ = g.Do(handling(t, "b", 1), ends(nil))
 		wantAction(t, "no answer", do(1), handlers.TryAgain)
-		worldtest.Want(t, "asked before the first call", asked, "")
+		worldtest.Want(t, "asked before the first call", asked, "a")
 		fault = context.DeadlineExceeded
 		wantAction(t, "the question has no answer, either", do(2), handlers.HandBack)
 		worldtest.Want(t, "asked", asked, "a")
@@ -181,6 +181,17 @@ func TestVerify(t *testing.T) {
 			t.Errorf("after the answer yes: got %v, %d calls", err, calls)
 		}
 		_ = g.Do(t.Context(), ends(errReset)) // outside of a handler nobody asks
+	})
+}
+
+// A question that the service refuses says nothing of the call: the message waits.
+func TestVerifyIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := guard.New("bank", guard.Config{Logger: quietLogger(), Verify: func(context.Context, string) (bool, error) {
+			return false, guard.CheckStatus(answer(404))
+		}})
+		err := g.Do(handling(t, "a", 1), func(context.Context) error { t.Error("a call was made"); return nil })
+		wantAction(t, "404", err, handlers.HandBack)
 	})
 }
 

@@ -451,6 +451,35 @@ func TestTheHandlersOwnEnd(t *testing.T) {
 	})
 }
 
+// A service that hangs opens the breaker, and costs its messages no attempt, although their handlers have less time
+// than a call of the guard.
+func TestAHandlerWithLessTimeThanItsCall(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := worldtest.NewBare(t, worldtest.OpenStore(t, worldtest.Virtual), handlers.Config{Timeout: 30 * time.Second}, channel.Command[job]("jobs"))
+		g, back := guard.New("bank", guard.Config{Logger: quietLogger(), Repeatable: true}), time.Now().Add(3*time.Minute)
+		var done atomic.Int64
+		handlers.React(w.Registry, "jobs", guard.Around(g, func(ctx context.Context, _ job) error {
+			if time.Now().Before(back) {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			done.Add(1)
+			return nil
+		}))
+		w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}})
+		opened := false
+		for range 120 {
+			worldtest.Send(w, job{})
+			time.Sleep(time.Second)
+			opened = opened || g.Open()
+		}
+		worldtest.Want(t, "opened", opened, true)
+		time.Sleep(30 * time.Minute)
+		worldtest.Want(t, "done", int(done.Load()), 120)
+		worldtest.Want(t, "poisoned", len(w.Poisoned("jobs")), 0)
+	})
+}
+
 // A message that is refused while a probe runs waits no longer than until the next probe, whatever time a probe has.
 func TestRefusedDuringAProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -24,6 +24,7 @@ type fleet struct {
 	store  *storage.Store
 	log    *worldtest.Log
 	took   time.Duration // of a call
+	tries  int           // attempts of a job; 0: the default
 	fails  *error        // that each call returns, under mu; nil: none does
 	guards []*guard.Guard
 	worlds []*worldtest.World
@@ -64,7 +65,7 @@ func (f *fleet) start(cfg guard.Config) {
 		}
 		return err
 	})
-	stop := w.Start(worker.Config{Logger: slog.New(f.log), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 8, Turn: g.Turn}}})
+	stop := w.Start(worker.Config{Logger: slog.New(f.log), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 8, MaxAttempts: f.tries, Turn: g.Turn}}})
 	f.guards, f.worlds, f.stop = append(f.guards, g), append(f.worlds, w), append(f.stop, stop)
 }
 

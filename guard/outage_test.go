@@ -1,11 +1,15 @@
 package guard_test
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
@@ -46,6 +50,59 @@ func TestAnOutageOfTenMinutes(t *testing.T) {
 		// A worker may take a message or two before it sees that the breaker is shut.
 		if again := l.deliveries - sent; again > 3*calls {
 			t.Errorf("%d jobs were delivered again for %d calls", again, calls)
+		}
+	})
+}
+
+// A process that meets a message for the first time takes no success of before the outage for one since the message's
+// last attempt, which another process has seen.
+func TestLaw1AnAttemptOfAnotherProcess(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		tried := func(n int) context.Context {
+			e := channel.Envelope{ID: id(n), Kind: "test.job.v1", Time: time.Now(), Attempts: 1}
+			return post.WithDelivery(t.Context(), &e, "jobs", nil, 2)
+		}
+		g := quiet()
+		_ = g.Do(handling(t, id(100), 1), ends(nil))
+		time.Sleep(5 * time.Second)
+		wantAction(t, "a new message", g.Do(handling(t, id(1), 1), ends(errDown)), handlers.TryAgain)
+		wantAction(t, "a message that was tried a second ago", g.Do(tried(2), ends(errDown)), handlers.HandBack)
+		_ = g.Do(handling(t, id(100), 1), ends(nil))
+		time.Sleep(500 * time.Millisecond)
+		wantAction(t, "another's call was done since", g.Do(tried(3), ends(errDown)), handlers.TryAgain)
+	})
+}
+
+// A service goes away while eight processes make few calls each. Nobody is poisoned, although a job has three attempts.
+func TestLaw1AnOutageOfManyProcesses(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var down error
+		f := &fleet{t: t, store: worldtest.OpenStore(t, worldtest.Virtual), log: worldtest.NewLog(), took: 10 * time.Millisecond, tries: 3, fails: &down}
+		for range 8 {
+			f.start(guard.Config{Logger: slog.New(f.log)})
+		}
+		trickle := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+				f.send(1)
+			}
+		}
+		trickle(15 * time.Second)
+		f.mu.Lock()
+		before := len(f.calls)
+		down = errDown
+		f.mu.Unlock()
+		trickle(time.Minute)
+		f.mu.Lock()
+		calls := len(f.calls) - before
+		down = nil
+		f.mu.Unlock()
+		t.Logf("%d calls in a minute of the outage", calls)
+		time.Sleep(2 * time.Minute)
+		done, _ := f.counted()
+		worldtest.Want(t, "jobs that are done", done, 300)
+		worldtest.Want(t, "poisoned jobs", len(f.worlds[0].Poisoned("jobs")), 0)
+		for _, stop := range f.stop {
+			worldtest.WantErr(t, stop(), nil)
 		}
 	})
 }

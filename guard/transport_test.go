@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -108,6 +109,43 @@ func TestTransport(t *testing.T) {
 			worldtest.Want(t, c.name+": key", *w.keys.Load(), c.key)
 		}
 		base.CloseIdleConnections()
+	}
+}
+
+// A POST that may have been done isn't sent again by its handler: neither after a 500, nor after an answer that can't
+// be read.
+func TestAPostThatMayBeDoneIsSentOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		code int
+		body string
+		want handlers.Action
+	}{"500": {code: 500, want: handlers.ToPoison}, "an answer that is no JSON": {code: 200, body: "<html>", want: handlers.HandBack}} {
+		for what, fault := range map[string]func(error) guard.Fault{"HTTP": guard.HTTP, "Usual": nil} {
+			posts := 0
+			g := guard.New("bank", guard.Config{Fault: fault, Logger: quietLogger()})
+			client := &http.Client{Transport: g.Transport(tripper(func(r *http.Request) (*http.Response, error) {
+				posts++
+				return &http.Response{StatusCode: c.code, Request: r, Body: io.NopCloser(strings.NewReader(c.body))}, nil
+			}))}
+			err := g.Do(handling(t, id(1), 1), func(ctx context.Context) error {
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://bank.example", nil)
+				if err != nil {
+					return err
+				}
+				answer, err := client.Do(r)
+				if err != nil {
+					return err
+				}
+				defer func() { _ = answer.Body.Close() }()
+				if err := guard.CheckStatus(answer); err != nil {
+					return err
+				}
+				return json.NewDecoder(answer.Body).Decode(&job{})
+			})
+			wantAction(t, name+" by "+what, err, c.want)
+			worldtest.Want(t, name+" by "+what+": requests", posts, 1)
+		}
 	}
 }
 

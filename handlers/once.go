@@ -43,6 +43,9 @@ type onceMark struct {
 	Beat    int64  `json:"beat,omitzero"`   // of a note begun: each renewal adds one
 	Content string `json:"content"`         // digest: tells whether a message with this ID is the same message
 	Since   int64  `json:"since,omitzero"`  // of a keyed note: from when the message counts, in milliseconds
+
+	Unknown bool   `json:"unknown,omitzero"` // a run has ended, and its effect may have happened
+	Retried string `json:"retried,omitzero"` // of Unknown: the operator's decision by which that run began
 }
 
 // guardOnce makes a reaction one that [ReactOnce] registers.
@@ -62,7 +65,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 		if time.Since(born) > onceRetention {
 			return values.ErrTooOld
 		}
-		n := onceNote{table: table, group: group, content: post.HandledContent(ctx), holder: rand.Text()}
+		n := onceNote{table: table, group: group, content: post.HandledContent(ctx), holder: rand.Text(), retried: e.Retried}
 		var keyed bool
 		if n.key, keyed = onceKey(&e, group); keyed {
 			n.since = born.UnixMilli()
@@ -77,6 +80,9 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), onceNoting)
 		defer cancel()
 		if failed != nil {
+			if v := Judge(failed); v.Action == ToPoison && v.Reason == ReasonOutcomeUnknown {
+				n.unknown = onceMark{Unknown: true, Retried: e.Retried}
+			}
 			n.takeBack(ctx)
 			return failed
 		}
@@ -92,7 +98,9 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 type onceNote struct {
 	table                       *storage.Table
 	group, key, content, holder string
-	since                       int64 // of a keyed note
+	since                       int64    // of a keyed note
+	retried                     string   // the operator's decision by which this run begins
+	unknown                     onceMark // of an earlier run whose effect may have happened, or of this one; else zero
 
 	mu     sync.Mutex // held during a renewal
 	etag   storage.ETag
@@ -125,8 +133,16 @@ func (n *onceNote) begin(ctx context.Context, watch *onceWatch) (done bool, err 
 		watch.forget(n.key)
 		return true, nil
 	}
-	if rest := watch.rest(n.key, etag); rest > 0 {
-		return false, Later(min(rest, onceLook), "a copy of this message is being handled")
+	if mark.Holder != "" {
+		if rest := watch.rest(n.key, etag); rest > 0 {
+			return false, Later(min(rest, onceLook), "a copy of this message is being handled")
+		}
+	}
+	if mark.Unknown {
+		if n.retried == "" || n.retried == mark.Retried {
+			return false, Poison(ReasonOutcomeUnknown, errors.New("a copy of this message was handled, and nobody knows whether its effect has happened"))
+		}
+		n.unknown = onceMark{Unknown: true, Retried: mark.Retried}
 	}
 	err = n.hold(ctx, storage.Condition{IfMatch: etag})
 	if storage.LostRace(err) {
@@ -172,7 +188,9 @@ func (n *onceNote) get(ctx context.Context) (mark onceMark, etag storage.ETag, e
 func (n *onceNote) hold(ctx context.Context, cond storage.Condition) error {
 	n.beat++
 	start := time.Now()
-	err := n.put(ctx, onceMark{Holder: n.holder, Beat: n.beat}, cond)
+	mark := n.unknown
+	mark.Holder, mark.Beat = n.holder, n.beat
+	err := n.put(ctx, mark, cond)
 	if err == nil {
 		n.proved = start.Add(onceProved)
 	}
@@ -192,9 +210,13 @@ func (n *onceNote) put(ctx context.Context, m onceMark, cond storage.Condition) 
 	return err
 }
 
-// takeBack removes the note of an effect that did not happen, so that the next attempt begins at once. Where that
-// fails, others see the note unchanged and take over.
+// takeBack removes the note of an effect that did not happen, so that the next attempt begins at once. If an effect may
+// have happened, the note says that instead. Where the store fails, others see the note unchanged and take over.
 func (n *onceNote) takeBack(ctx context.Context) {
+	if n.unknown.Unknown {
+		_ = n.put(ctx, n.unknown, storage.Condition{IfMatch: n.etag})
+		return
+	}
 	_ = n.table.Delete(ctx, n.group, n.key, storage.Condition{IfMatch: n.etag})
 }
 

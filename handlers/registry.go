@@ -207,6 +207,8 @@ func (d *Delivery) handling(ctx context.Context) context.Context {
 //   - A copy of a message that is being handled waits.
 //   - Another message with the same ID is refused, as values.ErrContentDiffers.
 //   - When f fails, the note is taken back, and the next attempt begins at once.
+//   - When f returns [Poison] with [ReasonOutcomeUnknown], as package guard does, the note says so. Each copy goes to
+//     the poison queue, too, until an operator sends one back: that one runs f again.
 //
 // While f runs, the note begun is renewed every 10 seconds. When 25 seconds have passed without a renewal, f's context
 // ends. A copy takes over when its worker has seen the note unchanged for 35 seconds. The copy is delivered every 10

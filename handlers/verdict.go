@@ -94,6 +94,7 @@ const (
 	ReasonTooOld         = "too old to judge"
 	ReasonDataLost       = "body is gone"
 	ReasonBadKey         = "bad key"
+	ReasonOutcomeUnknown = "outcome unknown" // also of handlers, and of package guard: the effect may have happened
 )
 
 // Judge turns a handler's error into a verdict. An error whose methods panic counts as any other error.

@@ -280,9 +280,10 @@ func (m *Entry) read(key string, body []byte) error {
 }
 
 // Retry sends a message back to its queue, with its ID and without its history. A message that has no time counts from
-// its first failure. If it is interrupted, the message may be in both places, with a body for each; retrying it again
-// is harmless. The error matches [storage.ErrNotFound] if there is no message with that key. An entry that can't be
-// read stays, and that is an error.
+// its first failure. It is also the decision to repeat an effect of handlers.ReactOnce whose outcome is unknown. If it
+// is interrupted, the message may be in both places, with a body for each; retrying it again is harmless. The error
+// matches [storage.ErrNotFound] if there is no message with that key. An entry that can't be read stays, and that is an
+// error.
 func (p *Queue) Retry(ctx context.Context, key string) error {
 	m, unreadable, err := p.get(ctx, key)
 	switch {
@@ -305,6 +306,7 @@ func (p *Queue) Retry(ctx context.Context, key string) error {
 			return p.fault(key, err)
 		}
 		e.DataRef, e.Attempts, e.Hangs, e.HandBacks, e.Hops, e.LastError, e.FirstFailed = "", 0, 0, 0, 0, "", time.Time{}
+		e.Retried = m.decision()
 		if e.Due.Before(time.Now()) {
 			e.Due = time.Time{} // a handler may have had it, so no cancellation concerns it
 		}
@@ -327,6 +329,11 @@ func (p *Queue) Retry(ctx context.Context, key string) error {
 	}
 	_ = p.channels.Outbox().DeleteBody(ctx, ref) // it is sent with a body of its own, so this one is an orphan
 	return nil
+}
+
+// decision names an operator's retry of this entry. It stays the same if the retry is interrupted and repeated.
+func (m *Entry) decision() string {
+	return channel.DerivedID(m.ID, "retried", m.Key, string(m.ETag), m.Last.UTC().Format(time.RFC3339Nano))
 }
 
 func (p *Queue) fault(key string, err error) error {

@@ -35,6 +35,7 @@ func TestSDKReadsOurs(t *testing.T) {
 		{"tenantid", got.Extensions()["tenantid"], want.Tenant},
 		{"replyto", got.Extensions()["replyto"], want.ReplyTo},
 		{"sequence", got.Extensions()["sequence"], "00000000000000000017"},
+		{"retried", got.Extensions()["retried"], want.Retried},
 		{"attempts", got.Extensions()["attempts"], int32(2)},
 		{"hangs", got.Extensions()["hangs"], int32(1)},
 		{"handbacks", got.Extensions()["handbacks"], int32(3)},
@@ -51,7 +52,7 @@ func TestSDKReadsOurs(t *testing.T) {
 			t.Errorf("%s: got %#v, want %#v", attribute.name, attribute.got, attribute.want)
 		}
 	}
-	if got, want := len(got.Extensions()), 17; got != want {
+	if got, want := len(got.Extensions()), 18; got != want {
 		t.Errorf("got %d extensions, want %d", got, want)
 	}
 }

@@ -32,7 +32,7 @@ func (e *Envelope) Encode() ([]byte, error) {
 func (e *Envelope) wire() *wire {
 	w := &wire{
 		SpecVersion: specVersion, ID: e.ID, Source: e.Source, Type: e.Kind, Subject: e.Subject, Time: e.Time.UTC(), Due: e.Due.UTC(), Since: e.Since.UTC(), ContentType: contentType,
-		Correlation: e.Correlation, Causation: e.Causation, TraceParent: e.TraceParent, Tenant: e.Tenant, Priority: e.Priority, ReplyTo: e.ReplyTo, DataRef: e.DataRef,
+		Correlation: e.Correlation, Causation: e.Causation, TraceParent: e.TraceParent, Tenant: e.Tenant, Priority: e.Priority, ReplyTo: e.ReplyTo, DataRef: e.DataRef, Retried: e.Retried,
 		Attempts: e.Attempts, Hangs: e.Hangs, HandBacks: e.HandBacks, Hops: e.Hops, LastError: shorten(e.LastError, maxLastErr), FirstFailed: e.FirstFailed.UTC(),
 		Extensions: e.Extensions, Data: e.Data,
 	}
@@ -46,7 +46,7 @@ func (e *Envelope) wire() *wire {
 // less time. The only error is text that isn't UTF-8.
 func (e *Envelope) append() (b []byte, err error) {
 	last := shorten(e.LastError, maxLastErr)
-	b = make([]byte, 0, 256+len(e.Source)+len(e.Kind)+len(e.Subject)+len(e.Correlation)+len(e.Causation)+len(e.TraceParent)+len(e.Tenant)+len(e.Priority)+len(e.ReplyTo)+len(e.DataRef)+len(last)+len(e.Data))
+	b = make([]byte, 0, 256+len(e.Source)+len(e.Kind)+len(e.Subject)+len(e.Correlation)+len(e.Causation)+len(e.TraceParent)+len(e.Tenant)+len(e.Priority)+len(e.ReplyTo)+len(e.DataRef)+len(e.Retried)+len(last)+len(e.Data))
 	text := func(name, s string) {
 		if s != "" && err == nil {
 			b, err = jsontext.AppendQuote(append(b, name...), s)
@@ -81,6 +81,7 @@ func (e *Envelope) append() (b []byte, err error) {
 		b = fmt.Appendf(b, `,"sequence":"%020d"`, e.Sequence)
 	}
 	text(`,"dataref":`, e.DataRef)
+	text(`,"retried":`, e.Retried)
 	count(`,"attempts":`, e.Attempts)
 	count(`,"hangs":`, e.Hangs)
 	count(`,"handbacks":`, e.HandBacks)

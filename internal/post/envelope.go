@@ -67,6 +67,7 @@ type Envelope struct {
 	ReplyTo     string // where an answer is waited for; see channel.Envelope
 	Sequence    uint64 // of an emission: how many messages its source has emitted, with this one; 0 unknown
 	DataRef     string // where a claim-checked body lies
+	Retried     string // names an operator's retry from the poison queue, another name each time; empty: none
 
 	// The delivery's history, written by workers when a delivery ends without success.
 	Attempts    int       // how often a handler has returned an error
@@ -100,6 +101,7 @@ type wire struct {
 	ReplyTo     string                    `json:"replyto,omitzero"`
 	Sequence    string                    `json:"sequence,omitzero"`
 	DataRef     string                    `json:"dataref,omitzero"`
+	Retried     string                    `json:"retried,omitzero"`
 	Attempts    int                       `json:"attempts,omitzero"`
 	Hangs       int                       `json:"hangs,omitzero"`
 	HandBacks   int                       `json:"handbacks,omitzero"`
@@ -126,7 +128,7 @@ func Decode(body []byte) (Envelope, error) {
 	}
 	e := Envelope{
 		ID: w.ID, Source: w.Source, Kind: w.Type, Subject: w.Subject, Time: w.Time, Due: w.Due, Since: w.Since, Data: w.Data,
-		Correlation: w.Correlation, Causation: w.Causation, TraceParent: w.TraceParent, Tenant: w.Tenant, Priority: w.Priority, ReplyTo: w.ReplyTo, DataRef: w.DataRef,
+		Correlation: w.Correlation, Causation: w.Causation, TraceParent: w.TraceParent, Tenant: w.Tenant, Priority: w.Priority, ReplyTo: w.ReplyTo, DataRef: w.DataRef, Retried: w.Retried,
 		Attempts: w.Attempts, Hangs: w.Hangs, HandBacks: w.HandBacks, Hops: w.Hops, LastError: w.LastError, FirstFailed: w.FirstFailed, Extensions: w.Extensions,
 	}
 	if w.ContentType != contentType { // the ordinary form needs no parsing
@@ -235,6 +237,9 @@ func (e *Envelope) check() error {
 	}
 	if err := checkText(e.ReplyTo, maxReplyTo); err != nil {
 		return fmt.Errorf("%w: replyto %w", ErrAttribute, err)
+	}
+	if err := checkText(e.Retried, maxID); err != nil {
+		return fmt.Errorf("%w: retried %w", ErrAttribute, err)
 	}
 	for _, t := range []time.Time{e.Time, e.Due, e.Since, e.FirstFailed} {
 		if y := t.UTC().Year(); y < 0 || y > 9999 {

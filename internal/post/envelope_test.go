@@ -25,7 +25,7 @@ func fullEnvelope() post.Envelope {
 		Correlation: "first", Causation: "before", TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		Tenant: "north", ReplyTo: "/booking/7/1?step=\"hotel\"", Sequence: 17,
 		Due: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), Since: time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC),
-		Attempts: 2, Hangs: 1, HandBacks: 3, Hops: 4, LastError: "no \"oven\"", FirstFailed: time.Date(2026, 12, 1, 18, 31, 0, 0, time.UTC),
+		Retried: "0190b6a2-7b1c-7def-8123-456789abcdef", Attempts: 2, Hangs: 1, HandBacks: 3, Hops: 4, LastError: "no \"oven\"", FirstFailed: time.Date(2026, 12, 1, 18, 31, 0, 0, time.UTC),
 		Extensions: map[string]jsontext.Value{
 			"priority": jsontext.Value("3"), "region": jsontext.Value(`"eu"`), "sampled": jsontext.Value("true"),
 		},
@@ -90,7 +90,7 @@ func TestEnvelopeWire(t *testing.T) {
 	want := `{"specversion":"1.0","id":"0190b6a2-7b1c-7def-8123-456789abcdef","source":"/capacity/2026-12-24",` +
 		`"type":"test.served.v1","subject":"2026-12-24","time":"2026-12-01T18:30:00.123456789Z","due":"2027-01-01T00:00:00Z","since":"2026-11-30T00:00:00Z","datacontenttype":"application/json",` +
 		`"correlationid":"first","causationid":"before","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",` +
-		`"tenantid":"north","replyto":"/booking/7/1?step=\"hotel\"","sequence":"00000000000000000017","attempts":2,"hangs":1,"handbacks":3,"hops":4,"lasterror":"no \"oven\"",` +
+		`"tenantid":"north","replyto":"/booking/7/1?step=\"hotel\"","sequence":"00000000000000000017","retried":"0190b6a2-7b1c-7def-8123-456789abcdef","attempts":2,"hangs":1,"handbacks":3,"hops":4,"lasterror":"no \"oven\"",` +
 		`"firstfailed":"2026-12-01T18:31:00Z","data":{"table":4,"menu":"<Gänse> \"1\""},"region":"eu"}`
 	if got := string(mustEncode(t, e)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

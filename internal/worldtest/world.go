@@ -150,6 +150,19 @@ func (w *World) Poisoned(queue string) []poison.Entry {
 	return all
 }
 
+// Retry sends the only message in the poison queue of a queue back, and returns why it was there.
+func (w *World) Retry(queue string) (reason string) {
+	w.t.Helper()
+	all := w.Poisoned(queue)
+	if len(all) != 1 {
+		w.t.Fatalf("%d messages in the poison queue, want 1", len(all))
+	}
+	if err := poison.At(w.Channels, queue).Retry(w.t.Context(), all[0].Key); err != nil {
+		w.t.Fatal(err)
+	}
+	return all[0].Reason
+}
+
 // Start runs a worker until stop is called, which returns Run's error. The end of the test stops it, too.
 func (w *World) Start(cfg worker.Config) (stop func() error) {
 	w.t.Helper()

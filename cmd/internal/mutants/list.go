@@ -317,8 +317,8 @@ func promises() []mutant {
 		{
 			name: "an effect is noted before it has happened",
 			file: "handlers/once.go",
-			old:  "	err := n.put(ctx, onceMark{Holder: n.holder, Beat: n.beat}, cond)",
-			new:  "	err := n.put(ctx, onceMark{Holder: n.holder, Beat: n.beat, Done: true}, cond)",
+			old:  "	mark.Holder, mark.Beat = n.holder, n.beat\n",
+			new:  "	mark.Holder, mark.Beat, mark.Done = n.holder, n.beat, true\n",
 		},
 		{
 			name: "what a reaction sends has a new ID each time",

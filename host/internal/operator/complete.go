@@ -198,7 +198,7 @@ func (c *call) flagWords(name string) []string {
 		return statuses()
 	case "reason":
 		return []string{handlers.ReasonUndecodable, handlers.ReasonRefused, handlers.ReasonUnknownKind, handlers.ReasonAttempts, handlers.ReasonHangs, handlers.ReasonDeliveries,
-			handlers.ReasonContentDiffers, handlers.ReasonTooOld, handlers.ReasonDataLost, handlers.ReasonBadKey, poison.ReasonUnreadable}
+			handlers.ReasonContentDiffers, handlers.ReasonTooOld, handlers.ReasonDataLost, handlers.ReasonBadKey, handlers.ReasonOutcomeUnknown, poison.ReasonUnreadable}
 	}
 	return nil
 }

@@ -22,5 +22,6 @@ func Fault(err error) guard.Fault {
 	if f.Kind == guard.Permanent || f.Kind == guard.Unknown { // the server refuses this program, or has got no whole mail
 		f.Kind = guard.Transient
 	}
+	f.NotInPlace = false // the server has got no whole mail, whatever the error says
 	return f
 }

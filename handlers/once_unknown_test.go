@@ -1,0 +1,44 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/worldtest"
+)
+
+// An effect that may have happened is repeated for no copy, but for an operator's decision. If that run fails, the
+// outcome of the earlier one is still unknown.
+func TestOnceAfterAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		id, runs, ends := worldtest.IDAt(time.Now(), 0), 0, error(nil)
+		guarded := handlers.Once(s, "mails", func(context.Context, Added) error { runs++; return ends })
+		run := func(what, retried string, end error, wantRuns int, want handlers.Action) {
+			t.Helper()
+			e := envelope(id, "test.added.v1", "{}")
+			e.Retried, ends, runs = retried, end, 0
+			v := handlers.Judge(guarded(post.WithHandling(t.Context(), e, "mails", nil), Added{}))
+			if runs != wantRuns || v.Action != want || v.Action == handlers.ToPoison && v.Reason != handlers.ReasonOutcomeUnknown {
+				t.Errorf("%s: %d runs, %+v; want %d runs, action %v", what, runs, v, wantRuns, want)
+			}
+		}
+		down := errors.New("not done")
+		lost := handlers.Poison(handlers.ReasonOutcomeUnknown, errors.New("no answer"))
+		run("a failure", "", down, 1, handlers.TryAgain)
+		run("the next attempt", "", lost, 1, handlers.ToPoison)
+		run("a copy", "", nil, 0, handlers.ToPoison)
+		run("a decision", "a", down, 1, handlers.TryAgain)
+		run("a copy after a failure", "", nil, 0, handlers.ToPoison)
+		run("the decision's next attempt", "a", lost, 1, handlers.ToPoison)
+		run("the decision once more", "a", nil, 0, handlers.ToPoison)
+		run("another decision", "b", nil, 1, handlers.Done)
+		run("a copy of what is done", "", nil, 0, handlers.Done)
+	})
+}
