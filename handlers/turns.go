@@ -99,9 +99,10 @@ type TurnConfig struct {
 	Halt bool
 
 	// Patience is how long the others of a key wait for a message that should come first and doesn't: because it was
-	// deleted, say. Then they go past it, or the key is halted if Halt says so. It counts while a worker runs, from
-	// when that worker has seen the key wait, or from when the message was to come. Defaults to 15 minutes; at least 30
-	// seconds.
+	// deleted, say. Then they go past it, or the key is halted if Halt says so. It counts from when the message was to
+	// come, while one of the others comes and goes at least three times, each time for a third of it at most. So a pause
+	// of the queue and a long backlog don't use it up; under a backlog it lasts longer. Defaults to 15 minutes; at least
+	// 30 seconds.
 	Patience time.Duration
 
 	// TTL is how long the turn of a process lasts that has died: others get it 7/6 of that time after they have seen its
