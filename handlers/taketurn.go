@@ -125,7 +125,7 @@ func (t *Turn) begin(s *turn.State, w *turn.Wait, ds []*Delivery) error {
 	t.told, t.gap = nil, false
 	switch {
 	case s.Halted != nil && !slices.ContainsFunc(ds, func(d *Delivery) bool { return d.heals(s) }):
-		return errHalted()
+		return errHalted(w.Seen())
 	case s.Halted != nil, slices.ContainsFunc(ds, func(d *Delivery) bool { return d.ready(s) }):
 		return nil
 	}
@@ -172,8 +172,9 @@ func (d *Delivery) heals(s *turn.State) bool {
 	return s.IsHalt(d.Envelope.ID) && n == 0 || n > 0 && n <= s.Halted.Sequence && d.place(s) == turn.Next
 }
 
-func errHalted() error {
-	return waits(WaitHalted, haltedMost, "its key is halted, until an operator releases it")
+// errHalted is the error of a message whose key has been halted for so long, as far as this process has seen it.
+func errHalted(seen time.Duration) error {
+	return waits(WaitHalted, min(max(seen, haltedLeast), haltedMost), "its key is halted, until an operator releases it")
 }
 
 func behind(after time.Duration) error {
@@ -205,7 +206,7 @@ func (t *Turn) Waits(d *Delivery) (done bool, err error) {
 	case t.held != nil:
 		return false, t.held
 	case s.Halted != nil && !d.heals(s):
-		return false, errHalted()
+		return false, errHalted(0)
 	case !t.turn.Sure():
 		return false, errTurnLost()
 	case !t.of.ordered && !d.ready(s):

@@ -213,9 +213,14 @@ type TurnNote struct {
 
 // These are the longest delays of messages that wait for their turn. A worker begins with less.
 const (
-	heldMost   = 5 * time.Second
-	behindMost = 30 * time.Second
-	haltedMost = time.Minute
+	heldMost    = 5 * time.Second
+	behindMost  = 30 * time.Second
+	troubleMost = time.Minute
+
+	// Behind a halt a message waits for as long as its key was halted, within these limits. So it costs little, and soon
+	// after a release that came soon it runs.
+	haltedLeast = time.Minute
+	haltedMost  = 30 * time.Minute
 )
 
 // waits returns the error of a message that waits for its turn.
@@ -228,5 +233,5 @@ func trouble(err error) error {
 	if errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrThrottled) {
 		return err
 	}
-	return waits(WaitHeld, haltedMost, "its turn can't be had: "+err.Error())
+	return waits(WaitHeld, troubleMost, "its turn can't be had: "+err.Error())
 }

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/turn"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -114,4 +116,67 @@ func TestLawInOrderAPauseIsNoGap(t *testing.T) {
 		l.wantRuns(t, "after a pause", "a", 1, 1, 2, 3)
 		wantNoneMissed(t, l.log)
 	})
+}
+
+// The messages that wait behind a halt cost each some requests an hour.
+func TestLawInTurnAHaltedKeyCostsLittle(t *testing.T) {
+	virtually(t, func(t *testing.T, s *storage.Store) {
+		const many = 40
+		var calls storagetest.Calls
+		handle := func(context.Context, visit) error { return handlers.Poison("bad", nil) }
+		x := newStreet(t, s, nil, handlers.TurnConfig{Halt: true}, handle)
+		x.send(t, numbered("a", 1+many)...)
+		newStreet(t, storagetest.Intercept(s, calls.Hook), x, handlers.TurnConfig{Halt: true}, handle).Start(worker.Config{})
+		requests := func() (rewrites, turns int) {
+			for _, op := range calls.Ops() {
+				switch op.Name {
+				case "rewrite":
+					rewrites++
+				case "get row", "put row":
+					turns++
+				}
+			}
+			return rewrites, turns
+		}
+		time.Sleep(time.Hour)
+		rewrites, turns := requests()
+		t.Logf("the first hour: %d rewrites and %d requests for the turn for %d messages", rewrites, turns, many)
+		if rewrites > 20*many {
+			t.Errorf("the first hour: %d rewrites for %d messages", rewrites, many)
+		}
+		time.Sleep(5 * time.Hour)
+		more, moreTurns := requests()
+		t.Logf("five hours more: %d rewrites, %d requests for the turn", more-rewrites, moreTurns-turns)
+		if n := more - rewrites; n < 5*many || n > 11*many || moreTurns-turns > n/5 {
+			t.Errorf("five hours: %d rewrites and %d requests for the turn for %d messages; want each to come every 30 minutes", n, moreTurns-turns, many)
+		}
+	})
+}
+
+// After a release the others come within as long as the key was halted, or a minute, and 30 minutes at most.
+func TestLawInTurnAReleasedKeyGoesOn(t *testing.T) {
+	t.Parallel()
+	for halted, want := range map[time.Duration]time.Duration{10 * time.Second: 70 * time.Second, 3 * time.Minute: 3 * time.Minute, 5 * time.Hour: 31 * time.Minute} {
+		t.Run(halted.String(), func(t *testing.T) {
+			virtually(t, func(t *testing.T, s *storage.Store) {
+				x := newStreet(t, s, nil, handlers.TurnConfig{Halt: true}, func(_ context.Context, e visit) error {
+					if e.N == 1 {
+						return handlers.Poison("bad", nil)
+					}
+					return nil
+				})
+				x.send(t, numbered("a", 20)...)
+				x.Start(worker.Config{})
+				time.Sleep(halted)
+				x.wantRuns(t, "a", 1)
+				if _, released, err := turn.Release(t.Context(), s, "visits", "a", turn.Note{By: "ada"}); err != nil || !released {
+					t.Fatalf("release: got %v, %v", released, err)
+				}
+				time.Sleep(want)
+				if n := len(x.runs("a")); n != 20 {
+					t.Errorf("%d of 20 have run %v after the release", n, want)
+				}
+			})
+		})
+	}
 }
