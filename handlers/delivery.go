@@ -23,6 +23,7 @@ type Delivery struct {
 	Handler  *Handler
 	Span     trace.Span // of this delivery, by its worker; nil: no spans are made
 	Number   int        // how often the message was delivered when it was due, with this time; 0: nobody has counted
+	Came     int        // how often the store has delivered it, with this time; of one that takes a turn
 	Arrived  time.Time  // when the store took the message, or when it was due; of one that takes a turn
 	Failed   error      // why its handler can't run: it takes its turn only to fail; see Failing
 

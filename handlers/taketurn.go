@@ -20,6 +20,10 @@ const (
 	// time, and other workers get their turns.
 	turnTime = 2 * time.Second
 
+	// leastRounds is how often a message that waits must come and go before others go past what should come first: a
+	// queue keeps the order of its messages only roughly, and other workers may have that one in hand.
+	leastRounds = 3
+
 	// quietFor is how long a row may be gone; see coord/turn.
 	quietFor = 30 * 24 * time.Hour
 )
@@ -51,8 +55,8 @@ func (g Group) TakeTurn(ctx context.Context, ds []*Delivery, note func(TurnNote)
 	}
 	slices.SortStableFunc(ds, before)
 	t := &Turn{of: g.turns, note: note, until: time.Now().Add(turnTime)}
-	t.turn, err = turns.Take(ctx, g.key, func(s *turn.State, since time.Duration) error {
-		return t.begin(s, since, ds)
+	t.turn, err = turns.Take(ctx, g.key, func(s *turn.State, w *turn.Wait) error {
+		return t.begin(s, w, ds)
 	})
 	var later *LaterError
 	switch {
@@ -116,34 +120,41 @@ func (d *Delivery) place(s *turn.State) turn.Place {
 	return s.Place(d.Envelope.Sequence, n)
 }
 
-// begin decides whether any of the deliveries can be handled. The key has waited for the same since then.
-func (t *Turn) begin(s *turn.State, since time.Duration, ds []*Delivery) error {
+// begin decides whether any of the deliveries can be handled.
+func (t *Turn) begin(s *turn.State, w *turn.Wait, ds []*Delivery) error {
 	t.told, t.gap = nil, false
-	after := time.Duration(0)
-	if s.First != nil {
-		after = s.First.After
-	}
-	patience := after + t.of.cfg.Patience
-	first := ds[0]
 	switch {
 	case s.Halted != nil && !slices.ContainsFunc(ds, func(d *Delivery) bool { return d.heals(s) }):
-		return errHalted()
+		return errHalted(w.Seen())
 	case s.Halted != nil, slices.ContainsFunc(ds, func(d *Delivery) bool { return d.ready(s) }):
 		return nil
-	case !t.of.ordered && since < patience:
-		return behind(after)
+	}
+	patience, first := t.of.cfg.Patience, ds[0]
+	waited := w.Count(s, patience/leastRounds, waiters(ds)...)
+	switch {
+	case !t.of.ordered && waited < patience:
+		return behind(s.First.After)
 	case !t.of.ordered:
 		t.goPast(s, s.First.Message, 0)
 		return nil
-	case s.Gap != nil && since >= patience:
+	case s.Gap != nil && waited >= patience:
 		n, _ := first.previous()
 		t.goPast(s, first.Envelope.ID, min(n, s.Gap.Previous)) // others may wait before this one
 		return nil
-	case (s.Gap == nil || first.number() < s.Gap.Sequence) && since >= after+gapAfter:
+	case (s.Gap == nil || first.number() < s.Gap.Sequence) && waited >= gapAfter:
 		t.gap = true
 		return nil
 	}
 	return early()
+}
+
+// waiters are deliveries that wait for their turn.
+func waiters(ds []*Delivery) []turn.Waiter {
+	all := make([]turn.Waiter, len(ds))
+	for i, d := range ds {
+		all[i] = turn.Waiter{Message: d.Envelope.ID, Deliveries: d.Came}
+	}
+	return all
 }
 
 // ready reports that a delivery need not wait for another message.
@@ -161,8 +172,9 @@ func (d *Delivery) heals(s *turn.State) bool {
 	return s.IsHalt(d.Envelope.ID) && n == 0 || n > 0 && n <= s.Halted.Sequence && d.place(s) == turn.Next
 }
 
-func errHalted() error {
-	return waits(WaitHalted, haltedMost, "its key is halted, until an operator releases it")
+// errHalted is the error of a message whose key has been halted for so long, as far as this process has seen it.
+func errHalted(seen time.Duration) error {
+	return waits(WaitHalted, min(max(seen, haltedLeast), haltedMost), "its key is halted, until an operator releases it")
 }
 
 func behind(after time.Duration) error {
@@ -194,7 +206,7 @@ func (t *Turn) Waits(d *Delivery) (done bool, err error) {
 	case t.held != nil:
 		return false, t.held
 	case s.Halted != nil && !d.heals(s):
-		return false, errHalted()
+		return false, errHalted(0)
 	case !t.turn.Sure():
 		return false, errTurnLost()
 	case !t.of.ordered && !d.ready(s):

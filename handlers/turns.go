@@ -102,9 +102,10 @@ type TurnConfig struct {
 	Halt bool
 
 	// Patience is how long the others of a key wait for a message that should come first and doesn't: because it was
-	// deleted, say. Then they go past it, or the key is halted if Halt says so. It counts while a worker runs, from
-	// when that worker has seen the key wait, or from when the message was to come. Defaults to 15 minutes; at least 30
-	// seconds.
+	// deleted, say. Then they go past it, or the key is halted if Halt says so. It counts from when the message was to
+	// come, while one of the others comes and goes at least three times, each time for a third of it at most. So a pause
+	// of the queue and a long backlog don't use it up; under a backlog it lasts longer. Defaults to 15 minutes; at least
+	// 30 seconds.
 	Patience time.Duration
 
 	// TTL is how long the turn of a process lasts that has died: others get it 7/6 of that time after they have seen its
@@ -215,9 +216,14 @@ type TurnNote struct {
 
 // These are the longest delays of messages that wait for their turn. A worker begins with less.
 const (
-	heldMost   = 5 * time.Second
-	behindMost = 30 * time.Second
-	haltedMost = time.Minute
+	heldMost    = 5 * time.Second
+	behindMost  = 30 * time.Second
+	troubleMost = time.Minute
+
+	// Behind a halt a message waits for as long as its key was halted, within these limits. So it costs little, and soon
+	// after a release that came soon it runs.
+	haltedLeast = time.Minute
+	haltedMost  = 30 * time.Minute
 )
 
 // waits returns the error of a message that waits for its turn.
@@ -230,5 +236,5 @@ func trouble(err error) error {
 	if errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrThrottled) {
 		return err
 	}
-	return waits(WaitHeld, haltedMost, "its turn can't be had: "+err.Error())
+	return waits(WaitHeld, troubleMost, "its turn can't be had: "+err.Error())
 }

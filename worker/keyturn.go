@@ -31,7 +31,7 @@ func takeTurn(ctx context.Context, h *hand, id handlers.Group, batch []*message)
 			h.settler.lose(m)
 			continue
 		}
-		m.delivery.Arrived = later(m.sentAt, m.envelope.Due)
+		m.delivery.Arrived, m.delivery.Came = later(m.sentAt, m.envelope.Due), m.deliveries
 		r.of[m.delivery], ds = m, append(ds, m.delivery)
 	}
 	if len(ds) == 0 {

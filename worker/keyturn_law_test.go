@@ -105,7 +105,7 @@ func TestLawInTurnHalts(t *testing.T) {
 		if err != nil || !released || before.State.Halted.Why != "poison: closed" {
 			t.Errorf("release: got %+v, %v, %v", before.State.Halted, released, err)
 		}
-		time.Sleep(5 * time.Minute)
+		time.Sleep(31 * time.Minute)
 		x.wantRuns(t, "a", 1, 2, 3, 4)
 		x.wantRuns(t, "b", 1, 2)
 		retryAll(t, x)

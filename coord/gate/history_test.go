@@ -123,9 +123,8 @@ func play(ctx context.Context, h *history, client int, r *rand.Rand, s *storage.
 
 // checkHistory lets a client for each store use one gate, with calls that fail and answers that are lost, and asks
 // whether a gate could have answered so.
-func checkHistory(t *testing.T, turns int, stores ...*storage.Store) {
+func checkHistory(t *testing.T, seed uint64, turns int, stores ...*storage.Store) {
 	t.Helper()
-	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	var (
 		h   history
@@ -159,15 +158,19 @@ func checkHistory(t *testing.T, turns int, stores ...*storage.Store) {
 
 func TestAGateIsLinearizable(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "test.db")
-	var stores []*storage.Store
-	for range 4 {
-		s, err := sqlite.Open(t.Context(), path+"?sync=normal")
-		must(t, err)
-		t.Cleanup(func() { _ = s.Close() })
-		stores = append(stores, s)
+	for seed := range storagetest.Seeds(t, rand.Uint64(), 1) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "test.db")
+			var stores []*storage.Store
+			for range 4 {
+				s, err := sqlite.Open(t.Context(), path+"?sync=normal")
+				must(t, err)
+				t.Cleanup(func() { _ = s.Close() })
+				stores = append(stores, s)
+			}
+			checkHistory(t, seed, 50, stores...)
+		})
 	}
-	checkHistory(t, 50, stores...)
 }
 
 var azurite = sync.OnceValues(azuretest.Launch)
@@ -182,7 +185,7 @@ func TestAGateIsLinearizableOnAzure(t *testing.T) {
 		t.Cleanup(func() { _ = s.Close() })
 		stores = append(stores, s)
 	}
-	checkHistory(t, 30, stores...)
+	checkHistory(t, rand.Uint64(), 30, stores...)
 }
 
 // The model refuses what a gate must not do.

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-go/millrace/coord/gate"
 	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 // weather is bad for one process. late counts the writes that are still to come.
@@ -21,7 +22,7 @@ func weather(s *storage.Store, r *rand.Rand, late *sync.WaitGroup) *storage.Stor
 // none before that. Then it is closed.
 func TestInAnyWeather(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(8) {
+	for seed := range storagetest.Seeds(t, 0, 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {

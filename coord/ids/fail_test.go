@@ -236,7 +236,7 @@ func TestCloseAmongCallers(t *testing.T) {
 // operator raises the counter now and then. No number comes twice, and each node's numbers grow.
 func TestWeather(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(5) {
+	for seed := range storagetest.Seeds(t, 0, 5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {

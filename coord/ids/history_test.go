@@ -77,7 +77,7 @@ func counterStep(s counterState, a storagetest.Answer[counterCall, counterAnswer
 
 func TestHistoryOnSQLite(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
+	for seed := range storagetest.Seeds(t, 0, 6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "test.db") + "?wake=off&sync=normal"

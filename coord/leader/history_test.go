@@ -167,7 +167,7 @@ func play(t *testing.T, s *storage.Store, ttl time.Duration, seed uint64, movers
 // and a read returns the present state.
 func TestLawHistoriesOfLeaders(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
+	for seed := range storagetest.Seeds(t, 0, 6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			virtual(t, func(t *testing.T, s *storage.Store) {

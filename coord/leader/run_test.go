@@ -242,7 +242,7 @@ func TestLawLateWritesAreFenced(t *testing.T) {
 // In bad weather, with functions that end in every way, no two contexts are alive at once.
 func TestLawOneContextAtATime(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(8) {
+	for seed := range storagetest.Seeds(t, 0, 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			virtual(t, func(t *testing.T, s *storage.Store) {

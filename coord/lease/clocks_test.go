@@ -118,15 +118,17 @@ func (a *audit) see(t *testing.T, body []byte) {
 func TestFencedWritesWhileClocksStandStill(t *testing.T) {
 	t.Parallel()
 	var all tally
+	worlds := 0
 	t.Run("worlds", func(t *testing.T) {
-		for seed := range uint64(2) {
+		for seed := range storagetest.Seeds(t, 0, 2) {
+			worlds++
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
 				coordtest.Virtual(t, func(t *testing.T, s *storage.Store) { standStill(t, s, seed, &all) })
 			})
 		}
 	})
-	if all.written < 30 || all.fenced < 5 || all.alive < 5 {
+	if worlds > 1 && (all.written < 30 || all.fenced < 5 || all.alive < 5) {
 		t.Errorf("the worlds were calm: %d writes with success, %d fenced off, of those %d under a context that was alive", all.written, all.fenced, all.alive)
 	}
 }

@@ -245,7 +245,7 @@ func TestAnyCallOfUpdateFails(t *testing.T) {
 // success is there once, and no two processes change the document at once.
 func TestUpdatesInBadWeather(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(2) {
+	for seed := range storagetest.Seeds(t, 0, 2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {

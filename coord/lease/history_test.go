@@ -151,7 +151,7 @@ func (h *history) check() {
 
 func TestTheHistoryOfALeaseAndItsDocument(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3) {
+	for seed := range storagetest.Seeds(t, 0, 3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {

@@ -22,7 +22,7 @@ import (
 // Eight processes acquire the lease again and again, while calls succeed or fail. Some die while they hold it.
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(8) {
+	for seed := range storagetest.Seeds(t, 0, 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {

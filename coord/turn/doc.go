@@ -30,6 +30,11 @@
 //     the number of milliseconds since 1970. So fences go on growing, unless a clock is a month behind, or a key has
 //     more than 1,000 turns a second.
 //  7. A row has at most 16 KB, whatever messages say. Most have some hundred bytes.
+//  8. Others go past what should come first only after [Wait.Count] says so. It counts the rounds of one message that
+//     waits: from when this process refuses it to when the store delivers it again. A queue hands out messages roughly
+//     in the order in which they became visible. So a round that begins when the first message is due doesn't end
+//     before that comes, if it is in the queue, however long the queue is, was paused, or the process stood still. For
+//     what "roughly" leaves, a round counts for a limited time only, so that there must be several.
 //
 // # Cost
 //

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,8 @@ const (
 	version   = 1
 	maxBytes  = 16 << 10
 	maxText   = 256 // bytes of each text
+	maxNumber = 1 << 62
+	maxAfter  = 10 * 365 * 24 * time.Hour // the longest delay of a message
 
 	// unreadableFor is how long a row that can't be read is watched before it is replaced: 7/6 of the longest TTL, as if a
 	// process held it.
@@ -93,7 +96,7 @@ func (s *State) Halt(message, why string, sequence uint64) {
 // Wait lets all others wait for a message, which comes again after a delay. Of a source, a release goes past that
 // sequence number.
 func (s *State) Wait(message string, after time.Duration, sequence uint64) {
-	s.First = &First{Message: cut(message), Sequence: sequence, After: max(0, after), Since: time.Now().UTC()}
+	s.First = &First{Message: cut(message), Sequence: sequence, After: min(max(0, after), maxAfter), Since: time.Now().UTC()}
 }
 
 // IsFirst reports that a message is the one that all others wait for.
@@ -140,10 +143,37 @@ func decode(data []byte) (document, error) {
 	if d.Version > version {
 		return document{}, errNewer
 	}
-	if d.Fence < 1 || d.Fence > 1<<60 || d.TTL < minTTL.Milliseconds() || d.TTL > maxTTL.Milliseconds() {
+	if d.Fence < 1 || d.Fence >= 1<<60 || !d.State.plausible() || d.TTL < minTTL.Milliseconds() || d.TTL > maxTTL.Milliseconds() {
 		return document{}, errUnreadable
 	}
 	return d, nil
+}
+
+// plausible reports that a turn can have left a state. Under another one its key might wait for ever, or take events for
+// done that are not.
+func (s *State) plausible() bool {
+	ok := s.Done <= maxNumber && len(s.Past) <= maxSpans
+	for _, p := range s.Past {
+		ok = ok && p.From <= p.To && p.To <= s.Done
+	}
+	var texts []string
+	if s.First != nil {
+		ok = ok && 0 <= s.First.After && s.First.After <= maxAfter
+		texts = append(texts, s.First.Message)
+	}
+	if s.Gap != nil {
+		texts = append(texts, s.Gap.Message)
+	}
+	if s.Halted != nil {
+		texts = append(texts, s.Halted.Message, s.Halted.Why)
+	}
+	if s.Skipped != nil {
+		texts = append(texts, s.Skipped.Last, s.Skipped.Why)
+	}
+	if s.Released != nil {
+		texts = append(texts, s.Released.By, s.Released.Why)
+	}
+	return ok && !slices.ContainsFunc(texts, func(text string) bool { return len(text) > maxText })
 }
 
 // get reads a row. The error matches errUnreadable or errNewer, with the row's ETag, where it isn't a turn.

@@ -145,7 +145,7 @@ func check(t *testing.T, h *storagetest.History[step, step], least int) {
 // holder at a time, with growing fences, and each goes on where the one before it ended.
 func TestLaw1TheHistoryOfTurns(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range storagetest.Seeds(t, 0, 4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {

@@ -46,8 +46,12 @@ func (s *State) Place(sequence, previous uint64) Place {
 	return Next
 }
 
-// Pass notes that a message is done that stands Next or Late.
+// Pass notes that a message is done that stands Next or Late. It doesn't note a number that no source reaches, for
+// which all others would be done.
 func (s *State) Pass(sequence, previous uint64) {
+	if sequence > maxNumber {
+		return
+	}
 	if sequence <= s.Done {
 		s.took(sequence)
 		return
@@ -65,7 +69,7 @@ func (s *State) GoPast(sequence uint64) {
 }
 
 func (s *State) goPast(to uint64) {
-	if to <= s.Done {
+	if to <= s.Done || to > maxNumber {
 		return
 	}
 	from := s.Done + 1

@@ -75,7 +75,7 @@ type sight struct {
 	doc    document
 	etag   storage.ETag // empty: there is no row
 	at     time.Time    // since when the process has seen the row like this; after it was read, so not before it was written
-	since  time.Time    // since when the process has seen that the key waits for this; zero: it has not
+	wait   Wait         // of the messages of the key, for the same
 	broken error        // the row is no turn
 	mine   []string     // IDs of turns that this process tried to take or to end, without an answer: nothing runs under them
 }
@@ -83,8 +83,8 @@ type sight struct {
 // saw returns what a process knows after it has seen a row in another state.
 func (s *sight) saw(doc document, etag storage.ETag, broken error) sight {
 	next := sight{doc: doc, etag: etag, at: time.Now(), broken: broken, mine: s.mine}
-	if !s.since.IsZero() && s.doc.State.waitsAs(doc.State) {
-		next.since = s.since
+	if s.doc.State.waitsAs(doc.State) {
+		next.wait = s.wait
 	}
 	return next
 }
@@ -109,11 +109,11 @@ func (s *sight) takenFor() time.Duration {
 }
 
 // Take takes the turn of a key, unless another process may have it: [ErrHeld]. begin may be nil. Otherwise it is called
-// with the state, and for how long this process has seen that the key waits for the same, before anything is written.
-// Its error ends Take. A state that it changes is written with the turn.
+// with the state, and with what this process has seen of the key while it waits for the same, before anything is
+// written; it may be called twice. Its error ends Take. A state that it changes is written with the turn.
 //
 // After another error the turn isn't held. ctx bounds Take alone: the turn lasts until End, or until it is lost.
-func (ts *Turns) Take(ctx context.Context, key string, begin func(s *State, since time.Duration) error) (*Turn, error) {
+func (ts *Turns) Take(ctx context.Context, key string, begin func(s *State, w *Wait) error) (*Turn, error) {
 	s, known := ts.seen.Get(key)
 	read := !known || s.broken != nil || s.takenFor() > 0
 	for tries := 1; ; tries++ {
@@ -149,7 +149,7 @@ func (ts *Turns) fail(op, key string, err error) error {
 }
 
 // try reads the row where that is needed, and writes it if the turn may be taken.
-func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, begin func(*State, time.Duration) error) (*Turn, error) {
+func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, begin func(*State, *Wait) error) (*Turn, error) {
 	if read {
 		if err := ts.look(ctx, key, s); err != nil {
 			return nil, err
@@ -166,15 +166,8 @@ func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, b
 		next.Fence = max(1, time.Now().UnixMilli())
 	}
 	if begin != nil {
-		waited := time.Duration(0)
-		if !s.since.IsZero() {
-			waited = time.Since(s.since)
-		}
-		if err := begin(&next.State, waited); err != nil {
-			if s.since.IsZero() {
-				s.since = time.Now()
-				ts.seen.Add(key, *s, 1)
-			}
+		if err := begin(&next.State, &s.wait); err != nil {
+			ts.seen.Add(key, *s, 1)
 			return nil, refusal{err}
 		}
 	}

@@ -137,8 +137,8 @@ func turnReactions() []mutant {
 		{
 			name: "a key waits for ever for a message that is gone",
 			file: "handlers/taketurn.go",
-			old:  "	case !t.of.ordered && since < patience:\n",
-			new:  "	case !t.of.ordered && since < patience*1000:\n",
+			old:  "	case !t.of.ordered && waited < patience:\n",
+			new:  "	case !t.of.ordered && waited < patience*1000:\n",
 			by:   "worker",
 			test: "TestLawInTurnPatienceEnds",
 		},
