@@ -84,7 +84,7 @@ func TestLaw11ACopyAsksFirst(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				b := newBank(t, true, once, 1)
 				b.send(100 * time.Millisecond)
-				b.send(10 * time.Minute)
+				b.send(time.Minute)
 				b.want(t, "two copies", 1, 0)
 			})
 		})
@@ -96,8 +96,8 @@ func TestLaw11ARetryAsksFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBank(t, true, false, 1)
 		b.send(10 * time.Millisecond)
-		b.deaf.Store(true)        // the question has no answer, either
-		time.Sleep(2 * time.Hour) // it is given up by MaxAge
+		b.deaf.Store(true)           // the question has no answer, either
+		time.Sleep(15 * time.Minute) // it is given up by MaxAge
 		b.want(t, "before the retry", 1, 1)
 		b.deaf.Store(false)
 		worldtest.Want(t, "reason", b.Retry("payments"), handlers.ReasonAttempts)
@@ -112,15 +112,15 @@ func TestLaw11OnlyAnOperatorRepeats(t *testing.T) {
 		b := newBank(t, false, true, 2)
 		b.send(time.Second)
 		b.want(t, "the first", 1, 1)
-		b.send(10 * time.Minute)
+		b.send(time.Minute)
 		b.want(t, "a copy", 1, 1)
 		b.retry(t)
 		b.want(t, "a retry whose outcome is unknown, too", 2, 1)
-		b.send(10 * time.Minute)
+		b.send(time.Minute)
 		b.want(t, "a copy after that", 2, 1)
 		b.retry(t)
 		b.want(t, "a retry that is done", 3, 0)
-		b.send(10 * time.Minute)
+		b.send(time.Minute)
 		b.want(t, "a copy after that", 3, 0)
 	})
 }
