@@ -48,7 +48,7 @@ func TestLawInTurnAPauseIsNotWaitedFor(t *testing.T) {
 			return nil
 		})
 		d := newDial(worker.Limits{})
-		x.Start(worker.Config{Logger: slog.New(x.log), Queues: map[string]worker.QueueConfig{"visits": {Turn: d.open}}})
+		x.Start(worker.Config{Logger: slog.New(x.log), Queues: map[string]worker.QueueConfig{"visits": {Concurrency: 1, MaxInHand: 1, Turn: d.open}}})
 		x.send(t, numbered("a", 3)...)
 		for range 2 {
 			time.Sleep(5 * time.Second)

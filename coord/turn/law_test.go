@@ -139,7 +139,9 @@ func TestLaw5RowsThatAreNoTurns(t *testing.T) {
 	for name, data := range map[string]string{
 		"empty": "", "text": "hello", "number": "7", "no fence": `{"version":1,"ttl":30000}`, "no version": `{"fence":1,"ttl":30000}`,
 		"a TTL of a year": `{"version":1,"id":"x","fence":1,"ttl":31536000000}`, "huge": `{"version":1,"holder":"` + strings.Repeat("x", 9000) + `"}`,
-		"a huge fence": `{"version":1,"fence":9223372036854775807,"ttl":30000}`, "newer": `{"version":2,"fence":1,"ttl":30000}`,
+		"all is done":         `{"version":1,"fence":1,"ttl":30000,"state":{"done":18446744073709551615}}`,
+		"a wait of a century": `{"version":1,"fence":1,"ttl":30000,"state":{"first":{"message":"m","after":3153600000000000000}}}`,
+		"a huge fence":        `{"version":1,"fence":9223372036854775807,"ttl":30000}`, "newer": `{"version":2,"fence":1,"ttl":30000}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -82,6 +82,7 @@ func TestLaw8OthersInABacklogProveNothing(t *testing.T) {
 			wantCounted(t, m, w.come(2*time.Minute, m), 0)
 		}
 		w.come(0, "a")
+		time.Sleep(time.Minute)
 		copied := w.wait.Count(&w.state, most, turn.Waiter{Message: "a", Deliveries: 1})
 		wantCounted(t, "a copy", copied, most)
 	})
