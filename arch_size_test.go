@@ -26,11 +26,13 @@ func largeTypes() map[string]string {
 // reasons.
 func longFunctions() map[string]string {
 	return map[string]string{
-		"cmd/internal/mutants/list.go promises":     "a table: one entry for each break",
-		"cmd/internal/mutants/parts.go parts":       "a table: one entry for each break",
-		"cmd/internal/mutants/process.go processes": "a table: one entry for each break",
-		"cmd/internal/mutants/guard.go guards":      "a table: one entry for each break",
-		"cmd/internal/mutants/settings.go changes":  "a table: one entry for each break",
+		"cmd/internal/mutants/list.go promises":       "a table: one entry for each break",
+		"cmd/internal/mutants/parts.go parts":         "a table: one entry for each break",
+		"cmd/internal/mutants/process.go processes":   "a table: one entry for each break",
+		"cmd/internal/mutants/guard.go guards":        "a table: one entry for each break",
+		"cmd/internal/mutants/settings.go changes":    "a table: one entry for each break",
+		"cmd/internal/mutants/turns.go turnRows":      "a table: one entry for each break",
+		"cmd/internal/mutants/turns.go turnReactions": "a table: one entry for each break",
 	}
 }
 

@@ -245,7 +245,7 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 		b.ill++
 		b.failed = see(b.failed, p.id, now)
 		if len(b.failed) == cap(b.failed) && b.ill >= b.well {
-			if b.mine = true; b.wasBack() {
+			if b.mine = true; wasBack(b) {
 				b.openings = 0
 			}
 			b.open(0)
@@ -274,7 +274,7 @@ func (b *breaker) ramp() {
 }
 
 // wasBack reports that the ramp goes on for so long, because calls are few, that a service which fails now was back.
-func (b *breaker) wasBack() bool {
+func wasBack(b *breaker) bool {
 	return b.state == ramping && time.Since(b.ramped) >= b.when.Window
 }
 
@@ -298,7 +298,7 @@ func (b *breaker) throttle(after time.Duration, now time.Time) {
 // open opens the breaker for at least the time that a service asks for, or for the time until the next probe.
 func (b *breaker) open(atLeast time.Duration) {
 	kind := stays
-	if b.state == closed || b.wasBack() {
+	if b.state == closed || wasBack(b) {
 		kind, b.since = opened, time.Now()
 	}
 	rest := b.pace()

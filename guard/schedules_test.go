@@ -16,7 +16,6 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/worldtest"
-	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -179,9 +178,9 @@ func (d *drama) play(sender *worldtest.World) (jobs int) {
 }
 
 // jobOf returns the job of a message in the poison queue.
-func jobOf(t *testing.T, e poison.Entry) (j job) {
+func jobOf(t *testing.T, body []byte) (j job) {
 	t.Helper()
-	m, err := post.Decode(e.Body)
+	m, err := post.Decode(body)
 	if err == nil {
 		err = json.Unmarshal(m.Data, &j)
 	}
@@ -197,7 +196,7 @@ func (d *drama) audit(sender *worldtest.World, jobs int) {
 	defer d.mu.Unlock()
 	poisoned := map[int]bool{}
 	for _, e := range sender.Poisoned("jobs") {
-		j := jobOf(d.t, e)
+		j := jobOf(d.t, e.Body)
 		poisoned[j.N] = true
 		if !bad(j.N) {
 			d.t.Errorf("law 1: job %d is poisoned, and the service can do it: %s: %s", j.N, e.Reason, e.Error)

@@ -124,7 +124,7 @@ func (d *Delivery) place(s *turn.State) turn.Place {
 func (t *Turn) begin(s *turn.State, w *turn.Wait, ds []*Delivery) error {
 	t.told, t.gap = nil, false
 	switch {
-	case s.Halted != nil && !slices.ContainsFunc(ds, func(d *Delivery) bool { return d.heals(s) }):
+	case s.Halted != nil && !slices.ContainsFunc(ds, func(d *Delivery) bool { return d.heals(s) || d.repeats(s) }):
 		return errHalted(w.Seen())
 	case s.Halted != nil, slices.ContainsFunc(ds, func(d *Delivery) bool { return d.ready(s) }):
 		return nil
@@ -172,6 +172,11 @@ func (d *Delivery) heals(s *turn.State) bool {
 	return s.IsHalt(d.Envelope.ID) && n == 0 || n > 0 && n <= s.Halted.Sequence && d.place(s) == turn.Next
 }
 
+// repeats reports that a delivery is an event that is done, whatever has halted its key since.
+func (d *Delivery) repeats(s *turn.State) bool {
+	return d.Handler.turns.ordered && d.Failed == nil && d.place(s) == turn.Repeat
+}
+
 // errHalted is the error of a message whose key has been halted for so long, as far as this process has seen it.
 func errHalted(seen time.Duration) error {
 	return waits(WaitHalted, min(max(seen, haltedLeast), haltedMost), "its key is halted, until an operator releases it")
@@ -205,7 +210,7 @@ func (t *Turn) Waits(d *Delivery) (done bool, err error) {
 	switch {
 	case t.held != nil:
 		return false, t.held
-	case s.Halted != nil && !d.heals(s):
+	case s.Halted != nil && !d.heals(s) && !d.repeats(s):
 		return false, errHalted(0)
 	case !t.turn.Sure():
 		return false, errTurnLost()

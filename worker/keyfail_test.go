@@ -236,7 +236,7 @@ func failTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Momen
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	if got := l.runs(to); !slices.IsSorted(got) || !slices.Equal(slices.Compact(got), []int{1, 3}) {
+	if got := l.runs(to); slices.Index(got, 3) < 1 || got[len(got)-1] != 3 || slices.Contains(got, 2) { // a crash may repeat all
 		t.Errorf("call %d: got runs %v", n, l.runs(to))
 	}
 	for _, e := range l.Poisoned("audits") {

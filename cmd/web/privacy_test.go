@@ -102,7 +102,7 @@ func newScene(t *testing.T) *scene {
 	var b [6]byte
 	rand.Read(b[:])
 	s := &scene{t: t, dir: t.TempDir(), secret: "zq" + hex.EncodeToString(b[:]), seen: map[string]string{}}
-	s.worker, s.millrace = boottest.Other(t, "../worker"), boottest.Other(t, "../millrace")
+	s.worker, s.millrace = boottest.Other(t, bin, "../worker"), boottest.Other(t, bin, "../millrace")
 	return s
 }
 

@@ -111,7 +111,7 @@ func killAgainAndAgain(ctx context.Context, t *testing.T, at place, seed uint64,
 
 func startWeb(t *testing.T, at place, args ...string) *boottest.Program {
 	t.Helper()
-	return boottest.Start(t, boottest.Other(t, "../web"), at.dir, at.env, append([]string{"-addr", "127.0.0.1:0", "-worker=false", "-seats", fmt.Sprint(crashSeats)}, args...)...)
+	return boottest.Start(t, boottest.Other(t, bin, "../web"), at.dir, at.env, append([]string{"-addr", "127.0.0.1:0", "-worker=false", "-seats", fmt.Sprint(crashSeats)}, args...)...)
 }
 
 func startWorker(t *testing.T, at place, args ...string) *boottest.Program {

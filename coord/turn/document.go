@@ -149,8 +149,8 @@ func decode(data []byte) (document, error) {
 	return d, nil
 }
 
-// plausible reports that a turn can have left a state. Under another one its key might wait for ever, or take events for
-// done that are not.
+// plausible reports that a turn can have left a state. Under another one its key might wait for ever, or take events
+// for done that are not.
 func (s *State) plausible() bool {
 	ok := s.Done <= maxNumber && len(s.Past) <= maxSpans
 	for _, p := range s.Past {

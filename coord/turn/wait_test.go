@@ -43,7 +43,7 @@ func wantCounted(t *testing.T, what string, got, want time.Duration) {
 	}
 }
 
-// Only rounds of one message that waits are counted, those that begin when the first one is due, and each up to a limit.
+// Only rounds of one message that waits are counted: those that begin when the first one is due, each up to a limit.
 func TestLaw8OnlyRoundsOfAWitnessCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -43,35 +43,25 @@ func Main(m *testing.M, bin *string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	others.dir = dir
 	return m.Run()
 }
 
-// others are the programs of other packages that tests need, in Main's folder.
-var others struct {
-	mu    sync.Mutex
-	dir   string
-	built map[string]error
-}
-
-// Other builds the program of another package once for all tests, and returns its path. The package's tests run by Main.
-func Other(t *testing.T, pkg string) string {
+// Other builds the program of another package beside Main's, once for all tests, and returns its path.
+func Other(t *testing.T, bin, pkg string) string {
 	t.Helper()
-	others.mu.Lock()
-	defer others.mu.Unlock()
-	bin := filepath.Join(others.dir, filepath.Base(pkg))
-	err, ok := others.built[bin]
-	if !ok {
-		err = build(bin, pkg)
-		if others.built == nil {
-			others.built = map[string]error{}
-		}
-		others.built[bin] = err
+	other := filepath.Join(filepath.Dir(bin), filepath.Base(pkg))
+	if _, err := os.Stat(other); err == nil {
+		return other
+	}
+	fresh := filepath.Join(t.TempDir(), "program")
+	err := build(fresh, pkg)
+	if err == nil {
+		err = os.Rename(fresh, other) // another test may have built it meanwhile
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bin
+	return other
 }
 
 // build builds the program of a package into a file.

@@ -146,7 +146,7 @@ func (c examination) queueFindings(names []string, stats []storage.Stats, poison
 		}
 		last := c.lastConsumer(name)
 		switch {
-		case last == "" && !routed[name] && c.ownRoutes(name): // it may be a queue of a version that is yet to come
+		case last == "" && !routed[name] && ownRoutes(c, name): // it may be a queue of a version that is yet to come
 			if st.Ready > 0 {
 				all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("%s in %s, and no worker has ever run that consumes it", waiting(st.Ready), name), Fix: "Start one."})
 			}
@@ -192,7 +192,7 @@ func (c examination) lagFix(st storage.Stats) string {
 }
 
 // ownRoutes reports that the routes of this binary's program lead to a queue.
-func (c examination) ownRoutes(queue string) bool {
+func ownRoutes(c examination, queue string) bool {
 	return c.known.own != nil && slices.ContainsFunc(c.known.own.Queues, func(q catalog.Queue) bool { return q.Name == queue })
 }
 
