@@ -97,7 +97,7 @@ func settingsVerbs() []*verb {
 				o.wait = mostSettle
 				set.DurationVar(&o.wait, "wait", o.wait, "wait for the programs' answers for this `TIME`; the default is 2m")
 			},
-			more: "PATH is the names of the members, joined by dots: mail.rate. VALUE is JSON, or else a text: seats=60, level=debug, 'tags={\"a\":1}'.\n" +
+			more: "PATH is the names of the members, joined by dots: mail.rate. VALUE is JSON, or else a text: seats=60, log=debug, 'tags={\"a\":1}'.\n" +
 				"Each program that runs checks the change, and one no is enough: then nobody has it, and the exit code is 1. Where no program runs,\n" +
 				"nobody can check it, and it is refused. If the programs say so, the change then comes in stages: the verb ends when they begin, and\nsettings status shows how they go on. While they do, there is no other change but by -force. A secret is set by its reference: env:NAME or file:PATH."},
 		{name: "settings back", about: "go back to an earlier version of settings, at once", store: true, run: settingsBack, check: checkBack,
