@@ -64,7 +64,6 @@ type node struct {
 	link    *storagetest.Link
 	stop    func() error
 	running int  // its calls, under drama.mu, as all below
-	dead    bool // its calls count no longer
 	alone   bool // it can't reach the service
 }
 
