@@ -47,7 +47,7 @@ type phase struct {
 type drama struct {
 	t        *testing.T
 	store    *storage.Store
-	random   *rand.Rand
+	random   *rand.Rand // of the goroutine that plays
 	limits   guard.Limits
 	attempts int
 	nodes    []*node // under mu, as all below
@@ -55,6 +55,7 @@ type drama struct {
 	mu      sync.Mutex
 	phases  []*phase
 	calls   []time.Time
+	pace    *rand.Rand  // of the service
 	most    int         // calls at a time of processes that live
 	effects map[int]int // by job
 }
@@ -85,7 +86,7 @@ func (d *drama) call(ctx context.Context, n *node, job int) error {
 		all += n.running
 	}
 	d.most = max(d.most, all)
-	took := time.Duration(5+d.random.IntN(50)) * time.Millisecond
+	took := time.Duration(5+d.pace.IntN(50)) * time.Millisecond
 	d.mu.Unlock()
 	if p.mood == slow {
 		took += time.Second
@@ -254,7 +255,7 @@ func TestLawsInRandomSchedules(t *testing.T) {
 	for seed := range storagetest.Seeds(t, 1, 2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				d := &drama{t: t, store: worldtest.OpenStore(t, worldtest.Virtual), random: rand.New(rand.NewPCG(seed, 1)), effects: map[int]int{}}
+				d := &drama{t: t, store: worldtest.OpenStore(t, worldtest.Virtual), random: rand.New(rand.NewPCG(seed, 1)), pace: rand.New(rand.NewPCG(seed, 2)), effects: map[int]int{}}
 				if seed%2 == 0 {
 					d.store = storagetest.Plain(d.store)
 				}
