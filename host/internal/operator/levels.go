@@ -18,7 +18,7 @@ func readLevels(ctx context.Context, c *call) (map[string]int, error) {
 	}
 	newest := map[string]pulse.Pulse{} // by worker
 	for _, p := range all {
-		if before, known := newest[p.ID]; !known || p.Time.After(before.Time) || p.Last && p.Time.Equal(before.Time) {
+		if before, known := newest[p.ID]; !known || p.Time.After(before.Time) {
 			newest[p.ID] = p
 		}
 	}
