@@ -224,9 +224,13 @@ func (p *part) leave(ctx context.Context) error {
 	}
 }
 
-// idle reports that the part isn't used any more, under the mutex. A slow rate stays until its next permit is due.
+// idle reports that the part isn't used any more, under the mutex. A slow rate stays until its next permit is due. One
+// without a share stays for longer than it takes to find that those who have it are dead: its caller may wait for that.
 func (p *part) idle(now time.Time) bool {
 	after := p.cfg.TTL
+	if p.use == 0 && !p.leaving {
+		after = 2 * watched(p.cfg.TTL)
+	}
 	if p.bucket > 0 && p.use > 0 {
 		after = max(after, time.Duration(2/perSecond(p.use)*float64(time.Second)))
 	}
