@@ -269,7 +269,7 @@ func TestLaw7TheProberDies(t *testing.T) {
 	})
 }
 
-// Whatever a blob holds, it is refused or in bounds. Any process makes of it a record that can be read. The record that
+// A blob of any content is refused or in bounds. Any process makes of it a record that can be read. The record that
 // replaces a blob is open.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"epoch":1,"open":true,"ill":["a"],"well":["b"],"tries":3,"prober":"a"}`))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Whatever a blob holds, it is refused, or its numbers are in bounds, and the targets are within the limit and within
+// A blob of any content is refused, or its numbers are in bounds, and the targets are within the limit and within
 // what each wants.
 func FuzzDocument(f *testing.F) {
 	f.Add([]byte(`{"members":{"a":{"limit":10,"share":4,"wants":10,"beat":1,"ttl":20000},"b":{"limit":10,"share":6,"wants":2,"beat":9,"ttl":3000}}}`))

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// Whatever a row holds, it is refused with an error that says so, or its key can go on: what a turn makes of it can be
-// read again, the next event in order isn't taken for one that is done, and a release leaves nothing to wait for.
+// A row of any content is refused with an error that says so, or its key can go on: what a turn makes of it can be read
+// again, the next event in order isn't taken for one that is done, and a release leaves nothing to wait for.
 func FuzzDocument(f *testing.F) {
 	f.Add([]byte(`{"version":1,"id":"x","holder":"h","fence":7,"beat":1,"ttl":30000,"at":5,"state":{"first":{"message":"m","after":1000}}}`), "n", uint64(8), uint64(7))
 	f.Add([]byte(`{"version":1,"fence":7,"ttl":30000,"state":{"done":9,"past":[{"from":1,"to":2},{"from":5,"to":5}],"gap":{"message":"m","sequence":12,"previous":11}}}`), "", uint64(12), uint64(11))

@@ -196,7 +196,7 @@ func at(sorted []time.Duration, p float64) time.Duration {
 }
 
 // A quiet tenant doesn't wait for another one that floods the queue. With MILLRACE_FLOOD=full the load is that of
-// docs/throttling.md, for one queue, for lanes, and for lanes of which none is put aside; that takes minutes.
+// docs/lanes.md, for one queue, for lanes, and for lanes of which none is put aside; that takes minutes.
 func TestAQuietTenantBesideAFlood(t *testing.T) {
 	t.Parallel()
 	f := flood{quiet: 200, each: 0.1, lasts: 20 * time.Second, noise: 4000, within: 4 * time.Second, crew: 4, takes: 20 * time.Millisecond}
