@@ -1,11 +1,15 @@
 package guard_test
 
 import (
+	"context"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/worker"
 )
 
 // A service that fails again a minute after it was back has failed anew, although the few calls in between have not
@@ -63,5 +67,50 @@ func TestLaw4OneProcessAfterAnOutage(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
+	})
+}
+
+// The gate opens step by step, and only after calls that went well.
+func TestTheRamp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := quiet()
+		trip(t, g)
+		untilDue(t, g)
+		var steps []int
+		for n := range 100 {
+			steps = append(steps, limits(t, g).Concurrency)
+			if err := g.Do(handling(t, id(n), 1), ends(nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := []int{1, 2, 4, 8, 16, 32, 0}; !slices.Equal(slices.Compact(steps), want) {
+			t.Errorf("steps: got %v, want %v", steps, want)
+		}
+		// Two messages that fail in the ramp open it again, and longer.
+		trip(t, g)
+		untilDue(t, g)
+		_ = g.Do(handling(t, id(1), 1), ends(nil))
+		_ = g.Do(handling(t, id(2), 1), ends(errDown))
+		wantOpen(t, g, false)
+		_ = g.Do(handling(t, id(3), 1), ends(errDown))
+		wantOpen(t, g, true)
+		begin := time.Now()
+		untilDue(t, g)
+		if d := time.Since(begin); d < 1600*time.Millisecond || d > 2400*time.Millisecond {
+			t.Errorf("the second probe was due after %v, want about 2 s", d)
+		}
+		turn, _ := g.Turn(t.Context(), worker.Consumer{Concurrency: 1})
+		_ = g.Do(handling(t, id(1), 1), ends(nil))
+		if l, _ := turn.Now(); l.Concurrency != 1 {
+			t.Errorf("the ramp raises a queue's concurrency from 1 to %d", l.Concurrency)
+		}
+		// No more calls are under way than the step allows.
+		hold := make(chan error)
+		for n := range 2 {
+			go func() { _ = g.Do(handling(t, id(n), 1), func(context.Context) error { return <-hold }) }()
+		}
+		synctest.Wait()
+		worldtest.WantErr(t, g.Do(handling(t, id(9), 1), ends(nil)), guard.ErrOpen)
+		close(hold)
 	})
 }

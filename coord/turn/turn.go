@@ -119,17 +119,26 @@ func (t *Turn) prove(ctx context.Context, doc document) error {
 	return err
 }
 
+// enter waits until no other call of the turn is under way, and returns a context for a call, which leave ends.
+func (t *Turn) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
+	ctx, cancel := call.Limit(context.WithoutCancel(ctx), t.ts.cfg.TTL/3)
+	select {
+	case t.calls <- struct{}{}:
+		return ctx, func() { t.calls.unlock(); cancel() }, nil
+	case <-ctx.Done(): // a renewal hangs
+		defer cancel()
+		return nil, nil, context.Cause(ctx)
+	}
+}
+
 // Save writes a state and keeps the turn, so that the state outlives this process. It ignores the end of ctx, and takes
 // at most a third of the TTL. After an error the state may be written or not; a renewal may undo it.
 func (t *Turn) Save(ctx context.Context, s State) error {
-	ctx, cancel := call.Limit(context.WithoutCancel(ctx), t.ts.cfg.TTL/3)
-	defer cancel()
-	select {
-	case t.calls <- struct{}{}:
-		defer t.calls.unlock()
-	case <-ctx.Done(): // a renewal hangs
-		return t.ts.fail("save", t.key, context.Cause(ctx))
+	ctx, leave, err := t.enter(ctx)
+	if err != nil {
+		return t.ts.fail("save", t.key, err)
 	}
+	defer leave()
 	if t.closed || t.ctx.Err() != nil {
 		return t.ts.fail("save", t.key, ErrLost)
 	}
@@ -187,14 +196,11 @@ func (t *Turn) with(s State) document {
 // error the turn looks held: this process can take it, and others take it over. A second call does nothing.
 func (t *Turn) End(ctx context.Context, s State) error {
 	t.end(nil)
-	ctx, cancel := call.Limit(context.WithoutCancel(ctx), t.ts.cfg.TTL/3)
-	defer cancel()
-	select {
-	case t.calls <- struct{}{}:
-		defer t.calls.unlock()
-	case <-ctx.Done(): // a renewal hangs
-		return t.ts.fail("end", t.key, context.Cause(ctx))
+	ctx, leave, err := t.enter(ctx)
+	if err != nil {
+		return t.ts.fail("end", t.key, err)
 	}
+	defer leave()
 	if t.closed {
 		return nil
 	}
@@ -204,7 +210,6 @@ func (t *Turn) End(ctx context.Context, s State) error {
 	id := t.doc.ID
 	over := t.with(s)
 	over.ID = ""
-	var err error
 	for tries := 1; ; tries++ {
 		if err = t.write(ctx, over); !isTrouble(err) || errors.Is(err, ErrLost) || tries == 3 || ctx.Err() != nil {
 			break
