@@ -108,7 +108,7 @@ func TestLaw7ADamagedDocumentStopsNobodyForEver(t *testing.T) {
 		readOnly, again bool
 		within          time.Duration
 	}{
-		"once":                 {within: 10 * time.Second},
+		"once":                 {within: 15 * time.Second},
 		"can't be written":     {readOnly: true, within: 15 * time.Second},
 		"damaged all the time": {again: true, within: 150 * time.Second},
 	} {
