@@ -129,12 +129,12 @@ func TestLaw10QueuesDivideTheRoom(t *testing.T) {
 			t.Run(fmt.Sprintf("%d slots, workers apart %v", slots, apart), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
 					w := newWays(t, worldtest.OpenStore(t, worldtest.Virtual), guard.Config{Slots: slots}, 500*time.Millisecond, apart)
-					worldtest.Send(w.World, make([]job, 200)...)
-					worldtest.Send(w.World, make([]chore, 200)...)
-					worldtest.Send(w.World, make([]errand, 200)...)
+					worldtest.Send(w.World, make([]job, 400)...)
+					worldtest.Send(w.World, make([]chore, 400)...)
+					worldtest.Send(w.World, make([]errand, 400)...)
 					time.Sleep(5 * time.Second) // the process has joined
 					before := [3]int64{w.jobs.Load(), w.chores.Load(), w.errands.Load()}
-					const seconds = 15
+					const seconds = 45
 					worldtest.Want(t, "messages in hand", w.most(seconds*time.Second), slots)
 					all, fair := int64(0), int64(2*seconds*slots/3)
 					for i, n := range [3]int64{w.jobs.Load(), w.chores.Load(), w.errands.Load()} {
