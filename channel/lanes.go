@@ -43,7 +43,8 @@ const (
 	Low    = lanes.Low
 )
 
-// Weights are how many messages of each priority are taken while all of them wait, each 1 to 100. A zero is the default.
+// Weights are how many messages of each priority are taken while all of them wait, each 1 to 100. A zero is the
+// default.
 type Weights = lanes.Weights
 
 // Weigh puts other weights in force for a queue of [Priorities], in the workers of these channels in this process. They

@@ -64,7 +64,7 @@ func Weigh(s *storage.Store, queue string, w Weights) error {
 	return &storage.Error{Op: "weigh", Resource: "queue " + storage.Quote(queue), Err: err}
 }
 
-// weigh puts other weights in force. What a class has paid in advance of the others stays the same time.
+// weigh puts other weights in force. If a class has paid more than the others, the difference stays the same time.
 func (t *turns) weigh(w Weights) {
 	least := math.Inf(1)
 	for _, c := range t.classes {

@@ -12,7 +12,7 @@ func TestLawLowIsNeverStarvedWhateverTheWeights(t *testing.T) {
 	t.Parallel()
 	const longest = 0.02 // seconds of a message
 	random := rand.New(rand.NewPCG(5, 6))
-	any := func() int {
+	pick := func() int {
 		if random.IntN(3) == 0 {
 			return []int{0, 1, MostWeight}[random.IntN(3)]
 		}
@@ -28,7 +28,7 @@ func TestLawLowIsNeverStarvedWhateverTheWeights(t *testing.T) {
 		}
 		last := 0.0 // what the last message of Low has taken
 		for range 4 {
-			w := Weights{any(), any(), any()}
+			w := Weights{pick(), pick(), pick()}
 			if err := w.Check(); err != nil {
 				t.Fatal(err)
 			}
