@@ -361,5 +361,13 @@ func guards() []mutant {
 			by:   "coord/share",
 			test: "TestLaw1ALowerShareDoesNotWaitForItsWrite",
 		},
+		{
+			name: "a probe that hangs is waited for by the numbers of the start",
+			file: "guard/fleet.go",
+			old:  "f.stuck(f.id, 2*longest+f.b.cfg.place())",
+			new:  "f.stuck(f.id, 2*max(longest, f.b.cfg.Probe.Most)+f.b.cfg.place())",
+			by:   "guard",
+			test: "TestLaw7AProbeThatNeverEnds",
+		},
 	}
 }
