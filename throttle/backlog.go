@@ -263,8 +263,9 @@ func (p *pressure) look(now int64) {
 		return
 	}
 	next.ready = max(st.Ready, 0)
-	if st.Delayed < 0 { // then those that are not due yet may be counted as ready
-		next.ready = max(next.ready-int64(p.cfg.Doors)*deferred, 0)
+	// A store that can't tell delayed messages counts them as ready, or doesn't count them while few are ready.
+	if all := int64(p.cfg.Doors) * deferred; st.Delayed < 0 && next.ready >= all {
+		next.ready -= all
 	}
 	next.depth = next.ready + max(st.InFlight, 0)
 	next.late = next.ready > 1 && st.Oldest > p.cfg.Within // a single old one may be there for another try

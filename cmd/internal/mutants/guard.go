@@ -415,5 +415,13 @@ func deferrals() []mutant {
 			by:   "throttle",
 			test: "TestLawHardCountsWhatIsDeferred",
 		},
+		{
+			name: "what a store can't tell from ready messages counts twice",
+			file: "throttle/backlog.go",
+			old:  "		next.ready -= all\n",
+			new:  "",
+			by:   "throttle",
+			test: "TestLawWhatABacklogDefersIsServedInTime",
+		},
 	}
 }
