@@ -36,7 +36,7 @@ func Priorities(queue string) Route {
 type Priority = lanes.Priority
 
 // Priorities of messages. While messages of all three wait, workers take 8 of High and 4 of Normal for each of Low, or
-// as [Channels.Weigh] says.
+// as [Weigh] says.
 const (
 	High   = lanes.High
 	Normal = lanes.Normal
@@ -47,10 +47,10 @@ const (
 // default.
 type Weights = lanes.Weights
 
-// Weigh puts other weights in force for a queue of [Priorities], in the workers of these channels in this process. They
-// may run. Low is never starved, whatever the weights. With package host they are a setting; see host.LiveQueue. An
-// error says what is wrong, and changes nothing.
-func (c *Channels) Weigh(queue string, w Weights) error {
+// Weigh puts other weights in force for a queue of [Priorities], in the workers of c in this process. They may run. Low
+// is never starved, whatever the weights. With package host they are a setting; see host.LiveQueue. An error says what
+// is wrong, and changes nothing.
+func Weigh(c *Channels, queue string, w Weights) error {
 	if err := lanes.Weigh(c.store, queue, w); err != nil {
 		return fmt.Errorf("channel: %w", err)
 	}

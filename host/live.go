@@ -82,7 +82,7 @@ func (l *live) fault(now *Live) error {
 // faultOf says what is wrong with the settings of a queue.
 func (l *live) faultOf(name string, q LiveQueue) error {
 	var faults []error
-	if queues := l.routes.Queues(); !slices.Contains(queues, name) {
+	if queues := l.channels.Routes().Queues(); !slices.Contains(queues, name) {
 		faults = append(faults, fmt.Errorf("queues: the program has no queue %s; want one of %s", storage.Quote(name), strings.Join(queues, ", ")))
 	}
 	if q.Concurrency < 0 || q.Concurrency > maxConcurrency {
@@ -94,7 +94,7 @@ func (l *live) faultOf(name string, q LiveQueue) error {
 	if err := q.Weights.Check(); err != nil {
 		faults = append(faults, fmt.Errorf("queues.%s.weights: %w", name, err))
 	}
-	if q.Weights != (channel.Weights{}) && !l.routes.Lanes()[name].Priorities {
+	if q.Weights != (channel.Weights{}) && !l.channels.Routes().Lanes()[name].Priorities {
 		faults = append(faults, fmt.Errorf("queues.%s.weights: the queue has no priorities; want a queue of channel.Priorities", name))
 	}
 	return errors.Join(faults...)
@@ -182,7 +182,7 @@ func Settings[T any, L interface {
 		}
 		return nil
 	})
-	a.live = &live{level: a.level, work: a.Level, log: a.Log, routes: a.Channels.Routes(), weigh: a.Channels.Weigh, guards: byName(a.guards), changed: make(chan struct{})}
+	a.live = &live{level: a.level, work: a.Level, log: a.Log, channels: a.Channels, guards: byName(a.guards), changed: make(chan struct{})}
 	s.Changing(func(_ context.Context, _, to T) error { return a.live.fault(L(&to).ours()) })
 	Follow(s, func(now T) { a.live.put(*L(&now).ours()) })
 	return s, nil
@@ -215,12 +215,11 @@ func (a *App) role() string {
 
 // live puts the host's own settings into force.
 type live struct {
-	level  *slog.LevelVar  // of the log
-	work   *throttle.Level // that is left out
-	log    *slog.Logger
-	routes *channel.Routes
-	weigh  func(queue string, w channel.Weights) error
-	guards guards // of the program
+	level    *slog.LevelVar  // of the log
+	work     *throttle.Level // that is left out
+	log      *slog.Logger
+	channels *channel.Channels
+	guards   guards // of the program
 
 	mu      sync.Mutex
 	now     Live          // in force; under mu
@@ -242,12 +241,12 @@ func (l *live) put(now Live) {
 	if before := l.now.Level; now.Level != before && l.work.Set(now.Level) == nil {
 		l.log.Info("the level of what is left out changes", "from", before, "to", now.Level)
 	}
-	for queue, x := range l.routes.Lanes() {
+	for queue, x := range l.channels.Routes().Lanes() {
 		before, next := l.now.Queues[queue].Weights, now.Queues[queue].Weights
 		if !x.Priorities || before == next {
 			continue
 		}
-		if err := l.weigh(queue, next); err != nil {
+		if err := channel.Weigh(l.channels, queue, next); err != nil {
 			l.log.Error("a queue keeps its weights", "queue", queue, "error", err)
 			continue
 		}

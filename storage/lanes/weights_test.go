@@ -24,7 +24,7 @@ func TestLawWeightsChangeWhileAWorkerRuns(t *testing.T) {
 			s.send(channel.WithPriority(t.Context(), p), "", name, 800)
 		}
 		weigh := func(w channel.Weights) {
-			if err := s.channels.Weigh(purchases, w); err != nil {
+			if err := channel.Weigh(s.channels, purchases, w); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -71,12 +71,12 @@ func TestBadWeightsAreRefused(t *testing.T) {
 		{plain.channels, purchases, channel.Weights{Low: 2}, "the queue has no priorities"},
 		{laned.channels, purchases, channel.Weights{Low: 2}, "the queue has no priorities"},
 	} {
-		err := c.channels.Weigh(c.queue, c.weights)
+		err := channel.Weigh(c.channels, c.queue, c.weights)
 		if !errors.Is(err, storage.ErrInvalid) || !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("%s, %+v: got %v; want %q", c.queue, c.weights, err, c.want)
 		}
 	}
-	if err := s.channels.Weigh(purchases, channel.Weights{High: 100, Normal: 1, Low: 100}); err != nil {
+	if err := channel.Weigh(s.channels, purchases, channel.Weights{High: 100, Normal: 1, Low: 100}); err != nil {
 		t.Error(err)
 	}
 }
