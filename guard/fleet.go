@@ -340,7 +340,7 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 	}
 	for range mostRaces {
 		f.b.mu.Lock()
-		epoch, now := f.b.epoch, f.b.state
+		epoch, now, longest := f.b.epoch, f.b.state, f.b.probe.Most
 		f.b.mu.Unlock()
 		if now != due {
 			return 0, true // another call was quicker; the breaker decides
@@ -361,7 +361,7 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 				return wait, false
 			}
 		}
-		stuck := f.stuck(f.id, 2*f.b.cfg.Probe.Most+f.b.cfg.place())
+		stuck := f.stuck(f.id, 2*longest+f.b.cfg.place())
 		next, ok := f.doc.claimed(f.id, stuck || time.Since(f.since) >= probeTTL*7/6)
 		if !ok {
 			wait := lookEvery - mathrand.N(lookEvery/2)

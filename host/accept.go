@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/jsonform"
@@ -21,7 +22,8 @@ const maxCommand = 1 << 20
 // Accept returns a handler of requests that send a command. The request's body is the command as JSON; one without a
 // body is the zero M. fill may set fields from elsewhere, such as the path. It may be nil. The answers are
 //
-//	202  the command is safe, and decided in a moment, or when a door lets it (see throttle.Quota.Defer); or
+//	202  the command is safe, and decided in a moment. Or
+//	     {"due":"2026-11-28T09:30:00Z"}: not before that time, because a door has deferred it; see throttle.Deferred
 //	     {"spooled":true}: it is safe in the spool, and decided when the store is back
 //	400  the body isn't JSON of an M in UTF-8, or has other members than an M, or one twice
 //	413  the body has more than 1 MiB
@@ -40,11 +42,11 @@ func Accept[M channel.Message](a *App, fill func(r *http.Request, m *M)) http.Ha
 		if fill != nil {
 			fill(r, &m)
 		}
-		send := channel.Message(m)
+		send, due := channel.Message(m), time.Time{}
 		if late := throttle.Deferred(r.Context()); late > 0 {
-			send = channel.After(late, m)
+			send, due = channel.After(late, m), time.Now().Add(late)
 		}
-		a.answer(w, r, "a command", func(ctx context.Context) error { return a.Channels.Send(ctx, send) }, "kind", string(m.Kind()))
+		a.answer(w, r, "a command", due, func(ctx context.Context) error { return a.Channels.Send(ctx, send) }, "kind", string(m.Kind()))
 	})
 }
 
@@ -65,16 +67,17 @@ func bodyOf[T any](w http.ResponseWriter, r *http.Request) (x T, ok bool) {
 	return x, err == nil
 }
 
-// answer sends something and answers the request for it. about tells the log about it.
-func (a *App) answer(w http.ResponseWriter, r *http.Request, what string, send func(ctx context.Context) error, about ...any) {
+// answer sends something and answers the request for it. due is when it is decided; zero: in a moment. about tells the
+// log about it.
+func (a *App) answer(w http.ResponseWriter, r *http.Request, what string, due time.Time, send func(ctx context.Context) error, about ...any) {
 	ctx, spooled := channel.NoteSpooled(r.Context())
 	err := send(ctx)
 	switch {
-	case err == nil && spooled() > 0:
+	case err == nil && (spooled() > 0 || !due.IsZero()):
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusAccepted)
-		_, _ = io.WriteString(w, `{"spooled":true}`+"\n") // the client may have gone
+		_ = json.NewEncoder(w).Encode(later{spooled() > 0, due.UTC().Round(time.Second)}) // the client may have gone
 	case err == nil:
 		w.WriteHeader(http.StatusAccepted)
 	case errors.Is(err, channel.ErrRefused), errors.Is(err, channel.ErrAttribute), errors.Is(err, channel.ErrBody),
@@ -84,6 +87,12 @@ func (a *App) answer(w http.ResponseWriter, r *http.Request, what string, send f
 		a.Log.WarnContext(r.Context(), what+" could not be sent", append(about, "error", err)...)
 		unavailable(w)
 	}
+}
+
+// later is the body of an answer to a command that isn't decided in a moment.
+type later struct {
+	Spooled bool      `json:"spooled,omitzero"`
+	Due     time.Time `json:"due,omitzero"`
 }
 
 // unavailable answers a request that the store can't serve now.

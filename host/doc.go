@@ -7,7 +7,7 @@
 //
 // [Program] has a field for each thing that a program can add: flags of its own, what it opens and closes, loops of its
 // own, and the settings of its worker. [Settings] opens settings that change while the program runs: its own, the level
-// of the log, and limits of queues. docs/first-program.md begins with an empty folder.
+// of the log, and numbers of queues and guards. docs/first-program.md begins with an empty folder.
 //
 // # Verbs
 //
@@ -83,6 +83,8 @@
 //     worker/optional.
 //   - A change of settings that the program can't use is refused before anything of it applies. If it was forced, the
 //     host's own part of the settings stays as it was. A program that doesn't call Settings makes no request for them.
+//   - A number of a guard that the settings name holds in the place of the program's own. When it is taken out, the
+//     program's own holds again.
 //   - A part that fails, or ends before its time, stops the program. A part that returns the error of its ended
 //     context has not failed.
 //   - Exit codes: 0 after an orderly stop, 1 after a failure, 2 when the command line or the environment can't be

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -67,15 +68,25 @@ func TestADoorBeforeAccept(t *testing.T) {
 	}
 }
 
-// A command over a quota with Defer is accepted, and is due when the quota lets it.
+// A command over a quota with Defer is accepted, and is due when the quota lets it. The answer tells the time.
 func TestADoorDefersACommand(t *testing.T) {
 	t.Parallel()
 	h, queue := behindDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour, Defer: 90 * time.Minute}}})
+	began := time.Now()
 	for n, want := range []int{202, 202, 429} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil))
 		if w.Code != want {
 			t.Errorf("request %d: got %d, want %d", n, w.Code, want)
+		}
+		var body struct {
+			Due time.Time `json:"due"`
+		}
+		if n == 1 && (json.Unmarshal(w.Body.Bytes(), &body) != nil || body.Due.Before(began.Add(59*time.Minute)) || body.Due.After(time.Now().Add(61*time.Minute))) {
+			t.Errorf("the answer to a command that is due in an hour: %s", w.Body)
+		}
+		if n == 0 && w.Body.Len() > 0 {
+			t.Errorf("the answer to a command that is due now: %s", w.Body)
 		}
 	}
 	st, err := queue.Stats(t.Context())

@@ -33,7 +33,7 @@ func AcceptStart[S, I any](a *App, x *process.Instances[S], start func(r *http.R
 			problem(w, http.StatusConflict, "It was started before, as something else.")
 			return
 		}
-		a.answer(w, r, "a start", func(context.Context) error { return err }, "id", id)
+		a.answer(w, r, "a start", time.Time{}, func(context.Context) error { return err }, "id", id)
 	})
 }
 
@@ -50,7 +50,7 @@ func AcceptSignal[M channel.Message, S any](a *App, x *process.Instances[S], id 
 			problem(w, http.StatusConflict, "It has ended.")
 			return
 		}
-		a.answer(w, r, "a signal", func(ctx context.Context) error { return x.Signal(ctx, id(r), m) }, "id", id(r), "kind", string(m.Kind()))
+		a.answer(w, r, "a signal", time.Time{}, func(ctx context.Context) error { return x.Signal(ctx, id(r), m) }, "id", id(r), "kind", string(m.Kind()))
 	})
 }
 
@@ -72,7 +72,7 @@ func AcceptCancel[S any](a *App, x *process.Instances[S], id func(r *http.Reques
 			return
 		}
 		who, why := by(r)
-		a.answer(w, r, "a cancel", func(ctx context.Context) error { return x.Cancel(ctx, s.ID, who, why) }, "id", s.ID)
+		a.answer(w, r, "a cancel", time.Time{}, func(ctx context.Context) error { return x.Cancel(ctx, s.ID, who, why) }, "id", s.ID)
 	})
 }
 

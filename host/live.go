@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
@@ -33,9 +34,12 @@ type Live struct {
 
 	// Queues has limits of single queues, by queue. Defaults to none.
 	Queues map[string]LiveQueue `json:"queues"`
+
+	// Guards has the numbers of the guards in [Program].Guards, by the name of the guard. Defaults to none.
+	Guards map[string]LiveGuard `json:"guards"`
 }
 
-// A LiveQueue limits how each worker consumes a queue. A field that is zero leaves the program's own in force, which is
+// A LiveQueue says how each worker consumes a queue. A field that is zero leaves the program's own in force, which is
 // that of the flags and of [Program].Worker.
 type LiveQueue struct {
 	// Concurrency is how many handlers run at a time, 10,000 at most. When it falls, running handlers finish.
@@ -43,6 +47,10 @@ type LiveQueue struct {
 
 	// Poll is the longest time between two looks of an idle worker, such as 5s: from 20ms to 24h.
 	Poll string `json:"poll,omitzero"`
+
+	// Weights are the parts of the turns that messages of each priority get, 1 to 100, in a queue of channel.Priorities.
+	// One that is zero is the default: high 8, normal 4, low 1.
+	Weights channel.Weights `json:"weights,omitzero"`
 }
 
 const (
@@ -53,26 +61,41 @@ const (
 // ours lets the host find its own settings in those of a program.
 func (l *Live) ours() *Live { return l }
 
-// check says what is wrong with the settings, for a program with some queues.
-func (l *Live) check(queues []string) error {
+// fault says what is wrong with settings for the program.
+func (l *live) fault(now *Live) error {
 	var faults []error
-	if _, err := l.level(); err != nil {
+	if _, err := now.level(); err != nil {
 		faults = append(faults, err)
 	}
-	if err := throttle.CheckLevel(l.Level); err != nil {
+	if err := throttle.CheckLevel(now.Level); err != nil {
 		faults = append(faults, err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.Queues)) {
-		q := l.Queues[name]
-		if !slices.Contains(queues, name) {
-			faults = append(faults, fmt.Errorf("queues: the program has no queue %s; want one of %s", storage.Quote(name), strings.Join(queues, ", ")))
-		}
-		if q.Concurrency < 0 || q.Concurrency > maxConcurrency {
-			faults = append(faults, fmt.Errorf("queues.%s.concurrency is %d; want 1 to %d, or 0 for the program's own", name, q.Concurrency, maxConcurrency))
-		}
-		if poll, err := time.ParseDuration(q.Poll); q.Poll != "" && (err != nil || poll < inbox.FirstLook || poll > maxPoll) {
-			faults = append(faults, fmt.Errorf("queues.%s.poll is %s; want a time from 20ms to 24h, such as 5s", name, storage.Quote(q.Poll)))
-		}
+	for _, name := range slices.Sorted(maps.Keys(now.Queues)) {
+		faults = append(faults, l.faultOf(name, now.Queues[name]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(now.Guards)) {
+		faults = append(faults, l.guards.fault(name, now.Guards[name]))
+	}
+	return errors.Join(faults...)
+}
+
+// faultOf says what is wrong with the settings of a queue.
+func (l *live) faultOf(name string, q LiveQueue) error {
+	var faults []error
+	if queues := l.channels.Routes().Queues(); !slices.Contains(queues, name) {
+		faults = append(faults, fmt.Errorf("queues: the program has no queue %s; want one of %s", storage.Quote(name), strings.Join(queues, ", ")))
+	}
+	if q.Concurrency < 0 || q.Concurrency > maxConcurrency {
+		faults = append(faults, fmt.Errorf("queues.%s.concurrency is %d; want 1 to %d, or 0 for the program's own", name, q.Concurrency, maxConcurrency))
+	}
+	if poll, err := time.ParseDuration(q.Poll); q.Poll != "" && (err != nil || poll < inbox.FirstLook || poll > maxPoll) {
+		faults = append(faults, fmt.Errorf("queues.%s.poll is %s; want a time from 20ms to 24h, such as 5s", name, storage.Quote(q.Poll)))
+	}
+	if err := q.Weights.Check(); err != nil {
+		faults = append(faults, fmt.Errorf("queues.%s.weights: %w", name, err))
+	}
+	if q.Weights != (channel.Weights{}) && !l.channels.Routes().Lanes()[name].Priorities {
+		faults = append(faults, fmt.Errorf("queues.%s.weights: the queue has no priorities; want a queue of channel.Priorities", name))
 	}
 	return errors.Join(faults...)
 }
@@ -112,9 +135,9 @@ func (l *Live) limits(queue string) worker.Limits {
 //		return err
 //	}
 //
-// Operators use "shop settings set seats=60 log=debug queues.mails.concurrency=64". A program that doesn't call it has
-// no live settings, and they cost it nothing. With -spool, the settings in force are kept beside the spool, in a file
-// with the ending .settings, for a start while the store is away; Config.Cache names another file.
+// Operators use "shop settings set seats=60 log=debug queues.mails.concurrency=64 guards.smtp.rate=80". A program that
+// doesn't call it has no live settings, and they cost it nothing. With -spool, the settings in force are kept beside
+// the spool, in a file with the ending .settings, for a start while the store is away; Config.Cache names another file.
 func Settings[T any, L interface {
 	*T
 	ours() *Live
@@ -125,7 +148,7 @@ func Settings[T any, L interface {
 	if L(&defaults).ours() == nil {
 		return nil, errors.New("host: the settings embed *host.Live; want host.Live")
 	}
-	*L(&defaults).ours() = Live{Log: strings.ToLower(a.level.Level().String()), Queues: map[string]LiveQueue{}}
+	*L(&defaults).ours() = Live{Log: strings.ToLower(a.level.Level().String()), Queues: map[string]LiveQueue{}, Guards: map[string]LiveGuard{}}
 	if cfg.Logger == nil {
 		cfg.Logger = a.Log
 	}
@@ -159,8 +182,8 @@ func Settings[T any, L interface {
 		}
 		return nil
 	})
-	a.live = &live{level: a.level, work: a.Level, log: a.Log, queues: a.Channels.Routes().Queues(), changed: make(chan struct{})}
-	s.Changing(func(_ context.Context, _, to T) error { return L(&to).ours().check(a.live.queues) })
+	a.live = &live{level: a.level, work: a.Level, log: a.Log, channels: a.Channels, guards: byName(a.guards), changed: make(chan struct{})}
+	s.Changing(func(_ context.Context, _, to T) error { return a.live.fault(L(&to).ours()) })
 	Follow(s, func(now T) { a.live.put(*L(&now).ours()) })
 	return s, nil
 }
@@ -192,10 +215,11 @@ func (a *App) role() string {
 
 // live puts the host's own settings into force.
 type live struct {
-	level  *slog.LevelVar  // of the log
-	work   *throttle.Level // that is left out
-	log    *slog.Logger
-	queues []string // of the program
+	level    *slog.LevelVar  // of the log
+	work     *throttle.Level // that is left out
+	log      *slog.Logger
+	channels *channel.Channels
+	guards   guards // of the program
 
 	mu      sync.Mutex
 	now     Live          // in force; under mu
@@ -207,7 +231,7 @@ type live struct {
 func (l *live) put(now Live) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := now.check(l.queues); err != nil {
+	if err := l.fault(&now); err != nil {
 		l.log.Error("settings in force can't be used by this program; those from before hold", "error", err)
 		return
 	}
@@ -217,6 +241,18 @@ func (l *live) put(now Live) {
 	if before := l.now.Level; now.Level != before && l.work.Set(now.Level) == nil {
 		l.log.Info("the level of what is left out changes", "from", before, "to", now.Level)
 	}
+	for queue, x := range l.channels.Routes().Lanes() {
+		before, next := l.now.Queues[queue].Weights, now.Queues[queue].Weights
+		if !x.Priorities || before == next {
+			continue
+		}
+		if err := channel.Weigh(l.channels, queue, next); err != nil {
+			l.log.Error("a queue keeps its weights", "queue", queue, "error", err)
+			continue
+		}
+		l.log.Info("the weights of a queue change", "queue", queue, "high", next.High, "normal", next.Normal, "low", next.Low)
+	}
+	l.guards.put(now.Guards, l.log)
 	l.now = now
 	close(l.changed)
 	l.changed = make(chan struct{})

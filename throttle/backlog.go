@@ -23,7 +23,8 @@ const (
 	logEvery   = time.Minute     // about a queue that can't be read
 )
 
-// A Backlog makes a door refuse requests while a queue is too long, with 503. Each request counts as one message.
+// A Backlog makes a door refuse requests while a queue is too long, with 503, or defer their work. Each request counts
+// as one message.
 type Backlog struct {
 	// Queue is where the requests' messages wait. Defaults to none, and a door that knows no backlog.
 	Queue *storage.Queue
@@ -39,6 +40,11 @@ type Backlog struct {
 	// Within is how long a message may wait. The door lets nothing through that would wait longer, as far as it can tell
 	// from the rate at which the queue was served. Defaults to no limit.
 	Within time.Duration
+
+	// Defer lets requests through that would wait for longer than Within, and has their work wait until its turn is as
+	// near as that: see [Deferred]. Those that would have to be deferred for longer are refused. It needs Within. At most
+	// 24 hours. Defaults to 0: such requests are refused.
+	Defer time.Duration
 
 	// Doors is how many processes have a door before the queue. A door takes it that each of them lets through as much
 	// as it does. Defaults to 1.
@@ -65,6 +71,9 @@ func (b Backlog) withDefaults(named map[string][]Quota) (Backlog, error) {
 	}
 	if b.Hard < 0 || b.Soft < 0 || b.Within < 0 {
 		wrong("Hard is %d, Soft %d, Within %v; want none of them negative", b.Hard, b.Soft, b.Within)
+	}
+	if b.Defer < 0 || b.Defer > maxDefer || b.Defer > 0 && b.Within == 0 {
+		wrong("Defer is %v, and Within %v; want 0 to %v, and Within where there is Defer", b.Defer, b.Within, maxDefer)
 	}
 	if (b.Soft > 0) != (len(b.Low) > 0) {
 		wrong("Soft is %d and Low has %d plans; want both or none", b.Soft, len(b.Low))
@@ -94,6 +103,7 @@ type pressure struct {
 
 	begun, ended, sent atomic.Int64 // requests let through, those that ended, and those of them that may have sent
 	last               atomic.Pointer[look]
+	later              later
 
 	mu       sync.Mutex
 	looking  bool  // under mu
@@ -113,51 +123,70 @@ type look struct {
 }
 
 func newPressure(cfg Backlog, log *slog.Logger, now func() int64) *pressure {
-	return &pressure{cfg: cfg, log: log, now: now, tried: -int64(cfg.Every)}
+	p := &pressure{cfg: cfg, log: log, now: now, tried: -int64(cfg.Every)}
+	p.later.next.Store(forever)
+	return p
 }
 
-// begin lets a request through and returns 0, or returns how long it should wait. low is for those that go first.
-func (p *pressure) begin(low bool) time.Duration {
+// begin lets a request through and returns 0, or returns how long it should wait. late is for how long the work of a
+// request that is let through shall wait. low is for those that go first.
+func (p *pressure) begin(low bool) (wait, late time.Duration) {
 	now := p.now()
+	p.sent.Add(p.later.ripen(now))
 	p.refresh(now)
 	ended := p.ended.Load() // before begun, so that a request that ends meanwhile is counted
 	begun := p.begun.Add(1)
 	l := p.last.Load()
 	if l == nil || now-l.at > int64(p.cfg.Trust) {
-		return 0
+		return 0, 0
 	}
 	// The look's depth has all that was sent before it. A request that is under way may have sent, or will. A request
 	// that ends between these two lines is counted twice, never left out.
 	mine := begun - 1 - ended
 	mine += p.sent.Load() - l.sent
-	wait := p.cfg.wait(l, l.depth+int64(p.cfg.Doors)*mine, now-l.at, low)
+	deferred, clear := p.later.state()
+	x := asked{before: l.depth + int64(p.cfg.Doors)*mine, deferred: int64(p.cfg.Doors) * deferred, since: now - l.at, clear: time.Duration(clear - now), low: low}
+	wait, late = p.cfg.wait(l, x)
 	if wait > 0 {
 		p.end(false)
 	}
-	return wait
+	return wait, late
 }
 
-// wait returns how long a request should wait that comes so many nanoseconds after the look, with so many messages
-// before its own, those served since the look included. It returns 0 for a request that needn't.
-func (b *Backlog) wait(l *look, before, since int64, low bool) (wait time.Duration) {
+// asked is what a request has before it.
+type asked struct {
+	before   int64         // messages, those served since the look included, and those deferred excluded
+	deferred int64         // messages that are not due yet
+	since    int64         // nanoseconds after the look
+	clear    time.Duration // until those deferred are served
+	low      bool          // it is one of those that go first
+}
+
+// wait returns how long a request should wait, or 0 for one that needn't, and for how long its work shall wait.
+func (b *Backlog) wait(l *look, x asked) (wait, late time.Duration) {
 	over := func(limit int64) {
-		if limit > 0 && before >= limit {
-			wait = max(wait, b.Every, l.takes(float64(before-limit+1)))
+		if all := x.before + x.deferred; limit > 0 && all >= limit {
+			wait = max(wait, b.Every, l.takes(float64(all-limit+1)))
 		}
 	}
 	over(b.Hard)
-	if low {
+	if x.low {
 		over(b.Soft)
 	}
-	if b.Within > 0 && before > 0 {
-		if takes := l.takes(float64(before) - l.rate*float64(since)); takes > b.Within {
-			wait = max(wait, b.Every, takes-b.Within)
+	if b.Within > 0 && x.before+x.deferred > 0 {
+		takes := max(x.clear, l.takes(float64(x.before)-l.rate*float64(x.since)))
+		late = max(takes-b.Within, 0)
+		if late > b.Defer {
+			wait = max(wait, b.Every, late-b.Defer)
 		}
 		if l.late && !l.known {
 			wait = max(wait, b.Every) // until the next look tells the rate
 		}
 	}
-	return min(wait, maxWait)
+	if wait > 0 {
+		late = 0
+	}
+	return min(wait, maxWait), late
 }
 
 // takes returns how long the queue takes for so many messages; 0 if nobody knows.
@@ -168,12 +197,35 @@ func (l *look) takes(messages float64) time.Duration {
 	return time.Duration(min(messages/max(l.rate, 1e-18), forever))
 }
 
+// reserve notes that the work of a request is deferred, and returns by how much the work after it is later.
+func (p *pressure) reserve(late time.Duration) (ahead int64) {
+	if l := p.last.Load(); l != nil {
+		ahead = int64(l.takes(float64(p.cfg.Doors)))
+	}
+	p.later.reserve(p.now()+int64(late), int64(p.cfg.Within), ahead)
+	return ahead
+}
+
 // end counts the end of a request.
 func (p *pressure) end(sent bool) {
 	if sent {
 		p.sent.Add(1)
 	}
 	p.ended.Add(1)
+}
+
+// endOf counts the end of a request with a pass.
+func (p *pressure) endOf(pass *Pass, how Ending) {
+	switch {
+	case how == Void:
+		p.later.giveBack(pass.ahead)
+	case pass.late > 0:
+		p.later.add(p.now() + pass.late)
+	default:
+		p.end(true)
+		return
+	}
+	p.end(false)
 }
 
 // refresh begins a look if the last one is old.
@@ -197,7 +249,9 @@ func (p *pressure) look(now int64) {
 		p.looking = false
 		p.mu.Unlock()
 	}()
+	p.sent.Add(p.later.ripen(p.now()))
 	next := &look{at: now, sent: p.sent.Load()}
+	deferred, _ := p.later.state()
 	ctx, cancel := context.WithTimeout(context.Background(), p.cfg.Every)
 	defer cancel()
 	st, err := p.cfg.Queue.Stats(ctx)
@@ -209,6 +263,10 @@ func (p *pressure) look(now int64) {
 		return
 	}
 	next.ready = max(st.Ready, 0)
+	// A store that can't tell delayed messages counts them as ready, or doesn't count them while few are ready.
+	if all := int64(p.cfg.Doors) * deferred; st.Delayed < 0 && next.ready >= all {
+		next.ready -= all
+	}
 	next.depth = next.ready + max(st.InFlight, 0)
 	next.late = next.ready > 1 && st.Oldest > p.cfg.Within // a single old one may be there for another try
 	next.after(p.last.Load(), &p.cfg)

@@ -23,6 +23,7 @@ import (
 type yard struct {
 	t     *testing.T
 	queue *storage.Queue
+	exact *storage.Queue // the same one, of a store that tells all counts
 	link  *storagetest.Link
 	calls storagetest.Calls
 	log   *worldtest.Log
@@ -32,9 +33,15 @@ type yard struct {
 
 func newYard(t *testing.T, cfg throttle.Config) *yard {
 	t.Helper()
-	y := &yard{t: t, log: worldtest.NewLog()}
 	s := worldtest.OpenStore(t, worldtest.Virtual)
-	y.queue = s.Queue("orders")
+	return newYardOn(t, s, s, cfg)
+}
+
+// newYardOn returns a yard on a store, whose counts exact tells.
+func newYardOn(t *testing.T, exact, s *storage.Store, cfg throttle.Config) *yard {
+	t.Helper()
+	y := &yard{t: t, log: worldtest.NewLog()}
+	y.queue, y.exact = s.Queue("orders"), exact.Queue("orders")
 	y.link = storagetest.NewLink(s)
 	cfg.Backlog.Queue = storagetest.Intercept(y.link.Store, y.calls.Hook).Queue("orders")
 	cfg.Logger = slog.New(y.log)

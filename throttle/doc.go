@@ -1,5 +1,6 @@
 // Package throttle is the door before a program's handlers: it lets each tenant ask for so much, and refuses the rest
-// with an answer that clients understand. Where it is told of a queue, it also refuses what can't be served in time.
+// with an answer that clients understand. Where it is told of a queue, it also refuses or defers what can't be served
+// in time.
 //
 //	door, err := throttle.NewDoor("reservations", throttle.Config{
 //		Tenant: func(r *http.Request) string { return accountOf(r) }, // whom the request has proved to come from
@@ -31,7 +32,7 @@
 //
 // The backlog is looked at when a request comes, at most once in 5 seconds, and in the background. In between the
 // door adds what it has let through. The rate at which the queue is served is measured while messages wait, by how
-// many fewer there are.
+// many fewer there are. A door counts its deferred messages by itself, and as a part of the queue once they are due.
 //
 // # Laws
 //
@@ -39,6 +40,8 @@
 //     body more, and of bodies that don't announce their length those under way. Jumps of the clock change nothing.
 //   - With Quota.Defer that law is about the times at which the work of requests is due. No work is deferred for longer
 //     than Defer, and a repeat's work is never due before that of the request which it repeats.
+//   - With Backlog.Defer, work is due when the queue before it is as long as Within. So it is done within that time
+//     then, if the queue is served as fast as before. Only requests that were accepted put off those after them.
 //   - A request over a quota whose Over is Degrade is let through, takes nothing of it, and learns that it is degraded.
 //     So is a free repeat while its tenant is over the quota.
 //   - A request takes of all its quotas or of none. A refused request takes nothing.
@@ -52,8 +55,8 @@
 //   - However many names come, the door keeps MaxKeys words, and a tenant that has one is not affected by the others.
 //     While most are in use, names without one share 64 words.
 //   - Whatever a handler does, a concurrent request ends when it returns.
-//   - With Backlog.Hard, the messages that this door lets through, together with those of the last look, are never
-//     more, free repeats apart.
+//   - With Backlog.Hard, the messages that this door lets through, those that it defers included, and those of the last
+//     look are never more together, free repeats apart.
 //   - A queue that can't be read refuses nobody for longer than Backlog.Trust.
 //   - A level that follows queues rises with the first look at which one exceeds a bound. It falls below that bound's
 //     level when all looks of a minute were good and saw it kept. It is never below the level by hand.

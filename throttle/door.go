@@ -163,28 +163,43 @@ func (d *Door) ask(p *Pass) *Refusal {
 		s.mu.Lock()
 		p.known, p.free = s.repeats.repeat(p.id)
 		if p.free {
-			s.follow(p, d.now())
+			d.follow(s, p)
 		}
 		s.mu.Unlock()
 		if p.free {
 			return nil
 		}
 	}
+	var late time.Duration
 	if d.pressure != nil {
-		if wait := d.pressure.begin(p.plan.low); wait > 0 {
+		var wait time.Duration
+		if wait, late = d.pressure.begin(p.plan.low); wait > 0 {
 			return &Refusal{pass: *p, wait: wait}
 		}
+		p.late = int64(late)
 	}
 	s.mu.Lock()
 	violated, wait := s.take(p, d.now())
 	s.mu.Unlock()
 	if violated == 0 {
+		if late > 0 {
+			p.ahead = d.pressure.reserve(late)
+		}
 		return nil
 	}
 	if d.pressure != nil {
 		d.pressure.end(false)
 	}
 	return &Refusal{pass: *p, violated: violated, wait: time.Duration(wait)}
+}
+
+// follow makes the work of a repeat wait for that of the request before it. s.mu is held.
+func (d *Door) follow(s *shard, p *Pass) {
+	now := d.now()
+	s.follow(p, now)
+	if d.pressure != nil {
+		p.late = max(p.late, d.pressure.later.follow(now))
+	}
 }
 
 // knows asks Config.Known about the ID of a request that is about to be refused.
@@ -215,7 +230,7 @@ func (d *Door) knows(ctx context.Context, p *Pass, id string) bool {
 	if known {
 		s.mu.Lock()
 		s.repeats.set(p.id, 1)
-		s.follow(p, d.now())
+		d.follow(s, p)
 		s.mu.Unlock()
 	}
 	return known

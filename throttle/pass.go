@@ -18,6 +18,7 @@ type Pass struct {
 	own    [maxQuotas]int64 // what this request has raised them by
 	given  [maxQuotas]int64 // what had been given back in the words' parts of the shard, at that charge
 	late   int64            // nanoseconds after at, for which its work is deferred
+	ahead  int64            // nanoseconds by which work that is deferred after it is later
 	shared uint8            // a bit for each word that newcomers share
 	less   uint8            // a bit for each quota that it is over, and that degrades
 	free   bool             // it is a repeat, and has taken nothing
@@ -25,8 +26,8 @@ type Pass struct {
 	ended  bool
 }
 
-// Deferred tells for how long the work of the request shall wait, so that its tenant keeps to quotas with a Defer. It
-// is 0 for most requests.
+// Deferred tells for how long the work of the request shall wait, so that its tenant keeps to quotas with a Defer, or
+// because of Backlog.Defer. It is 0 for most requests.
 func (p *Pass) Deferred() time.Duration { return time.Duration(p.late) }
 
 // Degraded tells that the request is over a quota whose Over is Degrade.
@@ -81,7 +82,7 @@ func (p *Pass) End(how Ending) {
 	}
 	p.ended = true
 	if p.door.pressure != nil {
-		p.door.pressure.end(how != Void)
+		p.door.pressure.endOf(p, how)
 	}
 	if how == Accepted && p.id != 0 && !p.free {
 		s.repeats.accept(p.id)

@@ -44,7 +44,7 @@ func TestSettingsOfTwoProcesses(t *testing.T) {
 	if status, policy := ask(); status != http.StatusAccepted || policy != "" && !strings.Contains(policy, "q=100;") {
 		t.Errorf("before: got %d and the policy %s", status, policy)
 	}
-	if out, err := set("perAddress=1", "mailRate=30", "log=debug", "queues.mails.concurrency=7"); err != nil {
+	if out, err := set("perAddress=1", "log=debug", "queues.mails.concurrency=7"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	worker.Line(t, `"concurrency":7`)
@@ -53,14 +53,16 @@ func TestSettingsOfTwoProcesses(t *testing.T) {
 	if again, policy2 := ask(); again != http.StatusTooManyRequests || !strings.Contains(policy2, `"per-address";q=1;w=60`) {
 		t.Errorf("after: got %d and then %d with the policies %s and %s, want 429 soon", status, again, policy, policy2)
 	}
-	if out, err := set("level=1"); err != nil {
+	if out, err := set("level=1", "guards.smtp.rate=0.5"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	worker.Line(t, `"the numbers of a guard change","guard":"smtp","rate":0.5,`)
 	if line := worker.Line(t, `"queue is optional at this level, and waits"`); !strings.Contains(line, `"queue":"months"`) {
 		t.Errorf("got %s, want the calendar", line)
 	}
 	for bad, want := range map[string]string{
 		"perAddress=-1": "perAddress is -1; want 1 to 1000000", "queues.mail.concurrency=1": `no queue "mail"`, "tables=3": "tables",
+		"guards.smtp.rate=0.1": "want at least 0.2",
 	} {
 		if out, err := set(bad); err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: got %v and %s, want %q", bad, err, out, want)

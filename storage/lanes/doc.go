@@ -26,8 +26,10 @@
 //     rewritten.
 //   - Turns are fair: lanes that have messages get the same part of the worker's time. A tenant with slow messages
 //     gets fewer of them. A quiet tenant doesn't wait for another lane's backlog.
-//   - Turns are weighted, never strict: High, Normal and Low get 8, 4 and 1 parts. The sideline gets one turn in eight
-//     while others wait.
+//   - Turns are weighted, never strict: High, Normal and Low get 8, 4 and 1 parts, or those of [Weigh], 1 to 100 each.
+//     So Low is never starved. The sideline gets one turn in eight while others wait.
+//   - A change of the weights loses nothing and moves nothing. A class that has had more than its part before still
+//     waits for the others, and for no longer than for the time that it has had.
 //   - Messages that a consumer can't run stay in their lanes: one Receive brings at most as many messages of the lanes
 //     below a priority as [AtMostBelow] says. A lane that it leaves out keeps its claim to turns.
 //   - Lanes are work-conserving: a lane without messages costs no turn. A tenant that is alone gets all of them.
@@ -65,6 +67,7 @@
 //   - lanes.go: the store, the names of lanes
 //   - place.go: the lane of a message
 //   - turn.go: whose turn it is, without a store
+//   - weights.go: the parts of the priorities
 //   - limit.go: what a consumer may not take
 //   - receive.go: receiving
 //   - broken.go: lanes that fail

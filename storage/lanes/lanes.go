@@ -26,17 +26,6 @@ const (
 	High   Priority = 1
 )
 
-// weight is the part of the turns that messages of a priority get while others wait, too.
-func (p Priority) weight() float64 {
-	switch p {
-	case High:
-		return 8
-	case Low:
-		return 1
-	}
-	return 4
-}
-
 // Queue says how a queue is divided.
 type Queue struct {
 	// Lanes is the number of lanes, 1 to [Most]. With lanes there is a sideline, also with one. 0 means that tenants
@@ -249,7 +238,7 @@ func newQueue(inner *storage.Store, name string, x Queue, cfg Config) *queue {
 	q.hand.entries = map[driver.Receipt]entry{}
 	names := x.Names(name)
 	for n, p := range x.priorities() {
-		c := &class{priority: p, weight: p.weight()}
+		c := &class{priority: p, weight: Weights{}.of(p)}
 		for i := range Most {
 			l := &lane{number: n*Most + i, name: names[n*Most+i], turns: c, hot: true}
 			c.lanes, q.lanes = append(c.lanes, l), append(q.lanes, l)

@@ -153,9 +153,9 @@ func lanedTurns() []mutant {
 	return []mutant{
 		{
 			name: "priorities are strict",
-			file: "storage/lanes/lanes.go",
-			old:  "	case Low:\n		return 1\n",
-			new:  "	case Low:\n		return 1e-9\n",
+			file: "storage/lanes/weights.go",
+			old:  "		return float64(cmp.Or(w.Low, 1))\n",
+			new:  "		return 1e-9 * float64(cmp.Or(w.Low, 1))\n",
 			by:   by, test: "TestLowKeepsAFloor",
 		},
 		{
@@ -178,6 +178,20 @@ func lanedTurns() []mutant {
 			old:  "		a.paid = min(max(a.paid, least), least+mostDebt)\n",
 			new:  "		a.paid = min(a.paid, least+mostDebt)\n",
 			by:   by, test: "TestALaneThatBeginsIsServedNextAndNotForLong",
+		},
+		{
+			name: "a class pays in new weights for what it had with the old ones",
+			file: "storage/lanes/weights.go",
+			old:  "			c.paid = least + (c.paid-least)*c.weight/next\n",
+			new:  "			c.paid = least + (c.paid - least)\n",
+			by:   by, test: "TestLawLowIsNeverStarvedWhateverTheWeights",
+		},
+		{
+			name: "a change of the weights holds only from the next start on",
+			file: "storage/lanes/weights.go",
+			old:  "		q.turn.weigh(w)\n",
+			new:  "		_ = q.turn\n",
+			by:   by, test: "TestLawWeightsChangeWhileAWorkerRuns",
 		},
 	}
 }

@@ -147,5 +147,29 @@ func changes() []mutant {
 			by:   "settings",
 			test: "TestAChangeSaysForWhomItWaits",
 		},
+		{
+			name: "weights that were set reach no queue",
+			file: "host/live.go",
+			old:  "		if !x.Priorities || before == next {\n",
+			new:  "		if !x.Priorities || before != next {\n",
+			by:   "host",
+			test: "TestLawWeightsAreSettings",
+		},
+		{
+			name: "a number of a guard stays when it is taken out of the settings",
+			file: "host/liveguard.go",
+			old:  "			g.last = next\n",
+			new:  "			g.own, g.last = next, next\n",
+			by:   "host",
+			test: "TestLawAGuardsNumbersAreSettings",
+		},
+		{
+			name: "a number that its guard refuses is agreed to",
+			file: "host/liveguard.go",
+			old:  "	return own, own.Check()\n",
+			new:  "	return own, nil\n",
+			by:   "host",
+			test: "TestBadNumbersAreRefused",
+		},
 	}
 }

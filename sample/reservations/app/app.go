@@ -61,8 +61,8 @@ type program struct {
 	opens   time.Time            // the season; zero for no announcement
 	season  *reservations.Season // nil for none
 
-	proxies                       *int // see site.Config
-	mailRate, perAddress, perMail *int // defaults of Live
+	proxies             *int // see site.Config
+	perAddress, perMail *int // defaults of Live
 
 	live *settings.Settings[Live]
 	site atomic.Pointer[site.Site] // nil where no web runs
@@ -93,7 +93,9 @@ func (p *program) flags(f *host.Flags) {
 		}
 		return nil
 	})
-	p.mailRate = f.Int("mail-rate", 0, 0, maxMailRate, "how many `MAILS` all workers together send in a minute at most, 12 or more; 0 means no limit. "+whileRunning+" mailRate")
+	rate := f.Int("mail-rate", 0, 0, maxMailRate, "how many `MAILS` all workers together send in a minute at most, 12 or more; 0 means no limit. "+whileRunning+"\n"+
+		"guards.smtp.rate, in mails a second")
+	f.Check("mail-rate", func() error { return setMailRate(p.smtp, *rate) })
 	opens := f.String("season-opens", "", "the `TIME` to announce for the opening of the season, for example 2026-12-01T10:00:00+01:00. It is announced\n"+
 		"once: to change it later, open or close the gate with the operator's program millrace")
 	p.perAddress = f.Int("per-address", 300, 0, maxPerDoor, "how many `RESERVATIONS` one IP address may ask for in a minute, of each web; 0 means no limit. Requests from the\n"+

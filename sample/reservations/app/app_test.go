@@ -44,6 +44,8 @@ func TestSettings(t *testing.T) {
 		"a login":        {args: []string{"-url", "https://ada:hunter2@h"}, code: host.ExitUsage, want: "-url: "},
 		"both at once":   {args: []string{"-url", "x", "-smtp", "y"}, code: host.ExitUsage, want: "\n-url: "},
 		"too many seats": {args: []string{"-seats", "10001"}, code: host.ExitUsage, want: "from 1 to 10000"},
+		"few mails":      {args: []string{"-mail-rate", "11"}, code: host.ExitUsage, want: "-mail-rate: "},
+		"mails":          {args: []string{"-mail-rate", "12"}, want: "Mails go to "},
 		"a season":       {args: []string{"-season", "2027", "-season-opens", "2026-12-01T10:00:00+01:00"}, want: "Mails go to "},
 		"a far season":   {args: []string{"-season", "9998"}, code: host.ExitUsage, want: "-season: want 0, or a year from 2000 to "},
 		"a past century": {args: []string{"-season", "-1"}, code: host.ExitUsage, want: "-season"},

@@ -11,6 +11,7 @@ import (
 
 const (
 	mailTimeout = 3 * time.Minute // for all that a mail server takes its time for; the mailer has limits for each step
+	maxMailRate = 1_000_000       // mails a minute
 	mailGiveUp  = 24 * time.Hour  // the age from which a mail that can't be sent counts its attempts
 )
 
