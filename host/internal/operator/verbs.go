@@ -19,6 +19,7 @@ type verb struct {
 	more        string // the rest of its help
 	least, most int    // number of arguments
 	store       bool   // it needs a store
+	json        bool   // it prints JSON lines, too, although it needs no store
 	flags       func(*flag.FlagSet, *options)
 	check       func(name string, o options) error
 	words       func(c *call, n int) []string         // candidates for argument n (0, 1, …), as far as they are known
