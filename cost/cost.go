@@ -117,8 +117,8 @@ func (c collector) Collect(m chan<- prometheus.Metric) {
 }
 
 // Summary writes the number of requests for a number of units of work, by operation and by billing class. one names
-// a unit, and may say what was done to it ("command", "command handled"). prices may be nil. Summary writes nothing for a
-// store that was asked for nothing, or doesn't count its requests.
+// a unit, and may say what was done to it ("command", "command handled"). prices may be nil. Summary writes nothing
+// for a store that was asked for nothing, or doesn't count its requests.
 func Summary(w io.Writer, store *storage.Store, units int64, one string, prices *Prices) error {
 	list := store.Requests()
 	var total, throttled int64

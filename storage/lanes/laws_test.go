@@ -347,8 +347,7 @@ func TestIdleLanesCostWhatOneQueueCosts(t *testing.T) {
 	}
 }
 
-// What lanes ask of the store counts as their queue's: its requests are all that the lanes have made together, and
-// those of other queues stay theirs.
+// The requests of lanes count as those of their queue. None is lost, and other queues keep theirs.
 func TestRequestsOfLanesAreTheirQueues(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, storagetest.Plain(openStore(t)), channel.Lanes(purchases, 8))
