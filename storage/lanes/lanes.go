@@ -165,15 +165,19 @@ func (s *store) Queue(name string) driver.Queue {
 
 // Requests implements driver.Store. Those of lanes count as those of their queue.
 func (s *store) Requests() []driver.Requests {
+	list := s.Store.Requests()
+	if list == nil {
+		return nil // the inner store doesn't count
+	}
 	of := map[string]string{} // lanes, and their queues
 	for name, q := range s.queues {
 		for _, l := range q.lanes {
 			of[l.name] = name
 		}
 	}
-	var sums []driver.Requests // nil where the inner store doesn't count
+	sums := make([]driver.Requests, 0, len(list))
 	at := map[driver.Request]int{}
-	for _, r := range s.Store.Requests() {
+	for _, r := range list {
 		if queue, ok := of[r.Target]; ok && r.Kind == "queue" {
 			r.Target = queue
 		}
