@@ -117,13 +117,10 @@ func (c collector) Collect(m chan<- prometheus.Metric) {
 }
 
 // Summary writes the number of requests for a number of units of work, by operation and by billing class. one names
-// a unit, and may say what was done to it ("command", "command handled"). prices may be nil. For a store that
-// doesn't count its requests, Summary writes nothing.
+// a unit, and may say what was done to it ("command", "command handled"). prices may be nil. Summary writes nothing
+// for a store that was asked for nothing, or doesn't count its requests.
 func Summary(w io.Writer, store *storage.Store, units int64, one string, prices *Prices) error {
 	list := store.Requests()
-	if list == nil {
-		return nil
-	}
 	var total, throttled int64
 	classes := map[string]int64{}
 	for _, r := range list {
@@ -133,14 +130,14 @@ func Summary(w io.Writer, store *storage.Store, units int64, one string, prices 
 			classes[r.Class] += r.Count
 		}
 	}
+	if total == 0 {
+		return nil
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")+"\t") }
 
 	one, done, _ := strings.Cut(one, " ")
 	fmt.Fprintf(w, "%s for %s: %s\n", plural(total, "storage request"), strings.TrimSpace(plural(units, one)+" "+done), each(total, units, one))
-	if total == 0 {
-		return nil
-	}
 	slices.SortStableFunc(list, func(a, b storage.Requests) int { return cmp.Compare(b.Count, a.Count) })
 	row("requests", "for each "+one, "what", "of")
 	for _, r := range list {

@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -86,12 +87,44 @@ func TestContainersAndTables(t *testing.T) {
 
 type used struct{ containers, tables map[string]bool }
 
+// named are the packages in which others give the names, with the reasons.
+func named() map[string]string {
+	return map[string]string{
+		"storage":                "it opens what its callers name",
+		"values":                 "collections have the names that values.New and views.New get",
+		"process":                "all names begin with that of a plan, and the sample has none",
+		"coord/leader":           "documents under a term are the caller's",
+		"host/internal/operator": "it looks at what others have stored",
+	}
+}
+
+// packages are those of this module of which the programs consist.
+func packages(t *testing.T) (dirs []string) {
+	t.Helper()
+	const module = "github.com/millrace-go/millrace/"
+	cmd := exec.Command("go", "list", "-deps", "./cmd/web", "./cmd/worker")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", cmd, err)
+	}
+	for path := range strings.FieldsSeq(string(out)) {
+		if dir, ours := strings.CutPrefix(path, module); ours && named()[dir] == "" {
+			dirs = append(dirs, dir)
+		}
+	}
+	if len(dirs) < 20 {
+		t.Fatalf("the programs consist of packages %q", dirs)
+	}
+	return dirs
+}
+
 // usedNames finds the names in the calls that take them, and whether code of the web makes the call. A collection of
 // values or views is a container and a table (values/collection.go).
 func usedNames(t *testing.T) used {
 	t.Helper()
 	u := used{containers: map[string]bool{}, tables: map[string]bool{}}
-	for _, dir := range []string{"catalog", "channel", "internal/post", "handlers", "poison", "pulse", "schedule", "values", "views", "worker", "coord/ids", "coord/gate", "coord/pause", "settings", "sample/reservations", "sample/reservations/site", "storage/doorbell", "host/internal/boot"} {
+	for _, dir := range packages(t) {
 		set := token.NewFileSet()
 		var files []*ast.File
 		err := filepath.WalkDir(filepath.Join("..", dir), func(file string, d fs.DirEntry, err error) error {
@@ -111,7 +144,7 @@ func usedNames(t *testing.T) used {
 			t.Fatal(err)
 		}
 		consts := constants(files)
-		ofWeb := slices.Contains([]string{"channel", "internal/post", "coord/gate", "settings", "sample/reservations/site", "storage/doorbell", "host/internal/boot"}, dir)
+		ofWeb := slices.Contains([]string{"channel", "internal/post", "coord/gate", "settings", "sample/reservations/site", "storage/doorbell", "storage/lanes", "spool", "host/internal/boot"}, dir)
 		for _, f := range files {
 			ast.Inspect(f, func(n ast.Node) bool {
 				call, ok := n.(*ast.CallExpr)
@@ -124,8 +157,11 @@ func usedNames(t *testing.T) used {
 				}
 				switch method.Sel.Name {
 				case "Blobs", "Table":
-					if len(call.Args) != 1 || dir == "values" {
+					if len(call.Args) != 1 || isLocal(method.X) {
 						return true
+					}
+					if _, wraps := call.Args[0].(*ast.CallExpr); wraps {
+						return true // what is wrapped is seen by itself
 					}
 					name := text(call.Args[0], consts)
 					if name == "" {
@@ -150,6 +186,17 @@ func usedNames(t *testing.T) used {
 		}
 	}
 	return u
+}
+
+// isLocal reports that a store is the file of a spool, on the machine of its program.
+func isLocal(store ast.Expr) bool {
+	switch x := store.(type) {
+	case *ast.Ident:
+		return x.Name == "local"
+	case *ast.SelectorExpr:
+		return x.Sel.Name == "local"
+	}
+	return false
 }
 
 // constants finds a package's constants that are text.

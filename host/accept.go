@@ -34,8 +34,9 @@ const maxCommand = 1 << 20
 // ID; see [channel.Identified]. A command whose key no document can have, such as an empty one, goes to the poison
 // queue: let its Check refuse it.
 func Accept[M channel.Message](a *App, fill func(r *http.Request, m *M)) http.Handler {
+	name := string(channel.KindOf[M]())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m, ok := bodyOf[M](w, r)
+		m, ok := bodyOf[M](w, r, name)
 		if !ok {
 			return
 		}
@@ -51,16 +52,19 @@ func Accept[M channel.Message](a *App, fill func(r *http.Request, m *M)) http.Ha
 }
 
 // bodyOf reads a request's body, which is JSON of a T. A request without a body has the zero T. If the body is anything
-// else, bodyOf answers, and reports false.
-func bodyOf[T any](w http.ResponseWriter, r *http.Request) (x T, ok bool) {
+// else, bodyOf answers, and reports false. name is what people call a T.
+func bodyOf[T any](w http.ResponseWriter, r *http.Request, name string) (x T, ok bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCommand))
 	if err == nil && len(bytes.TrimSpace(body)) > 0 {
 		x, err = jsonform.DecodeStrictly[T](body)
 	}
 	var tooLarge *http.MaxBytesError
+	var unfit *jsonform.TypeError
 	switch {
 	case errors.As(err, &tooLarge):
 		problem(w, http.StatusRequestEntityTooLarge, "The request's body has more than 1 MiB.")
+	case errors.As(err, &unfit):
+		problem(w, http.StatusBadRequest, "The request's body can't be read: "+unfit.For(name)+".")
 	case err != nil:
 		problem(w, http.StatusBadRequest, "The request's body can't be read: "+err.Error()+".")
 	}

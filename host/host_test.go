@@ -129,6 +129,9 @@ func TestClosingsOfAProgramThatDoesNotStart(t *testing.T) {
 				want = "no luck"
 			}
 			wantOrder(t, r.String(), "shop: ", want, "closing fails, too")
+			if strings.Contains(r.String(), "0 storage requests") {
+				t.Errorf("nothing was asked of the store, and this tells its cost:\n%s", r)
+			}
 		})
 	}
 }
@@ -296,6 +299,9 @@ func TestNothingIsOpenedTooEarly(t *testing.T) {
 		want    string
 	}{
 		"port":   {program: shop(), args: []string{"-addr", ln.Addr().String()}, code: host.ExitError, want: "another program uses this address"},
+		"ports":  {program: shop(), args: []string{"-addr=:99999"}, code: host.ExitUsage, want: "-addr \":99999\": want a port from 0 to 65535, as in :8080; 0 takes a free one\nRun shop -help"},
+		"no one": {program: shop(), args: []string{"-admin=:nosuchservice"}, code: host.ExitUsage, want: "-admin \":nosuchservice\": want a port"},
+		"host":   {program: shop(), args: []string{"-addr=8080"}, code: host.ExitUsage, want: "want HOST:PORT or :PORT"},
 		"admin":  {program: shop(), args: []string{"worker", "-admin", ln.Addr().String()}, code: host.ExitError, want: "choose another one with -admin"},
 		"checks": {program: p, code: host.ExitUsage, want: "shop: -from: want a place\n-to: want a place\nRun shop -help"},
 		"number": {program: shop(), args: []string{"-active=many"}, code: host.ExitUsage, want: "want a whole number from 0 to 1000"},

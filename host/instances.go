@@ -23,7 +23,7 @@ import (
 //	422  the ID can't be used, or the state's own Check refuses it
 func AcceptStart[S, I any](a *App, x *process.Instances[S], start func(r *http.Request, input I) (id string, s S)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		input, ok := bodyOf[I](w, r)
+		input, ok := bodyOf[I](w, r, "the input of the start")
 		if !ok {
 			return
 		}
@@ -41,8 +41,9 @@ func AcceptStart[S, I any](a *App, x *process.Instances[S], start func(r *http.R
 // JSON. An instance that doesn't wait for an M yet, or isn't started, gets it later. The answers are those of [Accept],
 // and 409 if the instance has ended.
 func AcceptSignal[M channel.Message, S any](a *App, x *process.Instances[S], id func(r *http.Request) string) http.Handler {
+	name := string(channel.KindOf[M]())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m, ok := bodyOf[M](w, r)
+		m, ok := bodyOf[M](w, r, name)
 		if !ok {
 			return
 		}

@@ -161,6 +161,7 @@ func TestABadSettingIsRefused(t *testing.T) {
 		{"queues.orders.poll=1ms", "want a time from 20ms to 24h"},
 		{"queues.orders.poll=-1s", "want a time from 20ms to 24h"},
 		{"queues.orders.poll=soon", "want a time from 20ms to 24h"},
+		{"queues.orders.poll=5", "a time has its unit, such as 5s"},
 		{"queues.orders.limit=5", "limit"},
 		{"level=4", "the level is 4; want 0 to 3"},
 		{"level=-1", "the level is -1; want 0 to 3"},

@@ -46,6 +46,8 @@ func TestBadOpen(t *testing.T) {
 		wantErr(t, err, storage.ErrTooLarge, "want at most 16384")
 		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"seats": jsonText(`"many"`)}})
 		wantErr(t, err, settings.ErrRefused, "member seats can't be decoded into int")
+		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"mail.from": jsonText(`5`)}})
+		wantErr(t, err, settings.ErrRefused, "can't be decoded into string", "a time has its unit, such as 5s", `as in "5"`)
 	})
 }
 

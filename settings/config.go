@@ -22,8 +22,7 @@ const (
 	minPoll = time.Second
 	maxPoll = 10 * time.Minute
 
-	maxBy  = 100 // bytes
-	maxWhy = 500 // bytes
+	maxBy = call.MaxBy // bytes
 
 	maxPatience = time.Minute
 )
@@ -100,7 +99,7 @@ func (c Config) withDefaults() (Config, error) {
 // A Note tells others who changes settings, and why. Both texts are valid UTF-8 without control characters.
 type Note struct {
 	By  string // at most 100 bytes. Defaults to user@host, or the process
-	Why string // at most 500 bytes; may be empty
+	Why string // at most 256 bytes; may be empty
 	Now bool   // once all have said yes, the change comes into force everywhere at once, and not in stages
 }
 
@@ -112,7 +111,7 @@ func (n Note) withDefaults() (Note, error) {
 	if n.By == "" {
 		n.By = self()
 	}
-	return n, errors.Join(checkText("By", n.By, maxBy), checkText("Why", n.Why, maxWhy))
+	return n, errors.Join(checkText("By", n.By, maxBy), checkText("Why", n.Why, call.MaxWhy))
 }
 
 // self names the user and host of this process, or the process.

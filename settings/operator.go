@@ -161,6 +161,8 @@ func (l *Ledger) Await(ctx context.Context, version int64) (Ending, error) {
 // Set changes what is in force, as [Settings.Propose] does, in those stages of the live nodes that take longest. A
 // value for a path that a live node knows as a secret must be a reference. Where no node runs, nobody can check the
 // change, so it is refused unless it is forced, and nothing is written. Then what is in force tells which are secrets.
+//
+// After an end of ctx, the Ending has the Version that may have been written and is then settled by the nodes, or 0.
 func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error) {
 	nodes, err := l.Nodes(ctx)
 	if err != nil {

@@ -141,7 +141,7 @@ func (p *proposal) run(ctx context.Context) (Ending, error) {
 		p.stages = nil
 	}
 	if err := repeat(ctx, p.begin); err != nil {
-		return Ending{}, err
+		return Ending{Version: p.number}, err // which may have been written
 	}
 	return p.await(ctx, p.number, p.force, Rolling)
 }

@@ -106,8 +106,11 @@ func (s *shape[T]) decode(values []byte) (*T, error) {
 	v, err := jsonform.DecodeStrictly[T](data)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", storage.ErrInvalid, err)
-		if strings.Contains(err.Error(), "unknown member") {
+		switch text := err.Error(); {
+		case strings.Contains(text, "unknown member"):
 			err = fmt.Errorf("%w: this program doesn't have it: it is older or newer than the change, or the name is misspelt", err)
+		case strings.HasSuffix(text, "can't be decoded into string"):
+			err = fmt.Errorf(`%w: want a text there: a time has its unit, such as 5s, and a number that is a text has quotes, as in "5"`, err)
 		}
 		return nil, err
 	}

@@ -141,7 +141,11 @@ func (s *forwarder) pass(ctx context.Context) error {
 // back notes that the store is there.
 func (s *forwarder) back(ctx context.Context) {
 	if o := s.away.Swap(nil); o != nil {
-		s.cfg.Logger.InfoContext(ctx, "the store is back: the spool is forwarded", "spool", s.path, "messages", s.Waiting(), "away", time.Since(o.since).Round(time.Millisecond))
+		attrs := []any{"spool", s.path, "away", time.Since(o.since).Round(time.Millisecond)}
+		if n := s.Waiting(); n > 0 { // which came meanwhile, or are yet to be forwarded
+			attrs = append(attrs, "messages", n)
+		}
+		s.cfg.Logger.InfoContext(ctx, "the store is back: the spool is forwarded", attrs...)
 	}
 }
 

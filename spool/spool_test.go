@@ -414,6 +414,7 @@ func TestOutageIsLogged(t *testing.T) {
 		}
 		worldtest.Want(t, "beginnings", w.log.Count("WARN the store is away"), 2)
 		worldtest.Want(t, "ends", w.log.Count("INFO the store is back"), 2)
+		worldtest.Want(t, "ends with nothing left", w.log.Count("INFO the store is back", "messages=0"), 0)
 		worldtest.Want(t, "lines", w.log.Count(), 4)
 		w.mood.Store(away)
 		w.keep(1, 2)

@@ -72,3 +72,25 @@ func checkFields(t *testing.T, h http.Header, most int64, status int) {
 		}
 	}
 }
+
+// A free repeat is answered with the fields, as all that is let through: it tells what is left, and takes nothing.
+func TestFreeRepeatsTellWhatIsLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		d := newDoor(t, throttle.Config{Tenant: byHeader, ID: byKey, Quotas: []throttle.Quota{{Name: "a", Amount: 2, Per: time.Hour}, {Name: "b", Amount: 7, Unit: throttle.Concurrent}}})
+		h := d.Serve(http.HandlerFunc(said))
+		send := func(id string) string {
+			w := post(t, h, "Tenant", "ada", "Idempotency-Key", id)
+			checkFields(t, w.Header(), 7, w.Code)
+			limit, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";pk=")
+			return strconv.Itoa(w.Code) + " " + limit
+		}
+		want(t, "the first", send("1"), `202 "a";r=1`)
+		want(t, "its repeat", send("1"), `202 "a";r=1`)
+		want(t, "the second", send("2"), `202 "a";r=0;t=1800`)
+		time.Sleep(time.Minute)
+		want(t, "a repeat while nothing is left", send("1"), `202 "a";r=0;t=1740`)
+		want(t, "the third", send("3"), `429 "a";r=0;t=1740`)
+		time.Sleep(time.Hour)
+		want(t, "a repeat when all has come back", send("1"), `202 "a";r=2`)
+	})
+}

@@ -169,6 +169,15 @@ func (s *shard) word(r *rule, who uint64, now int64) (word *int64, shared bool) 
 	return own, false
 }
 
+// seen is word for those who take nothing: a newcomer gets none of its own.
+func (s *shard) seen(r *rule, who uint64, now int64) *int64 {
+	t, _ := s.table(r, now)
+	if own := t.find(r.key(who)); own != nil {
+		return own
+	}
+	return &r.shared[shardOf(who)]
+}
+
 func (s *shard) table(r *rule, now int64) (t *table, floor int64) {
 	if r.Unit == Concurrent {
 		return &s.holds, 0
@@ -223,11 +232,7 @@ func (s *shard) follow(p *Pass, now int64) {
 		if r.Defer == 0 && r.Over != Degrade {
 			continue
 		}
-		t, _ := s.table(r, now)
-		word := t.find(r.key(p.who.hash))
-		if word == nil {
-			word = &r.shared[shardOf(p.who.hash)]
-		}
+		word := s.seen(r, p.who.hash, now)
 		if r.Over == Degrade {
 			if _, _, wait := r.take(*word, now, r.cost(p.bytes)); wait > 0 {
 				p.less |= 1 << i

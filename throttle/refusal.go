@@ -96,15 +96,21 @@ func (x *Refusal) count() {
 	}
 }
 
-// SetFields sets RateLimit-Policy and RateLimit, which tell clients of their quotas before they are used up. Serve
-// calls it.
+// SetFields sets RateLimit-Policy and RateLimit, which tell clients of their quotas before they are used up. Those of a
+// free repeat, which has taken nothing, tell what is left now. Serve calls it.
 func (p *Pass) SetFields(h http.Header) {
-	if p.door == nil || p.free {
+	if p.door == nil {
 		return
 	}
 	s := p.door.shard(p)
 	s.mu.Lock()
 	now := *p // somebody may read the body still, which is charged
+	if p.free {
+		now.at = p.door.now()
+		for i := range p.plan.rules {
+			now.after[i] = *s.seen(&p.plan.rules[i], p.who.hash, now.at)
+		}
+	}
 	s.mu.Unlock()
 	now.setFields(h, 0, 0)
 }

@@ -187,7 +187,7 @@ func TestNotes(t *testing.T) {
 	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		g := gate.At(s, name)
 		for i, n := range []gate.Note{
-			{}, {By: "Ada Lovelace", Why: "naïve <b>日本</b> \"quotes\""}, {By: strings.Repeat("é", 50), Why: strings.Repeat("x", 500)},
+			{}, {By: "Ada Lovelace", Why: "naïve <b>日本</b> \"quotes\""}, {By: strings.Repeat("é", 50), Why: strings.Repeat("x", 256)},
 		} {
 			must(t, g.Open(t.Context(), n))
 			st := stateOf(t, g)
@@ -200,7 +200,7 @@ func TestNotes(t *testing.T) {
 			shut(t, g)
 		}
 		before := stateOf(t, g)
-		for _, n := range []gate.Note{{By: strings.Repeat("x", 101)}, {Why: strings.Repeat("x", 501)}, {By: "\xff"}, {Why: "two\nlines"}, {By: "\x1b[2J"}, {Why: "\u0085"}} {
+		for _, n := range []gate.Note{{By: strings.Repeat("x", 101)}, {Why: strings.Repeat("x", 257)}, {By: "\xff"}, {Why: "two\nlines"}, {By: "\x1b[2J"}, {Why: "\u0085"}} {
 			wantErr(t, g.Open(t.Context(), n), storage.ErrInvalid, name)
 			wantErr(t, g.Close(t.Context(), n), storage.ErrInvalid, name)
 			wantErr(t, g.OpenAt(t.Context(), time.Time{}, n), storage.ErrInvalid, name, "the time is zero")

@@ -21,9 +21,6 @@ const (
 
 	openPolls = 12 // a gate that is open is looked at once in so many polls
 
-	maxBy  = 100 // bytes
-	maxWhy = 500 // bytes
-
 	maxAhead = 10 * 365 * 24 * time.Hour
 )
 
@@ -83,7 +80,7 @@ func newMetrics(r prometheus.Registerer, name string) (gateMetrics, error) {
 // A Note tells an operator about a change of a gate. Both fields are valid UTF-8 without control characters.
 type Note struct {
 	By  string // who made the change, at most 100 bytes. Defaults to user@host, or the process
-	Why string // at most 500 bytes; may be empty
+	Why string // at most 256 bytes; may be empty
 }
 
 // withDefaults returns a complete copy, or all that is wrong with it.
@@ -91,7 +88,7 @@ func (n Note) withDefaults() (Note, error) {
 	if n.By == "" {
 		n.By = self()
 	}
-	return n, errors.Join(call.CheckText("By", n.By, maxBy), call.CheckText("Why", n.Why, maxWhy))
+	return n, errors.Join(call.CheckText("By", n.By, call.MaxBy), call.CheckText("Why", n.Why, call.MaxWhy))
 }
 
 // self names the user and host of this process, or the process.
@@ -101,7 +98,7 @@ func self() string {
 		return call.ProcessName()
 	}
 	u, err := user.Current()
-	if err != nil || call.CheckText("By", u.Username+"@"+host, maxBy) != nil {
+	if err != nil || call.CheckText("By", u.Username+"@"+host, call.MaxBy) != nil {
 		return call.ProcessName()
 	}
 	return u.Username + "@" + host

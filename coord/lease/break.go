@@ -32,7 +32,7 @@ type Broken struct {
 // already keeps its first note. A lease that never was is storage.ErrNotFound. A failed call is repeated twice; after
 // an error the lease may be broken.
 func Break(ctx context.Context, store *storage.Store, name string, note Note) error {
-	faults := []error{call.CheckStore(store), storage.CheckKey(name), call.CheckText("By", note.By, maxText), call.CheckText("Why", note.Why, maxText)}
+	faults := []error{call.CheckStore(store), storage.CheckKey(name), call.CheckText("By", note.By, maxText), call.CheckText("Why", note.Why, call.MaxWhy)}
 	if note.By == "" {
 		faults = append(faults, fmt.Errorf("%w: By is empty; say who breaks the lease", storage.ErrInvalid))
 	}

@@ -105,7 +105,7 @@ func TestBadCalls(t *testing.T) {
 	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		p := at(t, storagetest.Intercept(s, calls.Hook))
-		wantErr(t, p.Pause(t.Context(), []string{"good", "a b"}, time.Millisecond, pause.Note{By: "a\x1bb", Why: strings.Repeat("x", 501)}), storage.ErrInvalid, `"a b"`, "1ms", "By", "Why")
+		wantErr(t, p.Pause(t.Context(), []string{"good", "a b"}, time.Millisecond, pause.Note{By: "a\x1bb", Why: strings.Repeat("x", 257)}), storage.ErrInvalid, `"a b"`, "1ms", "By", "Why")
 		wantErr(t, p.Pause(t.Context(), []string{"good"}, math.MaxInt64, pause.Note{}), storage.ErrInvalid, "ten years")
 		wantErr(t, p.Resume(t.Context(), ""), storage.ErrInvalid)
 		wantErr(t, p.Repair(t.Context(), []string{"a b"}, -time.Hour, pause.Note{By: "\xff"}), storage.ErrInvalid, `"a b"`, "-1h", "By")
@@ -131,12 +131,12 @@ func TestTooManyPauses(t *testing.T) {
 	t.Parallel()
 	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var many []string
-		for i := range 600 {
+		for i := range 900 {
 			many = append(many, fmt.Sprintf("queue-%d", i))
 		}
-		p, note := at(t, s), pause.Note{By: "ada", Why: strings.Repeat("x", 500)}
-		must(t, p.Pause(t.Context(), many[:300], 0, note))
-		wantErr(t, p.Pause(t.Context(), many, 0, note), storage.ErrTooLarge, "600 queues", "resume some")
+		p, note := at(t, s), pause.Note{By: "ada", Why: strings.Repeat("x", 256)}
+		must(t, p.Pause(t.Context(), many[:450], 0, note))
+		wantErr(t, p.Pause(t.Context(), many, 0, note), storage.ErrTooLarge, "900 queues", "resume some")
 		resume(t, p, many...)
 		if got := listed(t, p); got != "" {
 			t.Errorf("%q are paused", got)

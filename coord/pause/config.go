@@ -15,9 +15,6 @@ const (
 	minPoll = 100 * time.Millisecond
 	maxPoll = 10 * time.Minute
 
-	maxBy  = 100 // bytes
-	maxWhy = 500 // bytes
-
 	leastLength = time.Second
 	mostLength  = 10 * 365 * 24 * time.Hour
 )
@@ -47,13 +44,13 @@ func (c Config) withDefaults() (Config, error) {
 // A Note tells others about a pause. Both fields are valid UTF-8 without control characters.
 type Note struct {
 	By  string // who paused the queue, at most 100 bytes. Defaults to the process
-	Why string // at most 500 bytes; may be empty
+	Why string // at most 256 bytes; may be empty
 }
 
 // withDefaults returns a complete copy, or all that is wrong with it.
 func (n Note) withDefaults() (Note, error) {
 	n.By = cmp.Or(n.By, call.ProcessName())
-	return n, errors.Join(call.CheckText("By", n.By, maxBy), call.CheckText("Why", n.Why, maxWhy))
+	return n, errors.Join(call.CheckText("By", n.By, call.MaxBy), call.CheckText("Why", n.Why, call.MaxWhy))
 }
 
 // checkQueues refuses names that no queue has.

@@ -65,7 +65,7 @@ type Note struct {
 // is storage.ErrNotFound. A turn that a process has isn't touched by it. A failed call is repeated twice; after an
 // error the key may be released.
 func Release(ctx context.Context, store *storage.Store, group, key string, note Note) (before Info, released bool, err error) {
-	faults := []error{call.CheckStore(store), storage.CheckKey(group), storage.CheckKey(key), call.CheckText("By", note.By, maxText), call.CheckText("Why", note.Why, maxText)}
+	faults := []error{call.CheckStore(store), storage.CheckKey(group), storage.CheckKey(key), call.CheckText("By", note.By, maxText), call.CheckText("Why", note.Why, call.MaxWhy)}
 	if note.By == "" {
 		faults = append(faults, fmt.Errorf("%w: By is empty; say who releases the key", storage.ErrInvalid))
 	}

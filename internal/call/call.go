@@ -47,6 +47,12 @@ func CheckStore(store *storage.Store) error {
 	return nil
 }
 
+// The largest notes on who changes something and why, in bytes: one bound for all that operators change.
+const (
+	MaxBy  = 100
+	MaxWhy = 256
+)
+
 // CheckText refuses a text that people can't read safely: one of more than most bytes, of invalid UTF-8, or with
 // control characters.
 func CheckText(what, text string, most int) error {

@@ -29,11 +29,55 @@ func RedactError[T any](err error) error {
 		return fmt.Errorf("invalid JSON at byte %d", syntax.ByteOffset)
 	case errors.As(err, &semantic) && semantic.GoType != nil:
 		path := strings.ReplaceAll(strings.TrimPrefix(string(semantic.JSONPointer), "/"), "/", ".")
-		return fmt.Errorf("%s can't be decoded into %v", memberOf[T](path), semantic.GoType)
+		return unfit[T](path, semantic.GoType)
 	case errors.As(err, &older) && older.Type != nil:
-		return fmt.Errorf("%s can't be decoded into %v", memberOf[T](older.Field), older.Type)
+		return unfit[T](older.Field, older.Type)
 	}
-	return fmt.Errorf("the JSON can't be decoded into %v (%T)", reflect.TypeFor[T](), err)
+	return &TypeError{place: "the JSON", of: reflect.TypeFor[T](), cause: fmt.Sprintf(" (%T)", err)}
+}
+
+// A TypeError says that JSON, or a member of it, can't be decoded into a type of Go.
+type TypeError struct {
+	place string
+	of    reflect.Type
+	cause string
+	whole bool // the place is what can't be decoded, and not something within it
+}
+
+func unfit[T any](path string, of reflect.Type) *TypeError {
+	return &TypeError{place: memberOf[T](path), of: of, whole: !strings.Contains(path, ".")}
+}
+
+func (e *TypeError) Error() string {
+	return fmt.Sprintf("%s can't be decoded into %v%s", e.place, e.of, e.cause)
+}
+
+// For is the error for people who don't know the type: name is what they call it.
+func (e *TypeError) For(name string) string {
+	want := ""
+	if e.whole && !custom(e.of) {
+		want = wanted(e.of.Kind())
+	}
+	return fmt.Sprintf("%s doesn't fit %s%s", e.place, name, want)
+}
+
+// wanted says which JSON a kind of type wants.
+func wanted(k reflect.Kind) string {
+	switch k {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "; want a whole number"
+	case reflect.Float32, reflect.Float64:
+		return "; want a number"
+	case reflect.String:
+		return "; want a text"
+	case reflect.Bool:
+		return "; want true or false"
+	case reflect.Array, reflect.Slice:
+		return "; want a list"
+	case reflect.Map, reflect.Struct:
+		return "; want an object"
+	}
+	return ""
 }
 
 // memberOf names the place of a fault in a T by its top-level member only. Members below that may belong to a map, and

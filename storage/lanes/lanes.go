@@ -152,6 +152,36 @@ func (s *store) Queue(name string) driver.Queue {
 	return s.Store.Queue(name)
 }
 
+// Requests implements driver.Store. Those of lanes count as those of their queue.
+func (s *store) Requests() []driver.Requests {
+	list := s.Store.Requests()
+	if list == nil {
+		return nil // the inner store doesn't count
+	}
+	of := map[string]string{} // lanes, and their queues
+	for name, q := range s.queues {
+		for _, l := range q.lanes {
+			of[l.name] = name
+		}
+	}
+	sums := make([]driver.Requests, 0, len(list))
+	at := map[driver.Request]int{}
+	for _, r := range list {
+		if queue, ok := of[r.Target]; ok && r.Kind == "queue" {
+			r.Target = queue
+		}
+		i, ok := at[r.Request]
+		if !ok {
+			at[r.Request] = len(sums)
+			sums = append(sums, r)
+			continue
+		}
+		sums[i].Count += r.Count
+		sums[i].Throttled += r.Throttled
+	}
+	return sums
+}
+
 // Committer implements driver.Store.
 func (s *store) Committer() driver.Committer {
 	inner := s.Store.Committer()

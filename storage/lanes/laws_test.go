@@ -346,3 +346,32 @@ func TestIdleLanesCostWhatOneQueueCosts(t *testing.T) {
 		t.Errorf("%d receives in four idle hours with lanes, %d without", eight, one)
 	}
 }
+
+// The requests of lanes count as those of their queue. None is lost, and other queues keep theirs.
+func TestRequestsOfLanesAreTheirQueues(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, storagetest.Plain(openStore(t)), channel.Lanes(purchases, 8))
+	s.send(t.Context(), "", "nobody", 100)
+	if err := s.store.Queue("others").Send(t.Context(), []storage.Message{{Body: []byte("x")}}); err != nil {
+		t.Fatal(err)
+	}
+	sum := func(store *storage.Store) (all int64, sends map[string]int64, sorts int) {
+		sends = map[string]int64{}
+		list := store.Requests()
+		for _, r := range list {
+			all += r.Count
+			if r.Op == "send" && r.Kind == "queue" {
+				sends[r.Target] += r.Count
+			}
+		}
+		return all, sends, len(list)
+	}
+	inner, lanesOnly, innerSorts := sum(s.store)
+	all, sends, sorts := sum(s.channels.Store())
+	if len(lanesOnly) != 9 || all != inner {
+		t.Fatalf("got sends to %v and %d requests in all; want 8 lanes, another queue, and %d", lanesOnly, all, inner)
+	}
+	if len(sends) != 2 || sends[purchases] < 8 || sends["others"] != 1 || sorts != innerSorts-7 {
+		t.Errorf("got sends to %v in %d sorts of requests; want those of all lanes as %s", sends, sorts, purchases)
+	}
+}

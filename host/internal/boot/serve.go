@@ -25,8 +25,12 @@ const (
 // Listen opens the port that a flag asks for, so that a program can report at once that the port is taken. The
 // address is HOST:PORT; no host means all, port 0 takes a free one.
 func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
-	if _, _, err := net.SplitHostPort(addr); err != nil {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
 		return nil, &UsageError{fmt.Errorf("-%s %q: want HOST:PORT or :PORT", flag, addr)}
+	}
+	if _, err := net.DefaultResolver.LookupPort(ctx, "tcp", port); err != nil && ctx.Err() == nil {
+		return nil, &UsageError{fmt.Errorf("-%s %q: want a port from 0 to 65535, as in :8080; 0 takes a free one", flag, addr)}
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	switch {

@@ -14,13 +14,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/host/internal/boot"
+	limits "github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 
-// The largest notes that both a gate and a lease take, in bytes.
+// The largest notes of all verbs, in bytes.
 const (
-	mostBy  = 100
-	mostWhy = 256
+	mostBy  = limits.MaxBy
+	mostWhy = limits.MaxWhy
 )
 
 // corrupt stands for what a document says that can't be read.

@@ -52,14 +52,14 @@
 //	millrace top            [-every D] [-n N]
 //	millrace doctor         [-lag D]
 //	millrace spool          FILE
-//	millrace spool list     FILE [-all] [-json]
+//	millrace spool list     FILE [-all]
 //	millrace spool discard  FILE ENTRY… -why TEXT [-by WHO] -yes
 //	millrace spool release  FILE
 //	millrace completion     bash | zsh | fish
 //
-// Flags stand after the verb. Every verb but completion takes -json, and -store URL, which is also the environment
-// variable MILLRACE_STORE. Without either it is data/NAME.db, by the name of the program. A store in a file that isn't
-// there is an error, also for send: no worker would ever look there.
+// Flags stand after the verb. Every verb but completion takes -json. All but completion and those of spools take -store
+// URL, which is also the environment variable MILLRACE_STORE. Without either it is data/NAME.db, by the name of the
+// program. A store in a file that isn't there is an error, also for send: no worker would ever look there.
 //
 // # Programs
 //
@@ -92,6 +92,9 @@
 //   - gone: somebody else was quicker
 //   - changed: a new entry came in since the old one was read; the new one stays
 //
+// They, and those of edit, have the member halted where the message has halted a key of its queue (package coord/turn):
+// turns release lets the others of that key go on. People get a note of it.
+//
 // So have those of the verbs of schedules and of coordination:
 //
 //   - schedules pause, resume, run and backfill: paused, resumed, run, backfill, unchanged, asked (a message waits for
@@ -100,6 +103,7 @@
 //   - gates open, close and repair: opened, announced, closed, unchanged, repaired
 //   - queues pause and resume: paused, resumed, unchanged, repaired (the pauses could not be read, and are replaced)
 //   - turns release: released, unchanged (the key waits for nothing)
+//   - spool release: released; spool discard: discarded
 //   - locks break: broken, broken before (the first note stays), free (nobody held it); locks raise: raised
 //
 // And so have those of acts on processes: asked; with -wait done, refused, or unanswered (a worker takes it later).

@@ -159,7 +159,7 @@ func (c examination) queueFindings(names []string, stats []storage.Stats, poison
 				Fix: "Start a worker of a program with handlers for it, or take the queue out of the routes."})
 		}
 		if st.Oldest > c.lag && st.Ready > 0 {
-			text := fmt.Sprintf("queue %s: the oldest of %s has been ready for %s", name, count(int(st.Ready), "ready message"), age(st.Oldest))
+			text := fmt.Sprintf("queue %s: the oldest of %s was sent %s ago", name, count(int(st.Ready), "ready message"), age(st.Oldest))
 			all = append(all, finding{Severity: wrong, Check: "lag", Queue: name, Text: text,
 				Fix: c.lagFix(st)})
 		}

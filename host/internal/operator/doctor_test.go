@@ -71,7 +71,7 @@ func TestDoctorFinds(t *testing.T) {
 		{name: "no route", known: []catalog.Description{{Program: catalog.Program{Name: "other", Version: "v1"}, Last: time.Now(), Stored: time.Now()}}, stats: storage.Stats{Ready: 2},
 			want: "consumers: queue orders is in no route any more, with 2 messages ready; until it is empty"},
 		{name: "no handler", known: []catalog.Description{described("web", "v1", day, "a b c", ""), healthy}, want: "kinds: c comes to queue orders, and its consumers have no handler for it: shop v1; handed back for an hour"},
-		{name: "lag", known: []catalog.Description{healthy}, stats: storage.Stats{Ready: 3, Oldest: 6 * time.Minute}, want: "lag: the oldest of 3 ready messages has been ready for 6m0s; Nothing of it is being handled: does a worker run? millrace top shows"},
+		{name: "lag", known: []catalog.Description{healthy}, stats: storage.Stats{Ready: 3, Oldest: 6 * time.Minute}, want: "lag: the oldest of 3 ready messages was sent 6m0s ago; Nothing of it is being handled: does a worker run? millrace top shows"},
 		{name: "lag of a worker that runs", known: []catalog.Description{healthy}, stats: storage.Stats{Ready: 3, InFlight: 2, Oldest: 6 * time.Minute}, want: "lag: 3 ready messages; or start more workers"},
 		{name: "lag where nobody knows what is in flight", known: []catalog.Description{healthy}, stats: storage.Stats{Ready: 3, InFlight: -1, Oldest: 6 * time.Minute}, want: "lag: 3 ready messages; Does a worker run? millrace top shows"},
 		{name: "no worker ever", own: []catalog.Description{web}, stats: storage.Stats{Ready: 1}, want: "consumers: 1 message waits in orders, and no worker has ever run that consumes it; Start one."},

@@ -24,8 +24,9 @@ type edited struct {
 	ID     string       `json:"id"` // of the new message
 	Kind   channel.Kind `json:"kind"`
 	Queue  string       `json:"queue"`
-	Edited string       `json:"edited"` // the ID of the old message
-	Result string       `json:"result"` // "sent", or "changed" if a new entry of the old message came in meanwhile; that stays
+	Edited string       `json:"edited"`           // the ID of the old message
+	Result string       `json:"result"`           // "sent", or "changed" if a new entry of the old message came in meanwhile; that stays
+	Halted string       `json:"halted,omitempty"` // the key of the queue that the old message has halted: see turns release
 }
 
 // readEdit reads the new body.
@@ -86,7 +87,7 @@ func poisonEdit(ctx context.Context, x *call) error {
 	if err := c.sendTo(ctx, entry.Queue, e); err != nil {
 		return fmt.Errorf("%w. The edited message may have been sent; the old one is still in the poison queue. The same edit again has its effect once", err)
 	}
-	result := edited{ID: e.ID, Kind: e.Kind, Queue: entry.Queue, Edited: old.ID, Result: "sent"}
+	result := edited{ID: e.ID, Kind: e.Kind, Queue: entry.Queue, Edited: old.ID, Result: "sent", Halted: c.tellHalt(ctx, entry.Queue, old.ID, e.ID)}
 	err = poison.At(c.channels, entry.Queue).DiscardIf(context.WithoutCancel(ctx), entry.Key, entry.ETag)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
@@ -103,6 +104,20 @@ func poisonEdit(ctx context.Context, x *call) error {
 	}
 	c.out.printf("Sent %s in place of %s.\n", boot.Clean(e.ID), boot.Clean(old.ID))
 	return err
+}
+
+// tellHalt says that a key stays halted by the message in whose place another one is sent. It returns the key, if any.
+func (c editCall) tellHalt(ctx context.Context, queue, old, sent string) string {
+	h := c.haltsOf(ctx, queue)[old]
+	if h == nil {
+		return ""
+	}
+	text := c.untilReleased(*h, "the edited message waits with the others")
+	if h.ordered {
+		text = c.untilDone(*h, sent)
+	}
+	_, _ = fmt.Fprintf(c.progress, "Note: %s\n", boot.Clean(text))
+	return h.key
 }
 
 // sameJSON reports that two bodies say the same.

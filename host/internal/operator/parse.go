@@ -22,6 +22,8 @@ func (v *verb) newFlags(o *options) *flag.FlagSet {
 	}
 	if v.store {
 		set.Func("store", "the `URL` of the store, the same as for the other programs; the default is the environment variable "+boot.Variable("store"), text(&o.store))
+	}
+	if v.store || v.json {
 		set.BoolVar(&o.json, "json", false, "print JSON lines")
 	}
 	return set

@@ -110,12 +110,12 @@ func TestDoctorLooksAtPauses(t *testing.T) {
 		time.Sleep(6 * time.Minute)
 		out := x.want(t, exitWrong, "", "doctor")
 		contains(t, "doctor, later", out, "WRONG queue wishes is paused by ada, 6m0s ago: no budget. 2 messages wait in it")
-		if strings.Contains(out, "has been ready for") {
+		if strings.Contains(out, "the oldest of") {
 			t.Errorf("the pause is told twice: %s", out)
 		}
 		contains(t, "doctor -json", x.want(t, exitWrong, "", "doctor", "-json"), `"check":"pauses","queue":"wishes"`)
 		x.want(t, 0, "", "queues", "resume", "wishes")
-		contains(t, "doctor, resumed", x.want(t, exitWrong, "", "doctor"), "WRONG queue wishes: the oldest of 2 ready messages has been ready for 6m0s")
+		contains(t, "doctor, resumed", x.want(t, exitWrong, "", "doctor"), "WRONG queue wishes: the oldest of 2 ready messages was sent 6m0s ago")
 	})
 }
 

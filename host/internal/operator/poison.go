@@ -42,6 +42,7 @@ type entry struct {
 
 	compensated bool // the program has sent messages in its place
 	etag        storage.ETag
+	halts       *halt // nil: none that is known
 }
 
 // isOld reports that a message counts from a time so long ago that perhaps nothing remembers it any more.

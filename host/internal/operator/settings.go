@@ -43,7 +43,7 @@ type settingsVersionLine struct {
 	Version int64              `json:"version"`
 	Base    int64              `json:"base"`
 	BackTo  *int64             `json:"back_to"`
-	Result  *settings.Result   `json:"result"` // null: it is being checked, or nobody knows any more
+	Result  string             `json:"result"` // a settings.Result, checking, not proposed, no longer kept, unknown or corrupt
 	Reasons []settings.Refusal `json:"reasons"`
 	At      *time.Time         `json:"at"`
 	By      string             `json:"by"`
@@ -100,11 +100,16 @@ func settingsVerbs() []*verb {
 			more: "PATH is the names of the members, joined by dots: mail.rate. VALUE is JSON, or else a text: seats=60, log=debug, 'tags={\"a\":1}'.\n" +
 				"Each program that runs checks the change, and one no is enough: then nobody has it, and the exit code is 1. Where no program runs,\n" +
 				"nobody can check it, and it is refused. If the programs say so, the change then comes in stages: the verb ends when they begin, and\nsettings status shows how they go on. While they do, there is no other change but by -force. A secret is set by its reference: env:NAME or file:PATH."},
-		{name: "settings back", about: "go back to an earlier version of settings, at once", store: true, run: settingsBack, check: checkBack,
+		{name: "settings back", about: "go back to an earlier version of settings, at once", store: true, run: settingsBack,
 			flags: func(set *flag.FlagSet, o *options) {
 				changing(set, o)
 				o.to = -1
-				set.Int64Var(&o.to, "to", o.to, "the `VERSION`; 0 is that of the programs' defaults. The default undoes the last change")
+				set.Func("to", "the `VERSION`; 0 is that of the programs' defaults. The default undoes the last change", func(s string) (err error) {
+					if o.to, err = strconv.ParseInt(s, 10, 64); err != nil || o.to < 0 {
+						return errors.New("want a version, 0 or more; without -to it undoes the last change, and settings history lists the versions")
+					}
+					return nil
+				})
 			},
 			more: "A change that is being checked or rolled out is dropped; without -to that is all. Else there is a new version with the old\n" +
 				"values. It asks no program, because the old one was in force before. With -to it also repairs settings whose document is lost or damaged."},
@@ -117,13 +122,6 @@ func checkSet(name string, o options) error {
 	}
 	if o.wait <= 0 {
 		return usage("%s: -wait: want a positive time", name)
-	}
-	return nil
-}
-
-func checkBack(name string, o options) error {
-	if o.to < -1 {
-		return usage("%s: -to: want a version, 0 or more", name)
 	}
 	return nil
 }
@@ -306,16 +304,14 @@ func settingsHistory(ctx context.Context, call *call) error {
 			_, _ = fmt.Fprintf(c.progress, "Note: there are more. -limit %d lists as many again.\n", 2*c.limit)
 			break
 		}
-		line := settingsVersionLine{Version: v.Number, Base: v.Base, BackTo: v.BackTo, At: maybe(v.At), By: v.By, Why: v.Why, Changes: v.Changes}
-		result := noResult(v.Number, now)
+		line := settingsVersionLine{Version: v.Number, Base: v.Base, BackTo: v.BackTo, Result: noResult(v.Number, now), At: maybe(v.At), By: v.By, Why: v.Why, Changes: v.Changes}
 		if e, ok := ended[v.Number]; ok {
-			line.Result, line.Reasons = &e.Result, e.Reasons
-			result = string(e.Result)
+			line.Result, line.Reasons = string(e.Result), e.Reasons
 		}
 		if err != nil {
-			line.Error, result = err.Error(), corrupt
+			line.Error, line.Result = err.Error(), corrupt
 		}
-		rows = append(rows, []string{strconv.FormatInt(v.Number, 10), result, ago(v.At), orUnknown(v.By), short(orUnknown(v.Why)), short(changesOf(v))})
+		rows = append(rows, []string{strconv.FormatInt(v.Number, 10), line.Result, ago(v.At), orUnknown(v.By), short(orUnknown(v.Why)), short(changesOf(v))})
 		if c.json {
 			if err := c.out.line(line); err != nil {
 				return err
@@ -332,7 +328,7 @@ func settingsHistory(ctx context.Context, call *call) error {
 	return nil
 }
 
-// noResult tells people why a version has no result.
+// noResult tells why a version has no result.
 func noResult(version int64, now settings.Current) string {
 	switch {
 	case now.Epoch == 0:
@@ -422,7 +418,23 @@ func settingsSet(ctx context.Context, call *call) error {
 	defer cancel()
 	c.patch.Waits = c.tellWaits(time.Now())
 	e, err := c.ledger.Set(limited, settings.Note{By: c.author(), Why: c.why, Now: c.now}, c.patch)
+	if err != nil && e.Result == "" && ctx.Err() != nil {
+		return c.interrupted(e.Version)
+	}
 	return c.ended(e, err)
+}
+
+// interrupted is the error of a set that a signal has stopped. version is what it may have written, 0 for nothing.
+func (c settingsCall) interrupted(version int64) error {
+	if version == 0 {
+		return errors.New("settings set: stopped by a signal; nothing was changed")
+	}
+	text := "the programs check it, and it comes into force when all have said yes"
+	if c.force {
+		text = "it comes into force when all programs have answered, and none is passed over any more"
+	}
+	return fmt.Errorf("settings set: stopped by a signal. Version %d goes on without this command: %s. %s settings status -of %s shows how it ends. "+
+		"Until then, and once it is in force, %s settings back -of %s takes it back", version, text, c.Command, c.name, c.Command, c.name)
 }
 
 // settingsBack goes back to an earlier version.

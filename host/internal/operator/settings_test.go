@@ -3,8 +3,10 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,12 +97,15 @@ func TestSettings(t *testing.T) {
 		contains(t, "history", x.want(t, 0, "", "settings", "history"), "VERSION RESULT WHEN BY WHY CHANGES 7 in force 0s ago", "seats 60→default 6 in force 1s ago", "too many back to 1, seats 102→60 5 forced",
 			"4 refused", `3 refused`, "seast default→50", "2 refused", "1 in force", `ada Black Friday mail.from default→"ada@example.org", seats default→60`)
 		lines := strings.Split(strings.TrimSpace(x.want(t, 0, "", "settings", "history", "-json", "-limit", "3")), "\n")
-		if forced := oneLine[settingsVersionLine](t, lines[2]+"\n"); forced.Version != 5 || *forced.Result != settings.Forced || forced.Reasons[0].Node != "b" || forced.Base != 1 {
+		if forced := oneLine[settingsVersionLine](t, lines[2]+"\n"); forced.Version != 5 || forced.Result != string(settings.Forced) || forced.Reasons[0].Node != "b" || forced.Base != 1 {
 			t.Errorf("history -json: got %+v", forced)
 		}
 		contains(t, "diff", x.want(t, 0, "", "settings", "diff", "5"), `PATH VERSION 5 VERSION 7 seats 102 default`)
 		contains(t, "no diff", x.want(t, 0, "", "settings", "diff", "1", "6"), "Versions 1 and 6 set the same.")
 		contains(t, "no version", x.want(t, 3, "", "settings", "diff", "1", "60"), "version 60")
+		for _, to := range []string{"-1", "-7", "last"} {
+			contains(t, "no version", x.want(t, 2, "", "settings", "back", "-to", to), "want a version, 0 or more; without -to it undoes the last change")
+		}
 		contains(t, "never in force", x.want(t, 1, "", "settings", "back", "-to", "2"), "this version never was in force")
 
 		openHall(t, x.Store, "kitchen", "c")
@@ -163,12 +168,14 @@ func TestSettingsThatNobodyChecks(t *testing.T) {
 		contains(t, "no answer", x.want(t, 1, "", "settings", "set", "seats=70", "-wait", "3s"), "version 2 is still being checked and waits for a until 00:01:", "not all programs have answered within 3s; millrace settings status -of hall tells more")
 		contains(t, "awaited", x.want(t, 0, "", "settings", "status"), "none yet to 2", "Version 2 is being checked. It waits for the answer of a until 00:01:", "is passed over")
 		contains(t, "checking", x.want(t, 0, "", "settings", "history"), "2 checking", "seats 60→70")
+		contains(t, "checking as JSON", x.want(t, 0, "", "settings", "history", "-json"), `"result":"checking"`)
 		contains(t, "checking", x.want(t, 0, "", "settings", "show"), "Version 2 is being checked.")
 		close(hang)
 		_ = worldtest.Pause(t.Context(), time.Minute)
 		putBlob(t, x.Store, "settings", "hall/current", "junk \x1b[31m")
 		contains(t, "damaged", x.want(t, 1, "", "settings", "show"), `go back by "millrace settings back" with -to VERSION`)
 		contains(t, "damaged", x.want(t, 0, "", "settings", "history"), "Note: settings: read hall", "2 unknown ")
+		contains(t, "damaged, as JSON", x.want(t, 0, "", "settings", "history", "-json"), `"result":"unknown"`)
 		contains(t, "repaired", x.want(t, 0, "", "settings", "back", "-to", "1"), "version 3 is in force.")
 		_ = worldtest.Pause(t.Context(), time.Minute)
 		if a.Now().Seats != 60 || a.State().Version != 3 {
@@ -206,6 +213,7 @@ func TestSettingsInStages(t *testing.T) {
 		contains(t, "status", x.want(t, 0, "", "settings", "status"), "canary, 0 of 0 calls failed", "Version 1 is being rolled out: stage 1 of 2, 50% of the programs, baked 2m")
 		contains(t, "show", x.want(t, 0, "", "settings", "show"), "Version 1 is being rolled out: stage 1 of 2")
 		contains(t, "history", x.want(t, 0, "", "settings", "history"), "1 rolling out")
+		contains(t, "history -json", x.want(t, 0, "", "settings", "history", "-json"), `"result":"rolling out"`)
 		line := oneLine[shownSettings](t, x.want(t, 0, "", "settings", "show", "-json"))
 		if line.Rollout == nil || line.Rollout.Stage != 0 || len(line.Rollout.Stages) != 2 {
 			t.Errorf("got %+v", line.Rollout)
@@ -280,4 +288,42 @@ func TestSetSaysForWhomItWaits(t *testing.T) {
 			t.Errorf("got %s", out)
 		}
 	})
+}
+
+// A signal ends a set at once. It says that the change goes on without it, which is so, and how to look and to undo it.
+func TestASetThatASignalStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	n := openHall(t, w.store, "hall", "a")
+	hang := make(chan struct{})
+	n.Changing(func(context.Context, hall, hall) error { <-hang; return nil })
+	l, err := settings.At(w.store, "hall")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.begin(t, "settings", "set", "seats=60", "-of", "hall", "-wait", "1h")
+	worldtest.Eventually(t, func() error {
+		if now, err := l.Current(t.Context()); err != nil || now.Candidate != 1 {
+			return fmt.Errorf("candidate %d, %v", now.Candidate, err)
+		}
+		return nil
+	})
+	p.Signal(t, syscall.SIGTERM)
+	if code := p.Wait(t); code != 1 {
+		t.Errorf("got exit code %d", code)
+	}
+	contains(t, "told", p.Output(), "stopped by a signal. Version 1 goes on without this command: the programs check it, and it comes into force when all have said yes.",
+		"settings status -of hall shows how it ends. Until then, and once it is in force,", "settings back -of hall takes it back")
+	close(hang)
+	if e, err := l.Await(t.Context(), 1); err != nil || e.Result != settings.InForce {
+		t.Errorf("got %+v, %v", e, err)
+	}
+}
+
+// A set that is stopped before it has written anything says so. One that is forced says what nobody does any more.
+func TestWhatASignalLeavesOfASet(t *testing.T) {
+	t.Parallel()
+	c := settingsCall{coordCall: coordCall{&call{tool: tool{Program{Command: "millrace"}}, options: options{force: true}}}, name: "hall"}
+	contains(t, "nothing", c.interrupted(0).Error(), "stopped by a signal; nothing was changed")
+	contains(t, "forced", c.interrupted(7).Error(), "Version 7 goes on without this command: it comes into force when all programs have answered, and none is passed over any more.")
 }

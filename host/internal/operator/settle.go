@@ -36,6 +36,7 @@ const (
 type settled struct {
 	entry
 	Result string `json:"result"`
+	Halted string `json:"halted,omitempty"` // the key of the queue that the message has halted: see turns release
 	Error  string `json:"error,omitempty"`
 }
 
@@ -95,9 +96,12 @@ func poisonRetry(ctx context.Context, x *call) error {
 	if c.dryRun {
 		return c.conclude("Would send back %s.\n", len(p.entries), p, nil)
 	}
-	done, err := c.each(ctx, "Sending back", p.entries, sentBack, func(ctx context.Context, e entry) error {
+	c.noteHalts(ctx, p.entries)
+	var w haltWatch
+	done, err := c.each(ctx, "Sending back", p.entries, sentBack, w.after(func(ctx context.Context, e entry) error {
 		return poison.At(c.channels, e.Queue).Retry(ctx, e.Key)
-	})
+	}))
+	w.tell(c, func(h halt) string { return c.untilDone(h, h.message) })
 	return c.conclude("Sent back %s.\n", done, p, err)
 }
 
@@ -111,7 +115,10 @@ func poisonDiscard(ctx context.Context, x *call) error {
 	if c.dryRun {
 		return c.conclude("Would discard %s.\n", len(p.entries), p, nil)
 	}
-	done, err := c.each(ctx, "Discarding", p.entries, discarded, c.discard)
+	c.noteHalts(ctx, p.entries)
+	var w haltWatch
+	done, err := c.each(ctx, "Discarding", p.entries, discarded, w.after(c.discard))
+	w.tell(c, func(h halt) string { return c.untilReleased(h, "its other messages wait") })
 	return c.conclude("Discarded %s.\n", done, p, err)
 }
 
@@ -192,6 +199,9 @@ func (c poisonCall) each(ctx context.Context, what string, entries []entry, well
 			defer mu.Unlock()
 			results[result]++
 			line := settled{entry: e, Result: result}
+			if e.halts != nil {
+				line.Halted = e.halts.key
+			}
 			if fault != nil {
 				line.Error = fault.Error()
 				faults = append(faults, fmt.Sprintf("%s %s: %v", e.Queue, e.name(), fault))

@@ -41,15 +41,30 @@ func (c examination) spoolFindings(ctx context.Context) (all []finding, err erro
 	return all, nil
 }
 
+// spoolLine is what -json prints of a spool.
+type spoolLine struct {
+	File    string     `json:"file"`
+	Waiting int64      `json:"waiting"` // messages
+	Bytes   int64      `json:"bytes"`
+	Oldest  *time.Time `json:"oldest"`  // when it was kept; null: nothing waits
+	Program string     `json:"program"` // empty: that which opens it next
+	Store   string     `json:"store"`   // of the program; empty: unknown
+}
+
+// noSpool reports that there is no file. A path holds no secret, so it is shown as it was typed.
+func noSpool(path string) error { return nothing("spool: there is no file %s", storage.Quote(path)) }
+
 // lookIntoSpool prints what is in a spool's file. It needs no store, because that may be away.
 func lookIntoSpool(ctx context.Context, c *call) error {
 	path := c.args[0]
 	st, err := spool.Look(ctx, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nothing("spool: there is no file %s", boot.Word(path))
+		return noSpool(path)
 	case err != nil:
 		return err
+	case c.json:
+		return c.out.line(spoolLine{File: path, Waiting: st.Waiting, Bytes: st.Bytes, Oldest: maybe(st.Oldest), Program: st.Program, Store: st.Store})
 	case st.Waiting == 0:
 		c.out.printf("Nothing waits in the spool.\n")
 	default:
@@ -63,14 +78,22 @@ func lookIntoSpool(ctx context.Context, c *call) error {
 	return nil
 }
 
+// spoolReleased is what -json prints of a spool that was released.
+type spoolReleased struct {
+	File   string `json:"file"`
+	Result string `json:"result"` // released
+}
+
 // releaseSpool makes a spool's file nobody's.
 func releaseSpool(ctx context.Context, c *call) error {
 	err := spool.Release(ctx, c.args[0])
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nothing("spool: there is no file %s", boot.Word(c.args[0]))
+		return noSpool(c.args[0])
 	case err != nil:
 		return err
+	case c.json:
+		return c.out.line(spoolReleased{File: c.args[0], Result: released})
 	}
 	c.out.printf("The spool belongs to the program that opens it next.\n")
 	return nil
@@ -96,7 +119,7 @@ func listSpool(ctx context.Context, c *call) error {
 	for e, err := range spool.List(ctx, c.args[0]) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nothing("spool: there is no file %s", boot.Word(c.args[0]))
+			return noSpool(c.args[0])
 		case err != nil:
 			return err
 		case e.Refused == "" && !c.all:
@@ -138,19 +161,31 @@ func checkSpoolDiscard(verb string, o options) error {
 	return nil
 }
 
+// spoolDiscarded is what -json prints of an entry that was deleted.
+type spoolDiscarded struct {
+	ID     string `json:"id"`
+	Result string `json:"result"` // discarded
+}
+
 // discardSpooled deletes entries of a spool.
 func discardSpooled(ctx context.Context, c *call) error {
 	for _, id := range c.args[1:] {
 		err := spool.Discard(ctx, c.args[0], id, coordCall{c}.author(), c.why)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nothing("spool: there is no file %s", boot.Word(c.args[0]))
+			return noSpool(c.args[0])
 		case errors.Is(err, storage.ErrNotFound):
 			return nothing("spool: there is no entry %s", boot.Word(id))
 		case errors.Is(err, storage.ErrInvalid):
 			return &boot.UsageError{Err: err}
 		case err != nil:
 			return err
+		}
+		if c.json {
+			if err := c.out.line(spoolDiscarded{ID: id, Result: discarded}); err != nil {
+				return err
+			}
+			continue
 		}
 		c.out.printf("Entry %s is discarded.\n", boot.Clean(id))
 	}
@@ -160,23 +195,22 @@ func discardSpooled(ctx context.Context, c *call) error {
 // spoolVerbs are the verbs of the files that keep messages while the store is away.
 func spoolVerbs() []*verb {
 	return []*verb{
-		{name: "spool list", args: "FILE", least: 1, most: 1, about: "list the messages of a spool that are set aside", run: listSpool,
+		{name: "spool list", args: "FILE", least: 1, most: 1, about: "list the messages of a spool that are set aside", json: true, run: listSpool,
 			more: "FILE is that of a web's flag -spool, on its machine. The web may run meanwhile. The content of messages isn't shown.",
 			flags: func(set *flag.FlagSet, o *options) {
 				set.BoolVar(&o.all, "all", false, "list also those that wait for the store")
-				set.BoolVar(&o.json, "json", false, "print JSON lines")
 			}},
-		{name: "spool discard", args: "FILE ENTRY…", least: 2, most: 1 << 16, about: "delete messages of a spool for good", run: discardSpooled, check: checkSpoolDiscard,
+		{name: "spool discard", args: "FILE ENTRY…", least: 2, most: 1 << 16, about: "delete messages of a spool for good", json: true, run: discardSpooled, check: checkSpoolDiscard,
 			more: "ENTRY is what spool list shows. All its messages are deleted, and are never sent. A web that runs may have sent them at that moment. It\n" +
 				"finds out within ten minutes, and its log tells who has discarded them and why. -why and -yes are required.",
 			flags: func(set *flag.FlagSet, o *options) {
 				noteFlags(set, o)
 				set.BoolVar(&o.yes, "yes", false, "delete the messages")
 			}},
-		{name: "spool release", args: "FILE", least: 1, most: 1, about: "give a spool to the program that opens it next", run: releaseSpool,
+		{name: "spool release", args: "FILE", least: 1, most: 1, about: "give a spool to the program that opens it next", json: true, run: releaseSpool,
 			more: "FILE is that of a web's flag -spool, on its machine. A spool belongs to one program and one store. Release it when the program's name\n" +
 				"or the store's place has changed. No program may have it open."},
-		{name: "spool", args: "FILE", least: 1, most: 1, about: "look into a file that keeps messages while the store is away", run: lookIntoSpool,
+		{name: "spool", args: "FILE", least: 1, most: 1, about: "look into a file that keeps messages while the store is away", json: true, run: lookIntoSpool,
 			more: "FILE is that of a web's flag -spool, on its machine. The web may run meanwhile. The verb needs no store and changes nothing."},
 	}
 }

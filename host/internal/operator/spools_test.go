@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +45,9 @@ func TestSpoolVerb(t *testing.T) {
 	t.Parallel()
 	x := newStranger(t, worldtest.OpenStore(t, ""))
 	path := filepath.Join(t.TempDir(), "web.spool")
-	contains(t, "no file", x.want(t, exitNothing, "", "spool", path))
+	for _, args := range [][]string{{"spool", path}, {"spool", "list", path}, {"spool", "release", path}, {"spool", "discard", path, "0", "-yes", "-why", "a"}} {
+		contains(t, "no file", x.want(t, exitNothing, "", args...), "spool: there is no file "+storage.Quote(path))
+	}
 	routes, err := channel.NewRoutes(channel.Command[worldtest.Add]("adds"))
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +75,9 @@ func TestSpoolVerb(t *testing.T) {
 	}
 	contains(t, "one message", x.want(t, 0, "", "spool", path), "1 message waits in the spool, with", "bytes, the oldest for",
 		"It belongs to program /web for store sqlite ")
+	if l := oneLine[spoolLine](t, x.want(t, 0, "", "spool", path, "-json")); l.File != path || l.Waiting != 1 || l.Bytes == 0 || l.Oldest == nil || l.Program != "/web" || !strings.HasPrefix(l.Store, "sqlite ") {
+		t.Errorf("as JSON: got %+v", l)
+	}
 	contains(t, "nothing is set aside", x.want(t, 0, "", "spool", "list", path), "Nothing is set aside")
 	contains(t, "all", x.want(t, 0, "", "spool", "list", path, "-all"), "ENTRY", "0", "test.add.v1", "waits")
 	contains(t, "all as JSON", x.want(t, 0, "", "spool", "list", path, "-all", "-json"), `{"id":"0","kept":"`, `"kind":"test.add.v1"}]}`)
@@ -80,6 +86,10 @@ func TestSpoolVerb(t *testing.T) {
 	contains(t, "a discard of nothing", x.want(t, exitNothing, "", "spool", "discard", path, "7", "-yes", "-why", "a"), "there is no entry")
 	contains(t, "a discard of no ID", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "x", "-yes", "-why", "a"), "not the ID of an entry")
 	contains(t, "a discard", x.want(t, 0, "", "spool", "discard", path, "0", "-yes", "-why", "a"), "Entry 0 is discarded.")
+	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, "a discard as JSON", x.want(t, 0, "", "spool", "discard", path, "1", "-yes", "-why", "a", "-json"), `{"id":"1","result":"discarded"}`)
 	contains(t, "an emptied one", x.want(t, 0, "", "spool", "list", path, "-all"), "The spool is empty.")
 	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "a"}); err != nil {
 		t.Fatal(err)
@@ -89,5 +99,16 @@ func TestSpoolVerb(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(t, "a release", x.want(t, 0, "", "spool", "release", path), "The spool belongs to the program that opens it next.")
+	contains(t, "a release as JSON", x.want(t, 0, "", "spool", "release", path, "-json"), `{"file":"`+path+`","result":"released"}`)
 	contains(t, "a released one", x.want(t, 0, "", "spool", path), "1 message waits in the spool", "It belongs to the program that opens it next.")
+}
+
+// Every verb that answers something answers in JSON, too, also one that needs no store.
+func TestEveryVerbHasJSON(t *testing.T) {
+	t.Parallel()
+	for _, v := range (tool{}).verbs() {
+		if has := v.newFlags(&options{}).Lookup("json") != nil; has == (v.name == "completion" || v.name == hiddenVerb) {
+			t.Errorf("%s: it has -json: %v", v.name, has)
+		}
+	}
 }

@@ -38,7 +38,7 @@ type releasedLine struct {
 	Result string `json:"result"` // released or unchanged
 }
 
-const keyReleased = "released"
+const released = "released"
 
 // turnVerbs are the verbs of the turns of keys.
 func turnVerbs() []*verb {
@@ -143,7 +143,7 @@ func keysOf(ctx context.Context, c *call) iter.Seq2[turn.Info, error] {
 func turnsRelease(ctx context.Context, x *call) error {
 	c := coordCall{x}
 	queue, key := c.args[0], c.args[1]
-	before, released, err := turn.Release(ctx, c.store, queue, key, turn.Note{By: c.author(), Why: c.why})
+	before, goesOn, err := turn.Release(ctx, c.store, queue, key, turn.Note{By: c.author(), Why: c.why})
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nothing("no key %s in queue %s has ever had a turn", storage.Quote(key), storage.Quote(queue))
@@ -152,9 +152,9 @@ func turnsRelease(ctx context.Context, x *call) error {
 	}
 	line := releasedLine{Queue: queue, Key: key, Result: unchanged}
 	text := fmt.Sprintf("Key %s waits for nothing.", storage.Quote(key))
-	if released {
+	if goesOn {
 		_, why := stateOf(before)
-		line.Result, text = keyReleased, fmt.Sprintf("Key %s goes on. It was stopped %s.", storage.Quote(key), why)
+		line.Result, text = released, fmt.Sprintf("Key %s goes on. It was stopped %s.", storage.Quote(key), why)
 		if before.State.Halted == nil {
 			text = fmt.Sprintf("Key %s goes on. It waited: %s.", storage.Quote(key), why)
 		}

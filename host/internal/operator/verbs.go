@@ -19,6 +19,7 @@ type verb struct {
 	more        string // the rest of its help
 	least, most int    // number of arguments
 	store       bool   // it needs a store
+	json        bool   // it prints JSON lines, too, although it needs no store
 	flags       func(*flag.FlagSet, *options)
 	check       func(name string, o options) error
 	words       func(c *call, n int) []string         // candidates for argument n (0, 1, …), as far as they are known
@@ -135,9 +136,11 @@ func (t tool) poisonVerbs(many int) []*verb {
 				set.BoolVar(&o.again, "again", false, "send it even if the old message may have had its effect")
 			}},
 		{name: "poison retry", about: "send messages back to their queues", store: true, run: poisonRetry, flags: selections, check: t.checkSelection,
-			more: "Remove the cause of the failure first: the message starts with no attempts. It keeps its ID, so it still has its effect once."},
+			more: "Remove the cause of the failure first: the message starts with no attempts. It keeps its ID, so it still has its effect once.\n" +
+				"A key that the message has halted goes on when it is done."},
 		{name: "poison discard", about: "delete messages from the poison queues for good", store: true, run: poisonDiscard, check: t.checkDiscard,
-			more: "They are then never handled. An entry that was replaced after it was read stays. -yes or -dry-run is required, even if there is\nnothing to discard.",
+			more: "They are then never handled. A key that one of them has halted stays halted until turns release. An entry that was replaced\n" +
+				"after it was read stays. -yes or -dry-run is required, even if there is nothing to discard.",
 			flags: func(set *flag.FlagSet, o *options) {
 				selections(set, o)
 				set.BoolVar(&o.yes, "yes", false, "delete the messages")

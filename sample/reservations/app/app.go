@@ -42,8 +42,8 @@ func Program() host.Program {
 		Start:    p.start,
 		Rebuild:  map[string]host.Rebuild{"months": months()},
 		Alias:    reservations.Alias,
-		// Handlers of mails mostly wait, so all workers consume their queue, while the mail server is there.
-		Guards: map[string]*guard.Guard{reservations.MailQueue: p.smtp},
+		Guards:   map[string]*guard.Guard{reservations.MailQueue: p.smtp}, // the queue waits while the mail server is away
+		// worker.Turns() without a turn means always: handlers of mails mostly wait, so -active doesn't bound their workers.
 		Worker: worker.Config{Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: worker.Turns()}}},
 	}
 }
