@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,8 @@ import (
 	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
+
+var Trace = os.Getenv("TRACE") != ""
 
 const (
 	guards    = "guards"        // the container of the records, and the topic of their changes
@@ -48,6 +52,7 @@ type fleet struct {
 	reported time.Time     // when this process reported that it is ill; zero: it hasn't
 	followed bool          // the record was open when it was seen last
 	tries    int           // that it had then
+	others   int           // failures that others in doubt told of when it was seen last
 	old      int64         // epoch of the record that this process found with reports when it started; 0: none
 	failing  time.Time     // since when the store fails; zero: it doesn't
 }
@@ -130,7 +135,7 @@ func (f *fleet) hurry() {
 // on notes what has happened to the breaker.
 func (f *fleet) on(e event) {
 	f.mu.Lock()
-	if f.probing && e.kind != overdue && e.kind != uneasy {
+	if f.probing && e.kind != overdue && !e.kind.early() {
 		f.probing = false
 		switch e.kind {
 		case recovers:
@@ -141,8 +146,11 @@ func (f *fleet) on(e event) {
 			f.verdict = failed
 		}
 	}
+	rung := f.hearing != nil
 	f.mu.Unlock()
-	f.hurry()
+	if e.kind != wary || !rung {
+		f.hurry()
+	}
 }
 
 // tend keeps the record and the breaker in accord, until the breaker is closed and the record says nothing of this
@@ -184,6 +192,11 @@ func (f *fleet) step(ctx context.Context) (quiet bool, pause time.Duration) {
 	f.io <- struct{}{}
 	defer func() { <-f.io }()
 	known, err := f.agree(ctx)
+	if Trace {
+		f.b.mu.Lock()
+		fmt.Printf("TRACE %v %s row=%d on=%v others=%v state=%d doc=%+v\n", time.Now().Format("05.000"), f.id[:3], f.b.window.row, f.b.doubt.on, f.b.doubt.others, f.b.state, f.doc)
+		f.b.mu.Unlock()
+	}
 	f.note(ctx, err)
 	if err != nil {
 		return f.calm(), againSoon
@@ -209,11 +222,12 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 		if err := f.look(ctx); err != nil {
 			return facts{}, err
 		}
-		if first && !f.doc.Open && len(f.doc.Ill) > 0 {
+		if first && !f.doc.Open && len(f.doc.Ill)+len(f.doc.Doubt) > 0 {
 			f.old = f.doc.Epoch
 		} else if f.old != f.doc.Epoch {
 			f.old = 0 // one of those that have reported lives
 		}
+		f.listen()
 		known := f.facts()
 		if known.verdict == none && f.followed != f.doc.Open { // what the record says comes first
 			f.follow(known.epoch)
@@ -253,6 +267,19 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 	return facts{}, storage.ErrPrecondition
 }
 
+// listen tells the breaker how many failures others tell of.
+func (f *fleet) listen() {
+	var others failures
+	if !f.doc.Open && time.Since(f.changed) < caseAge {
+		f.b.mu.Lock()
+		each := f.b.when
+		f.b.mu.Unlock()
+		others = f.doc.others(f.id, each)
+	}
+	f.b.hear(others, others.Row > f.others)
+	f.others = others.Row
+}
+
 // facts returns what this process knows.
 func (f *fleet) facts() facts {
 	now := time.Now()
@@ -268,6 +295,7 @@ func (f *fleet) facts() facts {
 	if k.probing && (f.b.state == ramping || f.b.state == closed) { // its end is about to be told
 		k.probing, k.verdict = false, done
 	}
+	k.doubt, k.more = f.b.doubting(now)
 	k.epoch, k.ill, k.since, k.why = f.b.epoch, f.b.mine, f.b.since, f.b.last
 	if f.b.state == open && f.b.asked.After(now) {
 		k.asked, k.pause = f.b.asked, f.b.asked.Sub(now)
@@ -318,7 +346,12 @@ func (f *fleet) calm() bool {
 	f.mu.Lock()
 	told := f.verdict == none && f.reported.IsZero()
 	f.mu.Unlock()
-	now := f.state()
+	f.b.mu.Lock()
+	now, doubts := f.b.state, f.b.state == closed && f.b.doubt.on
+	f.b.mu.Unlock()
+	if doubts != (f.doc.Doubt[f.id].Row > 0) && !f.doc.Open {
+		return false // the record doesn't say it yet
+	}
 	return !f.followed && f.old == 0 && (now == closed || now == ramping && told)
 }
 

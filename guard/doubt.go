@@ -1,0 +1,144 @@
+package guard
+
+import (
+	"hash/crc32"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+const (
+	leastRow  = 2                // failures in a row, and messages among them, without which a process can't doubt
+	doubtPart = 6                // a doubt begins at such a part of the failures in a row that open a breaker
+	doubtStep = 8                // it is told again after such a part more
+	doubtRest = 10 * time.Second // after a doubt has passed, before the next one of this process; then twice as long
+	restsMost = 6                // doublings of that
+)
+
+// doubt is what processes tell each other while their breakers are closed and their calls fail. Each says early that
+// they do, and counts the failures of the others as its own, until a call of its own is done. Its callers hold the
+// breaker's mutex.
+type doubt struct {
+	on     bool      // this process says that its calls fail
+	told   int       // failures in a row that it has told of
+	others failures  // that others have told of since a call of this process was done
+	until  time.Time // when those are forgotten
+	quiet  time.Time // until when this process raises no doubt
+	passed int       // doubts, since the breaker opened last
+	looked time.Time // when it looked for those of others, unasked
+}
+
+// failures are calls that failed in a row.
+type failures struct {
+	Row      int      `json:"row"`
+	Messages []uint32 `json:"messages"` // digests of those that failed last
+}
+
+// fails judges a failure while the breaker is closed.
+func (b *breaker) fails(now time.Time) {
+	d, w := &b.doubt, &b.window
+	switch {
+	case w.tripped(b.when, now) || b.agrees(now):
+		b.mine = true
+		b.open(0)
+	case d.on && w.row >= d.told+b.when.part(doubtStep):
+		d.told = w.row
+		b.heard = append(b.heard, event{kind: doubtful})
+	case !d.on && w.row >= b.when.part(doubtPart):
+		b.raise(now)
+	case w.row == leastRow && now.Sub(d.looked) >= caseAge/2:
+		d.looked = now
+		b.heard = append(b.heard, event{kind: wary})
+	case w.sum.failures == max(1, b.when.Of/2):
+		b.heard = append(b.heard, event{kind: uneasy})
+	}
+}
+
+// part is a part of the failures in a row that open a breaker.
+func (b Break) part(of int) int { return max(leastRow, b.Of/of) }
+
+// raise lets the others know that calls fail, unless a doubt has passed just now.
+func (b *breaker) raise(now time.Time) {
+	d, w := &b.doubt, &b.window
+	if d.on || now.Before(d.quiet) || w.row < leastRow || len(w.inRow(b.when.Window, now)) < leastRow {
+		return
+	}
+	d.on, d.told = true, w.row
+	b.heard = append(b.heard, event{kind: doubtful})
+}
+
+// relieve notes that a call was done: what others say is not this process's trouble, and its own doubt has passed.
+func (b *breaker) relieve(now time.Time) {
+	d := &b.doubt
+	if d.others = (failures{}); !d.on {
+		return
+	}
+	d.on, d.quiet = false, now.Add(doubtRest<<min(d.passed, restsMost))
+	d.passed++
+	b.heard = append(b.heard, event{kind: doubtful})
+}
+
+// agrees reports that the failures in a row of this process, and those that others have told of, are together as many
+// as open a breaker, and of as many messages.
+func (b *breaker) agrees(now time.Time) bool {
+	d, w := &b.doubt, &b.window
+	if d.others.Row == 0 || !now.Before(d.until) || w.row < max(leastRow, b.when.Of-d.others.Row) {
+		return false
+	}
+	mine := w.inRow(b.when.Window, now)
+	all := slices.Concat(mine, d.others.Messages)
+	slices.Sort(all)
+	return len(mine) >= leastRow && len(slices.Compact(all)) >= b.when.Distinct
+}
+
+// hear notes which failures others tell of. If those are more than before, they count until a call of this process is
+// done.
+func (b *breaker) hear(others failures, more bool) {
+	now := time.Now()
+	b.mu.Lock()
+	defer b.unlock()
+	d := &b.doubt
+	if b.state != closed {
+		return
+	}
+	if d.on && len(b.window.inRow(caseAge, now)) == 0 {
+		b.relieve(now) // nothing is called any more
+	}
+	if more {
+		d.until = now.Add(caseAge)
+	} else {
+		others.Row = min(others.Row, d.others.Row)
+	}
+	d.others = others
+	switch {
+	case b.agrees(now):
+		b.mine = true
+		b.open(0)
+	case others.Row > 0:
+		b.raise(now)
+	}
+}
+
+// doubting returns the failures that this process tells others of, and how many more are worth telling.
+func (b *breaker) doubting(now time.Time) (f failures, more int) {
+	if b.state != closed || !b.doubt.on {
+		return failures{}, 0
+	}
+	messages := b.window.inRow(b.when.Window, now)
+	return failures{b.window.row, messages[:min(len(messages), mostDigests)]}, b.when.part(doubtStep)
+}
+
+// inRow returns the digests of the messages that are among the failures in a row, and have failed within a time.
+func (w *window) inRow(within time.Duration, now time.Time) (digests []uint32) {
+	for _, s := range w.failing {
+		if w.row == 0 || s.at.Before(w.rowAt) || now.Sub(s.at) > within {
+			continue
+		}
+		digest := crc32.ChecksumIEEE([]byte(s.id))
+		if s.id == "" {
+			digest = rand.Uint32() // a message of its own
+		}
+		digests = append(digests, digest)
+	}
+	return digests
+}
