@@ -124,6 +124,10 @@ func (b *breaker) limits() (worker.Limits, <-chan struct{}) {
 		return worker.Limits{Concurrency: 1, MaxInHand: 1}, changed
 	case ramping:
 		return worker.Limits{Concurrency: b.limit, MaxInHand: b.limit}, changed
+	case closed:
+		if b.doubt.on {
+			return worker.Limits{Concurrency: doubtCalls, MaxInHand: doubtCalls}, changed
+		}
 	}
 	return worker.Limits{}, changed
 }
@@ -415,6 +419,9 @@ func (b *breaker) rest(id string) (wait time.Duration, failures int) {
 func (b *breaker) settles() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.state == closed && b.doubt.on {
+		return settling - time.Since(b.doubt.began)
+	}
 	if !b.state.shut() {
 		return 0
 	}

@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	leastRow  = 2                // failures in a row, and messages among them, without which a process can't doubt
-	doubtPart = 6                // a doubt begins at such a part of the failures in a row that open a breaker
-	doubtStep = 8                // it is told again after such a part more
-	doubtRest = 10 * time.Second // after a doubt has passed, before the next one of this process; then twice as long
-	restsMost = 6                // doublings of that
+	leastRow   = 2                // failures in a row, and messages among them, without which a process can't doubt
+	doubtPart  = 6                // a doubt begins at such a part of the failures in a row that open a breaker
+	doubtStep  = 8                // it is told again after such a part more
+	doubtRest  = 10 * time.Second // after a doubt has passed, before the next one of this process; then twice as long
+	doubtCalls = 1                // at a time, of a worker whose process doubts
+	restsMost  = 6                // doublings of that
 )
 
 // doubt is what processes tell each other while their breakers are closed and their calls fail. Each says early that
@@ -20,6 +21,7 @@ const (
 // breaker's mutex.
 type doubt struct {
 	on     bool      // this process says that its calls fail
+	began  time.Time // when it began to say so
 	told   int       // failures in a row that it has told of
 	others failures  // that others have told of since a call of this process was done
 	until  time.Time // when those are forgotten
@@ -63,7 +65,8 @@ func (b *breaker) raise(now time.Time) {
 	if d.on || now.Before(d.quiet) || w.row < leastRow || len(w.inRow(b.when.Window, now)) < leastRow {
 		return
 	}
-	d.on, d.told = true, w.row
+	d.on, d.told, d.began = true, w.row, now
+	b.news.tell()
 	b.heard = append(b.heard, event{kind: doubtful})
 }
 
@@ -75,6 +78,7 @@ func (b *breaker) relieve(now time.Time) {
 	}
 	d.on, d.quiet = false, now.Add(doubtRest<<min(d.passed, restsMost))
 	d.passed++
+	b.news.tell()
 	b.heard = append(b.heard, event{kind: doubtful})
 }
 
