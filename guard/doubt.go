@@ -146,3 +146,52 @@ func (w *window) inRow(within time.Duration, now time.Time) (digests []uint32) {
 	}
 	return digests
 }
+
+// heard is what another process has told.
+type heard struct {
+	row int       // its failures; 0: its breaker has opened
+	at  time.Time // when that was seen first; zero: it may be old
+}
+
+// listen tells the breaker of the failures that others tell of. A process whose breaker has opened lately counts as one
+// that has seen as many as open it.
+func (f *fleet) listen() {
+	now, heards := time.Now(), map[string]heard{}
+	note := func(id string, h heard) (fresh bool) {
+		if old, known := f.heard[id]; known && old.row == h.row {
+			h = old
+		}
+		heards[id] = h
+		return id != f.id && f.old == 0 && !f.doc.Open && now.Sub(h.at) < caseAge
+	}
+	f.b.mu.Lock()
+	each := f.b.when
+	f.b.mu.Unlock()
+	var all failures
+	for id, told := range f.doc.Doubt {
+		if note(id, heard{told.Row, now}) {
+			all.Row += told.Row
+			all.Messages = append(all.Messages, told.Messages...)
+		}
+	}
+	for _, id := range f.doc.Ill {
+		if note(id, heard{0, f.changed}) {
+			all.Row += each.Of
+			for n := range each.Distinct {
+				all.Messages = append(all.Messages, uint32(n))
+			}
+		}
+	}
+	f.b.hear(all, all.Row > f.others)
+	f.heard, f.others = heards, all.Row
+}
+
+// stale returns the processes that have told of failures long ago.
+func (f *fleet) stale(now time.Time) (ids []string) {
+	for id, h := range f.heard {
+		if h.row > 0 && id != f.id && now.Sub(h.at) >= caseAge {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

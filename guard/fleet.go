@@ -48,13 +48,14 @@ type fleet struct {
 	probing bool
 	verdict verdict
 
-	io       chan struct{} // capacity 1: one request at a time; it guards the fields below, and the ledger
-	reported time.Time     // when this process reported that it is ill; zero: it hasn't
-	followed bool          // the record was open when it was seen last
-	tries    int           // that it had then
-	others   int           // failures that others in doubt told of when it was seen last
-	old      int64         // epoch of the record that this process found with reports when it started; 0: none
-	failing  time.Time     // since when the store fails; zero: it doesn't
+	io       chan struct{}    // capacity 1: one request at a time; it guards the fields below, and the ledger
+	reported time.Time        // when this process reported that it is ill; zero: it hasn't
+	followed bool             // the record was open when it was seen last
+	tries    int              // that it had then
+	others   int              // failures that others told of when it was seen last
+	heard    map[string]heard // what each of them has told
+	old      int64            // epoch of the record that this process found with reports when it started; 0: none
+	failing  time.Time        // since when the store fails; zero: it doesn't
 }
 
 func newFleet(name string, b *breaker, log func() *slog.Logger) *fleet {
@@ -267,19 +268,6 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 	return facts{}, storage.ErrPrecondition
 }
 
-// listen tells the breaker how many failures others tell of.
-func (f *fleet) listen() {
-	var others failures
-	if !f.doc.Open && time.Since(f.changed) < caseAge {
-		f.b.mu.Lock()
-		each := f.b.when
-		f.b.mu.Unlock()
-		others = f.doc.others(f.id, each)
-	}
-	f.b.hear(others, others.Row > f.others)
-	f.others = others.Row
-}
-
 // facts returns what this process knows.
 func (f *fleet) facts() facts {
 	now := time.Now()
@@ -296,6 +284,7 @@ func (f *fleet) facts() facts {
 		k.probing, k.verdict = false, done
 	}
 	k.doubt, k.more = f.b.doubting(now)
+	k.stale = f.stale(now)
 	k.epoch, k.ill, k.since, k.why = f.b.epoch, f.b.mine, f.b.since, f.b.last
 	if f.b.state == open && f.b.asked.After(now) {
 		k.asked, k.pause = f.b.asked, f.b.asked.Sub(now)
@@ -327,7 +316,7 @@ func (f *fleet) follow(epoch uint64) {
 		if f.pause.After(b.asked) {
 			b.asked = f.pause
 		}
-		b.open(max(0, time.Until(b.asked)))
+		b.open(max(b.pace(), time.Until(b.asked))) // the prober alone may come sooner, so that all together probe as one does
 	case !f.doc.Open && was && (b.state == open || b.state == due):
 		b.heard = append(b.heard, event{kind: recovers, took: time.Since(b.since)})
 		b.ramp()

@@ -90,6 +90,7 @@ type facts struct {
 	ill     bool     // its own breaker has opened
 	doubt   failures // failures in a row of which the others are to know
 	more    int      // failures that are worth telling
+	stale   []string // other processes that have told of theirs long ago, and may have died
 	well    bool     // its calls are done
 	waited  bool     // it has reported a while ago, so the others have had time to answer
 	recent  bool     // what others have reported is not old
@@ -177,42 +178,25 @@ func (r record) with(f facts) (record, bool) {
 func (r record) doubted(f facts) record {
 	said, doubts := r.Doubt[f.id].Row, f.doubt.Row > 0
 	doubt := maps.Clone(r.Doubt)
-	if doubts && said == 0 && !f.recent {
-		doubt = nil // others' may be those of dead processes
+	for _, id := range f.stale {
+		delete(doubt, id)
 	}
 	switch {
 	case !doubts && said > 0:
-		if delete(doubt, f.id); len(doubt) == 0 {
-			doubt = nil
-		}
+		delete(doubt, f.id)
 	case doubts && said == 0 && len(doubt) < mostDoubters, doubts && said > 0 && f.doubt.Row >= said+f.more:
 		if doubt == nil {
 			doubt = map[string]failures{}
 		}
 		doubt[f.id] = failures{min(f.doubt.Row, mostTries), f.doubt.Messages}
+	default:
+		return r
+	}
+	if len(doubt) == 0 {
+		doubt = nil
 	}
 	r.Doubt = doubt
 	return r
-}
-
-// others returns which failures the others tell of. A process whose breaker has opened counts as one that has seen as
-// many as open it.
-func (r record) others(id string, each Break) (all failures) {
-	for other, f := range r.Doubt {
-		if other != id {
-			all.Row = min(all.Row+f.Row, mostTries)
-			all.Messages = append(all.Messages, f.Messages...)
-		}
-	}
-	for _, other := range r.Ill {
-		if other != id {
-			all.Row = min(all.Row+each.Of, mostTries)
-			for n := range each.Distinct {
-				all.Messages = append(all.Messages, uint32(n))
-			}
-		}
-	}
-	return all
 }
 
 // told returns the record with what a process knows of the beginning, unless it says that.
