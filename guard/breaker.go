@@ -124,10 +124,9 @@ func (b *breaker) limits() (worker.Limits, <-chan struct{}) {
 		return worker.Limits{Concurrency: 1, MaxInHand: 1}, changed
 	case ramping:
 		return worker.Limits{Concurrency: b.limit, MaxInHand: b.limit}, changed
-	case closed:
-		if b.doubt.on {
-			return worker.Limits{Concurrency: doubtCalls, MaxInHand: doubtCalls}, changed
-		}
+	}
+	if b.hesitates() {
+		return worker.Limits{Concurrency: doubtCalls, MaxInHand: doubtCalls}, changed
 	}
 	return worker.Limits{}, changed
 }
@@ -301,7 +300,8 @@ func (b *breaker) throttle(after time.Duration, now time.Time) {
 func (b *breaker) open(atLeast time.Duration) {
 	kind := stays
 	if b.state == closed || wasBack(b) {
-		kind, b.since, b.doubt = opened, time.Now(), doubt{}
+		kind, b.since = opened, time.Now()
+		b.doubt.end()
 	}
 	rest := b.pace()
 	if b.state != open { // else the service has only asked for more time
@@ -401,7 +401,7 @@ func (b *breaker) spend(id string, waited time.Duration) bool {
 func (b *breaker) repeat() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.state == closed && b.window.row < leastRow && b.window.repeat(b.cfg.Budget, time.Now())
+	return b.state == closed && !b.doubts() && b.window.repeat(b.cfg.Budget, time.Now())
 }
 
 // rest returns how long the breaker stays open, and how often a message has failed here since it was shut last.
@@ -419,7 +419,7 @@ func (b *breaker) rest(id string) (wait time.Duration, failures int) {
 func (b *breaker) settles() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.state == closed && b.doubt.on {
+	if b.hesitates() {
 		return settling - time.Since(b.doubt.began)
 	}
 	if !b.state.shut() {

@@ -10,9 +10,10 @@ import (
 const (
 	leastRow   = 2                // failures in a row, and messages among them, without which a process can't doubt
 	doubtPart  = 6                // a doubt begins at such a part of the failures in a row that open a breaker
-	doubtStep  = 8                // it is told again after such a part more
+	doubtStep  = 5                // it is told again after such a part more
 	doubtRest  = 10 * time.Second // after a doubt has passed, before the next one of this process; then twice as long
 	doubtCalls = 1                // at a time, of a worker whose process doubts
+	doubtTime  = time.Second      // for which it keeps to that, so that processes can agree
 	restsMost  = 6                // doublings of that
 )
 
@@ -20,14 +21,15 @@ const (
 // they do, and counts the failures of the others as its own, until a call of its own is done. Its callers hold the
 // breaker's mutex.
 type doubt struct {
-	on     bool      // this process says that its calls fail
-	began  time.Time // when it began to say so
-	told   int       // failures in a row that it has told of
-	others failures  // that others have told of since a call of this process was done
-	until  time.Time // when those are forgotten
-	quiet  time.Time // until when this process raises no doubt
-	passed int       // doubts, since the breaker opened last
-	looked time.Time // when it looked for those of others, unasked
+	on     bool        // this process says that its calls fail
+	began  time.Time   // when it began to say so
+	timer  *time.Timer // until it takes more calls at a time again
+	told   int         // failures in a row that it has told of
+	others failures    // that others have told of since a call of this process was done
+	until  time.Time   // when those are forgotten
+	quiet  time.Time   // until when this process raises no doubt
+	passed int         // doubts, since the breaker opened last
+	looked time.Time   // when it looked for those of others, unasked
 }
 
 // failures are calls that failed in a row.
@@ -43,16 +45,19 @@ func (b *breaker) fails(now time.Time) {
 	case w.tripped(b.when, now) || b.agrees(now):
 		b.mine = true
 		b.open(0)
+		return
+	case w.sum.failures == max(1, b.when.Of/2):
+		b.heard = append(b.heard, event{kind: uneasy})
+	case d.on, w.row == leastRow && now.Sub(d.looked) >= caseAge/2:
+		d.looked = now
+		b.heard = append(b.heard, event{kind: wary})
+	}
+	switch {
 	case d.on && w.row >= d.told+b.when.part(doubtStep):
 		d.told = w.row
 		b.heard = append(b.heard, event{kind: doubtful})
-	case !d.on && w.row >= b.when.part(doubtPart):
+	case w.row >= b.when.part(doubtPart):
 		b.raise(now)
-	case w.row == leastRow && now.Sub(d.looked) >= caseAge/2:
-		d.looked = now
-		b.heard = append(b.heard, event{kind: wary})
-	case w.sum.failures == max(1, b.when.Of/2):
-		b.heard = append(b.heard, event{kind: uneasy})
 	}
 }
 
@@ -67,7 +72,20 @@ func (b *breaker) raise(now time.Time) {
 	}
 	d.on, d.told, d.began = true, w.row, now
 	b.news.tell()
+	d.timer = time.AfterFunc(doubtTime, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.news.tell()
+	})
 	b.heard = append(b.heard, event{kind: doubtful})
+}
+
+// end forgets everything, because the breaker opens.
+func (d *doubt) end() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	*d = doubt{}
 }
 
 // relieve notes that a call was done: what others say is not this process's trouble, and its own doubt has passed.
@@ -76,6 +94,7 @@ func (b *breaker) relieve(now time.Time) {
 	if d.others = (failures{}); !d.on {
 		return
 	}
+	d.timer.Stop()
 	d.on, d.quiet = false, now.Add(doubtRest<<min(d.passed, restsMost))
 	d.passed++
 	b.news.tell()
@@ -121,6 +140,23 @@ func (b *breaker) hear(others failures, more bool) {
 	case others.Row > 0:
 		b.raise(now)
 	}
+}
+
+// doubts reports that calls seem to fail for more than one message, here or in other processes, under the mutex.
+func (b *breaker) doubts() bool {
+	return b.doubt.others.Row > 0 || b.window.row >= leastRow && len(b.window.inRow(b.when.Window, time.Now())) >= leastRow
+}
+
+// doubted is doubts without the mutex.
+func (b *breaker) doubted() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.doubts()
+}
+
+// hesitates reports that this process has begun to doubt just now.
+func (b *breaker) hesitates() bool {
+	return b.state == closed && b.doubt.on && time.Since(b.doubt.began) < doubtTime
 }
 
 // doubting returns the failures that this process tells others of, and how many more are worth telling.

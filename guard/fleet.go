@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,8 +14,6 @@ import (
 	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
-
-var Trace = os.Getenv("TRACE") != ""
 
 const (
 	guards    = "guards"        // the container of the records, and the topic of their changes
@@ -193,11 +189,6 @@ func (f *fleet) step(ctx context.Context) (quiet bool, pause time.Duration) {
 	f.io <- struct{}{}
 	defer func() { <-f.io }()
 	known, err := f.agree(ctx)
-	if Trace {
-		f.b.mu.Lock()
-		fmt.Printf("TRACE %v %s row=%d on=%v others=%v state=%d doc=%+v\n", time.Now().Format("05.000"), f.id[:3], f.b.window.row, f.b.doubt.on, f.b.doubt.others, f.b.state, f.doc)
-		f.b.mu.Unlock()
-	}
 	f.note(ctx, err)
 	if err != nil {
 		return f.calm(), againSoon

@@ -292,7 +292,7 @@ func (g *Guard) mayRepeat(ctx context.Context, fault Fault) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < 2*wait || !g.breaker.repeat() {
 		return false
 	}
-	return pause(ctx, wait)
+	return pause(ctx, wait) && !g.breaker.doubted()
 }
 
 // refuse is the verdict on a message whose call is not made.
