@@ -419,9 +419,6 @@ func (b *breaker) rest(id string) (wait time.Duration, failures int) {
 func (b *breaker) settles() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.hesitates() {
-		return settling - time.Since(b.doubt.began)
-	}
 	if !b.state.shut() {
 		return 0
 	}
