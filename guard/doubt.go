@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	leastRow   = 2                // failures in a row, and messages among them, without which a process can't doubt
-	doubtPart  = 6                // a doubt begins at such a part of the failures in a row that open a breaker
-	doubtStep  = 5                // it is told again after such a part more
-	doubtRest  = 10 * time.Second // after a doubt has passed, before the next one of this process; then twice as long
-	doubtCalls = 1                // at a time, of a worker whose process doubts
+	leastRow   = 2                // failures in a row, of as many messages, that are a doubt if others doubt, too
+	firstRow   = 3                // failures in a row, of leastRow messages, that are a doubt by themselves
+	moreRow    = 2                // so many more after each doubt that has passed
+	doubtRest  = 10 * time.Minute // after which one that has passed counts no more
+	doubtStep  = 5                // a doubt is told again when it has grown by such a part of Break.Of
+	doubtCalls = 1                // at a time, of a worker whose process has begun to doubt
 	doubtTime  = time.Second      // for which it keeps to that, so that processes can agree
-	restsMost  = 6                // doublings of that
 )
 
 // doubt is what processes tell each other while their breakers are closed and their calls fail. Each says early that
@@ -27,9 +27,9 @@ type doubt struct {
 	told   int         // failures in a row that it has told of
 	others failures    // that others have told of since a call of this process was done
 	until  time.Time   // when those are forgotten
-	quiet  time.Time   // until when this process raises no doubt
-	passed int         // doubts, since the breaker opened last
-	looked time.Time   // when it looked for those of others, unasked
+
+	passed int       // doubts, since the breaker opened last
+	ended  time.Time // when the last of them did
 }
 
 // failures are calls that failed in a row.
@@ -41,33 +41,37 @@ type failures struct {
 // fails judges a failure while the breaker is closed.
 func (b *breaker) fails(now time.Time) {
 	d, w := &b.doubt, &b.window
-	switch {
-	case w.tripped(b.when, now) || b.agrees(now):
+	if w.tripped(b.when, now) || b.agrees(now) {
 		b.mine = true
 		b.open(0)
 		return
-	case w.sum.failures == max(1, b.when.Of/2):
+	}
+	if w.sum.failures == max(1, b.when.Of/2) {
 		b.heard = append(b.heard, event{kind: uneasy})
-	case d.on, w.row == leastRow && now.Sub(d.looked) >= caseAge/2:
-		d.looked = now
-		b.heard = append(b.heard, event{kind: wary})
 	}
 	switch {
-	case d.on && w.row >= d.told+b.when.part(doubtStep):
+	case d.on && w.row >= d.told+b.when.step():
 		d.told = w.row
 		b.heard = append(b.heard, event{kind: doubtful})
-	case w.row >= b.when.part(doubtPart):
+	case d.on:
+		b.heard = append(b.heard, event{kind: wary})
+	default:
 		b.raise(now)
 	}
 }
 
-// part is a part of the failures in a row that open a breaker.
-func (b Break) part(of int) int { return max(leastRow, b.Of/of) }
+// step is by how much a doubt has grown when that is told.
+func (b Break) step() int { return max(1, b.Of/doubtStep) }
 
-// raise lets the others know that calls fail, unless a doubt has passed just now.
+// raise lets the others know that calls fail. Each doubt that has passed lately makes it wait for more failures, so a
+// service that comes and goes costs few requests.
 func (b *breaker) raise(now time.Time) {
 	d, w := &b.doubt, &b.window
-	if d.on || now.Before(d.quiet) || w.row < leastRow || len(w.inRow(b.when.Window, now)) < leastRow {
+	least := firstRow
+	if d.others.Row > 0 {
+		least = leastRow
+	}
+	if d.on || w.row < least+moreRow*d.lately(now) || len(w.inRow(b.when.Window, now)) < leastRow {
 		return
 	}
 	d.on, d.told, d.began = true, w.row, now
@@ -79,6 +83,9 @@ func (b *breaker) raise(now time.Time) {
 	})
 	b.heard = append(b.heard, event{kind: doubtful})
 }
+
+// lately is how many doubts of this process have passed, but for one in each while.
+func (d *doubt) lately(now time.Time) int { return max(0, d.passed-int(now.Sub(d.ended)/doubtRest)) }
 
 // end forgets everything, because the breaker opens.
 func (d *doubt) end() {
@@ -95,8 +102,7 @@ func (b *breaker) relieve(now time.Time) {
 		return
 	}
 	d.timer.Stop()
-	d.on, d.quiet = false, now.Add(doubtRest<<min(d.passed, restsMost))
-	d.passed++
+	d.on, d.passed, d.ended = false, d.lately(now)+1, now
 	b.news.tell()
 	b.heard = append(b.heard, event{kind: doubtful})
 }
@@ -165,7 +171,7 @@ func (b *breaker) doubting(now time.Time) (f failures, more int) {
 		return failures{}, 0
 	}
 	messages := b.window.inRow(b.when.Window, now)
-	return failures{b.window.row, messages[:min(len(messages), mostDigests)]}, b.when.part(doubtStep)
+	return failures{b.window.row, messages[:min(len(messages), mostDigests)]}, b.when.step()
 }
 
 // inRow returns the digests of the messages that are among the failures in a row, and have failed within a time.

@@ -27,7 +27,7 @@ const (
 	overdue
 	unknown  // a probe told nothing
 	uneasy   // some calls fail
-	wary     // several in a row
+	wary     // in doubt, and one more fails
 	doubtful // so many that others are to know, or no more
 	stuck    // it stayed shut beyond its time
 )
