@@ -46,18 +46,13 @@ func (b *breaker) fails(now time.Time) {
 		b.open(0)
 		return
 	}
-	if w.sum.failures == max(1, b.when.Of/2) {
-		b.heard = append(b.heard, event{kind: uneasy})
-	}
-	switch {
-	case d.on && w.row >= d.told+b.when.step():
+	if d.on && w.row >= d.told+b.when.step() {
 		d.told = w.row
 		b.heard = append(b.heard, event{kind: doubtful})
-	case d.on:
-		b.heard = append(b.heard, event{kind: wary})
-	default:
-		b.raise(now)
+	} else if d.on || w.sum.failures == max(1, b.when.Of/2) {
+		b.heard = append(b.heard, event{kind: uneasy})
 	}
+	b.raise(now)
 }
 
 // step is by how much a doubt has grown when that is told.

@@ -145,7 +145,7 @@ func (f *fleet) on(e event) {
 	}
 	rung := f.hearing != nil
 	f.mu.Unlock()
-	if e.kind != wary || !rung {
+	if e.kind != uneasy || !rung {
 		f.hurry()
 	}
 }

@@ -26,14 +26,13 @@ const (
 	isClosed
 	overdue
 	unknown  // a probe told nothing
-	uneasy   // some calls fail
-	wary     // in doubt, and one more fails
+	uneasy   // calls fail, so others may have told of it
 	doubtful // so many that others are to know, or no more
 	stuck    // it stayed shut beyond its time
 )
 
 // early reports that an event happens to a closed breaker, which stays so.
-func (k eventKind) early() bool { return k == uneasy || k == wary || k == doubtful }
+func (k eventKind) early() bool { return k == uneasy || k == doubtful }
 
 // say logs an event. Only the beginning and the end of an outage, and what is wrong, are lines that all see.
 func (g *Guard) say(e event) {
