@@ -125,7 +125,7 @@ func (b *breaker) limits() (worker.Limits, <-chan struct{}) {
 	case ramping:
 		return worker.Limits{Concurrency: b.limit, MaxInHand: b.limit}, changed
 	}
-	if b.hesitates() {
+	if b.doubt.hesitates(b) {
 		return worker.Limits{Concurrency: doubtCalls, MaxInHand: doubtCalls}, changed
 	}
 	return worker.Limits{}, changed
@@ -214,9 +214,9 @@ func (b *breaker) count(p permit, told outcome, now time.Time) {
 		}
 		b.window.add(p.id, told == failure, now)
 		if told == failure {
-			b.fails(now)
+			b.doubt.fails(b, now)
 		} else if b.doubt.on || b.doubt.others.Row > 0 {
-			b.relieve(now)
+			b.doubt.relieve(b, now)
 		}
 	case probing:
 		switch told {
@@ -401,7 +401,7 @@ func (b *breaker) spend(id string, waited time.Duration) bool {
 func (b *breaker) repeat() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.state == closed && !b.doubts() && b.window.repeat(b.cfg.Budget, time.Now())
+	return b.state == closed && !b.doubt.spreads(b) && b.window.repeat(b.cfg.Budget, time.Now())
 }
 
 // rest returns how long the breaker stays open, and how often a message has failed here since it was shut last.

@@ -39,9 +39,9 @@ type failures struct {
 }
 
 // fails judges a failure while the breaker is closed.
-func (b *breaker) fails(now time.Time) {
-	d, w := &b.doubt, &b.window
-	if w.tripped(b.when, now) || b.agrees(now) {
+func (d *doubt) fails(b *breaker, now time.Time) {
+	w := &b.window
+	if w.tripped(b.when, now) || d.agrees(b, now) {
 		b.mine = true
 		b.open(0)
 		return
@@ -52,7 +52,7 @@ func (b *breaker) fails(now time.Time) {
 	} else if d.on || w.sum.failures == max(1, b.when.Of/2) {
 		b.heard = append(b.heard, event{kind: uneasy})
 	}
-	b.raise(now)
+	d.raise(b, now)
 }
 
 // step is by how much a doubt has grown when that is told.
@@ -60,8 +60,8 @@ func (b Break) step() int { return max(1, b.Of/doubtStep) }
 
 // raise lets the others know that calls fail. Each doubt that has passed lately makes it wait for more failures, so a
 // service that comes and goes costs few requests.
-func (b *breaker) raise(now time.Time) {
-	d, w := &b.doubt, &b.window
+func (d *doubt) raise(b *breaker, now time.Time) {
+	w := &b.window
 	least := firstRow
 	if d.others.Row > 0 {
 		least = leastRow
@@ -91,8 +91,7 @@ func (d *doubt) end() {
 }
 
 // relieve notes that a call was done: what others say is not this process's trouble, and its own doubt has passed.
-func (b *breaker) relieve(now time.Time) {
-	d := &b.doubt
+func (d *doubt) relieve(b *breaker, now time.Time) {
 	if d.others = (failures{}); !d.on {
 		return
 	}
@@ -104,8 +103,8 @@ func (b *breaker) relieve(now time.Time) {
 
 // agrees reports that the failures in a row of this process, and those that others have told of, are together as many
 // as open a breaker, and of as many messages.
-func (b *breaker) agrees(now time.Time) bool {
-	d, w := &b.doubt, &b.window
+func (d *doubt) agrees(b *breaker, now time.Time) bool {
+	w := &b.window
 	if d.others.Row == 0 || !now.Before(d.until) || w.row < max(leastRow, b.when.Of-d.others.Row) {
 		return false
 	}
@@ -117,16 +116,15 @@ func (b *breaker) agrees(now time.Time) bool {
 
 // hear notes which failures others tell of. If those are more than before, they count until a call of this process is
 // done.
-func (b *breaker) hear(others failures, more bool) {
+func (d *doubt) hear(b *breaker, others failures, more bool) {
 	now := time.Now()
 	b.mu.Lock()
 	defer b.unlock()
-	d := &b.doubt
 	if b.state != closed {
 		return
 	}
 	if d.on && len(b.window.inRow(caseAge, now)) == 0 {
-		b.relieve(now) // nothing is called any more
+		d.relieve(b, now) // nothing is called any more
 	}
 	if more {
 		d.until = now.Add(caseAge)
@@ -135,34 +133,27 @@ func (b *breaker) hear(others failures, more bool) {
 	}
 	d.others = others
 	switch {
-	case b.agrees(now):
+	case d.agrees(b, now):
 		b.mine = true
 		b.open(0)
 	case others.Row > 0:
-		b.raise(now)
+		d.raise(b, now)
 	}
 }
 
-// doubts reports that calls seem to fail for more than one message, here or in other processes, under the mutex.
-func (b *breaker) doubts() bool {
-	return b.doubt.others.Row > 0 || b.window.row >= leastRow && len(b.window.inRow(b.when.Window, time.Now())) >= leastRow
-}
-
-// doubted is doubts without the mutex.
-func (b *breaker) doubted() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.doubts()
+// spreads reports that calls seem to fail for more than one message, here or in other processes, under the mutex.
+func (d *doubt) spreads(b *breaker) bool {
+	return d.others.Row > 0 || b.window.row >= leastRow && len(b.window.inRow(b.when.Window, time.Now())) >= leastRow
 }
 
 // hesitates reports that this process has begun to doubt just now.
-func (b *breaker) hesitates() bool {
-	return b.state == closed && b.doubt.on && time.Since(b.doubt.began) < doubtTime
+func (d *doubt) hesitates(b *breaker) bool {
+	return b.state == closed && d.on && time.Since(d.began) < doubtTime
 }
 
 // doubting returns the failures that this process tells others of, and how many more are worth telling.
-func (b *breaker) doubting(now time.Time) (f failures, more int) {
-	if b.state != closed || !b.doubt.on {
+func (d *doubt) doubting(b *breaker, now time.Time) (f failures, more int) {
+	if b.state != closed || !d.on {
 		return failures{}, 0
 	}
 	messages := b.window.inRow(b.when.Window, now)
@@ -190,16 +181,22 @@ type heard struct {
 	at  time.Time // when that was seen first; zero: it may be old
 }
 
+// hearsay is what the others have told of their failures, as far as the record says it.
+type hearsay struct {
+	of     map[string]heard
+	others int // failures, in all
+}
+
 // listen tells the breaker of the failures that others tell of. A process whose breaker has opened lately counts as one
 // that has seen as many as open it.
-func (f *fleet) listen() {
+func (h *hearsay) listen(f *fleet) {
 	now, heards := time.Now(), map[string]heard{}
-	note := func(id string, h heard) (fresh bool) {
-		if old, known := f.heard[id]; known && old.row == h.row {
-			h = old
+	note := func(id string, told heard) (fresh bool) {
+		if old, known := h.of[id]; known && old.row == told.row {
+			told = old
 		}
-		heards[id] = h
-		return id != f.id && f.old == 0 && !f.doc.Open && now.Sub(h.at) < caseAge
+		heards[id] = told
+		return id != f.id && f.old == 0 && !f.doc.Open && now.Sub(told.at) < caseAge
 	}
 	f.b.mu.Lock()
 	each := f.b.when
@@ -219,15 +216,15 @@ func (f *fleet) listen() {
 			}
 		}
 	}
-	f.b.hear(all, all.Row > f.others)
-	f.heard, f.others = heards, all.Row
+	f.b.doubt.hear(f.b, all, all.Row > h.others)
+	h.of, h.others = heards, all.Row
 }
 
-// stale returns the processes that have told of failures long ago.
-func (f *fleet) stale(now time.Time) (ids []string) {
-	for id, h := range f.heard {
-		if h.row > 0 && id != f.id && now.Sub(h.at) >= caseAge {
-			ids = append(ids, id)
+// stale returns the processes other than id that have told of failures long ago.
+func (h *hearsay) stale(id string, now time.Time) (ids []string) {
+	for other, told := range h.of {
+		if told.row > 0 && other != id && now.Sub(told.at) >= caseAge {
+			ids = append(ids, other)
 		}
 	}
 	return ids

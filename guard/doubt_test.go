@@ -143,7 +143,7 @@ func together(t *testing.T, s *storage.Store, n int) (all []member) {
 	return all
 }
 
-// What processes tell of their failures is counted together.
+// Failures that several processes tell of are counted together.
 func TestLaw1FailuresOfAllProcessesCount(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		all := together(t, worldtest.OpenStore(t, worldtest.Virtual), 3)
@@ -236,7 +236,7 @@ func TestLaw5ADoubtThatPassesCostsFewRequests(t *testing.T) {
 	})
 }
 
-// What a process has told that has died counts for a minute at most, and the next one that writes removes it.
+// The doubt of a process that has died counts for a minute at most, and the next one that writes removes it.
 func TestLaw7ADoubtOfADeadProcessIsForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := worldtest.OpenStore(t, worldtest.Virtual)

@@ -44,14 +44,13 @@ type fleet struct {
 	probing bool
 	verdict verdict
 
-	io       chan struct{}    // capacity 1: one request at a time; it guards the fields below, and the ledger
-	reported time.Time        // when this process reported that it is ill; zero: it hasn't
-	followed bool             // the record was open when it was seen last
-	tries    int              // that it had then
-	others   int              // failures that others told of when it was seen last
-	heard    map[string]heard // what each of them has told
-	old      int64            // epoch of the record that this process found with reports when it started; 0: none
-	failing  time.Time        // since when the store fails; zero: it doesn't
+	io       chan struct{} // capacity 1: one request at a time; it guards the fields below, and the ledger
+	reported time.Time     // when this process reported that it is ill; zero: it hasn't
+	followed bool          // the record was open when it was seen last
+	tries    int           // that it had then
+	told     hearsay       // of the others, by it
+	old      int64         // epoch of the record that this process found with reports when it started; 0: none
+	failing  time.Time     // since when the store fails; zero: it doesn't
 }
 
 func newFleet(name string, b *breaker, log func() *slog.Logger) *fleet {
@@ -219,7 +218,7 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 		} else if f.old != f.doc.Epoch {
 			f.old = 0 // one of those that have reported lives
 		}
-		f.listen()
+		f.told.listen(f)
 		known := f.facts()
 		if known.verdict == none && f.followed != f.doc.Open { // what the record says comes first
 			f.follow(known.epoch)
@@ -274,8 +273,8 @@ func (f *fleet) facts() facts {
 	if k.probing && (f.b.state == ramping || f.b.state == closed) { // its end is about to be told
 		k.probing, k.verdict = false, done
 	}
-	k.doubt, k.more = f.b.doubting(now)
-	k.stale = f.stale(now)
+	k.doubt, k.more = f.b.doubt.doubting(f.b, now)
+	k.stale = f.told.stale(f.id, now)
 	k.epoch, k.ill, k.since, k.why = f.b.epoch, f.b.mine, f.b.since, f.b.last
 	if f.b.state == open && f.b.asked.After(now) {
 		k.asked, k.pause = f.b.asked, f.b.asked.Sub(now)

@@ -59,8 +59,8 @@ func TestLaw4Quorum(t *testing.T) {
 	}
 }
 
-// What processes tell of their failures opens nothing by itself. It is written when it begins, when it has grown, and
-// when it is over, and it makes way for what is known better.
+// A doubt opens nothing by itself. It is written when it begins, when it has grown, and when it is over. It makes way
+// for a report.
 func TestLaw4WhatDoubtsChange(t *testing.T) {
 	t.Parallel()
 	doubts := func(id string, row int) facts { return facts{id: id, recent: true, doubt: failures{Row: row}, more: 4} }
