@@ -147,13 +147,13 @@ func together(t *testing.T, s *storage.Store, n int) (all []member) {
 func TestLaw1FailuresOfAllProcessesCount(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		all := together(t, worldtest.OpenStore(t, worldtest.Virtual), 3)
-		all[0].fail(t, 0, 7)
-		all[1].fail(t, 10, 7)
-		all[2].fail(t, 20, 5)
+		all[0].fail(t, 0, 11)
+		all[1].fail(t, 20, 2)
+		all[2].fail(t, 30, 6)
 		for i, m := range all {
 			worldtest.Want(t, fmt.Sprintf("process %d open after 19 failures", i), m.Open(), false)
 		}
-		all[2].fail(t, 30, 1)
+		all[2].fail(t, 40, 1)
 		time.Sleep(time.Second)
 		for i, m := range all {
 			if !m.Status().All {
