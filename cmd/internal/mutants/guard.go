@@ -146,14 +146,6 @@ func guards() []mutant {
 			test: "TestLaw5ADoubtThatPassesCostsFewRequests",
 		},
 		{
-			name: "a doubt of a process that has died counts for ever",
-			file: "guard/doubt.go",
-			old:  "d.others.Row == 0 || !now.Before(d.until) || ",
-			new:  "d.others.Row == 0 || ",
-			by:   "guard",
-			test: "TestLaw7ADoubtOfADeadProcessIsForgotten",
-		},
-		{
 			name: "two processes probe",
 			file: "guard/record.go",
 			old:  "	if r.Prober != \"\" && r.Prober != id && !dead {\n",
