@@ -78,6 +78,7 @@ type breaker struct {
 	timer    *time.Timer
 	watch    *time.Timer // opens a breaker that its timer doesn't
 	window   window      // of calls while it is closed
+	doubt    doubt       // likewise
 	since    time.Time   // when it opened
 	ramped   time.Time   // when the last ramp began
 	shut     time.Time   // when it was shut last
@@ -123,6 +124,9 @@ func (b *breaker) limits() (worker.Limits, <-chan struct{}) {
 		return worker.Limits{Concurrency: 1, MaxInHand: 1}, changed
 	case ramping:
 		return worker.Limits{Concurrency: b.limit, MaxInHand: b.limit}, changed
+	}
+	if b.doubt.hesitates(b) {
+		return worker.Limits{Concurrency: doubtCalls, MaxInHand: doubtCalls}, changed
 	}
 	return worker.Limits{}, changed
 }
@@ -209,13 +213,10 @@ func (b *breaker) count(p permit, told outcome, now time.Time) {
 			return
 		}
 		b.window.add(p.id, told == failure, now)
-		switch {
-		case told != failure:
-		case b.window.tripped(b.when, now):
-			b.mine = true
-			b.open(0)
-		case b.window.sum.failures == max(1, b.when.Of/2):
-			b.heard = append(b.heard, event{kind: uneasy})
+		if told == failure {
+			b.doubt.fails(b, now)
+		} else if b.doubt.on || b.doubt.others.Row > 0 {
+			b.doubt.relieve(b, now)
 		}
 	case probing:
 		switch told {
@@ -300,6 +301,7 @@ func (b *breaker) open(atLeast time.Duration) {
 	kind := stays
 	if b.state == closed || wasBack(b) {
 		kind, b.since = opened, time.Now()
+		b.doubt.end()
 	}
 	rest := b.pace()
 	if b.state != open { // else the service has only asked for more time
@@ -395,11 +397,11 @@ func (b *breaker) spend(id string, waited time.Duration) bool {
 	return b.messages.failed(id, time.Now(), b.shut, within) && (b.state == closed || b.state == ramping)
 }
 
-// repeat reports that a call may be repeated in place.
+// repeat reports that a call may be repeated in place: not if several have failed in a row.
 func (b *breaker) repeat() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.state == closed && b.window.repeat(b.cfg.Budget, time.Now())
+	return b.state == closed && !b.doubt.spreads(b) && b.window.repeat(b.cfg.Budget, time.Now())
 }
 
 // rest returns how long the breaker stays open, and how often a message has failed here since it was shut last.

@@ -48,6 +48,7 @@ type fleet struct {
 	reported time.Time     // when this process reported that it is ill; zero: it hasn't
 	followed bool          // the record was open when it was seen last
 	tries    int           // that it had then
+	told     hearsay       // of the others, by it
 	old      int64         // epoch of the record that this process found with reports when it started; 0: none
 	failing  time.Time     // since when the store fails; zero: it doesn't
 }
@@ -130,7 +131,7 @@ func (f *fleet) hurry() {
 // on notes what has happened to the breaker.
 func (f *fleet) on(e event) {
 	f.mu.Lock()
-	if f.probing && e.kind != overdue && e.kind != uneasy {
+	if f.probing && e.kind != overdue && !e.kind.early() {
 		f.probing = false
 		switch e.kind {
 		case recovers:
@@ -141,8 +142,11 @@ func (f *fleet) on(e event) {
 			f.verdict = failed
 		}
 	}
+	rung := f.hearing != nil
 	f.mu.Unlock()
-	f.hurry()
+	if e.kind != uneasy || !rung {
+		f.hurry()
+	}
 }
 
 // tend keeps the record and the breaker in accord, until the breaker is closed and the record says nothing of this
@@ -209,11 +213,12 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 		if err := f.look(ctx); err != nil {
 			return facts{}, err
 		}
-		if first && !f.doc.Open && len(f.doc.Ill) > 0 {
+		if first && !f.doc.Open && len(f.doc.Ill)+len(f.doc.Doubt) > 0 {
 			f.old = f.doc.Epoch
 		} else if f.old != f.doc.Epoch {
 			f.old = 0 // one of those that have reported lives
 		}
+		f.told.listen(f)
 		known := f.facts()
 		if known.verdict == none && f.followed != f.doc.Open { // what the record says comes first
 			f.follow(known.epoch)
@@ -268,6 +273,8 @@ func (f *fleet) facts() facts {
 	if k.probing && (f.b.state == ramping || f.b.state == closed) { // its end is about to be told
 		k.probing, k.verdict = false, done
 	}
+	k.doubt, k.more = f.b.doubt.doubting(f.b, now)
+	k.stale = f.told.stale(f.id, now)
 	k.epoch, k.ill, k.since, k.why = f.b.epoch, f.b.mine, f.b.since, f.b.last
 	if f.b.state == open && f.b.asked.After(now) {
 		k.asked, k.pause = f.b.asked, f.b.asked.Sub(now)
@@ -299,7 +306,7 @@ func (f *fleet) follow(epoch uint64) {
 		if f.pause.After(b.asked) {
 			b.asked = f.pause
 		}
-		b.open(max(0, time.Until(b.asked)))
+		b.open(max(b.pace(), time.Until(b.asked))) // the prober alone may come sooner, so that all together probe as one does
 	case !f.doc.Open && was && (b.state == open || b.state == due):
 		b.heard = append(b.heard, event{kind: recovers, took: time.Since(b.since)})
 		b.ramp()
@@ -318,7 +325,12 @@ func (f *fleet) calm() bool {
 	f.mu.Lock()
 	told := f.verdict == none && f.reported.IsZero()
 	f.mu.Unlock()
-	now := f.state()
+	f.b.mu.Lock()
+	now, doubts := f.b.state, f.b.state == closed && f.b.doubt.on
+	f.b.mu.Unlock()
+	if doubts != (f.doc.Doubt[f.id].Row > 0) && !f.doc.Open {
+		return false // the record doesn't say it yet
+	}
 	return !f.followed && f.old == 0 && (now == closed || now == ramping && told)
 }
 

@@ -314,7 +314,12 @@ func (g *Guard) mayRepeat(ctx context.Context, fault Fault) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < 2*wait || !g.breaker.repeat() {
 		return false
 	}
-	return pause(ctx, wait)
+	if !pause(ctx, wait) {
+		return false
+	}
+	g.breaker.mu.Lock()
+	defer g.breaker.mu.Unlock()
+	return !g.breaker.doubt.spreads(g.breaker)
 }
 
 // refuse is the verdict on a message whose call is not made.

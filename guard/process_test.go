@@ -47,9 +47,9 @@ func child(path string) int {
 		fmt.Println("was asked to wait")
 		time.Sleep(time.Hour)
 	}
-	for calls := 0; ; {
+	for {
 		_ = g.Do(context.Background(), func(context.Context) error {
-			if calls++; calls > 20 {
+			if g.Open() {
 				fmt.Println("probes")
 				time.Sleep(time.Hour)
 			}

@@ -11,8 +11,9 @@ type window struct {
 	width   time.Duration // of a bucket
 	at      int64         // the number of the newest bucket since start
 	buckets [windowBuckets]counts
-	sum     counts // of all buckets
-	row     int    // failures since the last success
+	sum     counts    // of all buckets
+	row     int       // failures since the last success
+	rowAt   time.Time // of the first of them
 
 	failing []sighting // the messages that failed last, each once; as many as must fail
 }
@@ -57,6 +58,9 @@ func (w *window) add(id string, failed bool, now time.Time) {
 	if !failed {
 		w.row = 0
 		return
+	}
+	if w.row == 0 {
+		w.rowAt = now
 	}
 	w.row++
 	b.failures++
