@@ -31,7 +31,8 @@ func Usual(err error) Fault {
 //	429; 503 with Retry-After                     Throttled
 //	401, 403, 407: the program's own credentials  Transient
 //	425, 503                                      Transient
-//	501, 505 and other 4xx                        Permanent
+//	307, 308, 501, 505 and other 4xx              Permanent
+//	any after a redirect of what was done         Unknown
 //
 // Without the transport, a request counts as sent, unless its error says that no connection was made.
 func HTTP(err error) Fault {
@@ -103,6 +104,8 @@ func (e *StatusError) fault() Fault {
 		unanswered.Kind = Transient
 	}
 	switch {
+	case e.done: // a repeat would do it again
+		return Fault{Kind: Unknown}
 	case e.Code == http.StatusTooManyRequests, e.Code == http.StatusServiceUnavailable && e.After > 0:
 		return Fault{Kind: Throttled, After: e.After}
 	case e.Code == http.StatusUnauthorized, e.Code == http.StatusForbidden, e.Code == http.StatusProxyAuthRequired, e.Code == http.StatusTooEarly,

@@ -7,8 +7,12 @@
 //
 // A handler that does more than the call, or isn't a reaction, makes the call by Do. Its error already is the verdict:
 //
-//	err := crm.Do(ctx, func(ctx context.Context) error {
-//		answer, err := client.Do(request.WithContext(ctx)) // client has crm.Transport(nil)
+//	err := crm.Do(ctx, func(ctx context.Context) error { // it may run twice, so it makes the request itself
+//		request, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(order))
+//		if err != nil {
+//			return err
+//		}
+//		answer, err := client.Do(request) // client has crm.Transport(nil)
 //		if err != nil {
 //			return err
 //		}
@@ -26,11 +30,12 @@
 //	Throttled  429, 503 with Retry-After, SMTP 421  waits, without an attempt             nothing; all wait until then
 //	Transient  nothing was sent; 503; a deadlock    comes again, and may spend an attempt a failure
 //	Unknown    sent, and no answer; 500, 502, 504   see below                             a failure
-//	Mine       the handler's own context has ended  as its error says                     nothing
+//	Mine       the handler's own context has ended  as its error says; see below          nothing
 //
 // A call whose outcome is unknown is repeated only if the service is Repeatable. If Verify can ask the service, each
 // call asks first. Otherwise the message goes to the poison queue with [ReasonUnknown], and so does each copy of it
 // that handlers.ReactOnce meets: an operator decides. A retry from the poison queue calls again; Verify is asked first.
+// The same holds for a call that a worker cuts off when it stops, but it says nothing of the service.
 //
 // A call is repeated within its handler once, after at most 250 milliseconds, and only within a budget of a tenth of
 // all calls. Everything else is another delivery.

@@ -58,6 +58,8 @@ type Fault struct {
 	// Reason is that of the message in the poison queue: short, stable, fit to select by. Of Permanent only. Defaults to
 	// "refused by" with the guard's name.
 	Reason string
+
+	cutOff bool // its handler was told to end
 }
 
 // ReasonUnknown is the reason of a message in the poison queue whose call may have been done, or may not.

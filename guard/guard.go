@@ -82,7 +82,8 @@ func Around[M any](g *Guard, f func(context.Context, M) error) func(context.Cont
 // wrap it:
 //
 //   - a message that spends an attempt, or waits, or goes to the poison queue, has an [Error]
-//   - an error of f that is a verdict of package handlers, or that comes after the end of ctx, is returned as it is
+//   - an error of f that is a verdict of package handlers is returned as it is, and so is one that comes after the end
+//     of ctx, unless the outcome of the call is unknown
 //
 // Outside of a handler it works, too. Its [Error] wraps [ErrOpen] or [ErrLimit] if no call was made.
 func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
@@ -253,8 +254,10 @@ func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
 	switch {
 	case err == nil:
 		return Fault{Kind: Done}
-	case ctx.Err() != nil, isVerdict(err):
+	case isVerdict(err):
 		return Fault{Kind: Mine}
+	case ctx.Err() != nil:
+		return g.judgeCutOff(err, asking)
 	}
 	fault := g.cfg.Fault(err)
 	switch {
@@ -267,7 +270,26 @@ func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
 	return fault
 }
 
+// judgeCutOff says what the error of a call means whose handler was told to end. The service isn't to blame. But it may
+// have done a call that it was sent, and nobody may guess that it hasn't.
+func (g *Guard) judgeCutOff(err error, asking bool) Fault {
+	if asking || g.cfg.Repeatable || g.cfg.Verify != nil || g.cfg.Fault(cutOff{err}).Kind != Unknown {
+		return Fault{Kind: Mine}
+	}
+	return Fault{Kind: Unknown, cutOff: true}
+}
+
+// cutOff is the error of a call whose handler was told to end. Like one whose time ran out, it may have been done.
+type cutOff struct{ error }
+
+func (e cutOff) Unwrap() error { return e.error }
+
+func (cutOff) Is(target error) bool { return target == context.DeadlineExceeded }
+
 func (f Fault) outcome() outcome {
+	if f.cutOff {
+		return neutral
+	}
 	switch f.Kind {
 	case Done, Permanent:
 		return success

@@ -49,12 +49,35 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		out.Header.Set(keyHeader, h.Envelope.ID)
 	}
+	if r.GetBody != nil && r.Body != nil && r.Body != http.NoBody { // a call that is repeated may give the same request
+		if body, err := r.GetBody(); err == nil {
+			_ = r.Body.Close()
+			out.Body = body
+		}
+	}
 	answer, err := t.base.RoundTrip(out)
 	if err != nil {
+		done := followsDone(r)
 		// Another transport may trace nothing. Then the request may have been sent.
-		return nil, &exchangeError{method: r.Method, sent: sent.Load() || !traced.Load(), repeatable: isRepeatable(out), err: err}
+		return nil, &exchangeError{method: r.Method, sent: done || sent.Load() || !traced.Load(), repeatable: !done && isRepeatable(out), err: err}
 	}
 	return answer, nil
+}
+
+// followsDone reports that a client was sent here by the answer to a request that may not be sent twice. That one was
+// done, unless the answer says that it must be made again at another address.
+func followsDone(r *http.Request) bool {
+	for hop := r.Response; hop != nil && hop.Request != nil; hop = hop.Request.Response {
+		if !isElsewhere(hop.StatusCode) && !isRepeatable(hop.Request) {
+			return true
+		}
+	}
+	return false
+}
+
+// isElsewhere reports that a status tells to make the same request at another address.
+func isElsewhere(code int) bool {
+	return code == http.StatusTemporaryRedirect || code == http.StatusPermanentRedirect
 }
 
 // isRepeatable reports that a request may be sent twice: its method is safe, or it has a key.
@@ -95,20 +118,22 @@ type StatusError struct {
 	After  time.Duration // by Retry-After; 0: the answer doesn't say
 
 	repeatable bool
+	done       bool // the request before a redirect was
 }
 
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s was answered %d %s", e.Method, e.Code, http.StatusText(e.Code))
 }
 
-// CheckStatus returns a [StatusError] unless the status of an answer is below 400. It leaves the answer's body open.
+// CheckStatus returns a [StatusError] unless the status of an answer says that the request was done: one below 400, but
+// not the redirects 307 and 308. It leaves the answer's body open.
 func CheckStatus(answer *http.Response) error {
-	if answer.StatusCode < 400 {
+	if answer.StatusCode < 400 && !isElsewhere(answer.StatusCode) {
 		return nil
 	}
 	e := &StatusError{Method: http.MethodGet, Code: answer.StatusCode, After: retryAfter(answer.Header)}
 	if r := answer.Request; r != nil {
-		e.repeatable = isRepeatable(r)
+		e.repeatable, e.done = isRepeatable(r), followsDone(r)
 		if r.Method != "" {
 			e.Method = r.Method
 		}

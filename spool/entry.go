@@ -62,8 +62,8 @@ func encode(envelopes []post.Envelope) ([]byte, error) {
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// decode returns the envelopes of a blob.
-func decode(b []byte) ([]post.Envelope, error) {
+// decode returns the envelopes of an entry from its blob. All that can be wrong with it matches errDamaged.
+func (e *entry) decode(b []byte) ([]post.Envelope, error) {
 	if len(b) < len(magic)+4 || string(b[:len(magic)]) != magic || binary.BigEndian.Uint32(b[len(magic):]) != checksum(b[len(magic)+4:]) {
 		return nil, errDamaged
 	}
@@ -73,11 +73,14 @@ func decode(b []byte) ([]post.Envelope, error) {
 		if n <= 0 || size > uint64(len(b)-n) {
 			return nil, errDamaged
 		}
-		e, err := post.Decode(b[n : n+int(size)])
+		one, err := post.Decode(b[n : n+int(size)])
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errDamaged, err)
 		}
-		envelopes, b = append(envelopes, e), b[n+int(size):]
+		envelopes, b = append(envelopes, one), b[n+int(size):]
+	}
+	if int64(len(envelopes)) != e.messages {
+		return nil, fmt.Errorf("%w: it has %d messages, and its key says %d", errDamaged, len(envelopes), e.messages)
 	}
 	return envelopes, nil
 }

@@ -251,7 +251,7 @@ func (s *forwarder) read(ctx context.Context, e *entry) ([]post.Envelope, error)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errFile, err)
 	}
-	return decode(b.Body)
+	return e.decode(b.Body)
 }
 
 // remove removes entries that the store has, and those whose removal has failed before. After a crash they are sent

@@ -79,7 +79,8 @@ func messagesOf(ctx context.Context, local *storage.Store, key string) (all []Me
 	if err != nil {
 		return nil, err
 	}
-	envelopes, err := decode(b.Body)
+	en, _ := parseKey(key)
+	envelopes, err := en.decode(b.Body)
 	for _, e := range envelopes {
 		all = append(all, Message{e.ID, e.Kind})
 	}

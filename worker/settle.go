@@ -87,7 +87,7 @@ func (s *settler) lose(m *message) {
 
 // settle ends a delivery that did not succeed.
 func (s *settler) settle(ctx context.Context, m *message, err error) {
-	if context.Cause(ctx) == ErrDraining {
+	if context.Cause(ctx) == ErrDraining && !isUnknown(err) {
 		s.report.logCutOff(ctx, m, ErrDraining, err)
 		s.handBack(ctx, m, 0, nil) // the handler may have failed because it was told to stop
 		return
@@ -139,6 +139,12 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 		s.report.logHandBack(ctx, m, v)
 		s.handBack(ctx, m, v.After, err)
 	}
+}
+
+// isUnknown reports that an effect may have happened, so that no other delivery may try it.
+func isUnknown(err error) bool {
+	v := handlers.Judge(err)
+	return v.Action == handlers.ToPoison && v.Reason == handlers.ReasonOutcomeUnknown
 }
 
 // tryAgain spends an attempt.

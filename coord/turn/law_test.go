@@ -237,23 +237,31 @@ func TestLaw4TurnsCostTwoRequests(t *testing.T) {
 	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		ts, others := newTurns(t, storagetest.Intercept(s, calls.Hook)), newTurns(t, s)
+		requests := func() (n int) {
+			for _, op := range calls.Ops() {
+				if op.Name != "query" { // a sweep, now and then
+					n++
+				}
+			}
+			return n
+		}
 		end(t, take(t, ts, "a"), turn.State{})
-		before := len(calls.Ops())
+		before := requests()
 		for range 10 {
 			end(t, take(t, ts, "a"), turn.State{})
 		}
-		if n := len(calls.Ops()) - before; n != 20 {
+		if n := requests() - before; n != 20 {
 			t.Errorf("10 turns took %d requests, want 20", n)
 		}
 		x := take(t, others, "b")
-		before = len(calls.Ops())
+		before = requests()
 		wantHeld(t, ts, "b")
-		if n := len(calls.Ops()) - before; n != 1 {
+		if n := requests() - before; n != 1 {
 			t.Errorf("a look at a turn that is held took %d requests", n)
 		}
-		before = len(calls.Ops())
+		before = requests()
 		end(t, take(t, ts, "a"), turn.State{})
-		if n := len(calls.Ops()) - before; n != 2 {
+		if n := requests() - before; n != 2 {
 			t.Errorf("a turn beside a key that is held took %d requests", n)
 		}
 		end(t, x, turn.State{})

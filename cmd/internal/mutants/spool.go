@@ -26,8 +26,8 @@ func spoolSends() []mutant {
 		{
 			name: "a spooled message gets another ID",
 			file: "spool/entry.go",
-			old:  "		envelopes, b = append(envelopes, e), ",
-			new:  "		e.ID = post.NewID()\n		envelopes, b = append(envelopes, e), ",
+			old:  "		envelopes, b = append(envelopes, one), ",
+			new:  "		one.ID = post.NewID()\n		envelopes, b = append(envelopes, one), ",
 			by:   "spool",
 			test: "TestLaw2TheSameMessage",
 		},
