@@ -85,6 +85,7 @@ type breaker struct {
 	until    time.Time   // when the open state, or the probe, is over
 	asked    time.Time   // until when the service asks to wait, as far as it is known
 	openings int         // since it was closed
+	probed   uint64      // epoch in which the last probe found it due
 	mine     bool        // it has opened by this process's own calls
 	last     string      // the text of the last error of a call
 
@@ -141,6 +142,7 @@ func (b *breaker) begin(id string) (p permit, wait time.Duration, ok bool) {
 	case probing: // the probe may end at once; if it fails, the next one comes after this time
 		return permit{}, min(b.pace(), max(time.Until(b.until), 0)), false
 	case due:
+		b.probed = b.epoch
 		b.move(probing)
 		b.until = time.Now().Add(b.cfg.place())
 		watchOver(b)

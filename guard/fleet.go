@@ -23,6 +23,7 @@ const (
 	callTime  = 2 * time.Second // of the store
 	againSoon = time.Second     // after a call of the store that failed
 	mostRaces = 20
+	pauseStep = 100 * time.Millisecond // by which a pause is longer than another, or it isn't told
 )
 
 // fleet makes the breakers of all processes act as one, by a record that is written only when something changes. Where
@@ -42,6 +43,7 @@ type fleet struct {
 	wake    chan struct{} // capacity 1
 	hearing *storage.Hearing
 	probing bool
+	right   uint64 // epoch of the breaker for which this process may probe
 	verdict verdict
 
 	io       chan struct{} // capacity 1: one request at a time; it guards the fields below, and the ledger
@@ -190,7 +192,7 @@ func (f *fleet) step(ctx context.Context) (quiet bool, pause time.Duration) {
 	known, err := f.agree(ctx)
 	f.note(ctx, err)
 	if err != nil {
-		return f.calm(), againSoon
+		return f.calm() && !f.rung.Load(), againSoon
 	}
 	if known.verdict == none {
 		f.follow(known.epoch)
@@ -227,13 +229,16 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 		next, changed := f.doc.with(known)
 		again := !f.doc.Open && !slices.Contains(f.doc.Ill, f.id)
 		if changed || f.bad.Load() {
+			pause := f.pause
 			if err := f.write(ctx, next); storage.LostRace(err) {
 				continue
 			} else if err != nil {
 				return known, err
 			}
-			if next.Pause > 0 {
+			if next.Pause > 0 && next.Pause == known.milliseconds() {
 				f.pause = known.asked
+			} else if next.Pause > 0 {
+				f.pause = pause
 			}
 			if f.old > 0 && !known.gone && !known.ill {
 				f.old = f.doc.Epoch
@@ -278,10 +283,19 @@ func (f *fleet) facts() facts {
 	k.epoch, k.ill, k.since, k.why = f.b.epoch, f.b.mine, f.b.since, f.b.last
 	if f.b.state == open && f.b.asked.After(now) {
 		k.asked, k.pause = f.b.asked, f.b.asked.Sub(now)
+		k.waits = f.waits(k, now)
 	}
 	begins := f.b.state == ramping && f.b.ill == 0 && f.b.messages.ok[0].at.After(f.b.ramped)
 	k.well = (f.b.state == closed || begins) && now.Sub(f.b.messages.ok[0].at) < f.b.when.Window
 	return k
+}
+
+// waits reports that the record asks all to wait for about as long as the service asks this process.
+func (f *fleet) waits(k facts, now time.Time) bool {
+	if f.pause.IsZero() { // of a record whose age isn't known, the whole may be left
+		return f.doc.Pause >= k.milliseconds()
+	}
+	return f.pause.After(now) && k.asked.Sub(f.pause) < pauseStep
 }
 
 // follow does what the record says, if the breaker hasn't changed meanwhile. A probe that failed anywhere begins the
@@ -307,7 +321,7 @@ func (f *fleet) follow(epoch uint64) {
 			b.asked = f.pause
 		}
 		b.open(max(b.pace(), time.Until(b.asked))) // the prober alone may come sooner, so that all together probe as one does
-	case !f.doc.Open && was && (b.state == open || b.state == due):
+	case !f.doc.Open && was && (b.state == open || b.state == due) && !b.asked.After(time.Now()):
 		b.heard = append(b.heard, event{kind: recovers, took: time.Since(b.since)})
 		b.ramp()
 	}
@@ -417,7 +431,7 @@ func (f *fleet) begin(epoch uint64) bool {
 	same := f.b.epoch == epoch
 	f.b.mu.Unlock()
 	if same {
-		f.probing, f.verdict = true, none
+		f.probing, f.right, f.verdict = true, epoch, none
 	}
 	f.mu.Unlock()
 	if same {
@@ -429,7 +443,9 @@ func (f *fleet) begin(epoch uint64) bool {
 // free gives up the right to probe, if no call uses it.
 func (f *fleet) free() {
 	f.mu.Lock()
-	unused := f.probing && f.state() != probing
+	f.b.mu.Lock()
+	unused := f.probing && f.b.state != probing && f.b.probed != f.right // else its end is about to be told
+	f.b.mu.Unlock()
 	if unused {
 		f.probing, f.verdict = false, freed
 	}

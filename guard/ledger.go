@@ -41,18 +41,25 @@ func (l *ledger) look(ctx context.Context) error {
 	defer cancel()
 	blob, err := store.Blobs(guards).Get(ctx, l.name, l.etag)
 	now := time.Now()
-	fresh := l.rung.Swap(false) || now.Sub(l.looked) < caseAge // else nobody knows how old a change is
+	rung := l.rung.Swap(false)
+	fresh := rung || now.Sub(l.looked) < caseAge // else nobody knows how old a change is
 	if err == nil || errors.Is(err, storage.ErrNotModified) || errors.Is(err, storage.ErrNotFound) {
 		l.looked = now
 	}
 	before := l.doc
 	switch {
 	case errors.Is(err, storage.ErrNotModified):
+		if rung && l.changed.IsZero() { // a look came between the change and its ring
+			l.dated(now)
+		}
 		return nil
 	case errors.Is(err, storage.ErrNotFound):
 		l.doc, l.etag = record{}, ""
 		l.bad.Store(false)
 	case err != nil:
+		if rung { // the next look is to know it, too
+			l.rung.Store(true)
+		}
 		return err
 	default:
 		r, err := decodeRecord(blob.Body)
@@ -69,12 +76,17 @@ func (l *ledger) look(ctx context.Context) error {
 	}
 	l.changed, l.pause = time.Time{}, time.Time{}
 	if fresh {
-		l.changed = now
-		if l.doc.Pause > 0 {
-			l.pause = now.Add(time.Duration(l.doc.Pause) * time.Millisecond)
-		}
+		l.dated(now)
 	}
 	return nil
+}
+
+// dated notes that the record has changed just now.
+func (l *ledger) dated(now time.Time) {
+	l.changed = now
+	if l.doc.Pause > 0 {
+		l.pause = now.Add(time.Duration(l.doc.Pause) * time.Millisecond)
+	}
 }
 
 // stuck reports that the probe of a process other than id has gone on for longer than it should. It may beat for ever

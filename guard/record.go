@@ -101,6 +101,7 @@ type facts struct {
 
 	asked time.Time     // until when the service asks this process to wait; zero: it doesn't
 	pause time.Duration // until then
+	waits bool          // the record says so already, or asks to wait for longer
 
 	since time.Time // when its breaker opened
 	why   string
@@ -138,7 +139,7 @@ func (r record) with(f facts) (record, bool) {
 		}
 	}
 	switch {
-	case pause > 0 && r.Pause == 0 && r.Prober == "": // else another process has written it, or is about to ask
+	case pause > 0 && !f.waits && r.Prober == "": // else another process has written it, or is about to ask
 		next.Pause = pause
 		if r.Open {
 			next.Tries = min(r.Tries+1, mostTries) // a pause of its own

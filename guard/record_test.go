@@ -133,9 +133,12 @@ func TestLaw9APauseIsWrittenOnce(t *testing.T) {
 		t.Fatalf("the first that is asked makes it %+v, want %+v", r, want)
 	}
 	for _, id := range []string{"a", "b"} {
-		if _, changed := r.with(asked(id)); changed {
+		if _, changed := r.with(facts{id: id, pause: time.Minute, waits: true}); changed {
 			t.Errorf("%s writes it again", id)
 		}
+	}
+	if longer, changed := r.with(facts{id: "b", pause: time.Hour}); !changed || longer.Pause != 3_600_000 || !longer.Open {
+		t.Errorf("a process that must wait for longer makes it %+v", longer)
 	}
 	r, _ = r.claimed("b", false)
 	if r.Pause != 0 {
