@@ -216,21 +216,14 @@ func (s *forwarder) forwardEach(ctx context.Context, batch []*entry, but int, so
 // errNothing says that the store wasn't asked: the entries were discarded, or are damaged.
 var errNothing = errors.New("nothing is left to send")
 
-// send sends entries as one unit of work, and removes them from the file once the store has acknowledged them. Those
-// that are no longer in the file are forgotten, and damaged ones are set aside.
+// send sends entries as one unit of work, and removes them from the file once the store has acknowledged them.
 func (s *forwarder) send(ctx context.Context, entries []*entry) error {
 	var envelopes []post.Envelope
 	var good []*entry
 	for _, e := range entries {
 		some, err := s.read(ctx, e)
 		switch {
-		case errors.Is(err, storage.ErrNotFound):
-			if s.release(e) {
-				s.remarks.tellDiscarded(ctx, e.key(), e.messages)
-			}
-			continue
-		case errors.Is(err, errDamaged):
-			s.putAside(ctx, e, err)
+		case errors.Is(err, errNothing):
 			continue
 		case err != nil:
 			return err
@@ -256,18 +249,26 @@ func (s *forwarder) send(ctx context.Context, entries []*entry) error {
 // errFile says that the file of the spool failed, not the store.
 var errFile = errors.New("the file of the spool can't be read")
 
-// read returns the envelopes of an entry.
+// read returns the envelopes of an entry. It forgets one that is no longer in the file, and sets a damaged one aside.
 func (s *forwarder) read(ctx context.Context, e *entry) ([]post.Envelope, error) {
 	limited, cancel := call.Limit(ctx, localTime)
 	defer cancel()
 	b, err := s.blobs.Get(limited, e.key(), "")
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return nil, err
+		if s.release(e) {
+			s.remarks.tellDiscarded(ctx, e.key(), e.messages)
+		}
+		return nil, errNothing
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errFile, err)
 	}
-	return e.decode(b.Body)
+	envelopes, err := e.decode(b.Body)
+	if err != nil {
+		s.putAside(ctx, e, err)
+		return nil, errNothing
+	}
+	return envelopes, nil
 }
 
 // remove removes entries that the store has, and those whose removal has failed before. After a crash they are sent
@@ -290,16 +291,24 @@ func (s *forwarder) putAside(ctx context.Context, e *entry, why error) {
 	s.cfg.Logger.ErrorContext(ctx, "messages of the spool can't be sent and are set aside: they stay in the file", "spool", s.path, "messages", e.messages, "error", why)
 }
 
-// retryAside tries those set aside that are due.
+// retryAside tries those set aside that are due, until the store seems to be away. Of the others it learns whether they
+// are still in the file.
 func (s *forwarder) retryAside(ctx context.Context) {
-	now := time.Now()
+	now, away := time.Now(), false
 	for _, a := range s.takeAside(now, now.Add(asideFor)) {
+		if away {
+			_, _ = s.read(ctx, a.entry)
+			continue
+		}
 		err := s.send(ctx, []*entry{a.entry})
-		if err == nil {
+		switch {
+		case err == nil:
 			s.dropAside(a)
 			s.remarks.noteRefusal(ctx, a.entry, nil)
-		} else if isAway(err) || ctx.Err() != nil {
+		case ctx.Err() != nil, errors.Is(err, errFile):
 			return
+		default:
+			away = isAway(err)
 		}
 	}
 }
