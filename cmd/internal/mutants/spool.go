@@ -3,7 +3,9 @@ package main
 import "slices"
 
 // spools are breaks of the laws of package spool, in their order.
-func spools() []mutant { return slices.Concat(spoolSends(), spoolForwards(), spoolFiles()) }
+func spools() []mutant {
+	return slices.Concat(spoolSends(), spoolForwards(), spoolFiles(), spoolEntries())
+}
 
 func spoolSends() []mutant {
 	return []mutant{
@@ -130,6 +132,19 @@ func spoolFiles() []mutant {
 			test: "TestLaw6ADiscardThatEndsHalfWay",
 		},
 		{
+			name: "doctor takes a queue that one worker leaves out for one that all leave out",
+			file: "host/internal/operator/levels.go",
+			old:  "		if consumed[name] {\n",
+			new:  "		if false && consumed[name] {\n",
+			by:   "host/internal/operator",
+			test: "TestQueuesThatWaitForTheirLevel",
+		},
+	}
+}
+
+func spoolEntries() []mutant {
+	return []mutant{
+		{
 			name: "a discard is taken for a return of the store",
 			file: "spool/forward.go",
 			old:  "		return errNothing\n",
@@ -160,14 +175,6 @@ func spoolFiles() []mutant {
 			new:  "	if false && errors.Is(why, storage.ErrExists) {",
 			by:   "spool",
 			test: "TestLaw7AnotherEntryUnderTheSameKeyStays",
-		},
-		{
-			name: "doctor takes a queue that one worker leaves out for one that all leave out",
-			file: "host/internal/operator/levels.go",
-			old:  "		if consumed[name] {\n",
-			new:  "		if false && consumed[name] {\n",
-			by:   "host/internal/operator",
-			test: "TestQueuesThatWaitForTheirLevel",
 		},
 	}
 }
