@@ -50,6 +50,10 @@
 //     not writable. If the file is removed or the disk is full while the program runs, the spool takes nothing. The
 //     next Send finds that out before it returns, and Run within ten seconds. The spool takes messages again once a
 //     write succeeds.
+//     A Send that returns an error leaves nothing in the file. Where a write may have had its effect all the same, Run
+//     deletes the entry, until the file answers. If it doesn't before Close, or the program is killed, the next start
+//     may send the messages. So an error, such as a 503 to a client, means that the outcome is unknown, as without a
+//     spool. Repeat the Send with the same IDs: it has its effect once.
 //  8. At the stop, Run goes on for Config.Drain or until the store fails. The rest waits for the next start.
 //  9. A spool that isn't needed costs a Send a timer, and the file nothing.
 //  10. One owner: no two programs have the file open. It also says which program's messages it keeps, and for which

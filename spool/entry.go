@@ -24,6 +24,8 @@ type entry struct {
 	size     int64
 	at       time.Time // when it was kept
 	blamed   int       // how often it failed while others were sent; Run alone uses it
+	counted  bool      // its room is taken; index.mu guards this and waits
+	waits    bool
 }
 
 func (e *entry) key() string { return fmt.Sprintf("%020d.%s.%d", e.seq, e.lane, e.messages) }

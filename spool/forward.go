@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
@@ -127,8 +125,10 @@ func (s *forwarder) pass(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case s.Waiting() == 0:
+	case s.Waiting() == 0 && sent:
 		s.back(ctx)
+	case s.Waiting() == 0:
+		s.forget(ctx)
 	case errors.Is(failed, errFile):
 		s.away.Store(nil) // nothing can be forwarded, so each Send finds out for itself
 		_ = s.fails(ctx, failed, 0)
@@ -149,23 +149,34 @@ func (s *forwarder) back(ctx context.Context) {
 	}
 }
 
+// forget forgets an absence of the store once nothing waits that would show its end.
+func (s *forwarder) forget(ctx context.Context) {
+	if s.away.Swap(nil) != nil {
+		s.cfg.Logger.InfoContext(ctx, "nothing waits in the spool any more: the next message tries the store again", "spool", s.path)
+	}
+}
+
 // forward sends a batch of one lane as one unit of work, and reports whether the store took anything. An error means
 // that the lane's queues are away. When a batch fails, another of its entries shows whether only some are to blame.
 func (s *forwarder) forward(ctx context.Context, batch []*entry) (some bool, err error) {
 	err = s.send(ctx, batch)
-	if err == nil || ctx.Err() != nil || errors.Is(err, errFile) {
+	switch {
+	case errors.Is(err, errNothing):
+		return false, nil
+	case err == nil, ctx.Err() != nil, errors.Is(err, errFile):
 		return err == nil, err
 	}
+	batch = s.waiting(batch) // the others were discarded, or are damaged
 	other := -1
 	if isAway(err) {
-		if len(batch) == 1 {
+		if len(batch) <= 1 {
 			return false, err
 		}
 		other = 1 + rand.IntN(len(batch)-1)
 		switch one := s.send(ctx, batch[other:other+1]); {
 		case one == nil:
 			some = true
-		case isAway(one), ctx.Err() != nil, errors.Is(one, errFile):
+		case isAway(one), ctx.Err() != nil, errors.Is(one, errFile), errors.Is(one, errNothing):
 			return false, err
 		default: // the store has answered
 			other = -1
@@ -185,6 +196,7 @@ func (s *forwarder) forwardEach(ctx context.Context, batch []*entry, but int, so
 		switch one := s.send(ctx, []*entry{e}); {
 		case one == nil:
 			some, failures = true, 0
+		case errors.Is(one, errNothing): // it says nothing about the store
 		case ctx.Err() != nil, errors.Is(one, errFile):
 			return some, one
 		case !isAway(one):
@@ -205,6 +217,9 @@ func (s *forwarder) forwardEach(ctx context.Context, batch []*entry, but int, so
 	return some, err
 }
 
+// errNothing says that the store wasn't asked: the entries were discarded, or are damaged.
+var errNothing = errors.New("nothing is left to send")
+
 // send sends entries as one unit of work, and removes them from the file once the store has acknowledged them.
 func (s *forwarder) send(ctx context.Context, entries []*entry) error {
 	var envelopes []post.Envelope
@@ -212,13 +227,7 @@ func (s *forwarder) send(ctx context.Context, entries []*entry) error {
 	for _, e := range entries {
 		some, err := s.read(ctx, e)
 		switch {
-		case errors.Is(err, storage.ErrNotFound):
-			s.remarks.tellDiscarded(ctx, e.key(), e.messages)
-			s.take(e)
-			s.release(e)
-			continue
-		case errors.Is(err, errDamaged) && len(entries) > 1:
-			s.putAside(ctx, e, err)
+		case errors.Is(err, errNothing):
 			continue
 		case err != nil:
 			return err
@@ -226,7 +235,7 @@ func (s *forwarder) send(ctx context.Context, entries []*entry) error {
 		envelopes, good = append(envelopes, some...), append(good, e)
 	}
 	if len(good) == 0 {
-		return nil
+		return errNothing
 	}
 	limited, cancel := call.Limit(ctx, s.limit)
 	defer cancel()
@@ -244,18 +253,26 @@ func (s *forwarder) send(ctx context.Context, entries []*entry) error {
 // errFile says that the file of the spool failed, not the store.
 var errFile = errors.New("the file of the spool can't be read")
 
-// read returns the envelopes of an entry.
+// read returns the envelopes of an entry. It forgets one that is no longer in the file, and sets a damaged one aside.
 func (s *forwarder) read(ctx context.Context, e *entry) ([]post.Envelope, error) {
 	limited, cancel := call.Limit(ctx, localTime)
 	defer cancel()
 	b, err := s.blobs.Get(limited, e.key(), "")
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return nil, err
+		if s.release(e) {
+			s.remarks.tellDiscarded(ctx, e.key(), e.messages)
+		}
+		return nil, errNothing
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errFile, err)
 	}
-	return e.decode(b.Body)
+	envelopes, err := e.decode(b.Body)
+	if err != nil {
+		s.putAside(ctx, e, err)
+		return nil, errNothing
+	}
+	return envelopes, nil
 }
 
 // remove removes entries that the store has, and those whose removal has failed before. After a crash they are sent
@@ -266,46 +283,36 @@ func (s *forwarder) remove(ctx context.Context, sent []*entry) {
 		s.forwarded.Add(e.messages)
 	}
 	all := append(s.doomed, sent...)
-	failed := make([]error, len(all))
-	var g errgroup.Group
-	g.SetLimit(batchEntries)
-	for i, e := range all {
-		g.Go(func() error {
-			limited, cancel := call.Limit(context.WithoutCancel(ctx), localTime)
-			defer cancel()
-			failed[i] = s.blobs.Delete(limited, e.key(), storage.Condition{})
-			return nil
-		})
-	}
-	_ = g.Wait() // each has its own error
-	var left []*entry
-	for i, e := range all {
-		if failed[i] != nil && !errors.Is(failed[i], storage.ErrNotFound) {
-			left = append(left, e)
-			continue
-		}
-		s.release(e)
-	}
-	s.doomed = left
+	s.doomed, _ = erase(context.WithoutCancel(ctx), s.blobs, all, s.release)
 }
 
-// putAside sets an entry aside.
+// putAside sets an entry aside, once.
 func (s *forwarder) putAside(ctx context.Context, e *entry, why error) {
-	s.setAside(e, why, time.Now().Add(asideFor))
+	if !s.setAside(e, why, time.Now().Add(asideFor)) {
+		return
+	}
 	s.remarks.noteRefusal(ctx, e, why)
 	s.cfg.Logger.ErrorContext(ctx, "messages of the spool can't be sent and are set aside: they stay in the file", "spool", s.path, "messages", e.messages, "error", why)
 }
 
-// retryAside tries those set aside that are due.
+// retryAside tries those set aside that are due, until the store seems to be away. Of the others it learns whether they
+// are still in the file.
 func (s *forwarder) retryAside(ctx context.Context) {
-	now := time.Now()
+	now, away := time.Now(), false
 	for _, a := range s.takeAside(now, now.Add(asideFor)) {
+		if away {
+			_, _ = s.read(ctx, a.entry)
+			continue
+		}
 		err := s.send(ctx, []*entry{a.entry})
-		if err == nil {
+		switch {
+		case err == nil:
 			s.dropAside(a)
 			s.remarks.noteRefusal(ctx, a.entry, nil)
-		} else if isAway(err) || ctx.Err() != nil {
+		case ctx.Err() != nil, errors.Is(err, errFile):
 			return
+		default:
+			away = isAway(err)
 		}
 	}
 }

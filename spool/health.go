@@ -35,22 +35,30 @@ func (s *Spool) watch(ctx context.Context) {
 		select {
 		case <-tick.C:
 			s.look(ctx)
+		case <-s.doubtful:
+			_ = s.resolve(ctx) // a failure shows at the next look
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// look finds out whether the file is in its place. One that has failed must also take a write of the same size.
+// look finds out whether the file is in its place, and resolves what is in doubt. A file that has failed must also take
+// a write of the same size.
 func (s *Spool) look(ctx context.Context) {
 	err := s.lock.hold()
 	if err == nil && isGone(s.path, s.info) {
 		err = errGone
 	}
 	size := 0
-	if f := s.failed.Load(); err == nil && f != nil {
+	if f := s.failed.Load(); f != nil {
 		size = f.size
-		err = probe(ctx, s.local, size)
+	}
+	if err == nil {
+		err = s.resolve(ctx)
+	}
+	if f := s.failed.Load(); err == nil && f != nil {
+		err = probe(ctx, s.local, f.size)
 	}
 	switch {
 	case ctx.Err() != nil: // it says nothing

@@ -1,10 +1,13 @@
 package spool
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/millrace-go/millrace/storage"
 )
 
 // An index has what is in the file, in memory.
@@ -15,7 +18,10 @@ type index struct {
 	full  bool                // the last entry had no room, and none has gone since
 	lanes map[string][]*entry // that wait, the oldest first
 	aside []*aside            // what the store has refused
+	doubt []*entry            // that may be in the file, although they must not be
 	waits atomic.Int64        // messages that wait; changes under mu
+
+	doubtful chan struct{} // of capacity 1: there is something in doubt
 }
 
 // An aside is an entry that was set aside.
@@ -33,17 +39,54 @@ func (x *index) reserve(e *entry, most int64) bool {
 		return false
 	}
 	x.bytes += e.size
+	e.counted = true
 	e.seq = x.next
 	x.next++
 	return true
 }
 
-// release gives back the room of an entry that isn't in the file.
-func (x *index) release(e *entry) {
+// release gives back the room of an entry that isn't in the file, once, and forgets it. It reports whether that was
+// still known.
+func (x *index) release(e *entry) bool {
+	x.take(e)
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if !e.counted {
+		return false
+	}
+	e.counted, x.full = false, false
 	x.bytes -= e.size
-	x.full = false
+	x.aside = slices.DeleteFunc(x.aside, func(a *aside) bool { return a.entry == e })
+	x.doubt = slices.DeleteFunc(x.doubt, func(d *entry) bool { return d == e })
+	return true
+}
+
+// disown notes that an entry, whose write has failed, must not be in the file. The write may have had its effect all
+// the same, so its room stays taken until release.
+func (x *index) disown(e *entry, why error) {
+	if errors.Is(why, storage.ErrExists) { // there is another entry under its key
+		x.release(e)
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.doubt = append(x.doubt, e); len(x.doubt) == 1 {
+		knock(x.doubtful)
+	}
+}
+
+// inDoubt returns the entries of disown that weren't released.
+func (x *index) inDoubt() []*entry {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.doubt)
+}
+
+// load adds an entry that an earlier run has left in the file.
+func (x *index) load(e *entry) {
+	e.counted = true
+	x.next, x.bytes = e.seq+1, x.bytes+e.size
+	x.add(e)
 }
 
 // add adds an entry that is in the file.
@@ -51,6 +94,7 @@ func (x *index) add(e *entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.lanes[e.lane] = append(x.lanes[e.lane], e)
+	e.waits = true
 	x.waits.Add(e.messages)
 }
 
@@ -92,14 +136,28 @@ func (x *index) batch(but map[string]bool, most int, bytes int64) []*entry {
 	return slices.Clone(all[:n])
 }
 
+// waiting returns those of some entries that still wait.
+func (x *index) waiting(entries []*entry) (left []*entry) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range entries {
+		if e.waits {
+			left = append(left, e)
+		}
+	}
+	return left
+}
+
 // take takes an entry out of those that wait.
 func (x *index) take(e *entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if !e.waits {
+		return
+	}
+	e.waits = false
 	all := x.lanes[e.lane]
 	switch i := slices.Index(all, e); {
-	case i < 0:
-		return
 	case len(all) == 1:
 		delete(x.lanes, e.lane)
 	case i == 0:
@@ -110,12 +168,19 @@ func (x *index) take(e *entry) {
 	x.waits.Add(-e.messages)
 }
 
-// setAside notes a refused entry, which doesn't wait any more.
-func (x *index) setAside(e *entry, why error, next time.Time) {
+// setAside notes a refused entry, which doesn't wait any more. It reports false if that was known.
+func (x *index) setAside(e *entry, why error, next time.Time) bool {
 	x.take(e)
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	for _, a := range x.aside {
+		if a.entry == e {
+			a.why = why
+			return false
+		}
+	}
 	x.aside = append(x.aside, &aside{e, why, next})
+	return true
 }
 
 // takeAside returns those set aside that are due, and notes the next time.

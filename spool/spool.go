@@ -144,7 +144,7 @@ func open(ctx context.Context, file string, channels *channel.Channels, local *s
 		cfg: cfg, path: file, channels: channels, outbox: channels.Outbox(), local: local, blobs: local.Blobs(container),
 		noAnswer: fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, cfg.Try),
 		remarks:  remarks{local, file, cfg.Logger},
-		index:    index{lanes: map[string][]*entry{}}, wake: make(chan struct{}, 1),
+		index:    index{lanes: map[string][]*entry{}, doubtful: make(chan struct{}, 1)}, wake: make(chan struct{}, 1),
 	}
 	for b, err := range s.blobs.List(ctx, "") {
 		if err != nil {
@@ -155,8 +155,7 @@ func open(ctx context.Context, file string, channels *channel.Channels, local *s
 			return nil, notASpool(file, b.Key)
 		}
 		e.size, e.at = b.Size, b.Modified
-		s.add(&e)
-		s.next, s.bytes = e.seq+1, s.bytes+e.size
+		s.load(&e)
 	}
 	if err := s.claim(ctx); err != nil {
 		return nil, err
@@ -182,6 +181,7 @@ func (s *Spool) Channels() *channel.Channels { return s.channels.SpoolTo(s) }
 func (s *Spool) Close() error {
 	s.closeOne.Do(func() {
 		s.unregister()
+		_ = s.resolve(context.Background()) // or the next start sends what is left
 		s.closeErr = errors.Join(s.local.Close(), s.lock.close())
 	})
 	return s.closeErr
@@ -257,6 +257,9 @@ func (s *Spool) keep(ctx context.Context, envelopes []post.Envelope) error {
 	if oldest := s.oldest(); !oldest.IsZero() && now.Sub(oldest) > s.cfg.MaxAge {
 		return errOld
 	}
+	if len(s.inDoubt()) >= mostDoubts {
+		return s.fails(ctx, errDoubts, len(body))
+	}
 	e := &entry{lane: laneOf(queues), messages: int64(len(envelopes)), size: int64(len(body)), at: now}
 	if !s.reserve(e, s.cfg.MaxBytes) {
 		return errFull
@@ -264,7 +267,7 @@ func (s *Spool) keep(ctx context.Context, envelopes []post.Envelope) error {
 	limited, cancel := call.Limit(ctx, localTime)
 	defer cancel()
 	if _, err := s.blobs.Put(limited, e.key(), body, storage.Condition{IfAbsent: true}); err != nil {
-		s.release(e)
+		s.disown(e, err)
 		if ctx.Err() != nil { // the caller has left
 			return fmt.Errorf("spool: %w", err)
 		}
@@ -284,9 +287,11 @@ func (s *Spool) begin(ctx context.Context, cause error) {
 }
 
 // ring wakes Run.
-func (s *Spool) ring() {
+func (s *Spool) ring() { knock(s.wake) }
+
+func knock(at chan<- struct{}) {
 	select {
-	case s.wake <- struct{}{}:
+	case at <- struct{}{}:
 	default:
 	}
 }

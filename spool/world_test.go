@@ -125,7 +125,7 @@ func (w *world) start(cfg Config, over func(*storage.Store) *storage.Store) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.use(s, local.Close)
+	w.use(s, s.Close)
 }
 
 // use makes the program send through a spool, and runs it.

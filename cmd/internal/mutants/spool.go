@@ -3,7 +3,9 @@ package main
 import "slices"
 
 // spools are breaks of the laws of package spool, in their order.
-func spools() []mutant { return slices.Concat(spoolSends(), spoolForwards(), spoolFiles()) }
+func spools() []mutant {
+	return slices.Concat(spoolSends(), spoolForwards(), spoolFiles(), spoolEntries())
+}
 
 func spoolSends() []mutant {
 	return []mutant{
@@ -136,6 +138,43 @@ func spoolFiles() []mutant {
 			new:  "		if false && consumed[name] {\n",
 			by:   "host/internal/operator",
 			test: "TestQueuesThatWaitForTheirLevel",
+		},
+	}
+}
+
+func spoolEntries() []mutant {
+	return []mutant{
+		{
+			name: "a discard is taken for a return of the store",
+			file: "spool/forward.go",
+			old:  "		return errNothing\n",
+			new:  "		return nil\n",
+			by:   "spool",
+			test: "TestLaw6DiscardOfAWaitingEntry",
+		},
+		{
+			name: "a damaged message of a spool is counted at each try",
+			file: "spool/index.go",
+			old:  "		if a.entry == e {\n",
+			new:  "		if false && a.entry == e {\n",
+			by:   "spool",
+			test: "TestLaw7ADamagedEntryInABatch",
+		},
+		{
+			name: "a message whose Send failed stays in the spool, for the next start to send",
+			file: "spool/spool.go",
+			old:  "		s.disown(e, err)\n",
+			new:  "		s.release(e)\n",
+			by:   "spool",
+			test: "TestLaw7ASendThatFailsLeavesNothing",
+		},
+		{
+			name: "the entry of another program is deleted with what a failed Send left",
+			file: "spool/index.go",
+			old:  "	if errors.Is(why, storage.ErrExists) {",
+			new:  "	if false && errors.Is(why, storage.ErrExists) {",
+			by:   "spool",
+			test: "TestLaw7AnotherEntryUnderTheSameKeyStays",
 		},
 	}
 }
