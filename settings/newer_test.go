@@ -64,8 +64,8 @@ func (s newerStore) newer(data []byte) []byte {
 }
 
 // Law: rows, versions and the document of a newer release are read without the members that this one doesn't know. So a
-// change settles in a fleet of both, whoever proposes it, at once and in stages. What a program doesn't know of its own
-// settings is refused as before.
+// change settles in a fleet of both, whoever proposes it, at once and in stages. A program refuses what it doesn't
+// know of its own settings, as before.
 func TestLawMembersOfANewerReleaseHoldUpNoChange(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {

@@ -302,9 +302,9 @@ func membersOf(v any) iter.Seq2[string, any] {
 // the versions before the last 50 changes only those on the line of what is in force are known.
 //
 // A negative version undoes the last change: one that is being checked or rolled out is dropped, and what was in force
-// stays. Otherwise the version before that in force is. So it is with a version whose values are in force already: it
-// only drops what is checked or rolled out, and the ending is that of the dropped version. Back also replaces a current document that is lost or damaged;
-// the version must be named then.
+// stays. Otherwise the version before that in force is. If the values of the version are in force already, Back only
+// drops what is checked or rolled out, and the ending is that of the dropped version. Back also replaces a current
+// document that is lost or damaged; the version must be named then.
 func (l *Ledger) Back(ctx context.Context, version int64, note Note) (Ending, error) {
 	p := proposal{book: l.book, note: note}
 	var err error

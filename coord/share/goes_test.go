@@ -2,18 +2,17 @@ package share
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/storage"
 )
 
-// Law 1: a member whose part is idle goes only if that is so at the moment when it gives its share up. A call that takes
-// a slot just before keeps it, and no other process has it, too.
+// Law 1: a member goes only if its part is idle at the moment when it gives its share up. A call that takes a slot just
+// before keeps it, and no other process has it, too.
 func TestLaw1ASlotIsKeptWhileTheMemberGoes(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := worldtest.OpenStore(t, worldtest.Virtual)
+	coordtest.Virtual(t, func(t *testing.T, store *storage.Store) {
 		first, err := NewSlots(store, "bank", 1, Config{})
 		if err != nil {
 			t.Fatal(err)

@@ -166,8 +166,8 @@ func TestLaw5RowsThatAreNoTurns(t *testing.T) {
 	}
 }
 
-// The rows of keys that are quiet are deleted after 31 days. Those that are halted or held stay, and so do young ones, and
-// those that wait for a message which comes later.
+// The rows of keys that are quiet are deleted after 31 days. Those that are halted or held stay, and so do young ones.
+// Those stay, too, that wait for a message which comes later.
 func TestLaw6QuietKeysLeaveNothing(t *testing.T) {
 	t.Parallel()
 	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
