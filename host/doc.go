@@ -57,10 +57,12 @@
 //
 // That is
 //
-//   - enough workers to do in 30 seconds what waits, by what the fastest worker did in the last two minutes. Until
-//     that is known, and after a quiet time, a worker is thought to do 200 messages, or fewer if handlers take long.
-//   - at most a message for each handler, and at most -active; at least 1 while something waits.
-//   - 0 while the queue is paused by hand, or waits by its level.
+//   - enough workers to do in 30 seconds what waits or is being handled, by what the fastest worker did in the last
+//     two minutes. Until that is known, and after a quiet time, a worker is thought to do 200 messages, or fewer if
+//     handlers take long. Azure Storage doesn't tell what is being handled; there the workers' last pulses do, which
+//     are a minute old.
+//   - at most a message for each handler, and at most -active; at least 1 while something waits or is being handled.
+//   - 0 while the queue is paused by hand, or waits by its level, once nothing of it is being handled.
 //   - 1 while the service of its guard ([Program].Guards) is away for all processes, or for the one that
 //     is asked: a worker finds out when it is back.
 //

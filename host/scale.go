@@ -32,6 +32,7 @@ const (
 // A demand is what is known of a queue, and what workers could do about it.
 type demand struct {
 	waiting     int64   // messages that could be received now
+	handled     int64   // messages that workers have received, and not ended
 	rate        float64 // messages a second of the worker that did most of late; 0: nobody knows
 	running     float64 // seconds that a handler runs, the median; 0: nobody knows
 	concurrency int     // handlers at a time of one worker
@@ -42,14 +43,23 @@ type demand struct {
 	slots       int     // at a time, likewise
 }
 
-// useful returns how many workers have something to do, and why.
+// useful returns how many workers have something to do, and why. Messages that are being handled count like those that
+// wait, so that no worker is ended in the middle of its last ones.
 func (d demand) useful() (n int64, why string) {
+	todo, what := max(0, d.waiting)+max(0, d.handled), "wait"
+	if d.handled > 0 {
+		what = "wait or are being handled"
+	}
+	if d.held != "" || d.shut {
+		todo, what = max(0, d.handled), "are still being handled" // no other one begins
+	}
 	switch {
+	case todo > 0:
 	case d.held != "":
 		return 0, d.held
 	case d.waiting <= 0:
 		return 0, "nothing waits"
-	case d.shut:
+	default:
 		return 1, "the service behind the queue is away: one worker asks whether it is back"
 	}
 	rate := scaleBatch / scaleWithin.Seconds()
@@ -57,10 +67,10 @@ func (d demand) useful() (n int64, why string) {
 		rate = min(rate, float64(d.concurrency)/d.running) // of handlers that take long a worker does fewer
 	}
 	rate = max(rate, d.rate)
-	why = fmt.Sprintf("%d messages wait, and a worker does %.3g a second", d.waiting, rate)
-	n = int64(math.Ceil(min(float64(d.waiting)/(rate*scaleWithin.Seconds()), math.MaxInt32)))
-	if most := (d.waiting-1)/int64(d.concurrency) + 1; n > most {
-		n, why = most, fmt.Sprintf("%d messages wait, and a worker runs %d at a time", d.waiting, d.concurrency)
+	why = fmt.Sprintf("%d messages %s, and a worker does %.3g a second", todo, what, rate)
+	n = int64(math.Ceil(min(float64(todo)/(rate*scaleWithin.Seconds()), math.MaxInt32)))
+	if most := (todo-1)/int64(d.concurrency) + 1; n > most {
+		n, why = most, fmt.Sprintf("%d messages %s, and a worker runs %d at a time", todo, what, d.concurrency)
 	}
 	could := rate // a second, of one worker that no limit holds back
 	if d.running > 0 {
@@ -93,7 +103,7 @@ type scaler struct {
 
 	mu     sync.Mutex // held during a look, so that one serves all requests that wait
 	fleet  look[fleet]
-	queues map[string]look[int64]
+	queues map[string]look[storage.Stats]
 }
 
 // A look is what a request to the store brought, for a while.
@@ -143,7 +153,7 @@ func (s *service) newScaler(a *App) (*scaler, error) {
 		}
 		return concurrency, active
 	}
-	return &scaler{log: a.Log, store: a.Store, pauses: pauses, registry: registry, level: a.Level, guards: s.Guards, limits: limits, queues: map[string]look[int64]{}}, nil
+	return &scaler{log: a.Log, store: a.Store, pauses: pauses, registry: registry, level: a.Level, guards: s.Guards, limits: limits, queues: map[string]look[storage.Stats]{}}, nil
 }
 
 // ServeHTTP answers GET /scale?queue=NAME.
@@ -179,13 +189,14 @@ func (s *scaler) look(queue string) (d demand, err error) {
 		return d, err
 	}
 	last := s.queues[queue]
-	d.waiting, err = last.again(func(ctx context.Context) (int64, error) {
-		st, err := s.store.Queue(queue).Stats(ctx)
-		return st.Ready, err
-	})
+	st, err := last.again(s.store.Queue(queue).Stats)
 	s.queues[queue] = last
 	d.concurrency, d.active = s.limits(queue)
-	d.rate, d.running = speed(all.pulses, queue)
+	var inHand int64
+	d.rate, d.running, inHand = speed(all.pulses, queue)
+	if d.waiting, d.handled = st.Ready, st.InFlight; st.InFlight < 0 { // the store doesn't tell
+		d.handled = max(0, inHand-d.waiting) // it may have counted them among those that wait
+	}
 	if from := handlers.OptionalFrom(s.registry, queue); from > 0 && s.level.Off(from) {
 		d.held = fmt.Sprintf("the queue is optional from level %d on", from)
 	}
@@ -215,9 +226,9 @@ func (s *scaler) lookAtFleet(ctx context.Context) (f fleet, err error) {
 	return f, err
 }
 
-// speed returns how many messages of a queue the fastest worker does in a second, and how long handlers run, by what
-// workers have published.
-func speed(all []pulse.Pulse, queue string) (rate, running float64) {
+// speed returns how many messages of a queue the fastest worker does in a second, how long handlers run, and how many
+// messages all workers had in hand, by what they have published.
+func speed(all []pulse.Pulse, queue string) (rate, running float64, inHand int64) {
 	byWorker := map[string][]pulse.Pulse{}
 	for _, p := range all {
 		byWorker[p.ID] = append(byWorker[p.ID], p)
@@ -225,6 +236,9 @@ func speed(all []pulse.Pulse, queue string) (rate, running float64) {
 	}
 	for _, its := range byWorker {
 		rate = max(rate, pulse.Rates(its, pulse.Window)[queue].Out)
+		if last := its[len(its)-1]; !last.Last {
+			inHand += last.Queues[queue].InHand
+		}
 	}
-	return rate, running
+	return rate, running, inHand
 }

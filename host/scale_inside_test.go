@@ -32,6 +32,13 @@ func TestLawUsefulWorkers(t *testing.T) {
 		"paused":                          {demand{waiting: 1000, held: "the queue is paused by hand"}, 0, "paused"},
 		"paused, and the service is away": {demand{waiting: 1000, held: "the queue is paused by hand", shut: true}, 0, "paused"},
 		"the service is away":             {demand{waiting: 1000, shut: true}, 1, "one worker asks"},
+		"handled, nothing waits":          {demand{handled: 16, running: 600}, 1, "16 messages wait or are being handled"},
+		"handled by many workers":         {demand{handled: 128, running: 600}, 4, "a worker runs 32 at a time"},
+		"handled, and others wait":        {demand{handled: 64, waiting: 64, running: 600}, 4, "128 messages wait or are"},
+		"handled for a moment each":       {demand{handled: 96, running: 0.01}, 1, "96 messages wait or are"},
+		"handled while it is paused":      {demand{handled: 16, waiting: 1000, running: 600, held: "paused"}, 1, "16 messages are still"},
+		"handled while it is away":        {demand{handled: 16, waiting: 1000, running: 600, shut: true}, 1, "16 messages are still"},
+		"nobody knows what is handled":    {demand{handled: -1, waiting: -1}, 0, "nothing waits"},
 		"more than can be":                {demand{waiting: 1 << 62, rate: 1e-300, running: 1e300}, 1 << 31, "wait"},
 	} {
 		c.concurrency = 32
@@ -54,11 +61,50 @@ func TestSpeed(t *testing.T) {
 	of := func(id string, done int64, p50 float64) pulse.Pulse {
 		return pulse.Pulse{ID: id, Seconds: 60, Up: 60, Queues: map[string]pulse.Queue{"orders": {Done: done, P50: p50}}}
 	}
-	rate, running := speed([]pulse.Pulse{of("a", 600, 20), of("b", 6000, 250), of("c", 60, 1)}, "orders")
+	rate, running, _ := speed([]pulse.Pulse{of("a", 600, 20), of("b", 6000, 250), of("c", 60, 1)}, "orders")
 	if rate != 100 || running != 0.25 {
 		t.Errorf("got %v a second and %v seconds, want 100 and 0.25", rate, running)
 	}
-	if rate, running := speed(nil, "orders"); rate != 0 || running != 0 {
-		t.Errorf("without pulses: got %v and %v", rate, running)
+	if rate, running, inHand := speed(nil, "orders"); rate != 0 || running != 0 || inHand != 0 {
+		t.Errorf("without pulses: got %v, %v and %v", rate, running, inHand)
+	}
+}
+
+// Law: a worker that is busy is never scaled to none, whatever else holds the queue. Where the store can't tell what is
+// being handled, the last pulse of each worker that lives does.
+func TestLawABusyWorkerIsNeverScaledToNone(t *testing.T) {
+	t.Parallel()
+	for _, d := range []demand{
+		{}, {held: "paused"}, {shut: true}, {active: 1}, {calls: 0.001}, {slots: 1}, {running: 600}, {rate: 1e9}, {held: "paused", shut: true, running: 1e-9},
+	} {
+		d.concurrency = 16
+		for _, d.waiting = range []int64{-1, 0, 1, 1 << 40} {
+			for _, d.handled = range []int64{1, 16, 1000} {
+				if n, why := d.useful(); n < 1 {
+					t.Errorf("%+v: got %d because %s", d, n, why)
+				}
+			}
+		}
+	}
+	of := func(id string, up float64, last bool, inHand int64) pulse.Pulse {
+		return pulse.Pulse{ID: id, Seconds: 60, Up: up, Last: last, Queues: map[string]pulse.Queue{"orders": {InHand: inHand}}}
+	}
+	_, _, inHand := speed([]pulse.Pulse{of("a", 60, false, 7), of("b", 60, false, 5), of("a", 120, false, 16), of("b", 61, true, 0), of("c", 60, false, 2)}, "orders")
+	if inHand != 18 {
+		t.Errorf("got %d messages in hand, want 18", inHand)
+	}
+}
+
+// Law: while the breaker of a queue's guard is open and messages wait, one worker stays to make the probe when it is
+// due, whatever the limits are.
+func TestLawNeverBelowOneWhileAProbeIsDue(t *testing.T) {
+	t.Parallel()
+	for _, d := range []demand{{}, {active: 1}, {calls: 0.001, rate: 1e9}, {slots: 1}, {running: 600}, {handled: 1}, {handled: -1}} {
+		d.concurrency, d.shut = 16, true
+		for _, d.waiting = range []int64{1, 1000, 1 << 40} {
+			if n, why := d.useful(); n != 1 {
+				t.Errorf("%+v: got %d because %s, want 1", d, n, why)
+			}
+		}
 	}
 }

@@ -3,12 +3,12 @@
 //
 //	type Shop struct {
 //		Seats   int             `json:"seats"`
-//		Mail    Mail            `json:"mail"`
+//		Mail    guard.Limits    `json:"mail"`
 //		SMTP    settings.Secret `json:"smtp"`                       // "env:SMTP_URL" or "file:/run/secrets/smtp"
 //		Workers int             `json:"workers" settings:"restart"` // holds from the next start on
 //	}
 //
-//	func (s Shop) Check() error // optional: what is wrong with them
+//	func (s Shop) Check() error { return s.Mail.Check() } // optional: what is wrong with them
 //
 //	cfg, err := settings.Open(ctx, store, "shop", Shop{Seats: 40}, settings.Config{Cache: "data/shop.settings"})
 //	if err != nil {
@@ -17,7 +17,7 @@
 //	defer cfg.Close(ctx)
 //	s := cfg.Now() // *Shop; it never changes
 //	cfg.Changing(func(ctx context.Context, from, to Shop) error { … }) // may say no
-//	cfg.Changed(func(from, to Shop) { mails.SetRate(to.Mail.Rate) })
+//	cfg.Changed(func(from, to Shop) { _ = mails.Set(to.Mail) }) // a guard
 //	ending, err := cfg.Propose(ctx, settings.By("ada", "Black Friday"), func(s *Shop) { s.Seats = 60 })
 //
 // Operators use the verbs of millrace settings, or a [Ledger]. Neither knows the type. With [Config.Stages] a change

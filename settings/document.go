@@ -94,9 +94,10 @@ type Version struct {
 	Changes []Change        `json:"changes"`
 }
 
-// parseDocument reads a current document. Other contents are an error, and never a value.
+// parseDocument reads a current document. Other contents are an error, and never a value. Members that a newer release
+// has added are passed over, and the next write leaves them out.
 func parseDocument(data []byte) (document, error) {
-	d, err := jsonform.DecodeStrictly[document](data)
+	d, err := jsonform.DecodeNewer[document](data)
 	if err == nil {
 		err = d.check(len(data))
 	}
@@ -128,7 +129,7 @@ func (d document) check(size int) error {
 
 // parseVersion reads a version, and refuses one of another number.
 func parseVersion(data []byte, number int64) (Version, error) {
-	v, err := jsonform.DecodeStrictly[Version](data)
+	v, err := jsonform.DecodeNewer[Version](data)
 	if err == nil && (v.Number != number || len(data) > maxVersion) {
 		err = fmt.Errorf("its number is %d", v.Number)
 	}

@@ -58,8 +58,9 @@ func (n Node) says(version int64) (Verdict, bool) {
 // silence is how long its row is the same when the node counts as dead.
 func (n Node) silence() time.Duration { return silence * time.Duration(n.Poll) * time.Millisecond }
 
+// parseNode reads a node's row. Members that a newer release has added are passed over.
 func parseNode(key string, data []byte) (Node, error) {
-	n, err := jsonform.DecodeStrictly[Node](data)
+	n, err := jsonform.DecodeNewer[Node](data)
 	if err == nil && (n.ID != key || n.Poll < minPoll.Milliseconds() || n.Poll > maxPoll.Milliseconds()) {
 		err = fmt.Errorf("%w: this is no node's row", storage.ErrInvalid)
 	}

@@ -139,8 +139,9 @@ type Patch struct {
 	Set   map[string]json.RawMessage // by path: names of members, joined by dots
 	Unset []string                   // paths for which the programs' defaults shall hold
 
-	// Force puts the change into force whatever the nodes say, and drops one that is being checked. Nodes that have not
-	// answered within 10 seconds are passed over, and so is a lack of nodes.
+	// Force puts the change into force whatever the nodes say, and drops one that is being checked or rolled out. Nodes
+	// that have not answered within 10 seconds are passed over, and so is a lack of nodes. If the values are in force
+	// already, the other change is dropped, and the ending is that of the dropped version.
 	Force bool
 
 	// Waits is called at each look, about once a second, while answers are waited for. Defaults to none.
@@ -303,8 +304,9 @@ func membersOf(v any) iter.Seq2[string, any] {
 // the versions before the last 50 changes only those on the line of what is in force are known.
 //
 // A negative version undoes the last change: one that is being checked or rolled out is dropped, and what was in force
-// stays. Otherwise the version before that in force is. Back also replaces a current document that is lost or damaged;
-// the version must be named then.
+// stays. Otherwise the version before that in force is. If the values of the version are in force already, Back only
+// drops what is checked or rolled out, and the ending is that of the dropped version. Back also replaces a current
+// document that is lost or damaged; the version must be named then.
 func (l *Ledger) Back(ctx context.Context, version int64, note Note) (Ending, error) {
 	p := proposal{book: l.book, note: note}
 	var err error
@@ -324,15 +326,18 @@ func (p *proposal) back(ctx context.Context, version int64) error {
 		return p.replace(ctx, version)
 	}
 	d := p.seen.doc
-	if e, ended := d.of(p.dropped); err != nil || p.dropped > 0 && ended && !e.came() || p.written(d) {
-		return err // it was written, and the answer was lost
+	if err != nil {
+		return err
+	}
+	if p.hasDropped(d) || p.written(d) {
+		p.tell(ctx) // it was written, and the answer was lost
+		return nil
 	}
 	if p.seen.etag == "" {
 		return fmt.Errorf("%w: nobody has ever set anything", storage.ErrNotFound)
 	}
-	if c := d.Candidate; c != nil && version < 0 {
-		p.number, p.dropped = c.Version, c.Version
-		return p.change(ctx, d.drop(Refusal{p.note.By, p.note.Why}, time.Now()))
+	if d.Candidate != nil && version < 0 {
+		return p.drop(ctx, d)
 	}
 	p.dropped = 0
 	if version < 0 {
@@ -361,11 +366,26 @@ func (p *proposal) putBack(ctx context.Context, d document, version int64) error
 		return err
 	}
 	v, err := p.record(ctx, d, t, &version)
+	if errors.Is(err, ErrUnchanged) && d.Candidate != nil {
+		return p.drop(ctx, d)
+	}
 	if err != nil {
 		return err
 	}
 	p.try(v.Number)
 	return p.change(ctx, d.goBack(v, time.Now()))
+}
+
+// drop drops the candidate, and does nothing else: what shall be in force is so already.
+func (p *proposal) drop(ctx context.Context, d document) error {
+	p.number, p.dropped = d.Candidate.Version, d.Candidate.Version
+	return p.change(ctx, d.drop(Refusal{p.note.By, p.note.Why}, time.Now()))
+}
+
+// hasDropped reports that a document has the ending of the candidate that the proposal dropped.
+func (p *proposal) hasDropped(d document) bool {
+	e, ended := d.of(p.dropped)
+	return p.dropped > 0 && ended && !e.came()
 }
 
 // change writes the document, and tells of it.

@@ -143,6 +143,10 @@ func (p *proposal) run(ctx context.Context) (Ending, error) {
 	if err := repeat(ctx, p.begin); err != nil {
 		return Ending{Version: p.number}, err // which may have been written
 	}
+	if p.dropped > 0 {
+		e, _ := p.seen.doc.of(p.dropped)
+		return e, nil
+	}
 	return p.await(ctx, p.number, p.force, Rolling)
 }
 
@@ -173,15 +177,17 @@ func (p *proposal) begin(ctx context.Context) error {
 		return err
 	}
 	d := p.seen.doc
-	if p.written(d) {
-		return nil // and the answer was lost
+	if p.hasDropped(d) || p.written(d) {
+		p.tell(ctx) // it was written, and the answer was lost
+		return nil
 	}
+	p.dropped = 0
 	if d.Candidate != nil && !p.force {
 		if v := d.Candidate.Version; d.Candidate.Roll != nil {
 			return fmt.Errorf("%w, version %d: wait for its end, or drop it by \"millrace settings back\"", ErrRolling, v)
 		}
-		if _, err := p.await(ctx, d.Candidate.Version, false, Rolling); err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrDropped) {
-			return err
+		if e, err := p.await(ctx, d.Candidate.Version, false, Rolling); err != nil && e.Result == "" {
+			return err // it has not ended
 		}
 		return p.begin(ctx)
 	}
@@ -190,6 +196,9 @@ func (p *proposal) begin(ctx context.Context) error {
 		return err
 	}
 	v, err := p.record(ctx, d, t, nil)
+	if errors.Is(err, ErrUnchanged) && d.Candidate != nil {
+		return p.drop(ctx, d) // it is forced
+	}
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func TestAnUnreadableDocumentIsNeverAValue(t *testing.T) {
 		a, blobs, l := node(t, s, settings.Config{Name: "a"}), s.Blobs("settings"), ledger(t, s)
 		propose(t, a, 60)
 		want, wantNumber := 60, int64(1)
-		for _, body := range []string{"", "{}", "null", "junk", `{"epoch":99,"last":0,"stable":0,"values":[]}`, `{"epoch":99,"last":1,"stable":1,"values":{},"more":1}`, "deleted"} {
+		for _, body := range []string{"", "{}", "null", "junk", `{"epoch":99,"last":0,"stable":0,"values":[]}`, `{"Epoch":99,"Last":1,"Stable":1,"Values":{}}`, "deleted"} {
 			if body == "deleted" {
 				must(t, blobs.Delete(t.Context(), "shop/current", storage.Condition{}))
 			} else {

@@ -67,13 +67,13 @@ func (m *member) run() {
 		} else {
 			tries++
 		}
-		if m.over() {
-			m.mu.Lock()
-			left := m.goes(ctx)
-			m.mu.Unlock()
-			if left {
-				return
-			}
+		m.mu.Lock()
+		tried, left := m.goes(ctx)
+		m.mu.Unlock()
+		if left {
+			return
+		}
+		if tried {
 			continue
 		}
 		if err == nil && m.listen(ctx) {
@@ -83,16 +83,13 @@ func (m *member) run() {
 	}
 }
 
-// over reports that the part isn't used any more.
-func (m *member) over() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.idle(time.Now())
-}
-
-// goes ends the member, under the mutex. It stays if there is a call meanwhile.
-func (m *member) goes(ctx context.Context) bool {
+// goes ends the member if the part isn't used any more, under the mutex. It gives the mutex up only when no share is in
+// use. It stays if there is a call meanwhile.
+func (m *member) goes(ctx context.Context) (tried, left bool) {
 	began := time.Now()
+	if !m.idle(began) {
+		return false, false
+	}
 	m.set(began, 0)
 	m.safe = 0
 	m.mu.Unlock()
@@ -103,10 +100,10 @@ func (m *member) goes(ctx context.Context) bool {
 	m.moved()
 	if m.asked.After(began) {
 		m.left, m.eager = make(chan struct{}), true
-		return false
+		return true, false
 	}
 	m.running = false
-	return true
+	return true, true
 }
 
 // withdraw removes the row. If that fails, others do it later.

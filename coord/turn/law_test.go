@@ -167,6 +167,7 @@ func TestLaw5RowsThatAreNoTurns(t *testing.T) {
 }
 
 // The rows of keys that are quiet are deleted after 31 days. Those that are halted or held stay, and so do young ones.
+// Those stay, too, that wait for a message which comes later.
 func TestLaw6QuietKeysLeaveNothing(t *testing.T) {
 	t.Parallel()
 	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
@@ -177,6 +178,11 @@ func TestLaw6QuietKeysLeaveNothing(t *testing.T) {
 		var halted turn.State
 		halted.Halt("m", "closed", 0)
 		end(t, take(t, ts, "old-halted"), halted)
+		var waits, waited turn.State
+		waits.Wait("m", 60*24*time.Hour, 0)
+		end(t, take(t, ts, "old-waits"), waits)
+		waited.Wait("m", 12*time.Hour, 0)
+		end(t, take(t, ts, "old-waited"), waited)
 		time.Sleep(20 * 24 * time.Hour)
 		end(t, take(t, ts, "young"), turn.State{})
 		dead := fmt.Sprintf(`{"version":1,"id":"x","fence":1,"ttl":30000,"at":%d}`, time.Now().Add(-20*24*time.Hour).UnixMilli())
@@ -194,13 +200,13 @@ func TestLaw6QuietKeysLeaveNothing(t *testing.T) {
 			}
 			left[x.Key] = true
 		}
-		for _, key := range []string{"old-halted", "young", "old-held", "busy"} {
+		for _, key := range []string{"old-halted", "old-waits", "young", "old-held", "busy"} {
 			if !left[key] {
 				t.Errorf("%s is gone", key)
 			}
 		}
-		if len(left) != 4 {
-			t.Errorf("%d keys are left, want 4", len(left))
+		if len(left) != 5 {
+			t.Errorf("%d keys are left, want 5", len(left))
 		}
 	})
 }

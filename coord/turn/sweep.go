@@ -69,10 +69,14 @@ func (ts *Turns) sweepFrom(ctx context.Context, from string) (next string) {
 }
 
 // old reports that nobody needs a row any more. A dead process's turn is kept for twice as long: nobody has watched it.
+// A row that lets others wait for a message is kept for as long after that comes again.
 func (d *document) old(now time.Time) bool {
 	kept := retention + clocks
 	if d.ID != "" {
 		kept *= 2
+	}
+	if f := d.State.First; f != nil {
+		kept += f.After // ten years at most, and not from before the last write
 	}
 	return d.State.Halted == nil && now.Sub(time.UnixMilli(d.At)) > kept
 }

@@ -53,9 +53,15 @@ func DecodeKnown[T any](data []byte) (v T, known bool, err error) {
 
 // DecodeStrictly is Decode for data that somebody outside has written. It refuses members that the type doesn't have,
 // also those whose names differ in case, and two members of one name. Unlike others, its error names an unknown member.
-func DecodeStrictly[T any](data []byte) (v T, err error) {
+func DecodeStrictly[T any](data []byte) (v T, err error) { return decodeStrictly[T](data, true) }
+
+// DecodeNewer is DecodeStrictly, but passes over members that the type doesn't have: a newer release may have written
+// them.
+func DecodeNewer[T any](data []byte) (v T, err error) { return decodeStrictly[T](data, false) }
+
+func decodeStrictly[T any](data []byte, known bool) (v T, err error) {
 	err = json.Unmarshal(data, &v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false), jsontext.AllowDuplicateNames(false),
-		json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(false), jsonv1.ReportErrorsWithLegacySemantics(false))
+		json.RejectUnknownMembers(known), json.MatchCaseInsensitiveNames(false), jsonv1.ReportErrorsWithLegacySemantics(false))
 	if at := (*json.SemanticError)(nil); errors.Is(err, json.ErrUnknownName) && errors.As(err, &at) {
 		return v, fmt.Errorf("unknown member %q", at.JSONPointer.LastToken())
 	}

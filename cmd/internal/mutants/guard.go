@@ -354,6 +354,14 @@ func guards() []mutant {
 			test: "TestLaw6FewSlotsPassFromOneToAnother",
 		},
 		{
+			name: "a member goes although a slot is in use",
+			file: "coord/share/member.go",
+			old:  "	if !m.idle(began) {\n",
+			new:  "	if m.busy == 0 && !m.idle(began) {\n",
+			by:   "coord/share",
+			test: "TestLaw1ASlotIsKeptWhileTheMemberGoes",
+		},
+		{
 			name: "a share is raised before the write is acknowledged",
 			file: "coord/share/member.go",
 			old:  "	if p.use < m.use {\n",

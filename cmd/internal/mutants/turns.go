@@ -27,6 +27,14 @@ func turnRows() []mutant {
 			test: "TestLaw1TakeoverAfterTheContextHasEnded",
 		},
 		{
+			name: "the row of a key that waits for a late message is swept",
+			file: "coord/turn/sweep.go",
+			old:  "kept += f.After ",
+			new:  "kept += 0 ",
+			by:   "coord/turn",
+			test: "TestLaw6QuietKeysLeaveNothing",
+		},
+		{
 			name: "two turns of a key have one fence",
 			file: "coord/turn/turns.go",
 			old:  "Fence: s.doc.Fence + 1,",
