@@ -290,14 +290,6 @@ func (f *fleet) facts() facts {
 	return k
 }
 
-// waits reports that the record asks all to wait for about as long as the service asks this process.
-func (f *fleet) waits(k facts, now time.Time) bool {
-	if f.pause.IsZero() { // of a record whose age isn't known, the whole may be left
-		return f.doc.Pause >= k.milliseconds()
-	}
-	return f.pause.After(now) && k.asked.Sub(f.pause) < pauseStep
-}
-
 // follow does what the record says, if the breaker hasn't changed meanwhile. A probe that failed anywhere begins the
 // next pause everywhere.
 func (f *fleet) follow(epoch uint64) {

@@ -10,8 +10,8 @@ import (
 	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
-// Law 7: between the end of a probe and the moment when that is told, another call gives up a right that it didn't need.
-// All processes learn how the probe ended.
+// Law 7: between the end of a probe and the moment when that is told, another call gives up a right that it didn't
+// need. All processes learn how the probe ended.
 func TestLaw7AProbeIsToldWhateverOthersGiveUp(t *testing.T) {
 	for name, told := range map[string]outcome{"done": success, "failed": failure} {
 		t.Run(name, func(t *testing.T) {

@@ -257,7 +257,7 @@ func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
 	case isVerdict(err):
 		return Fault{Kind: Mine}
 	case ctx.Err() != nil:
-		return g.judgeCutOff(err, asking)
+		return judgeCutOff(&g.cfg, err, asking)
 	}
 	fault := g.cfg.Fault(err)
 	switch {
@@ -272,8 +272,8 @@ func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
 
 // judgeCutOff says what the error of a call means whose handler was told to end. The service isn't to blame. But it may
 // have done a call that it was sent, and nobody may guess that it hasn't.
-func (g *Guard) judgeCutOff(err error, asking bool) Fault {
-	if asking || g.cfg.Repeatable || g.cfg.Verify != nil || g.cfg.Fault(cutOff{err}).Kind != Unknown {
+func judgeCutOff(c *Config, err error, asking bool) Fault {
+	if asking || c.Repeatable || c.Verify != nil || c.Fault(cutOff{err}).Kind != Unknown {
 		return Fault{Kind: Mine}
 	}
 	return Fault{Kind: Unknown, cutOff: true}

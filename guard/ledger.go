@@ -89,6 +89,14 @@ func (l *ledger) dated(now time.Time) {
 	}
 }
 
+// waits reports that the record asks all to wait for about as long as the service asks this process.
+func (l *ledger) waits(k facts, now time.Time) bool {
+	if l.pause.IsZero() { // of a record whose age isn't known, the whole may be left
+		return l.doc.Pause >= k.milliseconds()
+	}
+	return l.pause.After(now) && k.asked.Sub(l.pause) < pauseStep
+}
+
 // stuck reports that the probe of a process other than id has gone on for longer than it should. It may beat for ever
 // without an end.
 func (l *ledger) stuck(id string, most time.Duration) bool {

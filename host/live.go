@@ -226,14 +226,39 @@ type live struct {
 	changed chan struct{} // closed when now changes; under mu
 }
 
+// usable returns settings with those of before in place of each part that this program can't use.
+func (l *live) usable(now Live) Live {
+	if _, err := now.level(); err != nil {
+		now.Log = l.now.Log
+	}
+	if throttle.CheckLevel(now.Level) != nil {
+		now.Level = l.now.Level
+	}
+	now.Queues = usable(now.Queues, l.now.Queues, l.faultOf)
+	now.Guards = usable(now.Guards, l.now.Guards, l.guards.fault)
+	return now
+}
+
+func usable[T any](now, before map[string]T, fault func(name string, part T) error) map[string]T {
+	parts := map[string]T{}
+	for name, part := range now {
+		if fault(name, part) == nil {
+			parts[name] = part
+		} else if was, ok := before[name]; ok {
+			parts[name] = was
+		}
+	}
+	return parts
+}
+
 // put puts settings into force. A change that was forced, or that came while this program did not run, may have what
-// this program can't use. Then all stays as it is.
+// this program can't use. Such a part stays as it is.
 func (l *live) put(now Live) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.fault(&now); err != nil {
-		l.log.Error("settings in force can't be used by this program; those from before hold", "error", err)
-		return
+		l.log.Error("some settings in force can't be used by this program; in their place those from before hold", "error", err)
+		now = l.usable(now)
 	}
 	if level, err := now.level(); err == nil {
 		l.level.Set(level)

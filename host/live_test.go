@@ -179,7 +179,7 @@ func TestABadSettingIsRefused(t *testing.T) {
 	}
 	worldtest.Want(t, "seats", own.Now().Seats, 40)
 
-	// A forced change holds for the program's own code. The host goes on with what it had.
+	// A forced change holds, but for the part that the host can't use.
 	set(t, r, l.Program, "queues.order.concurrency=5", "seats=42", "-force")
 	r.line(t, "settings in force can't be used by this program")
 	set(t, r, l.Program, "-default=queues.order", "log=error")

@@ -180,7 +180,7 @@ func guards() []mutant {
 		{
 			name: "a throttling stays in one process",
 			file: "guard/record.go",
-			old:  "	case pause > 0 && r.Pause == 0 && r.Prober == \"\":",
+			old:  "	case pause > 0 && !f.waits && r.Prober == \"\":",
 			new:  "	case false:",
 			by:   "guard",
 			test: "TestLaw9AThrottlingHoldsForAll",
@@ -188,7 +188,7 @@ func guards() []mutant {
 		{
 			name: "each process writes a throttling",
 			file: "guard/record.go",
-			old:  "pause > 0 && r.Pause == 0 && r.Prober",
+			old:  "pause > 0 && !f.waits && r.Prober",
 			new:  "pause > 0 && r.Prober",
 			by:   "guard",
 			test: "TestLaw9APauseIsWrittenOnce",
@@ -404,7 +404,7 @@ func guards() []mutant {
 		{
 			name: "a call that was cut off counts as not done",
 			file: "guard/guard.go",
-			old:  "		return g.judgeCutOff(err, asking)\n",
+			old:  "		return judgeCutOff(&g.cfg, err, asking)\n",
 			new:  "		return Fault{Kind: Mine}\n",
 			by:   "guard",
 			test: "TestLaw11AStopRepeatsNoCall",
@@ -419,8 +419,8 @@ func guards() []mutant {
 		},
 		{
 			name: "the first of two waits counts",
-			file: "guard/fleet.go",
-			old:  "	return f.pause.After(now) && k.asked.Sub(f.pause) < pauseStep\n",
+			file: "guard/ledger.go",
+			old:  "	return l.pause.After(now) && k.asked.Sub(l.pause) < pauseStep\n",
 			new:  "	return true\n",
 			by:   "guard",
 			test: "TestLaw9TheLongerOfTwoWaits",
@@ -456,60 +456,6 @@ func guards() []mutant {
 			new:  "f.stuck(f.id, 2*max(longest, f.b.cfg.Probe.Most)+f.b.cfg.place())",
 			by:   "guard",
 			test: "TestLaw7AProbeThatNeverEnds",
-		},
-	}
-}
-
-// deferrals are breaks of what a door defers by its backlog.
-func deferrals() []mutant {
-	return []mutant{
-		{
-			name: "requests that count for nothing put others off",
-			file: "throttle/backlog.go",
-			old:  "		p.later.giveBack(pass.ahead)\n",
-			new:  "",
-			by:   "throttle",
-			test: "TestLawOnlyWhatIsAcceptedPutsOthersOff",
-		},
-		{
-			name: "a repeat gets ahead of what a backlog defers",
-			file: "throttle/door.go",
-			old:  "		p.late = max(p.late, d.pressure.later.follow(now))\n",
-			new:  "",
-			by:   "throttle",
-			test: "TestLawARepeatIsNotDueBeforeWhatABacklogDefers",
-		},
-		{
-			name: "what is deferred counts as served",
-			file: "throttle/backlog.go",
-			old:  "	case pass.late > 0:\n",
-			new:  "	case pass.late < 0:\n",
-			by:   "throttle",
-			test: "TestLawWhatABacklogDefersIsServedInTime",
-		},
-		{
-			name: "all that is deferred is due together",
-			file: "throttle/later.go",
-			old:  "at+within) + ahead)",
-			new:  "at+within) + 0*ahead)",
-			by:   "throttle",
-			test: "TestLawWhatABacklogDefersIsServedInTime",
-		},
-		{
-			name: "what is deferred doesn't count for the limit of messages",
-			file: "throttle/backlog.go",
-			old:  "all := x.before + x.deferred;",
-			new:  "all := x.before;",
-			by:   "throttle",
-			test: "TestLawHardCountsWhatIsDeferred",
-		},
-		{
-			name: "what a store can't tell from ready messages counts twice",
-			file: "throttle/backlog.go",
-			old:  "		next.ready -= all\n",
-			new:  "",
-			by:   "throttle",
-			test: "TestLawWhatABacklogDefersIsServedInTime",
 		},
 	}
 }

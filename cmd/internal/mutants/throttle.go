@@ -1,0 +1,55 @@
+package main
+
+// deferrals are breaks of what a door defers by its backlog.
+func deferrals() []mutant {
+	return []mutant{
+		{
+			name: "requests that count for nothing put others off",
+			file: "throttle/backlog.go",
+			old:  "		p.later.giveBack(pass.ahead)\n",
+			new:  "",
+			by:   "throttle",
+			test: "TestLawOnlyWhatIsAcceptedPutsOthersOff",
+		},
+		{
+			name: "a repeat gets ahead of what a backlog defers",
+			file: "throttle/door.go",
+			old:  "		p.late = max(p.late, d.pressure.later.follow(now))\n",
+			new:  "",
+			by:   "throttle",
+			test: "TestLawARepeatIsNotDueBeforeWhatABacklogDefers",
+		},
+		{
+			name: "what is deferred counts as served",
+			file: "throttle/backlog.go",
+			old:  "	case pass.late > 0:\n",
+			new:  "	case pass.late < 0:\n",
+			by:   "throttle",
+			test: "TestLawWhatABacklogDefersIsServedInTime",
+		},
+		{
+			name: "all that is deferred is due together",
+			file: "throttle/later.go",
+			old:  "at+within) + ahead)",
+			new:  "at+within) + 0*ahead)",
+			by:   "throttle",
+			test: "TestLawWhatABacklogDefersIsServedInTime",
+		},
+		{
+			name: "what is deferred doesn't count for the limit of messages",
+			file: "throttle/backlog.go",
+			old:  "all := x.before + x.deferred;",
+			new:  "all := x.before;",
+			by:   "throttle",
+			test: "TestLawHardCountsWhatIsDeferred",
+		},
+		{
+			name: "what a store can't tell from ready messages counts twice",
+			file: "throttle/backlog.go",
+			old:  "		next.ready -= all\n",
+			new:  "",
+			by:   "throttle",
+			test: "TestLawWhatABacklogDefersIsServedInTime",
+		},
+	}
+}
