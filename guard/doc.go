@@ -76,7 +76,9 @@
 // Config.Rate bounds the calls a second, and Config.Slots the calls at a time, of all processes together:
 //
 //	smtp := guard.New("smtp", guard.Config{Rate: guard.PerSecond(50), Slots: 20})
-//	err := smtp.Set(guard.Limits{Rate: guard.PerSecond(80)}) // while it works
+//	limits := smtp.Limits()
+//	limits.Rate = guard.PerSecond(80)
+//	err := smtp.Set(limits) // while it works; what limits has counts, and nothing of before
 //
 // Processes divide both by a document of the store; see package coord/share. The Turn takes only messages that have a
 // permit, or get one within InPlace. So the queue is where messages wait. Several queues of a process that have the
