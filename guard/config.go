@@ -141,6 +141,7 @@ func (c *Config) validate(name string) error {
 		}
 	}
 	want(name != "" && len(name) <= 100, "the name has %d bytes; want 1 to 100", len(name))
+	want(storage.CheckKey(name) == nil, "the name can't be that of a document by which processes act as one; want UTF-8 without control characters")
 	want(c.Timeout == NoTimeout || c.Timeout > 0 && c.Timeout <= maxTimeout, "Timeout is %v; want a time up to %v, or NoTimeout", c.Timeout, maxTimeout)
 	want(c.InPlace == NotInPlace || c.InPlace > 0 && c.InPlace <= time.Second, "InPlace is %v; want a time up to %v, or NotInPlace", c.InPlace, time.Second)
 	want(c.Budget > 0 && c.Budget <= 1, "Budget is %v; want a share up to 1", c.Budget)
@@ -155,9 +156,6 @@ func (c *Config) validate(name string) error {
 	}
 	if c.Slots != 0 {
 		want(share.CheckSlots(c.Slots) == nil, "Slots is %d; want a positive number, or 0 for no limit", c.Slots)
-	}
-	if c.Rate != 0 || c.Slots != 0 {
-		want(storage.CheckKey(name) == nil, "a name like this can't be that of a document, which Rate and Slots need")
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("guard: %s: %w", name, err)

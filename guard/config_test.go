@@ -9,6 +9,8 @@ import (
 
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -33,7 +35,37 @@ func TestFaultsOfAConfig(t *testing.T) {
 	if err := guard.New("smtp", guard.Config{}).Err(); err != nil {
 		t.Errorf("the zero Config: %v", err)
 	}
+	if err := guard.New("smtp\n", guard.Config{}).Err(); err == nil || !strings.Contains(err.Error(), "control characters") {
+		t.Errorf("a name with a control character: %v", err)
+	}
 	if guard.Around[job](g, nil) != nil {
 		t.Error("a reaction that is nil is not reported")
+	}
+}
+
+// A queue whose messages are fetched and refused again and again, because it has no turn of the guard, is told once.
+func TestAQueueWithoutTheTurnIsTold(t *testing.T) {
+	for name, turn := range map[string]bool{"without": false, "with": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				log := worldtest.NewLog()
+				g := guard.New("smtp", guard.Config{Logger: slog.New(log)})
+				ctx := handling(t, id(1), 1)
+				if turn {
+					queue, _ := post.HandlingUnder(ctx)
+					if _, err := g.Turn(ctx, worker.Consumer{Queue: queue.Queue}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 3 {
+					_ = g.Do(ctx, asks(60))
+				}
+				want := 1
+				if turn {
+					want = 0
+				}
+				worldtest.Want(t, "lines that tell of it", log.Count("WARN messages are fetched", "guard=smtp"), want)
+			})
+		})
 	}
 }

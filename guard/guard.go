@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
-	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -23,6 +23,7 @@ type Guard struct {
 	fleet    *fleet
 	quota    *quota
 	division division // of the quota's room and the breaker's, among queues
+	turns    sync.Map // of bool by queue: that a worker has the turn, or that it was told to
 	tally    tally
 	log      atomic.Pointer[slog.Logger] // of the first worker that asks for a turn
 }
@@ -47,7 +48,7 @@ func New(name string, cfg Config) *Guard {
 	if g.fault == nil {
 		register(g, g.cfg.Metrics)
 	}
-	if g.fault == nil && g.cfg.Store != nil && storage.CheckKey(name) == nil {
+	if g.fault == nil && g.cfg.Store != nil {
 		g.fleet.open(context.Background(), g.cfg.Store, false)
 	}
 	return g
@@ -104,6 +105,7 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 			return context.Cause(ctx)
 		}
 		g.settle(ctx, m, refused)
+		warnWithoutTurn(g, m)
 		return refused
 	}
 	fault, err := g.call(ctx, m, p, f)

@@ -3,10 +3,10 @@ package guard
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"math"
 	"sync/atomic"
 
-	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -27,15 +27,27 @@ func (g *Guard) Turn(ctx context.Context, c worker.Consumer) (worker.Turn, error
 		g.log.CompareAndSwap(nil, c.Logger)
 	}
 	register(g, c.Metrics)
+	g.turns.Store(c.Queue, true)
 	if err := g.quota.open(c.Store); err != nil {
 		return nil, err
 	}
-	if store := cmp.Or(g.cfg.Store, c.Store); store != nil && storage.CheckKey(g.name) == nil {
+	if store := cmp.Or(g.cfg.Store, c.Store); store != nil {
 		g.fleet.open(ctx, store, true)
 	}
 	t := &turn{guard: g, queue: c.Queue, most: c.Concurrency, hand: c.MaxInHand, inHand: c.InHand, store: c.Store != nil}
 	g.division.join(t)
 	return t, nil
+}
+
+// warnWithoutTurn tells of a queue whose messages are fetched only to be handed back, because its worker asks no guard.
+func warnWithoutTurn(g *Guard, m message) {
+	if m.Handling == nil || m.Queue == "" {
+		return
+	}
+	if _, known := g.turns.LoadOrStore(m.Queue, true); !known {
+		g.logger().LogAttrs(context.Background(), slog.LevelWarn, "messages are fetched although the calls they need can't be made: give their queue this guard's Turn, or name it in host.Program.Guards",
+			slog.String("guard", g.name), slog.String("queue", m.Queue))
+	}
 }
 
 // turn is a consumer's view of a guard.

@@ -43,7 +43,7 @@ func (placed) Kind() channel.Kind   { return "kit.placed.v1" }
 func (reminded) Kind() channel.Kind { return "kit.reminded.v1" }
 
 type order struct {
-	Placed   []string  `json:"placed"`
+	Placed   []string  `json:"placed"` // seats, in the order of the decisions
 	Reminded time.Time `json:"reminded,omitzero"`
 	Seats    int       `json:"seats"`
 }
@@ -52,7 +52,7 @@ func (o order) place(c place) (order, []channel.Message, error) {
 	if c.Seats < 0 {
 		return o, nil, handlers.Poison("no such seats", nil)
 	}
-	o.Placed = append(o.Placed, c.Order)
+	o.Placed = append(o.Placed, fmt.Sprint(c.Seats))
 	o.Seats += c.Seats
 	return o, []channel.Message{placed(c), channel.After(72*time.Hour, remind{c.Order})}, nil
 }

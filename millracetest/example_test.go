@@ -23,7 +23,7 @@ func ExampleDecide() {
 	d := millracetest.Decide(t, order.place)
 	d.Given(order{}).When(place{"a", 2}).
 		Then(placed{"a", 2}, channel.After(72*time.Hour, remind{"a"})).
-		ThenValue(order{Placed: []string{"a"}, Seats: 2})
+		ThenValue(order{Placed: []string{"2"}, Seats: 2})
 	d.Given(order{}).When(place{"a", -1}).ThenError(errors.New("poison: no such seats"))
 
 	d.Given(order{}).When(place{"a", 2}).
