@@ -300,7 +300,7 @@ func TestNothingIsOpenedTooEarly(t *testing.T) {
 	}{
 		"port":   {program: shop(), args: []string{"-addr", ln.Addr().String()}, code: host.ExitError, want: "another program uses this address"},
 		"ports":  {program: shop(), args: []string{"-addr=:99999"}, code: host.ExitUsage, want: "-addr \":99999\": want a port from 0 to 65535, as in :8080; 0 takes a free one\nRun shop -help"},
-		"no one": {program: shop(), args: []string{"-admin=:nosuchservice"}, code: host.ExitUsage, want: "-admin \":nosuchservice\": want a port"},
+		"no one": {program: shop(), args: []string{"-addr=127.0.0.1:0", "-admin=:nosuchservice"}, code: host.ExitUsage, want: "-admin \":nosuchservice\": want a port"},
 		"host":   {program: shop(), args: []string{"-addr=8080"}, code: host.ExitUsage, want: "want HOST:PORT or :PORT"},
 		"admin":  {program: shop(), args: []string{"worker", "-admin", ln.Addr().String()}, code: host.ExitError, want: "choose another one with -admin"},
 		"checks": {program: p, code: host.ExitUsage, want: "shop: -from: want a place\n-to: want a place\nRun shop -help"},

@@ -155,19 +155,48 @@ func (c *crowd) unended(of int) error {
 	return nil
 }
 
+// handler returns the process that handles a message, unless it is one of some.
+func (c *crowd) handler(not ...*exec.Cmd) (*exec.Cmd, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by != nil && c.begun[c.by] != 0 && !slices.Contains(not, c.by) {
+		return c.by, nil
+	}
+	return nil, errors.New("nobody handles a message")
+}
+
 // handling waits for a process that handles a message, and returns it.
 func (c *crowd) handling(not ...*exec.Cmd) (cmd *exec.Cmd) {
 	c.t.Helper()
-	worldtest.Eventually(c.t, func() error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.by != nil && c.begun[c.by] != 0 && !slices.Contains(not, c.by) {
-			cmd = c.by
-			return nil
-		}
-		return errors.New("nobody handles a message")
+	worldtest.Eventually(c.t, func() (err error) {
+		cmd, err = c.handler(not...)
+		return err
 	})
 	return cmd
+}
+
+// stop lets a process stand still until another one handles a message. It may be stopped in the middle of a write, and
+// then the others can't read or write. So it goes on for a moment now and then.
+func (c *crowd) stop(cmd *exec.Cmd) {
+	c.t.Helper()
+	signal := func(s os.Signal) time.Time {
+		if err := cmd.Process.Signal(s); err != nil {
+			c.t.Fatal(err)
+		}
+		return time.Now()
+	}
+	since, still := signal(syscall.SIGSTOP), true
+	worldtest.Eventually(c.t, func() error {
+		switch passed := time.Since(since); {
+		case still && passed > 10*time.Second:
+			since, still = signal(syscall.SIGCONT), false
+		case !still && passed > 100*time.Millisecond:
+			since, still = signal(syscall.SIGSTOP), true
+		}
+		_, err := c.handler(cmd)
+		return err
+	})
+	signal(syscall.SIGCONT)
 }
 
 // The holder of a key's turn is killed, and the next one stands still for longer than its turn lasts, and goes on. Each
@@ -189,14 +218,7 @@ func TestLawInTurnProcessesThatAreKilledAndStopped(t *testing.T) {
 	if err := killed.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	stopped := c.handling(killed)
-	if err := stopped.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	c.handling(stopped) // a third one took over
-	if err := stopped.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	c.stop(c.handling(killed)) // a third one takes over
 	worldtest.Eventually(t, func() error {
 		if n := worldtest.Queued(t, s, "visits"); n > 0 {
 			return fmt.Errorf("%d messages are left", n)

@@ -117,7 +117,7 @@ func (p *place) claimFor(queue string, x *message, delay time.Duration) bool {
 		if p.has("claims before it writes") {
 			receipt := x.receipt
 			x.receipt = ""
-			time.AfterFunc(50*time.Millisecond, func() {
+			time.AfterFunc(time.Second, func() { // longer than a busy machine takes to look
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				x.receipt = receipt
