@@ -84,6 +84,7 @@ type breaker struct {
 	shut     time.Time   // when it was shut last
 	until    time.Time   // when the open state, or the probe, is over
 	asked    time.Time   // until when the service asks to wait, as far as it is known
+	owed     time.Time   // until when it has asked this process's own calls to
 	openings int         // since it was closed
 	probed   uint64      // epoch in which the last probe found it due
 	mine     bool        // it has opened by this process's own calls
@@ -101,6 +102,13 @@ func newBreaker(cfg *Config, say func(event)) *breaker {
 		cfg: cfg, say: say, when: cfg.Break, probe: cfg.Probe, window: newWindow(cfg.Break),
 		failed: make([]sighting, 0, 2), messages: newMessages(),
 	}
+}
+
+// isDoubting reports that this process tells others of its failures.
+func isDoubting(b *breaker) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state == closed && b.doubt.on
 }
 
 // unlock frees the mutex, and says what has happened.
@@ -270,7 +278,7 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 
 // ramp begins to let calls through.
 func (b *breaker) ramp() {
-	b.mine, b.asked, b.ramped = false, time.Time{}, time.Now()
+	b.mine, b.asked, b.owed, b.ramped = false, time.Time{}, time.Time{}, time.Now()
 	b.move(ramping)
 	b.step(2)
 	b.running = 0
@@ -296,6 +304,7 @@ func (b *breaker) throttle(after time.Duration, now time.Time) {
 	if b.asked = b.until; after > 0 {
 		b.asked = now.Add(after)
 	}
+	b.owed = b.asked
 }
 
 // open opens the breaker for at least the time that a service asks for, or for the time until the next probe.

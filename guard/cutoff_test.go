@@ -96,6 +96,23 @@ func TestLaw11AStopRepeatsNoCall(t *testing.T) {
 	}
 }
 
+// A call whose handler is told to end before its request is sent is handed back, not poisoned.
+func TestLaw11NothingWasSentBeforeTheEnd(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") }))
+	defer s.Close()
+	g := guard.New("bank", guard.Config{Fault: guard.HTTP})
+	client := &http.Client{Transport: g.Transport(nil)}
+	stopping := errors.New("the worker stops")
+	ctx, cancel := context.WithCancelCause(handling(t, id(1), 1))
+	err := g.Do(ctx, func(ctx context.Context) error {
+		cancel(stopping) // while the call still prepares its request
+		return posting(client, s.URL)(ctx)
+	})
+	if v := handlers.Judge(err); err == nil || v.Action == handlers.ToPoison {
+		t.Errorf("got %v, %v", v.Action, err)
+	}
+}
+
 // Law 11: a request that was done, and answered by a redirect, isn't sent again because of what is there.
 func TestLaw11NothingIsRepeatedBehindARedirect(t *testing.T) {
 	for name, c := range map[string]struct {

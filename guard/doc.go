@@ -115,7 +115,8 @@
 //     process. At most Slots are under way, besides those of a process that has lost its store. The limits of a
 //     process that dies come back within half a minute.
 //  9. A time for which the service asks one process to wait is over before another process that has learned of it
-//     calls. It is written once, however many calls are asked to wait, and again only when a probe is.
+//     calls. It is written once, however many calls are asked to wait, and again when one must wait for longer, or
+//     a probe.
 //  10. The queues of one process that have the Turn are promised together no more messages than the guard lets run. A
 //     promise counts until it is taken back, and a message until it is released. So none is fetched to wait for the
 //     calls of another queue. A queue whose place stays empty for 0.1 seconds counts as idle: it gets one place, in

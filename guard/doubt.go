@@ -28,6 +28,8 @@ type doubt struct {
 	others failures    // that others have told of since a call of this process was done
 	until  time.Time   // when those are forgotten
 
+	reliefs int // calls that were done while this process or others were in doubt
+
 	passed int       // doubts, since the breaker opened last
 	ended  time.Time // when the last of them did
 }
@@ -46,7 +48,7 @@ func (d *doubt) fails(b *breaker, now time.Time) {
 		b.open(0)
 		return
 	}
-	if d.on && w.row >= d.told+b.when.step() {
+	if d.on && d.told < b.when.Of && w.row >= d.told+b.when.step() {
 		d.told = w.row
 		b.heard = append(b.heard, event{kind: doubtful})
 	} else if d.on || w.sum.failures == max(1, b.when.Of/2) {
@@ -87,11 +89,12 @@ func (d *doubt) end() {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
-	*d = doubt{}
+	*d = doubt{reliefs: d.reliefs}
 }
 
 // relieve notes that a call was done: what others say is not this process's trouble, and its own doubt has passed.
 func (d *doubt) relieve(b *breaker, now time.Time) {
+	d.reliefs++
 	if d.others = (failures{}); !d.on {
 		return
 	}
@@ -177,39 +180,56 @@ func (w *window) inRow(within time.Duration, now time.Time) (digests []uint32) {
 
 // heard is what another process has told.
 type heard struct {
-	row int       // its failures; 0: its breaker has opened
-	at  time.Time // when that was seen first; zero: it may be old
+	row  int       // its failures; 0: its breaker has opened
+	at   time.Time // when that was seen first; zero: it may be old
+	past int       // of its failures, those that count no more; of a breaker that has opened, whether that doesn't
 }
 
 // hearsay is what the others have told of their failures, as far as the record says it.
 type hearsay struct {
-	of     map[string]heard
-	others int // failures, in all
+	of      map[string]heard
+	others  int // failures, in all
+	reliefs int // of this process when it listened last
 }
 
 // listen tells the breaker of the failures that others tell of. A process whose breaker has opened lately counts as one
 // that has seen as many as open it.
 func (h *hearsay) listen(f *fleet) {
 	now, heards := time.Now(), map[string]heard{}
-	note := func(id string, told heard) (fresh bool) {
-		if old, known := h.of[id]; known && old.row == told.row {
+	note := func(id string, told heard) (counts int) {
+		old, known := h.of[id]
+		switch {
+		case known && old.row == told.row:
 			told = old
+		case known && told.row > old.row:
+			told.past = old.past
+		case f.changed.IsZero(): // nobody knows how old that is
+			told.past = max(0, told.row-firstRow)
 		}
-		heards[id] = told
-		return id != f.id && f.old == 0 && !f.doc.Open && now.Sub(told.at) < caseAge
+		if heards[id] = told; id == f.id || f.old != 0 || f.doc.Open || now.Sub(told.at) >= caseAge {
+			return 0
+		}
+		return max(1, told.row) - told.past
 	}
 	f.b.mu.Lock()
-	each := f.b.when
+	each, reliefs := f.b.when, f.b.doubt.reliefs
 	f.b.mu.Unlock()
+	if reliefs != h.reliefs { // what was told before a call was done counts no more
+		for id, told := range h.of {
+			told.past = max(1, told.row)
+			h.of[id] = told
+		}
+		h.reliefs, h.others = reliefs, 0
+	}
 	var all failures
 	for id, told := range f.doc.Doubt {
-		if note(id, heard{told.Row, now}) {
-			all.Row += told.Row
+		if n := note(id, heard{row: told.Row, at: now}); n > 0 {
+			all.Row += n
 			all.Messages = append(all.Messages, told.Messages...)
 		}
 	}
 	for _, id := range f.doc.Ill {
-		if note(id, heard{0, f.changed}) {
+		if note(id, heard{at: f.changed}) > 0 {
 			all.Row += each.Of
 			for n := range each.Distinct {
 				all.Messages = append(all.Messages, uint32(n))

@@ -192,7 +192,7 @@ func (f *fleet) step(ctx context.Context) (quiet bool, pause time.Duration) {
 	known, err := f.agree(ctx)
 	f.note(ctx, err)
 	if err != nil {
-		return f.calm() && !f.rung.Load(), againSoon
+		return f.calm() && (!f.rung.Load() || time.Since(f.failing) >= caseAge), againSoon
 	}
 	if known.verdict == none {
 		f.follow(known.epoch)
@@ -204,6 +204,9 @@ func (f *fleet) step(ctx context.Context) (quiet bool, pause time.Duration) {
 		return false, probeTTL / 3
 	case known.ill && !known.waited && !f.doc.Open:
 		return false, grace
+	}
+	if f.calm() && isDoubting(f.b) {
+		return false, caseAge // by then it may have no calls any more, and takes its doubt back
 	}
 	return f.calm(), lookEvery - mathrand.N(lookEvery/2)
 }
@@ -281,8 +284,8 @@ func (f *fleet) facts() facts {
 	k.doubt, k.more = f.b.doubt.doubting(f.b, now)
 	k.stale = f.told.stale(f.id, now)
 	k.epoch, k.ill, k.since, k.why = f.b.epoch, f.b.mine, f.b.since, f.b.last
-	if f.b.state == open && f.b.asked.After(now) {
-		k.asked, k.pause = f.b.asked, f.b.asked.Sub(now)
+	if f.b.state == open && f.b.owed.After(now) {
+		k.asked, k.pause = f.b.owed, f.b.owed.Sub(now)
 		k.waits = f.waits(k, now)
 	}
 	begins := f.b.state == ramping && f.b.ill == 0 && f.b.messages.ok[0].at.After(f.b.ramped)
@@ -313,7 +316,7 @@ func (f *fleet) follow(epoch uint64) {
 			b.asked = f.pause
 		}
 		b.open(max(b.pace(), time.Until(b.asked))) // the prober alone may come sooner, so that all together probe as one does
-	case !f.doc.Open && was && (b.state == open || b.state == due) && !b.asked.After(time.Now()):
+	case !f.doc.Open && was && (b.state == open || b.state == due) && !b.owed.After(time.Now()):
 		b.heard = append(b.heard, event{kind: recovers, took: time.Since(b.since)})
 		b.ramp()
 	}
@@ -331,10 +334,8 @@ func (f *fleet) calm() bool {
 	f.mu.Lock()
 	told := f.verdict == none && f.reported.IsZero()
 	f.mu.Unlock()
-	f.b.mu.Lock()
-	now, doubts := f.b.state, f.b.state == closed && f.b.doubt.on
-	f.b.mu.Unlock()
-	if doubts != (f.doc.Doubt[f.id].Row > 0) && !f.doc.Open {
+	now := f.state()
+	if isDoubting(f.b) != (f.doc.Doubt[f.id].Row > 0) && !f.doc.Open {
 		return false // the record doesn't say it yet
 	}
 	return !f.followed && f.old == 0 && (now == closed || now == ramping && told)

@@ -108,6 +108,11 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 		warnWithoutTurn(g, m)
 		return refused
 	}
+	if ctx.Err() != nil { // it ended before the call began
+		g.breaker.end(p, neutral, nil, 0)
+		g.quota.give(p.seat)
+		return context.Cause(ctx)
+	}
 	fault, err := g.call(ctx, m, p, f)
 	if fault.Kind == Done {
 		return nil

@@ -91,6 +91,9 @@ func (l *ledger) dated(now time.Time) {
 
 // waits reports that the record asks all to wait for about as long as the service asks this process.
 func (l *ledger) waits(k facts, now time.Time) bool {
+	if l.doc.Pause > 0 && k.pause < pauseStep { // it is over, or nearly
+		return true
+	}
 	if l.pause.IsZero() { // of a record whose age isn't known, the whole may be left
 		return l.doc.Pause >= k.milliseconds()
 	}

@@ -141,9 +141,11 @@ func (r record) with(f facts) (record, bool) {
 	switch {
 	case pause > 0 && !f.waits && r.Prober == "": // else another process has written it, or is about to ask
 		next.Pause = pause
-		if r.Open {
+		switch {
+		case r.Open && r.Pause > 0: // the same pause, for longer
+		case r.Open:
 			next.Tries = min(r.Tries+1, mostTries) // a pause of its own
-		} else {
+		default:
 			next.Open, next.Tries, next.Doubt = true, 0, nil
 		}
 		return next.told(f), true

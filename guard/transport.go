@@ -21,7 +21,7 @@ const keyHeader = "Idempotency-Key"
 //
 // The key is the same for all requests of a message. If the service doesn't tell them apart by their addresses, set
 // keys of your own. A key lets net/http itself repeat a request whose connection broke, so only a Repeatable service
-// gets one.
+// gets one. A transport around this one that changes a body changes GetBody, too.
 func (g *Guard) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -54,6 +54,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			_ = r.Body.Close()
 			out.Body = body
 		}
+	}
+	if r.Context().Err() != nil {
+		traced.Store(true) // nothing is sent
 	}
 	answer, err := t.base.RoundTrip(out)
 	if err != nil {

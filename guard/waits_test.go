@@ -77,3 +77,50 @@ func TestLaw9TheLongerOfTwoWaits(t *testing.T) {
 		})
 	}
 }
+
+// Law 9: processes that only read of a wait end with it. They don't ask the others to wait once more, however late they
+// read of it.
+func TestLaw9AWaitThatWasReadIsNotToldAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		var opens atomic.Int32 // writes of a record that is open
+		plain := storagetest.Plain(storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+			err := do()
+			if op.Name == "put blob" && err == nil {
+				if found := outages(t, s); len(found) == 1 && found[0].All {
+					opens.Add(1)
+				}
+			}
+			return err
+		}))
+		var all []member
+		for range 4 {
+			all = append(all, join(t, plain))
+		}
+		for n := range 4 * 25 { // all breakers are open
+			_ = all[n%4].Do(handling(t, id(n), 1), ends(errDown))
+			time.Sleep(10 * time.Millisecond)
+		}
+		a, asked := all[0], false
+		for n := 1000; !asked; n++ {
+			_ = a.Do(handling(t, id(n), 1), func(ctx context.Context) error { asked = true; return asks(5)(ctx) })
+			time.Sleep(100 * time.Millisecond)
+		}
+		before := opens.Load()
+		for n := 5000; a.refused(t, n); n++ {
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(11 * time.Second) // they look
+		for i, m := range all {
+			if m.Open() {
+				t.Errorf("process %d makes no calls", i)
+			}
+		}
+		if n := opens.Load() - before; n > 3 { // the wait, and a claim with its beats
+			t.Errorf("%d writes of an open record since the service asked to wait", n)
+		}
+		for _, m := range all {
+			m.leave(t)
+		}
+	})
+}

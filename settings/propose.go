@@ -141,6 +141,9 @@ func (p *proposal) run(ctx context.Context) (Ending, error) {
 		p.stages = nil
 	}
 	if err := repeat(ctx, p.begin); err != nil {
+		if p.dropped > 0 { // that one is another's
+			return Ending{}, err
+		}
 		return Ending{Version: p.number}, err // which may have been written
 	}
 	if p.dropped > 0 {
@@ -207,7 +210,9 @@ func (p *proposal) begin(ctx context.Context) error {
 }
 
 // try notes the number of the version that is about to be written into the document.
-func (p *proposal) try(number int64) { p.number, p.tried = number, append(p.tried, number) }
+func (p *proposal) try(number int64) {
+	p.number, p.dropped, p.tried = number, 0, append(p.tried, number)
+}
 
 // written reports that a document has one of the proposal's versions, which then is the proposal's.
 func (p *proposal) written(d document) bool {

@@ -132,7 +132,7 @@ func newPressure(cfg Backlog, log *slog.Logger, now func() int64) *pressure {
 // request that is let through shall wait. low is for those that go first.
 func (p *pressure) begin(low bool) (wait, late time.Duration) {
 	now := p.now()
-	p.sent.Add(p.later.ripen(now))
+	p.later.ripen(now, &p.sent)
 	p.refresh(now)
 	ended := p.ended.Load() // before begun, so that a request that ends meanwhile is counted
 	begun := p.begun.Add(1)
@@ -143,8 +143,8 @@ func (p *pressure) begin(low bool) (wait, late time.Duration) {
 	// The look's depth has all that was sent before it. A request that is under way may have sent, or will. A request
 	// that ends between these two lines is counted twice, never left out.
 	mine := begun - 1 - ended
+	deferred, clear := p.later.state() // before sent, to which what is due any more goes
 	mine += p.sent.Load() - l.sent
-	deferred, clear := p.later.state()
 	x := asked{before: l.depth + int64(p.cfg.Doors)*mine, deferred: int64(p.cfg.Doors) * deferred, since: now - l.at, clear: time.Duration(clear - now), low: low}
 	wait, late = p.cfg.wait(l, x)
 	if wait > 0 {
@@ -202,8 +202,8 @@ func (p *pressure) reserve(late time.Duration) (ahead int64) {
 	if l := p.last.Load(); l != nil {
 		ahead = int64(l.takes(float64(p.cfg.Doors)))
 	}
-	p.later.reserve(p.now()+int64(late), int64(p.cfg.Within), ahead)
-	return ahead
+	now := p.now()
+	return p.later.reserve(now+int64(late), int64(p.cfg.Within), ahead, now+int64(p.cfg.Within+2*p.cfg.Defer)) // whatever the rate was, the door is open again after Defer
 }
 
 // end counts the end of a request.
@@ -216,9 +216,11 @@ func (p *pressure) end(sent bool) {
 
 // endOf counts the end of a request with a pass.
 func (p *pressure) endOf(pass *Pass, how Ending) {
+	if how != Accepted { // nothing was sent, as far as this door knows
+		p.later.giveBack(pass.ahead)
+	}
 	switch {
 	case how == Void:
-		p.later.giveBack(pass.ahead)
 	case pass.late > 0:
 		p.later.add(p.now() + pass.late)
 	default:
@@ -249,7 +251,7 @@ func (p *pressure) look(now int64) {
 		p.looking = false
 		p.mu.Unlock()
 	}()
-	p.sent.Add(p.later.ripen(p.now()))
+	p.later.ripen(p.now(), &p.sent)
 	next := &look{at: now, sent: p.sent.Load()}
 	deferred, _ := p.later.state()
 	ctx, cancel := context.WithTimeout(context.Background(), p.cfg.Every)

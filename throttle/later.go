@@ -31,12 +31,16 @@ func (l *later) state() (deferred, clear int64) {
 	return l.deferred.Load(), l.clear.Load()
 }
 
-// reserve notes that a message is due at a time and is served within another one, and that it puts off those after it.
-func (l *later) reserve(at, within, ahead int64) {
+// reserve notes that a message is due at a time and is served within another one, and that it puts off those after it,
+// up to a time at most. It returns by how much.
+func (l *later) reserve(at, within, ahead, most int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.clear.Store(max(l.clear.Load(), at+within) + ahead)
+	clear := max(l.clear.Load(), at+within)
+	ahead = max(0, min(ahead, most-clear))
+	l.clear.Store(clear + ahead)
 	l.latest.Store(max(l.latest.Load(), at))
+	return ahead
 }
 
 // add notes that a message was sent that is due at a time.
@@ -60,24 +64,24 @@ func (l *later) giveBack(ahead int64) {
 	l.clear.Add(-ahead)
 }
 
-// ripen returns how many messages are due since the last call.
-func (l *later) ripen(now int64) (n int64) {
+// ripen adds to sent how many messages are due since the last call, before they are no longer deferred.
+func (l *later) ripen(now int64, sent *atomic.Int64) {
 	if now < l.next.Load() {
-		return 0
+		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i := 0
+	i, n := 0, int64(0)
 	for ; i < len(l.dues) && l.dues[i].at <= now; i++ {
 		n += l.dues[i].n
 	}
 	l.dues = slices.Delete(l.dues, 0, i)
+	sent.Add(n)
 	l.deferred.Add(-n)
 	l.next.Store(forever)
 	if len(l.dues) > 0 {
 		l.next.Store(l.dues[0].at)
 	}
-	return n
 }
 
 // follow returns for how long the work of a repeat waits, so that it isn't due before that of the request before it.

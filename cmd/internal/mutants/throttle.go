@@ -30,8 +30,8 @@ func deferrals() []mutant {
 		{
 			name: "all that is deferred is due together",
 			file: "throttle/later.go",
-			old:  "at+within) + ahead)",
-			new:  "at+within) + 0*ahead)",
+			old:  "	l.clear.Store(clear + ahead)\n",
+			new:  "	l.clear.Store(clear)\n",
 			by:   "throttle",
 			test: "TestLawWhatABacklogDefersIsServedInTime",
 		},
