@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/textproto"
+	"net/url"
 	"syscall"
 	"time"
 )
@@ -33,6 +34,7 @@ func Usual(err error) Fault {
 //	425, 503                                      Transient
 //	307, 308, 501, 505 and other 4xx              Permanent
 //	any after a redirect of what was done         Unknown
+//	a redirect that the client can't follow       Unknown; Transient if the method is safe
 //
 // Without the transport, a request counts as sent, unless its error says that no connection was made.
 func HTTP(err error) Fault {
@@ -79,7 +81,19 @@ func network(err error) Fault {
 	return unclassified(err)
 }
 
-func unclassified(error) Fault { return Fault{Kind: Transient, NotInPlace: true} }
+// unclassified classifies an error that is known by none. If it is an HTTP client's own, as of a redirect that it can't
+// follow, a request before it was sent.
+func unclassified(err error) Fault {
+	var own *url.Error
+	if errors.As(err, &own) {
+		switch own.Op { // the method of the first request, in the form of net/http
+		case "parse", "Get", "Head", "Options", "Trace":
+		default:
+			return Fault{Kind: Unknown}
+		}
+	}
+	return Fault{Kind: Transient, NotInPlace: true}
+}
 
 func httpFault(err error) (Fault, bool) {
 	var (

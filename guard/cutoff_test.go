@@ -150,6 +150,44 @@ func TestLaw11NothingIsRepeatedBehindARedirect(t *testing.T) {
 	}
 }
 
+// Law 11: the same holds for a redirect that the client can't follow, or doesn't.
+func TestLaw11ARedirectThatCannotBeFollowed(t *testing.T) {
+	for name, to := range map[string]string{"no address": "http://%zz/", "a circle": "/", "turned down": "/elsewhere"} {
+		for method, want := range map[string]guard.Kind{http.MethodPost: guard.Unknown, http.MethodGet: guard.Transient} {
+			t.Run(method+" "+name, func(t *testing.T) {
+				var posts atomic.Int32
+				s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method == http.MethodPost {
+						posts.Add(1)
+					}
+					w.Header().Set("Location", to)
+					w.WriteHeader(http.StatusSeeOther)
+				}))
+				defer s.Close()
+				for _, known := range []func(error) guard.Fault{guard.HTTP, guard.Usual} {
+					posts.Store(0)
+					g := guard.New("bank", guard.Config{Fault: known, InPlace: time.Millisecond})
+					client := &http.Client{Transport: g.Transport(nil)}
+					if name == "turned down" {
+						client.CheckRedirect = func(*http.Request, []*http.Request) error { return errors.New("no redirects") }
+					}
+					var failed *guard.Error
+					err := g.Do(handling(t, id(1), 1), func(ctx context.Context) error {
+						r, err := http.NewRequestWithContext(ctx, method, s.URL, nil)
+						if err != nil {
+							return err
+						}
+						return roundTrip(client, r)
+					})
+					if !errors.As(err, &failed) || failed.Fault.Kind != want || posts.Load() > 1 {
+						t.Errorf("%d posts, %v; want %v", posts.Load(), err, want)
+					}
+				}
+			})
+		}
+	}
+}
+
 // posting makes a new request for each call.
 func posting(client *http.Client, url string) func(context.Context) error {
 	return func(ctx context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
@@ -132,6 +133,9 @@ func (s *service) run(ctx context.Context, log *slog.Logger, level *slog.LevelVa
 
 // open opens the store and what every program has beside it. [App.OnClose] gets all that must be closed.
 func (s *service) open(ctx context.Context, a *App, routes *channel.Routes) error {
+	if err := s.checkStoreOfSpool(ctx); err != nil {
+		return err
+	}
 	store, rings, err := s.settings.OpenStore(ctx, a.Log)
 	if err != nil {
 		return err
@@ -161,6 +165,22 @@ func (s *service) open(ctx context.Context, a *App, routes *channel.Routes) erro
 	}
 	s.openTraces(ctx, a)
 	return nil
+}
+
+// checkStoreOfSpool refuses to make a new store for what waits in a spool: its own one was moved away, and would never get
+// that.
+func (s *service) checkStoreOfSpool(ctx context.Context) error {
+	file := s.settings.File()
+	if s.spool == nil || *s.spool == "" || file == "" {
+		return nil
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if st, err := spool.Look(ctx, *s.spool); err != nil || st.Store == "" || st.Waiting+st.Refused == 0 {
+		return nil // opening the spool tells what is wrong with it
+	}
+	return fmt.Errorf("%s is not there, and messages for it wait in %s: put it back. Or let them go to a new store: %s spool release %s", file, *s.spool, s.Name, *s.spool)
 }
 
 // openSpool opens the spool, and lets the program send through it.

@@ -2,8 +2,10 @@ package host_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -73,6 +75,49 @@ func TestSpool(t *testing.T) {
 			t.Errorf("got exit code %d, want 0: %s", code, out)
 		}
 	}
+}
+
+// The file of the store is moved away while messages for it wait in the spool. A start makes no new store, which would
+// take them; it begins once the file is back.
+func TestASpoolWaitsForItsStore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folder, away, file := filepath.Join(dir, "store"), filepath.Join(dir, "away"), filepath.Join(dir, "web.spool")
+	args := []string{"-addr=127.0.0.1:0", "-store=sqlite:" + filepath.Join(folder, "rents.db"), "-spool=" + file}
+	start := func() (out *output, url string, stop func()) {
+		out = newOutput()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan int)
+		go func() { ended <- host.Run(ctx, host.Process{Args: args, Stdout: out, Stderr: out}, renting()) }()
+		line := out.line(t, "http://")
+		return out, line[strings.Index(line, "http://"):], func() { cancel(); <-ended }
+	}
+	_, url, stop := start()
+	if err := os.Rename(folder, away); err != nil {
+		t.Fatal(err)
+	}
+	if code, body := send(t, http.MethodPost, url, `{"days":3,"id":"rent-17"}`); code != http.StatusAccepted || body != `{"spooled":true}`+"\n" {
+		t.Errorf("got %d %s, want 202 and that it is in the spool", code, body)
+	}
+	stop()
+	out := newOutput()
+	if code := host.Run(t.Context(), host.Process{Args: args, Stdout: out, Stderr: out}, renting()); code != host.ExitError || !strings.Contains(out.String(), "rents.db is not there, and messages for it wait") {
+		t.Errorf("got exit code %d and %s, want 1 and that the store isn't there", code, out)
+	}
+	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a new store was made: %v", err)
+	}
+	if err := os.Rename(away, folder); err != nil {
+		t.Fatal(err)
+	}
+	_, url, stop = start()
+	worldtest.Eventually(t, func() error {
+		if _, body := send(t, http.MethodGet, url+"/metrics", ""); !strings.Contains(body, "\nmillrace_spool_waiting_messages 0\n") {
+			return errors.New("it still waits")
+		}
+		return nil
+	})
+	stop()
 }
 
 // A spool that can't be one is a fault of the command line.
