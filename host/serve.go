@@ -167,8 +167,8 @@ func (s *service) open(ctx context.Context, a *App, routes *channel.Routes) erro
 	return nil
 }
 
-// checkStoreOfSpool refuses to make a new store for what waits in a spool: its own one was moved away, and would never get
-// that.
+// checkStoreOfSpool refuses to make a new store for what waits in a spool: its own one was moved away, and would never
+// get that.
 func (s *service) checkStoreOfSpool(ctx context.Context) error {
 	file := s.settings.File()
 	if s.spool == nil || *s.spool == "" || file == "" {
