@@ -281,3 +281,17 @@ func TestLaw7ADoubtLimitsCallsForASecond(t *testing.T) {
 		worldtest.Want(t, "limits when a call is done", limits(t, g), worker.Limits{})
 	})
 }
+
+// Law 7: a process that told of failures and has no calls any more takes that back, also without rings.
+func TestLaw7ADoubtOfAnIdleProcessIsTakenBack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		idle := together(t, storagetest.Plain(s), 1)[0]
+		idle.fail(t, 0, 15)
+		time.Sleep(3 * time.Minute)
+		if blob, err := s.Blobs("guards").Get(t.Context(), "smtp", ""); err != nil || strings.Contains(string(blob.Body), "doubt") {
+			t.Errorf("the document says %s, %v", blob.Body, err)
+		}
+		worldtest.Want(t, "open", idle.Open(), false)
+	})
+}

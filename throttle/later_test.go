@@ -249,3 +249,27 @@ func TestBadDeferOfABacklog(t *testing.T) {
 		}
 	}
 }
+
+// A request that ends without having been accepted puts off nothing, whatever it ended by.
+func TestLawWhatWasNotAcceptedPutsNothingOff(t *testing.T) {
+	for _, how := range []throttle.Ending{throttle.Void, throttle.Spent} {
+		t.Run(fmt.Sprint(how), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				y := full(t, throttle.Config{})
+				late := func() time.Duration {
+					p, x := ask(t, y.door, throttle.Call{Tenant: "ada"})
+					if x != nil {
+						t.Fatal(x)
+					}
+					defer p.End(throttle.Void)
+					return p.Deferred()
+				}
+				first := late()
+				admitted(t, y.door, "bob", 100, how)
+				if second := late(); second > first+time.Second {
+					t.Errorf("after 100 that ended so: deferred by %v, before by %v", second, first)
+				}
+			})
+		})
+	}
+}
