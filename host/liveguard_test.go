@@ -123,7 +123,7 @@ func TestLawWeightsAreSettings(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		send(channel.High, "first", 1)
+		send(channel.Normal, "first", 1)
 		<-l.begun
 		send(channel.High, "high", each)
 		send(channel.Low, "low", each)

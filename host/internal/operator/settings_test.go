@@ -32,7 +32,7 @@ func openHall(t *testing.T, s *storage.Store, name, node string) *settings.Setti
 	t.Helper()
 	h := hall{Seats: 40}
 	h.Mail.Rate = 10
-	return openStaged(t, s, name, h, settings.Config{Name: node})
+	return openStaged(t, s, name, h, settings.Config{Name: node, Patience: time.Minute}) // this machine may be slow
 }
 
 // openStaged starts a node with a Config.
