@@ -48,8 +48,9 @@ func child(path string) int {
 		time.Sleep(time.Hour)
 	}
 	for {
+		before := g.Open() // else it may open while a call begins
 		_ = g.Do(context.Background(), func(context.Context) error {
-			if g.Open() {
+			if before && g.Open() {
 				fmt.Println("probes")
 				time.Sleep(time.Hour)
 			}
