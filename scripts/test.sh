@@ -30,7 +30,7 @@ tests() {
 	$go test -json "${race[@]}" -vet=off -p $(($(nproc) + 1)) -parallel $(($(nproc) * 2)) -timeout 20m "$@" </dev/null
 }
 # These take longest, so they begin first, and no processor is idle at the end.
-longest=(./worker ./host/internal/operator ./millracetest ./process ./proof/model ./cmd/worker ./cmd/web ./values ./storage/...)
+longest=(./worker ./sample/reservations ./host/internal/operator ./millracetest ./process ./proof/model ./cmd/worker ./cmd/web ./values ./storage/...)
 # The summary's exit code counts. go's own counts too, for failures before any test.
 if tests "$@" "${longest[@]}" ./... | "$tools/summary" $strict -again "$tools/again"; then
 	exit
