@@ -73,7 +73,8 @@
 // # Laws
 //
 //   - A program opens in this order: its port, the store, Start, Register, Web. Nothing is opened before all flags
-//     are right, and a port that is taken leaves no files behind.
+//     are right, and a port that is taken leaves no files behind. A spool that can't be used is found after the store
+//     is opened, which may have made its file.
 //   - A program stops in this order, each after the one before has ended: the web, the program's own loops, the spool,
 //     the worker, its last pulse, its own server. Then come the closings of [App.OnClose], the latest first, the store,
 //     and the summary. All closings are called also when the program fails to start.

@@ -74,10 +74,12 @@ func TestLawMembersOfANewerReleaseHoldUpNoChange(t *testing.T) {
 		old := node(t, s, cfg)
 		cfg.Name = "new"
 		young := node(t, storage.New(newer), cfg)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
 		for i, by := range []*settings.Settings[shop]{young, old, young} {
-			e, err := by.Propose(t.Context(), ada, seats(60+2*i))
+			e, err := by.Propose(ctx, ada, seats(60+2*i))
 			must(t, err)
-			_, err = ledger(t, s).Await(t.Context(), e.Version)
+			_, err = ledger(t, s).Await(ctx, e.Version)
 			must(t, err)
 			time.Sleep(2 * poll)
 			wantSeats(t, 60+2*i, old, young)
@@ -94,7 +96,7 @@ func TestLawMembersOfANewerReleaseHoldUpNoChange(t *testing.T) {
 		if newer.added.Load() < 10 {
 			t.Errorf("the newer release has written %d objects", newer.added.Load())
 		}
-		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"newer": jsonText("1")}})
+		_, err = ledger(t, s).Set(ctx, ada, settings.Patch{Set: map[string]jsonText{"newer": jsonText("1")}})
 		if wantErr(t, err, settings.ErrRefused); !strings.Contains(err.Error(), `"newer"`) {
 			t.Errorf("got %v", err)
 		}

@@ -197,22 +197,13 @@ func TestLawOnlyWhatIsAcceptedPutsOthersOff(t *testing.T) {
 		y := full(t, throttle.Config{
 			Plans: map[string][]throttle.Quota{"poor": {{Name: "a", Amount: 1, Per: time.Hour}}}, Plan: func(tenant string) string { return tenant },
 		})
-		late := func() time.Duration {
-			t.Helper()
-			p, x := ask(t, y.door, throttle.Call{Tenant: "ada"})
-			if x != nil {
-				t.Fatal(x)
-			}
-			defer p.End(throttle.Void)
-			return p.Deferred()
-		}
-		first := late()
+		first := late(t, y.door)
 		want(t, "let through of the poor", admitted(t, y.door, "poor", 200, throttle.Void), 200)
-		want(t, "after void requests", late(), first)
+		want(t, "after void requests", late(t, y.door), first)
 		want(t, "let through of the poor", admitted(t, y.door, "poor", 200, throttle.Accepted), 1)
-		want(t, "after one of the poor", late().Round(10*time.Millisecond), (first + 100*time.Millisecond).Round(10*time.Millisecond))
+		want(t, "after one of the poor", late(t, y.door).Round(10*time.Millisecond), (first + 100*time.Millisecond).Round(10*time.Millisecond))
 		want(t, "accepted", admitted(t, y.door, "ada", 50, throttle.Accepted), 50)
-		want(t, "after 50 more", late().Round(10*time.Millisecond), (first + 5100*time.Millisecond).Round(10*time.Millisecond))
+		want(t, "after 50 more", late(t, y.door).Round(10*time.Millisecond), (first + 5100*time.Millisecond).Round(10*time.Millisecond))
 		want(t, "accepted in 30 seconds of deferral", admitted(t, y.door, "ada", 900, throttle.Accepted)+51, 201)
 	})
 }
@@ -250,26 +241,25 @@ func TestBadDeferOfABacklog(t *testing.T) {
 	}
 }
 
-// A request that ends without having been accepted puts off nothing, whatever it ended by.
+// A request that used its quota and wasn't accepted puts off nothing.
 func TestLawWhatWasNotAcceptedPutsNothingOff(t *testing.T) {
-	for _, how := range []throttle.Ending{throttle.Void, throttle.Spent} {
-		t.Run(fmt.Sprint(how), func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				y := full(t, throttle.Config{})
-				late := func() time.Duration {
-					p, x := ask(t, y.door, throttle.Call{Tenant: "ada"})
-					if x != nil {
-						t.Fatal(x)
-					}
-					defer p.End(throttle.Void)
-					return p.Deferred()
-				}
-				first := late()
-				admitted(t, y.door, "bob", 100, how)
-				if second := late(); second > first+time.Second {
-					t.Errorf("after 100 that ended so: deferred by %v, before by %v", second, first)
-				}
-			})
-		})
+	inBubble(t, func(t *testing.T) {
+		y := full(t, throttle.Config{})
+		first := late(t, y.door)
+		admitted(t, y.door, "bob", 100, throttle.Spent)
+		if second := late(t, y.door); second > first+time.Second {
+			t.Errorf("after 100 of them: deferred by %v, before by %v", second, first)
+		}
+	})
+}
+
+// late is by how much a door defers a request now.
+func late(t *testing.T, d *throttle.Door) time.Duration {
+	t.Helper()
+	p, x := ask(t, d, throttle.Call{Tenant: "ada"})
+	if x != nil {
+		t.Fatal(x)
 	}
+	defer p.End(throttle.Void)
+	return p.Deferred()
 }
