@@ -97,8 +97,12 @@ func (w *wire) add(toxic, stream string, with map[string]any) (over func(context
 	}, nil
 }
 
-// freePort finds a free port for a run on a store. It is below the range of outgoing connections, because it must be
-// free again after its listener was killed. Each store has a range of its own, because the runs may be together.
+// given are the ports that freePort has returned. A port is free while its listener is killed, or not begun yet.
+var given sync.Map
+
+// freePort finds a free port for a run on a store, another one at each call. It is below the range of outgoing
+// connections, because it must be free again after its listener was killed. Each store has a range of its own, because
+// the runs may be together.
 func freePort(store string) (int, error) {
 	first := 20000
 	if store == azureStore {
@@ -110,7 +114,12 @@ func freePort(store string) (int, error) {
 		if err != nil {
 			continue
 		}
-		return port, ln.Close()
+		if err := ln.Close(); err != nil {
+			return 0, err
+		}
+		if _, twice := given.LoadOrStore(port, true); !twice {
+			return port, nil
+		}
 	}
 	return 0, fmt.Errorf("no free port from %d to %d", first, first+4999)
 }
