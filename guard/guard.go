@@ -117,7 +117,7 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 	if fault.Kind == Done {
 		return nil
 	}
-	if g.mayRepeat(ctx, fault) {
+	if g.mayRepeat(ctx, fault, p.seat.waited) {
 		if p, refused := g.begin(ctx, m.id, 0); refused == nil {
 			if fault, err = g.call(ctx, m, p, f); fault.Kind == Done {
 				return nil
@@ -312,12 +312,13 @@ func (f Fault) outcome() outcome {
 }
 
 // mayRepeat reports that a call may be repeated within its handler, and waits until then. Nothing is held meanwhile but
-// the handler's own place.
-func (g *Guard) mayRepeat(ctx context.Context, fault Fault) bool {
-	if g.cfg.InPlace == NotInPlace || fault.NotInPlace || fault.Kind != Transient && (fault.Kind != Unknown || !g.cfg.Repeatable) {
+// the handler's own place, and that for InPlace at most, together with the wait for the call's permit.
+func (g *Guard) mayRepeat(ctx context.Context, fault Fault, waited time.Duration) bool {
+	left := g.cfg.InPlace - waited
+	if left <= 0 || fault.NotInPlace || fault.Kind != Transient && (fault.Kind != Unknown || !g.cfg.Repeatable) {
 		return false
 	}
-	wait := g.cfg.InPlace/2 + rand.N(g.cfg.InPlace/2+1)
+	wait := left/2 + rand.N(left/2+1)
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < 2*wait || !g.breaker.repeat() {
 		return false
 	}

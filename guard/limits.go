@@ -107,7 +107,10 @@ type parts struct {
 }
 
 // seat is what a call has of the limits.
-type seat struct{ parts *parts }
+type seat struct {
+	parts  *parts
+	waited time.Duration // for it
+}
 
 // fineRoom is the room up to which it is told exactly.
 const fineRoom = 64
@@ -232,10 +235,11 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 	if q.left.Load() {
 		return seat{}, 0, byRate // another process makes the call
 	}
+	s.parts = p
 	if p.slots != nil {
 		if wait, ok := p.slots.Take(); !ok {
 			q.tell()
-			if !hold(ctx, most, p.slots.Wait) {
+			if !hold(ctx, most, &s.waited, p.slots.Wait) {
 				return seat{}, wait, bySlots
 			}
 		}
@@ -244,7 +248,7 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 		if wait, ok := p.rate.Take(); !ok {
 			q.tell()
 			// Where it is known that no permit comes in time, there is nothing to wait for.
-			if wait > most && p.rate.Share() > 0 || !hold(ctx, most, p.rate.Wait) {
+			if wait > most && p.rate.Share() > 0 || !hold(ctx, most, &s.waited, p.rate.Wait) {
 				if p.slots != nil {
 					p.slots.Give()
 				}
@@ -253,16 +257,18 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 		}
 	}
 	q.calling.Add(1)
-	return seat{p}, 0, byBreaker
+	return s, 0, byBreaker
 }
 
-// hold waits for a place for a time at most.
-func hold(ctx context.Context, most time.Duration, wait func(context.Context) error) bool {
-	if most <= 0 {
+// hold waits for a place for what is left of a time, and counts how long that takes.
+func hold(ctx context.Context, most time.Duration, waited *time.Duration, wait func(context.Context) error) bool {
+	if most <= *waited {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, most)
+	ctx, cancel := context.WithTimeout(ctx, most-*waited)
 	defer cancel()
+	began := time.Now()
+	defer func() { *waited += time.Since(began) }()
 	return wait(ctx) == nil
 }
 

@@ -2,6 +2,9 @@ package share_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -10,6 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -52,6 +56,83 @@ func TestLaw9OneProcessTooManyMakesNoCalls(t *testing.T) {
 				if !strings.Contains(log.String(), "501 processes share the number; at most 500 can") {
 					t.Errorf("the log doesn't tell of it:\n%s", &log)
 				}
+			})
+		})
+	}
+}
+
+// claim keeps a row of another member in the blob, with its next beat every 5 seconds, until the returned function is
+// called.
+func claim(t *testing.T, s *storage.Store, row string) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan bool)
+	write := func(beat int) error {
+		d := struct {
+			Members map[string]json.RawMessage `json:"members"`
+		}{map[string]json.RawMessage{}}
+		blob, err := s.Blobs("shares").Get(ctx, "rate/"+name, "")
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+		if err == nil && json.Unmarshal(blob.Body, &d) != nil {
+			t.Errorf("the blob is %q", blob.Body)
+		}
+		d.Members["greedy"] = json.RawMessage(fmt.Sprintf(row, beat))
+		body, err := json.Marshal(d)
+		if err != nil {
+			return err
+		}
+		_, err = s.Blobs("shares").Put(ctx, "rate/"+name, body, storage.Condition{IfMatch: blob.ETag, IfAbsent: blob.ETag == ""})
+		return err
+	}
+	if err := write(1); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(ended)
+		for beat := 2; ctx.Err() == nil; beat++ {
+			switch err := write(beat); {
+			case err == nil:
+				_ = call.Sleep(ctx, 5*time.Second)
+			case !storage.LostRace(err) && ctx.Err() == nil:
+				t.Error(err)
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// A member that lives and claims all, or more than all, has it: nobody goes beyond the limit because of that. The others
+// have what is left, and all of it once the member is dead. So it is with one that says that there is hardly anything.
+func TestLaw8AMemberThatClaimsTheWholeLimit(t *testing.T) {
+	for what, c := range map[string]struct {
+		row  string
+		left float64
+	}{
+		"all":               {`{"limit":100000,"share":100000,"wants":100000,"beat":%d,"ttl":20000}`, 0},
+		"more than all":     {`{"limit":100000,"share":900000000,"wants":900000000,"beat":%d,"ttl":20000}`, 0},
+		"all, and wants 0":  {`{"limit":100000,"share":100000,"wants":0,"beat":%d,"ttl":20000}`, 0},
+		"nine tenths":       {`{"limit":100000,"share":90000,"wants":100000,"beat":%d,"ttl":20000}`, 10},
+		"that there is 0.2": {`{"limit":200,"share":100,"wants":200,"beat":%d,"ttl":20000}`, 0.1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, s *storage.Store) {
+				end := claim(t, s, c.row)
+				a, b := newRate(t, s, 100, share.Config{}), newRate(t, s, 100, share.Config{})
+				backlog(t, a)
+				backlog(t, b)
+				for range 600 {
+					if sum := a.Share() + b.Share(); sum > c.left+1e-6 { // floats are not exact
+						t.Fatalf("the others have %v of %v", sum, c.left)
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				if sum := a.Share() + b.Share(); sum < c.left*0.95 {
+					t.Errorf("the others have %v of %v", sum, c.left)
+				}
+				end()
+				until(t, "half for each", 2*ttl, func() bool { return a.Share() == 50 && b.Share() == 50 })
 			})
 		})
 	}

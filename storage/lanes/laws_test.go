@@ -22,56 +22,79 @@ import (
 // brief is a handler that takes so long for each message.
 func brief(d time.Duration) func(buy) time.Duration { return func(buy) time.Duration { return d } }
 
-// Every message is handled, whatever fails while messages are moved and whenever workers stop.
+// Every message is handled, whatever fails while messages are moved, whenever workers stop, and however the number of
+// lanes changes meanwhile.
 func TestNothingIsLostOverMovesAndCrashes(t *testing.T) {
 	t.Parallel()
 	for name, inner := range map[string]func(*storage.Store) *storage.Store{
 		"atomic": func(s *storage.Store) *storage.Store { return s },
 		"plain":  storagetest.Plain,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				raw := openStore(t)
-				var mu sync.Mutex
-				r := rand.New(rand.NewPCG(3, 4))
-				var calm atomic.Bool
-				failing := storagetest.Intercept(inner(raw), func(_ context.Context, op storagetest.Op, do func() error) error {
-					mu.Lock()
-					before, after := r.IntN(20) == 0, r.IntN(20) == 0
-					mu.Unlock()
-					if calm.Load() || op.Name == "stats" {
-						return do()
-					}
-					if before {
-						return op.Fail(storage.ErrUnavailable)
-					}
-					if err := do(); err != nil || !after {
-						return err
-					}
-					return op.Fail(storage.ErrUnavailable) // it was done, and nobody knows
-				})
-				s := newShop(t, failing, channel.Lanes(purchases, 4))
-				sender := newShop(t, raw, channel.Lanes(purchases, 4))
-				moved := false
-				for range 4 {
-					stop := s.work(worker.Config{Concurrency: 8, Visibility: 10 * time.Second}, brief(20*time.Millisecond))
-					for i := range 20 {
-						sender.send(t.Context(), "noisy", fmt.Sprintf("noisy/%d/%d", time.Now().UnixNano(), i), 40)
-						sender.send(t.Context(), fmt.Sprint("tenant-", i), fmt.Sprintf("quiet/%d/%d", time.Now().UnixNano(), i), 2)
-						time.Sleep(50 * time.Millisecond)
-						moved = moved || sender.left("purchases-slow") > 0
-					}
-					stop()
-				}
-				calm.Store(true)
-				defer s.work(worker.Config{}, brief(0))()
-				s.wait(4 * 20 * 42)
-				if !moved {
-					t.Error("no message was moved, so this test proves nothing")
-				}
+		for seed := range storagetest.Seeds(t, 3, 1) {
+			t.Run(fmt.Sprintf("%s, seed %d", name, seed), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { movesAndCrashes(t, inner, seed) })
 			})
-		})
+		}
+	}
+}
+
+func movesAndCrashes(t *testing.T, inner func(*storage.Store) *storage.Store, seed uint64) {
+	raw := openStore(t)
+	var mu sync.Mutex
+	faults, plan := rand.New(rand.NewPCG(seed, 4)), rand.New(rand.NewPCG(seed, 5))
+	odds := 10 + plan.IntN(30)
+	var calm atomic.Bool
+	failing := storagetest.Intercept(inner(raw), func(_ context.Context, op storagetest.Op, do func() error) error {
+		mu.Lock()
+		before, after := faults.IntN(odds) == 0, faults.IntN(odds) == 0
+		mu.Unlock()
+		if calm.Load() || op.Name == "stats" {
+			return do()
+		}
+		if before {
+			return op.Fail(storage.ErrUnavailable)
+		}
+		if err := do(); err != nil || !after {
+			return err
+		}
+		return op.Fail(storage.ErrUnavailable) // it was done, and nobody knows
+	})
+	priorities := []channel.Priority{channel.High, channel.Normal, channel.Low}
+	moved, sent := false, 0
+	var last *shop
+	shops := make([]*shop, 0, 4)
+	for range 4 {
+		routes := []channel.Route{channel.Lanes(purchases, 2+plan.IntN(7)), channel.Priorities(purchases)}
+		s, sender := newShop(t, failing, routes...), newShop(t, raw, routes...)
+		shops, last = append(shops, s), s
+		stop := s.work(worker.Config{Concurrency: 1 + plan.IntN(8), Visibility: 10 * time.Second}, brief(20*time.Millisecond))
+		for i := range 20 {
+			ctx := channel.WithPriority(t.Context(), priorities[plan.IntN(len(priorities))])
+			many, few := 20+plan.IntN(40), 1+plan.IntN(3)
+			sender.send(ctx, "noisy", fmt.Sprintf("noisy/%d/%d", time.Now().UnixNano(), i), many)
+			sender.send(ctx, fmt.Sprint("tenant-", i), fmt.Sprintf("quiet/%d/%d", time.Now().UnixNano(), i), few)
+			sent += many + few
+			time.Sleep(time.Duration(plan.IntN(100)) * time.Millisecond)
+			moved = moved || sender.left("purchases-slow") > 0
+		}
+		stop()
+	}
+	calm.Store(true)
+	defer last.work(worker.Config{}, brief(0))()
+	last.until(func() bool {
+		done := map[string]bool{}
+		for _, s := range shops {
+			s.mu.Lock()
+			for id := range s.handled {
+				done[id] = true
+			}
+			s.mu.Unlock()
+		}
+		return len(done) >= sent
+	})
+	if !moved {
+		t.Error("no message was moved, so this test proves nothing")
 	}
 }
 
