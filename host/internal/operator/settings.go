@@ -189,12 +189,9 @@ type settingsCall struct {
 func ledgerOf(ctx context.Context, c *call) (x settingsCall, err error) {
 	x.coordCall, x.name = coordCall{c}, cmp.Or(c.of, c.Settings)
 	if x.name == "" {
-		var names []string
-		for name, err := range settings.Names(ctx, c.store) {
-			if err != nil {
-				return x, err
-			}
-			names = append(names, name)
+		names, err := settingsNames(ctx, c)
+		if err != nil {
+			return x, err
 		}
 		switch {
 		case len(names) == 0:
@@ -212,9 +209,43 @@ func ledgerOf(ctx context.Context, c *call) (x settingsCall, err error) {
 	return x, err
 }
 
+func settingsNames(ctx context.Context, c *call) (names []string, err error) {
+	for name, err := range settings.Names(ctx, c.store) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// foundLedger is ledgerOf for a verb that is about settings that somebody has set, or a program has.
+func foundLedger(ctx context.Context, c *call) (settingsCall, error) {
+	x, err := ledgerOf(ctx, c)
+	if err != nil || c.of == "" {
+		return x, err
+	}
+	names, err := settingsNames(ctx, c)
+	if err != nil || slices.Contains(names, x.name) {
+		return x, err
+	}
+	nodes, err := x.ledger.Nodes(ctx)
+	if err != nil || len(nodes) > 0 {
+		return x, err
+	}
+	for range x.ledger.History(ctx) {
+		return x, nil // what is in force is lost, and the versions aren't
+	}
+	there := ""
+	if len(names) > 0 {
+		there = "; there are " + strings.Join(names, ", ")
+	}
+	return x, nothing("there are no settings %s: nobody has set any, and no program that has them runs%s", x.name, there)
+}
+
 // settingsShow prints what is in force.
 func settingsShow(ctx context.Context, call *call) error {
-	c, err := ledgerOf(ctx, call)
+	c, err := foundLedger(ctx, call)
 	if err != nil {
 		return err
 	}
@@ -281,133 +312,6 @@ func because(why string) string {
 	return ": " + why
 }
 
-// settingsHistory prints the versions.
-func settingsHistory(ctx context.Context, call *call) error {
-	c, err := ledgerOf(ctx, call)
-	if err != nil {
-		return err
-	}
-	now, err := c.ledger.Current(ctx)
-	if err != nil {
-		_, _ = fmt.Fprintf(c.progress, "Note: %s\n", boot.Clean(err.Error())) // the versions can be read all the same
-	}
-	ended := map[int64]settings.Ending{}
-	for _, e := range now.Ended {
-		ended[e.Version] = e
-	}
-	var rows [][]string
-	for v, err := range c.ledger.History(ctx) {
-		if err != nil && v.Number == 0 {
-			return err
-		}
-		if len(rows) == c.limit {
-			_, _ = fmt.Fprintf(c.progress, "Note: there are more. -limit %d lists as many again.\n", 2*c.limit)
-			break
-		}
-		line := settingsVersionLine{Version: v.Number, Base: v.Base, BackTo: v.BackTo, Result: noResult(v.Number, now), At: maybe(v.At), By: v.By, Why: v.Why, Changes: v.Changes}
-		if e, ok := ended[v.Number]; ok {
-			line.Result, line.Reasons = string(e.Result), e.Reasons
-		}
-		if err != nil {
-			line.Error, line.Result = err.Error(), corrupt
-		}
-		rows = append(rows, []string{strconv.FormatInt(v.Number, 10), line.Result, ago(v.At), orUnknown(v.By), short(orUnknown(v.Why)), short(changesOf(v))})
-		if c.json {
-			if err := c.out.line(line); err != nil {
-				return err
-			}
-		}
-	}
-	switch {
-	case c.json:
-	case len(rows) == 0:
-		c.out.printf("No versions: nobody has set anything.\n")
-	default:
-		c.out.table([]string{"VERSION", "RESULT", "WHEN", "BY", "WHY", "CHANGES"}, rows)
-	}
-	return nil
-}
-
-// noResult tells why a version has no result.
-func noResult(version int64, now settings.Current) string {
-	switch {
-	case now.Epoch == 0:
-		return "unknown" // the document can't be read, which a note has said
-	case version == now.Candidate && now.Rollout != nil:
-		return string(settings.Rolling)
-	case version == now.Candidate:
-		return "checking"
-	case len(now.Ended) > 0 && version < now.Ended[len(now.Ended)-1].Version:
-		return "no longer kept"
-	}
-	return "not proposed"
-}
-
-// orDefault is a cell with a value that may not be set.
-func orDefault(value json.RawMessage) string {
-	if value == nil {
-		return "default"
-	}
-	return string(value)
-}
-
-// changesOf tells people what a version has changed.
-func changesOf(v settings.Version) string {
-	var parts []string
-	if v.BackTo != nil {
-		parts = append(parts, fmt.Sprintf("back to %d", *v.BackTo))
-	}
-	for _, x := range v.Changes {
-		parts = append(parts, fmt.Sprintf("%s %s→%s", x.Path, orDefault(x.From), orDefault(x.To)))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// settingsDiff prints what is different in two versions.
-func settingsDiff(ctx context.Context, call *call) error {
-	c, err := ledgerOf(ctx, call)
-	if err != nil {
-		return err
-	}
-	versions := make([]int64, 2)
-	for i, arg := range c.args {
-		if versions[i], err = strconv.ParseInt(arg, 10, 64); err != nil {
-			return err
-		}
-	}
-	if len(c.args) == 1 {
-		now, err := c.ledger.Current(ctx)
-		if err != nil {
-			return err
-		}
-		versions[1] = now.Version
-	}
-	all, err := c.ledger.Difference(ctx, versions[0], versions[1])
-	if errors.Is(err, storage.ErrNotFound) {
-		return nothing("%v", err)
-	}
-	if err != nil {
-		return err
-	}
-	var rows [][]string
-	for _, x := range all {
-		if c.json {
-			if err := c.out.line(x); err != nil {
-				return err
-			}
-		}
-		rows = append(rows, []string{x.Path, orDefault(x.From), orDefault(x.To)})
-	}
-	switch {
-	case c.json:
-	case len(rows) == 0:
-		c.out.printf("Versions %d and %d set the same.\n", versions[0], versions[1])
-	default:
-		c.out.table([]string{"PATH", fmt.Sprintf("VERSION %d", versions[0]), fmt.Sprintf("VERSION %d", versions[1])}, rows)
-	}
-	return nil
-}
-
 // settingsSet changes settings.
 func settingsSet(ctx context.Context, call *call) error {
 	c, err := ledgerOf(ctx, call)
@@ -421,7 +325,35 @@ func settingsSet(ctx context.Context, call *call) error {
 	if err != nil && e.Result == "" && ctx.Err() != nil {
 		return c.interrupted(e.Version)
 	}
+	if errors.Is(err, settings.ErrUnchanged) {
+		c.tellMissing(ctx)
+	}
 	return c.ended(e, err)
+}
+
+// tellMissing makes a note of paths whose default holds already, because no program has them.
+func (c settingsCall) tellMissing(ctx context.Context) {
+	nodes, err := c.ledger.Nodes(ctx)
+	if err != nil {
+		return // it would only be a hint
+	}
+	for _, path := range c.unset {
+		known := func(n settings.Node) bool { return n.Values == nil || hasPath(n.Values, path) }
+		if len(nodes) > 0 && !slices.ContainsFunc(nodes, known) {
+			_, _ = fmt.Fprintf(c.progress, "Note: no program that runs has a value at %s; the name may be misspelt.\n", boot.Word(path))
+		}
+	}
+}
+
+// hasPath reports that an object of JSON has a member at a path.
+func hasPath(object json.RawMessage, path string) bool {
+	name, rest, more := strings.Cut(path, ".")
+	var members map[string]json.RawMessage
+	if json.Unmarshal(object, &members) != nil {
+		return false
+	}
+	value, there := members[name]
+	return there && (!more || hasPath(value, rest))
 }
 
 // interrupted is the error of a set that a signal has stopped. version is what it may have written, 0 for nothing.

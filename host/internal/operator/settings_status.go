@@ -39,7 +39,7 @@ func stageOf(r settings.Rollout) string {
 
 // settingsStatus prints what each program runs.
 func settingsStatus(ctx context.Context, call *call) error {
-	c, err := ledgerOf(ctx, call)
+	c, err := foundLedger(ctx, call)
 	if err != nil {
 		return err
 	}

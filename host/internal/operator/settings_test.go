@@ -103,6 +103,13 @@ func TestSettings(t *testing.T) {
 		contains(t, "diff", x.want(t, 0, "", "settings", "diff", "5"), `PATH VERSION 5 VERSION 7 seats 102 default`)
 		contains(t, "no diff", x.want(t, 0, "", "settings", "diff", "1", "6"), "Versions 1 and 6 set the same.")
 		contains(t, "no version", x.want(t, 3, "", "settings", "diff", "1", "60"), "version 60")
+		for _, of := range []string{"show", "status", "history", "diff 1"} {
+			contains(t, "nobody's", x.want(t, 3, "", append([]string{"settings"}, strings.Fields(of+" -of wall")...)...), "there are no settings wall", "there are hall")
+		}
+		contains(t, "nobody's path", x.want(t, 0, "", "settings", "set", "-default", "mail.rat"), `no program that runs has a value at "mail.rat"`, "so already")
+		if got := x.want(t, 0, "", "settings", "set", "-default", "mail.rate"); strings.Contains(got, "misspelt") {
+			t.Errorf("a path that there is: got %s", got)
+		}
 		for _, to := range []string{"-1", "-7", "last"} {
 			contains(t, "no version", x.want(t, 2, "", "settings", "back", "-to", to), "want a version, 0 or more; without -to it undoes the last change")
 		}

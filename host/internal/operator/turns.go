@@ -101,6 +101,9 @@ func stateOf(x turn.Info) (word, why string) {
 
 // turnsList prints the keys of a queue.
 func turnsList(ctx context.Context, c *call) error {
+	if err := c.checkTurns(ctx); err != nil {
+		return err
+	}
 	head := []string{"KEY", "STATE", "WHY", "FENCE", "SKIPPED"}
 	none := "No key is held, is halted or waits."
 	if c.all {
@@ -123,6 +126,18 @@ func turnsList(ctx context.Context, c *call) error {
 		}
 		return line, row
 	})
+}
+
+// checkTurns refuses a queue that nobody knows and that has no keys: its name is misspelt.
+func (c *call) checkTurns(ctx context.Context) error {
+	unknown := coordCall{c}.checkKnown(ctx, c.args[:1], nil)
+	if unknown == nil {
+		return nil
+	}
+	for range turn.List(ctx, c.store, c.args[0], "") {
+		return nil // the list shows it, also if it can't be read
+	}
+	return unknown
 }
 
 // keysOf yields the keys that the flags select.
@@ -154,7 +169,8 @@ func turnsRelease(ctx context.Context, x *call) error {
 	text := fmt.Sprintf("Key %s waits for nothing.", storage.Quote(key))
 	if goesOn {
 		_, why := stateOf(before)
-		line.Result, text = released, fmt.Sprintf("Key %s goes on. It was stopped %s.", storage.Quote(key), why)
+		line.Result, text = released, fmt.Sprintf("Key %s goes on. It was stopped %s. Messages that wait come again within as long as it was stopped: "+
+			"a minute at least, and half an hour at most.", storage.Quote(key), why)
 		if before.State.Halted == nil {
 			text = fmt.Sprintf("Key %s goes on. It waited: %s.", storage.Quote(key), why)
 		}

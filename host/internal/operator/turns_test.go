@@ -55,8 +55,9 @@ func TestTurns(t *testing.T) {
 		t.Errorf("a free key is listed:\n%s", out)
 	}
 	contains(t, "all", w.want(t, 0, "", "turns", "list", "mails", "-all"), "free")
+	contains(t, "misspelt", w.want(t, 2, "", "turns", "list", "mailz"), `unknown queue "mailz"`)
 	contains(t, "json", w.want(t, 0, "", "turns", "list", "mails", "-json"), `"state":"halted"`, `"why":"kitchen closed"`)
-	contains(t, "release", w.want(t, 0, "", "turns", "release", "mails", "halted", "-why", "open again", "-by", "ada"), `Key "halted" goes on`)
+	contains(t, "release", w.want(t, 0, "", "turns", "release", "mails", "halted", "-why", "open again", "-by", "ada"), `Key "halted" goes on`, "within as long as it was stopped")
 	contains(t, "again", w.want(t, 0, "", "turns", "release", "mails", "halted", "-why", "x", "-json"), `"result":"unchanged"`)
 	contains(t, "gap", w.want(t, 0, "", "turns", "release", "mails", "gap", "-why", "x", "-json"), `"result":"released"`)
 	contains(t, "who", w.want(t, 0, "", "turns", "list", "mails", "-all", "-json"), `"by":"ada"`, `"why":"open again"`)
