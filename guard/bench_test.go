@@ -2,9 +2,15 @@ package guard_test
 
 import (
 	"context"
+	"slices"
+	"sync/atomic"
 	"testing"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/worker"
 )
 
 func BenchmarkClosed(b *testing.B) {
@@ -15,6 +21,49 @@ func BenchmarkClosed(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				_ = g.Do(ctx, f)
+			}
+		})
+	}
+}
+
+// BenchmarkDrain measures what a guard, and limits that don't bind, cost a worker that drains a queue of b.N messages.
+func BenchmarkDrain(b *testing.B) {
+	for _, x := range []struct {
+		name string
+		cfg  *guard.Config
+	}{
+		{"no guard", nil},
+		{"guard", &guard.Config{}},
+		{"limits", &guard.Config{Rate: 1e6, Slots: 1000}},
+	} {
+		b.Run(x.name, func(b *testing.B) {
+			w := worldtest.NewBare(b, worldtest.OpenStore(b, ""), handlers.Config{}, channel.Command[job]("jobs"))
+			for i := 0; i < b.N; i += 50 {
+				worldtest.Send(w, slices.Repeat([]job{{N: i}}, min(50, b.N-i))...)
+			}
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			done := make(chan bool)
+			call := func(context.Context) error {
+				if left.Add(-1) == 0 {
+					close(done)
+				}
+				return nil
+			}
+			queue := worker.QueueConfig{}
+			run := call
+			if x.cfg != nil {
+				g := guard.New("smtp", *x.cfg)
+				queue.Turn = g.Turn
+				run = func(ctx context.Context) error { return g.Do(ctx, call) }
+			}
+			handlers.React(w.Registry, "jobs", func(ctx context.Context, _ job) error { return run(ctx) })
+			b.ResetTimer()
+			stop := w.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": queue}})
+			<-done
+			b.StopTimer()
+			if err := stop(); err != nil {
+				b.Error(err)
 			}
 		})
 	}
