@@ -99,6 +99,16 @@ func (d document) hungry() bool {
 	return false
 }
 
+// hungryBut reports that a member other than one wants more than it has.
+func (d document) hungryBut(id string) bool {
+	for other, r := range d.Members {
+		if other != id && matters(r.Wants-r.Share, r.Wants) {
+			return true
+		}
+	}
+	return false
+}
+
 // scarce reports that there are fewer units than members that want one, so that some have none.
 func (d document) scarce() bool {
 	hungry := int64(0)

@@ -220,7 +220,7 @@ func (m *member) plan(now time.Time) (p plan, must bool) {
 		m.set(now, 0)
 	}
 	m.beat++
-	p.row = row{Limit: m.limit, Wants: m.wants(now, old.Wants, p.fresh), Beat: m.beat, TTL: m.cfg.TTL.Milliseconds()}
+	p.row = row{Limit: m.limit, Wants: m.wants(now, old.Wants, p.fresh, m.doc.hungryBut(m.id)), Beat: m.beat, TTL: m.cfg.TTL.Milliseconds()}
 	p.doc.Members[m.id] = p.row
 	if p.fresh && p.doc.scarce() && now.Sub(m.turned) >= m.cfg.TTL {
 		p.doc.Turn = (p.doc.Turn + 1) % maxUnits // no member stays without a share

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	headroom     = 1.4  // how much more a part of a rate wants than it used
+	headroom     = 1.2  // how much more a part of a rate wants than it used
 	headStart    = 0.05 // calls a second, likewise
 	nearlyAll    = 0.9
 	leastSpell   = 2 * time.Second
@@ -57,6 +57,7 @@ type spell struct {
 	since       time.Time
 	given, used float64 // permits
 	refused     bool
+	idle        bool // a permit was left for half of the time of a bucket
 }
 
 func newPart(store *storage.Store, kind, name string, limit int64, cfg Config, bucket float64) *part {
@@ -94,6 +95,7 @@ func (p *part) settle(now time.Time) {
 		more := share * now.Sub(p.filled).Seconds()
 		p.tokens += more
 		p.recent[0].given += more
+		p.recent[0].idle = p.recent[0].idle || p.tokens >= 1+share*p.bucket/2
 		if age := now.Sub(p.recent[0].since); age >= leastSpell && (p.recent[0].given >= spellPermits || age >= p.cfg.TTL/3) {
 			p.recent[0], p.recent[1] = spell{since: now}, p.recent[0]
 		}
@@ -127,10 +129,10 @@ func (p *part) ask(now time.Time) {
 }
 
 // starving reports that the part wants more than it is given, under the mutex. For a rate that is when its last spell
-// used nearly all, and was refused a call. The permit that is due may be missing.
+// used nearly all, was refused a call, and left no permit for a while. The permit that is due may be missing.
 func (p *part) starving() bool {
 	last := p.recent[1]
-	return p.eager || p.bucket > 0 && last.refused && last.used+1 >= nearlyAll*last.given
+	return p.eager || p.bucket > 0 && last.refused && !last.idle && last.used+1 >= nearlyAll*last.given
 }
 
 // refuse notes that the part wants more than it has, under the mutex.
@@ -237,18 +239,28 @@ func (p *part) idle(now time.Time) bool {
 	return p.busy == 0 && (p.leaving || now.Sub(p.asked) >= after)
 }
 
-// wants is how much the part can use, under the mutex. fresh says that a whole period has passed.
-func (p *part) wants(now time.Time, before int64, fresh bool) int64 {
+// wants is how much the part can use, under the mutex. fresh says that a whole period has passed, and hungry that
+// others want more than they have: then it doesn't keep for a period what it no longer uses.
+func (p *part) wants(now time.Time, before int64, fresh, hungry bool) int64 {
 	switch {
 	case p.leaving:
 		return 0
 	case p.starving():
 		return p.limit
+	case !fresh && hungry && p.bucket > 0 && !p.recent[1].since.IsZero():
+		if w := somewhatMore(p.recent[0].used+p.recent[1].used, now.Sub(p.recent[1].since)); w < before*3/4 {
+			return min(w, p.limit)
+		}
+		return min(before, p.limit)
 	case !fresh:
 		return min(before, p.limit)
 	case p.bucket > 0:
-		rate := float64(p.used) / max(now.Sub(p.since), time.Second).Seconds()
-		return min(int64((headroom*rate+headStart)*unitsPerCall), p.limit)
+		return min(somewhatMore(float64(p.used), now.Sub(p.since)), p.limit)
 	}
 	return min(max(p.used, p.busy)+1, p.limit)
+}
+
+// somewhatMore is what a part of a rate wants that has used so many permits in a time.
+func somewhatMore(used float64, in time.Duration) int64 {
+	return int64((headroom*used/max(in, time.Second).Seconds() + headStart) * unitsPerCall)
 }
