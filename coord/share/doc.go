@@ -74,6 +74,6 @@
 //	8          107, 1,001, 5,876           86 %, 89 % unkilled 37
 //	32         104, 983, 5,664             87 %, 86 % unkilled 50
 //
-// What is lost is the share of the dead one for 23 seconds, and what processes with little work keep for their next
-// burst. A TTL of 10 seconds doubles the requests and gains nothing, because they collide.
+// The rest is the share of the dead process, which is lost for 23 seconds, and what processes with little work keep for
+// their next burst. A TTL of 10 seconds doubles the requests and gains nothing, because they collide.
 package share

@@ -103,8 +103,9 @@ func claim(t *testing.T, s *storage.Store, row string) (end func()) {
 	return func() { cancel(); <-ended }
 }
 
-// A member that lives and claims all, or more than all, has it: nobody goes beyond the limit because of that. The others
-// have what is left, and all of it once the member is dead. So it is with one that says that there is hardly anything.
+// A member that lives and claims all, or more than all, has it: nobody goes beyond the limit because of that. The
+// others have what is left, and all of it once the member is dead. So it is with one that says that there is hardly
+// anything.
 func TestLaw8AMemberThatClaimsTheWholeLimit(t *testing.T) {
 	for what, c := range map[string]struct {
 		row  string

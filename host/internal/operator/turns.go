@@ -101,7 +101,7 @@ func stateOf(x turn.Info) (word, why string) {
 
 // turnsList prints the keys of a queue.
 func turnsList(ctx context.Context, c *call) error {
-	if err := c.checkTurns(ctx); err != nil {
+	if err := checkTurnQueue(ctx, c); err != nil {
 		return err
 	}
 	head := []string{"KEY", "STATE", "WHY", "FENCE", "SKIPPED"}
@@ -128,8 +128,8 @@ func turnsList(ctx context.Context, c *call) error {
 	})
 }
 
-// checkTurns refuses a queue that nobody knows and that has no keys: its name is misspelt.
-func (c *call) checkTurns(ctx context.Context) error {
+// checkTurnQueue refuses a queue that nobody knows and that has no keys: its name is misspelt.
+func checkTurnQueue(ctx context.Context, c *call) error {
 	unknown := coordCall{c}.checkKnown(ctx, c.args[:1], nil)
 	if unknown == nil {
 		return nil
