@@ -15,7 +15,7 @@ import (
 )
 
 // Usual classifies the errors that [HTTP], [SMTP] and [SQL] know. An error that none of them knows is [Transient],
-// and its call is repeated by another delivery only.
+// and NotInPlace.
 func Usual(err error) Fault {
 	for _, known := range []func(error) (Fault, bool){httpFault, smtpFault, sqlFault, netFault} {
 		if f, ok := known(err); ok {
@@ -34,6 +34,7 @@ func Usual(err error) Fault {
 //	425, 503                                      Transient
 //	307, 308, 501, 505 and other 4xx              Permanent
 //	any after a redirect of what was done         Unknown
+//	an answer that can't be read, or not decoded  Unknown; Transient if the method is safe or a key was sent
 //	a redirect that the client can't follow       Unknown; Transient if the method is safe
 //
 // Without the transport, a request counts as sent, unless its error says that no connection was made.

@@ -52,7 +52,8 @@ type Fault struct {
 	Alone bool
 
 	// NotInPlace says that the call isn't repeated within its handler, only by another delivery, because nobody knows
-	// what the error means. Of Transient only.
+	// what the error means. If [Guard.Transport] has sent a request in the call that may have been done, and may not be
+	// sent twice, the kind is Unknown. Of Transient only.
 	NotInPlace bool
 
 	// Reason is that of the message in the poison queue: short, stable, fit to select by. Of Permanent only. Defaults to

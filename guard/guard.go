@@ -26,6 +26,8 @@ type Guard struct {
 	turns    sync.Map // of bool by queue: that a worker has the turn, or that it was told to
 	tally    tally
 	log      atomic.Pointer[slog.Logger] // of the first worker that asks for a turn
+
+	transports atomic.Bool // there is one that notes what was sent
 }
 
 // New returns a guard. The name is that of the service, in logs and in the poison queue. A service that can fail in
@@ -235,8 +237,17 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 			return g.judge(ctx, err, true), err
 		}
 	}
+	var sent *exchanges
+	if g.transports.Load() {
+		sent = new(exchanges)
+		within = context.WithValue(within, exchangesKey{g}, sent)
+	}
 	err = f(within)
-	return g.judge(ctx, err, false), err
+	fault = g.judge(ctx, err, false)
+	if fault.Kind == Transient && fault.NotInPlace && sent.mayBeDone() {
+		fault = Fault{Kind: Unknown}
+	}
+	return fault, err
 }
 
 // limit returns how long a call may take. It ends a little before its handler does: a service that doesn't answer is

@@ -94,6 +94,7 @@ type quota struct {
 	timer *time.Timer // until there is room again
 	turns int         // that are open
 	left  atomic.Bool // all turns have left
+	stay  atomic.Pointer[stay]
 
 	parts   atomic.Pointer[parts] // nil: there is no limit
 	calling atomic.Int64          // calls under way, while there is a limit
@@ -143,6 +144,9 @@ func (q *quota) open(s *storage.Store) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.left.Store(false)
+	if q.turns == 0 {
+		q.stay.Store(newStay())
+	}
 	if q.turns++; q.store != nil {
 		return nil
 	}
@@ -157,6 +161,9 @@ func (q *quota) leave(ctx context.Context, closing func()) (err error) {
 	q.turns--
 	made, last := q.made, q.turns == 0
 	q.left.Store(last)
+	if last {
+		q.stay.Load().end() // else those that wait for a permit would keep the parts
+	}
 	q.mu.Unlock()
 	if last && made.rate != nil {
 		err = made.rate.Leave(ctx)
@@ -239,7 +246,7 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 	if p.slots != nil {
 		if wait, ok := p.slots.Take(); !ok {
 			q.tell()
-			if !hold(ctx, most, &s.waited, p.slots.Wait) {
+			if !q.hold(ctx, most, &s.waited, p.slots.Wait) {
 				return seat{}, wait, bySlots
 			}
 		}
@@ -248,7 +255,7 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 		if wait, ok := p.rate.Take(); !ok {
 			q.tell()
 			// Where it is known that no permit comes in time, there is nothing to wait for.
-			if wait > most && p.rate.Share() > 0 || !hold(ctx, most, &s.waited, p.rate.Wait) {
+			if wait > most && p.rate.Share() > 0 || !q.hold(ctx, most, &s.waited, p.rate.Wait) {
 				if p.slots != nil {
 					p.slots.Give()
 				}
@@ -260,13 +267,27 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 	return s, 0, byBreaker
 }
 
-// hold waits for a place for what is left of a time, and counts how long that takes.
-func hold(ctx context.Context, most time.Duration, waited *time.Duration, wait func(context.Context) error) bool {
+// stay lasts from the first consumer to the last.
+type stay struct {
+	ctx context.Context
+	end context.CancelFunc
+}
+
+func newStay() *stay {
+	ctx, end := context.WithCancel(context.Background())
+	return &stay{ctx, end}
+}
+
+// hold waits for a place for what is left of a time, or until the last consumer leaves. It counts how long that takes.
+func (q *quota) hold(ctx context.Context, most time.Duration, waited *time.Duration, wait func(context.Context) error) bool {
 	if most <= *waited {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, most-*waited)
 	defer cancel()
+	if s := q.stay.Load(); s != nil {
+		defer context.AfterFunc(s.ctx, cancel)()
+	}
 	began := time.Now()
 	defer func() { *waited += time.Since(began) }()
 	return wait(ctx) == nil

@@ -1,8 +1,10 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -26,12 +28,28 @@ func (g *Guard) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return &transport{base: base, keys: g.cfg.Repeatable}
+	g.transports.Store(true)
+	return &transport{base: base, guard: g}
 }
 
 type transport struct {
-	base http.RoundTripper
-	keys bool
+	base  http.RoundTripper
+	guard *Guard
+}
+
+// exchanges are the requests of a call. It is under the call's context.
+type exchanges struct{ done atomic.Bool }
+
+type exchangesKey struct{ guard *Guard }
+
+// mayBeDone reports that the service may have done a request that may not be sent twice.
+func (x *exchanges) mayBeDone() bool { return x != nil && x.done.Load() }
+
+// note notes that a request may have been done.
+func (t *transport) note(ctx context.Context) {
+	if x, ok := ctx.Value(exchangesKey{t.guard}).(*exchanges); ok {
+		x.done.Store(true)
+	}
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -42,7 +60,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		WroteHeaders: func() { sent.Store(true) },
 	})
 	out := r.WithContext(ctx)
-	if h, ok := post.HandlingUnder(ctx); ok && t.keys && !isRepeatable(r) {
+	if h, ok := post.HandlingUnder(ctx); ok && t.guard.cfg.Repeatable && !isRepeatable(r) {
 		out.Header = r.Header.Clone()
 		if out.Header == nil {
 			out.Header = http.Header{}
@@ -62,9 +80,41 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		done := followsDone(r)
 		// Another transport may trace nothing. Then the request may have been sent.
-		return nil, &exchangeError{method: r.Method, sent: done || sent.Load() || !traced.Load(), repeatable: !done && isRepeatable(out), err: err}
+		e := &exchangeError{sent: done || sent.Load() || !traced.Load(), repeatable: !done && isRepeatable(out), err: err}
+		if e.sent && !e.repeatable {
+			t.note(ctx)
+		}
+		return nil, e
+	}
+	if !isRepeatable(out) && mayBeDone(answer.StatusCode) {
+		t.note(ctx)
+	}
+	if _, upgraded := answer.Body.(io.Writer); answer.Body != nil && !upgraded {
+		answer.Body = &body{answer.Body, isRepeatable(out) && !followsDone(r)}
 	}
 	return answer, nil
+}
+
+// mayBeDone reports that a status doesn't rule out that the request was done.
+func mayBeDone(code int) bool {
+	if code < 400 {
+		return !isElsewhere(code)
+	}
+	return (&StatusError{Code: code}).fault().Kind == Unknown
+}
+
+// body is that of an answer. Its errors tell what the request was.
+type body struct {
+	io.ReadCloser
+	repeatable bool
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = &exchangeError{sent: true, repeatable: b.repeatable, torn: true, err: err}
+	}
+	return n, err
 }
 
 // followsDone reports that a client was sent here by the answer to a request that may not be sent twice. That one was
@@ -92,14 +142,17 @@ func isRepeatable(r *http.Request) bool {
 	return r.Header.Get(keyHeader) != ""
 }
 
-// exchangeError is the error of a request without an answer.
+// exchangeError is the error of a request without an answer, or without the end of it.
 type exchangeError struct {
-	method           string
 	sent, repeatable bool
+	torn             bool // the answer began
 	err              error
 }
 
 func (e *exchangeError) Error() string {
+	if e.torn {
+		return "the answer broke off: " + e.err.Error()
+	}
 	if e.sent {
 		return "sent without an answer: " + e.err.Error()
 	}

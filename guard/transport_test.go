@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
@@ -120,7 +122,7 @@ func TestAPostThatMayBeDoneIsSentOnce(t *testing.T) {
 		code int
 		body string
 		want handlers.Action
-	}{"500": {code: 500, want: handlers.ToPoison}, "an answer that is no JSON": {code: 200, body: "<html>", want: handlers.HandBack}} {
+	}{"500": {code: 500, want: handlers.ToPoison}, "an answer that is no JSON": {code: 200, body: "<html>", want: handlers.ToPoison}} {
 		for what, fault := range map[string]func(error) guard.Fault{"HTTP": guard.HTTP, "Usual": nil} {
 			posts := 0
 			g := guard.New("bank", guard.Config{Fault: fault, Logger: quietLogger()})
@@ -146,6 +148,68 @@ func TestAPostThatMayBeDoneIsSentOnce(t *testing.T) {
 			wantAction(t, name+" by "+what, err, c.want)
 			worldtest.Want(t, name+" by "+what+": requests", posts, 1)
 		}
+	}
+}
+
+// An answer that breaks off leaves open whether a request was done, unless that may be sent twice.
+func TestAnAnswerThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	for method, want := range map[string]guard.Kind{"GET": guard.Transient, "POST": guard.Unknown} {
+		for what, broken := range map[string]error{"early": io.ErrUnexpectedEOF, "for a reason of its own": errInvalid} {
+			g := guard.New("crm", guard.Config{})
+			client := &http.Client{Transport: g.Transport(tripper(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 200, Request: r, Body: io.NopCloser(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(broken)))}, nil
+			}))}
+			r, err := http.NewRequestWithContext(t.Context(), method, "http://crm.example", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = io.ReadAll(answer.Body); !errors.Is(err, broken) {
+				t.Errorf("got %v", err)
+			}
+			worldtest.Want(t, method+" that breaks off "+what, guard.HTTP(err).Kind, want)
+			_ = answer.Body.Close()
+		}
+	}
+}
+
+// A request that was refused was not done, whatever its handler makes of it. A handler's own verdict counts.
+func TestErrorsOfAHandlerAfterAPost(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		code   int
+		fault  guard.Fault
+		verify func(context.Context, string) (bool, error)
+		want   handlers.Action
+	}{
+		"done":               {code: 200, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, want: handlers.ToPoison},
+		"refused":            {code: 400, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, want: handlers.HandBack},
+		"overloaded":         {code: 503, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, want: handlers.HandBack},
+		"broke":              {code: 502, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, want: handlers.ToPoison},
+		"done, can be asked": {code: 200, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, verify: func(context.Context, string) (bool, error) { return false, nil }, want: handlers.HandBack},
+		"known to be undone": {code: 200, fault: guard.Fault{Kind: guard.Transient}, want: handlers.HandBack},
+	} {
+		g := guard.New("bank", guard.Config{Fault: func(error) guard.Fault { return c.fault }, Verify: c.verify, InPlace: guard.NotInPlace, Logger: quietLogger()})
+		client := &http.Client{Transport: g.Transport(tripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: c.code, Request: r, Body: http.NoBody}, nil
+		}))}
+		err := g.Do(handling(t, id(1), 1), func(ctx context.Context) error {
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://bank.example", nil)
+			if err != nil {
+				return err
+			}
+			answer, err := client.Do(r)
+			if err != nil {
+				return err
+			}
+			_ = answer.Body.Close()
+			return errInvalid
+		})
+		wantAction(t, what, err, c.want)
 	}
 }
 

@@ -80,14 +80,15 @@ func (w *window) repeat(budget float64, now time.Time) bool {
 }
 
 // tripped reports that the breaker must open. Where there are many calls, a row of failures tells sooner than the share
-// of them that the service is away.
+// of them that the service is away. Where calls are slow or rare, it tells alone: then its messages count, however long
+// ago they failed.
 func (w *window) tripped(b Break, now time.Time) bool {
 	many := w.sum.calls >= b.Of && float64(w.sum.failures) >= b.Rate*float64(w.sum.calls)
 	if !many && w.row < b.Of || len(w.failing) < b.Distinct {
 		return false
 	}
 	for _, s := range w.failing {
-		if now.Sub(s.at) > b.Window {
+		if now.Sub(s.at) > b.Window && (w.row < b.Of || s.at.Before(w.rowAt)) {
 			return false
 		}
 	}
