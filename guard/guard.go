@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -220,7 +221,14 @@ func (m message) age() time.Duration {
 // call runs a call with a permit, and ends the permit even if the call panics or ends its goroutine.
 func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Context) error) (fault Fault, err error) {
 	fault.Kind = Mine // unless the call says more
+	var sent *exchanges
+	returned := false
 	defer func() {
+		if !returned && sent.mayBeDone() {
+			if v := recover(); v != nil {
+				fault, err = Fault{Kind: Unknown}, g.panicked(ctx, v)
+			}
+		}
 		g.tally.calls[fault.Kind].Add(1)
 		g.breaker.end(p, fault.outcome(), err, fault.After)
 		g.quota.give(p.seat)
@@ -237,17 +245,24 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 			return g.judge(ctx, err, true), err
 		}
 	}
-	var sent *exchanges
 	if g.transports.Load() {
 		sent = new(exchanges)
 		within = context.WithValue(within, exchangesKey{g}, sent)
 	}
 	err = f(within)
+	returned = true
 	fault = g.judge(ctx, err, false)
 	if fault.Kind == Transient && fault.NotInPlace && sent.mayBeDone() {
 		fault = Fault{Kind: Unknown}
 	}
 	return fault, err
+}
+
+// panicked returns the error of a call that has panicked after a request that may have been done.
+func (g *Guard) panicked(ctx context.Context, v any) error {
+	err := fmt.Errorf("panic after a request that may have been done: %v", v)
+	g.logger().LogAttrs(ctx, slog.LevelError, "a call panics", slog.String("guard", g.name), slog.Any("error", err), slog.String("stack", string(debug.Stack())))
+	return err
 }
 
 // limit returns how long a call may take. It ends a little before its handler does: a service that doesn't answer is

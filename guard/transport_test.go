@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -210,6 +211,35 @@ func TestErrorsOfAHandlerAfterAPost(t *testing.T) {
 			return errInvalid
 		})
 		wantAction(t, what, err, c.want)
+	}
+}
+
+// A call that panics after a request is not made again by a guess, unless the request was refused.
+func TestLaw11ACallThatPanicsAfterAPost(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int]bool{200: true, 400: false} {
+		g := guard.New("bank", guard.Config{Logger: quietLogger()})
+		client := &http.Client{Transport: g.Transport(tripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: code, Request: r, Body: http.NoBody}, nil
+		}))}
+		call := func() (panicked any, err error) {
+			defer func() { panicked = recover() }()
+			return nil, g.Do(handling(t, id(1), 1), func(ctx context.Context) error {
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://bank.example", nil)
+				if err != nil {
+					return err
+				}
+				if _, err := client.Do(r); err != nil {
+					return err
+				}
+				panic("index out of range")
+			})
+		}
+		panicked, err := call()
+		worldtest.Want(t, fmt.Sprintf("%d: it panics", code), panicked == nil, want)
+		if want {
+			wantAction(t, "done", err, handlers.ToPoison)
+		}
 	}
 }
 
