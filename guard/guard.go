@@ -226,7 +226,7 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	defer func() {
 		if !returned && sent.mayBeDone() {
 			if v := recover(); v != nil {
-				fault, err = Fault{Kind: Unknown}, g.panicked(ctx, v)
+				fault, err = Fault{Kind: Unknown}, panicked(ctx, g.logger(), v)
 			}
 		}
 		g.tally.calls[fault.Kind].Add(1)
@@ -259,9 +259,9 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 }
 
 // panicked returns the error of a call that has panicked after a request that may have been done.
-func (g *Guard) panicked(ctx context.Context, v any) error {
+func panicked(ctx context.Context, log *slog.Logger, v any) error {
 	err := fmt.Errorf("panic after a request that may have been done: %v", v)
-	g.logger().LogAttrs(ctx, slog.LevelError, "a call panics", slog.String("guard", g.name), slog.Any("error", err), slog.String("stack", string(debug.Stack())))
+	log.LogAttrs(ctx, slog.LevelError, "a guarded call panics", slog.Any("error", err), slog.String("stack", string(debug.Stack())))
 	return err
 }
 

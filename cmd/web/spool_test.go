@@ -62,10 +62,11 @@ func (w *wire) mend(t *testing.T) {
 	if w.ln != nil {
 		return
 	}
-	ln, err := net.Listen("tcp", w.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var ln net.Listener
+	worldtest.Eventually(t, func() (err error) { // while nobody listens, a connection to elsewhere may have the port
+		ln, err = net.Listen("tcp", w.addr)
+		return err
+	})
 	w.ln, w.addr = ln, ln.Addr().String()
 	go func() {
 		for {

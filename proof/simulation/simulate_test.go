@@ -101,8 +101,8 @@ func TestRandomSchedules(t *testing.T) {
 
 // Each run has one fault, of every kind, in every storage call of a worker, while one command goes its whole way:
 // into the value object, the views, the outside effect, and the second command that a reaction sends. make test, with
-// the race detector, has each fault in every tenth call only. make simulate has it in each, or in a quarter of them where
-// MILLRACE_PART names one of the quarters.
+// the race detector, has each fault in every tenth call only. make simulate has it in each, or in a quarter of them
+// where MILLRACE_PART names one of the quarters.
 func TestEverySingleFault(t *testing.T) {
 	t.Parallel()
 	everySingleFault(t, func(p *plan, epoch time.Time, pad string) {

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"io"
 	"log"
 	"math/big"
@@ -15,6 +16,7 @@ import (
 	netmail "net/mail"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,6 +58,9 @@ func serve(t *testing.T, b behaviour) *server {
 func serveAt(t *testing.T, addr string, b behaviour) (s *server, cut func()) {
 	t.Helper()
 	ln, err := net.Listen("tcp", addr)
+	for end := time.Now().Add(time.Minute); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); {
+		ln, err = net.Listen("tcp", addr) // while nobody listened, a connection to elsewhere may have got the port
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,15 +143,7 @@ func TestSMTPRefusals(t *testing.T) {
 
 func TestSMTPNobodyListens(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
-	err = newSMTP(t, "smtp://"+addr, nil).Send(within(t), confirmation())
+	err := newSMTP(t, "smtp://127.0.0.1:1", nil).Send(within(t), confirmation())
 	if err == nil || errors.Is(err, mail.ErrRefused) {
 		t.Fatalf("got %v, want an error that another attempt may repair", err)
 	}
