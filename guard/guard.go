@@ -226,7 +226,7 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	defer func() {
 		if !returned && sent.mayBeDone() {
 			if v := recover(); v != nil {
-				fault, err = Fault{Kind: Unknown}, panicked(ctx, g.logger(), v)
+				fault, err = Fault{Kind: Unknown}, panicked(ctx, g.logger().With(slog.String("guard", g.name)), v)
 			}
 		}
 		g.tally.calls[fault.Kind].Add(1)
