@@ -119,6 +119,7 @@ type look struct {
 	sent  int64   // by this door, before
 	rate  float64 // messages served in a nanosecond, by what was seen
 	known bool    // rate was seen while messages waited
+	still bool    // messages waited, and none was served since the look before
 	late  bool    // messages that wait are older than they may be
 }
 
@@ -179,7 +180,7 @@ func (b *Backlog) wait(l *look, x asked) (wait, late time.Duration) {
 		if late > b.Defer {
 			wait = max(wait, b.Every, late-b.Defer)
 		}
-		if l.late && !l.known {
+		if l.late && (l.still || !l.known) {
 			wait = max(wait, b.Every) // until the next look tells the rate
 		}
 	}
@@ -289,7 +290,9 @@ func (l *look) after(before *look, cfg *Backlog) {
 	// Messages were ready all the time if fewer were served than were ready at first: then this is what the queue can
 	// do. Else it can do that at least, and perhaps more if it was emptied.
 	busy := l.ready > 0 && served < before.ready
+	l.still = busy && served == 0
 	switch {
+	case l.still: // the queue is paused, say; that tells nothing of what it can do
 	case busy && l.known:
 		l.rate = (l.rate + rate) / 2
 	case busy:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/storage/lanes"
@@ -36,37 +37,42 @@ func (k *knowledge) dividedNow(queue string) (x lanes.Queue, ok bool) {
 	return lanes.Queue{}, false
 }
 
-// laneFindings are about messages in lanes that the program of today doesn't look into.
+// laneFindings are about messages in lanes that the program of today doesn't look into. A program may have been
+// replaced by one of the same version, so all lanes that a queue can have are looked at.
 func (c examination) laneFindings(ctx context.Context) (all []finding, err error) {
-	divided := c.known.lanes()
-	for _, queue := range slices.Sorted(maps.Keys(divided)) {
+	for _, queue := range slices.Sorted(maps.Keys(c.known.queues)) {
 		now, ok := c.known.dividedNow(queue)
-		if !ok || now == divided[queue] {
+		if !ok {
 			continue
 		}
 		seen := []string{queue}
 		if now != (lanes.Queue{}) {
 			seen = now.Names(queue)
 		}
-		left := slices.DeleteFunc(divided[queue].Names(queue), func(name string) bool { return slices.Contains(seen, name) })
+		left := slices.DeleteFunc(lanes.Queue{Lanes: lanes.Most, Priorities: true}.Names(queue), func(name string) bool { return slices.Contains(seen, name) || c.known.queues[name] })
 		stats, err := c.statsOf(ctx, left)
 		if err != nil {
 			return nil, err
 		}
-		n := int64(0)
-		for _, st := range stats {
-			n += max(0, st.Ready) + max(0, st.Delayed)
+		n, fixes := int64(0), map[string]bool{}
+		for i, st := range stats {
+			here := max(0, st.Ready) + max(0, st.Delayed)
+			if n += here; here == 0 {
+				continue
+			}
+			lane := strings.TrimPrefix(left[i], queue)
+			if strings.HasPrefix(lane, "-high") || strings.HasPrefix(lane, "-low") {
+				fixes[fmt.Sprintf("channel.Priorities(%q)", queue)] = true
+			} else {
+				fixes[fmt.Sprintf("channel.Lanes(%q, 1)", queue)] = true
+			}
 		}
 		if n == 0 {
 			continue
 		}
-		fix := "channel.Lanes"
-		if divided[queue].Priorities && !now.Priorities {
-			fix = "channel.Priorities"
-		}
 		all = append(all, finding{Severity: wrong, Check: "lanes", Queue: queue,
 			Text: fmt.Sprintf("%s in lanes that queue %s no longer has", waiting(n), queue),
-			Fix:  fmt.Sprintf("Start a worker with %s for it among its routes, until this is gone. One lane is enough.", fix)})
+			Fix:  fmt.Sprintf("Start a worker with %s among its routes, until this is gone.", strings.Join(slices.Sorted(maps.Keys(fixes)), " and "))})
 	}
 	return all, nil
 }

@@ -27,19 +27,27 @@ func TestLanesAreCountedTogether(t *testing.T) {
 	laned.Queues[0].Lanes = 8
 	for _, c := range []struct {
 		known []catalog.Description
+		more  string // a queue that a program has
+		ready int64
 		want  string // of the findings
+		fix   string
 	}{
-		{known: []catalog.Description{laned}},
-		{known: []catalog.Description{laned, plain}, want: "2 messages wait in lanes that queue orders no longer has"},
+		{known: []catalog.Description{laned}, ready: 3},
+		{known: []catalog.Description{laned, plain}, ready: 3, want: "2 messages wait in lanes that queue orders no longer has", fix: `channel.Lanes("orders", 1)`},
+		{known: []catalog.Description{plain}, ready: 1, want: "2 messages wait in lanes that queue orders no longer has", fix: `channel.Lanes("orders", 1)`}, // it has the version of the one before
+		{known: []catalog.Description{plain}, more: "orders-slow", ready: 1, want: "1 message waits in lanes that queue orders no longer has", fix: `channel.Lanes("orders", 1)`},
 	} {
-		x := &call{known: knowledge{published: c.known}}
+		x := &call{known: knowledge{published: c.known, queues: map[string]bool{"orders": true}}}
+		if c.more != "" {
+			x.known.queues[c.more] = true
+		}
 		var err error
 		if x.store, err = channel.WithLanes(post.Inside{}, store, x.known.lanes()); err != nil {
 			t.Fatal(err)
 		}
 		st, err := x.statsOf(t.Context(), []string{"orders"})
-		if err != nil || st[0].Ready != 3 {
-			t.Errorf("got %+v, %v; want 3 messages", st, err)
+		if err != nil || st[0].Ready != c.ready {
+			t.Errorf("got %+v, %v; want %d messages", st, err, c.ready)
 		}
 		found, err := examination{x}.laneFindings(t.Context())
 		if err != nil {
@@ -48,6 +56,9 @@ func TestLanesAreCountedTogether(t *testing.T) {
 		var text []string
 		for _, f := range found {
 			text = append(text, f.Text)
+			if !strings.Contains(f.Fix, c.fix) {
+				t.Errorf("got %q, want %s", f.Fix, c.fix)
+			}
 		}
 		if got := strings.Join(text, "; "); got != c.want {
 			t.Errorf("found %q, want %q", got, c.want)

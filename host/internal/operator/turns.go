@@ -161,6 +161,9 @@ func turnsRelease(ctx context.Context, x *call) error {
 	before, goesOn, err := turn.Release(ctx, c.store, queue, key, turn.Note{By: c.author(), Why: c.why})
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
+		if err := checkTurnQueue(ctx, x); err != nil {
+			return err
+		}
 		return nothing("no key %s in queue %s has ever had a turn", storage.Quote(key), storage.Quote(queue))
 	case err != nil:
 		return err

@@ -55,6 +55,7 @@ func TestTurns(t *testing.T) {
 		t.Errorf("a free key is listed:\n%s", out)
 	}
 	contains(t, "all", w.want(t, 0, "", "turns", "list", "mails", "-all"), "free")
+	contains(t, "misspelt release", w.want(t, 2, "", "turns", "release", "mailz", "halted", "-why", "x"), `unknown queue "mailz"`)
 	contains(t, "misspelt", w.want(t, 2, "", "turns", "list", "mailz"), `unknown queue "mailz"`)
 	contains(t, "json", w.want(t, 0, "", "turns", "list", "mails", "-json"), `"state":"halted"`, `"why":"kitchen closed"`)
 	contains(t, "release", w.want(t, 0, "", "turns", "release", "mails", "halted", "-why", "open again", "-by", "ada"), `Key "halted" goes on`, "within as long as it was stopped")
