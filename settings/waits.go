@@ -10,11 +10,16 @@ import (
 type Wait struct {
 	Node  string    // its name
 	Until time.Time // it is passed over then, as dead or because the change is forced, unless its row changes
+
+	Version int64 // of the change
 }
 
 // String tells people who is waited for, and until when.
 func (w Wait) String() string {
-	return fmt.Sprintf("%s until %s (in %v)", w.Node, w.Until.UTC().Format("15:04:05Z"), max(0, time.Until(w.Until)).Round(time.Second))
+	if !time.Now().Before(w.Until) {
+		return fmt.Sprintf("%s, which should have looked again by %s, and is passed over three polls after others have seen its last look", w.Node, w.Until.UTC().Format("15:04:05Z"))
+	}
+	return fmt.Sprintf("%s until %s (in %v)", w.Node, w.Until.UTC().Format("15:04:05Z"), time.Until(w.Until).Round(time.Second))
 }
 
 // WaitsFor tells which nodes a version that is being checked waits for. Until is three polls after the node's last
@@ -25,7 +30,7 @@ func (c Current) WaitsFor(nodes []Node) (all []Wait) {
 	}
 	for _, n := range nodes {
 		if _, answered := n.says(c.Candidate); !answered {
-			all = append(all, Wait{clean(n.Name, maxBy), n.At.Add(n.silence())})
+			all = append(all, Wait{clean(n.Name, maxBy), n.At.Add(n.silence()), c.Candidate})
 		}
 	}
 	return all
@@ -35,7 +40,7 @@ func (c Current) WaitsFor(nodes []Node) (all []Wait) {
 func (w *watch) waits(c candidate) (all []Wait) {
 	for _, s := range w.sorted() {
 		if _, answered := s.node.says(c.Version); !answered && s.dies().After(w.asked) {
-			all = append(all, Wait{clean(s.node.Name, maxBy), s.dies()})
+			all = append(all, Wait{clean(s.node.Name, maxBy), s.dies(), c.Version})
 		}
 	}
 	return all

@@ -33,7 +33,8 @@
 // The backlog is looked at when a request comes, at most once in 5 seconds, and in the background. In between the
 // door adds what it has let through. The rate at which the queue is served is measured while messages wait, by how
 // many fewer there are. While none is served, as of a queue that is paused, the rate stays what it was, until a message
-// waits for longer than Within: then the door refuses requests. A door counts its deferred messages by itself, and as a part of the queue once they are due.
+// waits for longer than Within: then the door refuses requests. A door counts its deferred messages by itself, and as
+// a part of the queue once they are due.
 //
 // # Laws
 //

@@ -135,7 +135,7 @@ func (c settingsCall) tellWaits(began time.Time) func([]settings.Wait) {
 		}
 		if now := strings.Join(names, ","); now != before && time.Since(began) >= quiet {
 			before = now
-			_, _ = fmt.Fprintf(c.progress, "Note: the change is being checked. %s\n", boot.Clean(waitsFor(waits)))
+			_, _ = fmt.Fprintf(c.progress, "Note: version %d is being checked. %s\n", waits[0].Version, boot.Clean(waitsFor(waits)))
 		}
 	}
 }

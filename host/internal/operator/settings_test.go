@@ -290,7 +290,7 @@ func TestSetSaysForWhomItWaits(t *testing.T) {
 		contains(t, "quick", x.want(t, 0, "", "settings", "set", "seats=50", "-of", "hall"), "version 1 is in force")
 		link.Cut()
 		out := x.want(t, 0, "", "settings", "set", "seats=60", "-of", "hall")
-		contains(t, "slow", out, "Note: the change is being checked. It waits for the answer of far until 00:01:", "version 2 is in force")
+		contains(t, "slow", out, "Note: version 2 is being checked. It waits for the answer of far until 00:01:", "version 2 is in force")
 		if strings.Count(out, "Note: ") != 1 {
 			t.Errorf("got %s", out)
 		}
