@@ -15,7 +15,8 @@
 // # How it works
 //
 // One blob in the container "shares" has a row for each process that uses the number. A row holds the process's limit,
-// its share, what it wants, and a beat that each of its writes counts up. All writes are guarded by the blob's ETag.
+// its share, what it wants, and a beat that each of its writes counts up, also when it leaves and joins again. All
+// writes are guarded by the blob's ETag.
 //
 //	(no row) ─first call: a write─▶ member ─every TTL/3: a write─▶ member
 //	                                │ └─no call for a TTL, or Leave: a write─▶ (no row)

@@ -31,7 +31,6 @@ type member struct {
 	read    bool      // a document, or that there is none
 	turn    int64     // of the document
 	turned  time.Time // when that was first seen
-	beat    int64
 	renewed time.Time // when the last renewal was acknowledged; other writes may have come since
 	target  int64     // by that write
 	share   int64     // in the row

@@ -35,6 +35,7 @@ type part struct {
 	use     int64     // by the last write that was acknowledged, or less
 	until   time.Time // when use ends
 	safe    int64     // in use afterwards, while the store is away
+	beat    int64     // of the last write; it goes on when the part joins again, so no two of its rows have the same
 	running bool      // there is a member
 	leaving bool
 	left    chan struct{} // closed when the member ends, or stays after all

@@ -386,6 +386,14 @@ func guards() []mutant {
 			test: "TestLaw6FewSlotsPassFromOneToAnother",
 		},
 		{
+			name: "a process that joins again begins to count its writes again",
+			file: "coord/share/member.go",
+			old:  "func newMember(p *part) *member { return ",
+			new:  "func newMember(p *part) *member { p.beat = 0; return ",
+			by:   "coord/share",
+			test: "TestLaw1AProcessThatJoinsAgain",
+		},
+		{
 			name: "a member goes although a slot is in use",
 			file: "coord/share/member.go",
 			old:  "	if !m.idle(began) {\n",
