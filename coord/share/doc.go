@@ -57,7 +57,8 @@
 //
 // A share ends 5/6 of a TTL after its last write. Then the process goes on with the limit divided by the number of
 // processes that it saw last. This is the one case in which law 1 may break: when some processes reach the store and
-// others don't. Config.Strict makes no call then. A process that has never reached the store makes none either.
+// others don't. So it is with a process that was idle, and joins again. Config.Strict makes no call then. A process
+// that has never reached the store makes none either.
 //
 // # Cost
 //

@@ -25,10 +25,8 @@ func watched(ttl time.Duration) time.Duration { return ttl * 7 / 6 } // of a row
 // member keeps a part's row. All its fields belong to its goroutine.
 type member struct {
 	*part
-	doc     document
-	etag    storage.ETag // of doc; empty: there is no blob
+	etag    storage.ETag // of the document; empty: there is no blob, or none was read
 	seen    map[string]sighting
-	read    bool      // a document, or that there is none
 	turn    int64     // of the document
 	turned  time.Time // when that was first seen
 	renewed time.Time // when the last renewal was acknowledged; other writes may have come since
@@ -173,7 +171,7 @@ func (m *member) look(ctx context.Context) error {
 	default:
 		return err
 	}
-	if !m.read || m.doc.Turn != m.turn {
+	if m.turned.IsZero() || m.doc.Turn != m.turn {
 		m.turn, m.turned = m.doc.Turn, now
 	}
 	m.read = true

@@ -26,6 +26,9 @@ type part struct {
 	id     string
 	bucket float64 // seconds of the share that the bucket holds; 0: there is none, a share counts calls at a time
 
+	doc  document // that was seen last, by this member or an earlier one; the member's alone
+	read bool     // there is one, or it is known that there is none; likewise
+
 	wake chan struct{} // capacity 1: the part wants another share
 	told chan struct{} // capacity 1: another process rings
 

@@ -60,3 +60,34 @@ func TestLaw1AProcessThatJoinsAgain(t *testing.T) {
 		})
 	}
 }
+
+// A process that was idle in an outage goes on as one that was busy, with its part of what it saw before. A strict one
+// makes no calls, and neither does one that has never reached the store.
+func TestAProcessThatJoinsAgainWhileTheStoreIsAway(t *testing.T) {
+	inWorld(t, func(t *testing.T, s *storage.Store) {
+		link := storagetest.NewLink(s)
+		loose, strict := newRate(t, link.Store, 100, share.Config{}), newRate(t, link.Store, 100, share.Config{Strict: true})
+		late := newRate(t, link.Store, 100, share.Config{})
+		until(t, "half for each", 2*ttl, func() bool {
+			_, _ = loose.Take()
+			_, _ = strict.Take()
+			return loose.Share() == 50 && strict.Share() == 50
+		})
+		link.Cut()
+		for range 2 {
+			busy(late, time.Minute)
+			time.Sleep(2 * time.Minute) // they are idle, and leave
+			for what, rate := range map[string]*share.Rate{"a strict process": strict, "one that has never reached the store": late} {
+				if n := busy(rate, time.Minute); n != 0 {
+					t.Errorf("%s made %d calls", what, n)
+				}
+			}
+			if n := busy(loose, time.Minute); n < 50*45 || n > 50*60 || loose.Share() != 50 {
+				t.Errorf("%d calls in a minute, with a share of %v; want 50 a second, soon", n, loose.Share())
+			}
+		}
+		link.Restore()
+		until(t, "all for one", 2*ttl, func() bool { return busy(loose, 100*time.Millisecond) > 0 && loose.Share() == 100 })
+		time.Sleep(4 * ttl)
+	})
+}

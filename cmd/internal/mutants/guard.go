@@ -394,6 +394,14 @@ func guards() []mutant {
 			test: "TestLaw1AProcessThatJoinsAgain",
 		},
 		{
+			name: "a process that joins again forgets the processes that it saw",
+			file: "coord/share/member.go",
+			old:  "func newMember(p *part) *member { return ",
+			new:  "func newMember(p *part) *member { p.doc, p.read = document{}, false; return ",
+			by:   "coord/share",
+			test: "TestAProcessThatJoinsAgainWhileTheStoreIsAway",
+		},
+		{
 			name: "a member goes although a slot is in use",
 			file: "coord/share/member.go",
 			old:  "	if !m.idle(began) {\n",
