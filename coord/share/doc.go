@@ -22,10 +22,11 @@
 //	                                │ └─no call for a TTL, or Leave: a write─▶ (no row)
 //	                                └─row the same for 7/6 TTL: another process removes it─▶ (no row)
 //
-// A process that uses nearly all of its share, and was refused a call, wants all. Otherwise it wants somewhat more than
-// it used. Each process computes the same targets from the rows: none gets more than it wants, and the rest is divided
-// evenly among those that want more (max-min). A process whose share is above its target lowers it. A process whose
-// share is below its target raises it, as far as the sum of all shares stays within the limit.
+// A process that uses nearly all of its share, and was refused a call, wants all. A call counts as refused for as long
+// as it waits. Otherwise the process wants somewhat more than it used. Each process computes the same targets from the
+// rows: none gets more than it wants, and the rest is divided evenly among those that want more (max-min). A process
+// whose share is above its target lowers it. A process whose share is below its target raises it, as far as the sum of
+// all shares stays within the limit.
 //
 // A process keeps its own time: permits of a rate come evenly, by its monotonic clock. A new share's bucket is empty.
 // The bucket holds the permits of 0.2 seconds, and at least one.

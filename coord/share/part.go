@@ -54,6 +54,7 @@ type part struct {
 	used   int64     // since the last renewal: permits, or the most calls at a time
 	since  time.Time // when that was
 	recent [2]spell  // this one, and the last
+	due    time.Time // when a call that was refused is to try again: until then it waits
 }
 
 // spell is a short time of a rate's part.
@@ -101,7 +102,7 @@ func (p *part) settle(now time.Time) {
 		p.recent[0].given += more
 		p.recent[0].idle = p.recent[0].idle || p.tokens >= 1+share*p.bucket/2
 		if age := now.Sub(p.recent[0].since); age >= leastSpell && (p.recent[0].given >= spellPermits || age >= p.cfg.TTL/3) {
-			p.recent[0], p.recent[1] = spell{since: now}, p.recent[0]
+			p.recent[0], p.recent[1] = spell{since: now, refused: now.Before(p.due)}, p.recent[0]
 		}
 	} else {
 		p.tokens = 0
@@ -139,9 +140,10 @@ func (p *part) starving() bool {
 	return p.eager || p.bucket > 0 && last.refused && !last.idle && last.used+1 >= nearlyAll*last.given
 }
 
-// refuse notes that the part wants more than it has, under the mutex.
-func (p *part) refuse() {
-	p.recent[0].refused = true
+// refuse notes that the part wants more than it has, and that the call tries again after a time, under the mutex. It
+// may sleep through whole spells, and counts as refused in each.
+func (p *part) refuse(now time.Time, wait time.Duration) {
+	p.recent[0].refused, p.due = true, now.Add(wait)
 	if p.wanted < p.limit && p.starving() {
 		p.hurry()
 	}

@@ -61,8 +61,9 @@ func (r *Rate) Take() (wait time.Duration, ok bool) {
 		p.recent[0].used++
 		return 0, true
 	}
-	p.refuse()
-	return p.next(now), false
+	wait = p.next(now)
+	p.refuse(now, wait)
+	return wait, false
 }
 
 // next returns when there is a permit, under the mutex. Without a share it isn't known.
@@ -94,9 +95,8 @@ func (r *Rate) Room(within time.Duration) (n int, wait time.Duration, changed <-
 	p.settle(now)
 	n = int(p.tokens + perSecond(p.force(now))*within.Seconds())
 	if n == 0 {
-		p.asked = now
-		p.refuse()
-		wait = p.next(now)
+		p.asked, wait = now, p.next(now)
+		p.refuse(now, wait)
 	}
 	return n, wait, p.change()
 }

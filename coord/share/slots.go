@@ -65,7 +65,9 @@ func (s *Slots) Take() (wait time.Duration, ok bool) {
 // more notes that all slots of the part are in use, under the mutex.
 func (p *part) more() {
 	p.eager = true
-	p.refuse()
+	if p.wanted < p.limit {
+		p.hurry()
+	}
 }
 
 // Give gives a slot back, when its call has ended.

@@ -402,6 +402,14 @@ func guards() []mutant {
 			test: "TestAProcessThatJoinsAgainWhileTheStoreIsAway",
 		},
 		{
+			name: "a call that waits counts as refused only when it begins to wait",
+			file: "coord/share/part.go",
+			old:  "refused: now.Before(p.due)}",
+			new:  "refused: false}",
+			by:   "coord/share",
+			test: "TestLaw3ASlowRateIsUsed",
+		},
+		{
 			name: "a member goes although a slot is in use",
 			file: "coord/share/member.go",
 			old:  "	if !m.idle(began) {\n",
