@@ -35,8 +35,9 @@
 //     effect once.
 //  3. Order: of messages for the same queues, Run sends the oldest first, in batches. A Send that begins while messages
 //     wait lines up behind them, although the store may be back. So a message doesn't overtake another one whose Send
-//     had returned. There are two exceptions: a spool that takes nothing lets messages past, and a message that was set
-//     aside holds up no other.
+//     had returned. There are three exceptions: a spool that takes nothing lets messages past; a message that was set
+//     aside holds up no other; and when the first message of some queues has failed ten times in a row, as if the
+//     store were away, one message behind it goes ahead. If the store takes that one, the first is set aside.
 //  4. Units: messages of one Send are in the file together or not at all, with their bodies, however large. SendWith is
 //     never spooled, and neither are the messages that a handler sends.
 //  5. Bounds: the file takes up to Config.MaxBytes, and nothing once its oldest message waits longer than

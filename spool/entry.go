@@ -23,7 +23,7 @@ type entry struct {
 	messages int64
 	size     int64
 	at       time.Time // when it was kept
-	blamed   int       // how often it failed while others were sent; Run alone uses it
+	blamed   int       // how often it failed as the first of others; Run alone uses it
 	counted  bool      // its room is taken; index.mu guards this and waits
 	waits    bool
 }

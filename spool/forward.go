@@ -20,7 +20,7 @@ const (
 	lastPause    = 5 * time.Second
 	asideFor     = 10 * time.Minute
 	remindEvery  = 5 * time.Minute // how often the log tells that an outage goes on
-	blameFor     = 3               // how often an entry must fail, while others go, until it is set aside
+	blameFor     = 10              // how often the first entry must fail in a row, until another one goes ahead of it
 	mostLanes    = 3               // how many kinds of destinations may fail before the store counts as away
 )
 
@@ -157,7 +157,7 @@ func (s *forwarder) forget(ctx context.Context) {
 }
 
 // forward sends a batch of one lane as one unit of work, and reports whether the store took anything. An error means
-// that the lane's queues are away. When a batch fails, another of its entries shows whether only some are to blame.
+// that the lane's queues are away. The entries of a batch that fails go alone, until one finds the store away.
 func (s *forwarder) forward(ctx context.Context, batch []*entry) (some bool, err error) {
 	err = s.send(ctx, batch)
 	switch {
@@ -165,56 +165,46 @@ func (s *forwarder) forward(ctx context.Context, batch []*entry) (some bool, err
 		return false, nil
 	case err == nil, ctx.Err() != nil, errors.Is(err, errFile):
 		return err == nil, err
+	case isAway(err) && len(batch) == 1:
+		return s.passOver(ctx, batch[0], err)
 	}
-	batch = s.waiting(batch) // the others were discarded, or are damaged
-	other := -1
-	if isAway(err) {
-		if len(batch) <= 1 {
-			return false, err
-		}
-		other = 1 + rand.IntN(len(batch)-1)
-		switch one := s.send(ctx, batch[other:other+1]); {
-		case one == nil:
+	for _, e := range s.waiting(batch) { // the others were discarded, or are damaged
+		switch err := s.send(ctx, []*entry{e}); {
+		case err == nil:
 			some = true
-		case isAway(one), ctx.Err() != nil, errors.Is(one, errFile), errors.Is(one, errNothing):
-			return false, err
-		default: // the store has answered
-			other = -1
+		case errors.Is(err, errNothing): // it says nothing about the store
+		case ctx.Err() != nil, errors.Is(err, errFile):
+			return some, err
+		case !isAway(err):
+			s.putAside(ctx, e, err)
+		default:
+			passed, err := s.passOver(ctx, e, err)
+			return some || passed, err
 		}
 	}
-	return s.forwardEach(ctx, batch, other, some)
+	return some, nil
 }
 
-// forwardEach sends the entries of a batch alone, except one that was sent. An entry that fails while others go is set
-// aside: at once if the error says so, and after some tries if the store seems to be away for it alone.
-func (s *forwarder) forwardEach(ctx context.Context, batch []*entry, but int, some bool) (sent bool, err error) {
-	failures := 0 // one after the other
-	for i, e := range batch {
-		if i == but {
-			continue
-		}
-		switch one := s.send(ctx, []*entry{e}); {
-		case one == nil:
-			some, failures = true, 0
-		case errors.Is(one, errNothing): // it says nothing about the store
-		case ctx.Err() != nil, errors.Is(one, errFile):
-			return some, one
-		case !isAway(one):
-			s.putAside(ctx, e, one)
-		default:
-			if some {
-				e.blamed++
-			}
-			if e.blamed >= blameFor {
-				s.putAside(ctx, e, one)
-				continue
-			}
-			if err, failures = one, failures+1; failures == 2 {
-				return some, err
-			}
-		}
+// passOver sets the first entry of a lane aside if it is to blame for a failure that says that the store is away. When
+// it has failed often enough, another one goes ahead of it, to show that. If that one fails too, the count begins anew.
+func (s *forwarder) passOver(ctx context.Context, first *entry, why error) (sent bool, err error) {
+	other := s.behind(first)
+	if other == nil { // it holds up nobody
+		first.blamed = 0
+		return false, why
 	}
-	return some, err
+	if first.blamed++; first.blamed < blameFor {
+		return false, why
+	}
+	first.blamed = 0
+	switch err := s.send(ctx, []*entry{other}); {
+	case err == nil:
+		s.putAside(ctx, first, why)
+		return true, nil
+	case ctx.Err() != nil, errors.Is(err, errFile):
+		return false, err
+	}
+	return false, why
 }
 
 // errNothing says that the store wasn't asked: the entries were discarded, or are damaged.

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -134,6 +135,17 @@ func (x *index) batch(but map[string]bool, most int, bytes int64) []*entry {
 		}
 	}
 	return slices.Clone(all[:n])
+}
+
+// behind returns an entry that waits not far behind the first one of its lane, or nil.
+func (x *index) behind(first *entry) *entry {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := x.lanes[first.lane]
+	if len(all) < 2 || all[0] != first {
+		return nil
+	}
+	return all[1+rand.IntN(min(len(all), batchEntries)-1)]
 }
 
 // waiting returns those of some entries that still wait.

@@ -49,10 +49,26 @@ func spoolForwards() []mutant {
 		{
 			name: "a message that can't be sent holds up the others",
 			file: "spool/forward.go",
-			old:  "		case !isAway(one):\n			s.putAside(ctx, e, one)\n",
-			new:  "		case !isAway(one):\n			return some, one\n",
+			old:  "		case !isAway(err):\n			s.putAside(ctx, e, err)\n",
+			new:  "		case !isAway(err):\n			return some, err\n",
 			by:   "spool",
 			test: "TestLaw6ARefusedMessageHoldsUpNoOther",
+		},
+		{
+			name: "a message goes ahead of one that has failed once",
+			file: "spool/forward.go",
+			old:  "	if first.blamed++; first.blamed < blameFor {\n",
+			new:  "	if first.blamed++; false {\n",
+			by:   "spool",
+			test: "TestLaw3OrderWhileTheStoreFlaps",
+		},
+		{
+			name: "a message that always fails holds up those behind it for ever",
+			file: "spool/forward.go",
+			old:  "	if first.blamed++; first.blamed < blameFor {\n",
+			new:  "	if first.blamed++; true {\n",
+			by:   "spool",
+			test: "TestLaw3AMessageThatFailsTenTimesLetsOnePast",
 		},
 		{
 			name: "a message leaves the spool before the store has acknowledged it",
