@@ -52,6 +52,7 @@ func TestReservationsAreKeptWhileTheStoreIsAway(t *testing.T) {
 	s.work()
 	before := channel.NewID()
 	s.postJSON(body(before, in(3), 2)).want(t, http.StatusAccepted, "Location", "/reservations/"+before)
+	s.becomes("/reservations/"+before, reservations.Accepted) // so the worker has begun
 
 	s.down.Store(true)
 	s.get("/reservations/new?date="+in(3)).want(t, http.StatusOK).has(t, "Book the table")
