@@ -80,7 +80,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), onceNoting)
 		defer cancel()
 		if failed != nil {
-			if v := Judge(settled(failed)); v.Action == ToPoison && v.Reason == ReasonOutcomeUnknown {
+			if Judge(settled(failed)).OutcomeUnknown() {
 				n.unknown = onceMark{Unknown: true, Retried: e.Retried}
 			}
 			n.takeBack(ctx)

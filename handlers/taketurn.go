@@ -238,7 +238,8 @@ func errTurnLost() error {
 	return waits(WaitHeld, heldMost, "its turn was lost to another process, or may be")
 }
 
-// Handle handles a delivery. Its context ends with the turn. The handler of one that has failed before doesn't run.
+// Handle handles a delivery. Its context ends with the turn. The handler of one that has failed before doesn't run. An
+// error after the turn was lost isn't the handler's fault, unless it says that the effect may have happened.
 func (t *Turn) Handle(ctx context.Context, d *Delivery, commit Commit) Outcome {
 	if d.Failed != nil {
 		return Outcome{Err: d.Failed}
@@ -251,8 +252,11 @@ func (t *Turn) Handle(ctx context.Context, d *Delivery, commit Commit) Outcome {
 	case nil, *PanicError, *HangError:
 		return o
 	}
-	if errors.Is(context.Cause(ctx), turn.ErrLost) { // this is not the handler's fault
-		t.note(TurnNote{What: TurnLost, Message: d.Envelope.ID, Err: context.Cause(ctx)})
+	if !errors.Is(context.Cause(ctx), turn.ErrLost) {
+		return o
+	}
+	t.note(TurnNote{What: TurnLost, Message: d.Envelope.ID, Err: context.Cause(ctx)})
+	if !Judge(o.Err).OutcomeUnknown() {
 		o.Err = errTurnLost()
 	}
 	return o
@@ -308,8 +312,8 @@ func (t *Turn) passed(d *Delivery, previous uint64, ordered bool) {
 }
 
 // End ends the turn and writes its state. Where it fails, the state isn't noted: deliveries in order that are done must
-// come again, or the next one waits for them, and so must those that were to go to the poison queue. A turn whose
-// handler hangs is written at once, and ends when the handler does.
+// come again, or the next one waits for them, and so must those that were to go to the poison queue, unless their
+// outcome is unknown. A turn whose handler hangs is written at once, and ends when the handler does.
 func (t *Turn) End(ctx context.Context) error {
 	if s := &t.state; t.gap && t.early != nil && t.held == nil && s.Halted == nil {
 		previous, _ := t.early.previous()

@@ -98,7 +98,9 @@ type TurnConfig struct {
 	// for good, its workers died of it, or it can't be decoded. The others of that key wait until that message is sent
 	// back and done, or until an operator releases the key (millrace turns release). Other keys go on. A message whose
 	// key nobody can know halts nothing, and the log says so: an envelope that can't be decoded, and by InTurn a body
-	// that gives no key. Defaults to going on with the next message.
+	// that gives no key. A message of unknown outcome goes to the poison queue even if its halt can't be written: in
+	// order the others then wait for it as Patience says, and by InTurn they go on. Defaults to going on with the next
+	// message.
 	Halt bool
 
 	// Patience is how long the others of a key wait for a message that should come first and doesn't: because it was

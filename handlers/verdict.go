@@ -82,6 +82,11 @@ type Verdict struct {
 	Err    error
 }
 
+// OutcomeUnknown reports that the effect may have happened, so that no other delivery may try it.
+func (v Verdict) OutcomeUnknown() bool {
+	return v.Action == ToPoison && v.Reason == ReasonOutcomeUnknown
+}
+
 // These are the framework's own reasons for which a message goes to the poison queue.
 const (
 	ReasonUndecodable    = "undecodable"

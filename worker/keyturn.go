@@ -65,7 +65,9 @@ func (r *round) run(ctx context.Context, ds []*handlers.Delivery) (left []*messa
 	}
 	if err := r.turn.End(ctx); err != nil {
 		for _, m := range r.noted {
-			r.outcomes[m] = handlers.Outcome{Err: err}
+			if !isUnknown(r.outcomes[m].Err) { // else no other delivery may try it
+				r.outcomes[m] = handlers.Outcome{Err: err}
+			}
 		}
 	}
 	return left

@@ -142,10 +142,7 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 }
 
 // isUnknown reports that an effect may have happened, so that no other delivery may try it.
-func isUnknown(err error) bool {
-	v := handlers.Judge(err)
-	return v.Action == handlers.ToPoison && v.Reason == handlers.ReasonOutcomeUnknown
-}
+func isUnknown(err error) bool { return handlers.Judge(err).OutcomeUnknown() }
 
 // tryAgain spends an attempt.
 func (s *settler) tryAgain(ctx context.Context, m *message, v handlers.Verdict) {

@@ -4,7 +4,7 @@ import "slices"
 
 // turns are breaks of the laws of turns and order.
 func turns() []mutant {
-	return slices.Concat(turnRows(), turnHandlers(), turnReactions(), turnsOfGivenUp())
+	return slices.Concat(turnRows(), turnHandlers(), turnReactions(), turnsOfGivenUp(), turnsInDoubt())
 }
 
 // turnRows are breaks of the laws of package coord/turn.
@@ -283,6 +283,28 @@ func turnsOfGivenUp() []mutant {
 			new:  "		err := context.Cause(context.WithoutCancel(ctx)) ",
 			by:   "worker",
 			test: "TestLawInTurnAHangThatIsGivenUpHalts",
+		},
+	}
+}
+
+// turnsInDoubt are breaks of the laws of outcomes that are unknown, and of turns that can't be written.
+func turnsInDoubt() []mutant {
+	return []mutant{
+		{
+			name: "an unknown outcome is forgotten with its turn",
+			file: "handlers/taketurn.go",
+			old:  "	if !Judge(o.Err).OutcomeUnknown() {\n",
+			new:  "	if true {\n",
+			by:   "worker",
+			test: "TestLawInTurnAnUnknownOutcomeOutlivesItsTurn",
+		},
+		{
+			name: "an unknown outcome waits until its turn is written",
+			file: "worker/keyturn.go",
+			old:  "			if !isUnknown(r.outcomes[m].Err) { ",
+			new:  "			if true { ",
+			by:   "worker",
+			test: "TestLawInTurnAnUnknownOutcomeOutlivesItsTurn",
 		},
 	}
 }
