@@ -311,9 +311,9 @@ func (t *Turn) passed(d *Delivery, previous uint64, ordered bool) {
 	}
 }
 
-// End ends the turn and writes its state. Where it fails, the state isn't noted: deliveries in order that are done must
-// come again, or the next one waits for them, and so must those that were to go to the poison queue, unless their
-// outcome is unknown. A turn whose handler hangs is written at once, and ends when the handler does.
+// End ends the turn and writes its state. Where it fails, the state isn't noted: deliveries that are done and are
+// [Turn.Awaited] must come again, or the others wait for them in vain. So must those that were to go to the poison
+// queue, unless their outcome is unknown. A turn whose handler hangs is written at once, and ends when the handler does.
 func (t *Turn) End(ctx context.Context) error {
 	if s := &t.state; t.gap && t.early != nil && t.held == nil && s.Halted == nil {
 		previous, _ := t.early.previous()
@@ -346,5 +346,9 @@ func (t *Turn) unnoted(why string) error {
 	return waits(WaitHeld, heldMost, "its end is not noted: "+why)
 }
 
-// Ordered reports that others wait for a delivery until it is noted as done.
-func (t *Turn) Ordered() bool { return t.of.ordered }
+// Awaited reports that others wait for a delivery until it is noted as done: in order, and where the row says that it
+// comes first, or has halted its key.
+func (t *Turn) Awaited(d *Delivery) bool {
+	s, id := t.turn.State(), d.Envelope.ID
+	return t.of.ordered || s.IsFirst(id) || s.IsHalt(id)
+}

@@ -94,7 +94,7 @@ func (r *round) runNext(ctx context.Context, m *message) (o handlers.Outcome, ou
 		poisoned, after = r.judge(ctx, m, o.Err)
 		r.turn.Ended(m.delivery, o, poisoned, after)
 	}
-	if poisoned || o.Err == nil && r.turn.Ordered() {
+	if poisoned || o.Err == nil && r.turn.Awaited(m.delivery) {
 		r.noted = append(r.noted, m)
 	}
 	return o, true

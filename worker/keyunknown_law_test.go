@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -77,5 +78,49 @@ func TestLawInTurnAnUnknownOutcomeOutlivesItsTurn(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A message that its key waits for, or that has halted its key, isn't deleted before its turn knows that it is done:
+// else the others would wait for it in vain.
+func TestLawInTurnNobodyWaitsForWhatIsDone(t *testing.T) {
+	t.Parallel()
+	for _, halted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("it has halted the key: %v", halted), func(t *testing.T) {
+			virtually(t, func(t *testing.T, s *storage.Store) {
+				var away atomic.Bool
+				tries := 0
+				x := newStreet(t, withoutTurns(s, &away), nil, handlers.TurnConfig{Halt: true}, func(_ context.Context, e visit) error {
+					if e.N > 1 {
+						return nil
+					}
+					tries++
+					switch {
+					case tries == 2:
+						away.Store(true)
+					case tries == 1 && halted:
+						return handlers.Poison("closed", nil)
+					case tries == 1:
+						return context.DeadlineExceeded
+					}
+					return nil
+				})
+				x.Start(worker.Config{Logger: slog.New(x.log)})
+				x.send(t, visit{Key: "a", N: 1})
+				time.Sleep(10 * time.Second)
+				for _, e := range x.Poisoned("visits") {
+					if err := poison.At(x.Channels, "visits").Retry(t.Context(), e.Key); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(20 * time.Second)
+				away.Store(false)
+				x.send(t, visit{Key: "a", N: 2})
+				time.Sleep(5 * time.Minute)
+				if got := x.runs("a"); len(got) < 4 || got[len(got)-2] != 1 || got[len(got)-1] != 2 {
+					t.Errorf("got runs %v; want the first again until that is noted, and then the second", got)
+				}
+			})
+		})
 	}
 }

@@ -255,8 +255,8 @@ func turnsOfGivenUp() []mutant {
 		{
 			name: "a message goes to the poison queue before its turn is written",
 			file: "worker/keyturn.go",
-			old:  "	if poisoned || o.Err == nil && r.turn.Ordered() {\n",
-			new:  "	if !poisoned && o.Err == nil && r.turn.Ordered() {\n",
+			old:  "	if poisoned || o.Err == nil && r.turn.Awaited(m.delivery) {\n",
+			new:  "	if !poisoned && o.Err == nil && r.turn.Awaited(m.delivery) {\n",
 			by:   "worker",
 			test: "TestLawInTurnNothingIsPoisonedUntilItsTurnIsWritten",
 		},
@@ -305,6 +305,22 @@ func turnsInDoubt() []mutant {
 			new:  "			if true { ",
 			by:   "worker",
 			test: "TestLawInTurnAnUnknownOutcomeOutlivesItsTurn",
+		},
+		{
+			name: "a key waits for a message that is done",
+			file: "handlers/taketurn.go",
+			old:  " || s.IsFirst(id) || s.IsHalt(id)\n",
+			new:  " || s.IsHalt(id)\n",
+			by:   "worker",
+			test: "TestLawInTurnNobodyWaitsForWhatIsDone",
+		},
+		{
+			name: "a message that is done halts its key for ever",
+			file: "handlers/taketurn.go",
+			old:  " || s.IsFirst(id) || s.IsHalt(id)\n",
+			new:  " || s.IsFirst(id)\n",
+			by:   "worker",
+			test: "TestLawInTurnNobodyWaitsForWhatIsDone",
 		},
 	}
 }
