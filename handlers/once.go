@@ -52,6 +52,7 @@ type onceMark struct {
 func guardOnce[E channel.Message](store *storage.Store, group string, f func(context.Context, E) error) func(context.Context, E) error {
 	table := store.Table(onceTable)
 	watch := newOnceWatch()
+	doubts := newOnceDoubts()
 	sweep := newOnceSweep(table, group)
 	return func(ctx context.Context, m E) error {
 		e, _, ok := channel.Handled(ctx)
@@ -71,7 +72,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 			n.since = born.UnixMilli()
 			sweep.keyed.Store(true)
 		}
-		if done, err := n.begin(ctx, watch); done || err != nil {
+		if done, err := n.begin(ctx, watch, doubts); done || err != nil {
 			return err
 		}
 		failed := n.while(ctx, func(ctx context.Context) error { return f(ctx, m) })
@@ -82,6 +83,10 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 		if failed != nil {
 			if Judge(settled(failed)).OutcomeUnknown() {
 				n.unknown = onceMark{Unknown: true, Retried: e.Retried}
+				if n.noteUnknown(ctx) != nil {
+					doubts.keep(&n)
+				}
+				return failed
 			}
 			n.takeBack(ctx)
 			return failed
@@ -114,8 +119,14 @@ type onceNote struct {
 	failure atomic.Pointer[error] // of the last renewal; without mu, which a store that hangs would keep locked
 }
 
-// begin notes the beginning, unless the effect is done already.
-func (n *onceNote) begin(ctx context.Context, watch *onceWatch) (done bool, err error) {
+// begin notes the beginning, unless the effect is done already, or may be.
+func (n *onceNote) begin(ctx context.Context, watch *onceWatch, doubts *onceDoubts) (done bool, err error) {
+	if by := doubts.of(n); by != nil {
+		if n.repeats(by.retried) {
+			return false, errUnknown()
+		}
+		n.unknown = by.unknown
+	}
 	err = n.hold(ctx, storage.Condition{IfAbsent: true})
 	if !errors.Is(err, storage.ErrExists) {
 		return false, err
@@ -139,8 +150,8 @@ func (n *onceNote) begin(ctx context.Context, watch *onceWatch) (done bool, err 
 		}
 	}
 	if mark.Unknown {
-		if n.retried == "" || n.retried == mark.Retried {
-			return false, Poison(ReasonOutcomeUnknown, errors.New("a copy of this message was handled, and nobody knows whether its effect has happened"))
+		if n.repeats(mark.Retried) {
+			return false, errUnknown()
 		}
 		n.unknown = onceMark{Unknown: true, Retried: mark.Retried}
 	}
@@ -152,6 +163,13 @@ func (n *onceNote) begin(ctx context.Context, watch *onceWatch) (done bool, err 
 		watch.forget(n.key)
 	}
 	return false, err
+}
+
+// repeats reports that no operator has decided on this run since the one that began by the decision given.
+func (n *onceNote) repeats(retried string) bool { return n.retried == "" || n.retried == retried }
+
+func errUnknown() error {
+	return Poison(ReasonOutcomeUnknown, errors.New("a copy of this message was handled, and nobody knows whether its effect has happened"))
 }
 
 // Noted reports what [ReactOnce] has noted of a message in a group: nothing, that its effect has begun, or that it is
@@ -210,8 +228,9 @@ func (n *onceNote) put(ctx context.Context, m onceMark, cond storage.Condition) 
 	return err
 }
 
-// takeBack removes the note of an effect that did not happen, so that the next attempt begins at once. If an effect may
-// have happened, the note says that instead. Where the store fails, others see the note unchanged and take over.
+// takeBack removes the note of an effect that did not happen, so that the next attempt begins at once. If that of an
+// earlier run may have happened, the note says that instead. Where the store fails, others see the note unchanged and
+// take over.
 func (n *onceNote) takeBack(ctx context.Context) {
 	if n.unknown.Unknown {
 		_ = n.put(ctx, n.unknown, storage.Condition{IfMatch: n.etag})
@@ -242,7 +261,7 @@ func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (er
 		return f(ctx)
 	}()
 	returned = true
-	if err != nil && n.taken {
+	if err != nil && n.taken && !Judge(settled(err)).OutcomeUnknown() {
 		return errTaken() // this is not f's fault
 	}
 	return err

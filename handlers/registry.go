@@ -208,7 +208,8 @@ func (d *Delivery) handling(ctx context.Context) context.Context {
 //   - Another message with the same ID is refused, as values.ErrContentDiffers.
 //   - When f fails, the note is taken back, and the next attempt begins at once.
 //   - When f returns [Poison] with [ReasonOutcomeUnknown], as package guard does, the note says so. Each copy goes to
-//     the poison queue, too, until an operator sends one back: that one runs f again.
+//     the poison queue, too, until an operator sends one back: that one runs f again. While the note can't be written,
+//     the process knows that of its last 4096 such messages, and goes on trying.
 //
 // While f runs, the note begun is renewed every 10 seconds. When 25 seconds have passed without a renewal, f's context
 // ends. A copy takes over when its worker has seen the note unchanged for 35 seconds. The copy is delivered every 10

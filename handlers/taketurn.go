@@ -313,7 +313,8 @@ func (t *Turn) passed(d *Delivery, previous uint64, ordered bool) {
 
 // End ends the turn and writes its state. Where it fails, the state isn't noted: deliveries that are done and are
 // [Turn.Awaited] must come again, or the others wait for them in vain. So must those that were to go to the poison
-// queue, unless their outcome is unknown. A turn whose handler hangs is written at once, and ends when the handler does.
+// queue, unless their outcome is unknown. A turn whose handler hangs is written at once, and ends when the handler
+// does.
 func (t *Turn) End(ctx context.Context) error {
 	if s := &t.state; t.gap && t.early != nil && t.held == nil && s.Halted == nil {
 		previous, _ := t.early.previous()

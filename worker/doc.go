@@ -51,6 +51,9 @@
 //   - The entry of a message in the poison queue, and the compensation by handlers.OnPoison, are one unit of work.
 //     Where the store isn't atomic, a worker that finds the entry ends the unit, and no handler runs. Whatever the
 //     function of OnPoison does, it keeps no message out of the poison queue.
+//   - A message of unknown outcome (handlers.ReasonOutcomeUnknown) goes to the poison queue although its worker stops,
+//     and as long as no other worker has received it. While the store fails, it keeps its handler's place, and the
+//     worker tries again every 3 seconds at most. A worker that stops tries until DrainTimeout is over.
 //   - A message that kills its worker takes no other message with it into the poison queue. After three silent
 //     deliveries a message is a suspect. A worker has one suspect in hand and hands others back. While the suspect
 //     runs, for StuckAfter at most, the worker receives only messages that the store hands over as they are sent.

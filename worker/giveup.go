@@ -18,6 +18,12 @@ import (
 // kills them. Then the message goes to the poison queue without it.
 const compensations = 3
 
+const (
+	poisonAgain     = 100 * time.Millisecond // to the second try to write a message of unknown outcome to the poison queue
+	poisonAgainMost = 3 * time.Second        // between two tries: less than the time for which a try hides the message
+	poisonGrace     = 2 * time.Second        // for tries of a worker whose time to finish is over
+)
+
 // poison moves a message to the poison queue, and sends its compensation.
 func (s *settler) poison(ctx context.Context, m *message, reason string, cause error) {
 	defer s.released(m)
@@ -34,9 +40,8 @@ func (s *settler) poison(ctx context.Context, m *message, reason string, cause e
 		attrs = append(attrs, slog.String("turn", "the key of the message can't be known, so it halts none"))
 	}
 	made, failed := s.compensate(m, entry)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
-	defer cancel()
-	failed, err := s.putPoison(ctx, m, entry, made, failed)
+	ctx = context.WithoutCancel(ctx)
+	failed, err := putAgain(ctx, s, m, entry, made, failed)
 	switch {
 	case failed != nil:
 		attrs = append(attrs, slog.Any("uncompensated", failed), stackOf(failed))
@@ -97,6 +102,38 @@ func (s *settler) compensate(m *message, e *poison.Entry) ([]channel.Envelope, e
 	return made, err
 }
 
+// putAgain puts a message into the poison queue. Where its outcome is unknown it tries again while the store fails,
+// until another worker has the message or the time to finish is over: the handler must not run again. Each try proves
+// first that nobody else has the message, and hides it until the next one.
+func putAgain(ctx context.Context, s *settler, m *message, e *poison.Entry, made []channel.Envelope, failed error) (uncompensated, err error) {
+	began := time.Now()
+	for wait := poisonAgain; ; wait = min(2*wait, poisonAgainMost) {
+		try, cancel := context.WithTimeout(ctx, outcomeTime)
+		uncompensated, err = s.putPoison(try, m, e, made, failed)
+		cancel()
+		if err == nil || e.Reason != handlers.ReasonOutcomeUnknown || isStale(err) || isRefused(err) {
+			return uncompensated, err
+		}
+		if wait == poisonAgain {
+			s.log.LogAttrs(ctx, slog.LevelWarn, "can't write to the poison queue; it is tried again, because the message's outcome is unknown", m.id(), slog.Any("error", err))
+		}
+		var stopped <-chan struct{} // nil: the first tries are made although the worker stops
+		if time.Since(began) > poisonGrace {
+			stopped = s.stopped
+		}
+		select {
+		case <-time.After(wait):
+		case <-stopped:
+			return uncompensated, err
+		}
+	}
+}
+
+// isRefused reports that the store takes an entry never.
+func isRefused(err error) bool {
+	return errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge)
+}
+
 // putPoison puts a message into the poison queue and sends its compensation, or notes in the entry why there is none.
 // Messages that can't be sent are such a reason.
 func (s *settler) putPoison(ctx context.Context, m *message, e *poison.Entry, made []channel.Envelope, failed error) (uncompensated, err error) {
@@ -122,7 +159,7 @@ func (s *settler) putPoison(ctx context.Context, m *message, e *poison.Entry, ma
 		err := m.prove(ctx, s.q, 2*outcomeTime) // ours for longer than ctx lasts
 		return m.claim(), err
 	}, packed.Sends...)
-	refused := errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge)
+	refused := isRefused(err)
 	if refused || isStale(err) { // nothing was sent
 		outbox.Discard(ctx, packed)
 	}

@@ -74,6 +74,7 @@ func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects
 		bodies:   bodyRoom{most: with.cfg.MaxBodies},
 	}
 	h.settler = newSettler(base, with, hangs, h.release)
+	h.settler.stopped = handling.Done()
 	h.crew = newCrew(h.most, func(t task, spare bool) { h.run(handling, t, spare) })
 	if reserved := with.cfg.Reserve.slots(); reserved > 0 {
 		h.crew.reserve, h.crew.lower = reserved, func(t task) bool { return t.lower(&h.groups) }

@@ -121,7 +121,7 @@ func (r *round) handle(ctx context.Context, m *message) (o handlers.Outcome, our
 // judge tells what the settler will make of the error of a message's handler: whether the message goes to the poison
 // queue, and else when it comes again.
 func (r *round) judge(ctx context.Context, m *message, err error) (poisoned bool, after time.Duration) {
-	if err == nil || context.Cause(ctx) == ErrDraining && !isUnknown(err) || m.dropped() {
+	if err == nil || !isUnknown(err) && (context.Cause(ctx) == ErrDraining || m.dropped()) {
 		return false, 0
 	}
 	v, e := handlers.Judge(err), m.envelope

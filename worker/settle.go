@@ -25,6 +25,7 @@ type settler struct {
 	report   reporter
 	hung     *hung
 	released func(m *message) // it is called when a delivery is over for this worker
+	stopped  <-chan struct{}  // closed when the time to finish is over; nil: never
 	deletes  deletions
 }
 
@@ -92,7 +93,7 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 		s.handBack(ctx, m, 0, nil) // the handler may have failed because it was told to stop
 		return
 	}
-	if m.dropped() {
+	if m.dropped() && !isUnknown(err) { // else it goes to the poison queue if nobody else has it
 		s.report.logCutOff(ctx, m, ErrOwnershipLost, err)
 		s.released(m) // the handler may have failed because of that; the worker that has the message now decides
 		return

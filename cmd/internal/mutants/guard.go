@@ -118,8 +118,8 @@ func guards() []mutant {
 		{
 			name: "an operator's decision repeats an unknown outcome twice",
 			file: "handlers/once.go",
-			old:  " || n.retried == mark.Retried",
-			new:  "",
+			old:  " || n.retried == retried }",
+			new:  " }",
 			by:   "handlers",
 			test: "TestOnceAfterAnUnknownOutcome",
 		},

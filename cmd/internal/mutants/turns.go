@@ -4,7 +4,7 @@ import "slices"
 
 // turns are breaks of the laws of turns and order.
 func turns() []mutant {
-	return slices.Concat(turnRows(), turnHandlers(), turnReactions(), turnsOfGivenUp(), turnsInDoubt())
+	return slices.Concat(turnRows(), turnHandlers(), turnReactions(), turnsOfGivenUp(), turnsInDoubt(), outcomesInDoubt())
 }
 
 // turnRows are breaks of the laws of package coord/turn.
@@ -321,6 +321,52 @@ func turnsInDoubt() []mutant {
 			new:  " || s.IsFirst(id)\n",
 			by:   "worker",
 			test: "TestLawInTurnNobodyWaitsForWhatIsDone",
+		},
+	}
+}
+
+// outcomesInDoubt are breaks of the law that no unknown outcome is called again.
+func outcomesInDoubt() []mutant {
+	return []mutant{
+		{
+			name: "a message of unknown outcome comes back when the poison queue fails once",
+			file: "worker/giveup.go",
+			old:  "e.Reason != handlers.ReasonOutcomeUnknown || isStale(err)",
+			new:  "true || isStale(err)",
+			by:   "worker",
+			test: "TestLawAnUnknownOutcomeWaitsForThePoisonQueue",
+		},
+		{
+			name: "a worker that stops waits for the poison queue",
+			file: "worker/giveup.go",
+			old:  "			stopped = s.stopped\n",
+			new:  "			stopped = nil\n",
+			by:   "worker",
+			test: "TestLawAnUnknownOutcomeHoldsNoStopUp",
+		},
+		{
+			name: "an unknown outcome that can't be noted is forgotten",
+			file: "handlers/once.go",
+			old:  "				if n.noteUnknown(ctx) != nil {\n",
+			new:  "				if n.noteUnknown(ctx); false {\n",
+			by:   "handlers",
+			test: "TestOnceKnowsAnUnknownOutcomeThatCannotBeNoted",
+		},
+		{
+			name: "an unknown outcome is noted only when a copy comes",
+			file: "handlers/once_doubt.go",
+			old:  "	d.noteAfter(onceAgain, n)\n",
+			new:  "",
+			by:   "handlers",
+			test: "TestOnceKnowsAnUnknownOutcomeThatCannotBeNoted",
+		},
+		{
+			name: "an unknown outcome is forgotten when its note is taken over",
+			file: "handlers/once.go",
+			old:  "n.taken && !Judge(settled(err)).OutcomeUnknown() {",
+			new:  "n.taken {",
+			by:   "handlers",
+			test: "TestOnceKnowsAnUnknownOutcomeOfATakenNote",
 		},
 	}
 }

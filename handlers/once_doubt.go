@@ -1,0 +1,86 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/lru"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// noteUnknown notes that the effect of this run may have happened. It fails while another run has the note, which may
+// still take it back.
+func (n *onceNote) noteUnknown(ctx context.Context) error {
+	err := n.put(ctx, n.unknown, storage.Condition{IfMatch: n.etag})
+	if !storage.LostRace(err) && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	mark, etag, err := n.get(ctx)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return n.put(ctx, n.unknown, storage.Condition{IfAbsent: true})
+	case err != nil:
+		return err
+	case mark.Holder == n.holder: // the answer of its last renewal was lost
+		return n.put(ctx, n.unknown, storage.Condition{IfMatch: etag})
+	case mark.Holder != "":
+		return errTaken()
+	}
+	return nil // it is done, or its note says so already
+}
+
+// onceDoubts are the runs of unknown outcome whose notes this process could not write, by key: no delivery may run
+// again by a guess. The process goes on trying until a note is written. The time between two tries is so short that no
+// copy in another process takes the note over meanwhile, once the store is back.
+type onceDoubts struct {
+	mu   sync.Mutex
+	kept *lru.Cache[*onceNote]
+}
+
+func newOnceDoubts() *onceDoubts {
+	return &onceDoubts{kept: lru.New[*onceNote](onceSights, onceSights)}
+}
+
+// of returns the run of a message that is in doubt, or nil.
+func (d *onceDoubts) of(n *onceNote) *onceNote {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if by, ok := d.kept.Get(n.key); ok && by.content == n.content {
+		return by
+	}
+	return nil
+}
+
+// keep keeps a run, and tries to write its note.
+func (d *onceDoubts) keep(n *onceNote) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kept.Add(n.key, n, 1)
+	d.noteAfter(onceAgain, n)
+}
+
+// noteAfter tries to write the note of a run after some time, unless the run is forgotten by then.
+func (d *onceDoubts) noteAfter(wait time.Duration, n *onceNote) {
+	time.AfterFunc(wait, func() {
+		if d.of(n) != n {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), onceNoting)
+		defer cancel()
+		if n.noteUnknown(ctx) != nil {
+			d.noteAfter(min(2*wait, onceLook), n)
+			return
+		}
+		d.forget(n)
+	})
+}
+
+func (d *onceDoubts) forget(n *onceNote) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if by, _ := d.kept.Get(n.key); by == n {
+		d.kept.Take(n.key)
+	}
+}
