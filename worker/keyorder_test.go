@@ -398,3 +398,28 @@ func TestLawInOrderAnEndThatFails(t *testing.T) {
 		}
 	})
 }
+
+// An event with a number that no value object reaches goes to the poison queue, and costs its value object nothing: the
+// next one begins at once, in another process, too, and what is done stays done.
+func TestLawInOrderNoNumberStopsAValueObject(t *testing.T) {
+	virtually(t, func(t *testing.T, s *storage.Store) {
+		l := newLane(t, s, nil, handlers.TurnConfig{}, func(context.Context, Added) error { return nil })
+		stop := l.Start(worker.Config{Logger: slog.New(l.log)})
+		l.emit(t, "a", 1, 0)
+		e := badEvent("a", 2, 1)
+		e.Sequence = 1 << 63
+		l.put(t, e)
+		l.empty(t, time.Second)
+		l.emit(t, "a", 2, 1)
+		l.empty(t, time.Second)
+		worldtest.Want(t, "poisoned", len(l.Poisoned("audits")), 1)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		newLane(t, s, l.done, handlers.TurnConfig{}, func(context.Context, Added) error { return nil }).Start(worker.Config{Logger: slog.New(l.log)})
+		l.emit(t, "a", 3, 2)
+		l.emit(t, "a", 1, 0)
+		time.Sleep(30 * time.Second)
+		l.wantRuns(t, "in another process", "a", 1, 2, 3)
+	})
+}

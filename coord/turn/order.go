@@ -82,8 +82,12 @@ func (s *State) goPast(to uint64) {
 	s.bound()
 }
 
-// MayCome notes that the message that is done last may come again, because it went to the poison queue.
+// MayCome notes that the message that is done last may come again, because it went to the poison queue. It ignores a
+// number that Pass has not noted.
 func (s *State) MayCome(sequence uint64) {
+	if sequence != s.Done {
+		return
+	}
 	s.Past = append(slices.Clone(s.Past), Span{sequence, sequence})
 	s.bound()
 }
@@ -107,11 +111,12 @@ func (s *State) took(sequence uint64) {
 	s.bound()
 }
 
-// bound makes the two oldest spans one while there are too many.
+// bound makes the two oldest spans one while there are too many. Another program may have left them in any order.
 func (s *State) bound() {
 	for len(s.Past) > maxSpans {
-		s.Past[1].From = s.Past[0].From
+		p, next := s.Past[0], s.Past[1]
 		s.Past = s.Past[1:]
+		s.Past[0] = Span{min(p.From, next.From), max(p.To, next.To)}
 	}
 }
 

@@ -1,9 +1,12 @@
 package turn
 
 import (
+	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"testing/quick"
+	"time"
 )
 
 // Whatever the order in which the messages of a source come, whatever repeats, whatever is poisoned, and whenever
@@ -80,6 +83,44 @@ func TestLawOfOrder(t *testing.T) {
 	}, &quick.Config{MaxCount: 500, Rand: nil})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// Whatever sequence numbers events have, and whatever becomes of them, the row of their key can be read again.
+func TestLaw5NoNumberMakesARowUnreadable(t *testing.T) {
+	t.Parallel()
+	numbers := []uint64{0, 1, 2, 3, 1 << 32, maxNumber - 1, maxNumber, maxNumber + 1, 1 << 63, math.MaxUint64 - 1, math.MaxUint64}
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		number := func() uint64 { return numbers[r.IntN(len(numbers))] + r.Uint64N(2)*r.Uint64N(100) }
+		var s State
+		for range 100 {
+			before, sequence, previous := s, number(), number()
+			what := r.IntN(7)
+			switch what {
+			case 0, 1: // poisoned
+				s.Pass(sequence, previous)
+				s.MayCome(sequence)
+			case 2:
+				s.Pass(sequence, previous)
+			case 3:
+				s.GoPast(sequence)
+			case 4:
+				s.WaitFor("m", sequence, previous)
+			case 5:
+				s.Halt("m", "why", sequence)
+			case 6:
+				s.Wait("m", time.Hour, sequence)
+				s.release()
+			}
+			data, err := json.Marshal(document{Version: version, Fence: 1, TTL: minTTL.Milliseconds(), State: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := decode(data); err != nil {
+				t.Fatalf("seed %d: act %d of event %d after %d makes %+v of %+v: %v", seed, what, sequence, previous, s, before, err)
+			}
+		}
 	}
 }
 

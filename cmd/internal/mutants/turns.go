@@ -322,6 +322,14 @@ func turnsInDoubt() []mutant {
 			by:   "worker",
 			test: "TestLawInTurnNobodyWaitsForWhatIsDone",
 		},
+		{
+			name: "a number makes a turn's row unreadable",
+			file: "coord/turn/order.go",
+			old:  "	if sequence != s.Done {\n		return\n	}\n",
+			new:  "",
+			by:   "coord/turn",
+			test: "TestLaw5NoNumberMakesARowUnreadable",
+		},
 	}
 }
 
