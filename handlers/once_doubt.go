@@ -58,22 +58,26 @@ func (d *onceDoubts) keep(n *onceNote) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.kept.Add(n.key, n, 1)
-	d.noteAfter(onceAgain, n)
+	d.noteAfter(onceAgain, n, time.Now().Add(onceTries))
 }
 
-// noteAfter tries to write the note of a run after some time, unless the run is forgotten by then.
-func (d *onceDoubts) noteAfter(wait time.Duration, n *onceNote) {
+// onceTries is for how long a process tries to write the note of a run.
+const onceTries = 24 * time.Hour
+
+// noteAfter tries to write the note of a run after some time, and again until end, unless the run is forgotten by then.
+func (d *onceDoubts) noteAfter(wait time.Duration, n *onceNote, end time.Time) {
 	time.AfterFunc(wait, func() {
 		if d.of(n) != n {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), onceNoting)
 		defer cancel()
-		if n.noteUnknown(ctx) != nil {
-			d.noteAfter(min(2*wait, onceLook), n)
-			return
+		switch {
+		case n.noteUnknown(ctx) == nil:
+			d.forget(n)
+		case time.Now().Before(end): // else the store may have been closed for good
+			d.noteAfter(min(2*wait, onceLook), n, end)
 		}
-		d.forget(n)
 	})
 }
 

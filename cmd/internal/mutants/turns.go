@@ -363,7 +363,7 @@ func outcomesInDoubt() []mutant {
 		{
 			name: "an unknown outcome is noted only when a copy comes",
 			file: "handlers/once_doubt.go",
-			old:  "	d.noteAfter(onceAgain, n)\n",
+			old:  "	d.noteAfter(onceAgain, n, time.Now().Add(onceTries))\n",
 			new:  "",
 			by:   "handlers",
 			test: "TestOnceKnowsAnUnknownOutcomeThatCannotBeNoted",
