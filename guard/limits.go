@@ -95,6 +95,7 @@ type quota struct {
 	turns int         // that are open
 	left  atomic.Bool // all turns have left
 	stay  atomic.Pointer[stay]
+	short atomic.Pointer[time.Time] // when a call found all slots in use
 
 	parts   atomic.Pointer[parts] // nil: there is no limit
 	calling atomic.Int64          // calls under way, while there is a limit
@@ -112,6 +113,9 @@ type seat struct {
 	parts  *parts
 	waited time.Duration // for it
 }
+
+// shortFor is how long a consumer has no more in hand than there are slots, after a call found all in use.
+const shortFor = time.Minute
 
 // fineRoom is the room up to which it is told exactly.
 const fineRoom = 64
@@ -245,6 +249,10 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 	s.parts = p
 	if p.slots != nil {
 		if wait, ok := p.slots.Take(); !ok {
+			if p.slots.Share() > 0 { // else the process joins the others
+				now := time.Now()
+				q.short.Store(&now)
+			}
 			q.tell()
 			if !q.hold(ctx, most, &s.waited, p.slots.Wait) {
 				return seat{}, wait, bySlots
@@ -308,15 +316,19 @@ func (q *quota) give(s seat) {
 
 // room returns how many messages the consumers may hold, so that nothing is fetched to be refused: as many as there are
 // calls under way and permits within a time that a call may wait for. If there are none, it may return when there will
-// be one.
-func (q *quota) room() (room int, wait time.Duration) {
+// be one. A consumer runs so many handlers at a time as most, or as few; 0: that isn't known. With a slot for each it
+// may have more in hand, unless a call found all in use lately.
+func (q *quota) room(most int) (room int, wait time.Duration) {
 	p := q.parts.Load()
 	if p == nil {
 		return math.MaxInt, 0
 	}
 	room = math.MaxInt
 	if p.slots != nil {
-		room, _ = p.slots.Room()
+		n, _ := p.slots.Room()
+		if at := q.short.Load(); n < most || most == 0 || at != nil && time.Since(*at) < shortFor {
+			room = n
+		}
 	}
 	if p.rate != nil {
 		within := max(q.cfg.InPlace, 0)

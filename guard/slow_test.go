@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
@@ -75,6 +77,42 @@ func TestLaw2AllWaitsOfAHandler(t *testing.T) {
 		if calls < 3 {
 			t.Errorf("%d calls, so nothing was waited for", calls)
 		}
+	})
+}
+
+// Slots that are enough for all handlers of the only queue leave it as many messages in hand as it likes. A call that
+// finds none ends that.
+func TestSlotsThatDoNotBind(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		g := guard.New("smtp", guard.Config{Slots: 1000, InPlace: guard.NotInPlace, Logger: quietLogger()})
+		turn, err := g.Turn(t.Context(), worker.Consumer{Store: s, Queue: "jobs", Concurrency: 2, MaxInHand: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := func(context.Context) error { time.Sleep(10 * time.Millisecond); return nil }
+		for n := range 200 { // the share is no more than they need
+			var calls sync.WaitGroup
+			for i := range 2 {
+				calls.Go(func() { _ = g.Do(handling(t, id(2*n+i), 1), one) })
+			}
+			calls.Wait()
+			time.Sleep(90 * time.Millisecond)
+		}
+		if l, _ := turn.Now(); l != (worker.Limits{}) {
+			t.Errorf("got limits %+v, want none", l)
+		}
+		var calls sync.WaitGroup
+		for i := range 8 { // more at a time than the queue was said to have
+			calls.Go(func() { _ = g.Do(handling(t, id(500+i), 1), one) })
+		}
+		synctest.Wait()
+		if l, _ := turn.Now(); l.MaxInHand == 0 {
+			t.Errorf("a call found no slot, and the limits are %+v", l)
+		}
+		calls.Wait()
+		worldtest.WantErr(t, turn.Leave(t.Context()), nil)
+		time.Sleep(10 * time.Minute)
 	})
 }
 

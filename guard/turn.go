@@ -73,7 +73,11 @@ func (t *turn) Now() (worker.Limits, <-chan struct{}) {
 		d.part(t, 0)
 		return limits, changed
 	}
-	all, wait := q.room()
+	alone := t.most
+	if d.many.Load() { // they divide what may run
+		alone = 0
+	}
+	all, wait := q.room(alone)
 	part := d.part(t, min(all, cmp.Or(limits.MaxInHand, all)))
 	room := q.limits(part, wait, t.most, t.hand)
 	t.setTight(room != worker.Limits{} && (all < math.MaxInt || d.many.Load()))

@@ -36,6 +36,14 @@ func guards() []mutant {
 			test: "TestLaw1AnAttemptOfAnotherProcess",
 		},
 		{
+			name: "slots that don't bind bound what a queue has in hand",
+			file: "guard/limits.go",
+			old:  "n < most || most == 0 || at != nil",
+			new:  "true || at != nil",
+			by:   "guard",
+			test: "TestSlotsThatDoNotBind",
+		},
+		{
 			name: "slow calls never open the breaker",
 			file: "guard/window.go",
 			old:  "now.Sub(s.at) > b.Window && (w.row < b.Of || s.at.Before(w.rowAt))",
