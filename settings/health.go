@@ -121,7 +121,7 @@ func (w *watch) assess(c candidate) (a assessment) {
 		canary := answered && v.Yes && c.includes(n.ID)
 		switch {
 		case canary && !alive:
-			a.ill = append(a.ill, Refusal{name, "it has died with it: its row has been the same for three polls"})
+			a.ill = append(a.ill, Refusal{name, "it has died with it, or just before: its row has been the same for three polls"})
 		case !alive:
 		case !answered:
 			a.holds = append(a.holds, name+" has not answered")
