@@ -226,7 +226,7 @@ func foundLedger(ctx context.Context, c *call) (settingsCall, error) {
 		return x, err
 	}
 	names, err := settingsNames(ctx, c)
-	if err != nil || slices.Contains(names, x.name) {
+	if err != nil || len(names) == 0 || slices.Contains(names, x.name) { // where nobody has set anything, it may be one that will be
 		return x, err
 	}
 	nodes, err := x.ledger.Nodes(ctx)
@@ -236,11 +236,7 @@ func foundLedger(ctx context.Context, c *call) (settingsCall, error) {
 	for range x.ledger.History(ctx) {
 		return x, nil // what is in force is lost, and the versions aren't
 	}
-	there := ""
-	if len(names) > 0 {
-		there = "; there are " + strings.Join(names, ", ")
-	}
-	return x, nothing("there are no settings %s: nobody has set any, and no program that has them runs%s", x.name, there)
+	return x, nothing("there are no settings %s: nobody has set any, and no program that has them runs; there are %s", x.name, strings.Join(names, ", "))
 }
 
 // settingsShow prints what is in force.
