@@ -101,8 +101,8 @@ func TestRandomSchedules(t *testing.T) {
 
 // Each run has one fault, of every kind, in every storage call of a worker, while one command goes its whole way:
 // into the value object, the views, the outside effect, and the second command that a reaction sends. make test, with
-// the race detector, has each fault in every tenth call only. make simulate has it in each, or in a quarter of them
-// where MILLRACE_PART names one of the quarters.
+// the race detector, has each fault in every tenth call only. make simulate has it in each, or in an eighth of them
+// where MILLRACE_PART names one of the eighths.
 func TestEverySingleFault(t *testing.T) {
 	t.Parallel()
 	everySingleFault(t, func(p *plan, epoch time.Time, pad string) {
@@ -119,9 +119,9 @@ func TestEverySingleFaultOfAProcess(t *testing.T) {
 	})
 }
 
-const quarters = 4
+const eighths = 8
 
-// partOfCalls is the quarter that the environment variable MILLRACE_PART names: any number.
+// partOfCalls is the eighth that the environment variable MILLRACE_PART names: any number.
 func partOfCalls(t *testing.T) (part int, named bool) {
 	t.Helper()
 	text := os.Getenv("MILLRACE_PART")
@@ -132,7 +132,7 @@ func partOfCalls(t *testing.T) (part int, named bool) {
 	if err != nil {
 		t.Fatalf("MILLRACE_PART is %q; want a number", text)
 	}
-	return int(n % quarters), true
+	return int(n % eighths), true
 }
 
 // everySingleFault runs what fill adds to a plan, with each fault in each call.
@@ -156,7 +156,7 @@ func everySingleFault(t *testing.T, fill func(p *plan, epoch time.Time, pad stri
 							first, step = 1+i%worldtest.Stride, worldtest.Stride
 						}
 					case named:
-						first, step = 1+(i+part)%quarters, quarters
+						first, step = 1+(i+part)%eighths, eighths
 					}
 					for n, more := first, true; more; n += step {
 						var calls atomic.Int64
