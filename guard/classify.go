@@ -34,10 +34,11 @@ func Usual(err error) Fault {
 //	425, 503                                      Transient
 //	307, 308, 501, 505 and other 4xx              Permanent
 //	any after a redirect of what was done         Unknown
-//	an answer that can't be read, or not decoded  Unknown; Transient if the method is safe or a key was sent
+//	an answer that breaks off                     Unknown; Transient if the method is safe or a key was sent
 //	a redirect that the client can't follow       Unknown; Transient if the method is safe
 //
-// Without the transport, a request counts as sent, unless its error says that no connection was made.
+// Without the transport, a request counts as sent, unless its error says that no connection was made. An error that it
+// doesn't know, such as that of an answer that isn't JSON, is Transient and NotInPlace; [Fault] says more.
 func HTTP(err error) Fault {
 	if f, ok := httpFault(err); ok {
 		return f

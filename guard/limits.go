@@ -93,8 +93,7 @@ type quota struct {
 	made  parts       // all that were made with the store, also of limits that are in force no more
 	timer *time.Timer // until there is room again
 	turns int         // that are open
-	left  atomic.Bool // all turns have left
-	stay  atomic.Pointer[stay]
+	stay  atomic.Pointer[stay]      // of the turns; nil: there was none yet
 	short atomic.Pointer[time.Time] // when a call found all slots in use
 
 	parts   atomic.Pointer[parts] // nil: there is no limit
@@ -147,7 +146,6 @@ func (q *quota) open(s *storage.Store) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.left.Store(false)
 	if q.turns == 0 {
 		q.stay.Store(newStay())
 	}
@@ -164,7 +162,6 @@ func (q *quota) leave(ctx context.Context, closing func()) (err error) {
 	q.mu.Lock()
 	q.turns--
 	made, last := q.made, q.turns == 0
-	q.left.Store(last)
 	if last {
 		q.stay.Load().end() // else those that wait for a permit would keep the parts
 	}
@@ -243,7 +240,8 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 	if p == nil {
 		return seat{}, 0, byBreaker
 	}
-	if q.left.Load() {
+	stay := q.stay.Load()
+	if stay.over() {
 		return seat{}, 0, byRate // another process makes the call
 	}
 	s.parts = p
@@ -254,7 +252,7 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 				q.short.Store(&now)
 			}
 			q.tell()
-			if !q.hold(ctx, most, &s.waited, p.slots.Wait) {
+			if !stay.hold(ctx, most, &s.waited, p.slots.Wait) {
 				return seat{}, wait, bySlots
 			}
 		}
@@ -263,7 +261,7 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 		if wait, ok := p.rate.Take(); !ok {
 			q.tell()
 			// Where it is known that no permit comes in time, there is nothing to wait for.
-			if wait > most && p.rate.Share() > 0 || !q.hold(ctx, most, &s.waited, p.rate.Wait) {
+			if wait > most && p.rate.Share() > 0 || !stay.hold(ctx, most, &s.waited, p.rate.Wait) {
 				if p.slots != nil {
 					p.slots.Give()
 				}
@@ -286,14 +284,17 @@ func newStay() *stay {
 	return &stay{ctx, end}
 }
 
+// over reports that all consumers have left.
+func (s *stay) over() bool { return s != nil && s.ctx.Err() != nil }
+
 // hold waits for a place for what is left of a time, or until the last consumer leaves. It counts how long that takes.
-func (q *quota) hold(ctx context.Context, most time.Duration, waited *time.Duration, wait func(context.Context) error) bool {
+func (s *stay) hold(ctx context.Context, most time.Duration, waited *time.Duration, wait func(context.Context) error) bool {
 	if most <= *waited {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, most-*waited)
 	defer cancel()
-	if s := q.stay.Load(); s != nil {
+	if s != nil {
 		defer context.AfterFunc(s.ctx, cancel)()
 	}
 	began := time.Now()

@@ -89,7 +89,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !isRepeatable(out) && mayBeDone(answer.StatusCode) {
 		t.note(ctx)
 	}
-	if _, upgraded := answer.Body.(io.Writer); answer.Body != nil && !upgraded {
+	if _, upgraded := answer.Body.(io.Writer); answer.Body != nil && answer.Body != http.NoBody && !upgraded {
 		answer.Body = &body{answer.Body, isRepeatable(out) && !followsDone(r)}
 	}
 	return answer, nil

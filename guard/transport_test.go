@@ -192,15 +192,7 @@ func TestErrorsOfAHandlerAfterAPost(t *testing.T) {
 			return &http.Response{StatusCode: c.code, Request: r, Body: http.NoBody}, nil
 		}))}
 		err := g.Do(handling(t, id(1), 1), func(ctx context.Context) error {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://bank.example", nil)
-			if err != nil {
-				return err
-			}
-			answer, err := client.Do(r)
-			if err != nil {
-				return err
-			}
-			_ = answer.Body.Close()
+			_ = posting(client, "http://bank.example")(ctx)
 			return errInvalid
 		})
 		wantAction(t, what, err, c.want)
@@ -218,13 +210,7 @@ func TestLaw11ACallThatPanicsAfterAPost(t *testing.T) {
 		call := func() (panicked any, err error) {
 			defer func() { panicked = recover() }()
 			return nil, g.Do(handling(t, id(1), 1), func(ctx context.Context) error {
-				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://bank.example", nil)
-				if err != nil {
-					return err
-				}
-				if _, err := client.Do(r); err != nil {
-					return err
-				}
+				_ = posting(client, "http://bank.example")(ctx)
 				panic("index out of range")
 			})
 		}

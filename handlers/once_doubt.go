@@ -32,7 +32,7 @@ func (n *onceNote) noteUnknown(ctx context.Context) error {
 }
 
 // onceDoubts are the runs of unknown outcome whose notes this process could not write, by key: no delivery may run
-// again by a guess. The process goes on trying until a note is written. The time between two tries is so short that no
+// again by a guess. The process goes on trying for a day. The time between two tries is so short that no
 // copy in another process takes the note over meanwhile, once the store is back.
 type onceDoubts struct {
 	mu   sync.Mutex

@@ -253,12 +253,12 @@ func (p *part) wants(now time.Time, before int64, fresh, hungry bool) int64 {
 		return 0
 	case p.starving():
 		return p.limit
-	case !fresh && hungry && p.bucket > 0 && !p.recent[1].since.IsZero():
-		if w := somewhatMore(p.recent[0].used+p.recent[1].used, now.Sub(p.recent[1].since)); w < before*3/4 {
-			return min(w, p.limit)
-		}
-		return min(before, p.limit)
 	case !fresh:
+		if hungry && p.bucket > 0 && !p.recent[1].since.IsZero() {
+			if less := somewhatMore(p.recent[0].used+p.recent[1].used, now.Sub(p.recent[1].since)); less < before*3/4 {
+				before = less
+			}
+		}
 		return min(before, p.limit)
 	case p.bucket > 0:
 		return min(somewhatMore(float64(p.used), now.Sub(p.since)), p.limit)
