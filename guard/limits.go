@@ -90,9 +90,9 @@ type quota struct {
 		rate  Rate
 		slots int
 	}
-	made  parts       // all that were made with the store, also of limits that are in force no more
-	timer *time.Timer // until there is room again
-	turns int         // that are open
+	made  parts                     // all that were made with the store, also of limits that are in force no more
+	timer *time.Timer               // until there is room again
+	turns int                       // that are open
 	stay  atomic.Pointer[stay]      // of the turns; nil: there was none yet
 	short atomic.Pointer[time.Time] // when a call found all slots in use
 
