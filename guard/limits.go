@@ -90,11 +90,12 @@ type quota struct {
 		rate  Rate
 		slots int
 	}
-	made  parts                     // all that were made with the store, also of limits that are in force no more
-	timer *time.Timer               // until there is room again
-	turns int                       // that are open
-	stay  atomic.Pointer[stay]      // of the turns; nil: there was none yet
-	short atomic.Pointer[time.Time] // when a call found all slots in use
+	made   parts                     // all that were made with the store, also of limits that are in force no more
+	timer  *time.Timer               // until there is room again
+	turns  int                       // that are open
+	taking sync.RWMutex              // for reading while a call takes its place
+	stay   atomic.Pointer[stay]      // of the turns; nil: there was none yet
+	short  atomic.Pointer[time.Time] // when a call found all slots in use
 
 	parts   atomic.Pointer[parts] // nil: there is no limit
 	calling atomic.Int64          // calls under way, while there is a limit
@@ -163,9 +164,12 @@ func (q *quota) leave(ctx context.Context, closing func()) (err error) {
 	q.turns--
 	made, last := q.made, q.turns == 0
 	if last {
-		q.stay.Load().end() // else those that wait for a permit would keep the parts
+		q.stay.Load().end()
 	}
 	q.mu.Unlock()
+	if last {
+		q.awaitTaken()
+	}
 	if last && made.rate != nil {
 		err = made.rate.Leave(ctx)
 	}
@@ -181,6 +185,12 @@ func (q *quota) leave(ctx context.Context, closing func()) (err error) {
 		}
 	}
 	return err
+}
+
+// awaitTaken waits until no call that began before takes a place: it would keep the parts.
+func (q *quota) awaitTaken() {
+	q.taking.Lock()
+	defer q.taking.Unlock()
 }
 
 // build makes the parts of new limits, under the mutex. Parts that are left out leave by themselves after a while.
@@ -240,6 +250,8 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 	if p == nil {
 		return seat{}, 0, byBreaker
 	}
+	q.taking.RLock()
+	defer q.taking.RUnlock()
 	stay := q.stay.Load()
 	if stay.over() {
 		return seat{}, 0, byRate // another process makes the call

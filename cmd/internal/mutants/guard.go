@@ -54,8 +54,8 @@ func guards() []mutant {
 		{
 			name: "a handler that waits for a permit keeps the share of a worker that stops",
 			file: "guard/limits.go",
-			old:  "		q.stay.Load().end() // else",
-			new:  "		_ = q.stay.Load() // else",
+			old:  "		q.stay.Load().end()\n	}\n	q.mu.Unlock()\n	if last {\n		q.awaitTaken()\n",
+			new:  "		_ = q.stay.Load()\n	}\n	q.mu.Unlock()\n	if last {\n",
 			by:   "guard",
 			test: "TestLaw8AWorkerThatStopsLeaves",
 		},
