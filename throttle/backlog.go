@@ -119,7 +119,7 @@ type look struct {
 	sent  int64   // by this door, before
 	rate  float64 // messages served in a nanosecond, by what was seen
 	known bool    // rate was seen while messages waited
-	still bool    // messages waited, and none was served since the look before
+	still bool    // messages waited since the look before, and none was served, or nobody knows
 	late  bool    // messages that wait are older than they may be
 }
 
@@ -283,6 +283,7 @@ func (l *look) after(before *look, cfg *Backlog) {
 	}
 	l.rate, l.known = before.rate, before.known
 	if l.at-before.at > int64(cfg.Trust) {
+		l.still = true
 		return // nobody knows what was in between
 	}
 	served := max(0, before.depth+int64(cfg.Doors)*(l.sent-before.sent)-l.depth)

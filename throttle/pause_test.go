@@ -12,6 +12,7 @@ import (
 func TestBacklogOfAPausedQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		y := newYard(t, throttle.Config{Backlog: throttle.Backlog{Within: time.Minute}})
+		y.look()
 		want(t, "the first ones", y.orders(200), 200)
 		for range 2 {
 			y.look()
@@ -23,6 +24,7 @@ func TestBacklogOfAPausedQueue(t *testing.T) {
 		y.look()
 		paused := time.Now()
 		for time.Since(paused) < 50*time.Second {
+			y.look() // else the door would look while these are sent
 			want(t, "in the pause", y.orders(20), 20)
 			time.Sleep(5 * time.Second)
 		}
@@ -44,6 +46,7 @@ func TestBacklogOfAQueueThatIsPausedAtFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		y := newYard(t, throttle.Config{Backlog: throttle.Backlog{Within: time.Minute}})
 		for range 8 {
+			y.look() // else the door would look while these are sent
 			want(t, "in the pause", y.orders(20), 20)
 			time.Sleep(5 * time.Second)
 		}
